@@ -1,0 +1,83 @@
+# netc. Products go to build/. `make V=1` shows commands. Targets: all deps test demo asan bench
+# install format clean.
+BUILD  ?= build
+CC     ?= cc
+PREFIX ?= /usr/local
+OPT    ?= -O2
+CFLAGS += -std=gnu17 $(OPT) -g -Wall -Wextra -Werror -fwrapv -fPIC -I. -I$(BUILD) -Iinclude -D_GNU_SOURCE
+CFLAGS += $(SANITIZE)
+LDLIBS  = -ldl -lm -lpthread -lz
+Q       = $(if $(V),,@)
+say     = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
+
+FOLDERS = base ir frontend passes codegen runtime lib
+SRC     = $(foreach d,$(FOLDERS),$(sort $(wildcard $(d)/*.c)))
+GEN     = $(BUILD)/frontend/parse.c $(BUILD)/frontend/scan.c $(BUILD)/frontend/std_text.c \
+          $(BUILD)/codegen/prelude_text.c
+OBJ     = $(SRC:%.c=$(BUILD)/%.o) $(GEN:%.c=%.o)
+CLI_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard cli/*.c)))
+UNIT    = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*.c)))
+
+all: $(BUILD)/netc $(BUILD)/libnetc.so
+
+# One archive a folder, so that a unit test links only what lies below what it tests.
+define ARCHIVE
+$(BUILD)/lib_$(1).a: $(filter $(BUILD)/$(1)/%,$(OBJ))
+	$(call say,AR,$$@)rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach d,$(FOLDERS),$(eval $(call ARCHIVE,$(d))))
+
+$(BUILD)/libnetc.a: $(OBJ)
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libnetc.so: $(OBJ)
+	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,-soname,libnetc.so.0
+
+$(BUILD)/netc: $(CLI_OBJ) $(BUILD)/libnetc.a
+	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/%.o: %.c | $(GEN)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.o: $(BUILD)/%.c
+	$(call say,CC,$<)$(CC) $(CFLAGS) -Wno-unused-function -Wno-sign-compare -Wno-unused-but-set-variable -MMD -MP -c -o $@ $<
+
+$(BUILD)/frontend/parse.c: frontend/parse.y
+	@mkdir -p $(@D)
+	$(call say,BISON,$<)bison -Wall -Werror=conflicts-sr -o $@ --header=$(BUILD)/frontend/parse.h $<
+
+$(BUILD)/frontend/scan.c: frontend/scan.l $(BUILD)/frontend/parse.c
+	@mkdir -p $(@D)
+	$(call say,FLEX,$<)flex -o $@ --header-file=$(BUILD)/frontend/scan.h $<
+
+# Text files become C arrays: const EmbeddedFile std_files[] and prelude_files[] (tools/embed.sh).
+$(BUILD)/frontend/std_text.c: tools/embed.sh $(wildcard frontend/std/*.net)
+	@mkdir -p $(@D)
+	$(call say,EMBED,$@)sh tools/embed.sh std_files $(filter %.net,$^) > $@
+
+$(BUILD)/codegen/prelude_text.c: tools/embed.sh $(wildcard codegen/prelude/*)
+	@mkdir -p $(@D)
+	$(call say,EMBED,$@)sh tools/embed.sh prelude_files $(filter codegen/%,$^) > $@
+
+# tests/unit/FOLDER_name.c is linked with FOLDER and what FOLDER may include.
+BELOW_base     = base
+BELOW_ir       = ir base
+BELOW_frontend = frontend ir base
+BELOW_passes   = passes ir base
+BELOW_codegen  = codegen passes ir base
+BELOW_runtime  = runtime codegen ir base
+BELOW_lib      = lib frontend passes runtime codegen ir base
+.SECONDEXPANSION:
+unit_libs = $(foreach d,$(BELOW_$(firstword $(subst _, ,$(notdir $(1))))),$(BUILD)/lib_$(d).a)
+$(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
+	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $< -Wl,--start-group $(call unit_libs,$*) -Wl,--end-group $(LDLIBS)
+
+unit: $(UNIT)
+
+clean:
+	rm -rf $(BUILD)
+
+.PHONY: all unit clean
+.DELETE_ON_ERROR:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,127 @@
+// Bump allocation in chunks that double up to a bound; oversized requests get a chunk of their own.
+#include "base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CHUNK = 64 << 10, LARGEST_CHUNK = 8 << 20, ALIGN = 16 };
+
+typedef struct Chunk {
+    struct Chunk *next;
+    size_t size;
+    _Alignas(16) unsigned char data[];
+} Chunk;
+
+struct Arena {
+    Chunk *chunks;
+    unsigned char *at, *end;
+    size_t next_chunk, bytes;
+    jmp_buf *oom;
+};
+
+Arena *arena_new(void)
+{
+    Arena *a = calloc(1, sizeof *a);
+    if (a) a->next_chunk = FIRST_CHUNK;
+    return a;
+}
+
+void arena_free(Arena *a)
+{
+    if (!a) return;
+    for (Chunk *c = a->chunks, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+void arena_on_oom(Arena *a, jmp_buf *handler)
+{
+    a->oom = handler;
+}
+
+size_t arena_bytes(const Arena *a)
+{
+    return a->bytes;
+}
+
+static void out_of_memory(Arena *a)
+{
+    if (a->oom) longjmp(*a->oom, 1);
+    // An arena without a handler is a programming error of the caller; there is no way to go on.
+    abort();
+}
+
+static void new_chunk(Arena *a, size_t bytes)
+{
+    size_t size = bytes > a->next_chunk ? bytes : a->next_chunk;
+    Chunk *c = size > SIZE_MAX - sizeof *c ? NULL : calloc(1, sizeof *c + size);
+    if (!c) out_of_memory(a);
+    c->size = size;
+    c->next = a->chunks;
+    a->chunks = c;
+    a->at = c->data;
+    a->end = c->data + size;
+    if (a->next_chunk < LARGEST_CHUNK) a->next_chunk *= 2;
+}
+
+void *arena_alloc(Arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX - ALIGN) out_of_memory(a);
+    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (bytes > (size_t)(a->end - a->at)) new_chunk(a, bytes);
+    void *p = a->at;
+    a->at += bytes;
+    a->bytes += bytes;
+    return p;
+}
+
+void *arena_array(Arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) out_of_memory(a);
+    return arena_alloc(a, bytes);
+}
+
+char *arena_strndup(Arena *a, const char *s, size_t n)
+{
+    char *p = arena_alloc(a, n + 1);
+    memcpy(p, s, n);
+    return p;
+}
+
+char *arena_strdup(Arena *a, const char *s)
+{
+    return arena_strndup(a, s, strlen(s));
+}
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+    if (n > 0) vsnprintf(p, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return p;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *p = arena_vprintf(a, fmt, args);
+    va_end(args);
+    return p;
+}
+
+void *vec_grow_(Arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
+{
+    if (*cap > UINT32_MAX / 2) out_of_memory(a);
+    *cap = *cap ? *cap * 2 : 8;
+    void *bigger = arena_array(a, *cap, size);
+    if (n) memcpy(bigger, at, n * size);
+    return bigger;
+}

@@ -1,0 +1,247 @@
+#include "base/diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+
+Diags *diags_new(Arena *a)
+{
+    Diags *d = NEW(a, Diags);
+    d->arena = a;
+    d->max_errors = 20;
+    source_add(d, "", "", 0, true);
+    vec_push(a, &d->locs, (LocEntry){0});
+    return d;
+}
+
+uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library)
+{
+    Source s = {arena_strdup(d->arena, path), arena_strndup(d->arena, text, len), len, library};
+    vec_push(d->arena, &d->sources, s);
+    return d->sources.n - 1;
+}
+
+Loc loc_add(Diags *d, Span span, Loc caller, const char *callee)
+{
+    vec_push(d->arena, &d->locs, (LocEntry){span, caller, callee});
+    return d->locs.n - 1;
+}
+
+Span loc_span(const Diags *d, Loc loc)
+{
+    return d->locs.at[loc].span;
+}
+
+Span loc_user_span(const Diags *d, Loc loc)
+{
+    for (Loc l = loc; l; l = d->locs.at[l].caller)
+        if (!d->sources.at[d->locs.at[l].span.source].library) return d->locs.at[l].span;
+    return loc_span(d, loc);
+}
+
+void span_line_col(const Diags *d, Span s, uint32_t *line, uint32_t *col)
+{
+    const Source *src = &d->sources.at[s.source];
+    uint32_t at = s.begin < src->len ? s.begin : (uint32_t)src->len, l = 1, start = 0;
+    for (uint32_t i = 0; i < at; i++)
+        if (src->text[i] == '\n') l++, start = i + 1;
+    *line = l;
+    *col = at - start + 1;
+}
+
+const char *loc_text(const Diags *d, Loc loc)
+{
+    if (!loc) return "";
+    Span s = loc_user_span(d, loc);
+    uint32_t line, col;
+    span_line_col(d, s, &line, &col);
+    return arena_printf(d->arena, "%s:%u", d->sources.at[s.source].path, line);
+}
+
+// The bounds of the source line that holds byte [at].
+static void line_bounds(const Source *src, uint32_t at, uint32_t *begin, uint32_t *end)
+{
+    uint32_t len = (uint32_t)src->len;
+    if (at > len) at = len;
+    *begin = *end = at;
+    while (*begin && src->text[*begin - 1] != '\n') --*begin;
+    while (*end < len && src->text[*end] != '\n') ++*end;
+}
+
+const char *loc_line(const Diags *d, Loc loc)
+{
+    Span s = loc_user_span(d, loc);
+    const Source *src = &d->sources.at[s.source];
+    uint32_t b, e;
+    line_bounds(src, s.begin, &b, &e);
+    bool quoted = false;
+    for (uint32_t i = b; i < e; i++) {
+        if (src->text[i] == '"') quoted = !quoted;
+        if (src->text[i] == '#' && !quoted) e = i;
+    }
+    while (b < e && (src->text[b] == ' ' || src->text[b] == '\t')) b++;
+    while (e > b && (src->text[e - 1] == ' ' || src->text[e - 1] == '\t')) e--;
+    return arena_strndup(d->arena, src->text + b, e - b);
+}
+
+static Diag *add(Diags *d, Severity severity, Span span, bool placed, const char *fmt, va_list args)
+{
+    if (severity == SEV_ERROR) d->errors++;
+    Diag diag = {.severity = severity, .span = span, .placed = placed};
+    diag.text = arena_vprintf(d->arena, fmt, args);
+    if (d->errors > d->max_errors) {
+        Diag *lost = NEW(d->arena, Diag);
+        *lost = diag;
+        return lost;
+    }
+    vec_push(d->arena, &d->list, diag);
+    return &d->list.at[d->list.n - 1];
+}
+
+Diag *diag_span(Diags *d, Severity severity, Span span, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    Diag *diag = add(d, severity, span, true, fmt, args);
+    va_end(args);
+    return diag;
+}
+
+static void call_chain(Diags *d, Diag *diag, Loc loc)
+{
+    enum { SHOWN = 8 };
+    Span shown = diag->span;
+    int n = 0;
+    for (Loc l = loc; l && n < SHOWN; l = d->locs.at[l].caller) {
+        const LocEntry *e = &d->locs.at[l];
+        if (e->span.source == shown.source && e->span.begin == shown.begin) continue;
+        if (l == loc)
+            diag_note_span(d, diag, e->span, "raised here");
+        else
+            diag_note_span(d, diag, e->span, "in '%s', called from here",
+                           e->callee ? e->callee : "?");
+        n++;
+    }
+}
+
+Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    Diag *diag = add(d, SEV_ERROR, loc_user_span(d, loc), loc != 0, fmt, args);
+    va_end(args);
+    call_chain(d, diag, loc);
+    return diag;
+}
+
+Diag *diag_warning(Diags *d, Loc loc, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    Diag *diag = add(d, SEV_WARNING, loc_user_span(d, loc), loc != 0, fmt, args);
+    va_end(args);
+    return diag;
+}
+
+void diag_note_span(Diags *d, Diag *diag, Span span, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vec_push(d->arena, &diag->notes, (DiagNote){span, arena_vprintf(d->arena, fmt, args)});
+    va_end(args);
+}
+
+void diag_note(Diags *d, Diag *diag, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vec_push(d->arena, &diag->notes, (DiagNote){{0}, arena_vprintf(d->arena, fmt, args)});
+    va_end(args);
+}
+
+static void render_place(const Diags *d, Buf *out, Span s)
+{
+    uint32_t line, col;
+    span_line_col(d, s, &line, &col);
+    buf_printf(out, "%s:%u:%u: ", d->sources.at[s.source].path, line, col);
+}
+
+// The source line and a caret under the span; control characters and tabs become single spaces.
+static void render_line(const Diags *d, Buf *out, Span s, const char *on, const char *off)
+{
+    const Source *src = &d->sources.at[s.source];
+    uint32_t b, e, line, col;
+    line_bounds(src, s.begin, &b, &e);
+    span_line_col(d, s, &line, &col);
+    buf_printf(out, "%5u | ", line);
+    for (uint32_t i = b; i < e; i++)
+        buf_char(out, (unsigned char)src->text[i] < ' ' ? ' ' : src->text[i]);
+    buf_str(out, "\n      | ");
+    // A UTF-8 continuation byte takes no column.
+    for (uint32_t i = b; i < s.begin && i < e; i++)
+        if (((unsigned char)src->text[i] & 0xc0) != 0x80) buf_char(out, ' ');
+    uint32_t end = s.end < e ? s.end : e;
+    buf_str(out, on);
+    buf_char(out, '^');
+    for (uint32_t i = s.begin + 1; i < end; i++)
+        if (((unsigned char)src->text[i] & 0xc0) != 0x80) buf_char(out, '~');
+    buf_printf(out, "%s\n", off);
+}
+
+void diags_render(const Diags *d, Buf *out, bool color)
+{
+    const char *bold = color ? "\033[1m" : "", *red = color ? "\033[1;31m" : "";
+    const char *cyan = color ? "\033[1;36m" : "", *yellow = color ? "\033[1;33m" : "";
+    const char *off = color ? "\033[0m" : "";
+    for (uint32_t i = 0; i < d->list.n; i++) {
+        const Diag *g = &d->list.at[i];
+        bool error = g->severity == SEV_ERROR;
+        const char *hue = error ? red : yellow;
+        buf_str(out, bold);
+        if (g->placed) render_place(d, out, g->span);
+        buf_printf(out, "%s%s: %s%s%s%s\n", hue, error ? "error" : "warning", off, bold, g->text,
+                   off);
+        if (g->placed) render_line(d, out, g->span, hue, off);
+        for (uint32_t k = 0; k < g->notes.n; k++) {
+            const DiagNote *n = &g->notes.at[k];
+            bool placed = n->span.source || n->span.end;
+            if (placed) render_place(d, out, n->span);
+            buf_printf(out, "%s%snote:%s %s\n", placed ? "" : "  ", cyan, off, n->text);
+            if (placed) render_line(d, out, n->span, cyan, off);
+        }
+    }
+    if (d->errors > d->max_errors)
+        buf_printf(out, "%u more errors not shown\n", d->errors - d->max_errors);
+}
+
+static void json_place(const Diags *d, Json *j, Span s)
+{
+    uint32_t line, col;
+    span_line_col(d, s, &line, &col);
+    json_key(j, "file"), json_string(j, d->sources.at[s.source].path);
+    json_key(j, "line"), json_int(j, line);
+    json_key(j, "column"), json_int(j, col);
+}
+
+void diags_json(const Diags *d, Buf *out)
+{
+    Json j = json_writer(out);
+    json_array(&j);
+    for (uint32_t i = 0; i < d->list.n; i++) {
+        const Diag *g = &d->list.at[i];
+        json_object(&j);
+        json_key(&j, "severity"), json_string(&j, g->severity == SEV_ERROR ? "error" : "warning");
+        json_key(&j, "message"), json_string(&j, g->text);
+        if (g->placed) json_place(d, &j, g->span);
+        json_key(&j, "notes"), json_array(&j);
+        for (uint32_t k = 0; k < g->notes.n; k++) {
+            json_object(&j);
+            json_key(&j, "message"), json_string(&j, g->notes.at[k].text);
+            if (g->notes.at[k].span.source) json_place(d, &j, g->notes.at[k].span);
+            json_end(&j);
+        }
+        json_end(&j), json_end(&j);
+    }
+    json_end(&j);
+}

@@ -1,0 +1,81 @@
+// Source files, locations and diagnostics. A Span is a byte range of a source; a Loc is a span plus
+// the chain of calls it was reached through, so that every later stage can point into the model.
+#ifndef BASE_DIAG_H
+#define BASE_DIAG_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+typedef struct Span {
+    uint32_t source;     // index into Diags.sources
+    uint32_t begin, end; // byte offsets, end exclusive
+} Span;
+
+typedef uint32_t Loc; // index into Diags.locs; 0 means "nowhere"
+
+typedef struct Source {
+    const char *path; // as shown to the user
+    const char *text; // NUL-terminated
+    size_t len;
+    bool library; // part of the embedded standard library
+} Source;
+
+typedef enum Severity { SEV_ERROR, SEV_WARNING } Severity;
+
+typedef struct DiagNote {
+    Span span; // source 0 with begin == end == 0: a note without a place
+    const char *text;
+} DiagNote;
+
+typedef struct Diag {
+    Severity severity;
+    Span span;
+    bool placed; // span is meaningful
+    const char *text;
+    VEC(DiagNote) notes;
+} Diag;
+
+typedef struct LocEntry {
+    Span span;
+    Loc caller;         // 0 at top level
+    const char *callee; // the function entered here, for "in linear(...), called from here"
+} LocEntry;
+
+typedef struct Diags {
+    Arena *arena;
+    VEC(Source) sources; // sources.at[0] is a nameless empty source
+    VEC(LocEntry) locs;  // locs.at[0] is "nowhere"
+    VEC(Diag) list;
+    uint32_t errors;
+    uint32_t max_errors; // further errors are counted, not kept; default 20
+} Diags;
+
+Diags *diags_new(Arena *a);
+uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library);
+Loc loc_add(Diags *d, Span span, Loc caller, const char *callee);
+Span loc_span(const Diags *d, Loc loc);
+// The innermost place outside the standard library: the line of the user's model to blame.
+Span loc_user_span(const Diags *d, Loc loc);
+void span_line_col(const Diags *d, Span s, uint32_t *line, uint32_t *col); // both from 1
+// "mlp.net:11" of loc_user_span, or "" for nowhere. In the arena.
+const char *loc_text(const Diags *d, Loc loc);
+// The source line of loc_user_span, trimmed, without its comment. In the arena.
+const char *loc_line(const Diags *d, Loc loc);
+
+// Each returns the new diagnostic for notes, never NULL. Messages start lower case, no full stop.
+Diag *diag_span(Diags *d, Severity s, Span span, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+// An error at loc, with a note for every call it came through. Points at the user's line.
+Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+Diag *diag_warning(Diags *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_note(Diags *d, Diag *diag, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_note_span(Diags *d, Diag *diag, Span span, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// Renders every diagnostic: path:line:col: error: text, the line, a caret under the span, notes.
+void diags_render(const Diags *d, Buf *out, bool color);
+void diags_json(const Diags *d, Buf *out); // an array of objects
+
+#endif

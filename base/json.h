@@ -1,0 +1,44 @@
+// A streaming JSON writer and a small hardened reader (safetensors headers, result files).
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+typedef struct Json {
+    Buf *out;
+    uint64_t object; // bit d: the container at depth d is an object
+    uint8_t depth;
+    bool comma;
+} Json;
+
+Json json_writer(Buf *out);
+void json_object(Json *j); // opens {
+void json_array(Json *j);  // opens [
+void json_end(Json *j);    // closes the innermost
+void json_key(Json *j, const char *key);
+void json_string(Json *j, const char *s);
+void json_int(Json *j, int64_t v);
+void json_double(Json *j, double v); // null when not finite
+void json_bool(Json *j, bool v);
+void json_null(Json *j);
+
+typedef enum JsonKind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT } JsonKind;
+
+typedef struct JsonValue {
+    JsonKind kind;
+    bool boolean, is_int; // is_int: number holds an integer that fits, in [integer]
+    double number;
+    int64_t integer;
+    const char *string; // NUL-terminated, unescaped
+    const char *key;    // when a member of an object
+    struct JsonValue *child, *next;
+    uint32_t n; // children
+} JsonValue;
+
+// NULL on malformed input, with *error saying where. Depth is limited to 64.
+JsonValue *json_parse(Arena *a, const char *text, size_t len, const char **error);
+const JsonValue *json_get(const JsonValue *object, const char *key); // NULL when absent
+
+#endif

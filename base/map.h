@@ -1,0 +1,44 @@
+// Hash maps in an arena: string -> pointer, and 64-bit key -> 64-bit value. Insertion order is kept.
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
+uint64_t hash_str(const char *s);
+uint64_t hash_mix(uint64_t a, uint64_t b); // combines two hashes, order matters
+
+typedef struct StrMap {
+    Arena *arena;
+    struct StrEntry {
+        const char *key;
+        void *value;
+        uint64_t hash;
+    } *entry; // entry[0..n) in insertion order
+    uint32_t n, entry_cap, *slot, slot_cap;
+} StrMap;
+
+StrMap strmap_new(Arena *a);
+void *strmap_get(const StrMap *m, const char *key); // NULL when absent
+bool strmap_has(const StrMap *m, const char *key);
+void strmap_set(StrMap *m, const char *key, void *value); // inserts or replaces; key is not copied
+
+typedef struct IdMap {
+    Arena *arena;
+    struct IdSlot {
+        uint64_t key, value;
+        bool used;
+    } *slot;
+    uint32_t n, cap;
+} IdMap;
+
+IdMap idmap_new(Arena *a);
+bool idmap_get(const IdMap *m, uint64_t key, uint64_t *value); // value may be NULL
+void idmap_set(IdMap *m, uint64_t key, uint64_t value);
+
+// The candidate closest to [name] by edit distance, or NULL when none is close enough to suggest.
+const char *suggest(const char *name, const char *const *candidates, size_t n);
+
+#endif

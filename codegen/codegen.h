@@ -1,0 +1,23 @@
+// Module with fused graphs -> Program.
+#ifndef CODEGEN_CODEGEN_H
+#define CODEGEN_CODEGEN_H
+
+#include "codegen/program.h"
+#include "ir/fusion.h"
+#include "ir/module.h"
+#include "ir/target.h"
+
+typedef struct CodegenOptions {
+    const Target *target;
+    bool no_reuse;       // every temporary its own place, for bisecting
+    bool no_side_by_side; // one launch a group
+    const char *choices; // choice table to carry along, or NULL
+    // An edited kernel for this name, or NULL; the text replaces the generated one.
+    const char *(*override)(void *ctx, const char *name, const char *contract);
+    void *override_ctx;
+} CodegenOptions;
+
+// NULL on error, reported through m->diags.
+Program *codegen(Module *m, const CodegenOptions *o);
+
+#endif

@@ -1,0 +1,219 @@
+// Program: what the compiler leaves and all the runtime knows. Plain data in one arena: strings,
+// arrays and indices, no pointers between tables, so that it can be written to model.bin as it is.
+#ifndef CODEGEN_PROGRAM_H
+#define CODEGEN_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 1 };
+
+// Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
+typedef enum ProgDType {
+    PD_BOOL, PD_U8, PD_I32, PD_U32, PD_I64, PD_BF16, PD_F16, PD_F32, PD_F64, PD_COUNT
+} ProgDType;
+int prog_dtype_bytes(ProgDType t);
+const char *prog_dtype_name(ProgDType t);
+
+typedef struct ProgType {
+    ProgDType dtype;
+    int32_t rank;
+    int64_t dim[PROG_MAX_RANK];
+} ProgType;
+int64_t prog_type_bytes(const ProgType *t);
+
+typedef enum ProgCellKind { PC_PARAM, PC_STATE, PC_SCRATCH, PC_SETTING, PC_CONTROL } ProgCellKind;
+
+typedef struct ProgCell {
+    const char *name;
+    ProgCellKind kind;
+    ProgType type;
+    double initial; // every element, before the init entry runs
+    bool frozen;
+} ProgCell;
+
+// Where a buffer lives. The executor resolves a buffer to an address; cells of one name are one
+// allocation however many programs of a session use them.
+typedef enum ProgRegion {
+    PR_ARENA,  // temporaries of an entry: arena + offset
+    PR_CELL,   // cells[index]
+    PR_INPUT,  // inputs[index] of the entry
+    PR_OUTPUT, // outputs[index] of the entry: its own buffer, valid until the next run
+    PR_CONST,  // consts[index]
+    PR_ERROR,  // the entry's error record, ProgError
+    PR_ROWS,   // the row table of the bound data set: i32 row numbers
+} ProgRegion;
+
+typedef struct ProgBuffer {
+    const char *name; // of the model's value, for reports
+    ProgRegion region;
+    int32_t index;
+    int64_t offset, bytes;
+    int32_t first, last; // steps between which it is live (temporaries)
+    ProgType type;
+    const char *loc;     // "mlp.net:11", or ""
+} ProgBuffer;
+
+// The record a kernel writes when a check fails; the first writer wins by compare-and-swap on code.
+// Kernels that write cells read code first and do nothing when it is not 0.
+typedef struct ProgError {
+    uint32_t code; // 0: none; else 1 + index into ProgEntry.checks
+    uint32_t reserved;
+    int64_t value, index, step;
+} ProgError;
+
+typedef enum ProgCheckKind { CHECK_INDEX, CHECK_ASSERT, CHECK_FINITE } ProgCheckKind;
+typedef struct ProgCheck {
+    ProgCheckKind kind;
+    const char *message, *loc; // "index of gather", "mlp.net:12"
+    int64_t bound;             // CHECK_INDEX: indices must be in 0..bound
+} ProgCheck;
+
+typedef enum ProgArgKind {
+    PA_BUFFER,     // pointer to buffers[index], plus iteration * stride[depth] bytes inside loops
+    PA_LOOP_INDEX, // i64: the current iteration of the loop at depth [index]
+    PA_INT,        // i64 constant [value]
+} ProgArgKind;
+
+enum { PROG_MAX_LOOP_DEPTH = 4 };
+typedef struct ProgArg {
+    ProgArgKind kind;
+    int32_t index;
+    int64_t value;
+    int64_t stride[PROG_MAX_LOOP_DEPTH];
+    bool written;
+} ProgArg;
+
+// How a kernel is called. args are the step's, in order.
+//   CUDA: extern "C" __global__ void SYMBOL(T0 *a0, long long a1, ...): one parameter an argument.
+//   CPU:  void SYMBOL(void *const *args, const NcPar *par): args[i] is the buffer's address, or the
+//         address of an int64_t. par is NULL (OpenMP) or the host's parallel_for:
+//         typedef struct NcPar { void (*run)(void *ctx, long n, void (*body)(void *arg, long begin,
+//         long end), void *arg); void *ctx; } NcPar;
+typedef struct ProgKernel {
+    const char *name;      // fc1_linear_relu_bwd_3f2a9c01
+    uint64_t identity;     // hash of the canonical kernel
+    const char *text;      // CUDA C or C: what is compiled; defines a function called [symbol]
+    const char *symbol;    // canonical name in text: k_<identity>
+    const char *annotated; // the text for people, with model names and the head comment
+    uint32_t grid[3], block[3], cluster; // CUDA launch; cluster 0 or 1: none
+    uint32_t shared_bytes; // dynamic
+    bool cooperative;      // has a grid barrier
+    int64_t bytes_read, bytes_written, flops;
+    double floor_seconds;
+    const char *schedule;  // one line, for people and the tuning file
+} ProgKernel;
+
+typedef enum ProgEpilogue {
+    PE_NONE, PE_BIAS, PE_RELU, PE_RELU_BIAS, PE_GELU, PE_GELU_BIAS, PE_RELU_AUX_BIAS,
+    PE_GELU_AUX_BIAS, PE_DRELU, PE_DGELU, PE_BGRAD_A, PE_BGRAD_B,
+} ProgEpilogue;
+
+// C = A * B on row-major operands: A is (m, k) or, when trans_a, stored (k, m); B is (k, n) or, when
+// trans_b, stored (n, k); C is (m, n). ld*: elements between rows as stored.
+typedef struct ProgGemm {
+    const char *name, *loc;
+    ProgDType a_type, b_type, c_type, compute; // compute PD_F32, or PD_F64
+    bool tf32;                                 // tensor-core f32 allowed
+    bool trans_a, trans_b;
+    int64_t m, n, k, lda, ldb, ldc;
+    int64_t batch, stride_a, stride_b, stride_c; // elements; batch 1: none
+    ProgEpilogue epilogue;
+    // Arguments of the step: A, B, C, then bias and aux where the epilogue has them, then workspace.
+    int64_t aux_ld;
+    int64_t workspace;   // bytes planned for it
+    const char *choice_key; // the line of the choice table that picks its algorithm
+} ProgGemm;
+
+typedef enum ProgStepKind {
+    PS_KERNEL, // kernels[index]
+    PS_GEMM,   // gemms[index]
+    PS_COPY,   // args[0] to args[1], [bytes]
+    PS_ZERO,   // args[0], [bytes]
+    PS_LOOP,   // repeats steps [first_step, last_step) [count] times
+} ProgStepKind;
+
+typedef struct ProgStep {
+    ProgStepKind kind;
+    int32_t index;
+    int32_t nargs;
+    ProgArg *args;
+    int64_t bytes, count;
+    int32_t first_step, last_step; // the body follows its PS_LOOP step directly
+    bool reverse;                  // PS_LOOP: iterations run from count - 1 down to 0
+    int32_t depth;                 // loops around this step
+    bool commits;                  // writes cells
+    const char *name, *loc;
+} ProgStep;
+
+typedef enum ProgEntryKind { PK_INIT, PK_TRAIN, PK_EVAL, PK_MODEL } ProgEntryKind;
+
+typedef struct ProgInput {
+    const char *name;
+    ProgType type;
+    bool data;      // axis 0 is examples; read through the row table when the entry has rows
+    bool has_range; // integer values must be in low..high
+    int64_t low, high;
+    int32_t batch_axis_micro; // micro-batches stacked in axis 0 (1: none)
+} ProgInput;
+
+typedef struct ProgOutput {
+    const char *name;
+    ProgType type;
+    bool tap;
+} ProgOutput;
+
+typedef struct ProgDim {
+    const char *name;
+    int64_t value;
+    bool batch;
+} ProgDim;
+
+typedef struct ProgEntry {
+    const char *name;
+    ProgEntryKind kind;
+    int32_t ninputs, noutputs, nbuffers, nsteps, ndims, nchecks;
+    ProgInput *inputs;
+    ProgOutput *outputs;
+    ProgBuffer *buffers;
+    ProgStep *steps;
+    ProgDim *dims;
+    ProgCheck *checks;
+    bool rows;          // data inputs are read through the row table
+    const char *cursor; // cell, or NULL
+    int64_t batch;
+    int64_t arena_bytes; // temporaries
+    int64_t peak_bytes;  // most bytes of temporaries live at once, by the independent verifier
+} ProgEntry;
+
+typedef struct ProgConst {
+    ProgType type;
+    const void *data;
+} ProgConst;
+
+typedef struct Program {
+    Arena *arena;
+    const char *model;  // name
+    const char *target; // "cpu", "sm_90"; CUDA programs carry text for any architecture
+    bool cuda;
+    int32_t ncells, nentries, nkernels, ngemms, nconsts;
+    ProgCell *cells;
+    ProgEntry *entries;
+    ProgKernel *kernels;
+    ProgGemm *gemms;
+    ProgConst *consts;
+    const char *prelude; // text put before every kernel's
+    const char *choices; // the choice table: lines "key value"; may be ""
+} Program;
+
+const ProgEntry *program_entry(const Program *p, const char *name); // NULL when absent
+void program_print(const Program *p, Buf *out); // netc --emit plan
+// Offsets, indices and ranges of a program read from a file; NULL when sound, else what is wrong.
+const char *program_validate(const Program *p);
+// model.bin sections hold this form; reading never trusts a length. NULL with *error on damage.
+void program_write(const Program *p, Buf *out);
+Program *program_read(Arena *a, const void *bytes, size_t n, const char **error);
+
+#endif

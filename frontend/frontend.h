@@ -1,0 +1,50 @@
+// .net text -> Module.
+#ifndef FRONTEND_FRONTEND_H
+#define FRONTEND_FRONTEND_H
+
+#include "ir/module.h"
+
+typedef struct Define { // -D name=value, or a binding that comes from the data
+    const char *name, *value; // the value's text is an expression of the language
+    bool from_data;           // loses against -D, wins over the default
+} Define;
+
+typedef struct FrontendOptions {
+    const Define *defines;
+    uint32_t ndefines;
+    // Entries to elaborate by name; none: all of the file ("init", "train", "eval", every model).
+    const char *const *entries;
+    uint32_t nentries;
+    // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using file.
+    // Returns the text in the arena and its display path, or NULL when there is no such file.
+    const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
+                           const char **path);
+    void *resolve_ctx;
+} FrontendOptions;
+
+// What a model asks for before any data is bound: inputs and free dimensions. For the data layer.
+typedef struct InputDecl {
+    const char *model, *name;
+    DType dtype;
+    uint8_t rank;
+    const char *dim_name[MAX_RANK]; // the dimension variable standing alone there, or NULL
+    int64_t dim[MAX_RANK];          // value under defaults and -D; -1 where unbound
+    bool has_range;
+    int64_t low, high;
+    Span span;
+} InputDecl;
+typedef struct FileDecls {
+    VEC(InputDecl) inputs; // of every model
+    const char *trains;    // the model that `train` names, or NULL
+    VEC(const char *) dims; // dimension variables
+    VEC(const char *) consts, settings;
+} FileDecls;
+
+// Both report through d and return NULL on error. path is for display and for finding `use` files.
+Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                         const FrontendOptions *o);
+FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                          const FrontendOptions *o);
+void frontend_print_ast(Arena *a, Diags *d, uint32_t source, Buf *out); // netc --emit ast
+
+#endif

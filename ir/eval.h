@@ -1,0 +1,43 @@
+// The reference evaluator: any graph, in double precision and exact integers, slowly and obviously.
+#ifndef IR_EVAL_H
+#define IR_EVAL_H
+
+#include "ir/module.h"
+
+// A tensor of the evaluator: floats as double, bool and integers as int64_t, row-major.
+typedef struct Value {
+    Type type;
+    union {
+        double *f;
+        int64_t *i;
+    };
+} Value;
+
+Value value_new(Arena *a, const Type *t); // zeros
+double value_get(const Value *v, int64_t index);
+// Converts elements of [type] stored as the program stores them (f16 as 16 bits, ...) and back.
+void value_from_bytes(Value *v, const void *bytes);
+void value_to_bytes(const Value *v, void *bytes);
+
+typedef struct EvalEnv {
+    Arena *arena;
+    StrMap inputs; // name -> Value *
+    StrMap cells;  // name -> Value *, entry-time values
+    bool round;    // round every float result to the node's own type instead of keeping doubles
+} EvalEnv;
+
+typedef struct EvalResult {
+    StrMap outputs; // name -> Value *
+    StrMap assigns; // cell -> Value *, the values to commit
+    const Node *failed_assert; // NULL when all held
+    const Node *bad_index;     // the first gather whose index was out of range, else NULL
+    int64_t bad_value;
+    const Node *first_nonfinite; // the first node whose result holds NaN or Inf, else NULL
+} EvalResult;
+
+// Every root. false only when an input or a cell is missing (reported through g->diags).
+bool eval_graph(const Graph *g, EvalEnv *env, EvalResult *out);
+// Values of every node as well, by id (for checks and bisecting); values.at[id].
+bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **values);
+
+#endif

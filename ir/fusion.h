@@ -1,0 +1,57 @@
+// What the fuse pass leaves on a graph: which values are stored, which are computed together, why not more.
+//
+// A node is MATERIALIZED when some kernel stores it to a buffer; all others are recomputed wherever
+// they are read (lowering walks from a group's outputs down to materialized nodes and leaves).
+#ifndef IR_FUSION_H
+#define IR_FUSION_H
+
+#include "ir/graph.h"
+
+typedef enum GroupKind {
+    GROUP_MAP,    // elementwise over one index space; no reduction inside
+    GROUP_ROW,    // reductions over the inner axes of one row space, several stages
+    GROUP_COLUMN, // reductions over outer axes, inner axes kept
+    GROUP_DOT,    // one contraction with the epilogue the library folds in, or a generated one
+    GROUP_LOOP,   // a loop node: its region has a fusion of its own
+    GROUP_SCAN,   // sort, argsort, cumsum
+    GROUP_SCATTER,
+} GroupKind;
+
+typedef struct Group {
+    GroupKind kind;
+    uint32_t id;     // index in Fusion.groups
+    uint32_t launch; // groups with equal launch run side by side in one kernel
+    VEC(Node *) outs; // materialized nodes this group stores, ids ascending
+    Node *anchor;     // DOT, LOOP, SCAN, SCATTER: the node itself
+    unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
+    Node *bias, *aux;  // DOT: the bias added; the tensor a backward epilogue reads
+    Node *prologue_a, *prologue_b; // DOT: dot operand as stored, after views the library can take
+} Group;
+
+typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, documented in docs/fusion.md
+    WHY_CONTRACTION, // crosses a matmul
+    WHY_ROWS,        // different row spaces
+    WHY_COST,        // several consumers, recomputing is dear
+    WHY_SIZE,        // the kernel would grow past its cap
+    WHY_ARGS,        // too many buffers for one kernel
+    WHY_CYCLE,       // would wait for itself
+    WHY_LOOP,        // crosses a loop
+    WHY_SCAN,        // sorted, scanned or scattered value
+    WHY_ROOT,        // the value is an output or a state anyway
+    WHY_OPTION,      // a pass was switched off
+} UnfusedCause;
+
+typedef struct Unfused {
+    const Node *producer, *consumer;
+    UnfusedCause cause;
+    int64_t a, b; // the numbers of the cause's text
+} Unfused;
+
+typedef struct Fusion {
+    VEC(Group) groups;
+    uint32_t *group_of; // by node id: group index + 1 of the group that stores it, 0: not stored
+    uint32_t launches;
+    VEC(Unfused) unfused;
+} Fusion;
+
+#endif

@@ -1,0 +1,78 @@
+// What the frontend leaves: cells (parameters and states), entries with a graph each, and the names.
+#ifndef IR_MODULE_H
+#define IR_MODULE_H
+
+#include "ir/graph.h"
+
+typedef enum CellKind {
+    CELL_PARAM,   // trained; saved
+    CELL_STATE,   // optimizer moments, running statistics; saved
+    CELL_SCRATCH, // not saved (a KV cache, sums for the log)
+    CELL_SETTING, // a device scalar changed by --set, saved
+    CELL_CONTROL, // owned by the runtime: names below
+} CellKind;
+
+// Control cells, scalars the runtime sets and graphs read (states named like this):
+#define CELL_STEP   "@step"            // i64, updates done so far; assigned by the train entry
+#define CELL_SEED   "@seed"            // i64
+#define CELL_TOTAL  "@total"           // i64, updates of the whole run
+#define CELL_EPOCH_STEPS "@epoch_steps" // i64, updates an epoch; epoch = step // epoch_steps
+#define CELL_CURSOR "@cursor"          // i64, row of the row table where the next batch begins
+#define CELL_EVAL_CURSOR "@eval_cursor" // i64, the same for evaluation
+// Sums of reported scalars: "@sum.<entry>.<output>" f64 and "@items.<entry>" f64, CELL_SCRATCH.
+// train and eval entries assign them: sum + value * batch, items + batch. The runtime reads and
+// zeroes them each reporting interval.
+
+typedef struct Cell {
+    const char *name; // full name, "fc1.weight"
+    CellKind kind;
+    Type type;
+    bool frozen;
+    double initial; // value of every element when the init entry does not assign the cell
+    Loc loc;
+} Cell;
+
+typedef struct DimBinding {
+    const char *name;
+    int64_t value;
+    enum { DIM_DEFAULT, DIM_DATA, DIM_FLAG } from;
+    bool is_batch; // axis 0 of some input of kind "data"
+} DimBinding;
+
+typedef enum EntryKind { ENTRY_INIT, ENTRY_TRAIN, ENTRY_EVAL, ENTRY_MODEL } EntryKind;
+
+typedef struct Entry {
+    const char *name; // "init", "train", "eval", or the model's own name
+    EntryKind kind;
+    Graph *graph; // roots: output, assign, assert
+    VEC(DimBinding) dims;
+    // ENTRY_TRAIN and ENTRY_EVAL read inputs of kind "data" through the row table: element
+    // (i, ...) of the batch is row rows[cursor + i] of the data set. Codegen does it; the graph and
+    // the evaluator see a plain input.
+    bool rows;
+    const char *cursor; // the cell that holds the first row, or NULL
+    int64_t batch;      // examples an execution consumes (all micro-batches), 1 when there is none
+    Loc loc;
+} Entry;
+
+typedef struct Module {
+    Arena *arena;
+    Diags *diags;
+    const char *name; // of the file, without path and suffix
+    VEC(const char *) symbols; // symbols.at[0] = NULL
+    VEC(Cell) cells;  // parameters first, in order of definition; names unique
+    VEC(Entry) entries;
+    StrMap cell_index; // name -> (void *)(index + 1)
+} Module;
+
+Module *module_new(Arena *a, Diags *d, const char *name);
+Cell *module_add_cell(Module *m, const Cell *c); // c->name must be new
+Cell *module_cell(const Module *m, const char *name); // NULL when absent
+Entry *module_entry(Module *m, const char *name);     // NULL when absent
+
+// -- text form (ir/print.c, ir/read.c) ----------------------------------------------------------------
+// A whole module as legal .net text of primitives: cells, entries, every attribute, floats exact, and
+// the pass after which it was printed; the frontend reads it back to an equal module.
+void module_print(const Module *m, const char *stage, Buf *out);
+
+#endif

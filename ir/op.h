@@ -1,0 +1,57 @@
+// The op table as data.
+#ifndef IR_OP_H
+#define IR_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum Op {
+#define EW(id, ...) OP_##id,
+#define OP(id, ...) OP_##id,
+#include "ir/ops.def"
+#undef EW
+#undef OP
+    OP_COUNT
+} Op;
+
+typedef enum OpClass {
+    CLS_ELEMENTWISE, CLS_VIEW, CLS_REDUCE, CLS_DOT, CLS_INDEX, CLS_SCAN, CLS_LEAF, CLS_REGION,
+    CLS_META, CLS_ROOT
+} OpClass;
+
+enum OpFlags {
+    OPF_COMMUTES = 1,   // f(a, b) == f(b, a)
+    OPF_ASSOC = 2,      // exact in integers only
+    OPF_IDEMPOTENT = 4, // f(a, a) == a
+    OPF_COSTLY = 8,     // a transcendental: about twenty times an addition
+    OPF_CONVERTS = 16,  // the printers spell it by operand and result type
+};
+
+enum { VARIADIC = -1 };
+
+typedef enum AttrKey {
+#define ATTR(id, kind) ATTR_##id,
+#include "ir/attrs.def"
+#undef ATTR
+    ATTR_COUNT
+} AttrKey;
+
+typedef enum AttrKind { AK_INT, AK_INTS, AK_FLOAT, AK_STR, AK_DTYPE } AttrKind;
+
+typedef struct OpInfo {
+    const char *name;
+    int arity; // or VARIADIC
+    OpClass class;
+    unsigned flags;
+    const char *expr;       // elementwise: the expression's text; else NULL
+    const char *attrs;      // names as in the table; elementwise: ""
+    uint64_t attr_required, attr_allowed; // bit per AttrKey
+} OpInfo;
+
+const OpInfo *op_info(Op op);
+bool op_parse(const char *name, Op *out);
+const char *attr_name(AttrKey k);
+AttrKind attr_kind(AttrKey k);
+bool attr_parse(const char *name, AttrKey *out);
+
+#endif

@@ -1,0 +1,48 @@
+// Passes are rows of a table; the runner times, verifies and dumps. No pass prints.
+#ifndef PASSES_PASSES_H
+#define PASSES_PASSES_H
+
+#include "ir/fusion.h"
+#include "ir/module.h"
+#include "ir/target.h"
+
+typedef enum Precision { PREC_F32, PREC_TF32, PREC_BF16, PREC_F16 } Precision;
+
+typedef struct PassOptions {
+    const Target *target;
+    Precision precision;
+    int64_t memory_limit; // bytes of temporaries; 0: none
+    // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
+    const char *skip;
+    const char *stop_before; // a pass name, or NULL
+    // Called after each pass that changed some graph; NULL: no dumps. [number] counts from 1.
+    void (*dump)(void *ctx, int number, const char *pass, const Module *m);
+    void *dump_ctx;
+} PassOptions;
+
+typedef struct PassTiming {
+    const char *pass;
+    double seconds;
+} PassTiming;
+
+typedef struct Pass {
+    const char *name, *doc;
+    // Returns the rebuilt graph, or g itself when nothing changed. Errors go to g->diags.
+    Graph *(*run)(Graph *g, Module *m, const PassOptions *o);
+    bool optional;
+} Pass;
+
+extern const Pass pass_table[];
+extern const int pass_count;
+
+// Runs the table over every entry's graph, in place in the module. false on error.
+bool passes_run(Module *m, const PassOptions *o, PassTiming *timings /* [pass_count], or NULL */);
+const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms
+
+Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);
+
+#endif
