@@ -68,7 +68,14 @@ RtCode rt_program_load(RtDevice *d, const Program *p, const RtImage *images, int
 void rt_program_free(RtProgram *p);
 
 typedef struct RtSession RtSession; // cells by name, an arena, a stream; one thread at a time
-RtCode rt_session_new(RtDevice *d, RtSession **out, RtError *e);
+typedef struct RtSessionOptions {
+    RtSession *share; // use this session's cells instead of allocating new ones
+    void *stream;     // the caller's CUstream to enqueue on; NULL: one of the session's own
+    void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end), void *arg);
+    void *parallel_user; // CPU; parallel_for NULL: OpenMP
+} RtSessionOptions;
+RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, RtSession **out,
+                      RtError *e);
 void rt_session_free(RtSession *s);
 // Makes the program's cells exist in the session (initial value; not overwritten when there already)
 // and its arena large enough. An existing cell of another type is an error naming both types.
@@ -104,6 +111,7 @@ typedef struct RtInput {
     const void *data;
     bool device; // data is a device pointer
 } RtInput;
+// A data set of another program's entry may be bound already: names and types must agree.
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n, int64_t times,
               RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
