@@ -93,7 +93,8 @@ const ProgCell *rt_cell_info(const RtSession *s, int i);
 
 // Data for entries with a row table: whole arrays, axis 0 the examples; copied to the device when
 // they fit there, staged through pinned double buffers when they do not. Arrays stay the caller's
-// until unbound. rows: row numbers in the order they are to be read (an epoch's permutation).
+// until unbound. An array already on the device for another entry or program of the session (same
+// address and size) is shared, not copied again; one table of rows belongs to each bound entry. rows: row numbers in the order they are to be read (an epoch's permutation).
 typedef struct RtDataBinding {
     const char *input;
     const void *data;
@@ -111,7 +112,6 @@ typedef struct RtInput {
     const void *data;
     bool device; // data is a device pointer
 } RtInput;
-// A data set of another program's entry may be bound already: names and types must agree.
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n, int64_t times,
               RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
