@@ -1,0 +1,70 @@
+// The interface between planning and lowering: one launch of a fused graph in, kernels out.
+#ifndef CODEGEN_KERNEL_H
+#define CODEGEN_KERNEL_H
+
+#include "codegen/program.h"
+#include "ir/fusion.h"
+#include "ir/module.h"
+#include "ir/target.h"
+
+typedef enum KernelArgKind {
+    // The buffer of [node]: a materialized node (group_of != 0), a leaf (input, param, state,
+    // region_param, a const with `values`), a `get` of a region op, or a root stored by its group
+    // (assign, output). Row-major, whole elements of the node's type. Never a scalar const: those
+    // are literals in the text.
+    KA_NODE,
+    KA_ERROR,      // the entry's ProgError
+    KA_ROWS,       // the row table (i32)
+    KA_CURSOR,     // the cell entry->cursor (i64 scalar), read on the device
+    KA_LOOP_INDEX, // i64 value: iteration of the loop around this region [node: the region_param]
+    KA_SCRATCH,    // scratch buffer number [scratch] of this launch: equal numbers in the kernels
+                   // of one lower_launch call are one buffer, live between them
+} KernelArgKind;
+
+typedef struct KernelArg {
+    KernelArgKind kind;
+    const Node *node;      // KA_NODE, KA_LOOP_INDEX
+    int scratch;           // KA_SCRATCH
+    int64_t scratch_bytes; // KA_SCRATCH
+    bool written;          // else only read
+    // KA_NODE: every read of this buffer happens at the element the same thread then writes to the
+    // written argument [same_as] (index in args, -1: none): the two may be one buffer.
+    int same_as;
+} KernelArg;
+
+typedef struct LoweredKernel {
+    ProgKernel prog;
+    KernelArg *args; // in call order
+    int nargs;
+    Loc loc;      // the line to blame
+    bool commits; // writes a cell: checks the error record first
+} LoweredKernel;
+
+// What lowering needs to know about the entry; one for all launches of an entry, its regions
+// included. Zero it, fill in the first block, keep it.
+typedef struct LowerCtx {
+    Arena *arena;
+    Diags *diags;
+    const Target *target;
+    const Module *module;
+    const Entry *entry;
+    // By node id of the graph being lowered: this node's buffer is the cell itself (plan writes the
+    // assigned value in place), so that the kernel must respect the error record. NULL: only nodes
+    // that are `assign` roots. Set anew before each graph.
+    const bool *commits;
+    bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
+
+    // Collected while lowering; becomes ProgEntry.checks.
+    VEC(ProgCheck) checks;
+} LowerCtx;
+
+// Lowers the groups of one launch (equal Group.launch; GROUP_LOOP is not lowered here, nor a
+// GROUP_DOT that goes to the matmul library: the planner makes a ProgGemm of that). Returns the number
+// of kernels to run in order (usually 1; reductions split over blocks need 2) and puts them in *out,
+// or reports through ctx->diags and returns -1.
+int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
+
+// The text put before every kernel of the target (Program.prelude).
+const char *lower_prelude(const Target *t);
+
+#endif
