@@ -1,0 +1,220 @@
+// The pipeline: text -> Module -> passes -> Program, once per target and specialisation.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/lib.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static Define parse_define(Arena *a, const char *text, bool from_data)
+{
+    const char *eq = strchr(text, '=');
+    Define d = {arena_strndup(a, text, eq ? (size_t)(eq - text) : strlen(text)),
+                eq ? arena_strdup(a, eq + 1) : "true", from_data};
+    return d;
+}
+
+static const char *resolve(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
+                           const char **path)
+{
+    const netc_context *c = ctx;
+    char *text = c->o.resolve(c->o.user, from, name, len);
+    if (!text) return NULL;
+    const char *copy = arena_strndup(a, text, *len);
+    free(text);
+    *path = arena_strdup(a, name);
+    return copy;
+}
+
+FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
+                                     const char *entry)
+{
+    const Settings *s = &p->settings;
+    FrontendOptions o = {0};
+    Define *defines = NEW_ARRAY(a, Define, s->ndefines + s->ndata + 1);
+    for (int i = 0; i < s->ndata; i++)
+        defines[o.ndefines++] = parse_define(a, s->data_defines[i], true);
+    // The specialisation's own definition replaces the user's of the same name.
+    Define extra = {0};
+    if (*define) extra = parse_define(a, define, false);
+    for (int i = 0; i < s->ndefines; i++) {
+        Define d = parse_define(a, s->defines[i], false);
+        if (!extra.name || strcmp(d.name, extra.name)) defines[o.ndefines++] = d;
+    }
+    if (extra.name) defines[o.ndefines++] = extra;
+    o.defines = defines;
+    if (*entry) {
+        const char **names = NEW_ARRAY(a, const char *, 1);
+        names[0] = arena_strdup(a, entry);
+        o.entries = names;
+        o.nentries = 1;
+    }
+    if (p->context->o.resolve) {
+        o.resolve = resolve;
+        o.resolve_ctx = p->context;
+    }
+    return o;
+}
+
+static void dump_module(void *ctx, int number, const char *pass, const Module *m)
+{
+    const char *dir = ctx;
+    Buf text = buf_new(m->arena);
+    module_print(m, pass, &text);
+    RtError ignored = {0}; // a dump that cannot be written must not stop the compilation
+    rt_file_write(arena_printf(m->arena, "%s/%02d_%s.net", dir, number, pass), text.data, text.len,
+                  &ignored);
+}
+
+typedef struct Job {
+    netc_program *p;
+    Build *b;
+    netc_error **err;
+    netc_status status;
+} Job;
+
+static Target pick_target(const netc_program *p, bool cuda)
+{
+    bool library = !p->settings.no_matmul_library;
+    if (cuda) return target_cuda(p->settings.arch ? p->settings.arch : 90, library);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return target_cpu(cores > 0 ? (int)cores : 1, library && rt_matmul_library(false));
+}
+
+static void run_pipeline(void *arg)
+{
+    Job *job = arg;
+    netc_program *p = job->p;
+    Build *b = job->b;
+    Diags *d = diags_new(b->arena);
+    FrontendOptions fo = lib_frontend_options(p, b->arena, b->define, b->entry);
+    b->module = frontend_compile(b->arena, d, p->name, p->text, p->len, &fo);
+    if (!b->module || d->errors) goto invalid;
+
+    Target target = pick_target(p, b->cuda);
+    const char *dir = p->settings.dump_dir;
+    PassOptions po = {.target = &target,
+                      .precision = p->settings.precision,
+                      .memory_limit = p->settings.memory_limit,
+                      .skip = p->settings.skip_passes,
+                      .dump = dir ? dump_module : NULL,
+                      .dump_ctx = (void *)(uintptr_t)dir};
+    b->timings = NEW_ARRAY(b->arena, PassTiming, pass_count);
+    if (dir) dump_module(po.dump_ctx, 0, "elaborate", b->module);
+    if (!passes_run(b->module, &po, b->timings) || d->errors) goto invalid;
+
+    CodegenOptions co = {.target = &target,
+                         .no_reuse = p->settings.no_reuse,
+                         .choices = p->settings.choices};
+    b->program = codegen(b->module, &co);
+    if (!b->program || d->errors) goto invalid;
+    job->status = NETC_OK;
+    return;
+invalid:
+    job->status = lib_fail_diags(job->err, NETC_INVALID, d);
+}
+
+static netc_status make(netc_program *p, Build *b, netc_error **err)
+{
+    Job job = {p, b, err, NETC_OK};
+    double start = now();
+    if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
+    b->seconds = now() - start;
+    return job.status;
+}
+
+static Build *find(netc_program *p, bool cuda, const char *define, const char *entry)
+{
+    for (Build *b = p->builds; b; b = b->next)
+        if (b->cuda == cuda && !strcmp(b->define, define) && !strcmp(b->entry, entry)) return b;
+    return NULL;
+}
+
+void build_free(Build *b)
+{
+    if (b) arena_free(b->arena);
+}
+
+netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry, Build **out,
+                      netc_error **err)
+{
+    pthread_mutex_lock(&p->lock);
+    netc_status status = NETC_OK;
+    Build *b = find(p, cuda, define, entry);
+    if (!b) {
+        Arena *a = arena_new();
+        if (!a) {
+            pthread_mutex_unlock(&p->lock);
+            return OUT_OF_MEMORY(err);
+        }
+        // The Build lives in its own arena, so that freeing the arena frees it whole.
+        b = NEW(a, Build);
+        *b = (Build){.arena = a, .cuda = cuda};
+        b->define = arena_strdup(a, define);
+        b->entry = arena_strdup(a, entry);
+        status = make(p, b, err);
+        if (status == NETC_OK) {
+            b->next = p->builds;
+            p->builds = b;
+        } else {
+            build_free(b);
+            b = NULL;
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    *out = b;
+    return status;
+}
+
+netc_status build_any(netc_program *p, Build **out, netc_error **err)
+{
+    pthread_mutex_lock(&p->lock);
+    Build *b = find(p, true, "", "");
+    pthread_mutex_unlock(&p->lock);
+    if (b) return *out = b, NETC_OK;
+    bool cuda = p->settings.target && !strcmp(p->settings.target, "cuda");
+    return build_get(p, cuda, "", "", out, err);
+}
+
+typedef struct CompileJob {
+    netc_program *p;
+    Build *b;
+    const char *target;
+    RtError e;
+} CompileJob;
+
+static void compile_images(void *arg)
+{
+    CompileJob *job = arg;
+    Build *b = job->b;
+    const RtCompileOptions *o = &job->p->context->compile;
+    RtImage one = {0}, *more = &one;
+    int n = 1;
+    if (b->cuda)
+        rt_compile_cuda(b->arena, b->program, job->target, o, &more, &n, &job->e);
+    else
+        rt_compile_cpu(b->arena, b->program, o, &one, &job->e);
+    if (job->e.code) return;
+    RtImage *all = NEW_ARRAY(b->arena, RtImage, b->nimages + n);
+    if (b->nimages) memcpy(all, b->images, (size_t)b->nimages * sizeof *all);
+    memcpy(all + b->nimages, more, (size_t)n * sizeof *all);
+    b->images = all;
+    b->nimages += n;
+}
+
+netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err)
+{
+    CompileJob job = {.p = p, .b = b, .target = target};
+    pthread_mutex_lock(&p->lock);
+    bool ok = lib_guarded(b->arena, compile_images, &job);
+    pthread_mutex_unlock(&p->lock);
+    if (!ok) return OUT_OF_MEMORY(err);
+    return job.e.code ? lib_fail_rt(err, &job.e) : NETC_OK;
+}

@@ -1,0 +1,92 @@
+// Contexts: options, hooks, the place of the compile cache.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+#define TEXT_(x)     #x
+#define TEXT(x)      TEXT_(x)
+#define VERSION_TEXT TEXT(NETC_VERSION_MAJOR) "." TEXT(NETC_VERSION_MINOR) "." TEXT(NETC_VERSION_PATCH)
+
+const char *netc_version(void)
+{
+    return VERSION_TEXT;
+}
+
+int netc_abi(void)
+{
+    return NETC_ABI;
+}
+
+static char *default_cache_dir(void)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *dir = NULL;
+    if (xdg && *xdg) {
+        if (asprintf(&dir, "%s/netc", xdg) < 0) return NULL;
+    } else if (home && *home) {
+        if (asprintf(&dir, "%s/.cache/netc", home) < 0) return NULL;
+    }
+    return dir;
+}
+
+static void forward_log(void *ctx, const char *line)
+{
+    const netc_context *c = ctx;
+    if (c->o.log) c->o.log(c->o.user, line);
+}
+
+void lib_log(const netc_context *c, const char *fmt, ...)
+{
+    if (!c->o.log) return;
+    char line[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    c->o.log(c->o.user, line);
+}
+
+netc_status netc_context_create(const netc_context_options *o, netc_context **out, netc_error **err)
+{
+    netc_context *c = calloc(1, sizeof *c);
+    if (!c) return OUT_OF_MEMORY(err);
+    if (o) memcpy(&c->o, o, o->size < sizeof c->o ? o->size : sizeof c->o);
+    if (!c->o.cache_dir)
+        c->cache_dir = default_cache_dir();
+    else if (*c->o.cache_dir)
+        c->cache_dir = strdup(c->o.cache_dir);
+    c->o.cache_dir = c->cache_dir;
+    c->compile = (RtCompileOptions){.cache_dir = c->cache_dir,
+                                    .threads = c->o.threads,
+                                    .may_spawn = !c->o.no_spawn,
+                                    .log = forward_log,
+                                    .log_ctx = c};
+    *out = c;
+    return NETC_OK;
+}
+
+void netc_context_free(netc_context *c)
+{
+    if (!c) return;
+    free(c->cache_dir);
+    free(c);
+}
+
+void netc_free(void *p)
+{
+    free(p);
+}
+
+// In the order of netc_dtype, which is that of ProgDType.
+const char *netc_dtype_name(netc_dtype t)
+{
+    return prog_dtype_name((ProgDType)t);
+}
+
+size_t netc_dtype_size(netc_dtype t)
+{
+    return (size_t)prog_dtype_bytes((ProgDType)t);
+}

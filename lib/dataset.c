@@ -1,0 +1,166 @@
+// Data sets: named files and arrays, read as the model's inputs ask for them.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err)
+{
+    netc_dataset *d = calloc(1, sizeof *d);
+    if (!d) return OUT_OF_MEMORY(err);
+    d->context = c;
+    *out = d;
+    return NETC_OK;
+}
+
+void netc_dataset_free(netc_dataset *d)
+{
+    if (!d) return;
+    for (int i = 0; i < d->n; i++) {
+        DataItem *it = &d->item[i];
+        if (it->loaded && !it->borrowed) rt_array_free(&it->array);
+        free(it->input);
+        free(it->path);
+        free(it->part);
+    }
+    free(d->item);
+    free(d);
+}
+
+static DataItem *add(netc_dataset *d, const char *input, netc_error **err)
+{
+    for (int i = 0; i < d->n; i++)
+        if (!strcmp(d->item[i].input, input)) {
+            lib_fail(err, NETC_INVALID, "data for input '%s' was given twice; join files with commas",
+                     input);
+            return NULL;
+        }
+    if (d->n == d->cap) {
+        int cap = d->cap ? 2 * d->cap : 8;
+        DataItem *more = realloc(d->item, (size_t)cap * sizeof *more);
+        if (!more) return (void)OUT_OF_MEMORY(err), NULL;
+        d->item = more;
+        d->cap = cap;
+    }
+    DataItem *it = &d->item[d->n];
+    *it = (DataItem){.input = strdup(input)};
+    if (!it->input) return (void)OUT_OF_MEMORY(err), NULL;
+    d->n++;
+    return it;
+}
+
+netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char *path,
+                                  const char *part, netc_error **err)
+{
+    DataItem *it = add(d, input, err);
+    if (!it) return NETC_INVALID;
+    it->path = strdup(path);
+    it->part = part ? strdup(part) : NULL;
+    return it->path && (!part || it->part) ? NETC_OK : OUT_OF_MEMORY(err);
+}
+
+netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const netc_tensor *t,
+                                   netc_error **err)
+{
+    if (t->on_device || t->rank < 1 || t->rank > PROG_MAX_RANK || t->dim[0] < 1)
+        return lib_fail(err, NETC_INVALID,
+                        "data for '%s' must be a host array with its examples along axis 0", input);
+    DataItem *it = add(d, input, err);
+    if (!it) return NETC_INVALID;
+    it->borrowed = it->loaded = true;
+    it->array.type.dtype = (ProgDType)t->dtype;
+    it->array.type.rank = t->rank;
+    memcpy(it->array.type.dim, t->dim, (size_t)t->rank * sizeof t->dim[0]);
+    it->array.bytes = (size_t)prog_type_bytes(&it->array.type);
+    it->array.data = t->data;
+    return NETC_OK;
+}
+
+const RtArray *dataset_find(const netc_dataset *d, const char *input)
+{
+    for (int i = 0; i < d->n; i++)
+        if (!strcmp(d->item[i].input, input)) return &d->item[i].array;
+    return NULL;
+}
+
+static const InputDecl *declaration(const netc_program *p, const char *input)
+{
+    const FileDecls *f = p->decls;
+    const InputDecl *found = NULL;
+    for (uint32_t i = 0; i < f->inputs.n; i++) {
+        const InputDecl *in = &f->inputs.at[i];
+        if (strcmp(in->name, input)) continue;
+        // The trained model's input wins over one of the same name elsewhere.
+        if (!found || (f->trains && !strcmp(in->model, f->trains))) found = in;
+    }
+    return found;
+}
+
+static netc_status unknown_input(const netc_program *p, const char *input, netc_error **err)
+{
+    const FileDecls *f = p->decls;
+    const char *names[64], *near;
+    size_t n = 0;
+    char list[512] = "";
+    for (uint32_t i = 0; i < f->inputs.n && n < 64; i++) {
+        names[n++] = f->inputs.at[i].name;
+        if (strlen(list) + strlen(names[n - 1]) + 3 < sizeof list && !strstr(list, names[n - 1])) {
+            if (*list) strcat(list, ", ");
+            strcat(list, names[n - 1]);
+        }
+    }
+    near = suggest(input, names, n);
+    if (near)
+        return lib_fail(err, NETC_INVALID,
+                        "%s has no input '%s'; did you mean '%s'? Its inputs: %s", p->name, input,
+                        near, list);
+    return lib_fail(err, NETC_INVALID, "%s has no input '%s'; its inputs: %s", p->name, input,
+                    *list ? list : "none");
+}
+
+netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
+{
+    for (int i = 0; i < d->n; i++) {
+        DataItem *it = &d->item[i];
+        const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
+        if (p->decls && !decl) return unknown_input(p, it->input, err);
+        RtError e = {0};
+        if (!it->loaded) {
+            ProgType wanted = {0}; // of one example
+            if (decl) {
+                wanted.dtype = (ProgDType)decl->dtype;
+                wanted.rank = decl->rank ? decl->rank - 1 : 0;
+                for (int k = 0; k < wanted.rank; k++) wanted.dim[k] = decl->dim[k + 1];
+            }
+            if (rt_array_read(it->path, it->part, decl ? &wanted : NULL, &it->array, &e) != RT_OK)
+                return lib_fail_rt(err, &e);
+            it->loaded = true;
+        }
+        if (decl && decl->has_range &&
+            rt_array_check_range(&it->array, it->path ? it->path : it->input, decl->low, decl->high,
+                                 &e) != RT_OK)
+            return lib_fail_rt(err, &e);
+    }
+    return NETC_OK;
+}
+
+netc_status dataset_defines(netc_dataset *d, netc_program *p, Arena *a, const char ***out, int *n,
+                            netc_error **err)
+{
+    netc_status status = dataset_load(d, p, err);
+    if (status != NETC_OK) return status;
+    *out = NEW_ARRAY(a, const char *, d->n * MAX_RANK + 1);
+    *n = 0;
+    for (int i = 0; p->decls && i < d->n; i++) {
+        const InputDecl *decl = declaration(p, d->item[i].input);
+        const ProgType *t = &d->item[i].array.type;
+        if (!decl || t->rank != decl->rank) continue; // a mismatch is reported when it is bound
+        // Axis 0 is the examples: the batch is the model's own choice.
+        for (int k = 1; k < decl->rank; k++)
+            if (decl->dim_name[k])
+                (*out)[(*n)++] = arena_printf(a, "%s=%" PRId64, decl->dim_name[k], t->dim[k]);
+    }
+    return NETC_OK;
+}

@@ -1,0 +1,119 @@
+// Error objects: the whole diagnostic, rendered when it is made.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+// What is returned when there is no memory for an error object; never freed.
+static netc_error no_memory = {NETC_OUT_OF_MEMORY, "error: out of memory", "error: out of memory",
+                               "[{\"severity\":\"error\",\"message\":\"out of memory\"}]"};
+
+static netc_error *make(netc_status status, const char *text, const char *colored, const char *json)
+{
+    netc_error *e = calloc(1, sizeof *e);
+    if (!e) return &no_memory;
+    *e = (netc_error){status, strdup(text), strdup(colored), strdup(json)};
+    if (e->text && e->colored && e->json) return e;
+    netc_error_free(e);
+    return &no_memory;
+}
+
+static netc_status plain(netc_error **err, netc_status status, const char *text)
+{
+    if (!err || *err) return status;
+    Arena *a = arena_new();
+    jmp_buf oom;
+    if (!a || setjmp(oom)) {
+        arena_free(a);
+        *err = &no_memory;
+        return status;
+    }
+    arena_on_oom(a, &oom);
+    Buf json = buf_new(a);
+    Json j = json_writer(&json);
+    json_array(&j), json_object(&j);
+    json_key(&j, "severity"), json_string(&j, "error");
+    json_key(&j, "message"), json_string(&j, text);
+    json_end(&j), json_end(&j);
+    *err = make(status, arena_printf(a, "error: %s", text),
+                arena_printf(a, "\033[1;31merror:\033[0m %s", text), json.data);
+    arena_free(a);
+    return status;
+}
+
+netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
+{
+    char text[6000];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return plain(err, status, text);
+}
+
+netc_status lib_fail_rt(netc_error **err, const RtError *e)
+{
+    static const netc_status status[] = {
+        [RT_OK] = NETC_INTERNAL,       [RT_USER] = NETC_INVALID,
+        [RT_ENV] = NETC_ENVIRONMENT,   [RT_OOM] = NETC_OUT_OF_MEMORY,
+        [RT_CHECK] = NETC_CHECK_FAILED, [RT_CANCEL] = NETC_CANCELLED,
+    };
+    return plain(err, status[e->code], e->text[0] ? e->text : "the runtime failed without a message");
+}
+
+netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d)
+{
+    if (!err || *err) return status;
+    Buf text = buf_new(d->arena), colored = buf_new(d->arena), json = buf_new(d->arena);
+    diags_render(d, &text, false);
+    diags_render(d, &colored, true);
+    diags_json(d, &json);
+    if (text.len && text.data[text.len - 1] == '\n') text.data[text.len - 1] = 0;
+    if (colored.len && colored.data[colored.len - 1] == '\n') colored.data[colored.len - 1] = 0;
+    *err = make(status, text.data, colored.data, json.data);
+    return status;
+}
+
+netc_status netc_error_status(const netc_error *e)
+{
+    return e ? e->status : NETC_OK;
+}
+
+const char *netc_error_text(const netc_error *e)
+{
+    return e ? e->text : "";
+}
+
+const char *netc_error_colored(const netc_error *e)
+{
+    return e ? e->colored : "";
+}
+
+const char *netc_error_json(const netc_error *e)
+{
+    return e ? e->json : "[]";
+}
+
+void netc_error_free(netc_error *e)
+{
+    if (!e || e == &no_memory) return;
+    free(e->text);
+    free(e->colored);
+    free(e->json);
+    free(e);
+}
+
+bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg)
+{
+    jmp_buf oom;
+    if (setjmp(oom)) {
+        arena_on_oom(a, NULL);
+        return false;
+    }
+    arena_on_oom(a, &oom);
+    fn(arg);
+    arena_on_oom(a, NULL);
+    return true;
+}

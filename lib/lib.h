@@ -1,0 +1,174 @@
+// What the files of lib/ share. A netc_program keeps its source and makes Builds on demand: the model
+// elaborated, compiled and planned for one target under one set of definitions.
+#ifndef LIB_LIB_H
+#define LIB_LIB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/diag.h"
+#include "base/json.h"
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "include/netc.h"
+#include "passes/passes.h"
+#include "runtime/data.h"
+#include "runtime/runtime.h"
+
+struct netc_context {
+    netc_context_options o; // hooks
+    char *cache_dir;        // NULL: no cache
+    RtCompileOptions compile;
+};
+
+struct netc_error {
+    netc_status status;
+    char *text, *colored, *json;
+};
+
+// -- errors (lib/error.c) ------------------------------------------------------------------------------
+netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+netc_status lib_fail_rt(netc_error **err, const RtError *e);
+netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d);
+#define OUT_OF_MEMORY(err) lib_fail(err, NETC_OUT_OF_MEMORY, "out of memory")
+void lib_log(const netc_context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// Runs fn(arg) with an arena whose exhaustion comes back here. false: out of memory.
+bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg);
+
+// -- options copied into a program -----------------------------------------------------------------------
+typedef struct Settings {
+    const char **defines; // "name=value"
+    int ndefines;
+    const char **data_defines; // from the data set; lose against defines
+    int ndata;
+    const char *target, *skip_passes, *dump_dir, *choices;
+    Precision precision;
+    int64_t memory_limit;
+    bool no_reuse, no_matmul_library;
+    int arch;
+} Settings;
+
+typedef struct Build {
+    struct Build *next;
+    Arena *arena;
+    bool cuda;
+    const char *define; // one more "name=value" than the program's settings, or ""
+    const char *entry;  // the only entry elaborated, or "" for all
+    Module *module;     // NULL when it came from model.bin
+    Program *program;
+    RtImage *images;
+    int nimages;
+    PassTiming *timings; // [pass_count]
+    double seconds;      // spent making it
+} Build;
+
+struct netc_program {
+    atomic_int refs;
+    netc_context *context;
+    Arena *arena;
+    pthread_mutex_t lock; // guards builds
+    const char *name, *text;
+    size_t len;
+    Settings settings;
+    Build *builds;
+    FileDecls *decls;
+    Diags *decl_diags;
+    const RtTensors *weights; // of a model.bin that holds them
+};
+
+// The build for a target, made when there is none yet. define and entry: see Build. (lib/build.c)
+netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry, Build **out,
+                      netc_error **err);
+// Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended.
+netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
+void build_free(Build *b);
+// A build of either target, for questions about entries and ports; the CPU's unless cuda exists.
+netc_status build_any(netc_program *p, Build **out, netc_error **err);
+FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
+                                     const char *entry);
+
+// -- model.bin (lib/bin.c) -------------------------------------------------------------------------------
+bool bin_recognise(const void *bytes, size_t n);
+netc_status bin_load(netc_program *p, const char *path, netc_error **err);
+
+// -- data (lib/dataset.c) ----------------------------------------------------------------------------------
+typedef struct DataItem {
+    char *input, *path, *part;
+    RtArray array;
+    bool loaded, borrowed; // borrowed: the caller's memory
+} DataItem;
+struct netc_dataset {
+    netc_context *context;
+    DataItem *item;
+    int n, cap;
+};
+// Reads every file not yet read, as the model's declarations ask; checks names and ranges.
+netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
+// Definitions of dimensions the data fixes, "name=value", in the arena.
+netc_status dataset_defines(netc_dataset *d, netc_program *p, Arena *a, const char ***out, int *n,
+                            netc_error **err);
+const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
+
+// -- sessions (lib/session.c) --------------------------------------------------------------------------------
+typedef struct Loaded { // a build made ready on the session's device
+    struct Loaded *next;
+    Build *build;
+    RtProgram *rt;
+} Loaded;
+
+typedef struct Bound { // a tensor bound to an input
+    struct Bound *next;
+    char *entry, *input;
+    const void *data;
+    bool device;
+    void *dlpack; // released when unbound
+} Bound;
+
+struct netc_session {
+    netc_program *program;
+    netc_context *context;
+    RtDevice *device;
+    bool owns_device;
+    RtSession *rt;
+    Loaded *loaded;
+    Bound *bound;
+    int64_t seed;
+    char device_text[160];
+};
+netc_status session_loaded(netc_session *s, const char *define, const char *entry, Loaded **out,
+                           netc_error **err);
+// The loaded build that has [entry]; error with a suggestion when there is no such entry.
+netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const ProgEntry **e,
+                          netc_error **err);
+netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
+netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err);
+bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
+netc_tensor tensor_of(const ProgType *t, void *data);
+
+// -- training (lib/train.c, lib/evaluate.c) --------------------------------------------------------------------
+typedef struct Rows { // part of a data set: rows [begin, end)
+    netc_dataset *data;
+    int64_t begin, end;
+} Rows;
+// Means of the scalar outputs of eval over the rows; names in *metrics point into one malloc'ed block.
+netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, netc_metric **metrics,
+                          int *n, netc_error **err);
+// Binds data to an entry with a row table and checks shapes, types and counts.
+netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d, int64_t *examples,
+                      netc_error **err);
+// Reads the sums of an entry's scalar outputs as means and zeroes them. out: one per scalar output.
+netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix, netc_metric **metrics,
+                       int *n, netc_error **err);
+// The batch dimension's name, or NULL when it is written as a number.
+const char *batch_dim(const ProgEntry *e);
+
+// -- checkpoints (lib/state.c) -----------------------------------------------------------------------------------
+typedef struct Position { // where training stands; saved beside the tensors
+    int64_t step, seed;
+} Position;
+netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err);
+netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o, Position *at,
+                          netc_error **err);
+
+#endif

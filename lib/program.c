@@ -1,0 +1,212 @@
+// Programs: source and options in, entries and ports out.
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+static const char *copy_or_null(Arena *a, const char *s)
+{
+    return s ? arena_strdup(a, s) : NULL;
+}
+
+typedef struct Creation {
+    netc_program *p;
+    const netc_compile_options *o;
+    const char *name, *text;
+    size_t len;
+    netc_error **err;
+    netc_status status;
+} Creation;
+
+static bool parse_precision(const char *name, Precision *out)
+{
+    static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
+    for (int i = 0; name && i < 4; i++)
+        if (!strcmp(name, names[i])) return *out = (Precision)i, true;
+    return !name;
+}
+
+static void fill(void *arg)
+{
+    Creation *c = arg;
+    netc_program *p = c->p;
+    Arena *a = p->arena;
+    netc_compile_options o = {0};
+    if (c->o) memcpy(&o, c->o, c->o->size < sizeof o ? c->o->size : sizeof o);
+    p->name = arena_strdup(a, c->name);
+    p->text = arena_strndup(a, c->text, c->len);
+    p->len = c->len;
+    Settings *s = &p->settings;
+    s->ndefines = o.ndefines;
+    s->defines = NEW_ARRAY(a, const char *, o.ndefines + 1);
+    for (int i = 0; i < o.ndefines; i++) s->defines[i] = arena_strdup(a, o.defines[i]);
+    s->target = copy_or_null(a, o.target);
+    s->skip_passes = copy_or_null(a, o.skip_passes);
+    s->dump_dir = copy_or_null(a, o.dump_dir);
+    s->choices = copy_or_null(a, o.choices);
+    s->memory_limit = o.memory_limit;
+    s->no_reuse = o.no_reuse;
+    s->no_matmul_library = o.no_matmul_library;
+    s->arch = o.arch;
+    if (!parse_precision(o.precision, &s->precision)) {
+        c->status = lib_fail(c->err, NETC_INVALID,
+                             "unknown precision '%s'; there are f32, tf32, bf16 and f16", o.precision);
+        return;
+    }
+    if (s->target && strcmp(s->target, "cpu") && strcmp(s->target, "cuda") && strcmp(s->target, "all")) {
+        c->status = lib_fail(c->err, NETC_INVALID, "unknown target '%s'; there are cpu, cuda and all",
+                             s->target);
+        return;
+    }
+    if (bin_recognise(p->text, p->len)) {
+        c->status = bin_load(p, c->name, c->err);
+        return;
+    }
+    p->decl_diags = diags_new(a);
+    FrontendOptions fo = lib_frontend_options(p, a, "", "");
+    p->decls = frontend_decls(a, p->decl_diags, p->name, p->text, p->len, &fo);
+    if (!p->decls || p->decl_diags->errors) {
+        c->status = lib_fail_diags(c->err, NETC_INVALID, p->decl_diags);
+        return;
+    }
+    if (o.data)
+        c->status = dataset_defines((netc_dataset *)(uintptr_t)o.data, p, a, &s->data_defines,
+                                    &s->ndata, c->err);
+}
+
+static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,
+                          const netc_compile_options *o, netc_program **out, netc_error **err)
+{
+    netc_program *p = calloc(1, sizeof *p);
+    Arena *a = arena_new();
+    if (!p || !a) {
+        free(p);
+        arena_free(a);
+        return OUT_OF_MEMORY(err);
+    }
+    atomic_init(&p->refs, 1);
+    p->context = ctx;
+    p->arena = a;
+    pthread_mutex_init(&p->lock, NULL);
+    Creation c = {p, o, name, text, len, err, NETC_OK};
+    if (!lib_guarded(a, fill, &c)) c.status = OUT_OF_MEMORY(err);
+    Build *b;
+    // Errors in the model are reported now, not at the first session.
+    if (c.status == NETC_OK && !p->builds) c.status = build_any(p, &b, err);
+    if (c.status == NETC_OK && p->settings.target && !strcmp(p->settings.target, "all"))
+        c.status = build_get(p, true, "", "", &b, err);
+    if (c.status != NETC_OK) {
+        netc_program_release(p);
+        return c.status;
+    }
+    *out = p;
+    return NETC_OK;
+}
+
+netc_status netc_compile_text(netc_context *c, const char *name, const char *text,
+                              const netc_compile_options *o, netc_program **out, netc_error **err)
+{
+    return create(c, name, text, strlen(text), o, out, err);
+}
+
+netc_status netc_compile_file(netc_context *c, const char *path, const netc_compile_options *o,
+                              netc_program **out, netc_error **err)
+{
+    Arena *a = arena_new();
+    if (!a) return OUT_OF_MEMORY(err);
+    void *bytes = NULL;
+    size_t n = 0;
+    RtError e = {0};
+    rt_file_read(a, path, &bytes, &n, &e);
+    netc_status status = e.code ? lib_fail_rt(err, &e) : create(c, path, bytes, n, o, out, err);
+    arena_free(a);
+    return status;
+}
+
+netc_program *netc_program_retain(netc_program *p)
+{
+    atomic_fetch_add(&p->refs, 1);
+    return p;
+}
+
+void netc_program_release(netc_program *p)
+{
+    if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    for (Build *b = p->builds, *next; b; b = next) {
+        next = b->next;
+        build_free(b);
+    }
+    pthread_mutex_destroy(&p->lock);
+    arena_free(p->arena);
+    free(p);
+}
+
+static const ProgEntry *entry_of(netc_program *p, const char *name, netc_error **err)
+{
+    Build *b;
+    if (build_any(p, &b, err) != NETC_OK) return NULL;
+    const ProgEntry *e = program_entry(b->program, name);
+    if (!e) lib_fail(err, NETC_INVALID, "the model has no entry '%s'", name);
+    return e;
+}
+
+int netc_entry_count(netc_program *p)
+{
+    Build *b;
+    return build_any(p, &b, NULL) == NETC_OK ? b->program->nentries : 0;
+}
+
+const char *netc_entry_name(netc_program *p, int i)
+{
+    Build *b;
+    if (build_any(p, &b, NULL) != NETC_OK || i < 0 || i >= b->program->nentries) return NULL;
+    return b->program->entries[i].name;
+}
+
+int netc_input_count(netc_program *p, const char *entry)
+{
+    const ProgEntry *e = entry_of(p, entry, NULL);
+    return e ? e->ninputs : -1;
+}
+
+int netc_output_count(netc_program *p, const char *entry)
+{
+    const ProgEntry *e = entry_of(p, entry, NULL);
+    return e ? e->noutputs : -1;
+}
+
+netc_tensor tensor_of(const ProgType *t, void *data)
+{
+    netc_tensor out = {.dtype = (netc_dtype)t->dtype, .rank = t->rank, .data = data};
+    memcpy(out.dim, t->dim, sizeof out.dim);
+    return out;
+}
+
+static netc_port port_of(const char *name, const ProgType *t, bool data)
+{
+    netc_port port = {.name = name, .dtype = (netc_dtype)t->dtype, .rank = t->rank, .data = data};
+    memcpy(port.dim, t->dim, sizeof port.dim);
+    return port;
+}
+
+netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out, netc_error **err)
+{
+    const ProgEntry *e = entry_of(p, entry, err);
+    if (!e) return NETC_INVALID;
+    if (i < 0 || i >= e->ninputs)
+        return lib_fail(err, NETC_INVALID, "'%s' has %d inputs; there is no number %d", entry,
+                        e->ninputs, i);
+    *out = port_of(e->inputs[i].name, &e->inputs[i].type, e->inputs[i].data);
+    return NETC_OK;
+}
+
+netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out, netc_error **err)
+{
+    const ProgEntry *e = entry_of(p, entry, err);
+    if (!e) return NETC_INVALID;
+    if (i < 0 || i >= e->noutputs)
+        return lib_fail(err, NETC_INVALID, "'%s' has %d outputs; there is no number %d", entry,
+                        e->noutputs, i);
+    *out = port_of(e->outputs[i].name, &e->outputs[i].type, false);
+    return NETC_OK;
+}
