@@ -1,0 +1,166 @@
+// Evaluation: the eval entry over a whole data set, a last smaller batch as a second specialisation.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+const char *batch_dim(const ProgEntry *e)
+{
+    for (int i = 0; i < e->ndims; i++)
+        if (e->dims[i].batch) return e->dims[i].name;
+    return NULL;
+}
+
+static void type_text(char *out, size_t n, const ProgType *t)
+{
+    size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank && at < n; i++)
+        at += (size_t)snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]);
+    if (at < n) snprintf(out + at, n - at, "]");
+}
+
+netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d, int64_t *examples,
+                      netc_error **err)
+{
+    netc_status status = dataset_load(d, s->program, err);
+    if (status != NETC_OK) return status;
+    RtDataBinding b[64];
+    int n = 0;
+    int64_t count = -1;
+    const char *first = NULL;
+    for (int i = 0; i < e->ninputs; i++) {
+        const ProgInput *in = &e->inputs[i];
+        const RtArray *a = in->data ? dataset_find(d, in->name) : NULL;
+        if (!a)
+            return lib_fail(err, NETC_INVALID, "'%s' needs data for input '%s'; give --data %s=FILE",
+                            e->name, in->name, in->name);
+        bool fits = a->type.dtype == in->type.dtype && a->type.rank == in->type.rank;
+        for (int k = 1; fits && k < in->type.rank; k++) fits = a->type.dim[k] == in->type.dim[k];
+        if (!fits) {
+            char want[160], have[160];
+            type_text(want, sizeof want, &in->type);
+            type_text(have, sizeof have, &a->type);
+            return lib_fail(err, NETC_INVALID,
+                            "input '%s' of '%s' is %s (axis 0 is the batch), its data is %s (axis 0 is the "
+                            "examples)",
+                            in->name, e->name, want, have);
+        }
+        if (count >= 0 && a->type.dim[0] != count)
+            return lib_fail(err, NETC_INVALID,
+                            "the data disagree: '%s' has %" PRId64 " examples, '%s' has %" PRId64, first,
+                            count, in->name, a->type.dim[0]);
+        count = a->type.dim[0];
+        first = in->name;
+        if (n == 64) return lib_fail(err, NETC_INVALID, "'%s' has more than 64 inputs", e->name);
+        b[n++] = (RtDataBinding){in->name, a->data, count ? (int64_t)(a->bytes / (size_t)count) : 0};
+    }
+    RtError re = {0};
+    if (rt_data_bind(s->rt, l->rt, e->name, b, n, count < 0 ? 0 : count, &re)) return lib_fail_rt(err, &re);
+    *examples = count;
+    return NETC_OK;
+}
+
+static bool sum_cell(char *out, size_t n, const ProgEntry *e, const char *output)
+{
+    return (size_t)snprintf(out, n, "@sum.%s.%s", e->name, output) < n;
+}
+
+netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix, netc_metric **metrics,
+                       int *n, netc_error **err)
+{
+    size_t names = 0;
+    *n = 0;
+    for (int i = 0; i < e->noutputs; i++) names += strlen(prefix) + strlen(e->outputs[i].name) + 1;
+    netc_metric *m = calloc(1, (size_t)(e->noutputs + 1) * sizeof *m + names);
+    if (!m) return OUT_OF_MEMORY(err);
+    char *text = (char *)(m + e->noutputs + 1), cell[256];
+    double items = 0, zero = 0;
+    RtError re = {0};
+    const ProgCell *c;
+    snprintf(cell, sizeof cell, "@items.%s", e->name);
+    if (session_cell(s, cell, &c)) {
+        rt_cell_read(s->rt, cell, &items, sizeof items, &re);
+        rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
+    }
+    for (int i = 0; i < e->noutputs && !re.code; i++) {
+        double sum = 0;
+        if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c)) continue;
+        rt_cell_read(s->rt, cell, &sum, sizeof sum, &re);
+        rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
+        netc_metric *out = &m[(*n)++];
+        out->name = text;
+        text += sprintf(text, "%s%s", prefix, e->outputs[i].name) + 1;
+        out->value = items > 0 ? sum / items : 0;
+    }
+    if (re.code) {
+        free(m);
+        return lib_fail_rt(err, &re);
+    }
+    *metrics = m;
+    return NETC_OK;
+}
+
+// Runs [times] batches of the build [l] over rows beginning at [begin].
+static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t begin, int64_t times,
+                               netc_error **err)
+{
+    const ProgEntry *e = program_entry(l->build->program, "eval");
+    int64_t examples, n = times * e->batch;
+    netc_status status = bind_rows(s, l, e, rows->data, &examples, err);
+    if (status != NETC_OK || !times) return status;
+    int32_t *row = malloc((size_t)n * sizeof *row);
+    if (!row) return OUT_OF_MEMORY(err);
+    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(begin + i);
+    RtError re = {0};
+    if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re) || rt_run(s->rt, l->rt, "eval", NULL, 0, times, &re) ||
+        rt_sync(s->rt, &re))
+        status = lib_fail_rt(err, &re);
+    free(row);
+    return status;
+}
+
+netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, netc_metric **metrics,
+                          int *n, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    netc_status status = session_entry(s, "eval", &l, &e, err);
+    if (status != NETC_OK) return status;
+    int64_t count = rows->end - rows->begin, whole = count / e->batch, rest = count % e->batch;
+    status = run_batches(s, l, rows, rows->begin, whole, err);
+    if (status == NETC_OK && rest) {
+        const char *dim = batch_dim(e);
+        if (!dim) {
+            if (!whole)
+                return lib_fail(err, NETC_INVALID,
+                                "%" PRId64 " examples are fewer than the batch of %" PRId64
+                                ", which the model writes as a number; use a dim",
+                                count, e->batch);
+            lib_log(s->context, "note: the last %" PRId64 " examples are left out: the batch of '%s' is a "
+                                "number, not a dim", rest, e->name);
+        } else {
+            char define[128];
+            Loaded *small;
+            snprintf(define, sizeof define, "%s=%" PRId64, dim, rest);
+            status = session_loaded(s, define, "eval", &small, err);
+            if (status == NETC_OK)
+                status = run_batches(s, small, rows, rows->begin + whole * e->batch, 1, err);
+        }
+    }
+    if (status != NETC_OK) return status;
+    return take_means(s, e, prefix, metrics, n, err);
+}
+
+netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics, int *nmetrics,
+                          netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    Rows rows = {.data = data};
+    netc_status status = session_entry(s, "eval", &l, &e, err);
+    if (status == NETC_OK) status = bind_rows(s, l, e, data, &rows.end, err);
+    if (status != NETC_OK) return status;
+    return evaluate_rows(s, &rows, "", metrics, nmetrics, err);
+}

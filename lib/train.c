@@ -1,0 +1,285 @@
+// The training loop: epochs, reports, evaluations, checkpoints. Steps are enqueued in chunks, without
+// the host between the steps of a chunk; a chunk ends at the next report, evaluation, save or epoch.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/lib.h"
+#include "lib/report.h"
+
+typedef struct Run {
+    netc_session *s;
+    const netc_train_options *o;
+    Loaded *l;
+    const ProgEntry *e;
+    Rows train, eval;
+    int64_t batch, steps_per_epoch, tail, total, step;
+    int64_t report_every, eval_every;
+    int64_t chunk_limit; // steps a chunk may hold, so that a cancel is seen within a quarter second
+    int64_t last_report_step;
+    double start, last_report;
+    int32_t *rows;
+} Run;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool cancelled(const Run *r)
+{
+    const netc_context *c = r->s->context;
+    return c->o.cancel && c->o.cancel(c->o.user);
+}
+
+static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n, const char *text)
+{
+    if (!r->o->event) return;
+    double t = now(), span = t - r->last_report;
+    int64_t steps = r->step - r->last_report_step;
+    double rate = span > 0 ? (double)(steps * r->batch) / span : 0;
+    int64_t spe = r->steps_per_epoch;
+    netc_event ev = {.kind = kind,
+                     .step = r->step,
+                     .total = r->total,
+                     .epoch = spe ? (r->step + spe - 1) / spe : 0,
+                     .epochs = spe ? (r->total + spe - 1) / spe : 0,
+                     .examples = r->step * r->batch,
+                     .seconds = t - r->start,
+                     .items_per_second = rate,
+                     .seconds_left = rate > 0 ? (double)((r->total - r->step) * r->batch) / rate : 0,
+                     .metrics = m,
+                     .nmetrics = n,
+                     .text = text};
+    r->o->event(r->o->user, &ev);
+}
+
+static netc_status plan(Run *r, netc_error **err)
+{
+    const netc_train_options *o = r->o;
+    netc_session *s = r->s;
+    if (!o->data) return lib_fail(err, NETC_INVALID, "training needs data; give --data NAME=FILE");
+    netc_status status = session_entry(s, "train", &r->l, &r->e, err);
+    if (status != NETC_OK) return status;
+    int64_t examples;
+    status = bind_rows(s, r->l, r->e, o->data, &examples, err);
+    if (status != NETC_OK) return status;
+    r->train = (Rows){o->data, 0, examples};
+    if (o->split > 0 && o->split < 1) {
+        r->train.end = (int64_t)llround((double)examples * o->split);
+        r->eval = (Rows){o->data, r->train.end, examples};
+    } else if (o->split) {
+        return lib_fail(err, NETC_INVALID, "a split of %g makes no sense; give a share between 0 and 1",
+                        o->split);
+    }
+    if (o->eval_data) {
+        Loaded *l;
+        const ProgEntry *e;
+        int64_t n;
+        status = session_entry(s, "eval", &l, &e, err);
+        if (status == NETC_OK) status = bind_rows(s, l, e, o->eval_data, &n, err);
+        if (status != NETC_OK) return status;
+        r->eval = (Rows){o->eval_data, 0, n};
+    }
+    r->batch = r->e->batch;
+    int64_t count = r->train.end - r->train.begin;
+    if (r->batch > count)
+        return lib_fail(err, NETC_INVALID,
+                        "%" PRId64 " examples are fewer than a batch of %" PRId64 "%s%s%s", count, r->batch,
+                        batch_dim(r->e) ? "; give a smaller one with -D " : "",
+                        batch_dim(r->e) ? batch_dim(r->e) : "", batch_dim(r->e) ? "=N" : "");
+    r->steps_per_epoch = count / r->batch;
+    r->tail = o->keep_last_partial ? count % r->batch : 0;
+    if (r->tail && !batch_dim(r->e))
+        return lib_fail(err, NETC_INVALID, "the last partial batch can only be kept when the batch is a dim");
+    r->steps_per_epoch += r->tail > 0;
+    double epochs = o->epochs > 0 ? o->epochs : 1;
+    r->total = o->steps > 0 ? o->steps : (int64_t)ceil(epochs * (double)r->steps_per_epoch);
+    r->report_every = o->report_every > 0 ? o->report_every : (r->steps_per_epoch + 19) / 20;
+    r->eval_every = o->eval_every > 0 ? o->eval_every : r->steps_per_epoch;
+    r->chunk_limit = 1;
+    return NETC_OK;
+}
+
+static netc_status controls(Run *r, netc_error **err)
+{
+    netc_status status = session_set_control(r->s, "@seed", r->s->seed, err);
+    if (status == NETC_OK) status = session_set_control(r->s, "@step", r->step, err);
+    if (status == NETC_OK) status = session_set_control(r->s, "@total", r->total, err);
+    if (status == NETC_OK) status = session_set_control(r->s, "@epoch_steps", r->steps_per_epoch, err);
+    return status;
+}
+
+// The order of the epoch that [step] lies in goes to the device; reading goes on where step says.
+static netc_status begin_epoch(Run *r, netc_error **err)
+{
+    int64_t epoch = r->step / r->steps_per_epoch, n = r->train.end - r->train.begin;
+    for (int64_t i = 0; i < n; i++) r->rows[i] = (int32_t)i;
+    if (!r->o->no_shuffle) rt_shuffle(r->rows, n, r->s->seed, epoch);
+    if (r->train.begin)
+        for (int64_t i = 0; i < n; i++) r->rows[i] += (int32_t)r->train.begin;
+    RtError e = {0};
+    if (rt_rows_set(r->s->rt, r->l->rt, "train", r->rows, n, &e)) return lib_fail_rt(err, &e);
+    int64_t done = r->step % r->steps_per_epoch;
+    return r->e->cursor && done ? session_set_control(r->s, r->e->cursor, done * r->batch, err) : NETC_OK;
+}
+
+// The last, smaller batch of an epoch, by a specialisation of its own.
+static netc_status run_tail(Run *r, netc_error **err)
+{
+    char define[128];
+    Loaded *l;
+    int64_t micro = r->tail, examples;
+    snprintf(define, sizeof define, "%s=%" PRId64, batch_dim(r->e), micro);
+    netc_status status = session_loaded(r->s, define, "train", &l, err);
+    const ProgEntry *e = status == NETC_OK ? program_entry(l->build->program, "train") : NULL;
+    if (e) status = bind_rows(r->s, l, e, r->train.data, &examples, err);
+    if (status != NETC_OK) return status;
+    int64_t n = r->train.end - r->train.begin;
+    RtError re = {0};
+    if (rt_rows_set(r->s->rt, l->rt, "train", r->rows + (n - micro), micro, &re) ||
+        rt_run(r->s->rt, l->rt, "train", NULL, 0, 1, &re) || rt_sync(r->s->rt, &re))
+        return lib_fail_rt(err, &re);
+    return NETC_OK;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t until(int64_t step, int64_t every)
+{
+    return every > 0 ? every - step % every : INT64_MAX;
+}
+
+static netc_status evaluate(Run *r, netc_error **err)
+{
+    netc_metric *m = NULL;
+    int n = 0;
+    netc_status status = evaluate_rows(r->s, &r->eval, "eval_", &m, &n, err);
+    if (status == NETC_OK) send(r, NETC_EVENT_EVAL, m, n, NULL);
+    free(m);
+    return status;
+}
+
+static netc_status save(Run *r, netc_error **err)
+{
+    Position at = {r->step, r->s->seed};
+    netc_status status = state_save_at(r->s, r->o->save, &at, err);
+    if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, r->o->save);
+    return status;
+}
+
+static netc_status report(Run *r, netc_error **err)
+{
+    netc_metric *m = NULL, *all;
+    int n = 0, watched = 0;
+    netc_status status = take_means(r->s, r->e, "", &m, &n, err);
+    if (status != NETC_OK) return status;
+    netc_metric *w = NULL;
+    status = watch_metrics(r->s, r->l, r->e, r->o->watch, r->o->nwatch, &w, &watched, err);
+    all = status == NETC_OK && watched ? calloc((size_t)(n + watched), sizeof *all) : NULL;
+    if (all) {
+        memcpy(all, m, (size_t)n * sizeof *m);
+        memcpy(all + n, w, (size_t)watched * sizeof *w);
+    }
+    if (status == NETC_OK) send(r, NETC_EVENT_PROGRESS, all ? all : m, n + (all ? watched : 0), NULL);
+    r->last_report = now();
+    r->last_report_step = r->step;
+    free(all);
+    free(w);
+    free(m);
+    return status;
+}
+
+// Runs steps until something is due; r->step moves on.
+static netc_status chunk(Run *r, netc_error **err)
+{
+    int64_t whole = r->steps_per_epoch - (r->tail > 0), done = r->step % r->steps_per_epoch;
+    netc_status status = NETC_OK;
+    if (done == 0 || r->step == r->last_report_step) status = done == 0 ? begin_epoch(r, err) : NETC_OK;
+    if (status != NETC_OK) return status;
+    if (done == whole) {
+        status = run_tail(r, err);
+        r->step += status == NETC_OK;
+        return status;
+    }
+    int64_t n = least(whole - done, r->total - r->step);
+    n = least(n, until(r->step, r->report_every));
+    if (r->eval.data) n = least(n, until(r->step, r->eval_every));
+    if (r->o->save) n = least(n, until(r->step, r->o->save_every));
+    n = least(n, r->chunk_limit);
+    RtError e = {0};
+    double t = now();
+    if (rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e) || rt_sync(r->s->rt, &e))
+        return lib_fail_rt(err, &e);
+    t = now() - t;
+    // Aim at a quarter second a chunk; grow at most eightfold at a time.
+    double per_step = t / (double)n;
+    int64_t fit = per_step > 0 ? (int64_t)(0.25 / per_step) : INT64_MAX / 2;
+    r->chunk_limit = least(fit < 1 ? 1 : fit, r->chunk_limit * 8);
+    r->step += n;
+    return NETC_OK;
+}
+
+static netc_status loop(Run *r, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    if (r->step % r->steps_per_epoch) status = begin_epoch(r, err);
+    while (status == NETC_OK && r->step < r->total) {
+        if (cancelled(r)) {
+            if (r->o->save) status = save(r, err);
+            if (status == NETC_OK)
+                status = lib_fail(err, NETC_CANCELLED, "stopped after step %" PRId64 " of %" PRId64 "%s%s",
+                                  r->step, r->total, r->o->save ? "; saved to " : "; nothing was saved",
+                                  r->o->save ? r->o->save : "");
+            return status;
+        }
+        status = chunk(r, err);
+        if (status != NETC_OK) break;
+        bool last = r->step >= r->total;
+        if (last || r->step % r->report_every == 0) status = report(r, err);
+        if (status == NETC_OK && r->eval.data && (last || r->step % r->eval_every == 0)) status = evaluate(r, err);
+        if (status == NETC_OK && r->o->save &&
+            (last || (r->o->save_every > 0 && r->step % r->o->save_every == 0)))
+            status = save(r, err);
+    }
+    return status;
+}
+
+netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err)
+{
+    netc_train_options options = {0};
+    memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
+    Run r = {.s = s, .o = &options, .start = now()};
+    netc_status status = plan(&r, err);
+    if (status != NETC_OK) return status;
+    if (options.resume) {
+        Position at = {.seed = s->seed};
+        status = state_load_at(s, options.resume, NULL, &at, err);
+        if (status != NETC_OK) return status;
+        r.step = at.step;
+        s->seed = at.seed;
+    }
+    r.last_report_step = r.step;
+    r.rows = malloc((size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1);
+    if (!r.rows) return OUT_OF_MEMORY(err);
+    status = controls(&r, err);
+    char *text = NULL;
+    if (status == NETC_OK) status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
+    if (status == NETC_OK) {
+        send(&r, NETC_EVENT_START, NULL, 0, text);
+        r.last_report = now();
+        status = loop(&r, err);
+    }
+    if (status == NETC_OK || status == NETC_CANCELLED) send(&r, NETC_EVENT_END, NULL, 0, NULL);
+    free(text);
+    free(r.rows);
+    return status;
+}
