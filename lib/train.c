@@ -202,8 +202,7 @@ static netc_status report(Run *r, netc_error **err)
 static netc_status chunk(Run *r, netc_error **err)
 {
     int64_t whole = r->steps_per_epoch - (r->tail > 0), done = r->step % r->steps_per_epoch;
-    netc_status status = NETC_OK;
-    if (done == 0 || r->step == r->last_report_step) status = done == 0 ? begin_epoch(r, err) : NETC_OK;
+    netc_status status = done ? NETC_OK : begin_epoch(r, err);
     if (status != NETC_OK) return status;
     if (done == whole) {
         status = run_tail(r, err);

@@ -1,0 +1,45 @@
+// Formatting and the check of the environment.
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/ast.h"
+#include "lib/lib.h"
+
+typedef struct Format {
+    const char *name, *text;
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+    char *out;
+} Format;
+
+static void format(void *arg)
+{
+    Format *f = arg;
+    Diags *d = diags_new(f->arena);
+    const char *out = format_source(f->arena, d, source_add(d, f->name, f->text, strlen(f->text), false));
+    if (!out || d->errors)
+        f->status = lib_fail_diags(f->err, NETC_INVALID, d);
+    else
+        f->out = strdup(out);
+}
+
+netc_status netc_format(netc_context *c, const char *name, const char *text, char **formatted, netc_error **err)
+{
+    (void)c;
+    Format f = {name, text, arena_new(), err, NETC_OK, NULL};
+    if (!f.arena) return OUT_OF_MEMORY(err);
+    if (!lib_guarded(f.arena, format, &f)) f.status = OUT_OF_MEMORY(err);
+    arena_free(f.arena);
+    if (f.status != NETC_OK) return f.status;
+    *formatted = f.out;
+    return f.out ? NETC_OK : OUT_OF_MEMORY(err);
+}
+
+void netc_doctor(netc_context *c, void (*line)(void *user, const char *what, bool ok, const char *detail),
+                 void *user)
+{
+    rt_doctor(line, user);
+    line(user, "compile cache", c->cache_dir != NULL,
+         c->cache_dir ? c->cache_dir : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels");
+}
