@@ -56,7 +56,10 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
         o.entries = names;
         o.nentries = 1;
     }
-    if (p->context->o.resolve) {
+    if (p->resolve) {
+        o.resolve = p->resolve;
+        o.resolve_ctx = p->embedded;
+    } else if (p->context->o.resolve) {
         o.resolve = resolve;
         o.resolve_ctx = p->context;
     }

@@ -74,7 +74,11 @@ struct netc_program {
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;
-    const RtTensors *weights; // of a model.bin that holds them
+    // Of a model.bin: its weights, and the files it carries for `use`.
+    const RtTensors *weights;
+    void *embedded;
+    const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
+                           const char **path);
 };
 
 // The build for a target, made when there is none yet. define and entry: see Build. (lib/build.c)

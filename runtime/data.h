@@ -55,6 +55,7 @@ typedef struct RtSection {
     size_t size;
 } RtSection;
 RtCode rt_container_write(const char *path, const RtSection *s, int n, RtError *e);
+bool rt_container_recognise(const void *bytes, size_t n); // by its magic
 // Every length, offset and checksum is verified. bytes point into memory owned by the arena.
 RtCode rt_container_read(Arena *a, const char *path, RtSection **out, int *n, RtError *e);
 

@@ -1,0 +1,288 @@
+// model.bin: the source with every file it uses, both programs, compiled images, weights.
+//
+// Sections: "info" (lines "key value"), "source", "use NAME", "program cpu", "program cuda",
+// "image TARGET IDENTITY KEY" (hexadecimal), "weight NAME" (bytes of the parameter or state).
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+typedef VEC(RtSection) Sections;
+
+typedef struct Bin {
+    netc_program *p;
+    const char *path, *archs;
+    netc_session *weights;
+    Build *cpu, *cuda;
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+} Bin;
+
+static void put(Bin *b, Sections *s, const char *name, const void *bytes, size_t n)
+{
+    RtSection one = {name, bytes, n};
+    vec_push(b->arena, s, one);
+}
+
+static void put_build(Bin *b, Sections *s, const Build *build)
+{
+    if (!build) return;
+    Buf out = buf_new(b->arena);
+    program_write(build->program, &out);
+    put(b, s, build->cuda ? "program cuda" : "program cpu", out.data, out.len);
+    for (int i = 0; i < build->nimages; i++) {
+        const RtImage *im = &build->images[i];
+        put(b, s, arena_printf(b->arena, "image %s %016" PRIx64 " %016" PRIx64, im->target, im->identity, im->key),
+            im->bytes, im->size);
+    }
+}
+
+static void put_info(Bin *b, Sections *s)
+{
+    static const char *const precision[] = {"f32", "tf32", "bf16", "f16"};
+    const Settings *set = &b->p->settings;
+    Buf out = buf_new(b->arena);
+    buf_printf(&out, "netc %s\nname %s\nprecision %s\narch %d\n", netc_version(), b->p->name,
+               precision[set->precision], set->arch);
+    for (int i = 0; i < set->ndefines; i++) buf_printf(&out, "define %s\n", set->defines[i]);
+    for (int i = 0; i < set->ndata; i++) buf_printf(&out, "data %s\n", set->data_defines[i]);
+    put(b, s, "info", out.data, out.len);
+}
+
+static void put_weights(Bin *b, Sections *s)
+{
+    netc_session *ss = b->weights;
+    for (int i = 0; ss && i < rt_cell_count(ss->rt); i++) {
+        const ProgCell *c = rt_cell_info(ss->rt, i);
+        if (c->kind != PC_PARAM && c->kind != PC_STATE && c->kind != PC_SETTING) continue;
+        size_t n = (size_t)prog_type_bytes(&c->type);
+        void *data = arena_alloc(b->arena, n);
+        RtError e = {0};
+        if (rt_cell_read(ss->rt, c->name, data, n, &e)) {
+            b->status = lib_fail_rt(b->err, &e);
+            return;
+        }
+        put(b, s, arena_printf(b->arena, "weight %s", c->name), data, n);
+    }
+}
+
+static void write_bin(void *arg)
+{
+    Bin *b = arg;
+    Sections s = {0};
+    put_info(b, &s);
+    put(b, &s, "source", b->p->text, b->p->len);
+    const Module *m = b->cpu && b->cpu->module ? b->cpu->module : b->cuda ? b->cuda->module : NULL;
+    // sources: 0 is the nameless one, 1 the model itself
+    for (uint32_t i = 2; m && i < m->diags->sources.n; i++) {
+        const Source *src = &m->diags->sources.at[i];
+        if (!src->library) put(b, &s, arena_printf(b->arena, "use %s", src->path), src->text, src->len);
+    }
+    put_build(b, &s, b->cpu);
+    put_build(b, &s, b->cuda);
+    put_weights(b, &s);
+    RtError e = {0};
+    if (b->status == NETC_OK && rt_container_write(b->path, s.at, (int)s.n, &e)) b->status = lib_fail_rt(b->err, &e);
+}
+
+// Compiles for every architecture of the list; the CPU's object is made by another thread meanwhile.
+static void *compile_cpu(void *arg)
+{
+    Bin *b = arg;
+    netc_error *e = NULL;
+    if (build_compile(b->p, b->cpu, "cpu", &e) != NETC_OK) {
+        // A machine without a C compiler still writes a model.bin; the CPU then compiles on loading.
+        lib_log(b->p->context, "note: no CPU object in %s: %s", b->path, netc_error_text(e));
+        netc_error_free(e);
+    }
+    return NULL;
+}
+
+static netc_status compile_archs(Bin *b)
+{
+    char list[256];
+    snprintf(list, sizeof list, "%s", b->archs && *b->archs ? b->archs : "sm_80,sm_90,sm_100");
+    char *save = NULL;
+    for (char *arch = strtok_r(list, ",", &save); arch; arch = strtok_r(NULL, ",", &save)) {
+        int number = 0;
+        char rest = 0;
+        if (sscanf(arch, "sm_%d%c", &number, &rest) < 1 || number < 50 || (rest && rest != 'a'))
+            return lib_fail(b->err, NETC_INVALID, "unknown architecture '%s'; write sm_80, sm_90, sm_100 …", arch);
+        netc_status status = build_compile(b->p, b->cuda, arch, b->err);
+        if (status != NETC_OK) return status;
+    }
+    // PTX for architectures that do not exist yet.
+    return build_compile(b->p, b->cuda, "ptx_80", b->err);
+}
+
+netc_status netc_program_save(netc_program *p, const char *path, const char *archs, netc_session *weights,
+                              netc_error **err)
+{
+    const char *target = p->settings.target ? p->settings.target : "all";
+    Bin b = {.p = p, .path = path, .archs = archs, .weights = weights, .err = err};
+    netc_status status = NETC_OK;
+    if (strcmp(target, "cuda")) status = build_get(p, false, "", "", &b.cpu, err);
+    if (status == NETC_OK && strcmp(target, "cpu")) status = build_get(p, true, "", "", &b.cuda, err);
+    if (status != NETC_OK) return status;
+    pthread_t thread;
+    bool cpu = b.cpu && !b.cpu->nimages, threaded = cpu && b.cuda;
+    if (threaded) threaded = !pthread_create(&thread, NULL, compile_cpu, &b);
+    if (cpu && !threaded) compile_cpu(&b);
+    if (b.cuda && !b.cuda->nimages) status = compile_archs(&b);
+    if (threaded) pthread_join(thread, NULL);
+    if (status != NETC_OK) return status;
+    b.arena = arena_new();
+    if (!b.arena) return OUT_OF_MEMORY(err);
+    if (!lib_guarded(b.arena, write_bin, &b)) b.status = OUT_OF_MEMORY(err);
+    arena_free(b.arena);
+    return b.status;
+}
+
+// -- loading ----------------------------------------------------------------------------------------------
+
+bool bin_recognise(const void *bytes, size_t n)
+{
+    return rt_container_recognise(bytes, n);
+}
+
+static void read_info(netc_program *p, const char *text)
+{
+    Arena *a = p->arena;
+    Settings *s = &p->settings;
+    VEC(const char *) defines = {0}, data = {0};
+    for (int i = 0; i < s->ndefines; i++) vec_push(a, &defines, s->defines[i]);
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        const char *l = arena_strndup(a, line, n);
+        if (!strncmp(l, "define ", 7)) vec_push(a, &defines, l + 7);
+        if (!strncmp(l, "data ", 5)) vec_push(a, &data, l + 5);
+        if (!strncmp(l, "name ", 5)) p->name = l + 5;
+        if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);
+        if (!strcmp(l, "precision tf32")) s->precision = PREC_TF32;
+        if (!strcmp(l, "precision bf16")) s->precision = PREC_BF16;
+        if (!strcmp(l, "precision f16")) s->precision = PREC_F16;
+        line += n + (line[n] == '\n');
+    }
+    s->defines = defines.at;
+    s->ndefines = (int)defines.n;
+    s->data_defines = data.at;
+    s->ndata = (int)data.n;
+}
+
+static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, const char *path, netc_error **err)
+{
+    Arena *a = arena_new();
+    if (!a) return OUT_OF_MEMORY(err);
+    jmp_buf oom;
+    if (setjmp(oom)) {
+        arena_free(a);
+        return OUT_OF_MEMORY(err);
+    }
+    arena_on_oom(a, &oom);
+    Build *b = NEW(a, Build);
+    *b = (Build){.arena = a, .cuda = cuda, .define = "", .entry = ""};
+    const char *why = NULL;
+    b->program = program_read(a, s->bytes, s->size, &why);
+    if (b->program) why = program_validate(b->program);
+    arena_on_oom(a, NULL);
+    if (why) {
+        netc_status status = lib_fail(err, NETC_INVALID, "%s is damaged: %s: %s", path, s->name, why);
+        arena_free(a);
+        return status;
+    }
+    b->next = p->builds;
+    p->builds = b;
+    return NETC_OK;
+}
+
+static void add_images(netc_program *p, const RtSection *s, int n)
+{
+    for (Build *b = p->builds; b; b = b->next) {
+        b->images = NEW_ARRAY(p->arena, RtImage, n);
+        for (int i = 0; i < n; i++) {
+            char target[32];
+            uint64_t identity, key;
+            if (sscanf(s[i].name, "image %31s %" SCNx64 " %" SCNx64, target, &identity, &key) != 3) continue;
+            if (b->cuda != (strncmp(target, "cpu", 3) != 0)) continue;
+            b->images[b->nimages++] =
+                (RtImage){arena_strdup(p->arena, target), s[i].bytes, s[i].size, key, identity};
+        }
+    }
+}
+
+static void add_weights(netc_program *p, const RtSection *s, int n)
+{
+    RtTensors *t = NEW(p->arena, RtTensors);
+    t->arena = p->arena;
+    t->at = NEW_ARRAY(p->arena, RtTensor, n);
+    const Program *prog = p->builds ? p->builds->program : NULL;
+    for (int i = 0; prog && i < n; i++) {
+        if (strncmp(s[i].name, "weight ", 7)) continue;
+        for (int k = 0; k < prog->ncells; k++)
+            if (!strcmp(prog->cells[k].name, s[i].name + 7) &&
+                prog_type_bytes(&prog->cells[k].type) == (int64_t)s[i].size)
+                t->at[t->n++] = (RtTensor){prog->cells[k].name, prog->cells[k].type, s[i].bytes};
+    }
+    if (t->n) p->weights = t;
+}
+
+typedef struct Embedded { // the files a model.bin carries, for `use`
+    const RtSection *s;
+    int n;
+} Embedded;
+
+static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
+                                    const char **path)
+{
+    const Embedded *e = ctx;
+    (void)from;
+    size_t want = strlen(name);
+    for (int i = 0; i < e->n; i++) {
+        if (strncmp(e->s[i].name, "use ", 4)) continue;
+        const char *have = e->s[i].name + 4;
+        size_t n = strlen(have);
+        if (n < want || strcmp(have + n - want, name)) continue;
+        *len = e->s[i].size;
+        *path = have;
+        return arena_strndup(a, e->s[i].bytes, e->s[i].size);
+    }
+    return NULL;
+}
+
+netc_status bin_load(netc_program *p, const char *path, netc_error **err)
+{
+    RtSection *s = NULL;
+    int n = 0;
+    RtError e = {0};
+    if (rt_container_read(p->arena, path, &s, &n, &e)) return lib_fail_rt(err, &e);
+    const RtSection *source = NULL;
+    netc_status status = NETC_OK;
+    bool defined = p->settings.ndefines > 0;
+    for (int i = 0; i < n && status == NETC_OK; i++) {
+        if (!strcmp(s[i].name, "source")) source = &s[i];
+        if (!strcmp(s[i].name, "info")) read_info(p, arena_strndup(p->arena, s[i].bytes, s[i].size));
+    }
+    if (!source) return lib_fail(err, NETC_INVALID, "%s is damaged: it has no source", path);
+    p->text = arena_strndup(p->arena, source->bytes, source->size);
+    p->len = source->size;
+    // -D on a model.bin means another specialisation: the embedded source is compiled again.
+    for (int i = 0; i < n && status == NETC_OK && !defined; i++) {
+        if (!strcmp(s[i].name, "program cpu")) status = add_build(p, &s[i], false, path, err);
+        if (!strcmp(s[i].name, "program cuda")) status = add_build(p, &s[i], true, path, err);
+    }
+    if (status != NETC_OK) return status;
+    add_images(p, s, n);
+    add_weights(p, s, n);
+    Embedded *files = NEW(p->arena, Embedded);
+    *files = (Embedded){s, n};
+    p->embedded = files;
+    p->resolve = resolve_embedded;
+    p->decl_diags = diags_new(p->arena);
+    FrontendOptions fo = lib_frontend_options(p, p->arena, "", "");
+    p->decls = frontend_decls(p->arena, p->decl_diags, p->name, p->text, p->len, &fo);
+    if (!p->decls || p->decl_diags->errors) return lib_fail_diags(err, NETC_INVALID, p->decl_diags);
+    return NETC_OK;
+}

@@ -1,0 +1,122 @@
+// Tensors from and to other libraries: the DLPack 0.8 ABI (https://dmlc.github.io/dlpack).
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3 };
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
+
+typedef struct DlTensor {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides; // strides in elements, NULL: row-major
+    uint64_t byte_offset;
+} DlTensor;
+
+typedef struct DlManaged {
+    DlTensor tensor;
+    void *manager;
+    void (*deleter)(struct DlManaged *self);
+} DlManaged;
+
+static const struct {
+    uint8_t code, bits;
+} dl_type[] = {
+    [NETC_BOOL] = {DL_BOOL, 8},  [NETC_U8] = {DL_UINT, 8},    [NETC_I32] = {DL_INT, 32},
+    [NETC_U32] = {DL_UINT, 32},  [NETC_I64] = {DL_INT, 64},   [NETC_BF16] = {DL_BFLOAT, 16},
+    [NETC_F16] = {DL_FLOAT, 16}, [NETC_F32] = {DL_FLOAT, 32}, [NETC_F64] = {DL_FLOAT, 64},
+};
+
+static netc_status check_strides(const DlTensor *t, const char *input, netc_error **err)
+{
+    int64_t want[8], stride = 1;
+    bool dense = true;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        want[i] = stride;
+        dense = dense && (!t->strides || t->strides[i] == stride || t->shape[i] == 1);
+        stride *= t->shape[i];
+    }
+    if (dense) return NETC_OK;
+    char text[256];
+    size_t at = 0;
+    for (int i = 0; i < t->ndim && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%" PRId64, i ? ", " : "", want[i]);
+    return lib_fail(err, NETC_INVALID, "the tensor for '%s' is not dense row-major; its strides must be (%s)", input,
+                    text);
+}
+
+netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input, void *dl_managed_tensor,
+                             netc_error **err)
+{
+    DlManaged *m = dl_managed_tensor;
+    const DlTensor *t = &m->tensor;
+    if (t->ndim < 0 || t->ndim > 8) return lib_fail(err, NETC_INVALID, "'%s' has more than 8 axes", input);
+    netc_status status = check_strides(t, input, err);
+    if (status != NETC_OK) return status;
+    netc_tensor out = {.rank = t->ndim, .data = (char *)t->data + t->byte_offset};
+    memcpy(out.dim, t->shape, (size_t)t->ndim * sizeof *t->shape);
+    int type = 0;
+    while (type <= NETC_F64 && (dl_type[type].code != t->code || dl_type[type].bits != t->bits)) type++;
+    if (type > NETC_F64 || t->lanes != 1)
+        return lib_fail(err, NETC_INVALID, "'%s' has a DLPack type netc does not know (code %d, %d bits, %d lanes)",
+                        input, t->code, t->bits, t->lanes);
+    out.dtype = (netc_dtype)type;
+    if (t->device_type != DL_CPU && t->device_type != DL_CUDA && t->device_type != DL_CUDA_HOST)
+        return lib_fail(err, NETC_INVALID, "'%s' lies on a device that is neither the CPU nor a CUDA GPU", input);
+    out.on_device = t->device_type == DL_CUDA;
+    status = netc_bind(s, entry, input, &out, err);
+    for (Bound *b = s->bound; status == NETC_OK && b; b = b->next)
+        if (!strcmp(b->entry, entry) && !strcmp(b->input, input)) b->dlpack = m;
+    return status;
+}
+
+typedef struct Exported {
+    DlManaged managed;
+    int64_t shape[8];
+    _Alignas(64) unsigned char data[];
+} Exported;
+
+static void delete_exported(DlManaged *m)
+{
+    free(m->manager);
+}
+
+netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *output, void **dl_managed_tensor,
+                             netc_error **err)
+{
+    int n = netc_output_count(s->program, entry);
+    netc_port port;
+    for (int i = 0; i < n; i++) {
+        netc_status status = netc_output_info(s->program, entry, i, &port, err);
+        if (status != NETC_OK) return status;
+        if (strcmp(port.name, output)) continue;
+        size_t bytes = netc_dtype_size(port.dtype);
+        for (int k = 0; k < port.rank; k++) bytes *= (size_t)port.dim[k];
+        size_t whole = (sizeof(Exported) + bytes + 63) / 64 * 64;
+        Exported *x = aligned_alloc(64, whole);
+        if (!x) return OUT_OF_MEMORY(err);
+        memcpy(x->shape, port.dim, sizeof x->shape);
+        x->managed = (DlManaged){.tensor = {.data = x->data,
+                                            .device_type = DL_CPU,
+                                            .ndim = port.rank,
+                                            .code = dl_type[port.dtype].code,
+                                            .bits = dl_type[port.dtype].bits,
+                                            .lanes = 1,
+                                            .shape = x->shape},
+                                 .manager = x,
+                                 .deleter = delete_exported};
+        netc_tensor t = {.dtype = port.dtype, .rank = port.rank, .data = x->data};
+        memcpy(t.dim, port.dim, sizeof t.dim);
+        status = netc_read(s, entry, output, &t, err);
+        if (status != NETC_OK) free(x);
+        else *dl_managed_tensor = &x->managed;
+        return status;
+    }
+    return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'", entry, output);
+}
