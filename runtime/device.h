@@ -1,0 +1,118 @@
+// Internal: what a device must be able to do. The executor (exec*.c) is written once over this table;
+// cpu_*.c and cuda_*.c implement it. Every function may be called from any thread, but a stream and
+// what is enqueued on it belong to one thread at a time. Device functions other than enter/leave are
+// called between enter and leave (CUDA: the context is current).
+#ifndef RUNTIME_DEVICE_H
+#define RUNTIME_DEVICE_H
+
+#include "runtime/runtime.h"
+
+typedef struct RtDeviceOps RtDeviceOps;
+typedef struct RtStream RtStream; // each device's own
+typedef struct RtModule RtModule; // a Program's code on a device: kernels and prepared matmuls
+typedef struct RtEvent RtEvent;
+typedef struct RtGraph RtGraph;
+
+// A device's own struct begins with this one.
+struct RtDevice {
+    const RtDeviceOps *ops;
+    char name[32];   // "cuda:0"
+    char model[128]; // "NVIDIA H200"
+    char target[32]; // "sm_90"
+};
+
+typedef enum RtCopyKind { RT_H2D, RT_D2H, RT_D2D } RtCopyKind;
+
+// One argument as a kernel gets it: an address or an integer, 8 bytes either way.
+typedef union RtSlot {
+    void *p;
+    int64_t v;
+} RtSlot;
+
+struct RtDeviceOps {
+    bool cuda;
+    // Kernel arguments are passed as addresses of the slots (CUDA's kernelParams); else an address for
+    // a buffer and the address of the slot for an integer (the CPU's ABI, ProgKernel).
+    bool args_by_address;
+    // Host memory is device memory: host pointers are used in place, nothing is staged.
+    bool unified;
+
+    RtCode (*open)(int ordinal, RtDevice **out, RtError *e);
+    void (*close)(RtDevice *d);
+    bool (*memory)(RtDevice *d, size_t *free_bytes, size_t *total_bytes);
+    RtCode (*enter)(RtDevice *d, RtError *e); // makes the device current for this thread; nests
+    void (*leave)(RtDevice *d);
+
+    // Memory. what: for the message when it runs out ("temporaries of train"). bytes > 0; 256-byte
+    // aligned, contents undefined.
+    RtCode (*alloc)(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
+    void (*free)(RtDevice *d, void *p); // NULL is fine; waits for work that uses it
+    RtCode (*host_alloc)(RtDevice *d, size_t bytes, void **out, RtError *e); // pinned
+    void (*host_free)(RtDevice *d, void *p);
+
+    // Streams. o: may be NULL; o->stream is the caller's to wrap, o->parallel_for the CPU's.
+    RtCode (*stream_new)(RtDevice *d, const RtSessionOptions *o, RtStream **out, RtError *e);
+    void (*stream_free)(RtStream *s);
+    RtCode (*stream_sync)(RtStream *s, RtError *e);
+
+    // Enqueued. Host memory of a copy stays the caller's until stream_sync. gate: NULL, or the device
+    // address of a ProgError: nothing is written when its code is not 0 at that point of the stream.
+    RtCode (*copy)(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
+                   const void *gate, RtError *e);
+    RtCode (*zero)(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
+
+    // Events, with timing.
+    RtCode (*event_new)(RtDevice *d, RtEvent **out, RtError *e);
+    void (*event_free)(RtEvent *v);
+    RtCode (*event_record)(RtEvent *v, RtStream *s, RtError *e);
+    RtCode (*event_wait)(RtStream *s, RtEvent *v, RtError *e); // s waits for v
+    RtCode (*event_sync)(RtEvent *v, RtError *e);              // the host waits for v
+    RtCode (*event_seconds)(RtEvent *begin, RtEvent *end, double *seconds, RtError *e); // after sync
+
+    // Code. Loads what fits of images, compiles the rest as o allows (o is never NULL), prepares every
+    // gemm (algorithm by p->choices, else timed). m outlives every launch from it.
+    RtCode (*module_new)(RtDevice *d, const Program *p, const RtImage *images, int nimages,
+                         const RtCompileOptions *o, RtModule **out, RtError *e);
+    void (*module_free)(RtModule *m);
+    const char *(*module_choices)(RtModule *m, Arena *a); // text lines "key value"; ""
+    // argv: one entry an argument, see args_by_address.
+    RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
+    // slots: A, B, C, bias, aux, workspace, as ProgGemm says.
+    RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
+
+    // Recording what is enqueued between begin and end, to be enqueued again by launch; NULL where a
+    // device cannot. end on failure leaves the stream usable and *out NULL (not fatal: the executor
+    // then runs step by step and reports e->text as the reason). Must work on the caller's stream too.
+    RtCode (*capture_begin)(RtStream *s, RtError *e);
+    RtCode (*capture_end)(RtStream *s, RtGraph **out, int *kernel_nodes, RtError *e);
+    RtCode (*graph_launch)(RtStream *s, RtGraph *g, RtError *e);
+    void (*graph_free)(RtGraph *g);
+};
+
+extern const RtDeviceOps rt_cpu_ops, rt_cuda_ops;
+int rt_cuda_count(void); // GPUs that can be used; 0 without a driver (cuda_device.c)
+// CUDA's part of rt_doctor: driver, GPUs, NVRTC, cuBLASLt, cuDNN, NCCL (cuda_doctor.c).
+void rt_cuda_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);
+bool rt_cuda_matmul_library(void); // cuBLASLt can be opened (cuda_doctor.c)
+bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
+
+// -- the compile cache, shared by both devices (cache.c) ----------------------------------------------
+// Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with a
+// checksum inside. Nothing here fails a compilation: an unusable directory means no cache, a damaged
+// entry is removed and counts as absent.
+typedef struct RtKey {
+    uint64_t a, b;
+} RtKey;
+RtKey rt_key_start(const char *what); // "cubin 1": kind and version of what is cached
+void rt_key_bytes(RtKey *k, const void *p, size_t n); // includes n, so that parts cannot run together
+void rt_key_str(RtKey *k, const char *s);
+// true: *bytes is in the arena.
+bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, size_t *n);
+void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t n);
+// Whether dir can be created and written; for the doctor.
+bool rt_cache_usable(const char *dir);
+
+// A line for o->log, when there is one.
+void rt_log(const RtCompileOptions *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
