@@ -110,6 +110,10 @@ NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, c
 NETC_API netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const netc_tensor *t,
                                             netc_error **err);
 NETC_API void netc_dataset_free(netc_dataset *d);
+// A whole file of those formats as a tensor (t->data: netc_free), and a tensor as .npy, written
+// beside the target and renamed.
+NETC_API netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err);
+NETC_API netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error **err);
 
 // -- compiling ------------------------------------------------------------------------------------------
 typedef struct netc_compile_options {

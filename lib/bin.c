@@ -183,7 +183,7 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     }
     arena_on_oom(a, &oom);
     Build *b = NEW(a, Build);
-    *b = (Build){.arena = a, .cuda = cuda, .define = "", .entry = ""};
+    *b = (Build){.arena = a, .cuda = cuda, .define = "", .entry = "", .compiling = PTHREAD_MUTEX_INITIALIZER};
     const char *why = NULL;
     b->program = program_read(a, s->bytes, s->size, &why);
     if (b->program) why = program_validate(b->program);

@@ -159,7 +159,7 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
         }
         // The Build lives in its own arena, so that freeing the arena frees it whole.
         b = NEW(a, Build);
-        *b = (Build){.arena = a, .cuda = cuda};
+        *b = (Build){.arena = a, .cuda = cuda, .compiling = PTHREAD_MUTEX_INITIALIZER};
         b->define = arena_strdup(a, define);
         b->entry = arena_strdup(a, entry);
         status = make(p, b, err);
@@ -215,9 +215,9 @@ static void compile_images(void *arg)
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err)
 {
     CompileJob job = {.p = p, .b = b, .target = target};
-    pthread_mutex_lock(&p->lock);
+    pthread_mutex_lock(&b->compiling);
     bool ok = lib_guarded(b->arena, compile_images, &job);
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&b->compiling);
     if (!ok) return OUT_OF_MEMORY(err);
     return job.e.code ? lib_fail_rt(err, &job.e) : NETC_OK;
 }

@@ -164,3 +164,22 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, Arena *a, const ch
     }
     return NETC_OK;
 }
+
+netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err)
+{
+    RtArray a = {0};
+    RtError e = {0};
+    if (rt_array_read(path, NULL, NULL, &a, &e)) return lib_fail_rt(err, &e);
+    *t = tensor_of(&a.type, malloc(a.bytes ? a.bytes : 1));
+    if (t->data) memcpy(t->data, a.data, a.bytes);
+    rt_array_free(&a);
+    return t->data ? NETC_OK : OUT_OF_MEMORY(err);
+}
+
+netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error **err)
+{
+    ProgType type = {.dtype = (ProgDType)t->dtype, .rank = t->rank};
+    memcpy(type.dim, t->dim, sizeof type.dim);
+    RtError e = {0};
+    return rt_npy_write(path, &type, t->data, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+}

@@ -61,6 +61,7 @@ typedef struct Build {
     int nimages;
     PassTiming *timings; // [pass_count]
     double seconds;      // spent making it
+    pthread_mutex_t compiling; // guards images
 } Build;
 
 struct netc_program {

@@ -1,0 +1,138 @@
+// Opening contexts, programs and data; errors and interrupts.
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+bool color_wanted(int fd)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+}
+
+int fail(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs(color_wanted(STDERR_FILENO) ? "\033[1;31merror:\033[0m " : "error: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return 1;
+}
+
+int report_error(netc_error *err)
+{
+    netc_status status = netc_error_status(err);
+    fprintf(stderr, "%s\n", color_wanted(STDERR_FILENO) ? netc_error_colored(err) : netc_error_text(err));
+    netc_error_free(err);
+    return status == NETC_INVALID || status == NETC_CHECK_FAILED ? 1 : 2;
+}
+
+static void print_note(void *verbose, const char *line)
+{
+    // Notes that say a fallback was taken are always shown; the rest with -v.
+    if (verbose || !strncmp(line, "note:", 5)) fprintf(stderr, "%s\n", line);
+}
+
+static void print_verbose(void *unused, const char *line)
+{
+    (void)unused;
+    print_note("", line);
+}
+
+static void print_notes(void *unused, const char *line)
+{
+    (void)unused;
+    print_note(NULL, line);
+}
+
+netc_status open_context(const Common *c, netc_context **out, netc_error **err)
+{
+    NETC_INIT(netc_context_options, o);
+    o.cache_dir = c->cache_dir;
+    o.log = c->quiet ? NULL : c->verbose ? print_verbose : print_notes;
+    o.cancel = interrupted;
+    return netc_context_create(&o, out, err);
+}
+
+netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
+                         const netc_dataset *data, netc_program **out, netc_error **err)
+{
+    NETC_INIT(netc_compile_options, o);
+    o.defines = c->defines.at;
+    o.ndefines = c->defines.n;
+    o.target = target;
+    o.precision = c->precision;
+    o.skip_passes = c->skip_passes;
+    o.memory_limit = c->memory_limit;
+    o.no_reuse = c->no_reuse;
+    o.no_matmul_library = c->no_matmul_library;
+    o.data = data;
+    return netc_compile_file(ctx, path, &o, out, err);
+}
+
+netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
+{
+    for (int i = 0; i < words->n; i++) {
+        const char *word = words->at[i], *eq = strchr(word, '='), *colon;
+        if (!eq || eq == word || !eq[1]) {
+            fail("--data wants NAME=FILE, not '%s'", word);
+            return NETC_INVALID;
+        }
+        char *name = strndup(word, (size_t)(eq - word)), *path = strdup(eq + 1);
+        // FILE:PART, when FILE:PART itself is no file.
+        colon = path && access(path, F_OK) ? strrchr(path, ':') : NULL;
+        if (colon) path[colon - path] = 0;
+        netc_status status = name && path ? netc_dataset_add_file(d, name, path, colon ? colon + 1 : NULL, err)
+                                          : NETC_OUT_OF_MEMORY;
+        free(name);
+        free(path);
+        if (status != NETC_OK) return status;
+    }
+    return NETC_OK;
+}
+
+netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err)
+{
+    for (int i = 0; i < words->n; i++) {
+        const char *word = words->at[i], *eq = strchr(word, '=');
+        char *end = NULL, *name = eq ? strndup(word, (size_t)(eq - word)) : NULL;
+        double value = eq ? strtod(eq + 1, &end) : 0;
+        netc_status status = NETC_INVALID;
+        if (!name || end == eq + 1 || *end) fail("--set wants NAME=NUMBER, not '%s'", word);
+        else status = netc_set(s, name, value, err);
+        free(name);
+        if (status != NETC_OK) return status;
+    }
+    return NETC_OK;
+}
+
+// A signal handler can reach nothing but a global.
+static volatile sig_atomic_t stop_asked;
+
+static void on_interrupt(int signal)
+{
+    if (stop_asked) _exit(128 + signal);
+    stop_asked = 1;
+    static const char text[] = "\nfinishing the step; press Ctrl-C again to end at once\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+}
+
+void catch_interrupt(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+bool interrupted(void *unused)
+{
+    (void)unused;
+    return stop_asked;
+}

@@ -1,0 +1,86 @@
+// netc MODEL.net: compile, or show a stage.
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+
+int verb_compile(int argc, char **argv)
+{
+    Common c = {0};
+    StringList words = {0};
+    const char *out = NULL, *emit = NULL, *dump = NULL, *archs = NULL, *target = NULL, *weights = NULL;
+    bool done, json = false;
+    Option options[COMMON_OPTIONS + 7] = {
+        {"--output", "-o", OPT_STRING, &out, "FILE", "write model.bin here"},
+        {"--emit", NULL, OPT_STRING, &emit, "STAGE", "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
+        {"--dump", NULL, OPT_STRING, &dump, "DIR", "write the graph after every pass that changed it"},
+        {"--arch", NULL, OPT_STRING, &archs, "LIST", "CUDA architectures; default sm_80,sm_90,sm_100"},
+        {"--target", NULL, OPT_STRING, &target, "T", "cpu, cuda or all (default)"},
+        {"--weights", NULL, OPT_STRING, &weights, "FILE", "put these weights into model.bin"},
+        {"--json", NULL, OPT_FLAG, &json, NULL, "errors as JSON on standard output"},
+    };
+    common_options(&c, options + 7);
+    const Verb *verb = find_verb("compile");
+    if (!parse_options(verb, options, COMMON_OPTIONS + 7, argc, argv, &words, &done)) return 1;
+    if (done) return 0;
+    if (words.n != 1) return fail("give one model: netc %s", verb->usage);
+    if (dump && mkdir(dump, 0777)) {
+        struct stat st;
+        if (stat(dump, &st) || !S_ISDIR(st.st_mode)) return fail("cannot make the folder %s", dump);
+    }
+
+    netc_context *ctx = NULL;
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_error *err = NULL;
+    netc_status status = open_context(&c, &ctx, &err);
+    if (status == NETC_OK) {
+        NETC_INIT(netc_compile_options, o);
+        o.defines = c.defines.at;
+        o.ndefines = c.defines.n;
+        o.precision = c.precision;
+        o.skip_passes = c.skip_passes;
+        o.memory_limit = c.memory_limit;
+        o.no_reuse = c.no_reuse;
+        o.no_matmul_library = c.no_matmul_library;
+        o.dump_dir = dump;
+        // One of the stages needs one target; model.bin holds both unless told otherwise.
+        o.target = target ? target : emit && (!strcmp(emit, "cuda") || !strcmp(emit, "ptx")) ? "cuda" : NULL;
+        const char *sm = archs ? strstr(archs, "sm_") : NULL;
+        int arch = 0;
+        if (sm && sscanf(sm, "sm_%d", &arch) == 1) o.arch = arch;
+        status = netc_compile_file(ctx, words.at[0], &o, &p, &err);
+    }
+    if (status == NETC_OK && emit) {
+        char *text = NULL;
+        status = netc_program_emit(p, emit, &text, &err);
+        if (status == NETC_OK) fputs(text, stdout);
+        netc_free(text);
+    }
+    if (status == NETC_OK && out) {
+        if (weights) {
+            status = netc_session_create(p, "cpu", NULL, &s, &err);
+            if (status == NETC_OK) status = netc_state_load(s, weights, NULL, &err);
+        }
+        if (status == NETC_OK) status = netc_program_save(p, out, archs, s, &err);
+        if (status == NETC_OK && !c.quiet) {
+            struct stat st;
+            stat(out, &st);
+            printf("%s: %.1f KiB\n", out, (double)st.st_size / 1024);
+        }
+    }
+    if (status == NETC_OK && !out && !emit && !dump && !c.quiet)
+        printf("%s compiles; -o FILE writes it, --emit STAGE shows it\n", words.at[0]);
+    netc_session_free(s);
+    netc_program_release(p);
+    netc_context_free(ctx);
+    list_free(&words);
+    list_free(&c.defines);
+    if (status != NETC_OK && json) {
+        puts(netc_error_json(err));
+        fflush(stdout);
+    }
+    if (fflush(stdout)) return fail("cannot write to standard output");
+    return status == NETC_OK ? 0 : report_error(err);
+}

@@ -1,0 +1,68 @@
+// netc: the command line. A first word that is no verb is a model to compile.
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/map.h"
+#include "cli/cli.h"
+
+const Verb verbs[] = {
+    {"compile", "Compile a model to one file, or show any stage as text.",
+     "MODEL.net [-o MODEL.bin] [--emit STAGE] [--dump DIR]",
+     "netc mlp.net -o mlp.bin --arch sm_80,sm_90\nnetc --emit cuda mlp.net", verb_compile},
+    {"train", "Train a model on data.", "train MODEL --data NAME=FILE ... [--epochs N] [--save FILE]",
+     "netc train mlp.net --data image=train-images-idx3-ubyte.gz --data label=train-labels-idx1-ubyte.gz "
+     "--epochs 5 --save mlp.safetensors", verb_train},
+    {"eval", "Evaluate a model on data.", "eval MODEL --data NAME=FILE ... [--weights FILE]",
+     "netc eval mlp.net --data image=t10k-images-idx3-ubyte.gz --data label=t10k-labels-idx1-ubyte.gz "
+     "--weights mlp.safetensors", verb_eval},
+    {"run", "Run a model on arrays.", "run MODEL --input NAME=FILE.npy --output NAME=FILE.npy [--weights FILE]",
+     "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights mlp.safetensors", verb_run},
+    {"inspect", "Show kernels, their cost and the memory plan.", "inspect MODEL [KERNEL] [--why]",
+     "netc inspect mlp.net\nnetc inspect mlp.net --why", verb_inspect},
+    {"check", "Check gradients and kernels against the reference.", "check MODEL", "netc check mlp.net", verb_check},
+    {"profile", "Time every step of an entry.", "profile MODEL [--entry NAME] [--device D]",
+     "netc profile mlp.net --device cuda:0", verb_profile},
+    {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor", verb_doctor},
+    {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt},
+    {0},
+};
+const int verb_count = sizeof verbs / sizeof *verbs - 1;
+
+const Verb *find_verb(const char *name)
+{
+    for (int i = 0; i < verb_count; i++)
+        if (!strcmp(verbs[i].name, name)) return &verbs[i];
+    return NULL;
+}
+
+static void usage(FILE *out)
+{
+    fprintf(out, "netc %s: a compiler for neural networks\n\n"
+                 "usage: netc MODEL.net [-o MODEL.bin] [options]\n"
+                 "       netc VERB ... ; netc VERB --help\n\n", netc_version());
+    for (int i = 0; i < verb_count; i++) fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fprintf(out, "\nexample:\n  %s\n", find_verb("train")->example);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file-size limit then is an error like a full disk
+    if (argc < 2) return usage(stderr), 1;
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return usage(stdout), 0;
+    if (!strcmp(argv[1], "--version")) return printf("netc %s\n", netc_version()), 0;
+    const Verb *verb = find_verb(argv[1]);
+    if (verb) return verb->run(argc - 2, argv + 2);
+    // A word that is neither a verb, an option nor a file is most likely a misspelt verb.
+    struct stat st;
+    if (argv[1][0] != '-' && !strchr(argv[1], '.') && stat(argv[1], &st)) {
+        const char *names[16];
+        for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
+        const char *near = suggest(argv[1], names, (size_t)verb_count);
+        if (near) return fail("unknown verb '%s'; did you mean '%s'?", argv[1], near);
+        return fail("'%s' is neither a verb nor a file; 'netc --help' lists the verbs", argv[1]);
+    }
+    return verb_compile(argc - 1, argv + 1);
+}

@@ -1,0 +1,136 @@
+// Command-line options from tables, with suggestions for misspelt ones.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "cli/cli.h"
+
+static void print_help(const Verb *verb, const Option *options, int n)
+{
+    printf("%s\n\nusage: netc %s\n\n", verb->summary, verb->usage);
+    for (int i = 0; i < n; i++) {
+        char head[80];
+        const Option *o = &options[i];
+        snprintf(head, sizeof head, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name,
+                 o->value ? " " : "", o->value ? o->value : "");
+        printf("  %-28s %s\n", head, o->help);
+    }
+    printf("  %-28s %s\n\n", "-h, --help", "this text");
+    printf("example%s:\n", strchr(verb->example, '\n') ? "s" : "");
+    for (const char *line = verb->example; *line;) {
+        int len = (int)strcspn(line, "\n");
+        printf("  %.*s\n", len, line);
+        line += len + (line[len] == '\n');
+    }
+}
+
+static bool list_add(StringList *l, const char *word)
+{
+    const char **more = realloc(l->at, (size_t)(l->n + 1) * sizeof *more);
+    if (!more) return fail("out of memory"), false;
+    l->at = more;
+    l->at[l->n++] = word;
+    return true;
+}
+
+void list_free(StringList *l)
+{
+    free(l->at);
+    *l = (StringList){0};
+}
+
+static bool store(const Option *o, const char *value)
+{
+    char *end;
+    errno = 0;
+    switch (o->kind) {
+    case OPT_FLAG: *(bool *)o->to = true; return true;
+    case OPT_STRING: *(const char **)o->to = value; return true;
+    case OPT_LIST: return list_add(o->to, value);
+    case OPT_INT:
+        *(int64_t *)o->to = strtoll(value, &end, 10);
+        if (*value && !*end && !errno) return true;
+        return fail("%s wants a whole number, not '%s'", o->name, value), false;
+    case OPT_REAL:
+        *(double *)o->to = strtod(value, &end);
+        if (*value && !*end && !errno) return true;
+        return fail("%s wants a number, not '%s'", o->name, value), false;
+    }
+    return false;
+}
+
+static const Option *find(const Option *options, int n, const char *word, size_t len)
+{
+    for (int i = 0; i < n; i++) {
+        if (strlen(options[i].name) == len && !strncmp(options[i].name, word, len)) return &options[i];
+        if (options[i].alias && strlen(options[i].alias) == len && !strncmp(options[i].alias, word, len))
+            return &options[i];
+    }
+    return NULL;
+}
+
+static bool unknown(const Verb *verb, const Option *options, int n, const char *word)
+{
+    const char *names[64];
+    size_t count = 0;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    for (int i = 0; i < n && count < 64; i++) names[count++] = options[i].name;
+    const char *near = suggest(name, names, count);
+    if (near) fail("unknown option %s; did you mean %s?", name, near);
+    else fail("unknown option %s; 'netc %s --help' lists them", name, verb->name);
+    return false;
+}
+
+bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
+                   StringList *words, bool *done)
+{
+    *done = false;
+    bool only_words = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (only_words || word[0] != '-' || !word[1]) {
+            if (!list_add(words, word)) return false;
+            continue;
+        }
+        if (!strcmp(word, "--")) {
+            only_words = true;
+            continue;
+        }
+        if (!strcmp(word, "-h") || !strcmp(word, "--help")) {
+            print_help(verb, options, noptions);
+            return *done = true;
+        }
+        // --name value, --name=value, -Dvalue
+        size_t len = !strncmp(word, "--", 2) ? strcspn(word, "=") : strlen(word);
+        const Option *o = find(options, noptions, word, len);
+        const char *value = o && word[len] == '=' ? word + len + 1 : NULL;
+        if (!o && word[1] != '-' && (o = find(options, noptions, word, 2)) && o->kind != OPT_FLAG)
+            value = word + 2;
+        if (!o || (o->kind == OPT_FLAG && value)) return unknown(verb, options, noptions, word);
+        if (o->kind != OPT_FLAG && !value) {
+            if (i + 1 == argc) return fail("%s wants a value: %s %s", o->name, o->name, o->value), false;
+            value = argv[++i];
+        }
+        if (!store(o, value)) return false;
+    }
+    return true;
+}
+
+void common_options(Common *c, Option out[COMMON_OPTIONS])
+{
+    const Option rows[COMMON_OPTIONS] = {
+        {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE", "override a const, dim or setting of the model"},
+        {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
+        {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
+        {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES", "recompute more to need less memory"},
+        {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL, "give every temporary memory of its own"},
+        {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},
+        {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR", "compile cache; '' for none"},
+        {"--quiet", "-q", OPT_FLAG, &c->quiet, NULL, "errors and results only"},
+        {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL, "say what is compiled and which fallbacks are taken"},
+    };
+    for (int i = 0; i < COMMON_OPTIONS; i++) out[i] = rows[i];
+}
