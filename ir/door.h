@@ -1,0 +1,37 @@
+// What the files behind the door share: graph.c, infer.c, fold.c, verify.c, equal.c. Private to ir/.
+#ifndef IR_DOOR_H
+#define IR_DOOR_H
+
+#include "ir/graph.h"
+
+// One node to be: what a type rule sees. out is the type of result 0.
+typedef struct Infer {
+    Arena *arena;
+    Diags *diags;
+    const char *const *symbols;
+    Loc loc;
+    Op op;
+    Node *const *args;
+    int nargs;
+    const Attrs *attrs;
+    Graph *const *regions;
+    int nregions;
+    Type out;
+} Infer;
+
+// The op's own type rule, after checking arity and attributes. Reports one error and returns false.
+bool infer_type(Infer *in);
+
+// An existing or newly made node of g that equals the node to be, exactly, or NULL.
+Node *fold_node(Graph *g, const Infer *in);
+
+// Finds an equal node, else appends one of the given type: no inference, no folding.
+Node *graph_intern(Graph *g, const Infer *in);
+
+const AttrValue *attrs_find(const Attrs *a, AttrKey k);
+int64_t attrs_int(const Attrs *a, AttrKey k, int64_t otherwise);
+const int64_t *attrs_ints(const Attrs *a, AttrKey k, int *count);
+bool attrs_equal(const Attrs *a, const Attrs *b);
+uint64_t attrs_hash(const Attrs *a, uint64_t seed);
+
+#endif

@@ -1,0 +1,99 @@
+// The op table and the attribute table, built by the preprocessor from ops.def and attrs.def.
+#include "ir/op.h"
+
+#include <stddef.h>
+#include <string.h>
+
+// Short names of the flags column.
+enum {
+    COMMUTES = OPF_COMMUTES,
+    ASSOC = OPF_ASSOC,
+    IDEMPOTENT = OPF_IDEMPOTENT,
+    COSTLY = OPF_COSTLY,
+    CONVERTS = OPF_CONVERTS,
+};
+
+#define BIT(key) (1ull << ATTR_##key)
+
+// The attributes column is a row of NEED(id) and MAY(id); each reading gives them a meaning. A clone
+// mark may stand on anything.
+static const OpInfo table[OP_COUNT] = {
+#define NEED(key) " " #key
+#define MAY(key)  " " #key "?"
+#define EW(id, n, f, rule, gradient, expression)                                                   \
+    [OP_##id].name = #id, [OP_##id].arity = n, [OP_##id].class = CLS_ELEMENTWISE,                  \
+    [OP_##id].flags = f, [OP_##id].expr = #expression, [OP_##id].attrs = "",
+#define OP(id, n, c, f, rule, gradient, attributes)                                                \
+    [OP_##id].name = #id, [OP_##id].arity = n, [OP_##id].class = CLS_##c, [OP_##id].flags = f,     \
+    [OP_##id].attrs = "" attributes,
+#include "ir/ops.def"
+#undef NEED
+#undef MAY
+#undef EW
+#undef OP
+
+#define NEED(key) | BIT(key)
+#define MAY(key)
+#define EW(id, n, f, ...) [OP_##id].attr_required = (f) & CONVERTS ? BIT(dtype) : 0,
+#define OP(id, n, c, f, rule, gradient, attributes) [OP_##id].attr_required = 0 attributes,
+#include "ir/ops.def"
+#undef MAY
+#undef EW
+#undef OP
+
+#define MAY(key) | BIT(key)
+#define EW(id, n, f, ...)                                                                          \
+    [OP_##id].attr_allowed = BIT(clone) | ((f) & CONVERTS ? BIT(dtype) : 0),
+#define OP(id, n, c, f, rule, gradient, attributes)                                                \
+    [OP_##id].attr_allowed = BIT(clone) attributes,
+#include "ir/ops.def"
+#undef NEED
+#undef MAY
+#undef EW
+#undef OP
+};
+
+static const struct {
+    const char *name;
+    AttrKind kind;
+} attrs[ATTR_COUNT] = {
+#define ATTR(id, kind) {#id, AK_##kind},
+#include "ir/attrs.def"
+#undef ATTR
+};
+_Static_assert(ATTR_COUNT <= 64, "attribute masks are 64 bits");
+
+const OpInfo *op_info(Op op)
+{
+    return &table[op];
+}
+
+bool op_parse(const char *name, Op *out)
+{
+    for (int i = 0; i < OP_COUNT; i++) {
+        if (strcmp(table[i].name, name)) continue;
+        *out = (Op)i;
+        return true;
+    }
+    return false;
+}
+
+const char *attr_name(AttrKey k)
+{
+    return attrs[k].name;
+}
+
+AttrKind attr_kind(AttrKey k)
+{
+    return attrs[k].kind;
+}
+
+bool attr_parse(const char *name, AttrKey *out)
+{
+    for (int i = 0; i < ATTR_COUNT; i++) {
+        if (strcmp(attrs[i].name, name)) continue;
+        *out = (AttrKey)i;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,217 @@
+// Elements one at a time: conversions, and the element expressions of ops.def compiled as C.
+#include "ir/scalar.h"
+
+#include <string.h>
+
+// -- conversions --------------------------------------------------------------------------------------
+
+// Rounds v to [bits] of significand with the exponent range of a half-like format, ties to even.
+static double round_narrow(double v, int bits, int emin, double largest)
+{
+    if (v == 0 || !isfinite(v)) return v;
+    int e;
+    frexp(v, &e);                       // |v| in [2^(e-1), 2^e)
+    int low = (e < emin ? emin : e) - bits; // exponent of the last bit kept
+    double r = ldexp(rint(ldexp(v, -low)), low);
+    return fabs(r) > largest ? copysign(INFINITY, v) : r;
+}
+
+double scalar_round(DType t, double v)
+{
+    switch (t) {
+    case DT_F32: return (double)(float)v;
+    case DT_F16: return round_narrow(v, 11, -13, 65504);
+    case DT_BF16: return round_narrow(v, 8, -125, 0x1.fep127);
+    default: return v;
+    }
+}
+
+int64_t scalar_wrap(DType t, int64_t v)
+{
+    switch (t) {
+    case DT_BOOL: return v != 0;
+    case DT_U8: return (uint8_t)v;
+    case DT_I32: return (int32_t)v;
+    case DT_U32: return (uint32_t)v;
+    default: return v;
+    }
+}
+
+int64_t scalar_to_int(DType t, double v)
+{
+    if (t == DT_BOOL) return v != 0;
+    if (v != v) return 0;
+    int64_t low = t == DT_I32 ? INT32_MIN : t == DT_I64 ? INT64_MIN : 0;
+    int64_t high = t == DT_I32   ? INT32_MAX
+                   : t == DT_I64 ? INT64_MAX
+                   : t == DT_U32 ? UINT32_MAX
+                                 : UINT8_MAX;
+    if (v <= (double)low) return low;
+    if (v >= (double)high) return high;
+    return (int64_t)v;
+}
+
+Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
+{
+    bool to_float = dtype_is_float(to);
+    if (dtype_is_float(from)) {
+        if (to_float) return (Scalar){.f = round ? scalar_round(to, v.f) : v.f};
+        return (Scalar){.i = scalar_to_int(to, v.f)};
+    }
+    if (!to_float) return (Scalar){.i = scalar_wrap(to, v.i)};
+    if (round && to == DT_F32) return (Scalar){.f = (double)(float)v.i}; // one rounding, not two
+    return (Scalar){.f = round ? scalar_round(to, (double)v.i) : (double)v.i};
+}
+
+// -- storage ------------------------------------------------------------------------------------------
+
+static double half_value(uint32_t h, int exponent_bits)
+{
+    int mantissa_bits = 15 - exponent_bits, all = (1 << exponent_bits) - 1;
+    int bias = all >> 1, e = (int)(h >> mantissa_bits) & all;
+    int m = (int)h & ((1 << mantissa_bits) - 1);
+    double v = e == all ? (m ? (double)NAN : (double)INFINITY)
+               : e      ? ldexp(m + (1 << mantissa_bits), e - bias - mantissa_bits)
+                        : ldexp(m, 1 - bias - mantissa_bits);
+    return h & 0x8000 ? -v : v;
+}
+
+static uint16_t half_bits(double v, DType t, int exponent_bits)
+{
+    int mantissa_bits = 15 - exponent_bits, all = (1 << exponent_bits) - 1, bias = all >> 1;
+    uint32_t sign = signbit(v) ? 0x8000 : 0;
+    if (v != v) return (uint16_t)(all << mantissa_bits | 1 << (mantissa_bits - 1));
+    v = fabs(scalar_round(t, v));
+    if (isinf(v)) return (uint16_t)(sign | (uint32_t)all << mantissa_bits);
+    int e;
+    frexp(v, &e);
+    e = v == 0 ? 1 - bias : e - 1 < 1 - bias ? 1 - bias : e - 1;
+    uint32_t m = (uint32_t)ldexp(v, mantissa_bits - e); // exact; has the implicit bit when normal
+    uint32_t biased = m >> mantissa_bits ? (uint32_t)(e + bias) : 0;
+    return (uint16_t)(sign | biased << mantissa_bits | (m & ((1u << mantissa_bits) - 1)));
+}
+
+Scalar scalar_load(DType t, const void *at)
+{
+    Scalar out = {.i = 0};
+    switch (t) {
+    case DT_BOOL: out.i = *(const uint8_t *)at != 0; break;
+    case DT_U8: out.i = *(const uint8_t *)at; break;
+#define LOAD(id, T, field)                                                                         \
+    case id: {                                                                                     \
+        T v;                                                                                       \
+        memcpy(&v, at, sizeof v);                                                                  \
+        out.field = v;                                                                             \
+        break;                                                                                     \
+    }
+        LOAD(DT_I32, int32_t, i)
+        LOAD(DT_U32, uint32_t, i)
+        LOAD(DT_I64, int64_t, i)
+        LOAD(DT_F32, float, f)
+        LOAD(DT_F64, double, f)
+#undef LOAD
+    case DT_BF16:
+    case DT_F16: {
+        uint16_t h;
+        memcpy(&h, at, sizeof h);
+        out.f = half_value(h, t == DT_F16 ? 5 : 8);
+        break;
+    }
+    case DT_COUNT: break;
+    }
+    return out;
+}
+
+void scalar_store(DType t, void *at, Scalar v)
+{
+    switch (t) {
+    case DT_BOOL: *(uint8_t *)at = v.i != 0; break;
+    case DT_U8: *(uint8_t *)at = (uint8_t)v.i; break;
+#define STORE(id, T, field)                                                                        \
+    case id: {                                                                                     \
+        T x = (T)v.field;                                                                          \
+        memcpy(at, &x, sizeof x);                                                                  \
+        break;                                                                                     \
+    }
+        STORE(DT_I32, int32_t, i)
+        STORE(DT_U32, uint32_t, i)
+        STORE(DT_I64, int64_t, i)
+        STORE(DT_F32, float, f)
+        STORE(DT_F64, double, f)
+#undef STORE
+    case DT_BF16:
+    case DT_F16: {
+        uint16_t h = half_bits(v.f, t, t == DT_F16 ? 5 : 8);
+        memcpy(at, &h, sizeof h);
+        break;
+    }
+    case DT_COUNT: break;
+    }
+}
+
+// -- element expressions ------------------------------------------------------------------------------
+
+// Which rules have a meaning on double and which on int64_t; the other version is never called.
+#define ON_FLOAT_arith(e)   (e)
+#define ON_FLOAT_float(e)   (e)
+#define ON_FLOAT_compare(e) (e)
+#define ON_FLOAT_test(e)    (e)
+#define ON_FLOAT_select(e)  (e)
+#define ON_FLOAT_same(e)    (e)
+#define ON_FLOAT_cast(e)    (e)
+#define ON_FLOAT_logic(e)   0
+#define ON_FLOAT_bits(e)    0
+#define ON_FLOAT_u32(e)     0
+
+#define ON_INT_arith(e)     (e)
+#define ON_INT_float(e)     0
+#define ON_INT_compare(e)   (e)
+#define ON_INT_test(e)      0
+#define ON_INT_select(e)    (e)
+#define ON_INT_same(e)      (e)
+#define ON_INT_cast(e)      (e)
+#define ON_INT_logic(e)     (e)
+#define ON_INT_bits(e)      (e)
+#define ON_INT_u32(e)       (e)
+
+#define UNUSED __attribute__((unused))
+#define EW(id, arity, flags, rule, gradient, expression)                                           \
+    static double float_##id(UNUSED double a, UNUSED double b, UNUSED double c)                    \
+    {                                                                                              \
+        return (double)ON_FLOAT_##rule(expression);                                                \
+    }                                                                                              \
+    static int64_t int_##id(UNUSED int64_t a, UNUSED int64_t b, UNUSED int64_t c)                  \
+    {                                                                                              \
+        return (int64_t)ON_INT_##rule(expression);                                                 \
+    }
+#define OP(id, ...)
+#include "ir/ops.def"
+#undef EW
+
+static double (*const on_float[OP_COUNT])(double, double, double) = {
+#define EW(id, ...) [OP_##id] = float_##id,
+#include "ir/ops.def"
+#undef EW
+};
+
+static int64_t (*const on_int[OP_COUNT])(int64_t, int64_t, int64_t) = {
+#define EW(id, ...) [OP_##id] = int_##id,
+#include "ir/ops.def"
+#undef EW
+#undef OP
+};
+
+Scalar scalar_apply(Op op, DType operand, DType result, Scalar a, Scalar b, Scalar c, bool round)
+{
+    Scalar out;
+    if (!dtype_is_float(operand)) {
+        out.i = scalar_wrap(result, on_int[op](a.i, b.i, c.i));
+        return out;
+    }
+    double x = op == OP_select ? (double)a.i : a.f, v = on_float[op](x, b.f, c.f);
+    if (dtype_is_float(result))
+        out.f = round ? scalar_round(result, v) : v;
+    else
+        out.i = (int64_t)v;
+    return out;
+}

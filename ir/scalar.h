@@ -1,0 +1,98 @@
+// One element: the helpers that the element expressions of ops.def call, on double and on int64_t, and
+// the conversions between element types. The evaluator and constant folding share them; generated
+// code has its own in codegen/prelude, which must agree.
+#ifndef IR_SCALAR_H
+#define IR_SCALAR_H
+
+#include <math.h>
+
+#include "ir/op.h"
+#include "ir/type.h"
+
+typedef union Scalar {
+    double f;  // floats
+    int64_t i; // bool (0 or 1) and integers
+} Scalar;
+
+// The float type nearest to v, ties to even; overflow goes to infinity. t is a float type.
+double scalar_round(DType t, double v);
+// The low bits of v as t holds them; bool: v != 0. t is an integer type or bool.
+int64_t scalar_wrap(DType t, int64_t v);
+// Truncates towards zero, saturates at the ends of t, NaN is 0; bool: v != 0.
+int64_t scalar_to_int(DType t, double v);
+// Conversion of a value of type [from]; floats are rounded to [to] when round says so.
+Scalar scalar_cast(DType from, DType to, Scalar v, bool round);
+// One element of an elementwise op other than cast. [operand] is the type of the last operand,
+// [result] that of the node; floats are rounded to it when round says so. Conditions of select are
+// integers.
+Scalar scalar_apply(Op op, DType operand, DType result, Scalar a, Scalar b, Scalar c, bool round);
+// Storage: f16 and bf16 as bits, everything else as its C type.
+Scalar scalar_load(DType t, const void *at);
+void scalar_store(DType t, void *at, Scalar v);
+
+#define NC_PICK(v, name) _Generic((v), int64_t: name##_i, default: name##_f)
+#define nc_floordiv(a, b) NC_PICK(a, floordiv)(a, b)
+#define nc_mod(a, b)      NC_PICK(a, mod)(a, b)
+#define nc_abs(a)         NC_PICK(a, abs)(a)
+#define nc_sign(a)        NC_PICK(a, sign)(a)
+#define nc_min(a, b)      NC_PICK(a, min)(a, b)
+#define nc_max(a, b)      NC_PICK(a, max)(a, b)
+
+// Integers: x // 0 and x % 0 are 0; the remainder has the divisor's sign, as on the device.
+static inline int64_t floordiv_i(int64_t a, int64_t b)
+{
+    if (b == 0) return 0;
+    if (b == -1) return -a; // wraps for the smallest integer, where the division would trap
+    int64_t q = a / b;
+    return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+static inline int64_t mod_i(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1) return 0;
+    int64_t r = a % b;
+    return r && (r < 0) != (b < 0) ? r + b : r;
+}
+static inline int64_t abs_i(int64_t a) { return a < 0 ? -a : a; }
+static inline int64_t sign_i(int64_t a) { return (a > 0) - (a < 0); }
+static inline int64_t min_i(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max_i(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t nc_shl(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : a << b; }
+static inline int64_t nc_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+static inline int64_t nc_mulhi(int64_t a, int64_t b) // u32
+{
+    return (int64_t)(((uint64_t)(uint32_t)a * (uint32_t)b) >> 32);
+}
+
+static inline double floordiv_f(double a, double b) { return floor(a / b); }
+static inline double mod_f(double a, double b)
+{
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+static inline double abs_f(double a) { return fabs(a); }
+static inline double sign_f(double a) { return a > 0 ? 1 : a < 0 ? -1 : a; } // keeps 0, -0 and NaN
+static inline double min_f(double a, double b) { return a != a || a < b ? a : b; } // NaN wins
+static inline double max_f(double a, double b) { return a != a || a > b ? a : b; }
+static inline double nc_pow(double a, double b) { return pow(a, b); }
+static inline double nc_sqrt(double a) { return sqrt(a); }
+static inline double nc_rsqrt(double a) { return 1 / sqrt(a); }
+static inline double nc_exp(double a) { return exp(a); }
+static inline double nc_expm1(double a) { return expm1(a); }
+static inline double nc_log(double a) { return log(a); }
+static inline double nc_log1p(double a) { return log1p(a); }
+static inline double nc_sin(double a) { return sin(a); }
+static inline double nc_cos(double a) { return cos(a); }
+static inline double nc_tanh(double a) { return tanh(a); }
+static inline double nc_erf(double a) { return erf(a); }
+static inline double nc_sigmoid(double a)
+{
+    if (a >= 0) return 1 / (1 + exp(-a));
+    double e = exp(a); // no overflow on either side
+    return e / (1 + e);
+}
+static inline double nc_floor(double a) { return floor(a); }
+static inline double nc_ceil(double a) { return ceil(a); }
+static inline double nc_round(double a) { return rint(a); } // half to even
+static inline int64_t nc_isfinite(double a) { return isfinite(a); }
+
+#endif
