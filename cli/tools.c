@@ -1,0 +1,222 @@
+// The short verbs: inspect, check, profile, doctor, fmt.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+// Opens a model for a verb that reads it; the caller frees what it got.
+typedef struct Opened {
+    netc_context *ctx;
+    netc_program *p;
+    netc_error *err;
+    netc_status status;
+} Opened;
+
+static Opened open_model(const Common *c, const char *path, const char *target)
+{
+    Opened o = {0};
+    o.status = open_context(c, &o.ctx, &o.err);
+    if (o.status == NETC_OK) o.status = open_program(c, o.ctx, path, target, NULL, &o.p, &o.err);
+    return o;
+}
+
+static int close_model(Opened *o)
+{
+    netc_program_release(o->p);
+    netc_context_free(o->ctx);
+    if (fflush(stdout)) return fail("cannot write to standard output"), 2;
+    return o->status == NETC_OK ? 0 : report_error(o->err);
+}
+
+int verb_inspect(int argc, char **argv)
+{
+    Common c = {0};
+    StringList words = {0};
+    const char *target = NULL;
+    bool why = false, json = false, done;
+    Option options[3 + COMMON_OPTIONS] = {
+        {"--why", NULL, OPT_FLAG, &why, NULL, "which values are stored between kernels, and why"},
+        {"--target", NULL, OPT_STRING, &target, "T", "cpu or cuda"},
+        {"--json", NULL, OPT_FLAG, &json, NULL, "as JSON"},
+    };
+    common_options(&c, options + 3);
+    const Verb *verb = find_verb("inspect");
+    if (!parse_options(verb, options, 3 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
+    if (done) return 0;
+    if (words.n < 1 || words.n > 2) return fail("give a model and at most one kernel: netc %s", verb->usage);
+    Opened o = open_model(&c, words.at[0], target);
+    char *text = NULL;
+    if (o.status == NETC_OK)
+        o.status = netc_program_inspect(o.p, target, words.n == 2 ? words.at[1] : NULL, why, json, &text, &o.err);
+    if (o.status == NETC_OK) fputs(text, stdout);
+    netc_free(text);
+    list_free(&words), list_free(&c.defines);
+    return close_model(&o);
+}
+
+int verb_check(int argc, char **argv)
+{
+    Common c = {0};
+    StringList words = {0};
+    int64_t seed = 0;
+    bool done;
+    Option options[1 + COMMON_OPTIONS] = {
+        {"--seed", NULL, OPT_INT, &seed, "N", "of the synthetic data (default 0)"},
+    };
+    common_options(&c, options + 1);
+    const Verb *verb = find_verb("check");
+    if (!parse_options(verb, options, 1 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
+    if (done) return 0;
+    if (words.n != 1) return fail("give one model: netc %s", verb->usage);
+    Opened o = open_model(&c, words.at[0], NULL);
+    char *report = NULL;
+    if (o.status == NETC_OK) o.status = netc_check(o.p, seed, &report, &o.err);
+    if (report && !(c.quiet && o.status == NETC_OK)) fputs(report, stdout);
+    netc_free(report);
+    list_free(&words), list_free(&c.defines);
+    return close_model(&o);
+}
+
+int verb_profile(int argc, char **argv)
+{
+    Common c = {0};
+    StringList words = {0};
+    const char *device = NULL, *entry = "train";
+    int64_t repeats = 50;
+    bool json = false, done;
+    Option options[4 + COMMON_OPTIONS] = {
+        {"--device", NULL, OPT_STRING, &device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--entry", NULL, OPT_STRING, &entry, "NAME", "which entry (default train)"},
+        {"--repeats", NULL, OPT_INT, &repeats, "N", "timings a step; the median counts (default 50)"},
+        {"--json", NULL, OPT_FLAG, &json, NULL, "as JSON"},
+    };
+    common_options(&c, options + 4);
+    const Verb *verb = find_verb("profile");
+    if (!parse_options(verb, options, 4 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
+    if (done) return 0;
+    if (words.n != 1) return fail("give one model: netc %s", verb->usage);
+    if (repeats < 1 || repeats > 100000) return fail("--repeats wants a number from 1 to 100000");
+    Opened o = open_model(&c, words.at[0], NULL);
+    netc_session *s = NULL;
+    netc_time *t = NULL;
+    int n = 0;
+    if (o.status == NETC_OK) o.status = netc_session_create(o.p, device, NULL, &s, &o.err);
+    if (o.status == NETC_OK) o.status = netc_profile(s, entry, (int)repeats, &t, &n, &o.err);
+    double total = 0;
+    for (int i = 0; i < n; i++) total += t[i].seconds;
+    for (int i = 0; o.status == NETC_OK && i < n; i++) {
+        if (json)
+            printf("%s{\"name\":\"%s\",\"line\":\"%s\",\"seconds\":%.9g,\"calls\":%d}%s", i ? "," : "[", t[i].name,
+                   t[i].loc, t[i].seconds, t[i].calls, i + 1 == n ? "]\n" : "");
+        else
+            printf("%10.2f us %5.1f %%  %4d x  %-44s %s\n", t[i].seconds * 1e6, 100 * t[i].seconds / total,
+                   t[i].calls, t[i].name, t[i].loc);
+    }
+    if (o.status == NETC_OK && !json) printf("%10.2f us in all, steps timed one by one\n", total * 1e6);
+    netc_free(t);
+    netc_session_free(s);
+    list_free(&words), list_free(&c.defines);
+    return close_model(&o);
+}
+
+typedef struct Doctor {
+    bool json, color, any;
+} Doctor;
+
+static void finding(void *user, const char *what, bool ok, const char *detail)
+{
+    Doctor *d = user;
+    if (d->json)
+        printf("%s{\"what\":\"%s\",\"ok\":%s,\"detail\":\"%s\"}", d->any ? "," : "[", what, ok ? "true" : "false",
+               detail);
+    else
+        printf("%s%s%s %-16s %s\n", d->color ? (ok ? "\033[32m" : "\033[33m") : "", ok ? "yes" : "no ",
+               d->color ? "\033[0m" : "", what, detail);
+    d->any = true;
+}
+
+int verb_doctor(int argc, char **argv)
+{
+    Common c = {0};
+    StringList words = {0};
+    Doctor d = {.color = color_wanted(STDOUT_FILENO)};
+    bool done;
+    Option options[1] = {{"--json", NULL, OPT_FLAG, &d.json, NULL, "as JSON"}};
+    if (!parse_options(find_verb("doctor"), options, 1, argc, argv, &words, &done)) return 1;
+    if (done) return 0;
+    netc_context *ctx = NULL;
+    netc_error *err = NULL;
+    if (open_context(&c, &ctx, &err) != NETC_OK) return report_error(err);
+    netc_doctor(ctx, finding, &d);
+    if (d.json) puts("]");
+    netc_context_free(ctx);
+    return 0;
+}
+
+static char *read_text(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t n = 0, cap = 0, got = 1;
+    while (f && got) {
+        if (n + 4096 > cap) {
+            char *more = realloc(text, cap = cap ? 2 * cap : 65536);
+            if (!more) break;
+            text = more;
+        }
+        got = fread(text + n, 1, cap - n - 1, f);
+        n += got;
+    }
+    bool ok = f && text && !ferror(f);
+    if (f) fclose(f);
+    if (ok) text[n] = 0;
+    else free(text), text = NULL;
+    return text;
+}
+
+static bool write_text(const char *path, const char *text)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.netc-fmt", path) < 0) return false;
+    FILE *f = fopen(temporary, "wb");
+    bool ok = f && fputs(text, f) >= 0 && !fflush(f);
+    if (f && fclose(f)) ok = false;
+    if (ok) ok = !rename(temporary, path);
+    if (!ok) remove(temporary);
+    free(temporary);
+    return ok;
+}
+
+int verb_fmt(int argc, char **argv)
+{
+    StringList words = {0};
+    bool check = false, done;
+    Option options[1] = {{"--check", NULL, OPT_FLAG, &check, NULL, "change nothing; exit 1 when a file would change"}};
+    const Verb *verb = find_verb("fmt");
+    if (!parse_options(verb, options, 1, argc, argv, &words, &done)) return 1;
+    if (done) return 0;
+    if (!words.n) return fail("give files to format: netc %s", verb->usage);
+    int code = 0;
+    for (int i = 0; i < words.n; i++) {
+        const char *path = words.at[i];
+        char *text = read_text(path), *out = NULL;
+        netc_error *err = NULL;
+        if (!text) {
+            fail("cannot read %s", path);
+            code = code ? code : 1;
+        } else if (netc_format(NULL, path, text, &out, &err) != NETC_OK) {
+            report_error(err);
+            code = 1;
+        } else if (strcmp(text, out)) {
+            if (check) printf("%s would change\n", path), code = 1;
+            else if (!write_text(path, out)) fail("cannot write %s", path), code = 2;
+        }
+        free(text);
+        netc_free(out);
+    }
+    list_free(&words);
+    return code;
+}

@@ -1,0 +1,198 @@
+// netc train: data in, progress and a log out, checkpoints on the way.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+typedef struct Display {
+    bool quiet, json, terminal, line_open;
+    FILE *log;
+    const char *log_path;
+    bool log_failed;
+} Display;
+
+static void log_line(Display *d, const netc_event *e, FILE *out)
+{
+    fprintf(out, "{\"step\":%" PRId64 ",\"epoch\":%.4g", e->step,
+            e->epochs && e->total ? (double)e->step * (double)e->epochs / (double)e->total : 0.0);
+    for (int i = 0; i < e->nmetrics; i++) {
+        double v = e->metrics[i].value;
+        if (v - v == 0) fprintf(out, ",\"%s\":%.9g", e->metrics[i].name, v);
+        else fprintf(out, ",\"%s\":null", e->metrics[i].name);
+    }
+    fprintf(out, ",\"seconds\":%.6g}\n", e->seconds);
+    if (fflush(out) && out == d->log) d->log_failed = true;
+}
+
+static void close_line(Display *d)
+{
+    if (d->line_open) putchar('\n');
+    d->line_open = false;
+}
+
+static void print_metrics(const netc_event *e)
+{
+    for (int i = 0; i < e->nmetrics; i++)
+        printf(" %s %.*g%s", e->metrics[i].name, 5, e->metrics[i].value, i + 1 < e->nmetrics ? "," : "");
+}
+
+static void progress(Display *d, const netc_event *e)
+{
+    if (d->terminal && d->line_open) fputs("\r\033[K", stdout);
+    printf("step %*" PRId64 "/%" PRId64, e->total > 99999 ? 7 : 5, e->step, e->total);
+    if (e->epochs) printf(" epoch %" PRId64 "/%" PRId64, e->epoch, e->epochs);
+    printf(" |");
+    print_metrics(e);
+    printf(" | %.0f items/s | %.1f s, %.1f s left", e->items_per_second, e->seconds, e->seconds_left);
+    d->line_open = d->terminal;
+    if (!d->terminal) putchar('\n');
+}
+
+static void on_event(void *user, const netc_event *e)
+{
+    Display *d = user;
+    if ((e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) && d->log) log_line(d, e, d->log);
+    if (d->json) {
+        if (e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) log_line(d, e, stdout);
+        return;
+    }
+    if (d->quiet) return;
+    switch (e->kind) {
+    case NETC_EVENT_START: fputs(e->text, stdout); break;
+    case NETC_EVENT_PROGRESS: progress(d, e); break;
+    case NETC_EVENT_EVAL:
+        close_line(d);
+        printf("step %" PRId64 "/%" PRId64 " evaluated |", e->step, e->total);
+        print_metrics(e);
+        putchar('\n');
+        break;
+    case NETC_EVENT_SAVED:
+        close_line(d);
+        printf("saved %s at step %" PRId64 "\n", e->text, e->step);
+        break;
+    case NETC_EVENT_END:
+        close_line(d);
+        printf("%" PRId64 " steps in %.2f s\n", e->step, e->seconds);
+        break;
+    }
+    fflush(stdout);
+}
+
+typedef struct TrainArgs {
+    Common common;
+    StringList words, data, eval_data, watch, set;
+    const char *device, *save, *resume, *log, *weights;
+    netc_train_options o;
+    int64_t seed;
+    bool json;
+} TrainArgs;
+
+static bool parse(TrainArgs *a, int argc, char **argv, bool *done)
+{
+    enum { OWN = 19 };
+    Option options[OWN + COMMON_OPTIONS] = {
+        {"--data", NULL, OPT_LIST, &a->data, "NAME=FILE", "an input's examples; FILE:PART, FILE,FILE"},
+        {"--eval-data", NULL, OPT_LIST, &a->eval_data, "NAME=FILE", "examples to evaluate on"},
+        {"--split", NULL, OPT_REAL, &a->o.split, "S", "train on this share of the data, evaluate on the rest"},
+        {"--epochs", NULL, OPT_REAL, &a->o.epochs, "N", "passes over the data (default 1)"},
+        {"--steps", NULL, OPT_INT, &a->o.steps, "N", "updates, instead of epochs"},
+        {"--device", NULL, OPT_STRING, &a->device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--seed", NULL, OPT_INT, &a->seed, "N", "of weights, dropout and shuffling (default 0)"},
+        {"--save", NULL, OPT_STRING, &a->save, "FILE", "checkpoint (.safetensors), at the end and on Ctrl-C"},
+        {"--save-every", NULL, OPT_INT, &a->o.save_every, "N", "and every N steps"},
+        {"--resume", NULL, OPT_STRING, &a->resume, "FILE", "go on from a checkpoint, bit for bit"},
+        {"--weights", NULL, OPT_STRING, &a->weights, "FILE", "start from these parameters"},
+        {"--eval-every", NULL, OPT_INT, &a->o.eval_every, "N", "steps between evaluations (default: an epoch)"},
+        {"--report-every", NULL, OPT_INT, &a->o.report_every, "N", "steps between progress lines"},
+        {"--log", NULL, OPT_STRING, &a->log, "FILE", "one JSON object a line: step, epoch, every scalar output"},
+        {"--watch", NULL, OPT_LIST, &a->watch, "NAME", "log mean, deviation, extremes of a parameter or tap"},
+        {"--set", NULL, OPT_LIST, &a->set, "NAME=VALUE", "change a setting"},
+        {"--no-shuffle", NULL, OPT_FLAG, &a->o.no_shuffle, NULL, "read the examples in order"},
+        {"--keep-last", NULL, OPT_FLAG, &a->o.keep_last_partial, NULL, "train on an epoch's last, smaller batch too"},
+        {"--json", NULL, OPT_FLAG, &a->json, NULL, "the log's lines on standard output"},
+    };
+    common_options(&a->common, options + OWN);
+    return parse_options(find_verb("train"), options, OWN + COMMON_OPTIONS, argc, argv, &a->words, done);
+}
+
+static netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out, netc_error **err)
+{
+    if (!words->n) return NETC_OK;
+    netc_status status = netc_dataset_create(ctx, out, err);
+    return status == NETC_OK ? add_data(*out, words, err) : status;
+}
+
+static const char *device_target(const char *device)
+{
+    return device && !strcmp(device, "cpu") ? "cpu" : device && !strncmp(device, "cuda", 4) ? "cuda" : NULL;
+}
+
+static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error **err)
+{
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_status status = open_data(ctx, &a->data, &a->o.data, err);
+    if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
+    if (status == NETC_OK)
+        status = open_program(&a->common, ctx, a->words.at[0], device_target(a->device), a->o.data, &p, err);
+    if (status == NETC_OK) {
+        NETC_INIT(netc_session_options, so);
+        so.seed = a->seed;
+        status = netc_session_create(p, a->device, &so, &s, err);
+    }
+    if (status == NETC_OK && a->weights) {
+        NETC_INIT(netc_load_options, lo);
+        lo.weights_only = true;
+        status = netc_state_load(s, a->weights, &lo, err);
+    }
+    if (status == NETC_OK) status = apply_settings(s, &a->set, err);
+    if (status == NETC_OK) {
+        a->o.size = sizeof a->o;
+        a->o.save = a->save;
+        a->o.resume = a->resume;
+        a->o.watch = a->watch.at;
+        a->o.nwatch = a->watch.n;
+        a->o.event = on_event;
+        a->o.user = d;
+        catch_interrupt();
+        status = netc_train(s, &a->o, err);
+        close_line(d);
+    }
+    netc_session_free(s);
+    netc_program_release(p);
+    netc_dataset_free(a->o.data);
+    netc_dataset_free(a->o.eval_data);
+    return status;
+}
+
+int verb_train(int argc, char **argv)
+{
+    TrainArgs a = {0};
+    bool done;
+    if (!parse(&a, argc, argv, &done)) return 1;
+    if (done) return 0;
+    if (a.words.n != 1) return fail("give one model: netc %s", find_verb("train")->usage);
+    Display d = {.quiet = a.common.quiet, .json = a.json, .terminal = isatty(STDOUT_FILENO)};
+    if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) return fail("cannot write the log %s", a.log), 2;
+    netc_context *ctx = NULL;
+    netc_error *err = NULL;
+    netc_status status = open_context(&a.common, &ctx, &err);
+    if (status == NETC_OK) status = train(&a, ctx, &d, &err);
+    netc_context_free(ctx);
+    if (d.log && fclose(d.log)) d.log_failed = true;
+    list_free(&a.words), list_free(&a.data), list_free(&a.eval_data), list_free(&a.watch), list_free(&a.set);
+    list_free(&a.common.defines);
+    if (status == NETC_CANCELLED) {
+        fprintf(stderr, "%s\n", netc_error_text(err));
+        netc_error_free(err);
+        return 130;
+    }
+    // An error printed by an option's own check carries no error object.
+    if (status != NETC_OK) return err ? report_error(err) : 1;
+    if (d.log_failed) return fail("the log %s could not be written completely", a.log), 2;
+    return 0;
+}
