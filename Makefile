@@ -7,6 +7,7 @@ OPT    ?= -O2
 CFLAGS += -std=gnu17 $(OPT) -g -Wall -Wextra -Werror -fwrapv -fPIC -I. -I$(BUILD) -Iinclude -D_GNU_SOURCE
 CFLAGS += $(SANITIZE)
 LDLIBS  = -ldl -lm -lpthread -lz
+JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 Q       = $(if $(V),,@)
 say     = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
@@ -18,7 +19,7 @@ OBJ     = $(SRC:%.c=$(BUILD)/%.o) $(GEN:%.c=%.o)
 CLI_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard cli/*.c)))
 UNIT    = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*.c)))
 
-all: $(BUILD)/netc $(BUILD)/libnetc.so
+all: $(BUILD)/netc $(BUILD)/libnetc.so $(BUILD)/libnetc.a
 
 # One archive a folder, so that a unit test links only what lies below what it tests.
 define ARCHIVE
@@ -75,9 +76,54 @@ $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 
 unit: $(UNIT)
 
+$(BUILD)/digits-gen: tools/digits.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $< -lm
+
+$(BUILD)/host: samples/host/host.c $(BUILD)/libnetc.a include/netc.h
+	$(call say,LD,$@)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libnetc.a $(LDLIBS)
+
+deps:
+	$(Q)sh tools/deps.sh
+
+# deps may install flex and bison, so the build is a make of its own after it.
+test: deps
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(BUILD)/digits-gen $(BUILD)/host
+	$(Q)bash tests/run.sh $(BUILD) $(T)
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/digits-gen
+	$(Q)bash tools/demo.sh $(BUILD)
+
+# The whole suite under the address and undefined-behaviour sanitizers.
+asan:
+	$(Q)$(MAKE) --no-print-directory test BUILD=build-asan OPT=-O1 \
+	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
+
+bench: all
+	$(Q)bash bench/run.sh $(BUILD)
+
+fuzz:
+	$(Q)bash tests/fuzz/run.sh
+
+format:
+	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(BUILD)/netc $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILD)/libnetc.so $(DESTDIR)$(PREFIX)/lib/libnetc.so.0
+	ln -sf libnetc.so.0 $(DESTDIR)$(PREFIX)/lib/libnetc.so
+	install -m 644 $(BUILD)/libnetc.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 include/netc.h $(DESTDIR)$(PREFIX)/include/
+	sed 's|@PREFIX@|$(PREFIX)|' tools/netc.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/netc.pc
+	install -m 644 docs/netc.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 tools/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/netc
+
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all unit clean
+.PHONY: all unit clean deps test demo asan bench fuzz format install
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

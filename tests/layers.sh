@@ -1,0 +1,31 @@
+#!/bin/sh
+# Enforces the table of layers in docs/design: reads the #include lines of every folder.
+cd "$(dirname "$0")/.." || exit 1
+bad=0 n=0
+check() { # folder allowed-prefixes...
+    folder=$1; shift
+    for f in "$folder"/*.[chly]; do
+        [ -e "$f" ] || continue
+        n=$((n + 1))
+        for inc in $(sed -n 's/^ *# *include *"\([^"]*\)".*/\1/p' "$f"); do
+            ok=
+            for prefix in "$@"; do case $inc in $prefix*) ok=1 ;; esac; done
+            [ -n "$ok" ] || { echo "$f includes $inc; $folder/ may include only: $*"; bad=$((bad + 1)); }
+        done
+    done
+}
+check base base/
+check ir base/ ir/
+check frontend base/ ir/ frontend/
+check passes base/ ir/ passes/
+check codegen base/ ir/ codegen/
+check runtime base/ codegen/program.h runtime/
+check cli include/netc.h base/ cli/
+check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
+for f in $(git ls-files '*.c' '*.h' '*.y' '*.l' 2>/dev/null); do
+    [ -e "$f" ] || continue
+    lines=$(wc -l < "$f")
+    [ "$lines" -le 800 ] || { echo "$f has $lines lines; 800 is the limit"; bad=$((bad + 1)); }
+done
+echo "$((n - bad)) passed, $bad failed, 0 skipped"
+[ $bad -eq 0 ]

@@ -1,0 +1,53 @@
+#!/bin/bash
+# Runs every test and ends with one line: N passed, N failed, N skipped.
+# usage: tests/run.sh BUILD_DIR [WORD...]   (only tests whose path holds one of the words)
+# REQUIRE_GPU=1 turns "no GPU" skips into failures.
+#
+# A test is a program or a script that prints "N passed, N failed, N skipped" as its last line, and
+# why it skipped in lines that begin with "skip". One that ends without that line counts as a failure.
+set -u
+cd "$(dirname "$0")/.."
+export BUILD=${1:-build}; shift
+case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
+export NETC=$BUILD/netc
+TMP=$(mktemp -d); export TMP
+trap 'rm -rf "$TMP"' EXIT
+export XDG_CACHE_HOME=$TMP/cache
+passed=0 failed=0 skipped=0
+
+run() { # name command...
+    local name=$1 line code start=$SECONDS; shift
+    if [ "${#words[@]}" -gt 0 ]; then
+        local hit=; for w in "${words[@]}"; do case $name in *"$w"*) hit=1 ;; esac; done
+        [ -n "$hit" ] || return
+    fi
+    timeout 900 "$@" >"$TMP/out" 2>&1; code=$?
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$TMP/out" | tail -1)
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+        local p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
+        if [ $code -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+        if [ "${REQUIRE_GPU:-0}" = 1 ] && grep -q '^skip.*GPU' "$TMP/out"; then f=$((f + s)) s=0; fi
+    else
+        local p=0 f=1 s=0
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    if [ "$f" -gt 0 ]; then
+        printf 'FAIL %-36s (exit %d)\n' "$name" $code; sed 's/^/     | /' "$TMP/out" | tail -40
+    else
+        printf 'ok   %-36s %5d passed, %d skipped, %d s\n' "$name" "$p" "$s" $((SECONDS - start))
+        grep '^skip' "$TMP/out" | sed 's/^/     | /'
+    fi
+}
+
+words=("$@")
+run layers sh tests/layers.sh
+for t in "$BUILD"/tests/unit/*; do
+    case $t in *.o|*.d) continue ;; esac
+    [ -x "$t" ] && run "unit/${t##*/}" "$t"
+done
+for t in tests/*/*.sh; do
+    [ "$t" = tests/net/run.sh ] || [ -x "$t" ] || continue
+    run "${t#tests/}" bash "$t"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,15 @@
+# bash completion for netc: verbs, the options of a verb (read from its --help), files.
+_netc()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
+    local verbs="compile train eval run inspect check profile doctor fmt"
+    if [[ $cur == -* ]]; then
+        [[ " $verbs " == *" $verb "* ]] || verb=compile
+        COMPREPLY=($(compgen -W "$(netc "$verb" --help 2>/dev/null | grep -oE -- '--[a-z-]+')" -- "$cur"))
+    elif [[ $COMP_CWORD == 1 ]]; then
+        COMPREPLY=($(compgen -W "$verbs" -- "$cur") $(compgen -f -X '!*.net' -- "$cur"))
+    else
+        COMPREPLY=($(compgen -f -- "$cur"))
+    fi
+}
+complete -o filenames -F _netc netc

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs what netc needs through the system's package manager. Asks nothing; does nothing when all
+# is there. The NVIDIA driver and libraries are not installed: netc opens them when they are present.
+missing=
+need() { # command-or-header package
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    lib*) ldconfig -p 2>/dev/null | grep -q "$1" ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac || missing="$missing $2"
+}
+need cc gcc
+need make make
+need flex flex
+need bison bison
+need /usr/include/zlib.h zlib1g-dev
+need libopenblas.so.0 libopenblas0-pthread
+[ -z "$missing" ] && exit 0
+echo "installing:$missing"
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "this system has no apt-get; install these (Debian's names) and run make again:$missing" >&2
+    exit 2
+fi
+sudo=
+[ "$(id -u)" = 0 ] || sudo=sudo
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+if { $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
+    rm -f "$log"
+else
+    cat "$log" >&2
+    rm -f "$log"
+    echo "could not install:$missing" >&2
+    exit 2
+fi
