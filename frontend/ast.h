@@ -59,6 +59,7 @@ typedef struct ScopeName {
 
 struct Expr {
     ExprKind kind;
+    uint32_t depth; // of the tree below, bounded so that readers may recurse
     Span span;
     Span op_span; // of the operator, name or callee; carets of type errors go here
     const char *text;
@@ -99,9 +100,9 @@ typedef enum StmtKind {
     STMT_LOOP,     // loop name in lo..hi carry names over items { body }; emit inside
     STMT_EMIT,     // emit name = expr         (stacked by the enclosing loop)
     STMT_TAP,      // tap expr [as name]
-    STMT_ASSERT,   // assert cond, "message"
+    STMT_ASSERT,   // assert cond, "message" (name: the message)
     // top level
-    STMT_USE,      // use name, or use "path.net"
+    STMT_USE,      // use name, or use "path.net" (flag: a path)
     STMT_CONST,    // const name = expr        (-D overrides)
     STMT_DIM,      // dim name [= expr]
     STMT_SETTING,  // setting name = expr

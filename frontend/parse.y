@@ -1,0 +1,728 @@
+/* The grammar of .net: text to the tree of ast.h. It knows no op names and no shapes. The tokens come
+   from layout.c: statements end in "end of line", brackets balance, words are classified. */
+%define api.pure full
+%define api.prefix {net_}
+%define api.token.prefix {T_}
+%define api.location.type {Span}
+%define parse.error custom
+%locations
+%expect 0
+%parse-param {Parser *p}
+%lex-param {Parser *p}
+
+%code requires {
+#include <string.h>
+
+#include "frontend/syntax.h"
+}
+
+%code {
+/* The stacks live in the frame of the parser and never grow: nothing to free, and text nested deeper
+   is an error. */
+#define YYINITDEPTH 3000
+#define YYMAXDEPTH  3000
+
+#define YYLLOC_DEFAULT(cur, rhs, n)                                                                \
+    ((cur) = (n) ? span_join(YYRHSLOC(rhs, 1), YYRHSLOC(rhs, n))                                   \
+                 : (Span){YYRHSLOC(rhs, 0).source, YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end})
+
+static int net_lex(NET_STYPE *value, Span *at, Parser *p);
+static void net_error(const Span *at, Parser *p, const char *text);
+#define A p->arena
+}
+
+%union {
+    Token token;
+    Expr *expr;
+    Stmt *stmt;
+    Block *block;
+    TypeExpr *type;
+    ScopeName *scope;
+    Item item;
+    Items *items;
+    Param param;
+    Params *params;
+    Exprs *exprs;
+    bool flag;
+}
+
+%token END 0 "the end of the file"
+%token SEP "the end of the line" COMMENT NEWLINE
+%token <token> NAME "a name" INT "an integer" FLOAT "a number" STRING "a string"
+%token <token> TRUE "'true'" FALSE "'false'"
+%token IF "'if'" ELSE "'else'" THEN "'then'" FOR "'for'" IN "'in'" AS "'as'" REUSE "'reuse'"
+%token AND "'and'" OR "'or'" NOT "'not'" RETURN "'return'"
+%token FN "'fn'" MODEL "'model'" TRAIN "'train'" USE "'use'" CONST "'const'" DIM "'dim'"
+%token SETTING "'setting'" ENTRY "'entry'" CELL "'cell'" MODULE "'module'" PARAM "'param'"
+%token STATE "'state'" SCRATCH "'scratch'" LOOP "'loop'" CARRY "'carry'" OVER "'over'"
+%token EMIT "'emit'" TAP "'tap'" ASSERT "'assert'" MINIMIZE "'minimize'" CLIP "'clip'"
+%token UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
+%token GETS "'<-'" ARROW "'->'" ELLIPSIS "'...'" RANGE "'..'" EQ "'=='" NE "'!='" LE "'<='"
+%token GE "'>='" FLOORDIV "'//'" POW "'**'" ATTRS "'@{'" END_ATTRS "'}'" REGION "'{'"
+
+%precedence COND
+%left OR
+%left AND
+%precedence NOT
+%nonassoc EQ NE '<' '>' LE GE
+%nonassoc RANGE
+%left '+' '-'
+%left '*' '/' '%' FLOORDIV
+%precedence NEG
+%right POW
+
+%type <expr> expr scoped postfix primary values opt_expr index_item attr_value over_set for_set
+%type <exprs> targets value_list dims index_items
+%type <items> args arg_list attrs attr_list returned names carried overs over_list
+%type <item> arg attr over
+%type <param> fn_param
+%type <params> fn_params fn_param_list
+%type <type> type tensor_type opt_type
+%type <scope> scope scope_path
+%type <stmt> stmt declaration compound simple
+%type <block> block stmts
+%type <token> title
+%type <flag> frozen
+
+%%
+
+file: %empty
+    | stmts { VEC_TAKE(p->file->stmts, $1->stmts); }
+    ;
+
+stmts: stmt { $$ = NEW(A, Block); if ($1) vec_push(A, &$$->stmts, $1); }
+     | stmts SEP stmt { $$ = $1; if ($3) vec_push(A, &$$->stmts, $3); }
+     ;
+
+stmt: declaration
+    | compound
+    | simple
+    | recover { $$ = NULL; }
+    ;
+
+/* The report has moved the lexer to where the statement ends (or to its block). */
+recover: error { yyerrok; yyclearin; if (p->dead) YYABORT; }
+       ;
+
+block: '{' '}' { $$ = NEW(A, Block); $$->span = @$; }
+     | '{' stmts '}' { $$ = $2; $$->span = @$; }
+     ;
+
+/* -- declarations ---------------------------------------------------------------------------------- */
+
+declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
+    | USE STRING { $$ = stmt_named(p, STMT_USE, @$, &$2); $$->flag = true; }
+    | CONST NAME '=' scoped { $$ = stmt_named(p, STMT_CONST, @$, &$2); $$->expr = $4; }
+    | DIM NAME { $$ = stmt_named(p, STMT_DIM, @$, &$2); }
+    | DIM NAME '=' expr { $$ = stmt_named(p, STMT_DIM, @$, &$2); $$->expr = $4; }
+    | SETTING NAME '=' expr { $$ = stmt_named(p, STMT_SETTING, @$, &$2); $$->expr = $4; }
+    | FN NAME '(' fn_params ')' block {
+          $$ = stmt_named(p, STMT_FN, @$, &$2);
+          VEC_TAKE($$->params, $4->list);
+          $$->body = $6;
+      }
+    | FN NAME '(' fn_params ')' block GRAD '(' fn_params ')' block {
+          $$ = stmt_named(p, STMT_FN, @$, &$2);
+          VEC_TAKE($$->params, $4->list);
+          VEC_TAKE($$->gparams, $9->list);
+          $$->body = $6;
+          $$->gbody = $11;
+          $$->flag = true;
+      }
+    | FN recover block { $$ = NULL; }
+    | MODEL NAME '(' fn_params ')' block {
+          $$ = stmt_named(p, STMT_MODEL, @$, &$2);
+          VEC_TAKE($$->params, $4->list);
+          $$->body = $6;
+      }
+    | MODEL recover block { $$ = NULL; }
+    | TRAIN NAME block { $$ = stmt_named(p, STMT_TRAIN, @$, &$2); $$->body = $3; }
+    | TRAIN recover block { $$ = NULL; }
+    | MODULE title ATTRS attrs END_ATTRS {
+          $$ = stmt_named(p, STMT_MODULE, @$, &$2);
+          VEC_TAKE($$->items, $4->list);
+      }
+    | CELL STRING ':' tensor_type ATTRS attrs END_ATTRS {
+          $$ = stmt_named(p, STMT_CELL, @$, &$2);
+          $$->type = $4;
+          VEC_TAKE($$->items, $6->list);
+      }
+    | ENTRY title ATTRS attrs END_ATTRS block {
+          $$ = stmt_named(p, STMT_ENTRY, @$, &$2);
+          VEC_TAKE($$->items, $4->list);
+          $$->body = $6;
+      }
+    | ENTRY recover block { $$ = NULL; }
+    ;
+
+title: NAME
+     | STRING
+     ;
+
+fn_params: %empty { $$ = NEW(A, Params); }
+         | fn_param_list
+         | fn_param_list ','
+         ;
+
+fn_param_list: fn_param { $$ = NEW(A, Params); vec_push(A, &$$->list, $1); }
+             | fn_param_list ',' fn_param { $$ = $1; vec_push(A, &$$->list, $3); }
+             ;
+
+fn_param: NAME opt_type { $$ = (Param){.name = $1.text, .span = @1, .type = $2}; }
+        | NAME opt_type '=' expr {
+              $$ = (Param){.name = $1.text, .span = @1, .type = $2, .otherwise = $4};
+          }
+        ;
+
+opt_type: %empty { $$ = NULL; }
+        | ':' type { $$ = $2; }
+        ;
+
+type: tensor_type
+    | tensor_type IN expr { $$ = $1; $$->span = @$; type_range(p, $$, $3); }
+    ;
+
+tensor_type: NAME { $$ = NEW(A, TypeExpr); $$->span = @$; $$->dtype = $1.text; }
+    | NAME '[' dims ']' {
+          $$ = NEW(A, TypeExpr);
+          $$->span = @$;
+          $$->dtype = $1.text;
+          $$->has_shape = true;
+          VEC_TAKE($$->dims, $3->list);
+      }
+    ;
+
+dims: %empty { $$ = NEW(A, Exprs); }
+    | value_list
+    | value_list ','
+    ;
+
+/* -- statements ------------------------------------------------------------------------------------ */
+
+compound: FOR names IN values block {
+          $$ = stmt_new(p, STMT_FOR, @$);
+          VEC_TAKE($$->names, $2->list);
+          $$->expr = $4;
+          $$->body = $5;
+      }
+    | FOR recover block { $$ = NULL; }
+    | IF expr block {
+          $$ = stmt_new(p, STMT_IF, @$);
+          $$->expr = $2;
+          $$->body = $3;
+      }
+    | IF expr block ELSE block {
+          $$ = stmt_new(p, STMT_IF, @$);
+          $$->expr = $2;
+          $$->body = $3;
+          $$->orelse = $5;
+      }
+    | IF expr block ELSE compound {
+          $$ = stmt_new(p, STMT_IF, @$);
+          $$->expr = $2;
+          $$->body = $3;
+          $$->orelse = NEW(A, Block);
+          $$->orelse->span = @5;
+          if ($5) vec_push(A, &$$->orelse->stmts, $5);
+          if ($5 && $5->kind != STMT_IF)
+              diag_span(p->diags, SEV_ERROR, @4, "expected '{' or 'if' after 'else'");
+      }
+    | IF recover block { $$ = NULL; }
+    | LOOP NAME IN expr carried overs block {
+          $$ = stmt_named(p, STMT_LOOP, @$, &$2);
+          $$->expr = $4;
+          VEC_TAKE($$->names, $5->list);
+          VEC_TAKE($$->items, $6->list);
+          $$->body = $7;
+      }
+    | LOOP recover block { $$ = NULL; }
+    ;
+
+carried: %empty { $$ = NEW(A, Items); }
+       | CARRY names { $$ = $2; }
+       ;
+
+overs: %empty { $$ = NEW(A, Items); }
+     | OVER over_list { $$ = $2; }
+     ;
+
+over_list: over { $$ = NEW(A, Items); vec_push(A, &$$->list, $1); }
+         | over_list ',' over { $$ = $1; vec_push(A, &$$->list, $3); }
+         ;
+
+over: NAME '=' expr { $$ = (Item){$1.text, @1, $3}; }
+    | NAME { $$ = (Item){$1.text, @1, expr_token(p, EXPR_NAME, &$1)}; }
+    ;
+
+names: NAME { $$ = NEW(A, Items); vec_push(A, &$$->list, (Item){$1.text, @1, NULL}); }
+     | names ',' NAME { $$ = $1; vec_push(A, &$$->list, (Item){$3.text, @3, NULL}); }
+     ;
+
+simple: scoped { $$ = stmt_new(p, STMT_EXPR, @$); $$->expr = $1; }
+    | targets '=' values {
+          $$ = stmt_new(p, STMT_LET, @$);
+          stmt_targets(p, $$, $1);
+          $$->expr = $3;
+      }
+    | expr GETS scoped {
+          $$ = stmt_new(p, STMT_UPDATE_CELL, @$);
+          $$->target = $1;
+          $$->expr = $3;
+      }
+    | RETURN returned {
+          $$ = stmt_new(p, STMT_RETURN, @$);
+          VEC_TAKE($$->items, $2->list);
+      }
+    | PARAM NAME ':' type '=' scoped frozen {
+          $$ = stmt_named(p, STMT_PARAM, @$, &$2);
+          $$->type = $4;
+          $$->expr = $6;
+          $$->flag = $7;
+      }
+    | STATE NAME ':' type '=' scoped {
+          $$ = stmt_named(p, STMT_STATE, @$, &$2);
+          $$->type = $4;
+          $$->expr = $6;
+      }
+    | SCRATCH STATE NAME ':' type '=' scoped {
+          $$ = stmt_named(p, STMT_STATE, @$, &$3);
+          $$->type = $5;
+          $$->expr = $7;
+          $$->flag = true;
+      }
+    | EMIT NAME '=' scoped { $$ = stmt_named(p, STMT_EMIT, @$, &$2); $$->expr = $4; }
+    | EMIT NAME {
+          $$ = stmt_named(p, STMT_EMIT, @$, &$2);
+          $$->expr = expr_token(p, EXPR_NAME, &$2);
+      }
+    | TAP expr { $$ = stmt_new(p, STMT_TAP, @$); $$->expr = $2; }
+    | TAP expr AS scope { $$ = stmt_new(p, STMT_TAP, @$); $$->expr = $2; $$->scope = $4; }
+    | ASSERT expr ',' STRING {
+          $$ = stmt_new(p, STMT_ASSERT, @$);
+          $$->expr = $2;
+          $$->name = $4.text;
+          $$->name_span = @4;
+      }
+    | MINIMIZE scoped over_set {
+          $$ = stmt_new(p, STMT_MINIMIZE, @$);
+          $$->expr = $2;
+          $$->set = $3;
+      }
+    | CLIP scoped { $$ = stmt_new(p, STMT_CLIP, @$); $$->expr = $2; }
+    | UPDATE scoped for_set {
+          $$ = stmt_new(p, STMT_UPDATE, @$);
+          $$->expr = $2;
+          $$->set = $3;
+      }
+    | ACCUMULATE expr { $$ = stmt_new(p, STMT_ACCUMULATE, @$); $$->expr = $2; }
+    ;
+
+returned: %empty { $$ = NEW(A, Items); }
+        | arg_list
+        ;
+
+frozen: %empty { $$ = false; }
+      | FROZEN { $$ = true; }
+      ;
+
+over_set: %empty { $$ = NULL; }
+        | OVER expr { $$ = $2; }
+        ;
+
+for_set: %empty { $$ = NULL; }
+       | FOR expr { $$ = $2; }
+       ;
+
+targets: expr { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
+       | targets ',' expr { $$ = $1; vec_push(A, &$$->list, $3); }
+       ;
+
+/* -- expressions ----------------------------------------------------------------------------------- */
+
+values: value_list { $$ = expr_tuple(p, $1); }
+      ;
+
+value_list: scoped { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
+          | value_list ',' scoped { $$ = $1; vec_push(A, &$$->list, $3); }
+          ;
+
+scoped: expr
+      | scoped AS scope { $$ = expr_scoped(p, EXPR_AS, $1, @2, $3); }
+      | scoped REUSE scope { $$ = expr_scoped(p, EXPR_REUSE, $1, @2, $3); }
+      ;
+
+scope: scope_path { $$ = $1; $$->span = @$; }
+     | STRING {
+           $$ = NEW(A, ScopeName);
+           $$->span = @$;
+           vec_push(A, &$$->parts, (struct ScopePart){$1.text, NULL});
+       }
+     ;
+
+scope_path: NAME {
+                $$ = NEW(A, ScopeName);
+                vec_push(A, &$$->parts, (struct ScopePart){$1.text, NULL});
+            }
+          | NAME '[' expr ']' {
+                $$ = NEW(A, ScopeName);
+                vec_push(A, &$$->parts, (struct ScopePart){$1.text, $3});
+            }
+          | scope_path '.' NAME {
+                $$ = $1;
+                vec_push(A, &$$->parts, (struct ScopePart){$3.text, NULL});
+            }
+          | scope_path '.' NAME '[' expr ']' {
+                $$ = $1;
+                vec_push(A, &$$->parts, (struct ScopePart){$3.text, $5});
+            }
+          ;
+
+expr: postfix
+    | '-' expr %prec NEG { $$ = expr_unary(p, UN_NEG, @1, $2); }
+    | NOT expr { $$ = expr_unary(p, UN_NOT, @1, $2); }
+    | expr '+' expr { $$ = expr_binary(p, BIN_ADD, @2, $1, $3); }
+    | expr '-' expr { $$ = expr_binary(p, BIN_SUB, @2, $1, $3); }
+    | expr '*' expr { $$ = expr_binary(p, BIN_MUL, @2, $1, $3); }
+    | expr '/' expr { $$ = expr_binary(p, BIN_DIV, @2, $1, $3); }
+    | expr FLOORDIV expr { $$ = expr_binary(p, BIN_FLOORDIV, @2, $1, $3); }
+    | expr '%' expr { $$ = expr_binary(p, BIN_MOD, @2, $1, $3); }
+    | expr POW expr { $$ = expr_binary(p, BIN_POW, @2, $1, $3); }
+    | expr EQ expr { $$ = expr_binary(p, BIN_EQ, @2, $1, $3); }
+    | expr NE expr { $$ = expr_binary(p, BIN_NE, @2, $1, $3); }
+    | expr '<' expr { $$ = expr_binary(p, BIN_LT, @2, $1, $3); }
+    | expr LE expr { $$ = expr_binary(p, BIN_LE, @2, $1, $3); }
+    | expr '>' expr { $$ = expr_binary(p, BIN_GT, @2, $1, $3); }
+    | expr GE expr { $$ = expr_binary(p, BIN_GE, @2, $1, $3); }
+    | expr AND expr { $$ = expr_binary(p, BIN_AND, @2, $1, $3); }
+    | expr OR expr { $$ = expr_binary(p, BIN_OR, @2, $1, $3); }
+    | expr RANGE expr {
+          $$ = expr_new(p, EXPR_RANGE, @$);
+          $$->op_span = @2;
+          $$->lo = $1;
+          $$->hi = $3;
+          expr_holds(p, $$, $1);
+          expr_holds(p, $$, $3);
+      }
+    | IF expr THEN expr ELSE expr %prec COND {
+          $$ = expr_new(p, EXPR_COND, @$);
+          $$->op_span = @1;
+          $$->a = $2;
+          $$->b = $4;
+          $$->c = $6;
+          expr_holds(p, $$, $2);
+          expr_holds(p, $$, $4);
+          expr_holds(p, $$, $6);
+      }
+    ;
+
+postfix: primary
+    | postfix '(' args ')' {
+          $$ = expr_postfix(p, EXPR_CALL, $1, @4);
+          $$->op_span = $1->span;
+          VEC_TAKE($$->items, $3->list);
+          for (uint32_t k = 0; k < $$->items.n; k++) expr_holds(p, $$, $$->items.at[k].value);
+      }
+    | postfix '[' index_items ']' {
+          $$ = expr_postfix(p, EXPR_INDEX, $1, @4);
+          $$->op_span = span_join(@2, @4);
+          for (uint32_t k = 0; k < $3->list.n; k++) {
+              vec_push(A, &$$->items, (Item){.value = $3->list.at[k]});
+              expr_holds(p, $$, $3->list.at[k]);
+          }
+      }
+    | postfix '.' NAME {
+          $$ = expr_postfix(p, EXPR_MEMBER, $1, @3);
+          $$->op_span = @3;
+          $$->text = $3.text;
+      }
+    | postfix ATTRS attrs END_ATTRS { $$ = $1; attach_attrs(p, $$, $3, @4); }
+    | postfix REGION '(' fn_params ')' ARROW '}' {
+          Block *b = NEW(A, Block);
+          b->span = span_join(@2, @7);
+          VEC_TAKE(b->params, $4->list);
+          $$ = $1;
+          attach_region(p, $$, b);
+      }
+    | postfix REGION '(' fn_params ')' ARROW stmts '}' {
+          $7->span = span_join(@2, @8);
+          VEC_TAKE($7->params, $4->list);
+          $$ = $1;
+          attach_region(p, $$, $7);
+      }
+    ;
+
+primary: NAME { $$ = expr_token(p, EXPR_NAME, &$1); }
+    | INT { $$ = expr_token(p, EXPR_INT, &$1); }
+    | FLOAT { $$ = expr_token(p, EXPR_FLOAT, &$1); }
+    | STRING { $$ = expr_token(p, EXPR_STRING, &$1); }
+    | TRUE { $$ = expr_token(p, EXPR_BOOL, &$1); $$->i = 1; }
+    | FALSE { $$ = expr_token(p, EXPR_BOOL, &$1); }
+    | '(' scoped ')' { $$ = $2; $$->span = @$; }
+    | '[' ']' { $$ = expr_new(p, EXPR_LIST, @$); $$->op_span = @$; }
+    | '[' value_list opt_comma ']' {
+          $$ = expr_new(p, EXPR_LIST, @$);
+          $$->op_span = @$;
+          for (uint32_t k = 0; k < $2->list.n; k++) {
+              vec_push(A, &$$->items, (Item){.value = $2->list.at[k]});
+              expr_holds(p, $$, $2->list.at[k]);
+          }
+      }
+    ;
+
+opt_comma: %empty
+         | ','
+         ;
+
+args: %empty { $$ = NEW(A, Items); }
+    | arg_list
+    | arg_list ','
+    ;
+
+arg_list: arg { $$ = NEW(A, Items); vec_push(A, &$$->list, $1); }
+        | arg_list ',' arg { $$ = $1; vec_push(A, &$$->list, $3); }
+        ;
+
+arg: scoped { $$ = (Item){.value = $1}; }
+   | NAME '=' scoped { $$ = (Item){$1.text, @1, $3}; }
+   ;
+
+attrs: %empty { $$ = NEW(A, Items); }
+     | attr_list
+     | attr_list ','
+     ;
+
+attr_list: attr { $$ = NEW(A, Items); vec_push(A, &$$->list, $1); }
+         | attr_list ',' attr { $$ = $1; vec_push(A, &$$->list, $3); }
+         ;
+
+attr: NAME '=' attr_value { $$ = (Item){$1.text, @1, $3}; }
+    ;
+
+attr_value: expr
+          ;
+
+index_items: index_item { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
+           | index_items ',' index_item { $$ = $1; vec_push(A, &$$->list, $3); }
+           ;
+
+index_item: expr
+    | ELLIPSIS { $$ = expr_new(p, EXPR_ELLIPSIS, @$); }
+    | opt_expr ':' opt_expr {
+          $$ = expr_new(p, EXPR_SLICE, @$);
+          $$->op_span = @2;
+          $$->lo = $1;
+          $$->hi = $3;
+          expr_holds(p, $$, $1);
+          expr_holds(p, $$, $3);
+      }
+    | opt_expr ':' opt_expr ':' opt_expr {
+          $$ = expr_new(p, EXPR_SLICE, @$);
+          $$->op_span = @2;
+          $$->lo = $1;
+          $$->hi = $3;
+          $$->step = $5;
+          expr_holds(p, $$, $1);
+          expr_holds(p, $$, $3);
+          expr_holds(p, $$, $5);
+      }
+    ;
+
+opt_expr: %empty { $$ = NULL; }
+        | expr
+        ;
+
+%%
+
+static int net_lex(NET_STYPE *value, Span *at, Parser *p)
+{
+    const Token *t = &p->tokens->list.at[p->at];
+    if (p->inject) {
+        *at = (Span){t->span.source, t->span.begin, t->span.begin};
+        return p->inject-- == 2 ? '{' : '}';
+    }
+    if (t->kind != T_END) p->at++;
+    value->token = *t;
+    *at = t->span;
+    return t->kind;
+}
+
+static void net_error(const Span *at, Parser *p, const char *text)
+{
+    (void)text; // only "memory exhausted" comes here
+    diag_span(p->diags, SEV_ERROR, *at,
+              "this is nested too deeply: give parts of it names of their own");
+    p->dead = true;
+}
+
+static bool opens(int k)
+{
+    return k == '(' || k == '[' || k == '{' || k == T_ATTRS || k == T_REGION;
+}
+
+static bool closes(int k)
+{
+    return k == ')' || k == ']' || k == '}' || k == T_END_ATTRS;
+}
+
+// The first token of the statement that holds token k, brackets skipped.
+static uint32_t statement_start(const Tokens *t, uint32_t k)
+{
+    while (k) {
+        int kind = t->list.at[k - 1].kind;
+        if (kind == T_SEP || kind == '{' || kind == T_ARROW) break;
+        k = closes(kind) ? t->match[k - 1] : k - 1;
+    }
+    return k;
+}
+
+static bool has_block(int head)
+{
+    return head == T_FN || head == T_MODEL || head == T_TRAIN || head == T_ENTRY || head == T_FOR ||
+           head == T_IF || head == T_LOOP;
+}
+
+// Moves the lexer to where parsing can go on after an error at token k: the end of its statement, or
+// the block of the statement whose head is wrong.
+static void resume(Parser *p, uint32_t k)
+{
+    const Tokens *t = p->tokens;
+    uint32_t start = statement_start(t, k), at = k;
+    bool head = has_block(t->list.at[start].kind) && k > start;
+    for (uint32_t j = start; head && j < k; j++) {
+        if (t->list.at[j].kind == '{') head = false; // past its block already
+        if (opens(t->list.at[j].kind) && t->match[j] < k) j = t->match[j];
+    }
+    for (;; at++) {
+        int kind = t->list.at[at].kind;
+        if (kind == T_END || kind == T_SEP || kind == '}' || (head && kind == '{')) break;
+        if (opens(kind)) at = t->match[at];
+    }
+    p->inject = head && t->list.at[at].kind != '{' ? 2 : 0;
+    p->at = at;
+}
+
+static const char *token_words(Parser *p, const Token *t)
+{
+    const Source *src = &p->diags->sources.at[t->span.source];
+    switch (t->kind) {
+    case T_END: return "the end of the file";
+    case T_SEP: return src->text[t->span.begin] == ';' ? "';'" : "the end of the line";
+    case T_NAME: return arena_printf(p->arena, "name '%s'", t->text);
+    }
+    if (t->span.begin == t->span.end) return "the end of the line";
+    uint32_t n = t->span.end - t->span.begin;
+    const char *kind = t->kind == T_INT || t->kind == T_FLOAT ? "number " : "";
+    if (t->kind == T_STRING)
+        return arena_printf(p->arena, "string %.*s%s", (int)(n < 40 ? n : 40),
+                            src->text + t->span.begin, n > 40 ? "..." : "");
+    return arena_printf(p->arena, "%s'%.*s'", kind, (int)n, src->text + t->span.begin);
+}
+
+static bool is_word(const Token *t)
+{
+    return t->text && t->kind != T_NAME && t->kind != T_INT && t->kind != T_FLOAT &&
+           t->kind != T_STRING;
+}
+
+static bool starts_operand(int k)
+{
+    return k == T_NAME || k == T_INT || k == T_FLOAT || k == T_STRING || k == T_TRUE || k == T_FALSE;
+}
+
+typedef struct Expected {
+    bool name, integer, end, comma, operator, closer_paren, closer_bracket;
+    const char *list[8]; // the words for up to 8 tokens
+    int n;
+} Expected;
+
+static Expected expected_tokens(const yypcontext_t *ctx)
+{
+    yysymbol_kind_t kinds[YYNTOKENS];
+    int n = yypcontext_expected_tokens(ctx, kinds, YYNTOKENS);
+    Expected e = {0};
+    for (int k = 0; k < n; k++) {
+        switch (kinds[k]) {
+        case YYSYMBOL_NAME: e.name = true; break;
+        case YYSYMBOL_INT: e.integer = true; break;
+        case YYSYMBOL_SEP: case YYSYMBOL_YYEOF: e.end = true; break;
+        case YYSYMBOL_POW: e.operator = true; break;
+        default: break;
+        }
+        if (!strcmp(yysymbol_name(kinds[k]), "','")) e.comma = true;
+        if (!strcmp(yysymbol_name(kinds[k]), "')'")) e.closer_paren = true;
+        if (!strcmp(yysymbol_name(kinds[k]), "']'")) e.closer_bracket = true;
+        if (e.n < 8) e.list[e.n] = yysymbol_name(kinds[k]);
+        e.n++;
+    }
+    return e;
+}
+
+static const char *expected_words(Parser *p, const Expected *e)
+{
+    if (e->integer) return e->end ? "a statement" : "an expression";
+    Buf b = buf_new(p->arena);
+    int shown = e->n < 8 ? e->n : 8;
+    // Where an operator may follow, so may the end of the expression; the operators need no list.
+    if (e->operator) {
+        buf_str(&b, e->closer_paren ? "an operator, ',' or ')'" :
+                    e->closer_bracket ? "an operator, ',' or ']'" :
+                    "an operator or the end of the line");
+        return b.data;
+    }
+    for (int k = 0; k < shown; k++)
+        buf_printf(&b, "%s%s", !k ? "" : k + 1 < shown ? ", " : " or ", e->list[k]);
+    return b.data;
+}
+
+static int net_report_syntax_error(const yypcontext_t *ctx, Parser *p);
+static int yyreport_syntax_error(const yypcontext_t *ctx, Parser *p)
+{
+    return net_report_syntax_error(ctx, p);
+}
+
+static int net_report_syntax_error(const yypcontext_t *ctx, Parser *p)
+{
+    const Tokens *ts = p->tokens;
+    uint32_t k = p->at; // of the unexpected token: the one delivered last
+    if (yypcontext_token(ctx) != YYSYMBOL_YYEOF && k) k--;
+    if (k + 1 <= p->last_error || p->diags->errors > p->diags->max_errors) {
+        p->dead = true;
+        return 0;
+    }
+    p->last_error = k + 1;
+    const Token *t = &ts->list.at[k], *before = k ? t - 1 : NULL;
+    const Token *start = &ts->list.at[statement_start(ts, k)];
+    Expected e = expected_tokens(ctx);
+    const char *what = token_words(p, t);
+    Diag *g = NULL;
+    if (t->kind == '=' && (start->kind == T_IF || start->kind == T_ASSERT))
+        g = diag_span(p->diags, SEV_ERROR, t->span,
+                      "'=' gives a name to a value; to compare, write '=='");
+    else if (is_word(t) && ((e.name && !e.integer) || t[1].kind == '=' || t[1].kind == T_GETS))
+        g = diag_span(p->diags, SEV_ERROR, t->span,
+                      "%s is a word of the language and cannot be a name", what);
+    else if (e.comma && starts_operand(t->kind) && (e.closer_paren || e.closer_bracket))
+        g = diag_span(p->diags, SEV_ERROR, t->span, "missing ',' before %s", what);
+    else
+        g = diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s", what,
+                      expected_words(p, &e));
+    (void)before;
+    (void)g;
+    resume(p, k);
+    return 0;
+}
+
+File *parse_source(Arena *a, Diags *d, uint32_t source)
+{
+    Parser p = {.arena = a, .diags = d, .source = source, .file = NEW(a, File)};
+    p.file->source = source;
+    Tokens raw, tokens;
+    scan_source(a, d, source, &raw);
+    layout_tokens(a, d, &raw, &tokens);
+    if (tokens.fatal) return p.file;
+    p.tokens = &tokens;
+    uint32_t errors = d->errors;
+    net_parse(&p);
+    if (d->errors == errors) check_places(&p, p.file);
+    return p.file;
+}

@@ -1,0 +1,32 @@
+// Tokens: what the scanner finds (everything, comments and newlines too) and what the layout stage makes of it
+// for the grammar: statement ends, contextual keywords, balanced brackets.
+#ifndef FRONTEND_TOKEN_H
+#define FRONTEND_TOKEN_H
+
+#include "base/diag.h"
+
+typedef struct Token {
+    int kind; // a token of frontend/parse.y
+    Span span;
+    const char *text; // a word, or a string's contents
+    size_t len;       // of text; strings may hold NUL bytes
+    int64_t i;
+    double f;
+    bool minimal; // integer 2^63, which only a minus sign before it makes legal
+} Token;
+
+typedef struct Tokens {
+    VEC(Token) list;
+    uint32_t *match; // layout only: index of the partner of a bracket, else 0
+    bool fatal;      // too deep or too large: not to be parsed
+} Tokens;
+
+// Every token of the source in order; lexical errors are reported.
+void scan_source(Arena *a, Diags *d, uint32_t source, Tokens *out);
+// For the grammar. The result ends with T_END, its brackets are balanced (errors are reported at the
+// opening bracket), statements end in T_SEP, and a word is a keyword only where it stands for one.
+void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out);
+
+enum { MAX_NESTING = 200, MAX_EXPR_DEPTH = 400 };
+
+#endif
