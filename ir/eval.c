@@ -1,0 +1,325 @@
+// The evaluator: values, the walk over a graph's nodes, leaves, regions and roots.
+#include "ir/eval.h"
+
+#include <string.h>
+
+#include "ir/eval_ops.h"
+#include "ir/philox.h"
+
+// -- values -------------------------------------------------------------------------------------------
+
+Value value_new(Arena *a, const Type *t)
+{
+    Value v = {.type = *t};
+    size_t n = (size_t)type_count(t);
+    if (dtype_is_float(t->dtype))
+        v.f = NEW_ARRAY(a, double, n ? n : 1);
+    else
+        v.i = NEW_ARRAY(a, int64_t, n ? n : 1);
+    return v;
+}
+
+static Value *new_value(Arena *a, const Type *t)
+{
+    Value *v = NEW(a, Value);
+    *v = value_new(a, t);
+    return v;
+}
+
+double value_get(const Value *v, int64_t index)
+{
+    return value_is_float(v) ? v->f[index] : (double)v->i[index];
+}
+
+void value_from_bytes(Value *v, const void *bytes)
+{
+    int64_t n = type_count(&v->type), size = dtype_info[v->type.dtype].bits / 8;
+    for (int64_t i = 0; i < n; i++)
+        value_put(v, i, scalar_load(v->type.dtype, (const char *)bytes + i * size));
+}
+
+void value_to_bytes(const Value *v, void *bytes)
+{
+    int64_t n = type_count(&v->type), size = dtype_info[v->type.dtype].bits / 8;
+    for (int64_t i = 0; i < n; i++)
+        scalar_store(v->type.dtype, (char *)bytes + i * size, value_at(v, i));
+}
+
+// -- the walk over nodes ------------------------------------------------------------------------------
+
+static EvalRule *const rules[OP_COUNT] = {
+#define EW(id, ...) [OP_##id] = eval_elementwise,
+#define OP(id, ...) [OP_##id] = eval_##id,
+#include "ir/ops.def"
+#undef EW
+#undef OP
+};
+
+enum { FINITE, HAS_INF, HAS_NAN };
+
+static int finiteness(const Value *v)
+{
+    int state = FINITE;
+    if (!value_is_float(v)) return state;
+    int64_t n = type_count(&v->type);
+    for (int64_t i = 0; i < n && state < HAS_NAN; i++)
+        if (!isfinite(v->f[i])) state = v->f[i] != v->f[i] ? HAS_NAN : HAS_INF;
+    return state;
+}
+
+// A constant may be infinite on purpose (masks); blamed is the node that makes things worse than its
+// operands were.
+static void note_nonfinite(Eval *e, const Node *n, uint8_t *state)
+{
+    int worst = n->op == OP_const ? HAS_NAN : FINITE;
+    for (uint32_t i = 0; i < n->nargs; i++)
+        if (state[n->args[i]->id] > worst) worst = state[n->args[i]->id];
+    state[n->id] = (uint8_t)finiteness(e->frame->value[n->id]);
+    if (state[n->id] > worst && !e->out->first_nonfinite) e->out->first_nonfinite = n;
+}
+
+Frame *eval_frame(Eval *e, const Graph *g, Value **params)
+{
+    Arena *a = e->env->arena;
+    Frame *frame = NEW(a, Frame), *outer = e->frame;
+    uint8_t *state = NEW_ARRAY(a, uint8_t, g->nodes.n + 1);
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->nargs > widest) widest = g->nodes.at[i]->nargs;
+    Value **args = NEW_ARRAY(a, Value *, widest + 1);
+    frame->value = NEW_ARRAY(a, Value *, g->nodes.n + 1);
+    frame->results = NEW_ARRAY(a, Value **, g->nodes.n + 1);
+    frame->params = params;
+    e->frame = frame;
+    for (uint32_t i = 0; i < g->nodes.n && !e->failed; i++) {
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nargs; k++) args[k] = frame->value[n->args[k]->id];
+        Value *out = frame->value[i] = new_value(a, &n->type);
+        rules[n->op](e, n, args, out);
+        if (!e->failed) note_nonfinite(e, n, state);
+    }
+    e->frame = outer;
+    return frame;
+}
+
+bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **values)
+{
+    memset(out, 0, sizeof *out);
+    out->outputs = strmap_new(env->arena);
+    out->assigns = strmap_new(env->arena);
+    Eval e = {.env = env, .out = out, .diags = g->diags};
+    Frame *frame = eval_frame(&e, g, NULL);
+    if (values) memcpy(values, frame->value, g->nodes.n * sizeof *values);
+    return !e.failed;
+}
+
+bool eval_graph(const Graph *g, EvalEnv *env, EvalResult *out)
+{
+    return eval_graph_all(g, env, out, NULL);
+}
+
+static void fail(Eval *e, const Node *n, const char *what, const char *name)
+{
+    diag_error(e->diags, n->loc, "%s: %s '%s'", op_info(n->op)->name, what, name);
+    e->failed = true;
+}
+
+// -- leaves -------------------------------------------------------------------------------------------
+
+void eval_const(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    (void)args;
+    int64_t count = type_count(&n->type);
+    int listed;
+    const int64_t *list = attr_ints(n, ATTR_values, &listed);
+    double f = attr_float(n, ATTR_value, 0);
+    int64_t v = attr_int(n, ATTR_ivalue, (int64_t)f); // bool constants are given as a value
+    for (int64_t i = 0; i < count; i++) {
+        if (value_is_float(out)) {
+            if (list)
+                memcpy(&out->f[i], &list[i], sizeof f);
+            else
+                out->f[i] = f;
+        } else {
+            out->i[i] = list ? list[i] : v;
+        }
+    }
+}
+
+void eval_iota(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    (void)args;
+    int64_t axis = attr_int(n, ATTR_axis, 0), count = type_count(&n->type), inner = 1;
+    for (int i = (int)axis + 1; i < n->type.rank; i++) inner *= n->type.dim[i];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = i / inner % n->type.dim[axis];
+        value_put(out, i, scalar_cast(DT_I64, n->type.dtype, (Scalar){.i = at}, true));
+    }
+}
+
+static void bound_value(Eval *e, const Node *n, const StrMap *from, const char *what, Value *out)
+{
+    const char *name = attr_str(n, ATTR_name);
+    Value *v = strmap_get(from, name);
+    if (!v) {
+        fail(e, n, what, name);
+    } else if (!type_equal(&v->type, &n->type)) {
+        Buf b = buf_new(e->env->arena);
+        type_print(&b, &v->type, NULL);
+        buf_str(&b, ", the graph wants ");
+        type_print(&b, &n->type, NULL);
+        diag_error(e->diags, n->loc, "%s '%s': given %s", op_info(n->op)->name, name, b.data);
+        e->failed = true;
+    } else {
+        *out = *v; // shared: nothing writes to a value once made
+    }
+}
+
+void eval_input(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    bound_value(e, n, &e->env->inputs, "no value given for the input", out);
+}
+
+void eval_param(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    bound_value(e, n, &e->env->cells, "no value given for the parameter", out);
+}
+
+void eval_state(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    bound_value(e, n, &e->env->cells, "no value given for the state", out);
+}
+
+void eval_random(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    uint64_t seed = (uint64_t)args[0]->i[0], step = (uint64_t)args[1]->i[0];
+    uint64_t site = (uint64_t)attr_int(n, ATTR_site, 0);
+    int lane = (int)attr_int(n, ATTR_lane, 0);
+    int64_t count = type_count(&n->type);
+    for (int64_t i = 0; i < count; i++) out->i[i] = philox_word(seed, step, site, (uint64_t)i, lane);
+}
+
+void eval_region_param(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    if (e->frame->params)
+        *out = *e->frame->params[attr_int(n, ATTR_index, 0)];
+    else
+        fail(e, n, "stands outside a region, in", "the entry");
+}
+
+// -- regions ------------------------------------------------------------------------------------------
+
+void eval_call(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Graph *r = n->regions[0];
+    Value **params = NEW_ARRAY(e->env->arena, Value *, n->nargs + 1);
+    for (uint32_t i = 0; i < n->nargs; i++) params[i] = args[i];
+    Frame *inner = eval_frame(e, r, params);
+    if (e->failed) return;
+    Value **results = NEW_ARRAY(e->env->arena, Value *, r->results.n);
+    for (uint32_t i = 0; i < r->results.n; i++) results[i] = inner->value[r->results.at[i]->id];
+    e->frame->results[n->id] = results;
+    *out = *results[0];
+}
+
+static Value *slice_of(Arena *a, const Value *v, int64_t i)
+{
+    Value *s = NEW(a, Value);
+    s->type = v->type;
+    s->type.rank--;
+    for (int k = 0; k < s->type.rank; k++) s->type.dim[k] = v->type.dim[k + 1];
+    s->type.dim[s->type.rank] = 0;
+    int64_t size = type_count(&s->type);
+    if (value_is_float(v))
+        s->f = v->f + i * size;
+    else
+        s->i = v->i + i * size;
+    return s;
+}
+
+void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    Arena *a = e->env->arena;
+    const Graph *r = n->regions[0];
+    int64_t count = attr_int(n, ATTR_count, 0), carried = attr_int(n, ATTR_carried, 0);
+    int64_t scanned = attr_int(n, ATTR_scanned, 0), reverse = attr_int(n, ATTR_reverse, 0);
+    Value **results = NEW_ARRAY(a, Value *, r->results.n), **params;
+    for (uint32_t i = 0; i < r->results.n; i++) {
+        Type t = node_result_type(n, (int)i);
+        results[i] = i < carried ? args[i] : new_value(a, &t);
+    }
+    Type counter = type_scalar(DT_I64);
+    for (int64_t trip = 0; trip < count; trip++) {
+        int64_t i = reverse ? count - 1 - trip : trip;
+        params = NEW_ARRAY(a, Value *, n->nargs + 1);
+        params[0] = new_value(a, &counter);
+        params[0]->i[0] = i;
+        for (int64_t k = 0; k < n->nargs; k++)
+            params[k + 1] = k < carried             ? results[k]
+                            : k < carried + scanned ? slice_of(a, args[k], i)
+                                                    : args[k];
+        Frame *inner = eval_frame(e, r, params);
+        if (e->failed) return;
+        for (uint32_t k = 0; k < r->results.n; k++) {
+            Value *v = inner->value[r->results.at[k]->id];
+            if (k < carried) {
+                results[k] = v;
+                continue;
+            }
+            int64_t size = type_count(&v->type);
+            Value *row = slice_of(a, results[k], i);
+            for (int64_t j = 0; j < size; j++) value_put(row, j, value_at(v, j));
+        }
+    }
+    e->frame->results[n->id] = results;
+    *out = *results[0];
+}
+
+void eval_get(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    Value **results = e->frame->results[n->args[0]->id];
+    *out = results ? *results[attr_int(n, ATTR_index, 0)] : *args[0];
+}
+
+// -- what has no value, and roots ---------------------------------------------------------------------
+
+void eval_grad(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    (void)out;
+    fail(e, n, "is evaluated after autodiff, which removes", "grad");
+}
+
+void eval_poison(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    (void)out;
+    fail(e, n, "the graph holds a node whose construction failed,", "poison");
+}
+
+void eval_output(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    *out = *args[0];
+    strmap_set(&e->out->outputs, attr_str(n, ATTR_name), out);
+}
+
+void eval_assign(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    *out = *args[0];
+    strmap_set(&e->out->assigns, attr_str(n, ATTR_name), out);
+}
+
+void eval_assert(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    *out = *args[0];
+    int64_t count = type_count(&args[0]->type);
+    for (int64_t i = 0; i < count; i++)
+        if (!args[0]->i[i] && !e->out->failed_assert) e->out->failed_assert = n;
+}

@@ -1,0 +1,350 @@
+// The evaluator's elementwise ops, views, reductions and dot.
+#include <string.h>
+
+#include "ir/eval_ops.h"
+
+// -- walking an index space ---------------------------------------------------------------------------
+
+void strides_of(const Type *t, int64_t *stride)
+{
+    int64_t s = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = s;
+        s *= t->dim[i];
+    }
+}
+
+Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
+                const int64_t *stride1, int64_t offset1)
+{
+    Walk w = {.rank = rank, .offset = {offset0, offset1}, .left = 1};
+    for (int i = 0; i < rank; i++) {
+        w.dim[i] = dim[i];
+        w.stride[0][i] = stride0[i];
+        w.stride[1][i] = stride1 ? stride1[i] : 0;
+        w.left *= dim[i];
+    }
+    return w;
+}
+
+void walk_next(Walk *w)
+{
+    w->left--;
+    for (int i = w->rank - 1; i >= 0; i--) {
+        w->offset[0] += w->stride[0][i];
+        w->offset[1] += w->stride[1][i];
+        if (++w->at[i] < w->dim[i]) return;
+        w->at[i] = 0;
+        w->offset[0] -= w->stride[0][i] * w->dim[i];
+        w->offset[1] -= w->stride[1][i] * w->dim[i];
+    }
+}
+
+// to[...] = from[...] over [dim], each side with its own strides.
+static void copy_strided(Value *to, const int64_t *to_stride, int64_t to_offset, const Value *from,
+                         const int64_t *from_stride, int64_t from_offset, int rank,
+                         const int64_t *dim)
+{
+    Walk w = walk_begin(rank, dim, to_stride, to_offset, from_stride, from_offset);
+    for (; w.left > 0; walk_next(&w)) value_put(to, w.offset[0], value_at(from, w.offset[1]));
+}
+
+// out[i] = from[i . stride + offset] for every index of out.
+static void view(Value *out, const Value *from, const int64_t *stride, int64_t offset)
+{
+    int64_t own[MAX_RANK];
+    strides_of(&out->type, own);
+    copy_strided(out, own, 0, from, stride, offset, out->type.rank, out->type.dim);
+}
+
+// -- elementwise --------------------------------------------------------------------------------------
+
+void eval_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    int64_t count = type_count(&n->type);
+    const Value *a = args[0], *b = n->nargs > 1 ? args[1] : a, *c = n->nargs > 2 ? args[2] : a;
+    DType operand = args[n->nargs - 1]->type.dtype, result = n->type.dtype;
+    bool converts = op_info(n->op)->flags & OPF_CONVERTS, round = e->env->round;
+    for (int64_t i = 0; i < count; i++) {
+        Scalar x = value_at(a, i);
+        value_put(out, i,
+                  converts ? scalar_cast(operand, result, x, round)
+                           : scalar_apply(n->op, operand, result, x, value_at(b, i), value_at(c, i),
+                                          round));
+    }
+}
+
+// -- views --------------------------------------------------------------------------------------------
+
+void eval_reshape(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    *out = *args[0];
+    out->type = n->type;
+}
+
+void eval_permute(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    const int64_t *perm = attr_ints(n, ATTR_perm, NULL);
+    int64_t own[MAX_RANK], stride[MAX_RANK];
+    strides_of(&args[0]->type, own);
+    for (int i = 0; i < n->type.rank; i++) stride[i] = own[perm[i]];
+    view(out, args[0], stride, 0);
+}
+
+void eval_broadcast(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    const int64_t *dims = attr_ints(n, ATTR_dims, NULL);
+    int64_t own[MAX_RANK], stride[MAX_RANK] = {0};
+    strides_of(&args[0]->type, own);
+    for (int i = 0; i < args[0]->type.rank; i++)
+        if (args[0]->type.dim[i] == n->type.dim[dims[i]]) stride[dims[i]] = own[i];
+    view(out, args[0], stride, 0);
+}
+
+void eval_slice(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    const int64_t *start = attr_ints(n, ATTR_start, NULL), *step = attr_ints(n, ATTR_stride, NULL);
+    int64_t own[MAX_RANK], stride[MAX_RANK], offset = 0;
+    strides_of(&args[0]->type, own);
+    for (int i = 0; i < n->type.rank; i++) {
+        stride[i] = own[i] * step[i];
+        offset += own[i] * start[i];
+    }
+    view(out, args[0], stride, offset);
+}
+
+void eval_reverse(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    int naxes;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    int64_t stride[MAX_RANK], offset = 0;
+    strides_of(&args[0]->type, stride);
+    for (int i = 0; i < naxes; i++) {
+        offset += stride[axes[i]] * (n->type.dim[axes[i]] - 1);
+        stride[axes[i]] = -stride[axes[i]];
+    }
+    view(out, args[0], stride, offset);
+}
+
+void eval_pad(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    const int64_t *low = attr_ints(n, ATTR_low, NULL);
+    int64_t count = type_count(&n->type), to[MAX_RANK], from[MAX_RANK], offset = 0;
+    for (int64_t i = 0; i < count; i++) value_put(out, i, value_at(args[1], 0));
+    strides_of(&n->type, to);
+    strides_of(&args[0]->type, from);
+    for (int i = 0; i < n->type.rank; i++) offset += low[i] * to[i];
+    copy_strided(out, to, offset, args[0], from, 0, n->type.rank, args[0]->type.dim);
+}
+
+void eval_concat(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    int64_t axis = attr_int(n, ATTR_axis, 0), to[MAX_RANK], from[MAX_RANK], offset = 0;
+    strides_of(&n->type, to);
+    for (uint32_t i = 0; i < n->nargs; i++) {
+        strides_of(&args[i]->type, from);
+        copy_strided(out, to, offset, args[i], from, 0, n->type.rank, args[i]->type.dim);
+        offset += to[axis] * args[i]->type.dim[axis];
+    }
+}
+
+// Where a dynamic slice of [size] begins in [whole], its starts clamped so that it fits.
+static int64_t dynamic_offset(const Type *whole, const Type *part, Value *const *starts)
+{
+    int64_t stride[MAX_RANK], offset = 0;
+    strides_of(whole, stride);
+    for (int i = 0; i < whole->rank; i++) {
+        int64_t at = starts[i]->i[0], last = whole->dim[i] - part->dim[i];
+        offset += stride[i] * (at < 0 ? 0 : at > last ? last : at);
+    }
+    return offset;
+}
+
+void eval_dynamic_slice(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    int64_t stride[MAX_RANK];
+    strides_of(&args[0]->type, stride);
+    view(out, args[0], stride, dynamic_offset(&args[0]->type, &n->type, args + 1));
+}
+
+void eval_dynamic_update(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    int64_t to[MAX_RANK], from[MAX_RANK];
+    strides_of(&n->type, to);
+    strides_of(&args[1]->type, from);
+    view(out, args[0], to, 0);
+    int64_t offset = dynamic_offset(&n->type, &args[1]->type, args + 2);
+    copy_strided(out, to, offset, args[1], from, 0, n->type.rank, args[1]->type.dim);
+}
+
+// -- reductions ---------------------------------------------------------------------------------------
+
+// How an operand's axes divide into kept ones and reduced ones.
+typedef struct Axes {
+    int kept, reduced;
+    int64_t kept_dim[MAX_RANK], kept_stride[MAX_RANK];
+    int64_t dim[MAX_RANK], stride[MAX_RANK];
+} Axes;
+
+static Axes split_axes(const Node *n, const Type *t)
+{
+    Axes s = {0};
+    int naxes, k = 0;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    int64_t own[MAX_RANK];
+    strides_of(t, own);
+    for (int i = 0; i < t->rank; i++) {
+        if (k < naxes && axes[k] == i) {
+            k++;
+            s.dim[s.reduced] = t->dim[i];
+            s.stride[s.reduced++] = own[i];
+        } else {
+            s.kept_dim[s.kept] = t->dim[i];
+            s.kept_stride[s.kept++] = own[i];
+        }
+    }
+    return s;
+}
+
+// Reduces with an element op, in double or int64_t, rounding and wrapping once at the end.
+static void reduce(Eval *e, const Node *n, const Value *v, Value *out, Op step, Scalar begin)
+{
+    Axes s = split_axes(n, &v->type);
+    DType wide = value_is_float(v) ? DT_F64 : DT_I64;
+    Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
+    for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
+        Scalar acc = begin;
+        Walk r = walk_begin(s.reduced, s.dim, s.stride, w.offset[0], NULL, 0);
+        for (; r.left > 0; walk_next(&r))
+            acc = scalar_apply(step, wide, wide, acc, value_at(v, r.offset[0]), acc, false);
+        value_put(out, at, scalar_cast(wide, n->type.dtype, acc, e->env->round));
+    }
+}
+
+void eval_sum(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    Scalar zero = {.i = 0};
+    if (value_is_float(out)) zero.f = 0;
+    reduce(e, n, args[0], out, OP_add, zero);
+}
+
+void eval_prod(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    Scalar one = {.i = 1};
+    if (value_is_float(out)) one.f = 1;
+    reduce(e, n, args[0], out, OP_mul, one);
+}
+
+void eval_max(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    Scalar low = {.i = scalar_to_int(n->type.dtype, -INFINITY)};
+    if (value_is_float(out)) low.f = -INFINITY;
+    reduce(e, n, args[0], out, OP_maximum, low);
+}
+
+void eval_min(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    Scalar high = {.i = scalar_to_int(n->type.dtype, INFINITY)};
+    if (value_is_float(out)) high.f = INFINITY;
+    reduce(e, n, args[0], out, OP_minimum, high);
+}
+
+void eval_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    const Value *v = args[0];
+    Axes s = split_axes(n, &v->type);
+    Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
+    for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
+        int64_t best = 0;
+        for (int64_t i = 1; i < s.dim[0]; i++) { // the first NaN wins, else the first largest
+            Scalar x = value_at(v, w.offset[0] + i * s.stride[0]);
+            Scalar y = value_at(v, w.offset[0] + best * s.stride[0]);
+            if (value_is_float(v) ? y.f == y.f && (x.f > y.f || x.f != x.f) : x.i > y.i) best = i;
+        }
+        out->i[at] = best;
+    }
+}
+
+// -- dot ----------------------------------------------------------------------------------------------
+
+// [v] with its axes in the order given by three lists, as a dense array of its own.
+static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
+                     const int64_t *second, int nsecond, const int64_t *third, int nthird)
+{
+    Type t = type_scalar(v->type.dtype);
+    int64_t own[MAX_RANK], stride[MAX_RANK];
+    strides_of(&v->type, own);
+    const int64_t *list[] = {first, second, third};
+    int n[] = {nfirst, nsecond, nthird};
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < n[k]; i++) {
+            stride[t.rank] = own[list[k][i]];
+            t.dim[t.rank++] = v->type.dim[list[k][i]];
+        }
+    }
+    Value out = value_new(a, &t);
+    view(&out, v, stride, 0);
+    return out;
+}
+
+static int free_axes(const Type *t, const int64_t *batch, int nbatch, const int64_t *contract,
+                     int ncontract, int64_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < t->rank; i++) {
+        bool taken = false;
+        for (int k = 0; k < nbatch; k++) taken |= batch[k] == i;
+        for (int k = 0; k < ncontract; k++) taken |= contract[k] == i;
+        if (!taken) out[n++] = i;
+    }
+    return n;
+}
+
+static int64_t size_of(const Type *t, const int64_t *axes, int n)
+{
+    int64_t size = 1;
+    for (int i = 0; i < n; i++) size *= t->dim[axes[i]];
+    return size;
+}
+
+void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Type *ta = &args[0]->type, *tb = &args[1]->type;
+    int nb, nc;
+    const int64_t *ba = attr_ints(n, ATTR_batch_a, &nb), *bb = attr_ints(n, ATTR_batch_b, &nb);
+    const int64_t *ca = attr_ints(n, ATTR_contract_a, &nc);
+    const int64_t *cb = attr_ints(n, ATTR_contract_b, &nc);
+    int64_t fa[MAX_RANK], fb[MAX_RANK];
+    int nfa = free_axes(ta, ba, nb, ca, nc, fa), nfb = free_axes(tb, bb, nb, cb, nc, fb);
+    int64_t B = size_of(ta, ba, nb), M = size_of(ta, fa, nfa), K = size_of(ta, ca, nc);
+    int64_t N = size_of(tb, fb, nfb);
+    Value a = regroup(e->env->arena, args[0], ba, nb, fa, nfa, ca, nc); // (B, M, K)
+    Value b = regroup(e->env->arena, args[1], bb, nb, cb, nc, fb, nfb); // (B, K, N)
+    DType t = n->type.dtype;
+    for (int64_t row = 0; row < B * M; row++) {
+        for (int64_t k = 0; k < K; k++) {
+            int64_t rb = (row / M * K + k) * N;
+            if (dtype_is_float(t)) {
+                double x = a.f[row * K + k];
+                for (int64_t j = 0; j < N; j++) out->f[row * N + j] += x * b.f[rb + j];
+            } else {
+                int64_t x = a.i[row * K + k];
+                for (int64_t j = 0; j < N; j++) out->i[row * N + j] += x * b.i[rb + j];
+            }
+        }
+        DType wide = dtype_is_float(t) ? DT_F64 : DT_I64;
+        for (int64_t j = 0; j < N; j++)
+            value_put(out, row * N + j,
+                      scalar_cast(wide, t, value_at(out, row * N + j), e->env->round));
+    }
+}

@@ -1,0 +1,64 @@
+// What the evaluator's files share: one function an op, named after it. Private to ir/.
+#ifndef IR_EVAL_OPS_H
+#define IR_EVAL_OPS_H
+
+#include "ir/eval.h"
+#include "ir/scalar.h"
+
+// The values of one graph being evaluated.
+typedef struct Frame {
+    Value **value;    // by node id; region ops: result 0
+    Value ***results; // by node id; region ops: all results
+    Value **params;   // of a region
+} Frame;
+
+typedef struct Eval {
+    EvalEnv *env;
+    EvalResult *out;
+    Diags *diags;
+    Frame *frame;
+    bool failed; // reported
+} Eval;
+
+// args are the operands' values; [out] is zeroed, of the node's type.
+typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
+#define EW(id, ...)
+#define OP(id, ...) EvalRule eval_##id;
+#include "ir/ops.def"
+#undef EW
+#undef OP
+EvalRule eval_elementwise;
+
+// Evaluates every node of g into a new frame.
+Frame *eval_frame(Eval *e, const Graph *g, Value **params);
+
+static inline bool value_is_float(const Value *v) { return dtype_is_float(v->type.dtype); }
+static inline Scalar value_at(const Value *v, int64_t i)
+{
+    Scalar s = {.i = 0};
+    if (value_is_float(v))
+        s.f = v->f[i];
+    else
+        s.i = v->i[i];
+    return s;
+}
+static inline void value_put(Value *v, int64_t i, Scalar s)
+{
+    if (value_is_float(v))
+        v->f[i] = s.f;
+    else
+        v->i[i] = s.i;
+}
+
+// A walk over an index space, row-major: the offsets of up to two arrays with their own strides.
+typedef struct Walk {
+    int rank;
+    int64_t dim[MAX_RANK], at[MAX_RANK], stride[2][MAX_RANK], offset[2];
+    int64_t left; // elements not yet visited, the present one included
+} Walk;
+Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
+                const int64_t *stride1, int64_t offset1);
+void walk_next(Walk *w);
+void strides_of(const Type *t, int64_t *stride); // row-major
+
+#endif

@@ -1,0 +1,42 @@
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
+//
+// Word [lane] of element [index] of a random op, the same on every device:
+//     key     = { seed low, seed high ^ site high }
+//     counter = { index low, index high, step low, site low }
+// where seed and step are the op's operands, site its attribute, index the row-major element index.
+#ifndef IR_PHILOX_H
+#define IR_PHILOX_H
+
+#include <stdint.h>
+
+static inline void philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+static inline uint32_t philox_word(uint64_t seed, uint64_t step, uint64_t site, uint64_t index,
+                                   int lane)
+{
+    uint32_t out[4];
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ (uint32_t)(site >> 32)};
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)step, (uint32_t)site};
+    philox4x32_10(counter, key, out);
+    return out[lane & 3];
+}
+
+#endif
