@@ -1,0 +1,96 @@
+// Copying graphs: old -> new maps, liveness, inlining.
+#include "ir/graph.h"
+
+#include <string.h>
+
+Remap remap_begin(Graph *src, Graph *dst)
+{
+    return (Remap){.dst = dst, .map = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1)};
+}
+
+// Names of dimensions that inference cannot see (leaves) come over from the old type.
+static void keep_symbols(Node *n, const Node *old)
+{
+    if (!type_equal(&n->type, &old->type)) return;
+    for (int i = 0; i < n->type.rank; i++)
+        if (!n->type.sym[i]) n->type.sym[i] = old->type.sym[i];
+}
+
+static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role)
+{
+    Node *few[8], **args = few;
+    if (old->nargs > 8) args = NEW_ARRAY(dst->arena, Node *, old->nargs);
+    for (uint32_t i = 0; i < old->nargs; i++) args[i] = map[old->args[i]->id];
+    Loc loc = dst->loc;
+    Role before = dst->role;
+    dst->loc = old->loc;
+    dst->role = role;
+    dst->name = old->name;
+    Node *n = graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs, old->regions,
+                                (int)old->nregions);
+    dst->loc = loc;
+    dst->role = before;
+    keep_symbols(n, old);
+    return n;
+}
+
+Node *remap_node(Remap *r, const Node *old)
+{
+    Node **slot = &r->map[old->id];
+    if (!*slot) *slot = copy_node(r->dst, old, r->map, old->role);
+    return *slot;
+}
+
+void graph_mark_live(const Graph *g, bool *live)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++) live[g->roots.at[i]->id] = true;
+    for (uint32_t i = 0; i < g->results.n; i++) live[g->results.at[i]->id] = true;
+    for (uint32_t i = 0; i < g->params.n; i++) live[g->params.at[i]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) { // operands have smaller ids
+        if (!live[i]) continue;
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nargs; k++) live[n->args[k]->id] = true;
+    }
+}
+
+Graph *graph_copy_live(Graph *src)
+{
+    Graph *dst = graph_new(src->arena, src->diags, src->symbols);
+    bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
+    graph_mark_live(src, live);
+    Remap r = remap_begin(src, dst);
+    for (uint32_t i = 0; i < src->nodes.n; i++) {
+        Node *old = src->nodes.at[i];
+        if (!live[i]) continue;
+        if (!old->nregions) {
+            remap_node(&r, old);
+            continue;
+        }
+        Node copy = *old; // the same node with cleaned regions
+        copy.regions = NEW_ARRAY(src->arena, Graph *, old->nregions);
+        for (uint32_t k = 0; k < old->nregions; k++)
+            copy.regions[k] = graph_copy_live(old->regions[k]);
+        r.map[i] = copy_node(dst, &copy, r.map, old->role);
+    }
+    for (uint32_t i = 0; i < src->results.n; i++)
+        vec_push(dst->arena, &dst->results, r.map[src->results.at[i]->id]);
+    dst->loc = src->loc;
+    dst->role = src->role;
+    return dst;
+}
+
+void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results)
+{
+    bool *live = NEW_ARRAY(dst->arena, bool, region->nodes.n + 1);
+    Node **map = NEW_ARRAY(dst->arena, Node *, region->nodes.n + 1);
+    graph_mark_live(region, live);
+    for (uint32_t i = 0; i < region->params.n; i++) map[region->params.at[i]->id] = args[i];
+    for (uint32_t i = 0; i < region->nodes.n; i++) {
+        const Node *old = region->nodes.at[i];
+        // What is inlined into the backward pass or an update serves that.
+        Role role = old->role > dst->role ? old->role : dst->role;
+        if (live[i] && !map[i]) map[i] = copy_node(dst, old, map, role);
+    }
+    for (uint32_t i = 0; i < region->results.n; i++)
+        results[i] = map[region->results.at[i]->id];
+}

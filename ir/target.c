@@ -1,0 +1,74 @@
+// Limits of typical devices, from the vendor's published tables; rates are measured ceilings.
+#include "ir/target.h"
+
+enum { ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_RELU_AUX | EPI_GELU_AUX | EPI_DRELU |
+                       EPI_DGELU | EPI_BGRAD };
+
+Target target_cpu(int cores, bool matmul_library)
+{
+    if (cores < 1) cores = 1;
+    return (Target){
+        .kind = TARGET_CPU,
+        .name = "cpu",
+        .units = cores,
+        .threads_per_block = 1,
+        .threads_per_unit = 1,
+        .warp = 1,
+        .shared_per_block = 32 << 10, // what stays in a core's first cache
+        .shared_per_unit = 32 << 10,
+        .registers_per_unit = 32,
+        .max_cluster = 1,
+        .l2_bytes = 1 << 20,
+        .bytes_per_second = 12e9 * cores,
+        .f32_flops = 50e9 * cores,
+        .bf16_flops = 25e9 * cores,
+        .matmul_library = matmul_library,
+        .max_kernel_args = 1024, // passed as one array
+    };
+}
+
+Target target_cuda(int arch, bool matmul_library)
+{
+    Target t = {
+        .kind = TARGET_CUDA,
+        .name = "sm_80",
+        .arch = 80,
+        .units = 108,
+        .threads_per_block = 1024,
+        .threads_per_unit = 2048,
+        .warp = 32,
+        .shared_per_block = 163 << 10,
+        .shared_per_unit = 164 << 10,
+        .registers_per_unit = 65536,
+        .max_cluster = 1,
+        .l2_bytes = 40 << 20,
+        .bytes_per_second = 1.7e12,
+        .f32_flops = 19.5e12,
+        .bf16_flops = 280e12,
+        .matmul_library = matmul_library,
+        .epilogues = matmul_library ? ALL_EPILOGUES : 0,
+        .max_kernel_args = 256, // 4 KB of parameters hold 512 pointers
+    };
+    if (arch >= 90) { // H200
+        t.name = "sm_90";
+        t.arch = 90;
+        t.units = 132;
+        t.shared_per_block = 227 << 10;
+        t.shared_per_unit = 228 << 10;
+        t.max_cluster = 8;
+        t.l2_bytes = 60 << 20;
+        t.bytes_per_second = 4.2e12;
+        t.f32_flops = 67e12;
+        t.bf16_flops = 790e12;
+    }
+    if (arch >= 100) { // B200
+        t.name = "sm_100";
+        t.arch = 100;
+        t.units = 148;
+        t.l2_bytes = 126 << 20;
+        t.bytes_per_second = 7.2e12;
+        t.f32_flops = 75e12;
+        t.bf16_flops = 1600e12;
+    }
+    return t;
+}

@@ -1,0 +1,118 @@
+// Every invariant of a graph, checked after each pass. The first violation is reported.
+#include <stdarg.h>
+#include <string.h>
+
+#include "ir/door.h"
+
+__attribute__((format(printf, 4, 5))) static bool broken(const Graph *g, const char *after,
+                                                         const Node *n, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *text = arena_vprintf(g->arena, fmt, args);
+    va_end(args);
+    if (n)
+        diag_error(g->diags, n->loc, "internal error: after %s, v%u (%s) %s", after, n->id,
+                   n->op < OP_COUNT ? op_info(n->op)->name : "?", text);
+    else
+        diag_error(g->diags, 0, "internal error: after %s, %s", after, text);
+    return false;
+}
+
+static bool member(const Graph *g, const Node *n)
+{
+    return n && n->id < g->nodes.n && g->nodes.at[n->id] == n;
+}
+
+static bool attrs_sorted(const Attrs *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        if (a->at[i].key >= ATTR_COUNT) return false;
+        if (i && a->at[i].key <= a->at[i - 1].key) return false;
+    }
+    return a->n >= 0 && a->n <= (int)(sizeof a->at / sizeof a->at[0]);
+}
+
+static bool verify(const Graph *g, const char *after, const Graph *owner);
+
+static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
+{
+    if (!n) return broken(g, after, NULL, "node %u is missing", id);
+    if (n->op >= OP_COUNT) return broken(g, after, n, "has no op");
+    if (n->id != id) return broken(g, after, n, "stands at %u", id);
+    if (n->op == OP_poison) return broken(g, after, n, "is left of an earlier error");
+    if ((unsigned)n->role >= ROLE_COUNT) return broken(g, after, n, "has no role");
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        if (!member(g, n->args[k]))
+            return broken(g, after, n, "has operand %u from another graph", k);
+        if (n->args[k]->id >= id)
+            return broken(g, after, n, "stands before its operand v%u", n->args[k]->id);
+    }
+    if (!attrs_sorted(&n->attrs)) return broken(g, after, n, "has unsorted attributes");
+    for (uint32_t k = 0; k < n->nregions; k++) {
+        if (!n->regions[k]) return broken(g, after, n, "lacks region %u", k);
+        if (!verify(n->regions[k], after, g)) return false;
+    }
+    Infer in = {.arena = g->arena, .diags = g->diags, .symbols = g->symbols, .loc = n->loc};
+    in.op = n->op;
+    in.args = n->args;
+    in.nargs = (int)n->nargs;
+    in.attrs = &n->attrs;
+    in.regions = n->regions;
+    in.nregions = (int)n->nregions;
+    if (!infer_type(&in)) return broken(g, after, n, "does not fit its operands (see above)");
+    if (!type_equal(&in.out, &n->type)) {
+        Buf b = buf_new(g->arena);
+        type_print(&b, &n->type, g->symbols);
+        buf_str(&b, ", its rule gives ");
+        type_print(&b, &in.out, g->symbols);
+        return broken(g, after, n, "has type %s", b.data);
+    }
+    return true;
+}
+
+// Leaves and roots by their place: inputs and roots belong to entries, parameters to regions. Names of
+// inputs, outputs and assigned cells are unique.
+static bool place_holds(const Graph *g, const char *after, const Node *n, const Graph *owner,
+                        StrMap *names)
+{
+    bool root = node_class(n) == CLS_ROOT;
+    bool outer = n->op == OP_input || n->op == OP_param || n->op == OP_state;
+    if (owner && (root || outer)) return broken(g, after, n, "stands in a region");
+    if (!owner && n->op == OP_region_param && !g->params.n)
+        return broken(g, after, n, "stands outside a region");
+    if (!root && !outer) return true;
+    const char *name = attr_str(n, ATTR_name);
+    if (!name) return true;
+    const char *key = arena_printf(g->arena, "%s %s", op_info(n->op)->name, name);
+    if (strmap_has(names, key)) return broken(g, after, n, "is the second of name '%s'", name);
+    strmap_set(names, key, (void *)n);
+    return true;
+}
+
+static bool verify(const Graph *g, const char *after, const Graph *owner)
+{
+    uint32_t roots = 0, params = 0;
+    StrMap names = strmap_new(g->arena);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!node_holds(g, after, n, i) || !place_holds(g, after, n, owner, &names)) return false;
+        if (node_class(n) == CLS_ROOT && (roots >= g->roots.n || g->roots.at[roots++] != n))
+            return broken(g, after, n, "is not in its turn among the roots");
+        if (n->op == OP_region_param && (params >= g->params.n || g->params.at[params++] != n))
+            return broken(g, after, n, "is not in its turn among the parameters");
+        if (n->op == OP_region_param && attr_int(n, ATTR_index, -1) != (int64_t)params - 1)
+            return broken(g, after, n, "has the wrong index");
+    }
+    if (roots != g->roots.n) return broken(g, after, NULL, "%u roots are no nodes", g->roots.n - roots);
+    if (params != g->params.n) return broken(g, after, NULL, "a parameter is no node");
+    for (uint32_t i = 0; i < g->results.n; i++)
+        if (!member(g, g->results.at[i]))
+            return broken(g, after, NULL, "result %u is no node of its region", i);
+    return true;
+}
+
+bool graph_verify(const Graph *g, const char *after_what)
+{
+    return verify(g, after_what, NULL);
+}
