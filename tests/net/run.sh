@@ -1,0 +1,72 @@
+#!/bin/bash
+# Runs every tests/net/**/*.net: expectations are comments beside the line they are about.
+#
+#   x = foo(y)      # error: text        compiling fails with an error on this line that holds text
+#   # value NAME = 1 2 3                 running the (only) model gives these first elements (1e-5)
+#   # kernels ENTRY TARGET: 3            kernels and library calls an execution takes
+#   # ops ENTRY OP STAGE: 2              how many OP nodes the entry has at that stage (ir, grad, fused)
+#   # option: -D n=3                     given to every command
+# A file without expectations must compile.
+cd "$(dirname "$0")" || exit 1
+passed=0 failed=0
+fail() { echo "$1: $2"; failed=$((failed + 1)); }
+pass() { passed=$((passed + 1)); }
+
+one() {
+    local f=$1 options n=0
+    options=$(sed -n 's/^# option: //p' "$f")
+    if grep -q '# error: ' "$f"; then
+        "$NETC" $options "$f" >"$TMP/net.out" 2>&1; local code=$?
+        [ $code -eq 1 ] && pass || fail "$f" "exit code $code, wanted 1: $(head -3 "$TMP/net.out")"
+        while IFS=: read -r line text; do
+            text=${text#*# error: }
+            if grep -F ".net:$line:" "$TMP/net.out" | grep -qF -- "$text"; then pass
+            else fail "$f:$line" "no error '$text' here; got: $(grep -E 'error:' "$TMP/net.out" | head -5)"; fi
+        done < <(grep -n '# error: ' "$f")
+        local want got
+        want=$(grep -c '# error: ' "$f") got=$(grep -cE '^[^ ].*: error: ' "$TMP/net.out")
+        [ "$want" = "$got" ] && pass || fail "$f" "$got errors, wanted $want: $(grep -E 'error:' "$TMP/net.out" | head -8)"
+        return
+    fi
+    if grep -q '^# value ' "$f"; then
+        n=1
+        if "$NETC" run -q --device cpu $options "$f" >"$TMP/net.out" 2>&1; then
+            while read -r _ _ name _ values; do
+                if awk -v name="$name" -v want="$values" '
+                    $1 == name { sub(/^[^]]*\] ?/, ""); sub(/ \.\.\.$/, ""); have = $0; found = 1 }
+                    END {
+                        n = split(want, w); m = split(have, h)
+                        if (!found || m < n) exit 1
+                        for (i = 1; i <= n; i++) {
+                            if (w[i] == h[i]) continue
+                            d = w[i] - h[i]; a = w[i] < 0 ? -w[i] : w[i]
+                            if (w[i] !~ /^[-+0-9.]/ || h[i] ~ /nan|inf/ || (d < 0 ? -d : d) > 1e-5 * a + 1e-6) exit 1
+                        }
+                    }' "$TMP/net.out"; then pass
+                else fail "$f" "wanted $name = $values, got: $(grep "^$name " "$TMP/net.out")"; fi
+            done < <(grep '^# value ' "$f")
+        else fail "$f" "netc run failed: $(head -5 "$TMP/net.out")"; fi
+    fi
+    while read -r _ _ entry target want; do
+        n=1
+        local got
+        got=$("$NETC" inspect --json --target "${target%:}" $options "$f" 2>"$TMP/err" | awk -v e="\"name\":\"$entry\",\"arena" '
+            { at = index($0, e); if (!at) { print "no entry"; exit } s = substr($0, at); end = index(s, "]}"); s = substr(s, 1, end)
+              print gsub(/"kind":"(kernel|gemm)"/, "", s) }')
+        [ "$got" = "$want" ] && pass || fail "$f" "$entry on ${target%:} takes $got kernels, wanted $want $(head -2 "$TMP/err")"
+    done < <(grep '^# kernels ' "$f")
+    while read -r _ _ entry op stage want; do
+        n=1
+        local got
+        got=$("$NETC" --emit "${stage%:}" $options "$f" 2>"$TMP/err" |
+              awk -v e="^entry $entry " -v o=" = $op\\\\(" '$0 ~ /^entry /{on = $0 ~ e} on && $0 ~ o{n++} END{print n + 0}')
+        [ "$got" = "$want" ] && pass || fail "$f" "$entry has $got $op nodes at ${stage%:}, wanted $want $(head -2 "$TMP/err")"
+    done < <(grep '^# ops ' "$f")
+    if [ $n -eq 0 ]; then
+        if "$NETC" $options "$f" -q >"$TMP/net.out" 2>&1; then pass; else fail "$f" "$(head -5 "$TMP/net.out")"; fi
+    fi
+}
+
+for f in $(find . -name '*.net' | sort); do one "${f#./}"; done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]
