@@ -1,0 +1,85 @@
+#!/bin/bash
+# Bad input ends in one clear message, exit code 1 or 2, and damages nothing.
+. "$(dirname "$0")/../lib.sh"
+digits 2000
+MLP=$ROOT/samples/mnist/mlp.net
+DATA=(--data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte")
+
+# -- the command line
+expect 1 "did you mean 'train'" "$NETC" trian x.net
+expect 1 "did you mean --epochs" "$NETC" train "$MLP" --epoch 3
+expect 1 "whole number" "$NETC" train "$MLP" --steps many
+expect 1 "did you mean 'plan'" "$NETC" --emit plam "$MLP"
+expect 1 "unknown precision" "$NETC" "$MLP" --precision f8
+expect 0 "example" "$NETC" train --help
+
+# -- the model
+expect 1 "missing.net" "$NETC" missing.net
+printf 'use nn\nmodel m(x: f32[4, 8]) {\n    y = linaer(x, 3) as fc\n    return y\n}\n' > typo.net
+expect 1 "typo.net:3:" "$NETC" typo.net
+holds "did you mean 'linear'"
+holds "^"
+printf 'model m(x: f32[4, 8]) {\n    y = x +* 3\n    return y\n}\nmodel k(x f32[4]) {\n    return x\n}\n' > syntax.net
+expect 1 "syntax.net:2:" "$NETC" syntax.net
+holds "syntax.net:5:"
+printf 'model m(x: f32[4, 8], y: f32[4, 9]) {\n    return z = x + y\n}\n' > shapes.net
+expect 1 "f32[4, 8]" "$NETC" shapes.net
+holds "f32[4, 9]"
+printf 'use nn\nmodel m(x: f32[4, 8]) {\n    return y = linear(x, 3) as fc, z = linear(x, 3) as fc\n}\n' > clash.net
+expect 1 "fc" "$NETC" clash.net
+printf 'fn f(x) {\n    return f(x)\n}\nmodel m(x: f32[4]) {\n    return y = f(x)\n}\n' > recursion.net
+expect 1 "recurs" "$NETC" recursion.net
+printf 'dim n\nmodel m(x: f32[n]) {\n    return y = x * 2\n}\n' > unbound.net
+expect 1 "'n'" "$NETC" unbound.net
+expect 0 "" "$NETC" unbound.net -D n=4
+expect 1 "" "$NETC" unbound.net -D n=-4
+expect 1 "" "$NETC" unbound.net -D n=0
+expect 1 "" "$NETC" unbound.net -D n=99999999999999999999
+printf 'dim n = 4000000000\nmodel m(x: f32[n, n, n]) {\n    return y = x * 2\n}\n' > huge.net
+expect 1 "" "$NETC" huge.net
+expect 1 "did you mean" "$NETC" "$MLP" -D hiden=3
+
+# -- data
+expect 1 "needs data for input 'image'" "$NETC" train "$MLP"
+expect 1 "nowhere" "$NETC" train "$MLP" --data image=nowhere --data label="$D/train-labels-idx1-ubyte"
+expect 1 "did you mean 'image'" "$NETC" train "$MLP" --data imag="$D/train-images-idx3-ubyte"
+head -c 100000 "$D/train-images-idx3-ubyte" > cut
+expect 1 "cut" "$NETC" train "$MLP" --data image=cut --data label="$D/train-labels-idx1-ubyte" --device cpu
+expect 1 "" "$NETC" train "$MLP" --data image="$D/train-labels-idx1-ubyte" --data label="$D/train-labels-idx1-ubyte" --device cpu
+expect 1 "2000" "$NETC" train "$MLP" --data image="$D/train-images-idx3-ubyte" --data label="$D/t10k-labels-idx1-ubyte" --device cpu
+{ head -c 8 "$D/train-labels-idx1-ubyte"; head -c 2000 /dev/zero | tr '\0' '\013'; } > wrong-labels
+expect 1 "11" "$NETC" train "$MLP" --data image="$D/train-images-idx3-ubyte" --data label=wrong-labels --device cpu
+expect 1 "fewer than a batch" "$NETC" train "$MLP" "${DATA[@]}" -D batch=5000 --device cpu
+
+# -- checkpoints and model.bin
+expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 5 --save a.safetensors -q
+cp a.safetensors before
+expect 1 "fc1.weight" "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 5 -D hidden=64 --resume a.safetensors
+holds "fc2.weight"
+head -c 3000 a.safetensors > short.safetensors
+expect 1 "short.safetensors" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights short.safetensors
+expect 0 "" "$NETC" "$MLP" -o m.bin --target cpu -q
+head -c 2000 m.bin > cut.bin
+expect 1 "cut.bin" "$NETC" eval cut.bin "${DATA[@]}" --device cpu
+for at in 9 40 200 5000; do
+    cp m.bin flip.bin
+    printf '\xff\x5a' | dd of=flip.bin bs=1 seek=$at conv=notrunc status=none
+    expect 1 "flip.bin" "$NETC" eval flip.bin "${DATA[@]}" --device cpu
+done
+( ulimit -f 64; expect 2 "a.safetensors" "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 5 --save a.safetensors -q; echo "$passed $failed" > counts )
+read -r p f < counts; passed=$p failed=$f
+cmp -s a.safetensors before && pass || fail "a full disk damaged the old checkpoint"
+expect 2 "" "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 5 --save /proc/nowhere/a.safetensors -q
+
+# -- the environment
+expect 2 "" env PATH=/nowhere CC= "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2 --cache-dir "$W/no-cache"
+holds "cc"
+if ! "$NETC" doctor | grep -q '^yes GPU'; then
+    expect 2 "" "$NETC" train "$MLP" "${DATA[@]}" --device cuda:0 --steps 2
+    expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --steps 2 -q
+fi
+
+# -- while running
+printf 'use nn\nuse optim\ndim batch = 16\nmodel m(image: u8[batch, 28, 28], label: u8[batch] in 0..10) {\n    x = flatten(cast(image, f32))\n    y = linear(log(x - 1), 10) as fc\n    return loss = cross_entropy(y, label)\n}\ntrain m {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n' > nan.net
+expect 1 "nan.net:" "$NETC" train nan.net "${DATA[@]}" --device cpu --steps 3
+finish

@@ -1,0 +1,31 @@
+# Sourced by the shell tests: counts, and checks on a command's exit code and output.
+# $NETC, $BUILD and $TMP come from tests/run.sh.
+passed=0 failed=0 skipped=0
+: "${NETC:=$PWD/build/netc}" "${BUILD:=$PWD/build}" "${TMP:=$(mktemp -d)}"
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+W=$TMP/work.$$; rm -rf "$W"; mkdir -p "$W"; cd "$W" || exit 1
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); echo "failed: $*"; }
+skip() { skipped=$((skipped + 1)); echo "skip: $*"; }
+finish() { echo "$passed passed, $failed failed, $skipped skipped"; [ $failed -eq 0 ]; exit; }
+
+# expect CODE TEXT command...: exits with CODE and its output holds TEXT (a fixed string; '' for any).
+expect() {
+    local code=$1 text=$2; shift 2
+    timeout "${LIMIT:-120}" "$@" >"$W/.out" 2>&1; local got=$?
+    if [ $got -ne "$code" ]; then fail "exit $got, wanted $code: $* : $(head -4 "$W/.out")"; return 1; fi
+    if [ -n "$text" ] && ! grep -qF -- "$text" "$W/.out"; then fail "no '$text' from: $* : $(head -6 "$W/.out")"; return 1; fi
+    if grep -qE 'AddressSanitizer|runtime error:|Segmentation' "$W/.out"; then fail "sanitizer: $* : $(head -20 "$W/.out")"; return 1; fi
+    pass
+}
+holds() { grep -qF -- "$1" "$W/.out" && pass || fail "no '$1' in: $(head -8 "$W/.out")"; } # of the last expect
+
+# MNIST where it is found: sets MNIST (a folder), or returns 1.
+find_mnist() {
+    for d in "${MNIST_DIR:-}" "$ROOT/../shared/data/mnist" "$ROOT/data/mnist"; do
+        [ -n "$d" ] && ls "$d"/train-images-idx3-ubyte* >/dev/null 2>&1 && MNIST=$(cd "$d" && pwd) && return 0
+    done
+    return 1
+}
+digits() { [ -e "$TMP/digits/t10k-labels-idx1-ubyte" ] || "$BUILD/digits-gen" "$TMP/digits" "${1:-4000}" 1000; D=$TMP/digits; }
