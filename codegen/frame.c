@@ -1,0 +1,511 @@
+// One graph to steps: items from the fused launches, their order, then each item's kernels bound to
+// buffers. A value is updated in place when that is proved here: every other read of the old value
+// comes before, the kernel itself reads only the element it then writes, and no check comes after.
+#include "codegen/gen.h"
+#include "ir/eval.h"
+
+#include <string.h>
+
+int64_t node_bytes(const Node *n)
+{
+    int64_t bytes = 0;
+    int results = node_result_count(n);
+    for (int i = 0; i < results; i++) {
+        Type t = node_result_type(n, i);
+        bytes += type_bytes(&t);
+    }
+    return bytes;
+}
+
+Frame *frame_new(GenEntry *e, Graph *g, int depth)
+{
+    Arena *a = e->gen->arena;
+    Frame *f = NEW(a, Frame);
+    f->e = e;
+    f->g = g;
+    f->depth = depth;
+    f->cursor = -1;
+    f->place = NEW_ARRAY(a, ProgArg, g->nodes.n + 1);
+    f->results = NEW_ARRAY(a, ProgArg *, g->nodes.n + 1);
+    f->commits = NEW_ARRAY(a, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) f->place[i].kind = (ProgArgKind)PLACE_NONE;
+    return f;
+}
+
+// Every element of a const, as the program stores it.
+static int32_t const_place(Frame *f, const Node *n)
+{
+    GenEntry *e = f->e;
+    Value v = value_new(e->gen->arena, &n->type);
+    int64_t count = type_count(&n->type);
+    int nvalues;
+    const int64_t *values = attr_ints(n, ATTR_values, &nvalues);
+    for (int64_t i = 0; i < count; i++) {
+        if (values && !dtype_is_float(n->type.dtype)) v.i[i] = values[i];
+        else if (values) memcpy(&v.f[i], &values[i], sizeof(double));
+        else if (dtype_is_float(n->type.dtype)) v.f[i] = attr_float(n, ATTR_value, 0);
+        else if (attr_find(n, ATTR_ivalue)) v.i[i] = attr_int(n, ATTR_ivalue, 0);
+        else v.i[i] = attr_float(n, ATTR_value, 0) != 0;
+    }
+    void *bytes = arena_alloc(e->gen->arena, (size_t)type_bytes(&n->type) + 1);
+    value_to_bytes(&v, bytes);
+    ProgConst c = {.type = gen_type(&n->type), .data = bytes};
+    vec_push(e->gen->arena, &e->gen->consts, c);
+    return gen_buffer(e, PR_CONST, (int32_t)e->gen->consts.n - 1, type_bytes(&n->type), &n->type,
+                      n->name ? n->name : "const", loc_text(e->gen->diags, n->loc));
+}
+
+ProgArg frame_where(Frame *f, const Node *n)
+{
+    if (n->op == OP_get) {
+        const Node *from = n->args[0];
+        ProgArg *r = f->results[from->id];
+        if (r) return r[attr_int(n, ATTR_index, 0)];
+    } else if (node_class(n) == CLS_REGION && f->results[n->id]) {
+        return f->results[n->id][0];
+    } else if (n->op == OP_const && (int)f->place[n->id].kind == PLACE_NONE) {
+        f->place[n->id] = gen_arg(const_place(f, n));
+    }
+    return f->place[n->id];
+}
+
+ProgArg frame_memory(Frame *f, const Node *n)
+{
+    ProgArg p = frame_where(f, n);
+    if ((int)p.kind != PA_LOOP_INDEX) return p;
+    // Iteration i of the loop at depth d reads element i of 0, 1, 2, ...
+    GenEntry *e = f->e;
+    Arena *a = e->gen->arena;
+    Type t = type_make(DT_I64, 1, &p.value); // the trip count, kept in value
+    int64_t *v = NEW_ARRAY(a, int64_t, p.value + 1);
+    for (int64_t i = 0; i < p.value; i++) v[i] = i;
+    ProgConst c = {.type = gen_type(&t), .data = v};
+    vec_push(a, &e->gen->consts, c);
+    ProgArg q = gen_arg(gen_buffer(e, PR_CONST, (int32_t)e->gen->consts.n - 1, type_bytes(&t), &t,
+                                   "iteration", ""));
+    q.stride[p.index] = (int64_t)sizeof(int64_t);
+    f->place[n->id] = q;
+    return q;
+}
+
+void frame_sink(Frame *f, Sink s)
+{
+    s.item = UINT32_MAX;
+    vec_push(f->e->gen->arena, &f->sinks, s);
+}
+
+static bool is_leaf_cell(const Node *n)
+{
+    return n->op == OP_param || n->op == OP_state;
+}
+
+static bool is_stored(const Frame *f, const Node *n)
+{
+    return f->g->fusion->group_of[n->id] != 0;
+}
+
+static const Node *owner(const Node *n) // of the value a node reads: the region op for its gets
+{
+    return n->op == OP_get ? n->args[0] : n;
+}
+
+// -- items ---------------------------------------------------------------------------------------------
+
+typedef struct Walk {
+    Frame *f;
+    uint32_t *seen; // by node id: stamp
+    uint32_t stamp;
+    VEC(const Node *) stack;
+} Walk;
+
+static void visit(Walk *w, const Node *n)
+{
+    if (w->seen[n->id] == w->stamp) return;
+    w->seen[n->id] = w->stamp;
+    vec_push(w->f->e->gen->arena, &w->stack, n);
+}
+
+// Everything group gr reads, by walking from what it stores down to stored nodes and leaves.
+static void group_reads(Walk *w, Item *it, const Group *gr)
+{
+    Frame *f = w->f;
+    Arena *a = f->e->gen->arena;
+    const Entry *entry = f->e->entry;
+    w->stamp++;
+    w->stack.n = 0;
+    for (uint32_t i = 0; i < gr->outs.n; i++) visit(w, gr->outs.at[i]);
+    if (gr->anchor) visit(w, gr->anchor);
+    while (w->stack.n) {
+        const Node *n = w->stack.at[--w->stack.n];
+        const Node *o = owner(n);
+        bool own = f->g->fusion->group_of[n->id] == gr->id + 1 || o == gr->anchor;
+        if (!own && (is_stored(f, n) || node_class(o) == CLS_REGION)) {
+            vec_push(a, &it->uses, o->id);
+            continue;
+        }
+        if (is_leaf_cell(n) || n->op == OP_region_param || n->op == OP_input) {
+            vec_push(a, &it->leaves, n->id);
+            const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
+            if (kind && !strcmp(kind, "data") && entry->rows) it->reads_cursor = true;
+        }
+        if (node_class(n) == CLS_INDEX || n->op == OP_assert) it->checks = true;
+        if (n->op == OP_get) visit(w, n->args[0]);
+        else
+            for (uint32_t i = 0; i < n->nargs; i++) visit(w, n->args[i]);
+    }
+    if (gr->kind == GROUP_LOOP) it->checks = true; // its region may
+}
+
+static void unique(Ids *v, uint32_t *mark, uint32_t stamp)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n; i++)
+        if (mark[v->at[i]] != stamp) {
+            mark[v->at[i]] = stamp;
+            v->at[n++] = v->at[i];
+        }
+    v->n = n;
+}
+
+static bool make_items(Frame *f)
+{
+    Arena *a = f->e->gen->arena;
+    const Fusion *fusion = f->g->fusion;
+    uint32_t *item_of = NEW_ARRAY(a, uint32_t, fusion->launches + 1); // + 1
+    Walk w = {.f = f, .seen = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1)};
+    for (uint32_t i = 0; i < fusion->groups.n; i++) { // numbered in program order
+        Group *gr = &fusion->groups.at[i];
+        if (gr->launch >= fusion->launches) {
+            gen_internal(f->e->gen, f->g->loc, "a group without a launch");
+            return false;
+        }
+        if (!item_of[gr->launch]) {
+            Item it = {.sink = -1};
+            vec_push(a, &f->items, it);
+            item_of[gr->launch] = f->items.n;
+        }
+        Item *it = &f->items.at[item_of[gr->launch] - 1];
+        vec_push(a, &it->groups, gr);
+        for (uint32_t k = 0; k < gr->outs.n; k++)
+            vec_push(a, &it->defs, owner(gr->outs.at[k])->id);
+        if (gr->kind == GROUP_LOOP) vec_push(a, &it->defs, gr->anchor->id);
+        group_reads(&w, it, gr);
+    }
+    uint32_t *mark = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1), stamp = 0;
+    uint32_t *producer = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1); // item + 1
+    for (uint32_t i = 0; i < f->items.n; i++) {
+        Item *it = &f->items.at[i];
+        unique(&it->defs, mark, ++stamp);
+        unique(&it->uses, mark, ++stamp);
+        unique(&it->leaves, mark, ++stamp);
+        for (uint32_t k = 0; k < it->defs.n; k++) producer[it->defs.at[k]] = i + 1;
+    }
+    for (uint32_t k = 0; k < f->sinks.n; k++) {
+        Sink *s = &f->sinks.at[k];
+        if (s->root && is_stored(f, s->root)) s->stored = s->root;
+        else if (is_stored(f, s->value) && node_class(owner(s->value)) != CLS_REGION)
+            s->stored = s->value;
+        if (s->stored) {
+            s->item = producer[s->stored->id] - 1;
+            vec_push(a, &f->items.at[s->item].sinks, k);
+            continue;
+        }
+        Item it = {.sink = (int32_t)k}; // the copy of a leaf or of a loop's result
+        const Node *o = owner(s->value);
+        if (node_class(o) == CLS_REGION || is_stored(f, o)) vec_push(a, &it.uses, o->id);
+        else if (node_class(o) == CLS_LEAF) vec_push(a, &it.leaves, o->id);
+        else {
+            gen_internal(f->e->gen, s->value->loc, "a result that no kernel stores");
+            return false;
+        }
+        vec_push(a, &f->items, it);
+    }
+    return true;
+}
+
+// -- what is stored where --------------------------------------------------------------------------------
+
+static bool same_place(const ProgArg *a, const ProgArg *b)
+{
+    return a->kind == b->kind && a->index == b->index && (int)a->kind == PA_BUFFER;
+}
+
+// By buffer: 1 + the last position at which an item reads it as a leaf, so as an old value.
+static uint32_t *last_reads(Frame *f)
+{
+    uint32_t *last = NEW_ARRAY(f->e->gen->arena, uint32_t, f->e->buffers.n + 1);
+    for (uint32_t i = 0; i < f->items.n; i++) {
+        const Item *it = &f->items.at[i];
+        for (uint32_t k = 0; k < it->leaves.n; k++) {
+            const ProgArg *p = &f->place[it->leaves.at[k]];
+            if ((int)p->kind == PA_BUFFER && last[p->index] <= it->position)
+                last[p->index] = it->position + 1;
+        }
+        if (it->reads_cursor && f->cursor >= 0 && last[f->cursor] <= it->position)
+            last[f->cursor] = it->position + 1;
+    }
+    return last;
+}
+
+static bool reads_leaf(const Frame *f, const Item *it, const ProgArg *target)
+{
+    for (uint32_t k = 0; k < it->leaves.n; k++)
+        if (same_place(&f->place[it->leaves.at[k]], target)) return true;
+    return it->reads_cursor && target->index == f->cursor;
+}
+
+// Is this item's work made by lowering (not a library call or a loop)?
+static bool is_lowered(Frame *f, const Item *it)
+{
+    const Group *gr = it->groups.at[0];
+    if (gr->kind == GROUP_LOOP) return false;
+    return !(it->groups.n == 1 && gr->kind == GROUP_DOT && gemm_possible(f, gr));
+}
+
+static const char *value_name(const Node *n)
+{
+    return n->name ? n->name : op_info(n->op)->name;
+}
+
+// Chooses where each value this item stores goes.
+static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32_t last_check)
+{
+    bool lowered = is_lowered(f, it);
+    for (uint32_t k = 0; k < it->sinks.n; k++) {
+        Sink *s = &f->sinks.at[it->sinks.at[k]];
+        ProgArg *at = &f->place[s->stored->id];
+        if (!s->commit || (int)at->kind != PLACE_NONE) continue;
+        // A library call knows no error record, and says nothing of how it reads.
+        if (!lowered && (reads_leaf(f, it, &s->target) || (s->cell && last_check != UINT32_MAX)))
+            continue;
+        if (s->cell && last_check != UINT32_MAX && it->position <= last_check) continue;
+        if (last[s->target.index] > it->position + 1) continue;
+        *at = s->target;
+        s->in_place = s->done = true;
+        if (s->cell) f->commits[s->stored->id] = true;
+    }
+    for (uint32_t k = 0; k < it->sinks.n; k++) {
+        Sink *s = &f->sinks.at[it->sinks.at[k]];
+        ProgArg *at = &f->place[s->stored->id];
+        if (s->commit || (int)at->kind != PLACE_NONE) continue;
+        *at = s->target;
+        s->done = true;
+    }
+    for (uint32_t i = 0; i < it->groups.n; i++) {
+        const Group *gr = it->groups.at[i];
+        for (uint32_t k = 0; k < gr->outs.n; k++) {
+            const Node *n = gr->outs.at[k];
+            if (n->op == OP_assert || node_class(owner(n)) == CLS_REGION) continue;
+            if ((int)f->place[n->id].kind == PLACE_NONE)
+                f->place[n->id] = gen_temp(f->e, &n->type, value_name(n), n->loc);
+        }
+    }
+}
+
+// -- kernels -------------------------------------------------------------------------------------------
+
+// A kernel may write a cell that it reads only where the same thread reads each element first.
+static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, int n)
+{
+    for (uint32_t j = 0; j < it->sinks.n; j++) {
+        Sink *s = &f->sinks.at[it->sinks.at[j]];
+        if (!s->in_place) continue;
+        bool written = false, safe = true;
+        for (int k = 0; k < n; k++) {
+            int w = -1;
+            for (int i = 0; i < ks[k].nargs; i++)
+                if (ks[k].args[i].kind == KA_NODE && ks[k].args[i].node == s->stored &&
+                    ks[k].args[i].written)
+                    w = i;
+            written = written || w >= 0;
+            for (int i = 0; written && i < ks[k].nargs; i++) {
+                const KernelArg *a = &ks[k].args[i];
+                if (i == w || (a->kind == KA_NODE && a->node == s->stored)) continue;
+                if (a->kind == KA_CURSOR && s->target.index == f->cursor) safe = false;
+                if (a->kind != KA_NODE || a->written) continue;
+                ProgArg p = frame_where(f, a->node);
+                if (same_place(&p, &s->target) && !(w >= 0 && a->same_as == w)) safe = false;
+            }
+        }
+        if (safe) continue;
+        s->in_place = s->done = false;
+        f->place[s->stored->id] =
+            gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
+    }
+}
+
+static bool bind_arg(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
+{
+    GenEntry *e = f->e;
+    uint64_t at;
+    switch (a->kind) {
+    case KA_NODE: *out = frame_memory(f, a->node); break;
+    case KA_ERROR:
+        if (!e->error_buffer)
+            e->error_buffer =
+                gen_buffer(e, PR_ERROR, 0, sizeof(ProgError), NULL, "error", "") + 1;
+        *out = gen_arg(e->error_buffer - 1);
+        e->checked = e->checked || a->written;
+        break;
+    case KA_ROWS:
+        if (!e->rows_buffer) {
+            Type t = type_scalar(DT_I32);
+            e->rows_buffer = gen_buffer(e, PR_ROWS, 0, 0, &t, "rows", "") + 1;
+        }
+        *out = gen_arg(e->rows_buffer - 1);
+        break;
+    case KA_CURSOR: *out = gen_cell(e, e->entry->cursor); break;
+    case KA_LOOP_INDEX:
+        *out = frame_where(f, a->node);
+        out->value = 0;
+        break;
+    case KA_SCRATCH:
+        if (!idmap_get(scratch, (uint64_t)a->scratch, &at)) {
+            *out = gen_bytes(e, a->scratch_bytes, "scratch");
+            at = (uint64_t)out->index;
+            idmap_set(scratch, (uint64_t)a->scratch, at);
+        }
+        *out = gen_arg((int32_t)at);
+        ProgBuffer *b = &e->buffers.at[at];
+        if (b->bytes < a->scratch_bytes) b->bytes = b->type.dim[0] = a->scratch_bytes;
+        break;
+    }
+    out->written = a->written;
+    return (int)out->kind != PLACE_NONE;
+}
+
+static bool emit_kernels(Frame *f, const Item *it)
+{
+    GenEntry *e = f->e;
+    Gen *g = e->gen;
+    e->lower.commits = f->commits;
+    e->lower.is_region = f->depth > 0;
+    LoweredKernel *ks = NULL;
+    int n = lower_launch(&e->lower, f->g, it->groups.at, (int)it->groups.n, &ks);
+    if (n < 0) return false;
+    withdraw_updates(f, it, ks, n);
+    IdMap scratch = idmap_new(g->arena);
+    for (int k = 0; k < n; k++) {
+        ProgStep *s = gen_step(e, PS_KERNEL, ks[k].nargs, f->depth, ks[k].prog.name, ks[k].loc);
+        ProgArg *args = s->args;
+        s->commits = ks[k].commits;
+        for (int i = 0; i < ks[k].nargs; i++)
+            if (!bind_arg(f, &ks[k].args[i], &args[i], &scratch)) {
+                const KernelArg *a = &ks[k].args[i];
+                gen_internal(g, ks[k].loc,
+                             arena_printf(g->arena, "kernel %s reads a value without a buffer (%s)",
+                                          ks[k].prog.name,
+                                          a->node ? value_name(a->node) : "a scratch buffer"));
+                return false;
+            }
+        const char *text = ks[k].prog.text;
+        if (g->options->override) {
+            const char *contract = gen_contract(e, &ks[k].prog, args, ks[k].nargs);
+            text = g->options->override(g->options->override_ctx, ks[k].prog.name, contract);
+            if (text) {
+                ks[k].prog.text = ks[k].prog.annotated = arena_strdup(g->arena, text);
+                ks[k].prog.identity = hash_mix(ks[k].prog.identity, hash_str(text));
+            }
+        }
+        int32_t index = gen_kernel(g, &ks[k].prog);
+        e->steps.at[e->steps.n - 1].index = index;
+        e->steps.at[e->steps.n - 1].name = g->kernels.at[index].name;
+    }
+    return true;
+}
+
+// -- sinks that are copied -------------------------------------------------------------------------------
+
+// Copies of what this item stored to the sinks that did not become its place.
+static void copy_outputs(Frame *f, const Item *it)
+{
+    for (uint32_t k = 0; k < it->sinks.n; k++) {
+        Sink *s = &f->sinks.at[it->sinks.at[k]];
+        if (s->commit || s->done) continue;
+        gen_copy(f->e, f->place[s->stored->id], s->target, node_bytes(s->stored), f->depth, false,
+                 value_name(s->value), s->value->loc);
+        s->done = true;
+    }
+}
+
+static bool overwritten(const Frame *f, const ProgArg *p) // some commit writes it
+{
+    for (uint32_t k = 0; k < f->sinks.n; k++)
+        if (f->sinks.at[k].commit && same_place(&f->sinks.at[k].target, p)) return true;
+    return false;
+}
+
+static bool copy_leaf(Frame *f, Sink *s)
+{
+    ProgArg from = frame_memory(f, s->value);
+    int64_t bytes = type_bytes(&s->value->type);
+    if ((int)from.kind == PLACE_NONE) {
+        gen_internal(f->e->gen, s->value->loc, "a result without a place");
+        return false;
+    }
+    if (same_place(&from, &s->target)) {
+        s->done = true; // the old value stays
+    } else if (!s->commit) {
+        gen_copy(f->e, from, s->target, bytes, f->depth, false, value_name(s->value),
+                 s->value->loc);
+        s->done = true;
+    } else if (overwritten(f, &from)) { // its old value is wanted after it may be gone
+        ProgArg t = gen_temp(f->e, &s->value->type, value_name(s->value), s->value->loc);
+        gen_copy(f->e, from, t, bytes, f->depth, false, value_name(s->value), s->value->loc);
+        s->from = t;
+    } else {
+        s->from = from;
+    }
+    return true;
+}
+
+static void copy_commits(Frame *f)
+{
+    for (uint32_t k = 0; k < f->sinks.n; k++) {
+        Sink *s = &f->sinks.at[k];
+        if (s->done) continue;
+        ProgArg from = s->stored ? f->place[s->stored->id] : s->from;
+        gen_copy(f->e, from, s->target, type_bytes(&s->value->type), f->depth, s->cell,
+                 value_name(s->value), s->value->loc);
+        s->done = true;
+    }
+}
+
+static bool emit_item(Frame *f, const Item *it)
+{
+    if (it->sink >= 0) return copy_leaf(f, &f->sinks.at[it->sink]);
+    const Group *gr = it->groups.at[0];
+    if (gr->kind == GROUP_LOOP) {
+        for (uint32_t i = 0; i < it->groups.n; i++)
+            if (!loop_generate(f, it->groups.at[i])) return false;
+        return true;
+    }
+    if (!is_lowered(f, it)) return gemm_generate(f, gr);
+    return emit_kernels(f, it);
+}
+
+bool frame_generate(Frame *f)
+{
+    if (!f->g->fusion) {
+        gen_internal(f->e->gen, f->g->loc, "a graph without fused groups");
+        return false;
+    }
+    if (!make_items(f)) return false;
+    order_items(f);
+    if (!f->order) {
+        gen_internal(f->e->gen, f->g->loc, "fused groups wait for each other in a circle");
+        return false;
+    }
+    uint32_t last_check = UINT32_MAX;
+    for (uint32_t i = 0; i < f->items.n; i++)
+        if (f->items.at[f->order[i]].checks) last_check = i;
+    uint32_t *last = last_reads(f);
+    for (uint32_t i = 0; i < f->items.n; i++) {
+        const Item *it = &f->items.at[f->order[i]];
+        if (it->sink < 0) choose_places(f, it, last, last_check);
+        if (!emit_item(f, it)) return false;
+        copy_outputs(f, it);
+    }
+    copy_commits(f);
+    return true;
+}

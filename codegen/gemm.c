@@ -1,0 +1,332 @@
+// Contractions for the matmul library: a dot's operands, as they lie in memory, in row-major matmul
+// terms. Views between the dot and a stored operand become strides; where they cannot, or the types
+// are not the library's, the dot is lowered to a kernel like everything else.
+#include "codegen/gen.h"
+
+#include <string.h>
+
+typedef struct Layout { // an operand: a strided view of a stored node
+    const Node *stored;
+    int rank;
+    int64_t dim[MAX_RANK], stride[MAX_RANK]; // elements
+} Layout;
+
+static void contiguous(Layout *l, const Type *t)
+{
+    l->rank = t->rank;
+    int64_t s = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        l->dim[i] = t->dim[i];
+        l->stride[i] = s;
+        s *= t->dim[i];
+    }
+}
+
+// The view of l with the dims of t, without moving anything; false when there is none.
+static bool reshape(Layout *l, const Type *t)
+{
+    Layout out = {.stored = l->stored, .rank = t->rank};
+    int i = 0, j = 0;
+    while (i < l->rank || j < t->rank) {
+        int i0 = i, j0 = j;
+        int64_t a = i < l->rank ? l->dim[i++] : 1, b = j < t->rank ? t->dim[j++] : 1;
+        while (a != b) {
+            if (a < b) {
+                if (i >= l->rank) return false;
+                a *= l->dim[i++];
+            } else {
+                if (j >= t->rank) return false;
+                b *= t->dim[j++];
+            }
+        }
+        // old axes i0..i must be one run; axes of extent 1 have no say
+        int64_t stride = 0;
+        bool any = false;
+        for (int k = i - 1; k >= i0; k--) {
+            if (l->dim[k] == 1) continue;
+            if (!any) stride = l->stride[k];
+            else if (l->stride[k] != stride) return false;
+            stride = l->stride[k] * l->dim[k];
+            any = true;
+        }
+        int64_t s = 1;
+        for (int k = i - 1; k >= i0; k--)
+            if (l->dim[k] != 1) {
+                s = l->stride[k];
+                break;
+            }
+        for (int k = j - 1; k >= j0; k--) {
+            out.dim[k] = t->dim[k];
+            out.stride[k] = s;
+            s *= t->dim[k];
+        }
+    }
+    *l = out;
+    return true;
+}
+
+static bool apply_view(Layout *l, const Node *n)
+{
+    int count;
+    Layout in = *l;
+    switch (n->op) {
+    case OP_reshape: return reshape(l, &n->type);
+    case OP_permute: {
+        const int64_t *perm = attr_ints(n, ATTR_perm, &count);
+        for (int i = 0; i < count; i++) {
+            l->dim[i] = in.dim[perm[i]];
+            l->stride[i] = in.stride[perm[i]];
+        }
+        return true;
+    }
+    case OP_broadcast: {
+        const int64_t *dims = attr_ints(n, ATTR_dims, &count);
+        l->rank = n->type.rank;
+        for (int i = 0; i < l->rank; i++) {
+            l->dim[i] = n->type.dim[i];
+            l->stride[i] = 0;
+        }
+        for (int i = 0; i < count; i++)
+            if (in.dim[i] == l->dim[dims[i]]) l->stride[dims[i]] = in.stride[i];
+        return true;
+    }
+    default: return false;
+    }
+}
+
+static bool in_memory(const Frame *f, const Node *n)
+{
+    if (f->g->fusion->group_of[n->id]) return true;
+    switch (n->op) {
+    case OP_param: case OP_state: case OP_get: return true;
+    case OP_const: return attr_find(n, ATTR_values) != NULL;
+    case OP_region_param: return attr_int(n, ATTR_index, 0) != 0;
+    case OP_input: {
+        const char *kind = attr_str(n, ATTR_kind);
+        return !(f->e->entry->rows && kind && !strcmp(kind, "data"));
+    }
+    default: return node_class(n) == CLS_REGION;
+    }
+}
+
+static bool layout_of(const Frame *f, const Node *n, Layout *out)
+{
+    const Node *chain[64];
+    int depth = 0;
+    while (!in_memory(f, n)) {
+        if (node_class(n) != CLS_VIEW || n->nargs != 1 || depth == 64) return false;
+        chain[depth++] = n;
+        n = n->args[0];
+    }
+    out->stored = n;
+    contiguous(out, &n->type);
+    while (depth > 0)
+        if (!apply_view(out, chain[--depth])) return false;
+    return true;
+}
+
+// Axes of a layout as one axis: extent and stride. false when they are no single run.
+static bool collapse(const Layout *l, const int64_t *axes, int n, int64_t *extent, int64_t *stride)
+{
+    *extent = 1;
+    *stride = 0;
+    for (int i = n - 1; i >= 0; i--) {
+        int64_t d = l->dim[axes[i]], s = l->stride[axes[i]];
+        if (d == 1) continue;
+        if (*extent == 1) *stride = s;
+        else if (s != *stride * *extent) return false;
+        *extent *= d;
+    }
+    return true;
+}
+
+static int free_axes(const Layout *l, const int64_t *x, int nx, const int64_t *y, int ny, int64_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < l->rank; i++) {
+        bool used = false;
+        for (int k = 0; k < nx; k++) used = used || x[k] == i;
+        for (int k = 0; k < ny; k++) used = used || y[k] == i;
+        if (!used) out[n++] = i;
+    }
+    return n;
+}
+
+// A (rows, cols) matrix by strides: as stored, or stored transposed.
+static bool matrix(int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride, bool *trans,
+                   int64_t *ld)
+{
+    if (rows == 1 && cols == 1) row_stride = col_stride = 1;
+    else if (rows == 1) row_stride = col_stride == 1 ? cols : 1;
+    else if (cols == 1) col_stride = 1; // one column: any distance between its rows will do
+    if (col_stride == 1 && row_stride >= cols) {
+        *trans = false;
+        *ld = row_stride;
+        return true;
+    }
+    if (row_stride == 1 && col_stride >= rows) {
+        *trans = true;
+        *ld = col_stride;
+        return true;
+    }
+    return false;
+}
+
+typedef struct Match {
+    ProgGemm gemm;
+    Layout a, b;
+    const Node *bias, *out;
+} Match;
+
+static bool types_fit(const Frame *f, DType a, DType b, DType c)
+{
+    if (a != b || !dtype_is_float(a)) return false;
+    bool cuda = f->e->gen->target->kind == TARGET_CUDA;
+    if (a == DT_F32 || a == DT_F64) return c == a;
+    return cuda && (c == a || c == DT_F32);
+}
+
+static bool epilogue_of(unsigned bits, ProgEpilogue *out)
+{
+    switch (bits) {
+    case 0: *out = PE_NONE; return true;
+    case EPI_BIAS: *out = PE_BIAS; return true;
+    case EPI_RELU: *out = PE_RELU; return true;
+    case EPI_RELU | EPI_BIAS: *out = PE_RELU_BIAS; return true;
+    case EPI_GELU: *out = PE_GELU; return true;
+    case EPI_GELU | EPI_BIAS: *out = PE_GELU_BIAS; return true;
+    default: return false;
+    }
+}
+
+// The value an out stores, through roots and reshapes, which change no byte.
+static const Node *through(const Node *n)
+{
+    while (node_class(n) == CLS_ROOT || n->op == OP_reshape) n = n->args[0];
+    return n;
+}
+
+static bool match(const Frame *f, const Group *gr, Match *m)
+{
+    const Node *dot = gr->anchor;
+    const Target *t = f->e->gen->target;
+    memset(m, 0, sizeof *m);
+    if (!t->matmul_library || gr->kind != GROUP_DOT || !dot || dot->op != OP_dot || !gr->outs.n)
+        return false;
+    const Node *value = through(gr->outs.at[0]);
+    for (uint32_t i = 1; i < gr->outs.n; i++)
+        if (through(gr->outs.at[i]) != value) return false;
+    if (!gr->epilogue && value != dot) return false;
+    ProgGemm *g = &m->gemm;
+    if (!epilogue_of(gr->epilogue, &g->epilogue) || (gr->epilogue & ~t->epilogues)) return false;
+    DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
+    m->out = gr->outs.at[0];
+    if (!types_fit(f, ta, tb, m->out->type.dtype)) return false;
+    if (!layout_of(f, dot->args[0], &m->a) || !layout_of(f, dot->args[1], &m->b)) return false;
+    int nb, nc;
+    const int64_t *ba = attr_ints(dot, ATTR_batch_a, &nb), *bb = attr_ints(dot, ATTR_batch_b, &nb);
+    const int64_t *ca = attr_ints(dot, ATTR_contract_a, &nc),
+                  *cb = attr_ints(dot, ATTR_contract_b, &nc);
+    int64_t fa[MAX_RANK], fb[MAX_RANK], sa[MAX_RANK], sb[MAX_RANK];
+    int na = free_axes(&m->a, ba, nb, ca, nc, fa), nn = free_axes(&m->b, bb, nb, cb, nc, fb);
+    // Contracted axes may be taken in any order: by a's strides, largest first.
+    for (int i = 0; i < nc; i++) {
+        int k = i;
+        for (; k > 0 && m->a.stride[sa[k - 1]] < m->a.stride[ca[i]]; k--)
+            sa[k] = sa[k - 1], sb[k] = sb[k - 1];
+        sa[k] = ca[i];
+        sb[k] = cb[i];
+    }
+    int64_t am, ak, bk, bn, k2, batch2;
+    if (!collapse(&m->a, fa, na, &g->m, &am) || !collapse(&m->a, sa, nc, &g->k, &ak) ||
+        !collapse(&m->b, sb, nc, &k2, &bk) || !collapse(&m->b, fb, nn, &g->n, &bn) ||
+        !collapse(&m->a, ba, nb, &g->batch, &g->stride_a) ||
+        !collapse(&m->b, bb, nb, &batch2, &g->stride_b))
+        return false;
+    if (!matrix(g->m, am, g->k, ak, &g->trans_a, &g->lda) ||
+        !matrix(g->k, bk, g->n, bn, &g->trans_b, &g->ldb))
+        return false;
+    g->ldc = g->n;
+    g->stride_c = g->batch > 1 ? g->m * g->n : 0;
+    if (gr->epilogue & EPI_BIAS) {
+        Layout l;
+        if (!gr->bias || !layout_of(f, gr->bias, &l)) return false;
+        for (int i = 0; i < l.rank; i++) // a vector along n, the same for every row
+            if (l.dim[i] != 1 && l.stride[i] != (i == l.rank - 1 ? 1 : 0)) return false;
+        if ((l.rank ? l.dim[l.rank - 1] : 1) != g->n) return false;
+        m->bias = l.stored;
+    }
+    g->a_type = (ProgDType)ta;
+    g->b_type = (ProgDType)tb;
+    g->c_type = (ProgDType)m->out->type.dtype;
+    g->compute = ta == DT_F64 || attr_int(dot, ATTR_accumulate, DT_F32) == DT_F64 ? PD_F64 : PD_F32;
+    return ta == DT_F64 || g->compute == PD_F32;
+}
+
+bool gemm_possible(Frame *f, const Group *gr)
+{
+    Match m;
+    return match(f, gr, &m);
+}
+
+// Room for split reductions over k. A handful of copies of c is what they use.
+static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
+{
+    if (t->kind != TARGET_CUDA) return 0;
+    int64_t c = g->m * g->n * g->batch * 4 * 8, most = 32 << 20;
+    c = (c + 255) / 256 * 256;
+    return c < most ? c : most;
+}
+
+bool gemm_generate(Frame *f, const Group *gr)
+{
+    GenEntry *e = f->e;
+    Gen *gen = e->gen;
+    Match m;
+    if (!match(f, gr, &m)) return false;
+    ProgGemm *g = &m.gemm;
+    const Node *dot = gr->anchor;
+    ProgArg c = f->place[m.out->id];
+    int64_t bytes = type_bytes(&m.out->type);
+    const char *name = m.out->name   ? m.out->name
+                       : dot->name   ? dot->name
+                       : m.a.stored->name && m.b.stored->name
+                           ? arena_printf(gen->arena, "%s_%s", m.a.stored->name, m.b.stored->name)
+                           : "matmul";
+    g->name = name;
+    g->loc = loc_text(gen->diags, dot->loc);
+    g->tf32 = gen->options->tf32 && g->a_type == PD_F32;
+    if (bytes > 0 && g->k == 0 && !gr->epilogue) { // an empty sum
+        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name, dot->loc);
+        s->args[0] = c;
+        s->args[0].written = true;
+        s->bytes = bytes;
+    } else if (bytes > 0) {
+        ProgArg args[5] = {frame_memory(f, m.a.stored), frame_memory(f, m.b.stored), c};
+        int n = 3;
+        args[2].written = true;
+        if (m.bias) args[n++] = frame_memory(f, m.bias);
+        g->workspace = workspace_bytes(gen->target, g);
+        if (g->workspace) {
+            args[n] = gen_bytes(e, g->workspace, "matmul workspace");
+            args[n++].written = true;
+        }
+        for (int i = 0; i < n; i++)
+            if ((int)args[i].kind != PA_BUFFER) {
+                gen_internal(gen, dot->loc, "a matmul operand without a buffer");
+                return false;
+            }
+        g->choice_key = arena_printf(
+            gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s",
+            prog_dtype_name(g->a_type), prog_dtype_name(g->b_type), prog_dtype_name(g->c_type),
+            g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n', (long long)g->m, (long long)g->n,
+            (long long)g->k, (long long)g->batch, (int)g->epilogue, g->tf32 ? " tf32" : "");
+        vec_push(gen->arena, &gen->gemms, *g);
+        ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, name, dot->loc);
+        memcpy(s->args, args, (size_t)n * sizeof *args);
+        s->index = (int32_t)gen->gemms.n - 1;
+    }
+    for (uint32_t i = 1; i < gr->outs.n; i++)
+        gen_copy(e, c, f->place[gr->outs.at[i]->id], bytes, f->depth, false, name, dot->loc);
+    return true;
+}

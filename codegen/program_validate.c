@@ -1,0 +1,334 @@
+// Everything the runtime relies on in a Program that came from a file: after this no index, size or
+// loop in it can lead outside. What kernels compute is trusted, as an executable's code is.
+#include <string.h>
+
+#include "base/map.h"
+#include "codegen/program.h"
+
+static const int64_t most_bytes = (int64_t)1 << 48; // of anything
+
+typedef struct Validate {
+    const Program *p;
+    const ProgEntry *e;
+    int64_t count[PROG_MAX_LOOP_DEPTH]; // of the loops around the step
+} Validate;
+
+static bool sane_type(const ProgType *t)
+{
+    int64_t n = prog_type_bytes(t);
+    return (unsigned)t->dtype < PD_COUNT && n >= 0 && n <= most_bytes;
+}
+
+static bool same_type(const ProgType *a, const ProgType *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
+static bool named(const char *s)
+{
+    return s && *s;
+}
+
+static bool identifier(const char *s)
+{
+    if (!named(s)) return false;
+    for (const char *c = s; *c; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+        if (!letter && !(c > s && *c >= '0' && *c <= '9')) return false;
+    }
+    return true;
+}
+
+static const ProgCell *find_cell(const Program *p, const char *name)
+{
+    for (int32_t i = 0; i < p->ncells; i++)
+        if (!strcmp(p->cells[i].name, name)) return &p->cells[i];
+    return NULL;
+}
+
+static const char *check_cells(const Program *p)
+{
+    StrMap seen = strmap_new(p->arena);
+    for (int32_t i = 0; i < p->ncells; i++) {
+        const ProgCell *c = &p->cells[i];
+        if (!named(c->name) || !sane_type(&c->type)) return "a cell without a name or a type";
+        if (strmap_has(&seen, c->name)) return "two cells of one name";
+        strmap_set(&seen, c->name, (void *)c);
+    }
+    return NULL;
+}
+
+static const char *check_buffer(const Program *p, const ProgEntry *e, const ProgBuffer *b)
+{
+    const ProgType *of = NULL;
+    if (!sane_type(&b->type) || b->bytes < 0 || b->bytes > most_bytes) return "a buffer of no size";
+    switch (b->region) {
+    case PR_ARENA:
+        if (b->offset < 0 || b->bytes > e->arena_bytes || b->offset > e->arena_bytes - b->bytes)
+            return "a buffer outside the arena";
+        if (b->offset % 16) return "a buffer that is not aligned";
+        return NULL;
+    case PR_CELL:
+        if (b->index >= 0 && b->index < p->ncells) of = &p->cells[b->index].type;
+        break;
+    case PR_INPUT:
+        if (b->index >= 0 && b->index < e->ninputs) of = &e->inputs[b->index].type;
+        break;
+    case PR_OUTPUT:
+        if (b->index >= 0 && b->index < e->noutputs) of = &e->outputs[b->index].type;
+        break;
+    case PR_CONST:
+        if (b->index >= 0 && b->index < p->nconsts) of = &p->consts[b->index].type;
+        break;
+    case PR_ERROR:
+        return b->bytes == (int64_t)sizeof(ProgError) ? NULL : "an error record of another size";
+    case PR_ROWS: return e->rows ? NULL : "a row table where there are no rows";
+    default: return "a buffer of an unknown region";
+    }
+    if (!of) return "a buffer that refers to nothing";
+    if (!same_type(of, &b->type) || b->bytes != prog_type_bytes(of))
+        return "a buffer whose type is not what it refers to";
+    return NULL;
+}
+
+// Bytes of the buffer from where the argument points in the loops' last iterations; -1: outside.
+static int64_t room(const Validate *v, const ProgArg *a, int32_t depth)
+{
+    const ProgBuffer *b = &v->e->buffers[a->index];
+    int64_t furthest = 0;
+    for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++) {
+        int64_t step;
+        if (!a->stride[d]) continue;
+        if (d >= depth || a->stride[d] < 0) return -1;
+        if (v->count[d] < 1) continue;
+        if (__builtin_mul_overflow(a->stride[d], v->count[d] - 1, &step) ||
+            __builtin_add_overflow(furthest, step, &furthest))
+            return -1;
+    }
+    return furthest <= b->bytes ? b->bytes - furthest : -1;
+}
+
+// Elements a strided operand touches; false on overflow.
+static bool footprint(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t stride,
+                      int64_t *out)
+{
+    int64_t a, b;
+    return !__builtin_mul_overflow(rows - 1, ld, &a) && !__builtin_add_overflow(a, cols, &a) &&
+           !__builtin_mul_overflow(batch - 1, stride, &b) && !__builtin_add_overflow(a, b, out);
+}
+
+static bool fits(const Validate *v, const ProgArg *a, int32_t depth, int64_t elements, ProgDType t)
+{
+    int64_t bytes;
+    return a->kind == PA_BUFFER && !__builtin_mul_overflow(elements, prog_dtype_bytes(t), &bytes) &&
+           bytes <= room(v, a, depth);
+}
+
+static const char *check_gemm(const ProgGemm *g)
+{
+    const int64_t positive[] = {g->m, g->n, g->k, g->batch};
+    for (int i = 0; i < 4; i++)
+        if (positive[i] < 1 || positive[i] > INT32_MAX) return "a matmul of an impossible size";
+    const int64_t strides[] = {g->stride_a, g->stride_b, g->stride_c, g->aux_ld, g->workspace};
+    for (int i = 0; i < 5; i++)
+        if (strides[i] < 0 || strides[i] > most_bytes) return "a matmul with an impossible stride";
+    if (g->lda < (g->trans_a ? g->m : g->k) || g->ldb < (g->trans_b ? g->k : g->n) || g->ldc < g->n ||
+        g->lda > INT32_MAX || g->ldb > INT32_MAX || g->ldc > INT32_MAX)
+        return "a matmul whose rows overlap";
+    if (g->compute != PD_F32 && g->compute != PD_F64) return "a matmul that computes in another type";
+    const ProgDType t[] = {g->a_type, g->b_type, g->c_type};
+    for (int i = 0; i < 3; i++)
+        if (t[i] < PD_BF16 || t[i] >= PD_COUNT) return "a matmul of a type that is no float";
+    if (g->batch > 1 && g->stride_c < g->m * g->n) return "a matmul whose results overlap";
+    return NULL;
+}
+
+static const char *check_gemm_step(const Validate *v, const ProgStep *s)
+{
+    const Program *p = v->p;
+    if (s->index < 0 || s->index >= p->ngemms) return "a step that calls no matmul";
+    const ProgGemm *g = &p->gemms[s->index];
+    ProgEpilogue e = g->epilogue;
+    bool aux = e == PE_RELU_AUX_BIAS || e == PE_GELU_AUX_BIAS || e == PE_DRELU || e == PE_DGELU;
+    bool bias = e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_RELU_AUX_BIAS ||
+                e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
+    if (s->nargs != 3 + bias + aux + (g->workspace > 0)) return "a matmul with the wrong arguments";
+    int64_t a, b, c;
+    if (!footprint(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch, g->stride_a,
+                   &a) ||
+        !footprint(g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->batch, g->stride_b,
+                   &b) ||
+        !footprint(g->m, g->n, g->ldc, g->batch, g->stride_c, &c))
+        return "a matmul of an impossible size";
+    if (!fits(v, &s->args[0], s->depth, a, g->a_type) ||
+        !fits(v, &s->args[1], s->depth, b, g->b_type) ||
+        !fits(v, &s->args[2], s->depth, c, g->c_type))
+        return "a matmul that leaves its buffers";
+    int32_t at = 3;
+    if (bias && !fits(v, &s->args[at++], s->depth, e == PE_BGRAD_A ? g->m : g->n, g->c_type))
+        return "a matmul whose bias is too short";
+    if (aux) {
+        // A mask of relu takes a bit an element, the input of gelu an element.
+        bool bits = e == PE_RELU_AUX_BIAS || e == PE_DRELU;
+        int64_t n;
+        if (g->aux_ld < g->n || __builtin_mul_overflow(g->m, g->aux_ld, &n)) n = most_bytes;
+        if (!fits(v, &s->args[at++], s->depth, bits ? (n + 7) / 8 : n, bits ? PD_U8 : g->c_type))
+            return "a matmul whose auxiliary tensor is too short";
+    }
+    if (g->workspace > 0 && !fits(v, &s->args[at], s->depth, g->workspace, PD_U8))
+        return "a matmul whose workspace is too small";
+    return NULL;
+}
+
+static const char *check_args(const Validate *v, const ProgStep *s)
+{
+    if (s->nargs < 0 || (s->nargs && !s->args)) return "a step without its arguments";
+    for (int32_t i = 0; i < s->nargs; i++) {
+        const ProgArg *a = &s->args[i];
+        switch (a->kind) {
+        case PA_BUFFER:
+            if (a->index < 0 || a->index >= v->e->nbuffers) return "an argument that is no buffer";
+            if (room(v, a, s->depth) < 0) return "an argument that leaves its buffer";
+            if (a->written && (v->e->buffers[a->index].region == PR_CONST ||
+                               v->e->buffers[a->index].region == PR_INPUT ||
+                               v->e->buffers[a->index].region == PR_ROWS))
+                return "a step that writes what may only be read";
+            break;
+        case PA_LOOP_INDEX:
+            if (a->index < 0 || a->index >= s->depth) return "an iteration number outside its loop";
+            break;
+        case PA_INT: break;
+        default: return "an argument of an unknown kind";
+        }
+        if (a->kind != PA_BUFFER && s->kind != PS_KERNEL) return "an argument that is no buffer";
+    }
+    return NULL;
+}
+
+static const char *check_step(const Validate *v, const ProgStep *s)
+{
+    const char *wrong = check_args(v, s);
+    if (wrong) return wrong;
+    switch (s->kind) {
+    case PS_KERNEL:
+        if (s->index < 0 || s->index >= v->p->nkernels) return "a step that calls no kernel";
+        return NULL;
+    case PS_GEMM: return check_gemm_step(v, s);
+    case PS_COPY:
+        if (s->nargs != 2 || s->bytes < 0 || s->args[0].written || !s->args[1].written)
+            return "a copy with the wrong arguments";
+        return fits(v, &s->args[0], s->depth, s->bytes, PD_U8) &&
+                       fits(v, &s->args[1], s->depth, s->bytes, PD_U8)
+                   ? NULL
+                   : "a copy that leaves its buffers";
+    case PS_ZERO:
+        if (s->nargs != 1 || s->bytes < 0 || !s->args[0].written)
+            return "a clearing with the wrong arguments";
+        return fits(v, &s->args[0], s->depth, s->bytes, PD_U8) ? NULL : "a clearing that leaves its buffer";
+    case PS_LOOP:
+        if (s->nargs || s->count < 0 || s->count > most_bytes) return "a loop that cannot run";
+        return NULL;
+    }
+    return "a step of an unknown kind";
+}
+
+static const char *check_steps(Validate *v)
+{
+    const ProgEntry *e = v->e;
+    int32_t end[PROG_MAX_LOOP_DEPTH + 1] = {e->nsteps}, depth = 0;
+    for (int32_t i = 0; i < e->nsteps; i++) {
+        const ProgStep *s = &e->steps[i];
+        while (depth && i >= end[depth]) depth--;
+        if (s->depth != depth) return "a step at the wrong depth of loops";
+        const char *wrong = check_step(v, s);
+        if (wrong) return wrong;
+        if (s->kind != PS_LOOP) continue;
+        if (depth == PROG_MAX_LOOP_DEPTH || s->first_step != i + 1 || s->last_step <= i + 1 ||
+            s->last_step > end[depth])
+            return "a loop that is not nested";
+        v->count[depth] = s->count;
+        end[++depth] = s->last_step;
+    }
+    return NULL;
+}
+
+static const char *check_entry(const Program *p, const ProgEntry *e)
+{
+    if (!named(e->name)) return "an entry without a name";
+    if ((unsigned)e->kind > PK_MODEL) return "an entry of an unknown kind";
+    if (e->arena_bytes < 0 || e->arena_bytes > most_bytes || e->peak_bytes < 0 || e->batch < 0)
+        return "an entry of an impossible size";
+    if (e->ninputs < 0 || e->noutputs < 0 || e->nbuffers < 0 || e->nsteps < 0 || e->ndims < 0 ||
+        e->nchecks < 0)
+        return "an entry with a negative count";
+    StrMap seen = strmap_new(p->arena);
+    for (int32_t i = 0; i < e->ninputs; i++) {
+        const ProgInput *in = &e->inputs[i];
+        if (!named(in->name) || !sane_type(&in->type)) return "an input without a name or a type";
+        if (in->data && in->type.rank < 1) return "an input of examples without an axis for them";
+        if (in->batch_axis_micro < 1) return "an input without micro-batches";
+        if (strmap_has(&seen, in->name)) return "two inputs of one name";
+        strmap_set(&seen, in->name, (void *)in);
+    }
+    seen = strmap_new(p->arena);
+    for (int32_t i = 0; i < e->noutputs; i++) {
+        const ProgOutput *out = &e->outputs[i];
+        if (!named(out->name) || !sane_type(&out->type)) return "an output without a name or a type";
+        if (strmap_has(&seen, out->name)) return "two outputs of one name";
+        strmap_set(&seen, out->name, (void *)out);
+    }
+    if (e->cursor) {
+        const ProgCell *c = find_cell(p, e->cursor);
+        if (!c || c->type.dtype != PD_I64 || c->type.rank != 0)
+            return "an entry whose cursor is no i64 cell";
+    }
+    for (int32_t i = 0; i < e->nbuffers; i++) {
+        const char *wrong = check_buffer(p, e, &e->buffers[i]);
+        if (wrong) return wrong;
+    }
+    Validate v = {.p = p, .e = e};
+    return check_steps(&v);
+}
+
+static const char *check_kernels(const Program *p)
+{
+    for (int32_t i = 0; i < p->nkernels; i++) {
+        const ProgKernel *k = &p->kernels[i];
+        if (!named(k->name) || !named(k->text) || !identifier(k->symbol))
+            return "a kernel without a name or a text";
+        if (!p->cuda) continue;
+        uint64_t threads = 1;
+        for (int d = 0; d < 3; d++) {
+            if (k->grid[d] < 1 || k->grid[d] > INT32_MAX || k->block[d] < 1 || k->block[d] > 1024)
+                return "a kernel with an impossible launch";
+            threads *= k->block[d];
+        }
+        if (threads > 1024 || k->cluster > 16 || k->shared_bytes > 1 << 20)
+            return "a kernel with an impossible launch";
+    }
+    return NULL;
+}
+
+const char *program_validate(const Program *p)
+{
+    if (p->ncells < 0 || p->nentries < 0 || p->nkernels < 0 || p->ngemms < 0 || p->nconsts < 0)
+        return "a negative count";
+    if (!p->model || !p->target || !p->prelude || !p->choices) return "a name is missing";
+    const char *wrong = check_cells(p);
+    if (!wrong) wrong = check_kernels(p);
+    for (int32_t i = 0; i < p->ngemms && !wrong; i++) wrong = check_gemm(&p->gemms[i]);
+    for (int32_t i = 0; i < p->nconsts && !wrong; i++)
+        if (!sane_type(&p->consts[i].type) || !p->consts[i].data) wrong = "a constant without a value";
+    if (wrong) return wrong;
+    StrMap seen = strmap_new(p->arena);
+    for (int32_t i = 0; i < p->nentries; i++) {
+        wrong = check_entry(p, &p->entries[i]);
+        if (wrong)
+            return arena_printf(p->arena, "entry `%s`: %s",
+                                p->entries[i].name ? p->entries[i].name : "", wrong);
+        if (strmap_has(&seen, p->entries[i].name)) return "two entries of one name";
+        strmap_set(&seen, p->entries[i].name, (void *)&p->entries[i]);
+    }
+    return NULL;
+}
