@@ -1,0 +1,15 @@
+// What the two halves of folding share. Private to ir/.
+#ifndef IR_FOLD_H
+#define IR_FOLD_H
+
+#include "ir/door.h"
+#include "ir/scalar.h"
+
+// The one value that all elements of n have, or false.
+bool uniform_value(const Node *n, Scalar *v);
+// A constant of type t, every element v.
+Node *fold_const(Graph *g, const Type *t, Scalar v);
+
+Node *fold_view(Graph *g, const Infer *in); // ir/fold_view.c
+
+#endif

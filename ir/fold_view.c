@@ -1,0 +1,145 @@
+// Folding of views: identities, and views of views.
+#include <string.h>
+
+#include "ir/fold.h"
+
+static Node *fold_reshape(Graph *g, const Infer *in)
+{
+    Node *a = in->args[0];
+    Scalar v;
+    if (shape_equal(&a->type, &in->out)) return a;
+    if (uniform_value(a, &v)) return fold_const(g, &in->out, v);
+    if (a->op == OP_reshape) return graph_reshape(g, a->args[0], in->out.rank, in->out.dim);
+    return NULL;
+}
+
+static Node *fold_permute(Graph *g, const Infer *in)
+{
+    Node *a = in->args[0];
+    const int64_t *perm = attrs_ints(in->attrs, ATTR_perm, NULL);
+    bool identity = true;
+    for (int i = 0; i < in->out.rank; i++) identity &= perm[i] == i;
+    if (identity) return a;
+    Scalar v;
+    if (uniform_value(a, &v)) return fold_const(g, &in->out, v);
+    if (a->op == OP_permute) {
+        const int64_t *first = attr_ints(a, ATTR_perm, NULL);
+        int64_t both[MAX_RANK];
+        for (int i = 0; i < in->out.rank; i++) both[i] = first[perm[i]];
+        return graph_permute(g, a->args[0], both);
+    }
+    // Moving axes of size one only is a reshape.
+    int64_t last = -1;
+    for (int i = 0; i < in->out.rank; i++) {
+        if (a->type.dim[perm[i]] == 1) continue;
+        if (perm[i] < last) return NULL;
+        last = perm[i];
+    }
+    return graph_reshape(g, a, in->out.rank, in->out.dim);
+}
+
+static Node *broadcast(Graph *g, Node *a, const Type *out, const int64_t *dims)
+{
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_shape, out->dim, out->rank);
+    attr_set_ints(g, &at, ATTR_dims, dims, a->type.rank);
+    return graph_node(g, OP_broadcast, &a, 1, &at);
+}
+
+// The graph holds broadcasts in one form only: every operand axis has the size of its output axis and
+// is not of size one; those are dropped by a reshape, which mostly meets the one that put them there.
+// A broadcast that repeats nothing is a reshape, except of a constant scalar: constants with a shape
+// are always a broadcast scalar.
+static Node *fold_broadcast(Graph *g, const Infer *in)
+{
+    Node *a = in->args[0];
+    const int64_t *dims = attrs_ints(in->attrs, ATTR_dims, NULL);
+    int64_t count = type_count(&in->out);
+    if (shape_equal(&a->type, &in->out)) return a;
+    if (a->op == OP_const && !a->type.rank) return NULL;
+    if (type_count(&a->type) == count && count)
+        return graph_reshape(g, a, in->out.rank, in->out.dim);
+    int64_t kept_dim[MAX_RANK], kept_to[MAX_RANK];
+    int kept = 0;
+    for (int i = 0; i < a->type.rank; i++) {
+        if (a->type.dim[i] == 1) continue;
+        kept_dim[kept] = a->type.dim[i];
+        kept_to[kept++] = dims[i];
+    }
+    if (kept < a->type.rank)
+        return broadcast(g, graph_reshape(g, a, kept, kept_dim), &in->out, kept_to);
+    if (a->op == OP_broadcast) {
+        const int64_t *first = attr_ints(a, ATTR_dims, NULL);
+        int64_t both[MAX_RANK];
+        for (int i = 0; i < a->args[0]->type.rank; i++) both[i] = dims[first[i]];
+        return broadcast(g, a->args[0], &in->out, both);
+    }
+    return NULL;
+}
+
+static Node *fold_slice(Graph *g, const Infer *in)
+{
+    Node *a = in->args[0];
+    if (shape_equal(&a->type, &in->out)) return a;
+    Scalar v;
+    if (uniform_value(a, &v)) return fold_const(g, &in->out, v);
+    if (a->op != OP_slice) return NULL;
+    const int64_t *start = attrs_ints(in->attrs, ATTR_start, NULL);
+    const int64_t *step = attrs_ints(in->attrs, ATTR_stride, NULL);
+    const int64_t *first = attr_ints(a, ATTR_start, NULL);
+    const int64_t *stride = attr_ints(a, ATTR_stride, NULL);
+    int64_t begin[MAX_RANK], limit[MAX_RANK], both[MAX_RANK];
+    for (int i = 0; i < in->out.rank; i++) {
+        begin[i] = first[i] + start[i] * stride[i];
+        both[i] = stride[i] * step[i];
+        limit[i] = in->out.dim[i] ? begin[i] + (in->out.dim[i] - 1) * both[i] + 1 : begin[i];
+        if (limit[i] > a->args[0]->type.dim[i]) return NULL; // an empty slice past the end
+    }
+    return graph_slice(g, a->args[0], begin, limit, both);
+}
+
+static Node *fold_reverse(Graph *g, const Infer *in)
+{
+    Node *a = in->args[0];
+    int n;
+    const int64_t *axes = attrs_ints(in->attrs, ATTR_axes, &n);
+    bool moves = false;
+    for (int i = 0; i < n; i++) moves |= a->type.dim[axes[i]] > 1;
+    Scalar v;
+    if (!moves || uniform_value(a, &v)) return a;
+    const AttrValue *inner = a->op == OP_reverse ? attr_find(a, ATTR_axes) : NULL;
+    if (inner && inner->n == n && !memcmp(inner->ints, axes, (size_t)n * sizeof *axes))
+        return a->args[0];
+    (void)g;
+    return NULL;
+}
+
+static Node *fold_pad(Graph *g, const Infer *in)
+{
+    Scalar v, fill;
+    if (shape_equal(&in->args[0]->type, &in->out)) return in->args[0];
+    if (uniform_value(in->args[0], &v) && uniform_value(in->args[1], &fill) && v.i == fill.i)
+        return fold_const(g, &in->out, v);
+    return NULL;
+}
+
+static Node *fold_concat(Graph *g, const Infer *in)
+{
+    (void)g;
+    return in->nargs == 1 ? in->args[0] : NULL;
+}
+
+static Node *(*const fold_table[OP_COUNT])(Graph *, const Infer *) = {
+    [OP_reshape] = fold_reshape,
+    [OP_permute] = fold_permute,
+    [OP_broadcast] = fold_broadcast,
+    [OP_slice] = fold_slice,
+    [OP_reverse] = fold_reverse,
+    [OP_pad] = fold_pad,
+    [OP_concat] = fold_concat,
+};
+
+Node *fold_view(Graph *g, const Infer *in)
+{
+    return fold_table[in->op] ? fold_table[in->op](g, in) : NULL;
+}
