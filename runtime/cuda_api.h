@@ -1,0 +1,240 @@
+// Our own declarations of what netc uses of the CUDA driver, NVRTC and cuBLASLt: opaque handles, the
+// published numeric values and function types. The libraries are opened at run time (cuda_api.c).
+#ifndef RUNTIME_CUDA_API_H
+#define RUNTIME_CUDA_API_H
+
+#include "runtime/runtime.h"
+
+// -- the driver ------------------------------------------------------------------------------------
+typedef int CuResult;
+typedef int CuDeviceId;
+typedef unsigned long long CuPtr;
+typedef struct CUctx_st *CuContext;
+typedef struct CUmod_st *CuModule;
+typedef struct CUfunc_st *CuFunction;
+typedef struct CUstream_st *CuStream;
+typedef struct CUevent_st *CuEvent;
+typedef struct CUgraph_st *CuGraph;
+typedef struct CUgraphExec_st *CuGraphExec;
+typedef struct CUgraphNode_st *CuGraphNode;
+
+enum { // CuResult
+    CU_OK = 0, CU_OUT_OF_MEMORY = 2, CU_STUB_LIBRARY = 34, CU_NO_DEVICE = 100, CU_INVALID_IMAGE = 200,
+    CU_NO_BINARY_FOR_GPU = 209, CU_UNSUPPORTED_PTX_VERSION = 222, CU_NOT_READY = 600,
+    CU_DRIVER_MISMATCH = 803, CU_COMPAT_NOT_SUPPORTED = 804,
+};
+enum { // device attributes
+    CU_ATTR_UNITS = 16, CU_ATTR_CC_MAJOR = 75, CU_ATTR_CC_MINOR = 76, CU_ATTR_SHARED_OPTIN = 97,
+};
+enum { // function attributes
+    CU_FUNC_REGISTERS = 4, CU_FUNC_MAX_DYNAMIC_SHARED = 8, CU_FUNC_NON_PORTABLE_CLUSTER = 14,
+};
+enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_CAPTURE_THREAD_LOCAL = 1 };
+enum { CU_NODE_KERNEL = 0, CU_NODE_GRAPH = 4 };
+enum { CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_LOG_BYTES = 6 };
+enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4 };
+
+typedef struct CuLaunchAttr {
+    int id;
+    char pad[4];
+    union {
+        char pad[64];
+        int cooperative;
+        struct {
+            unsigned x, y, z;
+        } cluster;
+    } value;
+} CuLaunchAttr;
+
+typedef struct CuLaunch {
+    unsigned grid[3], block[3], shared_bytes;
+    CuStream stream;
+    CuLaunchAttr *attrs;
+    unsigned nattrs;
+} CuLaunch;
+
+// name in our table, symbol in the library, parameters
+#define CU_FUNCTIONS(F)                                                                            \
+    F(init, "cuInit", (unsigned flags))                                                            \
+    F(driver_version, "cuDriverGetVersion", (int *version))                                        \
+    F(error_name, "cuGetErrorName", (CuResult r, const char **name))                               \
+    F(error_string, "cuGetErrorString", (CuResult r, const char **text))                           \
+    F(device_count, "cuDeviceGetCount", (int *n))                                                  \
+    F(device_get, "cuDeviceGet", (CuDeviceId * d, int ordinal))                                    \
+    F(device_name, "cuDeviceGetName", (char *name, int n, CuDeviceId d))                           \
+    F(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, CuDeviceId d))         \
+    F(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, CuDeviceId d))                        \
+    F(primary_retain, "cuDevicePrimaryCtxRetain", (CuContext * c, CuDeviceId d))                   \
+    F(primary_release, "cuDevicePrimaryCtxRelease_v2", (CuDeviceId d))                             \
+    F(ctx_push, "cuCtxPushCurrent_v2", (CuContext c))                                              \
+    F(ctx_pop, "cuCtxPopCurrent_v2", (CuContext * c))                                              \
+    F(mem_info, "cuMemGetInfo_v2", (size_t * free, size_t *total))                                 \
+    F(mem_alloc, "cuMemAlloc_v2", (CuPtr * p, size_t bytes))                                       \
+    F(mem_free, "cuMemFree_v2", (CuPtr p))                                                         \
+    F(host_alloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                      \
+    F(host_free, "cuMemFreeHost", (void *p))                                                       \
+    F(copy_h2d, "cuMemcpyHtoDAsync_v2", (CuPtr to, const void *from, size_t bytes, CuStream s))    \
+    F(copy_d2h, "cuMemcpyDtoHAsync_v2", (void *to, CuPtr from, size_t bytes, CuStream s))          \
+    F(copy_d2d, "cuMemcpyDtoDAsync_v2", (CuPtr to, CuPtr from, size_t bytes, CuStream s))          \
+    F(memset_u8, "cuMemsetD8Async", (CuPtr to, unsigned char value, size_t n, CuStream s))         \
+    F(stream_create, "cuStreamCreate", (CuStream * s, unsigned flags))                             \
+    F(stream_destroy, "cuStreamDestroy_v2", (CuStream s))                                          \
+    F(stream_sync, "cuStreamSynchronize", (CuStream s))                                            \
+    F(stream_wait, "cuStreamWaitEvent", (CuStream s, CuEvent e, unsigned flags))                   \
+    F(stream_begin_capture, "cuStreamBeginCapture_v2", (CuStream s, int mode))                     \
+    F(stream_end_capture, "cuStreamEndCapture", (CuStream s, CuGraph * g))                         \
+    F(event_create, "cuEventCreate", (CuEvent * e, unsigned flags))                                \
+    F(event_destroy, "cuEventDestroy_v2", (CuEvent e))                                             \
+    F(event_record, "cuEventRecord", (CuEvent e, CuStream s))                                      \
+    F(event_sync, "cuEventSynchronize", (CuEvent e))                                               \
+    F(event_elapsed, "cuEventElapsedTime", (float *ms, CuEvent begin, CuEvent end))                \
+    F(module_load, "cuModuleLoadDataEx",                                                           \
+      (CuModule * m, const void *image, unsigned n, int *options, void **values))                  \
+    F(module_unload, "cuModuleUnload", (CuModule m))                                               \
+    F(module_function, "cuModuleGetFunction", (CuFunction * f, CuModule m, const char *name))      \
+    F(func_set, "cuFuncSetAttribute", (CuFunction f, int attribute, int value))                    \
+    F(func_get, "cuFuncGetAttribute", (int *value, int attribute, CuFunction f))                   \
+    F(launch, "cuLaunchKernelEx",                                                                  \
+      (const CuLaunch *config, CuFunction f, void **params, void **extra))                         \
+    F(graph_instantiate, "cuGraphInstantiateWithFlags",                                            \
+      (CuGraphExec * exec, CuGraph g, unsigned long long flags))                                   \
+    F(graph_launch, "cuGraphLaunch", (CuGraphExec exec, CuStream s))                               \
+    F(graph_upload, "cuGraphUpload", (CuGraphExec exec, CuStream s))                               \
+    F(graph_nodes, "cuGraphGetNodes", (CuGraph g, CuGraphNode * nodes, size_t *n))                 \
+    F(graph_node_type, "cuGraphNodeGetType", (CuGraphNode node, int *type))                        \
+    F(graph_node_child, "cuGraphChildGraphNodeGetGraph", (CuGraphNode node, CuGraph * g))          \
+    F(graph_destroy, "cuGraphDestroy", (CuGraph g))                                                \
+    F(graph_exec_destroy, "cuGraphExecDestroy", (CuGraphExec exec))
+
+typedef struct CuDriver {
+    void *lib;
+#define F(name, symbol, params) CuResult(*name) params;
+    CU_FUNCTIONS(F)
+#undef F
+} CuDriver;
+
+// -- NVRTC -------------------------------------------------------------------------------------------
+typedef int NvrtcResult;
+typedef struct _nvrtcProgram *NvrtcProgram;
+enum { NVRTC_OK = 0, NVRTC_INVALID_OPTION = 5, NVRTC_COMPILATION = 6 };
+
+#define NVRTC_FUNCTIONS(F)                                                                         \
+    F(NvrtcResult, version, "nvrtcVersion", (int *major, int *minor))                              \
+    F(const char *, error_string, "nvrtcGetErrorString", (NvrtcResult r))                          \
+    F(NvrtcResult, archs, "nvrtcGetSupportedArchs", (int *archs))                                  \
+    F(NvrtcResult, narchs, "nvrtcGetNumSupportedArchs", (int *n))                                  \
+    F(NvrtcResult, create, "nvrtcCreateProgram",                                                   \
+      (NvrtcProgram * p, const char *text, const char *name, int nheaders,                         \
+       const char *const *headers, const char *const *names))                                      \
+    F(NvrtcResult, destroy, "nvrtcDestroyProgram", (NvrtcProgram * p))                             \
+    F(NvrtcResult, compile, "nvrtcCompileProgram",                                                 \
+      (NvrtcProgram p, int n, const char *const *options))                                         \
+    F(NvrtcResult, log_size, "nvrtcGetProgramLogSize", (NvrtcProgram p, size_t *n))                \
+    F(NvrtcResult, log, "nvrtcGetProgramLog", (NvrtcProgram p, char *log))                         \
+    F(NvrtcResult, cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram p, size_t *n))                   \
+    F(NvrtcResult, cubin, "nvrtcGetCUBIN", (NvrtcProgram p, char *bytes))                          \
+    F(NvrtcResult, ptx_size, "nvrtcGetPTXSize", (NvrtcProgram p, size_t *n))                       \
+    F(NvrtcResult, ptx, "nvrtcGetPTX", (NvrtcProgram p, char *bytes))
+
+typedef struct Nvrtc {
+    void *lib;
+    char path[512];
+    int major, minor;
+#define F(type, name, symbol, params) type(*name) params;
+    NVRTC_FUNCTIONS(F)
+#undef F
+} Nvrtc;
+
+// -- cuBLASLt ----------------------------------------------------------------------------------------
+typedef int LtStatus;
+typedef struct cublasLtContext *LtHandle;
+typedef void *LtDesc, *LtLayout, *LtPreference;
+enum { LT_OK = 0, LT_NOT_SUPPORTED = 15 };
+enum { LT_F32 = 0, LT_F64 = 1, LT_F16 = 2, LT_BF16 = 14 }; // element types
+enum { LT_COMPUTE_F32 = 68, LT_COMPUTE_F64 = 70, LT_COMPUTE_TF32 = 77 };
+enum { LT_OP_N = 0, LT_OP_T = 1 };
+enum { LT_LAYOUT_BATCH = 5, LT_LAYOUT_STRIDE = 6 };
+enum { // matmul descriptor
+    LT_DESC_TRANS_A = 3, LT_DESC_TRANS_B = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8,
+    LT_DESC_BIAS_STRIDE = 10, LT_DESC_AUX = 11, LT_DESC_AUX_LD = 12, LT_DESC_AUX_STRIDE = 13,
+    LT_DESC_AUX_TYPE = 22, LT_DESC_BIAS_TYPE = 26,
+};
+enum { // preference
+    LT_PREF_WORKSPACE = 1, LT_PREF_REDUCTION = 3, LT_PREF_ALIGN_A = 5, LT_PREF_ALIGN_B = 6,
+    LT_PREF_ALIGN_C = 7, LT_PREF_ALIGN_D = 8,
+};
+// Split-K sums: none, in place in an order that varies, in the workspace (compute or output type).
+enum { LT_REDUCE_NONE = 0, LT_REDUCE_INPLACE = 1, LT_REDUCE_COMPUTE = 2, LT_REDUCE_OUTPUT = 4 };
+enum { LT_ALGO_REDUCTION = 3 }; // attribute of an algorithm
+enum { // epilogues
+    LT_EPI_DEFAULT = 1, LT_EPI_RELU = 2, LT_EPI_BIAS = 4, LT_EPI_DRELU = 8 | 128, LT_EPI_GELU = 32,
+    LT_EPI_DGELU = 64 | 128, LT_EPI_AUX = 128, LT_EPI_BGRAD_A = 256, LT_EPI_BGRAD_B = 512,
+};
+
+typedef struct LtAlgo {
+    uint64_t data[8];
+} LtAlgo;
+
+typedef struct LtResult { // of a heuristic search
+    LtAlgo algo;
+    size_t workspace;
+    LtStatus state;
+    float waves;
+    int reserved[4];
+} LtResult;
+
+#define LT_FUNCTIONS(F)                                                                            \
+    F(size_t, version, "cublasLtGetVersion", (void))                                               \
+    F(const char *, status_name, "cublasLtGetStatusName", (LtStatus s))                            \
+    F(LtStatus, create, "cublasLtCreate", (LtHandle * h))                                          \
+    F(LtStatus, destroy, "cublasLtDestroy", (LtHandle h))                                          \
+    F(LtStatus, desc_create, "cublasLtMatmulDescCreate", (LtDesc * d, int compute, int scale))     \
+    F(LtStatus, desc_destroy, "cublasLtMatmulDescDestroy", (LtDesc d))                             \
+    F(LtStatus, desc_set, "cublasLtMatmulDescSetAttribute",                                        \
+      (LtDesc d, int attribute, const void *value, size_t n))                                      \
+    F(LtStatus, layout_create, "cublasLtMatrixLayoutCreate",                                       \
+      (LtLayout * l, int type, uint64_t rows, uint64_t cols, int64_t ld))                          \
+    F(LtStatus, layout_destroy, "cublasLtMatrixLayoutDestroy", (LtLayout l))                       \
+    F(LtStatus, layout_set, "cublasLtMatrixLayoutSetAttribute",                                    \
+      (LtLayout l, int attribute, const void *value, size_t n))                                    \
+    F(LtStatus, pref_create, "cublasLtMatmulPreferenceCreate", (LtPreference * p))                 \
+    F(LtStatus, pref_destroy, "cublasLtMatmulPreferenceDestroy", (LtPreference p))                 \
+    F(LtStatus, pref_set, "cublasLtMatmulPreferenceSetAttribute",                                  \
+      (LtPreference p, int attribute, const void *value, size_t n))                                \
+    F(LtStatus, heuristic, "cublasLtMatmulAlgoGetHeuristic",                                       \
+      (LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c, LtLayout out, LtPreference p,     \
+       int wanted, LtResult * results, int *found))                                                \
+    F(LtStatus, algo_check, "cublasLtMatmulAlgoCheck",                                             \
+      (LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c, LtLayout out,                     \
+       const LtAlgo *algo, LtResult *result))                                                      \
+    F(LtStatus, algo_get, "cublasLtMatmulAlgoConfigGetAttribute",                                  \
+      (const LtAlgo *algo, int attribute, void *value, size_t n, size_t *written))                 \
+    F(LtStatus, matmul, "cublasLtMatmul",                                                          \
+      (LtHandle h, LtDesc d, const void *alpha, const void *a, LtLayout la, const void *b,         \
+       LtLayout lb, const void *beta, const void *c, LtLayout lc, void *out, LtLayout lout,        \
+       const LtAlgo *algo, void *workspace, size_t workspace_bytes, CuStream s))
+
+typedef struct CublasLt {
+    void *lib;
+    char path[512];
+    size_t number; // version, 130100
+#define F(type, name, symbol, params) type(*name) params;
+    LT_FUNCTIONS(F)
+#undef F
+} CublasLt;
+
+// -- opening (cuda_api.c) ---------------------------------------------------------------------------
+// Each fills its table or returns RT_ENV saying what was looked for and what to install. Open
+// libraries stay mapped; opening twice is cheap.
+RtCode cu_driver_open(CuDriver *d, RtError *e); // cuInit included
+RtCode nvrtc_open(Nvrtc *n, RtError *e);
+RtCode lt_open(CublasLt *l, RtError *e);
+// The first of [names] (ended by NULL) that opens, by the loader's path, then in the places CUDA is
+// usually installed; NULL with the last reason in why. path: where it was found.
+void *cu_library_open(const char *const *names, char *path, size_t npath, char *why, size_t nwhy);
+// Whether a file of one of these names lies where CUDA is usually installed; nothing is opened (mapping
+// cuBLASLt takes longer than a whole compilation from the cache).
+bool cu_library_present(const char *const *names, char *path, size_t npath);
+extern const char *const cu_lt_names[]; // of cuBLASLt
+
+#endif

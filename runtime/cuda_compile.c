@@ -1,0 +1,213 @@
+// CUDA text to cubins or PTX by NVRTC: one compilation a kernel, in parallel, through the cache. Needs
+// no GPU and no driver.
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "runtime/cuda.h"
+
+uint64_t cuda_image_key(const Program *p, int kernel, const char *target)
+{
+    uint64_t h = hash_str(p->prelude ? p->prelude : "");
+    return hash_mix(hash_mix(h, hash_str(p->kernels[kernel].text)), hash_str(target));
+}
+
+const char *cuda_kernel_loc(const Program *p, int kernel)
+{
+    for (int i = 0; i < p->nentries; i++)
+        for (int k = 0; k < p->entries[i].nsteps; k++) {
+            const ProgStep *s = &p->entries[i].steps[k];
+            if (s->kind == PS_KERNEL && s->index == kernel) return s->loc ? s->loc : "";
+        }
+    return "";
+}
+
+typedef struct Job {
+    int kernel;
+    RtKey key;
+    RtImage *image;
+    char *bytes, *log; // results; malloc
+    size_t size;
+    NvrtcResult result;
+    bool no_memory;
+} Job;
+
+typedef struct Work {
+    const Nvrtc *n;
+    const Program *p;
+    const char *const *options;
+    int noptions;
+    bool ptx;
+    Job *job;
+    int njobs;
+    atomic_int next, failed;
+} Work;
+
+// A line directive makes the compiler count from the kernel's first line, under the kernel's name.
+static char *full_text(const Program *p, const ProgKernel *k)
+{
+    const char *prelude = p->prelude ? p->prelude : "";
+    size_t n = strlen(prelude) + strlen(k->text) + strlen(k->name) + 32;
+    char *text = malloc(n);
+    if (text) snprintf(text, n, "%s\n#line 1 \"%s.cu\"\n%s", prelude, k->name, k->text);
+    return text;
+}
+
+static void take_log(const Nvrtc *n, NvrtcProgram g, Job *j)
+{
+    size_t size = 0;
+    if (n->log_size(g, &size) == NVRTC_OK && size > 1 && (j->log = calloc(1, size + 1)))
+        n->log(g, j->log);
+}
+
+static void compile_one(Work *w, Job *j)
+{
+    const Nvrtc *n = w->n;
+    char *text = full_text(w->p, &w->p->kernels[j->kernel]);
+    NvrtcProgram g = NULL;
+    j->no_memory = !text;
+    if (!text) return;
+    j->result = n->create(&g, text, "prelude.cu", 0, NULL, NULL);
+    if (j->result == NVRTC_OK) {
+        j->result = n->compile(g, w->noptions, w->options);
+        if (j->result != NVRTC_OK) take_log(n, g, j);
+    }
+    if (j->result == NVRTC_OK)
+        j->result = w->ptx ? n->ptx_size(g, &j->size) : n->cubin_size(g, &j->size);
+    if (j->result == NVRTC_OK) {
+        j->bytes = malloc(j->size + 1);
+        j->no_memory = !j->bytes;
+        if (j->bytes) j->result = w->ptx ? n->ptx(g, j->bytes) : n->cubin(g, j->bytes);
+    }
+    if (g) n->destroy(&g);
+    free(text);
+}
+
+static void *worker(void *arg)
+{
+    Work *w = arg;
+    int i;
+    while ((i = atomic_fetch_add(&w->next, 1)) < w->njobs && !atomic_load(&w->failed)) {
+        compile_one(w, &w->job[i]);
+        if (w->job[i].result != NVRTC_OK || w->job[i].no_memory) atomic_store(&w->failed, 1);
+    }
+    return NULL;
+}
+
+static void compile_all(Work *w, int threads)
+{
+    enum { MAX_THREADS = 64 };
+    pthread_t thread[MAX_THREADS];
+    int n = 0;
+    if (threads <= 0) threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads > w->njobs) threads = w->njobs;
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    while (n < threads - 1 && pthread_create(&thread[n], NULL, worker, w) == 0) n++;
+    worker(w); // this thread is one of them
+    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+}
+
+static RtCode report(const Work *w, const char *target, RtError *e)
+{
+    for (int i = 0; i < w->njobs; i++) {
+        const Job *j = &w->job[i];
+        const ProgKernel *k = &w->p->kernels[j->kernel];
+        const char *loc = cuda_kernel_loc(w->p, j->kernel);
+        if (j->no_memory) return rt_fail(e, RT_OOM, "out of memory while compiling kernel %s", k->name);
+        if (j->result == NVRTC_OK) continue;
+        if (j->result == NVRTC_INVALID_OPTION)
+            return rt_fail(e, RT_ENV, "NVRTC %d.%d (%s) cannot compile for %s: %s\n"
+                                      "install a newer CUDA toolkit, or leave %s out of --arch",
+                           w->n->major, w->n->minor, w->n->path, target, j->log ? j->log : "", target);
+        return rt_fail(e, RT_ENV, "NVRTC %d.%d: kernel %s%s%s does not compile for %s: %s\n%.3000s",
+                       w->n->major, w->n->minor, k->name, *loc ? ", " : "", loc, target,
+                       w->n->error_string(j->result), j->log ? j->log : "");
+    }
+    return RT_OK;
+}
+
+// "sm_90" -> "sm_90a" (the code of one architecture, all of its instructions), "ptx_80" -> "compute_80".
+static bool arch_option(const char *target, char *out, size_t n, bool *ptx)
+{
+    char *end;
+    *ptx = !strncmp(target, "ptx_", 4);
+    if (!*ptx && strncmp(target, "sm_", 3) != 0) return false;
+    const char *digits = target + (*ptx ? 4 : 3);
+    long v = strtol(digits, &end, 10);
+    if (end == digits || *end || v < 80 || v > 999) return false;
+    snprintf(out, n, "--gpu-architecture=%s_%ld%s", *ptx ? "compute" : "sm", v,
+             !*ptx && v >= 90 ? "a" : "");
+    return true;
+}
+
+RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *wanted,
+                    const RtCompileOptions *o, RtImage **images, int *n, RtError *e)
+{
+    char arch[64];
+    bool ptx;
+    *images = NULL;
+    *n = 0;
+    if (!arch_option(target, arch, sizeof arch, &ptx))
+        return rt_fail(e, RT_USER, "there is no architecture '%s'; use sm_80, sm_90, sm_100, ... or ptx_80",
+                       target);
+    const char *options[] = {arch, "--device-as-default-execution-space"};
+    enum { NOPTIONS = 2 };
+    if (p->nkernels == 0) return RT_OK;
+    Nvrtc nvrtc;
+    RtCode code = nvrtc_open(&nvrtc, e);
+    if (code) return code;
+
+    *images = NEW_ARRAY(a, RtImage, p->nkernels);
+    Job *job = NEW_ARRAY(a, Job, p->nkernels);
+    IdMap seen = idmap_new(a);
+    int njobs = 0;
+    for (int i = 0; i < p->nkernels; i++) {
+        uint64_t id = cuda_image_key(p, i, target);
+        if ((wanted && !wanted[i]) || idmap_get(&seen, id, NULL)) continue;
+        idmap_set(&seen, id, 1);
+        RtImage *im = &(*images)[(*n)++];
+        *im = (RtImage){.target = arena_strdup(a, target), .key = id, .identity = p->kernels[i].identity};
+        RtKey key = rt_key_start("nvrtc 1");
+        rt_key_bytes(&key, &(int[]){nvrtc.major, nvrtc.minor}, 2 * sizeof(int));
+        for (int k = 0; k < NOPTIONS; k++) rt_key_str(&key, options[k]);
+        rt_key_str(&key, p->prelude ? p->prelude : "");
+        rt_key_str(&key, p->kernels[i].text);
+        void *bytes;
+        if (rt_cache_get(o, key, a, &bytes, &im->size))
+            im->bytes = bytes;
+        else
+            job[njobs++] = (Job){.kernel = i, .key = key, .image = im};
+    }
+    if (!njobs) return RT_OK;
+
+    Work w = {.n = &nvrtc, .p = p, .options = options, .noptions = NOPTIONS, .ptx = ptx, .job = job,
+              .njobs = njobs};
+    atomic_init(&w.next, 0);
+    atomic_init(&w.failed, 0);
+    rt_log(o, "NVRTC %d.%d: %d of %d kernels for %s", nvrtc.major, nvrtc.minor, njobs, *n, target);
+    compile_all(&w, o->threads);
+    code = report(&w, target, e);
+    for (int i = 0; i < njobs; i++) {
+        Job *j = &job[i];
+        if (!code) {
+            char *copy = arena_alloc(a, j->size + 1);
+            memcpy(copy, j->bytes, j->size);
+            j->image->bytes = copy;
+            j->image->size = j->size;
+            rt_cache_put(o, j->key, j->bytes, j->size);
+        }
+        free(j->bytes);
+        free(j->log);
+    }
+    return code;
+}
+
+RtCode rt_compile_cuda(Arena *a, const Program *p, const char *target, const RtCompileOptions *o,
+                       RtImage **images, int *n, RtError *e)
+{
+    static const RtCompileOptions none = {0};
+    return cuda_compile(a, p, target, NULL, o ? o : &none, images, n, e);
+}
