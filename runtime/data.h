@@ -17,7 +17,8 @@ typedef struct RtArray { // a whole file in memory
 // wrong-typed, wrong-shaped files: RT_USER with both shapes.
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out, RtError *e);
 void rt_array_free(RtArray *a);
-// RT_USER naming file, first offending example and value when an integer is outside low..high.
+// RT_USER naming file, first offending example and value when an integer is outside low..high (one past
+// the largest).
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high, RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);
 

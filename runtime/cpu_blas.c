@@ -1,0 +1,73 @@
+// OpenBLAS, opened at run time and told to use one thread: matmuls are cut into parts that run on the
+// kernels' own threads. Two pools of threads on the same cores wait for each other's spinning workers.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "runtime/cpu.h"
+
+enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+
+struct CpuBlas {
+    void *library;
+    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                  const float *b, int ldb, float beta, float *c, int ldc);
+    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                  const double *b, int ldb, double beta, double *c, int ldc);
+};
+
+static void *open_library(void)
+{
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        // Its threads, should the host start them, must not lose their code.
+        void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        if (h) return h;
+    }
+    return NULL;
+}
+
+CpuBlas *rt_blas_open(void)
+{
+    CpuBlas *b = calloc(1, sizeof *b);
+    if (!b) return NULL;
+    b->library = open_library();
+    if (b->library) {
+        *(void **)&b->sgemm = dlsym(b->library, "cblas_sgemm");
+        *(void **)&b->dgemm = dlsym(b->library, "cblas_dgemm");
+        void (*threads)(int);
+        *(void **)&threads = dlsym(b->library, "openblas_set_num_threads");
+        if (b->sgemm && b->dgemm && threads) {
+            threads(1);
+            return b;
+        }
+    }
+    rt_blas_close(b);
+    return NULL;
+}
+
+void rt_blas_close(CpuBlas *b)
+{
+    if (b && b->library) dlclose(b->library);
+    free(b);
+}
+
+bool rt_cpu_matmul_library(void)
+{
+    CpuBlas *b = rt_blas_open();
+    rt_blas_close(b);
+    return b != NULL;
+}
+
+void rt_blas_f32(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
+                 int64_t lda, const float *bb, int64_t ldb, float *c, int64_t ldc)
+{
+    b->sgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, (int)lda,
+             bb, (int)ldb, 0, c, (int)ldc);
+}
+
+void rt_blas_f64(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a,
+                 int64_t lda, const double *bb, int64_t ldb, double *c, int64_t ldc)
+{
+    b->dgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, (int)lda,
+             bb, (int)ldb, 0, c, (int)ldc);
+}

@@ -1,0 +1,219 @@
+// The CPU as a device: memory is host memory, a stream runs what is enqueued at once.
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/cpu.h"
+
+struct RtEvent {
+    struct timespec at;
+};
+
+int rt_cpu_threads(void)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    long n = text ? strtol(text, NULL, 10) : 0;
+    if (n > 0 && n <= 4096) return (int)n;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
+    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : (int)n;
+}
+
+static RtCode cpu_open(int ordinal, RtDevice **out, RtError *e)
+{
+    (void)ordinal;
+    RtDevice *d = calloc(1, sizeof *d);
+    if (!d) return rt_fail(e, RT_OOM, "out of memory");
+    int threads = rt_cpu_threads();
+    d->ops = &rt_cpu_ops;
+    snprintf(d->name, sizeof d->name, "cpu");
+    snprintf(d->model, sizeof d->model, "%d thread%s", threads, threads == 1 ? "" : "s");
+    snprintf(d->target, sizeof d->target, "cpu");
+    *out = d;
+    return RT_OK;
+}
+
+static void cpu_close(RtDevice *d)
+{
+    free(d);
+}
+
+// MemAvailable counts what the page cache would give back.
+static bool cpu_memory(RtDevice *d, size_t *free_bytes, size_t *total_bytes)
+{
+    (void)d;
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return false;
+    char line[160];
+    unsigned long long kb;
+    int found = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemTotal: %llu kB", &kb) == 1) *total_bytes = (size_t)kb << 10, found |= 1;
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) *free_bytes = (size_t)kb << 10, found |= 2;
+    }
+    fclose(f);
+    return found == 3;
+}
+
+static RtCode cpu_enter(RtDevice *d, RtError *e)
+{
+    (void)d, (void)e;
+    return RT_OK;
+}
+
+static void cpu_leave(RtDevice *d)
+{
+    (void)d;
+}
+
+static RtCode cpu_alloc(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e)
+{
+    size_t free_bytes, total;
+    *out = NULL;
+    // Linux hands out more than there is; refusing what cannot fit beats being killed later.
+    bool absurd = cpu_memory(d, &free_bytes, &total) && bytes > total;
+    if (absurd || posix_memalign(out, 256, bytes)) {
+        *out = NULL;
+        return rt_fail(e, RT_OOM, "out of memory: %.1f MB for %s%s", (double)bytes / 1e6, what,
+                       absurd ? ", more than this machine has; try a smaller batch" : "");
+    }
+    return RT_OK;
+}
+
+static void cpu_free(RtDevice *d, void *p)
+{
+    (void)d;
+    free(p);
+}
+
+static RtCode cpu_host_alloc(RtDevice *d, size_t bytes, void **out, RtError *e)
+{
+    return cpu_alloc(d, bytes, "host buffers", out, e);
+}
+
+static RtCode cpu_stream_new(RtDevice *d, const RtSessionOptions *o, RtStream **out, RtError *e)
+{
+    RtStream *s = calloc(1, sizeof *s);
+    if (!s) return rt_fail(e, RT_OOM, "out of memory");
+    s->device = d;
+    if (o && o->parallel_for) {
+        s->host_par = (NcPar){o->parallel_for, o->parallel_user};
+        s->par = &s->host_par;
+    }
+    *out = s;
+    return RT_OK;
+}
+
+static void cpu_stream_free(RtStream *s)
+{
+    free(s);
+}
+
+static RtCode cpu_stream_sync(RtStream *s, RtError *e)
+{
+    (void)s, (void)e;
+    return RT_OK;
+}
+
+static bool closed(const void *gate)
+{
+    return gate && ((const ProgError *)gate)->code;
+}
+
+static RtCode cpu_copy(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
+                       const void *gate, RtError *e)
+{
+    (void)s, (void)kind, (void)e;
+    if (!closed(gate) && to != from) memmove(to, from, bytes);
+    return RT_OK;
+}
+
+static RtCode cpu_zero(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e)
+{
+    (void)s, (void)e;
+    if (!closed(gate)) memset(to, 0, bytes);
+    return RT_OK;
+}
+
+static RtCode cpu_event_new(RtDevice *d, RtEvent **out, RtError *e)
+{
+    (void)d;
+    *out = calloc(1, sizeof **out);
+    return *out ? RT_OK : rt_fail(e, RT_OOM, "out of memory");
+}
+
+static void cpu_event_free(RtEvent *v)
+{
+    free(v);
+}
+
+static RtCode cpu_event_record(RtEvent *v, RtStream *s, RtError *e)
+{
+    (void)s, (void)e;
+    clock_gettime(CLOCK_MONOTONIC, &v->at);
+    return RT_OK;
+}
+
+static RtCode cpu_event_wait(RtStream *s, RtEvent *v, RtError *e)
+{
+    (void)s, (void)v, (void)e;
+    return RT_OK;
+}
+
+static RtCode cpu_event_sync(RtEvent *v, RtError *e)
+{
+    (void)v, (void)e;
+    return RT_OK;
+}
+
+static RtCode cpu_event_seconds(RtEvent *begin, RtEvent *end, double *seconds, RtError *e)
+{
+    (void)e;
+    *seconds = (double)(end->at.tv_sec - begin->at.tv_sec) +
+               1e-9 * (double)(end->at.tv_nsec - begin->at.tv_nsec);
+    return RT_OK;
+}
+
+static const char *cpu_choices(RtModule *m, Arena *a)
+{
+    (void)m, (void)a;
+    return ""; // nothing is measured on the CPU
+}
+
+static RtCode cpu_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
+{
+    return rt_cpu_gemm(m, &m->gemms[gemm], s->par, slots, e);
+}
+
+const RtDeviceOps rt_cpu_ops = {
+    .unified = true,
+    .open = cpu_open,
+    .close = cpu_close,
+    .memory = cpu_memory,
+    .enter = cpu_enter,
+    .leave = cpu_leave,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .host_alloc = cpu_host_alloc,
+    .host_free = cpu_free,
+    .stream_new = cpu_stream_new,
+    .stream_free = cpu_stream_free,
+    .stream_sync = cpu_stream_sync,
+    .copy = cpu_copy,
+    .zero = cpu_zero,
+    .event_new = cpu_event_new,
+    .event_free = cpu_event_free,
+    .event_record = cpu_event_record,
+    .event_wait = cpu_event_wait,
+    .event_sync = cpu_event_sync,
+    .event_seconds = cpu_event_seconds,
+    .module_new = rt_cpu_module_new,
+    .module_free = rt_cpu_module_free,
+    .module_choices = cpu_choices,
+    .launch = rt_cpu_launch,
+    .gemm = cpu_gemm,
+};

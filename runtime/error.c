@@ -1,0 +1,28 @@
+// The first error wins.
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "runtime/device.h"
+
+RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...)
+{
+    if (e && e->code == RT_OK) {
+        va_list args;
+        va_start(args, fmt);
+        e->code = code;
+        vsnprintf(e->text, sizeof e->text, fmt, args);
+        va_end(args);
+    }
+    return code;
+}
+
+void rt_log(const RtCompileOptions *o, const char *fmt, ...)
+{
+    if (!o || !o->log) return;
+    char line[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    o->log(o->log_ctx, line);
+}

@@ -1,0 +1,145 @@
+// Internal to the executor (exec_*.c): sessions, the cells they hold, programs attached to them.
+#ifndef RUNTIME_EXEC_H
+#define RUNTIME_EXEC_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/device.h"
+
+// -- programs -----------------------------------------------------------------------------------------
+struct RtProgram {
+    atomic_int refs; // the caller's and one a session attached
+    RtDevice *device;
+    const Program *p;
+    RtModule *module;
+    void *const_block; // device memory of all constants
+    void **consts;
+};
+void rt_program_retain(RtProgram *p);
+
+// -- cells --------------------------------------------------------------------------------------------
+typedef struct RtCell {
+    ProgCell info;
+    char *name; // owned; info.name
+    void *at;
+    size_t bytes;
+    int64_t position; // a cursor: its value after all that is enqueued, when known
+    bool known;
+} RtCell;
+
+// Shared by the sessions that were made with RtSessionOptions.share.
+typedef struct RtCells {
+    atomic_int refs;
+    pthread_mutex_t lock; // guards the table, not the contents
+    RtDevice *device;
+    RtCell **cell;
+    int n, cap;
+    void **block; // device memory, one a program that brought new cells
+    int nblocks;
+} RtCells;
+RtCell *rt_cells_find(RtCells *c, const char *name); // NULL when absent
+
+// -- data sets on the device ----------------------------------------------------------------------------
+typedef struct RtData {
+    struct RtData *next;
+    int users; // entries bound to it
+    const void *host;
+    size_t bytes;
+    void *at; // on the device; host itself where memory is unified; NULL: streamed from the host
+} RtData;
+
+// Batches of a data set that does not fit the device pass through a ring there (exec_stage.c).
+typedef struct RtStage RtStage;
+
+// -- entries of an attached program -----------------------------------------------------------------------
+typedef struct RtStep { // a ProgStep with its arguments resolved
+    const ProgStep *s;
+    int first_arg;
+    bool moves; // arguments change with the iterations of the loops around it
+} RtStep;
+
+typedef struct RtBound RtBound;
+typedef struct RtEntry {
+    const ProgEntry *e;
+    RtBound *bound;
+    RtStep *step;
+    RtSlot *slot, *base; // arguments of all steps: now, and at iteration 0
+    void **argv;         // as launch wants them
+    void **output;       // device buffers, in output_block
+    void *output_block;
+    ProgError *error;    // on the device, in output_block
+    bool error_dirty;    // an execution was enqueued since the record was last read
+    const void **input;  // addresses the arguments are resolved with
+    void **own_input;    // device buffers for inputs passed to rt_run; made when first needed
+    RtData **data;       // bound data sets, by input
+    int64_t *row_bytes;
+    int64_t examples;    // of the bound data
+    int32_t *rows, *identity; // device: the bound table and 0, 1, 2 ...
+    int64_t rows_cap, nrows;
+    const int32_t *rows_now;  // the table the arguments are resolved with
+    RtStage *stage;
+    RtCell *cursor;
+    bool resolved;
+    bool warm; // ran since it was resolved
+    RtGraph *graph;
+    int graph_nodes;
+    int64_t launches; // steps of one execution, loops unrolled
+    char why_not[256]; // why there is no graph
+} RtEntry;
+
+struct RtBound { // a program in a session
+    RtBound *next;
+    RtProgram *program;
+    RtCell **cell; // by the program's cell index
+    RtEntry *entry;
+};
+
+struct RtSession {
+    RtDevice *device;
+    RtStream *stream;
+    RtCells *cells;
+    RtBound *bound;
+    void *arena;
+    size_t arena_bytes;
+    RtData *data;
+};
+
+RtEntry *rt_entry_find(RtSession *s, RtProgram *p, const char *entry, RtError *e); // RT_USER
+RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err);
+void rt_entry_free(RtSession *s, RtEntry *en);
+// Addresses of the arguments from en->input, en->rows_now and the session's arena.
+void rt_entry_resolve(RtSession *s, RtEntry *en);
+void rt_entry_unresolve(RtSession *s, RtEntry *en); // an address changed
+// One execution, step by step. each: called before and after every step, or NULL.
+typedef struct RtObserver {
+    RtCode (*before)(void *ctx, RtEntry *en, int step, RtError *e);
+    RtCode (*after)(void *ctx, RtEntry *en, int step, RtError *e);
+    void *ctx;
+} RtObserver;
+RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e);
+// One execution, by graph where there is one.
+RtCode rt_entry_once(RtSession *s, RtEntry *en, RtError *e);
+
+void rt_data_release(RtSession *s, RtEntry *en);
+// Enqueues [times] executions whose batches come through the ring.
+RtCode rt_stage_run(RtSession *s, RtEntry *en, int64_t times, RtError *e);
+RtCode rt_stage_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n, RtError *e);
+RtCode rt_stage_new(RtSession *s, RtEntry *en, RtError *e);
+void rt_stage_free(RtSession *s, RtEntry *en);
+
+// Adds to [text] which step first made a NaN or an infinity, by running the entry once more step by
+// step; the failed check keeps it from changing anything.
+void rt_find_nonfinite(RtSession *s, RtEntry *en, char *text, size_t n);
+
+static inline RtCode rt_enter(RtSession *s, RtError *e)
+{
+    return s->device->ops->enter(s->device, e);
+}
+
+static inline void rt_leave(RtSession *s)
+{
+    s->device->ops->leave(s->device);
+}
+
+#endif

@@ -1,0 +1,144 @@
+// An entry in a session: its buffers, and the arguments of its steps as the device takes them. They
+// are computed when an address changes, not every step.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/exec.h"
+
+enum { ALIGN = 256 };
+
+static size_t room(size_t bytes)
+{
+    return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+}
+
+static bool moves(const ProgStep *s)
+{
+    for (int i = 0; i < s->nargs; i++) {
+        if (s->args[i].kind == PA_LOOP_INDEX) return true;
+        for (int d = 0; d < s->depth; d++)
+            if (s->args[i].kind == PA_BUFFER && s->args[i].stride[d]) return true;
+    }
+    return false;
+}
+
+// Launches of one execution, saturating.
+static int64_t count_launches(const ProgEntry *e, int first, int last, int depth)
+{
+    int64_t n = 0;
+    for (int i = first; i < last && n < INT32_MAX; i++) {
+        const ProgStep *s = &e->steps[i];
+        if (s->kind != PS_LOOP) {
+            n++;
+            continue;
+        }
+        if (depth < PROG_MAX_LOOP_DEPTH) {
+            int64_t body = count_launches(e, s->first_step, s->last_step, depth + 1);
+            n += s->count > 0 && body > INT32_MAX / s->count ? INT32_MAX : body * s->count;
+        }
+        i = s->last_step - 1;
+    }
+    return n;
+}
+
+RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    en->e = e;
+    en->bound = b;
+    size_t nargs = 0, bytes = room(sizeof(ProgError));
+    for (int i = 0; i < e->nsteps; i++) nargs += (size_t)e->steps[i].nargs;
+    for (int i = 0; i < e->noutputs; i++) bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
+    size_t nin = (size_t)e->ninputs + 1;
+    en->step = calloc((size_t)e->nsteps + 1, sizeof *en->step);
+    en->slot = calloc(nargs + 1, sizeof *en->slot);
+    en->base = calloc(nargs + 1, sizeof *en->base);
+    en->argv = calloc(nargs + 1, sizeof *en->argv);
+    en->output = calloc((size_t)e->noutputs + 1, sizeof *en->output);
+    en->input = calloc(nin, sizeof *en->input);
+    en->own_input = calloc(nin, sizeof *en->own_input);
+    en->data = calloc(nin, sizeof *en->data);
+    en->row_bytes = calloc(nin, sizeof *en->row_bytes);
+    if (!en->step || !en->slot || !en->base || !en->argv || !en->output || !en->input ||
+        !en->own_input || !en->data || !en->row_bytes)
+        return rt_fail(err, RT_OOM, "out of memory");
+    int at = 0;
+    for (int i = 0; i < e->nsteps; i++) {
+        en->step[i] = (RtStep){&e->steps[i], at, moves(&e->steps[i])};
+        at += e->steps[i].nargs;
+    }
+    en->launches = count_launches(e, 0, e->nsteps, 0);
+    if (e->cursor)
+        for (int i = 0; i < b->program->p->ncells; i++)
+            if (!strcmp(b->program->p->cells[i].name, e->cursor)) en->cursor = b->cell[i];
+    if (ops->alloc(s->device, bytes, "outputs", &en->output_block, err) ||
+        ops->zero(s->stream, en->output_block, bytes, NULL, err))
+        return err->code;
+    en->error = en->output_block;
+    char *p = (char *)en->output_block + room(sizeof(ProgError));
+    for (int i = 0; i < e->noutputs; i++) {
+        en->output[i] = p;
+        p += room((size_t)prog_type_bytes(&e->outputs[i].type));
+    }
+    return RT_OK;
+}
+
+void rt_entry_free(RtSession *s, RtEntry *en)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    if (!en->e) return;
+    rt_entry_unresolve(s, en);
+    if (en->data) rt_data_release(s, en);
+    for (int i = 0; en->own_input && i < en->e->ninputs; i++) ops->free(s->device, en->own_input[i]);
+    ops->free(s->device, en->output_block);
+    ops->free(s->device, en->rows);
+    ops->free(s->device, en->identity);
+    free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output), free(en->input);
+    free(en->own_input), free(en->data), free(en->row_bytes);
+}
+
+static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)
+{
+    char *p = NULL;
+    switch (b->region) {
+    case PR_ARENA: p = s->arena; break;
+    case PR_CELL: p = en->bound->cell[b->index]->at; break;
+    case PR_INPUT: p = (char *)en->input[b->index]; break;
+    case PR_OUTPUT: p = en->output[b->index]; break;
+    case PR_CONST: p = en->bound->program->consts[b->index]; break;
+    case PR_ERROR: p = (char *)en->error; break;
+    case PR_ROWS: p = (char *)en->rows_now; break;
+    }
+    return p ? p + b->offset : NULL;
+}
+
+void rt_entry_resolve(RtSession *s, RtEntry *en)
+{
+    if (en->resolved) return;
+    bool by_address = s->device->ops->args_by_address;
+    for (int i = 0; i < en->e->nsteps; i++) {
+        const ProgStep *step = en->step[i].s;
+        for (int k = 0; k < step->nargs; k++) {
+            const ProgArg *a = &step->args[k];
+            int at = en->step[i].first_arg + k;
+            RtSlot *slot = &en->slot[at];
+            if (a->kind == PA_BUFFER)
+                slot->p = address(s, en, &en->e->buffers[a->index]);
+            else
+                slot->v = a->kind == PA_INT ? a->value : 0;
+            en->base[at] = *slot;
+            en->argv[at] = by_address || a->kind != PA_BUFFER ? slot : slot->p;
+        }
+    }
+    en->resolved = true;
+    en->warm = false;
+}
+
+void rt_entry_unresolve(RtSession *s, RtEntry *en)
+{
+    if (en->graph) s->device->ops->graph_free(en->graph);
+    en->graph = NULL;
+    en->graph_nodes = 0;
+    en->why_not[0] = 0;
+    en->resolved = en->warm = false;
+}
