@@ -242,6 +242,8 @@ static void close_at_declaration(Layout *l, const Token *t)
 static void open_bracket(Layout *l, Token t, uint32_t raw_index)
 {
     if (t.kind == '{' && opens_region(l, raw_index)) t.kind = T_REGION;
+    while (t.kind == '{' && l->stack.n && !is_block(l->stack.at[l->stack.n - 1].kind))
+        close_unclosed(l); // a block never stands inside round or square brackets
     if (l->stack.n == MAX_NESTING) {
         diag_span(l->diags, SEV_ERROR, t.span, "brackets are nested more than %d deep", MAX_NESTING);
         l->out->fatal = true;

@@ -605,11 +605,11 @@ static const char *token_words(Parser *p, const Token *t)
 {
     const Source *src = &p->diags->sources.at[t->span.source];
     switch (t->kind) {
-    case T_END: return "the end of the file";
-    case T_SEP: return src->text[t->span.begin] == ';' ? "';'" : "the end of the line";
+    case T_END: return "end of the file";
+    case T_SEP: return src->text[t->span.begin] == ';' ? "';'" : "end of the line";
     case T_NAME: return arena_printf(p->arena, "name '%s'", t->text);
     }
-    if (t->span.begin == t->span.end) return "the end of the line";
+    if (t->span.begin == t->span.end) return "end of the line";
     uint32_t n = t->span.end - t->span.begin;
     const char *kind = t->kind == T_INT || t->kind == T_FLOAT ? "number " : "";
     if (t->kind == T_STRING)
@@ -630,7 +630,7 @@ static bool starts_operand(int k)
 }
 
 typedef struct Expected {
-    bool name, integer, end, comma, operator, closer_paren, closer_bracket;
+    bool name, integer, end, operator, closer_paren, closer_bracket;
     const char *list[8]; // the words for up to 8 tokens
     int n;
 } Expected;
@@ -648,7 +648,6 @@ static Expected expected_tokens(const yypcontext_t *ctx)
         case YYSYMBOL_POW: e.operator = true; break;
         default: break;
         }
-        if (!strcmp(yysymbol_name(kinds[k]), "','")) e.comma = true;
         if (!strcmp(yysymbol_name(kinds[k]), "')'")) e.closer_paren = true;
         if (!strcmp(yysymbol_name(kinds[k]), "']'")) e.closer_bracket = true;
         if (e.n < 8) e.list[e.n] = yysymbol_name(kinds[k]);
@@ -657,8 +656,9 @@ static Expected expected_tokens(const yypcontext_t *ctx)
     return e;
 }
 
-static const char *expected_words(Parser *p, const Expected *e)
+static const char *expected_words(Parser *p, const Expected *e, const Token *before)
 {
+    if (before->kind == T_RETURN) return "a value";
     if (e->integer) return e->end ? "a statement" : "an expression";
     Buf b = buf_new(p->arena);
     int shown = e->n < 8 ? e->n : 8;
@@ -674,13 +674,73 @@ static const char *expected_words(Parser *p, const Expected *e)
     return b.data;
 }
 
-static int net_report_syntax_error(const yypcontext_t *ctx, Parser *p);
-static int yyreport_syntax_error(const yypcontext_t *ctx, Parser *p)
+// The scanner or the layout has complained about this statement already: what follows from that is
+// not worth a second message.
+static bool blamed(const Parser *p, uint32_t start, uint32_t k)
 {
-    return net_report_syntax_error(ctx, p);
+    Span from = p->tokens->list.at[start].span, to = p->tokens->list.at[k].span;
+    for (uint32_t i = p->first_diag; i < p->diags->list.n; i++) {
+        Span at = p->diags->list.at[i].span;
+        if (at.source == p->source && at.begin >= from.begin && at.begin <= to.begin) return true;
+    }
+    return false;
 }
 
-static int net_report_syntax_error(const yypcontext_t *ctx, Parser *p)
+// The bracket that token k stands in, or 0.
+static int enclosing(const Tokens *t, uint32_t k)
+{
+    while (k--) {
+        int kind = t->list.at[k].kind;
+        if (opens(kind)) return kind;
+        if (closes(kind)) k = t->match[k];
+    }
+    return 0;
+}
+
+static uint32_t line_of(const Parser *p, const Token *t)
+{
+    uint32_t line, col;
+    span_line_col(p->diags, t->span, &line, &col);
+    return line;
+}
+
+// A statement that goes on because its line ended in an operator may not have been meant to.
+static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
+{
+    const Token *t = p->tokens->list.at;
+    uint32_t line = line_of(p, &t[k]);
+    if (enclosing(p->tokens, k) == '(' || enclosing(p->tokens, k) == '[') return;
+    for (uint32_t i = k; i > start; i--) {
+        if (line_of(p, &t[i - 1]) == line) continue;
+        diag_note_span(p->diags, g, t[i - 1].span,
+                       "the statement goes on from here: a line does not end after '%.*s'",
+                       (int)(t[i - 1].span.end - t[i - 1].span.begin),
+                       p->diags->sources.at[p->source].text + t[i - 1].span.begin);
+        return;
+    }
+}
+
+static void describe(Parser *p, uint32_t k, uint32_t start, Expected e)
+{
+    const Token *t = &p->tokens->list.at[k];
+    int head = p->tokens->list.at[start].kind, in = enclosing(p->tokens, k);
+    const char *what = token_words(p, t);
+    bool after_operand = k && (starts_operand(t[-1].kind) || closes(t[-1].kind));
+    if (t->kind == '=' && (head == T_IF || head == T_ASSERT))
+        diag_span(p->diags, SEV_ERROR, t->span,
+                  "'=' gives a name to a value; to compare, write '=='");
+    else if (is_word(t) && ((e.name && !e.integer) || t[1].kind == '=' || t[1].kind == T_GETS ||
+                            (in == '(' && (head == T_FN || head == T_MODEL))))
+        diag_span(p->diags, SEV_ERROR, t->span,
+                  "%s is a word of the language and cannot be a name", what);
+    else if (after_operand && starts_operand(t->kind) && (in == '(' || in == '[' || in == T_ATTRS))
+        diag_span(p->diags, SEV_ERROR, t->span, "missing ',' before %s", what);
+    else
+        note_continuation(p, diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s",
+                                       what, expected_words(p, &e, t - (k > 0))), start, k);
+}
+
+static int yyreport_syntax_error(const yypcontext_t *ctx, Parser *p)
 {
     const Tokens *ts = p->tokens;
     uint32_t k = p->at; // of the unexpected token: the one delivered last
@@ -690,39 +750,36 @@ static int net_report_syntax_error(const yypcontext_t *ctx, Parser *p)
         return 0;
     }
     p->last_error = k + 1;
-    const Token *t = &ts->list.at[k], *before = k ? t - 1 : NULL;
-    const Token *start = &ts->list.at[statement_start(ts, k)];
-    Expected e = expected_tokens(ctx);
-    const char *what = token_words(p, t);
-    Diag *g = NULL;
-    if (t->kind == '=' && (start->kind == T_IF || start->kind == T_ASSERT))
-        g = diag_span(p->diags, SEV_ERROR, t->span,
-                      "'=' gives a name to a value; to compare, write '=='");
-    else if (is_word(t) && ((e.name && !e.integer) || t[1].kind == '=' || t[1].kind == T_GETS))
-        g = diag_span(p->diags, SEV_ERROR, t->span,
-                      "%s is a word of the language and cannot be a name", what);
-    else if (e.comma && starts_operand(t->kind) && (e.closer_paren || e.closer_bracket))
-        g = diag_span(p->diags, SEV_ERROR, t->span, "missing ',' before %s", what);
-    else
-        g = diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s", what,
-                      expected_words(p, &e));
-    (void)before;
-    (void)g;
+    uint32_t start = statement_start(ts, k);
+    if (!blamed(p, start, k)) describe(p, k, start, expected_tokens(ctx));
     resume(p, k);
     return 0;
+}
+
+// Scanner, layout and grammar report in turn; the reader wants the order of the text.
+static void sort_diags(Diags *d, uint32_t first)
+{
+    for (uint32_t i = first + 1; i < d->list.n; i++)
+        for (uint32_t k = i; k > first && d->list.at[k].span.begin < d->list.at[k - 1].span.begin; k--) {
+            Diag swap = d->list.at[k];
+            d->list.at[k] = d->list.at[k - 1];
+            d->list.at[k - 1] = swap;
+        }
 }
 
 File *parse_source(Arena *a, Diags *d, uint32_t source)
 {
     Parser p = {.arena = a, .diags = d, .source = source, .file = NEW(a, File)};
     p.file->source = source;
+    p.first_diag = d->list.n;
+    uint32_t errors = d->errors;
     Tokens raw, tokens;
     scan_source(a, d, source, &raw);
     layout_tokens(a, d, &raw, &tokens);
     if (tokens.fatal) return p.file;
     p.tokens = &tokens;
-    uint32_t errors = d->errors;
     net_parse(&p);
     if (d->errors == errors) check_places(&p, p.file);
+    sort_diags(d, p.first_diag);
     return p.file;
 }

@@ -23,6 +23,7 @@ typedef struct Parser {
     uint32_t at;         // index of the next token
     int inject;          // 2: an empty block is still to be delivered, 1: its closing brace
     uint32_t last_error; // index of the token of the last syntax error, plus one
+    uint32_t first_diag; // in diags->list, of this file
     bool dead;           // give up: no way to go on
     File *file;
 } Parser;
