@@ -328,8 +328,8 @@ Program *codegen(Module *m, const CodegenOptions *o)
     p->arena = a;
     p->model = m->name ? m->name : "";
     p->cuda = o->target->kind == TARGET_CUDA;
-    p->target = o->target->name;
-    p->prelude = lower_prelude(o->target);
+    p->target = arena_strdup(a, o->target->name);
+    p->prelude = lower_prelude(a, o->target);
     p->choices = o->choices ? o->choices : "";
     p->ncells = (int32_t)m->cells.n;
     p->cells = NEW_ARRAY(a, ProgCell, m->cells.n + 1);

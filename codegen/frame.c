@@ -324,7 +324,8 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
                 if (a->kind == KA_CURSOR && s->target.index == f->cursor) safe = false;
                 if (a->kind != KA_NODE || a->written) continue;
                 ProgArg p = frame_where(f, a->node);
-                if (same_place(&p, &s->target) && !(w >= 0 && a->same_as == w)) safe = false;
+                bool own = w >= 0 && a->same_as >= 0 && a->same_as == ks[k].args[w].same_as;
+                if (same_place(&p, &s->target) && !own) safe = false;
             }
         }
         if (safe) continue;

@@ -39,16 +39,21 @@ static int by_at(const void *x, const void *y)
 
 int64_t plan_lower_bound(Arena *a, const PlanItem *items, uint32_t n)
 {
-    Event *starts = NEW_ARRAY(a, Event, n + 1), *ends = NEW_ARRAY(a, Event, n + 1);
+    Event *starts = NEW_ARRAY(a, Event, 2 * (size_t)n + 1), *ends = NEW_ARRAY(a, Event, 2 * (size_t)n + 1);
+    uint32_t m = 0;
     for (uint32_t i = 0; i < n; i++) {
-        starts[i] = (Event){items[i].first, i};
-        ends[i] = (Event){items[i].last, i};
+        starts[m] = (Event){items[i].first, i};
+        ends[m++] = (Event){items[i].last, i};
+        if (!items[i].idle_last) continue;
+        ends[m - 1].at = items[i].idle_first - 1;
+        starts[m] = (Event){items[i].idle_last + 1, i};
+        ends[m++] = (Event){items[i].last, i};
     }
-    qsort(starts, n, sizeof *starts, by_at);
-    qsort(ends, n, sizeof *ends, by_at);
+    qsort(starts, m, sizeof *starts, by_at);
+    qsort(ends, m, sizeof *ends, by_at);
     int64_t live = 0, peak = 0;
-    for (uint32_t i = 0, e = 0; i < n; i++) {
-        while (e < n && ends[e].at < starts[i].at) live -= round_up(items[ends[e++].item].bytes);
+    for (uint32_t i = 0, e = 0; i < m; i++) {
+        while (e < m && ends[e].at < starts[i].at) live -= round_up(items[ends[e++].item].bytes);
         live += round_up(items[starts[i].item].bytes);
         if (live > peak) peak = live;
     }
@@ -67,6 +72,12 @@ static bool good_enough(const Pack *p)
     return p->best_bytes >= 0 && p->best_bytes <= p->bound;
 }
 
+// Does all of b's life fall where a keeps nothing?
+static bool rests(const PlanItem *a, const PlanItem *b)
+{
+    return a->idle_last && b->first >= a->idle_first && b->last <= a->idle_last;
+}
+
 // Places items in p->order, each into the tightest (or lowest) gap among those alive with it.
 static int64_t place_in_order(Pack *p, bool tightest)
 {
@@ -78,7 +89,7 @@ static int64_t place_in_order(Pack *p, bool tightest)
         int64_t end = 0, at = -1, gap = INT64_MAX;
         for (uint32_t k = 0; k < nplaced; k++) {
             const PlanItem *o = &p->item[p->placed[k]];
-            if (o->last < it->first || o->first > it->last) continue;
+            if (o->last < it->first || o->first > it->last || rests(o, it) || rests(it, o)) continue;
             int64_t from = p->offset[p->placed[k]], room = from - end;
             if (room >= it->bytes && room < gap) {
                 at = end;
@@ -291,7 +302,28 @@ typedef struct Life {
     bool seen, read_first; // read by the first step that touches it
     bool moves[PROG_MAX_LOOP_DEPTH];
     int32_t first, last;
+    // From the last use of a value to the step that overwrites it (in a loop: with the value for the
+    // next iteration) nothing is kept; the longest such stretch, 0, 0: none.
+    int32_t idle_first, idle_last;
+    int32_t loop, touched; // the innermost loop of the last touch, + 2, and its step
 } Life;
+
+static int32_t idle_length(const Life *l)
+{
+    return l->idle_last ? l->idle_last - l->idle_first + 1 : 0;
+}
+
+// Does the step write all of the argument's buffer without reading it?
+static bool overwrites(const ProgStep *s, const ProgArg *arg)
+{
+    if (!arg->written) return false;
+    for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++)
+        if (arg->stride[d]) return false;
+    for (int32_t k = 0; k < s->nargs; k++)
+        if (s->args[k].kind == PA_BUFFER && s->args[k].index == arg->index && !s->args[k].written)
+            return false;
+    return true;
+}
 
 static void extend(Life *l, const ProgStep *steps, const int32_t *loop_of)
 {
@@ -321,6 +353,13 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
             const ProgArg *arg = &s->args[k];
             if (arg->kind != PA_BUFFER) continue;
             Life *l = &life[arg->index];
+            if (l->loop != loop + 2) { // the first touch in this iteration of this loop
+                l->loop = loop + 2;
+            } else if (i - 1 - l->touched > idle_length(l) && overwrites(s, arg)) {
+                l->idle_first = l->touched + 1;
+                l->idle_last = i - 1;
+            }
+            l->touched = i;
             if (!l->seen) {
                 l->first = i;
                 l->read_first = !arg->written;
@@ -354,7 +393,9 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
         b->offset = end; // each its own place
         end += round_up(b->bytes);
         buffer[n] = i;
-        items[n++] = (PlanItem){.bytes = b->bytes, .first = b->first, .last = b->last};
+        items[n] = (PlanItem){.bytes = b->bytes, .first = b->first, .last = b->last};
+        items[n].idle_first = life[i].idle_first;
+        items[n++].idle_last = life[i].idle_last;
     }
     e->arena_bytes = end;
     if (no_reuse) return;

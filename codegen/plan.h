@@ -11,6 +11,7 @@ enum { PLAN_ALIGN = 256 }; // sizes and offsets are multiples of it; peaks are c
 typedef struct PlanItem { // a block of memory over a closed interval of steps
     int64_t bytes;
     int32_t first, last;
+    int32_t idle_first, idle_last; // a stretch inside, in which nothing is kept; 0, 0: none
     int64_t offset; // out
 } PlanItem;
 
