@@ -115,7 +115,11 @@ int verb_profile(int argc, char **argv)
             printf("%10.2f us %5.1f %%  %4d x  %-44s %s\n", t[i].seconds * 1e6, 100 * t[i].seconds / total,
                    t[i].calls, t[i].name, t[i].loc);
     }
-    if (o.status == NETC_OK && !json) printf("%10.2f us in all, steps timed one by one\n", total * 1e6);
+    if (o.status == NETC_OK && !json) {
+        printf("%10.2f us in all, steps timed one by one\n", total * 1e6);
+        int nodes = netc_graph_kernels(s, entry);
+        if (nodes >= 0) printf("%d kernel nodes in the CUDA graph of '%s'\n", nodes, entry);
+    }
     netc_free(t);
     netc_session_free(s);
     list_free(&words), list_free(&c.defines);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/diagnose.h"
 #include "lib/lib.h"
 #include "lib/report.h"
 
@@ -198,6 +199,22 @@ static netc_status report(Run *r, netc_error **err)
     return status;
 }
 
+// A step failed a check. It changed nothing, so the state is sound: it is saved where --save says.
+static netc_status explain(Run *r, const RtError *e, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    RtError ignored = {0};
+    int64_t step = r->step;
+    if (e->code == RT_CHECK && !rt_cell_read(r->s->rt, "@step", &step, sizeof step, &ignored)) {
+        r->step = step;
+        if (r->o->save && step > 0) save(r, NULL);
+        int64_t at = step % r->steps_per_epoch * r->batch;
+        if (!err || !*err)
+            status = diagnose_nonfinite(r->s, "train", r->train.data, r->rows + at, step, err);
+    }
+    return status != NETC_OK ? status : lib_fail_rt(err, e);
+}
+
 // Runs steps until something is due; r->step moves on.
 static netc_status chunk(Run *r, netc_error **err)
 {
@@ -217,7 +234,7 @@ static netc_status chunk(Run *r, netc_error **err)
     RtError e = {0};
     double t = now();
     if (rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e) || rt_sync(r->s->rt, &e))
-        return lib_fail_rt(err, &e);
+        return explain(r, &e, err);
     t = now() - t;
     // Aim at a quarter second a chunk; grow at most eightfold at a time.
     double per_step = t / (double)n;
