@@ -71,8 +71,12 @@ static void replay(void *arg)
     EvalResult result = {0};
     if (!eval_graph(g, &env, &result) || !result.first_nonfinite) return;
     const Node *bad = result.first_nonfinite;
-    Diags *d = g->diags;
-    d->list.n = d->errors = 0;
+    // Diagnostics of our own over the build's sources: the build is shared and stays as it is.
+    Diags *d = diags_new(r->arena);
+    d->sources.at = g->diags->sources.at;
+    d->sources.n = g->diags->sources.n;
+    d->locs.at = g->diags->locs.at;
+    d->locs.n = g->diags->locs.n;
     Diag *diag = diag_error(d, bad->loc, "the loss is not finite at step %" PRId64 "; the first value that is not "
                             "is the result of '%s'%s%s%s", r->step, op_info(bad->op)->name,
                             bad->name ? " (" : "", bad->name ? bad->name : "", bad->name ? ")" : "");
