@@ -1,0 +1,413 @@
+// The evaluator against values worked out by hand.
+#include "tests/unit/ir_common.h"
+
+#include "ir/philox.h"
+#include "ir/scalar.h"
+
+static const double nan_ = NAN, inf = INFINITY;
+
+// -- every elementwise op -----------------------------------------------------------------------------
+
+typedef struct Case {
+    Op op;
+    DType in;
+    double a, b, c, want;
+} Case;
+
+static const Case cases[] = {
+    {OP_add, DT_F32, 1.5, 2, 0, 3.5},        {OP_add, DT_I32, 2147483647, 1, 0, -2147483648.0},
+    {OP_add, DT_U8, 250, 10, 0, 4},          {OP_add, DT_U32, 4294967295.0, 2, 0, 1},
+    {OP_sub, DT_F32, 1, 3, 0, -2},           {OP_sub, DT_U32, 0, 1, 0, 4294967295.0},
+    {OP_mul, DT_F32, -3, 0, 0, -0.0},        {OP_mul, DT_I32, 65536, 65536, 0, 0},
+    {OP_div, DT_F32, 1, 0, 0, INFINITY},     {OP_div, DT_F32, 0, 0, 0, NAN},
+    {OP_floordiv, DT_I32, -7, 2, 0, -4},     {OP_floordiv, DT_I32, 7, -2, 0, -4},
+    {OP_floordiv, DT_I32, 7, 0, 0, 0},       {OP_floordiv, DT_F32, -7, 2, 0, -4},
+    {OP_mod, DT_I32, -7, 3, 0, 2},           {OP_mod, DT_I32, 7, -3, 0, -2},
+    {OP_mod, DT_I32, 7, 0, 0, 0},            {OP_mod, DT_F32, -7, 3, 0, 2},
+    {OP_neg, DT_F32, 0, 0, 0, -0.0},         {OP_neg, DT_U8, 1, 0, 0, 255},
+    {OP_abs, DT_F32, -2, 0, 0, 2},           {OP_abs, DT_I32, -2147483648.0, 0, 0, -2147483648.0},
+    {OP_sign, DT_F32, -3, 0, 0, -1},         {OP_sign, DT_F32, NAN, 0, 0, NAN},
+    {OP_sign, DT_I32, -9, 0, 0, -1},         {OP_sign, DT_F32, -0.0, 0, 0, -0.0},
+    {OP_minimum, DT_F32, 1, NAN, 0, NAN},    {OP_minimum, DT_F32, NAN, 1, 0, NAN},
+    {OP_minimum, DT_I32, -3, 2, 0, -3},      {OP_maximum, DT_F32, 1, 2, 0, 2},
+    {OP_maximum, DT_F32, NAN, 1, 0, NAN},    {OP_maximum, DT_I64, -3, 2, 0, 2},
+    {OP_pow, DT_F32, 2, 10, 0, 1024},        {OP_pow, DT_F32, -8, 3, 0, -512},
+    {OP_sqrt, DT_F32, 9, 0, 0, 3},           {OP_sqrt, DT_F32, -1, 0, 0, NAN},
+    {OP_rsqrt, DT_F32, 4, 0, 0, 0.5},        {OP_rsqrt, DT_F32, 0, 0, 0, INFINITY},
+    {OP_exp, DT_F32, 1, 0, 0, M_E},          {OP_exp, DT_F32, -INFINITY, 0, 0, 0},
+    {OP_expm1, DT_F32, 1e-10, 0, 0, 1.00000000005e-10},
+    {OP_log, DT_F32, M_E, 0, 0, 1},          {OP_log, DT_F32, 0, 0, 0, -INFINITY},
+    {OP_log1p, DT_F32, 1e-10, 0, 0, 9.9999999995e-11},
+    {OP_sin, DT_F32, M_PI / 2, 0, 0, 1},     {OP_cos, DT_F32, M_PI, 0, 0, -1},
+    {OP_tanh, DT_F32, 0.5, 0, 0, 0.46211715726000975},
+    {OP_erf, DT_F32, 0.5, 0, 0, 0.5204998778130465},
+    {OP_sigmoid, DT_F32, 0, 0, 0, 0.5},      {OP_sigmoid, DT_F32, -1000, 0, 0, 0},
+    {OP_sigmoid, DT_F32, 1000, 0, 0, 1},     {OP_floor, DT_F32, -1.5, 0, 0, -2},
+    {OP_ceil, DT_F32, 1.25, 0, 0, 2},        {OP_round, DT_F32, 2.5, 0, 0, 2},
+    {OP_round, DT_F32, 3.5, 0, 0, 4},        {OP_round, DT_F32, -0.25, 0, 0, -0.0},
+    {OP_eq, DT_F32, NAN, NAN, 0, 0},         {OP_eq, DT_I64, 5, 5, 0, 1},
+    {OP_ne, DT_F32, NAN, NAN, 0, 1},         {OP_lt, DT_U32, 1, 4294967295.0, 0, 1},
+    {OP_le, DT_F32, 2, 2, 0, 1},             {OP_gt, DT_F32, 3, 2, 0, 1},
+    {OP_ge, DT_F32, NAN, 1, 0, 0},           {OP_isfinite, DT_F32, INFINITY, 0, 0, 0},
+    {OP_isfinite, DT_F32, 1, 0, 0, 1},       {OP_and, DT_BOOL, 1, 0, 0, 0},
+    {OP_or, DT_BOOL, 1, 0, 0, 1},            {OP_not, DT_BOOL, 0, 0, 0, 1},
+    {OP_bit_and, DT_U32, 12, 10, 0, 8},      {OP_bit_or, DT_U32, 12, 10, 0, 14},
+    {OP_bit_xor, DT_U32, 12, 10, 0, 6},      {OP_shl, DT_U32, 3, 31, 0, 2147483648.0},
+    {OP_shl, DT_U32, 3, 32, 0, 0},           {OP_shr, DT_U32, 2147483648.0, 31, 0, 1},
+    {OP_shr, DT_I32, -8, 1, 0, -4},          {OP_mulhi, DT_U32, 4294967295.0, 4294967295.0, 0, 4294967294.0},
+    {OP_select, DT_F32, 1, 2, 3, 2},         {OP_select, DT_I64, 0, 2, 3, 3},
+    {OP_stop_gradient, DT_F32, 4, 0, 0, 4},
+};
+
+static void elementwise(void)
+{
+    bool seen[OP_COUNT] = {false};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Case *c = &cases[i];
+        seen[c->op] = true;
+        int arity = op_info(c->op)->arity;
+        double data[3] = {c->a, c->b, c->c};
+        // Once over inputs, once folded from constants: both go through the same expressions.
+        Graph *g = fresh();
+        EvalEnv env = environment();
+        Node *args[3], *known[3];
+        for (int k = 0; k < arity; k++) {
+            const char *const names[] = {"a", "b", "c"};
+            DType t = c->op == OP_select && k == 0 ? DT_BOOL : c->in;
+            args[k] = input(g, names[k], shape(t, 1, 1));
+            give(&env, names[k], shape(t, 1, 1), &data[k]);
+            known[k] = graph_const(g, t, data[k]);
+        }
+        Node *n = graph_node(g, c->op, args, arity, NULL);
+        CHECK_MSG(gives(g, &env, n, &c->want), "%s, case %zu", op_info(c->op)->name, i);
+        Node *folded = graph_node(g, c->op, known, arity, NULL);
+        double v = 0;
+        double want = dtype_is_float(folded->type.dtype) ? (double)(float)c->want : c->want;
+        CHECK_MSG(node_const_value(folded, &v), "%s is not folded", op_info(c->op)->name);
+        CHECK_MSG(fabs(v - want) <= 1e-7 * fabs(want) || v == want || (v != v && want != want),
+                  "%s folds to %g, not %g", op_info(c->op)->name, v, want);
+    }
+    for (int op = 0; op < OP_COUNT; op++)
+        if (op_info((Op)op)->class == CLS_ELEMENTWISE && op != OP_cast)
+            CHECK_MSG(seen[op], "%s has no case", op_info((Op)op)->name);
+}
+
+static void casts(void)
+{
+    const struct {
+        DType from, to;
+        double v, want;
+    } c[] = {
+        {DT_F32, DT_I32, 1e20, 2147483647},  {DT_F32, DT_I32, -1e20, -2147483648.0},
+        {DT_F32, DT_I32, NAN, 0},            {DT_F32, DT_I32, -2.9, -2},
+        {DT_F32, DT_U8, 300, 255},           {DT_F32, DT_U8, -3, 0},
+        {DT_F32, DT_U32, 5e9, 4294967295.0}, {DT_F32, DT_BOOL, 0.1, 1},
+        {DT_F32, DT_BOOL, 0, 0},             {DT_I64, DT_U8, 257, 1},
+        {DT_I64, DT_I32, 4294967295.0, -1},  {DT_I32, DT_U32, -1, 4294967295.0},
+        {DT_U8, DT_F32, 200, 200},           {DT_BOOL, DT_F32, 1, 1},
+        {DT_F64, DT_F32, 0.1, 0.10000000149011612},
+        {DT_F32, DT_F16, 65520, INFINITY},   {DT_F32, DT_F16, 65519, 65504},
+        {DT_F32, DT_F16, 2049, 2048},        {DT_F32, DT_F16, 2051, 2052},
+        {DT_F32, DT_F16, 3e-8, 5.9604644775390625e-08},
+        {DT_F32, DT_F16, 2e-8, 0},           {DT_F32, DT_BF16, 257, 256},
+        {DT_F32, DT_BF16, 259, 260},         {DT_F32, DT_BF16, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        Graph *g = fresh();
+        EvalEnv env = environment();
+        env.round = true;
+        Type t = shape(c[i].from, 1, 1);
+        Node *n = graph_cast(g, input(g, "a", t), c[i].to);
+        give(&env, "a", t, &c[i].v);
+        CHECK_MSG(gives(g, &env, n, &c[i].want), "cast %zu", i);
+    }
+    for (uint32_t h = 0; h < 65536; h++) { // every half survives the road to double and back
+        uint16_t bits = (uint16_t)h, back;
+        DType both[] = {DT_F16, DT_BF16};
+        for (int k = 0; k < 2; k++) {
+            Scalar v = scalar_load(both[k], &bits);
+            scalar_store(both[k], &back, v);
+            if (v.f == v.f && back != bits) CHECK_MSG(false, "%04x became %04x", bits, back);
+            if (v.f == v.f && scalar_round(both[k], v.f) != v.f) CHECK_MSG(false, "%04x moved", bits);
+        }
+    }
+}
+
+// -- broadcasting, views, reductions ------------------------------------------------------------------
+
+static void views(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Type t = shape(DT_F32, 2, 2, 3);
+    Node *x = input(g, "x", t), *row = input(g, "row", shape(DT_F32, 1, 3));
+    Node *column = input(g, "column", shape(DT_F32, 2, 2, 1));
+    give(&env, "x", t, DATA(1, 2, 3, 4, 5, 6));
+    give(&env, "row", shape(DT_F32, 1, 3), DATA(10, 20, 30));
+    give(&env, "column", shape(DT_F32, 2, 2, 1), DATA(100, 200));
+    CHECK(gives(g, &env, graph_binary(g, OP_add, x, row), DATA(11, 22, 33, 14, 25, 36)));
+    CHECK(gives(g, &env, graph_binary(g, OP_add, x, column), DATA(101, 102, 103, 204, 205, 206)));
+    CHECK(gives(g, &env, graph_binary(g, OP_add, row, column), DATA(110, 120, 130, 210, 220, 230)));
+    CHECK(gives(g, &env, graph_permute(g, x, (int64_t[]){1, 0}), DATA(1, 4, 2, 5, 3, 6)));
+    CHECK(gives(g, &env, graph_reshape(g, x, 1, (int64_t[]){6}), DATA(1, 2, 3, 4, 5, 6)));
+    CHECK(gives(g, &env,
+                graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){2, 3}, (int64_t[]){1, 2}),
+                DATA(1, 3, 4, 6)));
+    Attrs a = {0};
+    attr_set_ints(g, &a, ATTR_low, (int64_t[]){1, 0}, 2);
+    attr_set_ints(g, &a, ATTR_high, (int64_t[]){0, 1}, 2);
+    Node *padded = graph_node(g, OP_pad, (Node *[]){x, graph_const(g, DT_F32, 9)}, 2, &a);
+    CHECK(gives(g, &env, padded, DATA(9, 9, 9, 9, 1, 2, 3, 9, 4, 5, 6, 9)));
+    a = (Attrs){0};
+    attr_set_int(&a, ATTR_axis, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_concat, (Node *[]){x, column}, 2, &a),
+                DATA(1, 2, 3, 100, 4, 5, 6, 200)));
+    a = (Attrs){0};
+    attr_set_ints(g, &a, ATTR_axes, (int64_t[]){1}, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_reverse, &x, 1, &a), DATA(3, 2, 1, 6, 5, 4)));
+
+    int64_t one = 1, zero = 0, both[] = {0, 1};
+    CHECK(gives(g, &env, graph_reduce(g, OP_sum, x, &one, 1, false), DATA(6, 15)));
+    CHECK(gives(g, &env, graph_reduce(g, OP_sum, x, &zero, 1, true), DATA(5, 7, 9)));
+    CHECK(gives(g, &env, graph_reduce(g, OP_sum, x, both, 2, false), DATA(21)));
+    CHECK(gives(g, &env, graph_reduce(g, OP_prod, x, &one, 1, false), DATA(6, 120)));
+    CHECK(gives(g, &env, graph_reduce(g, OP_max, x, &zero, 1, false), DATA(4, 5, 6)));
+    CHECK(gives(g, &env, graph_reduce(g, OP_min, x, both, 2, false), DATA(1)));
+    CHECK(gives(g, &env, graph_sum_to(g, x, &row->type), DATA(5, 7, 9)));
+    CHECK(gives(g, &env, graph_sum_to(g, x, &column->type), DATA(6, 15)));
+
+    Node *odd = input(g, "odd", shape(DT_F32, 1, 4));
+    give(&env, "odd", shape(DT_F32, 1, 4), DATA(2, 7, 7, 1));
+    CHECK(gives(g, &env, graph_reduce(g, OP_argmax, odd, &zero, 1, false), DATA(1)));
+    give(&env, "odd", shape(DT_F32, 1, 4), (double[]){2, nan_, inf, nan_});
+    CHECK(gives(g, &env, graph_reduce(g, OP_argmax, odd, &zero, 1, false), DATA(1)));
+    CHECK(gives(g, &env, graph_reduce(g, OP_max, odd, &zero, 1, false), &nan_));
+
+    Node *flags = input(g, "flags", shape(DT_BOOL, 1, 3));
+    give(&env, "flags", shape(DT_BOOL, 1, 3), DATA(1, 0, 1));
+    Node *count = graph_reduce(g, OP_sum, flags, &zero, 1, false);
+    CHECK(count->type.dtype == DT_I64 && gives(g, &env, count, DATA(2)));
+}
+
+static void contractions(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Type ta = shape(DT_F32, 2, 2, 3), tb = shape(DT_F32, 2, 3, 2), tc = shape(DT_F32, 3, 2, 2, 3);
+    Node *a = input(g, "a", ta), *b = input(g, "b", tb), *c = input(g, "c", tc);
+    give(&env, "a", ta, DATA(1, 2, 3, 4, 5, 6));
+    give(&env, "b", tb, DATA(1, 0, 2, 1, 0, 3));
+    give(&env, "c", tc, DATA(1, 2, 3, 4, 5, 6, 1, 0, 0, 0, 1, 0));
+    CHECK(gives(g, &env, graph_matmul(g, a, b), DATA(5, 11, 14, 23)));
+    CHECK(gives(g, &env, graph_matmul(g, c, b), DATA(5, 11, 14, 23, 1, 0, 2, 1)));
+    // (2, 3) x (2, 3, 2)
+    int64_t perm[] = {0, 2, 1};
+    Node *ct = graph_permute(g, c, perm);
+    CHECK(gives(g, &env, graph_matmul(g, a, ct), DATA(14, 32, 32, 77, 1, 2, 4, 5)));
+    int64_t zero = 0, one = 1;
+    Node *inner = graph_dot(g, a, b, NULL, NULL, 0, &one, &zero, 1, DT_F32);
+    CHECK(inner == graph_matmul(g, a, b));
+    Node *batched = graph_dot(g, c, c, (int64_t[]){0}, (int64_t[]){0}, 1, (int64_t[]){1, 2},
+                              (int64_t[]){1, 2}, 2, DT_F32);
+    CHECK(gives(g, &env, batched, DATA(91, 2)));
+}
+
+// -- indexed access, scans ----------------------------------------------------------------------------
+
+static void indexed(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Type t = shape(DT_F32, 2, 3, 2), ti = shape(DT_I32, 1, 4), tu = shape(DT_F32, 2, 4, 2);
+    Node *x = input(g, "x", t), *index = input(g, "index", ti), *u = input(g, "u", tu);
+    Node *at = input(g, "at", shape(DT_I64, 0)), *nil = graph_const(g, DT_I64, 0);
+    give(&env, "x", t, DATA(1, 2, 3, 4, 5, 6));
+    give(&env, "index", ti, DATA(2, 0, 2, 1));
+    give(&env, "u", tu, DATA(1, 1, 10, 10, 100, 100, 1000, 1000));
+    give(&env, "at", shape(DT_I64, 0), DATA(7));
+    Attrs a = {0};
+    attr_set_int(&a, ATTR_axis, 0);
+    Node *picked = graph_node(g, OP_gather, (Node *[]){x, index}, 2, &a);
+    CHECK(gives(g, &env, picked, DATA(5, 6, 1, 2, 5, 6, 3, 4)));
+    CHECK(gives(g, &env, graph_node(g, OP_scatter, (Node *[]){x, index, u}, 3, &a),
+                DATA(10, 10, 1000, 1000, 100, 100)));
+    CHECK(gives(g, &env, graph_node(g, OP_scatter_add, (Node *[]){x, index, u}, 3, &a),
+                DATA(11, 12, 1003, 1004, 106, 107)));
+    Attrs s = {0};
+    attr_set_ints(g, &s, ATTR_sizes, (int64_t[]){2, 1}, 2);
+    Node *part = graph_node(g, OP_dynamic_slice, (Node *[]){x, at, nil}, 3, &s);
+    CHECK(gives(g, &env, part, DATA(3, 5))); // 7 is clamped to 1
+    CHECK(gives(g, &env, graph_node(g, OP_dynamic_update, (Node *[]){x, part, nil, at}, 4, NULL),
+                DATA(1, 3, 3, 5, 5, 6)));
+
+    EvalResult r;
+    give(&env, "index", ti, DATA(2, 0, 3, -1));
+    CHECK(gives(g, &env, picked, DATA(5, 6, 1, 2, 5, 6, 1, 2)));
+    CHECK(eval_graph(g, &env, &r) && r.bad_index == picked && r.bad_value == 3);
+
+    Type tv = shape(DT_F32, 2, 2, 4);
+    Node *v = input(g, "v", tv);
+    give(&env, "v", tv, (double[]){3, 1, nan_, 1, 0, -1, 5, 2});
+    Attrs o = {0};
+    attr_set_int(&o, ATTR_axis, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_sort, &v, 1, &o), (double[]){1, 1, 3, nan_, -1, 0, 2, 5}));
+    CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(1, 3, 0, 2, 1, 0, 3, 2)));
+    attr_set_int(&o, ATTR_descending, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(2, 0, 1, 3, 2, 3, 0, 1)));
+    Attrs c = {0};
+    attr_set_int(&c, ATTR_axis, 0);
+    CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(1, 2, 4, 6, 9, 12)));
+    attr_set_int(&c, ATTR_reverse, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(9, 12, 8, 10, 5, 6)));
+    attr_set_int(&c, ATTR_exclusive, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(8, 10, 5, 6, 0, 0)));
+}
+
+// -- random, iota, constants --------------------------------------------------------------------------
+
+static void random_words(void)
+{
+    uint32_t out[4], zero[4] = {0}, ones[4] = {~0u, ~0u, ~0u, ~0u};
+    philox4x32_10(zero, zero, out);
+    CHECK(out[0] == 0x6627e8d5 && out[1] == 0xe169c58d && out[2] == 0xbc57ac4c &&
+          out[3] == 0x9b00dbd8);
+    philox4x32_10(ones, ones, out);
+    CHECK(out[0] == 0x408f276d && out[1] == 0x41c83b0e && out[2] == 0xa20bc7c6 &&
+          out[3] == 0x6d5451fd);
+
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *seed = graph_const_int(g, DT_I64, 0), *step = graph_const_int(g, DT_I64, 0);
+    Attrs a = {0};
+    attr_set_ints(g, &a, ATTR_shape, (int64_t[]){2, 2}, 2);
+    attr_set_int(&a, ATTR_dtype, DT_U32);
+    attr_set_int(&a, ATTR_site, 0);
+    attr_set_int(&a, ATTR_lane, 1);
+    Node *n = graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a);
+    EvalResult r;
+    Value *all[8];
+    CHECK(eval_graph_all(g, &env, &r, all) && all[n->id]->i[0] == 0xe169c58d);
+    CHECK(all[n->id]->i[1] == philox_word(0, 0, 0, 1, 1));
+    CHECK(graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a) == n);
+    attr_set_int(&a, ATTR_site, 1);
+    CHECK(graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a) != n);
+
+    Attrs i = {0};
+    attr_set_ints(g, &i, ATTR_shape, (int64_t[]){2, 3}, 2);
+    attr_set_int(&i, ATTR_dtype, DT_F32);
+    attr_set_int(&i, ATTR_axis, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_iota, NULL, 0, &i), DATA(0, 1, 2, 0, 1, 2)));
+    Attrs c = {0};
+    int64_t bits[3];
+    memcpy(bits, (double[]){0.5, -2, 3}, sizeof bits);
+    attr_set_ints(g, &c, ATTR_shape, (int64_t[]){3}, 1);
+    attr_set_int(&c, ATTR_dtype, DT_F32);
+    attr_set_ints(g, &c, ATTR_values, bits, 3);
+    CHECK(gives(g, &env, graph_node(g, OP_const, NULL, 0, &c), DATA(0.5, -2, 3)));
+}
+
+// -- regions ------------------------------------------------------------------------------------------
+
+static Node *region_param(Graph *r, int index, Type t)
+{
+    Attrs a = {0};
+    attr_set_int(&a, ATTR_index, index);
+    attr_set_ints(r, &a, ATTR_shape, t.dim, t.rank);
+    attr_set_int(&a, ATTR_dtype, t.dtype);
+    return graph_node(r, OP_region_param, NULL, 0, &a);
+}
+
+static void regions(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Type s = shape(DT_F32, 0), v = shape(DT_F32, 1, 4);
+    // h <- h * decay + x[i], stacking h * i: (i, h, x, decay) -> (h', h' * i)
+    Graph *body = graph_new(arena, diags, NULL);
+    Node *i = region_param(body, 0, shape(DT_I64, 0)), *h = region_param(body, 1, s);
+    Node *x = region_param(body, 2, s), *decay = region_param(body, 3, s);
+    Node *next = graph_binary(body, OP_add, graph_binary(body, OP_mul, h, decay), x);
+    vec_push(arena, &body->results, next);
+    vec_push(arena, &body->results, graph_binary(body, OP_mul, next, graph_cast(body, i, DT_F32)));
+    Node *args[] = {input(g, "h", s), input(g, "x", v), input(g, "decay", s)};
+    give(&env, "h", s, DATA(1));
+    give(&env, "x", v, DATA(1, 2, 3, 4));
+    give(&env, "decay", s, DATA(0.5));
+    Attrs a = {0};
+    attr_set_int(&a, ATTR_count, 4);
+    attr_set_int(&a, ATTR_carried, 1);
+    attr_set_int(&a, ATTR_scanned, 1);
+    Node *loop = graph_region_node(g, OP_loop, args, 3, &a, &body, 1);
+    CHECK(node_result_count(loop) == 2);
+    Node *last = graph_result(g, loop, 0), *all = graph_result(g, loop, 1);
+    CHECK(all->type.rank == 1 && all->type.dim[0] == 4);
+    CHECK(gives(g, &env, last, DATA(6.1875)));
+    CHECK(gives(g, &env, all, DATA(0, 2.75, 8.75, 18.5625)));
+    attr_set_int(&a, ATTR_reverse, 1);
+    Node *back = graph_region_node(g, OP_loop, args, 3, &a, &body, 1);
+    CHECK(gives(g, &env, graph_result(g, back, 0), DATA(3.3125)));
+
+    Graph *f = graph_new(arena, diags, NULL);
+    Node *p = region_param(f, 0, s), *q = region_param(f, 1, s);
+    vec_push(arena, &f->results, graph_binary(f, OP_sub, p, q));
+    vec_push(arena, &f->results, q);
+    Attrs c = {0};
+    attr_set_str(g, &c, ATTR_name, "difference");
+    Node *call = graph_region_node(g, OP_call, (Node *[]){args[0], args[2]}, 2, &c, &f, 1);
+    CHECK(gives(g, &env, graph_result(g, call, 0), DATA(0.5)));
+    CHECK(graph_result(g, call, 1) == args[2]); // handed through
+    CHECK(graph_verify(g, "building"));
+    Node *results[2];
+    graph_inline(g, f, (Node *[]){args[0], args[2]}, results);
+    CHECK(gives(g, &env, results[0], DATA(0.5)) && results[1] == args[2]);
+    CHECK(diags->errors == 0);
+}
+
+// -- roots and reports --------------------------------------------------------------------------------
+
+static void roots(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    EvalResult r;
+    Type t = shape(DT_F32, 1, 2);
+    Node *x = input(g, "x", t), *w = graph_leaf_cell(g, OP_param, "w", &t);
+    Node *sum = graph_binary(g, OP_add, x, w);
+    Node *ratio = graph_binary(g, OP_div, x, w);
+    graph_root(g, OP_output, sum, "sum");
+    graph_root(g, OP_assign, sum, "w");
+    Node *positive = graph_binary(g, OP_gt, sum, graph_full_like(g, sum, 0));
+    Node *check = graph_root(g, OP_assert, positive, "sums are positive");
+    CHECK(!eval_graph(g, &env, &r) && errors_say("no value given for the input 'x'"));
+    Value *weights = give(&env, "x", t, DATA(1, 2));
+    strmap_set(&env.cells, "w", weights);
+    CHECK(eval_graph(g, &env, &r) && !r.failed_assert && !r.first_nonfinite);
+    CHECK(value_get(strmap_get(&r.outputs, "sum"), 1) == 4);
+    CHECK(value_get(strmap_get(&r.assigns, "w"), 0) == 2);
+    EvalEnv other = environment();
+    Value *zero = give(&other, "x", t, DATA(0, -1));
+    strmap_set(&other.cells, "w", zero);
+    CHECK(eval_graph(g, &other, &r) && r.failed_assert == check && r.first_nonfinite == ratio);
+    give(&other, "x", shape(DT_F32, 1, 3), DATA(0, 0, 0));
+    CHECK(!eval_graph(g, &other, &r) && errors_say("given f32[3], the graph wants f32[2]"));
+    unsigned char bytes[8];
+    value_to_bytes(weights, bytes);
+    CHECK(!memcmp(bytes, (float[]){1, 2}, 8));
+    value_from_bytes(weights, (float[]){7, 8});
+    CHECK(value_get(weights, 1) == 8);
+}
+
+int main(void)
+{
+    arena = arena_new();
+    elementwise();
+    casts();
+    views();
+    contractions();
+    indexed();
+    random_words();
+    regions();
+    roots();
+    arena_free(arena);
+    return unit_done();
+}
