@@ -1,0 +1,84 @@
+// Private to the fuse pass.
+//
+// Every live node gets a LEVEL: the earliest round of kernels that can compute it. A value a kernel
+// of level l stores is read by kernels of higher levels only, so groups never wait for each other
+// in a circle, whatever is put together at one level. A node is
+//   free        computed wherever it is read: elementwise, views, gathers over stored values;
+//   in a CLUSTER  computed inside one reduction kernel, because it depends on a reduction there;
+//   an anchor   (matmul, loop, sort, scatter) always stored.
+#ifndef PASSES_FUSE_H
+#define PASSES_FUSE_H
+
+#include "ir/fusion.h"
+#include "passes/passes.h"
+
+typedef enum Pos { POS_NONE, POS_FULL, POS_ROW } Pos; // over rows and columns, or one a row
+
+typedef struct Cluster { // reductions over the same rows and columns, in stages
+    uint32_t parent;     // union-find, by index
+    GroupKind kind;
+    int level;
+    Type full;           // of the reduced operand
+    int64_t axes[MAX_RANK];
+    int naxes;
+    int64_t rows, cols;
+    bool trailing; // the reduced axes are the last ones
+    bool open;     // values over all columns may follow a reduction
+    uint32_t size;
+} Cluster;
+
+typedef struct Fuse {
+    Graph *g;
+    Arena *a;
+    const Target *target;
+    const PassOptions *options;
+    bool rows;   // data inputs are read through the row table
+    bool checks; // something may fail: an assert, an index that is not proved to be in range
+    bool again;  // placement found more to force
+
+    bool *live;
+    uint32_t *uses;   // live consumers, an operand read twice counts twice
+    Node **user;      // the last consumer
+    bool *forced;     // must be stored
+    uint32_t *cost_users; // forced because it is dear: how many would compute it
+    float *cost_flops;
+    Node **epilogue;  // by id of a dot: the last node folded into it, itself when none
+    Node **absorbed;  // by id of nodes folded into a dot (the last included): the dot
+    unsigned *epilogue_bits;
+    Node **bias;
+
+    // placement
+    int32_t *level;
+    uint32_t *cluster; // index + 1
+    uint8_t *pos;
+    bool *mat;         // stored
+    bool *checked;     // free and computed through an index that may be out of range
+    Node **base;       // the largest stored value a free node reads; reductions of one base join
+    VEC(Cluster) clusters;
+    IdMap cluster_of;  // hash of base and domain -> index + 1
+
+    uint32_t *map;     // by id of stored free nodes: union-find of maps, id + 1
+    Fusion *fusion;
+} Fuse;
+
+// fuse_place.c
+void fuse_prepare(Fuse *f);  // live nodes, consumers, epilogues, what must be stored
+void fuse_place(Fuse *f);    // levels and clusters
+uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
+bool fuse_in_memory(const Fuse *f, const Node *n);   // a leaf kernels read as a buffer
+bool fuse_is_anchor(const Node *n);
+
+// fuse_dot.c
+void fuse_epilogues(Fuse *f);
+Graph *fuse_legalize(Graph *g, bool rows); // the same graph when nothing is to do
+
+// fuse_map.c
+bool fuse_decide(Fuse *f);   // which free values to store; true: something new was forced
+uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
+
+// fuse_launch.c
+void fuse_groups(Fuse *f);   // fusion->groups
+void fuse_launches(Fuse *f); // Group.launch
+void fuse_explain(Fuse *f);  // fusion->unfused
+
+#endif

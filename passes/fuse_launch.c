@@ -1,0 +1,180 @@
+// Groups from placed nodes, their launches, and the reasons for what stays apart.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/fuse.h"
+
+typedef struct Slot { // a group to be, sorted by level and program order
+    int level;
+    uint32_t first; // smallest id it stores
+    Group group;
+    bool commits, checks;
+    int64_t bytes; // read by a column reduction
+} Slot;
+
+static int by_level(const void *a, const void *b)
+{
+    const Slot *x = a, *y = b;
+    if (x->level != y->level) return x->level < y->level ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+typedef VEC(Slot) Slots;
+
+static uint32_t new_slot(Fuse *f, Slots *s, GroupKind kind, int level, const Node *first)
+{
+    Slot x = {.level = level, .first = first->id, .group.kind = kind};
+    vec_push(f->a, s, x);
+    return s->n - 1;
+}
+
+static GroupKind anchor_kind(const Node *n)
+{
+    switch (node_class(n)) {
+    case CLS_DOT: return GROUP_DOT;
+    case CLS_REGION: return GROUP_LOOP;
+    case CLS_SCAN: return GROUP_SCAN;
+    default: return GROUP_SCATTER;
+    }
+}
+
+static Node *stored_operand(const Fuse *f, Node *n)
+{
+    while (!f->mat[n->id] && (n->op == OP_reshape || n->op == OP_permute || n->op == OP_broadcast))
+        n = n->args[0];
+    return n;
+}
+
+static void fill_anchor(Fuse *f, Group *g, Node *anchor)
+{
+    g->anchor = anchor;
+    if (anchor->op != OP_dot) return;
+    g->epilogue = f->epilogue_bits[anchor->id];
+    g->bias = f->bias[anchor->id];
+    g->prologue_a = stored_operand(f, anchor->args[0]);
+    g->prologue_b = stored_operand(f, anchor->args[1]);
+}
+
+void fuse_groups(Fuse *f)
+{
+    Graph *g = f->g;
+    Slots slots = {0};
+    uint32_t *of_cluster = NEW_ARRAY(f->a, uint32_t, f->clusters.n + 1); // slot + 1
+    uint32_t *of_map = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!f->live[i] || !f->mat[i] || n->op == OP_get) continue;
+        uint32_t slot, c = fuse_cluster(f, n);
+        if (c) {
+            if (!of_cluster[c]) {
+                const Cluster *k = &f->clusters.at[c - 1];
+                of_cluster[c] = 1 + new_slot(f, &slots, k->kind, k->level, n);
+                slots.at[slots.n - 1].bytes = type_bytes(&k->full);
+            }
+            slot = of_cluster[c] - 1;
+        } else if (f->absorbed[i] || fuse_is_anchor(n)) {
+            Node *anchor = f->absorbed[i] ? f->absorbed[i] : n;
+            slot = new_slot(f, &slots, anchor_kind(anchor), f->level[i], n);
+            fill_anchor(f, &slots.at[slot].group, anchor);
+        } else {
+            uint32_t m = fuse_map_of(f, i);
+            if (!of_map[m]) of_map[m] = 1 + new_slot(f, &slots, GROUP_MAP, f->level[m], n);
+            slot = of_map[m] - 1;
+            if (f->level[i] > slots.at[slot].level) slots.at[slot].level = f->level[i];
+        }
+        Slot *s = &slots.at[slot];
+        vec_push(f->a, &s->group.outs, n);
+        s->commits |= n->op == OP_assign;
+        s->checks |= n->op == OP_assert || f->checked[i];
+    }
+    if (slots.n) qsort(slots.at, slots.n, sizeof *slots.at, by_level);
+    f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
+    for (uint32_t i = 0; i < slots.n; i++) {
+        Group *gr = &slots.at[i].group;
+        gr->id = i;
+        for (uint32_t k = 0; k < gr->outs.n; k++) f->fusion->group_of[gr->outs.at[k]->id] = i + 1;
+        vec_push(f->a, &f->fusion->groups, *gr);
+    }
+    // Launches: what stands at one level does not wait for each other.
+    int64_t most = f->target && f->target->max_kernel_args > 16 ? f->target->max_kernel_args : 256;
+    struct { uint32_t launch; int level; int64_t args; bool open; } current[16] = {0};
+    for (uint32_t i = 0; i < slots.n; i++) {
+        Slot *s = &slots.at[i];
+        Group *gr = &f->fusion->groups.at[i];
+        int64_t args = 0;
+        for (uint32_t k = 0; k < gr->outs.n; k++) args += 3;
+        bool alone = gr->kind == GROUP_DOT || gr->kind == GROUP_LOOP || gr->kind == GROUP_SCAN ||
+                     gr->kind == GROUP_SCATTER;
+        int class = (int)gr->kind * 2 + (s->checks && !s->commits);
+        if (!alone && current[class].open && current[class].level == s->level &&
+            current[class].args + args <= most) {
+            gr->launch = current[class].launch;
+            current[class].args += args;
+            continue;
+        }
+        gr->launch = f->fusion->launches++;
+        if (alone) continue;
+        current[class].open = true;
+        current[class].launch = gr->launch;
+        current[class].level = s->level;
+        current[class].args = args;
+    }
+}
+
+// -- reasons -----------------------------------------------------------------------------------------
+
+static const Group *group_of(const Fuse *f, const Node *n)
+{
+    uint32_t g = f->fusion->group_of[n->id];
+    return g ? &f->fusion->groups.at[g - 1] : NULL;
+}
+
+static Unfused reason(const Fuse *f, const Node *p, const Node *c)
+{
+    Unfused u = {.producer = p, .consumer = c};
+    const Group *from = group_of(f, p), *to = group_of(f, c);
+    GroupKind a = from->kind, b = to ? to->kind : GROUP_MAP;
+    uint32_t cp = fuse_cluster(f, p), cc = fuse_cluster(f, c);
+    if (a == GROUP_LOOP || c->op == OP_loop) u.cause = WHY_LOOP;
+    else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER)
+        u.cause = WHY_SCAN;
+    else if (a == GROUP_DOT || c->op == OP_dot || f->absorbed[c->id]) u.cause = WHY_CONTRACTION;
+    else if (node_class(c) == CLS_ROOT) u.cause = WHY_ROOT;
+    else if (f->cost_users[p->id]) {
+        u.cause = WHY_COST;
+        u.a = f->cost_users[p->id];
+        u.b = (int64_t)f->cost_flops[p->id];
+    } else if (cp && f->clusters.at[cp - 1].size >= 599) {
+        u.cause = WHY_SIZE;
+        u.a = f->clusters.at[cp - 1].size;
+    } else if (cp && cc && f->clusters.at[cp - 1].rows == f->clusters.at[cc - 1].rows &&
+               f->clusters.at[cp - 1].cols == f->clusters.at[cc - 1].cols) {
+        u.cause = WHY_CYCLE;
+    } else if (cp) {
+        u.cause = WHY_ROWS;
+        u.a = f->clusters.at[cp - 1].rows;
+        u.b = cc ? f->clusters.at[cc - 1].rows : type_count(&c->type);
+    } else {
+        u.cause = f->forced[p->id] ? WHY_CONTRACTION : WHY_CYCLE; // stored for a matmul anyway
+    }
+    return u;
+}
+
+void fuse_explain(Fuse *f)
+{
+    Fusion *fu = f->fusion;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        Node *c = f->g->nodes.at[i];
+        if (!f->live[i]) continue;
+        for (uint32_t k = 0; k < c->nargs; k++) {
+            Node *p = c->args[k];
+            if (!fu->group_of[p->id]) continue;
+            if (fu->group_of[p->id] == fu->group_of[c->id]) continue;
+            if (fuse_cluster(f, p) && fuse_cluster(f, p) == fuse_cluster(f, c)) continue;
+            if (f->absorbed[c->id] && f->absorbed[c->id] == f->absorbed[p->id]) continue;
+            if (c->op == OP_get || node_class(c) == CLS_VIEW) continue; // told at the view's reader
+            Unfused u = reason(f, p, c);
+            vec_push(f->a, &fu->unfused, u);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+// Placement: one walk in program order gives every node its level and, where it depends on a
+// reduction that is not stored yet, its cluster.
+#include <string.h>
+
+#include "passes/fuse.h"
+
+enum { MAX_CLUSTER = 600, EXPORT_NODES = 48 };
+
+bool fuse_is_anchor(const Node *n)
+{
+    switch (node_class(n)) {
+    case CLS_DOT: case CLS_SCAN: case CLS_REGION: return true;
+    default: return n->op == OP_scatter || n->op == OP_scatter_add;
+    }
+}
+
+bool fuse_in_memory(const Fuse *f, const Node *n)
+{
+    const char *kind;
+    switch (n->op) {
+    case OP_param: case OP_state: case OP_region_param: return true;
+    case OP_const: return attr_find(n, ATTR_values) != NULL;
+    case OP_input:
+        kind = attr_str(n, ATTR_kind);
+        return !(f->rows && kind && !strcmp(kind, "data"));
+    default: return false;
+    }
+}
+
+static bool is_view_of_one(const Node *n)
+{
+    return n->op == OP_reshape || n->op == OP_permute || n->op == OP_broadcast;
+}
+
+// The value behind the views a library or a loop can look through.
+static Node *behind_views(Node *n, bool reshape_only)
+{
+    while (reshape_only ? n->op == OP_reshape : is_view_of_one(n)) n = n->args[0];
+    return n;
+}
+
+static void force(Fuse *f, Node *n)
+{
+    double v;
+    if (fuse_in_memory(f, n) || n->op == OP_input || n->op == OP_get) return;
+    if (n->op == OP_const && node_const_value(n, &v)) return;
+    f->forced[n->id] = true;
+}
+
+// An index whose range is known from its type or its declaration needs no check.
+static bool index_proved(const Node *index, int64_t bound)
+{
+    double v;
+    while (is_view_of_one(index) || (index->op == OP_cast && dtype_is_int(index->args[0]->type.dtype)))
+        index = index->args[0];
+    if (node_const_value(index, &v)) return v >= 0 && v < (double)bound;
+    if (index->op == OP_iota)
+        return index->type.dim[attr_int(index, ATTR_axis, 0)] <= bound;
+    if (index->op == OP_argsort || index->op == OP_argmax) return false;
+    if (attr_find(index, ATTR_high_bound))
+        return attr_int(index, ATTR_low_bound, -1) >= 0 && attr_int(index, ATTR_high_bound, 0) <= bound;
+    return index->type.dtype == DT_U8 && bound >= 256;
+}
+
+static bool may_fail(const Node *n)
+{
+    if (n->op == OP_gather)
+        return !index_proved(n->args[1], n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)]);
+    return n->op == OP_scatter || n->op == OP_scatter_add || n->op == OP_assert;
+}
+
+void fuse_prepare(Fuse *f)
+{
+    Graph *g = f->g;
+    uint32_t n = g->nodes.n + 1;
+    f->live = NEW_ARRAY(f->a, bool, n);
+    f->uses = NEW_ARRAY(f->a, uint32_t, n);
+    f->user = NEW_ARRAY(f->a, Node *, n);
+    f->forced = NEW_ARRAY(f->a, bool, n);
+    f->cost_users = NEW_ARRAY(f->a, uint32_t, n);
+    f->cost_flops = NEW_ARRAY(f->a, float, n);
+    f->epilogue = NEW_ARRAY(f->a, Node *, n);
+    f->absorbed = NEW_ARRAY(f->a, Node *, n);
+    f->epilogue_bits = NEW_ARRAY(f->a, unsigned, n);
+    f->bias = NEW_ARRAY(f->a, Node *, n);
+    graph_mark_live(g, f->live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        if (may_fail(x) || x->nregions) f->checks = true;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            f->uses[x->args[k]->id]++;
+            f->user[x->args[k]->id] = x;
+        }
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) {
+        Node *r = g->results.at[i];
+        f->uses[r->id] += 2; // a result is read outside
+        if (node_class(r) != CLS_LEAF || r->op == OP_iota || r->op == OP_random) force(f, r);
+    }
+    fuse_epilogues(f);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        if (x->op == OP_dot) {
+            force(f, behind_views(x->args[0], false));
+            force(f, behind_views(x->args[1], false));
+            // Data read through the row table has no address: what views it is stored.
+            for (int k = 0; k < 2; k++) {
+                Node *s = x->args[k];
+                while (is_view_of_one(s) && s->args[0]->op != OP_input) s = s->args[0];
+                if (is_view_of_one(s) && !fuse_in_memory(f, s->args[0])) force(f, s);
+            }
+            if (f->bias[i]) force(f, behind_views(f->bias[i], false));
+        } else if (x->op == OP_loop) {
+            for (uint32_t k = 0; k < x->nargs; k++) force(f, x->args[k]);
+        } else if (x->op == OP_sort || x->op == OP_argsort) {
+            force(f, behind_views(x->args[0], true));
+        }
+    }
+}
+
+// -- clusters ----------------------------------------------------------------------------------------
+
+static uint32_t find(const Fuse *f, uint32_t c) // index -> root index
+{
+    while (f->clusters.at[c].parent != c) {
+        f->clusters.at[c].parent = f->clusters.at[f->clusters.at[c].parent].parent;
+        c = f->clusters.at[c].parent;
+    }
+    return c;
+}
+
+uint32_t fuse_cluster(const Fuse *f, const Node *n)
+{
+    return f->cluster[n->id] ? find(f, f->cluster[n->id] - 1) + 1 : 0;
+}
+
+static Cluster *cluster_at(Fuse *f, uint32_t c) // index + 1
+{
+    return &f->clusters.at[c - 1];
+}
+
+static bool same_domain(const Cluster *a, const Cluster *b)
+{
+    if (a->kind != b->kind || a->rows != b->rows || a->cols != b->cols) return false;
+    if (a->trailing && b->trailing) return true;
+    return shape_equal(&a->full, &b->full) && a->naxes == b->naxes &&
+           !memcmp(a->axes, b->axes, sizeof *a->axes * (size_t)a->naxes);
+}
+
+static Cluster domain_of(const Fuse *f, const Node *reduce)
+{
+    const Type *t = &reduce->args[0]->type;
+    Cluster c = {.full = *t};
+    int n;
+    const int64_t *axes = attr_ints(reduce, ATTR_axes, &n);
+    for (int i = 0; i < n; i++) c.axes[c.naxes++] = axes[i];
+    c.rows = type_count(&reduce->type);
+    c.cols = 1;
+    int first = t->rank, last_kept = -1;
+    for (int i = 0; i < n; i++) {
+        c.cols *= t->dim[axes[i]];
+        if (t->dim[axes[i]] != 1 && axes[i] < first) first = (int)axes[i];
+    }
+    for (int i = 0, k = 0; i < t->rank; i++)
+        if (k < n && axes[k] == i) k++;
+        else if (t->dim[i] != 1) last_kept = i;
+    c.trailing = last_kept < first;
+    c.kind = c.trailing ? GROUP_ROW : GROUP_COLUMN;
+    int64_t last = 1;
+    for (int i = t->rank - 1; i >= 0 && last == 1; i--) { // the innermost axis decides
+        if (t->dim[i] == 1) continue;
+        last = t->dim[i];
+        for (int k = 0; k < n; k++)
+            if (axes[k] == i) c.kind = GROUP_ROW;
+    }
+    // Few long rows are cut into pieces by the schedule; nothing over their columns can follow then.
+    int64_t units = f->target && f->target->units > 0 ? f->target->units : 16;
+    c.open = c.cols <= 65536 || c.rows >= units;
+    if (c.kind == GROUP_COLUMN) c.open = c.rows >= 32 && c.cols <= 16384;
+    return c;
+}
+
+// -- reading from outside ----------------------------------------------------------------------------
+
+static int outside(const Fuse *f, const Node *n)
+{
+    return f->mat[n->id] || f->cluster[n->id] ? f->level[n->id] + 1 : f->level[n->id];
+}
+
+// n, over all columns of its cluster, is computed again outside: then what it needs of the cluster,
+// one value a row each, is stored instead. false when that is no gain.
+static bool export_by_rows(Fuse *f, Node *n)
+{
+    Node *seen[EXPORT_NODES], *stack[EXPORT_NODES];
+    int nseen = 0, nstack = 0, reads = 0;
+    double flops = 0;
+    uint32_t own = fuse_cluster(f, n);
+    stack[nstack++] = seen[nseen++] = n;
+    while (nstack) {
+        Node *x = stack[--nstack];
+        flops += op_info(x->op)->flags & OPF_COSTLY ? 20 : 1;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            Node *y = x->args[k];
+            bool known = node_class(y) == CLS_LEAF && y->type.rank == 0;
+            for (int i = 0; i < nseen && !known; i++) known = seen[i] == y;
+            if (known) continue;
+            if (nseen == EXPORT_NODES) return false;
+            seen[nseen++] = y;
+            if (fuse_cluster(f, y) == own && !f->mat[y->id] && f->pos[y->id] == POS_FULL)
+                stack[nstack++] = y;
+            else if (type_count(&y->type) >= type_count(&n->type))
+                reads++;
+        }
+    }
+    if (flops > 64 || reads > 2) return false;
+    for (int i = 0; i < nseen; i++)
+        if (fuse_cluster(f, seen[i]) == own && f->pos[seen[i]->id] == POS_ROW)
+            f->mat[seen[i]->id] = true;
+    return true;
+}
+
+// Makes n readable outside its cluster.
+static void publish(Fuse *f, Node *n, bool whole)
+{
+    if (!f->cluster[n->id] || f->mat[n->id]) return;
+    if (!whole && f->pos[n->id] == POS_FULL && export_by_rows(f, n)) return;
+    f->mat[n->id] = true;
+}
+
+// -- joining a cluster ---------------------------------------------------------------------------------
+
+static bool splits_at(const Type *t, int64_t rows)
+{
+    int64_t p = 1;
+    for (int i = 0; i < t->rank && p < rows; i++) p *= t->dim[i];
+    return p == rows;
+}
+
+// A broadcast of one value a row to all columns of the same rows.
+static bool broadcasts_rows(const Cluster *c, const Node *n)
+{
+    const Type *in = &n->args[0]->type, *out = &n->type;
+    int nd;
+    const int64_t *dims = attr_ints(n, ATTR_dims, &nd);
+    int64_t kept[MAX_RANK];
+    int nkept = 0;
+    if (c->trailing) {
+        if (type_count(out) != c->rows * c->cols || !splits_at(out, c->rows)) return false;
+        int64_t p = 1;
+        for (int i = 0; i < out->rank && p < c->rows; i++) {
+            p *= out->dim[i];
+            if (out->dim[i] != 1) kept[nkept++] = i;
+        }
+    } else {
+        if (!shape_equal(out, &c->full)) return false;
+        for (int i = 0, k = 0; i < out->rank; i++)
+            if (k < c->naxes && c->axes[k] == i) k++;
+            else if (out->dim[i] != 1) kept[nkept++] = i;
+    }
+    int k = 0;
+    for (int i = 0; i < nd; i++) {
+        if (in->dim[i] == 1) continue;
+        if (k == nkept || dims[i] != kept[k++]) return false;
+    }
+    return k == nkept;
+}
+
+static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const Node *n)
+{
+    Pos p = POS_NONE;
+    switch (node_class(n)) {
+    case CLS_ELEMENTWISE:
+        for (uint32_t k = 0; k < n->nargs; k++)
+            if (fuse_cluster(f, n->args[k]) == index && p != POS_FULL) p = f->pos[n->args[k]->id];
+        return p;
+    case CLS_VIEW:
+        p = f->pos[n->args[0]->id];
+        if (n->op == OP_reshape || (n->op == OP_broadcast &&
+                                    type_count(&n->type) == type_count(&n->args[0]->type)))
+            return p == POS_ROW || (c->trailing && splits_at(&n->type, c->rows)) ? p : POS_NONE;
+        if (n->op == OP_broadcast && p == POS_ROW) return broadcasts_rows(c, n) ? POS_FULL : POS_NONE;
+        return POS_NONE;
+    case CLS_REDUCE: {
+        Cluster d = domain_of(f, n);
+        return f->pos[n->args[0]->id] == POS_FULL && same_domain(&d, c) ? POS_ROW : POS_NONE;
+    }
+    default: return POS_NONE;
+    }
+}
+
+static bool join(Fuse *f, Node *n)
+{
+    uint32_t best = 0;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        uint32_t c = fuse_cluster(f, n->args[k]);
+        if (c && (!best || cluster_at(f, c)->level > cluster_at(f, best)->level)) best = c;
+    }
+    if (!best) return false;
+    Cluster *c = cluster_at(f, best);
+    Pos p = position_in(f, c, best, n);
+    if (p == POS_NONE || (p == POS_FULL && !c->open) || c->size >= MAX_CLUSTER) return false;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        uint32_t other = fuse_cluster(f, n->args[k]);
+        if (other == best) continue;
+        bool merges = other && cluster_at(f, other)->level == c->level &&
+                      same_domain(cluster_at(f, other), c) &&
+                      cluster_at(f, other)->size + c->size < MAX_CLUSTER;
+        if (!merges && outside(f, n->args[k]) > c->level) return false;
+    }
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        uint32_t other = fuse_cluster(f, n->args[k]);
+        if (!other || other == best) continue;
+        if (cluster_at(f, other)->level == c->level) {
+            cluster_at(f, other)->parent = best - 1;
+            c->size += cluster_at(f, other)->size;
+        } else {
+            publish(f, n->args[k], false);
+        }
+    }
+    c->size++;
+    f->cluster[n->id] = best;
+    f->pos[n->id] = (uint8_t)p;
+    f->level[n->id] = c->level;
+    return true;
+}
+
+static void start_cluster(Fuse *f, Node *n)
+{
+    Node *a = n->args[0];
+    Cluster d = domain_of(f, n);
+    publish(f, a, false);
+    d.level = outside(f, a);
+    d.size = 1;
+    const Node *base = f->base[a->id];
+    uint64_t key = hash_mix(hash_mix(base ? base->id : a->id, (uint64_t)d.level),
+                            hash_mix((uint64_t)d.rows, hash_mix((uint64_t)d.cols, d.kind)));
+    uint64_t at;
+    if (idmap_get(&f->cluster_of, key, &at)) {
+        uint32_t c = find(f, (uint32_t)at) + 1;
+        if (same_domain(cluster_at(f, c), &d) && cluster_at(f, c)->level == d.level &&
+            cluster_at(f, c)->size < MAX_CLUSTER) {
+            cluster_at(f, c)->size++;
+            f->cluster[n->id] = c;
+        }
+    }
+    if (!f->cluster[n->id]) {
+        d.parent = f->clusters.n;
+        idmap_set(&f->cluster_of, key, d.parent);
+        vec_push(f->a, &f->clusters, d);
+        f->cluster[n->id] = f->clusters.n;
+    }
+    f->pos[n->id] = POS_ROW;
+    f->level[n->id] = d.level;
+}
+
+// -- nodes ---------------------------------------------------------------------------------------------
+
+static void place_free(Fuse *f, Node *n)
+{
+    int level = 0;
+    bool checked = may_fail(n);
+    Node *base = NULL;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        Node *a = n->args[k];
+        publish(f, a, false);
+        int l = outside(f, a);
+        level = l > level ? l : level;
+        bool stored = f->mat[a->id] || fuse_in_memory(f, a) || a->op == OP_input;
+        checked |= f->checked[a->id] && !stored;
+        Node *b = stored ? a : f->base[a->id];
+        if (b && (!base || type_count(&b->type) > type_count(&base->type))) base = b;
+    }
+    f->level[n->id] = level;
+    f->checked[n->id] = checked;
+    f->base[n->id] = base;
+}
+
+static void place_anchor(Fuse *f, Node *n)
+{
+    int level = 0;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        Node *a = n->args[k];
+        publish(f, a, node_class(n) != CLS_INDEX);
+        int l = outside(f, a);
+        level = l > level ? l : level;
+    }
+    if (n->op == OP_dot && f->bias[n->id]) {
+        publish(f, f->bias[n->id], true);
+        int l = outside(f, f->bias[n->id]);
+        level = l > level ? l : level;
+    }
+    f->level[n->id] = level;
+    Node *end = n->op == OP_dot ? f->epilogue[n->id] : n;
+    f->level[end->id] = level;
+    f->mat[end->id] = true;
+}
+
+static void place_root(Fuse *f, Node *n)
+{
+    Node *a = n->args[0];
+    uint32_t id = n->id;
+    f->level[id] = outside(f, a);
+    if (n->op == OP_assert) {
+        publish(f, a, true);
+        f->mat[id] = true;
+        return;
+    }
+    if (f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0)) return;
+    if (f->cluster[a->id]) {
+        if (n->op == OP_assign && f->checks) {
+            f->mat[a->id] = true;
+            return;
+        }
+        f->cluster[id] = f->cluster[a->id];
+        f->pos[id] = f->pos[a->id];
+        f->level[id] = f->level[a->id];
+    } else if (n->op == OP_assign && f->checked[a->id] && !f->forced[a->id]) {
+        f->forced[a->id] = f->again = true; // the check comes first, in a kernel of its own
+    }
+    f->mat[id] = true;
+}
+
+static void place(Fuse *f, Node *n)
+{
+    uint32_t id = n->id;
+    if (f->absorbed[id]) { // placed where the chain ends, when all its operands are known
+        if (f->epilogue[f->absorbed[id]->id] == n) place_anchor(f, f->absorbed[id]);
+        return;
+    }
+    if (n->op == OP_get) {
+        f->level[id] = f->level[n->args[0]->id];
+        f->mat[id] = true;
+    } else if (node_class(n) == CLS_ROOT) {
+        place_root(f, n);
+    } else if (fuse_is_anchor(n)) {
+        place_anchor(f, n);
+    } else if (join(f, n)) {
+        f->mat[id] |= f->forced[id];
+    } else if (node_class(n) == CLS_REDUCE) {
+        start_cluster(f, n);
+        f->mat[id] |= f->forced[id];
+    } else {
+        place_free(f, n);
+        f->mat[id] = f->forced[id];
+    }
+}
+
+void fuse_place(Fuse *f)
+{
+    uint32_t n = f->g->nodes.n + 1;
+    f->level = NEW_ARRAY(f->a, int32_t, n);
+    f->cluster = NEW_ARRAY(f->a, uint32_t, n);
+    f->pos = NEW_ARRAY(f->a, uint8_t, n);
+    f->mat = NEW_ARRAY(f->a, bool, n);
+    f->checked = NEW_ARRAY(f->a, bool, n);
+    f->base = NEW_ARRAY(f->a, Node *, n);
+    f->clusters.n = 0;
+    f->cluster_of = idmap_new(f->a);
+    f->again = false;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++)
+        if (f->live[i]) place(f, f->g->nodes.at[i]);
+}

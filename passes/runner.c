@@ -1,0 +1,109 @@
+// The pass table and its runner: time, verify, dump, skip, stop.
+#include "passes/passes.h"
+
+#include <string.h>
+#include <time.h>
+
+const Pass pass_table[] = {
+    {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
+    {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
+    {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify, true},
+    {"recompute", "cheap forward values are computed again in the backward part", pass_recompute, true},
+    {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},
+};
+const int pass_count = sizeof pass_table / sizeof *pass_table;
+
+static bool name_in_list(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && *p;) {
+        const char *end = strchr(p, ',');
+        size_t len = end ? (size_t)(end - p) : strlen(p);
+        if (len == n && !memcmp(p, name, n)) return true;
+        p = end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+bool pass_skipped(const PassOptions *o, const char *name)
+{
+    return name_in_list(o->skip, name);
+}
+
+static const Pass *pass_find(const char *name)
+{
+    for (int i = 0; i < pass_count; i++)
+        if (!strcmp(pass_table[i].name, name)) return &pass_table[i];
+    return NULL;
+}
+
+static void unknown_pass(Module *m, const char *name, bool optional_only)
+{
+    const char *names[sizeof pass_table / sizeof *pass_table];
+    Buf list = buf_new(m->arena);
+    int n = 0;
+    for (int i = 0; i < pass_count; i++) {
+        if (optional_only && !pass_table[i].optional) continue;
+        names[n++] = pass_table[i].name;
+        buf_printf(&list, "%s%s", n > 1 ? ", " : "", pass_table[i].name);
+    }
+    Diag *d = diag_error(m->diags, 0, "there is no pass '%s'", name);
+    const char *close = suggest(name, names, (size_t)n);
+    if (close) diag_note(m->diags, d, "did you mean '%s'?", close);
+    diag_note(m->diags, d, "%s: %s", optional_only ? "passes that can be skipped" : "passes",
+              list.data);
+}
+
+static bool check_options(Module *m, const PassOptions *o)
+{
+    uint32_t before = m->diags->errors;
+    for (const char *p = o->skip; p && *p;) {
+        const char *end = strchr(p, ',');
+        const char *name = arena_strndup(m->arena, p, end ? (size_t)(end - p) : strlen(p));
+        const Pass *pass = pass_find(name);
+        if (*name && !pass) {
+            unknown_pass(m, name, true);
+        } else if (pass && !pass->optional) {
+            Diag *d = diag_error(m->diags, 0, "the pass '%s' cannot be skipped", name);
+            diag_note(m->diags, d, "nothing after it works on a graph that has not been through it");
+        }
+        p = end ? end + 1 : NULL;
+    }
+    if (o->stop_before && *o->stop_before && !pass_find(o->stop_before))
+        unknown_pass(m, o->stop_before, false);
+    return m->diags->errors == before;
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
+{
+    if (!check_options(m, o)) return false;
+    for (int i = 0; timings && i < pass_count; i++)
+        timings[i] = (PassTiming){pass_table[i].name, 0};
+    for (int i = 0, number = 0; i < pass_count; i++) {
+        const Pass *p = &pass_table[i];
+        if (o->stop_before && !strcmp(o->stop_before, p->name)) break;
+        // Fusion is what codegen reads: without it every node is a group of its own (fuse.c).
+        if (pass_skipped(o, p->name) && p->run != pass_fuse) continue;
+        uint32_t errors = m->diags->errors;
+        double begin = seconds_now();
+        bool changed = false;
+        for (uint32_t k = 0; k < m->entries.n; k++) {
+            Entry *e = &m->entries.at[k];
+            Graph *g = p->run(e->graph, m, o);
+            if (m->diags->errors != errors) return false;
+            if (g != e->graph && !graph_verify(g, p->name)) return false;
+            changed |= g != e->graph && !graph_equal(g, e->graph);
+            e->graph = g;
+        }
+        if (timings) timings[i].seconds = seconds_now() - begin;
+        if (changed && o->dump) o->dump(o->dump_ctx, ++number, p->name, m);
+    }
+    return true;
+}
