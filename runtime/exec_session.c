@@ -120,6 +120,7 @@ RtCode rt_session_attach(RtSession *s, RtProgram *p, RtError *e)
                        s->device->name);
     if (rt_enter(s, e)) return e->code;
     RtCode code = attach(s, p, e);
+    if (code == RT_OOM) rt_oom_explain(s, p->p, e);
     rt_leave(s);
     return code;
 }
