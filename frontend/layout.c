@@ -304,7 +304,7 @@ void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out)
         if (newline || !l.out->list.n) {
             l.indent = t.span.begin - line_start;
             if (!in_block) close_at_new_line(&l, &t);
-            close_at_declaration(&l, &t);
+            close_at_declaration(&l, &raw->list.at[i]);
             in_block = !l.stack.n || is_block(l.stack.at[l.stack.n - 1].kind);
         }
         if (t.kind == T_END)
