@@ -125,6 +125,23 @@ static void visit(Walk *w, const Node *n)
     vec_push(w->f->e->gen->arena, &w->stack, n);
 }
 
+// May a kernel of this region, or of one inside it, write the error record?
+static bool region_checks(Arena *a, const Node *region_op)
+{
+    VEC(const Node *) work = {0};
+    vec_push(a, &work, region_op);
+    while (work.n) {
+        const Node *op = work.at[--work.n];
+        for (uint32_t k = 0; k < op->nregions; k++)
+            for (uint32_t i = 0; i < op->regions[k]->nodes.n; i++) {
+                const Node *n = op->regions[k]->nodes.at[i];
+                if (node_class(n) == CLS_INDEX || n->op == OP_assert) return true;
+                if (n->nregions) vec_push(a, &work, n);
+            }
+    }
+    return false;
+}
+
 // Everything group gr reads, by walking from what it stores down to stored nodes and leaves.
 static void group_reads(Walk *w, Item *it, const Group *gr)
 {
@@ -148,12 +165,11 @@ static void group_reads(Walk *w, Item *it, const Group *gr)
             const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
             if (kind && !strcmp(kind, "data") && entry->rows) it->reads_cursor = true;
         }
-        if (node_class(n) == CLS_INDEX || n->op == OP_assert) it->checks = true;
         if (n->op == OP_get) visit(w, n->args[0]);
         else
             for (uint32_t i = 0; i < n->nargs; i++) visit(w, n->args[i]);
     }
-    if (gr->kind == GROUP_LOOP) it->checks = true; // its region may
+    if (gr->kind == GROUP_LOOP && region_checks(a, gr->anchor)) it->checks = true;
 }
 
 static void unique(Ids *v, uint32_t *mark, uint32_t stamp)
@@ -270,7 +286,7 @@ static const char *value_name(const Node *n)
 // Chooses where each value this item stores goes.
 static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32_t last_check)
 {
-    bool lowered = is_lowered(f, it);
+    bool lowered = it->lowered;
     for (uint32_t k = 0; k < it->sinks.n; k++) {
         Sink *s = &f->sinks.at[it->sinks.at[k]];
         ProgArg *at = &f->place[s->stored->id];
@@ -282,7 +298,6 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
         if (last[s->target.index] > it->position + 1) continue;
         *at = s->target;
         s->in_place = s->done = true;
-        if (s->cell) f->commits[s->stored->id] = true;
     }
     for (uint32_t k = 0; k < it->sinks.n; k++) {
         Sink *s = &f->sinks.at[it->sinks.at[k]];
@@ -375,15 +390,38 @@ static bool bind_arg(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
     return (int)out->kind != PLACE_NONE;
 }
 
+// Kernels come before the order, which needs to know which of them can fail. Every value that may
+// end in a cell is lowered as if it were written there; what turns out to need a copy is none the
+// worse for looking at the error record first.
+static bool lower_items(Frame *f)
+{
+    LowerCtx *c = &f->e->lower;
+    for (uint32_t k = 0; k < f->sinks.n; k++)
+        if (f->sinks.at[k].cell && f->sinks.at[k].stored)
+            f->commits[f->sinks.at[k].stored->id] = true;
+    c->commits = f->commits;
+    c->is_region = f->depth > 0;
+    for (uint32_t i = 0; i < f->items.n; i++) {
+        Item *it = &f->items.at[i];
+        it->lowered = it->sink < 0 && is_lowered(f, it);
+        if (!it->lowered) continue;
+        it->nkernels = lower_launch(c, f->g, it->groups.at, (int)it->groups.n, &it->kernels);
+        if (it->nkernels < 0) return false;
+        for (int k = 0; k < it->nkernels; k++)
+            for (int j = 0; j < it->kernels[k].nargs; j++) {
+                const KernelArg *a = &it->kernels[k].args[j];
+                if (a->kind == KA_ERROR && a->written) it->checks = true;
+            }
+    }
+    return true;
+}
+
 static bool emit_kernels(Frame *f, const Item *it)
 {
     GenEntry *e = f->e;
     Gen *g = e->gen;
-    e->lower.commits = f->commits;
-    e->lower.is_region = f->depth > 0;
-    LoweredKernel *ks = NULL;
-    int n = lower_launch(&e->lower, f->g, it->groups.at, (int)it->groups.n, &ks);
-    if (n < 0) return false;
+    LoweredKernel *ks = it->kernels;
+    int n = it->nkernels;
     withdraw_updates(f, it, ks, n);
     IdMap scratch = idmap_new(g->arena);
     for (int k = 0; k < n; k++) {
@@ -481,7 +519,7 @@ static bool emit_item(Frame *f, const Item *it)
             if (!loop_generate(f, it->groups.at[i])) return false;
         return true;
     }
-    if (!is_lowered(f, it)) return gemm_generate(f, gr);
+    if (!it->lowered) return gemm_generate(f, gr);
     return emit_kernels(f, it);
 }
 
@@ -491,7 +529,7 @@ bool frame_generate(Frame *f)
         gen_internal(f->e->gen, f->g->loc, "a graph without fused groups");
         return false;
     }
-    if (!make_items(f)) return false;
+    if (!make_items(f) || !lower_items(f)) return false;
     order_items(f);
     if (!f->order) {
         gen_internal(f->e->gen, f->g->loc, "fused groups wait for each other in a circle");

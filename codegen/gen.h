@@ -58,6 +58,9 @@ typedef struct Item { // what is ordered: a launch, or the copy of a leaf to a s
     Ids leaves;           // leaves read (param, state, input, region_param), by node id
     bool reads_cursor;    // reads data through the row table
     Ids sinks;            // sinks it stores, indices
+    LoweredKernel *kernels; // of a launch that is lowered
+    int nkernels;
+    bool lowered;
     bool checks;          // may write the error record
     uint32_t position;    // in the chosen order
 } Item;

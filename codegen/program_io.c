@@ -158,6 +158,7 @@ static void io_arg(Io *io, ProgArg *a)
         if (a->stride[d]) n = (uint8_t)(d + 1);
     n = io_small(io, n, PROG_MAX_LOOP_DEPTH + 1);
     for (int d = 0; d < n; d++) io_i64(io, &a->stride[d]);
+    if (n && !a->stride[n - 1]) fail(io, "an argument with an empty stride");
 }
 
 static void io_step(Io *io, ProgStep *s)
