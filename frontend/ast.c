@@ -29,15 +29,17 @@ void expr_holds(Parser *p, Expr *e, const Expr *child)
     if (!child || child->depth < e->depth) return;
     e->depth = child->depth + 1;
     if (e->depth == MAX_EXPR_DEPTH)
-        diag_span(p->diags, SEV_ERROR, e->span,
-                  "this expression is more than %d operations deep: give parts of it names of their own",
-                  MAX_EXPR_DEPTH);
+        diag_span(
+            p->diags, SEV_ERROR, e->span,
+            "this expression is more than %d operations deep: give parts of it names of their own",
+            MAX_EXPR_DEPTH);
 }
 
 Expr *expr_unary(Parser *p, UnaryOp op, Span op_span, Expr *a)
 {
     Span span = span_join(op_span, a->span);
-    bool number = (a->kind == EXPR_INT || a->kind == EXPR_FLOAT) && a->span.begin == a->op_span.begin;
+    bool number =
+        (a->kind == EXPR_INT || a->kind == EXPR_FLOAT) && a->span.begin == a->op_span.begin;
     if (op == UN_NEG && number) { // a negative literal, so that -0.0 and the smallest integer exist
         a->i = -a->i;
         a->f = -a->f;
@@ -84,7 +86,8 @@ Expr *expr_tuple(Parser *p, const Exprs *values)
 {
     Expr *first = values->list.at[0];
     if (values->list.n == 1) return first;
-    Expr *e = expr_new(p, EXPR_TUPLE, span_join(first->span, values->list.at[values->list.n - 1]->span));
+    Expr *e =
+        expr_new(p, EXPR_TUPLE, span_join(first->span, values->list.at[values->list.n - 1]->span));
     for (uint32_t k = 0; k < values->list.n; k++) {
         vec_push(p->arena, &e->items, (Item){.value = values->list.at[k]});
         expr_holds(p, e, values->list.at[k]);
@@ -144,8 +147,9 @@ void stmt_targets(Parser *p, Stmt *s, const Exprs *targets)
     for (uint32_t k = 0; k < targets->list.n; k++) {
         const Expr *e = targets->list.at[k];
         if (e->kind == EXPR_INDEX || e->kind == EXPR_MEMBER)
-            diag_span(p->diags, SEV_ERROR, e->span,
-                      "'=' names a value; to write a parameter, a state or a part of one, use '<-'");
+            diag_span(
+                p->diags, SEV_ERROR, e->span,
+                "'=' names a value; to write a parameter, a state or a part of one, use '<-'");
         else if (e->kind != EXPR_NAME)
             diag_span(p->diags, SEV_ERROR, e->span, "only a name can stand to the left of '='");
         vec_push(p->arena, &s->names, (Item){e->text, e->span, NULL});
@@ -168,7 +172,8 @@ static void check_block(Parser *p, const Block *b, bool train)
         const Stmt *s = b->stmts.at[k];
         if (top_level_kind(s->kind))
             diag_span(p->diags, SEV_ERROR, s->name_span,
-                      "'%s' is declared inside a block; declarations stand at the top level", s->name);
+                      "'%s' is declared inside a block; declarations stand at the top level",
+                      s->name);
         if (in_train_kind(s->kind) && !train)
             diag_span(p->diags, SEV_ERROR, s->span, "this statement belongs in a 'train' block");
         check_block(p, s->body, train);
@@ -182,7 +187,8 @@ void check_places(Parser *p, const File *f)
         const Stmt *s = f->stmts.at[k];
         if (s->kind == STMT_LET && s->names.n && s->names.at[0].name)
             diag_span(p->diags, SEV_ERROR, s->span,
-                      "a statement outside of a function or model; for a compile-time value write 'const %s = ...'",
+                      "a statement outside of a function or model; for a compile-time value write "
+                      "'const %s = ...'",
                       s->names.at[0].name);
         else if (!top_level_kind(s->kind))
             diag_span(p->diags, SEV_ERROR, s->span, "a statement outside of a function or model");

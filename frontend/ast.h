@@ -20,7 +20,7 @@ typedef enum ExprKind {
     EXPR_NAME,   // text
     EXPR_MEMBER, // a.text: a parameter by path (wte.weight)
     EXPR_UNARY, EXPR_BINARY,
-    EXPR_CALL,   // a(items...), named arguments in item.name; attributes @{...} and regions in dumps
+    EXPR_CALL,   // a(items...), named arguments in item.name; in dumps attributes, regions
     EXPR_INDEX,  // a[items...]
     EXPR_SLICE,  // only inside EXPR_INDEX: a..., see fields lo, hi, step (each may be NULL)
     EXPR_ELLIPSIS, // only inside EXPR_INDEX: ...

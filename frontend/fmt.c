@@ -8,8 +8,8 @@ enum { STEP = 4, RETURN_STEP = 7 }; // a continued return list stands under its 
 
 typedef struct Level { // an open bracket
     int kind;
-    int indent;       // of the line it stands on
-    int stmt, hang;   // of the statement it is part of
+    int indent;     // of the line it stands on
+    int stmt, hang; // of the statement it is part of
 } Level;
 
 typedef struct Fmt {
@@ -58,7 +58,8 @@ static bool space_before(const Fmt *f, int k)
     int p = f->prev, in = innermost(f);
     if (!p || f->unary) return false;
     if (p == '(' || p == '[' || p == T_ATTRS || p == '.' || p == T_RANGE) return false;
-    if (k == ')' || k == ']' || k == T_END_ATTRS || k == ',' || k == ';' || k == '.' || k == T_RANGE)
+    if (k == ')' || k == ']' || k == T_END_ATTRS || k == ',' || k == ';' || k == '.' ||
+        k == T_RANGE)
         return false;
     if (block(p)) return k != '}';
     if (k == ':') return false;
@@ -132,8 +133,8 @@ static bool semicolon_stays(const Fmt *f, uint32_t i)
 {
     const Token *t = f->raw->list.at;
     int next = t[i + 1].kind;
-    return f->prev && f->prev != ';' && !block(f->prev) && f->prev != T_ARROW && next != ';' && next != T_NEWLINE &&
-           next != T_COMMENT && next != '}' && next != T_END;
+    return f->prev && f->prev != ';' && !block(f->prev) && f->prev != T_ARROW && next != ';' &&
+           next != T_NEWLINE && next != T_COMMENT && next != '}' && next != T_END;
 }
 
 static void begin_line(Fmt *f, uint32_t i, int blank)
@@ -190,7 +191,8 @@ const char *format_source(Arena *a, Diags *d, uint32_t source)
     Tokens raw, laid;
     scan_source(a, d, source, &raw);
     layout_tokens(a, d, &raw, &laid);
-    Fmt f = {.arena = a, .src = &d->sources.at[source], .out = buf_new(a), .raw = &raw, .laid = &laid};
+    Fmt f = {
+        .arena = a, .src = &d->sources.at[source], .out = buf_new(a), .raw = &raw, .laid = &laid};
     format(&f);
     return f.out.data;
 }

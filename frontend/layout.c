@@ -1,14 +1,14 @@
 // Layout: which newlines end a statement, which words are keywords, and that brackets balance.
-// The grammar then needs no feedback into the scanner, and a missing bracket is reported where it was
-// opened instead of at the end of the file.
+// The grammar then needs no feedback into the scanner, and a missing bracket is reported where it
+// was opened instead of at the end of the file.
 #include <string.h>
 
 #include "frontend/parse.h"
 #include "frontend/token.h"
 
 typedef struct Open {
-    int kind;       // '(', '[', '{', T_ATTRS or T_REGION
-    uint32_t index; // in out
+    int kind;        // '(', '[', '{', T_ATTRS or T_REGION
+    uint32_t index;  // in out
     uint32_t indent; // of the line it stands on
     Span span;
 } Open;
@@ -123,7 +123,14 @@ static bool attributed_call(const Layout *l, uint32_t i)
     return close && t[next_raw(l, close)].kind == T_ATTRS;
 }
 
-enum { AFTER_NAME = 1, AFTER_STRING = 2, AFTER_NUMBER = 4, AFTER_PAREN = 8, AFTER_PREFIX = 16, TOP = 32 };
+enum {
+    AFTER_NAME = 1,
+    AFTER_STRING = 2,
+    AFTER_NUMBER = 4,
+    AFTER_PAREN = 8,
+    AFTER_PREFIX = 16,
+    TOP = 32
+};
 
 // Words that begin a statement when what follows fits. TOP: always so outside of all braces.
 static const struct Head {
@@ -172,14 +179,19 @@ static bool follows(const struct Head *h, const Token *next)
     switch (next->kind) {
     case T_NAME: return h->after & AFTER_NAME;
     case T_STRING: return h->after & AFTER_STRING;
-    case T_INT: case T_FLOAT: return h->after & AFTER_NUMBER;
+    case T_INT:
+    case T_FLOAT: return h->after & AFTER_NUMBER;
     case '(': return h->after & AFTER_PAREN;
-    case T_NOT: case T_TRUE: case T_FALSE: case T_IF:
+    case T_NOT:
+    case T_TRUE:
+    case T_FALSE:
+    case T_IF:
         if (h->after & AFTER_PREFIX) return true;
         break;
     }
     // A keyword in the place of a name: read as a declaration, so that the message says so.
-    return reserved(next->kind) && (next[1].kind == ':' || next[1].kind == '=' || next[1].kind == '(') &&
+    return reserved(next->kind) &&
+           (next[1].kind == ':' || next[1].kind == '=' || next[1].kind == '(') &&
            h->after & AFTER_NAME;
 }
 
@@ -245,7 +257,8 @@ static void open_bracket(Layout *l, Token t, uint32_t raw_index)
     while (t.kind == '{' && l->stack.n && !is_block(l->stack.at[l->stack.n - 1].kind))
         close_unclosed(l); // a block never stands inside round or square brackets
     if (l->stack.n == MAX_NESTING) {
-        diag_span(l->diags, SEV_ERROR, t.span, "brackets are nested more than %d deep", MAX_NESTING);
+        diag_span(l->diags, SEV_ERROR, t.span, "brackets are nested more than %d deep",
+                  MAX_NESTING);
         l->out->fatal = true;
     }
     vec_push(l->arena, &l->stack, (Open){t.kind, l->out->list.n, l->indent, t.span});
@@ -267,14 +280,18 @@ static void close_bracket(Layout *l, Token t)
     if (!k) {
         if (l->stack.n && !is_block(l->stack.at[l->stack.n - 1].kind)) {
             Open o = l->stack.at[l->stack.n - 1];
-            Diag *g = diag_span(l->diags, SEV_ERROR, t.span, "'%c' does not close the '%s' before it",
-                                t.kind, bracket_text(o.kind));
+            Diag *g =
+                diag_span(l->diags, SEV_ERROR, t.span, "'%c' does not close the '%s' before it",
+                          t.kind, bracket_text(o.kind));
             diag_note_span(l->diags, g, o.span, "'%s' opened here", bracket_text(o.kind));
             put_closer(l, t);
             return;
         }
         diag_span(l->diags, SEV_ERROR, t.span, "'%c' closes nothing: there is no open '%s' here",
-                  t.kind, t.kind == ')' ? "(" : t.kind == ']' ? "[" : "{");
+                  t.kind,
+                  t.kind == ')'   ? "("
+                  : t.kind == ']' ? "["
+                                  : "{");
         return;
     }
     while (l->stack.n > k) close_unclosed(l);
@@ -321,7 +338,8 @@ void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out)
             close_bracket(&l, t);
         } else {
             if (t.text && (t.kind == T_NAME || reserved(t.kind))) t.kind = word_kind(&l, i);
-            if (t.minimal && (l.prev != '-' || (out->list.n > 1 && ends_expr(out->list.at[out->list.n - 2].kind))))
+            if (t.minimal && (l.prev != '-' ||
+                              (out->list.n > 1 && ends_expr(out->list.at[out->list.n - 2].kind))))
                 diag_span(d, SEV_ERROR, t.span, "integer %s does not fit in 64 bits", t.text);
             put(&l, t);
         }

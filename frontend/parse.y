@@ -1,5 +1,5 @@
-/* The grammar of .net: text to the tree of ast.h. It knows no op names and no shapes. The tokens come
-   from layout.c: statements end in "end of line", brackets balance, words are classified. */
+/* The grammar of .net: text to the tree of ast.h. It knows no op names and no shapes. The
+   tokens come from layout.c: statements end in "end of line", brackets balance, words are classified. */
 %define api.pure full
 %define api.prefix {net_}
 %define api.token.prefix {T_}
@@ -17,8 +17,8 @@
 }
 
 %code {
-/* The stacks live in the frame of the parser and never grow: nothing to free, and text nested deeper
-   is an error. */
+/* The stacks live in the frame of the parser and never grow: nothing to free, and text nested
+   deeper is an error. */
 #define YYINITDEPTH 3000
 #define YYMAXDEPTH  3000
 
@@ -108,7 +108,7 @@ block: '{' '}' { $$ = NEW(A, Block); $$->span = @$; }
      | '{' stmts '}' { $$ = $2; $$->span = @$; }
      ;
 
-/* -- declarations ---------------------------------------------------------------------------------- */
+/* -- declarations ------------------------------------------------------------------------ */
 
 declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
     | USE STRING { $$ = stmt_named(p, STMT_USE, @$, &$2); $$->flag = true; }
@@ -197,7 +197,7 @@ dims: %empty { $$ = NEW(A, Exprs); }
     | value_list ','
     ;
 
-/* -- statements ------------------------------------------------------------------------------------ */
+/* -- statements -------------------------------------------------------------------------- */
 
 compound: FOR names IN values block {
           $$ = stmt_new(p, STMT_FOR, @$);
@@ -337,7 +337,7 @@ targets: expr { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
        | targets ',' expr { $$ = $1; vec_push(A, &$$->list, $3); }
        ;
 
-/* -- expressions ----------------------------------------------------------------------------------- */
+/* -- expressions ------------------------------------------------------------------------- */
 
 values: value_list { $$ = expr_tuple(p, $1); }
       ;
@@ -554,87 +554,6 @@ static void net_error(const Span *at, Parser *p, const char *text)
     p->dead = true;
 }
 
-static bool opens(int k)
-{
-    return k == '(' || k == '[' || k == '{' || k == T_ATTRS || k == T_REGION;
-}
-
-static bool closes(int k)
-{
-    return k == ')' || k == ']' || k == '}' || k == T_END_ATTRS;
-}
-
-// The first token of the statement that holds token k, brackets skipped.
-static uint32_t statement_start(const Tokens *t, uint32_t k)
-{
-    while (k) {
-        int kind = t->list.at[k - 1].kind;
-        if (kind == T_SEP || kind == '{' || kind == T_ARROW) break;
-        k = closes(kind) ? t->match[k - 1] : k - 1;
-    }
-    return k;
-}
-
-static bool has_block(int head)
-{
-    return head == T_FN || head == T_MODEL || head == T_TRAIN || head == T_ENTRY || head == T_FOR ||
-           head == T_IF || head == T_LOOP;
-}
-
-// Moves the lexer to where parsing can go on after an error at token k: the end of its statement, or
-// the block of the statement whose head is wrong.
-static void resume(Parser *p, uint32_t k)
-{
-    const Tokens *t = p->tokens;
-    uint32_t start = statement_start(t, k), at = k;
-    bool head = has_block(t->list.at[start].kind) && k > start;
-    for (uint32_t j = start; head && j < k; j++) {
-        if (t->list.at[j].kind == '{') head = false; // past its block already
-        if (opens(t->list.at[j].kind) && t->match[j] < k) j = t->match[j];
-    }
-    for (;; at++) {
-        int kind = t->list.at[at].kind;
-        if (kind == T_END || kind == T_SEP || kind == '}' || (head && kind == '{')) break;
-        if (opens(kind)) at = t->match[at];
-    }
-    p->inject = head && t->list.at[at].kind != '{' ? 2 : 0;
-    p->at = at;
-}
-
-static const char *token_words(Parser *p, const Token *t)
-{
-    const Source *src = &p->diags->sources.at[t->span.source];
-    switch (t->kind) {
-    case T_END: return "end of the file";
-    case T_SEP: return src->text[t->span.begin] == ';' ? "';'" : "end of the line";
-    case T_NAME: return arena_printf(p->arena, "name '%s'", t->text);
-    }
-    if (t->span.begin == t->span.end) return "end of the line";
-    uint32_t n = t->span.end - t->span.begin;
-    const char *kind = t->kind == T_INT || t->kind == T_FLOAT ? "number " : "";
-    if (t->kind == T_STRING)
-        return arena_printf(p->arena, "string %.*s%s", (int)(n < 40 ? n : 40),
-                            src->text + t->span.begin, n > 40 ? "..." : "");
-    return arena_printf(p->arena, "%s'%.*s'", kind, (int)n, src->text + t->span.begin);
-}
-
-static bool is_word(const Token *t)
-{
-    return t->text && t->kind != T_NAME && t->kind != T_INT && t->kind != T_FLOAT &&
-           t->kind != T_STRING;
-}
-
-static bool starts_operand(int k)
-{
-    return k == T_NAME || k == T_INT || k == T_FLOAT || k == T_STRING || k == T_TRUE || k == T_FALSE;
-}
-
-typedef struct Expected {
-    bool name, integer, end, operator, closer_paren, closer_bracket;
-    const char *list[8]; // the words for up to 8 tokens
-    int n;
-} Expected;
-
 static Expected expected_tokens(const yypcontext_t *ctx)
 {
     yysymbol_kind_t kinds[YYNTOKENS];
@@ -656,115 +575,11 @@ static Expected expected_tokens(const yypcontext_t *ctx)
     return e;
 }
 
-static const char *expected_words(Parser *p, const Expected *e, const Token *before)
-{
-    if (before->kind == T_RETURN) return "a value";
-    if (e->integer) return e->end ? "a statement" : "an expression";
-    Buf b = buf_new(p->arena);
-    int shown = e->n < 8 ? e->n : 8;
-    // Where an operator may follow, so may the end of the expression; the operators need no list.
-    if (e->operator) {
-        buf_str(&b, e->closer_paren ? "an operator, ',' or ')'" :
-                    e->closer_bracket ? "an operator, ',' or ']'" :
-                    "an operator or the end of the line");
-        return b.data;
-    }
-    for (int k = 0; k < shown; k++)
-        buf_printf(&b, "%s%s", !k ? "" : k + 1 < shown ? ", " : " or ", e->list[k]);
-    return b.data;
-}
-
-// The scanner or the layout has complained about this statement already: what follows from that is
-// not worth a second message.
-static bool blamed(const Parser *p, uint32_t start, uint32_t k)
-{
-    Span from = p->tokens->list.at[start].span, to = p->tokens->list.at[k].span;
-    for (uint32_t i = p->first_diag; i < p->diags->list.n; i++) {
-        Span at = p->diags->list.at[i].span;
-        if (at.source == p->source && at.begin >= from.begin && at.begin <= to.begin) return true;
-    }
-    return false;
-}
-
-// The bracket that token k stands in, or 0.
-static int enclosing(const Tokens *t, uint32_t k)
-{
-    while (k--) {
-        int kind = t->list.at[k].kind;
-        if (opens(kind)) return kind;
-        if (closes(kind)) k = t->match[k];
-    }
-    return 0;
-}
-
-static uint32_t line_of(const Parser *p, const Token *t)
-{
-    uint32_t line, col;
-    span_line_col(p->diags, t->span, &line, &col);
-    return line;
-}
-
-// A statement that goes on because its line ended in an operator may not have been meant to.
-static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
-{
-    const Token *t = p->tokens->list.at;
-    uint32_t line = line_of(p, &t[k]);
-    if (enclosing(p->tokens, k) == '(' || enclosing(p->tokens, k) == '[') return;
-    for (uint32_t i = k; i > start; i--) {
-        if (line_of(p, &t[i - 1]) == line) continue;
-        diag_note_span(p->diags, g, t[i - 1].span,
-                       "the statement goes on from here: a line does not end after '%.*s'",
-                       (int)(t[i - 1].span.end - t[i - 1].span.begin),
-                       p->diags->sources.at[p->source].text + t[i - 1].span.begin);
-        return;
-    }
-}
-
-static void describe(Parser *p, uint32_t k, uint32_t start, Expected e)
-{
-    const Token *t = &p->tokens->list.at[k];
-    int head = p->tokens->list.at[start].kind, in = enclosing(p->tokens, k);
-    const char *what = token_words(p, t);
-    bool after_operand = k && (starts_operand(t[-1].kind) || closes(t[-1].kind));
-    if (t->kind == '=' && (head == T_IF || head == T_ASSERT))
-        diag_span(p->diags, SEV_ERROR, t->span,
-                  "'=' gives a name to a value; to compare, write '=='");
-    else if (is_word(t) && ((e.name && !e.integer) || t[1].kind == '=' || t[1].kind == T_GETS ||
-                            (in == '(' && (head == T_FN || head == T_MODEL))))
-        diag_span(p->diags, SEV_ERROR, t->span,
-                  "%s is a word of the language and cannot be a name", what);
-    else if (after_operand && starts_operand(t->kind) && (in == '(' || in == '[' || in == T_ATTRS))
-        diag_span(p->diags, SEV_ERROR, t->span, "missing ',' before %s", what);
-    else
-        note_continuation(p, diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s",
-                                       what, expected_words(p, &e, t - (k > 0))), start, k);
-}
-
 static int yyreport_syntax_error(const yypcontext_t *ctx, Parser *p)
 {
-    const Tokens *ts = p->tokens;
-    uint32_t k = p->at; // of the unexpected token: the one delivered last
-    if (yypcontext_token(ctx) != YYSYMBOL_YYEOF && k) k--;
-    if (k + 1 <= p->last_error || p->diags->errors > p->diags->max_errors) {
-        p->dead = true;
-        return 0;
-    }
-    p->last_error = k + 1;
-    uint32_t start = statement_start(ts, k);
-    if (!blamed(p, start, k)) describe(p, k, start, expected_tokens(ctx));
-    resume(p, k);
+    Expected e = expected_tokens(ctx);
+    syntax_error(p, yypcontext_token(ctx) == YYSYMBOL_YYEOF, &e);
     return 0;
-}
-
-// Scanner, layout and grammar report in turn; the reader wants the order of the text.
-static void sort_diags(Diags *d, uint32_t first)
-{
-    for (uint32_t i = first + 1; i < d->list.n; i++)
-        for (uint32_t k = i; k > first && d->list.at[k].span.begin < d->list.at[k - 1].span.begin; k--) {
-            Diag swap = d->list.at[k];
-            d->list.at[k] = d->list.at[k - 1];
-            d->list.at[k - 1] = swap;
-        }
 }
 
 File *parse_source(Arena *a, Diags *d, uint32_t source)
@@ -776,10 +591,9 @@ File *parse_source(Arena *a, Diags *d, uint32_t source)
     Tokens raw, tokens;
     scan_source(a, d, source, &raw);
     layout_tokens(a, d, &raw, &tokens);
-    if (tokens.fatal) return p.file;
     p.tokens = &tokens;
-    net_parse(&p);
+    if (!tokens.fatal) net_parse(&p);
     if (d->errors == errors) check_places(&p, p.file);
-    sort_diags(d, p.first_diag);
+    sort_syntax_errors(&p);
     return p.file;
 }

@@ -3,9 +3,9 @@
 #include "frontend/ast.h"
 
 static const char *const binary_text[] = {
-    [BIN_ADD] = "+", [BIN_SUB] = "-", [BIN_MUL] = "*",  [BIN_DIV] = "/",  [BIN_FLOORDIV] = "//",
-    [BIN_MOD] = "%", [BIN_POW] = "**", [BIN_EQ] = "==", [BIN_NE] = "!=",  [BIN_LT] = "<",
-    [BIN_LE] = "<=", [BIN_GT] = ">",  [BIN_GE] = ">=",  [BIN_AND] = "and", [BIN_OR] = "or",
+    [BIN_ADD] = "+", [BIN_SUB] = "-",  [BIN_MUL] = "*", [BIN_DIV] = "/",   [BIN_FLOORDIV] = "//",
+    [BIN_MOD] = "%", [BIN_POW] = "**", [BIN_EQ] = "==", [BIN_NE] = "!=",   [BIN_LT] = "<",
+    [BIN_LE] = "<=", [BIN_GT] = ">",   [BIN_GE] = ">=", [BIN_AND] = "and", [BIN_OR] = "or",
 };
 
 static void print_expr(Buf *b, const Expr *e);
@@ -143,9 +143,7 @@ static void print_expr(Buf *b, const Expr *e)
         print_items(b, e->items.at, e->items.n, ", ");
         buf_char(b, ']');
         break;
-    case EXPR_SLICE:
-        print_parts(b, "slice", (const Expr *[]){e->lo, e->hi, e->step}, 3);
-        break;
+    case EXPR_SLICE: print_parts(b, "slice", (const Expr *[]){e->lo, e->hi, e->step}, 3); break;
     case EXPR_ELLIPSIS: buf_str(b, "..."); break;
     case EXPR_LIST:
     case EXPR_TUPLE:
@@ -168,19 +166,39 @@ static void print_expr(Buf *b, const Expr *e)
 }
 
 static const char *const stmt_text[] = {
-    [STMT_LET] = "let", [STMT_UPDATE_CELL] = "write", [STMT_EXPR] = "do", [STMT_RETURN] = "return",
-    [STMT_FOR] = "for", [STMT_IF] = "if", [STMT_PARAM] = "param", [STMT_STATE] = "state",
-    [STMT_LOOP] = "loop", [STMT_EMIT] = "emit", [STMT_TAP] = "tap", [STMT_ASSERT] = "assert",
-    [STMT_USE] = "use", [STMT_CONST] = "const", [STMT_DIM] = "dim", [STMT_SETTING] = "setting",
-    [STMT_FN] = "fn", [STMT_MODEL] = "model", [STMT_TRAIN] = "train", [STMT_ENTRY] = "entry",
-    [STMT_CELL] = "cell", [STMT_MODULE] = "module", [STMT_MINIMIZE] = "minimize",
-    [STMT_CLIP] = "clip", [STMT_UPDATE] = "update", [STMT_ACCUMULATE] = "accumulate",
+    [STMT_LET] = "let",
+    [STMT_UPDATE_CELL] = "write",
+    [STMT_EXPR] = "do",
+    [STMT_RETURN] = "return",
+    [STMT_FOR] = "for",
+    [STMT_IF] = "if",
+    [STMT_PARAM] = "param",
+    [STMT_STATE] = "state",
+    [STMT_LOOP] = "loop",
+    [STMT_EMIT] = "emit",
+    [STMT_TAP] = "tap",
+    [STMT_ASSERT] = "assert",
+    [STMT_USE] = "use",
+    [STMT_CONST] = "const",
+    [STMT_DIM] = "dim",
+    [STMT_SETTING] = "setting",
+    [STMT_FN] = "fn",
+    [STMT_MODEL] = "model",
+    [STMT_TRAIN] = "train",
+    [STMT_ENTRY] = "entry",
+    [STMT_CELL] = "cell",
+    [STMT_MODULE] = "module",
+    [STMT_MINIMIZE] = "minimize",
+    [STMT_CLIP] = "clip",
+    [STMT_UPDATE] = "update",
+    [STMT_ACCUMULATE] = "accumulate",
 };
 
 static void print_stmt(Buf *b, const Stmt *s, int indent)
 {
     bool callable = s->kind == STMT_FN || s->kind == STMT_MODEL;
-    bool quoted = s->kind == STMT_ASSERT || s->kind == STMT_CELL || (s->kind == STMT_USE && s->flag);
+    bool quoted =
+        s->kind == STMT_ASSERT || s->kind == STMT_CELL || (s->kind == STMT_USE && s->flag);
     buf_pad(b, indent, ' ');
     buf_str(b, stmt_text[s->kind]);
     if (s->kind == STMT_STATE && s->flag) buf_str(b, " scratch");

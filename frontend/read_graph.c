@@ -32,7 +32,8 @@ static bool unknown(Reader *r, Span span, const char *what, const char *name,
     return false;
 }
 
-// -- literals -----------------------------------------------------------------------------------------
+// -- literals
+// -----------------------------------------------------------------------------------------
 
 static bool read_int(Reader *r, const Expr *e, int64_t *out)
 {
@@ -69,8 +70,7 @@ static bool read_type(Reader *r, const TypeExpr *t, Type *out)
         return fail(r, t->span, "%u axes: there are at most %d", t->dims.n, MAX_RANK);
     for (uint32_t k = 0; k < t->dims.n; k++) {
         if (!read_int(r, t->dims.at[k], &dim[k])) return false;
-        if (dim[k] < 0)
-            return fail(r, t->dims.at[k]->span, "a dimension cannot be negative");
+        if (dim[k] < 0) return fail(r, t->dims.at[k]->span, "a dimension cannot be negative");
     }
     *out = type_make(dtype, (int)t->dims.n, dim);
     return true;
@@ -84,8 +84,8 @@ static const Expr *find_item(const Item *items, uint32_t n, const char *name)
 }
 
 // The index of a word in a list of words.
-static bool read_word(Reader *r, const Expr *e, const char *what, const char *const *words,
-                      int n, int *out)
+static bool read_word(Reader *r, const Expr *e, const char *what, const char *const *words, int n,
+                      int *out)
 {
     const char *text = NULL;
     if (!read_string(r, e, &text)) return false;
@@ -112,7 +112,8 @@ static const Expr *need(Reader *r, const Stmt *s, const char *key)
     return e;
 }
 
-// -- nodes --------------------------------------------------------------------------------------------
+// -- nodes
+// --------------------------------------------------------------------------------------------
 
 static const char *const role_names[ROLE_COUNT] = {"forward", "backward", "update"};
 
@@ -224,8 +225,10 @@ static Node *read_node(Reader *r, Scope *s, const Expr *e)
     if (!read_attrs(r, g, e, &attrs, &role, &name)) return NULL;
     bool region_op = op_info(op)->class == CLS_REGION;
     if (region_op ? !e->regions.n || e->regions.n > 2 : e->regions.n > 0) {
-        fail(r, e->span, region_op ? "'%s' needs a region: { (p0: f32[2], ...) -> ... }"
-                                   : "'%s' takes no region", op_name);
+        fail(r, e->span,
+             region_op ? "'%s' needs a region: { (p0: f32[2], ...) -> ... }"
+                       : "'%s' takes no region",
+             op_name);
         return NULL;
     }
     for (uint32_t k = 0; k < e->regions.n; k++) {
@@ -290,7 +293,8 @@ static Graph *read_region(Reader *r, const Block *b)
     return NULL;
 }
 
-// -- the module ---------------------------------------------------------------------------------------
+// -- the module
+// ---------------------------------------------------------------------------------------
 
 static bool read_cell(Reader *r, const Stmt *s)
 {

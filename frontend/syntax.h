@@ -50,4 +50,16 @@ void attach_region(Parser *p, Expr *call, Block *region);
 // Reports statements where they make no sense (a model inside a function, an assignment outside).
 void check_places(Parser *p, const File *f);
 
+// What the grammar would have taken where it met something else.
+typedef struct Expected {
+    bool name, integer, end, operator, closer_paren, closer_bracket;
+    const char *list[8]; // the words for up to 8 tokens
+    int n;
+} Expected;
+
+// Reports the token delivered last (or the end) and moves the lexer to where parsing can go on.
+void syntax_error(Parser *p, bool at_end, const Expected *e);
+// Scanner, layout and grammar report in turn; the reader wants the order of the text.
+void sort_syntax_errors(Parser *p);
+
 #endif

@@ -1,5 +1,5 @@
-// Tokens: what the scanner finds (everything, comments and newlines too) and what the layout stage makes of it
-// for the grammar: statement ends, contextual keywords, balanced brackets.
+// Tokens: what the scanner finds (everything, comments and newlines too) and what the layout stage
+// makes of it for the grammar: statement ends, contextual keywords, balanced brackets.
 #ifndef FRONTEND_TOKEN_H
 #define FRONTEND_TOKEN_H
 
@@ -23,8 +23,9 @@ typedef struct Tokens {
 
 // Every token of the source in order; lexical errors are reported.
 void scan_source(Arena *a, Diags *d, uint32_t source, Tokens *out);
-// For the grammar. The result ends with T_END, its brackets are balanced (errors are reported at the
-// opening bracket), statements end in T_SEP, and a word is a keyword only where it stands for one.
+// For the grammar. The result ends with T_END, its brackets are balanced (errors are reported at
+// the opening bracket), statements end in T_SEP, and a word is a keyword only where it stands for
+// one.
 void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out);
 
 enum { MAX_NESTING = 200, MAX_EXPR_DEPTH = 400 };

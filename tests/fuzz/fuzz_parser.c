@@ -1,5 +1,5 @@
-// libFuzzer: any bytes through the scanner, the layout, the grammar, the formatter and the reader of
-// dumps. What formats must parse to the same tree and format to itself.
+// libFuzzer: any bytes through the scanner, the layout, the grammar, the formatter and the reader
+// of dumps. What formats must parse to the same tree and format to itself.
 //
 //   make fuzz_parser && build/fuzz/fuzz_parser -max_len=4096 -dict=tests/fuzz/net.dict CORPUS
 #include <setjmp.h>

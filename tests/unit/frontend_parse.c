@@ -24,7 +24,8 @@ static const char *rendered(Arena *a, Diags *d)
     return b.data;
 }
 
-// -- trees ----------------------------------------------------------------------------------------------
+// -- trees
+// ----------------------------------------------------------------------------------------------
 
 static const struct {
     const char *text, *tree; // one statement inside a function
@@ -61,7 +62,8 @@ static const struct {
     {"return", "return"},
     {"return loss = a,\n        # a comment\n        b", "return loss=a, b"},
     {"for i in 0..n {}", "for i = (range 0 n)"},
-    {"for p, g in pairs { x = p; y = g; }", "for p, g = pairs\n        let x = p\n        let y = g"},
+    {"for p, g in pairs { x = p; y = g; }",
+     "for p, g = pairs\n        let x = p\n        let y = g"},
     {"if a { x = 1 } else if b { x = 2 }\n    else { x = 3 }",
      "if = a\n        let x = 1\n    else\n        if = b\n            let x = 2\n        else\n"
      "            let x = 3"},
@@ -120,18 +122,20 @@ static void test_top_level(void)
     Diags *d = diags_new(a);
     const char *got = tree(a, d, top_level);
     CHECK_MSG(!d->errors, "%s", rendered(a, d));
-    const char *want = "use nn\nuse \"layers.net\"\nconst h = [64, 128]\ndim batch = 128\ndim T\n"
-                       "setting lr = 0.001\nfn act(x, f = relu, width: i64 = 3)\n    return f(x)\n"
-                       "grad(dy)\n    return dy\n"
-                       "model m(image: u8[batch, 28], label: u8[batch] in 0..10)\n    return image\n"
-                       "train m\n    minimize = (+ loss 1) for params(\"gen.*\")\n"
-                       "    clip = clip_norm(1.0)\n    update = adamw(lr=lr) for rest\n"
-                       "    accumulate = 4\n";
+    const char *want =
+        "use nn\nuse \"layers.net\"\nconst h = [64, 128]\ndim batch = 128\ndim T\n"
+        "setting lr = 0.001\nfn act(x, f = relu, width: i64 = 3)\n    return f(x)\n"
+        "grad(dy)\n    return dy\n"
+        "model m(image: u8[batch, 28], label: u8[batch] in 0..10)\n    return image\n"
+        "train m\n    minimize = (+ loss 1) for params(\"gen.*\")\n"
+        "    clip = clip_norm(1.0)\n    update = adamw(lr=lr) for rest\n"
+        "    accumulate = 4\n";
     CHECK_MSG(!strcmp(got, want), "got\n%s\nwant\n%s", got, want);
     arena_free(a);
 }
 
-// -- messages -------------------------------------------------------------------------------------------
+// -- messages
+// -------------------------------------------------------------------------------------------
 
 static const struct {
     const char *text;
@@ -159,7 +163,8 @@ static const struct {
     {"fn f(x) {\n    y = x +\n    z = 1\n}\n",
      "3:7: unexpected '=', expected the end of the line or '}'\n"},
     {"fn f(x) {\n for i 0..3 { y = }\n if { z = 1 }\n loop t { q = * }\n}\n",
-     "2:8: unexpected number '0', expected 'in' or ','\n2:19: unexpected '}', expected an expression\n"
+     "2:8: unexpected number '0', expected 'in' or ','\n2:19: unexpected '}', expected an "
+     "expression\n"
      "3:5: unexpected '{', expected an expression\n4:9: unexpected '{', expected 'in'\n"
      "4:15: unexpected '*', expected an expression\n"},
     {"fn f(x) { y = 12ab; z = 1 $ 2; w = a && b }\n",
@@ -204,7 +209,8 @@ static void test_messages(void)
     }
 }
 
-// -- limits ---------------------------------------------------------------------------------------------
+// -- limits
+// ---------------------------------------------------------------------------------------------
 
 static void repeat(Buf *b, const char *s, int n)
 {
@@ -273,7 +279,8 @@ static void test_odd_texts(void)
     arena_free(a);
 }
 
-// -- the formatter --------------------------------------------------------------------------------------
+// -- the formatter
+// --------------------------------------------------------------------------------------
 
 // Formatting keeps the tree and formatting again changes nothing.
 static void check_format(const char *path, const char *text, size_t len)
@@ -300,11 +307,12 @@ static const char ugly[] = "\n\n# head\nuse nn ;\nfn f( x,y=1 )\n{\n\n\n  z=x*-y
                            "  # alone   \n\n\n\n  if  z{w=[ 1,2 ];v = x [ : ,1 :] ;}\n"
                            "  else {\n}\n  q = g(z,\n  h(\n a),\n # inner\n b = 0 .. 3)@{ k = 1 }\n"
                            "  return loss=z,\n    w,\n  v\n\n}\n\n\n";
-static const char tidy[] = "# head\nuse nn\nfn f(x, y = 1) {\n    z = x * -y  # why\n    # alone\n\n"
-                           "    if z { w = [1, 2]; v = x[:, 1:] } else {\n    }\n"
-                           "    q = g(z,\n        h(\n            a),\n        # inner\n"
-                           "        b = 0..3) @{k=1}\n    return loss = z,\n           w,\n"
-                           "           v\n}\n";
+static const char tidy[] =
+    "# head\nuse nn\nfn f(x, y = 1) {\n    z = x * -y  # why\n    # alone\n\n"
+    "    if z { w = [1, 2]; v = x[:, 1:] } else {\n    }\n"
+    "    q = g(z,\n        h(\n            a),\n        # inner\n"
+    "        b = 0..3) @{k=1}\n    return loss = z,\n           w,\n"
+    "           v\n}\n";
 
 static void test_format(void)
 {
@@ -338,7 +346,8 @@ static void test_format(void)
     arena_free(a);
 }
 
-// -- dumps ----------------------------------------------------------------------------------------------
+// -- dumps
+// ----------------------------------------------------------------------------------------------
 
 static Graph *loop_body(Module *m)
 {
@@ -364,8 +373,11 @@ static Module *sample_module(Arena *a, Diags *d)
     Module *m = module_new(a, d, "sample");
     Type w = type_make(DT_F32, 2, (int64_t[]){8, 4});
     module_add_cell(m, &(Cell){.name = "fc.\"w\"", .kind = CELL_PARAM, .type = w, .initial = -0.0});
-    module_add_cell(m, &(Cell){.name = "n", .kind = CELL_STATE, .type = type_scalar(DT_I64),
-                               .initial = 1e-300, .frozen = true});
+    module_add_cell(m, &(Cell){.name = "n",
+                               .kind = CELL_STATE,
+                               .type = type_scalar(DT_I64),
+                               .initial = 1e-300,
+                               .frozen = true});
     Graph *g = graph_new(a, d, m->symbols.at);
     Type xt = type_make(DT_F32, 2, (int64_t[]){3, 8});
     Node *x = graph_input(g, "x", &xt, "data"), *p = graph_leaf_cell(g, OP_param, "fc.\"w\"", &w);
@@ -391,7 +403,11 @@ static Module *sample_module(Arena *a, Diags *d)
     graph_root(g, OP_output, last, "last\nline");
     graph_root(g, OP_assign, graph_binary(g, OP_bit_xor, n, bits), "n");
     graph_root(g, OP_assert, small, "say \"why\" \\ é");
-    Entry e = {.name = "train", .kind = ENTRY_TRAIN, .graph = g, .rows = true, .cursor = CELL_CURSOR,
+    Entry e = {.name = "train",
+               .kind = ENTRY_TRAIN,
+               .graph = g,
+               .rows = true,
+               .cursor = CELL_CURSOR,
                .batch = 3};
     vec_push(a, &e.dims, (DimBinding){"batch", 3, DIM_FLAG, true});
     vec_push(a, &m->entries, e);
