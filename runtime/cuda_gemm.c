@@ -70,6 +70,10 @@ static RtCode describe(CudaDevice *d, const ProgGemm *p, CudaGemm *g, RtError *e
     LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_TRANS_A, &ta, sizeof ta));
     LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_TRANS_B, &tb, sizeof tb));
     LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_EPILOGUE, &ep->lt, sizeof ep->lt));
+    if (ep->bias) {
+        int32_t type = lt_type(p->c_type);
+        LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_BIAS_TYPE, &type, sizeof type));
+    }
     if (ep->aux) {
         LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_AUX_LD, &p->aux_ld, sizeof p->aux_ld));
         int64_t stride = p->aux_ld * p->m;
