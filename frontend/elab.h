@@ -1,0 +1,337 @@
+// Elaboration, the inside: AST -> graphs. Compile-time values, scopes, cells, regions. Only elab*.c and
+// frontend.c include this.
+#ifndef FRONTEND_ELAB_H
+#define FRONTEND_ELAB_H
+
+#include "frontend/ast.h"
+#include "frontend/frontend.h"
+
+// -- values ----------------------------------------------------------------------------------------
+typedef enum ValKind {
+    V_ABSENT, // an argument not given
+    V_NONE,   // `none`
+    V_POISON, // after an error that was reported
+    V_TENSOR, // node
+    V_INT, V_FLOAT, V_BOOL, // weak: they take the type of the tensor they meet
+    V_STRING,
+    V_LIST, V_TUPLE, // seq; a tuple may have names
+    V_RANGE, // lo..hi
+    V_FN,
+    V_DTYPE,
+    V_CELL, // a handle: reads as a tensor, can be written with <-
+    V_FILE, // a used file: nn.linear
+} ValKind;
+
+typedef struct Elab Elab;
+typedef struct Val Val;
+typedef struct Fn Fn;
+typedef struct ECell ECell;
+typedef struct EFile EFile;
+
+typedef struct Seq {
+    uint32_t n;
+    Val *at;
+    const char **names; // NULL: nameless
+} Seq;
+
+struct Val {
+    ValKind kind;
+    Sym sym; // V_INT: the dimension variable it came from, or 0
+    union {
+        Node *node;
+        int64_t i;
+        double f;
+        bool b;
+        const char *s;
+        Seq *seq;
+        struct {
+            int64_t lo, hi;
+        } range;
+        Fn *fn;
+        DType dtype;
+        ECell *cell;
+        EFile *file;
+    };
+};
+
+// A built-in function. params: names separated by spaces, "?" after an optional one.
+typedef struct Call {
+    Span span;      // of the call
+    const Expr *x;  // or NULL
+    Val *arg;       // one a parameter, V_ABSENT where not given
+    Span *arg_span;
+} Call;
+typedef struct Builtin {
+    const char *name, *params;
+    Val (*run)(Elab *e, const Call *c);
+} Builtin;
+
+struct Fn {
+    const char *name;
+    const Stmt *stmt;       // a user's function or model, or
+    const Builtin *builtin; // a built-in, or
+    Op op;                  // an elementwise op or a reduction (is_op)
+    bool is_op;
+    EFile *file; // where stmt stands
+    Val *bound;  // arguments a partial application holds, V_ABSENT where open; NULL: none
+};
+
+// -- names -----------------------------------------------------------------------------------------
+typedef enum GlobalState { GLOBAL_NEW, GLOBAL_RUNNING, GLOBAL_DONE } GlobalState;
+typedef struct Global {
+    const Stmt *stmt;
+    EFile *file;
+    GlobalState state;
+    Val value;
+} Global;
+
+struct EFile {
+    const char *name; // "nn", or the path as used
+    File *ast;
+    bool library;
+    StrMap globals; // name -> Global *
+    VEC(EFile *) uses;
+};
+
+typedef struct Scope { // of parameter names
+    struct Scope *up;
+    const char *name;
+    const char *path; // computed by scope_path; NULL until asked for
+    bool reuse;       // opened by `reuse`: parameters must exist
+} Scope;
+
+typedef struct Frame { // a function being elaborated
+    struct Frame *up;
+    const Stmt *fn; // NULL at top level
+    const char *name;
+    EFile *file;
+    StrMap vars; // name -> Val *
+    Scope *scope;
+    Loc call; // the chain of calls that led here
+    uint32_t id;
+    const char *let_name; // the name being defined
+    bool returned;
+    Val result;
+} Frame;
+
+// -- cells -------------------------------------------------------------------------------------------
+struct ECell {
+    Cell cell;
+    uint32_t index;      // in order of definition
+    Node *cur;           // its value now, in the entry's graph or a region around; NULL: not read yet
+    bool written;
+    uint32_t writer;     // frame that wrote it
+    uint32_t defined_in; // the elaboration that last defined it
+    const char *model;   // the model whose elaboration defined it first
+    Node *init;          // its first value in the init graph; NULL: cell.initial
+    bool in_set;         // scratch mark of train
+    bool updated;        // by some minimize of the train block
+};
+
+// -- regions -----------------------------------------------------------------------------------------
+typedef struct Region {
+    struct Region *up;
+    Graph *g;
+    VEC(Node *) outer; // captured values, as nodes of the graph around
+    IdMap inner;       // outer node -> the region's parameter
+    VEC(Node *) assert_cond; // stacked and asserted outside
+    VEC(const char *) assert_text;
+    VEC(const char *) emit_name;
+    VEC(Node *) emit;
+    bool no_cells; // a function with its own gradient: no parameters inside
+    bool loop;     // a loop of the user's: emit is allowed
+} Region;
+
+// -- the elaborator ------------------------------------------------------------------------------------
+typedef struct TrainState TrainState;
+
+struct Elab {
+    Arena *arena;
+    Diags *diags;
+    Module *module;
+    const FrontendOptions *options;
+    VEC(EFile *) files; // files.at[0] is the one compiled
+    StrMap by_path;     // path -> EFile *
+    EFile *core;        // std/core.net, used by every file
+    StrMap defines;     // name -> Val *, evaluated -D and data bindings
+    StrMap define_used;
+    StrMap sym_index;   // dimension name -> (void *)(index)
+    StrMap dims;        // name -> DimBinding *
+
+    Graph *root;      // of the entry being built
+    Graph *g;         // root, or the innermost region's
+    Graph *init;
+    Region *region;   // NULL at the root
+    Frame *frame;
+    uint32_t frames;  // ids handed out
+    uint32_t elaborations; // of models so far
+    uint32_t elaboration;  // the current one; see ECell.defined_in
+    const char *model;    // being elaborated
+    int depth;
+    int64_t unrolled;
+
+    StrMap cells; // name -> ECell *
+    VEC(ECell *) cell_list;
+    IdMap std_names; // nodes named by the standard library: a user's name is better
+    StrMap sites; // scope path -> (void *)(draws made there)
+    bool training;
+    EntryKind kind;
+    Node *micro_step; // inside accumulate: step * n + i; else NULL
+    TrainState *train;
+    bool replay;        // a model elaborated again in one entry: no second taps or asserts
+    bool allow_unbound; // frontend_decls: an unbound dimension is not an error
+};
+
+// elab_value.c
+Val val_node(Node *n);
+Val val_int(int64_t i);
+Val val_float(double f);
+Val val_bool(bool b);
+Val val_string(const char *s);
+Val val_poison(void);
+Val val_none(void);
+Val val_seq(Elab *e, ValKind kind, uint32_t n);
+Val val_cell(ECell *c);
+bool val_missing(const Val *v); // absent or none
+const char *val_text(Elab *e, const Val *v); // "an integer", "a tensor f32[3]", for messages
+bool val_is_tensor(const Val *v); // a tensor or a cell
+bool val_is_weak(const Val *v);   // int, float, bool
+bool val_number(const Val *v, double *out); // int or float
+bool val_equal(const Val *a, const Val *b); // compile-time values
+// Reports at span and returns poison.
+Val fail(Elab *e, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+Diag *error_at(Elab *e, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void at_span(Elab *e, Span span); // the place of the nodes made next
+// The tensor v stands for, owned by the current graph; NULL after reporting. weak: the type a number
+// takes (DT_COUNT: f32 for floats, i64 for integers, bool).
+Node *to_tensor(Elab *e, const Val *v, DType weak, Span span);
+bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out);
+bool to_bool(Elab *e, const Val *v, Span span, const char *what, bool *out);
+bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out);
+// A list of sizes, or one size. sym may be NULL. Sizes are checked to be positive.
+bool to_shape(Elab *e, const Val *v, Span span, Type *out);
+bool to_ints(Elab *e, const Val *v, Span span, int64_t *out, int max, int *n);
+bool check_size(Elab *e, const Type *t, Span span); // positive, count does not overflow
+const char *type_text(Elab *e, const Type *t);
+// Brings operands to one type by the rules of mixing; false after reporting.
+bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, Node **out, Span at);
+Val seq_item(Elab *e, const Val *v, uint32_t i); // of a list, tuple or range
+bool seq_length(const Val *v, uint32_t *n);
+
+// elab_op.c
+Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at);
+Val apply_reduce(Elab *e, Op op, const Call *c);
+Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at);
+const char *op_type_rule(Op op); // the column of ops.def
+const char *op_gradient_rule(Op op);
+
+// elab_name.c
+Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report);
+Val global_value(Elab *e, Global *g, Span span);
+Val name_value(Elab *e, const char *name, Span span);
+bool name_try(Elab *e, const char *name, Span span, Val *out); // false when unknown; no report
+void name_bind(Elab *e, const char *name, Val v);
+Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse);
+const char *scope_path(Elab *e, Scope *s); // "" at the root
+const char *scope_name_text(Elab *e, const ScopeName *s); // "h.0.attn"; NULL after reporting
+Sym sym_of(Elab *e, const char *dim);
+
+// elab_expr.c
+Val eval(Elab *e, const Expr *x);
+Val eval_named(Elab *e, const Expr *x, const char *name); // defines [name]
+bool eval_type(Elab *e, const TypeExpr *t, Type *out);
+bool eval_dtype(Elab *e, const TypeExpr *t, DType *out);
+bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
+Val deep_error(Elab *e, Span span); // nesting too deep
+
+// elab_index.c
+Val index_value(Elab *e, const Expr *x, Val base);
+Val index_update(Elab *e, const Expr *x, Node *base, Val value);
+
+// elab_call.c
+Val call_expr(Elab *e, const Expr *x, const char *scope, bool reuse);
+typedef struct Arg {
+    const char *name; // or NULL
+    Span span;
+    Val v;
+} Arg;
+// scope NULL: the name being defined, else the function's own.
+Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope);
+const char *fn_signature(Elab *e, const Fn *fn);
+const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
+Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
+
+// elab_builtin.c, elab_shape.c
+const Builtin *builtin_find(const char *name);
+extern const Builtin shape_builtins[]; // ended by {0}
+void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
+
+// elab_stmt.c
+void exec_block(Elab *e, const Block *b);
+void exec(Elab *e, const Stmt *s);
+
+// elab_cell.c
+ECell *cell_find(Elab *e, const char *name);
+ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t, Scope *scope);
+ECell *cell_control(Elab *e, const char *name);
+ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
+Node *cell_read(Elab *e, ECell *c, Span span);
+void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span);
+void exec_param(Elab *e, const Stmt *s);
+void exec_update_cell(Elab *e, const Stmt *s);
+Node *control_f32(Elab *e, const char *name, Span span);
+Node *init_value(Elab *e, ECell *c); // in the init graph
+void cells_begin_entry(Elab *e);
+void cells_assign_roots(Elab *e);
+Val path_value(Elab *e, const char *path); // a cell by path, V_ABSENT when there is none
+
+// elab_region.c
+bool graph_owns(const Graph *g, const Node *n);
+Node *own(Elab *e, Node *n, Span span); // in the current graph, captured when from around
+Region *region_open(Elab *e);
+Node *region_param(Elab *e, Region *r, const Type *t);
+void region_close(Elab *e, Region *r);
+void region_assert(Elab *e, Node *cond, const char *text);
+// After the loop: its stacked asserts become roots (or go to the region around).
+Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
+                Node *const *scanned, uint32_t nscanned);
+void exec_loop(Elab *e, const Stmt *s);
+void exec_emit(Elab *e, const Stmt *s);
+Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
+
+// elab_entry.c
+typedef struct ModelInput {
+    const char *name;
+    Type type;
+    bool data;
+    bool has_range;
+    int64_t low, high;
+    Span span;
+} ModelInput;
+typedef VEC(ModelInput) ModelInputs;
+bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const char **batch);
+Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0 replaces axis 0 of data
+// Elaborates a model's body on values for its inputs; the result is a named tuple.
+Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);
+void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch);
+void entries_elaborate(Elab *e);
+bool entry_wanted(const Elab *e, const char *name);
+int64_t batch_size(Elab *e, const char *batch);
+
+// elab_train.c
+typedef struct TrainResult {
+    Seq *outputs; // of the model; NULL after an error
+    ModelInputs inputs;
+    const char *batch;
+    int64_t accumulate;
+} TrainResult;
+TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f);
+bool exec_train_stmt(Elab *e, const Stmt *s); // false: an ordinary statement
+Val train_params(Elab *e, const Call *c);     // params('pattern', rank =)
+Val train_rest(Elab *e, Span span);
+
+// frontend.c
+Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+               const FrontendOptions *o);
+
+#endif

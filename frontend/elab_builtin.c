@@ -1,0 +1,337 @@
+// Built-in functions that ask about values or make leaves. Those that move data are in elab_shape.c;
+// elementwise ops and reductions come from the op table by name; the rest is written in std/*.net.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+static Val node_val(Node *n)
+{
+    return n ? val_node(n) : val_poison();
+}
+
+static const Type *type_of(Elab *e, const Call *c, Type *room)
+{
+    const Val *v = &c->arg[0];
+    if (v->kind == V_TENSOR) return &v->node->type;
+    if (v->kind == V_CELL) return &v->cell->cell.type;
+    if (val_is_weak(v)) return *room = type_scalar(DT_F32), room;
+    Node *n = to_tensor(e, v, DT_COUNT, c->arg_span[0]);
+    return n ? &n->type : NULL;
+}
+
+static Val size_val(const Type *t, int axis)
+{
+    Val v = val_int(t->dim[axis]);
+    v.sym = t->sym[axis];
+    return v;
+}
+
+static Val run_shape(Elab *e, const Call *c)
+{
+    Type room;
+    const Type *t = type_of(e, c, &room);
+    if (!t) return val_poison();
+    Val v = val_seq(e, V_LIST, t->rank);
+    for (int i = 0; i < t->rank; i++) v.seq->at[i] = size_val(t, i);
+    return v;
+}
+
+static Val run_dim(Elab *e, const Call *c)
+{
+    Type room;
+    const Type *t = type_of(e, c, &room);
+    int axis;
+    if (!t || !to_axis(e, &c->arg[1], c->arg_span[1], t->rank, &axis)) return val_poison();
+    return size_val(t, axis);
+}
+
+static Val run_rank(Elab *e, const Call *c)
+{
+    Type room;
+    const Type *t = type_of(e, c, &room);
+    return t ? val_int(t->rank) : val_poison();
+}
+
+static Val run_numel(Elab *e, const Call *c)
+{
+    Type room;
+    const Type *t = type_of(e, c, &room);
+    return t ? val_int(type_count(t)) : val_poison();
+}
+
+static Val run_dtype(Elab *e, const Call *c)
+{
+    Type room;
+    const Type *t = type_of(e, c, &room);
+    return t ? (Val){.kind = V_DTYPE, .dtype = t->dtype} : val_poison();
+}
+
+static Val run_is_float(Elab *e, const Call *c)
+{
+    Type room;
+    if (c->arg[0].kind == V_INT || c->arg[0].kind == V_BOOL) return val_bool(false);
+    const Type *t = type_of(e, c, &room);
+    return t ? val_bool(dtype_is_float(t->dtype)) : val_poison();
+}
+
+static Val run_is_tensor(Elab *e, const Call *c)
+{
+    (void)e;
+    return val_bool(val_is_tensor(&c->arg[0]));
+}
+
+static Val run_len(Elab *e, const Call *c)
+{
+    uint32_t n;
+    if (seq_length(&c->arg[0], &n)) return val_int(n);
+    if (c->arg[0].kind == V_STRING) return val_int((int64_t)strlen(c->arg[0].s));
+    Diag *d = error_at(e, c->arg_span[0], "len of %s", val_text(e, &c->arg[0]));
+    if (val_is_tensor(&c->arg[0])) diag_note(e->diags, d, "dim(x, 0) is the size of axis 0");
+    return val_poison();
+}
+
+static Val run_str(Elab *e, const Call *c)
+{
+    Buf b = buf_new(e->arena);
+    const Val *v = &c->arg[0];
+    if (v->kind == V_INT)
+        buf_printf(&b, "%lld", (long long)v->i);
+    else if (v->kind == V_FLOAT)
+        buf_double(&b, v->f);
+    else if (v->kind == V_STRING)
+        buf_str(&b, v->s);
+    else
+        buf_str(&b, val_text(e, v));
+    return val_string(b.data);
+}
+
+static Val run_enumerate(Elab *e, const Call *c)
+{
+    uint32_t n;
+    if (!seq_length(&c->arg[0], &n))
+        return fail(e, c->arg_span[0], "enumerate needs a list, found %s", val_text(e, &c->arg[0]));
+    Val v = val_seq(e, V_LIST, n);
+    for (uint32_t i = 0; i < n; i++) {
+        v.seq->at[i] = val_seq(e, V_TUPLE, 2);
+        v.seq->at[i].seq->at[0] = val_int(i);
+        v.seq->at[i].seq->at[1] = seq_item(e, &c->arg[0], i);
+    }
+    return v;
+}
+
+static Val run_zip(Elab *e, const Call *c)
+{
+    uint32_t n, m;
+    if (!seq_length(&c->arg[0], &n) || !seq_length(&c->arg[1], &m))
+        return fail(e, c->span, "zip needs two lists");
+    if (n != m) return fail(e, c->span, "zip of a list of %u and a list of %u", n, m);
+    Val v = val_seq(e, V_LIST, n);
+    for (uint32_t i = 0; i < n; i++) {
+        v.seq->at[i] = val_seq(e, V_TUPLE, 2);
+        v.seq->at[i].seq->at[0] = seq_item(e, &c->arg[0], i);
+        v.seq->at[i].seq->at[1] = seq_item(e, &c->arg[1], i);
+    }
+    return v;
+}
+
+static bool type_arg(Elab *e, const Call *c, int i, DType *out)
+{
+    if (val_missing(&c->arg[i])) return true;
+    if (c->arg[i].kind == V_DTYPE) return *out = c->arg[i].dtype, true;
+    fail(e, c->arg_span[i], "expected an element type like f32, found %s",
+         val_text(e, &c->arg[i]));
+    return false;
+}
+
+static Val run_cast(Elab *e, const Call *c)
+{
+    DType t = DT_F32;
+    if (!type_arg(e, c, 1, &t)) return val_poison();
+    Node *n = to_tensor(e, &c->arg[0], val_is_weak(&c->arg[0]) ? DT_COUNT : t, c->arg_span[0]);
+    if (!n) return val_poison();
+    at_span(e, c->span);
+    return n->type.dtype == t ? val_node(n) : val_node(graph_cast(e->g, n, t));
+}
+
+static Val run_tensor(Elab *e, const Call *c)
+{
+    DType t = DT_COUNT;
+    if (!type_arg(e, c, 1, &t)) return val_poison();
+    at_span(e, c->span);
+    return node_val(to_tensor(e, &c->arg[0], t, c->arg_span[0]));
+}
+
+static Val run_full(Elab *e, const Call *c)
+{
+    Type t = {0};
+    if (!to_shape(e, &c->arg[0], c->arg_span[0], &t)) return val_poison();
+    t.dtype = c->arg[1].kind == V_BOOL ? DT_BOOL : DT_F32;
+    if (!type_arg(e, c, 2, &t.dtype)) return val_poison();
+    at_span(e, c->span);
+    Node *n = to_tensor(e, &c->arg[1], t.dtype, c->arg_span[1]);
+    if (!n) return val_poison();
+    t.dtype = n->type.dtype;
+    return val_node(graph_broadcast_to(e->g, n, &t));
+}
+
+static Val full_of(Elab *e, const Call *c, int64_t v)
+{
+    Val args[3] = {c->arg[0], val_int(v), c->arg[1]};
+    Span spans[3] = {c->arg_span[0], c->span, c->arg_span[1]};
+    return run_full(e, &(Call){.span = c->span, .arg = args, .arg_span = spans});
+}
+
+static Val run_zeros(Elab *e, const Call *c)
+{
+    return full_of(e, c, 0);
+}
+
+static Val run_ones(Elab *e, const Call *c)
+{
+    return full_of(e, c, 1);
+}
+
+static Val run_iota(Elab *e, const Call *c)
+{
+    Type t = {.dtype = DT_I32};
+    int axis = 0;
+    if (!to_shape(e, &c->arg[0], c->arg_span[0], &t) || !type_arg(e, c, 2, &t.dtype))
+        return val_poison();
+    if (!val_missing(&c->arg[1]) && !to_axis(e, &c->arg[1], c->arg_span[1], t.rank, &axis))
+        return val_poison();
+    if (!t.rank) return fail(e, c->span, "iota needs an axis to count along");
+    Attrs attrs = {0};
+    attr_set_ints(e->g, &attrs, ATTR_shape, t.dim, t.rank);
+    attr_set_int(&attrs, ATTR_dtype, t.dtype);
+    attr_set_int(&attrs, ATTR_axis, axis);
+    at_span(e, c->span);
+    Node *n = graph_node(e->g, OP_iota, NULL, 0, &attrs);
+    memcpy(n->type.sym, t.sym, sizeof t.sym);
+    return val_node(n);
+}
+
+// Philox words: key = seed, counter = (element, step, site). A draw's site is its scope's path and
+// its number there, so that equal layers draw apart and adding a layer elsewhere changes nothing.
+static Val run_random_bits(Elab *e, const Call *c)
+{
+    Type t = {0};
+    int64_t lanes = 1;
+    if (!to_shape(e, &c->arg[0], c->arg_span[0], &t)) return val_poison();
+    if (!val_missing(&c->arg[1]) &&
+        !to_int(e, &c->arg[1], c->arg_span[1], "the number of words", &lanes))
+        return val_poison();
+    if (lanes < 1 || lanes > 4)
+        return fail(e, c->arg_span[1], "a draw gives 1 to 4 words, not %lld", (long long)lanes);
+    const char *path = scope_path(e, e->frame->scope);
+    uintptr_t ordinal = (uintptr_t)strmap_get(&e->sites, path);
+    strmap_set(&e->sites, path, (void *)(ordinal + 1));
+    uint64_t site = hash_mix(hash_str(path), ordinal) & INT64_MAX;
+    at_span(e, c->span);
+    Node *args[2] = {cell_read(e, cell_control(e, CELL_SEED), c->span), NULL};
+    at_span(e, c->span);
+    if (e->root == e->init)
+        args[1] = graph_const_int(e->g, DT_I64, 0);
+    else if (e->micro_step)
+        args[1] = own(e, e->micro_step, c->span);
+    else
+        args[1] = cell_read(e, cell_control(e, CELL_STEP), c->span);
+    if (!args[0] || !args[1]) return val_poison();
+    at_span(e, c->span);
+    Val v = val_seq(e, V_TUPLE, (uint32_t)lanes);
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        Attrs attrs = {0};
+        attr_set_ints(e->g, &attrs, ATTR_shape, t.dim, t.rank);
+        attr_set_int(&attrs, ATTR_dtype, DT_U32);
+        attr_set_int(&attrs, ATTR_site, (int64_t)site);
+        attr_set_int(&attrs, ATTR_lane, lane);
+        Node *n = graph_node(e->g, OP_random, args, 2, &attrs);
+        memcpy(n->type.sym, t.sym, sizeof t.sym);
+        v.seq->at[lane] = val_node(n);
+    }
+    return lanes == 1 ? v.seq->at[0] : v;
+}
+
+static Val run_grad(Elab *e, const Call *c)
+{
+    Node *y = to_tensor(e, &c->arg[0], DT_COUNT, c->arg_span[0]);
+    if (!y) return val_poison();
+    if (y->type.rank || !dtype_is_float(y->type.dtype)) {
+        Diag *d = error_at(e, c->arg_span[0], "grad differentiates a float scalar, found %s",
+                           type_text(e, &y->type));
+        diag_note(e->diags, d, "sum(…) or mean(…) makes one");
+        return val_poison();
+    }
+    uint32_t n = 1;
+    bool many = seq_length(&c->arg[1], &n);
+    Val out = val_seq(e, V_LIST, n);
+    for (uint32_t i = 0; i < n; i++) {
+        Val xv = many ? seq_item(e, &c->arg[1], i) : c->arg[1];
+        Node *x = val_is_tensor(&xv) ? to_tensor(e, &xv, DT_COUNT, c->arg_span[1]) : NULL;
+        if (!x || !dtype_is_float(x->type.dtype))
+            return fail(e, c->arg_span[1], "grad is taken with respect to a float tensor, found %s",
+                        val_text(e, &xv));
+        at_span(e, c->span);
+        out.seq->at[i] = val_node(graph_node(e->g, OP_grad, (Node *[]){y, x}, 2, NULL));
+        if (out.seq->at[i].kind == V_POISON) return val_poison();
+    }
+    return many ? out : out.seq->at[0];
+}
+
+static Val run_where(Elab *e, const Call *c)
+{
+    return apply_op(e, OP_select, c->arg, c->arg_span, 3, c->span);
+}
+
+static Val run_fail(Elab *e, const Call *c)
+{
+    if (c->arg[0].kind != V_STRING) return fail(e, c->span, "error needs a text");
+    return fail(e, c->span, "%s", c->arg[0].s);
+}
+
+static const Builtin builtins[] = {
+    {"shape", "x", run_shape},
+    {"dim", "x axis", run_dim},
+    {"rank", "x", run_rank},
+    {"numel", "x", run_numel},
+    {"dtype", "x", run_dtype},
+    {"is_float", "x", run_is_float},
+    {"is_tensor", "x", run_is_tensor},
+    {"len", "list", run_len},
+    {"str", "value", run_str},
+    {"enumerate", "list", run_enumerate},
+    {"zip", "a b", run_zip},
+    {"error", "text", run_fail},
+    {"cast", "x type", run_cast},
+    {"tensor", "values type?", run_tensor},
+    {"full", "shape value type?", run_full},
+    {"zeros", "shape type?", run_zeros},
+    {"ones", "shape type?", run_ones},
+    {"iota", "shape axis? type?", run_iota},
+    {"random_bits", "shape words?", run_random_bits},
+    {"grad", "y x", run_grad},
+    {"where", "condition a b", run_where},
+    {"params", "pattern? rank?", train_params},
+    {0},
+};
+
+const Builtin *builtin_find(const char *name)
+{
+    for (const Builtin *b = builtins; b->name; b++)
+        if (!strcmp(b->name, name)) return b;
+    for (const Builtin *b = shape_builtins; b->name; b++)
+        if (!strcmp(b->name, name)) return b;
+    return NULL;
+}
+
+void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max)
+{
+    (void)e;
+    static const char *const special[] = {"training", "step", "epoch", "total", "none", "pi"};
+    for (const Builtin *b = builtins; b->name && *n < max; b++) out[(*n)++] = b->name;
+    for (const Builtin *b = shape_builtins; b->name && *n < max; b++) out[(*n)++] = b->name;
+    for (Op op = 0; op < OP_COUNT && *n < max; op++)
+        if (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE)
+            out[(*n)++] = op_info(op)->name;
+    for (size_t i = 0; i < sizeof special / sizeof *special && *n < max; i++)
+        out[(*n)++] = special[i];
+}

@@ -1,0 +1,297 @@
+// Calls: binding arguments, partial application, the body of a user's function.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+typedef struct Sig {
+    int n;
+    struct {
+        const char *name;
+        bool required;
+    } p[64];
+} Sig;
+
+static void sig_words(Elab *e, Sig *s, const char *words)
+{
+    while (*words && s->n < 64) {
+        size_t len = strcspn(words, " ");
+        bool optional = words[len - 1] == '?';
+        s->p[s->n].name = arena_strndup(e->arena, words, len - optional);
+        s->p[s->n++].required = !optional;
+        words += len;
+        while (*words == ' ') words++;
+    }
+}
+
+static void signature(Elab *e, const Fn *fn, Sig *s)
+{
+    static const char *const operands[] = {"", "a", "a b", "a b c"};
+    s->n = 0;
+    if (fn->stmt) {
+        for (uint32_t i = 0; i < fn->stmt->params.n && s->n < 64; i++) {
+            s->p[s->n].name = fn->stmt->params.at[i].name;
+            s->p[s->n++].required = !fn->stmt->params.at[i].otherwise;
+        }
+    } else if (fn->builtin) {
+        sig_words(e, s, fn->builtin->params);
+    } else if (op_info(fn->op)->class == CLS_REDUCE) {
+        sig_words(e, s, "x axis? keep?");
+    } else {
+        sig_words(e, s, operands[op_info(fn->op)->arity]);
+    }
+}
+
+const char *fn_signature(Elab *e, const Fn *fn)
+{
+    Sig s;
+    signature(e, fn, &s);
+    Buf b = buf_new(e->arena);
+    buf_printf(&b, "%s(", fn->name);
+    for (int i = 0; i < s.n; i++)
+        buf_printf(&b, "%s%s%s", i ? ", " : "", s.p[i].name, s.p[i].required ? "" : " = …");
+    buf_char(&b, ')');
+    return b.data;
+}
+
+const char *fn_missing(Elab *e, const Fn *fn)
+{
+    Sig s;
+    signature(e, fn, &s);
+    Buf b = buf_new(e->arena);
+    for (int i = 0; i < s.n; i++)
+        if (s.p[i].required && (!fn->bound || fn->bound[i].kind == V_ABSENT))
+            buf_printf(&b, "%s'%s'", b.len ? ", " : "", s.p[i].name);
+    return b.len ? b.data : NULL;
+}
+
+static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *out, Span *spans)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (strcmp(s->p[i].name, a->name)) continue;
+        if (out[i].kind != V_ABSENT) {
+            fail(e, a->span, "'%s' is given twice to %s", a->name, fn_signature(e, fn));
+            return false;
+        }
+        out[i] = a->v;
+        spans[i] = a->span;
+        return true;
+    }
+    const char *names[64];
+    for (int i = 0; i < s->n; i++) names[i] = s->p[i].name;
+    const char *near = suggest(a->name, names, (size_t)s->n);
+    Diag *d = error_at(e, a->span, "'%s' has no argument '%s'%s%s%s", fn->name, a->name,
+                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    diag_note(e->diags, d, "it is %s", fn_signature(e, fn));
+    return false;
+}
+
+// Positional arguments fill the open parameters from the left; when there are fewer than required
+// ones, the last required ones: what is left out leads, and the call makes a function waiting for it.
+static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t n, Span span,
+                 Val *out, Span *spans, bool *partial)
+{
+    int positional = 0, required = 0, open = 0;
+    for (int i = 0; i < s->n; i++) {
+        out[i] = fn->bound ? fn->bound[i] : (Val){.kind = V_ABSENT};
+        spans[i] = span;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (args[i].name && !bind_named(e, fn, s, &args[i], out, spans)) return false;
+        positional += !args[i].name;
+    }
+    for (int i = 0; i < s->n; i++) {
+        open += out[i].kind == V_ABSENT;
+        required += out[i].kind == V_ABSENT && s->p[i].required;
+    }
+    if (positional > open) {
+        Diag *d = error_at(e, span, "'%s' takes at most %d argument%s here, found %d", fn->name,
+                           open, open == 1 ? "" : "s", positional);
+        diag_note(e->diags, d, "it is %s", fn_signature(e, fn));
+        return false;
+    }
+    int skip = positional < required ? required - positional : 0;
+    bool only_required = skip > 0;
+    int slot = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (args[i].name) continue;
+        for (;; slot++) {
+            if (out[slot].kind != V_ABSENT) continue;
+            if (only_required && !s->p[slot].required) continue;
+            if (skip > 0) {
+                skip--;
+                continue;
+            }
+            break;
+        }
+        spans[slot] = args[i].span;
+        out[slot++] = args[i].v;
+    }
+    *partial = false;
+    for (int i = 0; i < s->n; i++) *partial |= out[i].kind == V_ABSENT && s->p[i].required;
+    return true;
+}
+
+// A parameter's written type is checked; a name in it that means nothing yet is bound to the size.
+static bool check_param_type(Elab *e, const Param *p, Val *v, Span span)
+{
+    DType want;
+    if (!p->type->dtype) return true;
+    if (!eval_dtype(e, p->type, &want)) return false;
+    Node *n = to_tensor(e, v, want, span);
+    if (!n) return false;
+    if (v->kind != V_CELL) *v = val_node(n);
+    if (n->type.dtype != want) {
+        fail(e, span, "'%s' must be %s, found %s", p->name, dtype_info[want].name,
+             type_text(e, &n->type));
+        return false;
+    }
+    if (!p->type->has_shape) return true;
+    if (p->type->dims.n != n->type.rank) {
+        fail(e, span, "'%s' must have %u axes, found %s", p->name, p->type->dims.n,
+             type_text(e, &n->type));
+        return false;
+    }
+    for (uint32_t i = 0; i < p->type->dims.n; i++) {
+        const Expr *dim = p->type->dims.at[i];
+        Val size;
+        if (dim->kind == EXPR_NAME && !name_try(e, dim->text, dim->span, &size)) {
+            Val bound = val_int(n->type.dim[i]);
+            bound.sym = n->type.sym[i];
+            name_bind(e, dim->text, bound);
+            continue;
+        }
+        int64_t want_size;
+        size = eval(e, dim);
+        if (!to_int(e, &size, dim->span, "a size", &want_size)) return false;
+        if (want_size != n->type.dim[i]) {
+            fail(e, span, "axis %u of '%s' must be %lld, found %s", i, p->name,
+                 (long long)want_size, type_text(e, &n->type));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool recursive(Elab *e, const Fn *fn, Span span)
+{
+    for (Frame *f = e->frame; f; f = f->up) {
+        if (f->fn != fn->stmt) continue;
+        Diag *d = error_at(e, span, "'%s' calls itself; recursion is not allowed", fn->name);
+        diag_note(e->diags, d, "a 'for' unrolls at compile time, a 'loop' repeats at run time");
+        return true;
+    }
+    return false;
+}
+
+static bool run_body(Elab *e, Fn *fn, Val *args, const Span *spans)
+{
+    const Stmt *s = fn->stmt;
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        const Param *p = &s->params.at[i];
+        if (args[i].kind == V_ABSENT) {
+            args[i] = eval(e, p->otherwise);
+            if (args[i].kind == V_POISON) return false;
+        }
+        if (p->type && s->kind == STMT_FN && !check_param_type(e, p, &args[i], spans[i]))
+            return false;
+        name_bind(e, p->name, args[i]);
+    }
+    exec_block(e, s->body);
+    return true;
+}
+
+Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope)
+{
+    Frame frame = {.up = e->frame, .fn = fn->stmt, .name = fn->name, .file = fn->file};
+    frame.id = ++e->frames;
+    frame.vars = strmap_new(e->arena);
+    frame.scope = scope;
+    frame.call = loc_add(e->diags, span, e->frame->call, fn->name);
+    frame.result = val_none();
+    e->frame = &frame;
+    bool ok = run_body(e, fn, args, spans);
+    e->frame = frame.up;
+    return ok ? frame.result : val_poison();
+}
+
+static Val call_model(Elab *e, Fn *fn, Val *args, const Span *spans, Span span)
+{
+    for (uint32_t i = 0; i < fn->stmt->params.n; i++) {
+        const Param *p = &fn->stmt->params.at[i];
+        Type t;
+        if (!p->type || !eval_type(e, p->type, &t)) return val_poison();
+        Node *n = to_tensor(e, &args[i], t.dtype, spans[i]);
+        if (!n) return val_poison();
+        if (!type_equal(&n->type, &t))
+            return fail(e, spans[i], "input '%s' of model '%s' is %s, found %s", p->name, fn->name,
+                        type_text(e, &t), type_text(e, &n->type));
+        args[i] = val_node(n);
+    }
+    return model_run(e, fn->stmt, fn->file, args, span);
+}
+
+Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)
+{
+    if (callee.kind == V_POISON) return callee;
+    if (callee.kind != V_FN) return fail(e, span, "%s cannot be called", val_text(e, &callee));
+    Fn *fn = callee.fn;
+    Sig s;
+    signature(e, fn, &s);
+    Val *bound = NEW_ARRAY(e->arena, Val, s.n + 1);
+    Span *spans = NEW_ARRAY(e->arena, Span, s.n + 1);
+    bool partial;
+    if (!bind(e, fn, &s, args, n, span, bound, spans, &partial)) return val_poison();
+    for (int i = 0; i < s.n; i++)
+        if (bound[i].kind == V_POISON) return val_poison();
+    if (partial) {
+        Fn *waiting = NEW(e->arena, Fn);
+        *waiting = *fn;
+        waiting->bound = bound;
+        return (Val){.kind = V_FN, .fn = waiting};
+    }
+    if (fn->is_op && op_info(fn->op)->class == CLS_ELEMENTWISE)
+        return apply_op(e, fn->op, bound, spans, s.n, span);
+    Call c = {.span = span, .arg = bound, .arg_span = spans};
+    if (fn->is_op) return apply_reduce(e, fn->op, &c);
+    if (fn->builtin) {
+        if (!scope) return fn->builtin->run(e, &c);
+        // `as` around a built-in names its random draws.
+        Scope *outer = e->frame->scope;
+        e->frame->scope = scope;
+        Val v = fn->builtin->run(e, &c);
+        e->frame->scope = outer;
+        return v;
+    }
+    if (recursive(e, fn, span)) return val_poison();
+    if (fn->stmt->kind == STMT_MODEL) return call_model(e, fn, bound, spans, span);
+    if (!scope) {
+        const char *name = e->frame->let_name ? e->frame->let_name : fn->name;
+        scope = scope_child(e, e->frame->scope, name, false);
+    }
+    if (fn->stmt->flag) return call_with_gradient(e, fn, bound, spans, span, scope);
+    return fn_body(e, fn, bound, spans, span, scope);
+}
+
+Val call_expr(Elab *e, const Expr *x, const char *scope_name, bool reuse)
+{
+    Val callee = eval(e, x->a);
+    if (callee.kind == V_POISON) {
+        // Arguments may hold more errors worth reporting.
+        for (uint32_t i = 0; i < x->items.n; i++) eval(e, x->items.at[i].value);
+        return callee;
+    }
+    uint32_t n = x->items.n;
+    Arg *args = NEW_ARRAY(e->arena, Arg, n + 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const Item *item = &x->items.at[i];
+        args[i].name = item->name;
+        args[i].span = item->name ? item->name_span : item->value->span;
+        args[i].v = eval(e, item->value);
+        args[i].span = item->value->span;
+        ok &= args[i].v.kind != V_POISON;
+    }
+    if (!ok) return val_poison();
+    Scope *scope = scope_name ? scope_child(e, e->frame->scope, scope_name, reuse) : NULL;
+    return call_value(e, callee, args, n, x->span, scope);
+}

@@ -1,0 +1,337 @@
+// Cells: parameters, states, settings and the runtime's own scalars; reading, writing, initial values.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+ECell *cell_find(Elab *e, const char *name)
+{
+    return strmap_get(&e->cells, name);
+}
+
+static ECell *cell_new(Elab *e, const Cell *cell)
+{
+    ECell *c = NEW(e->arena, ECell);
+    c->cell = *cell;
+    c->index = e->cell_list.n;
+    c->model = e->model;
+    vec_push(e->arena, &e->cell_list, c);
+    strmap_set(&e->cells, cell->name, c);
+    return c;
+}
+
+ECell *cell_control(Elab *e, const char *name)
+{
+    ECell *c = cell_find(e, name);
+    if (c) return c;
+    bool sum = !strncmp(name, "@sum.", 5) || !strncmp(name, "@items.", 7);
+    return cell_new(e, &(Cell){.name = name,
+                               .kind = sum ? CELL_SCRATCH : CELL_CONTROL,
+                               .type = type_scalar(sum ? DT_F64 : DT_I64)});
+}
+
+ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
+{
+    ECell *known = cell_find(e, s->name);
+    if (known) return known;
+    Frame frame = {.up = e->frame, .name = s->name, .file = f, .id = ++e->frames};
+    frame.vars = strmap_new(e->arena);
+    frame.scope = scope_child(e, NULL, "", false);
+    frame.call = e->frame ? e->frame->call : 0;
+    const Val *given = strmap_get(&e->defines, s->name);
+    e->frame = &frame;
+    Val v = given ? *given : eval(e, s->expr);
+    double initial;
+    ECell *c = NULL;
+    if (val_number(&v, &initial))
+        c = cell_new(e, &(Cell){.name = s->name, .kind = CELL_SETTING,
+                                .type = type_scalar(DT_F32), .initial = initial,
+                                .loc = loc_add(e->diags, s->span, 0, NULL)});
+    else if (v.kind != V_POISON)
+        fail(e, s->span, "setting '%s' must be a number, found %s", s->name, val_text(e, &v));
+    e->frame = frame.up;
+    return c;
+}
+
+// -- reading -----------------------------------------------------------------------------------------
+Node *init_value(Elab *e, ECell *c)
+{
+    if (c->init) return c->init;
+    Node *n = dtype_is_int(c->cell.type.dtype)
+                  ? graph_const_int(e->g, c->cell.type.dtype, (int64_t)c->cell.initial)
+                  : graph_const(e->g, c->cell.type.dtype, c->cell.initial);
+    return graph_broadcast_to(e->g, n, &c->cell.type);
+}
+
+Node *cell_read(Elab *e, ECell *c, Span span)
+{
+    at_span(e, span);
+    bool kept = c->cell.kind == CELL_PARAM || c->cell.kind == CELL_STATE ||
+                c->cell.kind == CELL_SCRATCH;
+    if (e->root == e->init && kept) return init_value(e, c);
+    if (!c->cur) {
+        Op op = c->cell.kind == CELL_PARAM ? OP_param : OP_state;
+        Graph *g = e->g;
+        Role role = e->root->role;
+        Loc loc = c->cell.loc ? c->cell.loc : g->loc;
+        Loc outer = e->root->loc;
+        e->root->loc = loc;
+        e->root->role = ROLE_FORWARD;
+        c->cur = graph_leaf_cell(e->root, op, c->cell.name, &c->cell.type);
+        e->root->role = role;
+        e->root->loc = outer;
+        at_span(e, span);
+    }
+    return own(e, c->cur, span);
+}
+
+// step, epoch and total as f32.
+Node *control_f32(Elab *e, const char *name, Span span)
+{
+    bool total = !strcmp(name, "total");
+    Node *n = cell_read(e, cell_control(e, total ? CELL_TOTAL : CELL_STEP), span);
+    if (n && !strcmp(name, "epoch")) {
+        Node *each = cell_read(e, cell_control(e, CELL_EPOCH_STEPS), span);
+        each = graph_binary(e->g, OP_maximum, each, graph_const_int(e->g, DT_I64, 1));
+        n = graph_binary(e->g, OP_floordiv, n, each);
+    }
+    return n ? graph_cast(e->g, n, DT_F32) : NULL;
+}
+
+// A cell by path, from the scope in force outwards.
+Val path_value(Elab *e, const char *path)
+{
+    for (Scope *s = e->frame ? e->frame->scope : NULL; s; s = s->up) {
+        const char *up = scope_path(e, s);
+        ECell *c = cell_find(e, *up ? arena_printf(e->arena, "%s.%s", up, path) : path);
+        if (c && c->cell.kind != CELL_CONTROL) return val_cell(c);
+    }
+    ECell *c = cell_find(e, path);
+    return c && c->cell.kind != CELL_CONTROL ? val_cell(c) : (Val){.kind = V_ABSENT};
+}
+
+// -- defining ------------------------------------------------------------------------------------------
+// The initial value, made in the init graph: const ones are kept as a number.
+static bool define_initial(Elab *e, ECell *c, const Expr *x)
+{
+    if (!x) return true;
+    Graph *g = e->g, *root = e->root;
+    Region *region = e->region;
+    Node *micro = e->micro_step;
+    e->g = e->root = e->init;
+    e->region = NULL;
+    e->micro_step = NULL;
+    Scope *outer = e->frame->scope;
+    e->frame->scope = scope_child(e, NULL, c->cell.name, false);
+    Val v = eval(e, x);
+    if (v.kind == V_FN) { // uniform(-a, a): still waits for the shape
+        Val shape = val_seq(e, V_LIST, c->cell.type.rank);
+        for (int i = 0; i < c->cell.type.rank; i++) {
+            shape.seq->at[i] = val_int(c->cell.type.dim[i]);
+            shape.seq->at[i].sym = c->cell.type.sym[i];
+        }
+        Arg arg = {NULL, x->span, shape};
+        v = call_value(e, v, &arg, 1, x->span, scope_child(e, e->frame->scope, "", false));
+    }
+    e->frame->scope = outer;
+    bool ok = v.kind != V_POISON;
+    double number;
+    if (ok && val_number(&v, &number) && !(dtype_is_int(c->cell.type.dtype) && v.kind == V_FLOAT)) {
+        c->cell.initial = number;
+    } else if (ok && v.kind == V_BOOL) {
+        c->cell.initial = v.b;
+    } else if (ok) {
+        Node *n = to_tensor(e, &v, c->cell.type.dtype, x->span);
+        DType joined;
+        at_span(e, x->span);
+        if (n && n->type.dtype != c->cell.type.dtype) {
+            if (dtype_is_float(n->type.dtype) == dtype_is_float(c->cell.type.dtype) ||
+                dtype_join(n->type.dtype, c->cell.type.dtype, &joined)) {
+                n = graph_cast(e->g, n, c->cell.type.dtype);
+            } else {
+                fail(e, x->span, "'%s' is %s, its initial value %s", c->cell.name,
+                     type_text(e, &c->cell.type), type_text(e, &n->type));
+                n = NULL;
+            }
+        }
+        if (n) n = graph_broadcast_to(e->g, n, &c->cell.type);
+        ok = n && !node_is_poison(n);
+        if (ok && node_const_value(n, &number))
+            c->cell.initial = number;
+        else if (ok)
+            c->init = n;
+    }
+    e->g = g;
+    e->root = root;
+    e->region = region;
+    e->micro_step = micro;
+    return ok;
+}
+
+static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
+{
+    const char *what = s->kind == STMT_PARAM ? "parameter" : "state";
+    Diag *d = error_at(e, s->name_span.end ? s->name_span : s->span,
+                       "%s '%s' is already defined", what, c->cell.name);
+    if (c->cell.loc) diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
+    const char *name = scope_path(e, scope);
+    diag_note(e->diags, d, "name each call, as in … as %s2 (in a 'for': as %s[i]); to share one "
+                           "set of parameters write … reuse %s", *name ? name : "name",
+              *name ? name : "name", *name ? name : "name");
+    return NULL;
+}
+
+ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t,
+                   Scope *scope)
+{
+    ECell *c = cell_find(e, full);
+    Span span = s->name_span.end ? s->name_span : s->span;
+    if (c) {
+        bool reuse = scope && scope->reuse;
+        if (c->defined_in == e->elaboration && !reuse) return clash(e, s, c, scope);
+        if (!type_equal(&c->cell.type, t) ||
+            (kind == CELL_PARAM) != (c->cell.kind == CELL_PARAM)) {
+            Diag *d = error_at(e, span, "'%s' is %s here, but was defined as %s", full,
+                               type_text(e, t), type_text(e, &c->cell.type));
+            if (c->cell.loc)
+                diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
+            diag_note(e->diags, d, "parameters of one name are shared; their shapes and types "
+                                   "must agree");
+            return NULL;
+        }
+        c->defined_in = e->elaboration;
+        return c;
+    }
+    if (scope && scope->reuse) {
+        const char **names = NEW_ARRAY(e->arena, const char *, e->cell_list.n + 1);
+        for (uint32_t i = 0; i < e->cell_list.n; i++) names[i] = e->cell_list.at[i]->cell.name;
+        const char *near = suggest(full, names, e->cell_list.n);
+        fail(e, span, "nothing named '%s' to reuse%s%s%s", full, near ? "; did you mean '" : "",
+             near ? near : "", near ? "'?" : "");
+        return NULL;
+    }
+    c = cell_new(e, &(Cell){.name = full, .kind = kind, .type = *t,
+                            .frozen = s->kind == STMT_PARAM && s->flag,
+                            .loc = loc_add(e->diags, span, e->frame->call, NULL)});
+    c->defined_in = e->elaboration;
+    return define_initial(e, c, s->expr) ? c : NULL;
+}
+
+void exec_param(Elab *e, const Stmt *s)
+{
+    Type t;
+    name_bind(e, s->name, val_poison());
+    if (e->root == e->init) {
+        fail(e, s->span, "an initial value defines no parameters");
+        return;
+    }
+    for (Region *r = e->region; r; r = r->up)
+        if (r->no_cells) {
+            fail(e, s->span, "a function with its own gradient holds no parameters; pass '%s' in",
+                 s->name);
+            return;
+        }
+    if (!s->type) {
+        fail(e, s->span, "'%s' needs a type, as in %s: f32[3]", s->name, s->name);
+        return;
+    }
+    if (!eval_type(e, s->type, &t)) return;
+    if (s->kind == STMT_PARAM && !dtype_is_float(t.dtype)) {
+        fail(e, s->type->span, "a parameter is trained and must be a float; use 'state' for %s",
+             type_text(e, &t));
+        return;
+    }
+    const char *path = scope_path(e, e->frame->scope);
+    const char *full = *path ? arena_printf(e->arena, "%s.%s", path, s->name) : s->name;
+    CellKind kind = s->kind == STMT_PARAM ? CELL_PARAM : s->flag ? CELL_SCRATCH : CELL_STATE;
+    ECell *c = cell_define(e, s, kind, full, &t, e->frame->scope);
+    if (c) name_bind(e, s->name, val_cell(c));
+}
+
+// -- writing -------------------------------------------------------------------------------------------
+void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
+{
+    const Type *t = &c->cell.type;
+    if (c->cell.kind == CELL_SETTING || c->cell.kind == CELL_CONTROL) {
+        fail(e, span, "'%s' is set from outside and cannot be written", c->cell.name);
+        return;
+    }
+    if (e->root == e->init) {
+        fail(e, span, "an initial value cannot write '%s'", c->cell.name);
+        return;
+    }
+    if (e->region && !(c->cur && graph_owns(e->g, c->cur))) {
+        fail(e, span, "'%s' is written inside a loop; carry the value (loop … carry s) and write "
+                      "it after the loop", c->cell.name);
+        return;
+    }
+    if (c->written && c->writer != e->frame->id) {
+        Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
+        diag_note(e->diags, d, "one value per cell is kept when the step ends; write it in one "
+                               "place");
+        return;
+    }
+    Node *n = to_tensor(e, &v, t->dtype, value_span);
+    if (!n) return;
+    at_span(e, span);
+    if (n->type.dtype != t->dtype) {
+        if (dtype_is_float(n->type.dtype) && dtype_is_float(t->dtype)) {
+            n = graph_cast(e->g, n, t->dtype);
+        } else {
+            fail(e, span, "'%s' is %s, the new value %s", c->cell.name, type_text(e, t),
+                 type_text(e, &n->type));
+            return;
+        }
+    }
+    Type both;
+    if (!shape_broadcast(&n->type, t, &both) || !shape_equal(&both, t)) {
+        fail(e, span, "'%s' is %s, the new value %s", c->cell.name, type_text(e, t),
+             type_text(e, &n->type));
+        return;
+    }
+    n = graph_broadcast_to(e->g, n, t);
+    c->cur = graph_unary(e->g, OP_stop_gradient, n);
+    c->written = true;
+    c->writer = e->frame->id;
+}
+
+void exec_update_cell(Elab *e, const Stmt *s)
+{
+    const Expr *target = s->target, *index = NULL;
+    if (target->kind == EXPR_INDEX) index = target, target = target->a;
+    uint32_t errors = e->diags->errors;
+    Val cell = eval(e, target);
+    if (cell.kind == V_POISON) return;
+    if (cell.kind != V_CELL) {
+        if (e->diags->errors == errors)
+            fail(e, target->span, "<- writes a state or a parameter, found %s; = gives a name to "
+                                  "a value", val_text(e, &cell));
+        return;
+    }
+    Val v = eval(e, s->expr);
+    if (v.kind == V_POISON) return;
+    if (index) {
+        Node *base = cell_read(e, cell.cell, target->span);
+        if (!base) return;
+        v = index_update(e, index, base, v);
+        if (v.kind == V_POISON) return;
+    }
+    cell_write(e, cell.cell, v, s->target->span, s->expr->span);
+}
+
+void cells_begin_entry(Elab *e)
+{
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        ECell *c = e->cell_list.at[i];
+        c->cur = NULL;
+        c->written = c->updated = c->in_set = false;
+    }
+    e->sites = strmap_new(e->arena);
+}
+
+void cells_assign_roots(Elab *e)
+{
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        ECell *c = e->cell_list.at[i];
+        if (c->written) graph_root(e->root, OP_assign, c->cur, c->cell.name);
+    }
+}

@@ -1,0 +1,377 @@
+// Entries: inputs, outputs, and one graph each for init, train, eval and every model.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+// The dimension variable standing alone on axis 0, or NULL.
+static const char *batch_name(Elab *e, EFile *f, const Param *p)
+{
+    if (!p->type || !p->type->has_shape || !p->type->dims.n) return NULL;
+    const Expr *x = p->type->dims.at[0];
+    if (x->kind != EXPR_NAME) return NULL;
+    Global *g = global_find(e, f, x->text, x->span, false);
+    return g && g->stmt->kind == STMT_DIM ? x->text : NULL;
+}
+
+static bool input_range(Elab *e, const Param *p, ModelInput *in)
+{
+    if (!p->type->low) return true;
+    Val low = eval(e, p->type->low), high = eval(e, p->type->high);
+    in->has_range = true;
+    if (!to_int(e, &low, p->type->low->span, "the start of a range", &in->low) ||
+        !to_int(e, &high, p->type->high->span, "the end of a range", &in->high))
+        return false;
+    if (!dtype_is_int(in->type.dtype)) {
+        fail(e, p->type->span, "a range is stated for integers; '%s' is %s", p->name,
+             dtype_info[in->type.dtype].name);
+        return false;
+    }
+    if (in->low < in->high) return true;
+    fail(e, p->type->span, "the range %lld..%lld is empty", (long long)in->low,
+         (long long)in->high);
+    return false;
+}
+
+bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const char **batch)
+{
+    Frame frame = {.up = e->frame, .name = model->name, .file = f, .id = ++e->frames};
+    frame.vars = strmap_new(e->arena);
+    frame.scope = scope_child(e, NULL, "", false);
+    e->frame = &frame;
+    bool ok = true;
+    *batch = NULL;
+    for (uint32_t i = 0; i < model->params.n; i++) {
+        const Param *p = &model->params.at[i];
+        ModelInput in = {.name = p->name, .span = p->span};
+        if (!p->type || !p->type->dtype) {
+            fail(e, p->span, "the input '%s' of a model needs a type, as in %s: f32[batch, 3]",
+                 p->name, p->name);
+            ok = false;
+            continue;
+        }
+        if (!eval_type(e, p->type, &in.type) || !input_range(e, p, &in)) {
+            ok = false;
+            continue;
+        }
+        const char *name = batch_name(e, f, p);
+        if (name && !*batch) *batch = name;
+        in.data = name && !strcmp(name, *batch);
+        vec_push(e->arena, out, in);
+    }
+    e->frame = frame.up;
+    return ok;
+}
+
+int64_t batch_size(Elab *e, const char *batch)
+{
+    const DimBinding *d = batch ? strmap_get(&e->dims, batch) : NULL;
+    return d ? d->value : 1;
+}
+
+Node *make_input(Elab *e, const ModelInput *in, int64_t rows)
+{
+    Attrs a = {0};
+    Type t = in->type;
+    if (rows > 0 && in->data) t.dim[0] = rows;
+    attr_set_str(e->g, &a, ATTR_name, in->name);
+    attr_set_ints(e->g, &a, ATTR_shape, t.dim, t.rank);
+    attr_set_int(&a, ATTR_dtype, t.dtype);
+    attr_set_str(e->g, &a, ATTR_kind, in->data ? "data" : "arg");
+    if (in->has_range) {
+        attr_set_int(&a, ATTR_low_bound, in->low);
+        attr_set_int(&a, ATTR_high_bound, in->high);
+    }
+    at_span(e, in->span);
+    Node *n = graph_node(e->g, OP_input, NULL, 0, &a);
+    memcpy(n->type.sym, t.sym, sizeof t.sym);
+    return n;
+}
+
+// Results as a tuple in which everything has a name.
+static Val named_results(Elab *e, Val v, const Stmt *model)
+{
+    if (v.kind == V_POISON) return v;
+    if (v.kind == V_NONE) return fail(e, model->name_span, "model '%s' returns nothing", model->name);
+    uint32_t n = 1;
+    bool many = v.kind == V_TUPLE;
+    if (many) n = v.seq->n;
+    Val out = val_seq(e, V_TUPLE, n);
+    out.seq->names = NEW_ARRAY(e->arena, const char *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = many && v.seq->names ? v.seq->names[i] : NULL;
+        if (!name) name = n == 1 ? "out" : arena_printf(e->arena, "out%u", i);
+        out.seq->at[i] = many ? v.seq->at[i] : v;
+        out.seq->names[i] = name;
+        if (out.seq->at[i].kind == V_POISON) return val_poison();
+    }
+    return out;
+}
+
+Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span)
+{
+    uint32_t outer = e->elaboration;
+    const char *outer_model = e->model;
+    Frame frame = {.up = e->frame, .fn = model, .name = model->name, .file = f};
+    frame.id = ++e->frames;
+    frame.vars = strmap_new(e->arena);
+    frame.scope = scope_child(e, NULL, "", false);
+    if (e->frame && e->frame->call) frame.call = loc_add(e->diags, span, e->frame->call, model->name);
+    frame.result = val_none();
+    e->elaboration = ++e->elaborations;
+    e->model = model->name;
+    e->frame = &frame;
+    for (uint32_t i = 0; i < model->params.n; i++)
+        name_bind(e, model->params.at[i].name, inputs[i]);
+    uint32_t errors = e->diags->errors;
+    exec_block(e, model->body);
+    Val v = e->diags->errors == errors ? named_results(e, frame.result, model) : val_poison();
+    e->frame = frame.up;
+    e->elaboration = outer;
+    e->model = outer_model;
+    return v;
+}
+
+static void set_cell(Elab *e, ECell *c, Node *n)
+{
+    c->cur = n;
+    c->written = true;
+    c->writer = e->frame ? e->frame->id : 0;
+}
+
+// cell + n for a control cell.
+static void advance(Elab *e, const char *name, int64_t n)
+{
+    ECell *c = cell_control(e, name);
+    Node *now = cell_read(e, c, (Span){0});
+    e->g->loc = 0;
+    set_cell(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
+}
+
+void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
+{
+    Span nowhere = {0};
+    Role role = e->g->role;
+    e->g->role = ROLE_UPDATE;
+    for (uint32_t i = 0; i < outputs->n; i++) {
+        if (outputs->at[i].kind != V_TENSOR || outputs->at[i].node->type.rank) continue;
+        const char *name = arena_printf(e->arena, "@sum.%s.%s", entry, outputs->names[i]);
+        ECell *c = cell_control(e, name);
+        Node *sum = cell_read(e, c, nowhere);
+        e->g->loc = outputs->at[i].node->loc;
+        Node *v = graph_cast(e->g, outputs->at[i].node, DT_F64);
+        v = graph_binary(e->g, OP_mul, v, graph_const(e->g, DT_F64, (double)batch));
+        set_cell(e, c, graph_binary(e->g, OP_add, sum, v));
+    }
+    ECell *items = cell_control(e, arena_printf(e->arena, "@items.%s", entry));
+    Node *n = cell_read(e, items, nowhere);
+    e->g->loc = 0;
+    set_cell(e, items,
+             graph_binary(e->g, OP_add, n, graph_const(e->g, DT_F64, (double)batch)));
+    e->g->role = role;
+}
+
+// Output roots; only_scalars for training, where nobody asks for the others.
+static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
+{
+    for (uint32_t i = 0; i < outputs->n; i++) {
+        for (uint32_t j = 0; j < i; j++)
+            if (!strcmp(outputs->names[i], outputs->names[j])) {
+                diag_error(e->diags, 0, "two outputs are named '%s'", outputs->names[i]);
+                return;
+            }
+        Span span = {0};
+        Node *n = to_tensor(e, &outputs->at[i], DT_COUNT, span);
+        if (!n) continue;
+        outputs->at[i] = val_node(n);
+        if (only_scalars && n->type.rank) continue;
+        e->g->loc = n->loc;
+        graph_root(e->g, OP_output, n, outputs->names[i]);
+    }
+}
+
+bool entry_wanted(const Elab *e, const char *name)
+{
+    if (!e->options->nentries) return true;
+    for (uint32_t i = 0; i < e->options->nentries; i++)
+        if (!strcmp(e->options->entries[i], name)) return true;
+    return false;
+}
+
+static void begin(Elab *e, EntryKind kind)
+{
+    cells_begin_entry(e);
+    e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    e->region = NULL;
+    e->micro_step = NULL;
+    e->kind = kind;
+    e->training = kind == ENTRY_TRAIN;
+    e->replay = false;
+}
+
+static void finish(Elab *e, Entry *entry, const char *batch, Span span, bool wanted)
+{
+    if (e->diags->errors) return;
+    cells_assign_roots(e);
+    entry->graph = e->root;
+    entry->loc = loc_add(e->diags, span, 0, NULL);
+    for (uint32_t i = 0; i < e->dims.n; i++) {
+        DimBinding d = *(DimBinding *)e->dims.entry[i].value;
+        d.is_batch = batch && !strcmp(batch, d.name);
+        vec_push(e->arena, &entry->dims, d);
+    }
+    if (!wanted) return;
+    entry->graph = graph_copy_live(e->root);
+    vec_push(e->arena, &e->module->entries, *entry);
+}
+
+static bool any_data(const ModelInputs *in)
+{
+    for (uint32_t i = 0; i < in->n; i++)
+        if (in->at[i].data) return true;
+    return false;
+}
+
+static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, const char *name,
+                        bool wanted)
+{
+    begin(e, kind);
+    ModelInputs in = {0};
+    const char *batch;
+    if (!model_inputs(e, model, f, &in, &batch)) return;
+    Val *inputs = NEW_ARRAY(e->arena, Val, in.n + 1);
+    for (uint32_t i = 0; i < in.n; i++) inputs[i] = val_node(make_input(e, &in.at[i], 0));
+    Val v = model_run(e, model, f, inputs, model->name_span);
+    if (v.kind == V_POISON || e->diags->errors) return;
+    output_roots(e, v.seq, false);
+    Entry entry = {.name = name, .kind = kind, .batch = batch_size(e, batch)};
+    if (kind == ENTRY_EVAL) {
+        entry.rows = any_data(&in);
+        scalar_sums(e, name, v.seq, entry.batch);
+        if (entry.rows) {
+            entry.cursor = CELL_EVAL_CURSOR;
+            e->g->role = ROLE_UPDATE;
+            advance(e, CELL_EVAL_CURSOR, entry.batch);
+        }
+    }
+    finish(e, &entry, batch, model->name_span, wanted);
+}
+
+static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
+{
+    begin(e, ENTRY_TRAIN);
+    Entry entry = {.name = "train", .kind = ENTRY_TRAIN, .batch = 1};
+    TrainResult r = train_elaborate(e, train, f);
+    if (e->diags->errors || !r.outputs) return;
+    output_roots(e, r.outputs, true);
+    entry.batch = batch_size(e, r.batch) * r.accumulate;
+    scalar_sums(e, "train", r.outputs, entry.batch);
+    e->g->role = ROLE_UPDATE;
+    advance(e, CELL_STEP, 1);
+    if (any_data(&r.inputs)) {
+        entry.rows = true;
+        entry.cursor = CELL_CURSOR;
+        advance(e, CELL_CURSOR, entry.batch);
+    }
+    e->g->role = ROLE_FORWARD;
+    finish(e, &entry, r.batch, train->span, wanted);
+}
+
+static void entry_init(Elab *e)
+{
+    Entry entry = {.name = "init", .kind = ENTRY_INIT, .batch = 1};
+    e->root = e->g = e->init;
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        ECell *c = e->cell_list.at[i];
+        if (!c->init) continue;
+        e->g->loc = c->cell.loc;
+        graph_root(e->g, OP_assign, c->init, c->cell.name);
+    }
+    for (uint32_t i = 0; i < e->dims.n; i++)
+        vec_push(e->arena, &entry.dims, *(DimBinding *)e->dims.entry[i].value);
+    entry.graph = graph_copy_live(e->init);
+    vec_push(e->arena, &e->module->entries, entry);
+    // init comes first.
+    Entry *at = e->module->entries.at;
+    memmove(at + 1, at, (e->module->entries.n - 1) * sizeof *at);
+    at[0] = entry;
+}
+
+static void collect_cells(Elab *e)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < e->cell_list.n; i++) {
+            const Cell *c = &e->cell_list.at[i]->cell;
+            if ((c->kind == CELL_PARAM) == (pass == 0)) module_add_cell(e->module, c);
+        }
+}
+
+static bool unknown_entries(Elab *e, const char *const *known, uint32_t n)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < e->options->nentries; i++) {
+        bool found = false;
+        for (uint32_t j = 0; j < n; j++) found |= !strcmp(known[j], e->options->entries[i]);
+        if (found) continue;
+        const char *near = suggest(e->options->entries[i], known, n);
+        diag_error(e->diags, 0, "there is no entry '%s'%s%s%s", e->options->entries[i],
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        any = true;
+    }
+    return any;
+}
+
+void entries_elaborate(Elab *e)
+{
+    EFile *main = e->files.at[0];
+    const Stmt *train = NULL, *trained = NULL;
+    EFile *trained_file = main;
+    VEC(const char *) known = {0};
+    vec_push(e->arena, &known, "init");
+    for (uint32_t i = 0; i < main->ast->stmts.n; i++) {
+        const Stmt *s = main->ast->stmts.at[i];
+        if (s->kind == STMT_MODEL) vec_push(e->arena, &known, s->name);
+        if (s->kind != STMT_TRAIN) continue;
+        if (train) {
+            Diag *d = diag_span(e->diags, SEV_ERROR, s->span, "a file has one train block");
+            diag_note_span(e->diags, d, train->span, "the first is here");
+            return;
+        }
+        train = s;
+        Global *g = global_find(e, main, s->name, s->name_span, true);
+        if (!g || g->stmt->kind != STMT_MODEL) {
+            const char **names = NEW_ARRAY(e->arena, const char *, main->ast->stmts.n);
+            uint32_t n = 0;
+            for (uint32_t k = 0; k < main->ast->stmts.n; k++)
+                if (main->ast->stmts.at[k]->kind == STMT_MODEL)
+                    names[n++] = main->ast->stmts.at[k]->name;
+            const char *near = suggest(s->name, names, n);
+            diag_span(e->diags, SEV_ERROR, s->name_span, "there is no model '%s' to train%s%s%s",
+                      s->name, near ? "; did you mean '" : "", near ? near : "",
+                      near ? "'?" : "");
+            return;
+        }
+        trained = g->stmt;
+        trained_file = g->file;
+        vec_push(e->arena, &known, "train");
+        vec_push(e->arena, &known, "eval");
+    }
+    if (unknown_entries(e, known.at, known.n)) return;
+    if (known.n == 1) {
+        diag_error(e->diags, 0, "%s has no model: nothing to compile", main->name);
+        return;
+    }
+    bool init = entry_wanted(e, "init");
+    if (train && (init || entry_wanted(e, "train")))
+        entry_train(e, train, main, entry_wanted(e, "train"));
+    if (train && !e->diags->errors && entry_wanted(e, "eval"))
+        entry_model(e, trained, trained_file, ENTRY_EVAL, "eval", true);
+    for (uint32_t i = 0; i < main->ast->stmts.n && !e->diags->errors; i++) {
+        const Stmt *s = main->ast->stmts.at[i];
+        if (s->kind != STMT_MODEL || (!init && !entry_wanted(e, s->name))) continue;
+        if (!entry_wanted(e, s->name) && s == trained) continue; // its cells are known
+        entry_model(e, s, main, ENTRY_MODEL, s->name, entry_wanted(e, s->name));
+    }
+    if (e->diags->errors) return;
+    if (init) entry_init(e);
+    collect_cells(e);
+}

@@ -1,0 +1,268 @@
+// Names: locals, the file's and the used files' top level, built-ins; scopes of parameter names.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+Sym sym_of(Elab *e, const char *dim)
+{
+    void *at = strmap_get(&e->sym_index, dim);
+    if (at) return (Sym)(uintptr_t)at;
+    if (e->module->symbols.n >= UINT16_MAX) return 0;
+    vec_push(e->arena, &e->module->symbols, dim);
+    strmap_set(&e->sym_index, dim, (void *)(uintptr_t)(e->module->symbols.n - 1));
+    return (Sym)(e->module->symbols.n - 1);
+}
+
+// -- top level ---------------------------------------------------------------------------------------
+Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
+{
+    Global *own = strmap_get(&f->globals, name);
+    if (own) return own;
+    Global *found = NULL;
+    EFile *from = NULL;
+    for (uint32_t i = 0; i < f->uses.n; i++) {
+        EFile *u = f->uses.at[i];
+        Global *g = strmap_get(&u->globals, name);
+        if (!g || g == found) continue;
+        if (found && report) {
+            fail(e, span, "'%s' is defined by both '%s' and '%s'; write %s.%s", name, from->name,
+                 u->name, u->name, name);
+            return found;
+        }
+        found = g;
+        from = u;
+    }
+    if (!found && e->core && f != e->core) found = strmap_get(&e->core->globals, name);
+    return found;
+}
+
+// The dimension's value by the order -D, data, default.
+static Val dim_value(Elab *e, Global *g, Span span)
+{
+    const char *name = g->stmt->name;
+    DimBinding *b = strmap_get(&e->dims, name);
+    if (!b) {
+        b = NEW(e->arena, DimBinding);
+        b->name = name;
+        Val *given = strmap_get(&e->defines, name), v;
+        if (given) {
+            v = *given;
+            b->from = strmap_has(&e->define_used, name) ? DIM_FLAG : DIM_DATA;
+        } else if (g->stmt->expr) {
+            v = eval(e, g->stmt->expr);
+            b->from = DIM_DEFAULT;
+        } else {
+            if (e->allow_unbound) return val_poison();
+            Diag *d = error_at(e, span, "dimension '%s' is not bound", name);
+            diag_note_span(e->diags, d, g->stmt->span, "declared here");
+            diag_note(e->diags, d, "give it with -D %s=…, by the data, or by a default: "
+                                   "dim %s = …", name, name);
+            return val_poison();
+        }
+        if (!to_int(e, &v, g->stmt->span, "a dimension", &b->value)) return val_poison();
+        if (b->value <= 0) {
+            fail(e, g->stmt->span, "dimension '%s' is %lld; sizes must be positive", name,
+                 (long long)b->value);
+            return val_poison();
+        }
+        strmap_set(&e->dims, name, b);
+    }
+    Val v = val_int(b->value);
+    v.sym = sym_of(e, name);
+    return v;
+}
+
+static Val fn_of(Elab *e, Global *g)
+{
+    Fn *fn = NEW(e->arena, Fn);
+    fn->name = g->stmt->name;
+    fn->stmt = g->stmt;
+    fn->file = g->file;
+    return (Val){.kind = V_FN, .fn = fn};
+}
+
+// Top-level expressions see only the top level of their own file.
+static Val eval_global(Elab *e, Global *g, Span span)
+{
+    Frame frame = {.up = e->frame, .name = g->stmt->name, .file = g->file, .id = ++e->frames};
+    frame.vars = strmap_new(e->arena);
+    frame.scope = scope_child(e, NULL, "", false);
+    frame.call = loc_add(e->diags, span, e->frame ? e->frame->call : 0, g->stmt->name);
+    e->frame = &frame;
+    Val v;
+    const Val *given = strmap_get(&e->defines, g->stmt->name);
+    if (g->stmt->kind == STMT_DIM)
+        v = dim_value(e, g, span);
+    else if (g->stmt->kind == STMT_CONST && given && !g->file->library)
+        v = *given;
+    else
+        v = eval_named(e, g->stmt->expr, g->stmt->name);
+    e->frame = frame.up;
+    return v;
+}
+
+Val global_value(Elab *e, Global *g, Span span)
+{
+    if (g->state == GLOBAL_DONE) return g->value;
+    if (g->state == GLOBAL_RUNNING)
+        return fail(e, span, "'%s' is defined by itself", g->stmt->name);
+    switch (g->stmt->kind) {
+    case STMT_FN:
+    case STMT_MODEL: g->value = fn_of(e, g); break;
+    case STMT_SETTING: {
+        ECell *c = cell_setting(e, g->stmt, g->file);
+        g->value = c ? val_cell(c) : val_poison();
+        break;
+    }
+    case STMT_DIM:
+    case STMT_CONST:
+        g->state = GLOBAL_RUNNING;
+        g->value = eval_global(e, g, span);
+        if (g->value.kind == V_TENSOR) {
+            g->value = fail(e, g->stmt->span, "a const is known at compile time; '%s' is a tensor",
+                            g->stmt->name);
+        }
+        break;
+    default: return fail(e, span, "'%s' is not a value", g->stmt->name);
+    }
+    g->state = GLOBAL_DONE;
+    return g->value;
+}
+
+// -- lookup --------------------------------------------------------------------------------------------
+static bool special_name(Elab *e, const char *name, Span span, Val *out)
+{
+    DType t;
+    if (!strcmp(name, "none")) return *out = val_none(), true;
+    if (!strcmp(name, "training")) return *out = val_bool(e->training), true;
+    if (!strcmp(name, "pi")) return *out = val_float(3.14159265358979323846), true;
+    if (!strcmp(name, "inf")) return *out = val_float(__builtin_inf()), true;
+    if (!strcmp(name, "nan")) return *out = val_float(__builtin_nan("")), true;
+    if (!strcmp(name, "step") || !strcmp(name, "epoch") || !strcmp(name, "total")) {
+        return *out = val_node(control_f32(e, name, span)), true;
+    }
+    if (e->train && !strcmp(name, "rest")) return *out = train_rest(e, span), true;
+    if (dtype_parse(name, &t)) return *out = (Val){.kind = V_DTYPE, .dtype = t}, true;
+    return false;
+}
+
+static bool builtin_value(Elab *e, const char *name, Val *out)
+{
+    const Builtin *b = builtin_find(name);
+    Op op;
+    Fn *fn = NULL;
+    if (b) {
+        fn = NEW(e->arena, Fn);
+        fn->builtin = b;
+    } else if (op_parse(name, &op) &&
+               (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE) &&
+               op != OP_cast) {
+        fn = NEW(e->arena, Fn);
+        fn->op = op;
+        fn->is_op = true;
+    }
+    if (!fn) return false;
+    fn->name = arena_strdup(e->arena, name);
+    *out = (Val){.kind = V_FN, .fn = fn};
+    return true;
+}
+
+bool name_try(Elab *e, const char *name, Span span, Val *out)
+{
+    Val *local = strmap_get(&e->frame->vars, name);
+    if (local) return *out = *local, true;
+    Global *g = global_find(e, e->frame->file, name, span, true);
+    if (g) return *out = global_value(e, g, span), true;
+    for (uint32_t i = 0; i < e->frame->file->uses.n; i++) {
+        EFile *u = e->frame->file->uses.at[i];
+        if (!strcmp(u->name, name)) return *out = (Val){.kind = V_FILE, .file = u}, true;
+    }
+    return special_name(e, name, span, out) || builtin_value(e, name, out);
+}
+
+static void collect(const char **names, uint32_t *n, uint32_t max, const StrMap *m)
+{
+    for (uint32_t i = 0; i < m->n && *n < max; i++) names[(*n)++] = m->entry[i].key;
+}
+
+Val name_value(Elab *e, const char *name, Span span)
+{
+    Val v;
+    if (name_try(e, name, span, &v)) return v;
+    enum { MAX = 4096 };
+    const char **names = NEW_ARRAY(e->arena, const char *, MAX);
+    uint32_t n = 0;
+    EFile *f = e->frame->file;
+    collect(names, &n, MAX, &e->frame->vars);
+    collect(names, &n, MAX, &f->globals);
+    for (uint32_t i = 0; i < f->uses.n; i++) collect(names, &n, MAX, &f->uses.at[i]->globals);
+    if (e->core) collect(names, &n, MAX, &e->core->globals);
+    builtin_names(e, names, &n, MAX);
+    const char *near = suggest(name, names, n);
+    if (near) return fail(e, span, "unknown name '%s'; did you mean '%s'?", name, near);
+    // Perhaps a standard file that is not used.
+    for (uint32_t i = 0; i < e->files.n; i++)
+        if (e->files.at[i]->library && strmap_get(&e->files.at[i]->globals, name))
+            return fail(e, span, "unknown name '%s'; write 'use %s' first", name,
+                        e->files.at[i]->name);
+    Diag *d = error_at(e, span, "unknown name '%s'", name);
+    (void)d;
+    return val_poison();
+}
+
+void name_bind(Elab *e, const char *name, Val v)
+{
+    if (!strcmp(name, "_")) return;
+    Val *slot = strmap_get(&e->frame->vars, name);
+    if (!slot) {
+        slot = NEW(e->arena, Val);
+        strmap_set(&e->frame->vars, name, slot);
+    }
+    *slot = v;
+}
+
+// -- scopes of parameter names ---------------------------------------------------------------------------
+Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse)
+{
+    Scope *s = NEW(e->arena, Scope);
+    s->up = up;
+    s->name = name;
+    s->reuse = reuse || (up && up->reuse);
+    return s;
+}
+
+const char *scope_path(Elab *e, Scope *s)
+{
+    if (!s) return "";
+    if (!s->path) {
+        const char *up = scope_path(e, s->up);
+        if (!*s->name)
+            s->path = up;
+        else
+            s->path = *up ? arena_printf(e->arena, "%s.%s", up, s->name) : s->name;
+    }
+    return s->path;
+}
+
+const char *scope_name_text(Elab *e, const ScopeName *s)
+{
+    Buf b = buf_new(e->arena);
+    for (uint32_t i = 0; i < s->parts.n; i++) {
+        if (i) buf_char(&b, '.');
+        buf_str(&b, s->parts.at[i].text);
+        if (!s->parts.at[i].index) continue;
+        Val v = eval(e, s->parts.at[i].index);
+        if (v.kind == V_STRING) {
+            buf_printf(&b, ".%s", v.s);
+            continue;
+        }
+        int64_t at;
+        if (!to_int(e, &v, s->parts.at[i].index->span, "the index of a name", &at)) return NULL;
+        buf_printf(&b, ".%lld", (long long)at);
+    }
+    if (!b.len) {
+        fail(e, s->span, "an empty name");
+        return NULL;
+    }
+    return b.data;
+}

@@ -1,0 +1,208 @@
+// Operators, elementwise ops by name and reductions, on compile-time values and on tensors.
+#include <math.h>
+#include <string.h>
+
+#include "frontend/elab.h"
+#include "ir/scalar.h"
+
+const char *op_type_rule(Op op)
+{
+    static const char *const rule[OP_COUNT] = {
+#define EW(id, arity, flags, type, grad, expr)         [OP_##id] = #type,
+#define OP(id, arity, class, flags, type, grad, attrs) [OP_##id] = #type,
+#include "ir/ops.def"
+#undef EW
+#undef OP
+    };
+    return rule[op];
+}
+
+const char *op_gradient_rule(Op op)
+{
+    static const char *const rule[OP_COUNT] = {
+#define EW(id, arity, flags, type, grad, expr)         [OP_##id] = #grad,
+#define OP(id, arity, class, flags, type, grad, attrs) [OP_##id] = #grad,
+#include "ir/ops.def"
+#undef EW
+#undef OP
+    };
+    return rule[op];
+}
+
+static bool rule_is(Op op, const char *rule)
+{
+    return !strcmp(op_type_rule(op), rule);
+}
+
+// An elementwise op on numbers: integers stay integers where the op's type rule lets them.
+static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
+{
+    bool floats = rule_is(op, "float") || rule_is(op, "test");
+    bool ints = rule_is(op, "bits"), bools = rule_is(op, "logic");
+    int first = rule_is(op, "select") ? 1 : 0;
+    Scalar s[3] = {{0}};
+    for (int i = first; i < n; i++) floats |= v[i].kind == V_FLOAT;
+    for (int i = 0; i < n; i++) {
+        double x;
+        if (bools || i < first) {
+            bool b;
+            if (!to_bool(e, &v[i], spans[i], "a condition", &b)) return val_poison();
+            s[i].i = b;
+        } else if (v[i].kind == V_BOOL) {
+            if (floats || ints)
+                return fail(e, spans[i], "%s needs numbers, found %s", op_info(op)->name,
+                            val_text(e, &v[i]));
+            s[i].i = v[i].b;
+        } else if (floats) {
+            if (ints)
+                return fail(e, spans[i], "%s needs integers, found %s", op_info(op)->name,
+                            val_text(e, &v[i]));
+            val_number(&v[i], &x);
+            s[i].f = x;
+        } else {
+            s[i].i = v[i].i;
+        }
+    }
+    DType t = bools ? DT_BOOL : floats ? DT_F64 : DT_I64;
+    bool compares = rule_is(op, "compare") || rule_is(op, "test") || bools;
+    if ((op == OP_floordiv || op == OP_mod) && !floats && s[1].i == 0)
+        return fail(e, at, "division by zero");
+    if (op == OP_div && s[1].f == 0) return fail(e, at, "division by zero");
+    int64_t checked;
+    if (t == DT_I64 && ((op == OP_add && __builtin_add_overflow(s[0].i, s[1].i, &checked)) ||
+                        (op == OP_sub && __builtin_sub_overflow(s[0].i, s[1].i, &checked)) ||
+                        (op == OP_mul && __builtin_mul_overflow(s[0].i, s[1].i, &checked))))
+        return fail(e, at, "the integers overflow 64 bits");
+    Scalar r = scalar_apply(op, t, compares ? DT_BOOL : t, s[0], s[1], s[2], false);
+    if (compares || (first && v[1].kind == V_BOOL)) return val_bool(r.i);
+    return floats ? val_float(r.f) : val_int(r.i);
+}
+
+Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
+{
+    bool weak = true;
+    Node *arg[3];
+    const char *name = op_info(op)->name;
+    for (int i = 0; i < n; i++) {
+        if (v[i].kind == V_POISON) return val_poison();
+        weak &= val_is_weak(&v[i]);
+    }
+    if (weak && op != OP_stop_gradient) return fold_numbers(e, op, v, spans, n, at);
+    if (weak) return v[0];
+    if (rule_is(op, "select")) {
+        arg[0] = to_tensor(e, &v[0], DT_BOOL, spans[0]);
+        if (!arg[0]) return val_poison();
+        if (arg[0]->type.dtype != DT_BOOL)
+            return fail(e, spans[0], "%s chooses by a bool, found %s; compare with != 0", name,
+                        type_text(e, &arg[0]->type));
+        if (!join_operands(e, name, v + 1, spans + 1, n - 1, arg + 1, at)) return val_poison();
+    } else if (!join_operands(e, name, v, spans, n, arg, at)) {
+        return val_poison();
+    }
+    DType t = arg[n - 1]->type.dtype;
+    if (rule_is(op, "float") && !dtype_is_float(t)) {
+        Diag *d = error_at(e, at, "%s needs floats, found %s", name,
+                           type_text(e, &arg[0]->type));
+        diag_note(e->diags, d, "%swrite cast(…, f32)%s", op == OP_div ? "for true division " : "",
+                  op == OP_div ? ", or use // to divide integers" : "");
+        return val_poison();
+    }
+    at_span(e, at);
+    return val_node(graph_ew(e->g, op, arg, n));
+}
+
+static const Op binary_op[] = {
+    [BIN_ADD] = OP_add, [BIN_SUB] = OP_sub, [BIN_MUL] = OP_mul, [BIN_DIV] = OP_div,
+    [BIN_FLOORDIV] = OP_floordiv, [BIN_MOD] = OP_mod, [BIN_POW] = OP_pow, [BIN_EQ] = OP_eq,
+    [BIN_NE] = OP_ne, [BIN_LT] = OP_lt, [BIN_LE] = OP_le, [BIN_GT] = OP_gt, [BIN_GE] = OP_ge,
+    [BIN_AND] = OP_and, [BIN_OR] = OP_or,
+};
+
+// base ** n of integers, when it fits.
+static bool int_power(int64_t base, int64_t n, int64_t *out)
+{
+    *out = 1;
+    if (n < 0 || n > 4096) return false;
+    for (; n > 0; n--)
+        if (__builtin_mul_overflow(*out, base, out)) return false;
+    return true;
+}
+
+Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
+{
+    if (a.kind == V_POISON || b.kind == V_POISON) return val_poison();
+    bool tensors = val_is_tensor(&a) || val_is_tensor(&b);
+    bool weak = val_is_weak(&a) && val_is_weak(&b);
+    if (!tensors && !weak) {
+        uint32_t na, nb;
+        if (op == BIN_EQ) return val_bool(val_equal(&a, &b));
+        if (op == BIN_NE) return val_bool(!val_equal(&a, &b));
+        if (op == BIN_ADD && a.kind == V_STRING && b.kind == V_STRING)
+            return val_string(arena_printf(e->arena, "%s%s", a.s, b.s));
+        if (op == BIN_ADD && seq_length(&a, &na) && seq_length(&b, &nb)) {
+            Val v = val_seq(e, V_LIST, na + nb);
+            for (uint32_t i = 0; i < na; i++) v.seq->at[i] = seq_item(e, &a, i);
+            for (uint32_t i = 0; i < nb; i++) v.seq->at[na + i] = seq_item(e, &b, i);
+            return v;
+        }
+        return fail(e, at, "this operator does not take %s and %s", val_text(e, &a),
+                    val_text(e, &b));
+    }
+    if (weak && (op == BIN_EQ || op == BIN_NE) && (a.kind == V_BOOL || b.kind == V_BOOL))
+        return val_bool(val_equal(&a, &b) == (op == BIN_EQ));
+    if (weak && op == BIN_POW && a.kind == V_INT && b.kind == V_INT) {
+        int64_t r;
+        if (int_power(a.i, b.i, &r)) return val_int(r);
+    }
+    double exponent;
+    if (op == BIN_POW && tensors && val_number(&b, &exponent)) {
+        if (exponent == 1) return a;
+        if (exponent == 2)
+            return apply_op(e, OP_mul, (Val[]){a, a}, (Span[]){sa, sa}, 2, at);
+    }
+    return apply_op(e, binary_op[op], (Val[]){a, b}, (Span[]){sa, sb}, 2, at);
+}
+
+// name(x, axis = all, keep = false); axis is one or a list. Over numbers in a list: compile time.
+Val apply_reduce(Elab *e, Op op, const Call *c)
+{
+    Val x = c->arg[0];
+    const char *name = op_info(op)->name;
+    int64_t axes[MAX_RANK];
+    int n = 0;
+    bool keep = false;
+    if (x.kind == V_POISON) return x;
+    if (!val_missing(&c->arg[2]) && !to_bool(e, &c->arg[2], c->arg_span[2], "keep", &keep))
+        return val_poison();
+    Node *t = to_tensor(e, &x, DT_COUNT, c->arg_span[0]);
+    if (!t) return val_poison();
+    int rank = t->type.rank;
+    if (!val_missing(&c->arg[1])) {
+        if (!to_ints(e, &c->arg[1], c->arg_span[1], axes, MAX_RANK, &n)) return val_poison();
+        for (int i = 0; i < n; i++) {
+            Val v = val_int(axes[i]);
+            int axis;
+            if (!to_axis(e, &v, c->arg_span[1], rank, &axis)) return val_poison();
+            axes[i] = axis;
+            for (int j = 0; j < i; j++)
+                if (axes[j] == axis)
+                    return fail(e, c->arg_span[1], "axis %d is named twice", axis);
+        }
+        for (int i = 1; i < n; i++) // ascending
+            for (int j = i; j > 0 && axes[j] < axes[j - 1]; j--) {
+                int64_t swap = axes[j];
+                axes[j] = axes[j - 1];
+                axes[j - 1] = swap;
+            }
+    } else if (rule_is(op, "argmax")) {
+        axes[n++] = rank - 1;
+    } else {
+        for (; n < rank; n++) axes[n] = n;
+    }
+    if (rule_is(op, "argmax") && (n != 1 || rank == 0))
+        return fail(e, c->span, "%s takes one axis of a tensor, found %s with %d ax%ss", name,
+                    type_text(e, &t->type), n, n == 1 ? "i" : "e");
+    at_span(e, c->span);
+    if (n == 0) return val_node(t);
+    return val_node(graph_reduce(e->g, op, t, axes, n, keep));
+}

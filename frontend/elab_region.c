@@ -1,0 +1,425 @@
+// Regions: run-time loops and functions with their own gradient; values from around are captured.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+bool graph_owns(const Graph *g, const Node *n)
+{
+    return n->id < g->nodes.n && g->nodes.at[n->id] == n;
+}
+
+Node *region_param(Elab *e, Region *r, const Type *t)
+{
+    Attrs attrs = {0};
+    attr_set_int(&attrs, ATTR_index, r->g->params.n);
+    attr_set_ints(r->g, &attrs, ATTR_shape, t->dim, t->rank);
+    attr_set_int(&attrs, ATTR_dtype, t->dtype);
+    r->g->loc = e->g->loc;
+    Node *n = graph_node(r->g, OP_region_param, NULL, 0, &attrs);
+    memcpy(n->type.sym, t->sym, sizeof t->sym);
+    return n;
+}
+
+static Node *capture(Elab *e, Region *r, Node *n)
+{
+    if (!r) return graph_owns(e->root, n) ? n : NULL;
+    if (graph_owns(r->g, n)) return n;
+    uint64_t known;
+    if (idmap_get(&r->inner, (uintptr_t)n, &known)) return (Node *)(uintptr_t)known;
+    Node *around = capture(e, r->up, n);
+    if (!around) return NULL;
+    // Constants are made again inside: nothing to carry in.
+    Node *in;
+    double v;
+    if (around->op == OP_const && around->type.rank == 0 && node_const_value(around, &v) &&
+        !dtype_is_int(around->type.dtype)) {
+        in = graph_const(r->g, around->type.dtype, v);
+    } else {
+        in = region_param(e, r, &around->type);
+        if (!in->name) in->name = around->name ? around->name : attr_str(around, ATTR_name);
+        vec_push(e->arena, &r->outer, around);
+    }
+    idmap_set(&r->inner, (uintptr_t)n, (uintptr_t)in);
+    return in;
+}
+
+Node *own(Elab *e, Node *n, Span span)
+{
+    if (graph_owns(e->g, n)) return n;
+    Node *in = capture(e, e->region, n);
+    if (in) return in;
+    if (e->root == e->init)
+        fail(e, span, "an initial value cannot depend on values computed at run time");
+    else
+        fail(e, span, "this value belongs to another entry or loop and cannot be read here");
+    return NULL;
+}
+
+Region *region_open(Elab *e)
+{
+    Region *r = NEW(e->arena, Region);
+    r->up = e->region;
+    r->g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    r->g->loc = e->g->loc;
+    r->g->role = e->g->role;
+    r->inner = idmap_new(e->arena);
+    e->region = r;
+    e->g = r->g;
+    return r;
+}
+
+void region_close(Elab *e, Region *r)
+{
+    e->region = r->up;
+    e->g = r->up ? r->up->g : e->root;
+}
+
+void region_assert(Elab *e, Node *cond, const char *text)
+{
+    if (!e->region) {
+        graph_root(e->g, OP_assert, cond, text);
+        return;
+    }
+    if (e->region->no_cells) return; // a function's body: asserts cannot leave it
+    int64_t axes[MAX_RANK];
+    for (int i = 0; i < cond->type.rank; i++) axes[i] = i;
+    if (cond->type.rank) // all(cond) as not any(not cond)
+        cond = graph_unary(
+            e->g, OP_not,
+            graph_cast(e->g,
+                       graph_reduce(e->g, OP_max,
+                                    graph_cast(e->g, graph_unary(e->g, OP_not, cond), DT_I32),
+                                    axes, cond->type.rank, false),
+                       DT_BOOL));
+    vec_push(e->arena, &e->region->assert_cond, cond);
+    vec_push(e->arena, &e->region->assert_text, text);
+}
+
+// -- loop i in lo..hi carry a, b over x = xs { … emit y = … } -------------------------------------------
+typedef struct Loop {
+    const Stmt *s;
+    int64_t lo, hi;
+    Node *init[64], *scanned[64];
+    uint32_t ncarried, nscanned;
+} Loop;
+
+static bool loop_open(Elab *e, Loop *l)
+{
+    const Stmt *s = l->s;
+    Val range = eval(e, s->expr);
+    if (range.kind == V_POISON) return false;
+    if (range.kind == V_RANGE) {
+        l->lo = range.range.lo;
+        l->hi = range.range.hi;
+    } else if (range.kind != V_INT) {
+        fail(e, s->expr->span, "a loop runs over a range like 0..n, found %s",
+             val_text(e, &range));
+        return false;
+    } else {
+        l->hi = range.i;
+    }
+    if (l->hi <= l->lo) {
+        fail(e, s->expr->span, "the range %lld..%lld is empty", (long long)l->lo,
+             (long long)l->hi);
+        return false;
+    }
+    if (s->names.n > 64 || s->items.n > 64) {
+        fail(e, s->span, "a loop carries and scans at most 64 values each");
+        return false;
+    }
+    bool ok = true;
+    for (uint32_t i = 0; i < s->names.n; i++) {
+        Val v = name_value(e, s->names.at[i].name, s->names.at[i].name_span);
+        l->init[i] = to_tensor(e, &v, DT_COUNT, s->names.at[i].name_span);
+        ok &= l->init[i] != NULL;
+    }
+    l->ncarried = s->names.n;
+    for (uint32_t i = 0; i < s->items.n; i++) {
+        Val v = eval(e, s->items.at[i].value);
+        Node *n = to_tensor(e, &v, DT_COUNT, s->items.at[i].value->span);
+        l->scanned[i] = n;
+        ok &= n != NULL;
+        if (n && (n->type.rank == 0 || n->type.dim[0] != l->hi - l->lo)) {
+            fail(e, s->items.at[i].value->span,
+                 "the loop makes %lld rounds, axis 0 of %s must be as long",
+                 (long long)(l->hi - l->lo), type_text(e, &n->type));
+            ok = false;
+        }
+    }
+    l->nscanned = s->items.n;
+    return ok;
+}
+
+// The region's results: carried next, emitted, asserts.
+static bool loop_results(Elab *e, Loop *l, Region *r)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < l->ncarried; i++) {
+        const Item *item = &l->s->names.at[i];
+        Val v = name_value(e, item->name, item->name_span);
+        Node *n = to_tensor(e, &v, l->init[i]->type.dtype, item->name_span);
+        if (!n) {
+            ok = false;
+            continue;
+        }
+        if (!type_equal(&n->type, &l->init[i]->type)) {
+            Diag *d = error_at(e, item->name_span,
+                               "the carried value '%s' enters the loop as %s and leaves a round "
+                               "as %s", item->name, type_text(e, &l->init[i]->type),
+                               type_text(e, &n->type));
+            diag_note(e->diags, d, "start it with the right type: zeros(shape) or cast(…)");
+            ok = false;
+        }
+        vec_push(e->arena, &r->g->results, n);
+    }
+    for (uint32_t i = 0; i < r->emit.n; i++) vec_push(e->arena, &r->g->results, r->emit.at[i]);
+    for (uint32_t i = 0; i < r->assert_cond.n; i++)
+        vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
+    if (!r->g->results.n) {
+        fail(e, l->s->span, "this loop carries nothing and emits nothing");
+        return false;
+    }
+    return ok;
+}
+
+Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
+                Node *const *scanned, uint32_t nscanned)
+{
+    uint32_t n = ncarried + nscanned + r->outer.n, at = 0;
+    Node **args = NEW_ARRAY(e->arena, Node *, n + 1);
+    for (uint32_t i = 0; i < ncarried; i++) args[at++] = init[i];
+    for (uint32_t i = 0; i < nscanned; i++) args[at++] = scanned[i];
+    for (uint32_t i = 0; i < r->outer.n; i++) args[at++] = r->outer.at[i];
+    Attrs attrs = {0};
+    attr_set_int(&attrs, ATTR_count, count);
+    attr_set_int(&attrs, ATTR_carried, ncarried);
+    attr_set_int(&attrs, ATTR_scanned, nscanned);
+    return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &r->g, 1);
+}
+
+void exec_loop(Elab *e, const Stmt *s)
+{
+    Loop l = {.s = s};
+    if (!loop_open(e, &l)) return;
+    at_span(e, s->span);
+    Loc loc = e->g->loc;
+    Region *r = region_open(e);
+    r->loop = true;
+    Type index = type_scalar(DT_I64);
+    Node *i = region_param(e, r, &index);
+    for (uint32_t k = 0; k < l.ncarried; k++)
+        name_bind(e, s->names.at[k].name, val_node(region_param(e, r, &l.init[k]->type)));
+    for (uint32_t k = 0; k < l.nscanned; k++) {
+        Type slice = l.scanned[k]->type;
+        slice.rank--;
+        memmove(slice.dim, slice.dim + 1, sizeof slice.dim - sizeof *slice.dim);
+        memmove(slice.sym, slice.sym + 1, sizeof slice.sym - sizeof *slice.sym);
+        slice.dim[MAX_RANK - 1] = 0;
+        name_bind(e, s->items.at[k].name, val_node(region_param(e, r, &slice)));
+    }
+    if (l.lo) i = graph_binary(e->g, OP_add, i, graph_const_int(e->g, DT_I64, l.lo));
+    name_bind(e, s->name, val_node(i));
+    uint32_t errors = e->diags->errors;
+    exec_block(e, s->body);
+    bool ok = e->diags->errors == errors && loop_results(e, &l, r);
+    if (e->frame->returned) {
+        fail(e, s->span, "a loop cannot return; carry or emit the value");
+        ok = false;
+    }
+    region_close(e, r);
+    e->g->loc = loc;
+    Node *n = ok ? loop_node(e, r, l.hi - l.lo, l.init, l.ncarried, l.scanned, l.nscanned) : NULL;
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < l.ncarried; k++)
+        name_bind(e, s->names.at[k].name,
+                  n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
+    for (uint32_t k = 0; k < r->emit.n; k++)
+        name_bind(e, r->emit_name.at[k],
+                  n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
+    for (uint32_t k = 0; n && k < r->assert_cond.n; k++)
+        region_assert(e, graph_result(e->g, n, (int)at++), r->assert_text.at[k]);
+    // What was bound inside means nothing outside.
+    for (uint32_t k = 0; k < l.nscanned; k++) name_bind(e, s->items.at[k].name, val_poison());
+}
+
+void exec_emit(Elab *e, const Stmt *s)
+{
+    Region *r = e->region;
+    Val v = eval_named(e, s->expr, s->name);
+    if (!r || !r->loop) {
+        fail(e, s->span, "'emit' stands only inside a loop");
+        return;
+    }
+    Node *n = to_tensor(e, &v, DT_COUNT, s->expr->span);
+    if (!n) return;
+    for (uint32_t i = 0; i < r->emit.n; i++)
+        if (!strcmp(r->emit_name.at[i], s->name)) {
+            fail(e, s->span, "'%s' is emitted twice", s->name);
+            return;
+        }
+    vec_push(e->arena, &r->emit_name, s->name);
+    vec_push(e->arena, &r->emit, n);
+}
+
+// -- fn f(x) { … } grad(dy) { … } ------------------------------------------------------------------------
+// Both bodies are elaborated twice: once to learn what they capture, once with that declared, so that
+// the two regions agree on their parameters.
+typedef struct Call2 {
+    Fn *fn;
+    Val *args; // as bound
+    const Span *spans;
+    Span span;
+    Scope *scope;
+    Node **tensor; // per parameter, NULL when not a tensor
+    VEC(Node *) captured;
+    VEC(Node *) results; // of the forward region, for their types
+    bool tuple;
+} Call2;
+
+static Region *body_region(Elab *e, Call2 *c, bool backward, Val *result)
+{
+    const Stmt *s = c->fn->stmt;
+    Region *r = region_open(e);
+    r->no_cells = true;
+    Val *args = NEW_ARRAY(e->arena, Val, s->params.n + 1);
+    for (uint32_t i = 0; i < s->params.n; i++)
+        args[i] = c->tensor[i] ? val_node(region_param(e, r, &c->tensor[i]->type)) : c->args[i];
+    for (uint32_t i = 0; i < c->captured.n; i++) {
+        Node *in = region_param(e, r, &c->captured.at[i]->type);
+        idmap_set(&r->inner, (uintptr_t)c->captured.at[i], (uintptr_t)in);
+    }
+    if (!backward) {
+        Fn plain = *c->fn;
+        *result = fn_body(e, &plain, args, c->spans, c->span, c->scope);
+        return r;
+    }
+    Frame frame = {.up = e->frame, .fn = s, .name = c->fn->name, .file = c->fn->file};
+    frame.id = ++e->frames;
+    frame.vars = strmap_new(e->arena);
+    frame.scope = c->scope;
+    frame.call = loc_add(e->diags, c->span, e->frame->call, c->fn->name);
+    frame.result = val_none();
+    e->frame = &frame;
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        if (args[i].kind == V_ABSENT) args[i] = eval(e, s->params.at[i].otherwise);
+        name_bind(e, s->params.at[i].name, args[i]);
+    }
+    for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
+        name_bind(e, s->gparams.at[i].name,
+                  val_node(region_param(e, r, &c->results.at[i]->type)));
+    exec_block(e, s->gbody);
+    *result = frame.result;
+    e->frame = frame.up;
+    return r;
+}
+
+static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
+{
+    const Stmt *s = c->fn->stmt;
+    uint32_t n = 1;
+    if (v.kind == V_POISON) return false;
+    bool many = v.kind == V_TUPLE && seq_length(&v, &n);
+    if (!backward) {
+        c->tuple = many;
+        c->results.n = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            Val item = many ? v.seq->at[i] : v;
+            Node *t = to_tensor(e, &item, DT_COUNT, c->span);
+            if (!t) return false;
+            vec_push(e->arena, &r->g->results, t);
+            vec_push(e->arena, &c->results, t);
+        }
+        return true;
+    }
+    uint32_t at = 0, tensors = 0;
+    for (uint32_t i = 0; i < s->params.n; i++) tensors += c->tensor[i] != NULL;
+    if (n != tensors) {
+        fail(e, s->span, "the gradient of '%s' must return one value for each of its %u tensors, "
+                         "found %u", c->fn->name, tensors, n);
+        return false;
+    }
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        if (!c->tensor[i]) continue;
+        const Type *t = &c->tensor[i]->type;
+        Val item = many ? v.seq->at[at] : v;
+        at++;
+        Node *g = to_tensor(e, &item, t->dtype, s->span);
+        if (!g) return false;
+        at_span(e, s->span);
+        if (g->type.rank == 0) g = graph_broadcast_to(e->g, g, t);
+        if (!type_equal(&g->type, t)) {
+            fail(e, s->span, "the gradient for '%s' of '%s' must be %s, found %s",
+                 s->params.at[i].name, c->fn->name, type_text(e, t), type_text(e, &g->type));
+            return false;
+        }
+        vec_push(e->arena, &r->g->results, g);
+    }
+    for (uint32_t i = 0; i < c->captured.n; i++) { // captured values are constants to the rule
+        const Type *t = &c->captured.at[i]->type;
+        Node *zero = dtype_is_int(t->dtype) ? graph_const_int(e->g, t->dtype, 0)
+                                            : graph_const(e->g, t->dtype, 0);
+        vec_push(e->arena, &r->g->results, graph_broadcast_to(e->g, zero, t));
+    }
+    return true;
+}
+
+static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
+{
+    for (int k = 0; k < 2; k++) {
+        Val v;
+        region[k] = body_region(e, c, k == 1, &v);
+        bool ok = take_results(e, c, region[k], v, k == 1);
+        region_close(e, region[k]);
+        if (!ok) return false;
+        if (final) continue;
+        if (k == 0 && c->fn->stmt->gparams.n != c->results.n) {
+            fail(e, c->fn->stmt->span, "the gradient of '%s' takes %u value%s, the function "
+                                       "returns %u", c->fn->name, c->fn->stmt->gparams.n,
+                 c->fn->stmt->gparams.n == 1 ? "" : "s", c->results.n);
+            return false;
+        }
+    }
+    for (int k = 0; k < 2 && !final; k++)
+        for (uint32_t i = 0; i < region[k]->outer.n; i++) {
+            bool known = false;
+            for (uint32_t j = 0; j < c->captured.n; j++)
+                known |= c->captured.at[j] == region[k]->outer.at[i];
+            if (!known) vec_push(e->arena, &c->captured, region[k]->outer.at[i]);
+        }
+    return true;
+}
+
+Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope)
+{
+    const Stmt *s = fn->stmt;
+    Call2 c = {.fn = fn, .args = args, .spans = spans, .span = span, .scope = scope};
+    c.tensor = NEW_ARRAY(e->arena, Node *, s->params.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        if (!val_is_tensor(&args[i])) continue;
+        c.tensor[i] = to_tensor(e, &args[i], DT_COUNT, spans[i]);
+        if (!c.tensor[i]) return val_poison();
+        n++;
+    }
+    if (!n) return fn_body(e, fn, args, spans, span, scope); // all known at compile time
+    Region *region[2];
+    uint32_t errors = e->diags->errors;
+    if (!both_regions(e, &c, region, false) || e->diags->errors != errors) return val_poison();
+    if (!both_regions(e, &c, region, true)) return val_poison();
+    Node **operand = NEW_ARRAY(e->arena, Node *, n + c.captured.n + 1);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < s->params.n; i++)
+        if (c.tensor[i]) operand[at++] = c.tensor[i];
+    for (uint32_t i = 0; i < c.captured.n; i++) operand[at++] = c.captured.at[i];
+    at_span(e, span);
+    Attrs attrs = {0};
+    attr_set_str(e->g, &attrs, ATTR_name, fn->name);
+    Graph *graphs[2] = {region[0]->g, region[1]->g};
+    Node *call = graph_region_node(e->g, OP_call, operand, (int)at, &attrs, graphs, 2);
+    if (node_is_poison(call)) return val_poison();
+    if (!c.tuple) return val_node(graph_result(e->g, call, 0));
+    Val v = val_seq(e, V_TUPLE, c.results.n);
+    for (uint32_t i = 0; i < c.results.n; i++)
+        v.seq->at[i] = val_node(graph_result(e->g, call, (int)i));
+    return v;
+}

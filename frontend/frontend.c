@@ -1,0 +1,289 @@
+// .net text -> Module: loads the file and what it uses, binds -D and data, elaborates the entries.
+#include "frontend/frontend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/embedded.h"
+#include "frontend/elab.h"
+#include "frontend/read_graph.h"
+
+enum { MAX_SOURCE = 1 << 28 };
+
+// -- files -------------------------------------------------------------------------------------------
+static const EmbeddedFile *std_file(const char *name)
+{
+    for (const EmbeddedFile *f = std_files; f->name; f++) {
+        size_t n = strlen(name);
+        if (!strncmp(f->name, name, n) && !strcmp(f->name + n, ".net")) return f;
+    }
+    return NULL;
+}
+
+static void add_global(Elab *e, EFile *f, const Stmt *s)
+{
+    Span span = s->name_span.end ? s->name_span : s->span;
+    Global *known = strmap_get(&f->globals, s->name);
+    if (known) {
+        Diag *d = diag_span(e->diags, SEV_ERROR, span, "'%s' is defined twice", s->name);
+        diag_note_span(e->diags, d,
+                       known->stmt->name_span.end ? known->stmt->name_span : known->stmt->span,
+                       "first here");
+        return;
+    }
+    Global *g = NEW(e->arena, Global);
+    g->stmt = s;
+    g->file = f;
+    strmap_set(&f->globals, s->name, g);
+    if (s->kind == STMT_DIM) sym_of(e, s->name);
+}
+
+static EFile *load_text(Elab *e, const char *name, const char *path, const char *text, size_t len,
+                        bool library);
+
+// The text of a user's file beside the using one.
+static const char *read_beside(Arena *a, const char *from, const char *name, size_t *len,
+                               const char **path)
+{
+    const char *slash = strrchr(from, '/');
+    if (name[0] == '/' || !slash)
+        *path = arena_strdup(a, name);
+    else
+        *path = arena_printf(a, "%.*s/%s", (int)(slash - from), from, name);
+    FILE *f = fopen(*path, "rb");
+    if (!f) return NULL;
+    Buf b = buf_new(a);
+    char block[65536];
+    size_t n;
+    while ((n = fread(block, 1, sizeof block, f)) > 0 && b.len < MAX_SOURCE)
+        buf_bytes(&b, block, n);
+    bool bad = ferror(f) || b.len >= MAX_SOURCE;
+    fclose(f);
+    if (bad) return NULL;
+    *len = b.len;
+    return b.data ? b.data : "";
+}
+
+static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
+{
+    const EmbeddedFile *std = s->flag ? NULL : std_file(s->name);
+    if (std) {
+        const char *path = arena_printf(e->arena, "std/%s", std->name);
+        EFile *known = strmap_get(&e->by_path, path);
+        return known ? known : load_text(e, s->name, path, std->text, std->len, true);
+    }
+    const char *path = NULL, *file = s->name, *here = e->diags->sources.at[from->ast->source].path;
+    size_t n = strlen(file), len = 0;
+    if (!s->flag && (n < 4 || strcmp(file + n - 4, ".net")))
+        file = arena_printf(e->arena, "%s.net", file);
+    const char *text =
+        e->options->resolve
+            ? e->options->resolve(e->options->resolve_ctx, e->arena, here, file, &len, &path)
+            : read_beside(e->arena, here, file, &len, &path);
+    Span span = s->name_span.end ? s->name_span : s->span;
+    if (!text) {
+        const char *names[64];
+        size_t count = 0;
+        for (const EmbeddedFile *f = std_files; f->name && count < 64; f++)
+            names[count++] = arena_strndup(e->arena, f->name, strlen(f->name) - 4);
+        const char *near = suggest(s->name, names, count);
+        Diag *d = diag_span(e->diags, SEV_ERROR, span, "cannot read '%s'%s%s%s",
+                            path ? path : file, near ? "; did you mean '" : "", near ? near : "",
+                            near ? "'?" : "");
+        if (!s->flag)
+            diag_note(e->diags, d, "it is neither in the standard library nor beside this file");
+        return NULL;
+    }
+    if (!path) path = file;
+    EFile *known = strmap_get(&e->by_path, path);
+    if (known) return known;
+    const char *base = strrchr(file, '/');
+    base = base ? base + 1 : file;
+    n = strlen(base);
+    if (n > 4 && !strcmp(base + n - 4, ".net")) n -= 4;
+    return load_text(e, arena_strndup(e->arena, base, n), path, text, len, false);
+}
+
+static EFile *load_text(Elab *e, const char *name, const char *path, const char *text, size_t len,
+                        bool library)
+{
+    EFile *f = NEW(e->arena, EFile);
+    f->name = name;
+    f->library = library;
+    f->globals = strmap_new(e->arena);
+    strmap_set(&e->by_path, arena_strdup(e->arena, path), f);
+    vec_push(e->arena, &e->files, f);
+    f->ast = parse_source(e->arena, e->diags, source_add(e->diags, path, text, len, library));
+    for (uint32_t i = 0; i < f->ast->stmts.n; i++) {
+        const Stmt *s = f->ast->stmts.at[i];
+        switch (s->kind) {
+        case STMT_USE: {
+            EFile *u = load_used(e, f, s);
+            if (u && u != f) vec_push(e->arena, &f->uses, u);
+            break;
+        }
+        case STMT_CONST:
+        case STMT_DIM:
+        case STMT_SETTING:
+        case STMT_FN:
+        case STMT_MODEL: add_global(e, f, s); break;
+        default: break;
+        }
+    }
+    return f;
+}
+
+// -- -D and data -----------------------------------------------------------------------------------------
+static void define(Elab *e, const Define *d)
+{
+    EFile *main = e->files.at[0];
+    VEC(const char *) names = {0};
+    Global *found = NULL;
+    for (uint32_t i = 0; i < e->files.n; i++) {
+        EFile *f = e->files.at[i];
+        if (f->library) continue;
+        for (uint32_t k = 0; k < f->globals.n; k++) {
+            Global *g = f->globals.entry[k].value;
+            if (g->stmt->kind != STMT_DIM && g->stmt->kind != STMT_CONST &&
+                g->stmt->kind != STMT_SETTING)
+                continue;
+            vec_push(e->arena, &names, g->stmt->name);
+            if (!strcmp(g->stmt->name, d->name)) found = g;
+        }
+    }
+    if (!found) {
+        if (d->from_data) return;
+        const char *near = suggest(d->name, names.at, names.n);
+        diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s%s%s",
+                   d->name, main->name, near ? "; did you mean '" : "", near ? near : "",
+                   near ? "'?" : "");
+        return;
+    }
+    if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
+    char *text = arena_printf(e->arena, "const %s = %s\n", d->name, d->value);
+    uint32_t errors = e->diags->errors;
+    uint32_t source = source_add(e->diags, d->from_data ? "(data)" : "(command line)", text,
+                                 strlen(text), false);
+    File *f = parse_source(e->arena, e->diags, source);
+    if (e->diags->errors != errors) return;
+    if (f->stmts.n != 1 || f->stmts.at[0]->kind != STMT_CONST) {
+        diag_error(e->diags, 0, "-D %s=%s: the value must be one expression", d->name, d->value);
+        return;
+    }
+    Frame frame = {.name = "-D", .file = main, .id = ++e->frames};
+    frame.vars = strmap_new(e->arena);
+    frame.scope = scope_child(e, NULL, "", false);
+    e->frame = &frame;
+    e->root = e->g = e->init;
+    Val *v = NEW(e->arena, Val);
+    *v = eval(e, f->stmts.at[0]->expr);
+    e->frame = NULL;
+    strmap_set(&e->defines, d->name, v);
+    if (!d->from_data) strmap_set(&e->define_used, d->name, v);
+}
+
+static const char *base_name(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    return arena_strndup(a, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
+}
+
+Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+               const FrontendOptions *o)
+{
+    static const FrontendOptions none = {0};
+    Elab *e = NEW(a, Elab);
+    e->arena = a;
+    e->diags = d;
+    e->options = o ? o : &none;
+    e->module = module_new(a, d, base_name(a, path));
+    e->by_path = strmap_new(a);
+    e->defines = strmap_new(a);
+    e->define_used = strmap_new(a);
+    e->sym_index = strmap_new(a);
+    e->dims = strmap_new(a);
+    e->cells = strmap_new(a);
+    e->sites = strmap_new(a);
+    e->std_names = idmap_new(a);
+    load_text(e, e->module->name, path, text, len, false);
+    const EmbeddedFile *core = std_file("core");
+    if (core && !is_graph_dump(e->files.at[0]->ast)) {
+        EFile *known = strmap_get(&e->by_path, "std/core.net");
+        e->core = known ? known : load_text(e, "core", "std/core.net", core->text, core->len, true);
+    }
+    if (d->errors) return NULL;
+    e->init = graph_new(a, d, e->module->symbols.at);
+    e->g = e->root = e->init;
+    for (int from_data = 0; from_data < 2; from_data++)
+        for (uint32_t i = 0; i < e->options->ndefines; i++)
+            if (e->options->defines[i].from_data == from_data) define(e, &e->options->defines[i]);
+    return d->errors ? NULL : e;
+}
+
+Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                         const FrontendOptions *o)
+{
+    Elab *e = elab_new(a, d, path, text, len, o);
+    if (!e) return NULL;
+    const char *stage;
+    if (is_graph_dump(e->files.at[0]->ast)) return read_module(a, d, e->files.at[0]->ast, &stage);
+    entries_elaborate(e);
+    return d->errors ? NULL : e->module;
+}
+
+// -- declarations ------------------------------------------------------------------------------------------
+static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, FileDecls *out)
+{
+    InputDecl in = {.model = model->name, .name = p->name, .span = p->span};
+    if (!p->type || !eval_dtype(e, p->type, &in.dtype)) return;
+    for (uint32_t i = 0; i < p->type->dims.n && in.rank < MAX_RANK; i++) {
+        const Expr *x = p->type->dims.at[i];
+        Val v = eval(e, x);
+        Global *g = x->kind == EXPR_NAME ? global_find(e, f, x->text, x->span, false) : NULL;
+        uint32_t n = 1;
+        bool many = seq_length(&v, &n);
+        for (uint32_t k = 0; k < n && in.rank < MAX_RANK; k++) {
+            Val item = many ? seq_item(e, &v, k) : v;
+            in.dim_name[in.rank] = g && g->stmt->kind == STMT_DIM ? x->text : NULL;
+            in.dim[in.rank++] = item.kind == V_INT ? item.i : -1;
+        }
+    }
+    if (p->type->low) {
+        Val low = eval(e, p->type->low), high = eval(e, p->type->high);
+        in.has_range = low.kind == V_INT && high.kind == V_INT;
+        in.low = in.has_range ? low.i : 0;
+        in.high = in.has_range ? high.i : 0;
+    }
+    vec_push(e->arena, &out->inputs, in);
+}
+
+FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                          const FrontendOptions *o)
+{
+    Elab *e = elab_new(a, d, path, text, len, o);
+    if (!e) return NULL;
+    FileDecls *out = NEW(a, FileDecls);
+    EFile *main = e->files.at[0];
+    Frame frame = {.name = "", .file = main, .id = ++e->frames};
+    frame.vars = strmap_new(a);
+    frame.scope = scope_child(e, NULL, "", false);
+    e->frame = &frame;
+    e->allow_unbound = true;
+    for (uint32_t i = 0; i < main->ast->stmts.n; i++) {
+        const Stmt *s = main->ast->stmts.at[i];
+        switch (s->kind) {
+        case STMT_MODEL:
+            for (uint32_t k = 0; k < s->params.n; k++)
+                declare_input(e, main, s, &s->params.at[k], out);
+            break;
+        case STMT_TRAIN: out->trains = s->name; break;
+        case STMT_DIM: vec_push(a, &out->dims, s->name); break;
+        case STMT_CONST: vec_push(a, &out->consts, s->name); break;
+        case STMT_SETTING: vec_push(a, &out->settings, s->name); break;
+        default: break;
+        }
+    }
+    e->frame = NULL;
+    return d->errors ? NULL : out;
+}
