@@ -40,6 +40,7 @@ typedef struct Fuse {
     uint32_t *uses;   // live consumers, an operand read twice counts twice
     Node **user;      // the last consumer
     bool *forced;     // must be stored
+    bool *late;       // elementwise and read only on the way into cells: part of the update
     uint32_t *cost_users; // forced because it is dear: how many would compute it
     float *cost_flops;
     Node **epilogue;  // by id of a dot: the last node folded into it, itself when none

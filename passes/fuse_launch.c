@@ -55,8 +55,44 @@ static void fill_anchor(Fuse *f, Group *g, Node *anchor)
     g->prologue_b = stored_operand(f, anchor->args[1]);
 }
 
+// Column reductions of little data wait for each other: all bias gradients are one launch just before
+// the update. Reads the levels as they were placed, so that no two moves can contradict.
+enum { DELAY_BYTES = 8 << 20 };
+
+static void delay_columns(Fuse *f)
+{
+    Graph *g = f->g;
+    int32_t *read_at = NEW_ARRAY(f->a, int32_t, g->nodes.n + 1); // the earliest level that reads it
+    int32_t *latest = NEW_ARRAY(f->a, int32_t, f->clusters.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) read_at[i] = INT32_MAX;
+    for (uint32_t i = 0; i < f->clusters.n; i++) latest[i] = INT32_MAX;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        Node *n = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        uint32_t c = fuse_cluster(f, n);
+        bool placed = f->mat[i] || c || f->absorbed[i] || fuse_is_anchor(n);
+        int32_t at = placed ? f->level[i] : read_at[i];
+        if (f->mat[i] && !c && !f->absorbed[i] && !fuse_is_anchor(n) && n->op != OP_get)
+            at = f->level[fuse_map_of(f, i)];
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            Node *a = n->args[k];
+            uint32_t from = fuse_cluster(f, a);
+            if (at < read_at[a->id]) read_at[a->id] = at;
+            if (from && from != c && at < latest[from - 1]) latest[from - 1] = at;
+        }
+        // What is computed again outside hands its readers on to the cluster it came from.
+        if (c && read_at[i] > f->level[i] && read_at[i] < latest[c - 1]) latest[c - 1] = read_at[i];
+    }
+    for (uint32_t i = 0; i < f->clusters.n; i++) {
+        Cluster *c = &f->clusters.at[i];
+        if (c->parent != i || c->kind != GROUP_COLUMN || latest[i] == INT32_MAX) continue;
+        if (type_bytes(&c->full) <= DELAY_BYTES && latest[i] - 1 > c->level) c->level = latest[i] - 1;
+    }
+}
+
 void fuse_groups(Fuse *f)
 {
+    delay_columns(f);
     Graph *g = f->g;
     Slots slots = {0};
     uint32_t *of_cluster = NEW_ARRAY(f->a, uint32_t, f->clusters.n + 1); // slot + 1
@@ -105,7 +141,7 @@ void fuse_groups(Fuse *f)
         for (uint32_t k = 0; k < gr->outs.n; k++) args += 3;
         bool alone = gr->kind == GROUP_DOT || gr->kind == GROUP_LOOP || gr->kind == GROUP_SCAN ||
                      gr->kind == GROUP_SCATTER;
-        int class = (int)gr->kind * 2 + (s->checks && !s->commits);
+        int class = (int)gr->kind * 2 + s->commits; // a commit waits for every check
         if (!alone && current[class].open && current[class].level == s->level &&
             current[class].args + args <= most) {
             gr->launch = current[class].launch;

@@ -98,6 +98,18 @@ void fuse_prepare(Fuse *f)
         f->uses[r->id] += 2; // a result is read outside
         if (node_class(r) != CLS_LEAF || r->op == OP_iota || r->op == OP_random) force(f, r);
     }
+    // Updates run together at the end, so their arithmetic stays out of reduction kernels.
+    f->late = NEW_ARRAY(f->a, bool, n);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        OpClass c = node_class(g->nodes.at[i]);
+        f->late[i] = f->live[i] && (c == CLS_ELEMENTWISE || c == CLS_VIEW);
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) f->late[g->results.at[i]->id] = false;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs && f->live[i]; k++)
+            if (x->op != OP_assign && !f->late[i]) f->late[x->args[k]->id] = false;
+    }
     fuse_epilogues(f);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
@@ -297,7 +309,7 @@ static bool join(Fuse *f, Node *n)
         uint32_t c = fuse_cluster(f, n->args[k]);
         if (c && (!best || cluster_at(f, c)->level > cluster_at(f, best)->level)) best = c;
     }
-    if (!best) return false;
+    if (!best || f->late[n->id]) return false;
     Cluster *c = cluster_at(f, best);
     Pos p = position_in(f, c, best, n);
     if (p == POS_NONE || (p == POS_FULL && !c->open) || c->size >= MAX_CLUSTER) return false;
@@ -402,12 +414,9 @@ static void place_root(Fuse *f, Node *n)
     Node *a = n->args[0];
     uint32_t id = n->id;
     f->level[id] = outside(f, a);
-    if (n->op == OP_assert) {
-        publish(f, a, true);
-        f->mat[id] = true;
-        return;
-    }
-    if (f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0)) return;
+    bool stored = f->mat[a->id] || fuse_in_memory(f, a) ||
+                  (a->op == OP_const && a->type.rank == 0);
+    if (stored && n->op != OP_assert) return;
     if (f->cluster[a->id]) {
         if (n->op == OP_assign && f->checks) {
             f->mat[a->id] = true;

@@ -1,0 +1,394 @@
+// Fusion: how many kernels well-known networks become, that no launch waits for itself, and that the
+// optional passes change no value.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/eval.h"
+#include "passes/passes.h"
+#include "tests/unit/unit.h"
+
+typedef struct Ctx {
+    Arena *a;
+    Diags *d;
+    Module *m;
+    Graph *g;
+} Ctx;
+
+static Ctx begin(void)
+{
+    Ctx c = {.a = arena_new()};
+    c.d = diags_new(c.a);
+    c.m = module_new(c.a, c.d, "test");
+    c.g = graph_new(c.a, c.d, NULL);
+    return c;
+}
+
+static void show(const Ctx *c)
+{
+    Buf b = buf_new(c->a);
+    diags_render(c->d, &b, false);
+    if (b.len) printf("%s\n", b.data);
+}
+
+static bool run_passes(Ctx *c, Target t, const char *skip, bool rows)
+{
+    Entry e = {.name = "train", .kind = ENTRY_TRAIN, .graph = c->g, .batch = 1, .rows = rows};
+    vec_push(c->a, &c->m->entries, e);
+    PassOptions o = {.target = &t, .skip = skip};
+    bool ok = passes_run(c->m, &o, NULL);
+    show(c);
+    c->g = c->m->entries.at[0].graph;
+    return ok;
+}
+
+static void dump(const Ctx *c)
+{
+    static const char *const kinds[] = {"map", "row", "column", "dot", "loop", "scan", "scatter"};
+    const Fusion *f = c->g->fusion;
+    if (!getenv("NETC_TEST_VERBOSE")) return;
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        const Group *gr = &f->groups.at[i];
+        printf("group %u launch %u %s:", i, gr->launch, kinds[gr->kind]);
+        for (uint32_t k = 0; k < gr->outs.n; k++) {
+            const Node *n = gr->outs.at[k];
+            Buf b = buf_new(c->a);
+            type_print(&b, &n->type, NULL);
+            printf(" %%%u %s %s %s", n->id, op_info(n->op)->name, b.data,
+                   n->name ? n->name : attr_str(n, ATTR_name) ? attr_str(n, ATTR_name) : "");
+        }
+        printf("%s\n", gr->epilogue ? " (epilogue)" : "");
+    }
+    for (uint32_t i = 0; i < f->unfused.n; i++) printf("  %s\n", unfused_text(c->a, &f->unfused.at[i]));
+}
+
+// Launches of a kind; -1: all.
+static int launches(const Ctx *c, int kind)
+{
+    const Fusion *f = c->g->fusion;
+    int n = 0;
+    for (uint32_t l = 0; l < f->launches; l++) {
+        bool any = false;
+        for (uint32_t i = 0; i < f->groups.n; i++)
+            any |= f->groups.at[i].launch == l && (kind < 0 || (int)f->groups.at[i].kind == kind);
+        n += any;
+    }
+    return n;
+}
+
+// Walks what every group reads and checks that launches can be put in an order.
+static bool launches_are_ordered(const Ctx *c)
+{
+    const Graph *g = c->g;
+    const Fusion *f = g->fusion;
+    bool *edge = calloc((size_t)f->launches * f->launches + 1, 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        const Group *gr = &f->groups.at[i];
+        bool *seen = calloc(g->nodes.n + 1, 1);
+        VEC(const Node *) stack = {0};
+        for (uint32_t k = 0; k < gr->outs.n; k++) vec_push(c->a, &stack, gr->outs.at[k]);
+        while (stack.n) {
+            const Node *n = stack.at[--stack.n];
+            if (seen[n->id]) continue;
+            seen[n->id] = true;
+            uint32_t by = f->group_of[n->id];
+            if (by && by != i + 1) {
+                uint32_t from = f->groups.at[by - 1].launch;
+                if (from == gr->launch) ok = false; // side by side with what it reads
+                edge[from * f->launches + gr->launch] = true;
+                continue;
+            }
+            for (uint32_t k = 0; k < n->nargs; k++) vec_push(c->a, &stack, n->args[k]);
+        }
+        free(seen);
+    }
+    // Repeatedly take a launch nothing waits for.
+    bool *done = calloc(f->launches + 1, 1);
+    for (uint32_t taken = 0; taken < f->launches; taken++) {
+        uint32_t pick = UINT32_MAX;
+        for (uint32_t l = 0; l < f->launches && pick == UINT32_MAX; l++) {
+            bool waits = done[l];
+            for (uint32_t p = 0; p < f->launches && !waits; p++)
+                waits = !done[p] && p != l && edge[p * f->launches + l];
+            if (!waits) pick = l;
+        }
+        if (pick == UINT32_MAX) {
+            ok = false;
+            break;
+        }
+        done[pick] = true;
+    }
+    free(edge);
+    free(done);
+    return ok;
+}
+
+// -- small builders ----------------------------------------------------------------------------------
+
+static Node *num(Graph *g, double v)
+{
+    return graph_const(g, DT_F32, v);
+}
+
+static Node *bin(Graph *g, Op op, Node *a, Node *b)
+{
+    return graph_binary(g, op, a, b);
+}
+
+static Node *cell(Graph *g, Op op, const char *name, int rank, const int64_t *dim)
+{
+    Type t = type_make(DT_F32, rank, dim);
+    return graph_leaf_cell(g, op, name, &t);
+}
+
+static Node *reduce_last(Graph *g, Op op, Node *x, bool keep)
+{
+    int64_t axis = x->type.rank - 1;
+    return graph_reduce(g, op, x, &axis, 1, keep);
+}
+
+static Node *softmax(Graph *g, Node *x)
+{
+    Node *e = graph_unary(g, OP_exp, bin(g, OP_sub, x, reduce_last(g, OP_max, x, true)));
+    return bin(g, OP_div, e, reduce_last(g, OP_sum, e, true));
+}
+
+static Node *mean_last(Graph *g, Node *x)
+{
+    double n = (double)x->type.dim[x->type.rank - 1];
+    return bin(g, OP_div, reduce_last(g, OP_sum, x, true), num(g, n));
+}
+
+static Node *layer_norm(Graph *g, Node *x)
+{
+    Node *d = bin(g, OP_sub, x, mean_last(g, x));
+    Node *var = mean_last(g, bin(g, OP_mul, d, d));
+    return bin(g, OP_mul, d, graph_unary(g, OP_rsqrt, bin(g, OP_add, var, num(g, 1e-5))));
+}
+
+static Node *mean_all(Graph *g, Node *x)
+{
+    int64_t axis = 0;
+    Node *s = graph_reduce(g, OP_sum, x, &axis, 1, false);
+    return bin(g, OP_div, s, num(g, (double)x->type.dim[0]));
+}
+
+static Node *linear(Graph *g, Node *x, int64_t width, const char *w, const char *b, Node **pw, Node **pb)
+{
+    int64_t n = x->type.dim[1], perm[] = {1, 0};
+    *pw = cell(g, OP_param, w, 2, (int64_t[]){width, n});
+    *pb = cell(g, OP_param, b, 1, &width);
+    return bin(g, OP_add, graph_matmul(g, x, graph_permute(g, *pw, perm)), *pb);
+}
+
+static void adamw(Graph *g, Node *p, Node *d, Node *lr, Node *step)
+{
+    const char *name = attr_str(p, ATTR_name);
+    Node *m = graph_leaf_cell(g, OP_state, arena_printf(g->arena, "%s.m", name), &p->type);
+    Node *v = graph_leaf_cell(g, OP_state, arena_printf(g->arena, "%s.v", name), &p->type);
+    Node *m1 = bin(g, OP_add, bin(g, OP_mul, m, num(g, 0.9)), bin(g, OP_mul, d, num(g, 0.1)));
+    Node *v1 = bin(g, OP_add, bin(g, OP_mul, v, num(g, 0.999)),
+                   bin(g, OP_mul, bin(g, OP_mul, d, d), num(g, 0.001)));
+    Node *mh = bin(g, OP_div, m1, bin(g, OP_sub, num(g, 1), bin(g, OP_pow, num(g, 0.9), step)));
+    Node *vh = bin(g, OP_div, v1, bin(g, OP_sub, num(g, 1), bin(g, OP_pow, num(g, 0.999), step)));
+    Node *dir = bin(g, OP_div, mh, bin(g, OP_add, graph_unary(g, OP_sqrt, vh), num(g, 1e-8)));
+    dir = bin(g, OP_add, dir, bin(g, OP_mul, p, num(g, 0.01)));
+    graph_root(g, OP_assign, m1, arena_printf(g->arena, "%s.m", name));
+    graph_root(g, OP_assign, v1, arena_printf(g->arena, "%s.v", name));
+    graph_root(g, OP_assign, bin(g, OP_sub, p, bin(g, OP_mul, lr, dir)), name);
+}
+
+static void build_mlp(Ctx *c, bool with_assert)
+{
+    Graph *g = c->g;
+    int64_t B = 128, one = 1, image[] = {B, 28, 28}, flat[] = {B, 784};
+    Type it = type_make(DT_U8, 3, image), lt = type_make(DT_U8, 1, &B), st = type_scalar(DT_I64);
+    Node *x = graph_input(g, "image", &it, "data"), *label = graph_input(g, "label", &lt, "data");
+    x = graph_reshape(g, bin(g, OP_div, graph_cast(g, x, DT_F32), num(g, 255)), 2, flat);
+    Node *w1, *b1, *w2, *b2;
+    Node *h = bin(g, OP_maximum, linear(g, x, 128, "fc1.weight", "fc1.bias", &w1, &b1), num(g, 0));
+    Node *logits = linear(g, h, 10, "fc2.weight", "fc2.bias", &w2, &b2);
+    // cross entropy
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_shape, (int64_t[]){B, 10}, 2);
+    attr_set_int(&at, ATTR_dtype, DT_I32);
+    attr_set_int(&at, ATTR_axis, 1);
+    Node *classes = graph_node(g, OP_iota, NULL, 0, &at);
+    Node *li = graph_cast(g, label, DT_I32);
+    Node *hit = bin(g, OP_eq, classes, graph_reshape(g, li, 2, (int64_t[]){B, one}));
+    Node *m = graph_unary(g, OP_stop_gradient, reduce_last(g, OP_max, logits, true));
+    Node *z = bin(g, OP_sub, logits, m);
+    Node *lse = graph_unary(g, OP_log, reduce_last(g, OP_sum, graph_unary(g, OP_exp, z), false));
+    Node *pick = reduce_last(g, OP_sum, graph_select(g, hit, z, num(g, 0)), false);
+    Node *loss = mean_all(g, bin(g, OP_sub, lse, pick));
+    Node *right = bin(g, OP_eq, reduce_last(g, OP_argmax, logits, false), li);
+    Node *accuracy = mean_all(g, graph_cast(g, right, DT_F32));
+    if (with_assert) graph_root(g, OP_assert, graph_unary(g, OP_isfinite, loss), "loss is not finite");
+    // update
+    Node *step = graph_leaf_cell(g, OP_state, "@step", &st);
+    Node *total = graph_leaf_cell(g, OP_state, "@total", &st);
+    Node *next = bin(g, OP_add, step, graph_const_int(g, DT_I64, 1));
+    Node *fs = graph_cast(g, next, DT_F32);
+    Node *t = bin(g, OP_div, fs, graph_cast(g, total, DT_F32));
+    Node *lr = bin(g, OP_mul, bin(g, OP_add, graph_unary(g, OP_cos, bin(g, OP_mul, t, num(g, M_PI))), num(g, 1)),
+                   num(g, 5e-4));
+    Node *params[] = {w1, b1, w2, b2};
+    for (int i = 0; i < 4; i++) {
+        Node *d = graph_node(g, OP_grad, (Node *[]){loss, params[i]}, 2, NULL);
+        adamw(g, params[i], d, lr, fs);
+    }
+    graph_root(g, OP_assign, next, "@step");
+    Type f64 = type_scalar(DT_F64);
+    Node *sum = graph_leaf_cell(g, OP_state, "@sum.train.loss", &f64);
+    Node *batch = graph_const(g, DT_F64, 128);
+    graph_root(g, OP_assign, bin(g, OP_add, sum, bin(g, OP_mul, graph_cast(g, loss, DT_F64), batch)),
+               "@sum.train.loss");
+    Node *asum = graph_leaf_cell(g, OP_state, "@sum.train.accuracy", &f64);
+    graph_root(g, OP_assign, bin(g, OP_add, asum, bin(g, OP_mul, graph_cast(g, accuracy, DT_F64), batch)),
+               "@sum.train.accuracy");
+    graph_root(g, OP_output, loss, "loss");
+    graph_root(g, OP_output, accuracy, "accuracy");
+    graph_root(g, OP_output, logits, "logits");
+}
+
+// -- tests -------------------------------------------------------------------------------------------
+
+static void test_softmax(void)
+{
+    Ctx c = begin();
+    Node *x = cell(c.g, OP_param, "x", 2, (int64_t[]){64, 100});
+    graph_root(c.g, OP_output, softmax(c.g, bin(c.g, OP_mul, x, num(c.g, 2))), "y");
+    CHECK(run_passes(&c, target_cuda(90, true), NULL, false));
+    dump(&c);
+    CHECK(launches(&c, -1) == 1);
+    CHECK(launches(&c, GROUP_ROW) == 1);
+    CHECK(launches_are_ordered(&c));
+    arena_free(c.a);
+}
+
+static void test_layer_norm(void)
+{
+    Ctx c = begin();
+    Node *x = cell(c.g, OP_param, "x", 3, (int64_t[]){8, 16, 100});
+    Node *scale = cell(c.g, OP_param, "scale", 1, (int64_t[]){100});
+    graph_root(c.g, OP_output, bin(c.g, OP_mul, layer_norm(c.g, x), scale), "y");
+    CHECK(run_passes(&c, target_cuda(90, true), NULL, false));
+    dump(&c);
+    CHECK(launches(&c, -1) == 1);
+    arena_free(c.a);
+}
+
+static void test_layer_norm_backward(void)
+{
+    Ctx c = begin();
+    Graph *g = c.g;
+    Node *x = cell(g, OP_param, "x", 2, (int64_t[]){64, 100}), *t = cell(g, OP_state, "t", 2, (int64_t[]){64, 100});
+    Node *scale = cell(g, OP_param, "scale", 1, (int64_t[]){100});
+    Node *y = bin(g, OP_mul, bin(g, OP_mul, layer_norm(g, x), scale), t);
+    int64_t both[] = {0, 1};
+    Node *loss = graph_reduce(g, OP_sum, y, both, 2, false);
+    graph_root(g, OP_output, loss, "loss");
+    graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){loss, x}, 2, NULL), "dx");
+    graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){loss, scale}, 2, NULL), "dscale");
+    CHECK(run_passes(&c, target_cuda(90, true), NULL, false));
+    dump(&c);
+    CHECK_MSG(launches(&c, -1) <= 3, "%d launches", launches(&c, -1)); // rows, columns, the sum
+    CHECK(launches_are_ordered(&c));
+    arena_free(c.a);
+}
+
+static void test_mlp(bool with_assert)
+{
+    Ctx c = begin();
+    build_mlp(&c, with_assert);
+    Target t = target_cuda(90, true);
+    t.epilogues = EPI_BIAS | EPI_RELU;
+    CHECK(run_passes(&c, t, NULL, true));
+    dump(&c);
+    CHECK_MSG(launches(&c, -1) <= 12, "%d launches", launches(&c, -1));
+    CHECK(launches(&c, GROUP_DOT) == 5);
+    CHECK(launches_are_ordered(&c));
+    // Every parameter update in one launch.
+    const Fusion *f = c.g->fusion;
+    uint32_t launch = UINT32_MAX;
+    for (uint32_t i = 0; i < f->groups.n; i++)
+        for (uint32_t k = 0; k < f->groups.at[i].outs.n; k++) {
+            if (f->groups.at[i].outs.at[k]->op != OP_assign) continue;
+            if (launch == UINT32_MAX) launch = f->groups.at[i].launch;
+            CHECK(f->groups.at[i].launch == launch);
+        }
+    arena_free(c.a);
+}
+
+static void test_mlp_unfused(void)
+{
+    Ctx c = begin();
+    build_mlp(&c, false);
+    CHECK(run_passes(&c, target_cpu(2, true), "fuse", true));
+    CHECK(launches(&c, -1) > 60);
+    CHECK(launches_are_ordered(&c));
+    arena_free(c.a);
+}
+
+static void fill(Ctx *c, EvalEnv *env, const Graph *g)
+{
+    unsigned s = 7;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        const char *name = attr_str(n, ATTR_name);
+        if (n->op != OP_input && n->op != OP_param && n->op != OP_state) continue;
+        StrMap *map = n->op == OP_input ? &env->inputs : &env->cells;
+        if (strmap_has(map, name)) continue;
+        Value *v = NEW(c->a, Value);
+        *v = value_new(c->a, &n->type);
+        for (int64_t k = 0; k < type_count(&n->type); k++) {
+            s = s * 1664525u + 1013904223u;
+            double u = (s >> 8) / 16777216.0;
+            if (dtype_is_float(n->type.dtype)) v->f[k] = strstr(name, ".v") ? u : u * 0.2 - 0.1;
+            else v->i[k] = n->type.rank == 1 ? (int64_t)(u * 10) : (int64_t)(u * 100) + 1;
+        }
+        strmap_set(map, name, v);
+    }
+}
+
+// The same numbers with each optional pass off as with all of them on.
+static void test_passes_keep_values(void)
+{
+    static const char *const skips[] = {NULL, "simplify", "recompute", "fuse", "simplify,recompute,fuse"};
+    EvalResult first = {0};
+    Ctx keep = begin();
+    for (int i = 0; i < 5; i++) {
+        Ctx c = begin();
+        build_mlp(&c, true);
+        CHECK(run_passes(&c, target_cpu(2, true), skips[i], true));
+        EvalEnv env = {.arena = keep.a, .inputs = strmap_new(keep.a), .cells = strmap_new(keep.a)};
+        fill(&keep, &env, c.g);
+        EvalResult r;
+        CHECK(eval_graph(c.g, &env, &r));
+        if (i == 0) {
+            first = r;
+        } else {
+            for (uint32_t k = 0; k < first.assigns.n; k++) {
+                Value *a = first.assigns.entry[k].value, *b = strmap_get(&r.assigns, first.assigns.entry[k].key);
+                double worst = 0;
+                for (int64_t j = 0; b && j < type_count(&a->type); j++)
+                    worst = fmax(worst, fabs(value_get(a, j) - value_get(b, j)) / (1e-3 + fabs(value_get(a, j))));
+                CHECK_MSG(b && worst < 1e-9, "without %s: %s differs by %g", skips[i],
+                          first.assigns.entry[k].key, worst);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    test_softmax();
+    test_layer_norm();
+    test_layer_norm_backward();
+    test_mlp(false);
+    test_mlp(true);
+    test_mlp_unfused();
+    test_passes_keep_values();
+    return unit_done();
+}
