@@ -27,8 +27,8 @@ typedef struct KernelArg {
     int scratch;           // KA_SCRATCH
     int64_t scratch_bytes; // KA_SCRATCH
     bool written;          // else only read
-    // KA_NODE: every read of this buffer happens at the element the same thread then writes to the
-    // written argument [same_as] (index in args, -1: none): the two may be one buffer.
+    // KA_NODE: arguments with equal same_as >= 0 are only accessed at one common element by each
+    // thread, all reads before all writes: a read one and a written one may be one buffer. -1: none.
     int same_as;
 } KernelArg;
 
@@ -65,6 +65,6 @@ typedef struct LowerCtx {
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
 
 // The text put before every kernel of the target (Program.prelude).
-const char *lower_prelude(const Target *t);
+const char *lower_prelude(Arena *a, const Target *t);
 
 #endif

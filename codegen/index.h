@@ -1,0 +1,67 @@
+// Symbolic index expressions: canonical sums of coefficient * term + constant. A term is an axis, a
+// quotient or remainder of another expression, or an integer computed by the kernel (a gather's
+// index). Expressions are interned: equal pointers are equal expressions.
+#ifndef CODEGEN_INDEX_H
+#define CODEGEN_INDEX_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+
+typedef struct Ix Ix;
+
+typedef enum IxTermKind { IT_AXIS, IT_DIV, IT_MOD, IT_VALUE } IxTermKind;
+
+typedef struct IxTerm {
+    IxTermKind kind;
+    uint32_t serial;  // order of creation; sums list their terms in this order
+    int id;           // AXIS: which; VALUE: the instruction
+    const Ix *e;      // DIV, MOD: of what
+    int64_t by;       // DIV, MOD: by what
+    int64_t low, high; // range, inclusive
+    uint64_t axes;    // bit per axis the term depends on
+} IxTerm;
+
+struct Ix {
+    int64_t constant;
+    int n;
+    int64_t low, high; // range, inclusive
+    uint64_t axes;
+    bool has_value; // some term, at any depth, is IT_VALUE
+    struct IxPart {
+        int64_t coeff; // never 0
+        const IxTerm *term;
+    } at[];
+};
+
+typedef struct IxCtx {
+    Arena *arena;
+    IdMap sums, terms; // content hash -> pointer
+    uint32_t serials;
+} IxCtx;
+
+IxCtx *ix_new(Arena *a);
+const Ix *ix_const(IxCtx *c, int64_t v);
+const Ix *ix_axis(IxCtx *c, int axis, int64_t extent);
+const Ix *ix_value(IxCtx *c, int inst, int64_t low, int64_t high, uint64_t axes);
+const Ix *ix_add(IxCtx *c, const Ix *a, const Ix *b);
+const Ix *ix_scale(IxCtx *c, const Ix *a, int64_t by);
+const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by); // floor, by > 0
+const Ix *ix_mod(IxCtx *c, const Ix *a, int64_t by); // in 0..by
+
+// Row-major position of idx in a shape, and back.
+const Ix *ix_linear(IxCtx *c, const Ix *const *idx, const int64_t *dim, int rank);
+void ix_delinear(IxCtx *c, const Ix *flat, const int64_t *dim, int rank, const Ix **idx);
+
+bool ix_is_const(const Ix *e, int64_t *v);
+// The coefficient of an axis when e is linear in it (the axis occurs in no quotient, remainder or
+// computed value); false otherwise.
+bool ix_stride(const Ix *e, int axis, int64_t *stride);
+// Whether every term's coefficient but those of [axis], and the constant, are divisible by v: the
+// address is a multiple of v elements whenever [axis] is.
+bool ix_aligned(const Ix *e, int axis, int64_t v);
+// Whether e depends on axes hi and lo only through hi * extent + lo, so that they can be one axis.
+bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent);
+
+#endif

@@ -1,0 +1,157 @@
+// Kernel IR: what a kernel computes, before anything is decided about how.
+//
+// A Body computes the stores of one group. It has parallel axes (its rows), at most one reduction axis
+// shared by all its stages (its columns), and serial axes of nested reductions. Instructions are
+// values over the axes in their mask. An instruction that needs a reduction over the columns belongs
+// to a later stage: every stage loops over the columns once. A Kernel is bodies side by side.
+#ifndef CODEGEN_KERNEL_IR_H
+#define CODEGEN_KERNEL_IR_H
+
+#include "codegen/index.h"
+#include "codegen/kernel.h"
+
+enum { BODY_MAX_AXES = 60, BODY_MAX_PAR = MAX_RANK };
+
+typedef enum InstKind {
+    KI_CONST,  // literal
+    KI_INDEX,  // the integer ix
+    KI_LOAD,   // bufs[buf][ix], 0 where pred is false
+    KI_EW,     // op_info(op)->expr of a[]
+    KI_CAST,   // a[0] converted
+    KI_RANDOM, // Philox word [lane] of (seed a[0], step a[1], site, element ix)
+    KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded under [check]
+    KI_ASSERT, // a[0]; false is recorded under [check]
+    KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
+    KI_SCAN,   // running sum of a[0] along the columns; [exclusive]
+} InstKind;
+
+typedef struct Inst {
+    InstKind kind;
+    DType type; // of the result; its arithmetic type is what the temporary has
+    Op op;
+    int na, a[4];
+    int pred; // LOAD, CHECK: only where this bool holds; -1: everywhere
+    int buf, axis, lane, check;
+    bool exclusive;
+    DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
+    const Ix *ix;
+    int64_t ivalue, bound, site; // CONST of integers and bool; CHECK; RANDOM
+    double fvalue;         // CONST of floats
+    uint64_t axes;         // the axes it varies over
+    int stage;             // the first stage in which it is known
+    const Node *node;      // for its name and place; may be NULL
+} Inst;
+
+typedef struct BodyStore {
+    int buf, value; // buf -1: evaluated for its effect (asserts)
+    int stage;      // the first stage in which value and place are known
+    const Ix *ix;
+    bool add; // accumulates into what is there (serial columns only)
+} BodyStore;
+
+typedef struct BodyBuf {
+    KernelArgKind kind;
+    const Node *node;
+    DType type;
+    int64_t elems;
+    int scratch; // KA_SCRATCH
+    bool written, read;
+    bool in_place; // may be the same memory as another argument
+} BodyBuf;
+
+typedef struct BodyAxis {
+    int64_t extent;
+} BodyAxis;
+
+// How a body runs. Numbers only: a schedule can make a kernel slow, never wrong.
+typedef enum ScheduleKind {
+    SCHED_MAP,    // a thread takes vectors of the innermost axis
+    SCHED_ROW,    // a team of threads takes a row; columns are spread over the team
+    SCHED_COLUMN, // neighbouring threads take neighbouring rows (the contiguous direction)
+} ScheduleKind;
+
+typedef struct Schedule {
+    ScheduleKind kind;
+    int threads;         // per block
+    int team;            // ROW: threads a row; COLUMN: threads that share a row
+    int vector;          // elements a thread takes at once
+    int unroll;          // vectors in flight
+    int keep;            // ROW: vectors of a row each thread keeps in registers; 0: read again
+    int64_t split;       // parts the columns are cut into, each its own block; 1: none
+    int64_t blocks;      // grid
+    int64_t tile;        // CPU: elements of the inner axis a task takes
+    bool wide;           // 64-bit index arithmetic
+} Schedule;
+
+typedef struct Body {
+    IxCtx *ix;
+    int naxes, npar;  // axes 0..npar are the parallel ones, outermost first
+    BodyAxis axis[BODY_MAX_AXES];
+    int col;          // the column axis, or -1
+    bool serial_cols; // the columns must be taken in order by one thread
+    int nstages;      // loops over the columns
+    VEC(Inst) insts;
+    VEC(BodyStore) stores;
+    VEC(BodyBuf) bufs;
+    bool commits;     // does nothing once the error record is set
+    bool can_fail;    // has checks
+    int error_buf;    // the error record's buffer, or -1
+    Schedule sched;
+    const Group *group;
+} Body;
+
+typedef enum KernelPhase { PHASE_WHOLE, PHASE_PARTIAL, PHASE_COMBINE } KernelPhase;
+
+struct LowerCtx;
+typedef struct Kernel {
+    Arena *arena;
+    LowerCtx *ctx;
+    Body **body;
+    int nbodies;
+    KernelPhase phase;
+    uint64_t identity;
+    const char *name, *symbol;
+    Loc loc;
+} Kernel;
+
+// -- lower_body.c: groups to bodies ----------------------------------------------------------------
+typedef VEC(Body *) BodyList;
+// Bodies for one group, in the order they must run when [*ordered] comes back true (else side by
+// side). false: reported.
+bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered);
+
+// -- lower_value.c: a node's element at an index ---------------------------------------------------
+typedef struct Lower {
+    LowerCtx *ctx;
+    Graph *graph;
+    Body *body;
+    IdMap memo;
+    const Group *group;
+    int depth;
+    bool failed;
+} Lower;
+
+int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
+int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
+int lower_error_buf(Lower *l);
+int lower_ix_stage(const Lower *l, const Ix *e); // NULL: 0
+int lower_inst(Lower *l, Inst i); // appends, or finds an equal one
+int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node);
+int lower_const_int(Lower *l, DType t, int64_t v);
+int lower_cast(Lower *l, int a, DType to, const Node *node);
+int lower_new_axis(Lower *l, int64_t extent);
+int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int64_t bound);
+void lower_store(Lower *l, int buf, const Ix *ix, int value);
+
+// -- schedule.c --------------------------------------------------------------------------------------
+void schedule_body(LowerCtx *ctx, Body *b);
+const char *schedule_text(Arena *a, const Body *b, const Target *t);
+
+// -- printers ----------------------------------------------------------------------------------------
+// Text of the whole kernel; [pretty]: with the model's names and the head comment.
+const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
+const char *print_c(Kernel *k, bool pretty);
+int64_t body_rows(const Body *b); // product of the parallel axes
+int math_bytes(DType t);          // of a temporary of arithmetic type
+
+#endif

@@ -1,0 +1,161 @@
+// From the groups of a launch to kernels: bodies, scratch buffers, names, text.
+#include <string.h>
+
+#include "base/embedded.h"
+#include "codegen/print.h"
+
+// The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
+const char *lower_prelude(Arena *a, const Target *t)
+{
+    static const char *const c[] = {"c_head.h", "common.h", "c_tail.h", NULL};
+    static const char *const cuda[] = {"cuda_head.h", "common.h", "cuda_tail.h", NULL};
+    Buf out = buf_new(a);
+    for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
+        for (const EmbeddedFile *f = prelude_files; f->name; f++)
+            if (!strcmp(f->name, *want))
+                buf_bytes(&out, f->text, f->len);
+    return out.data;
+}
+
+// Buffers the parts of split reductions are kept in between the two halves of the work.
+static void add_scratch(LowerCtx *ctx, Body *b, int *count)
+{
+    Kernel k = {.arena = ctx->arena, .ctx = ctx};
+    Emit e = emit_begin(&k, b, false, false);
+    int r[64], n = stage_reductions(&e, 0, r, 64);
+    int64_t elems = body_rows(b) * b->sched.split;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        DType types[2] = {v->op == OP_argmax ? DT_I32 : v->acc, v->acc};
+        for (int j = 0; j < (v->op == OP_argmax ? 2 : 1); j++)
+            vec_push(ctx->arena, &b->bufs, (BodyBuf){.kind = KA_SCRATCH, .type = types[j], .elems = elems,
+                                                     .scratch = (*count)++, .read = true, .written = true});
+    }
+}
+
+// Which arguments of a map are accessed at one element only by each thread.
+static void find_in_place(Body *b)
+{
+    if (b->sched.kind != SCHED_MAP)
+        return;
+    uint64_t wide = 0; // axes of more than one element
+    for (int i = 0; i < b->npar; i++)
+        if (b->axis[i].extent > 1)
+            wide |= 1ull << i;
+    for (uint32_t w = 0; w < b->stores.n; w++) {
+        const BodyStore *s = &b->stores.at[w];
+        if (s->buf < 0 || s->add)
+            continue;
+        BodyBuf *out = &b->bufs.at[s->buf];
+        if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide)
+            continue;
+        for (uint32_t i = 0; i < b->bufs.n; i++) {
+            BodyBuf *in = &b->bufs.at[i];
+            if (in->kind != KA_NODE || in->written || !in->read || in->elems != out->elems ||
+                dtype_info[in->type].bits != dtype_info[out->type].bits)
+                continue;
+            bool same = true;
+            for (uint32_t j = 0; j < b->insts.n && same; j++) {
+                const Inst *v = &b->insts.at[j];
+                if (v->kind == KI_LOAD && v->buf == (int)i)
+                    same = v->ix == s->ix && (v->axes & ~s->ix->axes) == 0;
+            }
+            if (same)
+                in->in_place = out->in_place = true;
+        }
+    }
+}
+
+static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
+{
+    int n = 0;
+    for (int i = 0; i < k->nbodies; i++)
+        n += (int)k->body[i]->bufs.n;
+    out->args = NEW_ARRAY(ctx->arena, KernelArg, n + 1);
+    for (int i = 0; i < k->nbodies; i++) {
+        const Body *b = k->body[i];
+        int base = out->nargs, shared = -1;
+        for (uint32_t j = 0; j < b->bufs.n; j++)
+            if (b->bufs.at[j].in_place && b->bufs.at[j].written && shared < 0)
+                shared = base + (int)j;
+        for (uint32_t j = 0; j < b->bufs.n; j++) {
+            const BodyBuf *u = &b->bufs.at[j];
+            KernelArg *a = &out->args[out->nargs++];
+            *a = (KernelArg){.kind = u->kind, .node = u->node, .same_as = u->in_place ? shared : -1};
+            a->written = u->written || (u->kind == KA_ERROR && b->can_fail);
+            if (u->kind == KA_SCRATCH) {
+                a->scratch = u->scratch;
+                a->scratch_bytes = u->elems * math_bytes(u->type);
+            }
+        }
+        out->commits |= b->commits;
+    }
+    // A buffer that several bodies touch must stay where it is.
+    for (int i = 0; i < out->nargs; i++)
+        for (int j = 0; j < i && out->args[i].kind == KA_NODE; j++)
+            if (out->args[j].kind == KA_NODE && out->args[i].node == out->args[j].node)
+                out->args[i].same_as = out->args[j].same_as = -1;
+}
+
+static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
+{
+    bool cuda = ctx->target->kind == TARGET_CUDA;
+    Kernel k = {.arena = ctx->arena, .ctx = ctx, .body = body, .nbodies = n, .phase = phase};
+    LoweredKernel out = {0};
+    ProgKernel *p = &out.prog;
+    k.identity = kernel_identity(&k);
+    k.symbol = arena_printf(ctx->arena, "k_%016llx", (unsigned long long)k.identity);
+    k.name = kernel_name(&k);
+    const Group *g = body[0]->group;
+    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
+    k.loc = out.loc = blame ? blame->loc : 0;
+    collect_args(ctx, &k, &out);
+    kernel_costs(&k, ctx->target, p);
+    p->name = k.name;
+    p->identity = k.identity;
+    p->symbol = k.symbol;
+    p->schedule = schedule_text(ctx->arena, body[0], ctx->target);
+    p->grid[0] = p->grid[1] = p->grid[2] = p->block[0] = p->block[1] = p->block[2] = 1;
+    p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
+    Buf pretty = buf_new(ctx->arena);
+    kernel_comment(&k, p, ctx->target, &pretty);
+    buf_str(&pretty, cuda ? print_cuda(&k, true, p) : print_c(&k, true));
+    p->annotated = pretty.data;
+    return out;
+}
+
+int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
+{
+    bool cuda = ctx->target->kind == TARGET_CUDA, ordered_any = false;
+    BodyList all = {0};
+    for (int i = 0; i < ngroups; i++) {
+        bool ordered;
+        if (!lower_group(ctx, g, groups[i], &all, &ordered))
+            return -1;
+        ordered_any |= ordered;
+    }
+    int scratch = 0;
+    bool split = false;
+    VEC(Body *) joined = {0};
+    for (uint32_t i = 0; i < all.n; i++) {
+        Body *b = all.at[i];
+        find_in_place(b);
+        if (b->col >= 0 && b->sched.split > 1) {
+            add_scratch(ctx, b, &scratch);
+            split = true;
+            vec_push(ctx->arena, &joined, b);
+        }
+    }
+    VEC(LoweredKernel) kernels = {0};
+    if (ordered_any) {
+        for (uint32_t i = 0; i < all.n; i++)
+            vec_push(ctx->arena, &kernels, make(ctx, &all.at[i], 1, PHASE_WHOLE));
+    } else if (all.n) {
+        bool two = cuda && split;
+        vec_push(ctx->arena, &kernels, make(ctx, all.at, (int)all.n, two ? PHASE_PARTIAL : PHASE_WHOLE));
+        if (two)
+            vec_push(ctx->arena, &kernels, make(ctx, joined.at, (int)joined.n, PHASE_COMBINE));
+    }
+    *out = kernels.at;
+    return (int)kernels.n;
+}

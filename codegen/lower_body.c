@@ -1,0 +1,449 @@
+// Groups to bodies: chooses the axes of a group's loop nest and lowers its outputs over them.
+#include <string.h>
+
+#include "codegen/kernel_ir.h"
+
+static Lower begin(LowerCtx *ctx, Graph *g, const Group *group)
+{
+    Lower l = {.ctx = ctx, .graph = g, .group = group};
+    l.memo = idmap_new(ctx->arena);
+    l.body = NEW(ctx->arena, Body);
+    l.body->ix = ix_new(ctx->arena);
+    l.body->col = l.body->error_buf = -1;
+    l.body->group = group;
+    return l;
+}
+
+static bool fail(const Lower *l, const Node *n)
+{
+    diag_error(l->ctx->diags, n->loc, "no kernel can be generated for this %s: its expression is too large",
+               op_info(n->op)->name);
+    return false;
+}
+
+static bool is_commit(const LowerCtx *ctx, const Node *n)
+{
+    return n->op == OP_assign || (ctx->commits && ctx->commits[n->id]);
+}
+
+// The shape an out is computed over: asserts look at their operand.
+static const Type *space_of(const Node *n)
+{
+    return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+}
+
+// Lowers one output at idx and stores it.
+static void lower_out(Lower *l, const Node *n, const Ix *const *idx)
+{
+    const Type *t = space_of(n);
+    int v = lower_value(l, n->op == OP_assert ? n->args[0] : n, idx, -1);
+    if (n->op == OP_assert) {
+        const char *message = attr_str(n, ATTR_message);
+        int check = lower_check(l, CHECK_ASSERT, message ? message : "assertion", n->loc, 0);
+        lower_error_buf(l);
+        l->body->can_fail = true;
+        v = lower_inst(l, (Inst){.kind = KI_ASSERT, .type = DT_BOOL, .na = 1, .a = {v}, .check = check,
+                                 .ix = ix_linear(l->body->ix, idx, t->dim, t->rank), .node = n});
+        vec_push(l->ctx->arena, &l->body->stores, (BodyStore){.buf = -1, .value = v});
+        return;
+    }
+    int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
+    lower_store(l, buf, ix_linear(l->body->ix, idx, t->dim, t->rank), v);
+    if (is_commit(l->ctx, n)) {
+        l->body->commits = true;
+        lower_error_buf(l);
+    }
+}
+
+static void finish(Lower *l)
+{
+    Body *b = l->body;
+    b->nstages = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE && v->axis == b->col && v->stage > b->nstages)
+            b->nstages = v->stage;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        BodyStore *s = &b->stores.at[i];
+        const Inst *v = &b->insts.at[s->value];
+        bool over_cols = b->col >= 0 && ((v->axes | (s->ix ? s->ix->axes : 0)) >> b->col & 1);
+        int place = lower_ix_stage(l, s->ix);
+        s->stage = v->stage > place ? v->stage : place;
+        if (over_cols && s->stage >= b->nstages)
+            b->nstages = s->stage + 1;
+    }
+    schedule_body(l->ctx, b);
+}
+
+// -- map ---------------------------------------------------------------------------------------------------
+
+static Lower lower_map_over(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                            const int64_t *dim, int rank)
+{
+    Lower l = begin(ctx, g, group);
+    const Ix *axis[MAX_RANK], *idx[MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        axis[i] = ix_axis(l.body->ix, lower_new_axis(&l, dim[i]), dim[i]);
+    l.body->npar = rank;
+    const Ix *flat = ix_linear(l.body->ix, axis, dim, rank);
+    for (int i = 0; i < n; i++) {
+        const Type *t = space_of(outs[i]);
+        ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
+        lower_out(&l, outs[i], idx);
+    }
+    return l;
+}
+
+static bool mergeable(const Body *b, int hi, int lo)
+{
+    int64_t e = b->axis[lo].extent;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].ix && !ix_mergeable(b->insts.at[i].ix, hi, lo, e))
+            return false;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].ix && !ix_mergeable(b->stores.at[i].ix, hi, lo, e))
+            return false;
+    return true;
+}
+
+static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
+{
+    const Type *t = space_of(outs[0]);
+    int64_t dim[MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] != 1)
+            dim[rank++] = t->dim[i];
+    if (rank == 0)
+        dim[rank++] = 1;
+    Lower l = lower_map_over(ctx, g, group, outs, n, dim, rank);
+    // Axes that every access walks as one become one.
+    int64_t merged[MAX_RANK];
+    int m = 0;
+    for (int i = 0; i < rank; i++)
+        if (i > 0 && mergeable(l.body, i - 1, i))
+            merged[m - 1] *= dim[i];
+        else
+            merged[m++] = dim[i];
+    if (m != rank)
+        l = lower_map_over(ctx, g, group, outs, n, merged, m);
+    if (l.failed)
+        return fail(&l, outs[0]);
+    finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}
+
+// -- reductions ----------------------------------------------------------------------------------------------
+
+static int64_t reduced_count(const Node *r)
+{
+    int count;
+    const int64_t *axes = attr_ints(r, ATTR_axes, &count);
+    int64_t n = 1;
+    for (int i = 0; i < count; i++)
+        n *= r->args[0]->type.dim[axes[i]];
+    return n;
+}
+
+// The reduction whose rows and columns the body takes: the one over most elements that the outs
+// depend on inside the group.
+static const Node *lead_reduction(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n)
+{
+    VEC(const Node *) work = {0};
+    IdMap seen = idmap_new(ctx->arena);
+    const Node *lead = NULL;
+    for (int i = 0; i < n; i++)
+        vec_push(ctx->arena, &work, outs[i]);
+    while (work.n) {
+        const Node *v = work.at[--work.n];
+        if (idmap_get(&seen, v->id, NULL))
+            continue;
+        idmap_set(&seen, v->id, 1);
+        uint32_t stored = g->fusion->group_of[v->id];
+        if ((stored && stored - 1 != group->id) || node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION ||
+            v->op == OP_get)
+            continue;
+        if (node_class(v) == CLS_REDUCE) {
+            int64_t a = type_count(&v->args[0]->type), b = lead ? type_count(&lead->args[0]->type) : -1;
+            if (a > b || (a == b && v->id < lead->id))
+                lead = v;
+        }
+        for (uint32_t i = 0; i < v->nargs; i++)
+            vec_push(ctx->arena, &work, v->args[i]);
+    }
+    return lead;
+}
+
+static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols)
+{
+    int64_t count = type_count(space_of(n));
+    *over_cols = count != rows;
+    return count == rows || count == rows * cols;
+}
+
+static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
+{
+    if (n == 0)
+        return true;
+    const Node *lead = lead_reduction(ctx, g, group, outs, n);
+    if (!lead) {
+        // What is left shares no reduction: maps, one an index space.
+        VEC(Node *) like = {0}, rest = {0};
+        for (int i = 0; i < n; i++)
+            if (type_count(space_of(outs[i])) == type_count(space_of(outs[0])))
+                vec_push(ctx->arena, &like, outs[i]);
+            else
+                vec_push(ctx->arena, &rest, outs[i]);
+        return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
+               lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
+    }
+    const Type *x = &lead->args[0]->type;
+    int64_t rows = type_count(&lead->type), cols = reduced_count(lead);
+    VEC(Node *) mine = {0}, rest = {0};
+    bool over_cols;
+    for (int i = 0; i < n; i++)
+        if (fits_rows(outs[i], rows, cols, &over_cols))
+            vec_push(ctx->arena, &mine, outs[i]);
+        else
+            vec_push(ctx->arena, &rest, outs[i]);
+    if (mine.n == 0) { // the reduction sits inside a different space: a loop in each of its elements
+        Node *first = outs[0];
+        return lower_map(ctx, g, group, &first, 1, out) && lower_rows(ctx, g, group, outs + 1, n - 1, out);
+    }
+    Lower l = begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    int r = lower_new_axis(&l, rows);
+    l.body->npar = 1;
+    l.body->col = lower_new_axis(&l, cols);
+    int count;
+    const int64_t *axes = attr_ints(lead, ATTR_axes, &count);
+    int64_t kept_dim[MAX_RANK], red_dim[MAX_RANK];
+    int nk = 0, nr = 0;
+    for (int i = 0; i < x->rank; i++)
+        if (nr < count && axes[nr] == i)
+            red_dim[nr++] = x->dim[i];
+        else
+            kept_dim[nk++] = x->dim[i];
+    const Ix *kept[MAX_RANK], *sub[MAX_RANK], *at[MAX_RANK], *idx[MAX_RANK];
+    const Ix *row = ix_axis(c, r, rows);
+    ix_delinear(c, row, kept_dim, nk, kept);
+    ix_delinear(c, ix_axis(c, l.body->col, cols), red_dim, nr, sub);
+    for (int i = 0, a = 0, k = 0; i < x->rank; i++)
+        at[i] = a < count && axes[a] == i ? sub[a++] : kept[k++];
+    const Ix *flat = ix_linear(c, at, x->dim, x->rank);
+    for (uint32_t i = 0; i < mine.n; i++) {
+        const Type *t = space_of(mine.at[i]);
+        fits_rows(mine.at[i], rows, cols, &over_cols);
+        if (over_cols && shape_equal(t, x)) {
+            lower_out(&l, mine.at[i], at);
+        } else {
+            ix_delinear(c, over_cols ? flat : row, t->dim, t->rank, idx);
+            lower_out(&l, mine.at[i], idx);
+        }
+    }
+    if (l.failed)
+        return fail(&l, outs[0]);
+    finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
+}
+
+// -- ordered along an axis -------------------------------------------------------------------------------------
+
+// Splits a shape at an axis: at[axis] = col, the others from the row's flat index.
+static void around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col, const Ix **at)
+{
+    int64_t dim[MAX_RANK];
+    const Ix *idx[MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (i != axis)
+            dim[n++] = t->dim[i];
+    ix_delinear(c, row, dim, n, idx);
+    for (int i = 0, k = 0; i < t->rank; i++)
+        at[i] = i == axis ? col : idx[k++];
+}
+
+static int64_t rows_around(const Type *t, int64_t axis)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= i == axis ? 1 : t->dim[i];
+    return n;
+}
+
+static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
+{
+    Lower l = begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Type *t = &n->type;
+    int64_t axis = attr_int(n, ATTR_axis, 0), rows = rows_around(t, axis), cols = t->dim[axis];
+    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
+    l.body->npar = 1;
+    l.body->serial_cols = true;
+    l.body->col = lower_new_axis(&l, cols);
+    const Ix *col = ix_axis(c, l.body->col, cols), *at[MAX_RANK];
+    if (attr_int(n, ATTR_reverse, 0))
+        col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
+    around(c, t, axis, row, col, at);
+    DType acc = dtype_accumulator(t->dtype);
+    int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
+    v = lower_inst(&l, (Inst){.kind = KI_SCAN, .type = acc, .acc = acc, .na = 1, .a = {v}, .axis = l.body->col,
+                              .exclusive = attr_int(n, ATTR_exclusive, 0) != 0, .node = n});
+    v = lower_cast(&l, v, t->dtype, n);
+    int buf = lower_buf(&l, KA_NODE, n, t->dtype, type_count(t));
+    lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
+    if (is_commit(ctx, n)) {
+        l.body->commits = true;
+        lower_error_buf(&l);
+    }
+    if (l.failed)
+        return fail(&l, n);
+    finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}
+
+// sort, argsort: every element counts how many come before it and goes there; stable by the index.
+static bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
+{
+    Lower l = begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Type *t = &n->args[0]->type;
+    int64_t axis = attr_int(n, ATTR_axis, 0), rows = rows_around(t, axis), cols = t->dim[axis];
+    bool down = attr_int(n, ATTR_descending, 0) != 0;
+    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
+    const Ix *col = ix_axis(c, lower_new_axis(&l, cols), cols), *at[MAX_RANK];
+    l.body->npar = 2;
+    around(c, t, axis, row, col, at);
+    int mine = lower_value(&l, n->args[0], at, -1);
+    int q = lower_new_axis(&l, cols);
+    const Ix *other_col = ix_axis(c, q, cols);
+    around(c, t, axis, row, other_col, at);
+    int other = lower_value(&l, n->args[0], at, -1);
+    // other comes first: before in order, or equal (or both unordered) and at a smaller index
+    DType it = cols <= INT32_MAX ? DT_I32 : DT_I64, dt = t->dtype;
+    int before[2] = {other, mine}, after[2] = {mine, other};
+    int less = lower_ew(&l, OP_lt, DT_BOOL, down ? after : before, 2, NULL);
+    int more = lower_ew(&l, OP_lt, DT_BOOL, down ? before : after, 2, NULL);
+    if (dtype_is_float(dt)) { // NaN comes last ascending, first descending, like numpy's reversed order
+        int self[2] = {mine, mine}, them[2] = {other, other};
+        int mine_nan = lower_ew(&l, OP_ne, DT_BOOL, self, 2, NULL);
+        int other_nan = lower_ew(&l, OP_ne, DT_BOOL, them, 2, NULL);
+        int a = down ? other_nan : mine_nan, b = down ? mine_nan : other_nan;
+        int only_a = lower_ew(&l, OP_and, DT_BOOL, (int[]){a, lower_ew(&l, OP_not, DT_BOOL, &b, 1, NULL)}, 2, NULL);
+        int only_b = lower_ew(&l, OP_and, DT_BOOL, (int[]){b, lower_ew(&l, OP_not, DT_BOOL, &a, 1, NULL)}, 2, NULL);
+        less = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, only_a}, 2, NULL);
+        more = lower_ew(&l, OP_or, DT_BOOL, (int[]){more, only_b}, 2, NULL);
+    }
+    int i = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = col});
+    int j = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = other_col});
+    int earlier = lower_ew(&l, OP_lt, DT_BOOL, (int[]){j, i}, 2, NULL);
+    int tie = lower_ew(&l, OP_and, DT_BOOL, (int[]){earlier, lower_ew(&l, OP_not, DT_BOOL, &more, 1, NULL)}, 2, NULL);
+    int first = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, tie}, 2, NULL);
+    int one = lower_cast(&l, first, it, NULL);
+    int rank = lower_inst(&l, (Inst){.kind = KI_REDUCE, .op = OP_sum, .type = it, .acc = it, .na = 1,
+                                     .a = {one}, .axis = q, .node = n});
+    const Ix *place = ix_value(c, rank, 0, cols > 0 ? cols - 1 : 0, l.body->insts.at[rank].axes);
+    around(c, t, axis, row, place, at);
+    int v = n->op == OP_argsort ? lower_cast(&l, i, n->type.dtype, n) : mine;
+    int buf = lower_buf(&l, KA_NODE, n, n->type.dtype, type_count(&n->type));
+    lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
+    if (is_commit(ctx, n)) {
+        l.body->commits = true;
+        lower_error_buf(&l);
+    }
+    if (l.failed)
+        return fail(&l, n);
+    finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}
+
+// scatter, scatter_add: a copy of the data, then the updates in order; a thread owns what lies off
+// the scattered axis, so no two threads meet and the order of additions is fixed.
+static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
+{
+    const Type *t = &n->type, *ut = &n->args[2]->type;
+    int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis], rows = rows_around(t, axis);
+    Lower l = begin(ctx, g, group);
+    const Ix *idx[MAX_RANK];
+    int64_t all = type_count(t);
+    const Ix *flat = ix_axis(l.body->ix, lower_new_axis(&l, all), all);
+    l.body->npar = 1;
+    ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
+    int v = lower_value(&l, n->args[0], idx, -1);
+    int buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
+    lower_store(&l, buf, flat, v);
+    if (is_commit(ctx, n)) {
+        l.body->commits = true;
+        lower_error_buf(&l);
+    }
+    if (l.failed)
+        return fail(&l, n);
+    finish(&l);
+    vec_push(ctx->arena, out, l.body);
+
+    l = begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows), *at[MAX_RANK];
+    l.body->npar = 1;
+    l.body->serial_cols = true;
+    l.body->col = lower_new_axis(&l, count);
+    const Ix *col = ix_axis(c, l.body->col, count);
+    around(c, ut, axis, row, col, at);
+    int where = lower_value(&l, n->args[1], &col, -1);
+    v = lower_value(&l, n->args[2], at, -1);
+    int check = lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name), n->loc,
+                            t->dim[axis]);
+    lower_error_buf(&l);
+    l.body->can_fail = true;
+    where = lower_inst(&l, (Inst){.kind = KI_CHECK, .type = l.body->insts.at[where].type, .na = 1, .a = {where},
+                                  .pred = -1, .check = check, .bound = t->dim[axis], .node = n});
+    at[axis] = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0, l.body->insts.at[where].axes);
+    buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
+    lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
+    l.body->stores.at[l.body->stores.n - 1].add = n->op == OP_scatter_add;
+    l.body->commits = is_commit(ctx, n);
+    if (l.failed)
+        return fail(&l, n);
+    finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}
+
+bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered)
+{
+    *ordered = false;
+    if (group->kind == GROUP_SCATTER) {
+        *ordered = true;
+        return lower_scatter(ctx, g, group, group->anchor, out);
+    }
+    if (group->kind == GROUP_SCAN) {
+        if (group->anchor->op == OP_cumsum)
+            return lower_cumsum(ctx, g, group, group->anchor, out);
+        return lower_sort(ctx, g, group, group->anchor, out);
+    }
+    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
+        return lower_rows(ctx, g, group, group->outs.at, (int)group->outs.n, out);
+    // maps and contractions: one body an index space
+    VEC(Node *) left = {0};
+    for (uint32_t i = 0; i < group->outs.n; i++)
+        vec_push(ctx->arena, &left, group->outs.at[i]);
+    while (left.n) {
+        VEC(Node *) like = {0}, rest = {0};
+        for (uint32_t i = 0; i < left.n; i++)
+            if (type_count(space_of(left.at[i])) == type_count(space_of(left.at[0])))
+                vec_push(ctx->arena, &like, left.at[i]);
+            else
+                vec_push(ctx->arena, &rest, left.at[i]);
+        if (!lower_map(ctx, g, group, like.at, (int)like.n, out))
+            return false;
+        left.at = rest.at;
+        left.n = rest.n;
+        left.cap = rest.cap;
+    }
+    return true;
+}

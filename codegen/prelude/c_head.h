@@ -1,0 +1,201 @@
+// netc prelude, C: types, one-element math that compilers vectorise, and parallel loops.
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define NC_FN static inline __attribute__((unused, always_inline))
+#define NC_INF (__builtin_inff())
+#define NC_NAN (__builtin_nanf(""))
+
+typedef struct NcPar {
+    void (*run)(void *ctx, long n, void (*body)(void *arg, long begin, long end), void *arg);
+    void *ctx;
+} NcPar;
+
+#ifdef _OPENMP
+int omp_get_thread_num(void);
+int omp_get_num_threads(void);
+#endif
+
+// Runs body over 0..n on several threads when [work] (about: element operations) is worth a fork.
+__attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double work,
+                                                void (*body)(void *, long, long), void *arg)
+{
+    if (n < 2 || work < 40000) {
+        body(arg, 0, n);
+        return;
+    }
+    if (par) {
+        par->run(par->ctx, n, body, arg);
+        return;
+    }
+#ifdef _OPENMP
+#pragma omp parallel
+    {
+        long t = omp_get_thread_num(), all = omp_get_num_threads();
+        body(arg, n * t / all, n * (t + 1) / all);
+    }
+#else
+    body(arg, 0, n);
+#endif
+}
+
+NC_FN uint32_t nc_bits(float a) { uint32_t u; memcpy(&u, &a, 4); return u; }
+NC_FN float nc_from_bits(uint32_t u) { float a; memcpy(&a, &u, 4); return a; }
+
+// Half precision as bits. To float exactly; from float to nearest, ties to even.
+NC_FN float nc_h2f(uint16_t h)
+{
+    uint32_t w = (uint32_t)(h & 0x7fff) << 13;
+    float f = nc_from_bits(w) * 0x1p112f;
+    uint32_t u = nc_bits(f) | ((h & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0);
+    return nc_from_bits(u | (uint32_t)(h & 0x8000) << 16);
+}
+NC_FN uint16_t nc_f2h(float a)
+{
+    uint32_t u = nc_bits(a), x = u & 0x7fffffffu;
+    uint32_t tiny = nc_bits(nc_from_bits(x) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (x + 0xc8000fffu + (x >> 13 & 1)) >> 13;
+    uint32_t big = x > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    uint32_t h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
+    return (uint16_t)(h | (u >> 16 & 0x8000u));
+}
+NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
+NC_FN uint16_t nc_f2b(float a)
+{
+    uint32_t u = nc_bits(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
+    return (uint16_t)(a != a ? 0x7fc0u : r);
+}
+
+// e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in two
+// steps so that results below the normal range come out right.
+NC_FN float nc_exp_f(float a)
+{
+    float x = a > 89.0f ? 89.0f : a;
+    x = x < -104.0f ? -104.0f : x;
+    float z = x * 1.44269504f + 12582912.0f;
+    int32_t n = (int32_t)(nc_bits(z) - 0x4b400000u);
+    float k = z - 12582912.0f;
+    float r = x - k * 0.693359375f;
+    r = r - k * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    int32_t h = n >> 1;
+    float s = nc_from_bits((uint32_t)(h + 127) << 23), t = nc_from_bits((uint32_t)(n - h + 127) << 23);
+    p = p * s * t;
+    return a != a ? a : p;
+}
+NC_FN float nc_log_f(float a)
+{
+    float x = a < 1.17549435e-38f ? a * 8388608.0f : a;
+    uint32_t u = nc_bits(x);
+    int32_t e = (int32_t)(u >> 23 & 0xff) - 126 - (a < 1.17549435e-38f ? 23 : 0);
+    float m = nc_from_bits((u & 0x007fffffu) | 0x3f000000u);
+    bool low = m < 0.707106781f;
+    m = low ? m + m - 1.0f : m - 1.0f;
+    float k = (float)(low ? e - 1 : e);
+    float z = m * m, p = 7.0376836292e-2f;
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    float y = m * z * p;
+    y = y + k * -2.12194440e-4f;
+    y = y - 0.5f * z;
+    y = m + y;
+    y = y + k * 0.693359375f;
+    y = a == 0 ? -NC_INF : y;
+    y = a == NC_INF ? a : y;
+    return a < 0 || a != a ? NC_NAN : y;
+}
+NC_FN float nc_expm1_f(float a)
+{
+    float p = 1 + a * (1.0f / 10);
+    p = 1 + a * (1.0f / 9) * p;
+    p = 1 + a * (1.0f / 8) * p;
+    p = 1 + a * (1.0f / 7) * p;
+    p = 1 + a * (1.0f / 6) * p;
+    p = 1 + a * (1.0f / 5) * p;
+    p = 1 + a * (1.0f / 4) * p;
+    p = 1 + a * (1.0f / 3) * p;
+    p = 1 + a * (1.0f / 2) * p;
+    float far = nc_exp_f(a) - 1;
+    return a > -0.5f && a < 0.5f ? a * p : far;
+}
+NC_FN float nc_log1p_f(float a)
+{
+    float u = 1 + a, y = nc_log_f(u) * (a / (u - 1));
+    y = u == 1 ? a : y;
+    return u == NC_INF ? u : y;
+}
+NC_FN float nc_tanh_f(float a)
+{
+    float x = a < 0 ? -a : a, z = a * a;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    float near = a + a * z * p;
+    float far = 1 - 2 / (nc_exp_f(x + x) + 1);
+    far = a < 0 ? -far : far;
+    return x < 0.625f || a != a ? near : far;
+}
+NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + nc_exp_f(-a)); }
+NC_FN float nc_erf_f(float a) // a rational function of a, odd, within a few ulp
+{
+    float x = a > 4 ? 4 : a;
+    x = x < -4 ? -4 : x;
+    float z = x * x, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
+    p = p * z + 2.77068142495902e-08f;
+    p = p * z - 2.10102402082508e-06f;
+    p = p * z - 5.69250639462346e-05f;
+    p = p * z - 7.34990630326855e-04f;
+    p = p * z - 2.95459980854025e-03f;
+    p = p * z - 1.60960333262415e-02f;
+    q = q * z - 2.13374055278905e-04f;
+    q = q * z - 1.68282697438203e-03f;
+    q = q * z - 7.37332916720468e-03f;
+    q = q * z - 1.42647390514189e-02f;
+    return x * p / q;
+}
+NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
+NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
+NC_FN float nc_rsqrt_f(float a) { return 1 / sqrtf(a); }
+NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
+NC_FN float nc_sin_f(float a) { return sinf(a); }
+NC_FN float nc_cos_f(float a) { return cosf(a); }
+NC_FN float nc_pow_f(float a, float b) { return powf(a, b); }
+NC_FN float nc_fmod_f(float a, float b) { return fmodf(a, b); }
+NC_FN float nc_floor_f(float a) { return floorf(a); }
+NC_FN float nc_ceil_f(float a) { return ceilf(a); }
+NC_FN float nc_round_f(float a) { return rintf(a); }
+NC_FN double nc_exp_d(double a) { return exp(a); }
+NC_FN double nc_expm1_d(double a) { return expm1(a); }
+NC_FN double nc_log_d(double a) { return log(a); }
+NC_FN double nc_log1p_d(double a) { return log1p(a); }
+NC_FN double nc_sin_d(double a) { return sin(a); }
+NC_FN double nc_cos_d(double a) { return cos(a); }
+NC_FN double nc_tanh_d(double a) { return tanh(a); }
+NC_FN double nc_erf_d(double a) { return erf(a); }
+NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
+NC_FN double nc_fmod_d(double a, double b) { return fmod(a, b); }
+NC_FN double nc_floor_d(double a) { return floor(a); }
+NC_FN double nc_ceil_d(double a) { return ceil(a); }
+NC_FN double nc_round_d(double a) { return rint(a); }
+
+NC_FN bool nc_first(uint32_t *code, uint32_t want)
+{
+    uint32_t none = 0;
+    return __atomic_compare_exchange_n(code, &none, want, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,69 @@
+// What the two printers share: instructions to text, placed in the outermost loop where all they
+// depend on is known.
+#ifndef CODEGEN_PRINT_H
+#define CODEGEN_PRINT_H
+
+#include "codegen/kernel_ir.h"
+
+// An open loop body (or the function itself). Text for an outer scope may still be added while an
+// inner one is open: it lands before the inner loop, which is how loop-invariant values get hoisted.
+typedef struct Scope {
+    struct Scope *up;
+    uint64_t axes; // that this loop adds
+    int depth, indent;
+    bool open;
+    Buf text;
+} Scope;
+
+typedef struct Binding {
+    Scope *scope;
+    const char *text; // the temporary, or an expression that names the value
+} Binding;
+
+typedef struct Emit {
+    Arena *arena;
+    const Kernel *kernel;
+    const Body *body;
+    bool cuda, pretty;
+    Scope *scope;       // innermost
+    Binding *bind;      // by instruction
+    const char **name;  // by instruction: its temporary
+    const char **axis;  // by axis: the expression that is its value here
+    bool *live;         // by instruction: something stored depends on it
+    bool *nested;       // by axis: the axis of a nested reduction
+    Loc loc;            // of the last line printed
+    const char **buf_name;
+} Emit;
+
+Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
+Scope *emit_open(Emit *e, uint64_t axes);  // a new innermost scope
+void emit_close(Emit *e, const char *head, const char *tail); // its text goes to the outer, between the two lines
+void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void emit_bind(Emit *e, int inst, Scope *s, const char *text);
+const char *emit_value(Emit *e, int inst); // its name, printed first where needed
+const char *emit_index(Emit *e, const Ix *x);
+const char *emit_load(Emit *e, const Inst *v, const char *element); // storage to arithmetic
+const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
+// In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.
+void emit_stores(Emit *e, int stage);
+const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
+const char *emit_identity(Emit *e, Op op, DType t); // what a reduction starts from
+const char *emit_literal(Arena *a, DType t, int64_t i, double f);
+
+const char *type_storage(DType t);
+const char *type_math(DType t);
+
+// Whether instruction v varies over the axis, itself or through its place (stores).
+static inline bool inst_over(const Inst *v, int axis) { return axis >= 0 && (v->axes >> axis & 1); }
+bool store_over(const Body *b, const BodyStore *s, int axis);
+// The reductions over the columns that stage s computes.
+int stage_reductions(const Emit *e, int stage, int *out, int max);
+
+// -- names and comments (names.c) -------------------------------------------------------------------
+const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"
+const char *kernel_name(const Kernel *k);
+void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out);
+void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p); // bytes, flops, floor
+uint64_t kernel_identity(const Kernel *k);
+
+#endif

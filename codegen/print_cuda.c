@@ -1,0 +1,610 @@
+// Kernel IR as CUDA C: rows, columns and elements bound to blocks, threads and vectors.
+#include <string.h>
+
+#include "codegen/print.h"
+
+enum { MAX_REDUCTIONS = 64, MAX_VECTORS = 64 };
+
+static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static const char *f(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *s = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+static const char *int_type(const Emit *e)
+{
+    return e->body->sched.wide ? "int64_t" : "int";
+}
+
+// -- vectors along an axis ---------------------------------------------------------------------------------
+
+// Loads and stores moved by whole vectors along an axis; everything else goes element by element.
+typedef struct Vectors {
+    int axis, width;
+    int loads[MAX_VECTORS], nloads;
+    bool store[256]; // by store, the first 256
+} Vectors;
+
+static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int buf)
+{
+    int64_t stride;
+    int bytes = dtype_info[e->body->bufs.at[buf].type].bits / 8;
+    return x && ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width) && width * bytes <= 16;
+}
+
+static Vectors find_vectors(const Emit *e, int axis, int width)
+{
+    Vectors v = {.axis = axis, .width = width};
+    const Body *b = e->body;
+    if (width < 2)
+        return v;
+    for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
+        const Inst *x = &b->insts.at[i];
+        bool guarded = x->pred >= 0 && inst_over(&b->insts.at[x->pred < 0 ? 0 : x->pred], axis);
+        if (e->live[i] && x->kind == KI_LOAD && !guarded && vector_place(e, x->ix, axis, width, x->buf))
+            v.loads[v.nloads++] = (int)i;
+    }
+    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        v.store[i] = s->buf >= 0 && !s->add && vector_place(e, s->ix, axis, width, s->buf);
+    }
+    return v;
+}
+
+static const char *vec_type(Emit *e, DType t, int width)
+{
+    return f(e, "NcVec<%s, %d>", type_storage(t), width);
+}
+
+// A load that needs nothing but its axes can be issued ahead of all arithmetic.
+static bool is_plain(const Emit *e, int load)
+{
+    const Inst *v = &e->body->insts.at[load];
+    return v->pred < 0 && !v->ix->has_value && v->stage == 0;
+}
+
+// Prints vector loads in the innermost scope, into [array] slots where given.
+static void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
+{
+    const Inst *x = &e->body->insts.at[load];
+    const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width), *buf = e->buf_name[x->buf];
+    const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
+    const char *from = f(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
+    if (pred)
+        from = f(e, "%s ? %s : %s{}", pred, from, t);
+    emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
+}
+
+static const char *slot_name(Emit *e, int load)
+{
+    return f(e, "%s_vec", e->name[load]);
+}
+
+// In the lane scope: names the elements of what was loaded, computes, fills the output vectors.
+static void print_lane(Emit *e, const Vectors *v, const char *index)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < v->nloads; i++) {
+        const Inst *x = &b->insts.at[v->loads[i]];
+        const char *at = f(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), is_plain(e, v->loads[i]) ? index : "");
+        emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[v->loads[i]], emit_load(e, x, at));
+        emit_bind(e, v->loads[i], e->scope, e->name[v->loads[i]]);
+    }
+}
+
+static bool wants_store(const Emit *e, uint32_t i, int stage)
+{
+    const BodyStore *s = &e->body->stores.at[i];
+    return store_over(e->body, s, e->body->col) ? s->stage == stage : stage < 0;
+}
+
+// Stores of the stage: into vectors (written later by flush_stores) or straight to memory.
+static void lane_stores(Emit *e, const Vectors *v, int stage)
+{
+    const Body *b = e->body;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < b->stores.n; i++) {
+            const BodyStore *s = &b->stores.at[i];
+            if (!wants_store(e, i, stage))
+                continue;
+            const char *x = emit_value(e, s->value), *at = s->ix ? emit_index(e, s->ix) : NULL;
+            if (pass == 0 || s->buf < 0)
+                continue;
+            DType t = b->bufs.at[s->buf].type;
+            if (i < 256 && v->store[i]) {
+                emit_line(e, e->scope, "out%u.at[lane] = %s;", i, emit_stored(e, t, x));
+            } else if (s->add) {
+                Inst old = {.type = t};
+                const char *was = emit_load(e, &old, f(e, "%s[%s]", e->buf_name[s->buf], at));
+                emit_line(e, e->scope, "%s[%s] = %s;", e->buf_name[s->buf], at, emit_stored(e, t, f(e, "(%s + %s)", was, x)));
+            } else {
+                emit_line(e, e->scope, "%s[%s] = %s;", e->buf_name[s->buf], at, emit_stored(e, t, x));
+            }
+        }
+}
+
+static void open_stores(Emit *e, const Vectors *v, int stage)
+{
+    for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++)
+        if (v->store[i] && wants_store(e, i, stage))
+            emit_line(e, e->scope, "%s out%u;", vec_type(e, e->body->bufs.at[e->body->stores.at[i].buf].type, v->width), i);
+}
+
+static void flush_stores(Emit *e, const Vectors *v, int stage)
+{
+    for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++) {
+        const BodyStore *s = &e->body->stores.at[i];
+        if (v->store[i] && wants_store(e, i, stage))
+            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), out%u);", v->width, e->buf_name[s->buf], emit_index(e, s->ix), i);
+    }
+}
+
+// -- map ------------------------------------------------------------------------------------------------------
+
+// Splits vector number "j" into the axes; the innermost gets its first element under the name base.
+static void print_axes(Emit *e, int width, const char *base)
+{
+    const Body *b = e->body;
+    int inner = b->npar - 1;
+    const char *t = int_type(e);
+    if (b->npar == 1) {
+        emit_line(e, e->scope, "const %s %s = j%s;", t, base, width > 1 ? f(e, " * %d", width) : "");
+        return;
+    }
+    const char *left = "j";
+    int64_t extent = b->axis[inner].extent / width;
+    emit_line(e, e->scope, "const %s %s = nc_rem(%s, %lld)%s;", t, base, left, (long long)extent, width > 1 ? f(e, " * %d", width) : "");
+    int64_t stride = extent;
+    for (int i = inner; i-- > 0;) {
+        const char *q = stride == 1 ? "j" : f(e, "nc_quo(j, %lld)", (long long)stride);
+        emit_line(e, e->scope, "const %s %s = %s;", t, e->axis[i], i == 0 ? q : f(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+        stride *= b->axis[i].extent;
+    }
+}
+
+static void print_map(Emit *e)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int inner = b->npar - 1;
+    bool flat = b->npar == 1;
+    Vectors v = find_vectors(e, inner, s->vector);
+    int64_t count = body_rows(b) / s->vector;
+    const char *t = int_type(e), *axis = e->axis[inner], *base = s->vector > 1 ? f(e, "%s_first", axis) : axis;
+    const char *limit = flat ? s->vector > 1 ? f(e, "n / %d", s->vector) : "n" : f(e, "%lld", (long long)count);
+    const char *first = f(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t, s->unroll, s->threads);
+    if (s->unroll == 1)
+        first = f(e, "const %s j = (%s)block * %d + threadIdx.x;", t, t, s->threads);
+    bool ahead = false;
+    Scope *body = e->scope;
+    for (int i = 0; i < v.nloads; i++)
+        ahead |= is_plain(e, v.loads[i]);
+    ahead &= s->unroll > 1;
+    if (ahead) {
+        for (int i = 0; i < v.nloads; i++)
+            if (is_plain(e, v.loads[i]))
+                emit_line(e, body, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width),
+                          slot_name(e, v.loads[i]), s->unroll);
+        emit_open(e, (1ull << inner) - 1); // loop over u
+        emit_line(e, e->scope, "%s", first);
+        emit_open(e, 0); // in range
+        print_axes(e, s->vector, base);
+        e->axis[inner] = base;
+        for (int i = 0; i < v.nloads; i++)
+            if (is_plain(e, v.loads[i]))
+                print_vector_load(e, &v, v.loads[i], f(e, "%s[u]", slot_name(e, v.loads[i])), false);
+        e->axis[inner] = axis;
+        emit_close(e, f(e, "if (j < %s) {", limit), "}");
+        emit_line(e, body, "#pragma unroll");
+        emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
+    }
+    Scope *unrolled = NULL;
+    if (s->unroll > 1)
+        unrolled = emit_open(e, 0);
+    emit_line(e, e->scope, "%s", first);
+    emit_open(e, ((1ull << inner) - 1) | (s->vector > 1 ? 0 : 1ull << inner)); // in range
+    print_axes(e, s->vector, base);
+    if (s->vector > 1) {
+        e->axis[inner] = base;
+        for (int i = 0; i < v.nloads; i++)
+            if (!ahead || !is_plain(e, v.loads[i]))
+                print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
+        e->axis[inner] = axis;
+        open_stores(e, &v, -1);
+        emit_open(e, 1ull << inner);
+        emit_line(e, e->scope, "const %s %s = %s + lane;", t, axis, base);
+        print_lane(e, &v, ahead ? "[u]" : "");
+        lane_stores(e, &v, -1);
+        emit_close(e, f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {", e->scope->up->indent * 4, "", s->vector), "}");
+        e->axis[inner] = base;
+        flush_stores(e, &v, -1);
+        e->axis[inner] = axis;
+    } else {
+        lane_stores(e, &v, -1);
+    }
+    emit_close(e, f(e, "if (j < %s) {", limit), "}");
+    if (unrolled) {
+        emit_line(e, unrolled->up, "#pragma unroll");
+        emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
+    }
+    if (flat && s->vector > 1) { // the last elements, fewer than a vector
+        Vectors none = {.axis = inner, .width = 1};
+        emit_open(e, 1ull << inner);
+        emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, axis, t);
+        lane_stores(e, &none, -1);
+        emit_close(e, f(e, "if (block == 0 && threadIdx.x < n %% %d) {", s->vector), "}");
+    }
+}
+
+// -- rows and columns: teams of threads ---------------------------------------------------------------------------
+
+static const char *functor(Op op)
+{
+    return op == OP_sum ? "NcSum" : op == OP_prod ? "NcProd" : op == OP_min ? "NcMin" : op == OP_argmax ? "NcArgmax" : "NcMax";
+}
+
+static const char *join(Emit *e, Op op, const char *x)
+{
+    const Schedule *s = &e->body->sched;
+    if (s->team == 1)
+        return x;
+    if (s->kind == SCHED_ROW)
+        return f(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
+    return f(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
+}
+
+static DType acc_type(const Inst *v)
+{
+    return v->acc == DT_BOOL ? DT_I32 : v->acc;
+}
+
+static void accumulate(Emit *e, int r, const char *axis)
+{
+    const Inst *v = &e->body->insts.at[r];
+    Scope *s = e->scope;
+    const char *x = emit_value(e, v->a[0]), *acc = f(e, "%s_acc", e->name[r]);
+    if (v->kind == KI_SCAN) {
+        if (v->exclusive)
+            emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
+        emit_line(e, s, "%s = %s + %s;", acc, acc, x);
+        if (!v->exclusive)
+            emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
+        emit_bind(e, r, s, e->name[r]);
+    } else if (v->op == OP_argmax) {
+        emit_line(e, s, "%s = NcArgmax::of(%s, NcArg<%s>{%s, %s});", acc, acc, type_math(acc_type(v)), x, axis);
+    } else {
+        emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, acc_type(v), acc, x));
+    }
+}
+
+static void declare_accumulator(Emit *e, Scope *row, int r)
+{
+    const Inst *v = &e->body->insts.at[r];
+    const char *t = type_math(acc_type(v)), *zero = emit_identity(e, v->op, v->acc);
+    if (v->kind == KI_SCAN)
+        emit_line(e, row, "%s %s_acc = 0;", t, e->name[r]);
+    else if (v->op == OP_argmax)
+        emit_line(e, row, "NcArg<%s> %s_acc = {%s, 0x7fffffffffffffffll};", t, e->name[r], zero);
+    else
+        emit_line(e, row, "%s %s_acc = %s;", t, e->name[r], zero);
+}
+
+// The loop over the columns of a stage. lo and hi bound them.
+static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, const char *hi)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Scope *row = e->scope;
+    int r[MAX_REDUCTIONS], n = stage_reductions(e, stage, r, MAX_REDUCTIONS);
+    const char *c = e->axis[b->col], *t = int_type(e);
+    bool kept = s->keep > 0;
+    int width = s->vector;
+    const char *base = width > 1 ? f(e, "%s_first", c) : c;
+    for (int i = 0; i < n; i++)
+        declare_accumulator(e, row, r[i]);
+    bool grouped = kept || width > 1;
+    Scope *chunk = grouped ? emit_open(e, 0) : NULL;
+    if (kept)
+        emit_line(e, chunk, "const %s %s = (tile * %d + member) * %d;", t, base, s->team, width);
+    if (kept)
+        emit_open(e, width > 1 ? 0 : 1ull << b->col);
+    if (width > 1) {
+        e->axis[b->col] = base;
+        for (int i = 0; i < v->nloads; i++)
+            if (inst_over(&b->insts.at[v->loads[i]], b->col) && b->insts.at[v->loads[i]].stage <= stage &&
+                !(kept && is_plain(e, v->loads[i])))
+                print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
+        e->axis[b->col] = c;
+        open_stores(e, v, stage);
+    }
+    if (width > 1 || !grouped)
+        emit_open(e, 1ull << b->col);
+    if (width > 1)
+        emit_line(e, e->scope, "const %s %s = %s + lane;", t, c, base);
+    if (kept || width > 1)
+        for (int i = 0; i < v->nloads; i++) {
+            const Inst *x = &b->insts.at[v->loads[i]];
+            if (x->stage > stage || (!inst_over(x, b->col)))
+                continue;
+            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && is_plain(e, v->loads[i]) ? "[tile]" : "",
+                               width > 1 ? ".at[lane]" : ".at[0]");
+            emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[v->loads[i]], emit_load(e, x, at));
+            emit_bind(e, v->loads[i], e->scope, e->name[v->loads[i]]);
+        }
+    for (int i = 0; i < n; i++)
+        accumulate(e, r[i], c);
+    lane_stores(e, v, stage);
+    if (width > 1) {
+        emit_close(e, f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {", e->scope->up->indent * 4, "", width), "}");
+        e->axis[b->col] = base;
+        flush_stores(e, v, stage);
+        e->axis[b->col] = c;
+    }
+    if (kept) {
+        emit_close(e, f(e, "if (%s < %s) {", base, hi), "}");
+        emit_line(e, row, "#pragma unroll");
+        emit_close(e, f(e, "for (int tile = 0; tile < %d; tile++) {", s->keep), "}");
+    } else {
+        bool writes = false;
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
+        if (!writes && !b->serial_cols)
+            emit_line(e, row, "#pragma unroll 4");
+        const char *start = s->team == 1 ? lo : width > 1 ? f(e, "%s + member * %d", lo, width) : f(e, "%s + member", lo);
+        emit_close(e, f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base, s->team * width), "}");
+    }
+    for (int i = 0; i < n; i++) {
+        const Inst *x = &b->insts.at[r[i]];
+        const char *acc = f(e, "%s_acc", e->name[r[i]]);
+        if (x->kind == KI_SCAN)
+            continue;
+        if (x->op == OP_argmax)
+            emit_line(e, row, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r[i]], f(e, "(%s = %s)", acc, join(e, x->op, acc)));
+        else
+            emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]], join(e, x->op, acc));
+        emit_bind(e, r[i], row, e->name[r[i]]);
+    }
+}
+
+static const char *scratch_of(Emit *e, int nth)
+{
+    for (uint32_t i = 0; i < e->body->bufs.n; i++)
+        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0)
+            return e->buf_name[i];
+    return "0";
+}
+
+// Stores of whole rows: by one thread of the team.
+static void print_row_stores(Emit *e, const char *leader)
+{
+    const Body *b = e->body;
+    bool any = false;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        any |= !store_over(b, &b->stores.at[i], b->col);
+    if (!any)
+        return;
+    Vectors none = {.width = 1};
+    emit_open(e, 0);
+    lane_stores(e, &none, -1);
+    emit_close(e, f(e, "if (%s) {", leader), "}");
+}
+
+static void print_team_body(Emit *e, KernelPhase phase)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    int per_block = s->threads / s->team;
+    bool partial = phase == PHASE_PARTIAL && s->split > 1;
+    const char *t = int_type(e), *r = e->axis[0];
+    bool by_row = s->kind == SCHED_ROW;
+    // the row of this thread and its number in the team
+    const char *block = partial ? f(e, "block / %lld", (long long)s->split) : "block";
+    Scope *outer = e->scope;
+    if (by_row) {
+        if (s->team > 1)
+            emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
+        emit_line(e, outer, "const %s row = (%s)(%s)%s;", t, t, block,
+                  per_block == 1 ? "" : f(e, " * %d + threadIdx.x%s", per_block, s->team > 1 ? f(e, " / %d", s->team) : ""));
+    } else {
+        if (s->team > 1)
+            emit_line(e, outer, "const int member = threadIdx.x / %d;", per_block);
+        emit_line(e, outer, "const %s row = (%s)(%s) * %d + threadIdx.x%s;", t, t, block, per_block,
+                  s->team > 1 ? f(e, " %% %d", per_block) : "");
+    }
+    bool exact = rows % per_block == 0;
+    bool alone = s->team == 1; // threads without a row just leave
+    if (!exact && alone)
+        emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
+    if (!exact && !alone)
+        emit_line(e, outer, "const bool mine = row < %lld; // the others compute the last row once more", (long long)rows);
+    const char *lo = "0", *hi = f(e, "%lld", (long long)cols);
+    if (partial) {
+        int64_t part = (cols + s->split - 1) / s->split;
+        part = (part + 15) / 16 * 16;
+        emit_line(e, outer, "const %s part = block %% %lld;", t, (long long)s->split);
+        emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, (long long)part, (long long)cols, (long long)part, (long long)cols);
+        emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, (long long)part, (long long)cols, (long long)part, (long long)cols);
+        lo = "lo";
+        hi = "hi";
+    }
+    emit_open(e, 1);
+    e->scope->indent = outer->indent;
+    emit_line(e, e->scope, "const %s %s = %s;", t, r, !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
+    Vectors v = find_vectors(e, b->col, s->vector);
+    if (s->keep && s->vector == 1) // registers hold single elements the same way
+        for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
+            if (e->live[i] && b->insts.at[i].kind == KI_LOAD && inst_over(&b->insts.at[i], b->col) && is_plain(e, (int)i))
+                v.loads[v.nloads++] = (int)i;
+    v.width = s->vector;
+    if (s->keep) {
+        const char *c = e->axis[b->col];
+        Scope *row = e->scope;
+        for (int i = 0; i < v.nloads; i++)
+            if (is_plain(e, v.loads[i]) && inst_over(&b->insts.at[v.loads[i]], b->col))
+                emit_line(e, row, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width), slot_name(e, v.loads[i]), s->keep);
+        emit_open(e, 1ull << b->col);
+        const char *base = f(e, "%s_first", c);
+        emit_line(e, e->scope, "const %s %s = (tile * %d + member) * %d;", t, base, s->team, s->vector);
+        emit_open(e, 0);
+        e->axis[b->col] = base;
+        for (int i = 0; i < v.nloads; i++)
+            if (is_plain(e, v.loads[i]) && inst_over(&b->insts.at[v.loads[i]], b->col))
+                print_vector_load(e, &v, v.loads[i], f(e, "%s[tile]", slot_name(e, v.loads[i])), false);
+        e->axis[b->col] = c;
+        emit_close(e, f(e, "if (%s < %lld) {", base, (long long)cols), "}");
+        emit_line(e, row, "#pragma unroll");
+        emit_close(e, f(e, "for (int tile = 0; tile < %d; tile++) {", s->keep), "}");
+    }
+    const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
+    if (phase == PHASE_COMBINE) {
+        int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
+        for (int i = 0, k = 0; i < n; i++) {
+            const Inst *x = &b->insts.at[red[i]];
+            const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split) : f(e, "part * %lld + %s", (long long)rows, r);
+            declare_accumulator(e, e->scope, red[i]);
+            const char *one = f(e, "%s[%s]", scratch_of(e, k++), at), *acc = f(e, "%s_acc", e->name[red[i]]);
+            emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", t, s->team > 1 ? "member" : "0", (long long)s->split, s->team);
+            if (x->op == OP_argmax)
+                emit_line(e, e->scope, "    %s = NcArgmax::of(%s, NcArg<%s>{%s[%s], %s});", acc, acc, type_math(acc_type(x)), scratch_of(e, k++), at, one);
+            else
+                emit_line(e, e->scope, "    %s = %s;", acc, emit_combine(e, x->op, acc_type(x), acc, one));
+            if (x->op == OP_argmax)
+                emit_line(e, e->scope, "const int32_t %s = (int32_t)(%s = %s).i;", e->name[red[i]], acc, join(e, x->op, acc));
+            else
+                emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[red[i]], join(e, x->op, acc));
+            emit_bind(e, red[i], e->scope, e->name[red[i]]);
+        }
+        print_row_stores(e, leader);
+    } else {
+        for (int i = 0; i < b->nstages; i++)
+            print_stage(e, &v, i, lo, hi);
+        if (partial) {
+            int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
+            emit_open(e, 0);
+            for (int i = 0, k = 0; i < n; i++) {
+                const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split) : f(e, "part * %lld + %s", (long long)rows, r);
+                emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
+                if (b->insts.at[red[i]].op == OP_argmax)
+                    emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at, e->name[red[i]]);
+            }
+            emit_close(e, f(e, "if (%s) {", leader), "}");
+        } else {
+            print_row_stores(e, leader);
+        }
+    }
+    emit_close(e, NULL, NULL);
+}
+
+// -- functions --------------------------------------------------------------------------------------------------------
+
+static const char *parameter(Emit *e, uint32_t i)
+{
+    const BodyBuf *u = &e->body->bufs.at[i];
+    const char *name = e->buf_name[i];
+    if (u->kind == KA_ERROR)
+        return f(e, "NcError *%s", name);
+    if (u->kind == KA_LOOP_INDEX)
+        return f(e, "int64_t %s", name);
+    const char *t = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
+    return f(e, "%s%s *%s%s", u->written ? "" : "const ", t, u->in_place ? "" : "__restrict__ ", name);
+}
+
+// Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
+static const char *print_body(const Kernel *k, Body *b, bool pretty, Emit *names)
+{
+    Emit e = emit_begin(k, b, pretty, true);
+    Buf out = buf_new(k->arena);
+    Scope *root = emit_open(&e, 0);
+    if (b->commits)
+        emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed", e.buf_name[b->error_buf]);
+    KernelPhase phase = k->phase;
+    if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1))
+        phase = PHASE_WHOLE;
+    if (body_rows(b) == 0)
+        ;
+    else if (b->sched.kind == SCHED_MAP)
+        print_map(&e);
+    else
+        print_team_body(&e, phase);
+    buf_str(&out, "(");
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        buf_printf(&out, "%s, ", parameter(&e, i));
+    buf_printf(&out, "%s n, int block)\n{\n%s}\n\n", int_type(&e), root->text.data);
+    *names = e;
+    return out.data;
+}
+
+// The combining half has a grid of its own: a team a row, wide only when rows are few.
+static Schedule combine_schedule(const Body *b)
+{
+    Schedule s = b->sched;
+    int64_t rows = body_rows(b);
+    s.team = rows >= 4096 ? 1 : 32;
+    s.threads = 128;
+    s.vector = 1;
+    s.keep = 0;
+    if (s.kind == SCHED_COLUMN && s.team > 1) // neighbouring threads, neighbouring rows; teams of 8 across
+        s.team = 8, s.threads = 256;
+    s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
+    return s;
+}
+
+const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
+{
+    Buf out = buf_new(k->arena), params = buf_new(k->arena), calls = buf_new(k->arena);
+    StrMap seen = strmap_new(k->arena);
+    int functions = 0, threads = 32;
+    int64_t blocks = 0;
+    for (int i = 0; i < k->nbodies; i++) {
+        Body *b = k->body[i];
+        Schedule own = b->sched;
+        if (k->phase == PHASE_COMBINE)
+            b->sched = combine_schedule(b);
+        if (b->sched.threads > threads)
+            threads = b->sched.threads;
+        b->sched = own;
+    }
+    for (int i = 0; i < k->nbodies; i++) {
+        Body *b = k->body[i];
+        Schedule own = b->sched;
+        if (k->phase == PHASE_COMBINE)
+            b->sched = combine_schedule(b);
+        Emit e;
+        const char *text = print_body(k, b, pretty, &e), *name = strmap_get(&seen, text);
+        if (!name) {
+            name = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, functions++);
+            strmap_set(&seen, text, (void *)name);
+            buf_printf(&out, "static __device__ __forceinline__ void %s%s", name, text);
+        }
+        int64_t begin = blocks;
+        blocks += b->sched.blocks;
+        if (k->nbodies > 1)
+            buf_printf(&calls, "    %sif (blockIdx.x < %lld) {\n        ", i ? "else " : "", (long long)blocks);
+        else
+            buf_str(&calls, "    ");
+        if (b->sched.threads < threads)
+            buf_printf(&calls, "if (threadIdx.x < %d) ", b->sched.threads);
+        buf_printf(&calls, "%s(", name);
+        for (uint32_t j = 0; j < b->bufs.n; j++) {
+            const char *arg = k->nbodies > 1 ? arena_printf(k->arena, "p%d_%s", i, e.buf_name[j]) : e.buf_name[j];
+            const char *p = parameter(&e, j);
+            size_t stem = strlen(p) - strlen(e.buf_name[j]);
+            buf_printf(&params, "%s%.*s%s", params.len ? ", " : "", (int)stem, p, arg);
+            buf_printf(&calls, "%s, ", arg);
+        }
+        buf_printf(&calls, "%lld, (int)blockIdx.x - %lld);\n", (long long)body_rows(b), (long long)begin);
+        if (k->nbodies > 1)
+            buf_str(&calls, "    }\n");
+        b->sched = own;
+    }
+    buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(%s)\n{\n%s}\n", threads, pretty ? k->name : k->symbol,
+               params.data, calls.data);
+    launch->grid[0] = (uint32_t)(blocks > 0 ? blocks : 1);
+    launch->block[0] = (uint32_t)threads;
+    return out.data;
+}

@@ -1,0 +1,245 @@
+// The cost model: a handful of numbers from shapes, strides and the target's limits.
+//
+// Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
+// written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device. Columns
+// are cut into parts when rows alone are too few.
+#include "codegen/kernel_ir.h"
+
+static int pow2_at_least(int64_t n, int most)
+{
+    int p = 1;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+// How many memory accesses walk [axis] with stride one.
+static int unit_strides(const Body *b, int axis)
+{
+    int n = 0;
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        n += v->kind == KI_LOAD && ix_stride(v->ix, axis, &stride) && stride == 1;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        n += s->ix && ix_stride(s->ix, axis, &stride) && stride == 1;
+    }
+    return n;
+}
+
+// The widest vector along [axis] for which some access is aligned and 16 bytes suffice for all.
+static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
+{
+    int best = 1, most = 16, count = 0;
+    int64_t stride;
+    for (int v = 16; v > 1; v /= 2)
+        if (!tail && extent % v == 0) {
+            most = v;
+            break;
+        } else if (!tail && v == 2) {
+            return 1;
+        }
+    for (int pass = 0; pass < 2; pass++) {
+        uint32_t n = pass ? b->stores.n : b->insts.n;
+        for (uint32_t i = 0; i < n; i++) {
+            const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].kind == KI_LOAD ? b->insts.at[i].ix : NULL;
+            if (!x || (pass && b->stores.at[i].buf < 0) || !ix_stride(x, axis, &stride) || stride != 1)
+                continue;
+            int bytes = dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type].bits / 8;
+            int v = 16 / bytes;
+            while (v > 1 && !ix_aligned(x, axis, v))
+                v /= 2;
+            if (v > 1 && 16 / bytes < most)
+                most = 16 / bytes;
+            if (v > 1) {
+                best = v > best ? v : best;
+                count++;
+            }
+        }
+    }
+    best = best < most ? best : most;
+    return count ? (best > 8 ? 8 : best) : 1;
+}
+
+static int loads_over(const Body *b, int axis)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        n += b->insts.at[i].kind == KI_LOAD && (b->insts.at[i].axes >> axis & 1);
+    return n;
+}
+
+int math_bytes(DType t)
+{
+    return t == DT_BOOL ? 1 : t == DT_I64 || t == DT_F64 ? 8 : 4;
+}
+
+int64_t body_rows(const Body *b)
+{
+    int64_t n = 1;
+    for (int i = 0; i < b->npar; i++)
+        n *= b->axis[i].extent;
+    return n;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b > 0);
+}
+
+static bool can_split(const Body *b)
+{
+    return b->nstages == 1 && !b->serial_cols;
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// -- CUDA ------------------------------------------------------------------------------------------------
+
+static void cuda_map(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int inner = b->npar - 1;
+    int64_t n = body_rows(b), device = (int64_t)t->units * t->threads_per_unit;
+    s->threads = 256;
+    s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1);
+    while (s->vector > 1 && n / s->vector < device / 8)
+        s->vector /= 2;
+    s->unroll = 1;
+    int loads = loads_over(b, inner);
+    while (s->unroll < 4 && loads * s->unroll * 2 <= 8 && n / s->vector / s->unroll > device * 4)
+        s->unroll *= 2;
+    if (n < device / 4)
+        s->threads = 128;
+    int64_t vectors = ceil_div(b->npar == 1 ? ceil_div(n, s->vector) : n / s->vector, s->unroll);
+    s->blocks = ceil_div(vectors, s->threads);
+}
+
+static void cuda_row(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent, device = (int64_t)t->units * t->threads_per_unit;
+    s->threads = 256;
+    s->vector = s->team = s->unroll = 1;
+    s->split = 1;
+    if (!b->serial_cols) {
+        s->vector = widest_vector(b, b->col, cols, false);
+        int64_t vectors = ceil_div(cols, s->vector);
+        s->team = pow2_at_least(ceil_div(vectors, 4), 32);
+        // few rows: more threads for each, as long as each has a vector to take
+        while (s->team < 1024 && s->team < vectors && rows * s->team < device / 2)
+            s->team *= 2;
+        while (s->team < 1024 && vectors / s->team > 32)
+            s->team *= 2;
+        int64_t tiles = ceil_div(vectors, s->team);
+        int loads = loads_over(b, b->col);
+        if (b->nstages > 1 && tiles * s->vector * loads <= 32)
+            s->keep = (int)tiles;
+        int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
+        if (can_split(b) && s->team == 1024 && parts > 1)
+            s->split = parts;
+    } else {
+        s->threads = 64;
+    }
+    if (s->team > 32)
+        s->threads = s->team;
+    s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+}
+
+static void cuda_column(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    s->vector = s->unroll = 1;
+    s->threads = 256;
+    s->team = b->serial_cols ? 1 : 8;
+    if (b->serial_cols)
+        s->threads = 64;
+    int64_t tiles = ceil_div(rows, s->threads / s->team);
+    s->split = 1;
+    int64_t parts = at_most(at_most(4 * t->units / (tiles ? tiles : 1), ceil_div(cols, 64)), 256);
+    if (can_split(b) && parts > 1)
+        s->split = parts;
+    s->blocks = tiles * s->split;
+}
+
+// -- CPU -------------------------------------------------------------------------------------------------
+
+static void cpu_map(Body *b)
+{
+    int64_t inner = b->axis[b->npar - 1].extent;
+    b->sched.tile = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
+}
+
+// (splits change the order of additions, so they follow shapes only, never the number of cores)
+static void cpu_row(Body *b)
+{
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    b->sched.split = 1;
+    if (can_split(b) && rows < 16 && cols >= 65536)
+        b->sched.split = at_most(64, cols / 16384);
+}
+
+static void cpu_column(Body *b)
+{
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    b->sched.tile = at_most(rows > 0 ? rows : 1, 512);
+    b->sched.split = 1;
+    if (can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
+        b->sched.split = at_most(16, cols / 32);
+}
+
+void schedule_body(LowerCtx *ctx, Body *b)
+{
+    const Target *t = ctx->target;
+    bool cuda = t->kind == TARGET_CUDA;
+    Schedule *s = &b->sched;
+    *s = (Schedule){.kind = SCHED_MAP, .threads = 1, .team = 1, .vector = 1, .unroll = 1, .split = 1, .blocks = 1};
+    if (b->col >= 0) {
+        int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
+        bool columns = b->axis[0].extent > 1 && rows > cols;
+        if (rows == cols && b->axis[0].extent > 1)
+            columns = b->group->kind == GROUP_COLUMN;
+        s->kind = columns ? SCHED_COLUMN : SCHED_ROW;
+    }
+    if (cuda)
+        (s->kind == SCHED_MAP ? cuda_map : s->kind == SCHED_ROW ? cuda_row : cuda_column)(t, b);
+    else if (s->kind == SCHED_MAP)
+        cpu_map(b);
+    else
+        (s->kind == SCHED_ROW ? cpu_row : cpu_column)(b);
+    s->wide = false;
+    for (int i = 0; i < b->naxes; i++)
+        if (b->axis[i].extent > INT32_MAX / 2)
+            s->wide = true;
+    if (body_rows(b) > INT32_MAX / 2)
+        s->wide = true;
+    if (s->blocks < 1)
+        s->blocks = 1;
+}
+
+const char *schedule_text(Arena *a, const Body *b, const Target *t)
+{
+    const Schedule *s = &b->sched;
+    static const char *const kind[] = {"map", "row", "column"};
+    Buf o = buf_new(a);
+    buf_str(&o, kind[s->kind]);
+    if (t->kind == TARGET_CUDA) {
+        buf_printf(&o, " threads=%d", s->threads);
+        if (s->kind != SCHED_MAP)
+            buf_printf(&o, " team=%d", s->team);
+        buf_printf(&o, " vector=%d unroll=%d", s->vector, s->unroll);
+        if (s->kind == SCHED_ROW)
+            buf_printf(&o, " keep=%d", s->keep);
+    } else if (s->tile) {
+        buf_printf(&o, " tile=%lld", (long long)s->tile);
+    }
+    if (s->split > 1)
+        buf_printf(&o, " split=%lld", (long long)s->split);
+    return o.data;
+}

@@ -1,0 +1,603 @@
+// Every kind of body, lowered for the CPU, compiled by cc and run against the evaluator; the CUDA text of
+// each is compiled by NVRTC where there is one.
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/kernel.h"
+#include "ir/eval.h"
+#include "tests/unit/unit.h"
+
+enum { MAX_CASES = 400, MAX_GROUPS = 6, MAX_KERNELS = 16 };
+
+typedef struct Case {
+    const char *name;
+    Graph *g;
+    int ngroups, nkernels, ncuda;
+    GroupKind kind[MAX_GROUPS];
+    LoweredKernel *kernels[MAX_GROUPS];
+    int count[MAX_GROUPS];
+    double tolerance;
+    int checks_expected; // an index out of range is expected
+} Case;
+
+typedef struct Suite {
+    Arena *a;
+    Diags *d;
+    Module *m;
+    Entry entry;
+    Target cpu, cuda;
+    Case cases[MAX_CASES];
+    int n;
+    Buf c, cu;
+    StrMap c_seen, cu_seen;
+    const char *only;
+} Suite;
+
+static Graph *begin(Suite *s)
+{
+    return graph_new(s->a, s->d, NULL);
+}
+
+static Node *in(Graph *g, const char *name, DType t, int rank, const int64_t *dim)
+{
+    Type ty = type_make(t, rank, dim);
+    return graph_input(g, name, &ty, "arg");
+}
+#define IN(g, name, t, ...) in(g, name, t, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
+
+static void out(Graph *g, Node *v, const char *name)
+{
+    graph_root(g, OP_output, v, name);
+}
+
+static void lower_case(Suite *s, Case *c, const Target *t, Buf *text, StrMap *seen)
+{
+    LowerCtx ctx = {.arena = s->a, .diags = s->d, .target = t, .module = s->m, .entry = &s->entry};
+    Fusion *f = c->g->fusion;
+    for (int i = 0; i < c->ngroups; i++) {
+        Group *group = &f->groups.at[i];
+        c->count[i] = lower_launch(&ctx, c->g, &group, 1, &c->kernels[i]);
+        CHECK_MSG(c->count[i] > 0, "%s: lower_launch failed", c->name);
+        for (int k = 0; k < c->count[i]; k++) {
+            ProgKernel *p = &c->kernels[i][k].prog;
+            if (strmap_has(seen, p->symbol))
+                continue;
+            strmap_set(seen, p->symbol, p);
+            buf_str(text, p->text);
+            CHECK(strlen(p->annotated) > 0 && strstr(p->annotated, p->name));
+            if (getenv("SHOW"))
+                printf("%s\n", p->annotated);
+        }
+    }
+}
+
+// Roots of the graph become the outs of one group; [groups] of inner nodes come before, in order.
+static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner, Node **inner, GroupKind *inner_kind,
+                double tolerance)
+{
+    if (s->only && !strstr(name, s->only))
+        return;
+    CHECK_MSG(s->d->errors == 0, "%s: graph has errors", name);
+    Case *c = &s->cases[s->n++];
+    *c = (Case){.name = arena_strdup(s->a, name), .g = g, .tolerance = tolerance};
+    Fusion *f = NEW(s->a, Fusion);
+    f->group_of = NEW_ARRAY(s->a, uint32_t, g->nodes.n + 1);
+    for (int i = 0; i < ninner; i++) {
+        Group gr = {.kind = inner_kind[i], .id = (uint32_t)i, .launch = (uint32_t)i};
+        vec_push(s->a, &gr.outs, inner[i]);
+        gr.anchor = inner[i];
+        vec_push(s->a, &f->groups, gr);
+        f->group_of[inner[i]->id] = (uint32_t)i + 1;
+    }
+    Group gr = {.kind = kind, .id = (uint32_t)ninner, .launch = (uint32_t)ninner};
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        Node *r = g->roots.at[i];
+        Node *v = kind == GROUP_SCAN || kind == GROUP_SCATTER ? r->args[0] : r;
+        vec_push(s->a, &gr.outs, v);
+        gr.anchor = v;
+        f->group_of[v->id] = (uint32_t)ninner + 1;
+    }
+    vec_push(s->a, &f->groups, gr);
+    f->launches = (uint32_t)ninner + 1;
+    g->fusion = f;
+    c->ngroups = ninner + 1;
+    lower_case(s, c, &s->cuda, &s->cu, &s->cu_seen);
+    lower_case(s, c, &s->cpu, &s->c, &s->c_seen);
+}
+
+// -- running ------------------------------------------------------------------------------------------------
+
+static uint64_t rng(uint64_t *state)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return *state >> 33;
+}
+
+static void fill(Value *v, const Node *n, uint64_t seed)
+{
+    uint64_t state = seed;
+    int64_t count = type_count(&v->type), high = attr_int(n, ATTR_high_bound, 0);
+    for (int64_t i = 0; i < count; i++) {
+        double u = (double)rng(&state) / 2147483648.0;
+        if (dtype_is_float(v->type.dtype))
+            v->f[i] = (float)((double)(int)((u - 0.5) * 4096) / 512);
+        else if (v->type.dtype == DT_BOOL)
+            v->i[i] = u > 0.5;
+        else
+            v->i[i] = (int64_t)(u * (double)(high ? high : 7));
+        if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "pos"))
+            v->f[i] = fabs(v->f[i]) + 0.0625;
+        if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "small"))
+            v->f[i] *= 0.125;
+    }
+}
+
+static void run_case(Suite *s, Case *c, void *lib)
+{
+    Graph *g = c->g;
+    void **memory = NEW_ARRAY(s->a, void *, g->nodes.n + 1);
+    EvalEnv env = {.arena = s->a, .inputs = strmap_new(s->a), .cells = strmap_new(s->a)};
+    ProgError error = {0};
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        memory[i] = aligned_alloc(64, (size_t)(type_bytes(&n->type) + 128) / 64 * 64);
+        memset(memory[i], 0xee, (size_t)type_bytes(&n->type));
+        if (n->op == OP_input) {
+            Value *v = NEW(s->a, Value);
+            *v = value_new(s->a, &n->type);
+            fill(v, n, i * 77 + 5);
+            value_to_bytes(v, memory[i]);
+            value_from_bytes(v, memory[i]);
+            strmap_set(&env.inputs, attr_str(n, ATTR_name), v);
+        }
+    }
+    EvalResult want;
+    CHECK(eval_graph(g, &env, &want));
+    void *scratch[64] = {0};
+    for (int i = 0; i < c->ngroups; i++)
+        for (int k = 0; k < c->count[i]; k++) {
+            LoweredKernel *lk = &c->kernels[i][k];
+            void *args[256];
+            for (int a = 0; a < lk->nargs; a++) {
+                KernelArg *ka = &lk->args[a];
+                if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
+                    scratch[ka->scratch] = malloc((size_t)ka->scratch_bytes);
+                args[a] = ka->kind == KA_NODE ? memory[ka->node->id]
+                          : ka->kind == KA_ERROR ? (void *)&error : ka->kind == KA_SCRATCH ? scratch[ka->scratch] : NULL;
+            }
+            void (*fn)(void *const *, const void *);
+            *(void **)&fn = dlsym(lib, lk->prog.symbol);
+            CHECK_MSG(fn, "%s: no symbol %s", c->name, lk->prog.symbol);
+            if (fn)
+                fn(args, NULL);
+        }
+    CHECK_MSG((error.code != 0) == (c->checks_expected != 0), "%s: error record %u", c->name, error.code);
+    for (uint32_t r = 0; r < g->roots.n; r++) {
+        Node *root = g->roots.at[r];
+        if (root->op != OP_output)
+            continue;
+        Value *w = strmap_get(&want.outputs, attr_str(root, ATTR_name));
+        Node *at = g->fusion->group_of[root->id] ? root : root->args[0];
+        Value got = value_new(s->a, &root->type);
+        value_from_bytes(&got, memory[at->id]);
+        int64_t count = type_count(&root->type), bad = 0, where = -1;
+        for (int64_t i = 0; i < count; i++) {
+            double x = value_get(&got, i), y = value_get(w, i), scale = fabs(y) > 1 ? fabs(y) : 1;
+            bool ok = (x != x && y != y) || x == y || fabs(x - y) <= c->tolerance * scale;
+            if (!ok && bad++ == 0)
+                where = i;
+        }
+        CHECK_MSG(bad == 0, "%s %s: %lld of %lld differ, first [%lld]: %.9g, not %.9g", c->name, attr_str(root, ATTR_name),
+                  (long long)bad, (long long)count, (long long)where, value_get(&got, where), value_get(w, where));
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        free(memory[i]);
+    for (int i = 0; i < 64; i++)
+        free(scratch[i]);
+}
+
+static int nvrtc(Suite *s)
+{
+    void *lib = dlopen("libnvrtc.so", RTLD_NOW);
+    const char *const places[] = {"/usr/local/cuda/lib64/libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13"};
+    for (int i = 0; i < 3 && !lib; i++)
+        lib = dlopen(places[i], RTLD_NOW);
+    if (!lib) {
+        printf("skipped: no NVRTC: the CUDA text is not compiled\n");
+        return 0;
+    }
+    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
+    int (*compile)(void *, int, const char *const *);
+    int (*log_size)(void *, size_t *), (*get_log)(void *, char *);
+    *(void **)&create = dlsym(lib, "nvrtcCreateProgram");
+    *(void **)&compile = dlsym(lib, "nvrtcCompileProgram");
+    *(void **)&log_size = dlsym(lib, "nvrtcGetProgramLogSize");
+    *(void **)&get_log = dlsym(lib, "nvrtcGetProgramLog");
+    const char *const arch[] = {"--gpu-architecture=sm_90", "--gpu-architecture=sm_80", "--gpu-architecture=sm_100"};
+    for (int i = 0; i < (getenv("QUICK") ? 1 : 3); i++) {
+        void *prog;
+        const char *opts[] = {arch[i], "--std=c++17", "-default-device"};
+        CHECK(create(&prog, s->cu.data, "suite.cu", 0, NULL, NULL) == 0);
+        int rc = compile(prog, 2, opts);
+        if (rc) {
+            size_t n;
+            log_size(prog, &n);
+            char *log = arena_alloc(s->a, n + 1);
+            get_log(prog, log);
+            printf("%.6000s\n", log);
+        }
+        CHECK_MSG(rc == 0, "NVRTC: %s", arch[i]);
+    }
+    return 1;
+}
+
+// -- the cases ------------------------------------------------------------------------------------------------
+
+static Node *softmax(Graph *g, Node *x)
+{
+    int64_t axis[1] = {x->type.rank - 1};
+    Node *e = graph_unary(g, OP_exp, graph_binary(g, OP_sub, x, graph_reduce(g, OP_max, x, axis, 1, true)));
+    return graph_binary(g, OP_div, e, graph_reduce(g, OP_sum, e, axis, 1, true));
+}
+
+static void maps(Suite *s)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {1, 7}, {13, 17}, {64, 128}, {3, 1000}, {257, 1}, {0, 5}, {100, 9000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t m = sizes[i][0], n = sizes[i][1];
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", DT_F32, m, n), *b = IN(g, "b", DT_F32, n), *r = IN(g, "r", DT_F32, m, 1);
+        out(g, graph_unary(g, OP_tanh, graph_binary(g, OP_add, graph_binary(g, OP_mul, x, r), b)), "y");
+        out(g, graph_binary(g, OP_maximum, x, graph_const(g, DT_F32, 0)), "z");
+        add(s, arena_printf(s->a, "map %lldx%lld", (long long)m, (long long)n), g, GROUP_MAP, 0, NULL, NULL, 1e-5);
+    }
+    Graph *g = begin(s);
+    Node *x = IN(g, "x", DT_F32, 6, 10, 4);
+    Node *t = graph_permute(g, x, (int64_t[]){2, 0, 1});
+    Node *v = graph_reshape(g, t, 2, (int64_t[]){24, 10});
+    Node *sl = graph_slice(g, v, (int64_t[]){1, 2}, (int64_t[]){23, 9}, (int64_t[]){3, 2});
+    out(g, graph_binary(g, OP_mul, sl, sl), "y");
+    add(s, "views", g, GROUP_MAP, 0, NULL, NULL, 1e-6);
+
+    g = begin(s);
+    x = IN(g, "x", DT_F32, 5, 6);
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_low, (int64_t[]){2, 1}, 2);
+    attr_set_ints(g, &at, ATTR_high, (int64_t[]){0, 3}, 2);
+    Node *pad = graph_node(g, OP_pad, (Node *[]){x, graph_const(g, DT_F32, -1)}, 2, &at);
+    Attrs cat = {0};
+    attr_set_int(&cat, ATTR_axis, 1);
+    Node *y = IN(g, "y", DT_F32, 7, 3);
+    Node *all = graph_node(g, OP_concat, (Node *[]){pad, y, pad}, 3, &cat);
+    Attrs rev = {0};
+    attr_set_ints(g, &rev, ATTR_axes, (int64_t[]){1}, 1);
+    out(g, graph_node(g, OP_reverse, &all, 1, &rev), "y");
+    out(g, graph_reshape(g, all, 1, (int64_t[]){7 * 23}), "flat");
+    add(s, "pad concat reverse", g, GROUP_MAP, 0, NULL, NULL, 1e-6);
+
+    g = begin(s);
+    Type seed_t = type_scalar(DT_I64);
+    Node *seed = graph_input(g, "seed", &seed_t, "arg"), *step = graph_input(g, "step", &seed_t, "arg");
+    Attrs ra = {0};
+    attr_set_ints(g, &ra, ATTR_shape, (int64_t[]){33, 5}, 2);
+    attr_set_int(&ra, ATTR_dtype, DT_U32);
+    attr_set_int(&ra, ATTR_site, 0x123456789abcdefll);
+    attr_set_int(&ra, ATTR_lane, 2);
+    Node *bits = graph_node(g, OP_random, (Node *[]){seed, step}, 2, &ra);
+    out(g, bits, "bits");
+    out(g, graph_binary(g, OP_mul, graph_cast(g, graph_binary(g, OP_shr, bits, graph_const_int(g, DT_U32, 8)), DT_F32),
+                        graph_const(g, DT_F32, 0x1p-24)), "uniform");
+    add(s, "random", g, GROUP_MAP, 0, NULL, NULL, 0);
+}
+
+static void casts(Suite *s)
+{
+    static const DType all[] = {DT_BOOL, DT_U8, DT_I32, DT_U32, DT_I64, DT_BF16, DT_F16, DT_F32, DT_F64};
+    for (int i = 0; i < 9; i++) {
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", all[i], 37);
+        for (int j = 0; j < 9; j++) {
+            Node *y = graph_cast(g, x, all[j]);
+            if (all[j] != DT_BOOL)
+                y = graph_binary(g, OP_mul, y, graph_cast(g, graph_const_int(g, DT_I32, 3), all[j]));
+            out(g, y, dtype_info[all[j]].name);
+        }
+        add(s, arena_printf(s->a, "cast %s", dtype_info[all[i]].name), g, GROUP_MAP, 0, NULL, NULL, 2e-2);
+    }
+}
+
+static void functions(Suite *s)
+{
+    static const struct {
+        Op op;
+        const char *input;
+    } unary[] = {{OP_neg, "x"}, {OP_abs, "x"}, {OP_sign, "x"}, {OP_sqrt, "pos"}, {OP_rsqrt, "pos"}, {OP_exp, "x"},
+                 {OP_expm1, "x"}, {OP_log, "pos"}, {OP_log1p, "pos"}, {OP_sin, "x"}, {OP_cos, "x"}, {OP_tanh, "x"},
+                 {OP_erf, "x"}, {OP_sigmoid, "x"}, {OP_floor, "x"}, {OP_ceil, "x"}, {OP_round, "x"}, {OP_isfinite, "x"},
+                 {OP_expm1, "small"}, {OP_erf, "small"}, {OP_tanh, "small"}};
+    for (int d = 0; d < 2; d++) {
+        Graph *g = begin(s);
+        for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {
+            DType t = d ? DT_F64 : DT_F32;
+            Node *x = IN(g, unary[i].input, t, 201);
+            out(g, graph_unary(g, unary[i].op, x), arena_printf(s->a, "%s %s", op_info(unary[i].op)->name, unary[i].input));
+        }
+        add(s, d ? "functions f64" : "functions f32", g, GROUP_MAP, 0, NULL, NULL, d ? 1e-12 : 1e-6);
+    }
+    static const DType types[] = {DT_U8, DT_I32, DT_U32, DT_I64, DT_F32, DT_F64};
+    static const Op binary[] = {OP_add, OP_sub, OP_mul, OP_floordiv, OP_mod, OP_minimum, OP_maximum, OP_eq, OP_lt, OP_ge};
+    for (int i = 0; i < 6; i++) {
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", types[i], 45), *y = IN(g, "y", types[i], 45);
+        for (size_t j = 0; j < sizeof binary / sizeof *binary; j++)
+            out(g, graph_binary(g, binary[j], x, y), op_info(binary[j])->name);
+        add(s, arena_printf(s->a, "arithmetic %s", dtype_info[types[i]].name), g, GROUP_MAP, 0, NULL, NULL, 1e-6);
+    }
+}
+
+static void rows(Suite *s)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {5, 10}, {128, 10}, {7, 33}, {64, 128}, {3, 5000}, {4, 784}, {300, 2}, {2, 40000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t m = sizes[i][0], n = sizes[i][1], last[1] = {1};
+        const char *tag = arena_printf(s->a, "%lldx%lld", (long long)m, (long long)n);
+        Graph *g = begin(s);
+        out(g, softmax(g, IN(g, "x", DT_F32, m, n)), "y");
+        add(s, arena_printf(s->a, "softmax %s", tag), g, GROUP_ROW, 0, NULL, NULL, 1e-5);
+
+        g = begin(s);
+        Node *x = IN(g, "x", DT_F32, m, n);
+        Node *inv = graph_const(g, DT_F32, 1.0 / (double)n);
+        Node *mean = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, x, last, 1, true), inv);
+        Node *d = graph_binary(g, OP_sub, x, mean);
+        Node *var = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), last, 1, true), inv);
+        Node *y = graph_binary(g, OP_mul, d, graph_unary(g, OP_rsqrt, graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-5))));
+        out(g, graph_binary(g, OP_add, graph_binary(g, OP_mul, y, IN(g, "w", DT_F32, n)), IN(g, "bias", DT_F32, n)), "y");
+        out(g, graph_reshape(g, mean, 1, &m), "mean");
+        add(s, arena_printf(s->a, "layer norm %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-4);
+
+        // cross entropy with its gradient, labels picked by comparison
+        g = begin(s);
+        x = IN(g, "x", DT_F32, m, n);
+        Node *label = in(g, "label", DT_I32, 1, &m);
+        Attrs io = {0};
+        attr_set_ints(g, &io, ATTR_shape, (int64_t[]){m, n}, 2);
+        attr_set_int(&io, ATTR_dtype, DT_I32);
+        attr_set_int(&io, ATTR_axis, 1);
+        Node *classes = graph_node(g, OP_iota, NULL, 0, &io);
+        Node *lab = graph_reshape(g, label, 2, (int64_t[]){m, 1});
+        Node *hot = graph_cast(g, graph_binary(g, OP_eq, classes, lab), DT_F32);
+        Node *top = graph_reduce(g, OP_max, x, last, 1, true);
+        Node *shift = graph_binary(g, OP_sub, x, top), *e = graph_unary(g, OP_exp, shift);
+        Node *sum = graph_reduce(g, OP_sum, e, last, 1, true);
+        Node *logp = graph_binary(g, OP_sub, shift, graph_unary(g, OP_log, sum));
+        out(g, graph_unary(g, OP_neg, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, hot, logp), last, 1, false)), "loss");
+        out(g, graph_binary(g, OP_sub, graph_binary(g, OP_div, e, sum), hot), "dx");
+        Attrs ax = {0};
+        attr_set_ints(g, &ax, ATTR_axes, last, 1);
+        out(g, graph_node(g, OP_argmax, &x, 1, &ax), "best");
+        add(s, arena_printf(s->a, "cross entropy %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-5);
+    }
+    static const DType types[] = {DT_BOOL, DT_U8, DT_I32, DT_U32, DT_I64, DT_BF16, DT_F16, DT_F32, DT_F64};
+    for (int i = 0; i < 9; i++)
+        for (int k = 0; k < 2; k++) {
+            int64_t ax[1] = {k ? 0 : 1};
+            Graph *g = begin(s);
+            Node *x = IN(g, "x", types[i], 19, 70);
+            out(g, graph_reduce(g, OP_sum, x, ax, 1, false), "sum");
+            if (types[i] != DT_BOOL) {
+                out(g, graph_reduce(g, OP_max, x, ax, 1, false), "max");
+                out(g, graph_reduce(g, OP_min, x, ax, 1, false), "min");
+                Attrs a = {0};
+                attr_set_ints(g, &a, ATTR_axes, ax, 1);
+                out(g, graph_node(g, OP_argmax, &x, 1, &a), "argmax");
+            }
+            add(s, arena_printf(s->a, "reduce %s %d", dtype_info[types[i]].name, k), g, k ? GROUP_COLUMN : GROUP_ROW, 0, NULL, NULL, 1e-2);
+        }
+}
+
+static void columns(Suite *s)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {128, 10}, {128, 784}, {5000, 33}, {2, 3000}, {60000, 8}, {1000, 1000}, {0, 4}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t m = sizes[i][0], n = sizes[i][1], first[1] = {0}, both[2] = {0, 1};
+        const char *tag = arena_printf(s->a, "%lldx%lld", (long long)m, (long long)n);
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", DT_F32, m, n), *y = IN(g, "y", DT_F32, m, n);
+        out(g, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, x, y), first, 1, false), "sum");
+        out(g, graph_reduce(g, OP_max, x, first, 1, false), "max");
+        add(s, arena_printf(s->a, "columns %s", tag), g, GROUP_COLUMN, 0, NULL, NULL, 1e-4);
+
+        g = begin(s);
+        x = IN(g, "x", DT_F32, m, n);
+        out(g, graph_binary(g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, x, x), both, 2, false), graph_const(g, DT_F32, 0.5)), "sum");
+        out(g, graph_reduce(g, OP_max, x, both, 2, false), "max");
+        add(s, arena_printf(s->a, "full %s", tag), g, GROUP_ROW, 0, NULL, NULL, 1e-4);
+        if (m == 0)
+            continue;
+        g = begin(s); // batch norm: two stages over columns, written back
+        x = IN(g, "x", DT_F32, m, n);
+        Node *inv = graph_const(g, DT_F32, 1.0 / (double)m);
+        Node *mean = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, x, first, 1, true), inv);
+        Node *d = graph_binary(g, OP_sub, x, mean);
+        Node *var = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), first, 1, true), inv);
+        out(g, graph_binary(g, OP_mul, d, graph_unary(g, OP_rsqrt, graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-3)))), "y");
+        out(g, var, "var");
+        add(s, arena_printf(s->a, "batch norm %s", tag), g, GROUP_COLUMN, 0, NULL, NULL, 2e-4);
+    }
+}
+
+static void indexed(Suite *s)
+{
+    Graph *g = begin(s);
+    Node *table = IN(g, "table", DT_F32, 7, 12), *ids = IN(g, "ids", DT_I32, 4, 9);
+    Attrs a = {0};
+    attr_set_int(&a, ATTR_axis, 0);
+    Node *e = graph_node(g, OP_gather, (Node *[]){table, ids}, 2, &a);
+    out(g, graph_binary(g, OP_add, e, e), "y");
+    add(s, "gather", g, GROUP_MAP, 0, NULL, NULL, 1e-6);
+
+    g = begin(s);
+    table = IN(g, "table", DT_F32, 5, 12);
+    ids = IN(g, "ids", DT_I32, 64);
+    out(g, graph_node(g, OP_gather, (Node *[]){table, ids}, 2, &a), "y");
+    add(s, "gather out of range", g, GROUP_MAP, 0, NULL, NULL, 1e9);
+    if (s->n && !strcmp(s->cases[s->n - 1].name, "gather out of range"))
+        s->cases[s->n - 1].checks_expected = 1;
+
+    for (int k = 0; k < 2; k++) {
+        g = begin(s);
+        Node *data = IN(g, "data", DT_F32, 7, 12), *up = IN(g, "up", DT_F32, 40, 12);
+        ids = IN(g, "ids", DT_I32, 40);
+        out(g, graph_node(g, k ? OP_scatter_add : OP_scatter, (Node *[]){data, ids, up}, 3, &a), "y");
+        add(s, k ? "scatter_add" : "scatter", g, GROUP_SCATTER, 0, NULL, NULL, 1e-5);
+    }
+    for (int k = 0; k < 8; k++) {
+        g = begin(s);
+        Attrs so = {0};
+        attr_set_int(&so, ATTR_axis, k & 1);
+        if (k & 2)
+            attr_set_int(&so, k & 4 ? ATTR_exclusive : ATTR_descending, 1);
+        Node *x = IN(g, "x", DT_F32, 23, 31);
+        if (k < 4) {
+            out(g, graph_node(g, OP_argsort, &x, 1, &so), "y");
+        } else {
+            if (k & 1)
+                attr_set_int(&so, ATTR_reverse, 1);
+            out(g, graph_node(g, OP_cumsum, &x, 1, &so), "y");
+        }
+        add(s, arena_printf(s->a, "%s %d", k < 4 ? "argsort" : "cumsum", k), g, GROUP_SCAN, 0, NULL, NULL, 1e-5);
+    }
+    g = begin(s);
+    Node *x = IN(g, "x", DT_F32, 9, 11), *u = IN(g, "u", DT_F32, 4, 5);
+    Type st = type_scalar(DT_I64);
+    Node *s0 = graph_input(g, "s0", &st, "arg"), *s1 = graph_input(g, "s1", &st, "arg");
+    Attrs ds = {0}, none = {0};
+    attr_set_ints(g, &ds, ATTR_sizes, (int64_t[]){3, 4}, 2);
+    out(g, graph_node(g, OP_dynamic_slice, (Node *[]){x, s0, s1}, 3, &ds), "slice");
+    out(g, graph_node(g, OP_dynamic_update, (Node *[]){x, u, s0, s1}, 4, &none), "update");
+    add(s, "dynamic", g, GROUP_MAP, 0, NULL, NULL, 1e-6);
+}
+
+static void contractions(Suite *s)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {64, 64, 64}, {33, 65, 129}, {128, 10, 784}, {2, 300, 17}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int k = 0; k < 4; k++) {
+            int64_t m = sizes[i][0], n = sizes[i][1], d = sizes[i][2];
+            Graph *g = begin(s);
+            Node *a = k & 1 ? graph_permute(g, IN(g, "a", DT_F32, d, m), (int64_t[]){1, 0}) : IN(g, "a", DT_F32, m, d);
+            Node *b = k & 2 ? graph_permute(g, IN(g, "b", DT_F32, n, d), (int64_t[]){1, 0}) : IN(g, "b", DT_F32, d, n);
+            Node *c = graph_binary(g, OP_add, graph_matmul(g, a, b), IN(g, "bias", DT_F32, n));
+            out(g, graph_binary(g, OP_maximum, c, graph_const(g, DT_F32, 0)), "y");
+            add(s, arena_printf(s->a, "dot %lldx%lldx%lld %d", (long long)m, (long long)n, (long long)d, k), g, GROUP_DOT, 0, NULL, NULL, 1e-4);
+        }
+    static const DType types[] = {DT_BF16, DT_F16, DT_F64, DT_I32};
+    for (int i = 0; i < 4; i++) {
+        Graph *g = begin(s);
+        Node *a = IN(g, "a", types[i], 3, 20, 31), *b = IN(g, "b", types[i], 3, 31, 18);
+        out(g, graph_matmul(g, a, b), "y");
+        add(s, arena_printf(s->a, "batched dot %s", dtype_info[types[i]].name), g, GROUP_DOT, 0, NULL, NULL, 1e-2);
+    }
+}
+
+// Several updates in one launch: equal bodies become one function.
+static void side_by_side(Suite *s)
+{
+    Graph *g = begin(s);
+    Fusion *f = NEW(s->a, Fusion);
+    Node *roots[3];
+    static const int64_t sizes[] = {1000, 10, 784};
+    for (int i = 0; i < 3; i++) {
+        Node *p = in(g, arena_printf(s->a, "p%d", i), DT_F32, 1, &sizes[i]), *d = in(g, arena_printf(s->a, "d%d", i), DT_F32, 1, &sizes[i]);
+        roots[i] = graph_root(g, OP_output, graph_binary(g, OP_sub, p, graph_binary(g, OP_mul, d, graph_const(g, DT_F32, 0.1))),
+                              arena_printf(s->a, "o%d", i));
+    }
+    f->group_of = NEW_ARRAY(s->a, uint32_t, g->nodes.n + 1);
+    Group *list[3];
+    for (int i = 0; i < 3; i++) {
+        Group gr = {.kind = GROUP_MAP, .id = (uint32_t)i};
+        vec_push(s->a, &gr.outs, roots[i]);
+        vec_push(s->a, &f->groups, gr);
+        f->group_of[roots[i]->id] = (uint32_t)i + 1;
+    }
+    g->fusion = f;
+    for (int i = 0; i < 3; i++)
+        list[i] = &f->groups.at[i];
+    LowerCtx ctx = {.arena = s->a, .diags = s->d, .target = &s->cuda, .module = s->m, .entry = &s->entry};
+    LoweredKernel *k;
+    CHECK(lower_launch(&ctx, g, list, 3, &k) == 1);
+    CHECK(k[0].nargs == 9);
+    int bodies = 0;
+    for (const char *p = k[0].prog.text; (p = strstr(p, "__forceinline__ void")); p++)
+        bodies++;
+    CHECK_MSG(bodies == 1, "%d bodies for equal updates", bodies);
+    for (int i = 0; i < 9; i++)
+        CHECK(k[0].args[i].kind == KA_NODE && k[0].args[i].same_as >= 0);
+    buf_str(&s->cu, k[0].prog.text);
+    if (getenv("SHOW"))
+        printf("%s\n", k[0].prog.annotated);
+}
+
+int main(void)
+{
+    Arena *a = arena_new();
+    static Suite suite;
+    Suite *s = &suite;
+    s->a = a;
+    s->d = diags_new(a);
+    s->m = module_new(a, s->d, "test");
+    s->only = getenv("ONLY");
+    s->cpu = target_cpu(2, false);
+    s->cuda = target_cuda(90, false);
+    s->c = buf_new(a);
+    s->cu = buf_new(a);
+    s->c_seen = strmap_new(a);
+    s->cu_seen = strmap_new(a);
+    buf_str(&s->c, lower_prelude(a, &s->cpu));
+    buf_str(&s->cu, lower_prelude(a, &s->cuda));
+    maps(s);
+    casts(s);
+    functions(s);
+    rows(s);
+    columns(s);
+    indexed(s);
+    contractions(s);
+    if (!s->only)
+        side_by_side(s);
+    if (s->d->errors) {
+        Buf b = buf_new(a);
+        diags_render(s->d, &b, false);
+        printf("%s", b.data);
+    }
+    char dir[] = "/tmp/netc_lower_XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    const char *src = arena_printf(a, "%s/k.c", dir), *so = arena_printf(a, "%s/k.so", dir);
+    FILE *f = fopen(src, "w");
+    fputs(s->c.data, f);
+    fclose(f);
+    int rc = system(arena_printf(a, "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -Wall "
+                                    "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm", so, src));
+    CHECK_MSG(rc == 0, "cc failed on %s", src);
+    void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
+    for (int i = 0; lib && i < s->n; i++)
+        run_case(s, &s->cases[i], lib);
+    if (getenv("KEEP")) {
+        f = fopen(arena_printf(a, "%s/k.cu", dir), "w");
+        fputs(s->cu.data, f);
+        fclose(f);
+        printf("kept %s\n", dir);
+    } else {
+        unlink(src);
+        unlink(so);
+        rmdir(dir);
+    }
+    if (!getenv("NO_NVRTC"))
+        nvrtc(s);
+    int result = unit_done();
+    arena_free(a);
+    return result;
+}
