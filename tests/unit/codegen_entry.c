@@ -1,0 +1,282 @@
+// Small graphs through the passes and codegen on the CPU target: how many steps come out, what is
+// updated in place, what waits for the checks, how loops are laid out.
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "passes/passes.h"
+#include "tests/unit/unit.h"
+
+typedef struct World {
+    Arena *a;
+    Diags *d;
+    Module *m;
+    Graph *g;
+    Target target;
+} World;
+
+static World world(Arena *a, bool library)
+{
+    World w = {.a = a, .d = diags_new(a)};
+    w.m = module_new(a, w.d, "test");
+    w.g = graph_new(a, w.d, NULL);
+    w.target = target_cpu(2, library);
+    return w;
+}
+
+static Type f32(int rank, int64_t d0, int64_t d1)
+{
+    return type_make(DT_F32, rank, (int64_t[]){d0, d1});
+}
+
+static Node *cell(World *w, Op op, const char *name, Type t)
+{
+    if (!module_cell(w->m, name)) {
+        Cell c = {.name = name, .kind = op == OP_param ? CELL_PARAM : CELL_STATE, .type = t};
+        module_add_cell(w->m, &c);
+    }
+    return graph_leaf_cell(w->g, op, name, &t);
+}
+
+static Program *compile_on(World *w, const char *entry, EntryKind kind, const char *cursor)
+{
+    Entry e = {.name = entry, .kind = kind, .graph = w->g, .batch = 1};
+    e.rows = cursor != NULL;
+    e.cursor = cursor;
+    vec_push(w->a, &w->m->entries, e);
+    PassOptions po = {.target = &w->target};
+    CodegenOptions co = {.target = &w->target};
+    Program *p = passes_run(w->m, &po, NULL) ? codegen(w->m, &co) : NULL;
+    if (!p) {
+        Buf b = buf_new(w->a);
+        diags_render(w->d, &b, false);
+        printf("%s", b.data);
+    } else {
+        const char *error;
+        Buf b = buf_new(w->a), again = buf_new(w->a);
+        program_write(p, &b);
+        Program *q = program_read(w->a, b.data, b.len, &error);
+        CHECK_MSG(q != NULL, "%s", error);
+        if (q) program_write(q, &again);
+        CHECK(b.len == again.len && !memcmp(b.data, again.data, b.len));
+    }
+    CHECK(p != NULL);
+    return p;
+}
+
+static int count(const Program *p, ProgStepKind kind)
+{
+    int n = 0;
+    for (int i = 0; i < p->entries[0].nsteps; i++) n += p->entries[0].steps[i].kind == kind;
+    return n;
+}
+
+static int committed_copies(const Program *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->entries[0].nsteps; i++)
+        n += p->entries[0].steps[i].kind == PS_COPY && p->entries[0].steps[i].commits;
+    return n;
+}
+
+static void show(Arena *a, const Program *p)
+{
+    Buf b = buf_new(a);
+    program_print(p, &b);
+    printf("%s\n", b.data);
+}
+
+static Node *linear(World *w, Node *x, int64_t in, int64_t out, const char *name)
+{
+    Node *weight = cell(w, OP_param, arena_printf(w->a, "%s.weight", name), f32(2, out, in));
+    Node *bias = cell(w, OP_param, arena_printf(w->a, "%s.bias", name), f32(1, out, 0));
+    Node *y = graph_matmul(w->g, x, graph_permute(w->g, weight, (int64_t[]){1, 0}));
+    return graph_binary(w->g, OP_add, y, graph_broadcast_to(w->g, bias, &y->type));
+}
+
+// One step of a two-layer perceptron with momentum-free SGD, reading its data through the row table.
+static void perceptron(Arena *a, bool library, bool print)
+{
+    World w = world(a, library);
+    Type cursor_type = type_scalar(DT_I64);
+    Node *cursor = cell(&w, OP_state, CELL_CURSOR, cursor_type);
+    Type image_type = type_make(DT_U8, 2, (int64_t[]){128, 784});
+    Type label_type = type_make(DT_U8, 1, (int64_t[]){128});
+    Node *image = graph_input(w.g, "image", &image_type, "data");
+    Node *label = graph_input(w.g, "label", &label_type, "data");
+    Node *x = graph_cast(w.g, image, DT_F32);
+    x = graph_binary(w.g, OP_div, x, graph_full_like(w.g, x, 255));
+    Node *h = linear(&w, x, 784, 128, "fc1");
+    h = graph_binary(w.g, OP_maximum, h, graph_full_like(w.g, h, 0));
+    Node *logits = linear(&w, h, 128, 10, "fc2");
+    logits->name = "logits";
+    int64_t last[] = {1};
+    Node *top = graph_reduce(w.g, OP_max, logits, last, 1, true);
+    Node *s = graph_binary(w.g, OP_sub, logits, graph_broadcast_to(w.g, top, &logits->type));
+    Node *sum = graph_reduce(w.g, OP_sum, graph_unary(w.g, OP_exp, s), last, 1, true);
+    Node *lse = graph_unary(w.g, OP_log, sum);
+    Node *lp = graph_binary(w.g, OP_sub, s, graph_broadcast_to(w.g, lse, &s->type));
+    Node *classes, *hot;
+    Attrs at = {0};
+    attr_set_ints(w.g, &at, ATTR_shape, (int64_t[]){128, 10}, 2);
+    attr_set_int(&at, ATTR_dtype, DT_I32);
+    attr_set_int(&at, ATTR_axis, 1);
+    classes = graph_node(w.g, OP_iota, NULL, 0, &at);
+    Node *wide = graph_reshape(w.g, graph_cast(w.g, label, DT_I32), 2, (int64_t[]){128, 1});
+    hot = graph_binary(w.g, OP_eq, classes, graph_broadcast_to(w.g, wide, &classes->type));
+    Node *picked = graph_select(w.g, hot, lp, graph_full_like(w.g, lp, 0));
+    Node *loss = graph_reduce(w.g, OP_sum, picked, (int64_t[]){0, 1}, 2, false);
+    loss = graph_binary(w.g, OP_mul, loss, graph_const(w.g, DT_F32, -1.0 / 128));
+    loss->name = "loss";
+    graph_root(w.g, OP_output, loss, "loss");
+    graph_root(w.g, OP_assert, graph_unary(w.g, OP_isfinite, loss), "the loss is not finite");
+    const char *names[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"};
+    for (int i = 0; i < 4; i++) {
+        Type t = module_cell(w.m, names[i])->type;
+        Node *p = cell(&w, OP_param, names[i], t);
+        w.g->role = ROLE_UPDATE;
+        Node *grad = graph_node(w.g, OP_grad, (Node *[]){loss, p}, 2, NULL);
+        Node *next = graph_binary(w.g, OP_sub, p,
+                                  graph_binary(w.g, OP_mul, grad, graph_full_like(w.g, p, 0.1)));
+        graph_root(w.g, OP_assign, next, names[i]);
+    }
+    Node *moved = graph_binary(w.g, OP_add, cursor, graph_const_int(w.g, DT_I64, 128));
+    graph_root(w.g, OP_assign, moved, CELL_CURSOR);
+    Program *p = compile_on(&w, "train", ENTRY_TRAIN, CELL_CURSOR);
+    if (!p) return;
+    if (print) show(a, p);
+    const ProgEntry *e = &p->entries[0];
+    // Two forward, two for the weights, one for the hidden layer.
+    CHECK_MSG(count(p, PS_GEMM) == (library ? 5 : 0), "%d matmuls", count(p, PS_GEMM));
+    CHECK_MSG(count(p, PS_KERNEL) <= (library ? 8 : 13), "%d kernels", count(p, PS_KERNEL));
+    CHECK_MSG(count(p, PS_COPY) == 0, "%d copies", count(p, PS_COPY)); // all updates in place
+    CHECK(e->nchecks == 1 && e->ninputs == 2 && e->noutputs == 1 && e->rows);
+    CHECK(e->arena_bytes <= e->peak_bytes * 1.02);
+    int last_check = -1, first_commit = 1 << 30;
+    for (int i = 0; i < e->nsteps; i++) {
+        const ProgStep *st = &e->steps[i];
+        if (st->commits && i < first_commit) first_commit = i;
+        for (int k = 0; k < st->nargs; k++)
+            if (st->args[k].kind == PA_BUFFER && st->args[k].written &&
+                e->buffers[st->args[k].index].region == PR_ERROR)
+                last_check = i;
+    }
+    CHECK_MSG(last_check >= 0 && last_check < first_commit, "check %d, commit %d", last_check, first_commit);
+}
+
+// a <- b, b <- a, and c is given out before it changes.
+static void swap(Arena *a)
+{
+    World w = world(a, false);
+    Node *x = cell(&w, OP_state, "a", f32(1, 100, 0)), *y = cell(&w, OP_state, "b", f32(1, 100, 0));
+    Node *c = cell(&w, OP_state, "c", f32(1, 100, 0));
+    graph_root(w.g, OP_assign, y, "a");
+    graph_root(w.g, OP_assign, x, "b");
+    graph_root(w.g, OP_output, c, "before");
+    graph_root(w.g, OP_assign, graph_binary(w.g, OP_add, c, x), "c");
+    Program *p = compile_on(&w, "swap", ENTRY_MODEL, NULL);
+    if (!p) return;
+    // Play the steps on named values.
+    const ProgEntry *e = &p->entries[0];
+    const char *value[64] = {0};
+    for (int i = 0; i < e->nbuffers; i++)
+        if (e->buffers[i].region == PR_CELL) value[i] = p->cells[e->buffers[i].index].name;
+    for (int i = 0; i < e->nsteps; i++) {
+        const ProgStep *s = &e->steps[i];
+        if (s->kind == PS_COPY) value[s->args[1].index] = value[s->args[0].index];
+        if (s->kind == PS_KERNEL)
+            for (int k = 0; k < s->nargs; k++)
+                if (s->args[k].kind == PA_BUFFER && s->args[k].written) value[s->args[k].index] = "c+a";
+    }
+    for (int i = 0; i < e->nbuffers; i++) {
+        const ProgBuffer *b = &e->buffers[i];
+        const char *cell = b->region == PR_CELL ? p->cells[b->index].name : "";
+        if (!strcmp(cell, "a")) CHECK(!strcmp(value[i], "b"));
+        if (!strcmp(cell, "b")) CHECK(!strcmp(value[i], "a"));
+        if (!strcmp(cell, "c")) CHECK(!strcmp(value[i], "c+a"));
+        if (b->region == PR_OUTPUT) CHECK(value[i] && !strcmp(value[i], "c"));
+    }
+}
+
+// A value read elsewhere after its update, or shifted against itself, is not updated in place.
+static void not_in_place(Arena *a)
+{
+    World w = world(a, false);
+    Node *s = cell(&w, OP_state, "s", f32(1, 100, 0));
+    Attrs axes = {0};
+    attr_set_ints(w.g, &axes, ATTR_axes, (int64_t[]){0}, 1);
+    Node *back = graph_node(w.g, OP_reverse, &s, 1, &axes);
+    graph_root(w.g, OP_assign, graph_binary(w.g, OP_add, s, back), "s");
+    Program *p = compile_on(&w, "e", ENTRY_MODEL, NULL);
+    if (p) CHECK(count(p, PS_KERNEL) == 1 && count(p, PS_COPY) == 1 && committed_copies(p) == 1);
+
+    World v = world(a, false);
+    s = cell(&v, OP_state, "s", f32(1, 100, 0));
+    graph_root(v.g, OP_assign, graph_binary(v.g, OP_add, s, graph_full_like(v.g, s, 1)), "s");
+    p = compile_on(&v, "e", ENTRY_MODEL, NULL);
+    if (p) CHECK(count(p, PS_KERNEL) == 1 && count(p, PS_COPY) == 0);
+}
+
+// h = tanh(x_t W + h), stacked; the sum of everything.
+static void recurrence(Arena *a, bool library)
+{
+    World w = world(a, library);
+    Type xs = type_make(DT_F32, 3, (int64_t[]){7, 4, 16});
+    Node *x = graph_input(w.g, "x", &xs, "arg");
+    Node *weight = cell(&w, OP_param, "w", f32(2, 16, 16));
+    Type ht = f32(2, 4, 16);
+    Node *h0 = graph_input(w.g, "h0", &ht, "arg");
+    Graph *r = graph_new(a, w.d, NULL);
+    Type types[] = {type_scalar(DT_I64), ht, ht, weight->type};
+    Node *params[4];
+    for (int i = 0; i < 4; i++) {
+        Attrs at = {0};
+        attr_set_int(&at, ATTR_index, i);
+        attr_set_ints(r, &at, ATTR_shape, types[i].dim, types[i].rank);
+        attr_set_int(&at, ATTR_dtype, types[i].dtype);
+        params[i] = graph_node(r, OP_region_param, NULL, 0, &at);
+        if (r->params.n <= (uint32_t)i) vec_push(a, &r->params, params[i]);
+    }
+    Node *z = graph_matmul(r, params[2], params[3]);
+    Node *h = graph_unary(r, OP_tanh, graph_binary(r, OP_add, z, params[1]));
+    vec_push(a, &r->results, h);
+    vec_push(a, &r->results, h);
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_count, 7);
+    attr_set_int(&at, ATTR_carried, 1);
+    attr_set_int(&at, ATTR_scanned, 1);
+    Node *loop = graph_region_node(w.g, OP_loop, (Node *[]){h0, x, weight}, 3, &at, &r, 1);
+    graph_root(w.g, OP_output, graph_result(w.g, loop, 0), "last");
+    graph_root(w.g, OP_output, graph_reduce(w.g, OP_sum, graph_result(w.g, loop, 1),
+                                            (int64_t[]){0, 1, 2}, 3, false), "total");
+    Program *p = compile_on(&w, "rnn", ENTRY_MODEL, NULL);
+    if (!p) return;
+    const ProgEntry *e = &p->entries[0];
+    CHECK(count(p, PS_LOOP) == 1);
+    bool slides = false, stacks = false;
+    for (int i = 0; i < e->nsteps; i++)
+        for (int k = 0; k < e->steps[i].nargs; k++) {
+            const ProgArg *g = &e->steps[i].args[k];
+            if (g->kind != PA_BUFFER || g->stride[0] != 4 * 16 * 4) continue;
+            if (g->written) stacks = true;
+            else slides = true;
+        }
+    CHECK(slides && stacks);
+    CHECK(e->arena_bytes <= e->peak_bytes * 1.02);
+}
+
+int main(int argc, char **argv)
+{
+    Arena *a = arena_new();
+    jmp_buf oom;
+    if (setjmp(oom)) return 2;
+    arena_on_oom(a, &oom);
+    bool print = argc > 1 && !strcmp(argv[1], "-p");
+    perceptron(a, true, print);
+    perceptron(a, false, false);
+    swap(a);
+    not_in_place(a);
+    recurrence(a, true);
+    recurrence(a, false);
+    arena_free(a);
+    return unit_done();
+}
