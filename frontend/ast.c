@@ -19,8 +19,8 @@ Expr *expr_token(Parser *p, ExprKind kind, const Token *t)
 {
     Expr *e = expr_new(p, kind, t->span);
     e->text = t->text;
-    e->i = t->i;
-    e->f = t->f;
+    if (kind == EXPR_INT) e->i = t->i;
+    if (kind == EXPR_FLOAT) e->f = t->f;
     return e;
 }
 
@@ -144,6 +144,8 @@ Stmt *stmt_named(Parser *p, StmtKind kind, Span span, const Token *name)
 
 void stmt_targets(Parser *p, Stmt *s, const Exprs *targets)
 {
+    s->names.at = NEW_ARRAY(p->arena, Item, targets->list.n);
+    s->names.cap = targets->list.n;
     for (uint32_t k = 0; k < targets->list.n; k++) {
         const Expr *e = targets->list.at[k];
         if (e->kind == EXPR_INDEX || e->kind == EXPR_MEMBER)

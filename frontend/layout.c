@@ -298,11 +298,21 @@ static void close_bracket(Layout *l, Token t)
     put_closer(l, t);
 }
 
+// The last token is a minus sign rather than a subtraction.
+static bool after_sign(const Layout *l)
+{
+    uint32_t n = l->out->list.n;
+    return l->prev == '-' && (n < 2 || !ends_expr(l->out->list.at[n - 2].kind));
+}
+
 void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out)
 {
     *out = (Tokens){.fatal = raw->fatal};
     Layout l = {.arena = a, .diags = d, .raw = raw, .out = out, .prev = T_SEP};
     match_parens(&l);
+    out->list.cap = l.match.cap = raw->list.n + 8;
+    out->list.at = NEW_ARRAY(a, Token, out->list.cap);
+    l.match.at = NEW_ARRAY(a, uint32_t, l.match.cap);
     bool newline = false, semicolon = false;
     uint32_t line_start = 0;
     Span sep = {0};
@@ -338,8 +348,7 @@ void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out)
             close_bracket(&l, t);
         } else {
             if (t.text && (t.kind == T_NAME || reserved(t.kind))) t.kind = word_kind(&l, i);
-            if (t.minimal && (l.prev != '-' ||
-                              (out->list.n > 1 && ends_expr(out->list.at[out->list.n - 2].kind))))
+            if (t.kind == T_INT && t.i == INT64_MIN && *t.text != '0' && !after_sign(&l))
                 diag_span(d, SEV_ERROR, t.span, "integer %s does not fit in 64 bits", t.text);
             put(&l, t);
         }

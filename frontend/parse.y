@@ -1,5 +1,5 @@
-/* The grammar of .net: text to the tree of ast.h. It knows no op names and no shapes. The
-   tokens come from layout.c: statements end in "end of line", brackets balance, words are classified. */
+/* The grammar of .net: text to the tree of ast.h. It knows no op names and no shapes. The tokens
+   come from layout.c: statements end in T_SEP, brackets balance, words are classified. */
 %define api.pure full
 %define api.prefix {net_}
 %define api.token.prefix {T_}
@@ -164,7 +164,7 @@ fn_params: %empty { $$ = NEW(A, Params); }
          | fn_param_list ','
          ;
 
-fn_param_list: fn_param { $$ = NEW(A, Params); vec_push(A, &$$->list, $1); }
+fn_param_list: fn_param { $$ = NEW(A, Params); VEC_ONE(A, &$$->list, $1); }
              | fn_param_list ',' fn_param { $$ = $1; vec_push(A, &$$->list, $3); }
              ;
 
@@ -246,7 +246,7 @@ overs: %empty { $$ = NEW(A, Items); }
      | OVER over_list { $$ = $2; }
      ;
 
-over_list: over { $$ = NEW(A, Items); vec_push(A, &$$->list, $1); }
+over_list: over { $$ = NEW(A, Items); VEC_ONE(A, &$$->list, $1); }
          | over_list ',' over { $$ = $1; vec_push(A, &$$->list, $3); }
          ;
 
@@ -254,7 +254,7 @@ over: NAME '=' expr { $$ = (Item){$1.text, @1, $3}; }
     | NAME { $$ = (Item){$1.text, @1, expr_token(p, EXPR_NAME, &$1)}; }
     ;
 
-names: NAME { $$ = NEW(A, Items); vec_push(A, &$$->list, (Item){$1.text, @1, NULL}); }
+names: NAME { $$ = NEW(A, Items); VEC_ONE(A, &$$->list, (Item){$1.text, @1, NULL}); }
      | names ',' NAME { $$ = $1; vec_push(A, &$$->list, (Item){$3.text, @3, NULL}); }
      ;
 
@@ -333,7 +333,7 @@ for_set: %empty { $$ = NULL; }
        | FOR expr { $$ = $2; }
        ;
 
-targets: expr { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
+targets: expr { $$ = NEW(A, Exprs); VEC_ONE(A, &$$->list, $1); }
        | targets ',' expr { $$ = $1; vec_push(A, &$$->list, $3); }
        ;
 
@@ -342,7 +342,7 @@ targets: expr { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
 values: value_list { $$ = expr_tuple(p, $1); }
       ;
 
-value_list: scoped { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
+value_list: scoped { $$ = NEW(A, Exprs); VEC_ONE(A, &$$->list, $1); }
           | value_list ',' scoped { $$ = $1; vec_push(A, &$$->list, $3); }
           ;
 
@@ -478,7 +478,7 @@ args: %empty { $$ = NEW(A, Items); }
     | arg_list ','
     ;
 
-arg_list: arg { $$ = NEW(A, Items); vec_push(A, &$$->list, $1); }
+arg_list: arg { $$ = NEW(A, Items); VEC_ONE(A, &$$->list, $1); }
         | arg_list ',' arg { $$ = $1; vec_push(A, &$$->list, $3); }
         ;
 
@@ -491,7 +491,7 @@ attrs: %empty { $$ = NEW(A, Items); }
      | attr_list ','
      ;
 
-attr_list: attr { $$ = NEW(A, Items); vec_push(A, &$$->list, $1); }
+attr_list: attr { $$ = NEW(A, Items); VEC_ONE(A, &$$->list, $1); }
          | attr_list ',' attr { $$ = $1; vec_push(A, &$$->list, $3); }
          ;
 
@@ -501,7 +501,7 @@ attr: NAME '=' attr_value { $$ = (Item){$1.text, @1, $3}; }
 attr_value: expr
           ;
 
-index_items: index_item { $$ = NEW(A, Exprs); vec_push(A, &$$->list, $1); }
+index_items: index_item { $$ = NEW(A, Exprs); VEC_ONE(A, &$$->list, $1); }
            | index_items ',' index_item { $$ = $1; vec_push(A, &$$->list, $3); }
            ;
 

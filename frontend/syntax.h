@@ -28,6 +28,9 @@ typedef struct Parser {
     File *file;
 } Parser;
 
+// A list of one: most lists stay so, and files can be long.
+#define VEC_ONE(a, v, ...)                                                                         \
+    ((v)->at = arena_alloc((a), sizeof *(v)->at), (v)->at[0] = (__VA_ARGS__), (v)->n = (v)->cap = 1)
 #define VEC_TAKE(dst, src) ((dst).at = (src).at, (dst).n = (src).n, (dst).cap = (src).cap)
 
 Span span_join(Span a, Span b);

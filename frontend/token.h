@@ -8,11 +8,11 @@
 typedef struct Token {
     int kind; // a token of frontend/parse.y
     Span span;
-    const char *text; // a word, or a string's contents
-    size_t len;       // of text; strings may hold NUL bytes
-    int64_t i;
-    double f;
-    bool minimal; // integer 2^63, which only a minus sign before it makes legal
+    const char *text; // a word, a number's digits or a string's contents
+    union {
+        int64_t i; // T_INT; 2^63 is INT64_MIN, legal only after a minus sign
+        double f;  // T_FLOAT
+    };
 } Token;
 
 typedef struct Tokens {

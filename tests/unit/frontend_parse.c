@@ -178,7 +178,7 @@ static const struct {
      "1:15: integer 9223372036854775808 does not fit in 64 bits\n"
      "1:40: integer 99999999999999999999 does not fit in 64 bits\n"},
     {"fn f(x) { y = 'a\\q' }\n",
-     "1:17: unknown escape in a string; known are \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH \\uHHHH\n"},
+     "1:17: unknown escape in a string; known are \\n \\t \\r \\\\ \\\" \\' \\xHH \\uHHHH\n"},
     {"x = 3\nfn f(x) { minimize x; fn g(y) { return y } }\n",
      "1:1: a statement outside of a function or model; for a compile-time value write "
      "'const x = ...'\n2:11: this statement belongs in a 'train' block\n"
