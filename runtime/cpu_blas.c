@@ -1,6 +1,7 @@
 // OpenBLAS, opened at run time and told to use one thread: matmuls are cut into parts that run on the
 // kernels' own threads. Two pools of threads on the same cores wait for each other's spinning workers.
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/cpu.h"
@@ -49,6 +50,20 @@ void rt_blas_close(CpuBlas *b)
 {
     if (b && b->library) dlclose(b->library);
     free(b);
+}
+
+bool rt_blas_describe(char *out, size_t n)
+{
+    CpuBlas *b = rt_blas_open();
+    if (!b) return false;
+    Dl_info where;
+    const char *(*config)(void);
+    *(void **)&config = dlsym(b->library, "openblas_get_config");
+    bool known = dladdr(*(void **)&b->sgemm, &where) && where.dli_fname;
+    snprintf(out, n, "%s%s%s%s", known ? where.dli_fname : "found", config ? " (" : "", config ? config() : "",
+             config ? ")" : "");
+    rt_blas_close(b);
+    return true;
 }
 
 bool rt_cpu_matmul_library(void)

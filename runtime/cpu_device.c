@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/cpu.h"
+#include "runtime/file.h"
 
 struct RtEvent {
     struct timespec at;
@@ -42,21 +43,10 @@ static void cpu_close(RtDevice *d)
     free(d);
 }
 
-// MemAvailable counts what the page cache would give back.
 static bool cpu_memory(RtDevice *d, size_t *free_bytes, size_t *total_bytes)
 {
     (void)d;
-    FILE *f = fopen("/proc/meminfo", "re");
-    if (!f) return false;
-    char line[160];
-    unsigned long long kb;
-    int found = 0;
-    while (fgets(line, sizeof line, f)) {
-        if (sscanf(line, "MemTotal: %llu kB", &kb) == 1) *total_bytes = (size_t)kb << 10, found |= 1;
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) *free_bytes = (size_t)kb << 10, found |= 2;
-    }
-    fclose(f);
-    return found == 3;
+    return rt_host_memory(free_bytes, total_bytes);
 }
 
 static RtCode cpu_enter(RtDevice *d, RtError *e)

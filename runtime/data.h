@@ -50,6 +50,7 @@ RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
 
 // -- model.bin: a checksummed container of named sections -----------------------------------------------
+#define RT_CONTAINER_MAGIC "\x89netcbn" // the first 8 bytes, the zero included
 typedef struct RtSection {
     const char *name; // "source", "program cuda", "program cpu", "image sm_90 <identity>", ...
     const void *bytes;

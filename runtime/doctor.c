@@ -1,0 +1,57 @@
+// What netc finds on this machine: for the GPU, for the CPU, for keeping compiled kernels.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cpu.h"
+#include "runtime/file.h"
+
+typedef void Line(void *ctx, const char *what, bool ok, const char *detail);
+
+static void compiler(Line *line, void *ctx)
+{
+    CpuCompiler c;
+    RtError e = {0};
+    bool ok = rt_cc_find(&c, &e) == RT_OK;
+    line(ctx, "C compiler", ok, ok ? c.path : e.text);
+}
+
+static void openblas(Line *line, void *ctx)
+{
+    char detail[512];
+    bool ok = rt_blas_describe(detail, sizeof detail);
+    line(ctx, "OpenBLAS", ok,
+         ok ? detail
+            : "not found: matrix products run on generated code, several times slower; install libopenblas0 "
+              "(Debian, Ubuntu: apt-get install libopenblas0-pthread)");
+}
+
+static void cache(Line *line, void *ctx)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char dir[4096] = "", detail[4200];
+    if (xdg && *xdg)
+        snprintf(dir, sizeof dir, "%s/netc", xdg);
+    else if (home && *home)
+        snprintf(dir, sizeof dir, "%s/.cache/netc", home);
+    bool ok = *dir && rt_cache_usable(dir);
+    snprintf(detail, sizeof detail, "%s%s", *dir ? dir : "neither XDG_CACHE_HOME nor HOME is set",
+             ok ? "" : ": cannot be written, so kernels are compiled anew in every process");
+    line(ctx, "compile cache", ok, detail);
+}
+
+void rt_doctor(Line *line, void *ctx)
+{
+    char detail[160];
+    size_t free_bytes, total;
+    rt_cuda_doctor(line, ctx);
+    if (rt_host_memory(&free_bytes, &total)) {
+        snprintf(detail, sizeof detail, "%d threads, %.1f GB of memory, %.1f GB free", rt_cpu_threads(),
+                 (double)total / 1e9, (double)free_bytes / 1e9);
+        line(ctx, "CPU", true, detail);
+    }
+    compiler(line, ctx);
+    openblas(line, ctx);
+    cache(line, ctx);
+}

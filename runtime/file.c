@@ -1,0 +1,272 @@
+// Reading whole files, and replacing one as a whole.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "runtime/file.h"
+
+// MemAvailable counts what the page cache would give back.
+bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return false;
+    char line[160];
+    unsigned long long kb;
+    int found = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemTotal: %llu kB", &kb) == 1) *total_bytes = (size_t)kb << 10, found |= 1;
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) *free_bytes = (size_t)kb << 10, found |= 2;
+    }
+    fclose(f);
+    return found == 3;
+}
+
+static RtCode open_failed(const char *path, RtError *e)
+{
+    return rt_fail(e, errno == ENOMEM || errno == EMFILE || errno == ENFILE ? RT_ENV : RT_USER,
+                   "cannot open %s: %s", path, strerror(errno));
+}
+
+static RtCode too_big(const char *path, size_t n, RtError *e)
+{
+    return rt_fail(e, RT_OOM, "%s does not fit in memory: it needs %.1f MB", path, (double)n / 1e6);
+}
+
+// malloc that refuses what the machine does not have, instead of being killed when it is touched.
+static void *reserve(size_t n)
+{
+    size_t free_bytes, total;
+    if (n > (64u << 20) && rt_host_memory(&free_bytes, &total) && n > free_bytes) return NULL;
+    return malloc(n);
+}
+
+static RtCode open_file(const char *path, int *fd, struct stat *st, RtError *e)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) return open_failed(path, e);
+    if (fstat(*fd, st) == 0 && !S_ISDIR(st->st_mode)) return RT_OK;
+    close(*fd);
+    return rt_fail(e, RT_USER, "%s is a folder, not a file", path);
+}
+
+// Reads to the end; grows when the size is not known beforehand (a pipe) or was wrong.
+static RtCode read_all(int fd, const char *path, size_t expected, RtBytes *out, RtError *e)
+{
+    size_t cap = expected ? expected + 1 : 1 << 16, n = 0;
+    unsigned char *p = reserve(cap);
+    if (!p) return too_big(path, cap, e);
+    for (;;) {
+        if (n == cap) {
+            size_t more = cap + cap / 2;
+            unsigned char *q = realloc(p, more);
+            if (!q) {
+                free(p);
+                return too_big(path, more, e);
+            }
+            p = q;
+            cap = more;
+        }
+        ssize_t k = read(fd, p + n, cap - n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) {
+            free(p);
+            return rt_fail(e, RT_USER, "cannot read %s: %s", path, strerror(errno));
+        }
+        if (!k) break;
+        n += (size_t)k;
+    }
+    *out = (RtBytes){p, n};
+    return RT_OK;
+}
+
+RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e)
+{
+    int fd;
+    struct stat st;
+    *out = (RtBytes){0};
+    if (open_file(path, &fd, &st, e)) return e->code;
+    RtCode code = read_all(fd, path, S_ISREG(st.st_mode) ? (size_t)st.st_size : 0, out, e);
+    close(fd);
+    return code;
+}
+
+static RtCode gunzip(const char *path, RtBytes *b, RtError *e)
+{
+    z_stream z = {.next_in = b->at};
+    size_t cap = b->n < SIZE_MAX / 8 ? b->n * 4 + 64 : b->n, n = 0, fed = 0;
+    if (inflateInit2(&z, 15 + 16) != Z_OK) return rt_fail(e, RT_OOM, "out of memory");
+    unsigned char *p = reserve(cap);
+    RtCode code = p ? RT_OK : too_big(path, cap, e);
+    int rc = Z_OK;
+    while (!code) {
+        if (!z.avail_in && fed < b->n) {
+            size_t k = b->n - fed < 1u << 30 ? b->n - fed : 1u << 30;
+            z.next_in = b->at + fed;
+            z.avail_in = (unsigned)k;
+            fed += k;
+        }
+        if (n == cap) {
+            size_t more = cap * 2, free_bytes, total;
+            bool fits = more < 256u << 20 || !rt_host_memory(&free_bytes, &total) || more < free_bytes + cap;
+            unsigned char *q = fits ? realloc(p, more) : NULL;
+            if (!q) {
+                code = too_big(path, more, e);
+                break;
+            }
+            p = q;
+            cap = more;
+        }
+        size_t room = cap - n < 1u << 30 ? cap - n : 1u << 30;
+        z.next_out = p + n;
+        z.avail_out = (unsigned)room;
+        rc = inflate(&z, Z_NO_FLUSH);
+        n += room - z.avail_out;
+        if (rc == Z_STREAM_END) {
+            // Several gzip members may follow one another.
+            if (!z.avail_in && fed == b->n) break;
+            if (inflateReset(&z) != Z_OK) code = rt_fail(e, RT_USER, "%s: damaged gzip data", path);
+            continue;
+        }
+        if (rc == Z_BUF_ERROR && z.avail_out == room && fed == b->n && !z.avail_in)
+            code = rt_fail(e, RT_USER, "%s is truncated: its gzip data end early, after %zu bytes of contents",
+                           path, n);
+        else if (rc != Z_OK && rc != Z_BUF_ERROR)
+            code = rt_fail(e, RT_USER, "%s: damaged gzip data: %s", path, z.msg ? z.msg : "cannot be decompressed");
+    }
+    inflateEnd(&z);
+    if (code) {
+        free(p);
+        return code;
+    }
+    free(b->at);
+    *b = (RtBytes){p, n};
+    return RT_OK;
+}
+
+RtCode rt_bytes_read(const char *path, RtBytes *out, RtError *e)
+{
+    if (rt_bytes_read_raw(path, out, e)) return e->code;
+    if (out->n > 2 && out->at[0] == 0x1f && out->at[1] == 0x8b && gunzip(path, out, e)) {
+        free(out->at);
+        *out = (RtBytes){0};
+        return e->code;
+    }
+    return RT_OK;
+}
+
+RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e)
+{
+    RtBytes b;
+    *bytes = NULL;
+    *n = 0;
+    if (rt_bytes_read_raw(path, &b, e)) return e->code;
+    char *p = arena_alloc(a, b.n + 1); // a zero byte follows the contents
+    memcpy(p, b.at, b.n);
+    *bytes = p;
+    *n = b.n;
+    free(b.at);
+    return RT_OK;
+}
+
+// -- writing --------------------------------------------------------------------------------------------------
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, p, n < 1u << 30 ? n : 1u << 30);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static RtCode write_failed(const char *path, int why, RtError *e)
+{
+    bool user = why == ENOENT || why == EACCES || why == ENOTDIR || why == EISDIR || why == EROFS;
+    return rt_fail(e, user ? RT_USER : RT_ENV, "cannot write %s: %s%s", path, strerror(why),
+                   why == ENOSPC || why == EFBIG || why == EDQUOT
+                       ? "; the file that was there before, if any, is unchanged"
+                       : "");
+}
+
+static RtCode write_plain(const char *path, const RtPart *parts, int nparts, RtError *e)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return write_failed(path, errno, e);
+    bool ok = true;
+    for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
+    int why = errno;
+    if (close(fd) && ok) why = errno, ok = false;
+    return ok ? RT_OK : write_failed(path, why, e);
+}
+
+// The rename itself must survive a power cut.
+static void sync_folder(const char *path)
+{
+    char dir[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (n >= sizeof dir) return;
+    memcpy(dir, path, n);
+    dir[n] = 0;
+    int fd = open(slash ? (n ? dir : "/") : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+static RtCode replace(const char *path, const char *temporary, int fd, mode_t mode, const RtPart *parts,
+                      int nparts, RtError *e)
+{
+    bool ok = true;
+    for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
+    ok = ok && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+    int why = errno;
+    if (close(fd) && ok) why = errno, ok = false;
+    if (ok && rename(temporary, path)) why = errno, ok = false;
+    if (!ok) {
+        unlink(temporary);
+        return write_failed(path, why, e);
+    }
+    sync_folder(path);
+    return RT_OK;
+}
+
+RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e)
+{
+    struct stat st;
+    mode_t mode = 0644;
+    char *real = NULL;
+    if (stat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
+        if (!S_ISREG(st.st_mode)) return write_plain(path, parts, nparts, e); // a pipe, a terminal
+        mode = st.st_mode & 0777;
+        real = realpath(path, NULL); // what a link points to is replaced, not the link
+    }
+    const char *to = real ? real : path;
+    size_t n = strlen(to) + 8;
+    char *temporary = malloc(n);
+    RtCode code = RT_OK;
+    if (!temporary) {
+        code = rt_fail(e, RT_OOM, "out of memory");
+    } else {
+        snprintf(temporary, n, "%s.XXXXXX", to);
+        int fd = mkstemp(temporary);
+        code = fd < 0 ? write_failed(path, errno, e) : replace(to, temporary, fd, mode, parts, nparts, e);
+    }
+    free(temporary);
+    free(real);
+    return code;
+}
+
+RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e)
+{
+    RtPart part = {bytes, n};
+    return rt_file_write_parts(path, &part, 1, e);
+}

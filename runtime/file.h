@@ -1,0 +1,25 @@
+// Internal: whole files.
+#ifndef RUNTIME_FILE_H
+#define RUNTIME_FILE_H
+
+#include "runtime/data.h"
+
+typedef struct RtPart {
+    const void *bytes;
+    size_t n;
+} RtPart;
+// rt_file_write of several parts, one after the other.
+RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e);
+
+typedef struct RtBytes {
+    unsigned char *at; // malloc'ed
+    size_t n;
+} RtBytes;
+// The whole file, decompressed when it is gzip.
+RtCode rt_bytes_read(const char *path, RtBytes *out, RtError *e);
+// The whole file as it is.
+RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
+
+bool rt_host_memory(size_t *free_bytes, size_t *total_bytes);
+
+#endif
