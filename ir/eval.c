@@ -91,8 +91,15 @@ Frame *eval_frame(Eval *e, const Graph *g, Value **params)
     frame->results = NEW_ARRAY(a, Value **, g->nodes.n + 1);
     frame->params = params;
     e->frame = frame;
+    Value *const *known = e->known;
+    const bool *stale = e->stale;
+    e->known = NULL; // regions are computed in full
     for (uint32_t i = 0; i < g->nodes.n && !e->failed; i++) {
         const Node *n = g->nodes.at[i];
+        if (known && !stale[i]) {
+            frame->value[i] = known[i];
+            continue;
+        }
         for (uint32_t k = 0; k < n->nargs; k++) args[k] = frame->value[n->args[k]->id];
         Value *out = frame->value[i] = new_value(a, &n->type);
         rules[n->op](e, n, args, out);
@@ -110,6 +117,17 @@ bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **value
     Eval e = {.env = env, .out = out, .diags = g->diags};
     Frame *frame = eval_frame(&e, g, NULL);
     if (values) memcpy(values, frame->value, g->nodes.n * sizeof *values);
+    return !e.failed;
+}
+
+bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
+                      const bool *stale)
+{
+    memset(out, 0, sizeof *out);
+    out->outputs = strmap_new(env->arena);
+    out->assigns = strmap_new(env->arena);
+    Eval e = {.env = env, .out = out, .diags = g->diags, .known = values, .stale = stale};
+    eval_frame(&e, g, NULL);
     return !e.failed;
 }
 

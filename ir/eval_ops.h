@@ -18,6 +18,9 @@ typedef struct Eval {
     Diags *diags;
     Frame *frame;
     bool failed; // reported
+    // Of the outermost frame: values from an earlier run, and which of them to compute again; or NULL.
+    Value *const *known;
+    const bool *stale;
 } Eval;
 
 // args are the operands' values; [out] is zeroed, of the node's type.
@@ -28,6 +31,11 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef EW
 #undef OP
 EvalRule eval_elementwise;
+
+// eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are kept
+// unless stale[id]; stale must hold all that depends on what changed.
+bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
+                      const bool *stale);
 
 // Evaluates every node of g into a new frame.
 Frame *eval_frame(Eval *e, const Graph *g, Value **params);

@@ -1,0 +1,240 @@
+// Gradients against finite differences.
+#include "ir/check.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "ir/eval_ops.h"
+#include "ir/philox.h"
+
+enum { DIRECTIONS = 8, COORDINATES = 32, REDRAWS = 6 };
+
+// At a step of 1e-4 the rounding of the loss (1e-16 / step) and the curvature left after
+// extrapolation (step^4) are both far below the tolerance.
+static const double first_step = 1e-4;
+
+static double tolerance(double a, double b)
+{
+    return 1e-6 * fmax(fabs(a), fabs(b)) + 1e-9;
+}
+
+typedef struct Check {
+    const Graph *graph; // only what the loss needs
+    const Node *loss;   // the output node, in graph
+    EvalEnv env;        // with maps of its own, so that a leaf can be replaced
+    Value **base;       // values at the point itself, by node id
+    bool *stale;        // what depends on the leaf being probed
+    uint64_t seed, draws;
+    bool failed;
+} Check;
+
+// -- the loss along a line ----------------------------------------------------------------------------
+
+// The part of g that its output [name] needs; NULL when there is none.
+static Graph *only_output(const Graph *g, const char *name, const Node **loss)
+{
+    const Node *root = NULL;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const Node *n = g->roots.at[i];
+        if (n->op == OP_output && !strcmp(attr_str(n, ATTR_name), name)) root = n;
+    }
+    if (!root) return NULL;
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n);
+    live[root->id] = true;
+    for (uint32_t i = root->id + 1; i-- > 0;)
+        for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
+            live[g->nodes.at[i]->args[k]->id] = true;
+    Graph *out = graph_new(g->arena, g->diags, g->symbols);
+    Remap r = {out, NEW_ARRAY(g->arena, Node *, g->nodes.n)};
+    for (uint32_t i = 0; i <= root->id; i++)
+        if (live[i]) *loss = remap_node(&r, g->nodes.at[i]);
+    return out;
+}
+
+static void mark_stale(Check *c, const char *leaf)
+{
+    for (uint32_t i = 0; i < c->graph->nodes.n; i++) {
+        const Node *n = c->graph->nodes.at[i];
+        bool is_cell = n->op == OP_param || n->op == OP_state || n->op == OP_input;
+        c->stale[i] = is_cell && !strcmp(attr_str(n, ATTR_name), leaf);
+        for (uint32_t k = 0; k < n->nargs; k++) c->stale[i] |= c->stale[n->args[k]->id];
+    }
+}
+
+// The loss with the leaf at x + t * d. Runs in an arena of its own, freed before it returns.
+static double loss_at(Check *c, Value *leaf, const double *x, const double *d, double t)
+{
+    int64_t n = type_count(&leaf->type);
+    if (!c->stale[c->loss->id]) return value_get(c->base[c->loss->id], 0); // does not depend on it
+    for (int64_t i = 0; i < n; i++) leaf->f[i] = x[i] + t * d[i];
+    double v = NAN;
+    Arena *scratch = arena_new();
+    jmp_buf oom;
+    if (!scratch || setjmp(oom)) {
+        if (!c->failed) diag_error(c->graph->diags, c->loss->loc, "out of memory while checking");
+        c->failed = true;
+        if (scratch) arena_free(scratch);
+        return NAN;
+    }
+    arena_on_oom(scratch, &oom);
+    EvalEnv env = c->env;
+    env.arena = scratch;
+    EvalResult r;
+    if (eval_graph_again(c->graph, &env, &r, c->base, c->stale))
+        v = value_get(strmap_get(&r.outputs, attr_str(c->loss, ATTR_name)), 0);
+    else
+        c->failed = true;
+    arena_free(scratch);
+    return v;
+}
+
+// The derivative at 0 of a line, by central differences at two steps, extrapolated. false when the two
+// steps tell different stories: the slopes disagree, or the bend does not shrink with the step, so
+// that something between is not smooth.
+static bool difference(Check *c, Value *leaf, const double *x, const double *d, double h,
+                       double *slope)
+{
+    double f0 = value_get(c->base[c->loss->id], 0);
+    double up = loss_at(c, leaf, x, d, h), down = loss_at(c, leaf, x, d, -h);
+    double up2 = loss_at(c, leaf, x, d, h / 2), down2 = loss_at(c, leaf, x, d, -h / 2);
+    double wide = (up - down) / (2 * h), narrow = (up2 - down2) / h;
+    double bend = (up - 2 * f0 + down) / h, bend2 = (up2 - 2 * f0 + down2) / (h / 2);
+    *slope = (4 * narrow - wide) / 3;
+    double allowed = tolerance(wide, narrow) / 2 + 16 * DBL_EPSILON * fabs(f0) / h; // and rounding
+    return fabs(wide - narrow) <= allowed && fabs(bend - 2 * bend2) <= allowed;
+}
+
+// -- probes -------------------------------------------------------------------------------------------
+
+static double uniform(Check *c) // in (0, 1)
+{
+    return (philox_word(c->seed, 0, 0, c->draws++, 0) + 0.5) / 4294967296.0;
+}
+
+// A random unit vector, or the axis of [coordinate].
+static void draw(Check *c, double *d, int64_t n, int64_t coordinate)
+{
+    memset(d, 0, (size_t)n * sizeof *d);
+    if (coordinate >= 0) {
+        d[coordinate] = 1;
+        return;
+    }
+    double length = 0;
+    for (int64_t i = 0; i < n; i++) {
+        d[i] = sqrt(-2 * log(uniform(c))) * cos(2 * M_PI * uniform(c));
+        length += d[i] * d[i];
+    }
+    for (int64_t i = 0; i < n; i++) d[i] /= sqrt(length);
+}
+
+static void record(CheckTensor *t, const CheckProbe *p)
+{
+    double off = fabs(p->difference - p->gradient);
+    double error = off / tolerance(p->difference, p->gradient);
+    if (!(error <= 1)) t->failed++; // NaN fails
+    if (t->kept++ == 0 || !(error <= t->error)) {
+        t->error = error;
+        t->worst = *p;
+    }
+}
+
+static void check_tensor(Check *c, const Value *at, const Value *gradient, CheckTensor *t)
+{
+    Arena *a = c->env.arena;
+    int64_t n = type_count(&at->type);
+    int coordinates = n < COORDINATES ? (int)n : COORDINATES;
+    double *d = NEW_ARRAY(a, double, n + 1);
+    Value moved = value_new(a, &at->type), *leaf = &moved;
+    StrMap *map = strmap_has(&c->env.cells, t->name) ? &c->env.cells : &c->env.inputs;
+    strmap_set(map, t->name, leaf);
+    mark_stale(c, t->name);
+    t->probes = n ? DIRECTIONS + coordinates : 0;
+    for (int k = 0; k < t->probes && !c->failed; k++) {
+        double h = first_step;
+        for (int redraw = 0; redraw <= REDRAWS && !c->failed; redraw++, h /= redraw % 2 ? 1 : 2) {
+            CheckProbe p = {.coordinate = -1};
+            if (k >= DIRECTIONS) // each one of a small tensor, else any
+                p.coordinate = n <= COORDINATES ? k - DIRECTIONS : (int64_t)(uniform(c) * (double)n);
+            draw(c, d, n, p.coordinate);
+            if (!difference(c, leaf, at->f, d, h, &p.difference)) continue;
+            for (int64_t i = 0; i < n; i++) p.gradient += gradient->f[i] * d[i];
+            record(t, &p);
+            break;
+        }
+    }
+    strmap_set(map, t->name, (void *)at);
+    t->ok = !t->failed && t->kept * 10 >= t->probes * 9;
+}
+
+// -- the whole graph ----------------------------------------------------------------------------------
+
+static StrMap copy_map(Arena *a, const StrMap *m)
+{
+    StrMap out = strmap_new(a);
+    for (uint32_t i = 0; i < m->n; i++) strmap_set(&out, m->entry[i].key, m->entry[i].value);
+    return out;
+}
+
+static bool refuse(const Graph *g, Loc loc, const char *what, const char *name)
+{
+    diag_error(g->diags, loc, "checking gradients: %s '%s'", what, name);
+    return false;
+}
+
+bool check_gradients(const Graph *forward, const char *loss, const Graph *gradients,
+                     const EvalEnv *env, uint64_t seed, CheckReport *out)
+{
+    static const char prefix[] = "grad:";
+    Arena *a = env->arena;
+    Check c = {.seed = seed};
+    c.env = (EvalEnv){a, copy_map(a, &env->inputs), copy_map(a, &env->cells), false};
+    memset(out, 0, sizeof *out);
+    out->ok = true;
+    c.graph = only_output(forward, loss, &c.loss);
+    if (!c.graph) return refuse(forward, 0, "the graph has no output", loss);
+    if (c.loss->type.rank || !dtype_is_float(c.loss->type.dtype))
+        return refuse(forward, c.loss->loc, "no float scalar is the output", loss);
+    EvalResult at_point, result;
+    c.base = NEW_ARRAY(a, Value *, c.graph->nodes.n + 1);
+    c.stale = NEW_ARRAY(a, bool, c.graph->nodes.n + 1);
+    if (!eval_graph_all(c.graph, &c.env, &at_point, c.base)) return false;
+    if (!isfinite(value_get(c.base[c.loss->id], 0)))
+        return refuse(forward, c.loss->loc, "at this point infinite or NaN is", loss);
+    if (!eval_graph(gradients, &c.env, &result)) return false;
+    for (uint32_t i = 0; i < result.outputs.n && !c.failed; i++) {
+        const char *name = result.outputs.entry[i].key;
+        if (strncmp(name, prefix, sizeof prefix - 1)) continue;
+        const Value *g = result.outputs.entry[i].value;
+        CheckTensor t = {.name = name + sizeof prefix - 1};
+        const Value *leaf = strmap_get(&env->cells, t.name);
+        if (!leaf) leaf = strmap_get(&env->inputs, t.name);
+        if (!leaf || !value_is_float(leaf)) return refuse(gradients, 0, "no float leaf is", t.name);
+        if (!shape_equal(&leaf->type, &g->type))
+            return refuse(gradients, 0, "the gradient has another shape than", t.name);
+        check_tensor(&c, leaf, g, &t);
+        out->ok &= t.ok;
+        vec_push(a, &out->tensors, t);
+    }
+    return !c.failed;
+}
+
+void check_print(const CheckReport *r, Buf *out)
+{
+    for (uint32_t i = 0; i < r->tensors.n; i++) {
+        const CheckTensor *t = &r->tensors.at[i];
+        buf_printf(out, "%-4s %-32s %3d of %3d probes, worst error %.2g of the allowed\n",
+                   t->ok ? "ok" : "BAD", t->name, t->kept, t->probes, t->error);
+        if (t->ok) continue;
+        if (!t->failed) {
+            buf_str(out, "     too many probes cross a kink: move the point where it is checked\n");
+            continue;
+        }
+        if (t->worst.coordinate < 0)
+            buf_str(out, "     along a random direction");
+        else
+            buf_printf(out, "     at element %lld", (long long)t->worst.coordinate);
+        buf_printf(out, ": finite differences %.12g, gradient %.12g\n", t->worst.difference,
+                   t->worst.gradient);
+    }
+}

@@ -1,0 +1,41 @@
+// Gradients against finite differences, in double precision, random numbers fixed.
+//
+// Each tensor is probed along at least 8 random directions and 32 coordinates (all, when it has
+// fewer), each with two step sizes extrapolated to zero. A probe that crosses a kink (its differences
+// disagree with each other; the gradient is not asked) is drawn again, and nine of ten must survive.
+// A probe passes when |fd - g| <= 1e-6 * max(|fd|, |g|) + 1e-9.
+#ifndef IR_CHECK_H
+#define IR_CHECK_H
+
+#include "ir/eval.h"
+
+typedef struct CheckProbe {
+    int64_t coordinate; // or -1: a random direction
+    double difference;  // by finite differences
+    double gradient;    // by the graph
+} CheckProbe;
+
+typedef struct CheckTensor {
+    const char *name;
+    int probes, kept, failed; // kept: those that crossed no kink
+    double error;             // the largest |fd - g| / (1e-6 * max(|fd|, |g|) + 1e-9); passes up to 1
+    CheckProbe worst;         // the probe with that error
+    bool ok;                  // all kept probes pass and nine of ten were kept
+} CheckTensor;
+
+typedef struct CheckReport {
+    VEC(CheckTensor) tensors;
+    bool ok;
+} CheckReport;
+
+// [forward] has an output [loss], a float scalar. [gradients] has outputs "grad:NAME", each of the
+// type of the leaf NAME (a cell, else an input). Both are evaluated in env, which gives every leaf;
+// env->round is ignored. false only when something could not be evaluated (reported through the
+// diags of the graph); whether the gradients are right is out->ok.
+bool check_gradients(const Graph *forward, const char *loss, const Graph *gradients,
+                     const EvalEnv *env, uint64_t seed, CheckReport *out);
+
+// A few lines of text: a line a tensor, with the worst probe of those that fail.
+void check_print(const CheckReport *r, Buf *out);
+
+#endif
