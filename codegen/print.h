@@ -29,6 +29,7 @@ typedef struct Emit {
     Binding *bind;      // by instruction
     const char **name;  // by instruction: its temporary
     const char **axis;  // by axis: the expression that is its value here
+    const char **element; // by instruction: a load's element already in registers, or NULL
     bool *live;         // by instruction: something stored depends on it
     bool *nested;       // by axis: the axis of a nested reduction
     Loc loc;            // of the last line printed

@@ -99,6 +99,7 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     Emit e = {.arena = a, .kernel = k, .body = b, .pretty = pretty, .cuda = cuda};
     e.bind = NEW_ARRAY(a, Binding, b->insts.n + 1);
     e.name = NEW_ARRAY(a, const char *, b->insts.n + 1);
+    e.element = NEW_ARRAY(a, const char *, b->insts.n + 1);
     e.live = NEW_ARRAY(a, bool, b->insts.n + 1);
     e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
     e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
@@ -461,6 +462,12 @@ const char *emit_value(Emit *e, int at)
         home = deeper(home, e->bind[v->a[i]].scope);
     }
     const char *pred = NULL;
+    if (e->element[at]) {
+        emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], emit_load(e, v, e->element[at]),
+                  location_comment(e, v));
+        emit_bind(e, at, home, e->name[at]);
+        return e->name[at];
+    }
     if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) {
         pred = emit_value(e, v->pred);
         home = deeper(home, e->bind[v->pred].scope);

@@ -84,15 +84,12 @@ static const char *slot_name(Emit *e, int load)
     return f(e, "%s_vec", e->name[load]);
 }
 
-// In the lane scope: names the elements of what was loaded, computes, fills the output vectors.
+// In the lane scope: where the elements of what was loaded are.
 static void print_lane(Emit *e, const Vectors *v, const char *index)
 {
-    const Body *b = e->body;
     for (int i = 0; i < v->nloads; i++) {
-        const Inst *x = &b->insts.at[v->loads[i]];
         const char *at = f(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), is_plain(e, v->loads[i]) ? index : "");
-        emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[v->loads[i]], emit_load(e, x, at));
-        emit_bind(e, v->loads[i], e->scope, e->name[v->loads[i]]);
+        e->element[v->loads[i]] = at;
     }
 }
 
@@ -233,6 +230,8 @@ static void print_map(Emit *e)
     }
     if (flat && s->vector > 1) { // the last elements, fewer than a vector
         Vectors none = {.axis = inner, .width = 1};
+        for (int i = 0; i < v.nloads; i++)
+            e->element[v.loads[i]] = NULL;
         emit_open(e, 1ull << inner);
         emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, axis, t);
         lane_stores(e, &none, -1);
@@ -332,8 +331,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
                 continue;
             const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && is_plain(e, v->loads[i]) ? "[tile]" : "",
                                width > 1 ? ".at[lane]" : ".at[0]");
-            emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[v->loads[i]], emit_load(e, x, at));
-            emit_bind(e, v->loads[i], e->scope, e->name[v->loads[i]]);
+            e->element[v->loads[i]] = at;
         }
     for (int i = 0; i < n; i++)
         accumulate(e, r[i], c);
@@ -408,6 +406,8 @@ static void print_team_body(Emit *e, KernelPhase phase)
     if (by_row) {
         if (s->team > 1)
             emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
+        else if (s->keep)
+            emit_line(e, outer, "const int member = 0;");
         emit_line(e, outer, "const %s row = (%s)(%s)%s;", t, t, block,
                   per_block == 1 ? "" : f(e, " * %d + threadIdx.x%s", per_block, s->team > 1 ? f(e, " / %d", s->team) : ""));
     } else {
