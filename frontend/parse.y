@@ -554,23 +554,37 @@ static void net_error(const Span *at, Parser *p, const char *text)
     p->dead = true;
 }
 
+// What goes on from a complete operand. Messages call all of these "an operator".
+static bool is_operator(yysymbol_kind_t k)
+{
+    static const char *const texts[] = {
+        "'+'", "'-'", "'*'", "'/'", "'//'", "'%'", "'**'", "'=='", "'!='", "'<'", "'<='", "'>'",
+        "'>='", "'and'", "'or'", "'..'", "'('", "'['", "'.'", "'@{'", "'as'", "'reuse'",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!strcmp(yysymbol_name(k), texts[i])) return true;
+    return k == YYSYMBOL_REGION;
+}
+
 static Expected expected_tokens(const yypcontext_t *ctx)
 {
     yysymbol_kind_t kinds[YYNTOKENS];
     int n = yypcontext_expected_tokens(ctx, kinds, YYNTOKENS);
     Expected e = {0};
     for (int k = 0; k < n; k++) {
+        const char *words = yysymbol_name(kinds[k]);
         switch (kinds[k]) {
         case YYSYMBOL_NAME: e.name = true; break;
         case YYSYMBOL_INT: e.integer = true; break;
-        case YYSYMBOL_SEP: case YYSYMBOL_YYEOF: e.end = true; break;
+        case YYSYMBOL_RETURN: e.statement = true; break;
         case YYSYMBOL_POW: e.operator = true; break;
+        // The file may end here, so the line may.
+        case YYSYMBOL_YYEOF: words = yysymbol_name(YYSYMBOL_SEP); break;
         default: break;
         }
-        if (!strcmp(yysymbol_name(kinds[k]), "')'")) e.closer_paren = true;
-        if (!strcmp(yysymbol_name(kinds[k]), "']'")) e.closer_bracket = true;
-        if (e.n < 8) e.list[e.n] = yysymbol_name(kinds[k]);
-        e.n++;
+        bool seen = is_operator(kinds[k]);
+        for (int j = 0; j < e.n; j++) seen |= !strcmp(e.list[j], words);
+        if (!seen && e.n < (int)(sizeof e.list / sizeof *e.list)) e.list[e.n++] = words;
     }
     return e;
 }

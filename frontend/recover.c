@@ -1,4 +1,6 @@
 // Syntax errors: what to say, and where to go on.
+#include <string.h>
+
 #include "frontend/parse.h"
 
 static bool opens(int k)
@@ -80,18 +82,15 @@ static bool starts_operand(int k)
 static const char *expected_words(Parser *p, const Expected *e, const Token *before)
 {
     if (before->kind == T_RETURN) return "a value";
-    if (e->integer) return e->end ? "a statement" : "an expression";
+    if (e->integer) return e->statement ? "a statement" : "an expression";
     Buf b = buf_new(p->arena);
-    int shown = e->n < 8 ? e->n : 8;
-    // Where an operator may follow, so may the end of the expression; the operators need no list.
-    if (e->operator) {
-        buf_str(&b, e->closer_paren     ? "an operator, ',' or ')'"
-                    : e->closer_bracket ? "an operator, ',' or ']'"
-                                        : "an operator or the end of the line");
-        return b.data;
-    }
-    for (int k = 0; k < shown; k++)
-        buf_printf(&b, "%s%s", !k ? "" : k + 1 < shown ? ", " : " or ", e->list[k]);
+    int n = e->n + e->operator;
+    for (int k = 0; k < n; k++)
+        buf_printf(&b, "%s%s",
+                   !k          ? ""
+                   : k + 1 < n ? ", "
+                               : " or ",
+                   k < e->n ? e->list[k] : "an operator");
     return b.data;
 }
 
@@ -141,6 +140,28 @@ static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
     }
 }
 
+// Words of other languages, at the head of a statement that did not parse.
+static void note_foreign(Parser *p, Diag *g, const Token *head)
+{
+    static const struct {
+        const char *word, *instead;
+    } table[] = {
+        {"elif", "write 'else if'"},
+        {"def", "functions begin with 'fn'"},
+        {"func", "functions begin with 'fn'"},
+        {"function", "functions begin with 'fn'"},
+        {"import", "other files are read with 'use'"},
+        {"from", "other files are read with 'use'"},
+        {"let", "a value is named by 'x = ...' alone"},
+        {"var", "a value is named by 'x = ...' alone"},
+        {"while", "loops run a known number of times: 'for i in 0..n' or 'loop t in 0..n'"},
+        {"class", "layers are functions: 'fn name(x) { ... }'"},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (head->kind == T_NAME && !strcmp(head->text, table[k].word))
+            diag_note(p->diags, g, "%s", table[k].instead);
+}
+
 static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
 {
     const Token *t = &p->tokens->list.at[k];
@@ -156,11 +177,19 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
                   what);
     else if (after_operand && starts_operand(t->kind) && (in == '(' || in == '[' || in == T_ATTRS))
         diag_span(p->diags, SEV_ERROR, t->span, "missing ',' before %s", what);
-    else
-        note_continuation(p,
-                          diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s",
-                                    what, expected_words(p, e, t - (k > 0))),
-                          start, k);
+    else if (t->kind == T_GETS)
+        diag_span(p->diags, SEV_ERROR, t->span,
+                  "'<-' writes a state and cannot stand here; for 'less than minus' write '< -'");
+    else {
+        Diag *g = diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s", what,
+                            expected_words(p, e, t - (k > 0)));
+        if (t->kind == T_IF && after_operand)
+            diag_note(p->diags, g, "a choice is written 'if condition then a else b'");
+        if (head == T_ASSERT && (t->kind == T_SEP || t->kind == '}'))
+            diag_note(p->diags, g, "say what went wrong: assert condition, \"message\"");
+        note_foreign(p, g, &p->tokens->list.at[start]);
+        note_continuation(p, g, start, k);
+    }
 }
 
 void syntax_error(Parser *p, bool at_end, const Expected *e)

@@ -55,8 +55,8 @@ void check_places(Parser *p, const File *f);
 
 // What the grammar would have taken where it met something else.
 typedef struct Expected {
-    bool name, integer, end, operator, closer_paren, closer_bracket;
-    const char *list[8]; // the words for up to 8 tokens
+    bool name, integer, statement, operator;
+    const char *list[6]; // the words for tokens that are no operators, as far as there is room
     int n;
 } Expected;
 

@@ -186,6 +186,8 @@ static const struct {
     {"model m(x: u8[3] in 4) { return x }\n", "1:21: expected a range of values such as 0..10\n"},
     {"fn f(x) { y = x @{a=1} }\n", "1:15: '@{...}' belongs after the arguments of a call\n"},
     {"model (x) { return x }\n", "1:7: unexpected '(', expected a name\n"},
+    {"fn f(x) { if x <-1 { y = 2 } }\n",
+     "1:16: '<-' writes a state and cannot stand here; for 'less than minus' write '< -'\n"},
     {"fn f(x)\n", "2:1: unexpected end of the file, expected '{'\n"},
 };
 
