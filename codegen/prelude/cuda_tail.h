@@ -38,20 +38,21 @@ template <> struct NcRaw<2> { typedef unsigned short T; };
 template <> struct NcRaw<4> { typedef unsigned int T; };
 template <> struct NcRaw<8> { typedef uint2 T; };
 template <> struct NcRaw<16> { typedef uint4 T; };
+template <class T, int N> union NcMove {
+    typename NcRaw<(int)sizeof(T) * N>::T raw;
+    NcVec<T, N> v;
+};
 template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p)
 {
-    NcVec<T, N> v;
-    typedef typename NcRaw<(int)sizeof(v)>::T R;
-    R raw = *(const R *)p;
-    __builtin_memcpy(&v, &raw, sizeof v);
-    return v;
+    NcMove<T, N> m;
+    m.raw = *(const decltype(m.raw) *)p;
+    return m.v;
 }
 template <int N, class T> NC_FN void nc_store(T *p, const NcVec<T, N> &v)
 {
-    typedef typename NcRaw<(int)sizeof(v)>::T R;
-    R raw;
-    __builtin_memcpy(&raw, &v, sizeof v);
-    *(R *)p = raw;
+    NcMove<T, N> m;
+    m.v = v;
+    *(decltype(m.raw) *)p = m.raw;
 }
 
 // Reductions over a team: N neighbouring threads of a warp, or (N > 32) the whole block. Every thread
