@@ -33,6 +33,12 @@ static void add_scratch(LowerCtx *ctx, Body *b, int *count)
     }
 }
 
+static uint64_t place_key(const Ix *ix, const BodyBuf *buf)
+{
+    return hash_mix((uint64_t)(uintptr_t)ix,
+                    hash_mix((uint64_t)buf->elems, (uint64_t)dtype_info[buf->type].bits));
+}
+
 // Which arguments of a map are accessed at one element only by each thread.
 static void find_in_place(Body *b)
 {
@@ -42,26 +48,39 @@ static void find_in_place(Body *b)
     for (int i = 0; i < b->npar; i++)
         if (b->axis[i].extent > 1)
             wide |= 1ull << i;
-    for (uint32_t w = 0; w < b->stores.n; w++) {
-        const BodyStore *s = &b->stores.at[w];
-        if (s->buf < 0 || s->add)
+    // What is stored and what is loaded at one element, by that element's index, size and width.
+    IdMap stored = idmap_new(b->ix->arena), loaded = idmap_new(b->ix->arena);
+    const Ix **at = NEW_ARRAY(b->ix->arena, const Ix *, b->bufs.n + 1);
+    bool *mixed = NEW_ARRAY(b->ix->arena, bool, b->bufs.n + 1);
+    for (uint32_t j = 0; j < b->insts.n; j++) {
+        const Inst *v = &b->insts.at[j];
+        if (v->kind != KI_LOAD)
             continue;
-        BodyBuf *out = &b->bufs.at[s->buf];
-        if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide)
-            continue;
-        for (uint32_t i = 0; i < b->bufs.n; i++) {
-            BodyBuf *in = &b->bufs.at[i];
-            if (in->kind != KA_NODE || in->written || !in->read || in->elems != out->elems ||
-                dtype_info[in->type].bits != dtype_info[out->type].bits)
+        if ((at[v->buf] && at[v->buf] != v->ix) || (v->axes & ~v->ix->axes))
+            mixed[v->buf] = true;
+        at[v->buf] = v->ix;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t w = 0; w < b->stores.n; w++) {
+            const BodyStore *s = &b->stores.at[w];
+            if (s->buf < 0 || s->add)
                 continue;
-            bool same = true;
-            for (uint32_t j = 0; j < b->insts.n && same; j++) {
-                const Inst *v = &b->insts.at[j];
-                if (v->kind == KI_LOAD && v->buf == (int)i)
-                    same = v->ix == s->ix && (v->axes & ~s->ix->axes) == 0;
-            }
-            if (same)
-                in->in_place = out->in_place = true;
+            BodyBuf *out = &b->bufs.at[s->buf];
+            if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide)
+                continue;
+            uint64_t key = place_key(s->ix, out);
+            idmap_set(&stored, key, 1);
+            if (pass && idmap_get(&loaded, key, NULL))
+                out->in_place = true;
+        }
+        for (uint32_t i = 0; i < b->bufs.n && !pass; i++) {
+            BodyBuf *in = &b->bufs.at[i];
+            if (in->kind != KA_NODE || in->written || !in->read || !at[i] || mixed[i])
+                continue;
+            uint64_t key = place_key(at[i], in);
+            idmap_set(&loaded, key, 1);
+            if (idmap_get(&stored, key, NULL))
+                in->in_place = true;
         }
     }
 }
