@@ -67,7 +67,8 @@ Node *cell_read(Elab *e, ECell *c, Span span)
     at_span(e, span);
     bool kept = c->cell.kind == CELL_PARAM || c->cell.kind == CELL_STATE ||
                 c->cell.kind == CELL_SCRATCH;
-    if (e->root == e->init && kept) return init_value(e, c);
+    if (e->root == e->init)
+        return kept ? init_value(e, c) : graph_leaf_cell(e->g, OP_state, c->cell.name, &c->cell.type);
     if (!c->cur) {
         Op op = c->cell.kind == CELL_PARAM ? OP_param : OP_state;
         Graph *g = e->g;

@@ -260,9 +260,5 @@ const char *scope_name_text(Elab *e, const ScopeName *s)
         if (!to_int(e, &v, s->parts.at[i].index->span, "the index of a name", &at)) return NULL;
         buf_printf(&b, ".%lld", (long long)at);
     }
-    if (!b.len) {
-        fail(e, s->span, "an empty name");
-        return NULL;
-    }
-    return b.data;
+    return b.data ? b.data : ""; // as "": the names inside stand directly in the scope around
 }

@@ -183,7 +183,7 @@ static bool set_of(Elab *e, const Expr *x, CellList *out)
     uint32_t n = 1;
     if (v.kind == V_POISON) return false;
     bool many = seq_length(&v, &n);
-    out->n = 0;
+    *out = (CellList){0};
     for (uint32_t i = 0; i < n; i++) {
         Val item = many ? seq_item(e, &v, i) : v;
         if (item.kind != V_CELL || item.cell->cell.kind != CELL_PARAM) {
