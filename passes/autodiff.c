@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "passes/passes.h"
+#include "passes/regions.h"
 
 // -- one sweep ---------------------------------------------------------------------------------------
 
@@ -119,6 +120,7 @@ static const Node *as_parameter(const Autodiff *ad, const Graph *g, const Node *
     while (x->op == OP_region_param && idmap_get(&ad->owner, (uint64_t)(uintptr_t)g, &owner) &&
            idmap_get(&ad->parent, (uint64_t)(uintptr_t)g, &parent)) {
         const Node *op = (const Node *)(uintptr_t)owner;
+        if (!op) return NULL;
         int64_t index = attr_int(x, ATTR_index, 0) - (op->op == OP_loop);
         if (index < 0 || index >= op->nargs) return NULL;
         x = op->args[index];
@@ -157,19 +159,13 @@ static void unreached(const Sweep *s, const Node *y, const Node *x, const Node *
 
 typedef struct Rebuild {
     Autodiff *ad;
-    IdMap *done; // Graph * -> rebuilt Graph *
+    const IdMap *done; // see over_regions
     Graph *src, *dst;
     Remap map;
     Node ***inlined;  // by old id: results of an inlined call
     Node **head;      // by old id of y: its last grad node; they are chained by next
     Node **next;
 } Rebuild;
-
-static Graph *rebuilt(const IdMap *done, Graph *g)
-{
-    uint64_t v;
-    return idmap_get(done, (uint64_t)(uintptr_t)g, &v) ? (Graph *)(uintptr_t)v : g;
-}
 
 static Node **mapped_args(Rebuild *b, const Node *n)
 {
@@ -234,7 +230,7 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
     return graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)n->nregions);
 }
 
-static Rebuild rebuild_begin(Autodiff *ad, IdMap *done, Graph *src)
+static Rebuild rebuild_begin(Autodiff *ad, const IdMap *done, Graph *src)
 {
     Rebuild b = {.ad = ad, .done = done, .src = src};
     b.dst = graph_new(src->arena, src->diags, src->symbols);
@@ -257,8 +253,17 @@ static Graph *rebuild_end(Rebuild *b)
     return b->dst;
 }
 
-static Graph *expand_graph(Autodiff *ad, IdMap *done, Graph *src)
+static bool has_work(const Graph *g)
 {
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_grad || g->nodes.at[i]->nregions) return true;
+    return false;
+}
+
+static Graph *expand_graph(void *ctx, const IdMap *done, Graph *src)
+{
+    Autodiff *ad = ctx;
+    if (!has_work(src)) return src;
     Rebuild b = rebuild_begin(ad, done, src);
     bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
     graph_mark_live(src, live);
@@ -290,8 +295,10 @@ static Graph *expand_graph(Autodiff *ad, IdMap *done, Graph *src)
 
 // -- the second rebuild: calls and replaced loops ----------------------------------------------------
 
-static Graph *flatten_graph(Autodiff *ad, IdMap *done, Graph *src)
+static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
 {
+    Autodiff *ad = ctx;
+    if (!has_work(src)) return src;
     Rebuild b = rebuild_begin(ad, done, src);
     bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
     Node **ops = NEW_ARRAY(src->arena, Node *, src->nodes.n + 1); // the region op itself, by old id
@@ -333,63 +340,7 @@ static Graph *flatten_graph(Autodiff *ad, IdMap *done, Graph *src)
     return rebuild_end(&b);
 }
 
-// -- over all regions, innermost first ---------------------------------------------------------------
-
-typedef VEC(Graph *) GraphList;
-
-static GraphList regions_innermost_first(Autodiff *ad, Graph *g)
-{
-    typedef struct Visit {
-        Graph *g;
-        uint32_t node, region;
-    } Visit;
-    Arena *a = g->arena;
-    VEC(Visit) stack = {0};
-    GraphList out = {0};
-    IdMap seen = idmap_new(a);
-    vec_push(a, &stack, (Visit){g, 0, 0});
-    while (stack.n) {
-        Visit *v = &stack.at[stack.n - 1];
-        if (v->node == v->g->nodes.n) {
-            vec_push(a, &out, v->g);
-            stack.n--;
-            continue;
-        }
-        Node *n = v->g->nodes.at[v->node];
-        if (v->region == n->nregions) {
-            v->node++;
-            v->region = 0;
-            continue;
-        }
-        Graph *inner = n->regions[v->region++], *outer = v->g;
-        uint64_t key = (uint64_t)(uintptr_t)inner;
-        if (idmap_get(&seen, key, NULL)) continue;
-        idmap_set(&seen, key, 1);
-        idmap_set(&ad->owner, key, (uint64_t)(uintptr_t)n);
-        idmap_set(&ad->parent, key, (uint64_t)(uintptr_t)outer);
-        vec_push(a, &stack, (Visit){inner, 0, 0});
-    }
-    return out;
-}
-
-static bool has_work(const Graph *g)
-{
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.at[i]->op == OP_grad || g->nodes.at[i]->op == OP_call || g->nodes.at[i]->nregions)
-            return true;
-    return false;
-}
-
-static Graph *over_regions(Autodiff *ad, Graph *g, Graph *(*one)(Autodiff *, IdMap *, Graph *))
-{
-    GraphList all = regions_innermost_first(ad, g);
-    IdMap done = idmap_new(g->arena);
-    for (uint32_t i = 0; i < all.n; i++)
-        if (has_work(all.at[i]))
-            idmap_set(&done, (uint64_t)(uintptr_t)all.at[i],
-                      (uint64_t)(uintptr_t)one(ad, &done, all.at[i]));
-    return rebuilt(&done, g);
-}
+// -- the pass ----------------------------------------------------------------------------------------
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o)
 {
@@ -399,8 +350,14 @@ Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o)
     ad.owner = idmap_new(m->arena);
     ad.parent = idmap_new(m->arena);
     if (!has_work(g)) return g;
+    RegionList all = regions_innermost_first(g);
+    for (uint32_t i = 0; i < all.at.n; i++) {
+        RegionVisit *v = &all.at.at[i];
+        idmap_set(&ad.owner, (uint64_t)(uintptr_t)v->g, (uint64_t)(uintptr_t)v->owner);
+        idmap_set(&ad.parent, (uint64_t)(uintptr_t)v->g, (uint64_t)(uintptr_t)v->parent);
+    }
     uint32_t errors = g->diags->errors;
-    g = over_regions(&ad, g, expand_graph);
+    g = over_regions(g, expand_graph, &ad);
     if (g->diags->errors != errors) return g;
-    return over_regions(&ad, g, flatten_graph);
+    return over_regions(g, flatten_graph, &ad);
 }

@@ -4,6 +4,7 @@
 // the other way round, computes an iteration again from that, and carries the cotangents of the
 // carried values and one accumulator for every captured value.
 #include "passes/autodiff.h"
+#include "passes/regions.h"
 
 void grad_call_region(Rule *r)
 {
@@ -23,15 +24,6 @@ void grad_call_region(Rule *r)
     for (uint32_t i = first; i < g->nodes.n; i++) g->nodes.at[i]->role = ROLE_BACKWARD;
     for (uint32_t i = 0; i < n->nargs; i++)
         if (rule_wants(r, i)) rule_give(r, i, graph_cast(g, results[i], n->args[i]->type.dtype));
-}
-
-static Node *region_param_add(Graph *region, const Type *t)
-{
-    Attrs at = {0};
-    attr_set_int(&at, ATTR_index, region->params.n);
-    attr_set_ints(region, &at, ATTR_shape, t->dim, t->rank);
-    attr_set_int(&at, ATTR_dtype, t->dtype);
-    return graph_node(region, OP_region_param, NULL, 0, &at);
 }
 
 // The loop with its carried values stacked behind its other results.

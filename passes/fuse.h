@@ -53,6 +53,9 @@ typedef struct Fuse {
     uint32_t *cluster; // index + 1
     uint8_t *pos;
     bool *mat;         // stored
+    uint16_t *depth;   // of the expression a kernel computes for it, down to stored values
+    uint16_t *reads;   // stored values a free node reads; at most, counted anew when it gets near the cap
+    bool *too_big;     // stored because its expression is as large as one kernel may have
     bool *checked;     // free and computed through an index that may be out of range
     Node **base;       // the largest stored value a free node reads; reductions of one base join
     VEC(Cluster) clusters;

@@ -176,7 +176,11 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
         u.cause = WHY_SCAN;
     else if (a == GROUP_DOT || c->op == OP_dot || f->absorbed[c->id]) u.cause = WHY_CONTRACTION;
     else if (node_class(c) == CLS_ROOT) u.cause = WHY_ROOT;
-    else if (f->cost_users[p->id]) {
+    else if (f->too_big[p->id]) {
+        u.cause = f->reads[p->id] >= 96 ? WHY_ARGS : WHY_SIZE;
+        u.a = u.cause == WHY_ARGS ? f->reads[p->id] : f->depth[p->id];
+        u.b = f->target ? f->target->max_kernel_args : 0;
+    } else if (f->cost_users[p->id]) {
         u.cause = WHY_COST;
         u.a = f->cost_users[p->id];
         u.b = (int64_t)f->cost_flops[p->id];

@@ -4,7 +4,7 @@
 
 #include "passes/fuse.h"
 
-enum { MAX_CLUSTER = 600, EXPORT_NODES = 48 };
+enum { MAX_CLUSTER = 600, MAX_DEPTH = 250, EXPORT_NODES = 48 };
 
 bool fuse_is_anchor(const Node *n)
 {
@@ -311,6 +311,10 @@ static bool join(Fuse *f, Node *n)
     }
     if (!best || f->late[n->id]) return false;
     Cluster *c = cluster_at(f, best);
+    int depth = 0;
+    for (uint32_t k = 0; k < n->nargs; k++)
+        if (f->depth[n->args[k]->id] > depth) depth = f->depth[n->args[k]->id];
+    if (depth >= 2 * MAX_DEPTH) return false;
     Pos p = position_in(f, c, best, n);
     if (p == POS_NONE || (p == POS_FULL && !c->open) || c->size >= MAX_CLUSTER) return false;
     for (uint32_t k = 0; k < n->nargs; k++) {
@@ -333,6 +337,7 @@ static bool join(Fuse *f, Node *n)
     }
     c->size++;
     f->cluster[n->id] = best;
+    f->depth[n->id] = (uint16_t)(depth + 1);
     f->pos[n->id] = (uint8_t)p;
     f->level[n->id] = c->level;
     return true;
@@ -364,7 +369,32 @@ static void start_cluster(Fuse *f, Node *n)
         f->cluster[n->id] = f->clusters.n;
     }
     f->pos[n->id] = POS_ROW;
+    f->depth[n->id] = (uint16_t)(f->mat[a->id] ? 1 : f->depth[a->id] + 1);
     f->level[n->id] = d.level;
+}
+
+// How many different stored values n reads, counted up to [cap].
+static int count_reads(const Fuse *f, Node *n, int cap)
+{
+    enum { MOST = 512 };
+    Node *seen[MOST];
+    int nseen = 0, reads = 0;
+    seen[nseen++] = n;
+    for (int i = 0; i < nseen; i++) {
+        Node *x = seen[i];
+        if (x != n && (f->mat[x->id] || node_class(x) == CLS_LEAF)) {
+            reads += node_class(x) != CLS_LEAF || fuse_in_memory(f, x) || x->op == OP_input;
+            continue;
+        }
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            bool known = false;
+            for (int j = 0; j < nseen && !known; j++) known = seen[j] == x->args[k];
+            if (known) continue;
+            if (nseen == MOST) return cap;
+            seen[nseen++] = x->args[k];
+        }
+    }
+    return reads < cap ? reads : cap;
 }
 
 // -- nodes ---------------------------------------------------------------------------------------------
@@ -373,6 +403,7 @@ static void place_free(Fuse *f, Node *n)
 {
     int level = 0;
     bool checked = may_fail(n);
+    int depth = 0, reads = 0, cap = 96;
     Node *base = NULL;
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k];
@@ -381,12 +412,18 @@ static void place_free(Fuse *f, Node *n)
         level = l > level ? l : level;
         bool stored = f->mat[a->id] || fuse_in_memory(f, a) || a->op == OP_input;
         checked |= f->checked[a->id] && !stored;
+        if (!stored && f->depth[a->id] > depth) depth = f->depth[a->id];
+        reads += stored ? 1 : f->reads[a->id];
         Node *b = stored ? a : f->base[a->id];
         if (b && (!base || type_count(&b->type) > type_count(&base->type))) base = b;
     }
     f->level[n->id] = level;
     f->checked[n->id] = checked;
     f->base[n->id] = base;
+    f->depth[n->id] = (uint16_t)(depth + 1);
+    if (reads >= cap) reads = count_reads(f, n, cap);
+    f->reads[n->id] = (uint16_t)reads;
+    f->too_big[n->id] = depth >= MAX_DEPTH || reads >= cap;
 }
 
 static void place_anchor(Fuse *f, Node *n)
@@ -452,7 +489,7 @@ static void place(Fuse *f, Node *n)
         f->mat[id] |= f->forced[id];
     } else {
         place_free(f, n);
-        f->mat[id] = f->forced[id];
+        f->mat[id] = f->forced[id] || f->too_big[id];
     }
 }
 
@@ -464,6 +501,9 @@ void fuse_place(Fuse *f)
     f->pos = NEW_ARRAY(f->a, uint8_t, n);
     f->mat = NEW_ARRAY(f->a, bool, n);
     f->checked = NEW_ARRAY(f->a, bool, n);
+    f->depth = NEW_ARRAY(f->a, uint16_t, n);
+    f->reads = NEW_ARRAY(f->a, uint16_t, n);
+    f->too_big = NEW_ARRAY(f->a, bool, n);
     f->base = NEW_ARRAY(f->a, Node *, n);
     f->clusters.n = 0;
     f->cluster_of = idmap_new(f->a);

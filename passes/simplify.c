@@ -1,11 +1,330 @@
-// What one node at a time cannot see: dead code.
+// What one node at a time cannot see: dead code, also inside loops; transposes around matmuls; arithmetic
+// on repeated values.
 //
-// Requires: gradients expanded. Keeps: every value. Breaks: nothing.
+// Requires: gradients expanded (stop_gradient has done its work and goes).
+// Keeps: every value within rounding, NaN and infinities included; roots, names, locations.
+// Breaks: nothing.
+#include <string.h>
+
 #include "passes/passes.h"
+#include "passes/regions.h"
+
+typedef struct Simplify {
+    const IdMap *done;
+    Graph *src, *dst;
+    Node **map;     // by old id
+    Node **ops;     // by old id of a region op: the new node itself
+    uint32_t *uses; // by old id, live readers
+    bool *live;
+    bool **results; // by old id of a loop: which results are read
+    bool **params;  // by old id of a loop: which operands its body reads
+    int **index;    // by old id of a loop: old result -> new result, -1: gone
+} Simplify;
+
+// -- liveness, through loops -------------------------------------------------------------------------
+
+// Which parameters of a loop body the results that are kept need.
+static void live_in_body(const Simplify *s, const Node *loop, const Graph *body)
+{
+    bool *live = NEW_ARRAY(s->src->arena, bool, body->nodes.n + 1);
+    int64_t carried = attr_int(loop, ATTR_carried, 0);
+    for (uint32_t i = 0; i < body->results.n; i++)
+        if (i < carried || s->results[loop->id][i]) live[body->results.at[i]->id] = true;
+    for (uint32_t i = 0; i < body->roots.n; i++) live[body->roots.at[i]->id] = true;
+    for (uint32_t i = body->nodes.n; i-- > 0;)
+        for (uint32_t k = 0; live[i] && k < body->nodes.at[i]->nargs; k++)
+            live[body->nodes.at[i]->args[k]->id] = true;
+    bool *params = s->params[loop->id];
+    for (uint32_t k = 0; k < loop->nargs; k++)
+        params[k] = k < carried || live[body->params.at[1 + k]->id];
+}
+
+static void mark(Simplify *s)
+{
+    Graph *g = s->src;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (n->op != OP_loop) continue;
+        s->results[i] = NEW_ARRAY(g->arena, bool, node_result_count(n));
+        s->params[i] = NEW_ARRAY(g->arena, bool, n->nargs + 1);
+    }
+    for (uint32_t i = 0; i < g->roots.n; i++) s->live[g->roots.at[i]->id] = true;
+    for (uint32_t i = 0; i < g->results.n; i++) s->live[g->results.at[i]->id] = true;
+    for (uint32_t i = 0; i < g->params.n; i++) s->live[g->params.at[i]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        Node *n = g->nodes.at[i];
+        if (!s->live[i]) continue;
+        if (n->op == OP_get && n->args[0]->op == OP_loop)
+            s->results[n->args[0]->id][attr_int(n, ATTR_index, 0)] = true;
+        if (n->op == OP_loop) {
+            if (node_result_count(n) == 1) s->results[i][0] = true;
+            live_in_body(s, n, rebuilt(s->done, n->regions[0]));
+        }
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            if (n->op == OP_loop && !s->params[i][k]) continue;
+            s->live[n->args[k]->id] = true;
+            s->uses[n->args[k]->id]++;
+        }
+    }
+}
+
+// -- loops -------------------------------------------------------------------------------------------
+
+static void simplify_loop(Simplify *s, const Node *n)
+{
+    Graph *dst = s->dst, *body = rebuilt(s->done, n->regions[0]);
+    Arena *a = dst->arena;
+    uint32_t carried = (uint32_t)attr_int(n, ATTR_carried, 0);
+    uint32_t scanned = (uint32_t)attr_int(n, ATTR_scanned, 0), nargs = 0, nscanned = 0;
+    Node **args = NEW_ARRAY(a, Node *, n->nargs + 1);
+    Node **inner = NEW_ARRAY(a, Node *, n->nargs + 1);
+    Node **results = NEW_ARRAY(a, Node *, body->results.n + 1);
+    Graph *region = graph_new(a, dst->diags, dst->symbols);
+    inner[0] = region_param_add(region, &body->params.at[0]->type);
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        inner[1 + k] = inner[0]; // what nobody reads
+        if (!s->params[n->id][k]) continue;
+        const Node *p = body->params.at[1 + k];
+        inner[1 + k] = region_param_add(region, &p->type);
+        if (!inner[1 + k]->name) inner[1 + k]->name = p->name;
+        args[nargs++] = s->map[n->args[k]->id];
+        nscanned += k >= carried && k < carried + scanned;
+    }
+    // Only what is still read is copied into the new body.
+    Graph shallow = *body;
+    shallow.results.at = NEW_ARRAY(a, Node *, body->results.n + 1);
+    shallow.results.n = 0;
+    int *index = s->index[n->id] = NEW_ARRAY(a, int, body->results.n + 1);
+    for (uint32_t i = 0; i < body->results.n; i++) {
+        index[i] = -1;
+        if (i >= carried && !s->results[n->id][i]) continue;
+        index[i] = (int)shallow.results.n;
+        shallow.results.at[shallow.results.n++] = body->results.at[i];
+    }
+    graph_inline(region, &shallow, inner, results);
+    for (uint32_t i = 0; i < shallow.results.n; i++) vec_push(a, &region->results, results[i]);
+    Attrs at = n->attrs;
+    attr_set_int(&at, ATTR_scanned, nscanned);
+    Node *loop = graph_region_node(dst, OP_loop, args, (int)nargs, &at, &region, 1);
+    s->ops[n->id] = loop;
+    s->map[n->id] = node_result_count(loop) == 1 ? loop : graph_result(dst, loop, 0);
+}
+
+// -- rules ---------------------------------------------------------------------------------------------
+
+static Node *new_arg(const Simplify *s, const Node *n, int i)
+{
+    return s->map[n->args[i]->id];
+}
+
+static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const AttrKey *keys,
+                      const int64_t **axes, const int *counts)
+{
+    Attrs at = dot->attrs;
+    for (int i = 0; i < 4; i++) attr_set_ints(g, &at, keys[i], axes[i], counts[i]);
+    return graph_node(g, OP_dot, args, 2, &at);
+}
+
+static const AttrKey dot_keys[2][4] = {
+    {ATTR_batch_a, ATTR_contract_a, ATTR_batch_b, ATTR_contract_b},
+    {ATTR_batch_b, ATTR_contract_b, ATTR_batch_a, ATTR_contract_a},
+};
+
+// permute(dot(a, b)) that only exchanges a's free axes with b's is dot(b, a).
+static Node *simplify_permute(Simplify *s, const Node *n)
+{
+    const Node *dot = new_arg(s, n, 0);
+    if (dot->op != OP_dot || s->uses[n->args[0]->id] != 1) return NULL;
+    const int64_t *axes[4], *perm;
+    int counts[4], rank;
+    for (int i = 0; i < 4; i++) axes[i] = attr_ints(dot, dot_keys[0][i], &counts[i]);
+    perm = attr_ints(n, ATTR_perm, &rank);
+    int nb = counts[0], fa = dot->args[0]->type.rank - nb - counts[1], fb = rank - nb - fa;
+    for (int i = 0; i < rank; i++)
+        if (perm[i] != (i < nb ? i : i < nb + fb ? i + fa : i - fb)) return NULL;
+    return dot_with(s->dst, dot, (Node *[]){dot->args[1], dot->args[0]}, dot_keys[1], axes, counts);
+}
+
+// dot(permute(x), y) reads x's own axes, where the order of the free ones stays.
+static Node *simplify_dot(Simplify *s, const Node *n)
+{
+    Node *args[2] = {new_arg(s, n, 0), new_arg(s, n, 1)};
+    const int64_t *axes[4];
+    int64_t own[4][MAX_RANK];
+    int counts[4];
+    bool changed = false;
+    for (int i = 0; i < 4; i++) axes[i] = attr_ints(n, dot_keys[0][i], &counts[i]);
+    for (int side = 0; side < 2; side++) {
+        if (args[side]->op != OP_permute) continue;
+        int rank;
+        const int64_t *perm = attr_ints(args[side], ATTR_perm, &rank);
+        bool used[MAX_RANK] = {0}, ordered = true;
+        for (int k = 2 * side; k < 2 * side + 2; k++)
+            for (int i = 0; i < counts[k]; i++) used[axes[k][i]] = true;
+        int64_t last = -1;
+        for (int i = 0; i < rank; i++) {
+            if (used[i]) continue;
+            ordered &= perm[i] > last;
+            last = perm[i];
+        }
+        if (!ordered) continue;
+        for (int k = 2 * side; k < 2 * side + 2; k++) {
+            for (int i = 0; i < counts[k]; i++) own[k][i] = perm[axes[k][i]];
+            axes[k] = own[k];
+        }
+        args[side] = args[side]->args[0];
+        changed = true;
+    }
+    return changed ? dot_with(s->dst, n, args, dot_keys[0], axes, counts) : NULL;
+}
+
+static Node *simplify_add(Simplify *s, const Node *n) // a + -b
+{
+    Node *a = new_arg(s, n, 0), *b = new_arg(s, n, 1);
+    if (b->op == OP_neg) return graph_binary(s->dst, OP_sub, a, b->args[0]);
+    if (a->op == OP_neg) return graph_binary(s->dst, OP_sub, b, a->args[0]);
+    return NULL;
+}
+
+static Node *simplify_sub(Simplify *s, const Node *n) // a - -b
+{
+    Node *a = new_arg(s, n, 0), *b = new_arg(s, n, 1);
+    return b->op == OP_neg ? graph_binary(s->dst, OP_add, a, b->args[0]) : NULL;
+}
+
+static Node *simplify_stop_gradient(Simplify *s, const Node *n)
+{
+    return new_arg(s, n, 0);
+}
+
+// The sum of n equal values is n times the value.
+static Node *simplify_sum(Simplify *s, const Node *n)
+{
+    Node *b = new_arg(s, n, 0);
+    if (b->op != OP_broadcast || !dtype_is_float(b->type.dtype)) return NULL;
+    int naxes, nd;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes), *dims = attr_ints(b, ATTR_dims, &nd);
+    double count = 1;
+    int64_t out_dims[MAX_RANK];
+    for (int i = 0; i < nd; i++) {
+        int before = 0;
+        for (int k = 0; k < naxes; k++) {
+            if (axes[k] == dims[i]) return NULL;
+            before += axes[k] < dims[i];
+        }
+        out_dims[i] = dims[i] - before;
+    }
+    for (int k = 0; k < naxes; k++) count *= (double)b->type.dim[axes[k]];
+    Node *v = graph_cast(s->dst, b->args[0], n->type.dtype);
+    v = graph_binary(s->dst, OP_mul, v, graph_const(s->dst, n->type.dtype, count));
+    Attrs at = {0};
+    attr_set_ints(s->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
+    attr_set_ints(s->dst, &at, ATTR_dims, out_dims, nd);
+    return graph_node(s->dst, OP_broadcast, &v, 1, &at);
+}
+
+static Node *(*const rules[OP_COUNT])(Simplify *, const Node *) = {
+    [OP_permute] = simplify_permute,
+    [OP_dot] = simplify_dot,
+    [OP_add] = simplify_add,
+    [OP_sub] = simplify_sub,
+    [OP_sum] = simplify_sum,
+    [OP_stop_gradient] = simplify_stop_gradient,
+};
+
+// f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): computed once, not once a copy.
+static Node *before_broadcast(Simplify *s, const Node *n)
+{
+    Node *args[3];
+    const Node *lead = NULL;
+    double v;
+    int nd = 0, k;
+    const int64_t *dims = NULL, *d;
+    if (n->nargs > 3) return NULL;
+    for (uint32_t i = 0; i < n->nargs; i++) {
+        Node *a = args[i] = new_arg(s, n, (int)i);
+        if (node_const_value(a, &v)) continue;
+        if (a->op != OP_broadcast) return NULL;
+        d = attr_ints(a, ATTR_dims, &k);
+        if (!lead) {
+            lead = a;
+            dims = d;
+            nd = k;
+        } else if (!shape_equal(&a->args[0]->type, &lead->args[0]->type) ||
+                   memcmp(d, dims, sizeof *d * (size_t)nd)) {
+            return NULL;
+        }
+    }
+    if (!lead) return NULL;
+    for (uint32_t i = 0; i < n->nargs; i++) {
+        Node *a = args[i];
+        bool constant = node_const_value(a, &v);
+        while (a->op == OP_broadcast && (constant || a == args[i])) a = a->args[0];
+        if (constant && a->type.rank) return NULL;
+        args[i] = graph_broadcast_to(s->dst, a, &lead->args[0]->type);
+    }
+    Node *y = graph_node(s->dst, n->op, args, (int)n->nargs, &n->attrs);
+    Attrs at = {0};
+    attr_set_ints(s->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
+    attr_set_ints(s->dst, &at, ATTR_dims, dims, nd);
+    return graph_node(s->dst, OP_broadcast, &y, 1, &at);
+}
+
+static void simplify_node(Simplify *s, Node *n, Remap *remap)
+{
+    Graph *dst = s->dst;
+    Node *y = NULL;
+    dst->loc = n->loc;
+    dst->role = n->role;
+    dst->name = NULL;
+    if (n->op == OP_loop) {
+        simplify_loop(s, n);
+        if (n->name && !s->ops[n->id]->name) s->ops[n->id]->name = n->name;
+        return;
+    }
+    if (n->op == OP_get && s->ops[n->args[0]->id]) {
+        int at = s->index[n->args[0]->id][attr_int(n, ATTR_index, 0)];
+        y = graph_result(dst, s->ops[n->args[0]->id], at);
+    }
+    if (!y && rules[n->op]) y = rules[n->op](s, n);
+    if (!y && node_class(n) == CLS_ELEMENTWISE) y = before_broadcast(s, n);
+    if (!y) {
+        remap_node(remap, n);
+        return;
+    }
+    s->map[n->id] = y;
+    if (n->name && !y->name && node_class(y) != CLS_LEAF) y->name = n->name;
+}
+
+static Graph *simplify_graph(void *ctx, const IdMap *done, Graph *src)
+{
+    (void)ctx;
+    Arena *a = src->arena;
+    uint32_t n = src->nodes.n + 1;
+    Simplify s = {.done = done, .src = src, .dst = graph_new(a, src->diags, src->symbols)};
+    Remap remap = remap_begin(src, s.dst);
+    s.map = remap.map;
+    s.ops = NEW_ARRAY(a, Node *, n);
+    s.uses = NEW_ARRAY(a, uint32_t, n);
+    s.live = NEW_ARRAY(a, bool, n);
+    s.results = NEW_ARRAY(a, bool *, n);
+    s.params = NEW_ARRAY(a, bool *, n);
+    s.index = NEW_ARRAY(a, int *, n);
+    mark(&s);
+    for (uint32_t i = 0; i < src->params.n; i++) remap_node(&remap, src->params.at[i]);
+    for (uint32_t i = 0; i < src->nodes.n; i++)
+        if (s.live[i] && !s.map[i]) simplify_node(&s, src->nodes.at[i], &remap);
+    for (uint32_t i = 0; i < src->results.n; i++)
+        vec_push(a, &s.dst->results, s.map[src->results.at[i]->id]);
+    s.dst->loc = 0;
+    s.dst->role = ROLE_FORWARD;
+    s.dst->name = NULL;
+    return s.dst;
+}
 
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     (void)o;
-    return graph_copy_live(g);
+    return graph_copy_live(over_regions(g, simplify_graph, NULL));
 }

@@ -1,0 +1,59 @@
+#include "passes/regions.h"
+
+RegionList regions_innermost_first(Graph *g)
+{
+    typedef struct Frame {
+        RegionVisit v;
+        uint32_t node, region;
+    } Frame;
+    Arena *a = g->arena;
+    VEC(Frame) stack = {0};
+    RegionList out = {0};
+    IdMap seen = idmap_new(a);
+    vec_push(a, &stack, (Frame){{g, NULL, NULL}, 0, 0});
+    while (stack.n) {
+        Frame *f = &stack.at[stack.n - 1];
+        if (f->node == f->v.g->nodes.n) {
+            vec_push(a, &out.at, f->v);
+            stack.n--;
+            continue;
+        }
+        Node *n = f->v.g->nodes.at[f->node];
+        if (f->region == n->nregions) {
+            f->node++;
+            f->region = 0;
+            continue;
+        }
+        Graph *inner = n->regions[f->region++], *outer = f->v.g;
+        if (idmap_get(&seen, (uint64_t)(uintptr_t)inner, NULL)) continue;
+        idmap_set(&seen, (uint64_t)(uintptr_t)inner, 1);
+        vec_push(a, &stack, (Frame){{inner, n, outer}, 0, 0});
+    }
+    return out;
+}
+
+Graph *rebuilt(const IdMap *done, Graph *g)
+{
+    uint64_t v;
+    return idmap_get(done, (uint64_t)(uintptr_t)g, &v) ? (Graph *)(uintptr_t)v : g;
+}
+
+Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx)
+{
+    RegionList all = regions_innermost_first(g);
+    IdMap done = idmap_new(g->arena);
+    for (uint32_t i = 0; i < all.at.n; i++) {
+        Graph *old = all.at.at[i].g, *new = one(ctx, &done, old);
+        if (new != old) idmap_set(&done, (uint64_t)(uintptr_t)old, (uint64_t)(uintptr_t)new);
+    }
+    return rebuilt(&done, g);
+}
+
+Node *region_param_add(Graph *region, const Type *t)
+{
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_index, region->params.n);
+    attr_set_ints(region, &at, ATTR_shape, t->dim, t->rank);
+    attr_set_int(&at, ATTR_dtype, t->dtype);
+    return graph_node(region, OP_region_param, NULL, 0, &at);
+}

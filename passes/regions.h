@@ -1,0 +1,27 @@
+// Rebuilding a graph together with the regions inside its nodes, innermost first, by a worklist.
+#ifndef PASSES_REGIONS_H
+#define PASSES_REGIONS_H
+
+#include "ir/graph.h"
+
+typedef struct RegionVisit {
+    Graph *g;
+    Node *owner;   // the node whose region it is; NULL for the outermost graph
+    Graph *parent; // the graph of that node
+} RegionVisit;
+
+typedef struct RegionList {
+    VEC(RegionVisit) at;
+} RegionList;
+
+RegionList regions_innermost_first(Graph *g); // each graph once, the outermost last
+
+// Replaces each graph by one(ctx, done, graph); [done] maps what is inside to its replacement.
+// one may return its graph unchanged.
+Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
+Graph *rebuilt(const IdMap *done, Graph *g); // the replacement, or g
+
+// A parameter at the end of the region's list.
+Node *region_param_add(Graph *region, const Type *t);
+
+#endif
