@@ -320,33 +320,45 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
 // -- kernels -------------------------------------------------------------------------------------------
 
 // A kernel may write a cell that it reads only where the same thread reads each element first.
+// Finds the in-place sinks of an item for which that does not hold and gives them a temporary.
 static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, int n)
 {
+    Arena *a = f->e->gen->arena;
+    IdMap by_node = idmap_new(a), by_buffer = idmap_new(a); // -> index into it->sinks
+    struct { int kernel, arg; bool unsafe; } *w = arena_array(a, it->sinks.n + 1, sizeof *w);
     for (uint32_t j = 0; j < it->sinks.n; j++) {
-        Sink *s = &f->sinks.at[it->sinks.at[j]];
+        const Sink *s = &f->sinks.at[it->sinks.at[j]];
+        w[j].kernel = -1;
         if (!s->in_place) continue;
-        bool written = false, safe = true;
-        for (int k = 0; k < n; k++) {
-            int w = -1;
-            for (int i = 0; i < ks[k].nargs; i++)
-                if (ks[k].args[i].kind == KA_NODE && ks[k].args[i].node == s->stored &&
-                    ks[k].args[i].written)
-                    w = i;
-            written = written || w >= 0;
-            for (int i = 0; written && i < ks[k].nargs; i++) {
-                const KernelArg *a = &ks[k].args[i];
-                if (i == w || (a->kind == KA_NODE && a->node == s->stored)) continue;
-                if (a->kind == KA_CURSOR && s->target.index == f->cursor) safe = false;
-                if (a->kind != KA_NODE || a->written) continue;
-                ProgArg p = frame_where(f, a->node);
-                bool own = w >= 0 && a->same_as >= 0 && a->same_as == ks[k].args[w].same_as;
-                if (same_place(&p, &s->target) && !own) safe = false;
+        idmap_set(&by_node, s->stored->id, j);
+        idmap_set(&by_buffer, (uint64_t)s->target.index, j);
+    }
+    uint64_t j;
+    for (int k = 0; k < n && by_node.n; k++) {
+        const KernelArg *args = ks[k].args;
+        for (int i = 0; i < ks[k].nargs; i++)
+            if (args[i].kind == KA_NODE && args[i].written && idmap_get(&by_node, args[i].node->id, &j))
+                w[j].kernel = k, w[j].arg = i;
+        for (int i = 0; i < ks[k].nargs; i++) {
+            uint64_t buffer = (uint64_t)f->cursor;
+            if (args[i].kind != KA_CURSOR) {
+                if (args[i].kind != KA_NODE || args[i].written) continue;
+                if (idmap_get(&by_node, args[i].node->id, NULL)) continue; // the new value
+                ProgArg p = frame_where(f, args[i].node);
+                if ((int)p.kind != PA_BUFFER) continue;
+                buffer = (uint64_t)p.index;
             }
+            if (!idmap_get(&by_buffer, buffer, &j) || w[j].kernel < 0) continue;
+            bool own = w[j].kernel == k && args[i].kind == KA_NODE && args[i].same_as >= 0 &&
+                       args[i].same_as == args[w[j].arg].same_as;
+            if (!own) w[j].unsafe = true;
         }
-        if (safe) continue;
+    }
+    for (uint32_t i = 0; i < it->sinks.n; i++) {
+        Sink *s = &f->sinks.at[it->sinks.at[i]];
+        if (!w[i].unsafe) continue;
         s->in_place = s->done = false;
-        f->place[s->stored->id] =
-            gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
+        f->place[s->stored->id] = gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
     }
 }
 
