@@ -22,7 +22,7 @@ enum { BIG_TEXT = 48 << 10 };
 // The runtime's own loops (matmul) run on the threads of the kernels: one pool, never two that wait
 // for each other's cores.
 static const char parallel_text[] =
-    "\nvoid nc_parallel(long n, void (*body)(void *arg, long begin, long end), void *arg)\n"
+    "\nvoid nc_rt_parallel(long n, void (*body)(void *arg, long begin, long end), void *arg)\n"
     "{\n"
     "#ifdef _OPENMP\n"
     "#pragma omp parallel for schedule(static, 1)\n"

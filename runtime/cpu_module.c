@@ -65,14 +65,14 @@ static void pin_openmp(void)
 
 static RtCode find_symbols(RtModule *m, const Program *p, RtError *e)
 {
-    *(void **)&m->parallel = dlsym(m->library, "nc_parallel");
+    *(void **)&m->parallel = dlsym(m->library, "nc_rt_parallel");
     for (int i = 0; i < p->nkernels; i++) {
         *(void **)&m->kernel[i] = dlsym(m->library, p->kernels[i].symbol);
         if (!m->kernel[i])
             return rt_fail(e, RT_ENV, "the compiled object lacks kernel %s (%s)", p->kernels[i].name,
                            p->kernels[i].symbol);
     }
-    return m->parallel ? RT_OK : rt_fail(e, RT_ENV, "the compiled object lacks nc_parallel");
+    return m->parallel ? RT_OK : rt_fail(e, RT_ENV, "the compiled object lacks nc_rt_parallel");
 }
 
 static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, int nimages,
