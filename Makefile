@@ -4,7 +4,7 @@ BUILD  ?= build
 CC     ?= cc
 PREFIX ?= /usr/local
 OPT    ?= -O2
-CFLAGS += -std=gnu17 $(OPT) -g -Wall -Wextra -Werror -fwrapv -fPIC -I. -I$(BUILD) -Iinclude -D_GNU_SOURCE
+CFLAGS += -std=gnu17 $(OPT) -g -Wall -Wextra -Werror -fwrapv -fPIC -fvisibility=hidden -I. -I$(BUILD) -Iinclude -D_GNU_SOURCE
 CFLAGS += $(SANITIZE)
 LDLIBS  = -ldl -lm -lpthread -lz
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
@@ -28,13 +28,15 @@ $(BUILD)/lib_$(1).a: $(filter $(BUILD)/$(1)/%,$(OBJ))
 endef
 $(foreach d,$(FOLDERS),$(eval $(call ARCHIVE,$(d))))
 
+# One object whose only global names are the public ones, so that a host's names never clash.
 $(BUILD)/libnetc.a: $(OBJ)
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+	$(call say,AR,$@)rm -f $@ && ld -r -o $(BUILD)/netc.o $^ && objcopy --localize-hidden $(BUILD)/netc.o && \
+	  ar rcs $@ $(BUILD)/netc.o
 
 $(BUILD)/libnetc.so: $(OBJ)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,-soname,libnetc.so.0
 
-$(BUILD)/netc: $(CLI_OBJ) $(BUILD)/libnetc.a
+$(BUILD)/netc: $(CLI_OBJ) $(BUILD)/libnetc.a $(BUILD)/lib_base.a
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/%.o: %.c | $(GEN)
