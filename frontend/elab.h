@@ -252,7 +252,7 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value);
 Val call_expr(Elab *e, const Expr *x, const char *scope, bool reuse);
 typedef struct Arg {
     const char *name; // or NULL
-    Span span;
+    Span span, name_span;
     Val v;
 } Arg;
 // scope NULL: the name being defined, else the function's own.

@@ -69,7 +69,7 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
     for (int i = 0; i < s->n; i++) {
         if (strcmp(s->p[i].name, a->name)) continue;
         if (out[i].kind != V_ABSENT) {
-            fail(e, a->span, "'%s' is given twice to %s", a->name, fn_signature(e, fn));
+            fail(e, a->name_span, "'%s' is given twice to %s", a->name, fn_signature(e, fn));
             return false;
         }
         out[i] = a->v;
@@ -79,7 +79,7 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
     const char *names[64];
     for (int i = 0; i < s->n; i++) names[i] = s->p[i].name;
     const char *near = suggest(a->name, names, (size_t)s->n);
-    Diag *d = error_at(e, a->span, "'%s' has no argument '%s'%s%s%s", fn->name, a->name,
+    Diag *d = error_at(e, a->name_span, "'%s' has no argument '%s'%s%s%s", fn->name, a->name,
                        near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     diag_note(e->diags, d, "it is %s", fn_signature(e, fn));
     return false;
@@ -91,6 +91,7 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
                  Val *out, Span *spans, bool *partial)
 {
     int positional = 0, required = 0, open = 0;
+    bool named[64] = {false};
     for (int i = 0; i < s->n; i++) {
         out[i] = fn->bound ? fn->bound[i] : (Val){.kind = V_ABSENT};
         spans[i] = span;
@@ -100,6 +101,7 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
         positional += !args[i].name;
     }
     for (int i = 0; i < s->n; i++) {
+        named[i] = out[i].kind != V_ABSENT && !(fn->bound && fn->bound[i].kind != V_ABSENT);
         open += out[i].kind == V_ABSENT;
         required += out[i].kind == V_ABSENT && s->p[i].required;
     }
@@ -115,6 +117,11 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         if (args[i].name) continue;
         for (;; slot++) {
+            if (named[slot] && !only_required) {
+                fail(e, args[i].span, "'%s' of %s is given by position and by name",
+                     s->p[slot].name, fn_signature(e, fn));
+                return false;
+            }
             if (out[slot].kind != V_ABSENT) continue;
             if (only_required && !s->p[slot].required) continue;
             if (skip > 0) {
@@ -286,7 +293,7 @@ Val call_expr(Elab *e, const Expr *x, const char *scope_name, bool reuse)
     for (uint32_t i = 0; i < n; i++) {
         const Item *item = &x->items.at[i];
         args[i].name = item->name;
-        args[i].span = item->name ? item->name_span : item->value->span;
+        args[i].name_span = item->name_span;
         args[i].v = eval(e, item->value);
         args[i].span = item->value->span;
         ok &= args[i].v.kind != V_POISON;

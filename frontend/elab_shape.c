@@ -173,15 +173,16 @@ static Val run_stack(Elab *e, const Call *c)
     int axis = 0;
     Node **parts = tensors(e, c, &n);
     if (!parts) return val_poison();
-    int rank = parts[0]->type.rank;
+    Type first = parts[0]->type;
+    int rank = first.rank;
     if (!val_missing(&c->arg[1]) && !to_axis(e, &c->arg[1], c->arg_span[1], rank + 1, &axis))
         return val_poison();
     if (rank >= MAX_RANK) return fail(e, c->span, "a tensor has at most %d axes", MAX_RANK);
     at_span(e, c->span);
     for (uint32_t i = 0; i < n; i++) {
         int64_t dim[MAX_RANK];
-        if (!shape_equal(&parts[i]->type, &parts[0]->type))
-            return fail(e, c->span, "stack of %s and %s", type_text(e, &parts[0]->type),
+        if (!shape_equal(&parts[i]->type, &first))
+            return fail(e, c->span, "stack of %s and %s", type_text(e, &first),
                         type_text(e, &parts[i]->type));
         for (int k = 0; k <= rank; k++)
             dim[k] = k < axis ? parts[i]->type.dim[k] : k == axis ? 1 : parts[i]->type.dim[k - 1];

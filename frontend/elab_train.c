@@ -139,13 +139,26 @@ static Node **reach(Elab *e, Node *loss, bool through_all)
     return from;
 }
 
-static void no_gradient(Elab *e, ECell *c, Node *p, Node *loss, Span span)
+// One error for all parameters of the set that the loss does not reach, showing why for the first.
+static void no_gradient(Elab *e, TrainState *t, const NodeList *at, Node **reached, uint32_t known,
+                        Node *loss, Span span)
 {
-    Diag *d = error_at(e, span, "parameter '%s' receives no gradient from this loss", c->cell.name);
-    if (c->cell.loc) diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "defined here");
-    Node **from = p ? reach(e, loss, true) : NULL;
+    Buf b = buf_new(e->arena);
+    uint32_t n = 0, first = 0;
+    for (uint32_t i = 0; i < t->set.n; i++) {
+        if (at->at[i]->id < known && reached[at->at[i]->id]) continue;
+        if (!n) first = i;
+        if (n++ < 6) buf_printf(&b, "%s'%s'", n > 1 ? ", " : "", t->set.at[i]->cell.name);
+    }
+    Diag *d = error_at(e, span, "parameter%s %s%s receive%s no gradient from this loss",
+                       n == 1 ? "" : "s", b.data, n > 6 ? ", …" : "", n == 1 ? "s" : "");
+    ECell *c = t->set.at[first];
+    Node *p = at->at[first];
+    if (c->cell.loc)
+        diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "defined here");
+    Node **from = p->id <= loss->id ? reach(e, loss, true) : NULL;
     for (Node *n = from ? from[p->id] : NULL; n; n = from[n->id]) {
-        if (n->op == OP_stop_gradient || !strcmp(op_gradient_rule(n->op), "zero")) {
+        if (!strcmp(op_gradient_rule(n->op), "zero")) {
             diag_note_span(e->diags, d, loc_user_span(e->diags, n->loc),
                            "the path to the loss goes through '%s', which passes no gradient",
                            op_info(n->op)->name);
@@ -273,6 +286,7 @@ static void close_group(Elab *e, TrainState *t)
             buf_printf(&b, "%s'%s'", missing > 1 ? ", " : "", t->set.at[i]->cell.name);
         t->set.at[i]->in_set = false;
     }
+    if (e->diags->errors) return; // an update that failed left its parameters
     if (!t->updating)
         fail(e, t->group, "nothing updates the parameters after this; add 'update sgd(lr = 0.1)'");
     else if (missing)
@@ -314,11 +328,12 @@ static bool take_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, No
     for (uint32_t i = 0; i < t->set.n; i++) {
         Node *p = at.at[i];
         if (!p) return false;
-        if (p->id < known && from[p->id]) continue;
-        no_gradient(e, t->set.at[i], p, loss, span);
-        ok = false;
+        ok &= p->id < known && from[p->id];
     }
-    if (!ok) return false;
+    if (!ok) {
+        no_gradient(e, t, &at, from, known, loss, span);
+        return false;
+    }
     at_span(e, span);
     for (uint32_t i = 0; i < t->set.n; i++) {
         Node *g = graph_node(e->g, OP_grad, (Node *[]){loss, at.at[i]}, 2, NULL);
@@ -575,7 +590,7 @@ static void exec_clip(Elab *e, TrainState *t, const Stmt *s)
     e->g->role = ROLE_UPDATE;
     Val fn = eval(e, s->expr), list = val_seq(e, V_LIST, t->grad.n);
     for (uint32_t i = 0; i < t->grad.n; i++) list.seq->at[i] = val_node(t->grad.at[i]);
-    Arg arg = {NULL, s->expr->span, list};
+    Arg arg = {.span = s->expr->span, .v = list};
     Val out = call_value(e, fn, &arg, 1, s->expr->span, scope_child(e, NULL, "clip", false));
     uint32_t n;
     if (out.kind != V_POISON && (!seq_length(&out, &n) || n != t->grad.n))
@@ -604,7 +619,7 @@ static void apply_update(Elab *e, Val fn, ECell *c, Node *grad, const Stmt *s)
     c->in_set = false;
     c->updated = true;
     Span span = s->expr->span;
-    Arg args[2] = {{NULL, span, val_cell(c)}, {NULL, span, val_node(grad)}};
+    Arg args[2] = {{.span = span, .v = val_cell(c)}, {.span = span, .v = val_node(grad)}};
     Val v = call_value(e, fn, args, 2, span, scope_child(e, NULL, c->cell.name, false));
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)

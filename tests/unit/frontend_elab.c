@@ -1,0 +1,282 @@
+// Elaboration: language tests evaluated by the reference evaluator, error tests with their
+// expectations beside the line, entries and names of cells, linear time.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "frontend/frontend.h"
+#include "ir/eval.h"
+#include "tests/unit/unit.h"
+
+static char *read_file(Arena *a, const char *path, size_t *len)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    Buf b = buf_new(a);
+    char block[4096];
+    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) buf_bytes(&b, block, n);
+    fclose(f);
+    *len = b.len;
+    return b.data;
+}
+
+static Module *compile(Arena *a, Diags **d, const char *path, const char *text,
+                       const FrontendOptions *o)
+{
+    *d = diags_new(a);
+    return frontend_compile(a, *d, path, text, strlen(text), o);
+}
+
+static const char *rendered(Arena *a, const Diags *d)
+{
+    Buf b = buf_new(a);
+    diags_render(d, &b, false);
+    return b.data ? b.data : "";
+}
+
+// -- evaluation --------------------------------------------------------------------------------------
+static StrMap initial_cells(Arena *a, Module *m)
+{
+    StrMap cells = strmap_new(a);
+    for (uint32_t i = 0; i < m->cells.n; i++) {
+        const Cell *c = &m->cells.at[i];
+        Value *v = NEW(a, Value);
+        *v = value_new(a, &c->type);
+        for (int64_t k = 0; k < type_count(&c->type); k++) {
+            if (dtype_is_float(c->type.dtype))
+                v->f[k] = c->initial;
+            else
+                v->i[k] = (int64_t)c->initial;
+        }
+        strmap_set(&cells, c->name, v);
+    }
+    Entry *init = module_entry(m, "init");
+    if (!init) return cells;
+    EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = cells, .round = true};
+    EvalResult r = {0};
+    CHECK(eval_graph(init->graph, &env, &r));
+    for (uint32_t i = 0; i < r.assigns.n; i++)
+        strmap_set(&cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
+    return cells;
+}
+
+static void run_models(Arena *a, Module *m, const Diags *d, const char *path)
+{
+    StrMap cells = initial_cells(a, m);
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        Entry *e = &m->entries.at[i];
+        if (e->kind != ENTRY_MODEL) continue;
+        EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = cells, .round = true};
+        EvalResult r = {0};
+        CHECK_MSG(graph_verify(e->graph, "elaborate"), "%s: %s: not a legal graph", path, e->name);
+        CHECK_MSG(eval_graph(e->graph, &env, &r), "%s: %s: cannot be evaluated\n%s", path, e->name,
+                  rendered(a, d));
+        CHECK_MSG(!r.failed_assert, "%s: %s", loc_text(d, r.failed_assert->loc),
+                  attr_str(r.failed_assert, ATTR_message));
+        CHECK_MSG(!r.bad_index, "%s: index %lld", loc_text(d, r.bad_index->loc),
+                  (long long)r.bad_value);
+    }
+}
+
+static void language_test(const char *path)
+{
+    Arena *a = arena_new();
+    Diags *d;
+    size_t len;
+    char *text = read_file(a, path, &len);
+    Module *m = compile(a, &d, path, text, NULL);
+    CHECK_MSG(m != NULL, "%s does not compile\n%s", path, rendered(a, d));
+    if (m) run_models(a, m, d, path);
+    arena_free(a);
+}
+
+// -- errors ------------------------------------------------------------------------------------------
+// "# error: TEXT" at the end of the line it is reported for, several joined by " | "; "# note: TEXT"
+// anywhere.
+static bool has_note(const Diags *d, const char *want)
+{
+    for (uint32_t i = 0; i < d->list.n; i++)
+        for (uint32_t k = 0; k < d->list.at[i].notes.n; k++)
+            if (strstr(d->list.at[i].notes.at[k].text, want)) return true;
+    return false;
+}
+
+static bool reported(const Diags *d, const char *want, uint32_t at)
+{
+    for (uint32_t i = 0; i < d->list.n; i++) {
+        const Diag *g = &d->list.at[i];
+        uint32_t line = 0, col;
+        if (g->placed) span_line_col(d, g->span, &line, &col);
+        if ((line == at || !g->placed) && strstr(g->text, want)) return true;
+    }
+    return false;
+}
+
+static void error_test(const char *path)
+{
+    Arena *a = arena_new();
+    Diags *d;
+    size_t len;
+    char *text = read_file(a, path, &len), *copy = arena_strdup(a, text);
+    Module *m = compile(a, &d, path, text, NULL);
+    uint32_t line = 1, expected = 0;
+    bool ok = true;
+    CHECK_MSG(!m, "%s compiles but should not", path);
+    for (char *at = copy; at; line++) {
+        char *next = strchr(at, '\n');
+        if (next) *next++ = '\0';
+        char *want = strstr(at, "# error: "), *note = strstr(at, "# note: ");
+        for (want = want ? want + 9 : NULL; want; expected++) {
+            char *more = strstr(want, " | ");
+            if (more) *more = '\0';
+            bool found = reported(d, want, line);
+            CHECK_MSG(found, "%s:%u: not reported: %s", path, line, want);
+            ok &= found;
+            want = more ? more + 3 : NULL;
+        }
+        CHECK_MSG(!note || has_note(d, note + 8), "%s:%u: no note: %s", path, line, note + 8);
+        at = next;
+    }
+    CHECK_MSG(d->errors == expected, "%s: %u errors expected, %u found", path, expected, d->errors);
+    if (!ok || d->errors != expected) printf("%s", rendered(a, d));
+    arena_free(a);
+}
+
+static int by_name(const void *x, const void *y)
+{
+    return strcmp(*(char *const *)x, *(char *const *)y);
+}
+
+static void each_file(const char *dir, void (*test)(const char *path))
+{
+    DIR *at = opendir(dir);
+    char *names[512];
+    int n = 0;
+    CHECK_MSG(at != NULL, "cannot open %s", dir);
+    if (!at) return;
+    for (struct dirent *f; (f = readdir(at)) && n < 512;)
+        if (strstr(f->d_name, ".net")) names[n++] = strdup(f->d_name);
+    closedir(at);
+    qsort(names, (size_t)n, sizeof *names, by_name);
+    CHECK_MSG(n > 0, "%s holds no tests", dir);
+    for (int i = 0; i < n; i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        test(path);
+        free(names[i]);
+    }
+}
+
+// -- entries, cells, options -----------------------------------------------------------------------------
+static int count_op(const Graph *g, Op op)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++) n += g->nodes.at[i]->op == op;
+    return n;
+}
+
+static const Node *root_named(const Graph *g, Op op, const char *name)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const char *s = attr_str(g->roots.at[i], ATTR_name);
+        if (g->roots.at[i]->op == op && s && !strcmp(s, name)) return g->roots.at[i];
+    }
+    return NULL;
+}
+
+static void test_mlp(void)
+{
+    Arena *a = arena_new();
+    Diags *d;
+    size_t len;
+    char *text = read_file(a, "samples/mnist/mlp.net", &len);
+    Define hidden = {"hidden", "64", false}, batch = {"batch", "32", true};
+    Define defs[] = {hidden, batch};
+    FrontendOptions o = {.defines = defs, .ndefines = 2};
+    Module *m = compile(a, &d, "samples/mnist/mlp.net", text, &o);
+    CHECK_MSG(m != NULL, "%s", rendered(a, d));
+    if (!m) return;
+    CHECK(m->entries.n == 4 && !strcmp(m->entries.at[0].name, "init"));
+    Entry *train = module_entry(m, "train"), *eval = module_entry(m, "eval");
+    CHECK(train && train->kind == ENTRY_TRAIN && train->rows && train->batch == 32);
+    CHECK(eval && eval->rows && !strcmp(eval->cursor, CELL_EVAL_CURSOR));
+    CHECK(module_cell(m, "fc1.weight")->type.dim[0] == 64);
+    CHECK(module_cell(m, "fc2.bias.v") && module_cell(m, "fc2.bias.v")->kind == CELL_STATE);
+    CHECK(m->cells.at[3].kind == CELL_PARAM && m->cells.at[4].kind != CELL_PARAM);
+    CHECK(count_op(train->graph, OP_grad) == 4);
+    CHECK(root_named(train->graph, OP_output, "loss") != NULL);
+    CHECK(!root_named(train->graph, OP_output, "logits"));
+    CHECK(root_named(eval->graph, OP_output, "logits") != NULL);
+    CHECK(root_named(train->graph, OP_assign, "@sum.train.accuracy") != NULL);
+    CHECK(root_named(train->graph, OP_assign, "@step") != NULL);
+    CHECK(root_named(train->graph, OP_assert, "x") == NULL && count_op(train->graph, OP_assert) == 1);
+    CHECK(count_op(module_entry(m, "mlp")->graph, OP_assign) == 0);
+    // Only what is asked for.
+    const char *only[] = {"mlp"};
+    FrontendOptions one = {.entries = only, .nentries = 1};
+    m = compile(a, &d, "samples/mnist/mlp.net", text, &one);
+    CHECK(m && m->entries.n == 1 && !module_cell(m, "fc1.weight.m"));
+    FileDecls *decls = frontend_decls(a, diags_new(a), "mlp.net", text, len, NULL);
+    CHECK(decls && decls->inputs.n == 2 && !strcmp(decls->trains, "mlp"));
+    CHECK(decls && !strcmp(decls->inputs.at[0].dim_name[0], "batch") &&
+          decls->inputs.at[0].dim[1] == 28 && decls->inputs.at[1].high == 10);
+    arena_free(a);
+}
+
+static void define_error(const char *name, const char *value, const char *want)
+{
+    Arena *a = arena_new();
+    Diags *d;
+    Define def = {name, value, false};
+    FrontendOptions o = {.defines = &def, .ndefines = 1};
+    Module *m = compile(a, &d, "t.net",
+                        "const width = 3\ndim batch = 2\n"
+                        "model m(x: f32[batch, width]) { return x }\n", &o);
+    CHECK_MSG(!m && strstr(rendered(a, d), want), "-D %s=%s: wanted: %s\n%s", name, value, want,
+              rendered(a, d));
+    arena_free(a);
+}
+
+static void test_defines(void)
+{
+    define_error("widht", "4", "did you mean 'width'?");
+    define_error("width", "0", "sizes must be positive");
+    define_error("batch", "-1", "sizes must be positive");
+    define_error("batch", "4611686018427387904", "overflows");
+    define_error("width", "1 +", "error");
+}
+
+static double elaborate_deep(int n)
+{
+    Arena *a = arena_new();
+    Buf b = buf_new(a);
+    buf_printf(&b, "model deep(x: f32[4]) {\n");
+    for (int i = 0; i < n; i++) buf_printf(&b, "    x = sin(x) + x\n");
+    buf_printf(&b, "    for i in 0..%d { x = cos(x) * x }\n    return x\n}\n", n);
+    Diags *d = diags_new(a);
+    clock_t begin = clock();
+    Module *m = frontend_compile(a, d, "deep.net", b.data, b.len, NULL);
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    CHECK_MSG(m && module_entry(m, "deep")->graph->nodes.n >= 4u * (unsigned)n, "%s",
+              rendered(a, d));
+    arena_free(a);
+    return seconds;
+}
+
+static void test_linear(void)
+{
+    double small = elaborate_deep(5000), large = elaborate_deep(50000);
+    CHECK_MSG(large < 40 * small + 0.2, "50000 statements take %.2f s, 5000 take %.3f s", large,
+              small);
+}
+
+int main(void)
+{
+    each_file("tests/net/lang", language_test);
+    each_file("tests/net/errors", error_test);
+    test_mlp();
+    test_defines();
+    test_linear();
+    return unit_done();
+}
