@@ -8,6 +8,7 @@
 
 #include "codegen/kernel.h"
 #include "ir/eval.h"
+#include "tests/unit/lower_cuda.h"
 #include "tests/unit/unit.h"
 
 enum { MAX_CASES = 400, MAX_GROUPS = 6, MAX_KERNELS = 16 };
@@ -17,8 +18,8 @@ typedef struct Case {
     Graph *g;
     int ngroups, nkernels, ncuda;
     GroupKind kind[MAX_GROUPS];
-    LoweredKernel *kernels[MAX_GROUPS];
-    int count[MAX_GROUPS];
+    LoweredKernel *kernels[2][MAX_GROUPS]; // CPU, CUDA
+    int count[2][MAX_GROUPS];
     double tolerance;
     int checks_expected; // an index out of range is expected
 } Case;
@@ -57,12 +58,13 @@ static void lower_case(Suite *s, Case *c, const Target *t, Buf *text, StrMap *se
 {
     LowerCtx ctx = {.arena = s->a, .diags = s->d, .target = t, .module = s->m, .entry = &s->entry};
     Fusion *f = c->g->fusion;
+    int w = t->kind == TARGET_CUDA;
     for (int i = 0; i < c->ngroups; i++) {
         Group *group = &f->groups.at[i];
-        c->count[i] = lower_launch(&ctx, c->g, &group, 1, &c->kernels[i]);
-        CHECK_MSG(c->count[i] > 0, "%s: lower_launch failed", c->name);
-        for (int k = 0; k < c->count[i]; k++) {
-            ProgKernel *p = &c->kernels[i][k].prog;
+        c->count[w][i] = lower_launch(&ctx, c->g, &group, 1, &c->kernels[w][i]);
+        CHECK_MSG(c->count[w][i] > 0, "%s: lower_launch failed", c->name);
+        for (int k = 0; k < c->count[w][i]; k++) {
+            ProgKernel *p = &c->kernels[w][i][k].prog;
             if (strmap_has(seen, p->symbol))
                 continue;
             strmap_set(seen, p->symbol, p);
@@ -135,7 +137,70 @@ static void fill(Value *v, const Node *n, uint64_t seed)
     }
 }
 
-static void run_case(Suite *s, Case *c, void *lib)
+static void run_cpu(Case *c, void *lib, void **memory, ProgError *error)
+{
+    void *scratch[64] = {0};
+    for (int i = 0; i < c->ngroups; i++)
+        for (int k = 0; k < c->count[0][i]; k++) {
+            LoweredKernel *lk = &c->kernels[0][i][k];
+            void *args[256];
+            for (int a = 0; a < lk->nargs; a++) {
+                KernelArg *ka = &lk->args[a];
+                if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
+                    scratch[ka->scratch] = malloc((size_t)ka->scratch_bytes + 1);
+                args[a] = ka->kind == KA_NODE ? memory[ka->node->id]
+                          : ka->kind == KA_ERROR ? (void *)error : ka->kind == KA_SCRATCH ? scratch[ka->scratch] : NULL;
+            }
+            void (*fn)(void *const *, const void *);
+            *(void **)&fn = dlsym(lib, lk->prog.symbol);
+            CHECK_MSG(fn, "%s: no symbol %s", c->name, lk->prog.symbol);
+            if (fn)
+                fn(args, NULL);
+        }
+    for (int i = 0; i < 64; i++)
+        free(scratch[i]);
+}
+
+static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
+{
+    uint64_t scratch[64] = {0}, record, *at = NEW_ARRAY(s->a, uint64_t, c->g->nodes.n + 1);
+    g->alloc(&record, sizeof *error);
+    g->zero(record, 0, sizeof *error);
+    for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+        size_t bytes = (size_t)type_bytes(&c->g->nodes.at[i]->type);
+        g->alloc(&at[i], bytes + 16);
+        g->to(at[i], memory[i], bytes);
+    }
+    for (int i = 0; i < c->ngroups; i++)
+        for (int k = 0; k < c->count[1][i]; k++) {
+            LoweredKernel *lk = &c->kernels[1][i][k];
+            const ProgKernel *p = &lk->prog;
+            void *args[256], *fn = NULL;
+            for (int a = 0; a < lk->nargs; a++) {
+                KernelArg *ka = &lk->args[a];
+                if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
+                    g->alloc(&scratch[ka->scratch], (size_t)ka->scratch_bytes + 1);
+                args[a] = ka->kind == KA_NODE ? &at[ka->node->id] : ka->kind == KA_ERROR ? &record : &scratch[ka->scratch];
+            }
+            CHECK_MSG(g->function(&fn, g->module, p->symbol) == 0, "%s: no symbol %s", c->name, p->symbol);
+            int rc = g->launch(fn, p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1], p->block[2], p->shared_bytes,
+                               NULL, args, NULL);
+            int rc2 = g->sync();
+            CHECK_MSG(rc == 0 && rc2 == 0, "%s: launch %d, sync %d", c->name, rc, rc2);
+        }
+    for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+        g->from(memory[i], at[i], (size_t)type_bytes(&c->g->nodes.at[i]->type));
+        g->release(at[i]);
+    }
+    g->from(error, record, sizeof *error);
+    g->release(record);
+    for (int i = 0; i < 64; i++)
+        if (scratch[i])
+            g->release(scratch[i]);
+}
+
+// On the CPU when lib is given, else on the GPU.
+static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
 {
     Graph *g = c->g;
     void **memory = NEW_ARRAY(s->a, void *, g->nodes.n + 1);
@@ -156,24 +221,10 @@ static void run_case(Suite *s, Case *c, void *lib)
     }
     EvalResult want;
     CHECK(eval_graph(g, &env, &want));
-    void *scratch[64] = {0};
-    for (int i = 0; i < c->ngroups; i++)
-        for (int k = 0; k < c->count[i]; k++) {
-            LoweredKernel *lk = &c->kernels[i][k];
-            void *args[256];
-            for (int a = 0; a < lk->nargs; a++) {
-                KernelArg *ka = &lk->args[a];
-                if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
-                    scratch[ka->scratch] = malloc((size_t)ka->scratch_bytes);
-                args[a] = ka->kind == KA_NODE ? memory[ka->node->id]
-                          : ka->kind == KA_ERROR ? (void *)&error : ka->kind == KA_SCRATCH ? scratch[ka->scratch] : NULL;
-            }
-            void (*fn)(void *const *, const void *);
-            *(void **)&fn = dlsym(lib, lk->prog.symbol);
-            CHECK_MSG(fn, "%s: no symbol %s", c->name, lk->prog.symbol);
-            if (fn)
-                fn(args, NULL);
-        }
+    if (lib)
+        run_cpu(c, lib, memory, &error);
+    else
+        run_gpu(s, c, gpu, memory, &error);
     CHECK_MSG((error.code != 0) == (c->checks_expected != 0), "%s: error record %u", c->name, error.code);
     for (uint32_t r = 0; r < g->roots.n; r++) {
         Node *root = g->roots.at[r];
@@ -195,43 +246,26 @@ static void run_case(Suite *s, Case *c, void *lib)
     }
     for (uint32_t i = 0; i < g->nodes.n; i++)
         free(memory[i]);
-    for (int i = 0; i < 64; i++)
-        free(scratch[i]);
 }
 
-static int nvrtc(Suite *s)
+static void cuda(Suite *s)
 {
-    void *lib = dlopen("libnvrtc.so", RTLD_NOW);
-    const char *const places[] = {"/usr/local/cuda/lib64/libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13"};
-    for (int i = 0; i < 3 && !lib; i++)
-        lib = dlopen(places[i], RTLD_NOW);
-    if (!lib) {
+    Gpu g = gpu_open();
+    if (!g.nvrtc) {
         printf("skipped: no NVRTC: the CUDA text is not compiled\n");
-        return 0;
+        return;
     }
-    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
-    int (*compile)(void *, int, const char *const *);
-    int (*log_size)(void *, size_t *), (*get_log)(void *, char *);
-    *(void **)&create = dlsym(lib, "nvrtcCreateProgram");
-    *(void **)&compile = dlsym(lib, "nvrtcCompileProgram");
-    *(void **)&log_size = dlsym(lib, "nvrtcGetProgramLogSize");
-    *(void **)&get_log = dlsym(lib, "nvrtcGetProgramLog");
-    const char *const arch[] = {"--gpu-architecture=sm_90", "--gpu-architecture=sm_80", "--gpu-architecture=sm_100"};
-    for (int i = 0; i < (getenv("QUICK") ? 1 : 3); i++) {
-        void *prog;
-        const char *opts[] = {arch[i], "--std=c++17", "-default-device"};
-        CHECK(create(&prog, s->cu.data, "suite.cu", 0, NULL, NULL) == 0);
-        int rc = compile(prog, 2, opts);
-        if (rc) {
-            size_t n;
-            log_size(prog, &n);
-            char *log = arena_alloc(s->a, n + 1);
-            get_log(prog, log);
-            printf("%.6000s\n", log);
-        }
-        CHECK_MSG(rc == 0, "NVRTC: %s", arch[i]);
+    static const int arch[] = {90, 80, 100};
+    for (int i = 0; i < (getenv("QUICK") ? 1 : 3) && !(g.arch && getenv("QUICK")); i++)
+        CHECK_MSG(gpu_compile(&g, s->a, s->cu.data, arch[i]), "NVRTC: sm_%d", arch[i]);
+    if (!g.arch) {
+        printf("skipped: no GPU: the CUDA kernels are not run\n");
+        return;
     }
-    return 1;
+    void *bin = gpu_compile(&g, s->a, s->cu.data, g.arch);
+    CHECK(bin && g.load(&g.module, bin) == 0);
+    for (int i = 0; g.module && i < s->n; i++)
+        run_case(s, &s->cases[i], NULL, &g);
 }
 
 // -- the cases ------------------------------------------------------------------------------------------------
@@ -584,7 +618,7 @@ int main(void)
     CHECK_MSG(rc == 0, "cc failed on %s", src);
     void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
     for (int i = 0; lib && i < s->n; i++)
-        run_case(s, &s->cases[i], lib);
+        run_case(s, &s->cases[i], lib, NULL);
     if (getenv("KEEP")) {
         f = fopen(arena_printf(a, "%s/k.cu", dir), "w");
         fputs(s->cu.data, f);
@@ -596,7 +630,7 @@ int main(void)
         rmdir(dir);
     }
     if (!getenv("NO_NVRTC"))
-        nvrtc(s);
+        cuda(s);
     int result = unit_done();
     arena_free(a);
     return result;
