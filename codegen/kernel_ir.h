@@ -125,7 +125,7 @@ typedef struct Lower {
     LowerCtx *ctx;
     Graph *graph;
     Body *body;
-    IdMap memo;
+    IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
     const Group *group;
     int depth;
     bool failed;

@@ -126,9 +126,13 @@ int lower_new_axis(Lower *l, int64_t extent)
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems)
 {
     Body *b = l->body;
-    for (uint32_t i = 0; i < b->bufs.n; i++)
-        if (b->bufs.at[i].kind == kind && b->bufs.at[i].node == n && kind != KA_SCRATCH)
-            return (int)i;
+    uint64_t at, key = (uint64_t)(uintptr_t)n * 8 + (uint64_t)kind; // nodes are 16 bytes apart at least
+    if (!l->buf_of.arena)
+        l->buf_of = idmap_new(l->ctx->arena);
+    if (kind != KA_SCRATCH && idmap_get(&l->buf_of, key, &at))
+        return (int)at;
+    if (kind != KA_SCRATCH)
+        idmap_set(&l->buf_of, key, b->bufs.n);
     vec_push(l->ctx->arena, &b->bufs, (BodyBuf){.kind = kind, .node = n, .type = type, .elems = elems});
     return (int)b->bufs.n - 1;
 }

@@ -144,16 +144,17 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
     double flops = 0, read = 0, written = 0;
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
+        double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1); // no more than the space it is read over
+        for (uint32_t j = 0; j < b->insts.n; j++)
+            if (b->insts.at[j].kind == KI_LOAD)
+                reach[b->insts.at[j].buf] += volume(b, b->insts.at[j].axes);
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
             if (u->kind != KA_NODE)
                 continue;
-            double bytes = (double)dtype_info[u->type].bits / 8, reach = 0;
-            for (uint32_t j = 0; j < b->insts.n; j++) // no more than the space it is read over
-                if (b->insts.at[j].kind == KI_LOAD && b->insts.at[j].buf == (int)i)
-                    reach += volume(b, b->insts.at[j].axes);
+            double bytes = (double)dtype_info[u->type].bits / 8;
             if (u->read)
-                read += bytes * (reach < (double)u->elems ? reach : (double)u->elems);
+                read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
             if (u->written)
                 written += bytes * (double)u->elems;
         }
