@@ -168,11 +168,17 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     return ok;
 }
 
+// The place to blame for a name: the call that opened its scope, else the definition.
+static Loc blame(Elab *e, Span span)
+{
+    return e->frame->call ? e->frame->call : loc_add(e->diags, span, 0, NULL);
+}
+
 static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
 {
     const char *what = s->kind == STMT_PARAM ? "parameter" : "state";
-    Diag *d = error_at(e, s->name_span.end ? s->name_span : s->span,
-                       "%s '%s' is already defined", what, c->cell.name);
+    Diag *d = diag_error(e->diags, blame(e, s->name_span), "%s '%s' is already defined", what,
+                         c->cell.name);
     if (c->cell.loc) diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
     const char *name = scope_path(e, scope);
     diag_note(e->diags, d, "name each call, as in … as %s2 (in a 'for': as %s[i]); to share one "
@@ -206,8 +212,8 @@ ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, cons
         const char **names = NEW_ARRAY(e->arena, const char *, e->cell_list.n + 1);
         for (uint32_t i = 0; i < e->cell_list.n; i++) names[i] = e->cell_list.at[i]->cell.name;
         const char *near = suggest(full, names, e->cell_list.n);
-        fail(e, span, "nothing named '%s' to reuse%s%s%s", full, near ? "; did you mean '" : "",
-             near ? near : "", near ? "'?" : "");
+        diag_error(e->diags, blame(e, span), "nothing named '%s' to reuse%s%s%s", full,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         return NULL;
     }
     c = cell_new(e, &(Cell){.name = full, .kind = kind, .type = *t,

@@ -80,7 +80,7 @@ static void exec_return(Elab *e, const Stmt *s)
         const char *name = item->name;
         if (!name && model && item->value->kind == EXPR_NAME) name = item->value->text;
         Val r = name ? eval_named(e, item->value, name) : eval(e, item->value);
-        if (name && !item->name && model) r = snapshot(e, r, item->value->span);
+        if (model) r = snapshot(e, r, item->value->span);
         if (item->name) name_node(e, item->name, &r);
         v.seq->at[i] = r;
         v.seq->names[i] = name;
