@@ -8,8 +8,9 @@ typedef struct Slot { // a group to be, sorted by level and program order
     int level;
     uint32_t first; // smallest id it stores
     Group group;
-    bool commits, checks;
-    int64_t bytes; // read by a column reduction
+    int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads it
+    bool commits, checks, movable;
+    int64_t bytes; // it works on: of the reduced operand, or of what a map stores
 } Slot;
 
 static int by_level(const void *a, const void *b)
@@ -55,46 +56,92 @@ static void fill_anchor(Fuse *f, Group *g, Node *anchor)
     g->prologue_b = stored_operand(f, anchor->args[1]);
 }
 
-// Column reductions of little data wait for each other: all bias gradients are one launch just before
-// the update. Reads the levels as they were placed, so that no two moves can contradict.
-enum { DELAY_BYTES = 8 << 20 };
+// The latest level at which each group may run: one before the first that reads it. From the levels
+// as they were placed, so that moves to later levels cannot contradict each other.
+typedef struct Latest {
+    int32_t *cluster; // by index
+    int32_t *map;     // by id of the map's representative
+} Latest;
 
-static void delay_columns(Fuse *f)
+static Latest find_latest(const Fuse *f)
 {
-    Graph *g = f->g;
+    const Graph *g = f->g;
+    Latest l = {NEW_ARRAY(f->a, int32_t, f->clusters.n + 1), NEW_ARRAY(f->a, int32_t, g->nodes.n + 1)};
     int32_t *read_at = NEW_ARRAY(f->a, int32_t, g->nodes.n + 1); // the earliest level that reads it
-    int32_t *latest = NEW_ARRAY(f->a, int32_t, f->clusters.n + 1);
-    for (uint32_t i = 0; i < g->nodes.n; i++) read_at[i] = INT32_MAX;
-    for (uint32_t i = 0; i < f->clusters.n; i++) latest[i] = INT32_MAX;
+    for (uint32_t i = 0; i < g->nodes.n; i++) read_at[i] = l.map[i] = INT32_MAX;
+    for (uint32_t i = 0; i < f->clusters.n; i++) l.cluster[i] = INT32_MAX;
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         Node *n = g->nodes.at[i];
         if (!f->live[i]) continue;
         uint32_t c = fuse_cluster(f, n);
-        bool placed = f->mat[i] || c || f->absorbed[i] || fuse_is_anchor(n);
-        int32_t at = placed ? f->level[i] : read_at[i];
-        if (f->mat[i] && !c && !f->absorbed[i] && !fuse_is_anchor(n) && n->op != OP_get)
-            at = f->level[fuse_map_of(f, i)];
+        bool anchor = f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get;
+        bool map = f->mat[i] && !c && !anchor;
+        int32_t at = map                         ? f->level[fuse_map_of(f, i)]
+                     : f->mat[i] || c || anchor ? f->level[i]
+                                                 : read_at[i];
+        if (map && read_at[i] < INT32_MAX && read_at[i] - 1 < l.map[fuse_map_of(f, i)]) l.map[fuse_map_of(f, i)] = read_at[i] - 1;
         for (uint32_t k = 0; k < n->nargs; k++) {
             Node *a = n->args[k];
             uint32_t from = fuse_cluster(f, a);
             if (at < read_at[a->id]) read_at[a->id] = at;
-            if (from && from != c && at < latest[from - 1]) latest[from - 1] = at;
+            if (from && from != c && at < INT32_MAX && at - 1 < l.cluster[from - 1]) l.cluster[from - 1] = at - 1;
         }
         // What is computed again outside hands its readers on to the cluster it came from.
-        if (c && read_at[i] > f->level[i] && read_at[i] < latest[c - 1]) latest[c - 1] = read_at[i];
+        if (c && read_at[i] < INT32_MAX && read_at[i] > f->level[i] &&
+            read_at[i] - 1 < l.cluster[c - 1])
+            l.cluster[c - 1] = read_at[i] - 1;
     }
-    for (uint32_t i = 0; i < f->clusters.n; i++) {
-        Cluster *c = &f->clusters.at[i];
-        if (c->parent != i || c->kind != GROUP_COLUMN || latest[i] == INT32_MAX) continue;
-        if (type_bytes(&c->full) <= DELAY_BYTES && latest[i] - 1 > c->level) c->level = latest[i] - 1;
+    return l;
+}
+
+static bool runs_alone(GroupKind k)
+{
+    return k == GROUP_DOT || k == GROUP_LOOP || k == GROUP_SCAN || k == GROUP_SCATTER;
+}
+
+// Little work waits for company: bias gradients for each other, sums for the log and a schedule's
+// scalars for any kernel that runs before they are read.
+enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20 };
+
+static int ascending(const void *a, const void *b)
+{
+    return *(const int32_t *)a < *(const int32_t *)b ? -1 : *(const int32_t *)a > *(const int32_t *)b;
+}
+
+static void delay_small(Fuse *f, Slot *slot, uint32_t n)
+{
+    int32_t *hosts = NEW_ARRAY(f->a, int32_t, n + 1);
+    uint32_t nhosts = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Slot *s = &slot[i];
+        if (s->group.kind == GROUP_COLUMN && s->latest != INT32_MAX && s->bytes <= DELAY_BYTES &&
+            s->latest > s->level)
+            s->level = s->latest;
+        s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && s->latest != INT32_MAX &&
+                     (s->group.kind == GROUP_MAP || s->group.kind == GROUP_ROW);
+        if (!s->movable && !runs_alone(s->group.kind) && !s->commits && s->bytes <= SMALL_BYTES)
+            hosts[nhosts++] = s->level;
+    }
+    if (nhosts) qsort(hosts, nhosts, sizeof *hosts, ascending);
+    for (uint32_t i = 0; i < n; i++) {
+        Slot *s = &slot[i];
+        if (!s->movable) continue;
+        uint32_t lo = 0, hi = nhosts; // the last host that is not too late
+        while (lo < hi) {
+            uint32_t mid = (lo + hi) / 2;
+            if (hosts[mid] <= s->latest) lo = mid + 1;
+            else hi = mid;
+        }
+        if (lo && hosts[lo - 1] > s->level) s->level = hosts[lo - 1];
     }
 }
 
 void fuse_groups(Fuse *f)
 {
-    delay_columns(f);
     Graph *g = f->g;
     Slots slots = {0};
+    Latest latest = find_latest(f);
+    int32_t last = 0;
     uint32_t *of_cluster = NEW_ARRAY(f->a, uint32_t, f->clusters.n + 1); // slot + 1
     uint32_t *of_map = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -106,6 +153,7 @@ void fuse_groups(Fuse *f)
                 const Cluster *k = &f->clusters.at[c - 1];
                 of_cluster[c] = 1 + new_slot(f, &slots, k->kind, k->level, n);
                 slots.at[slots.n - 1].bytes = type_bytes(&k->full);
+                slots.at[slots.n - 1].latest = latest.cluster[c - 1];
             }
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n)) {
@@ -117,12 +165,19 @@ void fuse_groups(Fuse *f)
             if (!of_map[m]) of_map[m] = 1 + new_slot(f, &slots, GROUP_MAP, f->level[m], n);
             slot = of_map[m] - 1;
             if (f->level[i] > slots.at[slot].level) slots.at[slot].level = f->level[i];
+            slots.at[slot].bytes += type_bytes(&n->type);
+            slots.at[slot].latest = latest.map[m];
         }
         Slot *s = &slots.at[slot];
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->checks |= n->op == OP_assert || f->checked[i];
     }
+    for (uint32_t i = 0; i < slots.n; i++)
+        if (slots.at[i].commits && slots.at[i].level > last) last = slots.at[i].level;
+    for (uint32_t i = 0; i < slots.n; i++) // checks come before what they gate
+        if (slots.at[i].checks && slots.at[i].latest > last - 1) slots.at[i].latest = last - 1;
+    delay_small(f, slots.at, slots.n);
     if (slots.n) qsort(slots.at, slots.n, sizeof *slots.at, by_level);
     f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
     for (uint32_t i = 0; i < slots.n; i++) {
@@ -139,9 +194,10 @@ void fuse_groups(Fuse *f)
         Group *gr = &f->fusion->groups.at[i];
         int64_t args = 0;
         for (uint32_t k = 0; k < gr->outs.n; k++) args += 3;
-        bool alone = gr->kind == GROUP_DOT || gr->kind == GROUP_LOOP || gr->kind == GROUP_SCAN ||
-                     gr->kind == GROUP_SCATTER;
-        int class = (int)gr->kind * 2 + s->commits; // a commit waits for every check
+        bool alone = runs_alone(gr->kind);
+        // Small kernels of any kind share a launch, large ones with their own kind; a commit waits for
+        // every check, so it never shares one with what is not a commit.
+        int class = s->commits ? 0 : s->bytes <= SMALL_BYTES ? 1 : 2 + (int)gr->kind;
         if (!alone && current[class].open && current[class].level == s->level &&
             current[class].args + args <= most) {
             gr->launch = current[class].launch;

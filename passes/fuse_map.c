@@ -67,6 +67,12 @@ static double op_flops(const Node *n)
     return 2;
 }
 
+// A scalar is computed once a thread, not once an element.
+static double scalar_share(const Fuse *f)
+{
+    return f->target && f->target->kind == TARGET_CUDA ? 1.0 / 4 : 1.0 / 1024;
+}
+
 static void costs(Decide *d)
 {
     Fuse *f = d->f;
@@ -77,7 +83,7 @@ static void costs(Decide *d)
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
             bool stored = f->mat[a->id] || fuse_in_memory(f, a) || a->op == OP_input;
-            if (!stored) flops += d->flops[a->id] * (a->type.rank == 0 ? 0.25 : 1);
+            if (!stored) flops += d->flops[a->id] * (a->type.rank == 0 ? scalar_share(f) : 1);
             bytes += stored ? (double)type_bytes(&a->type) : d->bytes[a->id];
         }
         // A kernel that computes what a reduction feeds starts from there.
@@ -150,7 +156,7 @@ static bool store_pays(const Decide *d, const Node *n)
     double speed = t && t->bytes_per_second > 0 ? t->bytes_per_second : 1e10;
     double launch = t && t->kind == TARGET_CUDA ? 2.5e-6 : 3e-6;
     double users = d->users[id] > 1 ? d->users[id] : 1, count = count_of(n);
-    double evals = d->evals[id] * (n->type.rank == 0 ? 0.25 : 1);
+    double evals = d->evals[id] * (n->type.rank == 0 ? scalar_share(f) : 1);
     double again = (evals - count) * d->flops[id] / (rate / 8) + (users - 1) * d->bytes[id] / speed;
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
     return again > stored && evals > count;
@@ -189,6 +195,11 @@ bool fuse_decide(Fuse *f)
                 f->forced[i] = more = true;
                 f->cost_users[i] = (uint32_t)users;
                 f->cost_flops[i] = d.flops[i];
+            }
+            if (f->forced[i]) { // stored from the next round on: computed once
+                w = (Who){i + 1, true};
+                evals = count_of(x);
+                users = 1;
             }
         } else if (f->cluster[i]) {
             w = (Who){fuse_cluster(f, x), false};

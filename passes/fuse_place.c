@@ -69,6 +69,31 @@ static bool may_fail(const Node *n)
     return n->op == OP_scatter || n->op == OP_scatter_add || n->op == OP_assert;
 }
 
+// A scalar made of a cell that this entry also writes (the step in a schedule) is stored before the
+// updates: they are one kernel, in which no block may still read what another one has written.
+static void force_counters(Fuse *f)
+{
+    Graph *g = f->g;
+    StrMap written = strmap_new(f->a);
+    bool *depends = NEW_ARRAY(f->a, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (g->roots.at[i]->op == OP_assign)
+            strmap_set(&written, attr_str(g->roots.at[i], ATTR_name), g->roots.at[i]);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        if (n->op == OP_state || n->op == OP_param)
+            depends[i] = n->type.rank == 0 && strmap_has(&written, attr_str(n, ATTR_name));
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            const Node *a = n->args[k];
+            if (!depends[a->id]) continue;
+            if (n->type.rank == 0 && f->late[i]) depends[i] = true;
+            else if (n->type.rank > 0 && f->late[i] && node_class(a) != CLS_LEAF)
+                f->forced[a->id] = true;
+        }
+    }
+}
+
 void fuse_prepare(Fuse *f)
 {
     Graph *g = f->g;
@@ -110,6 +135,7 @@ void fuse_prepare(Fuse *f)
         for (uint32_t k = 0; k < x->nargs && f->live[i]; k++)
             if (x->op != OP_assign && !f->late[i]) f->late[x->args[k]->id] = false;
     }
+    force_counters(f);
     fuse_epilogues(f);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
