@@ -17,7 +17,15 @@ Diags *diags_new(Arena *a)
 
 uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library)
 {
-    Source s = {arena_strdup(d->arena, path), arena_strndup(d->arena, text, len), len, library};
+    Source s = {.path = arena_strdup(d->arena, path), .text = arena_strndup(d->arena, text, len)};
+    s.len = len;
+    s.library = library;
+    s.nlines = 1;
+    for (size_t i = 0; i < len; i++) s.nlines += text[i] == '\n';
+    s.line_start = NEW_ARRAY(d->arena, uint32_t, s.nlines);
+    uint32_t line = 0;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] == '\n') s.line_start[++line] = (uint32_t)i + 1;
     vec_push(d->arena, &d->sources, s);
     return d->sources.n - 1;
 }
@@ -43,11 +51,16 @@ Span loc_user_span(const Diags *d, Loc loc)
 void span_line_col(const Diags *d, Span s, uint32_t *line, uint32_t *col)
 {
     const Source *src = &d->sources.at[s.source];
-    uint32_t at = s.begin < src->len ? s.begin : (uint32_t)src->len, l = 1, start = 0;
-    for (uint32_t i = 0; i < at; i++)
-        if (src->text[i] == '\n') l++, start = i + 1;
-    *line = l;
-    *col = at - start + 1;
+    uint32_t at = s.begin < src->len ? s.begin : (uint32_t)src->len, low = 0, high = src->nlines;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (src->line_start[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    *line = low + 1;
+    *col = at - src->line_start[low] + 1;
 }
 
 const char *loc_text(const Diags *d, Loc loc)

@@ -20,6 +20,7 @@ typedef struct Source {
     const char *text; // NUL-terminated
     size_t len;
     bool library; // part of the embedded standard library
+    uint32_t *line_start, nlines; // byte offsets, so that places are found by bisection
 } Source;
 
 typedef enum Severity { SEV_ERROR, SEV_WARNING } Severity;
