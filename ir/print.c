@@ -169,7 +169,9 @@ static void entry(Print *p, const Entry *e)
 void module_print(const Module *m, const char *stage, Buf *out)
 {
     Print p = {.out = out, .m = m};
-    buf_printf(out, "module %s @{version=1, stage=\"%s\"}\n", m->name, stage);
+    buf_str(out, "module ");
+    text(out, m->name); // a file's name need not be a word
+    buf_printf(out, " @{version=1, stage=\"%s\"}\n", stage);
     for (uint32_t i = 0; i < m->cells.n; i++) cell(out, &m->cells.at[i]);
     for (uint32_t i = 0; i < m->entries.n; i++) {
         buf_char(out, '\n');

@@ -372,7 +372,7 @@ static Graph *loop_body(Module *m)
 
 static Module *sample_module(Arena *a, Diags *d)
 {
-    Module *m = module_new(a, d, "sample");
+    Module *m = module_new(a, d, "my-net 2");
     Type w = type_make(DT_F32, 2, (int64_t[]){8, 4});
     module_add_cell(m, &(Cell){.name = "fc.\"w\"", .kind = CELL_PARAM, .type = w, .initial = -0.0});
     module_add_cell(m, &(Cell){.name = "n",
@@ -432,7 +432,7 @@ static void test_dump(void)
     Module *back = d->errors ? NULL : read_module(a, d, f, &stage);
     CHECK_MSG(back && !d->errors, "%s\n%s", text.data, rendered(a, d));
     if (back) {
-        CHECK(!strcmp(stage, "autodiff") && !strcmp(back->name, "sample"));
+        CHECK(!strcmp(stage, "autodiff") && !strcmp(back->name, "my-net 2"));
         CHECK(back->cells.n == 2 && back->entries.n == 1);
         CHECK(graph_equal(m->entries.at[0].graph, back->entries.at[0].graph));
         CHECK(graph_verify(back->entries.at[0].graph, "reading"));

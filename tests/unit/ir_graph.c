@@ -282,7 +282,7 @@ static void printing(void)
     Buf b = buf_new(arena);
     module_print(m, "autodiff", &b);
     static const char want[] =
-        "module toy @{version=1, stage=\"autodiff\"}\n"
+        "module \"toy\" @{version=1, stage=\"autodiff\"}\n"
         "cell \"w\": f32[3] @{kind=\"param\", frozen=0, initial=0.5}\n"
         "cell \"@step\": i64[] @{kind=\"control\", frozen=0, initial=0.0}\n"
         "\n"
