@@ -1,6 +1,6 @@
 // Checks a memory plan by playing the steps: every byte of the arena remembers which buffer wrote it
-// last, and a read must find its own. Loops are played twice around, so that what one iteration
-// leaves for the next is seen. The most bytes wanted at once are counted on the same trace backwards.
+// last, and a read must find its own. Loops are played three times around: what one iteration leaves
+// for the next is seen, and one iteration has another before and after it. The most bytes wanted at once are counted on the same trace backwards.
 // Nothing here looks at the planner's lives or shares its code.
 #include "codegen/plan.h"
 
@@ -67,8 +67,8 @@ typedef struct Trace {
 } Trace;
 typedef VEC(Trace) TraceVec;
 
-// Steps in the order they run, every loop at most twice around. Loops nest at most
-// PROG_MAX_LOOP_DEPTH deep, so the trace is at most 16 times the steps.
+// Steps in the order they run, every loop at most three times around. Loops nest at most
+// PROG_MAX_LOOP_DEPTH deep, so the trace is at most 81 times the steps.
 static void unroll(Arena *a, const ProgEntry *e, TraceVec *t)
 {
     int32_t loop[PROG_MAX_LOOP_DEPTH + 1], left[PROG_MAX_LOOP_DEPTH + 1], depth = 0;
@@ -86,7 +86,7 @@ static void unroll(Arena *a, const ProgEntry *e, TraceVec *t)
                 continue;
             }
             loop[depth] = i;
-            left[depth++] = s->count > 1;
+            left[depth++] = s->count > 3 ? 2 : (int32_t)s->count - 1;
         }
         i++;
     }
