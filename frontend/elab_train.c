@@ -197,6 +197,7 @@ static bool set_of(Elab *e, const Expr *x, CellList *out)
     if (v.kind == V_POISON) return false;
     bool many = seq_length(&v, &n);
     *out = (CellList){0};
+    IdMap known = idmap_new(e->arena);
     for (uint32_t i = 0; i < n; i++) {
         Val item = many ? seq_item(e, &v, i) : v;
         if (item.kind != V_CELL || item.cell->cell.kind != CELL_PARAM) {
@@ -204,9 +205,9 @@ static bool set_of(Elab *e, const Expr *x, CellList *out)
                  val_text(e, &item));
             return false;
         }
-        for (uint32_t j = 0; j < out->n; j++)
-            if (out->at[j] == item.cell) item.cell = NULL, j = out->n - 1;
-        if (item.cell) vec_push(e->arena, out, item.cell);
+        if (idmap_get(&known, (uintptr_t)item.cell, NULL)) continue;
+        idmap_set(&known, (uintptr_t)item.cell, 1);
+        vec_push(e->arena, out, item.cell);
     }
     return true;
 }
@@ -309,6 +310,7 @@ static bool choose_set(Elab *e, TrainState *t, const Stmt *s)
             return false;
         }
         c->in_set = true;
+        c->set_at = i;
     }
     if (t->set.n) return true;
     fail(e, s->span, "model '%s' has no parameters to train", t->model->name);
@@ -647,9 +649,8 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
     }
     uint32_t errors = e->diags->errors;
     for (uint32_t i = 0; ok && i < chosen.n && e->diags->errors == errors; i++) {
-        uint32_t at = 0;
-        while (at < t->set.n && t->set.at[at] != chosen.at[i]) at++;
-        if (at == t->set.n)
+        uint32_t at = chosen.at[i]->set_at;
+        if (at >= t->set.n || t->set.at[at] != chosen.at[i])
             fail(e, s->span, "parameter '%s' is not in the set this minimize runs over",
                  chosen.at[i]->cell.name);
         else

@@ -61,12 +61,20 @@ static StrMap initial_cells(Arena *a, Module *m)
     return cells;
 }
 
+// Graphs with inputs are not run here, and those with gradients need the passes.
+static bool evaluates(const Graph *g)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_input || g->nodes.at[i]->op == OP_grad) return false;
+    return true;
+}
+
 static void run_models(Arena *a, Module *m, const Diags *d, const char *path)
 {
     StrMap cells = initial_cells(a, m);
     for (uint32_t i = 0; i < m->entries.n; i++) {
         Entry *e = &m->entries.at[i];
-        if (e->kind != ENTRY_MODEL) continue;
+        if (e->kind != ENTRY_MODEL || !evaluates(e->graph)) continue;
         EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = cells, .round = true};
         EvalResult r = {0};
         CHECK_MSG(graph_verify(e->graph, "elaborate"), "%s: %s: not a legal graph", path, e->name);
@@ -79,15 +87,19 @@ static void run_models(Arena *a, Module *m, const Diags *d, const char *path)
     }
 }
 
-static void language_test(const char *path)
+static void language_text(Arena *a, const char *path, const char *text)
 {
-    Arena *a = arena_new();
     Diags *d;
-    size_t len;
-    char *text = read_file(a, path, &len);
     Module *m = compile(a, &d, path, text, NULL);
     CHECK_MSG(m != NULL, "%s does not compile\n%s", path, rendered(a, d));
     if (m) run_models(a, m, d, path);
+}
+
+static void language_test(const char *path)
+{
+    Arena *a = arena_new();
+    size_t len;
+    language_text(a, path, read_file(a, path, &len));
     arena_free(a);
 }
 
@@ -112,12 +124,10 @@ static bool reported(const Diags *d, const char *want, uint32_t at)
     return false;
 }
 
-static void error_test(const char *path)
+static void error_text(Arena *a, const char *path, const char *text)
 {
-    Arena *a = arena_new();
     Diags *d;
-    size_t len;
-    char *text = read_file(a, path, &len), *copy = arena_strdup(a, text);
+    char *copy = arena_strdup(a, text);
     Module *m = compile(a, &d, path, text, NULL);
     uint32_t line = 1, expected = 0;
     bool ok = true;
@@ -137,6 +147,45 @@ static void error_test(const char *path)
     }
     CHECK_MSG(d->errors == expected, "%s: %u errors expected, %u found", path, expected, d->errors);
     if (!ok || d->errors != expected) printf("%s", rendered(a, d));
+}
+
+static void error_test(const char *path)
+{
+    Arena *a = arena_new();
+    size_t len;
+    error_text(a, path, read_file(a, path, &len));
+    arena_free(a);
+}
+
+// -- docs/language.md: every ```net block compiles and holds, every ```net-error block fails as it says ----
+static void test_manual(const char *path)
+{
+    Arena *a = arena_new();
+    size_t len;
+    int blocks = 0, line = 1;
+    char *at = read_file(a, path, &len);
+    CHECK_MSG(at != NULL, "cannot read %s", path);
+    Buf block = buf_new(a);
+    enum { TEXT, GOOD, BAD, OTHER } in = TEXT;
+    for (int begin = 0; at && *at; line++) {
+        char *next = strchr(at, '\n');
+        if (next) *next++ = '\0';
+        if (strncmp(at, "```", 3)) {
+            if (in != TEXT) buf_printf(&block, "%s\n", at);
+        } else if (in == TEXT) {
+            in = !strcmp(at, "```net") ? GOOD : !strcmp(at, "```net-error") ? BAD : OTHER;
+            block = buf_new(a);
+            begin = line;
+        } else {
+            const char *name = arena_printf(a, "%s:%d", path, begin);
+            if (in == GOOD) language_text(a, name, block.data);
+            if (in == BAD) error_text(a, name, block.data);
+            blocks += in != OTHER;
+            in = TEXT;
+        }
+        at = next;
+    }
+    CHECK(blocks > 20);
     arena_free(a);
 }
 
@@ -272,6 +321,7 @@ int main(void)
 {
     each_file("tests/net/lang", language_test);
     each_file("tests/net/errors", error_test);
+    test_manual("docs/language.md");
     test_mlp();
     test_defines();
     test_linear();
