@@ -110,10 +110,16 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
         out->commits |= b->commits;
     }
     // A buffer that several bodies touch must stay where it is.
-    for (int i = 0; i < out->nargs; i++)
-        for (int j = 0; j < i && out->args[i].kind == KA_NODE; j++)
-            if (out->args[j].kind == KA_NODE && out->args[i].node == out->args[j].node)
-                out->args[i].same_as = out->args[j].same_as = -1;
+    IdMap first = idmap_new(ctx->arena);
+    for (int i = 0; i < out->nargs; i++) {
+        uint64_t j, key = (uint64_t)(uintptr_t)out->args[i].node;
+        if (out->args[i].kind != KA_NODE)
+            continue;
+        if (idmap_get(&first, key, &j))
+            out->args[i].same_as = out->args[j].same_as = -1;
+        else
+            idmap_set(&first, key, (uint64_t)i);
+    }
 }
 
 static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)

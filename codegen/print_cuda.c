@@ -515,7 +515,8 @@ static const char *parameter(Emit *e, uint32_t i)
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
-static const char *print_body(const Kernel *k, Body *b, bool pretty, Emit *names)
+// [alone]: the kernel itself, without the two parameters that place a body in a launch.
+static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, Emit *names)
 {
     Emit e = emit_begin(k, b, pretty, true);
     Buf out = buf_new(k->arena);
@@ -525,6 +526,11 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, Emit *names
     KernelPhase phase = k->phase;
     if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1))
         phase = PHASE_WHOLE;
+    if (alone) {
+        emit_line(&e, root, "const int block = blockIdx.x;");
+        if (b->sched.kind == SCHED_MAP && b->npar == 1)
+            emit_line(&e, root, "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
+    }
     if (body_rows(b) == 0)
         ;
     else if (b->sched.kind == SCHED_MAP)
@@ -533,8 +539,10 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, Emit *names
         print_team_body(&e, phase);
     buf_str(&out, "(");
     for (uint32_t i = 0; i < b->bufs.n; i++)
-        buf_printf(&out, "%s, ", parameter(&e, i));
-    buf_printf(&out, "%s n, int block)\n{\n%s}\n\n", int_type(&e), root->text.data);
+        buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
+    if (!alone)
+        buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
+    buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
     *names = e;
     return out.data;
 }
@@ -575,7 +583,14 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         if (k->phase == PHASE_COMBINE)
             b->sched = combine_schedule(b);
         Emit e;
-        const char *text = print_body(k, b, pretty, &e), *name = strmap_get(&seen, text);
+        const char *text = print_body(k, b, pretty, k->nbodies == 1, &e), *name = strmap_get(&seen, text);
+        if (k->nbodies == 1) {
+            buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", threads,
+                       pretty ? k->name : k->symbol, text);
+            blocks = b->sched.blocks;
+            b->sched = own;
+            break;
+        }
         if (!name) {
             name = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, functions++);
             strmap_set(&seen, text, (void *)name);
@@ -583,27 +598,24 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         }
         int64_t begin = blocks;
         blocks += b->sched.blocks;
-        if (k->nbodies > 1)
-            buf_printf(&calls, "    %sif (blockIdx.x < %lld) {\n        ", i ? "else " : "", (long long)blocks);
-        else
-            buf_str(&calls, "    ");
+        buf_printf(&calls, "    %sif (blockIdx.x < %lld) {\n        ", i ? "else " : "", (long long)blocks);
         if (b->sched.threads < threads)
             buf_printf(&calls, "if (threadIdx.x < %d) ", b->sched.threads);
         buf_printf(&calls, "%s(", name);
         for (uint32_t j = 0; j < b->bufs.n; j++) {
-            const char *arg = k->nbodies > 1 ? arena_printf(k->arena, "p%d_%s", i, e.buf_name[j]) : e.buf_name[j];
+            const char *arg = arena_printf(k->arena, "p%d_%s", i, e.buf_name[j]);
             const char *p = parameter(&e, j);
             size_t stem = strlen(p) - strlen(e.buf_name[j]);
             buf_printf(&params, "%s%.*s%s", params.len ? ", " : "", (int)stem, p, arg);
             buf_printf(&calls, "%s, ", arg);
         }
         buf_printf(&calls, "%lld, (int)blockIdx.x - %lld);\n", (long long)body_rows(b), (long long)begin);
-        if (k->nbodies > 1)
-            buf_str(&calls, "    }\n");
+        buf_str(&calls, "    }\n");
         b->sched = own;
     }
-    buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(%s)\n{\n%s}\n", threads, pretty ? k->name : k->symbol,
-               params.data, calls.data);
+    if (k->nbodies > 1)
+        buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(%s)\n{\n%s}\n", threads,
+                   pretty ? k->name : k->symbol, params.data, calls.data);
     launch->grid[0] = (uint32_t)(blocks > 0 ? blocks : 1);
     launch->block[0] = (uint32_t)threads;
     return out.data;

@@ -157,12 +157,13 @@ static void cuda_column(const Target *t, Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     s->vector = s->unroll = 1;
     s->threads = 256;
-    s->team = b->serial_cols ? 1 : 8;
-    if (b->serial_cols)
-        s->threads = 64;
+    // 32 neighbouring rows a block; more threads share them where columns are many
+    s->team = b->serial_cols ? 1 : cols >= 1024 ? 32 : 8;
+    s->threads = b->serial_cols ? 64 : 32 * s->team;
     int64_t tiles = ceil_div(rows, s->threads / s->team);
     s->split = 1;
-    int64_t parts = at_most(at_most(4 * t->units / (tiles ? tiles : 1), ceil_div(cols, 64)), 256);
+    // a second kernel costs a few microseconds: parts of at least 512 columns are worth it
+    int64_t parts = at_most(at_most(2 * t->units / (tiles ? tiles : 1), cols / 512), 256);
     if (can_split(b) && parts > 1)
         s->split = parts;
     s->blocks = tiles * s->split;

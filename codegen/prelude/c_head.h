@@ -22,7 +22,7 @@ int omp_get_num_threads(void);
 __attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double work,
                                                 void (*body)(void *, long, long), void *arg)
 {
-    if (n < 2 || work < 40000) {
+    if (n < 2 || work < 400000) {
         body(arg, 0, n);
         return;
     }
