@@ -22,7 +22,7 @@ def load(folder):
         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"))
 
 
-def learning_rates(total, peak=1e-3, warmup=100):
+def learning_rates(total, peak=4e-3, warmup=100):
     """Linear warm-up, then a cosine to zero, one value a step."""
     out = np.empty(total, np.float32)
     for i in range(total):

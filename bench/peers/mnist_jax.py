@@ -38,7 +38,7 @@ def main():
 
     params = [linear(784, a.hidden), linear(a.hidden, 10)]
     zeros = jax.tree.map(jnp.zeros_like, params)
-    state = (params, zeros, zeros, jnp.zeros((), jnp.int32))
+    state = (params, zeros, jax.tree.map(jnp.copy, zeros), jnp.zeros((), jnp.int32))
 
     def logits(params, x):
         (w1, b1), (w2, b2) = params
