@@ -133,7 +133,7 @@ step_bin() {
 }
 
 step_profile() {
-    run "netc profile" $netc profile samples/mnist/mlp.net "${data[@]}" --device cuda:0 &&
+    run "netc profile" $netc profile samples/mnist/mlp.net --device cuda:0 &&
         sed 's/^/     | /' "$OUT/last.txt" | head -40
 }
 
