@@ -10,20 +10,22 @@ typedef struct Interned {
 
 typedef struct Scratch {
     Graph *graph;
-    VEC(Interned) regions; // distinct ones seen so far
+    IdMap known;           // region (its address) -> index into regions
+    VEC(Interned) regions; // seen so far
 } Scratch;
 
 // The first region seen that equals r.
 static Graph *region_class(Scratch *s, Graph *r)
 {
     Arena *a = s->graph->arena;
-    for (uint32_t i = 0; i < s->regions.n; i++)
-        if (s->regions.at[i].region == r) return s->regions.at[i].stands_for;
+    uint64_t at;
+    if (idmap_get(&s->known, (uint64_t)(uintptr_t)r, &at)) return s->regions.at[at].stands_for;
     Graph *found = r;
     for (uint32_t i = 0; i < s->regions.n && found == r; i++)
         if (s->regions.at[i].region == s->regions.at[i].stands_for &&
             graph_equal(s->regions.at[i].region, r))
             found = s->regions.at[i].region;
+    idmap_set(&s->known, (uint64_t)(uintptr_t)r, s->regions.n);
     vec_push(a, &s->regions, (Interned){r, found});
     return found;
 }
@@ -59,7 +61,7 @@ bool graph_equal(const Graph *a, const Graph *b)
 {
     if (a->roots.n != b->roots.n || a->results.n != b->results.n || a->params.n != b->params.n)
         return false;
-    Scratch s = {.graph = graph_new(a->arena, a->diags, NULL)};
+    Scratch s = {.graph = graph_new(a->arena, a->diags, NULL), .known = idmap_new(a->arena)};
     Node **in_a = intern_all(&s, a), **in_b = intern_all(&s, b);
     for (uint32_t i = 0; i < a->params.n; i++)
         if (in_a[a->params.at[i]->id] != in_b[b->params.at[i]->id]) return false;

@@ -1,0 +1,159 @@
+// base/: arena, buffers, maps, JSON, diagnostics.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "tests/unit/unit.h"
+
+static Arena *arena;
+
+static void arenas(void)
+{
+    size_t before = arena_bytes(arena);
+    char *p = arena_alloc(arena, 3), *q = arena_alloc(arena, 40 << 20);
+    CHECK(((uintptr_t)p & 15) == 0 && ((uintptr_t)q & 15) == 0);
+    CHECK(!p[0] && !p[2] && !q[(40 << 20) - 1] && arena_bytes(arena) >= before + (40u << 20));
+    CHECK(!strcmp(arena_printf(arena, "%d-%s", 7, "x"), "7-x"));
+    CHECK(!strcmp(arena_strndup(arena, "abcdef", 3), "abc"));
+    VEC(int) v = {0};
+    for (int i = 0; i < 1000; i++) vec_push(arena, &v, i * i);
+    CHECK(v.n == 1000 && v.at[999] == 999 * 999 && v.at[0] == 0);
+    Arena *small = arena_new();
+    jmp_buf oom;
+    volatile int caught = 0;
+    if (!setjmp(oom)) {
+        arena_on_oom(small, &oom);
+        arena_array(small, SIZE_MAX / 2, 16); // the product overflows
+    } else {
+        caught = 1;
+    }
+    CHECK(caught);
+    arena_free(small);
+}
+
+static void buffers(void)
+{
+    Buf b = buf_new(arena);
+    for (int i = 0; i < 500; i++) buf_printf(&b, "%d,", i);
+    CHECK(b.len == strlen(b.data) && !strncmp(b.data, "0,1,2,", 6));
+    const double values[] = {0.1, 1e-8, 1.0 / 3, 1e300, -0.0, 5e-324, 123456789, 2.5, 1e22};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        Buf d = buf_new(arena);
+        buf_double(&d, values[i]);
+        double back = strtod(d.data, NULL);
+        CHECK_MSG(!memcmp(&back, &values[i], sizeof back), "%s", d.data);
+    }
+    Buf d = buf_new(arena);
+    buf_double(&d, 0.1);
+    CHECK(!strcmp(d.data, "0.1"));
+    buf_pad(&d, 3, '.');
+    buf_pad(&d, -3, '.');
+    CHECK(!strcmp(d.data, "0.1..."));
+    Buf odd = buf_new(arena);
+    buf_double(&odd, INFINITY);
+    buf_char(&odd, ' ');
+    buf_double(&odd, -INFINITY);
+    buf_char(&odd, ' ');
+    buf_double(&odd, NAN);
+    CHECK(!strcmp(odd.data, "inf -inf nan"));
+}
+
+static void maps(void)
+{
+    StrMap m = strmap_new(arena);
+    IdMap ids = idmap_new(arena);
+    CHECK(!strmap_get(&m, "nothing") && !idmap_get(&ids, 3, NULL));
+    static int things[5000];
+    for (int i = 0; i < 5000; i++) {
+        strmap_set(&m, arena_printf(arena, "key%d", i), &things[i]);
+        idmap_set(&ids, (uint64_t)i << 32, (uint64_t)i);
+    }
+    int wrong = 0;
+    for (int i = 0; i < 5000; i++) {
+        uint64_t v = 0;
+        wrong += strmap_get(&m, arena_printf(arena, "key%d", i)) != &things[i];
+        wrong += !idmap_get(&ids, (uint64_t)i << 32, &v) || v != (uint64_t)i;
+    }
+    CHECK(wrong == 0 && m.n == 5000 && ids.n == 5000);
+    strmap_set(&m, "key7", &things[0]);
+    CHECK(m.n == 5000 && strmap_get(&m, "key7") == &things[0] && !strcmp(m.entry[7].key, "key7"));
+    CHECK(!strmap_has(&m, "key5000") && !idmap_get(&ids, 1, NULL));
+    const char *const names[] = {"linear", "flatten", "softmax"};
+    CHECK(!strcmp(suggest("liner", names, 3), "linear"));
+    CHECK(!strcmp(suggest("sotfmax", names, 3), "softmax"));
+    CHECK(!suggest("convolution", names, 3) && !suggest("x", names, 0));
+    CHECK(hash_mix(1, 2) != hash_mix(2, 1) && hash_bytes("abc", 3, 0) != hash_bytes("abc\0", 4, 0));
+}
+
+static void json(void)
+{
+    Buf b = buf_new(arena);
+    Json j = json_writer(&b);
+    json_object(&j);
+    json_key(&j, "a\"b"), json_string(&j, "line\n\\");
+    json_key(&j, "list"), json_array(&j);
+    json_int(&j, -5), json_double(&j, 0.5), json_double(&j, INFINITY), json_bool(&j, true);
+    json_end(&j), json_end(&j);
+    CHECK(!strcmp(b.data, "{\"a\\\"b\":\"line\\n\\\\\",\"list\":[-5,0.5,null,true]}"));
+    const char *error = NULL;
+    JsonValue *v = json_parse(arena, b.data, b.len, &error);
+    CHECK(v && v->kind == JSON_OBJECT && v->n == 2);
+    CHECK(v && !strcmp(json_get(v, "a\"b")->string, "line\n\\"));
+    const JsonValue *list = v ? json_get(v, "list") : NULL;
+    CHECK(list && list->n == 4 && list->child->is_int && list->child->integer == -5);
+    CHECK(list && list->child->next->number == 0.5 && list->child->next->next->kind == JSON_NULL);
+    const char *const bad[] = {"", "{", "[1,]", "{\"a\"}", "\"abc", "[1 2]", "nul", "{\"a\":1}x",
+                               "\"\\u12\"", "-", "\"\x01\""};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        error = NULL;
+        JsonValue *none = json_parse(arena, bad[i], strlen(bad[i]), &error);
+        CHECK_MSG(!none && error, "'%s' was taken", bad[i]);
+    }
+    char deep[400];
+    memset(deep, '[', sizeof deep);
+    CHECK(!json_parse(arena, deep, sizeof deep, &error));
+}
+
+static void diagnostics(void)
+{
+    Diags *d = diags_new(arena);
+    static const char user[] = "a = 1\nx = linear(y, 3)  # note\n", std[] = "fn linear(x, n) {\n}\n";
+    uint32_t s = source_add(d, "mlp.net", user, strlen(user), false);
+    uint32_t lib = source_add(d, "std/nn.net", std, strlen(std), true);
+    Loc call = loc_add(d, (Span){s, 10, 22}, 0, "linear");
+    Loc inner = loc_add(d, (Span){lib, 3, 9}, call, NULL);
+    CHECK(!strcmp(loc_text(d, inner), "mlp.net:2") && !strcmp(loc_text(d, 0), ""));
+    CHECK(!strcmp(loc_line(d, inner), "x = linear(y, 3)"));
+    diag_note(d, diag_error(d, inner, "f32[%d] does not fit", 3), "try another");
+    Buf b = buf_new(arena);
+    diags_render(d, &b, false);
+    CHECK_MSG(strstr(b.data, "mlp.net:2:5: error: f32[3] does not fit\n"
+                             "    2 | x = linear(y, 3)  # note\n"
+                             "      |     ^~~~~~~~~~~~\n"),
+              "%s", b.data);
+    CHECK(strstr(b.data, "std/nn.net:1:4: note:") && strstr(b.data, "note: try another"));
+    CHECK(d->errors == 1);
+    for (int i = 0; i < 30; i++) diag_error(d, 0, "error %d", i);
+    Buf many = buf_new(arena);
+    diags_render(d, &many, false);
+    CHECK(d->list.n == d->max_errors && strstr(many.data, "11 more errors not shown"));
+    Buf text = buf_new(arena);
+    diags_json(d, &text);
+    const char *error;
+    CHECK(json_parse(arena, text.data, text.len, &error));
+}
+
+int main(void)
+{
+    arena = arena_new();
+    arenas();
+    buffers();
+    maps();
+    json();
+    diagnostics();
+    arena_free(arena);
+    return unit_done();
+}
