@@ -12,27 +12,30 @@ typedef struct NcPar {
 
 struct RtStream {
     RtDevice *device;
-    const NcPar *par; // &host_par, or NULL: OpenMP
-    NcPar host_par;
+    NcPar par; // the host's, or the device's threads
 };
 
 typedef void (*CpuKernel)(void *const *args, const NcPar *par);
-// Defined by the compiled program: body over 0..n, on the threads its kernels use.
-typedef void (*CpuParallel)(long n, void (*body)(void *arg, long begin, long end), void *arg);
 
 typedef struct CpuBlas CpuBlas;
+typedef struct CpuPool CpuPool;
 
 struct RtModule {
     RtDevice *device;
     void *library; // dlopen
     CpuKernel *kernel;
-    CpuParallel parallel;
     const ProgGemm *gemms;
     int ngemms;
     CpuBlas *blas; // NULL: no OpenBLAS; our own loops
     int threads;   // parts a matmul is cut into
     int fd;        // of the object in memory; the loader knows it by this number
 };
+
+// -- cpu_pool.c -------------------------------------------------------------------------------------------
+CpuPool *rt_pool_new(int threads); // NULL when out of memory; threads start with the first loop
+void rt_pool_free(CpuPool *p);
+// A loop over 0..n, as NcPar.run; from several threads at once: one gets the pool, the others run alone.
+void rt_pool_run(void *ctx, long n, void (*body)(void *arg, long begin, long end), void *arg);
 
 int rt_cpu_threads(void); // OMP_NUM_THREADS, else the processors this process may use
 

@@ -128,7 +128,7 @@ static void read_log(const char *path, char *out, size_t n)
 enum { MAX_PARTS = 16, MAX_ARGS = 24 };
 
 typedef struct Flags {
-    bool openmp, native;
+    bool simd, native;
 } Flags;
 
 static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
@@ -136,7 +136,7 @@ static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
     argv[n++] = (char *)c->path;
     argv[n++] = "-O3";
     if (f.native) argv[n++] = "-march=native";
-    if (f.openmp) argv[n++] = "-fopenmp";
+    if (f.simd) argv[n++] = "-fopenmp-simd";
     argv[n++] = "-fPIC";
     argv[n++] = "-fno-math-errno";
     argv[n++] = "-fno-trapping-math";
@@ -231,14 +231,14 @@ RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
         code = write_text(path, parts[i], e);
     }
     if (!code) {
-        // A compiler without OpenMP, or one that does not know this processor, still makes a program.
+        // A compiler without OpenMP's simd, or one that does not know this processor, still makes a program.
         static const Flags tries[] = {{true, true}, {false, true}, {true, false}, {false, false}};
         bool done = false;
         for (size_t i = 0; i < sizeof tries / sizeof *tries && !done && !e->code; i++) {
             done = attempt(c, &w, nparts, tries[i], i ? said : first, sizeof said, e);
             if (done && i)
-                rt_log(o, "note: %s compiled %s%s%s", c->path, tries[i].openmp ? "" : "without OpenMP (one thread)",
-                       tries[i].openmp || tries[i].native ? "" : " and ",
+                rt_log(o, "note: %s compiled %s%s%s", c->path, tries[i].simd ? "" : "without OpenMP's simd",
+                       tries[i].simd || tries[i].native ? "" : " and ",
                        tries[i].native ? "" : "for a generic processor");
         }
         if (!done)

@@ -19,17 +19,6 @@ const char rt_cpu_image_target[] = "cpu-other";
 // Texts longer than this together are compiled in two processes.
 enum { BIG_TEXT = 48 << 10 };
 
-// The runtime's own loops (matmul) run on the threads of the kernels: one pool, never two that wait
-// for each other's cores.
-static const char parallel_text[] =
-    "\nvoid nc_rt_parallel(long n, void (*body)(void *arg, long begin, long end), void *arg)\n"
-    "{\n"
-    "#ifdef _OPENMP\n"
-    "#pragma omp parallel for schedule(static, 1)\n"
-    "#endif\n"
-    "    for (long i = 0; i < n; i++) body(arg, i, i + 1);\n"
-    "}\n";
-
 uint64_t rt_cpu_features(void)
 {
     uint64_t h = hash_str(rt_cpu_image_target);
@@ -51,7 +40,7 @@ static uint64_t text_hash(const Program *p)
 {
     uint64_t h = hash_str(p->prelude ? p->prelude : "");
     for (int i = 0; i < p->nkernels; i++) h = hash_mix(h, hash_str(p->kernels[i].text));
-    return hash_mix(h, hash_str(parallel_text));
+    return h;
 }
 
 uint64_t rt_cpu_image_key(const Program *p)
@@ -80,20 +69,18 @@ static int make_parts(Arena *a, const Program *p, int limit, const char **parts)
         buf_str(to, k->text);
         buf_char(to, '\n');
     }
-    buf_str(&b[0], parallel_text);
     for (int i = 0; i < n; i++) parts[i] = b[i].data;
     return n;
 }
 
 static RtKey cache_key(const Program *p, const CpuCompiler *cc)
 {
-    RtKey k = rt_key_start("cpu object 1");
+    RtKey k = rt_key_start("cpu object 2");
     uint64_t id[] = {rt_cpu_features(), cc->identity};
     rt_key_bytes(&k, id, sizeof id);
     rt_key_str(&k, cc->path);
     rt_key_str(&k, p->prelude ? p->prelude : "");
     for (int i = 0; i < p->nkernels; i++) rt_key_str(&k, p->kernels[i].text);
-    rt_key_str(&k, parallel_text);
     return k;
 }
 

@@ -9,6 +9,11 @@
 #include "runtime/cpu.h"
 #include "runtime/file.h"
 
+typedef struct CpuDevice {
+    RtDevice base;
+    CpuPool *pool;
+} CpuDevice;
+
 struct RtEvent {
     struct timespec at;
 };
@@ -27,9 +32,15 @@ int rt_cpu_threads(void)
 static RtCode cpu_open(int ordinal, RtDevice **out, RtError *e)
 {
     (void)ordinal;
-    RtDevice *d = calloc(1, sizeof *d);
-    if (!d) return rt_fail(e, RT_OOM, "out of memory");
+    CpuDevice *c = calloc(1, sizeof *c);
+    if (!c) return rt_fail(e, RT_OOM, "out of memory");
+    RtDevice *d = &c->base;
     int threads = rt_cpu_threads();
+    c->pool = rt_pool_new(threads);
+    if (!c->pool) {
+        free(c);
+        return rt_fail(e, RT_OOM, "out of memory");
+    }
     d->ops = &rt_cpu_ops;
     snprintf(d->name, sizeof d->name, "cpu");
     snprintf(d->model, sizeof d->model, "%d thread%s", threads, threads == 1 ? "" : "s");
@@ -40,6 +51,7 @@ static RtCode cpu_open(int ordinal, RtDevice **out, RtError *e)
 
 static void cpu_close(RtDevice *d)
 {
+    rt_pool_free(((CpuDevice *)d)->pool);
     free(d);
 }
 
@@ -90,10 +102,8 @@ static RtCode cpu_stream_new(RtDevice *d, const RtSessionOptions *o, RtStream **
     RtStream *s = calloc(1, sizeof *s);
     if (!s) return rt_fail(e, RT_OOM, "out of memory");
     s->device = d;
-    if (o && o->parallel_for) {
-        s->host_par = (NcPar){o->parallel_for, o->parallel_user};
-        s->par = &s->host_par;
-    }
+    s->par = o && o->parallel_for ? (NcPar){o->parallel_for, o->parallel_user}
+                                  : (NcPar){rt_pool_run, ((CpuDevice *)d)->pool};
     *out = s;
     return RT_OK;
 }
@@ -176,7 +186,7 @@ static const char *cpu_choices(RtModule *m, Arena *a)
 
 static RtCode cpu_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
 {
-    return rt_cpu_gemm(m, &m->gemms[gemm], s->par, slots, e);
+    return rt_cpu_gemm(m, &m->gemms[gemm], &s->par, slots, e);
 }
 
 const RtDeviceOps rt_cpu_ops = {

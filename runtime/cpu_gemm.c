@@ -195,10 +195,8 @@ static RtCode native(RtModule *m, const ProgGemm *g, const NcPar *par, const voi
     int64_t n = j.parts * j.batch;
     if (n == 1 || threads == 1 || flops * (double)j.batch < SMALL_FLOPS)
         one_part(&j, 0, (long)n);
-    else if (par)
-        par->run(par->ctx, (long)n, one_part, &j);
     else
-        m->parallel((long)n, one_part, &j);
+        par->run(par->ctx, (long)n, one_part, &j);
     return j.failed ? rt_fail(e, RT_OOM, "out of memory") : RT_OK;
 }
 

@@ -53,26 +53,15 @@ static void unload(RtModule *m)
     m->fd = -1;
 }
 
-// The threads of an OpenMP library outlive the kernels that started them, so it must stay loaded.
-static void pin_openmp(void)
-{
-    static const char *const names[] = {"libgomp.so.1", "libomp.so.5", "libomp.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *h = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-        if (h) dlclose(h);
-    }
-}
-
 static RtCode find_symbols(RtModule *m, const Program *p, RtError *e)
 {
-    *(void **)&m->parallel = dlsym(m->library, "nc_rt_parallel");
     for (int i = 0; i < p->nkernels; i++) {
         *(void **)&m->kernel[i] = dlsym(m->library, p->kernels[i].symbol);
         if (!m->kernel[i])
             return rt_fail(e, RT_ENV, "the compiled object lacks kernel %s (%s)", p->kernels[i].name,
                            p->kernels[i].symbol);
     }
-    return m->parallel ? RT_OK : rt_fail(e, RT_ENV, "the compiled object lacks nc_rt_parallel");
+    return RT_OK;
 }
 
 static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, int nimages,
@@ -127,7 +116,6 @@ RtCode rt_cpu_module_new(RtDevice *d, const Program *p, const RtImage *images, i
     m->ngemms = p->ngemms;
     RtCode code = load_code(m, p, images, nimages, o, e);
     if (!code) {
-        pin_openmp();
         if (p->ngemms) m->blas = rt_blas_open();
         *out = m;
     } else {
@@ -148,6 +136,6 @@ void rt_cpu_module_free(RtModule *m)
 RtCode rt_cpu_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e)
 {
     (void)e;
-    m->kernel[kernel](argv, s->par);
+    m->kernel[kernel](argv, &s->par);
     return RT_OK;
 }

@@ -72,7 +72,7 @@ typedef struct RtSessionOptions {
     RtSession *share; // use this session's cells instead of allocating new ones
     void *stream;     // the caller's CUstream to enqueue on; NULL: one of the session's own
     void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end), void *arg);
-    void *parallel_user; // CPU; parallel_for NULL: OpenMP
+    void *parallel_user; // CPU; parallel_for NULL: threads of the device's own
 } RtSessionOptions;
 RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, RtSession **out,
                       RtError *e);
