@@ -128,68 +128,6 @@ const char *gen_contract(GenEntry *e, const ProgKernel *k, const ProgArg *args, 
     return b.data;
 }
 
-// -- copies that commit, on a GPU: a kernel, since a copy cannot look at the error record -----------------
-
-static int32_t copy_kernel(Gen *g, int64_t bytes)
-{
-    int64_t blocks = (bytes / 16 + 255) / 256, most = (int64_t)g->target->units * 4;
-    if (blocks > most) blocks = most;
-    if (blocks < 1) blocks = 1;
-    uint64_t id = hash_mix(hash_str("netc copy unless an error is recorded"), (uint64_t)blocks);
-    ProgKernel k = {
-        .identity = id,
-        .name = arena_printf(g->arena, "commit_copy_%08x", (unsigned)(id >> 32)),
-        .symbol = arena_printf(g->arena, "k_%016llx", (unsigned long long)id),
-        .grid = {(uint32_t)blocks, 1, 1},
-        .block = {256, 1, 1},
-        .bytes_read = bytes,
-        .bytes_written = bytes,
-        .floor_seconds = g->target->bytes_per_second > 0
-                             ? 2.0 * (double)bytes / g->target->bytes_per_second
-                             : 0,
-        .schedule = "16 bytes a thread, grid-stride",
-    };
-    k.text = k.annotated = arena_printf(
-        g->arena,
-        "// Copies bytes unless this step has recorded an error: a failed step changes nothing.\n"
-        "extern \"C\" __global__ void %s(char *to, const char *from, const unsigned *error,\n"
-        "                                long long bytes)\n"
-        "{\n"
-        "    if (*error) return;\n"
-        "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
-        "    long long step = (long long)gridDim.x * blockDim.x;\n"
-        "    bool wide = (((unsigned long long)to | (unsigned long long)from) & 15) == 0;\n"
-        "    long long words = wide ? bytes / 16 : 0;\n"
-        "    for (long long w = i; w < words; w += step)\n"
-        "        ((uint4 *)to)[w] = ((const uint4 *)from)[w];\n"
-        "    for (long long b = words * 16 + i; b < bytes; b += step) to[b] = from[b];\n"
-        "}\n",
-        k.symbol);
-    return gen_kernel(g, &k);
-}
-
-static void gate_copies(GenEntry *e)
-{
-    Gen *g = e->gen;
-    if (g->target->kind != TARGET_CUDA || !e->lower.checks.n) return;
-    for (uint32_t i = 0; i < e->steps.n; i++) {
-        if (e->steps.at[i].kind != PS_COPY || !e->steps.at[i].commits) continue;
-        if (!e->error_buffer)
-            e->error_buffer = gen_buffer(e, PR_ERROR, 0, sizeof(ProgError), NULL, "error", "") + 1;
-        ProgStep *s = &e->steps.at[i];
-        ProgArg *args = NEW_ARRAY(g->arena, ProgArg, 4);
-        args[0] = s->args[1];
-        args[1] = s->args[0];
-        args[2] = gen_arg(e->error_buffer - 1);
-        args[3] = (ProgArg){.kind = PA_INT, .value = s->bytes};
-        s->kind = PS_KERNEL;
-        s->args = args;
-        s->nargs = 4;
-        s->index = copy_kernel(g, s->bytes);
-        s->bytes = 0;
-    }
-}
-
 // -- entries ---------------------------------------------------------------------------------------------
 
 static void entry_leaves(GenEntry *e, Frame *f)
@@ -268,7 +206,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     Frame *f = frame_new(e, entry->graph, 0);
     entry_leaves(e, f);
     if (!entry_roots(e, f) || !frame_generate(f)) return false;
-    gate_copies(e);
+    gen_gate_copies(e);
 
     out->name = entry->name;
     out->kind = (ProgEntryKind)entry->kind;

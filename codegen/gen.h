@@ -106,6 +106,9 @@ int64_t node_bytes(const Node *n);
 // order.c: fills f->order and every item's position.
 void order_items(Frame *f);
 
+// commit.c: copies that commit become kernels on a GPU, where a copy cannot look at the error record.
+void gen_gate_copies(GenEntry *e);
+
 // gemm.c: can the library take this dot as it lies? Else it is lowered.
 bool gemm_possible(Frame *f, const Group *gr);
 bool gemm_generate(Frame *f, const Group *gr);
