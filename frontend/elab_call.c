@@ -279,6 +279,17 @@ Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scop
     return fn_body(e, fn, bound, spans, span, scope);
 }
 
+Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope)
+{
+    Arg *args = NEW_ARRAY(e->arena, Arg, n + 1);
+    Sig s = {0};
+    if (callee.kind == V_FN) signature(e, callee.fn, &s);
+    for (uint32_t i = 0; i < n; i++)
+        args[i] = (Arg){.span = span, .name_span = span, .v = v[i],
+                        .name = (int)n <= s.n ? s.p[i].name : NULL};
+    return call_value(e, callee, args, n, span, scope);
+}
+
 Val call_expr(Elab *e, const Expr *x, const char *scope_name, bool reuse)
 {
     Val callee = eval(e, x->a);

@@ -130,8 +130,7 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
             shape.seq->at[i] = val_int(c->cell.type.dim[i]);
             shape.seq->at[i].sym = c->cell.type.sym[i];
         }
-        Arg arg = {.span = x->span, .v = shape};
-        v = call_value(e, v, &arg, 1, x->span, scope_child(e, e->frame->scope, "", false));
+        v = call_leading(e, v, &shape, 1, x->span, scope_child(e, e->frame->scope, "", false));
     }
     e->frame->scope = outer;
     bool ok = v.kind != V_POISON;

@@ -196,10 +196,11 @@ static void exec_expr(Elab *e, const Stmt *s)
 {
     Val v = eval(e, s->expr);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
-    if (missing)
+    bool call = s->expr->kind == EXPR_CALL || s->expr->kind == EXPR_AS ||
+                s->expr->kind == EXPR_REUSE;
+    if (missing && call)
         fail(e, s->span, "this call does nothing: '%s' still waits for %s", v.fn->name, missing);
-    else if (s->expr->kind != EXPR_CALL && s->expr->kind != EXPR_AS &&
-             s->expr->kind != EXPR_REUSE && v.kind != V_POISON)
+    else if (!call && v.kind != V_POISON)
         fail(e, s->span, "this value is not used; give it a name with =");
 }
 

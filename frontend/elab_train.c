@@ -20,7 +20,7 @@ struct TrainState {
     uint32_t from;     // elaborations from this one on define the model's parameters
     NodeList seen;     // value of each cell when the model was last elaborated
     NodeList entry;    // and before the first
-    bool ran;
+    bool ran, minimized;
     bool open;         // a group is open
     Span group;
     bool updating;     // an update of the group has run
@@ -561,6 +561,7 @@ static bool minimize_accumulated(Elab *e, TrainState *t, const Stmt *s)
 static void exec_minimize(Elab *e, TrainState *t, const Stmt *s)
 {
     close_group(e, t);
+    t->minimized = true;
     if (t->accumulate > 1) {
         begin_group(t, s);
         t->open = minimize_accumulated(e, t, s);
@@ -592,8 +593,7 @@ static void exec_clip(Elab *e, TrainState *t, const Stmt *s)
     e->g->role = ROLE_UPDATE;
     Val fn = eval(e, s->expr), list = val_seq(e, V_LIST, t->grad.n);
     for (uint32_t i = 0; i < t->grad.n; i++) list.seq->at[i] = val_node(t->grad.at[i]);
-    Arg arg = {.span = s->expr->span, .v = list};
-    Val out = call_value(e, fn, &arg, 1, s->expr->span, scope_child(e, NULL, "clip", false));
+    Val out = call_leading(e, fn, &list, 1, s->expr->span, scope_child(e, NULL, "clip", false));
     uint32_t n;
     if (out.kind != V_POISON && (!seq_length(&out, &n) || n != t->grad.n))
         fail(e, s->expr->span, "clip takes a function from the list of gradients to a list as long; "
@@ -621,8 +621,8 @@ static void apply_update(Elab *e, Val fn, ECell *c, Node *grad, const Stmt *s)
     c->in_set = false;
     c->updated = true;
     Span span = s->expr->span;
-    Arg args[2] = {{.span = span, .v = val_cell(c)}, {.span = span, .v = val_node(grad)}};
-    Val v = call_value(e, fn, args, 2, span, scope_child(e, NULL, c->cell.name, false));
+    Val args[2] = {val_cell(c), val_node(grad)};
+    Val v = call_leading(e, fn, args, 2, span, scope_child(e, NULL, c->cell.name, false));
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)
         fail(e, span, "the update '%s' still waits for %s", v.fn->name, missing);
@@ -722,7 +722,7 @@ TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f)
     e->elaboration = ++e->elaborations;
     exec_block(e, train->body);
     close_group(e, &t);
-    if (!t.first && !e->diags->errors)
+    if (!t.minimized && !e->diags->errors)
         fail(e, train->span, "this train block minimizes nothing; add 'minimize loss' and "
                              "'update sgd(lr = 0.1)'");
     e->train = NULL;
