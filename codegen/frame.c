@@ -195,7 +195,7 @@ static bool make_items(Frame *f)
             gen_internal(f->e->gen, f->g->loc, "a group without a launch");
             return false;
         }
-        if (!item_of[gr->launch]) {
+        if (!item_of[gr->launch] || f->e->gen->options->no_side_by_side) {
             Item it = {.sink = -1};
             vec_push(a, &f->items, it);
             item_of[gr->launch] = f->items.n;

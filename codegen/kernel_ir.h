@@ -68,6 +68,7 @@ typedef enum ScheduleKind {
     SCHED_MAP,    // a thread takes vectors of the innermost axis
     SCHED_ROW,    // a team of threads takes a row; columns are spread over the team
     SCHED_COLUMN, // neighbouring threads take neighbouring rows (the contiguous direction)
+    SCHED_TILE,   // a contraction: blocks take tiles of its result (Body.dot)
 } ScheduleKind;
 
 typedef struct Schedule {
@@ -80,6 +81,8 @@ typedef struct Schedule {
     int64_t split;       // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;      // grid
     int64_t tile;        // CPU: elements of the inner axis a task takes
+    int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
+    int each;            // TILE: results a thread holds along each side
     bool wide;           // 64-bit index arithmetic
 } Schedule;
 
@@ -96,6 +99,11 @@ typedef struct Body {
     bool commits;     // does nothing once the error record is set
     bool can_fail;    // has checks
     int error_buf;    // the error record's buffer, or -1
+    // A contraction over axes (batch 0, m 1, n 2) and the columns: the sum [sum] of [a] * [b], where a
+    // does not vary over n nor b over m. sum -1: not one.
+    struct {
+        int sum, a, b;
+    } dot;
     Schedule sched;
     const Group *group;
 } Body;
@@ -149,6 +157,9 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t);
 
 // -- printers ----------------------------------------------------------------------------------------
 // Text of the whole kernel; [pretty]: with the model's names and the head comment.
+struct Emit;
+void tile_cuda(struct Emit *e);
+int64_t tile_c(struct Emit *e); // tasks
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 const char *print_c(Kernel *k, bool pretty);
 int64_t body_rows(const Body *b); // product of the parallel axes

@@ -9,7 +9,7 @@ static Lower begin(LowerCtx *ctx, Graph *g, const Group *group)
     l.memo = idmap_new(ctx->arena);
     l.body = NEW(ctx->arena, Body);
     l.body->ix = ix_new(ctx->arena);
-    l.body->col = l.body->error_buf = -1;
+    l.body->col = l.body->error_buf = l.body->dot.sum = -1;
     l.body->group = group;
     return l;
 }
@@ -147,13 +147,13 @@ static int64_t reduced_count(const Node *r)
     return n;
 }
 
-// The reduction whose rows and columns the body takes: the one over most elements that the outs
-// depend on inside the group.
-static const Node *lead_reduction(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n)
+// The node of a class, over most elements, that the outs depend on inside the group: the reduction
+// whose rows and columns a body takes, the contraction a tiled body is built around.
+static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class, Node *const *outs, int n)
 {
     VEC(const Node *) work = {0};
     IdMap seen = idmap_new(ctx->arena);
-    const Node *lead = NULL;
+    const Node *best = NULL;
     for (int i = 0; i < n; i++)
         vec_push(ctx->arena, &work, outs[i]);
     while (work.n) {
@@ -165,15 +165,15 @@ static const Node *lead_reduction(LowerCtx *ctx, Graph *g, const Group *group, N
         if ((stored && stored - 1 != group->id) || node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION ||
             v->op == OP_get)
             continue;
-        if (node_class(v) == CLS_REDUCE) {
-            int64_t a = type_count(&v->args[0]->type), b = lead ? type_count(&lead->args[0]->type) : -1;
-            if (a > b || (a == b && v->id < lead->id))
-                lead = v;
+        if (node_class(v) == class) {
+            int64_t a = type_count(&v->args[0]->type), b = best ? type_count(&best->args[0]->type) : -1;
+            if (a > b || (a == b && v->id < best->id))
+                best = v;
         }
         for (uint32_t i = 0; i < v->nargs; i++)
             vec_push(ctx->arena, &work, v->args[i]);
     }
-    return lead;
+    return best;
 }
 
 static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols)
@@ -187,8 +187,8 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
 {
     if (n == 0)
         return true;
-    const Node *lead = lead_reduction(ctx, g, group, outs, n);
-    if (!lead) {
+    const Node *head = lead(ctx, g, group, CLS_REDUCE, outs, n);
+    if (!head) {
         // What is left shares no reduction: maps, one an index space.
         VEC(Node *) like = {0}, rest = {0};
         for (int i = 0; i < n; i++)
@@ -199,8 +199,8 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
                lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
     }
-    const Type *x = &lead->args[0]->type;
-    int64_t rows = type_count(&lead->type), cols = reduced_count(lead);
+    const Type *x = &head->args[0]->type;
+    int64_t rows = type_count(&head->type), cols = reduced_count(head);
     VEC(Node *) mine = {0}, rest = {0};
     bool over_cols;
     for (int i = 0; i < n; i++)
@@ -218,7 +218,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
     l.body->npar = 1;
     l.body->col = lower_new_axis(&l, cols);
     int count;
-    const int64_t *axes = attr_ints(lead, ATTR_axes, &count);
+    const int64_t *axes = attr_ints(head, ATTR_axes, &count);
     int64_t kept_dim[MAX_RANK], red_dim[MAX_RANK];
     int nk = 0, nr = 0;
     for (int i = 0; i < x->rank; i++)
@@ -248,6 +248,72 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
     finish(&l);
     vec_push(ctx->arena, out, l.body);
     return lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
+}
+
+// -- contractions ----------------------------------------------------------------------------------------------
+
+// Whether the body is one sum of products whose factors each leave out one axis of the result.
+static bool find_product(Body *b)
+{
+    uint64_t m = 1ull << 1, n = 1ull << 2;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE || v->axis != b->col)
+            continue;
+        const Inst *p = &b->insts.at[v->a[0]];
+        if (b->dot.sum >= 0 || v->op != OP_sum || p->kind != KI_EW || p->op != OP_mul)
+            return false;
+        b->dot.sum = (int)i;
+        b->dot.a = p->a[0];
+        b->dot.b = p->a[1];
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1)
+            return false;
+    if (b->dot.sum < 0 || b->insts.at[b->dot.a].axes & n || b->insts.at[b->dot.b].axes & m)
+        return false;
+    return true;
+}
+
+// The contraction as one tiled body, when all outs share its space and nothing else is summed.
+static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out, bool *done)
+{
+    const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
+    *done = false;
+    if (!dot)
+        return true;
+    int nb, nc;
+    attr_ints(dot, ATTR_batch_a, &nb);
+    const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
+    int64_t size[3] = {1, 1, 1}, cols = 1;
+    int frees = dot->args[0]->type.rank - nb - nc;
+    for (int i = 0; i < dot->type.rank; i++)
+        size[i < nb ? 0 : i < nb + frees ? 1 : 2] *= dot->type.dim[i];
+    for (int i = 0; i < nc; i++)
+        cols *= dot->args[0]->type.dim[contract[i]];
+    for (int i = 0; i < n; i++)
+        if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
+            return true;
+    if (type_count(&dot->type) == 0)
+        return true;
+    Lower l = begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Ix *axis[3], *idx[MAX_RANK];
+    for (int i = 0; i < 3; i++)
+        axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
+    l.body->npar = 3;
+    l.body->col = lower_new_axis(&l, cols);
+    const Ix *flat = ix_linear(c, axis, size, 3);
+    for (int i = 0; i < n; i++) {
+        ix_delinear(c, flat, space_of(outs[i])->dim, space_of(outs[i])->rank, idx);
+        lower_out(&l, outs[i], idx);
+    }
+    if (l.failed || !find_product(l.body))
+        return true; // element by element instead
+    finish(&l);
+    *done = true;
+    vec_push(ctx->arena, out, l.body);
+    return true;
 }
 
 // -- ordered along an axis -------------------------------------------------------------------------------------
@@ -428,7 +494,13 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
     }
     if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
         return lower_rows(ctx, g, group, group->outs.at, (int)group->outs.n, out);
-    // maps and contractions: one body an index space
+    bool done = false;
+    if (group->kind == GROUP_DOT &&
+        !lower_dot(ctx, g, group, group->outs.at, (int)group->outs.n, out, &done))
+        return false;
+    if (done)
+        return true;
+    // maps: one body an index space
     VEC(Node *) left = {0};
     for (uint32_t i = 0; i < group->outs.n; i++)
         vec_push(ctx->arena, &left, group->outs.at[i]);

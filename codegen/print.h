@@ -20,7 +20,8 @@ typedef struct Binding {
     const char *text; // the temporary, or an expression that names the value
 } Binding;
 
-typedef struct Emit {
+typedef struct Emit Emit;
+struct Emit {
     Arena *arena;
     const Kernel *kernel;
     const Body *body;
@@ -34,7 +35,7 @@ typedef struct Emit {
     bool *nested;       // by axis: the axis of a nested reduction
     Loc loc;            // of the last line printed
     const char **buf_name;
-} Emit;
+};
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes);  // a new innermost scope

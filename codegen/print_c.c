@@ -371,6 +371,8 @@ static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part 
     declare_buffers(&e);
     if (part == COMBINE)
         *tasks = print_combine(&e);
+    else if (b->sched.kind == SCHED_TILE)
+        *tasks = tile_c(&e);
     else if (b->sched.kind == SCHED_MAP)
         *tasks = print_map(&e);
     else if (b->sched.kind == SCHED_ROW)

@@ -292,6 +292,22 @@ static void declare_accumulator(Emit *e, Scope *row, int r)
         emit_line(e, row, "%s %s_acc = %s;", t, e->name[r], zero);
 }
 
+// A row kept in registers is [keep] tiles of one vector a thread; a loop only where there are several.
+static const char *tile_first(Emit *e)
+{
+    const Schedule *s = &e->body->sched;
+    const char *at = s->keep > 1 ? f(e, "(tile * %d + member)", s->team) : "member";
+    return s->vector > 1 ? f(e, "%s * %d", at, s->vector) : at;
+}
+
+static void close_tiles(Emit *e, Scope *row)
+{
+    int keep = e->body->sched.keep;
+    if (keep > 1)
+        emit_line(e, row, "#pragma unroll");
+    emit_close(e, keep > 1 ? f(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{", "}");
+}
+
 // The loop over the columns of a stage. lo and hi bound them.
 static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, const char *hi)
 {
@@ -308,7 +324,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     bool grouped = kept || width > 1;
     Scope *chunk = grouped ? emit_open(e, 0) : NULL;
     if (kept)
-        emit_line(e, chunk, "const %s %s = (tile * %d + member) * %d;", t, base, s->team, width);
+        emit_line(e, chunk, "const %s %s = %s;", t, base, tile_first(e));
     if (kept)
         emit_open(e, width > 1 ? 0 : 1ull << b->col);
     if (width > 1) {
@@ -329,7 +345,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
             const Inst *x = &b->insts.at[v->loads[i]];
             if (x->stage > stage || (!inst_over(x, b->col)))
                 continue;
-            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && is_plain(e, v->loads[i]) ? "[tile]" : "",
+            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && is_plain(e, v->loads[i]) ? s->keep > 1 ? "[tile]" : "[0]" : "",
                                width > 1 ? ".at[lane]" : ".at[0]");
             e->element[v->loads[i]] = at;
         }
@@ -344,8 +360,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     }
     if (kept) {
         emit_close(e, f(e, "if (%s < %s) {", base, hi), "}");
-        emit_line(e, row, "#pragma unroll");
-        emit_close(e, f(e, "for (int tile = 0; tile < %d; tile++) {", s->keep), "}");
+        close_tiles(e, row);
     } else {
         bool writes = false;
         for (uint32_t i = 0; i < b->stores.n; i++)
@@ -449,16 +464,15 @@ static void print_team_body(Emit *e, KernelPhase phase)
                 emit_line(e, row, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width), slot_name(e, v.loads[i]), s->keep);
         emit_open(e, 1ull << b->col);
         const char *base = f(e, "%s_first", c);
-        emit_line(e, e->scope, "const %s %s = (tile * %d + member) * %d;", t, base, s->team, s->vector);
+        emit_line(e, e->scope, "const %s %s = %s;", t, base, tile_first(e));
         emit_open(e, 0);
         e->axis[b->col] = base;
         for (int i = 0; i < v.nloads; i++)
             if (is_plain(e, v.loads[i]) && inst_over(&b->insts.at[v.loads[i]], b->col))
-                print_vector_load(e, &v, v.loads[i], f(e, "%s[tile]", slot_name(e, v.loads[i])), false);
+                print_vector_load(e, &v, v.loads[i], f(e, "%s[%s]", slot_name(e, v.loads[i]), s->keep > 1 ? "tile" : "0"), false);
         e->axis[b->col] = c;
         emit_close(e, f(e, "if (%s < %lld) {", base, (long long)cols), "}");
-        emit_line(e, row, "#pragma unroll");
-        emit_close(e, f(e, "for (int tile = 0; tile < %d; tile++) {", s->keep), "}");
+        close_tiles(e, row);
     }
     const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
     if (phase == PHASE_COMBINE) {
@@ -533,6 +547,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     }
     if (body_rows(b) == 0)
         ;
+    else if (b->sched.kind == SCHED_TILE)
+        tile_cuda(&e);
     else if (b->sched.kind == SCHED_MAP)
         print_map(&e);
     else

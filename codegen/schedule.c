@@ -169,6 +169,23 @@ static void cuda_column(const Target *t, Body *b)
     s->blocks = tiles * s->split;
 }
 
+// The largest tiles that still give every multiprocessor one.
+static void cuda_tile(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int bytes = math_bytes(b->insts.at[b->dot.sum].acc);
+    for (s->each = bytes > 4 ? 4 : 8;; s->each /= 2) {
+        s->tile_m = s->tile_n = 16 * s->each;
+        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) * ceil_div(b->axis[2].extent, s->tile_n);
+        if (s->each == 2 || s->blocks >= t->units)
+            break;
+    }
+    s->tile_k = s->each == 8 ? 16 : 32;
+    if (bytes > 4)
+        s->tile_k = 16;
+    s->threads = 256;
+}
+
 // -- CPU -------------------------------------------------------------------------------------------------
 
 static void cpu_map(Body *b)
@@ -178,6 +195,15 @@ static void cpu_map(Body *b)
 }
 
 // (splits change the order of additions, so they follow shapes only, never the number of cores)
+static void cpu_tile(Body *b)
+{
+    Schedule *s = &b->sched;
+    s->tile_m = 32;
+    s->tile_n = 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc); // two vectors of 64 bytes
+    s->tile_k = 256;
+    s->each = 4;
+}
+
 static void cpu_row(Body *b)
 {
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
@@ -201,14 +227,20 @@ void schedule_body(LowerCtx *ctx, Body *b)
     bool cuda = t->kind == TARGET_CUDA;
     Schedule *s = &b->sched;
     *s = (Schedule){.kind = SCHED_MAP, .threads = 1, .team = 1, .vector = 1, .unroll = 1, .split = 1, .blocks = 1};
-    if (b->col >= 0) {
+    if (b->dot.sum >= 0) {
+        s->kind = SCHED_TILE;
+    } else if (b->col >= 0) {
         int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
         bool columns = b->axis[0].extent > 1 && rows > cols;
         if (rows == cols && b->axis[0].extent > 1)
             columns = b->group->kind == GROUP_COLUMN;
         s->kind = columns ? SCHED_COLUMN : SCHED_ROW;
     }
-    if (cuda)
+    if (s->kind == SCHED_TILE && cuda)
+        cuda_tile(t, b);
+    else if (s->kind == SCHED_TILE)
+        cpu_tile(b);
+    else if (cuda)
         (s->kind == SCHED_MAP ? cuda_map : s->kind == SCHED_ROW ? cuda_row : cuda_column)(t, b);
     else if (s->kind == SCHED_MAP)
         cpu_map(b);
@@ -227,9 +259,13 @@ void schedule_body(LowerCtx *ctx, Body *b)
 const char *schedule_text(Arena *a, const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    static const char *const kind[] = {"map", "row", "column"};
+    static const char *const kind[] = {"map", "row", "column", "tile"};
     Buf o = buf_new(a);
     buf_str(&o, kind[s->kind]);
+    if (s->kind == SCHED_TILE) {
+        buf_printf(&o, " tile=%dx%dx%d each=%d threads=%d", s->tile_m, s->tile_n, s->tile_k, s->each, s->threads);
+        return o.data;
+    }
     if (t->kind == TARGET_CUDA) {
         buf_printf(&o, " threads=%d", s->threads);
         if (s->kind != SCHED_MAP)
