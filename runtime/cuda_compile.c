@@ -153,12 +153,13 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     if (!arch_option(target, arch, sizeof arch, &ptx))
         return rt_fail(e, RT_USER, "there is no architecture '%s'; use sm_80, sm_90, sm_100, ... or ptx_80",
                        target);
-    const char *options[] = {arch, "--device-as-default-execution-space"};
-    enum { NOPTIONS = 2 };
     if (p->nkernels == 0) return RT_OK;
     Nvrtc nvrtc;
     RtCode code = nvrtc_open(&nvrtc, e);
     if (code) return code;
+    // NVRTC's own cache goes through the driver, which it would open and start; ours is enough.
+    const char *options[] = {arch, "--device-as-default-execution-space", "--no-cache"};
+    int noptions = nvrtc.major >= 13 ? 3 : 2;
 
     *images = NEW_ARRAY(a, RtImage, p->nkernels);
     Job *job = NEW_ARRAY(a, Job, p->nkernels);
@@ -172,7 +173,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
         *im = (RtImage){.target = arena_strdup(a, target), .key = id, .identity = p->kernels[i].identity};
         RtKey key = rt_key_start("nvrtc 1");
         rt_key_bytes(&key, &(int[]){nvrtc.major, nvrtc.minor}, 2 * sizeof(int));
-        for (int k = 0; k < NOPTIONS; k++) rt_key_str(&key, options[k]);
+        for (int k = 0; k < noptions; k++) rt_key_str(&key, options[k]);
         rt_key_str(&key, p->prelude ? p->prelude : "");
         rt_key_str(&key, p->kernels[i].text);
         void *bytes;
@@ -183,7 +184,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     }
     if (!njobs) return RT_OK;
 
-    Work w = {.n = &nvrtc, .p = p, .options = options, .noptions = NOPTIONS, .ptx = ptx, .job = job,
+    Work w = {.n = &nvrtc, .p = p, .options = options, .noptions = noptions, .ptx = ptx, .job = job,
               .njobs = njobs};
     atomic_init(&w.next, 0);
     atomic_init(&w.failed, 0);
