@@ -12,6 +12,7 @@ typedef struct World {
     Module *m;
     Graph *g;
     Target target;
+    bool apart; // one launch a group
 } World;
 
 static World world(Arena *a, bool library)
@@ -44,7 +45,7 @@ static Program *compile_on(World *w, const char *entry, EntryKind kind, const ch
     e.cursor = cursor;
     vec_push(w->a, &w->m->entries, e);
     PassOptions po = {.target = &w->target};
-    CodegenOptions co = {.target = &w->target};
+    CodegenOptions co = {.target = &w->target, .no_side_by_side = w->apart};
     Program *p = passes_run(w->m, &po, NULL) ? codegen(w->m, &co) : NULL;
     if (!p) {
         Buf b = buf_new(w->a);
@@ -216,6 +217,27 @@ static void not_in_place(Arena *a)
     if (p) CHECK(count(p, PS_KERNEL) == 1 && count(p, PS_COPY) == 0);
 }
 
+// On a GPU copies that commit look at the error record: they are one kernel, after the check.
+static void gated_copies(Arena *a)
+{
+    World w = world(a, false);
+    w.target = target_cuda(90, true);
+    Node *x = cell(&w, OP_state, "a", f32(1, 100, 0)), *y = cell(&w, OP_state, "b", f32(1, 100, 0));
+    graph_root(w.g, OP_assign, y, "a");
+    graph_root(w.g, OP_assign, x, "b");
+    Node *sum = graph_reduce(w.g, OP_sum, x, (int64_t[]){0}, 1, false);
+    graph_root(w.g, OP_assert, graph_unary(w.g, OP_isfinite, sum), "a is not finite");
+    Program *p = compile_on(&w, "swap", ENTRY_MODEL, NULL);
+    if (!p) return;
+    const ProgEntry *e = &p->entries[0];
+    const ProgStep *last = &e->steps[e->nsteps - 1];
+    CHECK(committed_copies(p) == 0);
+    CHECK(last->kind == PS_KERNEL && last->commits && last->nargs == 5);
+    CHECK(strstr(p->kernels[last->index].text, "if (*error) return;") != NULL);
+    CHECK(e->buffers[last->args[4].index].region == PR_ERROR && !last->args[4].written);
+    CHECK(e->buffers[last->args[0].index].region == PR_CELL && last->args[0].written);
+}
+
 // h = tanh(x_t W + h), stacked; the sum of everything.
 static void recurrence(Arena *a, bool library)
 {
@@ -275,6 +297,7 @@ int main(int argc, char **argv)
     perceptron(a, false, false);
     swap(a);
     not_in_place(a);
+    gated_copies(a);
     recurrence(a, true);
     recurrence(a, false);
     arena_free(a);
