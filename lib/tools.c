@@ -1,4 +1,5 @@
 // Formatting and the check of the environment.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,9 @@ void netc_doctor(netc_context *c, void (*line)(void *user, const char *what, boo
                  void *user)
 {
     rt_doctor(line, user);
-    line(user, "compile cache", c->cache_dir != NULL,
-         c->cache_dir ? c->cache_dir : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels");
+    char detail[4300];
+    bool usable = c->cache_dir && rt_cache_usable(c->cache_dir);
+    snprintf(detail, sizeof detail, "%s%s", c->cache_dir ? c->cache_dir : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels",
+             c->cache_dir && !usable ? ": cannot be written, so kernels are compiled anew in every process" : "");
+    line(user, "compile cache", usable, detail);
 }

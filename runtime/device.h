@@ -109,8 +109,6 @@ void rt_key_str(RtKey *k, const char *s);
 // true: *bytes is in the arena.
 bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, size_t *n);
 void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t n);
-// Whether dir can be created and written; for the doctor.
-bool rt_cache_usable(const char *dir);
 
 // A line for o->log, when there is one.
 void rt_log(const RtCompileOptions *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

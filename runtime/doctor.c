@@ -1,8 +1,6 @@
-// What netc finds on this machine: for the GPU, for the CPU, for keeping compiled kernels.
+// What netc finds on this machine: for the GPU and for the CPU.
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "runtime/cpu.h"
 #include "runtime/file.h"
@@ -27,20 +25,6 @@ static void openblas(Line *line, void *ctx)
               "(Debian, Ubuntu: apt-get install libopenblas0-pthread)");
 }
 
-static void cache(Line *line, void *ctx)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char dir[4096] = "", detail[4200];
-    if (xdg && *xdg)
-        snprintf(dir, sizeof dir, "%s/netc", xdg);
-    else if (home && *home)
-        snprintf(dir, sizeof dir, "%s/.cache/netc", home);
-    bool ok = *dir && rt_cache_usable(dir);
-    snprintf(detail, sizeof detail, "%s%s", *dir ? dir : "neither XDG_CACHE_HOME nor HOME is set",
-             ok ? "" : ": cannot be written, so kernels are compiled anew in every process");
-    line(ctx, "compile cache", ok, detail);
-}
-
 void rt_doctor(Line *line, void *ctx)
 {
     char detail[160];
@@ -53,5 +37,4 @@ void rt_doctor(Line *line, void *ctx)
     }
     compiler(line, ctx);
     openblas(line, ctx);
-    cache(line, ctx);
 }

@@ -1,4 +1,4 @@
-// What a session tells: failed checks, outputs, times.
+// What a session tells: failed checks, outputs, where a NaN began.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -179,85 +179,4 @@ void rt_find_nonfinite(RtSession *s, RtEntry *en, char *text, size_t n)
         if (h.nan) describe(text + at, n - at, "NaN", h.nan, h.nan_buffer);
     }
     free(h.host);
-}
-
-// -- times --------------------------------------------------------------------------------------------------
-typedef struct Clock {
-    RtSession *s;
-    RtEvent *begin, *end;
-    double *seconds;
-    int *calls;
-} Clock;
-
-static RtCode start(void *ctx, RtEntry *en, int step, RtError *e)
-{
-    Clock *c = ctx;
-    (void)en, (void)step;
-    return c->s->device->ops->event_record(c->begin, c->s->stream, e);
-}
-
-static RtCode stop(void *ctx, RtEntry *en, int step, RtError *e)
-{
-    Clock *c = ctx;
-    const RtDeviceOps *ops = c->s->device->ops;
-    double t = 0;
-    (void)en;
-    if (ops->event_record(c->end, c->s->stream, e) || ops->event_sync(c->end, e) ||
-        ops->event_seconds(c->begin, c->end, &t, e))
-        return e->code;
-    c->seconds[step] += t;
-    c->calls[step]++;
-    return RT_OK;
-}
-
-static RtCode time_entry(RtSession *s, RtEntry *en, Clock *c, int repeats, RtError *e)
-{
-    const RtDeviceOps *ops = s->device->ops;
-    RtObserver o = {start, stop, c};
-    if (!en->resolved)
-        return rt_fail(e, RT_USER, "run '%s' once before it is timed: its inputs are not known yet",
-                       en->e->name);
-    // The same batch every time.
-    int64_t cursor = 0;
-    RtCell *x = en->cursor;
-    if (x && ops->copy(s->stream, &cursor, x->at, sizeof cursor, RT_D2H, NULL, e)) return e->code;
-    if (x && ops->stream_sync(s->stream, e)) return e->code;
-    if (x && en->e->rows && cursor > 0) cursor -= en->e->batch;
-    if (cursor < 0) cursor = 0;
-    for (int i = 0; i < repeats && !e->code; i++) {
-        if (x && ops->copy(s->stream, x->at, &cursor, sizeof cursor, RT_H2D, NULL, e)) return e->code;
-        en->error_dirty = true;
-        rt_entry_steps(s, en, &o, e);
-    }
-    if (x) x->known = false;
-    return e->code;
-}
-
-RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a, RtStepTime **out,
-                  int *n, RtError *e)
-{
-    RtEntry *en = rt_entry_find(s, p, entry, e);
-    if (!en) return e->code;
-    const RtDeviceOps *ops = s->device->ops;
-    int steps = en->e->nsteps;
-    Clock c = {.s = s, .seconds = NEW_ARRAY(a, double, steps + 1), .calls = NEW_ARRAY(a, int, steps + 1)};
-    *out = NEW_ARRAY(a, RtStepTime, steps + 1);
-    *n = 0;
-    if (repeats < 1) repeats = 1;
-    if (rt_enter(s, e)) return e->code;
-    RtCode code = ops->event_new(s->device, &c.begin, e);
-    if (!code) code = ops->event_new(s->device, &c.end, e);
-    if (!code) code = time_entry(s, en, &c, repeats, e);
-    if (c.begin) ops->event_free(c.begin);
-    if (c.end) ops->event_free(c.end);
-    rt_leave(s);
-    for (int i = 0; i < steps && !code; i++) {
-        const ProgStep *st = &en->e->steps[i];
-        if (!c.calls[i]) continue;
-        (*out)[(*n)++] = (RtStepTime){.name = arena_strdup(a, st->name ? st->name : ""),
-                                      .loc = arena_strdup(a, st->loc ? st->loc : ""),
-                                      .seconds = c.seconds[i] / c.calls[i],
-                                      .calls = c.calls[i] / repeats};
-    }
-    return code;
 }

@@ -57,6 +57,7 @@ const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
 bool rt_device_memory(const RtDevice *d, size_t *free_bytes, size_t *total_bytes);
 bool rt_matmul_library(bool cuda); // can cuBLASLt / OpenBLAS be opened here?
+bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else advice.
 void rt_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);
 
@@ -128,6 +129,8 @@ typedef struct RtStepTime { // one step of an entry, timed on its own
     double seconds;
     int calls;
 } RtStepTime;
+// Seconds of one call: the median of [repeats] executions. An entry that has not run yet is given made-up
+// data. The executions count as any other: parameters change.
 RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a, RtStepTime **out,
                   int *n, RtError *e);
 
