@@ -62,18 +62,20 @@ int verb_check(int argc, char **argv)
     Common c = {0};
     StringList words = {0};
     int64_t seed = 0;
+    const char *device = NULL;
     bool done;
-    Option options[1 + COMMON_OPTIONS] = {
+    Option options[2 + COMMON_OPTIONS] = {
         {"--seed", NULL, OPT_INT, &seed, "N", "of the synthetic data (default 0)"},
+        {"--device", NULL, OPT_STRING, &device, "D", "cuda:0, cpu; default: a GPU when there is one"},
     };
-    common_options(&c, options + 1);
+    common_options(&c, options + 2);
     const Verb *verb = find_verb("check");
-    if (!parse_options(verb, options, 1 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
+    if (!parse_options(verb, options, 2 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
     if (done) return 0;
     if (words.n != 1) return fail("give one model: netc %s", verb->usage);
     Opened o = open_model(&c, words.at[0], NULL);
     char *report = NULL;
-    if (o.status == NETC_OK) o.status = netc_check(o.p, seed, &report, &o.err);
+    if (o.status == NETC_OK) o.status = netc_check(o.p, device, seed, &report, &o.err);
     if (report && !(c.quiet && o.status == NETC_OK)) fputs(report, stdout);
     netc_free(report);
     list_free(&words), list_free(&c.defines);

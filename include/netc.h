@@ -278,8 +278,11 @@ NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_met
                                    int *nmetrics, netc_error **err);
 
 // -- tools ----------------------------------------------------------------------------------------------
-// Gradients against finite differences in double precision; fused against unfused and the evaluator.
-NETC_API netc_status netc_check(netc_program *p, int64_t seed, char **report, netc_error **err);
+// Gradients against finite differences in double precision; then every entry on the device, fused and
+// unfused, with and without the matmul library, against the reference evaluator. *report (netc_free)
+// says what was compared also when something differs, which is NETC_CHECK_FAILED.
+NETC_API netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,
+                                netc_error **err);
 NETC_API netc_status netc_format(netc_context *c, const char *name, const char *text, char **formatted,
                                  netc_error **err);
 // One call a finding: what, usable or not, version and path or what to install.
@@ -290,7 +293,7 @@ typedef struct netc_time {
     double seconds; // an execution of the entry
     int calls;
 } netc_time;
-// Times every step of an entry on its own, median of [repeats]. *times: freed with netc_free.
+// Times every step of an entry on its own, on synthetic data (the state moves on), median of [repeats]. *times: freed with netc_free.
 NETC_API netc_status netc_profile(netc_session *s, const char *entry, int repeats, netc_time **times,
                                   int *n, netc_error **err);
 // Kernel nodes of the entry's captured CUDA graph; -1 where it was not captured.

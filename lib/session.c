@@ -335,40 +335,6 @@ netc_status netc_get(netc_session *s, const char *name, double *value, netc_erro
     return NETC_OK;
 }
 
-netc_status netc_profile(netc_session *s, const char *entry, int repeats, netc_time **times, int *n,
-                         netc_error **err)
-{
-    Loaded *l;
-    const ProgEntry *e;
-    netc_status status = session_entry(s, entry, &l, &e, err);
-    if (status != NETC_OK) return status;
-    Arena *a = arena_new();
-    if (!a) return OUT_OF_MEMORY(err);
-    RtStepTime *t = NULL;
-    RtError re = {0};
-    *n = 0;
-    jmp_buf oom;
-    if (setjmp(oom)) {
-        arena_free(a);
-        return OUT_OF_MEMORY(err);
-    }
-    arena_on_oom(a, &oom);
-    if (rt_profile(s->rt, l->rt, entry, repeats, a, &t, n, &re)) {
-        arena_free(a);
-        return lib_fail_rt(err, &re);
-    }
-    *times = calloc((size_t)*n + 1, sizeof **times);
-    for (int i = 0; *times && i < *n; i++) {
-        netc_time *out = &(*times)[i];
-        snprintf(out->name, sizeof out->name, "%s", t[i].name);
-        snprintf(out->loc, sizeof out->loc, "%s", t[i].loc);
-        out->seconds = t[i].seconds;
-        out->calls = t[i].calls;
-    }
-    arena_free(a);
-    return *times ? NETC_OK : OUT_OF_MEMORY(err);
-}
-
 int netc_graph_kernels(netc_session *s, const char *entry)
 {
     Loaded *l;

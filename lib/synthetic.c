@@ -1,0 +1,71 @@
+#include "lib/synthetic.h"
+
+#include <math.h>
+#include <string.h>
+
+static double uniform(uint64_t *s) // splitmix64, in (0, 1)
+{
+    uint64_t z = (*s += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
+}
+
+static uint16_t to_bf16(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static uint16_t to_f16(double v) // normal numbers of ordinary size only
+{
+    int e;
+    double m = frexp(fabs(v), &e); // m in [0.5, 1)
+    if (e < -13 || e > 16) return 0;
+    uint16_t bits = (uint16_t)(((e + 14) << 10) + (int)lround((m * 2 - 1) * 1024));
+    return v < 0 ? (uint16_t)(bits | 0x8000) : bits;
+}
+
+static void store(ProgDType t, void *bytes, int64_t i, double v)
+{
+    switch (t) {
+    case PD_BOOL:
+    case PD_U8: ((uint8_t *)bytes)[i] = (uint8_t)v; break;
+    case PD_I32: ((int32_t *)bytes)[i] = (int32_t)v; break;
+    case PD_U32: ((uint32_t *)bytes)[i] = (uint32_t)v; break;
+    case PD_I64: ((int64_t *)bytes)[i] = (int64_t)v; break;
+    case PD_BF16: ((uint16_t *)bytes)[i] = to_bf16((float)v); break;
+    case PD_F16: ((uint16_t *)bytes)[i] = to_f16(v); break;
+    case PD_F32: ((float *)bytes)[i] = (float)v; break;
+    case PD_F64: ((double *)bytes)[i] = v; break;
+    case PD_COUNT: break;
+    }
+}
+
+void synthetic_fill(const ProgInput *in, int64_t seed, void *bytes)
+{
+    uint64_t s = hash_mix(hash_str(in->name), (uint64_t)seed);
+    int64_t n = prog_type_bytes(&in->type) / prog_dtype_bytes(in->type.dtype);
+    bool real = in->type.dtype >= PD_BF16;
+    double low = in->has_range ? (double)in->low : 0, high = in->has_range ? (double)in->high : 2;
+    for (int64_t i = 0; i < n; i++) {
+        double u = uniform(&s);
+        double v = real ? sqrt(-2 * log(u)) * cos(2 * M_PI * uniform(&s)) : floor(low + u * (high - low));
+        store(in->type.dtype, bytes, i, v);
+    }
+}
+
+netc_status synthetic_bind(netc_session *s, const char *entry, int64_t seed, Arena *a, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    netc_status status = session_entry(s, entry, &l, &e, err);
+    for (int i = 0; status == NETC_OK && i < e->ninputs; i++) {
+        void *bytes = arena_alloc(a, (size_t)prog_type_bytes(&e->inputs[i].type) + 1);
+        synthetic_fill(&e->inputs[i], seed, bytes);
+        netc_tensor t = tensor_of(&e->inputs[i].type, bytes);
+        status = netc_bind(s, entry, e->inputs[i].name, &t, err);
+    }
+    return status;
+}
