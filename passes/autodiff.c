@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "passes/dot.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -286,9 +287,18 @@ static Graph *expand_graph(void *ctx, const IdMap *done, Graph *src)
             b.map.map[i] = b.inlined[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         else if (n->op == OP_get) {
             stamp(b.dst, n);
-            b.map.map[i] = graph_result(b.dst, b.map.map[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
-        } else
+            b.map.map[i] = graph_result(b.dst, b.map.map[n->args[0]->id],
+                                        (int)attr_int(n, ATTR_index, 0));
+        } else if (n->op == OP_dot) {
+            // The gradient of a transposed weight then comes in the weight's own order.
+            stamp(b.dst, n);
+            b.dst->name = NULL;
+            Node *d = dot_without_permutes(b.dst, n, mapped_args(&b, n));
+            if (d && n->name && !d->name) d->name = n->name;
+            b.map.map[i] = d ? d : remap_node(&b.map, n);
+        } else {
             b.map.map[i] = remap_node(&b.map, n);
+        }
     }
     return rebuild_end(&b);
 }

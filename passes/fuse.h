@@ -75,6 +75,8 @@ bool fuse_is_anchor(const Node *n);
 // fuse_dot.c
 void fuse_epilogues(Fuse *f);
 Graph *fuse_legalize(Graph *g, bool rows); // the same graph when nothing is to do
+// Can a matmul library read operand [side] of the dot where [stored] lies, through the views between?
+bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
 // fuse_map.c
 bool fuse_decide(Fuse *f);   // which free values to store; true: something new was forced

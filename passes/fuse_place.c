@@ -87,7 +87,7 @@ static void force_counters(Fuse *f)
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
             if (!depends[a->id]) continue;
-            if (n->type.rank == 0 && f->late[i]) depends[i] = true;
+            if (n->type.rank == 0 && node_class(n) == CLS_ELEMENTWISE) depends[i] = true;
             else if (n->type.rank > 0 && f->late[i] && node_class(a) != CLS_LEAF)
                 f->forced[a->id] = true;
         }
@@ -141,13 +141,14 @@ void fuse_prepare(Fuse *f)
         Node *x = g->nodes.at[i];
         if (!f->live[i]) continue;
         if (x->op == OP_dot) {
-            force(f, behind_views(x->args[0], false));
-            force(f, behind_views(x->args[1], false));
-            // Data read through the row table has no address: what views it is stored.
             for (int k = 0; k < 2; k++) {
-                Node *s = x->args[k];
+                Node *s = behind_views(x->args[k], false);
+                bool seen_through = fuse_dot_reads(x, k, s);
+                force(f, seen_through ? s : x->args[k]);
+                // Data read through the row table has no address: what views it is stored.
+                s = x->args[k];
                 while (is_view_of_one(s) && s->args[0]->op != OP_input) s = s->args[0];
-                if (is_view_of_one(s) && !fuse_in_memory(f, s->args[0])) force(f, s);
+                if (seen_through && is_view_of_one(s) && !fuse_in_memory(f, s->args[0])) force(f, s);
             }
             if (f->bias[i]) force(f, behind_views(f->bias[i], false));
         } else if (x->op == OP_loop) {
@@ -227,6 +228,14 @@ static int outside(const Fuse *f, const Node *n)
     return f->mat[n->id] || f->cluster[n->id] ? f->level[n->id] + 1 : f->level[n->id];
 }
 
+// Does reading y cost about as much as reading n? A repeated vector does not.
+static bool reads_as_much(const Node *y, const Node *n)
+{
+    double v;
+    while (y->op == OP_broadcast) y = y->args[0];
+    return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
+}
+
 // n, over all columns of its cluster, is computed again outside: then what it needs of the cluster,
 // one value a row each, is stored instead. false when that is no gain.
 static bool export_by_rows(Fuse *f, Node *n)
@@ -248,8 +257,8 @@ static bool export_by_rows(Fuse *f, Node *n)
             seen[nseen++] = y;
             if (fuse_cluster(f, y) == own && !f->mat[y->id] && f->pos[y->id] == POS_FULL)
                 stack[nstack++] = y;
-            else if (type_count(&y->type) >= type_count(&n->type))
-                reads++;
+            else
+                reads += reads_as_much(y, n);
         }
     }
     if (flops > 64 || reads > 2) return false;
@@ -479,12 +488,14 @@ static void place_root(Fuse *f, Node *n)
     f->level[id] = outside(f, a);
     bool stored = f->mat[a->id] || fuse_in_memory(f, a) ||
                   (a->op == OP_const && a->type.rank == 0);
-    if (stored && n->op != OP_assert) return;
+    bool gated = n->op == OP_assign && f->checks;
+    if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
+    if (stored && n->op != OP_assert) {
+        // Computed before the last check: the update kernel copies it into the cell.
+        f->mat[id] = gated && f->mat[a->id];
+        return;
+    }
     if (f->cluster[a->id]) {
-        if (n->op == OP_assign && f->checks) {
-            f->mat[a->id] = true;
-            return;
-        }
         f->cluster[id] = f->cluster[a->id];
         f->pos[id] = f->pos[a->id];
         f->level[id] = f->level[a->id];
