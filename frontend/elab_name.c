@@ -189,6 +189,10 @@ Val name_value(Elab *e, const char *name, Span span)
 {
     Val v;
     if (name_try(e, name, span, &v)) return v;
+    if (e->train && !e->frame->fn) { // a train block names the model's parameters
+        v = path_value(e, name);
+        if (v.kind != V_ABSENT) return v;
+    }
     enum { MAX = 4096 };
     const char **names = NEW_ARRAY(e->arena, const char *, MAX);
     uint32_t n = 0;
