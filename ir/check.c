@@ -10,9 +10,12 @@
 
 enum { DIRECTIONS = 8, COORDINATES = 32, REDRAWS = 6 };
 
-// At a step of 1e-4 the rounding of the loss (1e-16 / step) and the curvature left after
-// extrapolation (step^4) are both far below the tolerance.
-static const double first_step = 1e-4;
+// At a step of 1e-4 the rounding of a loss of about 1 (1e-16 / step) and the curvature left after
+// extrapolation (step^4) are both far below the tolerance; larger losses take larger steps.
+static double first_step(double loss)
+{
+    return 1e-4 * fmin(sqrt(fmax(1, fabs(loss))), 50);
+}
 
 static double tolerance(double a, double b)
 {
@@ -89,20 +92,24 @@ static double loss_at(Check *c, Value *leaf, const double *x, const double *d, d
     return v;
 }
 
-// The derivative at 0 of a line, by central differences at two steps, extrapolated. false when the two
-// steps tell different stories: the slopes disagree, or the bend does not shrink with the step, so
-// that something between is not smooth.
+// The derivative at 0 of a line: central differences at three steps, extrapolated from each
+// neighbouring two. false when they tell different stories: the slopes disagree, or the bend does not
+// shrink with the step, so that something between is not smooth.
 static bool difference(Check *c, Value *leaf, const double *x, const double *d, double h,
                        double *slope)
 {
-    double f0 = value_get(c->base[c->loss->id], 0);
-    double up = loss_at(c, leaf, x, d, h), down = loss_at(c, leaf, x, d, -h);
-    double up2 = loss_at(c, leaf, x, d, h / 2), down2 = loss_at(c, leaf, x, d, -h / 2);
-    double wide = (up - down) / (2 * h), narrow = (up2 - down2) / h;
-    double bend = (up - 2 * f0 + down) / h, bend2 = (up2 - 2 * f0 + down2) / (h / 2);
-    *slope = (4 * narrow - wide) / 3;
+    double f0 = value_get(c->base[c->loss->id], 0), central[3], bend[3];
+    for (int i = 0; i < 3; i++) {
+        double step = h / (1 << i);
+        double up = loss_at(c, leaf, x, d, step), down = loss_at(c, leaf, x, d, -step);
+        central[i] = (up - down) / (2 * step);
+        bend[i] = (up - 2 * f0 + down) / step; // the slopes on either side, their difference
+    }
+    double wide = (4 * central[1] - central[0]) / 3, narrow = (4 * central[2] - central[1]) / 3;
     double allowed = tolerance(wide, narrow) / 2 + 16 * DBL_EPSILON * fabs(f0) / h; // and rounding
-    return fabs(wide - narrow) <= allowed && fabs(bend - 2 * bend2) <= allowed;
+    *slope = wide;
+    return fabs(wide - narrow) <= allowed && fabs(bend[0] - 2 * bend[1]) <= allowed &&
+           fabs(bend[1] - 2 * bend[2]) <= 2 * allowed;
 }
 
 // -- probes -------------------------------------------------------------------------------------------
@@ -151,8 +158,8 @@ static void check_tensor(Check *c, const Value *at, const Value *gradient, Check
     mark_stale(c, t->name);
     t->probes = n ? DIRECTIONS + coordinates : 0;
     for (int k = 0; k < t->probes && !c->failed; k++) {
-        double h = first_step;
-        for (int redraw = 0; redraw <= REDRAWS && !c->failed; redraw++, h /= redraw % 2 ? 1 : 2) {
+        for (int redraw = 0; redraw <= REDRAWS && !c->failed; redraw++) {
+            double h = first_step(value_get(c->base[c->loss->id], 0)) / (1 << redraw % 3);
             CheckProbe p = {.coordinate = -1};
             if (k >= DIRECTIONS) // each one of a small tensor, else any
                 p.coordinate = n <= COORDINATES ? k - DIRECTIONS : (int64_t)(uniform(c) * (double)n);

@@ -1,7 +1,7 @@
 // Gradients against finite differences, in double precision, random numbers fixed.
 //
 // Each tensor is probed along at least 8 random directions and 32 coordinates (all, when it has
-// fewer), each with two step sizes extrapolated to zero. A probe that crosses a kink (its differences
+// fewer), each with three step sizes extrapolated to zero. A probe that crosses a kink (its differences
 // disagree with each other; the gradient is not asked) is drawn again, and nine of ten must survive.
 // A probe passes when |fd - g| <= 1e-6 * max(|fd|, |g|) + 1e-9.
 #ifndef IR_CHECK_H

@@ -55,6 +55,13 @@ static EvalRule *const rules[OP_COUNT] = {
 #undef OP
 };
 
+// Ops whose result is another value's data; the others get zeroed data of their own.
+static const bool shares[OP_COUNT] = {
+    [OP_input] = true,  [OP_param] = true,  [OP_state] = true, [OP_region_param] = true,
+    [OP_reshape] = true, [OP_call] = true,  [OP_loop] = true,  [OP_get] = true,
+    [OP_output] = true, [OP_assign] = true, [OP_assert] = true,
+};
+
 enum { FINITE, HAS_INF, HAS_NAN };
 
 static int finiteness(const Value *v)
@@ -101,9 +108,10 @@ Frame *eval_frame(Eval *e, const Graph *g, Value **params)
             continue;
         }
         for (uint32_t k = 0; k < n->nargs; k++) args[k] = frame->value[n->args[k]->id];
-        Value *out = frame->value[i] = new_value(a, &n->type);
+        Value *out = frame->value[i] = NEW(a, Value);
+        if (!shares[n->op]) *out = value_new(a, &n->type);
         rules[n->op](e, n, args, out);
-        if (!e->failed) note_nonfinite(e, n, state);
+        if (!e->failed && !e->quick) note_nonfinite(e, n, state);
     }
     e->frame = outer;
     return frame;
@@ -127,6 +135,7 @@ bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *cons
     out->outputs = strmap_new(env->arena);
     out->assigns = strmap_new(env->arena);
     Eval e = {.env = env, .out = out, .diags = g->diags, .known = values, .stale = stale};
+    e.quick = true;
     eval_frame(&e, g, NULL);
     return !e.failed;
 }

@@ -40,13 +40,21 @@ void walk_next(Walk *w)
     }
 }
 
-// to[...] = from[...] over [dim], each side with its own strides.
+// to[...] = from[...] over [dim], each side with its own strides; the last axis in a plain loop.
 static void copy_strided(Value *to, const int64_t *to_stride, int64_t to_offset, const Value *from,
                          const int64_t *from_stride, int64_t from_offset, int rank,
                          const int64_t *dim)
 {
-    Walk w = walk_begin(rank, dim, to_stride, to_offset, from_stride, from_offset);
-    for (; w.left > 0; walk_next(&w)) value_put(to, w.offset[0], value_at(from, w.offset[1]));
+    int64_t n = rank ? dim[rank - 1] : 1, st = rank ? to_stride[rank - 1] : 0;
+    int64_t sf = rank ? from_stride[rank - 1] : 0;
+    Walk w = walk_begin(rank ? rank - 1 : 0, dim, to_stride, to_offset, from_stride, from_offset);
+    for (; w.left > 0; walk_next(&w)) {
+        int64_t t = w.offset[0], f = w.offset[1];
+        if (value_is_float(to))
+            for (int64_t i = 0; i < n; i++) to->f[t + i * st] = from->f[f + i * sf];
+        else
+            for (int64_t i = 0; i < n; i++) to->i[t + i * st] = from->i[f + i * sf];
+    }
 }
 
 // out[i] = from[i . stride + offset] for every index of out.
@@ -230,11 +238,31 @@ static void reduce(Eval *e, const Node *n, const Value *v, Value *out, Op step, 
     }
 }
 
+// Floats are summed with what each addition rounds off carried along (Neumaier), so that finite
+// differences of a sum over thousands of elements keep all their digits.
+static void float_sum(Eval *e, const Node *n, const Value *v, Value *out)
+{
+    Axes s = split_axes(n, &v->type);
+    Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
+    for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
+        double sum = 0, lost = 0;
+        Walk r = walk_begin(s.reduced, s.dim, s.stride, w.offset[0], NULL, 0);
+        for (; r.left > 0; walk_next(&r)) {
+            double x = v->f[r.offset[0]], next = sum + x;
+            lost += fabs(sum) >= fabs(x) ? sum - next + x : x - next + sum;
+            sum = next;
+        }
+        if (isfinite(sum)) sum += lost;
+        out->f[at] = e->env->round ? scalar_round(n->type.dtype, sum) : sum;
+    }
+}
+
 void eval_sum(Eval *e, const Node *n, Value *const *args, Value *out)
 {
-    Scalar zero = {.i = 0};
-    if (value_is_float(out)) zero.f = 0;
-    reduce(e, n, args[0], out, OP_add, zero);
+    if (value_is_float(out))
+        float_sum(e, n, args[0], out);
+    else
+        reduce(e, n, args[0], out, OP_add, (Scalar){.i = 0});
 }
 
 void eval_prod(Eval *e, const Node *n, Value *const *args, Value *out)
@@ -277,7 +305,7 @@ void eval_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- dot ----------------------------------------------------------------------------------------------
 
-// [v] with its axes in the order given by three lists, as a dense array of its own.
+// [v] with its axes in the order given by three lists, dense; v's own data when that is its order.
 static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
                      const int64_t *second, int nsecond, const int64_t *third, int nthird)
 {
@@ -292,6 +320,8 @@ static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
             t.dim[t.rank++] = v->type.dim[list[k][i]];
         }
     }
+    strides_of(&t, own);
+    if (!memcmp(own, stride, (size_t)t.rank * sizeof *own)) return *v;
     Value out = value_new(a, &t);
     view(&out, v, stride, 0);
     return out;

@@ -21,9 +21,11 @@ typedef struct Eval {
     // Of the outermost frame: values from an earlier run, and which of them to compute again; or NULL.
     Value *const *known;
     const bool *stale;
+    bool quick; // looks for no NaN
 } Eval;
 
-// args are the operands' values; [out] is zeroed, of the node's type.
+// args are the operands' values; [out] is zeroed, of the node's type, or empty for the ops that
+// hand on data they do not own.
 typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #define EW(id, ...)
 #define OP(id, ...) EvalRule eval_##id;
@@ -33,7 +35,7 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 EvalRule eval_elementwise;
 
 // eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are kept
-// unless stale[id]; stale must hold all that depends on what changed.
+// unless stale[id]; stale must hold all that depends on what changed. Reports no first_nonfinite.
 bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
                       const bool *stale);
 

@@ -21,7 +21,10 @@ typedef struct Group {
     GroupKind kind;
     uint32_t id;     // index in Fusion.groups
     uint32_t launch; // groups with equal launch run side by side in one kernel
-    VEC(Node *) outs; // materialized nodes this group stores, ids ascending
+    // Materialized nodes this group stores, ids ascending. A root (output, assign) is among them when
+    // nothing else stores its operand; otherwise it is in no group, and whoever plans lets operand
+    // and root share a place or copies.
+    VEC(Node *) outs;
     Node *anchor;     // DOT, LOOP, SCAN, SCATTER: the node itself
     unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
     Node *bias, *aux;  // DOT: the bias added; the tensor a backward epilogue reads
@@ -38,6 +41,7 @@ typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, docume
     WHY_LOOP,        // crosses a loop
     WHY_SCAN,        // sorted, scanned or scattered value
     WHY_ROOT,        // the value is an output or a state anyway
+    WHY_UPDATE,      // updates of parameters run together at the end
     WHY_OPTION,      // a pass was switched off
 } UnfusedCause;
 
