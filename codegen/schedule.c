@@ -131,10 +131,11 @@ static void cuda_row(const Target *t, Body *b)
         s->vector = widest_vector(b, b->col, cols, false);
         int64_t vectors = ceil_div(cols, s->vector);
         s->team = pow2_at_least(ceil_div(vectors, 4), 32);
-        // few rows: more threads for each, as long as each has a vector to take
-        while (s->team < 1024 && s->team < vectors && rows * s->team < device / 2)
+        // few rows: more threads for each; past a warp only where each still has vectors to take
+        while (s->team < 32 && s->team < vectors && rows * s->team < device / 2)
             s->team *= 2;
-        while (s->team < 1024 && vectors / s->team > 32)
+        while (s->team >= 32 && s->team < 1024 &&
+               (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
             s->team *= 2;
         int64_t tiles = ceil_div(vectors, s->team);
         int loads = loads_over(b, b->col);
