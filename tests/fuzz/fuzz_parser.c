@@ -1,7 +1,7 @@
 // libFuzzer: any bytes through the scanner, the layout, the grammar, the formatter and the reader
 // of dumps. What formats must parse to the same tree and format to itself.
 //
-//   make fuzz_parser && build/fuzz/fuzz_parser -max_len=4096 -dict=tests/fuzz/net.dict CORPUS
+//   tests/fuzz/run.sh 600 parser
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
