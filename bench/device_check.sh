@@ -3,8 +3,8 @@
 #
 #   bench/device_check.sh pack [BUILD]      before, where netc was built: puts generated sources, programs
 #                                           and MNIST into .carry/
-#   bench/device_check.sh [STEP...]         on the GPU machine; steps: build unit doctor train bin curve
-#                                           profile sanitize peers (all but sanitize and peers by default)
+#   bench/device_check.sh [STEP...]         on the GPU machine; steps: build unit doctor train curve bin
+#                                           profile (the default), suite, sanitize, peers
 #
 # Results go to $OUT (default build/device_check): log.txt and JSON lines. Ends with one line,
 # "N passed, N failed, N skipped", and exits 1 when something failed.
@@ -135,6 +135,11 @@ step_bin() {
 step_profile() {
     run "netc profile" $netc profile samples/mnist/mlp.net --device cuda:0 &&
         sed 's/^/     | /' "$OUT/last.txt" | head -40
+}
+
+step_suite() { # the whole test suite, GPU required
+    run "the suite" tests/run.sh build
+    grep -E '^FAIL|passed,' "$OUT/last.txt" | sed 's/^/     | /'
 }
 
 step_sanitize() {

@@ -14,8 +14,13 @@ RtCode cuda_failed(const CudaDevice *d, CuResult r, const char *call, const char
     char at[512] = "";
     if (kernel)
         snprintf(at, sizeof at, "\n  kernel %s%s%s", kernel, loc && *loc ? ", " : "", loc ? loc : "");
-    return rt_fail(e, r == CU_OUT_OF_MEMORY ? RT_OOM : RT_ENV, "%s: %s failed: %s (%s)\n  at %s:%d%s",
-                   d->base.name, call, name, text, file, line, at);
+    bool fault = r == CU_ILLEGAL_ADDRESS || (r >= CU_FAULT_FIRST && r <= CU_FAULT_LAST);
+    const char *advice = !fault    ? ""
+                         : d->sync ? "\na kernel did this to the device; this process cannot use it any more"
+                                   : "\na kernel launched before did this; run again with NETC_SYNC=1 in the "
+                                     "environment to see which";
+    return rt_fail(e, r == CU_OUT_OF_MEMORY ? RT_OOM : RT_ENV, "%s: %s failed: %s (%s)\n  at %s:%d%s%s",
+                   d->base.name, call, name, text, file, line, at, advice);
 }
 
 // -- opening ------------------------------------------------------------------------------------------
@@ -57,6 +62,8 @@ static RtCode start(CudaDevice *d, int ordinal, RtError *e)
                                   "(--device cpu)",
                        d->base.model, d->arch);
     CU(d, e, primary_retain(&d->context, d->id));
+    const char *sync = getenv("NETC_SYNC");
+    d->sync = sync && !strcmp(sync, "1");
     return RT_OK;
 }
 

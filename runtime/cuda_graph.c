@@ -10,6 +10,7 @@ struct RtGraph {
 
 RtCode cuda_capture_begin(RtStream *s, RtError *e)
 {
+    if (s->d->sync) return rt_fail(e, RT_ENV, "NETC_SYNC=1 waits after every step");
     CU(s->d, e, stream_begin_capture(s->s, CU_CAPTURE_THREAD_LOCAL));
     return RT_OK;
 }

@@ -191,5 +191,6 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
         a->value.cooperative = 1;
     }
     CU_AT(d, e, k->name, m->loc[kernel], launch(&launch, m->function[kernel], (void **)argv, NULL));
+    if (d->sync) CU_AT(d, e, k->name, m->loc[kernel], stream_sync(s->s));
     return RT_OK;
 }

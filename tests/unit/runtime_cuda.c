@@ -314,6 +314,28 @@ static void test_oom(void)
     test_map();
 }
 
+// NETC_SYNC=1: no graph, the same numbers.
+static void test_sync(void)
+{
+    RtDevice *before = device;
+    RtError e = {0};
+    Hand h;
+    Loaded l;
+    setenv("NETC_SYNC", "1", 1);
+    CHECK_MSG(rt_device_open("cuda:0", &device, &e) == RT_OK, "%s", e.text);
+    unsetenv("NETC_SYNC");
+    if (!e.code) {
+        map_program(&h);
+        CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
+        const char *why = "";
+        if (!e.code) check_map("step by step", &l);
+        CHECK(!rt_uses_cuda_graph(l.s, l.p, "main", &why) && strstr(why, "NETC_SYNC"));
+        hand_unload(&l);
+        rt_device_close(device);
+    }
+    device = before;
+}
+
 // The caller's context is the same before and after.
 static void test_context(void)
 {
@@ -358,6 +380,7 @@ int main(void)
     test_launch();
     test_rows();
     test_oom();
+    test_sync();
     test_context();
     rt_device_close(device);
     printf("%d passed, %d failed, %d skipped\n", unit_passed, unit_failed, unit_skipped);
