@@ -29,7 +29,7 @@ static double magnitude(const Value *v)
     return m;
 }
 
-static double tolerance(const Value *exact, const Value *rounded, int64_t longest, Precision p)
+static double tolerance(const Value *exact, const Value *rounded, int64_t longest, DType narrowest, Precision p)
 {
     double noise = 0;
     for (int64_t i = 0; i < type_count(&exact->type); i++) {
@@ -37,7 +37,18 @@ static double tolerance(const Value *exact, const Value *rounded, int64_t longes
         if (isfinite(d) && d > noise) noise = d;
     }
     if (!dtype_is_float(exact->type.dtype)) return SLACK * noise;
-    return SLACK * noise + ULPS * epsilon(exact->type.dtype, p) * sqrt((double)longest) * magnitude(exact);
+    return SLACK * noise + ULPS * epsilon(narrowest, p) * sqrt((double)longest) * magnitude(exact);
+}
+
+// The float type with the coarsest rounding in the graph: a sum of f32 values is no better kept in f64.
+static DType narrowest_float(const Graph *g)
+{
+    DType t = DT_F64;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        DType own = g->nodes.at[i]->type.dtype;
+        if (dtype_is_float(own) && epsilon(own, PREC_F32) > epsilon(t, PREC_F32)) t = own;
+    }
+    return t;
 }
 
 // The most elements any reduction or contraction of the graph adds up.
@@ -60,6 +71,7 @@ typedef struct Comparison {
     Checking *c;
     const char *variant, *entry;
     int64_t longest;
+    DType narrowest;
     int compared, wrong;
     double worst; // error over tolerance
 } Comparison;
@@ -68,7 +80,7 @@ static void compare(Comparison *k, const char *what, const char *name, const Val
                     const Value *rounded)
 {
     Precision p = k->c->p->settings.precision;
-    double allowed = tolerance(exact, rounded, k->longest, p), worst = 0;
+    double allowed = tolerance(exact, rounded, k->longest, k->narrowest, p), worst = 0;
     int64_t at = -1;
     for (int64_t i = 0; i < type_count(&exact->type); i++) {
         double a = value_get(have, i), b = value_get(exact, i), r = value_get(rounded, i);
@@ -117,7 +129,7 @@ static bool read_cells(Checking *c, netc_session *s, StrMap *cells)
 static void check_entry(Checking *c, netc_session *s, const Entry *entry, const char *variant)
 {
     Graph *g = entry->graph;
-    Comparison k = {.c = c, .variant = variant, .entry = entry->name, .longest = longest_sum(g)};
+    Comparison k = {.c = c, .variant = variant, .entry = entry->name, .longest = longest_sum(g), .narrowest = narrowest_float(g)};
     EvalEnv env = {.arena = c->arena, .inputs = strmap_new(c->arena)};
     EvalResult exact = {0}, rounded = {0};
     for (uint32_t i = 0; i < g->nodes.n; i++)

@@ -48,7 +48,8 @@ void synthetic_fill(const ProgInput *in, int64_t seed, void *bytes)
     uint64_t s = hash_mix(hash_str(in->name), (uint64_t)seed);
     int64_t n = prog_type_bytes(&in->type) / prog_dtype_bytes(in->type.dtype);
     bool real = in->type.dtype >= PD_BF16;
-    double low = in->has_range ? (double)in->low : 0, high = in->has_range ? (double)in->high : 2;
+    double low = in->has_range ? (double)in->low : 0;
+    double high = in->has_range ? (double)in->high : in->type.dtype == PD_U8 ? 256 : 2;
     for (int64_t i = 0; i < n; i++) {
         double u = uniform(&s);
         double v = real ? sqrt(-2 * log(u)) * cos(2 * M_PI * uniform(&s)) : floor(low + u * (high - low));
