@@ -227,31 +227,33 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
     const Group *from = group_of(f, p), *to = group_of(f, c);
     GroupKind a = from->kind, b = to ? to->kind : GROUP_MAP;
     uint32_t cp = fuse_cluster(f, p), cc = fuse_cluster(f, c);
-    if (a == GROUP_LOOP || c->op == OP_loop) u.cause = WHY_LOOP;
-    else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER)
+    const Cluster *kp = cp ? &f->clusters.at[cp - 1] : NULL, *kc = cc ? &f->clusters.at[cc - 1] : NULL;
+    if (a == GROUP_LOOP || c->op == OP_loop) {
+        u.cause = WHY_LOOP;
+    } else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER) {
         u.cause = WHY_SCAN;
-    else if (a == GROUP_DOT || c->op == OP_dot || f->absorbed[c->id]) u.cause = WHY_CONTRACTION;
-    else if (node_class(c) == CLS_ROOT) u.cause = WHY_ROOT;
-    else if (f->too_big[p->id]) {
-        u.cause = f->reads[p->id] >= 96 ? WHY_ARGS : WHY_SIZE;
+    } else if (a == GROUP_DOT || c->op == OP_dot || f->absorbed[c->id]) {
+        u.cause = WHY_CONTRACTION;
+    } else if (node_class(c) == CLS_ROOT) {
+        u.cause = WHY_ROOT;
+    } else if (f->late[c->id]) {
+        u.cause = WHY_UPDATE;
+    } else if (f->too_big[p->id]) {
+        u.cause = f->depth[p->id] < f->reads[p->id] ? WHY_ARGS : WHY_SIZE;
         u.a = u.cause == WHY_ARGS ? f->reads[p->id] : f->depth[p->id];
         u.b = f->target ? f->target->max_kernel_args : 0;
     } else if (f->cost_users[p->id]) {
         u.cause = WHY_COST;
         u.a = f->cost_users[p->id];
         u.b = (int64_t)f->cost_flops[p->id];
-    } else if (cp && f->clusters.at[cp - 1].size >= 599) {
-        u.cause = WHY_SIZE;
-        u.a = f->clusters.at[cp - 1].size;
-    } else if (cp && cc && f->clusters.at[cp - 1].rows == f->clusters.at[cc - 1].rows &&
-               f->clusters.at[cp - 1].cols == f->clusters.at[cc - 1].cols) {
+    } else if (!kp || kp->kind == GROUP_MAP) {
+        u.cause = WHY_ROOT; // stored for another reader
+    } else if (kc && kp->rows == kc->rows && kp->cols == kc->cols) {
         u.cause = WHY_CYCLE;
-    } else if (cp) {
-        u.cause = WHY_ROWS;
-        u.a = f->clusters.at[cp - 1].rows;
-        u.b = cc ? f->clusters.at[cc - 1].rows : type_count(&c->type);
     } else {
-        u.cause = f->forced[p->id] ? WHY_CONTRACTION : WHY_CYCLE; // stored for a matmul anyway
+        u.cause = WHY_ROWS;
+        u.a = kp->rows;
+        u.b = kc ? kc->rows : type_count(&c->type);
     }
     return u;
 }
@@ -259,6 +261,7 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
 void fuse_explain(Fuse *f)
 {
     Fusion *fu = f->fusion;
+    IdMap told = idmap_new(f->a);
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *c = f->g->nodes.at[i];
         if (!f->live[i]) continue;
@@ -270,6 +273,9 @@ void fuse_explain(Fuse *f)
             if (f->absorbed[c->id] && f->absorbed[c->id] == f->absorbed[p->id]) continue;
             if (c->op == OP_get || node_class(c) == CLS_VIEW) continue; // told at the view's reader
             Unfused u = reason(f, p, c);
+            uint64_t key = (uint64_t)p->id << 8 | (uint64_t)u.cause; // each value and cause once
+            if (idmap_get(&told, key, NULL)) continue;
+            idmap_set(&told, key, 1);
             vec_push(f->a, &fu->unfused, u);
         }
     }

@@ -159,7 +159,7 @@ static bool store_pays(const Decide *d, const Node *n)
     double evals = d->evals[id] * (n->type.rank == 0 ? scalar_share(f) : 1);
     double again = (evals - count) * d->flops[id] / (rate / 8) + (users - 1) * d->bytes[id] / speed;
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
-    return again > stored && evals > count;
+    return again > 2 * stored && evals > count;
 }
 
 bool fuse_decide(Fuse *f)

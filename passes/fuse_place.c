@@ -236,14 +236,15 @@ static bool reads_as_much(const Node *y, const Node *n)
     return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
 }
 
-// n, over all columns of its cluster, is computed again outside: then what it needs of the cluster,
-// one value a row each, is stored instead. false when that is no gain.
-static bool export_by_rows(Fuse *f, Node *n)
+// n is computed again outside its cluster: from what a map stores, or, when n lies over all columns,
+// from one value a row each, which is then stored instead. false when that is no gain.
+static bool export_cheaply(Fuse *f, Node *n)
 {
     Node *seen[EXPORT_NODES], *stack[EXPORT_NODES];
     int nseen = 0, nstack = 0, reads = 0;
     double flops = 0;
     uint32_t own = fuse_cluster(f, n);
+    bool map = f->clusters.at[own - 1].kind == GROUP_MAP;
     stack[nstack++] = seen[nseen++] = n;
     while (nstack) {
         Node *x = stack[--nstack];
@@ -255,14 +256,14 @@ static bool export_by_rows(Fuse *f, Node *n)
             if (known) continue;
             if (nseen == EXPORT_NODES) return false;
             seen[nseen++] = y;
-            if (fuse_cluster(f, y) == own && !f->mat[y->id] && f->pos[y->id] == POS_FULL)
+            if (fuse_cluster(f, y) == own && !f->mat[y->id] && (map || f->pos[y->id] == POS_FULL))
                 stack[nstack++] = y;
             else
                 reads += reads_as_much(y, n);
         }
     }
     if (flops > 64 || reads > 2) return false;
-    for (int i = 0; i < nseen; i++)
+    for (int i = 0; i < nseen && !map; i++)
         if (fuse_cluster(f, seen[i]) == own && f->pos[seen[i]->id] == POS_ROW)
             f->mat[seen[i]->id] = true;
     return true;
@@ -272,7 +273,8 @@ static bool export_by_rows(Fuse *f, Node *n)
 static void publish(Fuse *f, Node *n, bool whole)
 {
     if (!f->cluster[n->id] || f->mat[n->id]) return;
-    if (!whole && f->pos[n->id] == POS_FULL && export_by_rows(f, n)) return;
+    bool wide = f->pos[n->id] == POS_FULL || cluster_at(f, fuse_cluster(f, n))->kind == GROUP_MAP;
+    if (!whole && wide && export_cheaply(f, n)) return;
     f->mat[n->id] = true;
 }
 
@@ -378,17 +380,13 @@ static bool join(Fuse *f, Node *n)
     return true;
 }
 
-static void start_cluster(Fuse *f, Node *n)
+// Joins a cluster of the same domain and level over the same stored value, or starts one.
+static void enter(Fuse *f, Node *n, const Node *base, Cluster d)
 {
-    Node *a = n->args[0];
-    Cluster d = domain_of(f, n);
-    publish(f, a, false);
-    d.level = outside(f, a);
-    d.size = 1;
-    const Node *base = f->base[a->id];
-    uint64_t key = hash_mix(hash_mix(base ? base->id : a->id, (uint64_t)d.level),
+    uint64_t key = hash_mix(hash_mix(base ? base->id + 1 : 0, (uint64_t)d.level),
                             hash_mix((uint64_t)d.rows, hash_mix((uint64_t)d.cols, d.kind)));
     uint64_t at;
+    d.size = 1;
     if (idmap_get(&f->cluster_of, key, &at)) {
         uint32_t c = find(f, (uint32_t)at) + 1;
         if (same_domain(cluster_at(f, c), &d) && cluster_at(f, c)->level == d.level &&
@@ -404,8 +402,26 @@ static void start_cluster(Fuse *f, Node *n)
         f->cluster[n->id] = f->clusters.n;
     }
     f->pos[n->id] = POS_ROW;
-    f->depth[n->id] = (uint16_t)(f->mat[a->id] ? 1 : f->depth[a->id] + 1);
     f->level[n->id] = d.level;
+}
+
+static void start_reduction(Fuse *f, Node *n)
+{
+    Node *a = n->args[0];
+    Cluster d = domain_of(f, n);
+    publish(f, a, false);
+    d.level = outside(f, a);
+    enter(f, n, f->base[a->id] ? f->base[a->id] : a, d);
+    f->depth[n->id] = (uint16_t)(f->mat[a->id] ? 1 : f->depth[a->id] + 1);
+}
+
+// A stored elementwise value begins a map: what follows from it element by element can join.
+static void start_map(Fuse *f, Node *n)
+{
+    Cluster d = {.kind = GROUP_MAP, .level = f->level[n->id], .full = n->type, .trailing = true};
+    d.rows = type_count(&n->type);
+    d.cols = 1;
+    enter(f, n, f->base[n->id], d);
 }
 
 // How many different stored values n reads, counted up to [cap].
@@ -522,11 +538,12 @@ static void place(Fuse *f, Node *n)
     } else if (join(f, n)) {
         f->mat[id] |= f->forced[id];
     } else if (node_class(n) == CLS_REDUCE) {
-        start_cluster(f, n);
+        start_reduction(f, n);
         f->mat[id] |= f->forced[id];
     } else {
         place_free(f, n);
         f->mat[id] = f->forced[id] || f->too_big[id];
+        if (f->mat[id] && node_class(n) != CLS_LEAF) start_map(f, n);
     }
 }
 

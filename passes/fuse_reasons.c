@@ -21,6 +21,7 @@ static const char *cause_text(Arena *a, const Unfused *u)
     case WHY_LOOP: return "crosses a loop";
     case WHY_SCAN: return "a sorted, scanned or scattered value is complete before it is read";
     case WHY_ROOT: return "the value is stored anyway";
+    case WHY_UPDATE: return "updates run together when all gradients are there";
     case WHY_OPTION: return "fusion was switched off";
     }
     return "";
