@@ -5,7 +5,7 @@
 #include "ir/door.h"
 #include "ir/scalar.h"
 
-// -- constants ----------------------------------------------------------------------------------------
+// -- constants ------------------------------------------------------------------------------------
 
 static Node *scalar(Graph *g, DType t, double f, int64_t i)
 {
@@ -35,7 +35,7 @@ Node *graph_full_like(Graph *g, const Node *like, double v)
     return graph_broadcast_to(g, graph_const(g, shape.dtype, v), &shape);
 }
 
-// -- elementwise --------------------------------------------------------------------------------------
+// -- elementwise ----------------------------------------------------------------------------------
 
 Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs)
 {
@@ -77,7 +77,7 @@ Node *graph_cast(Graph *g, Node *a, DType t)
     return graph_node(g, OP_cast, &a, 1, &at);
 }
 
-// -- views --------------------------------------------------------------------------------------------
+// -- views ----------------------------------------------------------------------------------------
 
 Node *graph_broadcast_to(Graph *g, Node *a, const Type *shape)
 {
@@ -127,7 +127,7 @@ Node *graph_slice(Graph *g, Node *a, const int64_t *start, const int64_t *limit,
     return graph_node(g, OP_slice, &a, 1, &at);
 }
 
-// -- reductions ---------------------------------------------------------------------------------------
+// -- reductions -----------------------------------------------------------------------------------
 
 Node *graph_reduce(Graph *g, Op op, Node *a, const int64_t *axes, int naxes, bool keep_dims)
 {
@@ -153,7 +153,7 @@ Node *graph_sum_to(Graph *g, Node *a, const Type *like)
     return graph_reshape(g, a, like->rank, like->dim);
 }
 
-// -- contraction --------------------------------------------------------------------------------------
+// -- contraction ----------------------------------------------------------------------------------
 
 Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_t *batch_b,
                 int nbatch, const int64_t *contract_a, const int64_t *contract_b, int ncontract,
@@ -214,7 +214,7 @@ Node *graph_matmul(Graph *g, Node *a, Node *b)
     return graph_dot(g, a, b, axes, axes, batch.rank, &last, &inner, 1, out);
 }
 
-// -- leaves and roots ---------------------------------------------------------------------------------
+// -- leaves and roots -----------------------------------------------------------------------------
 
 static Node *leaf(Graph *g, Op op, const char *name, const Type *t, const char *kind)
 {

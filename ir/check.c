@@ -32,7 +32,7 @@ typedef struct Check {
     bool failed;
 } Check;
 
-// -- the loss along a line ----------------------------------------------------------------------------
+// -- the loss along a line ------------------------------------------------------------------------
 
 // The part of g that its output [name] needs; NULL when there is none.
 static Graph *only_output(const Graph *g, const char *name, const Node **loss)
@@ -112,7 +112,7 @@ static bool difference(Check *c, Value *leaf, const double *x, const double *d, 
            fabs(bend[1] - 2 * bend[2]) <= 2 * allowed;
 }
 
-// -- probes -------------------------------------------------------------------------------------------
+// -- probes ---------------------------------------------------------------------------------------
 
 static double uniform(Check *c) // in (0, 1)
 {
@@ -174,7 +174,7 @@ static void check_tensor(Check *c, const Value *at, const Value *gradient, Check
     t->ok = !t->failed && t->kept * 10 >= t->probes * 9;
 }
 
-// -- the whole graph ----------------------------------------------------------------------------------
+// -- the whole graph ------------------------------------------------------------------------------
 
 static StrMap copy_map(Arena *a, const StrMap *m)
 {

@@ -6,7 +6,7 @@
 #include "ir/eval_ops.h"
 #include "ir/philox.h"
 
-// -- values -------------------------------------------------------------------------------------------
+// -- values ---------------------------------------------------------------------------------------
 
 Value value_new(Arena *a, const Type *t)
 {
@@ -45,7 +45,7 @@ void value_to_bytes(const Value *v, void *bytes)
         scalar_store(v->type.dtype, (char *)bytes + i * size, value_at(v, i));
 }
 
-// -- the walk over nodes ------------------------------------------------------------------------------
+// -- the walk over nodes --------------------------------------------------------------------------
 
 static EvalRule *const rules[OP_COUNT] = {
 #define EW(id, ...) [OP_##id] = eval_elementwise,
@@ -151,7 +151,7 @@ static void fail(Eval *e, const Node *n, const char *what, const char *name)
     e->failed = true;
 }
 
-// -- leaves -------------------------------------------------------------------------------------------
+// -- leaves ---------------------------------------------------------------------------------------
 
 void eval_const(Eval *e, const Node *n, Value *const *args, Value *out)
 {
@@ -241,7 +241,7 @@ void eval_region_param(Eval *e, const Node *n, Value *const *args, Value *out)
         fail(e, n, "stands outside a region, in", "the entry");
 }
 
-// -- regions ------------------------------------------------------------------------------------------
+// -- regions --------------------------------------------------------------------------------------
 
 void eval_call(Eval *e, const Node *n, Value *const *args, Value *out)
 {
@@ -315,7 +315,7 @@ void eval_get(Eval *e, const Node *n, Value *const *args, Value *out)
     *out = results ? *results[attr_int(n, ATTR_index, 0)] : *args[0];
 }
 
-// -- what has no value, and roots ---------------------------------------------------------------------
+// -- what has no value, and roots -----------------------------------------------------------------
 
 void eval_grad(Eval *e, const Node *n, Value *const *args, Value *out)
 {

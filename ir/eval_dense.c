@@ -3,7 +3,7 @@
 
 #include "ir/eval_ops.h"
 
-// -- walking an index space ---------------------------------------------------------------------------
+// -- walking an index space -----------------------------------------------------------------------
 
 void strides_of(const Type *t, int64_t *stride)
 {
@@ -65,7 +65,7 @@ static void view(Value *out, const Value *from, const int64_t *stride, int64_t o
     copy_strided(out, own, 0, from, stride, offset, out->type.rank, out->type.dim);
 }
 
-// -- elementwise --------------------------------------------------------------------------------------
+// -- elementwise ----------------------------------------------------------------------------------
 
 void eval_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
 {
@@ -82,7 +82,7 @@ void eval_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// -- views --------------------------------------------------------------------------------------------
+// -- views ----------------------------------------------------------------------------------------
 
 void eval_reshape(Eval *e, const Node *n, Value *const *args, Value *out)
 {
@@ -194,7 +194,7 @@ void eval_dynamic_update(Eval *e, const Node *n, Value *const *args, Value *out)
     copy_strided(out, to, offset, args[1], from, 0, n->type.rank, args[1]->type.dim);
 }
 
-// -- reductions ---------------------------------------------------------------------------------------
+// -- reductions -----------------------------------------------------------------------------------
 
 // How an operand's axes divide into kept ones and reduced ones.
 typedef struct Axes {
@@ -303,7 +303,7 @@ void eval_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// -- dot ----------------------------------------------------------------------------------------------
+// -- dot ------------------------------------------------------------------------------------------
 
 // [v] with its axes in the order given by three lists, dense; v's own data when that is its order.
 static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,

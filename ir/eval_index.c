@@ -72,7 +72,7 @@ void eval_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
     scatter(e, n, args, out, true);
 }
 
-// -- ordered along an axis ----------------------------------------------------------------------------
+// -- ordered along an axis ------------------------------------------------------------------------
 
 typedef struct Ranked {
     Scalar v;

@@ -25,7 +25,7 @@ Node *fold_const(Graph *g, const Type *t, Scalar v)
     return graph_broadcast_to(g, n, t);
 }
 
-// -- elementwise --------------------------------------------------------------------------------------
+// -- elementwise ----------------------------------------------------------------------------------
 
 typedef struct Fold {
     Graph *g;
@@ -255,7 +255,7 @@ static Node *fold_elementwise(Graph *g, const Infer *in)
     return fold_table[in->op] ? fold_table[in->op](&f) : NULL;
 }
 
-// -- everything else ----------------------------------------------------------------------------------
+// -- everything else ------------------------------------------------------------------------------
 
 // A constant with a shape is a scalar spread out; a list of equal values is one value.
 static Node *fold_constant(Graph *g, const Infer *in)

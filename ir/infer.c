@@ -31,7 +31,7 @@ static const Type *arg(const Infer *in, int i)
     return &in->args[i]->type;
 }
 
-// -- attributes ---------------------------------------------------------------------------------------
+// -- attributes -----------------------------------------------------------------------------------
 
 static bool axes_valid(const Infer *in, const int64_t *axes, int n, const Type *t)
 {
@@ -77,7 +77,7 @@ static bool set_axis(Infer *in, int to, const Type *from, int axis)
     return true;
 }
 
-// -- elementwise --------------------------------------------------------------------------------------
+// -- elementwise ----------------------------------------------------------------------------------
 
 // Operands from [first] on have one shape and one element type; the result has them too.
 static bool alike(Infer *in, int first)
@@ -175,7 +175,7 @@ static bool infer_assert(Infer *in)
     return infer_same(in) && needs(in, 0, arg(in, 0)->dtype == DT_BOOL, "bool");
 }
 
-// -- views --------------------------------------------------------------------------------------------
+// -- views ----------------------------------------------------------------------------------------
 
 static bool infer_reshape(Infer *in)
 {
@@ -289,7 +289,7 @@ static bool infer_concat(Infer *in)
     return true;
 }
 
-// -- reductions ---------------------------------------------------------------------------------------
+// -- reductions -----------------------------------------------------------------------------------
 
 static bool infer_reduce(Infer *in)
 {
@@ -327,7 +327,7 @@ static bool infer_argmax(Infer *in)
     return true;
 }
 
-// -- contraction --------------------------------------------------------------------------------------
+// -- contraction ----------------------------------------------------------------------------------
 
 static bool mark_axes(const Infer *in, const Type *t, const int64_t *axes, int n, unsigned *seen)
 {
@@ -381,7 +381,7 @@ static bool infer_dot(Infer *in)
     return true;
 }
 
-// -- indexed access -----------------------------------------------------------------------------------
+// -- indexed access -------------------------------------------------------------------------------
 
 static bool infer_gather(Infer *in)
 {
@@ -468,7 +468,7 @@ static bool infer_argsort(Infer *in)
     return true;
 }
 
-// -- leaves -------------------------------------------------------------------------------------------
+// -- leaves ---------------------------------------------------------------------------------------
 
 static bool infer_leaf(Infer *in)
 {
@@ -509,7 +509,7 @@ static bool infer_random(Infer *in)
     return in->out.dtype == DT_U32 || fail(in, "makes u32 words");
 }
 
-// -- regions ------------------------------------------------------------------------------------------
+// -- regions --------------------------------------------------------------------------------------
 
 static bool interface_is(const Infer *in, const Graph *r, uint32_t params)
 {
@@ -633,7 +633,7 @@ static bool infer_poison(Infer *in)
     return true;
 }
 
-// -- the table ----------------------------------------------------------------------------------------
+// -- the table ------------------------------------------------------------------------------------
 
 static bool (*const rules[OP_COUNT])(Infer *) = {
 #define EW(id, arity, flags, rule, ...) infer_##rule,

@@ -179,7 +179,7 @@ void module_print(const Module *m, const char *stage, Buf *out)
     }
 }
 
-// -- Graphviz -----------------------------------------------------------------------------------------
+// -- Graphviz -------------------------------------------------------------------------------------
 
 static void dot_body(const Graph *g, const char *prefix, Buf *out)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// -- conversions --------------------------------------------------------------------------------------
+// -- conversions ----------------------------------------------------------------------------------
 
 // Rounds v to [bits] of significand with the exponent range of a half-like format, ties to even.
 static double round_narrow(double v, int bits, int emin, double largest)
@@ -63,7 +63,7 @@ Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
     return (Scalar){.f = round ? scalar_round(to, (double)v.i) : (double)v.i};
 }
 
-// -- storage ------------------------------------------------------------------------------------------
+// -- storage --------------------------------------------------------------------------------------
 
 static double half_value(uint32_t h, int exponent_bits)
 {
@@ -149,7 +149,7 @@ void scalar_store(DType t, void *at, Scalar v)
     }
 }
 
-// -- element expressions ------------------------------------------------------------------------------
+// -- element expressions --------------------------------------------------------------------------
 
 // Which rules have a meaning on double and which on int64_t; the other version is never called.
 #define ON_FLOAT_arith(e)   (e)

@@ -6,7 +6,7 @@
 
 static const double nan_ = NAN, inf = INFINITY;
 
-// -- every elementwise op -----------------------------------------------------------------------------
+// -- every elementwise op -------------------------------------------------------------------------
 
 typedef struct Case {
     Op op;
@@ -133,7 +133,7 @@ static void casts(void)
     }
 }
 
-// -- broadcasting, views, reductions ------------------------------------------------------------------
+// -- broadcasting, views, reductions --------------------------------------------------------------
 
 static void views(void)
 {
@@ -212,7 +212,7 @@ static void contractions(void)
     CHECK(gives(g, &env, batched, DATA(91, 2)));
 }
 
-// -- indexed access, scans ----------------------------------------------------------------------------
+// -- indexed access, scans ------------------------------------------------------------------------
 
 static void indexed(void)
 {
@@ -263,7 +263,7 @@ static void indexed(void)
     CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(8, 10, 5, 6, 0, 0)));
 }
 
-// -- random, iota, constants --------------------------------------------------------------------------
+// -- random, iota, constants ----------------------------------------------------------------------
 
 static void random_words(void)
 {
@@ -306,7 +306,7 @@ static void random_words(void)
     CHECK(gives(g, &env, graph_node(g, OP_const, NULL, 0, &c), DATA(0.5, -2, 3)));
 }
 
-// -- regions ------------------------------------------------------------------------------------------
+// -- regions --------------------------------------------------------------------------------------
 
 static Node *region_param(Graph *r, int index, Type t)
 {
@@ -363,7 +363,7 @@ static void regions(void)
     CHECK(diags->errors == 0);
 }
 
-// -- roots and reports --------------------------------------------------------------------------------
+// -- roots and reports ----------------------------------------------------------------------------
 
 static void roots(void)
 {

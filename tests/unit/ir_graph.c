@@ -8,7 +8,7 @@
 static Node *un(Graph *g, Op op, Node *a) { return graph_unary(g, op, a); }
 static Node *bin(Graph *g, Op op, Node *a, Node *b) { return graph_binary(g, op, a, b); }
 
-// -- type errors --------------------------------------------------------------------------------------
+// -- type errors ----------------------------------------------------------------------------------
 
 static void errors(void)
 {
@@ -50,7 +50,7 @@ static void errors(void)
     CHECK(graph_reduce(g, OP_sum, a, (int64_t[]){1}, 1, true)->type.sym[0] == 1); // names survive
 }
 
-// -- folding ------------------------------------------------------------------------------------------
+// -- folding --------------------------------------------------------------------------------------
 
 static void folds(void)
 {
@@ -157,7 +157,7 @@ static void sharing(void)
     CHECK(o1 != o2 && g->roots.n == before + 2);
 }
 
-// -- rebuilding, verifying, comparing -----------------------------------------------------------------
+// -- rebuilding, verifying, comparing -------------------------------------------------------------
 
 static Graph *sample(bool swapped, double scale)
 {
@@ -212,7 +212,7 @@ static void verifying(void)
     CHECK(!graph_verify(twice, "a pass") && errors_say("is the second of name 'x'"));
 }
 
-// -- size ---------------------------------------------------------------------------------------------
+// -- size -----------------------------------------------------------------------------------------
 
 static double seconds(void)
 {
@@ -240,7 +240,7 @@ static void deep(void)
     CHECK_MSG(took < 20, "%g s for %d nodes", took, DEPTH);
 }
 
-// -- text ---------------------------------------------------------------------------------------------
+// -- text -----------------------------------------------------------------------------------------
 
 static Node *region_param(Graph *r, int index, Type t)
 {
