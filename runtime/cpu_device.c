@@ -77,11 +77,11 @@ static RtCode cpu_alloc(RtDevice *d, size_t bytes, const char *what, void **out,
     size_t free_bytes, total;
     *out = NULL;
     // Linux hands out more than there is; refusing what cannot fit beats being killed later.
-    bool absurd = cpu_memory(d, &free_bytes, &total) && bytes > total;
+    bool absurd = bytes > 64 << 20 && cpu_memory(d, &free_bytes, &total) && bytes > free_bytes;
     if (absurd || posix_memalign(out, 256, bytes)) {
         *out = NULL;
         return rt_fail(e, RT_OOM, "out of memory: %.1f MB for %s%s", (double)bytes / 1e6, what,
-                       absurd ? ", more than this machine has; try a smaller batch" : "");
+                       absurd ? ", more than this machine has free; try a smaller batch" : "");
     }
     return RT_OK;
 }

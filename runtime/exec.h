@@ -46,6 +46,7 @@ typedef struct RtData {
     int users; // entries bound to it
     const void *host;
     size_t bytes;
+    uint64_t print; // of the contents
     void *at; // on the device; host itself where memory is unified; NULL: streamed from the host
 } RtData;
 

@@ -57,7 +57,9 @@ RtCode rt_stage_new(RtSession *s, RtEntry *en, RtError *e)
     int64_t row = 0, batch = en->e->batch > 0 ? en->e->batch : 1;
     for (int i = 0; i < en->e->ninputs; i++)
         if (en->data[i]) row += en->row_bytes[i];
-    int64_t batches = row > 0 ? CHUNK_BYTES / row / batch : 1;
+    // Never most of the data set, which does not fit.
+    int64_t batches = row > 0 ? CHUNK_BYTES / row / batch : 1, most = en->examples / batch / 8;
+    if (batches > most) batches = most;
     g->chunk = batch * (batches > 0 ? batches : 1);
     RtCode code = ops->stream_new(d, NULL, &g->copies, e);
     for (int i = 0; i < CHUNKS && !code; i++) {
