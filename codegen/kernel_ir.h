@@ -33,6 +33,7 @@ typedef struct Inst {
     int pred; // LOAD, CHECK: only where this bool holds; -1: everywhere
     int buf, axis, lane, check;
     bool exclusive;
+    bool keep; // LOAD: the schedule keeps its row from stage to stage
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
     int64_t ivalue, bound, site; // CONST of integers and bool; CHECK; RANDOM
@@ -77,7 +78,8 @@ typedef struct Schedule {
     int team;            // ROW: threads a row; COLUMN: threads that share a row
     int vector;          // elements a thread takes at once
     int unroll;          // vectors in flight
-    int keep;            // ROW: vectors of a row each thread keeps in registers; 0: read again
+    int keep;            // ROW: vectors of a row each thread keeps in registers; 0: none
+    int row_bytes;       // ROW: shared memory in which the row is kept instead; 0: none
     int64_t split;       // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;      // grid
     int64_t tile;        // CPU: elements of the inner axis a task takes

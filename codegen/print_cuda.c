@@ -67,6 +67,12 @@ static bool is_plain(const Emit *e, int load)
     return v->pred < 0 && !v->ix->has_value && v->stage == 0;
 }
 
+// Where a row that several stages read lies in shared memory.
+static const char *row_name(Emit *e, int load)
+{
+    return f(e, "%s_row", e->name[load]);
+}
+
 // Prints vector loads in the innermost scope, into [array] slots where given.
 static void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
@@ -74,6 +80,8 @@ static void print_vector_load(Emit *e, const Vectors *v, int load, const char *s
     const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width), *buf = e->buf_name[x->buf];
     const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     const char *from = f(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
+    if (x->keep && e->body->sched.row_bytes && declare)
+        from = f(e, "nc_load<%d>(%s + %s)", v->width, row_name(e, load), e->axis[v->axis]);
     if (pred)
         from = f(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
@@ -316,7 +324,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     Scope *row = e->scope;
     int r[MAX_REDUCTIONS], n = stage_reductions(e, stage, r, MAX_REDUCTIONS);
     const char *c = e->axis[b->col], *t = int_type(e);
-    bool kept = s->keep > 0;
+    bool kept = s->keep > 0, stored = s->row_bytes > 0;
     int width = s->vector;
     const char *base = width > 1 ? f(e, "%s_first", c) : c;
     for (int i = 0; i < n; i++)
@@ -331,7 +339,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
         e->axis[b->col] = base;
         for (int i = 0; i < v->nloads; i++)
             if (inst_over(&b->insts.at[v->loads[i]], b->col) && b->insts.at[v->loads[i]].stage <= stage &&
-                !(kept && is_plain(e, v->loads[i])))
+                !(kept && b->insts.at[v->loads[i]].keep))
                 print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
         e->axis[b->col] = c;
         open_stores(e, v, stage);
@@ -340,13 +348,15 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
         emit_open(e, 1ull << b->col);
     if (width > 1)
         emit_line(e, e->scope, "const %s %s = %s + lane;", t, c, base);
-    if (kept || width > 1)
+    if (kept || stored || width > 1)
         for (int i = 0; i < v->nloads; i++) {
             const Inst *x = &b->insts.at[v->loads[i]];
             if (x->stage > stage || (!inst_over(x, b->col)))
                 continue;
-            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && is_plain(e, v->loads[i]) ? s->keep > 1 ? "[tile]" : "[0]" : "",
+            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && x->keep ? s->keep > 1 ? "[tile]" : "[0]" : "",
                                width > 1 ? ".at[lane]" : ".at[0]");
+            if (stored && x->keep && width == 1)
+                at = f(e, "%s[%s]", row_name(e, v->loads[i]), c);
             e->element[v->loads[i]] = at;
         }
     for (int i = 0; i < n; i++)
@@ -367,7 +377,9 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
             writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
         if (!writes && !b->serial_cols)
             emit_line(e, row, "#pragma unroll 4");
-        const char *start = s->team == 1 ? lo : width > 1 ? f(e, "%s + member * %d", lo, width) : f(e, "%s + member", lo);
+        const char *start = width > 1 ? f(e, "member * %d", width) : "member";
+        if (s->team == 1 || strcmp(lo, "0"))
+            start = s->team == 1 ? lo : f(e, "%s + %s", lo, start);
         emit_close(e, f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base, s->team * width), "}");
     }
     for (int i = 0; i < n; i++) {
@@ -404,6 +416,55 @@ static void print_row_stores(Emit *e, const char *leader)
     emit_open(e, 0);
     lane_stores(e, &none, -1);
     emit_close(e, f(e, "if (%s) {", leader), "}");
+}
+
+// Loads what several stages read, once, into registers or shared memory. Each thread reads back only
+// what it wrote itself, so no barrier is needed.
+static void print_keep(Emit *e, const Vectors *v)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const char *c = e->axis[b->col], *base = s->vector > 1 || s->keep ? f(e, "%s_first", c) : c, *t = int_type(e);
+    Scope *row = e->scope;
+    int64_t cols = b->axis[b->col].extent;
+    const char *offset = "0";
+    for (int i = 0; i < v->nloads; i++) {
+        const Inst *x = &b->insts.at[v->loads[i]];
+        DType d = b->bufs.at[x->buf].type;
+        if (!x->keep)
+            continue;
+        if (s->keep) {
+            emit_line(e, row, "%s %s[%d];", vec_type(e, d, v->width), slot_name(e, v->loads[i]), s->keep);
+            continue;
+        }
+        emit_line(e, row, "%s *const %s = (%s *)((char *)nc_shared + %s);", type_storage(d), row_name(e, v->loads[i]), type_storage(d), offset);
+        offset = f(e, "%s + %lld", offset, (long long)((cols * (dtype_info[d].bits / 8) + 15) / 16 * 16));
+    }
+    emit_open(e, 1ull << b->col);
+    if (s->keep) {
+        emit_line(e, e->scope, "const %s %s = %s;", t, base, tile_first(e));
+        emit_open(e, 0);
+    }
+    e->axis[b->col] = base;
+    for (int i = 0; i < v->nloads; i++) {
+        const Inst *x = &b->insts.at[v->loads[i]];
+        if (!x->keep)
+            continue;
+        if (s->keep)
+            print_vector_load(e, v, v->loads[i], f(e, "%s[%s]", slot_name(e, v->loads[i]), s->keep > 1 ? "tile" : "0"), false);
+        else
+            emit_line(e, e->scope, "nc_store<%d>(%s + %s, nc_load<%d>(%s + (%s)));", v->width, row_name(e, v->loads[i]), base,
+                      v->width, e->buf_name[x->buf], emit_index(e, x->ix));
+    }
+    e->axis[b->col] = c;
+    if (s->keep) {
+        emit_close(e, f(e, "if (%s < %lld) {", base, (long long)cols), "}");
+        close_tiles(e, row);
+    } else {
+        emit_line(e, row, "#pragma unroll 4");
+        emit_close(e, f(e, "for (%s %s = member%s; %s < %lld; %s += %d) {", t, base, v->width > 1 ? f(e, " * %d", v->width) : "", base,
+                        (long long)cols, base, s->team * v->width), "}");
+    }
 }
 
 static void print_team_body(Emit *e, KernelPhase phase)
@@ -451,29 +512,13 @@ static void print_team_body(Emit *e, KernelPhase phase)
     e->scope->indent = outer->indent;
     emit_line(e, e->scope, "const %s %s = %s;", t, r, !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
     Vectors v = find_vectors(e, b->col, s->vector);
-    if (s->keep && s->vector == 1) // registers hold single elements the same way
+    if ((s->keep || s->row_bytes) && s->vector == 1) // kept elements are vectors of one
         for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
-            if (e->live[i] && b->insts.at[i].kind == KI_LOAD && inst_over(&b->insts.at[i], b->col) && is_plain(e, (int)i))
+            if (e->live[i] && b->insts.at[i].keep)
                 v.loads[v.nloads++] = (int)i;
     v.width = s->vector;
-    if (s->keep) {
-        const char *c = e->axis[b->col];
-        Scope *row = e->scope;
-        for (int i = 0; i < v.nloads; i++)
-            if (is_plain(e, v.loads[i]) && inst_over(&b->insts.at[v.loads[i]], b->col))
-                emit_line(e, row, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width), slot_name(e, v.loads[i]), s->keep);
-        emit_open(e, 1ull << b->col);
-        const char *base = f(e, "%s_first", c);
-        emit_line(e, e->scope, "const %s %s = %s;", t, base, tile_first(e));
-        emit_open(e, 0);
-        e->axis[b->col] = base;
-        for (int i = 0; i < v.nloads; i++)
-            if (is_plain(e, v.loads[i]) && inst_over(&b->insts.at[v.loads[i]], b->col))
-                print_vector_load(e, &v, v.loads[i], f(e, "%s[%s]", slot_name(e, v.loads[i]), s->keep > 1 ? "tile" : "0"), false);
-        e->axis[b->col] = c;
-        emit_close(e, f(e, "if (%s < %lld) {", base, (long long)cols), "}");
-        close_tiles(e, row);
-    }
+    if (s->keep || s->row_bytes)
+        print_keep(e, &v);
     const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
     if (phase == PHASE_COMBINE) {
         int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
@@ -571,7 +616,7 @@ static Schedule combine_schedule(const Body *b)
     s.team = rows >= 4096 ? 1 : 32;
     s.threads = 128;
     s.vector = 1;
-    s.keep = 0;
+    s.keep = s.row_bytes = 0;
     if (s.kind == SCHED_COLUMN && s.team > 1) // neighbouring threads, neighbouring rows; teams of 8 across
         s.team = 8, s.threads = 256;
     s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
@@ -591,6 +636,8 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
             b->sched = combine_schedule(b);
         if (b->sched.threads > threads)
             threads = b->sched.threads;
+        if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
+            launch->shared_bytes = (uint32_t)b->sched.row_bytes;
         b->sched = own;
     }
     for (int i = 0; i < k->nbodies; i++) {

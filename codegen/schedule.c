@@ -120,7 +120,59 @@ static void cuda_map(const Target *t, Body *b)
     s->blocks = ceil_div(vectors, s->threads);
 }
 
-static void cuda_row(const Target *t, Body *b)
+static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        if (x->at[i].term->kind == IT_VALUE)
+            stages[x->at[i].term->id] |= m;
+        else if (x->at[i].term->e)
+            mark_ix(x->at[i].term->e, m, stages);
+    }
+}
+
+// Marks the loads over the columns that more than one stage reads; returns how many bytes of each
+// column they take.
+static int mark_kept(Arena *a, Body *b)
+{
+    uint64_t *stages = NEW_ARRAY(a, uint64_t, b->insts.n + 1);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (b->insts.at[s->value].axes >> b->col & 1 || (s->ix && s->ix->axes >> b->col & 1)) {
+            stages[s->value] |= 1ull << s->stage % 64;
+            mark_ix(s->ix, 1ull << s->stage % 64, stages);
+        }
+    }
+    int bytes = 0;
+    for (uint32_t i = b->insts.n; i-- > 0;) {
+        Inst *v = &b->insts.at[i];
+        bool over = v->axes >> b->col & 1;
+        if (v->kind == KI_REDUCE && v->axis == b->col)
+            stages[v->a[0]] |= 1ull << (v->stage - 1) % 64;
+        if (!over)
+            continue;
+        for (int k = 0; k < v->na; k++)
+            stages[v->a[k]] |= stages[i];
+        if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0)
+            stages[v->pred] |= stages[i];
+        mark_ix(v->ix, stages[i], stages);
+        int64_t stride;
+        bool plain = v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value && v->stage == 0 &&
+                     ix_stride(v->ix, b->col, &stride);
+        if (plain && b->sched.vector > 1)
+            plain = stride == 1 && ix_aligned(v->ix, b->col, b->sched.vector);
+        v->keep = plain && stages[i] & (stages[i] - 1);
+        if (v->keep)
+            bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+    }
+    return bytes;
+}
+
+static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
+{
+    return (int)(ceil_div(vectors, s->team) * s->vector * bytes / 4);
+}
+
+static void cuda_row(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent, device = (int64_t)t->units * t->threads_per_unit;
@@ -137,10 +189,17 @@ static void cuda_row(const Target *t, Body *b)
         while (s->team >= 32 && s->team < 1024 &&
                (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
             s->team *= 2;
-        int64_t tiles = ceil_div(vectors, s->team);
-        int loads = loads_over(b, b->col);
-        if (b->nstages > 1 && tiles * s->vector * loads <= 32)
-            s->keep = (int)tiles;
+        // A row that several stages read is kept: in registers, else in shared memory, else read again.
+        int bytes = b->nstages > 1 ? mark_kept(arena, b) : 0;
+        while (bytes && s->team >= 32 && s->team < 512 && kept_registers(vectors, s, bytes) > 16)
+            s->team *= 2;
+        while (bytes && s->team >= 32 && s->team < 1024 && kept_registers(vectors, s, bytes) > 24)
+            s->team *= 2;
+        int64_t whole = (cols + 16) * bytes + 1024;
+        if (bytes && kept_registers(vectors, s, bytes) <= 24)
+            s->keep = (int)ceil_div(vectors, s->team);
+        else if (bytes && s->team > 32 && whole < t->shared_per_block - 4096)
+            s->row_bytes = (int)whole;
         int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
         if (can_split(b) && s->team == 1024 && parts > 1)
             s->split = parts;
@@ -241,8 +300,10 @@ void schedule_body(LowerCtx *ctx, Body *b)
         cuda_tile(t, b);
     else if (s->kind == SCHED_TILE)
         cpu_tile(b);
+    else if (cuda && s->kind == SCHED_ROW)
+        cuda_row(ctx->arena, t, b);
     else if (cuda)
-        (s->kind == SCHED_MAP ? cuda_map : s->kind == SCHED_ROW ? cuda_row : cuda_column)(t, b);
+        (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
     else if (s->kind == SCHED_MAP)
         cpu_map(b);
     else
@@ -273,7 +334,7 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t)
             buf_printf(&o, " team=%d", s->team);
         buf_printf(&o, " vector=%d unroll=%d", s->vector, s->unroll);
         if (s->kind == SCHED_ROW)
-            buf_printf(&o, " keep=%d", s->keep);
+            buf_printf(&o, s->row_bytes ? " keep=shared" : " keep=%d", s->keep);
     } else if (s->tile) {
         buf_printf(&o, " tile=%lld", (long long)s->tile);
     }

@@ -1,5 +1,5 @@
 // netc prelude, CUDA C: types without headers, one-element math, teams of threads.
-#pragma nv_diag_suppress 177
+#pragma nv_diag_suppress 177, 186 // unused names, comparisons that shapes decide
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;

@@ -55,6 +55,8 @@ template <int N, class T> NC_FN void nc_store(T *p, const NcVec<T, N> &v)
     *(decltype(m.raw) *)p = m.raw;
 }
 
+extern __shared__ uint4 nc_shared[]; // what a launch asked for, 16-byte aligned
+
 // Reductions over a team: N neighbouring threads of a warp, or (N > 32) the whole block. Every thread
 // of the team gets the result; the order is fixed.
 struct NcSum { template <class T> NC_FN T of(T a, T b) { return a + b; } };

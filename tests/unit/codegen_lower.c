@@ -183,6 +183,8 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
                 args[a] = ka->kind == KA_NODE ? &at[ka->node->id] : ka->kind == KA_ERROR ? &record : &scratch[ka->scratch];
             }
             CHECK_MSG(g->function(&fn, g->module, p->symbol) == 0, "%s: no symbol %s", c->name, p->symbol);
+            if (p->shared_bytes > 48 << 10)
+                CHECK(g->set(fn, 8, (int)p->shared_bytes) == 0); // most dynamic shared memory
             int rc = g->launch(fn, p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1], p->block[2], p->shared_bytes,
                                NULL, args, NULL);
             int rc2 = g->sync();

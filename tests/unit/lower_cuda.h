@@ -15,6 +15,7 @@ typedef struct Gpu {
     int (*alloc)(uint64_t *, size_t), (*release)(uint64_t), (*zero)(uint64_t, unsigned char, size_t);
     int (*to)(uint64_t, const void *, size_t), (*from)(void *, uint64_t, size_t), (*sync)(void);
     int (*function)(void **, void *, const char *), (*load)(void **, const void *);
+    int (*set)(void *, int, int);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 } Gpu;
 
@@ -49,6 +50,7 @@ static Gpu gpu_open(void)
     *(void **)&g.sync = gpu_sym(g.driver, "cuCtxSynchronize");
     *(void **)&g.function = gpu_sym(g.driver, "cuModuleGetFunction");
     *(void **)&g.load = gpu_sym(g.driver, "cuModuleLoadData");
+    *(void **)&g.set = gpu_sym(g.driver, "cuFuncSetAttribute");
     *(void **)&g.launch = gpu_sym(g.driver, "cuLaunchKernel");
     int d, major, minor;
     void *context;
