@@ -1,11 +1,155 @@
-// Cheap values are computed again in the backward part.
+// Cheap forward values that the backward part reads are computed again there.
 //
-// Requires: gradients expanded. Keeps: every value. Breaks: nothing.
+// The backward reader gets a clone (attribute `clone`, which keeps the door from merging it with the
+// original) of the elementwise chain between the value and what is stored anyway: leaves, matmul
+// results, reductions. Fusion then sees two values with one reader each instead of one value to keep
+// from the forward to the backward part. Transcendental functions are kept, unless a memory limit is set
+// and the values that live across exceed it.
+//
+// What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own end.
+//
+// Requires: gradients expanded (roles are known). Keeps: every value. Breaks: nothing.
 #include "passes/passes.h"
+
+enum { CHEAP_FLOPS = 12, LIMITED_FLOPS = 200, COSTLY_FLOPS = 20 };
+
+typedef struct Recompute {
+    Graph *src, *dst;
+    Remap map;
+    Node **clone;   // by old id: the clone in dst
+    uint16_t *cost; // by old id: flops an element of the chain down to stored values; 0: not a chain
+    int limit;
+} Recompute;
+
+static bool is_chain(const Node *n)
+{
+    OpClass c = node_class(n);
+    return (c == CLS_ELEMENTWISE || n->op == OP_broadcast || n->op == OP_reshape) &&
+           n->role == ROLE_FORWARD;
+}
+
+// What a matmul or a loop reads has to lie in memory: nothing is gained by a second one.
+static bool *stored_anyway(const Graph *g)
+{
+    bool *stored = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *n = g->nodes.at[i];
+        OpClass c = node_class(n);
+        bool view = n->op == OP_reshape || n->op == OP_permute || n->op == OP_broadcast;
+        bool address = c == CLS_DOT || c == CLS_REGION || c == CLS_SCAN || c == CLS_ROOT;
+        for (uint32_t k = 0; k < n->nargs; k++)
+            stored[n->args[k]->id] |= address || (view && stored[i]);
+    }
+    return stored;
+}
+
+static void find_costs(Recompute *r)
+{
+    bool *stored = stored_anyway(r->src);
+    for (uint32_t i = 0; i < r->src->nodes.n; i++) {
+        const Node *n = r->src->nodes.at[i];
+        if (!is_chain(n) || stored[i]) continue;
+        int cost = node_class(n) != CLS_ELEMENTWISE           ? 0
+                   : op_info(n->op)->flags & OPF_COSTLY ? COSTLY_FLOPS
+                                                              : 1;
+        bool reads_dot = false;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            reads_dot |= node_class(n->args[k]) == CLS_DOT;
+            cost += r->cost[n->args[k]->id];
+        }
+        if (cost == 0) cost = 1; // a view
+        if (!reads_dot && cost <= r->limit) r->cost[i] = (uint16_t)cost;
+    }
+}
+
+// The clone of n with everything of the chain below it, by a worklist.
+static Node *clone_of(Recompute *r, const Node *n)
+{
+    Arena *a = r->dst->arena;
+    VEC(const Node *) stack = {0};
+    vec_push(a, &stack, n);
+    while (stack.n) {
+        const Node *x = stack.at[stack.n - 1];
+        bool ready = true;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            const Node *y = x->args[k];
+            if (!r->cost[y->id] || r->clone[y->id]) continue;
+            vec_push(a, &stack, y);
+            ready = false;
+        }
+        if (!ready) continue;
+        stack.n--;
+        if (r->clone[x->id]) continue;
+        Node **args = NEW_ARRAY(a, Node *, x->nargs + 1);
+        for (uint32_t k = 0; k < x->nargs; k++)
+            args[k] = r->cost[x->args[k]->id] ? r->clone[x->args[k]->id] : r->map.map[x->args[k]->id];
+        Attrs at = x->attrs;
+        if (node_class(x) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 1);
+        r->dst->loc = x->loc;
+        r->dst->role = ROLE_BACKWARD;
+        r->dst->name = x->name;
+        r->clone[x->id] = graph_node(r->dst, x->op, args, (int)x->nargs, &at);
+    }
+    return r->clone[n->id];
+}
+
+// Bytes of forward values that are read both before and after the turn to the backward part.
+static int64_t bytes_across(const Graph *g, const bool *forward_reader, const bool *backward_reader)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (forward_reader[i] && backward_reader[i] && node_class(g->nodes.at[i]) != CLS_LEAF)
+            bytes += type_bytes(&g->nodes.at[i]->type);
+    return bytes;
+}
 
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
-    (void)o;
-    return g;
+    uint32_t n = g->nodes.n + 1;
+    bool *forward = NEW_ARRAY(g->arena, bool, n), *backward = NEW_ARRAY(g->arena, bool, n);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs; k++)
+            (x->role == ROLE_FORWARD ? forward : backward)[x->args[k]->id] = true;
+    }
+    Recompute r = {.src = g, .limit = CHEAP_FLOPS};
+    if (o->memory_limit > 0 && bytes_across(g, forward, backward) > o->memory_limit)
+        r.limit = LIMITED_FLOPS;
+    r.cost = NEW_ARRAY(g->arena, uint16_t, n);
+    find_costs(&r);
+    bool any = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) any |= r.cost[i] && forward[i] && backward[i];
+    if (!any) return g;
+    r.dst = graph_new(g->arena, g->diags, g->symbols);
+    r.map = remap_begin(g, r.dst);
+    r.clone = NEW_ARRAY(g->arena, Node *, n);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        bool redirect = false;
+        for (uint32_t k = 0; k < x->nargs && x->role == ROLE_BACKWARD; k++) {
+            uint32_t a = x->args[k]->id;
+            redirect |= r.cost[a] && forward[a] && x->args[k]->type.rank > 0;
+        }
+        if (!redirect || x->nregions || node_class(x) == CLS_ROOT) {
+            remap_node(&r.map, x);
+            continue;
+        }
+        Node **args = NEW_ARRAY(g->arena, Node *, x->nargs);
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            const Node *y = x->args[k];
+            bool again = r.cost[y->id] && forward[y->id] && y->type.rank > 0;
+            args[k] = again ? clone_of(&r, y) : r.map.map[y->id];
+        }
+        r.dst->loc = x->loc;
+        r.dst->role = x->role;
+        r.dst->name = x->name;
+        r.map.map[i] = graph_node(r.dst, x->op, args, (int)x->nargs, &x->attrs);
+    }
+    for (uint32_t i = 0; i < g->results.n; i++)
+        vec_push(g->arena, &r.dst->results, r.map.map[g->results.at[i]->id]);
+    r.dst->loc = 0;
+    r.dst->role = ROLE_FORWARD;
+    r.dst->name = NULL;
+    return graph_copy_live(r.dst);
 }
