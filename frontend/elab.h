@@ -169,6 +169,7 @@ struct Elab {
     uint32_t elaboration;  // the current one; see ECell.defined_in
     const char *model;    // being elaborated
     int depth;
+    int own_gradients; // functions with their own gradient around this place
     int64_t unrolled;
 
     StrMap cells; // name -> ECell *

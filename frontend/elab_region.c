@@ -404,8 +404,15 @@ Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span,
     if (!n) return fn_body(e, fn, args, spans, span, scope); // all known at compile time
     Region *region[2];
     uint32_t errors = e->diags->errors;
-    if (!both_regions(e, &c, region, false) || e->diags->errors != errors) return val_poison();
-    if (!both_regions(e, &c, region, true)) return val_poison();
+    enum { MAX_NESTED = 5 }; // every level elaborates its body twice
+    if (e->own_gradients >= MAX_NESTED)
+        return fail(e, span, "functions with their own gradient are nested more than %d deep",
+                    MAX_NESTED);
+    e->own_gradients++;
+    bool ok = both_regions(e, &c, region, false) && e->diags->errors == errors &&
+              both_regions(e, &c, region, true);
+    e->own_gradients--;
+    if (!ok) return val_poison();
     Node **operand = NEW_ARRAY(e->arena, Node *, n + c.captured.n + 1);
     uint32_t at = 0;
     for (uint32_t i = 0; i < s->params.n; i++)

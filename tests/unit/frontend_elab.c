@@ -270,6 +270,68 @@ static void test_mlp(void)
     arena_free(a);
 }
 
+// The text form of a module compiles back to equal graphs and equal cells.
+static void round_trip(const char *path)
+{
+    Arena *a = arena_new();
+    Diags *d, *again;
+    size_t len;
+    Module *m = compile(a, &d, path, read_file(a, path, &len), NULL);
+    CHECK_MSG(m != NULL, "%s\n%s", path, rendered(a, d));
+    if (!m) return;
+    Buf b = buf_new(a);
+    module_print(m, "elaborate", &b);
+    Module *back = compile(a, &again, "dump.net", b.data, NULL);
+    CHECK_MSG(back != NULL, "%s: its dump: %s", path, rendered(a, again));
+    CHECK(back && back->entries.n == m->entries.n && back->cells.n == m->cells.n);
+    for (uint32_t i = 0; back && i < m->entries.n && i < back->entries.n; i++)
+        CHECK_MSG(graph_equal(m->entries.at[i].graph, back->entries.at[i].graph),
+                  "%s: entry %s is another after reading its dump", path, m->entries.at[i].name);
+    arena_free(a);
+}
+
+static void test_round_trips(void)
+{
+    round_trip("samples/mnist/mlp.net");
+    round_trip("samples/regression/house.net");
+    round_trip("samples/gan/gan.net");
+    round_trip("samples/lstm/lstm.net");
+    round_trip("tests/net/lang/loops.net");
+    round_trip("tests/net/lang/tensors.net");
+}
+
+// `use` of a user's file, through the host's resolver; names by file.
+static const char *resolve_parts(void *ctx, Arena *a, const char *from, const char *name,
+                                 size_t *len, const char **path)
+{
+    static const char text[] = "const two = 2\nfn relu(x) { return maximum(x, two) }\n";
+    (void)ctx, (void)a, (void)from;
+    if (strcmp(name, "parts.net")) return NULL;
+    *path = "parts.net";
+    *len = sizeof text - 1;
+    return text;
+}
+
+static void test_use(void)
+{
+    Arena *a = arena_new();
+    Diags *d;
+    FrontendOptions o = {.resolve = resolve_parts};
+    Module *m = compile(a, &d, "t.net",
+                        "use nn\nuse parts\n"
+                        "model m() {\n"
+                        "    assert all(parts.relu(zeros([2])) == two), \"the user's\"\n"
+                        "    assert all(nn.relu(zeros([2])) == 0), \"the library's\"\n"
+                        "    return ones([2])\n}\n", &o);
+    CHECK_MSG(m != NULL, "%s", rendered(a, d));
+    if (m) run_models(a, m, d, "use");
+    m = compile(a, &d, "t.net", "use nn\nuse parts\nmodel m() { return relu(ones([2])) }\n", &o);
+    CHECK(!m && strstr(rendered(a, d), "defined by both 'nn' and 'parts'"));
+    m = compile(a, &d, "t.net", "use \"none.net\"\nmodel m() { return ones([2]) }\n", &o);
+    CHECK(!m && strstr(rendered(a, d), "cannot read 'none.net'"));
+    arena_free(a);
+}
+
 static void define_error(const char *name, const char *value, const char *want)
 {
     Arena *a = arena_new();
@@ -324,6 +386,8 @@ int main(void)
     test_manual("docs/language.md");
     test_mlp();
     test_defines();
+    test_use();
+    test_round_trips();
     test_linear();
     return unit_done();
 }
