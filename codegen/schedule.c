@@ -13,18 +13,18 @@ static int pow2_at_least(int64_t n, int most)
     return p;
 }
 
-// How many memory accesses walk [axis] with stride one.
+// How many of the accesses that vary over the columns walk [axis] with stride one.
 static int unit_strides(const Body *b, int axis)
 {
     int n = 0;
     int64_t stride;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        n += v->kind == KI_LOAD && ix_stride(v->ix, axis, &stride) && stride == 1;
+        n += v->kind == KI_LOAD && v->axes >> b->col & 1 && ix_stride(v->ix, axis, &stride) && stride == 1;
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        n += s->ix && ix_stride(s->ix, axis, &stride) && stride == 1;
+        n += s->ix && s->ix->axes >> b->col & 1 && ix_stride(s->ix, axis, &stride) && stride == 1;
     }
     return n;
 }
