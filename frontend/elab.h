@@ -314,6 +314,7 @@ typedef struct ModelInput {
 } ModelInput;
 typedef VEC(ModelInput) ModelInputs;
 bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const char **batch);
+bool input_range(Elab *e, const Param *p, ModelInput *in); // states it in [in], checked
 Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0 replaces axis 0 of data
 // Elaborates a model's body on values for its inputs; the result is a named tuple.
 Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);

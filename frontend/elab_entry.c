@@ -13,7 +13,7 @@ static const char *batch_name(Elab *e, EFile *f, const Param *p)
     return g && g->stmt->kind == STMT_DIM ? x->text : NULL;
 }
 
-static bool input_range(Elab *e, const Param *p, ModelInput *in)
+bool input_range(Elab *e, const Param *p, ModelInput *in)
 {
     if (!p->type->low) return true;
     Val low = eval(e, p->type->low), high = eval(e, p->type->high);
@@ -357,7 +357,8 @@ void entries_elaborate(Elab *e)
     }
     if (unknown_entries(e, known.at, known.n)) return;
     if (known.n == 1) {
-        diag_error(e->diags, 0, "%s has no model: nothing to compile", main->name);
+        Span top = {.source = main->ast->source};
+        diag_span(e->diags, SEV_ERROR, top, "this file has no model: nothing to compile");
         return;
     }
     bool init = entry_wanted(e, "init");

@@ -236,7 +236,8 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
 static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, FileDecls *out)
 {
     InputDecl in = {.model = model->name, .name = p->name, .span = p->span};
-    if (!p->type || !eval_dtype(e, p->type, &in.dtype)) return;
+    if (!p->type || !p->type->dtype) return; // reported when the model is elaborated
+    if (!eval_dtype(e, p->type, &in.dtype)) return;
     for (uint32_t i = 0; i < p->type->dims.n && in.rank < MAX_RANK; i++) {
         const Expr *x = p->type->dims.at[i];
         Val v = eval(e, x);
@@ -250,10 +251,10 @@ static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, 
         }
     }
     if (p->type->low) {
-        Val low = eval(e, p->type->low), high = eval(e, p->type->high);
-        in.has_range = low.kind == V_INT && high.kind == V_INT;
-        in.low = in.has_range ? low.i : 0;
-        in.high = in.has_range ? high.i : 0;
+        ModelInput range = {.type = {.dtype = in.dtype}};
+        in.has_range = input_range(e, p, &range);
+        in.low = range.low;
+        in.high = range.high;
     }
     vec_push(e->arena, &out->inputs, in);
 }
