@@ -6,7 +6,7 @@
 #   # kernels ENTRY TARGET: 3            kernels and library calls an execution takes
 #   # ops ENTRY OP STAGE: 2              how many OP nodes the entry has at that stage (ir, grad, fused)
 #   # option: -D n=3                     given to every command
-# A file without expectations must compile.
+# A file without expectations must compile, and its models that have no inputs must run: their asserts hold.
 cd "$(dirname "$0")" || exit 1
 passed=0 failed=0
 fail() { echo "$1: $2"; failed=$((failed + 1)); }
@@ -64,6 +64,11 @@ one() {
     done < <(grep '^# ops ' "$f")
     if [ $n -eq 0 ]; then
         if "$NETC" $options "$f" -q >"$TMP/net.out" 2>&1; then pass; else fail "$f" "$(head -5 "$TMP/net.out")"; fi
+        local m
+        for m in $(sed -n 's/^model \([A-Za-z_0-9]*\)().*/\1/p' "$f"); do
+            if "$NETC" run -q --entry "$m" --device cpu $options "$f" >"$TMP/net.out" 2>&1; then pass
+            else fail "$f" "$m: $(head -5 "$TMP/net.out")"; fi
+        done
     fi
 }
 
