@@ -1,5 +1,5 @@
 #!/bin/sh
-# Enforces the table of layers in docs/design: reads the #include lines of every folder.
+# Enforces who may include whom (the map in README.md): reads the #include lines of every folder.
 cd "$(dirname "$0")/.." || exit 1
 bad=0 n=0
 check() { # folder allowed-prefixes...
