@@ -74,7 +74,7 @@ step_build() {
 
 step_unit() {
     local t
-    for t in runtime_cuda runtime_cuda_gemm runtime_cuda_compile; do
+    for t in runtime_cuda runtime_cuda_gemm runtime_cuda_compile codegen_lower runtime_exec; do
         [ -x build/tests/unit/$t ] || { skip "$t was not built"; continue; }
         run "unit/$t" build/tests/unit/$t
         grep -hE '^(skipped|gemm )|passed,' "$OUT/last.txt" | sed 's/^/     | /'
@@ -142,12 +142,23 @@ step_suite() { # the whole test suite, GPU required
     grep -E '^FAIL|passed,' "$OUT/last.txt" | sed 's/^/     | /'
 }
 
+# Every sample: gradients, and kernels on the GPU against the reference evaluator.
+step_check() {
+    local f
+    for f in samples/*/*.net; do
+        run "check $f" $netc check "$f" --device cuda:0
+        grep -E 'WRONG|BAD' "$OUT/last.txt" | head -8 | sed 's/^/     | /'
+    done
+}
+
 step_sanitize() {
     command -v compute-sanitizer >/dev/null || { skip "compute-sanitizer is not here"; return; }
     local tool
-    for tool in memcheck racecheck; do
-        run "$tool of the unit test" compute-sanitizer --tool $tool --error-exitcode 9 \
+    for tool in memcheck racecheck initcheck synccheck; do
+        run "$tool of the runtime's test" compute-sanitizer --tool $tool --error-exitcode 9 \
             build/tests/unit/runtime_cuda
+        run "$tool of every kernel kind" timeout 240 compute-sanitizer --tool $tool --error-exitcode 9 \
+            build/tests/unit/codegen_lower
         run "$tool of 20 steps" compute-sanitizer --tool $tool --error-exitcode 9 $netc train \
             samples/mnist/mlp.net "${data[@]}" --steps 20 --device cuda:0
     done
@@ -173,7 +184,7 @@ step_peers() {
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$log"
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(build unit doctor train curve bin profile)
+[ ${#steps[@]} -gt 0 ] || steps=(build unit doctor train curve bin profile check)
 for s in "${steps[@]}"; do
     if declare -F "step_$s" >/dev/null; then "step_$s"; else bad "there is no step '$s'"; fi
 done
