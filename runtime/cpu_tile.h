@@ -11,6 +11,7 @@ static inline __attribute__((always_inline)) void NAME(block)(const T *pa, const
         V b0, b1;
         memcpy(&b0, pb, sizeof b0);
         memcpy(&b1, pb + NAME(LANES), sizeof b1);
+#pragma GCC unroll 8
         for (int i = 0; i < NAME(M_R); i++) {
             acc[i][0] += pa[i] * b0;
             acc[i][1] += pa[i] * b1;
@@ -18,11 +19,11 @@ static inline __attribute__((always_inline)) void NAME(block)(const T *pa, const
         pa += NAME(M_R);
         pb += NAME(N_R);
     }
+    T out[NAME(M_R)][NAME(N_R)];
+#pragma GCC unroll 8
+    for (int i = 0; i < NAME(M_R); i++) memcpy(out[i], acc[i], sizeof out[i]);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-            T v = acc[i][j / NAME(LANES)][j % NAME(LANES)];
-            c[i * ldc + j] = add ? c[i * ldc + j] + v : v;
-        }
+        for (int64_t j = 0; j < n; j++) c[i * ldc + j] = add ? c[i * ldc + j] + out[i][j] : out[i][j];
 }
 
 static inline __attribute__((always_inline)) void NAME(all)(bool ta, bool tb, int64_t m, int64_t n, int64_t k,
