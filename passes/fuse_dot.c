@@ -199,19 +199,31 @@ bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
     return reads_in_order(dot, side, &l, order);
 }
 
-// Row-major storage of the operand itself would not do either: its axes go to (batch, free, contracted).
+// Batch axes first, then the others as they stand where free and contracted ones do not mix, so that
+// several contractions can share the copy; else free before contracted.
 static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int64_t *place)
 {
-    int nb, nc, at = 0;
+    int nb, nc, at = 0, changes = 0;
     const int64_t *b = attr_ints(dot, side ? ATTR_batch_b : ATTR_batch_a, &nb);
     const int64_t *c = attr_ints(dot, side ? ATTR_contract_b : ATTR_contract_a, &nc);
     int64_t perm[MAX_RANK];
-    bool used[MAX_RANK] = {0};
-    for (int i = 0; i < nb; i++) used[perm[at++] = b[i]] = true;
-    for (int i = 0; i < nc; i++) used[c[i]] = true;
-    for (int i = 0; i < x->type.rank; i++)
-        if (!used[i]) perm[at++] = i;
-    for (int i = 0; i < nc; i++) perm[at++] = c[i];
+    bool batch[MAX_RANK] = {0}, contracted[MAX_RANK] = {0}, ascending = true;
+    for (int i = 0; i < nb; i++) batch[perm[at++] = b[i]] = true;
+    for (int i = 0; i < nc; i++) {
+        contracted[c[i]] = true;
+        ascending &= i == 0 || c[i] > c[i - 1];
+    }
+    for (int i = 0; i < x->type.rank; i++) {
+        if (batch[i]) continue;
+        changes += at > nb && contracted[i] != contracted[perm[at - 1]];
+        perm[at++] = i;
+    }
+    if (changes > 1 || !ascending) {
+        at = nb;
+        for (int i = 0; i < x->type.rank; i++)
+            if (!batch[i] && !contracted[i]) perm[at++] = i;
+        for (int i = 0; i < nc; i++) perm[at++] = c[i];
+    }
     for (int i = 0; i < at; i++) place[perm[i]] = i;
     return graph_permute(g, x, perm);
 }

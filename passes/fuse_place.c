@@ -152,7 +152,9 @@ void fuse_prepare(Fuse *f)
             }
             if (f->bias[i]) force(f, behind_views(f->bias[i], false));
         } else if (x->op == OP_loop) {
-            for (uint32_t k = 0; k < x->nargs; k++) force(f, x->args[k]);
+            double v;
+            for (uint32_t k = 0; k < x->nargs; k++) // a constant is written out by whoever plans
+                if (!node_const_value(x->args[k], &v)) force(f, x->args[k]);
         } else if (x->op == OP_sort || x->op == OP_argsort) {
             force(f, behind_views(x->args[0], true));
         }
@@ -481,8 +483,10 @@ static void place_anchor(Fuse *f, Node *n)
 {
     int level = 0;
     for (uint32_t k = 0; k < n->nargs; k++) {
-        Node *a = n->args[k];
-        publish(f, a, node_class(n) != CLS_INDEX);
+        Node *a = n->args[k], *s = a;
+        while (!f->mat[s->id] && is_view_of_one(s)) s = s->args[0];
+        if (f->mat[s->id]) a = s; // read through its views
+        else publish(f, a, node_class(n) != CLS_INDEX);
         int l = outside(f, a);
         level = l > level ? l : level;
     }

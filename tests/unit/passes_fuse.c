@@ -335,6 +335,8 @@ static void test_mlp(bool with_assert)
     dump(&c);
     CHECK_MSG(launches(&c, -1) <= 10, "%d launches", launches(&c, -1));
     CHECK(launches(&c, GROUP_DOT) == 5);
+    for (uint32_t i = 0; i < c.g->nodes.n; i++) // what only views a stored value is not stored again
+        CHECK(c.g->nodes.at[i]->op != OP_reshape || !c.g->fusion->group_of[i]);
     CHECK(launches_are_ordered(&c));
     // Every parameter update in one launch.
     const Fusion *f = c.g->fusion;
