@@ -38,7 +38,11 @@ extern "C" {
 #endif
 
 // NETC_INIT(netc_train_options, o) declares o, zeroed, its size filled in.
+#ifdef __cplusplus
+#define NETC_INIT(type, name) type name = type(); name.size = sizeof(type)
+#else
 #define NETC_INIT(type, name) type name = {.size = sizeof(type)}
+#endif
 
 typedef enum netc_status {
     NETC_OK = 0,

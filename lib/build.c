@@ -115,6 +115,7 @@ static void run_pipeline(void *arg)
 
     CodegenOptions co = {.target = &target,
                          .no_reuse = p->settings.no_reuse,
+                         .tf32 = p->settings.precision == PREC_TF32,
                          .choices = p->settings.choices};
     b->program = codegen(b->module, &co);
     if (!b->program || d->errors) goto invalid;
