@@ -332,7 +332,7 @@ typedef struct TrainResult {
 } TrainResult;
 TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f);
 bool exec_train_stmt(Elab *e, const Stmt *s); // false: an ordinary statement
-Val train_params(Elab *e, const Call *c);     // params('pattern', rank =)
+Val train_params(Elab *e, const Call *c);     // params(pattern, rank, shape)
 Val train_rest(Elab *e, Span span);
 
 // frontend.c

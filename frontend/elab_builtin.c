@@ -310,7 +310,7 @@ static const Builtin builtins[] = {
     {"random_bits", "shape words?", run_random_bits},
     {"grad", "y x", run_grad},
     {"where", "condition a b", run_where},
-    {"params", "pattern? rank?", train_params},
+    {"params", "pattern? rank? shape?", train_params},
     {0},
 };
 

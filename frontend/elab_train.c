@@ -185,9 +185,22 @@ static Node *loss_of(Elab *e, const Stmt *s)
 }
 
 // -- sets -------------------------------------------------------------------------------------------------
-static bool matches(const char *pattern, const ECell *c)
+static bool pattern_is(const Val *v) // a string or a list of them
 {
-    return !fnmatch(pattern, c->cell.name, 0);
+    uint32_t n;
+    if (v->kind == V_STRING) return true;
+    if (v->kind != V_LIST || !seq_length(v, &n)) return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (v->seq->at[i].kind != V_STRING) return false;
+    return n > 0;
+}
+
+static bool matches(const Val *pattern, const ECell *c)
+{
+    if (pattern->kind == V_STRING) return !fnmatch(pattern->s, c->cell.name, 0);
+    for (uint32_t i = 0; i < pattern->seq->n; i++)
+        if (!fnmatch(pattern->seq->at[i].s, c->cell.name, 0)) return true;
+    return false;
 }
 
 static bool set_of(Elab *e, const Expr *x, CellList *out)
@@ -234,22 +247,25 @@ static Val list_of(Elab *e, const CellList *l)
 
 Val train_params(Elab *e, const Call *c)
 {
-    const char *pattern = "*";
     int64_t rank = -1;
-    if (!val_missing(&c->arg[0])) {
-        if (c->arg[0].kind != V_STRING)
-            return fail(e, c->arg_span[0], "params takes a pattern like '*.weight', found %s",
-                        val_text(e, &c->arg[0]));
-        pattern = c->arg[0].s;
-    }
+    Type shape = {0};
+    Val pattern = val_missing(&c->arg[0]) ? val_string("*") : c->arg[0];
+    if (!pattern_is(&pattern))
+        return fail(e, c->arg_span[0], "params takes a pattern like \"*.weight\" or a list of them, "
+                                       "found %s", val_text(e, &pattern));
+    bool shaped = !val_missing(&c->arg[2]);
     if (!val_missing(&c->arg[1]) && !to_int(e, &c->arg[1], c->arg_span[1], "the rank", &rank))
         return val_poison();
+    if (shaped && !to_shape(e, &c->arg[2], c->arg_span[2], &shape)) return val_poison();
     CellList all = candidates(e), out = {0};
     for (uint32_t i = 0; i < all.n; i++)
-        if (matches(pattern, all.at[i]) && (rank < 0 || all.at[i]->cell.type.rank == rank))
+        if (matches(&pattern, all.at[i]) && (rank < 0 || all.at[i]->cell.type.rank == rank) &&
+            (!shaped || shape_equal(&all.at[i]->cell.type, &shape)))
             vec_push(e->arena, &out, all.at[i]);
     if (!out.n) {
-        Diag *d = error_at(e, c->span, "no parameter matches '%s'", pattern);
+        Diag *d = error_at(e, c->span, "no parameter matches %s",
+                           pattern.kind == V_STRING
+                               ? arena_printf(e->arena, "'%s'", pattern.s) : "these patterns");
         Buf b = buf_new(e->arena);
         for (uint32_t i = 0; i < all.n && i < 12; i++)
             buf_printf(&b, "%s%s", i ? ", " : "", all.at[i]->cell.name);
