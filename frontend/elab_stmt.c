@@ -158,7 +158,8 @@ static void exec_tap(Elab *e, const Stmt *s)
     }
     Node *n = to_tensor(e, &v, DT_COUNT, s->expr->span);
     if (!n || e->root == e->init) return;
-    const char *path = scope_path(e, e->frame->scope);
+    bool top = e->train && !e->frame->fn; // taps of a train block have their plain names
+    const char *path = top ? "" : scope_path(e, e->frame->scope);
     const char *full = *path ? arena_printf(e->arena, "%s.%s", path, name) : name;
     for (uint32_t i = 0; i < e->root->roots.n; i++) {
         const char *other = attr_str(e->root->roots.at[i], ATTR_name);
