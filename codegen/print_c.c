@@ -75,10 +75,23 @@ static void accumulate(Emit *e, int r, const char *acc, const char *best, const 
 
 // -- map ---------------------------------------------------------------------------------------------------
 
+// One axis: tasks are its elements, and the text does not depend on how many there are.
+static int64_t print_flat(Emit *e)
+{
+    const char *a = e->axis[0];
+    emit_open(e, 1);
+    emit_stores(e, -1);
+    const char *head = f(e, "for (long %s = begin; %s < end; %s++) {", a, a, a);
+    emit_close(e, plain_over(e, 0) ? f(e, "#pragma omp simd\n    %s", head) : head, "}");
+    return e->body->axis[0].extent;
+}
+
 static int64_t print_map(Emit *e)
 {
     const Body *b = e->body;
     int inner = b->npar - 1;
+    if (inner == 0)
+        return print_flat(e);
     int64_t extent = b->axis[inner].extent, tile = b->sched.tile, tiles = extent > 0 ? (extent + tile - 1) / tile : 0;
     int64_t outer = 1;
     for (int i = 0; i < inner; i++)
@@ -105,7 +118,7 @@ static int64_t print_map(Emit *e)
     emit_stores(e, -1);
     const char *a = e->axis[inner];
     const char *head = f(e, "for (long %s = %s; %s < %s; %s++) {", a, lo, a, hi, a);
-    emit_close(e, plain_over(e, inner) ? f(e, "#pragma omp simd\n%*s%s", 8, "", head) : head, "}");
+    emit_close(e, plain_over(e, inner) ? f(e, "#pragma omp simd\n        %s", head) : head, "}");
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return outer * tiles;
 }
@@ -404,11 +417,11 @@ const char *print_c(Kernel *k, bool pretty)
         bool split = b->col >= 0 && b->sched.split > 1;
         for (Part p = split ? PARTIAL : WHOLE; p <= (split ? COMBINE : WHOLE); p++) {
             int64_t tasks;
-            const char *text = print_part(k, b, pretty, p, &tasks), *name = strmap_get(&seen, text);
-            if (!name) {
+            const char *text = print_part(k, b, false, p, &tasks), *name = strmap_get(&seen, text);
+            if (!name) { // (the text for people shows the first of equal bodies)
                 name = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, functions++);
                 strmap_set(&seen, text, (void *)name);
-                buf_printf(&out, "static void %s%s", name, text);
+                buf_printf(&out, "static void %s%s", name, pretty ? print_part(k, b, true, p, &tasks) : text);
             }
             buf_printf(&calls, "    nc_parallel(par, %lld, %.3g, %s, (void *)(args + %d));\n", (long long)tasks,
                        p == COMBINE ? (double)tasks * (double)b->sched.split : work_of(b), name, arg);

@@ -646,18 +646,19 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         if (k->phase == PHASE_COMBINE)
             b->sched = combine_schedule(b);
         Emit e;
-        const char *text = print_body(k, b, pretty, k->nbodies == 1, &e), *name = strmap_get(&seen, text);
+        const char *text = print_body(k, b, false, k->nbodies == 1, &e), *name = strmap_get(&seen, text);
+        const char *shown = pretty ? print_body(k, b, true, k->nbodies == 1, &e) : text;
         if (k->nbodies == 1) {
             buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", threads,
-                       pretty ? k->name : k->symbol, text);
+                       pretty ? k->name : k->symbol, shown);
             blocks = b->sched.blocks;
             b->sched = own;
             break;
         }
-        if (!name) {
+        if (!name) { // (the text for people shows the first of equal bodies)
             name = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, functions++);
             strmap_set(&seen, text, (void *)name);
-            buf_printf(&out, "static __device__ __forceinline__ void %s%s", name, text);
+            buf_printf(&out, "static __device__ __forceinline__ void %s%s", name, shown);
         }
         int64_t begin = blocks;
         blocks += b->sched.blocks;
