@@ -4,10 +4,11 @@
 // Keeps: every value; names, roots and locations of forward nodes.
 // Breaks: nothing. Afterwards no grad and no call node is left, in regions neither.
 //
-// Two rebuilds. The first goes through the nodes in order and replaces the grad nodes of one y by one
-// sweep over what lies between y and their variables; as y is already rebuilt then, gradients nest.
-// Calls with a hand-written gradient are still whole during sweeps. The second rebuild inlines them
-// and puts a loop that also stacks its carried values (autodiff_region.c) in the place of the plain one.
+// Two rebuilds. The first goes through the nodes in order and replaces the grad nodes of one y by
+// one sweep over what lies between y and their variables; as y is already rebuilt then, gradients
+// nest. Calls with a hand-written gradient are still whole during sweeps. The second rebuild
+// inlines them and puts a loop that also stacks its carried values (autodiff_region.c) in the place
+// of the plain one.
 #include "passes/autodiff.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-// -- one sweep ---------------------------------------------------------------------------------------
+// -- one sweep ------------------------------------------------------------------------------------
 
 Node *zeros_like(Graph *g, const Type *t)
 {
@@ -90,7 +91,7 @@ void sweep_run(Sweep *s)
     g->role = role;
 }
 
-// -- errors ------------------------------------------------------------------------------------------
+// -- errors ---------------------------------------------------------------------------------------
 
 static void note_node(Diags *d, Diag *diag, const Node *n, const char *what)
 {
@@ -103,8 +104,10 @@ static void note_node(Diags *d, Diag *diag, const Node *n, const char *what)
 void autodiff_no_gradient(const Sweep *s, const Node *n)
 {
     Diags *d = s->g->diags;
-    Diag *diag = diag_error(d, n->loc, "%s has no gradient, and the loss reaches its variables only "
-                            "through it; use stop_gradient or another op", op_info(n->op)->name);
+    Diag *diag = diag_error(d, n->loc,
+                            "%s has no gradient, and the loss reaches its variables only "
+                            "through it; use stop_gradient or another op",
+                            op_info(n->op)->name);
     for (int steps = 0; n && steps < 8; steps++) { // on towards the variable
         const Node *next = NULL;
         for (uint32_t k = 0; k < n->nargs && !next; k++)
@@ -135,8 +138,10 @@ static void unreached(const Sweep *s, const Node *y, const Node *x, const Node *
 {
     Graph *g = s->g;
     Diags *d = g->diags;
-    Diag *diag = diag_error(d, y->loc, "parameter '%s' receives no gradient from the loss; mark it "
-                            "frozen or use it", attr_str(param, ATTR_name));
+    Diag *diag = diag_error(d, y->loc,
+                            "parameter '%s' receives no gradient from the loss; mark it "
+                            "frozen or use it",
+                            attr_str(param, ATTR_name));
     bool *depends = NEW_ARRAY(g->arena, bool, s->n + 1);
     if (x->id < s->n) depends[x->id] = true;
     for (uint32_t i = x->id + 1; i < s->n; i++)
@@ -156,15 +161,15 @@ static void unreached(const Sweep *s, const Node *y, const Node *x, const Node *
     }
 }
 
-// -- the first rebuild: grad nodes -------------------------------------------------------------------
+// -- the first rebuild: grad nodes ----------------------------------------------------------------
 
 typedef struct Rebuild {
     Autodiff *ad;
     const IdMap *done; // see over_regions
     Graph *src, *dst;
     Remap map;
-    Node ***inlined;  // by old id: results of an inlined call
-    Node **head;      // by old id of y: its last grad node; they are chained by next
+    Node ***inlined; // by old id: results of an inlined call
+    Node **head;     // by old id of y: its last grad node; they are chained by next
     Node **next;
 } Rebuild;
 
@@ -287,8 +292,8 @@ static Graph *expand_graph(void *ctx, const IdMap *done, Graph *src)
             b.map.map[i] = b.inlined[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         else if (n->op == OP_get) {
             stamp(b.dst, n);
-            b.map.map[i] = graph_result(b.dst, b.map.map[n->args[0]->id],
-                                        (int)attr_int(n, ATTR_index, 0));
+            b.map.map[i] =
+                graph_result(b.dst, b.map.map[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
         } else if (n->op == OP_dot) {
             // The gradient of a transposed weight then comes in the weight's own order.
             stamp(b.dst, n);
@@ -303,7 +308,7 @@ static Graph *expand_graph(void *ctx, const IdMap *done, Graph *src)
     return rebuild_end(&b);
 }
 
-// -- the second rebuild: calls and replaced loops ----------------------------------------------------
+// -- the second rebuild: calls and replaced loops -------------------------------------------------
 
 static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
 {
@@ -324,7 +329,8 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
             b.map.map[i] = b.inlined[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         } else if (n->op == OP_get) {
             stamp(b.dst, n);
-            b.map.map[i] = graph_result(b.dst, ops[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
+            b.map.map[i] =
+                graph_result(b.dst, ops[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
         } else if (n->op == OP_call) {
             Node **results = NEW_ARRAY(b.dst->arena, Node *, n->regions[0]->results.n);
             stamp(b.dst, n);
@@ -350,7 +356,7 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
     return rebuild_end(&b);
 }
 
-// -- the pass ----------------------------------------------------------------------------------------
+// -- the pass -------------------------------------------------------------------------------------
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o)
 {

@@ -1,8 +1,8 @@
 // Gradients of calls with a gradient of their own, and of loops.
 //
-// A loop runs forward stacking what it carried at the start of each iteration. The backward loop runs
-// the other way round, computes an iteration again from that, and carries the cotangents of the
-// carried values and one accumulator for every captured value.
+// A loop runs forward stacking what it carried at the start of each iteration. The backward loop
+// runs the other way round, computes an iteration again from that, and carries the cotangents of
+// the carried values and one accumulator for every captured value.
 #include "passes/autodiff.h"
 #include "passes/regions.h"
 

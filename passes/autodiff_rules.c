@@ -1,5 +1,6 @@
 // The gradient of every op, one function a rule of ir/ops.def. A rule reads r->n, r->dy and gives
-// each operand that wants one its cotangent. A rule named in the table and missing here does not compile.
+// each operand that wants one its cotangent. A rule named in the table and missing here does not
+// compile.
 #include "passes/autodiff.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static Node *number(Rule *r, const Node *like, double v)
     return graph_const(r->g, like->type.dtype, v);
 }
 
-// -- elementwise -------------------------------------------------------------------------------------
+// -- elementwise ----------------------------------------------------------------------------------
 
 static void grad_zero(Rule *r)
 {
@@ -185,7 +186,7 @@ static void grad_cast(Rule *r)
     rule_give(r, 0, graph_cast(r->g, r->dy, A(0)->type.dtype));
 }
 
-// -- views -------------------------------------------------------------------------------------------
+// -- views ----------------------------------------------------------------------------------------
 
 static void grad_reshape(Rule *r)
 {
@@ -228,7 +229,8 @@ static Node *pad_with_zeros(Rule *r, Node *x, const int64_t *low, const int64_t 
     return graph_node(r->g, OP_pad, (Node *[]){x, number(r, x, 0)}, 2, &at);
 }
 
-// A strided axis is spread out by a reshape, a padding and a reshape: (m) -> (m, 1) -> (m, s) -> (m*s).
+// A strided axis is spread out by a reshape, a padding and a reshape: (m) -> (m, 1) -> (m, s) ->
+// (m*s).
 static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
 {
     int64_t dim[MAX_RANK + 1], low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
@@ -248,7 +250,8 @@ static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
 static void grad_slice(Rule *r)
 {
     int n;
-    const int64_t *start = attr_ints(r->n, ATTR_start, &n), *stride = attr_ints(r->n, ATTR_stride, &n);
+    const int64_t *start = attr_ints(r->n, ATTR_start, &n),
+                  *stride = attr_ints(r->n, ATTR_stride, &n);
     const Type *in = &A(0)->type;
     Node *d = r->dy;
     int64_t low[MAX_RANK], high[MAX_RANK], from[MAX_RANK] = {0}, to[MAX_RANK], one[MAX_RANK];
@@ -306,7 +309,7 @@ static void grad_reverse(Rule *r)
     rule_give(r, 0, graph_node(r->g, OP_reverse, &r->dy, 1, &r->n->attrs));
 }
 
-// -- reductions --------------------------------------------------------------------------------------
+// -- reductions -----------------------------------------------------------------------------------
 
 // Repeats v, which lacks the reduced axes, over them.
 static Node *unreduce(Rule *r, Node *v)
@@ -350,7 +353,8 @@ static void grad_min(Rule *r)
     grad_extremum(r);
 }
 
-// The product of all others: prod / x without zeros; with one zero only that element has a gradient.
+// The product of all others: prod / x without zeros; with one zero only that element has a
+// gradient.
 static void grad_prod(Rule *r)
 {
     int naxes;
@@ -358,7 +362,8 @@ static void grad_prod(Rule *r)
     Node *x = A(0), *zero = number(r, x, 0), *one = number(r, x, 1);
     Node *is_zero = B(eq, x, zero);
     Node *safe = graph_select(r->g, is_zero, one, x);
-    Node *zeros = graph_reduce(r->g, OP_sum, graph_cast(r->g, is_zero, x->type.dtype), axes, naxes, false);
+    Node *zeros =
+        graph_reduce(r->g, OP_sum, graph_cast(r->g, is_zero, x->type.dtype), axes, naxes, false);
     Node *rest = graph_node(r->g, OP_prod, &safe, 1, &r->n->attrs);
     Node *scaled = unreduce(r, B(mul, r->dy, graph_cast(r->g, rest, x->type.dtype)));
     Node *count = unreduce(r, zeros);
@@ -366,7 +371,7 @@ static void grad_prod(Rule *r)
     rule_give(r, 0, graph_select(r->g, B(eq, count, zero), B(div, scaled, safe), only));
 }
 
-// -- contraction -------------------------------------------------------------------------------------
+// -- contraction ----------------------------------------------------------------------------------
 
 typedef struct DotAxes { // of one operand
     int64_t batch[MAX_RANK], contract[MAX_RANK], free[MAX_RANK];
@@ -425,8 +430,10 @@ static void dot_side(Rule *r, int side)
     if (dy->type.dtype != other->type.dtype) other = graph_cast(r->g, other, dy->type.dtype);
     DType out = x->type.dtype;
     bool swap = !plain_id && swapped_id;
-    Node *d = swap ? graph_dot(r->g, other, dy, its.batch, dy_batch, nb, its.free, dy_other, its.nfree, out)
-                   : graph_dot(r->g, dy, other, dy_batch, its.batch, nb, dy_other, its.free, its.nfree, out);
+    Node *d = swap ? graph_dot(r->g, other, dy, its.batch, dy_batch, nb, its.free, dy_other,
+                               its.nfree, out)
+                   : graph_dot(r->g, dy, other, dy_batch, its.batch, nb, dy_other, its.free,
+                               its.nfree, out);
     if (!swap && !plain_id) d = graph_permute(r->g, d, plain);
     rule_give(r, (uint32_t)side, d);
 }
@@ -437,7 +444,7 @@ static void grad_dot(Rule *r)
     if (rule_wants(r, 1)) dot_side(r, 1);
 }
 
-// -- indexed access ----------------------------------------------------------------------------------
+// -- indexed access -------------------------------------------------------------------------------
 
 static Node *indexed(Rule *r, Op op, Node *const *args, int n, int64_t axis)
 {
@@ -475,7 +482,8 @@ static void grad_scatter_add(Rule *r)
 {
     rule_give(r, 0, r->dy);
     if (rule_wants(r, 2))
-        rule_give(r, 2, indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
+        rule_give(r, 2,
+                  indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
 }
 
 static Node *dynamic(Rule *r, Op op, Node *x, Node *update, Node *const *start, const Type *sizes)
@@ -509,7 +517,7 @@ static void grad_dynamic_update(Rule *r)
         rule_give(r, 1, dynamic(r, OP_dynamic_slice, r->dy, NULL, start, &A(1)->type));
 }
 
-// -- ordered along an axis ---------------------------------------------------------------------------
+// -- ordered along an axis ------------------------------------------------------------------------
 
 static Node *argsort(Rule *r, Node *x, int64_t axis, bool descending)
 {
@@ -564,7 +572,7 @@ static void grad_cumsum(Rule *r)
     rule_give(r, 0, graph_node(r->g, OP_cumsum, &r->dy, 1, &at));
 }
 
-// -- leaves and regions --------------------------------------------------------------------------------
+// -- leaves and regions ---------------------------------------------------------------------------
 
 static void grad_leaf(Rule *r)
 {
@@ -592,7 +600,7 @@ static void grad_get(Rule *r)
 }
 
 static void (*const rules[OP_COUNT])(Rule *) = {
-#define EW(id, arity, flags, type, rule, ...) [OP_##id] = grad_##rule,
+#define EW(id, arity, flags, type, rule, ...)        [OP_##id] = grad_##rule,
 #define OP(id, arity, class, flags, type, rule, ...) [OP_##id] = grad_##rule,
 #include "ir/ops.def"
 #undef EW

@@ -16,12 +16,14 @@ static void nothing_fused(Fuse *f)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         const Node *n = f->g->nodes.at[i];
         OpClass c = node_class(n);
-        if (!f->live[i] || c == CLS_LEAF || c == CLS_VIEW || c == CLS_ROOT || n->op == OP_get) continue;
+        if (!f->live[i] || c == CLS_LEAF || c == CLS_VIEW || c == CLS_ROOT || n->op == OP_get)
+            continue;
         f->forced[i] = true;
     }
 }
 
-// With fusion skipped every operation stands alone: its operands are stored, views are looked through.
+// With fusion skipped every operation stands alone: its operands are stored, views are looked
+// through.
 static void one_kernel_a_node(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
@@ -46,10 +48,10 @@ static void one_kernel_a_node(Fuse *f)
         g.kind = node_class(x) == CLS_REDUCE ? GROUP_ROW : GROUP_MAP;
         if (fuse_is_anchor(x)) {
             g.anchor = x;
-            g.kind = x->op == OP_dot                  ? GROUP_DOT
-                     : node_class(x) == CLS_REGION    ? GROUP_LOOP
-                     : node_class(x) == CLS_SCAN      ? GROUP_SCAN
-                                                      : GROUP_SCATTER;
+            g.kind = x->op == OP_dot               ? GROUP_DOT
+                     : node_class(x) == CLS_REGION ? GROUP_LOOP
+                     : node_class(x) == CLS_SCAN   ? GROUP_SCAN
+                                                   : GROUP_SCATTER;
         }
         if (x->op == OP_dot) {
             g.prologue_a = x->args[0];

@@ -18,7 +18,7 @@ typedef struct Cluster { // reductions over the same rows and columns, in stages
     uint32_t parent;     // union-find, by index
     GroupKind kind;
     int level;
-    Type full;           // of the reduced operand
+    Type full; // of the reduced operand
     int64_t axes[MAX_RANK];
     int naxes;
     int64_t rows, cols;
@@ -37,14 +37,14 @@ typedef struct Fuse {
     bool again;  // placement found more to force
 
     bool *live;
-    uint32_t *uses;   // live consumers, an operand read twice counts twice
-    Node **user;      // the last consumer
-    bool *forced;     // must be stored
-    bool *late;       // elementwise and read only on the way into cells: part of the update
+    uint32_t *uses;       // live consumers, an operand read twice counts twice
+    Node **user;          // the last consumer
+    bool *forced;         // must be stored
+    bool *late;           // elementwise and read only on the way into cells: part of the update
     uint32_t *cost_users; // forced because it is dear: how many would compute it
     float *cost_flops;
-    Node **epilogue;  // by id of a dot: the last node folded into it, itself when none
-    Node **absorbed;  // by id of nodes folded into a dot (the last included): the dot
+    Node **epilogue; // by id of a dot: the last node folded into it, itself when none
+    Node **absorbed; // by id of nodes folded into a dot (the last included): the dot
     unsigned *epilogue_bits;
     Node **bias;
 
@@ -52,22 +52,23 @@ typedef struct Fuse {
     int32_t *level;
     uint32_t *cluster; // index + 1
     uint8_t *pos;
-    bool *mat;         // stored
-    uint16_t *depth;   // of the expression a kernel computes for it, down to stored values
-    uint16_t *reads;   // stored values a free node reads; at most, counted anew when it gets near the cap
-    bool *too_big;     // stored because its expression is as large as one kernel may have
-    bool *checked;     // free and computed through an index that may be out of range
-    Node **base;       // the largest stored value a free node reads; reductions of one base join
+    bool *mat;       // stored
+    uint16_t *depth; // of the expression a kernel computes for it, down to stored values
+    uint16_t
+        *reads; // stored values a free node reads; at most, counted anew when it gets near the cap
+    bool *too_big; // stored because its expression is as large as one kernel may have
+    bool *checked; // free and computed through an index that may be out of range
+    Node **base;   // the largest stored value a free node reads; reductions of one base join
     VEC(Cluster) clusters;
-    IdMap cluster_of;  // hash of base and domain -> index + 1
+    IdMap cluster_of; // hash of base and domain -> index + 1
 
-    uint32_t *map;     // by id of stored free nodes: union-find of maps, id + 1
+    uint32_t *map; // by id of stored free nodes: union-find of maps, id + 1
     Fusion *fusion;
 } Fuse;
 
 // fuse_place.c
-void fuse_prepare(Fuse *f);  // live nodes, consumers, epilogues, what must be stored
-void fuse_place(Fuse *f);    // levels and clusters
+void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be stored
+void fuse_place(Fuse *f);   // levels and clusters
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
 bool fuse_in_memory(const Fuse *f, const Node *n);   // a leaf kernels read as a buffer
 bool fuse_is_anchor(const Node *n);
@@ -75,11 +76,12 @@ bool fuse_is_anchor(const Node *n);
 // fuse_dot.c
 void fuse_epilogues(Fuse *f);
 Graph *fuse_legalize(Graph *g, bool rows); // the same graph when nothing is to do
-// Can a matmul library read operand [side] of the dot where [stored] lies, through the views between?
+// Can a matmul library read operand [side] of the dot where [stored] lies, through the views
+// between?
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
 // fuse_map.c
-bool fuse_decide(Fuse *f);   // which free values to store; true: something new was forced
+bool fuse_decide(Fuse *f); // which free values to store; true: something new was forced
 uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 
 // fuse_launch.c

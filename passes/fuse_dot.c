@@ -1,5 +1,5 @@
-// What belongs to a contraction: the bias and activation its library call folds in, and operands that
-// have an address.
+// What belongs to a contraction: the bias and activation its library call folds in, and operands
+// that have an address.
 #include "passes/fuse.h"
 #include "passes/regions.h"
 
@@ -49,14 +49,16 @@ static void epilogue_of(Fuse *f, Node *dot)
     if (bias) {
         end = n;
         bits = EPI_BIAS;
-        if (!only_user(f, n)) n = NULL;
-        else n = f->user[n->id];
+        if (!only_user(f, n))
+            n = NULL;
+        else
+            n = f->user[n->id];
     }
     double zero;
     if (n && n->op == OP_maximum && (can & EPI_RELU)) {
         Node *x = bias ? end : dot;
-        if ((n->args[0] == x || n->args[1] == x) &&
-            node_const_value(other_operand(n, x), &zero) && zero == 0) {
+        if ((n->args[0] == x || n->args[1] == x) && node_const_value(other_operand(n, x), &zero) &&
+            zero == 0) {
             if (bias) f->absorbed[end->id] = dot;
             end = n;
             bits |= EPI_RELU;
@@ -75,7 +77,7 @@ void fuse_epilogues(Fuse *f)
         if (f->live[i] && f->g->nodes.at[i]->op == OP_dot) epilogue_of(f, f->g->nodes.at[i]);
 }
 
-// -- operands ----------------------------------------------------------------------------------------
+// -- operands -------------------------------------------------------------------------------------
 
 typedef struct Layout { // elements between neighbours along each axis
     int rank;
@@ -142,8 +144,10 @@ static bool one_run(const Layout *l, const int64_t *axes, int n, int64_t *stride
     for (int i = n - 1; i >= 0; i--) {
         int64_t d = l->dim[axes[i]], s = l->stride[axes[i]];
         if (d == 1) continue;
-        if (extent == 1) *stride = s;
-        else if (s != *stride * extent) return false;
+        if (extent == 1)
+            *stride = s;
+        else if (s != *stride * extent)
+            return false;
         extent *= d;
     }
     return true;
@@ -169,7 +173,8 @@ static bool reads_in_order(const Node *dot, int side, const Layout *l, const int
         if (!used) free[nf++] = i;
     }
     for (int i = 0; i < nc; i++) run[i] = c[order[i]];
-    if (!one_run(l, b, nb, &sb) || !one_run(l, run, nc, &sc) || !one_run(l, free, nf, &sf)) return false;
+    if (!one_run(l, b, nb, &sb) || !one_run(l, run, nc, &sc) || !one_run(l, free, nf, &sf))
+        return false;
     return sc <= 1 || sf <= 1;
 }
 
@@ -199,8 +204,8 @@ bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
     return reads_in_order(dot, side, &l, order);
 }
 
-// Batch axes first, then the others as they stand where free and contracted ones do not mix, so that
-// several contractions can share the copy; else free before contracted.
+// Batch axes first, then the others as they stand where free and contracted ones do not mix, so
+// that several contractions can share the copy; else free before contracted.
 static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int64_t *place)
 {
     int nb, nc, at = 0, changes = 0;
@@ -236,7 +241,8 @@ static bool dot_needs_order(const Node *dot, int side)
 
 static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 {
-    static const AttrKey keys[2][2] = {{ATTR_batch_a, ATTR_contract_a}, {ATTR_batch_b, ATTR_contract_b}};
+    static const AttrKey keys[2][2] = {{ATTR_batch_a, ATTR_contract_a},
+                                       {ATTR_batch_b, ATTR_contract_b}};
     Node *args[2] = {operands[0], operands[1]};
     Attrs at = dot->attrs;
     for (int side = 0; side < 2; side++) {
@@ -311,8 +317,11 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
         dst->loc = n->loc;
         dst->role = n->role;
         dst->name = NULL;
-        if (n->op == OP_dot) y = legal_dot(dst, n, args);
-        else y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)n->nregions);
+        if (n->op == OP_dot)
+            y = legal_dot(dst, n, args);
+        else
+            y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
+                                  (int)n->nregions);
         if (n->name && !y->name) y->name = n->name;
         r.map[n->id] = y;
     }

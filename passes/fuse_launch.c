@@ -8,7 +8,8 @@ typedef struct Slot { // a group to be, sorted by level and program order
     int level;
     uint32_t first; // smallest id it stores
     Group group;
-    int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads it
+    int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads
+                // it
     bool commits, checks, movable;
     int64_t bytes; // it works on: of the reduced operand, or of what a map stores
 } Slot;
@@ -66,7 +67,8 @@ typedef struct Latest {
 static Latest find_latest(const Fuse *f)
 {
     const Graph *g = f->g;
-    Latest l = {NEW_ARRAY(f->a, int32_t, f->clusters.n + 1), NEW_ARRAY(f->a, int32_t, g->nodes.n + 1)};
+    Latest l = {NEW_ARRAY(f->a, int32_t, f->clusters.n + 1),
+                NEW_ARRAY(f->a, int32_t, g->nodes.n + 1)};
     int32_t *read_at = NEW_ARRAY(f->a, int32_t, g->nodes.n + 1); // the earliest level that reads it
     for (uint32_t i = 0; i < g->nodes.n; i++) read_at[i] = l.map[i] = INT32_MAX;
     for (uint32_t i = 0; i < f->clusters.n; i++) l.cluster[i] = INT32_MAX;
@@ -76,15 +78,17 @@ static Latest find_latest(const Fuse *f)
         uint32_t c = fuse_cluster(f, n);
         bool anchor = f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get;
         bool map = f->mat[i] && !c && !anchor;
-        int32_t at = map                         ? f->level[fuse_map_of(f, i)]
+        int32_t at = map                        ? f->level[fuse_map_of(f, i)]
                      : f->mat[i] || c || anchor ? f->level[i]
-                                                 : read_at[i];
-        if (map && read_at[i] < INT32_MAX && read_at[i] - 1 < l.map[fuse_map_of(f, i)]) l.map[fuse_map_of(f, i)] = read_at[i] - 1;
+                                                : read_at[i];
+        if (map && read_at[i] < INT32_MAX && read_at[i] - 1 < l.map[fuse_map_of(f, i)])
+            l.map[fuse_map_of(f, i)] = read_at[i] - 1;
         for (uint32_t k = 0; k < n->nargs; k++) {
             Node *a = n->args[k];
             uint32_t from = fuse_cluster(f, a);
             if (at < read_at[a->id]) read_at[a->id] = at;
-            if (from && from != c && at < INT32_MAX && at - 1 < l.cluster[from - 1]) l.cluster[from - 1] = at - 1;
+            if (from && from != c && at < INT32_MAX && at - 1 < l.cluster[from - 1])
+                l.cluster[from - 1] = at - 1;
         }
         // What is computed again outside hands its readers on to the cluster it came from.
         if (c && read_at[i] < INT32_MAX && read_at[i] > f->level[i] &&
@@ -105,7 +109,8 @@ enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20 };
 
 static int ascending(const void *a, const void *b)
 {
-    return *(const int32_t *)a < *(const int32_t *)b ? -1 : *(const int32_t *)a > *(const int32_t *)b;
+    return *(const int32_t *)a < *(const int32_t *)b ? -1
+                                                     : *(const int32_t *)a > *(const int32_t *)b;
 }
 
 static void delay_small(Fuse *f, Slot *slot, uint32_t n)
@@ -129,8 +134,10 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
         uint32_t lo = 0, hi = nhosts; // the last host that is not too late
         while (lo < hi) {
             uint32_t mid = (lo + hi) / 2;
-            if (hosts[mid] <= s->latest) lo = mid + 1;
-            else hi = mid;
+            if (hosts[mid] <= s->latest)
+                lo = mid + 1;
+            else
+                hi = mid;
         }
         if (lo && hosts[lo - 1] > s->level) s->level = hosts[lo - 1];
     }
@@ -188,15 +195,20 @@ void fuse_groups(Fuse *f)
     }
     // Launches: what stands at one level does not wait for each other.
     int64_t most = f->target && f->target->max_kernel_args > 16 ? f->target->max_kernel_args : 256;
-    struct { uint32_t launch; int level; int64_t args; bool open; } current[16] = {0};
+    struct {
+        uint32_t launch;
+        int level;
+        int64_t args;
+        bool open;
+    } current[16] = {0};
     for (uint32_t i = 0; i < slots.n; i++) {
         Slot *s = &slots.at[i];
         Group *gr = &f->fusion->groups.at[i];
         int64_t args = 0;
         for (uint32_t k = 0; k < gr->outs.n; k++) args += 3;
         bool alone = runs_alone(gr->kind);
-        // Small kernels of any kind share a launch, large ones with their own kind; a commit waits for
-        // every check, so it never shares one with what is not a commit.
+        // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
+        // for every check, so it never shares one with what is not a commit.
         int class = s->commits ? 0 : s->bytes <= SMALL_BYTES ? 1 : 2 + (int)gr->kind;
         if (!alone && current[class].open && current[class].level == s->level &&
             current[class].args + args <= most) {
@@ -213,7 +225,7 @@ void fuse_groups(Fuse *f)
     }
 }
 
-// -- reasons -----------------------------------------------------------------------------------------
+// -- reasons --------------------------------------------------------------------------------------
 
 static const Group *group_of(const Fuse *f, const Node *n)
 {
@@ -227,7 +239,8 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
     const Group *from = group_of(f, p), *to = group_of(f, c);
     GroupKind a = from->kind, b = to ? to->kind : GROUP_MAP;
     uint32_t cp = fuse_cluster(f, p), cc = fuse_cluster(f, c);
-    const Cluster *kp = cp ? &f->clusters.at[cp - 1] : NULL, *kc = cc ? &f->clusters.at[cc - 1] : NULL;
+    const Cluster *kp = cp ? &f->clusters.at[cp - 1] : NULL,
+                  *kc = cc ? &f->clusters.at[cc - 1] : NULL;
     if (a == GROUP_LOOP || c->op == OP_loop) {
         u.cause = WHY_LOOP;
     } else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER) {

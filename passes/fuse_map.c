@@ -1,8 +1,9 @@
 // Free values: which of them share one elementwise kernel, and which are dear enough to be stored
 // instead of computed by everyone who reads them.
 //
-// A walk against program order collects for every free value who computes it and how many elements of
-// it that makes. Stored free values of equal size that compute something in common become one map.
+// A walk against program order collects for every free value who computes it and how many elements
+// of it that makes. Stored free values of equal size that compute something in common become one
+// map.
 #include "passes/fuse.h"
 
 enum { NOBODY = 0, MANY = UINT32_MAX };

@@ -9,7 +9,9 @@ enum { MAX_CLUSTER = 600, MAX_DEPTH = 250, EXPORT_NODES = 48 };
 bool fuse_is_anchor(const Node *n)
 {
     switch (node_class(n)) {
-    case CLS_DOT: case CLS_SCAN: case CLS_REGION: return true;
+    case CLS_DOT:
+    case CLS_SCAN:
+    case CLS_REGION: return true;
     default: return n->op == OP_scatter || n->op == OP_scatter_add;
     }
 }
@@ -18,7 +20,9 @@ bool fuse_in_memory(const Fuse *f, const Node *n)
 {
     const char *kind;
     switch (n->op) {
-    case OP_param: case OP_state: case OP_region_param: return true;
+    case OP_param:
+    case OP_state:
+    case OP_region_param: return true;
     case OP_const: return attr_find(n, ATTR_values) != NULL;
     case OP_input:
         kind = attr_str(n, ATTR_kind);
@@ -51,14 +55,15 @@ static void force(Fuse *f, Node *n)
 static bool index_proved(const Node *index, int64_t bound)
 {
     double v;
-    while (is_view_of_one(index) || (index->op == OP_cast && dtype_is_int(index->args[0]->type.dtype)))
+    while (is_view_of_one(index) ||
+           (index->op == OP_cast && dtype_is_int(index->args[0]->type.dtype)))
         index = index->args[0];
     if (node_const_value(index, &v)) return v >= 0 && v < (double)bound;
-    if (index->op == OP_iota)
-        return index->type.dim[attr_int(index, ATTR_axis, 0)] <= bound;
+    if (index->op == OP_iota) return index->type.dim[attr_int(index, ATTR_axis, 0)] <= bound;
     if (index->op == OP_argsort || index->op == OP_argmax) return false;
     if (attr_find(index, ATTR_high_bound))
-        return attr_int(index, ATTR_low_bound, -1) >= 0 && attr_int(index, ATTR_high_bound, 0) <= bound;
+        return attr_int(index, ATTR_low_bound, -1) >= 0 &&
+               attr_int(index, ATTR_high_bound, 0) <= bound;
     return index->type.dtype == DT_U8 && bound >= 256;
 }
 
@@ -87,7 +92,8 @@ static void force_counters(Fuse *f)
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
             if (!depends[a->id]) continue;
-            if (n->type.rank == 0 && node_class(n) == CLS_ELEMENTWISE) depends[i] = true;
+            if (n->type.rank == 0 && node_class(n) == CLS_ELEMENTWISE)
+                depends[i] = true;
             else if (n->type.rank > 0 && f->late[i] && node_class(a) != CLS_LEAF)
                 f->forced[a->id] = true;
         }
@@ -148,7 +154,8 @@ void fuse_prepare(Fuse *f)
                 // Data read through the row table has no address: what views it is stored.
                 s = x->args[k];
                 while (is_view_of_one(s) && s->args[0]->op != OP_input) s = s->args[0];
-                if (seen_through && is_view_of_one(s) && !fuse_in_memory(f, s->args[0])) force(f, s);
+                if (seen_through && is_view_of_one(s) && !fuse_in_memory(f, s->args[0]))
+                    force(f, s);
             }
             if (f->bias[i]) force(f, behind_views(f->bias[i], false));
         } else if (x->op == OP_loop) {
@@ -161,7 +168,7 @@ void fuse_prepare(Fuse *f)
     }
 }
 
-// -- clusters ----------------------------------------------------------------------------------------
+// -- clusters -------------------------------------------------------------------------------------
 
 static uint32_t find(const Fuse *f, uint32_t c) // index -> root index
 {
@@ -205,8 +212,10 @@ static Cluster domain_of(const Fuse *f, const Node *reduce)
         if (t->dim[axes[i]] != 1 && axes[i] < first) first = (int)axes[i];
     }
     for (int i = 0, k = 0; i < t->rank; i++)
-        if (k < n && axes[k] == i) k++;
-        else if (t->dim[i] != 1) last_kept = i;
+        if (k < n && axes[k] == i)
+            k++;
+        else if (t->dim[i] != 1)
+            last_kept = i;
     c.trailing = last_kept < first;
     c.kind = c.trailing ? GROUP_ROW : GROUP_COLUMN;
     int64_t last = 1;
@@ -216,14 +225,15 @@ static Cluster domain_of(const Fuse *f, const Node *reduce)
         for (int k = 0; k < n; k++)
             if (axes[k] == i) c.kind = GROUP_ROW;
     }
-    // Few long rows are cut into pieces by the schedule; nothing over their columns can follow then.
+    // Few long rows are cut into pieces by the schedule; nothing over their columns can follow
+    // then.
     int64_t units = f->target && f->target->units > 0 ? f->target->units : 16;
     c.open = c.cols <= 65536 || c.rows >= units;
     if (c.kind == GROUP_COLUMN) c.open = c.rows >= 32 && c.cols <= 16384;
     return c;
 }
 
-// -- reading from outside ----------------------------------------------------------------------------
+// -- reading from outside -------------------------------------------------------------------------
 
 static int outside(const Fuse *f, const Node *n)
 {
@@ -238,8 +248,8 @@ static bool reads_as_much(const Node *y, const Node *n)
     return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
 }
 
-// n is computed again outside its cluster: from what a map stores, or, when n lies over all columns,
-// from one value a row each, which is then stored instead. false when that is no gain.
+// n is computed again outside its cluster: from what a map stores, or, when n lies over all
+// columns, from one value a row each, which is then stored instead. false when that is no gain.
 static bool export_cheaply(Fuse *f, Node *n)
 {
     Node *seen[EXPORT_NODES], *stack[EXPORT_NODES];
@@ -280,7 +290,7 @@ static void publish(Fuse *f, Node *n, bool whole)
     f->mat[n->id] = true;
 }
 
-// -- joining a cluster ---------------------------------------------------------------------------------
+// -- joining a cluster ----------------------------------------------------------------------------
 
 static bool splits_at(const Type *t, int64_t rows)
 {
@@ -307,8 +317,10 @@ static bool broadcasts_rows(const Cluster *c, const Node *n)
     } else {
         if (!shape_equal(out, &c->full)) return false;
         for (int i = 0, k = 0; i < out->rank; i++)
-            if (k < c->naxes && c->axes[k] == i) k++;
-            else if (out->dim[i] != 1) kept[nkept++] = i;
+            if (k < c->naxes && c->axes[k] == i)
+                k++;
+            else if (out->dim[i] != 1)
+                kept[nkept++] = i;
     }
     int k = 0;
     for (int i = 0; i < nd; i++) {
@@ -328,10 +340,11 @@ static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const No
         return p;
     case CLS_VIEW:
         p = f->pos[n->args[0]->id];
-        if (n->op == OP_reshape || (n->op == OP_broadcast &&
-                                    type_count(&n->type) == type_count(&n->args[0]->type)))
+        if (n->op == OP_reshape ||
+            (n->op == OP_broadcast && type_count(&n->type) == type_count(&n->args[0]->type)))
             return p == POS_ROW || (c->trailing && splits_at(&n->type, c->rows)) ? p : POS_NONE;
-        if (n->op == OP_broadcast && p == POS_ROW) return broadcasts_rows(c, n) ? POS_FULL : POS_NONE;
+        if (n->op == OP_broadcast && p == POS_ROW)
+            return broadcasts_rows(c, n) ? POS_FULL : POS_NONE;
         return POS_NONE;
     case CLS_REDUCE: {
         Cluster d = domain_of(f, n);
@@ -450,7 +463,7 @@ static int count_reads(const Fuse *f, Node *n, int cap)
     return reads < cap ? reads : cap;
 }
 
-// -- nodes ---------------------------------------------------------------------------------------------
+// -- nodes ----------------------------------------------------------------------------------------
 
 static void place_free(Fuse *f, Node *n)
 {
@@ -485,8 +498,10 @@ static void place_anchor(Fuse *f, Node *n)
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k], *s = a;
         while (!f->mat[s->id] && is_view_of_one(s)) s = s->args[0];
-        if (f->mat[s->id]) a = s; // read through its views
-        else publish(f, a, node_class(n) != CLS_INDEX);
+        if (f->mat[s->id])
+            a = s; // read through its views
+        else
+            publish(f, a, node_class(n) != CLS_INDEX);
         int l = outside(f, a);
         level = l > level ? l : level;
     }
@@ -506,8 +521,7 @@ static void place_root(Fuse *f, Node *n)
     Node *a = n->args[0];
     uint32_t id = n->id;
     f->level[id] = outside(f, a);
-    bool stored = f->mat[a->id] || fuse_in_memory(f, a) ||
-                  (a->op == OP_const && a->type.rank == 0);
+    bool stored = f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0);
     bool gated = n->op == OP_assign && f->checks;
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && n->op != OP_assert) {

@@ -2,14 +2,16 @@
 //
 //   f32, tf32  the graph stays as it is; tf32 is a property of the library calls, set by codegen
 //   bf16       every f32 matmul reads bf16 operands
-//   f16        forward matmuls read f16 operands; the backward ones stay f32, because small gradients
+//   f16        forward matmuls read f16 operands; the backward ones stay f32, because small
+//   gradients
 //              vanish in f16 without loss scaling
 //
 // Products are accumulated in f32 and come out as f32; parameters, optimizer state, statistics and
-// losses stay f32. A cast stands below transposes and reshapes of an operand, so that it is made once.
+// losses stay f32. A cast stands below transposes and reshapes of an operand, so that it is made
+// once.
 //
-// Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but operands.
-// Breaks: nothing.
+// Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
+// operands. Breaks: nothing.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -45,7 +47,8 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
     for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
         const Node *n = g->nodes.at[i];
         needed = wants_low(n, o->precision);
-        for (uint32_t k = 0; k < n->nregions; k++) needed |= rebuilt(done, n->regions[k]) != n->regions[k];
+        for (uint32_t k = 0; k < n->nregions; k++)
+            needed |= rebuilt(done, n->regions[k]) != n->regions[k];
     }
     if (!needed) return g;
     Graph *dst = graph_new(g->arena, g->diags, g->symbols);
@@ -67,7 +70,8 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
             args[k] = n->op == OP_dot ? lowered(dst, x, low) : x;
         }
         dst->name = n->name;
-        y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)n->nregions);
+        y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
+                              (int)n->nregions);
         r.map[n->id] = y;
     }
     for (uint32_t i = 0; i < g->results.n; i++)

@@ -1,12 +1,13 @@
 // Cheap forward values that the backward part reads are computed again there.
 //
-// The backward reader gets a clone (attribute `clone`, which keeps the door from merging it with the
-// original) of the elementwise chain between the value and what is stored anyway: leaves, matmul
-// results, reductions. Fusion then sees two values with one reader each instead of one value to keep
-// from the forward to the backward part. Transcendental functions are kept, unless a memory limit is set
-// and the values that live across exceed it.
+// The backward reader gets a clone (attribute `clone`, which keeps the door from merging it with
+// the original) of the elementwise chain between the value and what is stored anyway: leaves,
+// matmul results, reductions. Fusion then sees two values with one reader each instead of one value
+// to keep from the forward to the backward part. Transcendental functions are kept, unless a memory
+// limit is set and the values that live across exceed it.
 //
-// What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own end.
+// What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
+// end.
 //
 // Requires: gradients expanded (roles are known). Keeps: every value. Breaks: nothing.
 #include "passes/passes.h"
@@ -16,8 +17,9 @@ enum { CHEAP_FLOPS = 12, LIMITED_FLOPS = 200, COSTLY_FLOPS = 20 };
 typedef struct Recompute {
     Graph *src, *dst;
     Remap map;
-    Node **clone;   // by old id: the clone in dst
-    uint16_t *cost; // by old id: flops an element of the chain down to stored values; 0: not a chain
+    Node **clone; // by old id: the clone in dst
+    uint16_t
+        *cost; // by old id: flops an element of the chain down to stored values; 0: not a chain
     int limit;
 } Recompute;
 
@@ -49,9 +51,9 @@ static void find_costs(Recompute *r)
     for (uint32_t i = 0; i < r->src->nodes.n; i++) {
         const Node *n = r->src->nodes.at[i];
         if (!is_chain(n) || stored[i]) continue;
-        int cost = node_class(n) != CLS_ELEMENTWISE           ? 0
+        int cost = node_class(n) != CLS_ELEMENTWISE     ? 0
                    : op_info(n->op)->flags & OPF_COSTLY ? COSTLY_FLOPS
-                                                              : 1;
+                                                        : 1;
         bool reads_dot = false;
         for (uint32_t k = 0; k < n->nargs; k++) {
             reads_dot |= node_class(n->args[k]) == CLS_DOT;
@@ -82,7 +84,8 @@ static Node *clone_of(Recompute *r, const Node *n)
         if (r->clone[x->id]) continue;
         Node **args = NEW_ARRAY(a, Node *, x->nargs + 1);
         for (uint32_t k = 0; k < x->nargs; k++)
-            args[k] = r->cost[x->args[k]->id] ? r->clone[x->args[k]->id] : r->map.map[x->args[k]->id];
+            args[k] =
+                r->cost[x->args[k]->id] ? r->clone[x->args[k]->id] : r->map.map[x->args[k]->id];
         Attrs at = x->attrs;
         if (node_class(x) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 1);
         r->dst->loc = x->loc;

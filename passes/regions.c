@@ -44,7 +44,7 @@ Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph 
     IdMap done = idmap_new(g->arena);
     for (uint32_t i = 0; i < all.at.n; i++) {
         Graph *old = all.at.at[i].g, *new = one(ctx, &done, old);
-        if (new != old) idmap_set(&done, (uint64_t)(uintptr_t)old, (uint64_t)(uintptr_t)new);
+        if (new != old) idmap_set(&done, (uint64_t)(uintptr_t)old, (uint64_t)(uintptr_t) new);
     }
     return rebuilt(&done, g);
 }

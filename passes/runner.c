@@ -7,8 +7,10 @@
 const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
-    {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify, true},
-    {"recompute", "cheap forward values are computed again in the backward part", pass_recompute, true},
+    {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
+     true},
+    {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
+     true},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
@@ -65,7 +67,8 @@ static bool check_options(Module *m, const PassOptions *o)
             unknown_pass(m, name, true);
         } else if (pass && !pass->optional) {
             Diag *d = diag_error(m->diags, 0, "the pass '%s' cannot be skipped", name);
-            diag_note(m->diags, d, "nothing after it works on a graph that has not been through it");
+            diag_note(m->diags, d,
+                      "nothing after it works on a graph that has not been through it");
         }
         p = end ? end + 1 : NULL;
     }

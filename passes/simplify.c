@@ -1,5 +1,5 @@
-// What one node at a time cannot see: dead code, also inside loops; transposes around matmuls; arithmetic
-// on repeated values.
+// What one node at a time cannot see: dead code, also inside loops; transposes around matmuls;
+// arithmetic on repeated values.
 //
 // Requires: gradients expanded (stop_gradient has done its work and goes).
 // Keeps: every value within rounding, NaN and infinities included; roots, names, locations.
@@ -22,7 +22,7 @@ typedef struct Simplify {
     int **index;    // by old id of a loop: old result -> new result, -1: gone
 } Simplify;
 
-// -- liveness, through loops -------------------------------------------------------------------------
+// -- liveness, through loops ----------------------------------------------------------------------
 
 // Which parameters of a loop body the results that are kept need.
 static void live_in_body(const Simplify *s, const Node *loop, const Graph *body)
@@ -69,7 +69,7 @@ static void mark(Simplify *s)
     }
 }
 
-// -- loops -------------------------------------------------------------------------------------------
+// -- loops ----------------------------------------------------------------------------------------
 
 static void simplify_loop(Simplify *s, const Node *n)
 {
@@ -111,7 +111,7 @@ static void simplify_loop(Simplify *s, const Node *n)
     s->map[n->id] = node_result_count(loop) == 1 ? loop : graph_result(dst, loop, 0);
 }
 
-// -- rules ---------------------------------------------------------------------------------------------
+// -- rules ----------------------------------------------------------------------------------------
 
 static Node *new_arg(const Simplify *s, const Node *n, int i)
 {
@@ -176,12 +176,9 @@ static Node *simplify_sum(Simplify *s, const Node *n)
 }
 
 static Node *(*const rules[OP_COUNT])(Simplify *, const Node *) = {
-    [OP_permute] = simplify_permute,
-    [OP_dot] = simplify_dot,
-    [OP_add] = simplify_add,
-    [OP_sub] = simplify_sub,
-    [OP_sum] = simplify_sum,
-    [OP_stop_gradient] = simplify_stop_gradient,
+    [OP_permute] = simplify_permute, [OP_dot] = simplify_dot,
+    [OP_add] = simplify_add,         [OP_sub] = simplify_sub,
+    [OP_sum] = simplify_sum,         [OP_stop_gradient] = simplify_stop_gradient,
 };
 
 // f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): computed once, not once a copy.
