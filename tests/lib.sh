@@ -28,4 +28,5 @@ find_mnist() {
     done
     return 1
 }
-digits() { [ -e "$TMP/digits/t10k-labels-idx1-ubyte" ] || "$BUILD/digits-gen" "$TMP/digits" "${1:-4000}" 1000; D=$TMP/digits; }
+# digits COUNT: sets D, a folder with COUNT drawn digits to train on and 1000 to test on.
+digits() { D=$TMP/digits.$1; [ -e "$D/t10k-labels-idx1-ubyte" ] || "$BUILD/digits-gen" "$D" "$1" 1000; }

@@ -7,14 +7,15 @@
 #   # ops ENTRY OP STAGE: 2              how many OP nodes the entry has at that stage (ir, grad, fused)
 #   # option: -D n=3                     given to every command
 # A file without expectations must compile, and its models that have no inputs must run: their asserts hold.
-cd "$(dirname "$0")" || exit 1
+# Runs from the root of the repository, two files at a time. OPTIONS: more options for every command.
+cd "$(dirname "$0")/../.." || exit 1
 passed=0 failed=0
 fail() { echo "$1: $2"; failed=$((failed + 1)); }
 pass() { passed=$((passed + 1)); }
 
 one() {
     local f=$1 options n=0
-    options=$(sed -n 's/^# option: //p' "$f")
+    options="${OPTIONS:-} $(sed -n 's/^# option: //p' "$f")"
     if grep -q '# error: ' "$f"; then
         "$NETC" $options "$f" >"$TMP/net.out" 2>&1; local code=$?
         [ $code -eq 1 ] && pass || fail "$f" "exit code $code, wanted 1: $(head -3 "$TMP/net.out")"
@@ -72,6 +73,24 @@ one() {
     fi
 }
 
-for f in $(find . -name '*.net' | sort); do one "${f#./}"; done
+# share N OF: every OF-th file from the N-th on; ends with its counts.
+share() {
+    local at=0 f
+    TMP=$TMP/net.$1; mkdir -p "$TMP"
+    while read -r f; do
+        [ $((at++ % $2)) -eq "$1" ] && one "$f"
+    done < <(find tests/net -name '*.net' | sort)
+    echo "counts $passed $failed"
+}
+
+: "${NETC:=$PWD/build/netc}" "${TMP:=$(mktemp -d)}"
+share 0 2 >"$TMP/net.0.log" 2>&1 &
+share 1 2 >"$TMP/net.1.log" 2>&1 &
+wait
+for log in "$TMP"/net.[01].log; do
+    grep -v '^counts ' "$log"
+    read -r _ p f < <(tail -1 "$log")
+    passed=$((passed + p)) failed=$((failed + ${f:-1}))
+done
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]
