@@ -100,8 +100,10 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
 {
     LtPreference pref;
     size_t workspace = (size_t)p->workspace;
-    // No sums in an order that varies: two runs give the same bits.
-    uint32_t reduce = LT_REDUCE_COMPUTE | LT_REDUCE_OUTPUT;
+    // No sums in an order that varies: two runs give the same bits. Nor partial sums rounded to a
+    // narrow result type.
+    bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
+    uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
     *n = 0;
     LT_AT(d, e, p->name, p->loc, pref_create(&pref));
     LtStatus r = d->lt.pref_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace);
@@ -118,7 +120,7 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
         uint32_t scheme = 0;
         size_t written;
         d->lt.algo_get(&out[i].algo, LT_ALGO_REDUCTION, &scheme, sizeof scheme, &written);
-        if (out[i].state == LT_OK && out[i].workspace <= workspace && scheme != LT_REDUCE_INPLACE)
+        if (out[i].state == LT_OK && out[i].workspace <= workspace && (scheme & ~reduce) == 0)
             out[kept++] = out[i];
     }
     *n = kept;
