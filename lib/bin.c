@@ -109,13 +109,15 @@ static netc_status compile_archs(Bin *b)
     for (char *arch = strtok_r(list, ",", &save); arch; arch = strtok_r(NULL, ",", &save)) {
         int number = 0;
         char rest = 0;
-        if (sscanf(arch, "sm_%d%c", &number, &rest) < 1 || number < 50 || (rest && rest != 'a'))
-            return lib_fail(b->err, NETC_INVALID, "unknown architecture '%s'; write sm_80, sm_90, sm_100 …", arch);
+        const char *digits = strncmp(arch, "ptx_", 4) ? arch + (strncmp(arch, "sm_", 3) ? strlen(arch) : 3) : arch + 4;
+        if (sscanf(digits, "%d%c", &number, &rest) < 1 || number < 50 || (rest && rest != 'a'))
+            return lib_fail(b->err, NETC_INVALID,
+                            "unknown architecture '%s'; write sm_80, sm_90, sm_100 or ptx_80 ...", arch);
         netc_status status = build_compile(b->p, b->cuda, arch, b->err);
         if (status != NETC_OK) return status;
     }
-    // PTX for architectures that do not exist yet.
-    return build_compile(b->p, b->cuda, "ptx_80", b->err);
+    // PTX for architectures that do not exist yet, unless the list says what is wanted.
+    return b->archs && *b->archs ? NETC_OK : build_compile(b->p, b->cuda, "ptx_80", b->err);
 }
 
 netc_status netc_program_save(netc_program *p, const char *path, const char *archs, netc_session *weights,
