@@ -1,46 +1,11 @@
 // train M { minimize loss; clip f; update opt for set; accumulate n }: takes gradients, clips, updates.
 // Each `minimize` opens a group: its set of parameters, their gradients, and the updates that follow.
-#include <fnmatch.h>
 #include <string.h>
 
-#include "frontend/elab.h"
-
-typedef VEC(ECell *) CellList;
-typedef VEC(Node *) NodeList;
-
-struct TrainState {
-    Frame *frame;
-    const Stmt *model;
-    EFile *model_file;
-    ModelInputs inputs;
-    const char *batch;
-    int64_t accumulate;
-    Val *input;        // the model's inputs, whole
-    Seq *first;        // outputs of the first elaboration: what is reported
-    uint32_t from;     // elaborations from this one on define the model's parameters
-    NodeList seen;     // value of each cell when the model was last elaborated
-    NodeList entry;    // and before the first
-    bool ran, minimized;
-    bool open;         // a group is open
-    Span group;
-    bool updating;     // an update of the group has run
-    CellList set;
-    NodeList grad;
-};
-
-static CellList all_params(Elab *e, TrainState *t)
-{
-    CellList out = {0};
-    for (uint32_t i = 0; i < e->cell_list.n; i++) {
-        ECell *c = e->cell_list.at[i];
-        if (c->cell.kind == CELL_PARAM && !c->cell.frozen && c->defined_in >= t->from)
-            vec_push(e->arena, &out, c);
-    }
-    return out;
-}
+#include "frontend/elab_train.h"
 
 // -- the model ---------------------------------------------------------------------------------------
-static void bind_outputs(Elab *e, TrainState *t, const Seq *outputs)
+void train_bind(Elab *e, TrainState *t, const Seq *outputs)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
         Val *slot = NEW(e->arena, Val);
@@ -49,14 +14,14 @@ static void bind_outputs(Elab *e, TrainState *t, const Seq *outputs)
     }
 }
 
-static NodeList snapshot(Elab *e)
+NodeList train_cells(Elab *e)
 {
     NodeList out = {0};
     for (uint32_t i = 0; i < e->cell_list.n; i++) vec_push(e->arena, &out, e->cell_list.at[i]->cur);
     return out;
 }
 
-static bool is_state(const ECell *c)
+bool is_state(const ECell *c)
 {
     return c->cell.kind == CELL_STATE || c->cell.kind == CELL_SCRATCH;
 }
@@ -71,7 +36,7 @@ static bool stale(Elab *e, const TrainState *t)
     return false;
 }
 
-static Seq *run_model(Elab *e, TrainState *t, Val *inputs)
+Seq *train_model(Elab *e, TrainState *t, Val *inputs)
 {
     Role role = e->g->role;
     StrMap sites = e->sites;
@@ -103,9 +68,9 @@ static bool need_model(Elab *e, TrainState *t)
         }
         e->replay = true;
     } else {
-        t->entry = snapshot(e);
+        t->entry = train_cells(e);
     }
-    Seq *outputs = run_model(e, t, t->input);
+    Seq *outputs = train_model(e, t, t->input);
     e->replay = false;
     for (uint32_t i = 0; i < written.n; i++) {
         ECell *c = e->cell_list.at[i];
@@ -114,10 +79,10 @@ static bool need_model(Elab *e, TrainState *t)
         c->written = flags.at[i];
     }
     t->ran = true;
-    t->seen = snapshot(e);
+    t->seen = train_cells(e);
     if (!outputs) return false;
     if (!t->first) t->first = outputs;
-    bind_outputs(e, t, outputs);
+    train_bind(e, t, outputs);
     return true;
 }
 
@@ -169,7 +134,7 @@ static void no_gradient(Elab *e, TrainState *t, const NodeList *at, Node **reach
     diag_note(e->diags, d, "mark it frozen, or choose the parameters: minimize … over params(…)");
 }
 
-static Node *loss_of(Elab *e, const Stmt *s)
+Node *train_loss(Elab *e, const Stmt *s)
 {
     Val v = eval(e, s->expr);
     if (v.kind == V_POISON) return NULL;
@@ -182,113 +147,6 @@ static Node *loss_of(Elab *e, const Stmt *s)
         return NULL;
     }
     return loss;
-}
-
-// -- sets -------------------------------------------------------------------------------------------------
-static bool pattern_is(const Val *v) // a string or a list of them
-{
-    uint32_t n;
-    if (v->kind == V_STRING) return true;
-    if (v->kind != V_LIST || !seq_length(v, &n)) return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (v->seq->at[i].kind != V_STRING) return false;
-    return n > 0;
-}
-
-static bool matches(const Val *pattern, const ECell *c)
-{
-    if (pattern->kind == V_STRING) return !fnmatch(pattern->s, c->cell.name, 0);
-    for (uint32_t i = 0; i < pattern->seq->n; i++)
-        if (!fnmatch(pattern->seq->at[i].s, c->cell.name, 0)) return true;
-    return false;
-}
-
-static bool set_of(Elab *e, const Expr *x, CellList *out)
-{
-    Val v = eval(e, x);
-    uint32_t n = 1;
-    if (v.kind == V_POISON) return false;
-    bool many = seq_length(&v, &n);
-    *out = (CellList){0};
-    IdMap known = idmap_new(e->arena);
-    for (uint32_t i = 0; i < n; i++) {
-        Val item = many ? seq_item(e, &v, i) : v;
-        if (item.kind != V_CELL || item.cell->cell.kind != CELL_PARAM) {
-            fail(e, x->span, "expected parameters, as params('*.weight') gives, found %s",
-                 val_text(e, &item));
-            return false;
-        }
-        if (idmap_get(&known, (uintptr_t)item.cell, NULL)) continue;
-        idmap_set(&known, (uintptr_t)item.cell, 1);
-        vec_push(e->arena, out, item.cell);
-    }
-    return true;
-}
-
-static CellList candidates(Elab *e)
-{
-    CellList out = {0};
-    if (e->train && e->train->open) return e->train->set;
-    if (e->train && e->train->ran) return all_params(e, e->train);
-    for (uint32_t i = 0; i < e->cell_list.n; i++) {
-        ECell *c = e->cell_list.at[i];
-        if (c->cell.kind == CELL_PARAM && c->defined_in == e->elaboration)
-            vec_push(e->arena, &out, c);
-    }
-    return out;
-}
-
-static Val list_of(Elab *e, const CellList *l)
-{
-    Val v = val_seq(e, V_LIST, l->n);
-    for (uint32_t i = 0; i < l->n; i++) v.seq->at[i] = val_cell(l->at[i]);
-    return v;
-}
-
-Val train_params(Elab *e, const Call *c)
-{
-    int64_t rank = -1;
-    Type shape = {0};
-    Val pattern = val_missing(&c->arg[0]) ? val_string("*") : c->arg[0];
-    if (!pattern_is(&pattern))
-        return fail(e, c->arg_span[0], "params takes a pattern like \"*.weight\" or a list of them, "
-                                       "found %s", val_text(e, &pattern));
-    bool shaped = !val_missing(&c->arg[2]);
-    if (!val_missing(&c->arg[1]) && !to_int(e, &c->arg[1], c->arg_span[1], "the rank", &rank))
-        return val_poison();
-    if (shaped && !to_shape(e, &c->arg[2], c->arg_span[2], &shape)) return val_poison();
-    CellList all = candidates(e), out = {0};
-    for (uint32_t i = 0; i < all.n; i++)
-        if (matches(&pattern, all.at[i]) && (rank < 0 || all.at[i]->cell.type.rank == rank) &&
-            (!shaped || shape_equal(&all.at[i]->cell.type, &shape)))
-            vec_push(e->arena, &out, all.at[i]);
-    if (!out.n) {
-        Diag *d = error_at(e, c->span, "no parameter matches %s",
-                           pattern.kind == V_STRING
-                               ? arena_printf(e->arena, "'%s'", pattern.s) : "these patterns");
-        Buf b = buf_new(e->arena);
-        for (uint32_t i = 0; i < all.n && i < 12; i++)
-            buf_printf(&b, "%s%s", i ? ", " : "", all.at[i]->cell.name);
-        diag_note(e->diags, d, "there are: %s%s", all.n ? b.data : "none yet",
-                  all.n > 12 ? ", …" : "");
-        return val_poison();
-    }
-    return list_of(e, &out);
-}
-
-Val train_rest(Elab *e, Span span)
-{
-    TrainState *t = e->train;
-    CellList out = {0};
-    if (!t->open) {
-        CellList all = all_params(e, t);
-        for (uint32_t i = 0; i < all.n; i++)
-            if (!all.at[i]->updated) vec_push(e->arena, &out, all.at[i]);
-    }
-    for (uint32_t i = 0; t->open && i < t->set.n; i++)
-        if (t->set.at[i]->in_set) vec_push(e->arena, &out, t->set.at[i]);
-    if (!out.n) return fail(e, span, "no parameter is left for 'rest'");
-    return list_of(e, &out);
 }
 
 // -- minimize -----------------------------------------------------------------------------------------------
@@ -311,12 +169,12 @@ static void close_group(Elab *e, TrainState *t)
              missing > 8 ? ", …" : "", missing == 1 ? "has" : "have");
 }
 
-static bool choose_set(Elab *e, TrainState *t, const Stmt *s)
+bool train_choose(Elab *e, TrainState *t, const Stmt *s)
 {
     if (s->set) {
-        if (!set_of(e, s->set, &t->set)) return false;
+        if (!train_set(e, s->set, &t->set)) return false;
     } else {
-        t->set = all_params(e, t);
+        t->set = train_all(e, t);
     }
     for (uint32_t i = 0; i < t->set.n; i++) {
         ECell *c = t->set.at[i];
@@ -334,7 +192,7 @@ static bool choose_set(Elab *e, TrainState *t, const Stmt *s)
 }
 
 // d loss / d p for every parameter of the set, in the current graph.
-static bool take_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, NodeList *out)
+bool train_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, NodeList *out)
 {
     Span span = s->expr->span;
     NodeList at = {0};
@@ -362,7 +220,7 @@ static bool take_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, No
     return true;
 }
 
-static void assert_finite(Elab *e, const Stmt *s, Node *loss)
+void train_finite(Elab *e, const Stmt *s, Node *loss)
 {
     const char *name = s->expr->kind == EXPR_NAME ? s->expr->text : "the loss";
     at_span(e, s->expr->span);
@@ -379,218 +237,23 @@ static void begin_group(TrainState *t, const Stmt *s)
     t->set = (CellList){0};
 }
 
-// -- accumulate ------------------------------------------------------------------------------------------
-// One round of the loop over micro-batches: the model on a slice, its loss, the gradients.
-typedef struct Micro {
-    CellList states;  // what the model writes
-    Seq *outputs;     // of the trial, for their types
-    VEC(uint32_t) scalars; // outputs whose mean is taken
-    NodeList init;    // carried: gradient sums, states, output sums
-} Micro;
-
-static bool is_scalar_output(const Val *v)
-{
-    return v->kind == V_TENSOR && v->node->type.rank == 0 && v->node->type.dtype != DT_BOOL;
-}
-
-// A trial elaboration in a graph of its own: defines the cells, tells what is written and returned.
-static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
-{
-    Graph *root = e->root;
-    NodeList cur = snapshot(e);
-    VEC(bool) flags = {0};
-    for (uint32_t i = 0; i < e->cell_list.n; i++) {
-        ECell *c = e->cell_list.at[i];
-        vec_push(e->arena, &flags, c->written);
-        c->cur = NULL;
-        c->written = false;
-    }
-    e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
-    Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
-    for (uint32_t i = 0; i < t->inputs.n; i++)
-        inputs[i] = val_node(make_input(e, &t->inputs.at[i], 0));
-    m->outputs = run_model(e, t, inputs);
-    bool ok = m->outputs != NULL;
-    if (ok) {
-        bind_outputs(e, t, m->outputs);
-        t->ran = true;
-        ok = choose_set(e, t, s);
-        Node *loss = ok ? loss_of(e, s) : NULL;
-        NodeList grads = {0};
-        ok = loss && take_gradients(e, t, s, loss, &grads);
-        for (uint32_t i = 0; i < m->outputs->n; i++)
-            if (is_scalar_output(&m->outputs->at[i])) vec_push(e->arena, &m->scalars, i);
-    }
-    for (uint32_t i = 0; i < e->cell_list.n; i++) {
-        ECell *c = e->cell_list.at[i];
-        if (c->written && is_state(c)) vec_push(e->arena, &m->states, c);
-        c->cur = i < cur.n ? cur.at[i] : NULL;
-        c->written = i < flags.n && flags.at[i];
-    }
-    e->root = e->g = root;
-    return ok;
-}
-
-static Node *zeros(Elab *e, const Type *t)
-{
-    return graph_broadcast_to(e->g, graph_const(e->g, t->dtype, 0), t);
-}
-
-static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *r, Node *i,
-                       NodeList *carried, Val *inputs)
-{
-    Node *n = graph_const_int(e->g, DT_I64, t->accumulate);
-    Node *step = cell_read(e, cell_control(e, CELL_STEP), s->span);
-    e->micro_step = graph_binary(e->g, OP_add, graph_binary(e->g, OP_mul, step, n), i);
-    Seq *outputs = run_model(e, t, inputs);
-    if (!outputs) return false;
-    bind_outputs(e, t, outputs);
-    Node *loss = loss_of(e, s);
-    NodeList grads = {0};
-    if (!loss || !take_gradients(e, t, s, loss, &grads)) return false;
-    uint32_t at = 0;
-    for (uint32_t k = 0; k < grads.n; k++, at++)
-        vec_push(e->arena, &r->g->results,
-                 graph_binary(e->g, OP_add, carried->at[at], grads.at[k]));
-    for (uint32_t k = 0; k < m->states.n; k++, at++)
-        vec_push(e->arena, &r->g->results, m->states.at[k]->cur);
-    for (uint32_t k = 0; k < m->scalars.n; k++, at++) {
-        Node *v = to_tensor(e, &outputs->at[m->scalars.at[k]], DT_F32, s->span);
-        if (!v) return false;
-        vec_push(e->arena, &r->g->results,
-                 graph_binary(e->g, OP_add, carried->at[at],
-                              graph_cast(e->g, v, carried->at[at]->type.dtype)));
-    }
-    // The loss too, when it is not one of the outputs.
-    vec_push(e->arena, &r->g->results,
-             graph_binary(e->g, OP_add, carried->at[at], graph_cast(e->g, loss, DT_F32)));
-    for (uint32_t k = 0; k < r->assert_cond.n; k++)
-        vec_push(e->arena, &r->g->results, r->assert_cond.at[k]);
-    return true;
-}
-
-static bool minimize_accumulated(Elab *e, TrainState *t, const Stmt *s)
-{
-    Micro m = {0};
-    bool again = t->first != NULL;
-    if (again) e->replay = true;
-    if (!again) t->entry = snapshot(e);
-    if (!trial(e, t, s, &m)) return false;
-    at_span(e, s->span);
-    Loc loc = e->g->loc;
-    Type scalar = type_scalar(DT_F32);
-    for (uint32_t i = 0; i < t->set.n; i++)
-        vec_push(e->arena, &m.init, zeros(e, &t->set.at[i]->cell.type));
-    for (uint32_t i = 0; i < m.states.n; i++) {
-        ECell *c = m.states.at[i];
-        Node *cur = c->cur;
-        if (again) c->cur = c->index < t->entry.n ? t->entry.at[c->index] : NULL;
-        vec_push(e->arena, &m.init, cell_read(e, c, s->span));
-        if (again) c->cur = cur;
-    }
-    for (uint32_t i = 0; i < m.scalars.n + 1; i++) vec_push(e->arena, &m.init, zeros(e, &scalar));
-    // Inputs: (n * batch, ...) as (n, batch, ...), a slice a round.
-    NodeList scanned = {0};
-    Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
-    for (uint32_t i = 0; i < t->inputs.n; i++) {
-        const ModelInput *in = &t->inputs.at[i];
-        inputs[i] = t->input[i];
-        if (!in->data) continue;
-        int64_t dim[MAX_RANK] = {t->accumulate};
-        memcpy(dim + 1, in->type.dim, (MAX_RANK - 1) * sizeof *dim);
-        if (in->type.rank == MAX_RANK) {
-            fail(e, in->span, "accumulate needs inputs of at most %d axes", MAX_RANK - 1);
-            return false;
-        }
-        vec_push(e->arena, &scanned,
-                 graph_reshape(e->g, t->input[i].node, in->type.rank + 1, dim));
-    }
-    Region *r = region_open(e);
-    Type index = type_scalar(DT_I64);
-    Node *i = region_param(e, r, &index);
-    NodeList carried = {0}, state_cur = {0};
-    for (uint32_t k = 0; k < m.init.n; k++)
-        vec_push(e->arena, &carried, region_param(e, r, &m.init.at[k]->type));
-    for (uint32_t k = 0; k < t->inputs.n; k++)
-        if (t->inputs.at[k].data) inputs[k] = val_node(region_param(e, r, &t->inputs.at[k].type));
-    VEC(bool) state_written = {0};
-    for (uint32_t k = 0; k < m.states.n; k++) {
-        ECell *c = m.states.at[k];
-        vec_push(e->arena, &state_cur, c->cur);
-        vec_push(e->arena, &state_written, c->written);
-        c->cur = carried.at[t->set.n + k];
-        c->written = false;
-    }
-    bool ok = micro_body(e, t, s, &m, r, i, &carried, inputs);
-    e->micro_step = NULL;
-    region_close(e, r);
-    for (uint32_t k = 0; k < m.states.n; k++) {
-        m.states.at[k]->cur = state_cur.at[k];
-        m.states.at[k]->written = state_written.at[k];
-    }
-    e->replay = false;
-    if (!ok) return false;
-    e->g->loc = loc;
-    Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n);
-    if (node_is_poison(loop)) return false;
-    // Means of gradients and outputs; the states as the last round leaves them.
-    int at = 0;
-    double share = 1 / (double)t->accumulate;
-    for (uint32_t k = 0; k < t->set.n; k++) {
-        Node *sum = graph_result(e->g, loop, at++);
-        vec_push(e->arena, &t->grad,
-                 graph_binary(e->g, OP_mul, sum, graph_const(e->g, sum->type.dtype, share)));
-    }
-    for (uint32_t k = 0; k < m.states.n; k++) {
-        Node *last = graph_result(e->g, loop, at++);
-        if (again) continue;
-        m.states.at[k]->cur = last;
-        m.states.at[k]->written = true;
-        m.states.at[k]->writer = e->frame->id;
-    }
-    Val v = val_seq(e, V_TUPLE, m.scalars.n);
-    v.seq->names = NEW_ARRAY(e->arena, const char *, m.scalars.n + 1);
-    for (uint32_t k = 0; k < m.scalars.n + 1; k++) {
-        Node *sum = graph_result(e->g, loop, at++);
-        Node *mean = graph_binary(e->g, OP_mul, sum, graph_const(e->g, DT_F32, share));
-        if (k == m.scalars.n) {
-            assert_finite(e, s, mean);
-            break;
-        }
-        v.seq->at[k] = val_node(mean);
-        v.seq->names[k] = m.outputs->names[m.scalars.at[k]];
-    }
-    for (uint32_t k = 0; k < r->assert_cond.n && !again; k++)
-        region_assert(e, graph_result(e->g, loop, at++), r->assert_text.at[k]);
-    // Other outputs live in the loop only.
-    for (uint32_t k = 0; k < m.outputs->n; k++) {
-        Val *slot = NEW(e->arena, Val);
-        *slot = val_poison();
-        strmap_set(&t->frame->vars, m.outputs->names[k], slot);
-    }
-    if (!t->first) t->first = v.seq;
-    bind_outputs(e, t, v.seq);
-    t->seen = snapshot(e);
-    return true;
-}
-
 static void exec_minimize(Elab *e, TrainState *t, const Stmt *s)
 {
     close_group(e, t);
     t->minimized = true;
     if (t->accumulate > 1) {
         begin_group(t, s);
-        t->open = minimize_accumulated(e, t, s);
+        t->open = train_accumulated(e, t, s);
         return;
     }
     if (!need_model(e, t)) return;
     begin_group(t, s);
     t->open = false; // params() in `over` chooses from all
-    Node *loss = loss_of(e, s);
-    bool ok = loss && choose_set(e, t, s);
+    Node *loss = train_loss(e, s);
+    bool ok = loss && train_choose(e, t, s);
     if (ok) {
-        assert_finite(e, s, loss);
-        ok = take_gradients(e, t, s, loss, &t->grad);
+        train_finite(e, s, loss);
+        ok = train_gradients(e, t, s, loss, &t->grad);
     }
     t->open = ok;
 }
@@ -657,7 +320,7 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
     t->updating = true;
     e->g->role = ROLE_UPDATE;
     Val fn = eval(e, s->expr);
-    bool ok = fn.kind != V_POISON && (!s->set || set_of(e, s->set, &chosen));
+    bool ok = fn.kind != V_POISON && (!s->set || train_set(e, s->set, &chosen));
     if (ok && fn.kind != V_FN) {
         fail(e, s->expr->span, "update needs a function of a parameter and its gradient, like "
                                "sgd(lr = 0.1), found %s", val_text(e, &fn));

@@ -1,0 +1,199 @@
+// accumulate n: a loop over micro-batches that carries sums of gradients and outputs, and the model's
+// own states.
+#include <string.h>
+
+#include "frontend/elab_train.h"
+
+// One round of the loop over micro-batches: the model on a slice, its loss, the gradients.
+typedef struct Micro {
+    CellList states;  // what the model writes
+    Seq *outputs;     // of the trial, for their types
+    VEC(uint32_t) scalars; // outputs whose mean is taken
+    NodeList init;    // carried: gradient sums, states, output sums
+} Micro;
+
+static bool is_scalar_output(const Val *v)
+{
+    return v->kind == V_TENSOR && v->node->type.rank == 0 && v->node->type.dtype != DT_BOOL;
+}
+
+// A trial elaboration in a graph of its own: defines the cells, tells what is written and returned.
+static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
+{
+    Graph *root = e->root;
+    NodeList cur = train_cells(e);
+    VEC(bool) flags = {0};
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        ECell *c = e->cell_list.at[i];
+        vec_push(e->arena, &flags, c->written);
+        c->cur = NULL;
+        c->written = false;
+    }
+    e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
+    for (uint32_t i = 0; i < t->inputs.n; i++)
+        inputs[i] = val_node(make_input(e, &t->inputs.at[i], 0));
+    m->outputs = train_model(e, t, inputs);
+    bool ok = m->outputs != NULL;
+    if (ok) {
+        train_bind(e, t, m->outputs);
+        t->ran = true;
+        ok = train_choose(e, t, s);
+        Node *loss = ok ? train_loss(e, s) : NULL;
+        NodeList grads = {0};
+        ok = loss && train_gradients(e, t, s, loss, &grads);
+        for (uint32_t i = 0; i < m->outputs->n; i++)
+            if (is_scalar_output(&m->outputs->at[i])) vec_push(e->arena, &m->scalars, i);
+    }
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        ECell *c = e->cell_list.at[i];
+        if (c->written && is_state(c)) vec_push(e->arena, &m->states, c);
+        c->cur = i < cur.n ? cur.at[i] : NULL;
+        c->written = i < flags.n && flags.at[i];
+    }
+    e->root = e->g = root;
+    return ok;
+}
+
+static Node *zeros(Elab *e, const Type *t)
+{
+    return graph_broadcast_to(e->g, graph_const(e->g, t->dtype, 0), t);
+}
+
+static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *r, Node *i,
+                       NodeList *carried, Val *inputs)
+{
+    Node *n = graph_const_int(e->g, DT_I64, t->accumulate);
+    Node *step = cell_read(e, cell_control(e, CELL_STEP), s->span);
+    e->micro_step = graph_binary(e->g, OP_add, graph_binary(e->g, OP_mul, step, n), i);
+    Seq *outputs = train_model(e, t, inputs);
+    if (!outputs) return false;
+    train_bind(e, t, outputs);
+    Node *loss = train_loss(e, s);
+    NodeList grads = {0};
+    if (!loss || !train_gradients(e, t, s, loss, &grads)) return false;
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < grads.n; k++, at++)
+        vec_push(e->arena, &r->g->results,
+                 graph_binary(e->g, OP_add, carried->at[at], grads.at[k]));
+    for (uint32_t k = 0; k < m->states.n; k++, at++)
+        vec_push(e->arena, &r->g->results, m->states.at[k]->cur);
+    for (uint32_t k = 0; k < m->scalars.n; k++, at++) {
+        Node *v = to_tensor(e, &outputs->at[m->scalars.at[k]], DT_F32, s->span);
+        if (!v) return false;
+        vec_push(e->arena, &r->g->results,
+                 graph_binary(e->g, OP_add, carried->at[at],
+                              graph_cast(e->g, v, carried->at[at]->type.dtype)));
+    }
+    // The loss too, when it is not one of the outputs.
+    vec_push(e->arena, &r->g->results,
+             graph_binary(e->g, OP_add, carried->at[at], graph_cast(e->g, loss, DT_F32)));
+    for (uint32_t k = 0; k < r->assert_cond.n; k++)
+        vec_push(e->arena, &r->g->results, r->assert_cond.at[k]);
+    return true;
+}
+
+bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
+{
+    Micro m = {0};
+    bool again = t->first != NULL;
+    if (again) e->replay = true;
+    if (!again) t->entry = train_cells(e);
+    if (!trial(e, t, s, &m)) return false;
+    at_span(e, s->span);
+    Loc loc = e->g->loc;
+    Type scalar = type_scalar(DT_F32);
+    for (uint32_t i = 0; i < t->set.n; i++)
+        vec_push(e->arena, &m.init, zeros(e, &t->set.at[i]->cell.type));
+    for (uint32_t i = 0; i < m.states.n; i++) {
+        ECell *c = m.states.at[i];
+        Node *cur = c->cur;
+        if (again) c->cur = c->index < t->entry.n ? t->entry.at[c->index] : NULL;
+        vec_push(e->arena, &m.init, cell_read(e, c, s->span));
+        if (again) c->cur = cur;
+    }
+    for (uint32_t i = 0; i < m.scalars.n + 1; i++) vec_push(e->arena, &m.init, zeros(e, &scalar));
+    // Inputs: (n * batch, ...) as (n, batch, ...), a slice a round.
+    NodeList scanned = {0};
+    Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
+    for (uint32_t i = 0; i < t->inputs.n; i++) {
+        const ModelInput *in = &t->inputs.at[i];
+        inputs[i] = t->input[i];
+        if (!in->data) continue;
+        int64_t dim[MAX_RANK] = {t->accumulate};
+        memcpy(dim + 1, in->type.dim, (MAX_RANK - 1) * sizeof *dim);
+        if (in->type.rank == MAX_RANK) {
+            fail(e, in->span, "accumulate needs inputs of at most %d axes", MAX_RANK - 1);
+            return false;
+        }
+        vec_push(e->arena, &scanned,
+                 graph_reshape(e->g, t->input[i].node, in->type.rank + 1, dim));
+    }
+    Region *r = region_open(e);
+    Type index = type_scalar(DT_I64);
+    Node *i = region_param(e, r, &index);
+    NodeList carried = {0}, state_cur = {0};
+    for (uint32_t k = 0; k < m.init.n; k++)
+        vec_push(e->arena, &carried, region_param(e, r, &m.init.at[k]->type));
+    for (uint32_t k = 0; k < t->inputs.n; k++)
+        if (t->inputs.at[k].data) inputs[k] = val_node(region_param(e, r, &t->inputs.at[k].type));
+    VEC(bool) state_written = {0};
+    for (uint32_t k = 0; k < m.states.n; k++) {
+        ECell *c = m.states.at[k];
+        vec_push(e->arena, &state_cur, c->cur);
+        vec_push(e->arena, &state_written, c->written);
+        c->cur = carried.at[t->set.n + k];
+        c->written = false;
+    }
+    bool ok = micro_body(e, t, s, &m, r, i, &carried, inputs);
+    e->micro_step = NULL;
+    region_close(e, r);
+    for (uint32_t k = 0; k < m.states.n; k++) {
+        m.states.at[k]->cur = state_cur.at[k];
+        m.states.at[k]->written = state_written.at[k];
+    }
+    e->replay = false;
+    if (!ok) return false;
+    e->g->loc = loc;
+    Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n);
+    if (node_is_poison(loop)) return false;
+    // Means of gradients and outputs; the states as the last round leaves them.
+    int at = 0;
+    double share = 1 / (double)t->accumulate;
+    for (uint32_t k = 0; k < t->set.n; k++) {
+        Node *sum = graph_result(e->g, loop, at++);
+        vec_push(e->arena, &t->grad,
+                 graph_binary(e->g, OP_mul, sum, graph_const(e->g, sum->type.dtype, share)));
+    }
+    for (uint32_t k = 0; k < m.states.n; k++) {
+        Node *last = graph_result(e->g, loop, at++);
+        if (again) continue;
+        m.states.at[k]->cur = last;
+        m.states.at[k]->written = true;
+        m.states.at[k]->writer = e->frame->id;
+    }
+    Val v = val_seq(e, V_TUPLE, m.scalars.n);
+    v.seq->names = NEW_ARRAY(e->arena, const char *, m.scalars.n + 1);
+    for (uint32_t k = 0; k < m.scalars.n + 1; k++) {
+        Node *sum = graph_result(e->g, loop, at++);
+        Node *mean = graph_binary(e->g, OP_mul, sum, graph_const(e->g, DT_F32, share));
+        if (k == m.scalars.n) {
+            train_finite(e, s, mean);
+            break;
+        }
+        v.seq->at[k] = val_node(mean);
+        v.seq->names[k] = m.outputs->names[m.scalars.at[k]];
+    }
+    for (uint32_t k = 0; k < r->assert_cond.n && !again; k++)
+        region_assert(e, graph_result(e->g, loop, at++), r->assert_text.at[k]);
+    // Other outputs live in the loop only.
+    for (uint32_t k = 0; k < m.outputs->n; k++) {
+        Val *slot = NEW(e->arena, Val);
+        *slot = val_poison();
+        strmap_set(&t->frame->vars, m.outputs->names[k], slot);
+    }
+    if (!t->first) t->first = v.seq;
+    train_bind(e, t, v.seq);
+    t->seen = train_cells(e);
+    return true;
+}
