@@ -1,20 +1,24 @@
-// Elaboration, the inside: AST -> graphs. Compile-time values, scopes, cells, regions. Only elab*.c and
-// frontend.c include this.
+// Elaboration, the inside: AST -> graphs. Compile-time values, scopes, cells, regions. Only elab*.c
+// and frontend.c include this.
 #ifndef FRONTEND_ELAB_H
 #define FRONTEND_ELAB_H
 
 #include "frontend/ast.h"
 #include "frontend/frontend.h"
 
-// -- values ----------------------------------------------------------------------------------------
+// -- values
+// ----------------------------------------------------------------------------------------
 typedef enum ValKind {
     V_ABSENT, // an argument not given
     V_NONE,   // `none`
     V_POISON, // after an error that was reported
     V_TENSOR, // node
-    V_INT, V_FLOAT, V_BOOL, // weak: they take the type of the tensor they meet
+    V_INT,
+    V_FLOAT,
+    V_BOOL, // weak: they take the type of the tensor they meet
     V_STRING,
-    V_LIST, V_TUPLE, // seq; a tuple may have names
+    V_LIST,
+    V_TUPLE, // seq; a tuple may have names
     V_RANGE, // lo..hi
     V_FN,
     V_DTYPE,
@@ -56,9 +60,9 @@ struct Val {
 
 // A built-in function. params: names separated by spaces, "?" after an optional one.
 typedef struct Call {
-    Span span;      // of the call
-    const Expr *x;  // or NULL
-    Val *arg;       // one a parameter, V_ABSENT where not given
+    Span span;     // of the call
+    const Expr *x; // or NULL
+    Val *arg;      // one a parameter, V_ABSENT where not given
     Span *arg_span;
 } Call;
 typedef struct Builtin {
@@ -76,7 +80,8 @@ struct Fn {
     Val *bound;  // arguments a partial application holds, V_ABSENT where open; NULL: none
 };
 
-// -- names -----------------------------------------------------------------------------------------
+// -- names
+// -----------------------------------------------------------------------------------------
 typedef enum GlobalState { GLOBAL_NEW, GLOBAL_RUNNING, GLOBAL_DONE } GlobalState;
 typedef struct Global {
     const Stmt *stmt;
@@ -114,11 +119,12 @@ typedef struct Frame { // a function being elaborated
     Val result;
 } Frame;
 
-// -- cells -------------------------------------------------------------------------------------------
+// -- cells
+// -------------------------------------------------------------------------------------------
 struct ECell {
     Cell cell;
-    uint32_t index;      // in order of definition
-    Node *cur;           // its value now, in the entry's graph or a region around; NULL: not read yet
+    uint32_t index; // in order of definition
+    Node *cur;      // its value now, in the entry's graph or a region around; NULL: not read yet
     bool written;
     uint32_t writer;     // frame that wrote it
     uint32_t defined_in; // the elaboration that last defined it
@@ -129,12 +135,13 @@ struct ECell {
     bool updated;        // by some minimize of the train block
 };
 
-// -- regions -----------------------------------------------------------------------------------------
+// -- regions
+// -----------------------------------------------------------------------------------------
 typedef struct Region {
     struct Region *up;
     Graph *g;
-    VEC(Node *) outer; // captured values, as nodes of the graph around
-    IdMap inner;       // outer node -> the region's parameter
+    VEC(Node *) outer;       // captured values, as nodes of the graph around
+    IdMap inner;             // outer node -> the region's parameter
     VEC(Node *) assert_cond; // stacked and asserted outside
     VEC(const char *) assert_text;
     VEC(const char *) emit_name;
@@ -143,7 +150,8 @@ typedef struct Region {
     bool loop;     // a loop of the user's: emit is allowed
 } Region;
 
-// -- the elaborator ------------------------------------------------------------------------------------
+// -- the elaborator
+// ------------------------------------------------------------------------------------
 typedef struct TrainState TrainState;
 
 struct Elab {
@@ -156,18 +164,18 @@ struct Elab {
     EFile *core;        // std/core.net, used by every file
     StrMap defines;     // name -> Val *, evaluated -D and data bindings
     StrMap define_used;
-    StrMap sym_index;   // dimension name -> (void *)(index)
-    StrMap dims;        // name -> DimBinding *
+    StrMap sym_index; // dimension name -> (void *)(index)
+    StrMap dims;      // name -> DimBinding *
 
-    Graph *root;      // of the entry being built
-    Graph *g;         // root, or the innermost region's
+    Graph *root; // of the entry being built
+    Graph *g;    // root, or the innermost region's
     Graph *init;
-    Region *region;   // NULL at the root
+    Region *region; // NULL at the root
     Frame *frame;
-    uint32_t frames;  // ids handed out
+    uint32_t frames;       // ids handed out
     uint32_t elaborations; // of models so far
     uint32_t elaboration;  // the current one; see ECell.defined_in
-    const char *model;    // being elaborated
+    const char *model;     // being elaborated
     int depth;
     int own_gradients; // functions with their own gradient around this place
     int64_t unrolled;
@@ -175,7 +183,7 @@ struct Elab {
     StrMap cells; // name -> ECell *
     VEC(ECell *) cell_list;
     IdMap std_names; // nodes named by the standard library: a user's name is better
-    StrMap sites; // scope path -> (void *)(draws made there)
+    StrMap sites;    // scope path -> (void *)(draws made there)
     bool training;
     EntryKind kind;
     Node *micro_step; // inside accumulate: step * n + i; else NULL
@@ -194,18 +202,18 @@ Val val_poison(void);
 Val val_none(void);
 Val val_seq(Elab *e, ValKind kind, uint32_t n);
 Val val_cell(ECell *c);
-bool val_missing(const Val *v); // absent or none
+bool val_missing(const Val *v);              // absent or none
 const char *val_text(Elab *e, const Val *v); // "an integer", "a tensor f32[3]", for messages
-bool val_is_tensor(const Val *v); // a tensor or a cell
-bool val_is_weak(const Val *v);   // int, float, bool
-bool val_number(const Val *v, double *out); // int or float
-bool val_equal(const Val *a, const Val *b); // compile-time values
+bool val_is_tensor(const Val *v);            // a tensor or a cell
+bool val_is_weak(const Val *v);              // int, float, bool
+bool val_number(const Val *v, double *out);  // int or float
+bool val_equal(const Val *a, const Val *b);  // compile-time values
 // Reports at span and returns poison.
 Val fail(Elab *e, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 Diag *error_at(Elab *e, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void at_span(Elab *e, Span span); // the place of the nodes made next
-// The tensor v stands for, owned by the current graph; NULL after reporting. weak: the type a number
-// takes (DT_COUNT: f32 for floats, i64 for integers, bool).
+// The tensor v stands for, owned by the current graph; NULL after reporting. weak: the type a
+// number takes (DT_COUNT: f32 for floats, i64 for integers, bool).
 Node *to_tensor(Elab *e, const Val *v, DType weak, Span span);
 bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out);
 bool to_bool(Elab *e, const Val *v, Span span, const char *what, bool *out);
@@ -234,7 +242,7 @@ Val name_value(Elab *e, const char *name, Span span);
 bool name_try(Elab *e, const char *name, Span span, Val *out); // false when unknown; no report
 void name_bind(Elab *e, const char *name, Val v);
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse);
-const char *scope_path(Elab *e, Scope *s); // "" at the root
+const char *scope_path(Elab *e, Scope *s);                // "" at the root
 const char *scope_name_text(Elab *e, const ScopeName *s); // "h.0.attn"; NULL after reporting
 Sym sym_of(Elab *e, const char *dim);
 
@@ -276,7 +284,8 @@ void exec(Elab *e, const Stmt *s);
 
 // elab_cell.c
 ECell *cell_find(Elab *e, const char *name);
-ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t, Scope *scope);
+ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t,
+                   Scope *scope);
 ECell *cell_control(Elab *e, const char *name);
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
@@ -314,7 +323,7 @@ typedef struct ModelInput {
 } ModelInput;
 typedef VEC(ModelInput) ModelInputs;
 bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const char **batch);
-bool input_range(Elab *e, const Param *p, ModelInput *in); // states it in [in], checked
+bool input_range(Elab *e, const Param *p, ModelInput *in);     // states it in [in], checked
 Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0 replaces axis 0 of data
 // Elaborates a model's body on values for its inputs; the result is a named tuple.
 Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);

@@ -1,15 +1,15 @@
-// accumulate n: a loop over micro-batches that carries sums of gradients and outputs, and the model's
-// own states.
+// accumulate n: a loop over micro-batches that carries sums of gradients and outputs, and the
+// model's own states.
 #include <string.h>
 
 #include "frontend/elab_train.h"
 
 // One round of the loop over micro-batches: the model on a slice, its loss, the gradients.
 typedef struct Micro {
-    CellList states;  // what the model writes
-    Seq *outputs;     // of the trial, for their types
+    CellList states;       // what the model writes
+    Seq *outputs;          // of the trial, for their types
     VEC(uint32_t) scalars; // outputs whose mean is taken
-    NodeList init;    // carried: gradient sums, states, output sums
+    NodeList init;         // carried: gradient sums, states, output sums
 } Micro;
 
 static bool is_scalar_output(const Val *v)
@@ -126,8 +126,7 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
             fail(e, in->span, "accumulate needs inputs of at most %d axes", MAX_RANK - 1);
             return false;
         }
-        vec_push(e->arena, &scanned,
-                 graph_reshape(e->g, t->input[i].node, in->type.rank + 1, dim));
+        vec_push(e->arena, &scanned, graph_reshape(e->g, t->input[i].node, in->type.rank + 1, dim));
     }
     Region *r = region_open(e);
     Type index = type_scalar(DT_I64);

@@ -1,5 +1,6 @@
-// Built-in functions that ask about values or make leaves. Those that move data are in elab_shape.c;
-// elementwise ops and reductions come from the op table by name; the rest is written in std/*.net.
+// Built-in functions that ask about values or make leaves. Those that move data are in
+// elab_shape.c; elementwise ops and reductions come from the op table by name; the rest is written
+// in std/*.net.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -138,8 +139,7 @@ static bool type_arg(Elab *e, const Call *c, int i, DType *out)
 {
     if (val_missing(&c->arg[i])) return true;
     if (c->arg[i].kind == V_DTYPE) return *out = c->arg[i].dtype, true;
-    fail(e, c->arg_span[i], "expected an element type like f32, found %s",
-         val_text(e, &c->arg[i]));
+    fail(e, c->arg_span[i], "expected an element type like f32, found %s", val_text(e, &c->arg[i]));
     return false;
 }
 

@@ -86,7 +86,8 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
 }
 
 // Positional arguments fill the open parameters from the left; when there are fewer than required
-// ones, the last required ones: what is left out leads, and the call makes a function waiting for it.
+// ones, the last required ones: what is left out leads, and the call makes a function waiting for
+// it.
 static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t n, Span span,
                  Val *out, Span *spans, bool *partial)
 {
@@ -285,8 +286,8 @@ Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope
     Sig s = {0};
     if (callee.kind == V_FN) signature(e, callee.fn, &s);
     for (uint32_t i = 0; i < n; i++)
-        args[i] = (Arg){.span = span, .name_span = span, .v = v[i],
-                        .name = (int)n <= s.n ? s.p[i].name : NULL};
+        args[i] = (Arg){
+            .span = span, .name_span = span, .v = v[i], .name = (int)n <= s.n ? s.p[i].name : NULL};
     return call_value(e, callee, args, n, span, scope);
 }
 

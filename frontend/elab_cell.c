@@ -1,4 +1,5 @@
-// Cells: parameters, states, settings and the runtime's own scalars; reading, writing, initial values.
+// Cells: parameters, states, settings and the runtime's own scalars; reading, writing, initial
+// values.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -43,8 +44,10 @@ ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
     double initial;
     ECell *c = NULL;
     if (val_number(&v, &initial))
-        c = cell_new(e, &(Cell){.name = s->name, .kind = CELL_SETTING,
-                                .type = type_scalar(DT_F32), .initial = initial,
+        c = cell_new(e, &(Cell){.name = s->name,
+                                .kind = CELL_SETTING,
+                                .type = type_scalar(DT_F32),
+                                .initial = initial,
                                 .loc = loc_add(e->diags, s->span, 0, NULL)});
     else if (v.kind != V_POISON)
         fail(e, s->span, "setting '%s' must be a number, found %s", s->name, val_text(e, &v));
@@ -52,7 +55,8 @@ ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
     return c;
 }
 
-// -- reading -----------------------------------------------------------------------------------------
+// -- reading
+// -----------------------------------------------------------------------------------------
 Node *init_value(Elab *e, ECell *c)
 {
     if (c->init) return c->init;
@@ -65,10 +69,11 @@ Node *init_value(Elab *e, ECell *c)
 Node *cell_read(Elab *e, ECell *c, Span span)
 {
     at_span(e, span);
-    bool kept = c->cell.kind == CELL_PARAM || c->cell.kind == CELL_STATE ||
-                c->cell.kind == CELL_SCRATCH;
+    bool kept =
+        c->cell.kind == CELL_PARAM || c->cell.kind == CELL_STATE || c->cell.kind == CELL_SCRATCH;
     if (e->root == e->init)
-        return kept ? init_value(e, c) : graph_leaf_cell(e->g, OP_state, c->cell.name, &c->cell.type);
+        return kept ? init_value(e, c)
+                    : graph_leaf_cell(e->g, OP_state, c->cell.name, &c->cell.type);
     if (!c->cur) {
         Op op = c->cell.kind == CELL_PARAM ? OP_param : OP_state;
         Graph *g = e->g;
@@ -110,8 +115,9 @@ Val path_value(Elab *e, const char *path)
     return c && c->cell.kind != CELL_CONTROL ? val_cell(c) : (Val){.kind = V_ABSENT};
 }
 
-// -- defining ------------------------------------------------------------------------------------------
-// The initial value, made in the init graph: const ones are kept as a number.
+// -- defining
+// ------------------------------------------------------------------------------------------ The
+// initial value, made in the init graph: const ones are kept as a number.
 static bool define_initial(Elab *e, ECell *c, const Expr *x)
 {
     if (!x) return true;
@@ -178,11 +184,13 @@ static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
     const char *what = s->kind == STMT_PARAM ? "parameter" : "state";
     Diag *d = diag_error(e->diags, blame(e, s->name_span), "%s '%s' is already defined", what,
                          c->cell.name);
-    if (c->cell.loc) diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
+    if (c->cell.loc)
+        diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
     const char *name = scope_path(e, scope);
-    diag_note(e->diags, d, "name each call, as in … as %s2 (in a 'for': as %s[i]); to share one "
-                           "set of parameters write … reuse %s", *name ? name : "name",
-              *name ? name : "name", *name ? name : "name");
+    diag_note(e->diags, d,
+              "name each call, as in … as %s2 (in a 'for': as %s[i]); to share one "
+              "set of parameters write … reuse %s",
+              *name ? name : "name", *name ? name : "name", *name ? name : "name");
     return NULL;
 }
 
@@ -194,14 +202,14 @@ ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, cons
     if (c) {
         bool reuse = scope && scope->reuse;
         if (c->defined_in == e->elaboration && !reuse) return clash(e, s, c, scope);
-        if (!type_equal(&c->cell.type, t) ||
-            (kind == CELL_PARAM) != (c->cell.kind == CELL_PARAM)) {
+        if (!type_equal(&c->cell.type, t) || (kind == CELL_PARAM) != (c->cell.kind == CELL_PARAM)) {
             Diag *d = error_at(e, span, "'%s' is %s here, but was defined as %s", full,
                                type_text(e, t), type_text(e, &c->cell.type));
             if (c->cell.loc)
                 diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
-            diag_note(e->diags, d, "parameters of one name are shared; their shapes and types "
-                                   "must agree");
+            diag_note(e->diags, d,
+                      "parameters of one name are shared; their shapes and types "
+                      "must agree");
             return NULL;
         }
         c->defined_in = e->elaboration;
@@ -215,7 +223,9 @@ ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, cons
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         return NULL;
     }
-    c = cell_new(e, &(Cell){.name = full, .kind = kind, .type = *t,
+    c = cell_new(e, &(Cell){.name = full,
+                            .kind = kind,
+                            .type = *t,
                             .frozen = s->kind == STMT_PARAM && s->flag,
                             .loc = loc_add(e->diags, span, e->frame->call, NULL)});
     c->defined_in = e->elaboration;
@@ -253,7 +263,8 @@ void exec_param(Elab *e, const Stmt *s)
     if (c) name_bind(e, s->name, val_cell(c));
 }
 
-// -- writing -------------------------------------------------------------------------------------------
+// -- writing
+// -------------------------------------------------------------------------------------------
 void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
 {
     const Type *t = &c->cell.type;
@@ -266,14 +277,17 @@ void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
         return;
     }
     if (e->region && !(c->cur && graph_owns(e->g, c->cur))) {
-        fail(e, span, "'%s' is written inside a loop; carry the value (loop … carry s) and write "
-                      "it after the loop", c->cell.name);
+        fail(e, span,
+             "'%s' is written inside a loop; carry the value (loop … carry s) and write "
+             "it after the loop",
+             c->cell.name);
         return;
     }
     if (c->written && c->writer != e->frame->id) {
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
-        diag_note(e->diags, d, "one value per cell is kept when the step ends; write it in one "
-                               "place");
+        diag_note(e->diags, d,
+                  "one value per cell is kept when the step ends; write it in one "
+                  "place");
         return;
     }
     Node *n = to_tensor(e, &v, t->dtype, value_span);
@@ -309,8 +323,10 @@ void exec_update_cell(Elab *e, const Stmt *s)
     if (cell.kind == V_POISON) return;
     if (cell.kind != V_CELL) {
         if (e->diags->errors == errors)
-            fail(e, target->span, "<- writes a state or a parameter, found %s; = gives a name to "
-                                  "a value", val_text(e, &cell));
+            fail(e, target->span,
+                 "<- writes a state or a parameter, found %s; = gives a name to "
+                 "a value",
+                 val_text(e, &cell));
         return;
     }
     Val v = eval(e, s->expr);

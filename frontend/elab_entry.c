@@ -91,7 +91,8 @@ Node *make_input(Elab *e, const ModelInput *in, int64_t rows)
 static Val named_results(Elab *e, Val v, const Stmt *model)
 {
     if (v.kind == V_POISON) return v;
-    if (v.kind == V_NONE) return fail(e, model->name_span, "model '%s' returns nothing", model->name);
+    if (v.kind == V_NONE)
+        return fail(e, model->name_span, "model '%s' returns nothing", model->name);
     uint32_t n = 1;
     bool many = v.kind == V_TUPLE;
     if (many) n = v.seq->n;
@@ -115,7 +116,8 @@ Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span)
     frame.id = ++e->frames;
     frame.vars = strmap_new(e->arena);
     frame.scope = scope_child(e, NULL, "", false);
-    if (e->frame && e->frame->call) frame.call = loc_add(e->diags, span, e->frame->call, model->name);
+    if (e->frame && e->frame->call)
+        frame.call = loc_add(e->diags, span, e->frame->call, model->name);
     frame.result = val_none();
     e->elaboration = ++e->elaborations;
     e->model = model->name;
@@ -165,8 +167,7 @@ void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
     ECell *items = cell_control(e, arena_printf(e->arena, "@items.%s", entry));
     Node *n = cell_read(e, items, nowhere);
     e->g->loc = 0;
-    set_cell(e, items,
-             graph_binary(e->g, OP_add, n, graph_const(e->g, DT_F64, (double)batch)));
+    set_cell(e, items, graph_binary(e->g, OP_add, n, graph_const(e->g, DT_F64, (double)batch)));
     e->g->role = role;
 }
 
@@ -346,8 +347,7 @@ void entries_elaborate(Elab *e)
                     names[n++] = main->ast->stmts.at[k]->name;
             const char *near = suggest(s->name, names, n);
             diag_span(e->diags, SEV_ERROR, s->name_span, "there is no model '%s' to train%s%s%s",
-                      s->name, near ? "; did you mean '" : "", near ? near : "",
-                      near ? "'?" : "");
+                      s->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
             return;
         }
         trained = g->stmt;

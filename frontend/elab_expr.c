@@ -45,8 +45,10 @@ bool eval_dtype(Elab *e, const TypeExpr *t, DType *out)
     if (near)
         fail(e, t->span, "unknown element type '%s'; did you mean '%s'?", t->dtype, near);
     else
-        fail(e, t->span, "unknown element type '%s'; there are bool, u8, i32, u32, i64, bf16, f16, "
-                         "f32 and f64", t->dtype);
+        fail(e, t->span,
+             "unknown element type '%s'; there are bool, u8, i32, u32, i64, bf16, f16, "
+             "f32 and f64",
+             t->dtype);
     return false;
 }
 
@@ -146,8 +148,7 @@ static Val member(Elab *e, const Expr *x)
         Global *g = strmap_get(&v.file->globals, x->text);
         if (g) return global_value(e, g, x->span);
         const char **names = NEW_ARRAY(e->arena, const char *, v.file->globals.n + 1);
-        for (uint32_t i = 0; i < v.file->globals.n; i++)
-            names[i] = v.file->globals.entry[i].key;
+        for (uint32_t i = 0; i < v.file->globals.n; i++) names[i] = v.file->globals.entry[i].key;
         const char *near = suggest(x->text, names, v.file->globals.n);
         return fail(e, op_span(x), "'%s' defines no '%s'%s%s%s", v.file->name, x->text,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -235,8 +236,10 @@ static Val scoped(Elab *e, const Expr *x)
     const char *name = scope_name_text(e, x->scope);
     if (!name) return val_poison();
     if (x->a->kind != EXPR_CALL)
-        return fail(e, x->scope->span, "'%s' names the parameters of a call; there is no call "
-                                       "before it", x->kind == EXPR_AS ? "as" : "reuse");
+        return fail(e, x->scope->span,
+                    "'%s' names the parameters of a call; there is no call "
+                    "before it",
+                    x->kind == EXPR_AS ? "as" : "reuse");
     return call_expr(e, x->a, name, x->kind == EXPR_REUSE);
 }
 

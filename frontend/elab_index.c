@@ -1,5 +1,5 @@
-// x[...]: slices and integers known at compile time, gather by an integer tensor, `none` for a new axis;
-// and the same on the left of <-.
+// x[...]: slices and integers known at compile time, gather by an integer tensor, `none` for a new
+// axis; and the same on the left of <-.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -37,8 +37,9 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, Axis *a)
         Val v = eval(e, x->step);
         if (!to_int(e, &v, x->step->span, "the step of a slice", &a->stride)) return false;
         if (a->stride < 1) {
-            fail(e, x->step->span, "the step of a slice must be positive; reverse(x, axis) turns "
-                                   "an axis around");
+            fail(e, x->step->span,
+                 "the step of a slice must be positive; reverse(x, axis) turns "
+                 "an axis around");
             return false;
         }
     }
@@ -77,8 +78,9 @@ static bool plan_item(Elab *e, const Expr *x, const Type *t, int at, Axis *a)
         Diag *d = error_at(e, x->span, "an index must be an integer, found %s",
                            type_text(e, &a->index->type));
         if (a->index->type.dtype == DT_BOOL)
-            diag_note(e->diags, d, "the size of x[mask] would depend on the data; "
-                                   "use where(mask, x, 0)");
+            diag_note(e->diags, d,
+                      "the size of x[mask] would depend on the data; "
+                      "use where(mask, x, 0)");
         else
             diag_note(e->diags, d, "write cast(…, i32)");
         return false;
@@ -141,8 +143,9 @@ static Val index_tensor(Elab *e, const Expr *x, Node *n)
         gathers += a->index && a->index->type.rank > 0;
     }
     if (gathers > 1)
-        return fail(e, x->span, "one tensor index at a time; index in two steps, or flatten the "
-                                "axes and index by i * n + j");
+        return fail(e, x->span,
+                    "one tensor index at a time; index in two steps, or flatten the "
+                    "axes and index by i * n + j");
     at_span(e, x->span);
     if (slices) n = graph_slice(e->g, n, start, limit, stride);
     for (int i = t.rank - 1; i >= 0; i--) { // from the right, so that axis numbers stay
@@ -212,13 +215,14 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value)
         at_span(e, a->span);
         if (a->stride != 1) return fail(e, a->span, "no step on the left of <-");
         if (a->index && a->index->type.rank)
-            return fail(e, a->span, "the left of <- takes slices and single indices, found %s; "
-                                    "scatter(x, index, values) writes many rows",
+            return fail(e, a->span,
+                        "the left of <- takes slices and single indices, found %s; "
+                        "scatter(x, index, values) writes many rows",
                         type_text(e, &a->index->type));
         full.dim[i] = a->index ? 1 : a->limit - a->start;
         if (!a->drop && !a->index) part.dim[part.rank++] = full.dim[i];
-        args[2 + i] = a->index ? graph_cast(e->g, a->index, DT_I64)
-                               : graph_const_int(e->g, DT_I64, a->start);
+        args[2 + i] =
+            a->index ? graph_cast(e->g, a->index, DT_I64) : graph_const_int(e->g, DT_I64, a->start);
     }
     Node *v = to_tensor(e, &value, t.dtype, x->span);
     if (!v) return val_poison();

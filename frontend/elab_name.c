@@ -13,7 +13,8 @@ Sym sym_of(Elab *e, const char *dim)
     return (Sym)(e->module->symbols.n - 1);
 }
 
-// -- top level ---------------------------------------------------------------------------------------
+// -- top level
+// ---------------------------------------------------------------------------------------
 Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
 {
     Global *own = strmap_get(&f->globals, name);
@@ -55,8 +56,10 @@ static Val dim_value(Elab *e, Global *g, Span span)
             if (e->allow_unbound) return val_poison();
             Diag *d = error_at(e, span, "dimension '%s' is not bound", name);
             diag_note_span(e->diags, d, g->stmt->span, "declared here");
-            diag_note(e->diags, d, "give it with -D %s=…, by the data, or by a default: "
-                                   "dim %s = …", name, name);
+            diag_note(e->diags, d,
+                      "give it with -D %s=…, by the data, or by a default: "
+                      "dim %s = …",
+                      name, name);
             return val_poison();
         }
         if (!to_int(e, &v, g->stmt->span, "a dimension", &b->value)) return val_poison();
@@ -129,7 +132,8 @@ Val global_value(Elab *e, Global *g, Span span)
     return g->value;
 }
 
-// -- lookup --------------------------------------------------------------------------------------------
+// -- lookup
+// --------------------------------------------------------------------------------------------
 static bool special_name(Elab *e, const char *name, Span span, Val *out)
 {
     DType t;
@@ -225,7 +229,8 @@ void name_bind(Elab *e, const char *name, Val v)
     *slot = v;
 }
 
-// -- scopes of parameter names ---------------------------------------------------------------------------
+// -- scopes of parameter names
+// ---------------------------------------------------------------------------
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse)
 {
     Scope *s = NEW(e->arena, Scope);

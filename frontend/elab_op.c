@@ -101,8 +101,7 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
     }
     DType t = arg[n - 1]->type.dtype;
     if (rule_is(op, "float") && !dtype_is_float(t)) {
-        Diag *d = error_at(e, at, "%s needs floats, found %s", name,
-                           type_text(e, &arg[0]->type));
+        Diag *d = error_at(e, at, "%s needs floats, found %s", name, type_text(e, &arg[0]->type));
         diag_note(e->diags, d, "%swrite cast(…, f32)%s", op == OP_div ? "for true division " : "",
                   op == OP_div ? ", or use // to divide integers" : "");
         return val_poison();
@@ -112,10 +111,21 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
 }
 
 static const Op binary_op[] = {
-    [BIN_ADD] = OP_add, [BIN_SUB] = OP_sub, [BIN_MUL] = OP_mul, [BIN_DIV] = OP_div,
-    [BIN_FLOORDIV] = OP_floordiv, [BIN_MOD] = OP_mod, [BIN_POW] = OP_pow, [BIN_EQ] = OP_eq,
-    [BIN_NE] = OP_ne, [BIN_LT] = OP_lt, [BIN_LE] = OP_le, [BIN_GT] = OP_gt, [BIN_GE] = OP_ge,
-    [BIN_AND] = OP_and, [BIN_OR] = OP_or,
+    [BIN_ADD] = OP_add,
+    [BIN_SUB] = OP_sub,
+    [BIN_MUL] = OP_mul,
+    [BIN_DIV] = OP_div,
+    [BIN_FLOORDIV] = OP_floordiv,
+    [BIN_MOD] = OP_mod,
+    [BIN_POW] = OP_pow,
+    [BIN_EQ] = OP_eq,
+    [BIN_NE] = OP_ne,
+    [BIN_LT] = OP_lt,
+    [BIN_LE] = OP_le,
+    [BIN_GT] = OP_gt,
+    [BIN_GE] = OP_ge,
+    [BIN_AND] = OP_and,
+    [BIN_OR] = OP_or,
 };
 
 // base ** n of integers, when it fits.
@@ -157,8 +167,7 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
     double exponent;
     if (op == BIN_POW && tensors && val_number(&b, &exponent)) {
         if (exponent == 1) return a;
-        if (exponent == 2)
-            return apply_op(e, OP_mul, (Val[]){a, a}, (Span[]){sa, sa}, 2, at);
+        if (exponent == 2) return apply_op(e, OP_mul, (Val[]){a, a}, (Span[]){sa, sa}, 2, at);
     }
     return apply_op(e, binary_op[op], (Val[]){a, b}, (Span[]){sa, sb}, 2, at);
 }
@@ -185,8 +194,7 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
             if (!to_axis(e, &v, c->arg_span[1], rank, &axis)) return val_poison();
             axes[i] = axis;
             for (int j = 0; j < i; j++)
-                if (axes[j] == axis)
-                    return fail(e, c->arg_span[1], "axis %d is named twice", axis);
+                if (axes[j] == axis) return fail(e, c->arg_span[1], "axis %d is named twice", axis);
         }
         for (int i = 1; i < n; i++) // ascending
             for (int j = i; j > 0 && axes[j] < axes[j - 1]; j--) {

@@ -88,14 +88,15 @@ void region_assert(Elab *e, Node *cond, const char *text)
             e->g, OP_not,
             graph_cast(e->g,
                        graph_reduce(e->g, OP_max,
-                                    graph_cast(e->g, graph_unary(e->g, OP_not, cond), DT_I32),
-                                    axes, cond->type.rank, false),
+                                    graph_cast(e->g, graph_unary(e->g, OP_not, cond), DT_I32), axes,
+                                    cond->type.rank, false),
                        DT_BOOL));
     vec_push(e->arena, &e->region->assert_cond, cond);
     vec_push(e->arena, &e->region->assert_text, text);
 }
 
-// -- loop i in lo..hi carry a, b over x = xs { … emit y = … } -------------------------------------------
+// -- loop i in lo..hi carry a, b over x = xs { … emit y = … }
+// -------------------------------------------
 typedef struct Loop {
     const Stmt *s;
     int64_t lo, hi;
@@ -112,15 +113,13 @@ static bool loop_open(Elab *e, Loop *l)
         l->lo = range.range.lo;
         l->hi = range.range.hi;
     } else if (range.kind != V_INT) {
-        fail(e, s->expr->span, "a loop runs over a range like 0..n, found %s",
-             val_text(e, &range));
+        fail(e, s->expr->span, "a loop runs over a range like 0..n, found %s", val_text(e, &range));
         return false;
     } else {
         l->hi = range.i;
     }
     if (l->hi <= l->lo) {
-        fail(e, s->expr->span, "the range %lld..%lld is empty", (long long)l->lo,
-             (long long)l->hi);
+        fail(e, s->expr->span, "the range %lld..%lld is empty", (long long)l->lo, (long long)l->hi);
         return false;
     }
     if (s->names.n > 64 || s->items.n > 64) {
@@ -165,8 +164,8 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
         if (!type_equal(&n->type, &l->init[i]->type)) {
             Diag *d = error_at(e, item->name_span,
                                "the carried value '%s' enters the loop as %s and leaves a round "
-                               "as %s", item->name, type_text(e, &l->init[i]->type),
-                               type_text(e, &n->type));
+                               "as %s",
+                               item->name, type_text(e, &l->init[i]->type), type_text(e, &n->type));
             diag_note(e->diags, d, "start it with the right type: zeros(shape) or cast(…)");
             ok = false;
         }
@@ -261,9 +260,10 @@ void exec_emit(Elab *e, const Stmt *s)
     vec_push(e->arena, &r->emit, n);
 }
 
-// -- fn f(x) { … } grad(dy) { … } ------------------------------------------------------------------------
-// Both bodies are elaborated twice: once to learn what they capture, once with that declared, so that
-// the two regions agree on their parameters.
+// -- fn f(x) { … } grad(dy) { … }
+// ------------------------------------------------------------------------ Both bodies are
+// elaborated twice: once to learn what they capture, once with that declared, so that the two
+// regions agree on their parameters.
 typedef struct Call2 {
     Fn *fn;
     Val *args; // as bound
@@ -305,8 +305,7 @@ static Region *body_region(Elab *e, Call2 *c, bool backward, Val *result)
         name_bind(e, s->params.at[i].name, args[i]);
     }
     for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
-        name_bind(e, s->gparams.at[i].name,
-                  val_node(region_param(e, r, &c->results.at[i]->type)));
+        name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
     exec_block(e, s->gbody);
     *result = frame.result;
     e->frame = frame.up;
@@ -334,8 +333,10 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
     uint32_t at = 0, tensors = 0;
     for (uint32_t i = 0; i < s->params.n; i++) tensors += c->tensor[i] != NULL;
     if (n != tensors) {
-        fail(e, s->span, "the gradient of '%s' must return one value for each of its %u tensors, "
-                         "found %u", c->fn->name, tensors, n);
+        fail(e, s->span,
+             "the gradient of '%s' must return one value for each of its %u tensors, "
+             "found %u",
+             c->fn->name, tensors, n);
         return false;
     }
     for (uint32_t i = 0; i < s->params.n; i++) {
@@ -373,9 +374,11 @@ static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
         if (!ok) return false;
         if (final) continue;
         if (k == 0 && c->fn->stmt->gparams.n != c->results.n) {
-            fail(e, c->fn->stmt->span, "the gradient of '%s' takes %u value%s, the function "
-                                       "returns %u", c->fn->name, c->fn->stmt->gparams.n,
-                 c->fn->stmt->gparams.n == 1 ? "" : "s", c->results.n);
+            fail(e, c->fn->stmt->span,
+                 "the gradient of '%s' takes %u value%s, the function "
+                 "returns %u",
+                 c->fn->name, c->fn->stmt->gparams.n, c->fn->stmt->gparams.n == 1 ? "" : "s",
+                 c->results.n);
             return false;
         }
     }

@@ -81,8 +81,10 @@ Val train_params(Elab *e, const Call *c)
     Type shape = {0};
     Val pattern = val_missing(&c->arg[0]) ? val_string("*") : c->arg[0];
     if (!pattern_is(&pattern))
-        return fail(e, c->arg_span[0], "params takes a pattern like \"*.weight\" or a list of them, "
-                                       "found %s", val_text(e, &pattern));
+        return fail(e, c->arg_span[0],
+                    "params takes a pattern like \"*.weight\" or a list of them, "
+                    "found %s",
+                    val_text(e, &pattern));
     bool shaped = !val_missing(&c->arg[2]);
     if (!val_missing(&c->arg[1]) && !to_int(e, &c->arg[1], c->arg_span[1], "the rank", &rank))
         return val_poison();
@@ -94,8 +96,8 @@ Val train_params(Elab *e, const Call *c)
             vec_push(e->arena, &out, all.at[i]);
     if (!out.n) {
         Diag *d = error_at(e, c->span, "no parameter matches %s",
-                           pattern.kind == V_STRING
-                               ? arena_printf(e->arena, "'%s'", pattern.s) : "these patterns");
+                           pattern.kind == V_STRING ? arena_printf(e->arena, "'%s'", pattern.s)
+                                                    : "these patterns");
         Buf b = buf_new(e->arena);
         for (uint32_t i = 0; i < all.n && i < 12; i++)
             buf_printf(&b, "%s%s", i ? ", " : "", all.at[i]->cell.name);

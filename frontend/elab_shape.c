@@ -21,8 +21,9 @@ static Val run_matmul(Elab *e, const Call *c)
         }
     const Type *a = &n[0]->type, *b = &n[1]->type;
     if (a->dim[a->rank - 1] != b->dim[b->rank - 2])
-        return fail(e, c->span, "matmul of %s and %s: the last axis of the first is %lld, the "
-                                "one before last of the second %lld",
+        return fail(e, c->span,
+                    "matmul of %s and %s: the last axis of the first is %lld, the "
+                    "one before last of the second %lld",
                     type_text(e, a), type_text(e, b), (long long)a->dim[a->rank - 1],
                     (long long)b->dim[b->rank - 2]);
     at_span(e, c->span);
@@ -50,8 +51,10 @@ static Val run_transpose(Elab *e, const Call *c)
             if (perm[i] >= 0 && perm[i] < rank) seen |= 1u << perm[i];
         }
         if (n != rank || seen != (1u << rank) - 1)
-            return fail(e, c->arg_span[1], "the permutation must name each of the %d axes of %s "
-                                           "once", rank, type_text(e, &x->type));
+            return fail(e, c->arg_span[1],
+                        "the permutation must name each of the %d axes of %s "
+                        "once",
+                        rank, type_text(e, &x->type));
     }
     at_span(e, c->span);
     return val_node(graph_permute(e->g, x, perm));
@@ -68,8 +71,10 @@ static Val run_reshape(Elab *e, const Call *c)
         if (dim[i] == -1 && open < 0) {
             open = i;
         } else if (dim[i] <= 0 || __builtin_mul_overflow(known, dim[i], &known)) {
-            return fail(e, c->arg_span[1], "size %lld of axis %d; sizes are positive, and one may "
-                                           "be -1", (long long)dim[i], i);
+            return fail(e, c->arg_span[1],
+                        "size %lld of axis %d; sizes are positive, and one may "
+                        "be -1",
+                        (long long)dim[i], i);
         }
     }
     if (open >= 0 && count % known == 0) dim[open] = count / known, known = count;
@@ -81,7 +86,8 @@ static Val run_reshape(Elab *e, const Call *c)
     }
     at_span(e, c->span);
     Node *r = graph_reshape(e->g, x, n, dim);
-    for (int i = 0; i < n && i < x->type.rank && !node_is_poison(r) && dim[i] == x->type.dim[i]; i++)
+    for (int i = 0; i < n && i < x->type.rank && !node_is_poison(r) && dim[i] == x->type.dim[i];
+         i++)
         if (!r->type.sym[i]) r->type.sym[i] = x->type.sym[i];
     return val_node(r);
 }
@@ -254,8 +260,8 @@ static Val run_pad(Elab *e, const Call *c)
         if (low[i] < 0 || high[i] < 0)
             return fail(e, c->span, "pad only adds; a slice x[a:b] takes away");
     Val zero = val_int(0);
-    Node *fill = to_tensor(e, val_missing(&c->arg[3]) ? &zero : &c->arg[3], x->type.dtype,
-                           c->arg_span[3]);
+    Node *fill =
+        to_tensor(e, val_missing(&c->arg[3]) ? &zero : &c->arg[3], x->type.dtype, c->arg_span[3]);
     if (!fill) return val_poison();
     Attrs attrs = {0};
     attr_set_ints(e->g, &attrs, ATTR_low, low, n);
@@ -279,16 +285,14 @@ static Val run_reverse(Elab *e, const Call *c)
 static bool integers(Elab *e, const Call *c, int i, const Node *n)
 {
     if (dtype_is_int(n->type.dtype)) return true;
-    fail(e, c->arg_span[i], "an index must be an integer tensor, found %s",
-         type_text(e, &n->type));
+    fail(e, c->arg_span[i], "an index must be an integer tensor, found %s", type_text(e, &n->type));
     return false;
 }
 
 static bool axis_arg(Elab *e, const Call *c, int i, const Node *x, int *axis)
 {
     *axis = 0;
-    return val_missing(&c->arg[i]) ||
-           to_axis(e, &c->arg[i], c->arg_span[i], x->type.rank, axis);
+    return val_missing(&c->arg[i]) || to_axis(e, &c->arg[i], c->arg_span[i], x->type.rank, axis);
 }
 
 static Val run_gather(Elab *e, const Call *c)
@@ -342,8 +346,9 @@ static Val ordered(Elab *e, const Call *c, Op op)
     Val last = val_int(-1);
     int axis;
     int64_t descending;
-    if (!x || !to_axis(e, val_missing(&c->arg[1]) ? &last : &c->arg[1], c->arg_span[1],
-                       x->type.rank, &axis) ||
+    if (!x ||
+        !to_axis(e, val_missing(&c->arg[1]) ? &last : &c->arg[1], c->arg_span[1], x->type.rank,
+                 &axis) ||
         !flag_arg(e, c, 2, "descending", &descending))
         return val_poison();
     Attrs attrs = {0};
@@ -369,8 +374,9 @@ static Val run_cumsum(Elab *e, const Call *c)
     Val last = val_int(-1);
     int axis;
     int64_t exclusive, reverse;
-    if (!x || !to_axis(e, val_missing(&c->arg[1]) ? &last : &c->arg[1], c->arg_span[1],
-                       x->type.rank, &axis) ||
+    if (!x ||
+        !to_axis(e, val_missing(&c->arg[1]) ? &last : &c->arg[1], c->arg_span[1], x->type.rank,
+                 &axis) ||
         !flag_arg(e, c, 2, "exclusive", &exclusive) || !flag_arg(e, c, 3, "reverse", &reverse))
         return val_poison();
     Attrs attrs = {0};

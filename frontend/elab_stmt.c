@@ -5,8 +5,8 @@
 
 enum { MAX_UNROLLED = 4 * 1000 * 1000 };
 
-// A tensor keeps the first name the model gives it: kernels and errors use it. Names given inside the
-// standard library stand only until the model has a better one.
+// A tensor keeps the first name the model gives it: kernels and errors use it. Names given inside
+// the standard library stand only until the model has a better one.
 static void name_node(Elab *e, const char *name, const Val *v)
 {
     if (v->kind != V_TENSOR || !strcmp(name, "_") || node_class(v->node) == CLS_LEAF) return;
@@ -109,8 +109,10 @@ static void exec_for(Elab *e, const Stmt *s)
     uint32_t n;
     if (over.kind == V_POISON) return;
     if (val_is_tensor(&over)) {
-        fail(e, s->expr->span, "'for' unrolls over a list or a range known at compile time, found "
-                               "%s; a 'loop' runs over a tensor", val_text(e, &over));
+        fail(e, s->expr->span,
+             "'for' unrolls over a list or a range known at compile time, found "
+             "%s; a 'loop' runs over a tensor",
+             val_text(e, &over));
         return;
     }
     if (!seq_length(&over, &n)) {
@@ -119,8 +121,10 @@ static void exec_for(Elab *e, const Stmt *s)
     }
     for (uint32_t i = 0; i < n && !e->frame->returned; i++) {
         if (++e->unrolled > MAX_UNROLLED) {
-            fail(e, s->expr->span, "'for' unrolls at compile time, and this is too much: more than "
-                                   "%d rounds; a 'loop' repeats at run time", MAX_UNROLLED);
+            fail(e, s->expr->span,
+                 "'for' unrolls at compile time, and this is too much: more than "
+                 "%d rounds; a 'loop' repeats at run time",
+                 MAX_UNROLLED);
             return;
         }
         uint32_t errors = e->diags->errors;
@@ -197,8 +201,8 @@ static void exec_expr(Elab *e, const Stmt *s)
 {
     Val v = eval(e, s->expr);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
-    bool call = s->expr->kind == EXPR_CALL || s->expr->kind == EXPR_AS ||
-                s->expr->kind == EXPR_REUSE;
+    bool call =
+        s->expr->kind == EXPR_CALL || s->expr->kind == EXPR_AS || s->expr->kind == EXPR_REUSE;
     if (missing && call)
         fail(e, s->span, "this call does nothing: '%s' still waits for %s", v.fn->name, missing);
     else if (!call && v.kind != V_POISON)

@@ -1,10 +1,12 @@
-// train M { minimize loss; clip f; update opt for set; accumulate n }: takes gradients, clips, updates.
-// Each `minimize` opens a group: its set of parameters, their gradients, and the updates that follow.
+// train M { minimize loss; clip f; update opt for set; accumulate n }: takes gradients, clips,
+// updates. Each `minimize` opens a group: its set of parameters, their gradients, and the updates
+// that follow.
 #include <string.h>
 
 #include "frontend/elab_train.h"
 
-// -- the model ---------------------------------------------------------------------------------------
+// -- the model
+// ---------------------------------------------------------------------------------------
 void train_bind(Elab *e, TrainState *t, const Seq *outputs)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
@@ -86,9 +88,9 @@ static bool need_model(Elab *e, TrainState *t)
     return true;
 }
 
-// -- which parameters the loss reaches --------------------------------------------------------------------
-// For each node of e->g, the node it was reached from (itself for the loss), through gradients only or
-// through anything.
+// -- which parameters the loss reaches
+// -------------------------------------------------------------------- For each node of e->g, the
+// node it was reached from (itself for the loss), through gradients only or through anything.
 static Node **reach(Elab *e, Node *loss, bool through_all)
 {
     Graph *g = e->g;
@@ -149,7 +151,8 @@ Node *train_loss(Elab *e, const Stmt *s)
     return loss;
 }
 
-// -- minimize -----------------------------------------------------------------------------------------------
+// -- minimize
+// -----------------------------------------------------------------------------------------------
 static void close_group(Elab *e, TrainState *t)
 {
     if (!t->open) return;
@@ -179,8 +182,10 @@ bool train_choose(Elab *e, TrainState *t, const Stmt *s)
     for (uint32_t i = 0; i < t->set.n; i++) {
         ECell *c = t->set.at[i];
         if (c->updated) {
-            fail(e, s->span, "parameter '%s' was updated by an earlier minimize; choose the "
-                             "parameters of each: minimize … over params(…)", c->cell.name);
+            fail(e, s->span,
+                 "parameter '%s' was updated by an earlier minimize; choose the "
+                 "parameters of each: minimize … over params(…)",
+                 c->cell.name);
             return false;
         }
         c->in_set = true;
@@ -275,8 +280,10 @@ static void exec_clip(Elab *e, TrainState *t, const Stmt *s)
     Val out = call_leading(e, fn, &list, 1, s->expr->span, scope_child(e, NULL, "clip", false));
     uint32_t n;
     if (out.kind != V_POISON && (!seq_length(&out, &n) || n != t->grad.n))
-        fail(e, s->expr->span, "clip takes a function from the list of gradients to a list as long; "
-                               "this returns %s", val_text(e, &out));
+        fail(e, s->expr->span,
+             "clip takes a function from the list of gradients to a list as long; "
+             "this returns %s",
+             val_text(e, &out));
     for (uint32_t i = 0; i < t->grad.n && out.kind != V_POISON && !e->diags->errors; i++) {
         Val item = seq_item(e, &out, i);
         Node *g = to_tensor(e, &item, DT_COUNT, s->expr->span);
@@ -322,8 +329,10 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
     Val fn = eval(e, s->expr);
     bool ok = fn.kind != V_POISON && (!s->set || train_set(e, s->set, &chosen));
     if (ok && fn.kind != V_FN) {
-        fail(e, s->expr->span, "update needs a function of a parameter and its gradient, like "
-                               "sgd(lr = 0.1), found %s", val_text(e, &fn));
+        fail(e, s->expr->span,
+             "update needs a function of a parameter and its gradient, like "
+             "sgd(lr = 0.1), found %s",
+             val_text(e, &fn));
         ok = false;
     }
     uint32_t errors = e->diags->errors;
@@ -360,8 +369,8 @@ static void make_inputs(Elab *e, TrainState *t)
     if (t->input) return;
     t->input = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
     for (uint32_t i = 0; i < t->inputs.n; i++)
-        t->input[i] = val_node(make_input(e, &t->inputs.at[i],
-                                          t->accumulate * batch_size(e, t->batch)));
+        t->input[i] =
+            val_node(make_input(e, &t->inputs.at[i], t->accumulate * batch_size(e, t->batch)));
 }
 
 bool exec_train_stmt(Elab *e, const Stmt *s)
@@ -402,8 +411,9 @@ TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f)
     exec_block(e, train->body);
     close_group(e, &t);
     if (!t.minimized && !e->diags->errors)
-        fail(e, train->span, "this train block minimizes nothing; add 'minimize loss' and "
-                             "'update sgd(lr = 0.1)'");
+        fail(e, train->span,
+             "this train block minimizes nothing; add 'minimize loss' and "
+             "'update sgd(lr = 0.1)'");
     e->train = NULL;
     e->frame = NULL;
     out.outputs = t.first;

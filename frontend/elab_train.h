@@ -14,15 +14,15 @@ struct TrainState {
     ModelInputs inputs;
     const char *batch;
     int64_t accumulate;
-    Val *input;        // the model's inputs, whole
-    Seq *first;        // outputs of the first elaboration: what is reported
-    uint32_t from;     // elaborations from this one on define the model's parameters
-    NodeList seen;     // value of each cell when the model was last elaborated
-    NodeList entry;    // and before the first
+    Val *input;     // the model's inputs, whole
+    Seq *first;     // outputs of the first elaboration: what is reported
+    uint32_t from;  // elaborations from this one on define the model's parameters
+    NodeList seen;  // value of each cell when the model was last elaborated
+    NodeList entry; // and before the first
     bool ran, minimized;
-    bool open;         // a group is open
+    bool open; // a group is open
     Span group;
-    bool updating;     // an update of the group has run
+    bool updating; // an update of the group has run
     CellList set;
     NodeList grad;
 };

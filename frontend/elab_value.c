@@ -243,8 +243,10 @@ static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bit
     if (!seq_length(v, &len)) {
         double x;
         if (depth != t->rank || *n >= cap || !(v->kind == V_BOOL || val_number(v, &x))) {
-            fail(e, span, "a list stands for a tensor only when it holds numbers, with equally "
-                          "long rows; found %s", val_text(e, v));
+            fail(e, span,
+                 "a list stands for a tensor only when it holds numbers, with equally "
+                 "long rows; found %s",
+                 val_text(e, v));
             return false;
         }
         if (v->kind == V_BOOL) x = v->b;
@@ -284,10 +286,10 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
         fail(e, span, "expected a tensor, found a list of tensors; use stack or concat");
         return NULL;
     }
-    DType t = weak != DT_COUNT                 ? weak
-              : list_has(e, v, V_FLOAT, 0)     ? DT_F32
-              : list_has(e, v, V_BOOL, 0)      ? DT_BOOL
-                                               : DT_I32;
+    DType t = weak != DT_COUNT             ? weak
+              : list_has(e, v, V_FLOAT, 0) ? DT_F32
+              : list_has(e, v, V_BOOL, 0)  ? DT_BOOL
+                                           : DT_I32;
     if (!dtype_is_float(t) && list_has(e, v, V_FLOAT, 0)) t = DT_F32;
     Type type = {.dtype = t};
     Val at = *v;
@@ -355,8 +357,8 @@ bool to_bool(Elab *e, const Val *v, Span span, const char *what, bool *out)
     if (v->kind == V_BOOL) return *out = v->b, true;
     if (v->kind == V_POISON) return false;
     if (val_is_tensor(v)) {
-        Diag *d = error_at(e, span, "%s must be known at compile time, found %s", what,
-                           val_text(e, v));
+        Diag *d =
+            error_at(e, span, "%s must be known at compile time, found %s", what, val_text(e, v));
         diag_note(e->diags, d, "a choice made at run time is where(condition, a, b)");
     } else {
         fail(e, span, "%s must be true or false, found %s", what, val_text(e, v));
@@ -449,8 +451,9 @@ bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, N
             const Type *narrow = dtype_is_float(a->dtype) ? b : a;
             const Type *wide = dtype_is_float(a->dtype) ? a : b;
             Diag *d = error_at(e, at, "'%s' of %s and %s", what, type_text(e, a), type_text(e, b));
-            diag_note(e->diags, d, "integers, bools and floats meet only through a cast: "
-                                   "cast(…, %s) of the %s operand",
+            diag_note(e->diags, d,
+                      "integers, bools and floats meet only through a cast: "
+                      "cast(…, %s) of the %s operand",
                       dtype_info[wide->dtype].name, dtype_info[narrow->dtype].name);
             return false;
         }

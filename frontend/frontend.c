@@ -10,7 +10,8 @@
 
 enum { MAX_SOURCE = 1 << 28 };
 
-// -- files -------------------------------------------------------------------------------------------
+// -- files
+// -------------------------------------------------------------------------------------------
 static const EmbeddedFile *std_file(const char *name)
 {
     for (const EmbeddedFile *f = std_files; f->name; f++) {
@@ -76,10 +77,9 @@ static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
     size_t n = strlen(file), len = 0;
     if (!s->flag && (n < 4 || strcmp(file + n - 4, ".net")))
         file = arena_printf(e->arena, "%s.net", file);
-    const char *text =
-        e->options->resolve
-            ? e->options->resolve(e->options->resolve_ctx, e->arena, here, file, &len, &path)
-            : read_beside(e->arena, here, file, &len, &path);
+    const char *text = e->options->resolve ? e->options->resolve(e->options->resolve_ctx, e->arena,
+                                                                 here, file, &len, &path)
+                                           : read_beside(e->arena, here, file, &len, &path);
     Span span = s->name_span.end ? s->name_span : s->span;
     if (!text) {
         const char *names[64];
@@ -87,9 +87,8 @@ static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
         for (const EmbeddedFile *f = std_files; f->name && count < 64; f++)
             names[count++] = arena_strndup(e->arena, f->name, strlen(f->name) - 4);
         const char *near = suggest(s->name, names, count);
-        Diag *d = diag_span(e->diags, SEV_ERROR, span, "cannot read '%s'%s%s%s",
-                            path ? path : file, near ? "; did you mean '" : "", near ? near : "",
-                            near ? "'?" : "");
+        Diag *d = diag_span(e->diags, SEV_ERROR, span, "cannot read '%s'%s%s%s", path ? path : file,
+                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         if (!s->flag)
             diag_note(e->diags, d, "it is neither in the standard library nor beside this file");
         return NULL;
@@ -133,7 +132,8 @@ static EFile *load_text(Elab *e, const char *name, const char *path, const char 
     return f;
 }
 
-// -- -D and data -----------------------------------------------------------------------------------------
+// -- -D and data
+// -----------------------------------------------------------------------------------------
 static void define(Elab *e, const Define *d)
 {
     EFile *main = e->files.at[0];
@@ -162,8 +162,8 @@ static void define(Elab *e, const Define *d)
     if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
     char *text = arena_printf(e->arena, "const %s = %s\n", d->name, d->value);
     uint32_t errors = e->diags->errors;
-    uint32_t source = source_add(e->diags, d->from_data ? "(data)" : "(command line)", text,
-                                 strlen(text), false);
+    uint32_t source =
+        source_add(e->diags, d->from_data ? "(data)" : "(command line)", text, strlen(text), false);
     File *f = parse_source(e->arena, e->diags, source);
     if (e->diags->errors != errors) return;
     if (f->stmts.n != 1 || f->stmts.at[0]->kind != STMT_CONST) {
@@ -232,7 +232,8 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
     return d->errors ? NULL : e->module;
 }
 
-// -- declarations ------------------------------------------------------------------------------------------
+// -- declarations
+// ------------------------------------------------------------------------------------------
 static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, FileDecls *out)
 {
     InputDecl in = {.model = model->name, .name = p->name, .span = p->span};

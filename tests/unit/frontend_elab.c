@@ -35,7 +35,8 @@ static const char *rendered(Arena *a, const Diags *d)
     return b.data ? b.data : "";
 }
 
-// -- evaluation --------------------------------------------------------------------------------------
+// -- evaluation
+// --------------------------------------------------------------------------------------
 static StrMap initial_cells(Arena *a, Module *m)
 {
     StrMap cells = strmap_new(a);
@@ -103,7 +104,8 @@ static void language_test(const char *path)
     arena_free(a);
 }
 
-// -- errors ------------------------------------------------------------------------------------------
+// -- errors
+// ------------------------------------------------------------------------------------------
 // "# error: TEXT" at the end of the line it is reported for; "# note: TEXT" anywhere.
 static bool has_note(const Diags *d, const char *want)
 {
@@ -157,7 +159,8 @@ static void error_test(const char *path)
     arena_free(a);
 }
 
-// -- docs/language.md: every ```net block compiles and holds, every ```net-error block fails as it says ----
+// -- docs/language.md: every ```net block compiles and holds, every ```net-error block fails as it
+// says ----
 static void test_manual(const char *path)
 {
     Arena *a = arena_new();
@@ -214,7 +217,8 @@ static void each_file(const char *dir, void (*test)(const char *path))
     }
 }
 
-// -- entries, cells, options -----------------------------------------------------------------------------
+// -- entries, cells, options
+// -----------------------------------------------------------------------------
 static int count_op(const Graph *g, Op op)
 {
     int n = 0;
@@ -256,7 +260,8 @@ static void test_mlp(void)
     CHECK(root_named(eval->graph, OP_output, "logits") != NULL);
     CHECK(root_named(train->graph, OP_assign, "@sum.train.accuracy") != NULL);
     CHECK(root_named(train->graph, OP_assign, "@step") != NULL);
-    CHECK(root_named(train->graph, OP_assert, "x") == NULL && count_op(train->graph, OP_assert) == 1);
+    CHECK(root_named(train->graph, OP_assert, "x") == NULL &&
+          count_op(train->graph, OP_assert) == 1);
     CHECK(count_op(module_entry(m, "mlp")->graph, OP_assign) == 0);
     // Only what is asked for.
     const char *only[] = {"mlp"};
@@ -322,7 +327,8 @@ static void test_use(void)
                         "model m() {\n"
                         "    assert all(parts.relu(zeros([2])) == two), \"the user's\"\n"
                         "    assert all(nn.relu(zeros([2])) == 0), \"the library's\"\n"
-                        "    return ones([2])\n}\n", &o);
+                        "    return ones([2])\n}\n",
+                        &o);
     CHECK_MSG(m != NULL, "%s", rendered(a, d));
     if (m) run_models(a, m, d, "use");
     m = compile(a, &d, "t.net", "use nn\nuse parts\nmodel m() { return relu(ones([2])) }\n", &o);
@@ -340,7 +346,8 @@ static void define_error(const char *name, const char *value, const char *want)
     FrontendOptions o = {.defines = &def, .ndefines = 1};
     Module *m = compile(a, &d, "t.net",
                         "const width = 3\ndim batch = 2\n"
-                        "model m(x: f32[batch, width]) { return x }\n", &o);
+                        "model m(x: f32[batch, width]) { return x }\n",
+                        &o);
     CHECK_MSG(!m && strstr(rendered(a, d), want), "-D %s=%s: wanted: %s\n%s", name, value, want,
               rendered(a, d));
     arena_free(a);

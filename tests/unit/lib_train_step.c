@@ -1,5 +1,5 @@
-// Training programs, evaluated: optimizers against their formulas, accumulation against one large batch,
-// several minimize in order, schedules, clipping, states.
+// Training programs, evaluated: optimizers against their formulas, accumulation against one large
+// batch, several minimize in order, schedules, clipping, states.
 #include <math.h>
 #include <string.h>
 
@@ -114,13 +114,18 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-6 * (1 + fabs(b));
 }
 
-// -- optimizers: loss = sum(w * c) + sum(w^2) / 2, gradient c + w --------------------------------------------
+// -- optimizers: loss = sum(w * c) + sum(w^2) / 2, gradient c + w
+// --------------------------------------------
 typedef struct Ref {
     double p, m, v;
 } Ref;
 typedef void Step(Ref *s, double g, int t); // t counts from 1
 
-static void ref_sgd(Ref *s, double g, int t) { (void)t; s->p -= 0.1 * g; }
+static void ref_sgd(Ref *s, double g, int t)
+{
+    (void)t;
+    s->p -= 0.1 * g;
+}
 static void ref_momentum(Ref *s, double g, int t)
 {
     (void)t;
@@ -189,14 +194,15 @@ static void test_optimizer(const char *update, Step *step)
 {
     Run r;
     Arena *a = arena_new();
-    const char *text = arena_printf(
-        a,
-        "use optim\n"
-        "model m() {\n"
-        "    param w: f32[3] = [0.5, -1.0, 2.0]\n"
-        "    return loss = sum(w * [1.0, -2.0, 0.25]) + sum(w * w) / 2\n"
-        "}\n"
-        "train m { minimize loss\n%s\n}\n", update);
+    const char *text =
+        arena_printf(a,
+                     "use optim\n"
+                     "model m() {\n"
+                     "    param w: f32[3] = [0.5, -1.0, 2.0]\n"
+                     "    return loss = sum(w * [1.0, -2.0, 0.25]) + sum(w * w) / 2\n"
+                     "}\n"
+                     "train m { minimize loss\n%s\n}\n",
+                     update);
     if (!start(&r, text, NULL, 0)) return;
     Ref ref[3] = {{.p = 0.5}, {.p = -1}, {.p = 2}};
     const double c[3] = {1, -2, 0.25};
@@ -213,7 +219,8 @@ static void test_optimizer(const char *update, Step *step)
     arena_free(a);
 }
 
-// -- accumulate ---------------------------------------------------------------------------------------------
+// -- accumulate
+// ---------------------------------------------------------------------------------------------
 static const char two_layers[] =
     "use nn\nuse optim\nconst n = 1\ndim batch = 8\n"
     "model m(x: f32[batch, 4], y: u8[batch] in 0..3) {\n"
@@ -225,7 +232,8 @@ static const char two_layers[] =
     "    return loss = cross_entropy(logits, y), accuracy = accuracy(logits, y), logits\n"
     "}\n"
     "train m {\n"
-    "    accumulate n\n    minimize loss\n    clip clip_global_norm(0.5)\n    update adam(lr = 0.1)\n"
+    "    accumulate n\n    minimize loss\n    clip clip_global_norm(0.5)\n    update adam(lr = "
+    "0.1)\n"
     "}\n";
 
 static void test_accumulate(void)
@@ -248,7 +256,8 @@ static void test_accumulate(void)
     arena_free(parts.a);
 }
 
-// -- several minimize: the second sees what the first did; states are written once --------------------------
+// -- several minimize: the second sees what the first did; states are written once
+// --------------------------
 static void test_in_order(void)
 {
     Run r;
@@ -268,7 +277,7 @@ static void test_in_order(void)
                        "}\n";
     if (!start(&r, text, NULL, 0)) return;
     CHECK(run_entry(&r, "train"));
-    CHECK(near(cell(&r, "a", 0), 0.5));           // 1 - 0.25 * 2
+    CHECK(near(cell(&r, "a", 0), 0.5));               // 1 - 0.25 * 2
     CHECK(near(cell(&r, "b", 0), 1 - 0.1 * 2 * 0.5)); // sees a = 0.5
     CHECK(cell(&r, "runs", 0) == 1 && near(output(&r, "second"), 1));
     arena_free(r.a);
@@ -277,14 +286,15 @@ static void test_in_order(void)
 static void test_clip_norm(void)
 {
     Run r;
-    const char *text = "use optim\n"
-                       "model m() {\n"
-                       "    param a: f32[] = 0\n"
-                       "    param b: f32[] = 0 frozen\n"
-                       "    param c: f32[2] = 0\n"
-                       "    return loss = 3 * a + b + sum(c * [4.0, 0.0])\n"
-                       "}\n"
-                       "train m { minimize loss\n clip clip_global_norm(1)\n update sgd(lr = 1) }\n";
+    const char *text =
+        "use optim\n"
+        "model m() {\n"
+        "    param a: f32[] = 0\n"
+        "    param b: f32[] = 0 frozen\n"
+        "    param c: f32[2] = 0\n"
+        "    return loss = 3 * a + b + sum(c * [4.0, 0.0])\n"
+        "}\n"
+        "train m { minimize loss\n clip clip_global_norm(1)\n update sgd(lr = 1) }\n";
     if (!start(&r, text, NULL, 0)) return;
     CHECK(run_entry(&r, "train"));
     CHECK(fabs(cell(&r, "a", 0) + 0.6) < 1e-5 && fabs(cell(&r, "c", 0) + 0.8) < 1e-5);
