@@ -226,8 +226,7 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
 {
     Elab *e = elab_new(a, d, path, text, len, o);
     if (!e) return NULL;
-    const char *stage;
-    if (is_graph_dump(e->files.at[0]->ast)) return read_module(a, d, e->files.at[0]->ast, &stage);
+    if (is_graph_dump(e->files.at[0]->ast)) return read_module(a, d, e->files.at[0]->ast);
     entries_elaborate(e);
     return d->errors ? NULL : e->module;
 }

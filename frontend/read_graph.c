@@ -385,7 +385,7 @@ static void fill_names(Reader *r)
     for (int k = 0; k < ATTR_COUNT; k++) r->keys[k] = attr_name((AttrKey)k);
 }
 
-Module *read_module(Arena *a, Diags *d, File *file, const char **stage)
+Module *read_module(Arena *a, Diags *d, File *file)
 {
     static const char *const keys[] = {"version", "stage"};
     Reader reader = {.arena = a, .diags = d}, *r = &reader;
@@ -393,11 +393,11 @@ Module *read_module(Arena *a, Diags *d, File *file, const char **stage)
     const Stmt *head = file->stmts.at[0];
     fill_names(r);
     r->module = module_new(a, d, head->name);
-    *stage = "";
+    const char *stage = "";
     int64_t version = 0;
     const Expr *v = need(r, head, "version"), *at = need(r, head, "stage");
     if (!known_keys(r, head, keys, 2) || !v || !at || !read_int(r, v, &version) ||
-        !read_string(r, at, stage))
+        !read_string(r, at, &stage))
         return NULL;
     if (version != 1) {
         fail(r, v->span, "this dump is of version %lld; this netc reads version 1",
@@ -413,5 +413,6 @@ Module *read_module(Arena *a, Diags *d, File *file, const char **stage)
         else
             fail(r, s->span, "a dump of a graph holds cells and entries only");
     }
+    r->module->stage = stage;
     return d->errors == errors ? r->module : NULL;
 }

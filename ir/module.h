@@ -59,6 +59,7 @@ typedef struct Module {
     Arena *arena;
     Diags *diags;
     const char *name; // of the file, without path and suffix
+    const char *stage; // read from a dump: the pass after which it was printed; else NULL
     VEC(const char *) symbols; // symbols.at[0] = NULL
     VEC(Cell) cells;  // parameters first, in order of definition; names unique
     VEC(Entry) entries;

@@ -29,7 +29,7 @@ static void emit_front(Emit *e, Buf *out)
                           .precision = p->settings.precision,
                           .skip = p->settings.skip_passes,
                           .stop_before = !strcmp(e->stage, "ir") ? "autodiff" : "precision"};
-        if (m && !d->errors && passes_run(m, &po, NULL)) module_print(m, e->stage, out);
+        if (m && !d->errors && passes_run(m, &po, NULL)) module_print(m, !strcmp(e->stage, "ir") ? "elaborate" : "autodiff", out);
     }
     if (d->errors) e->status = lib_fail_diags(e->err, NETC_INVALID, d);
 }

@@ -84,12 +84,26 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+// The first pass to run: the one after the stage a dump was printed at. Fusion always runs: its
+// groups are not part of the text. -1 after an error.
+static int first_pass(Module *m)
+{
+    if (!m->stage || !strcmp(m->stage, "elaborate")) return 0;
+    const Pass *p = pass_find(m->stage);
+    if (!p) {
+        unknown_pass(m, m->stage, false);
+        return -1;
+    }
+    return p->run == pass_fuse ? (int)(p - pass_table) : (int)(p - pass_table) + 1;
+}
+
 bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
 {
-    if (!check_options(m, o)) return false;
+    int first = first_pass(m);
+    if (first < 0 || !check_options(m, o)) return false;
     for (int i = 0; timings && i < pass_count; i++)
         timings[i] = (PassTiming){pass_table[i].name, 0};
-    for (int i = 0, number = 0; i < pass_count; i++) {
+    for (int i = first, number = 0; i < pass_count; i++) {
         const Pass *p = &pass_table[i];
         if (o->stop_before && !strcmp(o->stop_before, p->name)) break;
         // Fusion is what codegen reads: without it every node is a group of its own (fuse.c).

@@ -428,11 +428,10 @@ static void test_dump(void)
     File *f = parse_source(a, d, source);
     CHECK_MSG(!d->errors, "%s\n%s", text.data, rendered(a, d));
     CHECK(is_graph_dump(f));
-    const char *stage = NULL;
-    Module *back = d->errors ? NULL : read_module(a, d, f, &stage);
+    Module *back = d->errors ? NULL : read_module(a, d, f);
     CHECK_MSG(back && !d->errors, "%s\n%s", text.data, rendered(a, d));
     if (back) {
-        CHECK(!strcmp(stage, "autodiff") && !strcmp(back->name, "my-net 2"));
+        CHECK(!strcmp(back->stage, "autodiff") && !strcmp(back->name, "my-net 2"));
         CHECK(back->cells.n == 2 && back->entries.n == 1);
         CHECK(graph_equal(m->entries.at[0].graph, back->entries.at[0].graph));
         CHECK(graph_verify(back->entries.at[0].graph, "reading"));
@@ -478,10 +477,10 @@ static void test_bad_dumps(void)
     for (size_t k = 0; k < sizeof bad_dumps / sizeof *bad_dumps; k++) {
         Arena *a = arena_new();
         Diags *d = diags_new(a);
-        const char *text = bad_dumps[k].text, *stage;
+        const char *text = bad_dumps[k].text;
         File *f = parse_source(a, d, source_add(d, "t.net", text, strlen(text), false));
         CHECK_MSG(!d->errors, "%s\n%s", text, rendered(a, d));
-        if (!d->errors) CHECK(!read_module(a, d, f, &stage));
+        if (!d->errors) CHECK(!read_module(a, d, f));
         const char *got = d->list.n ? d->list.at[0].text : "no error";
         CHECK_MSG(!strncmp(got, bad_dumps[k].message, strlen(bad_dumps[k].message)),
                   "%s\ngot  %s\nwant %s", text, got, bad_dumps[k].message);

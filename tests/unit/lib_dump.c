@@ -34,9 +34,8 @@ static void check_stage(const char *path, const char *text, size_t len, const ch
     module_print(m, stop_before, &dump);
     uint32_t source = source_add(d, "dump.net", dump.data, dump.len, false);
     File *file = parse_source(a, d, source);
-    const char *stage = "";
-    Module *back = d->errors ? NULL : read_module(a, d, file, &stage);
-    CHECK_MSG(back && !strcmp(stage, stop_before), "%s before %s\n%s", path, stop_before,
+    Module *back = d->errors ? NULL : read_module(a, d, file);
+    CHECK_MSG(back && !strcmp(back->stage, stop_before), "%s before %s\n%s", path, stop_before,
               rendered(a, d));
     CHECK(back && back->entries.n == m->entries.n && back->cells.n == m->cells.n);
     for (uint32_t k = 0; back && k < m->entries.n && k < back->entries.n; k++) {
