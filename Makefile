@@ -78,6 +78,10 @@ $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 
 unit: $(UNIT)
 
+# Warnings only, for a second compiler: make CC=clang syntax
+syntax: $(GEN)
+	$(Q)$(CC) $(CFLAGS) -fsyntax-only $(SRC) $(wildcard cli/*.c tools/*.c samples/host/*.c tests/unit/*.c)
+
 $(BUILD)/digits-gen: tools/digits.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $< -lm
@@ -126,6 +130,6 @@ install: all
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all unit clean deps test demo asan bench fuzz format install
+.PHONY: all unit syntax clean deps test demo asan bench fuzz format install
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,72 @@
+#!/bin/bash
+# Every optional pass switched off in turn, memory reuse off and matmul libraries off: each sample's training
+# logs, and every value that tests/net expects, stay the same.
+. "$(dirname "$0")/../lib.sh"
+
+# What rounding may do to any number of a log within STEPS f32 updates: a sum in another order differs by about
+# 1e-7 of its terms, and updates carry that on. Reuse of memory changes no arithmetic at all.
+TOLERANCE=1e-5
+STEPS=50
+
+digits 4000
+IMAGE=(--data image="$D/train-images-idx3-ubyte") LABEL=(--data label="$D/train-labels-idx1-ubyte")
+expect 0 "" "$NETC" run --device cpu "$ROOT/tests/modes/tables.net" -o x=x.npy -o y=y.npy -o points=p.npy -o kind=k.npy
+
+# data_of SAMPLE: sets DATA.
+data_of() {
+    case $1 in
+    mnist/mlp | lstm/lstm) DATA=("${IMAGE[@]}" "${LABEL[@]}") ;;
+    autoencoder/* | gan/*) DATA=("${IMAGE[@]}") ;;
+    regression/*) DATA=(--data x=x.npy --data y=y.npy) ;;
+    logistic/*) DATA=(--data x=p.npy --data y=k.npy) ;;
+    *) return 1 ;;
+    esac
+}
+
+# train_all MODE FLAG...: MODE.SAMPLE.jsonl and .safetensors of every sample.
+train_all() {
+    local mode=$1 f name; shift
+    for f in "$ROOT"/samples/*/*.net; do
+        name=${f#"$ROOT"/samples/} name=${name%.net}
+        data_of "$name" || { fail "samples/$name.net: say in tests/modes/passes.sh what it trains on"; continue; }
+        expect 0 "" "$NETC" train "$f" "${DATA[@]}" --device cpu --steps $STEPS --report-every 1 -q "$@" \
+            --log "$mode.${name##*/}.jsonl" --save "$mode.${name##*/}.safetensors"
+    done
+}
+
+# same MODE: its logs are those of the default mode.
+same() {
+    local log name said
+    for log in default.*.jsonl; do
+        name=${log#default.}
+        said=$(awk -v tolerance=$TOLERANCE -f "$ROOT/tests/modes/compare.awk" "$log" "$1.$name") && pass ||
+            fail "${name%.jsonl} with $1: $said"
+    done
+}
+
+# net_values MODE FLAG...: the language tests' values and asserts.
+net_values() {
+    local mode=$1 said; shift
+    said=$(OPTIONS="$*" NUMBERS_ONLY=1 bash "$ROOT/tests/net/run.sh" 2>&1) && pass || fail "tests/net with $mode: $said"
+}
+
+"$NETC" "$ROOT/samples/mnist/mlp.net" --skip-passes '?' >names 2>&1
+PASSES=$(sed -n 's/.*passes that can be skipped: //p' names | tr -d ,)
+[ -n "$PASSES" ] && pass || fail "no list of optional passes in: $(cat names)"
+
+train_all default
+for p in $PASSES; do
+    train_all "without-$p" --skip-passes "$p"
+    same "without-$p"
+    net_values "without-$p" --skip-passes "$p"
+done
+train_all no-library --no-library
+same no-library
+net_values no-library --no-library
+train_all no-reuse --no-reuse
+same no-reuse
+net_values no-reuse --no-reuse
+for f in default.*.safetensors; do
+    cmp -s "$f" "no-reuse.${f#default.}" && pass || fail "reuse of memory changed bits of $f"
+done
+finish
