@@ -387,6 +387,7 @@ static bool bind_arg(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
         *out = frame_where(f, a->node);
         out->value = 0;
         break;
+    case KA_INT: *out = (ProgArg){.kind = PA_INT, .value = a->value}; break;
     case KA_SCRATCH:
         if (!idmap_get(scratch, (uint64_t)a->scratch, &at)) {
             *out = gen_bytes(e, a->scratch_bytes, "scratch");

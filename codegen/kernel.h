@@ -17,6 +17,8 @@ typedef enum KernelArgKind {
     KA_ROWS,       // the row table (i32)
     KA_CURSOR,     // the cell entry->cursor (i64 scalar), read on the device
     KA_LOOP_INDEX, // i64 value: iteration of the loop around this region [node: the region_param]
+    KA_INT,        // the i64 constant [value]: what sets equal kernels apart (a random op's site, the
+                   // number of a check) is an argument, so that they are compiled once
     KA_SCRATCH,    // scratch buffer number [scratch] of this launch: equal numbers in the kernels
                    // of one lower_launch call are one buffer, live between them
 } KernelArgKind;
@@ -26,6 +28,7 @@ typedef struct KernelArg {
     const Node *node;      // KA_NODE, KA_LOOP_INDEX
     int scratch;           // KA_SCRATCH
     int64_t scratch_bytes; // KA_SCRATCH
+    int64_t value;         // KA_INT
     bool written;          // else only read
     // KA_NODE: arguments with equal same_as >= 0 are only accessed at one common element by each
     // thread, all reads before all writes: a read one and a written one may be one buffer. -1: none.

@@ -18,9 +18,9 @@ typedef enum InstKind {
     KI_LOAD,   // bufs[buf][ix], 0 where pred is false
     KI_EW,     // op_info(op)->expr of a[]
     KI_CAST,   // a[0] converted
-    KI_RANDOM, // Philox word [lane] of (seed a[0], step a[1], site, element ix)
-    KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded under [check]
-    KI_ASSERT, // a[0]; false is recorded under [check]
+    KI_RANDOM, // Philox word [lane] of (seed a[0], step a[1], site [buf], element ix)
+    KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded
+    KI_ASSERT, // a[0]; false is recorded
     KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
     KI_SCAN,   // running sum of a[0] along the columns; [exclusive]
 } InstKind;
@@ -31,12 +31,13 @@ typedef struct Inst {
     Op op;
     int na, a[4];
     int pred; // LOAD, CHECK: only where this bool holds; -1: everywhere
-    int buf, axis, lane, check;
+    int buf; // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
+    int axis, lane;
     bool exclusive;
     bool keep; // LOAD: the schedule keeps its row from stage to stage
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
-    int64_t ivalue, bound, site; // CONST of integers and bool; CHECK; RANDOM
+    int64_t ivalue, bound; // CONST of integers and bool; CHECK
     double fvalue;         // CONST of floats
     uint64_t axes;         // the axes it varies over
     int stage;             // the first stage in which it is known
@@ -55,7 +56,8 @@ typedef struct BodyBuf {
     const Node *node;
     DType type;
     int64_t elems;
-    int scratch; // KA_SCRATCH
+    int scratch;   // KA_SCRATCH
+    int64_t value; // KA_INT
     bool written, read;
     bool in_place; // may be the same memory as another argument
 } BodyBuf;
@@ -106,6 +108,8 @@ typedef struct Body {
     struct {
         int sum, a, b;
     } dot;
+    int64_t crowd;    // elements of all bodies of its launch like it; 0: alone
+    int *arg;         // by buffer: the kernel's argument (CUDA: shared by bodies)
     Schedule sched;
     const Group *group;
 } Body;
@@ -150,6 +154,8 @@ int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node
 int lower_const_int(Lower *l, DType t, int64_t v);
 int lower_cast(Lower *l, int a, DType to, const Node *node);
 int lower_new_axis(Lower *l, int64_t extent);
+// The KA_INT buffer of a random op's site, or of a new check's number.
+int lower_site(Lower *l, int64_t site);
 int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int64_t bound);
 void lower_store(Lower *l, int buf, const Ix *ix, int value);
 

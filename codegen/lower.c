@@ -85,36 +85,59 @@ static void find_in_place(Body *b)
     }
 }
 
+static bool same_arg(const KernelArg *a, const BodyBuf *u)
+{
+    return a->kind == u->kind && a->node == u->node && a->value == u->value &&
+           (u->kind != KA_SCRATCH || a->scratch == u->scratch);
+}
+
+// The kernel's arguments: the buffers of its bodies in order; on CUDA each buffer once (the C printer
+// gives a body a run of the argument array instead).
 static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
 {
+    bool cuda = ctx->target->kind == TARGET_CUDA;
     int n = 0;
     for (int i = 0; i < k->nbodies; i++)
         n += (int)k->body[i]->bufs.n;
     out->args = NEW_ARRAY(ctx->arena, KernelArg, n + 1);
+    int *users = NEW_ARRAY(ctx->arena, int, n + 1);
+    IdMap seen = idmap_new(ctx->arena), first = idmap_new(ctx->arena);
     for (int i = 0; i < k->nbodies; i++) {
-        const Body *b = k->body[i];
-        int base = out->nargs, shared = -1;
-        for (uint32_t j = 0; j < b->bufs.n; j++)
-            if (b->bufs.at[j].in_place && b->bufs.at[j].written && shared < 0)
-                shared = base + (int)j;
+        Body *b = k->body[i];
+        int shared = -1;
+        b->arg = NEW_ARRAY(ctx->arena, int, b->bufs.n + 1);
         for (uint32_t j = 0; j < b->bufs.n; j++) {
             const BodyBuf *u = &b->bufs.at[j];
-            KernelArg *a = &out->args[out->nargs++];
-            *a = (KernelArg){.kind = u->kind, .node = u->node, .same_as = u->in_place ? shared : -1};
-            a->written = u->written || (u->kind == KA_ERROR && b->can_fail);
-            if (u->kind == KA_SCRATCH) {
-                a->scratch = u->scratch;
-                a->scratch_bytes = u->elems * math_bytes(u->type);
+            uint64_t at, key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                                        hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            if (cuda && idmap_get(&seen, key, &at) && same_arg(&out->args[at], u)) {
+                b->arg[j] = (int)at;
+            } else {
+                b->arg[j] = out->nargs;
+                idmap_set(&seen, key, (uint64_t)out->nargs);
+                out->args[out->nargs++] = (KernelArg){.kind = u->kind, .node = u->node, .value = u->value,
+                                                      .scratch = u->scratch, .same_as = -1};
             }
+            KernelArg *a = &out->args[b->arg[j]];
+            users[b->arg[j]]++;
+            a->written |= u->written || u->kind == KA_ERROR;
+            if (u->kind == KA_SCRATCH)
+                a->scratch_bytes = u->elems * math_bytes(u->type);
+            if (u->in_place && u->written && shared < 0)
+                shared = b->arg[j];
         }
+        for (uint32_t j = 0; j < b->bufs.n; j++)
+            if (b->bufs.at[j].in_place)
+                out->args[b->arg[j]].same_as = shared;
         out->commits |= b->commits;
     }
     // A buffer that several bodies touch must stay where it is.
-    IdMap first = idmap_new(ctx->arena);
     for (int i = 0; i < out->nargs; i++) {
         uint64_t j, key = (uint64_t)(uintptr_t)out->args[i].node;
         if (out->args[i].kind != KA_NODE)
             continue;
+        if (users[i] > 1)
+            out->args[i].same_as = -1;
         if (idmap_get(&first, key, &j))
             out->args[i].same_as = out->args[j].same_as = -1;
         else
@@ -159,6 +182,17 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             return -1;
         ordered_any |= ordered;
     }
+    // Maps side by side share the device: they are scheduled by what they are together, so that the
+    // updates of a large and of a small parameter are one body.
+    int64_t crowd = 0;
+    for (uint32_t i = 0; i < all.n; i++)
+        if (all.at[i]->npar == 1 && all.at[i]->col < 0)
+            crowd += body_rows(all.at[i]);
+    for (uint32_t i = 0; i < all.n && !ordered_any; i++)
+        if (all.at[i]->npar == 1 && all.at[i]->col < 0) {
+            all.at[i]->crowd = crowd;
+            schedule_body(ctx, all.at[i]);
+        }
     int scratch = 0;
     bool split = false;
     VEC(Body *) joined = {0};

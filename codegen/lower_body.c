@@ -42,7 +42,7 @@ static void lower_out(Lower *l, const Node *n, const Ix *const *idx)
         int check = lower_check(l, CHECK_ASSERT, message ? message : "assertion", n->loc, 0);
         lower_error_buf(l);
         l->body->can_fail = true;
-        v = lower_inst(l, (Inst){.kind = KI_ASSERT, .type = DT_BOOL, .na = 1, .a = {v}, .check = check,
+        v = lower_inst(l, (Inst){.kind = KI_ASSERT, .type = DT_BOOL, .na = 1, .a = {v}, .buf = check,
                                  .ix = ix_linear(l->body->ix, idx, t->dim, t->rank), .node = n});
         vec_push(l->ctx->arena, &l->body->stores, (BodyStore){.buf = -1, .value = v});
         return;
@@ -467,7 +467,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     lower_error_buf(&l);
     l.body->can_fail = true;
     where = lower_inst(&l, (Inst){.kind = KI_CHECK, .type = l.body->insts.at[where].type, .na = 1, .a = {where},
-                                  .pred = -1, .check = check, .bound = t->dim[axis], .node = n});
+                                  .pred = -1, .buf = check, .bound = t->dim[axis], .node = n});
     at[axis] = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0, l.body->insts.at[where].axes);
     buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
     lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);

@@ -51,10 +51,10 @@ int lower_inst(Lower *l, Inst i)
     i.stage = stage;
     h = hash_mix(h, hash_mix((uint64_t)(guarded ? i.pred : -1), (uint64_t)(uintptr_t)i.ix));
     h = hash_mix(h, hash_mix((uint64_t)i.buf, hash_mix((uint64_t)i.axis, (uint64_t)i.lane)));
-    h = hash_mix(h, hash_mix((uint64_t)i.from, hash_mix((uint64_t)i.acc, (uint64_t)i.check)));
+    h = hash_mix(h, hash_mix((uint64_t)i.from, hash_mix((uint64_t)i.acc, 0)));
     uint64_t bits;
     memcpy(&bits, &i.fvalue, sizeof bits);
-    h = hash_mix(h, hash_mix(hash_mix(bits, (uint64_t)i.ivalue), hash_mix((uint64_t)i.bound, (uint64_t)i.site)));
+    h = hash_mix(h, hash_mix(hash_mix(bits, (uint64_t)i.ivalue), (uint64_t)i.bound));
     uint64_t at;
     if (idmap_get(&l->memo, h, &at))
         return (int)at;
@@ -142,6 +142,24 @@ int lower_error_buf(Lower *l)
     return l->body->error_buf = lower_buf(l, KA_ERROR, NULL, DT_U8, 0);
 }
 
+static int lower_int(Lower *l, int purpose, int64_t value)
+{
+    uint64_t at, key = hash_mix((uint64_t)purpose * 8 + 1, (uint64_t)value);
+    if (!l->buf_of.arena)
+        l->buf_of = idmap_new(l->ctx->arena);
+    if (idmap_get(&l->buf_of, key, &at))
+        return (int)at;
+    vec_push(l->ctx->arena, &l->body->bufs,
+             (BodyBuf){.kind = KA_INT, .type = DT_I64, .elems = 1, .value = value, .read = true});
+    idmap_set(&l->buf_of, key, l->body->bufs.n - 1);
+    return (int)l->body->bufs.n - 1;
+}
+
+int lower_site(Lower *l, int64_t site)
+{
+    return lower_int(l, 1, site);
+}
+
 int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int64_t bound)
 {
     LowerCtx *c = l->ctx;
@@ -149,10 +167,10 @@ int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int6
     for (uint32_t i = 0; i < c->checks.n; i++) {
         ProgCheck *p = &c->checks.at[i];
         if (p->kind == kind && p->bound == bound && !strcmp(p->message, message) && !strcmp(p->loc, where))
-            return (int)i;
+            return lower_int(l, 2, i + 1);
     }
     vec_push(c->arena, &c->checks, (ProgCheck){.kind = kind, .message = message, .loc = where, .bound = bound});
-    return (int)c->checks.n - 1;
+    return lower_int(l, 2, c->checks.n);
 }
 
 void lower_store(Lower *l, int buf, const Ix *ix, int value)
@@ -206,7 +224,7 @@ static const Ix *checked(Lower *l, const Node *node, int v, int64_t bound, int p
         lower_error_buf(l);
         l->body->can_fail = true;
         v = lower_inst(l, (Inst){.kind = KI_CHECK, .type = l->body->insts.at[v].type, .na = 1, .a = {v},
-                                 .pred = pred, .check = check, .bound = bound, .node = node});
+                                 .pred = pred, .buf = check, .bound = bound, .node = node});
         low = 0;
         high = bound > 0 ? bound - 1 : 0;
     }
@@ -297,7 +315,7 @@ static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
     const Ix *none[1] = {0};
     int seed = lower_value(l, n->args[0], none, -1), step = lower_value(l, n->args[1], none, -1);
     return lower_inst(l, (Inst){.kind = KI_RANDOM, .type = n->type.dtype, .na = 2, .a = {seed, step},
-                                .site = attr_int(n, ATTR_site, 0), .lane = (int)attr_int(n, ATTR_lane, 0),
+                                .buf = lower_site(l, attr_int(n, ATTR_site, 0)), .lane = (int)attr_int(n, ATTR_lane, 0),
                                 .ix = ix_linear(c, idx, n->type.dim, n->type.rank), .node = n});
 }
 

@@ -39,7 +39,8 @@ static uint64_t hash_ix(const Ix *x)
 
 uint64_t kernel_identity(const Kernel *k)
 {
-    uint64_t h = hash_mix(0x6e657463, (uint64_t)k->phase);
+    uint64_t h = hash_mix(0x6e657463, (uint64_t)k->phase), seen = 0;
+    IdMap share = idmap_new(k->arena); // which bodies touch one buffer is part of the kernel
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
         h = hash_mix(h, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
@@ -48,7 +49,11 @@ uint64_t kernel_identity(const Kernel *k)
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
             h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
-            h = hash_mix(h, u->in_place);
+            uint64_t at = seen++, key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                                                 hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            if (!idmap_get(&share, key, &at))
+                idmap_set(&share, key, at);
+            h = hash_mix(h, hash_mix(u->in_place, at));
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
@@ -60,8 +65,8 @@ uint64_t kernel_identity(const Kernel *k)
             memcpy(&bits, &v->fvalue, sizeof bits);
             h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
             h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
-            h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->check * 4 + (uint64_t)v->lane));
-            h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive, hash_mix((uint64_t)v->site, hash_ix(v->ix))));
+            h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
+            h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive, hash_ix(v->ix)));
         }
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];

@@ -33,7 +33,7 @@ struct Emit {
     const char **element; // by instruction: a load's element already in registers, or NULL
     bool *live;         // by instruction: something stored depends on it
     bool *nested;       // by axis: the axis of a nested reduction
-    Loc loc;            // of the last line printed
+    const char *where;  // in the model, of the last line printed
     const char **buf_name;
 };
 

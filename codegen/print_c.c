@@ -359,7 +359,7 @@ static void declare_buffers(Emit *e)
         const char *name = e->buf_name[i];
         if (u->kind == KA_ERROR)
             emit_line(e, e->scope, "NcError *const %s = args[%u];", name, i);
-        else if (u->kind == KA_LOOP_INDEX)
+        else if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
             emit_line(e, e->scope, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
         else if (u->kind == KA_SCRATCH)
             emit_line(e, e->scope, "%s *const restrict %s = args[%u];", type_math(u->type), name, i);

@@ -63,7 +63,7 @@ static void choose_names(Emit *e)
         const BodyBuf *f = &b->bufs.at[i];
         const char *s = f->kind == KA_ERROR ? "error" : f->kind == KA_ROWS ? "rows"
                       : f->kind == KA_CURSOR ? "cursor" : f->kind == KA_LOOP_INDEX ? "iteration"
-                      : f->kind == KA_SCRATCH ? "partial" : NULL;
+                      : f->kind == KA_SCRATCH ? "partial" : f->kind == KA_INT ? "number" : NULL;
         const char *model = f->node && f->node->name ? f->node->name : NULL;
         if (!model && f->node)
             model = attr_str(f->node, ATTR_name);
@@ -106,6 +106,7 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
     for (int i = 0; i < b->naxes; i++)
         e.axis[i] = arena_printf(a, "i%d", i);
+    e.where = "";
     mark_live(&e);
     choose_names(&e);
     e.scope = NULL;
@@ -432,10 +433,12 @@ static void emit_nested(Emit *e, int at, Scope *home)
 
 static const char *location_comment(Emit *e, const Inst *v)
 {
-    if (!e->pretty || !v->node || !v->node->loc || v->node->loc == e->loc)
+    if (!e->pretty || !v->node || !v->node->loc)
         return "";
-    e->loc = v->node->loc;
     const char *where = loc_text(e->kernel->ctx->diags, v->node->loc);
+    if (!strcmp(where, e->where))
+        return "";
+    e->where = where;
     return *where ? arena_printf(e->arena, " // %s", where) : "";
 }
 
@@ -488,18 +491,18 @@ const char *emit_value(Emit *e, int at)
     case KI_EW: text = ew_text(e, v, x); break;
     case KI_CAST: text = cast_text(e, v, x[0]); break;
     case KI_RANDOM:
-        text = arena_printf(e->arena, "nc_random(%s, %s, 0x%llxull, (uint64_t)(%s), %d)", x[0], x[1],
-                            (unsigned long long)v->site, emit_index(e, v->ix), v->lane);
+        text = arena_printf(e->arena, "nc_random(%s, %s, %s, (uint64_t)(%s), %d)", x[0], x[1],
+                            e->buf_name[v->buf], emit_index(e, v->ix), v->lane);
         break;
     case KI_CHECK:
-        text = arena_printf(e->arena, "(%s)nc_check(%s, %uu, (int64_t)%s, %lldll)", type_math(v->type),
-                            e->buf_name[e->body->error_buf], (unsigned)v->check + 1, x[0], (long long)v->bound);
+        text = arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll)", type_math(v->type),
+                            e->buf_name[e->body->error_buf], e->buf_name[v->buf], x[0], (long long)v->bound);
         if (pred)
             text = arena_printf(e->arena, "%s ? %s : 0", pred, text);
         break;
     case KI_ASSERT:
-        text = arena_printf(e->arena, "nc_assert(%s, %uu, %s, (int64_t)(%s))", e->buf_name[e->body->error_buf],
-                            (unsigned)v->check + 1, x[0], emit_index(e, v->ix));
+        text = arena_printf(e->arena, "nc_assert(%s, %s, %s, (int64_t)(%s))", e->buf_name[e->body->error_buf],
+                            e->buf_name[v->buf], x[0], emit_index(e, v->ix));
         break;
     default: text = "0"; break;
     }

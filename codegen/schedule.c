@@ -105,16 +105,16 @@ static void cuda_map(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    int64_t n = body_rows(b), device = (int64_t)t->units * t->threads_per_unit;
+    int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n, device = (int64_t)t->units * t->threads_per_unit;
     s->threads = 256;
     s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1);
-    while (s->vector > 1 && n / s->vector < device / 8)
+    while (s->vector > 1 && crowd / s->vector < device / 8)
         s->vector /= 2;
     s->unroll = 1;
     int loads = loads_over(b, inner);
-    while (s->unroll < 4 && loads * s->unroll * 2 <= 8 && n / s->vector / s->unroll > device * 4)
+    while (s->unroll < 4 && loads * s->unroll * 2 <= 8 && crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
-    if (n < device / 4)
+    if (crowd < device / 4)
         s->threads = 128;
     int64_t vectors = ceil_div(b->npar == 1 ? ceil_div(n, s->vector) : n / s->vector, s->unroll);
     s->blocks = ceil_div(vectors, s->threads);

@@ -93,8 +93,9 @@ NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
 NC_FN float nc_round_bf16(float a) { return nc_b2f(nc_f2b(a)); }
 
 // Philox4x32-10, word [lane]. counter = (index, step lo, site lo), key = seed with site's high word.
-NC_FN uint32_t nc_random(int64_t seed, int64_t step, uint64_t site, uint64_t index, int lane)
+NC_FN uint32_t nc_random(int64_t seed, int64_t step, int64_t number, uint64_t index, int lane)
 {
+    uint64_t site = (uint64_t)number;
     uint32_t k0 = (uint32_t)(uint64_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)step, c3 = (uint32_t)site;
     for (int r = 0; r < 10; r++) {
@@ -114,15 +115,15 @@ typedef struct NcError {
     uint32_t code, reserved;
     int64_t value, index, step;
 } NcError;
-NC_FN void nc_fail(NcError *e, uint32_t code, int64_t value, int64_t index)
+NC_FN void nc_fail(NcError *e, int64_t code, int64_t value, int64_t index)
 {
-    if (nc_first(&e->code, code)) {
+    if (nc_first(&e->code, (uint32_t)code)) {
         e->value = value;
         e->index = index;
     }
 }
 // An index that is out of range is recorded and clamped, so that nothing is read out of bounds.
-NC_FN int64_t nc_check(NcError *e, uint32_t code, int64_t v, int64_t bound)
+NC_FN int64_t nc_check(NcError *e, int64_t code, int64_t v, int64_t bound)
 {
     if (v < 0 || v >= bound) {
         nc_fail(e, code, v, 0);
@@ -130,7 +131,7 @@ NC_FN int64_t nc_check(NcError *e, uint32_t code, int64_t v, int64_t bound)
     }
     return v;
 }
-NC_FN bool nc_assert(NcError *e, uint32_t code, bool held, int64_t index)
+NC_FN bool nc_assert(NcError *e, int64_t code, bool held, int64_t index)
 {
     if (!held) nc_fail(e, code, 0, index);
     return held;

@@ -149,7 +149,8 @@ static void run_cpu(Case *c, void *lib, void **memory, ProgError *error)
                 if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
                     scratch[ka->scratch] = malloc((size_t)ka->scratch_bytes + 1);
                 args[a] = ka->kind == KA_NODE ? memory[ka->node->id]
-                          : ka->kind == KA_ERROR ? (void *)error : ka->kind == KA_SCRATCH ? scratch[ka->scratch] : NULL;
+                          : ka->kind == KA_ERROR ? (void *)error : ka->kind == KA_SCRATCH ? scratch[ka->scratch]
+                                                                                          : (void *)&ka->value;
             }
             void (*fn)(void *const *, const void *);
             *(void **)&fn = dlsym(lib, lk->prog.symbol);
@@ -180,7 +181,8 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
                 KernelArg *ka = &lk->args[a];
                 if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
                     g->alloc(&scratch[ka->scratch], (size_t)ka->scratch_bytes + 1);
-                args[a] = ka->kind == KA_NODE ? &at[ka->node->id] : ka->kind == KA_ERROR ? &record : &scratch[ka->scratch];
+                args[a] = ka->kind == KA_NODE ? (void *)&at[ka->node->id] : ka->kind == KA_ERROR ? (void *)&record
+                          : ka->kind == KA_SCRATCH ? (void *)&scratch[ka->scratch] : (void *)&ka->value;
             }
             CHECK_MSG(g->function(&fn, g->module, p->symbol) == 0, "%s: no symbol %s", c->name, p->symbol);
             if (p->shared_bytes > 48 << 10)
