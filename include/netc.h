@@ -101,7 +101,7 @@ typedef struct netc_tensor { // dense, row-major
     int rank;
     int64_t dim[8];
     void *data;
-    bool on_device; // data is a pointer of the session's CUDA device
+    bool on_device; // data is a pointer of the session's CUDA device, aligned to 16 bytes
 } netc_tensor;
 
 // -- data -----------------------------------------------------------------------------------------------

@@ -230,6 +230,9 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     if (status != NETC_OK) return status;
     if (t->on_device && !rt_device_is_cuda(s->device))
         return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU", input);
+    // Kernels read 16 bytes at a time, and the matmul library is told so.
+    if (t->on_device && (uintptr_t)t->data % 16)
+        return lib_fail(err, NETC_INVALID, "the device pointer for '%s' must be aligned to 16 bytes", input);
     Bound *b = s->bound;
     while (b && (strcmp(b->entry, entry) || strcmp(b->input, input))) b = b->next;
     if (!b) {
