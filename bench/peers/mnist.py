@@ -38,7 +38,11 @@ def arguments(description):
     p.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     p.add_argument("--epochs", type=int, default=5)
     p.add_argument("--batch", type=int, default=128)
-    p.add_argument("--hidden", type=int, default=128)
+    p.add_argument("--hidden", type=lambda s: [int(n) for n in s.split(",")], default=[128],
+                   help="widths of the hidden layers: 128 or 128,64")
+    p.add_argument("--evaluate", action="store_true", help="test accuracy after every epoch")
+    p.add_argument("--started", type=float, default=0.0,
+                   help="Unix time at which the process was started: seconds since then are printed too")
     p.add_argument("--tf32", action="store_true", help="allow TF32 in matrix products")
     p.add_argument("--threads", type=int, default=0, help="CPU threads; 0: all")
     p.add_argument("--seed", type=int, default=0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The MLP of samples/mnist/mlp.net in JAX: 784-128-10, batch 128, AdamW, f32, data in memory.
+"""The MLP of samples/mnist/mlp.net in JAX: 784-128-10, batch 128, AdamW, f32, data in device memory.
 
 usage: mnist_jax.py --data DIR [--device cuda] [--mode scan|step] [--tf32] [--epochs 5]
 scan: one jitted lax.scan an epoch; step: one jitted call a step. Prints one JSON object an epoch (its
@@ -36,13 +36,17 @@ def main():
         return (jnp.asarray(rng.uniform(-s, s, (n, width)), jnp.float32),
                 jnp.asarray(rng.uniform(-s, s, width), jnp.float32))
 
-    params = [linear(784, a.hidden), linear(a.hidden, 10)]
+    sizes = [784, *a.hidden, 10]
+    params = [linear(n, width) for n, width in zip(sizes, sizes[1:])]
     zeros = jax.tree.map(jnp.zeros_like, params)
     state = (params, zeros, jax.tree.map(jnp.copy, zeros), jnp.zeros((), jnp.int32))
 
     def logits(params, x):
-        (w1, b1), (w2, b2) = params
-        return jnp.maximum(x.astype(jnp.float32) / 255 @ w1 + b1, 0) @ w2 + b2
+        x = x.astype(jnp.float32) / 255
+        for w, b in params[:-1]:
+            x = jnp.maximum(x @ w + b, 0)
+        w, b = params[-1]
+        return x @ w + b
 
     def loss_of(params, x, y):
         z = logits(params, x)
@@ -66,6 +70,7 @@ def main():
         return state, losses.mean()
 
     one = jax.jit(step, donate_argnums=0)
+    share_right = jax.jit(lambda params: jnp.mean(jnp.argmax(logits(params, xt), 1) == yt))
     seconds = []
     for epoch in range(a.epochs):
         start = time.perf_counter()
@@ -80,12 +85,15 @@ def main():
                 total.append(loss)
             mean = float(jnp.mean(jnp.stack(total)))
         seconds.append(time.perf_counter() - start)
-        print(json.dumps({"peer": "jax", "epoch": epoch + 1, "loss": mean, "seconds": seconds[-1]}),
-              flush=True)
-    accuracy = float(jnp.mean(jnp.argmax(logits(state[0], xt), 1) == yt))
+        line = {"peer": "jax", "epoch": epoch + 1, "loss": mean, "seconds": seconds[-1]}
+        if a.evaluate:
+            line["test_accuracy"] = float(share_right(state[0]))
+        line["since_start"] = time.time() - a.started
+        print(json.dumps(line), flush=True)
+    accuracy = float(share_right(state[0]))
     rest = sorted(seconds[1:] or seconds)
     print(json.dumps({"peer": "jax", "version": jax.__version__, "device": a.device, "mode": a.mode,
-                      "tf32": a.tf32, "batch": a.batch, "epochs": a.epochs, "test_accuracy": accuracy,
+                      "tf32": a.tf32, "batch": a.batch, "hidden": a.hidden, "steps": steps, "epochs": a.epochs, "test_accuracy": accuracy,
                       "seconds_per_epoch": rest[len(rest) // 2], "first_epoch": seconds[0],
                       "hardware": str(jax.devices()[0].device_kind), "cores": len(os.sched_getaffinity(0))}))
 
