@@ -44,10 +44,8 @@
 #define NC_REDUCTION(T, s, low, high)                                                               \
     NC_PRAGMA(omp declare reduction(nc_rmax : T : omp_out = nc_max_##s(omp_out, omp_in)) initializer(omp_priv = low)) \
     NC_PRAGMA(omp declare reduction(nc_rmin : T : omp_out = nc_min_##s(omp_out, omp_in)) initializer(omp_priv = high))
-#if defined(_OPENMP)
 NC_REDUCTION(float, f, -__builtin_inff(), __builtin_inff())
 NC_REDUCTION(double, d, -__builtin_inf(), __builtin_inf())
 NC_REDUCTION(int32_t, i, INT32_MIN, INT32_MAX)
 NC_REDUCTION(uint32_t, u, 0, UINT32_MAX)
 NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
-#endif

@@ -617,7 +617,7 @@ int main(void)
     FILE *f = fopen(src, "w");
     fputs(s->c.data, f);
     fclose(f);
-    int rc = system(arena_printf(a, "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -Wall "
+    int rc = system(arena_printf(a, "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -Wall "
                                     "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm", so, src));
     CHECK_MSG(rc == 0, "cc failed on %s", src);
     void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
