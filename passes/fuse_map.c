@@ -118,6 +118,14 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     f->level[a] = f->level[b] = level;
 }
 
+// A scalar spread out is nothing that kernels gain by sharing: a network's parameters all have the
+// learning rate in common.
+static bool worth_sharing(const Node *n)
+{
+    while (node_class(n) == CLS_VIEW && type_count(&n->type) > 1) n = n->args[0];
+    return type_count(&n->type) > 1;
+}
+
 static void add_user(Decide *d, const Node *a, Who w, double evals, double users)
 {
     Fuse *f = d->f;
@@ -134,7 +142,7 @@ static void add_user(Decide *d, const Node *a, Who w, double evals, double users
         *mine = w;
         d->users[a->id] = (float)users;
     } else if (mine->id != w.id || mine->map != w.map) {
-        if (mine->map && w.map && a->type.rank > 0 &&
+        if (mine->map && w.map && worth_sharing(a) &&
             type_count(&a->type) == type_count(space(f->g->nodes.at[w.id - 1])) &&
             joinable(f, mine->id - 1, w.id - 1)) {
             unite(f, mine->id - 1, w.id - 1);
