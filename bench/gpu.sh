@@ -1,0 +1,184 @@
+#!/bin/bash
+# What a CUDA GPU can measure, beside PyTorch and JAX in the same run. Under five minutes on an H200.
+#
+#   bench/gpu.sh [BUILD] [PART...]    parts: train accuracy compile memory curve kernels (default: all)
+#
+# Results: a table, and JSON lines in $OUT/gpu_DATE.jsonl (OUT: default BUILD/bench), to be kept in
+# bench/results/. MNIST_DIR: folder of the MNIST files. PEER_PYTHON: a Python with torch and jax
+# (default python3); peers that are not installed are left out.
+set -u
+cd "$(dirname "$0")/.."
+. bench/lib.sh
+build=${1:-build}
+[ $# -gt 0 ] && shift
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(train accuracy compile memory curve kernels)
+netc=$build/netc
+[ -x "$netc" ] || { echo "$netc is not there: run make first" >&2; exit 1; }
+keep=${OUT:-$build/bench}
+mkdir -p "$keep"
+keep=$(cd "$keep" && pwd)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+results=$keep/gpu_$(date -u +%Y%m%d_%H%M%S).jsonl
+export XDG_CACHE_HOME=$out/cache CUDA_CACHE_PATH=$out/cuda TORCHINDUCTOR_CACHE_DIR=$out/inductor
+export XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONDONTWRITEBYTECODE=1
+hardware=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -1)
+[ -n "$hardware" ] || { echo "nvidia-smi finds no GPU" >&2; exit 1; }
+py=${PEER_PYTHON:-python3}
+mnist=${MNIST_DIR:-.carry/mnist}
+[ -e "$mnist/train-images-idx3-ubyte.gz" ] || mnist=../shared/data/mnist
+data=(--data "image=$mnist/train-images-idx3-ubyte.gz" --data "label=$mnist/train-labels-idx1-ubyte.gz")
+test_data=(--eval-data "image=$mnist/t10k-images-idx3-ubyte.gz"
+           --eval-data "label=$mnist/t10k-labels-idx1-ubyte.gz")
+
+peer_run() { # torch|jax MODE FILE [OPTION...]
+    local which=$1 mode=$2 file=$3; shift 3
+    timeout 100 "$py" bench/peers/mnist_"$which".py --data "$mnist" --device cuda --mode "$mode" "$@" \
+        --started "$EPOCHREALTIME" >"$file" 2>"$out/peer_err.txt" && return 0
+    echo "peer $which $mode left out: $(tail -1 "$out/peer_err.txt")"
+    return 1
+}
+version() { grep -o '"version": "[^"]*"' "$1" | tail -1 | cut -d'"' -f4; }
+micro() { awk -v s="$2" '{ printf "%.4f\n", $1 / s * 1e6 }' <"$1" | median; } # file of epochs' seconds, steps
+
+# Seconds an epoch and microseconds a step. PEERS: words like jax:scan.
+train() { # NAME MODEL STEPS PRECISION "PEERS" "PEER OPTIONS" [OPTION...]
+    local name=$1 model=$2 steps=$3 precision=$4 peers=$5 options=$6 round p f; shift 6
+    local tf32=""; [ "$precision" = tf32 ] && tf32=--tf32
+    : >"$out/ours"
+    for p in $peers; do : >"$out/${p/:/_}.s"; done
+    for round in 1 2; do
+        "$netc" train "$model" "${data[@]}" "$@" --precision "$precision" --device cuda:0 --epochs 6 \
+            --report-every "$steps" -q --log "$out/log.jsonl" >/dev/null || return 1
+        epoch_seconds "$out/log.jsonl" >>"$out/ours"
+        for p in $peers; do
+            [ $round = 2 ] && case $p in torch:eager|torch:compile|jax:step) continue ;; esac
+            f=$out/${p/:/_}
+            # shellcheck disable=SC2086
+            peer_run "${p%:*}" "${p#*:}" "$f.json" $options $tf32 && peer_epoch_seconds "$f.json" >>"$f.s"
+        done
+    done
+    record "step of $name, $precision" "$(micro "$out/ours" "$steps")" us "netc train $model $* --precision $precision"
+    for p in $peers; do
+        f=$out/${p/:/_}
+        [ -s "$f.s" ] && record "step of $name, $precision" "$(micro "$out/ours" "$steps")" us \
+            "netc train $model $* --precision $precision" "${p/:/ }" "$(version "$f.json")" "$(micro "$f.s" "$steps")"
+    done
+    record "epoch of $name, $precision" "$(median <"$out/ours")" s "netc train $model $* --precision $precision"
+}
+
+part_train() {
+    train "784-128-10, batch 128" samples/mnist/mlp.net 468 f32 \
+        "jax:scan torch:graph jax:step torch:eager torch:compile" "--batch 128 --hidden 128"
+    train "784-128-10, batch 128" samples/mnist/mlp.net 468 tf32 "jax:scan torch:graph" "--batch 128 --hidden 128"
+    train "784-128-64-10, batch 64" bench/mlp.net 937 tf32 "jax:scan torch:graph" "--batch 64 --hidden 128,64"
+    train "784-512-512-10, batch 512" bench/mlp.net 117 tf32 "jax:scan torch:graph" "--batch 512 --hidden 512,512" \
+        -D first=512 -D second=512 -D batch=512
+    local model=samples/mnist/mlp.net
+    "$netc" profile $model --device cuda:0 >"$keep/profile_mlp.txt" 2>&1
+    record "kernel nodes of a step of mlp.net" "$(grep -o '^[0-9]* kernel nodes' "$keep/profile_mlp.txt" | cut -d' ' -f1)" \
+        "" "netc profile $model"
+    "$netc" profile bench/mlp.net --device cuda:0 >"$keep/profile_mlp_small.txt" 2>&1
+    "$netc" profile bench/mlp.net -D first=512 -D second=512 -D batch=512 --device cuda:0 >"$keep/profile_mlp_large.txt" 2>&1
+}
+
+# From the start of the process, caches empty, to the first evaluation at 97.5 % or better; five seeds.
+reached() { # of a log of netc or of a peer: seconds at the first such evaluation
+    grep -E '"(eval|test)_accuracy"' "$1" | sed -E 's/.*"(eval|test)_accuracy": ?([0-9.e-]+).*"(seconds|since_start)": ?([0-9.e-]+).*/\2 \4/' |
+        awk '$1 >= 0.975 && !done { print $2; done = 1 }'
+}
+part_accuracy() {
+    local seed begin wall last at
+    : >"$out/ours"; : >"$out/warm"; : >"$out/jax"; : >"$out/torch"
+    for seed in 0 1 2 3 4; do
+        for cache in cold warm; do
+            [ $cache = cold ] && rm -rf "$out/cache" "$out/cuda"
+            begin=$EPOCHREALTIME
+            "$netc" train samples/mnist/mlp.net "${data[@]}" "${test_data[@]}" --device cuda:0 --epochs 5 --seed $seed \
+                --report-every 468 -q --log "$out/log.jsonl" >/dev/null || return 1
+            # What the log does not count, starting and ending, is added whole.
+            wall=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')
+            last=$(field seconds "$out/log.jsonl") at=$(reached "$out/log.jsonl")
+            [ -n "$at" ] && awk "BEGIN { printf \"%.4f\n\", $wall - $last + $at }" >>"$out/$([ $cache = cold ] && echo ours || echo warm)"
+        done
+        peer_run jax scan "$out/jax.json" --evaluate --seed $seed && reached "$out/jax.json" >>"$out/jax"
+        peer_run torch graph "$out/torch.json" --evaluate --seed $seed && reached "$out/torch.json" >>"$out/torch"
+    done
+    local what="process start to 97.5 % of MNIST, cold caches" command="netc train samples/mnist/mlp.net --epochs 5"
+    record "runs of 5 that reached 97.5 %" "$(wc -l <"$out/ours")" "" "$command"
+    record "$what" "$(median <"$out/ours")" s "$command" "jax scan" "$(version "$out/jax.json")" "$(median <"$out/jax")"
+    record "$what" "$(median <"$out/ours")" s "$command" "torch graph" "$(version "$out/torch.json")" "$(median <"$out/torch")"
+    record "process start to 97.5 % of MNIST, warm cache" "$(median <"$out/warm")" s "$command"
+}
+
+# The whole process that writes mlp.bin; peers: the first epoch less a later one.
+part_compile() {
+    local i p f
+    : >"$out/cold"; : >"$out/warm"; : >"$out/cold1"; : >"$out/warm1"
+    for i in 1 2 3 4 5; do
+        rm -rf "$out/cache" "$out/cuda"
+        elapsed "$netc" samples/mnist/mlp.net -o "$out/mlp.bin" --target cuda --arch sm_90 >>"$out/cold" || return 1
+        elapsed "$netc" samples/mnist/mlp.net -o "$out/mlp.bin" --target cuda --arch sm_90 >>"$out/warm"
+        rm -rf "$out/cache" "$out/cuda"
+        elapsed "$netc" train samples/mnist/mlp.net "${data[@]}" --device cuda:0 --steps 1 -q >>"$out/cold1" || return 1
+        elapsed "$netc" train samples/mnist/mlp.net "${data[@]}" --device cuda:0 --steps 1 -q >>"$out/warm1"
+    done
+    local command="netc samples/mnist/mlp.net -o mlp.bin --target cuda --arch sm_90"
+    for p in jax:scan torch:compile; do
+        rm -rf "$out/inductor"
+        f=$out/first.json
+        peer_run "${p%:*}" "${p#*:}" "$f" --epochs 3 || continue
+        record "compile mlp.net, cold" "$(median <"$out/cold")" s "$command" "${p/:/ }" "$(version "$f")" \
+            "$(awk -v a="$(field first_epoch "$f")" -v b="$(field seconds_per_epoch "$f")" 'BEGIN { print a - b }')"
+    done
+    record "compile mlp.net, cold" "$(median <"$out/cold")" s "$command"
+    record "compile mlp.net, warm" "$(median <"$out/warm")" s "$command"
+    record "process of one step, data loaded, cold" "$(median <"$out/cold1")" s "netc train samples/mnist/mlp.net --steps 1"
+    record "process of one step, data loaded, warm" "$(median <"$out/warm1")" s "netc train samples/mnist/mlp.net --steps 1"
+}
+
+# Device memory without the data set: parameters, optimizer, temporaries.
+part_memory() {
+    local model=samples/mnist/mlp.net ours=""
+    "$netc" train $model "${data[@]}" --device cuda:0 --steps 1 >"$keep/memory.txt" || return 1
+    ours=$(sed -n 's/^| \(parameters\|optimizer\|temporaries\|states\|workspace\) *| *\([0-9.]*\) \(bytes\|B\|KiB\|MiB\|GiB\) *|$/\2 \3/p' \
+        "$keep/memory.txt" | awk '{ s += $1 * ($2 == "KiB" ? 1024 : $2 == "MiB" ? 1048576 : $2 == "GiB" ? 1073741824 : 1) } END { printf "%d", s }')
+    peer_run torch graph "$out/t.json" --epochs 1
+    record "device memory of training mlp.net, without data" "$ours" bytes "netc train $model" "torch graph" \
+        "$(version "$out/t.json")" "$(field peak_bytes_without_data "$out/t.json")"
+    peer_run torch eager "$out/t.json" --epochs 1
+    record "device memory of training mlp.net, without data" "$ours" bytes "netc train $model" "torch eager" \
+        "$(version "$out/t.json")" "$(field peak_bytes_without_data "$out/t.json")"
+}
+
+# The loss of 100 steps in f32 on the GPU and on the CPU; and twice on the GPU.
+part_curve() {
+    local model=samples/mnist/mlp.net device worst
+    for device in cuda:0 cpu; do
+        "$netc" train $model "${data[@]}" --steps 100 --report-every 1 --device $device -q \
+            --log "$out/curve_${device%:0}.jsonl" >/dev/null || return 1
+    done
+    worst=$(paste -d' ' <(grep -o '"loss":[0-9.e+-]*' "$out/curve_cuda.jsonl" | cut -d: -f2) \
+                        <(grep -o '"loss":[0-9.e+-]*' "$out/curve_cpu.jsonl" | cut -d: -f2) |
+        awk 'NF == 2 { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > w) w = d; n++ } END { if (n == 100) printf "%.3g", w }')
+    record "loss of 100 steps, GPU and CPU: largest relative difference" "$worst" "" "netc train $model --steps 100"
+    for device in 1 2; do
+        "$netc" train $model "${data[@]}" --epochs 1 --device cuda:0 -q --save "$out/run$device.safetensors" >/dev/null || return 1
+    done
+    record "an epoch twice on the GPU: parameters differ" \
+        "$(cmp -s "$out/run1.safetensors" "$out/run2.safetensors" && echo 0 || echo 1)" "" "netc train $model --epochs 1"
+}
+
+part_kernels() {
+    bash bench/kernels.sh "$build" "$results" "$keep"
+}
+
+for p in "${parts[@]}"; do
+    declare -F "part_$p" >/dev/null || { echo "there is no part '$p'" >&2; exit 1; }
+    begin=$SECONDS
+    "part_$p" || echo "part $p did not finish"
+    echo "-- $p: $((SECONDS - begin)) s"
+done
+echo "results: $results (copy it to bench/results/)"
