@@ -1,0 +1,117 @@
+// Symbolic index expressions against plain integers: whatever is simplified, values stay the same.
+#include <stdlib.h>
+
+#include "codegen/index.h"
+#include "tests/unit/unit.h"
+
+static int64_t value_of(const Ix *e, const int64_t *axis);
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+static int64_t term_value(const IxTerm *t, const int64_t *axis)
+{
+    switch (t->kind) {
+    case IT_AXIS: return axis[t->id];
+    case IT_VALUE: return axis[t->id];
+    case IT_DIV: return floor_div(value_of(t->e, axis), t->by);
+    case IT_MOD: return value_of(t->e, axis) - floor_div(value_of(t->e, axis), t->by) * t->by;
+    }
+    return 0;
+}
+
+static int64_t value_of(const Ix *e, const int64_t *axis)
+{
+    int64_t v = e->constant;
+    for (int i = 0; i < e->n; i++)
+        v += e->at[i].coeff * term_value(e->at[i].term, axis);
+    return v;
+}
+
+static int pick(uint64_t *s, int n)
+{
+    *s = *s * 6364136223846793005ull + 1442695040888963407ull;
+    return (int)((*s >> 33) % (uint64_t)n);
+}
+
+// Random expressions built beside the function they stand for.
+static void random_expressions(Arena *a)
+{
+    uint64_t seed = 7;
+    for (int round = 0; round < 3000; round++) {
+        IxCtx *c = ix_new(a);
+        static const int extents[] = {1, 2, 3, 4, 5, 8, 12, 17, 28, 64};
+        int64_t extent[3], point[4][3], want[4];
+        for (int i = 0; i < 3; i++)
+            extent[i] = extents[pick(&seed, 10)];
+        for (int p = 0; p < 4; p++)
+            for (int i = 0; i < 3; i++)
+                point[p][i] = pick(&seed, (int)extent[i]);
+        const Ix *e = ix_axis(c, 0, extent[0]);
+        for (int p = 0; p < 4; p++)
+            want[p] = point[p][0];
+        for (int step = 0; step < 8; step++) {
+            int what = pick(&seed, 5), k = 1 + pick(&seed, 12), axis = pick(&seed, 3);
+            const Ix *x = ix_axis(c, axis, extent[axis]);
+            if (what == 0)
+                e = ix_add(c, e, ix_scale(c, x, k));
+            else if (what == 1)
+                e = ix_scale(c, e, k);
+            else if (what == 2)
+                e = ix_div(c, e, k);
+            else if (what == 3)
+                e = ix_mod(c, e, k);
+            else
+                e = ix_add(c, e, ix_const(c, k - 6));
+            for (int p = 0; p < 4; p++) {
+                int64_t v = want[p], q = floor_div(v, k);
+                want[p] = what == 0   ? v + k * point[p][axis]
+                          : what == 1 ? v * k
+                          : what == 2 ? q
+                          : what == 3 ? v - q * k
+                                      : v + k - 6;
+                int64_t got = value_of(e, point[p]);
+                CHECK_MSG(got == want[p], "round %d step %d: %lld, not %lld", round, step, (long long)got, (long long)want[p]);
+                CHECK_MSG(got >= e->low && got <= e->high, "round %d step %d: %lld outside its range", round, step, (long long)got);
+                if (got != want[p])
+                    return;
+            }
+        }
+    }
+}
+
+static void simplifications(Arena *a)
+{
+    IxCtx *c = ix_new(a);
+    const Ix *i = ix_axis(c, 0, 10), *j = ix_axis(c, 1, 8), *n = ix_axis(c, 2, 24 * 35);
+    const Ix *flat = ix_add(c, ix_scale(c, i, 8), j);
+    CHECK(ix_div(c, flat, 8) == i); // (8 i + j) / 8 = i
+    CHECK(ix_mod(c, flat, 8) == j);
+    // a flat index taken apart and put together again, through two shapes
+    const int64_t one[] = {24, 35}, two[] = {4, 6, 7, 5};
+    const Ix *parts[4];
+    ix_delinear(c, n, one, 2, parts);
+    CHECK(ix_linear(c, parts, one, 2) == n);
+    ix_delinear(c, n, two, 4, parts);
+    CHECK(ix_linear(c, parts, two, 4) == n);
+    // nested quotients
+    CHECK(ix_div(c, ix_div(c, n, 5), 7) == ix_div(c, n, 35));
+    CHECK(ix_mod(c, ix_mod(c, n, 35), 5) == ix_mod(c, n, 5));
+    int64_t stride;
+    CHECK(ix_stride(flat, 0, &stride) && stride == 8);
+    CHECK(ix_stride(flat, 2, &stride) && stride == 0);
+    CHECK(!ix_stride(ix_div(c, n, 5), 2, &stride));
+    CHECK(ix_mergeable(flat, 0, 1, 8) && !ix_mergeable(flat, 1, 0, 10));
+    CHECK(ix_aligned(ix_add(c, ix_scale(c, i, 8), j), 1, 4) && !ix_aligned(ix_add(c, flat, ix_const(c, 2)), 1, 4));
+}
+
+int main(void)
+{
+    Arena *a = arena_new();
+    random_expressions(a);
+    simplifications(a);
+    arena_free(a);
+    return unit_done();
+}
