@@ -130,11 +130,16 @@ typedef struct Bound { // a tensor bound to an input
     void *dlpack; // released when unbound
 } Bound;
 
+typedef struct SharedDevice { // of sessions that share parameters; closed with the last of them
+    atomic_int refs;
+    RtDevice *device;
+} SharedDevice;
+
 struct netc_session {
     netc_program *program;
     netc_context *context;
     RtDevice *device;
-    bool owns_device;
+    SharedDevice *shared_device;
     RtSession *rt;
     Loaded *loaded;
     Bound *bound;
@@ -150,6 +155,9 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
 netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data);
+// NETC_OK when the tensor given is of the type wanted, else an error that names both types.
+netc_status same_type(const char *what, const char *name, const ProgType *want, const netc_tensor *t,
+                      netc_error **err);
 
 // -- training (lib/train.c, lib/evaluate.c) --------------------------------------------------------------------
 typedef struct Rows { // part of a data set: rows [begin, end)

@@ -110,11 +110,16 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
     s->seed = options.seed;
     RtError e = {0};
     if (options.share) {
-        s->device = options.share->device;
+        s->shared_device = options.share->shared_device;
+        atomic_fetch_add(&s->shared_device->refs, 1);
+    } else if ((s->shared_device = calloc(1, sizeof *s->shared_device))) {
+        atomic_init(&s->shared_device->refs, 1);
+        rt_device_open(device && *device ? device : "auto", &s->shared_device->device, &e);
     } else {
-        s->owns_device = true;
-        rt_device_open(device && *device ? device : "auto", &s->device, &e);
+        netc_session_free(s);
+        return OUT_OF_MEMORY(err);
     }
+    s->device = s->shared_device->device;
     RtSessionOptions ro = {.share = options.share ? options.share->rt : NULL,
                            .stream = options.stream,
                            .parallel_for = options.parallel_for,
@@ -158,7 +163,11 @@ void netc_session_free(netc_session *s)
         free(l);
     }
     if (s->rt) rt_session_free(s->rt);
-    if (s->owns_device && s->device) rt_device_close(s->device);
+    SharedDevice *sd = s->shared_device;
+    if (sd && atomic_fetch_sub(&sd->refs, 1) == 1) {
+        if (sd->device) rt_device_close(sd->device);
+        free(sd);
+    }
     for (Bound *b = s->bound, *next; b; b = next) {
         next = b->next;
         release(b);
@@ -190,8 +199,8 @@ static ProgType type_of(const netc_tensor *t)
     return p;
 }
 
-static netc_status same_type(const char *what, const char *name, const ProgType *want,
-                             const netc_tensor *t, netc_error **err)
+netc_status same_type(const char *what, const char *name, const ProgType *want, const netc_tensor *t,
+                      netc_error **err)
 {
     ProgType have = type_of(t);
     bool equal = have.dtype == want->dtype && have.rank == want->rank &&

@@ -49,12 +49,9 @@ static netc_status find_state(netc_session *s, const char *name, const netc_tens
         return lib_fail(err, NETC_INVALID, "%s has no parameter or state '%s'%s%s%s", s->program->name,
                         name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
-    const ProgType *want = &(*out)->type;
-    bool same = want->dtype == (ProgDType)t->dtype && want->rank == t->rank;
-    for (int i = 0; same && i < t->rank; i++) same = want->dim[i] == t->dim[i];
-    if (!same || t->on_device)
-        return lib_fail(err, NETC_INVALID, "'%s' wants a host tensor of its own type and shape", name);
-    return NETC_OK;
+    if (t->on_device)
+        return lib_fail(err, NETC_INVALID, "'%s' is read and written through host memory; copy the tensor there", name);
+    return same_type("state", name, &(*out)->type, t, err);
 }
 
 netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t, netc_error **err)
@@ -171,6 +168,13 @@ static void load(void *arg)
     Loading *v = arg;
     Arena *a = v->arena;
     netc_session *s = v->s;
+    for (int k = 0; k < v->o.nmap; k++) {
+        const char *eq = strchr(v->o.map[k], '=');
+        if (eq && eq != v->o.map[k] && eq[1]) continue;
+        v->status = lib_fail(v->err, NETC_INVALID, "a renaming is written FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
+                             v->o.map[k]);
+        return;
+    }
     if (rt_safetensors_read(a, v->path, &v->file, &v->e)) return;
     StrMap by_name = strmap_new(a);
     for (int i = 0; i < v->file.n; i++) {
