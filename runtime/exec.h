@@ -60,6 +60,7 @@ typedef struct RtStep { // a ProgStep with its arguments resolved
     bool moves; // arguments change with the iterations of the loops around it
 } RtStep;
 
+typedef struct RtMany RtMany; // several executions as one graph (exec_graph.c)
 typedef struct RtBound RtBound;
 typedef struct RtEntry {
     const ProgEntry *e;
@@ -83,8 +84,10 @@ typedef struct RtEntry {
     RtCell *cursor;
     bool resolved;
     bool warm; // ran since it was resolved
-    RtGraph *graph;
+    RtGraph *graph; // of one execution
     int graph_nodes;
+    RtMany *many;
+    int way; // of recording several that was fastest (exec_graph.c); 0: not measured yet
     int64_t launches; // steps of one execution, loops unrolled
     char why_not[256]; // why there is no graph
 } RtEntry;
@@ -117,10 +120,25 @@ typedef struct RtObserver {
     RtCode (*before)(void *ctx, RtEntry *en, int step, RtError *e);
     RtCode (*after)(void *ctx, RtEntry *en, int step, RtError *e);
     void *ctx;
+    RtStream *stream; // where the next step goes, may change in before; NULL: the session's
 } RtObserver;
 RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e);
-// One execution, by graph where there is one.
-RtCode rt_entry_once(RtSession *s, RtEntry *en, RtError *e);
+// Enqueues 1 to [left] executions, by graph where there is one; *done: how many.
+RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e);
+void rt_graphs_free(RtSession *s, RtEntry *en);
+
+// Steps side by side in a recorded graph (exec_branch.c).
+enum { RT_BRANCHES = 3 }; // streams beside the session's
+typedef struct RtBranches {
+    int nsteps, streams, cap;
+    int *stream;           // by step; 0: the session's
+    int *first_wait, *wait; // by step: the steps of other streams it waits for
+    bool *waited, *forks;  // by step: others wait for it; it begins a stream
+    int join[RT_BRANCHES], njoins;
+} RtBranches;
+RtBranches *rt_branches_new(RtSession *s, RtEntry *en); // of a resolved entry; NULL: all in one row
+void rt_branches_free(RtBranches *b);
+RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times); // NULL: failed
 
 void rt_data_release(RtSession *s, RtEntry *en);
 // Enqueues [times] executions whose batches come through the ring.

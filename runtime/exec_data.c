@@ -311,13 +311,14 @@ static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t t
     if (table && en->stage) return rt_stage_run(s, en, times, e);
     rt_entry_resolve(s, en);
     bool unified = s->device->ops->unified;
-    for (int64_t i = 0; i < times; i++) {
-        if (en->e->rows && direct && set_cursor(s, en, e)) return e->code;
-        if (rt_entry_once(s, en, e)) return e->code;
+    bool rewind = en->e->rows && direct; // each execution reads the same rows
+    for (int64_t i = 0, done; i < times; i += done) {
+        if (rewind && set_cursor(s, en, e)) return e->code;
+        if (rt_entry_some(s, en, rewind ? 1 : times - i, &done, e)) return e->code;
         if (unified && en->error->code) break; // the rest would change nothing
     }
     if (table && en->cursor) en->cursor->position += times * en->e->batch;
-    if (en->e->rows && direct && en->cursor) en->cursor->known = false;
+    if (rewind && en->cursor) en->cursor->known = false;
     return RT_OK;
 }
 

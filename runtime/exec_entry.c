@@ -136,9 +136,6 @@ void rt_entry_resolve(RtSession *s, RtEntry *en)
 
 void rt_entry_unresolve(RtSession *s, RtEntry *en)
 {
-    if (en->graph) s->device->ops->graph_free(en->graph);
-    en->graph = NULL;
-    en->graph_nodes = 0;
-    en->why_not[0] = 0;
+    rt_graphs_free(s, en);
     en->resolved = en->warm = false;
 }

@@ -83,7 +83,7 @@ static int by_value(const void *a, const void *b)
 static RtCode time_entry(RtSession *s, RtEntry *en, Clock *c, int repeats, double *times, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    RtObserver o = {start, stop, c};
+    RtObserver o = {.before = start, .after = stop, .ctx = c};
     int steps = en->e->nsteps;
     // The same batch every time.
     int64_t cursor = 0;

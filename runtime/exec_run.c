@@ -1,10 +1,6 @@
-// Running an entry: step by step, or as a graph recorded once.
-#include <stdio.h>
-#include <string.h>
+// Running the steps of an entry, one by one.
 
 #include "runtime/exec.h"
-
-enum { MAX_GRAPH_LAUNCHES = 20000 }; // more would cost more to record than it saves
 
 typedef struct Run {
     RtSession *s;
@@ -41,19 +37,20 @@ static RtCode do_step(Run *r, int i)
     const ProgStep *s = st->s;
     RtModule *m = en->bound->program->module;
     RtSlot *slot = en->slot + st->first_arg;
+    RtStream *stream = r->o && r->o->stream ? r->o->stream : r->s->stream;
     const void *gate = s->commits ? en->error : NULL;
     if (st->moves) move_arguments(r, st);
     switch (s->kind) {
-    case PS_KERNEL: return ops->launch(r->s->stream, m, s->index, en->argv + st->first_arg, r->e);
+    case PS_KERNEL: return ops->launch(stream, m, s->index, en->argv + st->first_arg, r->e);
     case PS_GEMM:
         if (gate && ops->unified && en->error->code) return RT_OK;
-        return ops->gemm(r->s->stream, m, s->index, slot, r->e);
+        return ops->gemm(stream, m, s->index, slot, r->e);
     case PS_COPY:
         if (!s->bytes) return RT_OK;
-        return ops->copy(r->s->stream, slot[1].p, slot[0].p, (size_t)s->bytes, RT_D2D, gate, r->e);
+        return ops->copy(stream, slot[1].p, slot[0].p, (size_t)s->bytes, RT_D2D, gate, r->e);
     case PS_ZERO:
         if (!s->bytes) return RT_OK;
-        return ops->zero(r->s->stream, slot[0].p, (size_t)s->bytes, gate, r->e);
+        return ops->zero(stream, slot[0].p, (size_t)s->bytes, gate, r->e);
     case PS_LOOP: break;
     }
     return RT_OK;
@@ -84,60 +81,4 @@ RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e
 {
     Run r = {.s = s, .en = en, .o = o, .e = e};
     return steps(&r, 0, en->e->nsteps, 0);
-}
-
-// Records the entry. Failing is not an error: the reason is kept and steps are enqueued one by one.
-static void record(RtSession *s, RtEntry *en)
-{
-    const RtDeviceOps *ops = s->device->ops;
-    RtError e = {0};
-    if (en->launches > MAX_GRAPH_LAUNCHES) {
-        snprintf(en->why_not, sizeof en->why_not, "%lld launches are too many to record",
-                 (long long)en->launches);
-        return;
-    }
-    RtError steps_error = {0}, end_error = {0};
-    if (ops->capture_begin(s->stream, &e) == RT_OK) {
-        rt_entry_steps(s, en, NULL, &steps_error);
-        ops->capture_end(s->stream, &en->graph, &en->graph_nodes, &end_error);
-        if (steps_error.code && en->graph) {
-            ops->graph_free(en->graph);
-            en->graph = NULL;
-        }
-    }
-    if (!en->graph) {
-        const RtError *why = e.code ? &e : steps_error.code ? &steps_error : &end_error;
-        snprintf(en->why_not, sizeof en->why_not, "recording failed: %.200s", why->text);
-    }
-}
-
-RtCode rt_entry_once(RtSession *s, RtEntry *en, RtError *e)
-{
-    const RtDeviceOps *ops = s->device->ops;
-    en->error_dirty = true;
-    // The first execution is the warm-up: libraries allocate and load what they need outside a graph.
-    if (ops->capture_begin && en->warm && !en->graph && !en->why_not[0]) record(s, en);
-    if (en->graph) return ops->graph_launch(s->stream, en->graph, e);
-    RtCode code = rt_entry_steps(s, en, NULL, e);
-    en->warm = true;
-    return code;
-}
-
-bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not)
-{
-    RtError e = {0};
-    RtEntry *en = rt_entry_find(s, p, entry, &e);
-    *why_not = !en                                     ? "there is no such entry"
-               : !s->device->ops->capture_begin        ? "the CPU has no graphs"
-               : en->graph                             ? ""
-               : en->why_not[0]                        ? en->why_not
-                                                       : "it has not run twice yet";
-    return en && en->graph;
-}
-
-int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry)
-{
-    RtError e = {0};
-    RtEntry *en = rt_entry_find(s, p, entry, &e);
-    return en && en->graph ? en->graph_nodes : -1;
 }

@@ -144,11 +144,11 @@ RtCode rt_stage_run(RtSession *s, RtEntry *en, int64_t times, RtError *e)
         if (ops->stream_sync(s->stream, e)) return e->code; // no chunk is in use any more
         g->next = position / g->chunk * g->chunk;
     }
-    for (int64_t i = 0; i < times; i++) {
+    for (int64_t i = 0, done; i < times; i++) {
         // A batch may straddle two chunks only when the position is not a multiple of the batch.
         while (g->next < position + batch && g->next < en->nrows)
             if (fill(s, en, e)) return e->code;
-        if (rt_entry_once(s, en, e)) return e->code;
+        if (rt_entry_some(s, en, 1, &done, e)) return e->code;
         position += batch;
         // Mark what was consumed; the chunk ahead is filled while this one runs.
         if (position % g->chunk < batch) {

@@ -1,0 +1,164 @@
+// Recording an entry: one execution as a graph, and several executions as one graph, since a launch from
+// the host costs about as much as a small kernel. A remainder runs one by one. The larger graph is recorded
+// in more than one way, all with the same results to the bit; the first launches tell which is fastest.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/exec.h"
+
+enum {
+    MOST_LAUNCHES = 20000, // more would cost more to record than it saves
+    MOST_NODES = 200,      // of a graph of several executions
+    MOST_TIMES = 32,
+};
+
+enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, WAYS, ROUNDS = 3 }; // RtEntry.way
+
+struct RtMany {
+    int times; // executions in each graph
+    RtGraph *graph[WAYS];
+    RtEvent *begin, *end;
+    int measured; // launches timed so far
+    double best[WAYS];
+};
+
+// Records [times] executions; NULL when that fails, with the reason in why.
+static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *why, size_t n)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    RtError begin = {0}, steps = {0}, end = {0};
+    RtGraph *g = NULL;
+    if (ops->capture_begin(s->stream, &begin) == RT_OK) {
+        for (int i = 0; i < times && !steps.code; i++) rt_entry_steps(s, en, NULL, &steps);
+        ops->capture_end(s->stream, &g, nodes, &end);
+        if (steps.code && g) {
+            ops->graph_free(g);
+            g = NULL;
+        }
+    }
+    const RtError *e = begin.code ? &begin : steps.code ? &steps : &end;
+    if (!g) snprintf(why, n, "recording failed: %.200s", e->text);
+    return g;
+}
+
+// Failing is not an error: the reason is kept and steps are enqueued one by one.
+static void record_one(RtSession *s, RtEntry *en)
+{
+    if (en->launches > MOST_LAUNCHES)
+        snprintf(en->why_not, sizeof en->why_not, "%lld launches are too many to record",
+                 (long long)en->launches);
+    else
+        en->graph = record(s, en, 1, &en->graph_nodes, en->why_not, sizeof en->why_not);
+}
+
+// Made when a run is long enough to gain from it; a failure leaves one without a graph, not tried again.
+static void record_many(RtSession *s, RtEntry *en, int64_t left)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    int64_t nodes = en->launches > en->graph_nodes ? en->launches : en->graph_nodes;
+    int64_t times = nodes > 0 ? MOST_NODES / nodes : MOST_TIMES;
+    if (times > MOST_TIMES) times = MOST_TIMES;
+    if (times < 1) times = 1;
+    if (left < 2 * times) return;
+    RtMany *m = calloc(1, sizeof *m);
+    if (!m) return; // one by one will do
+    en->many = m;
+    m->times = (int)times;
+    char why[256];
+    int n;
+    if (times > 1 && en->way != SIDE_BY_SIDE)
+        m->graph[ONE_ROW] = record(s, en, m->times, &n, why, sizeof why);
+    RtBranches *b = en->way == ONE_ROW ? NULL : rt_branches_new(s, en);
+    if (b) m->graph[SIDE_BY_SIDE] = rt_branches_record(s, en, b, m->times);
+    rt_branches_free(b);
+    RtError e = {0};
+    if (!m->graph[SIDE_BY_SIDE]) en->way = ONE_ROW;
+    else if (times > 1 && !m->graph[ONE_ROW]) en->way = SIDE_BY_SIDE;
+    else if (ops->event_new(s->device, &m->begin, &e) || ops->event_new(s->device, &m->end, &e))
+        en->way = ONE_ROW;
+}
+
+static RtGraph *graph_of(const RtEntry *en, int way)
+{
+    RtGraph *g = en->many->graph[way];
+    return !g && way == ONE_ROW && en->many->times == 1 ? en->graph : g;
+}
+
+// Two launches of the way whose turn it is, the second timed: it is enqueued while the first one runs.
+static RtCode measure(RtSession *s, RtEntry *en, RtError *e)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    RtMany *m = en->many;
+    int way = m->measured % 2 ? SIDE_BY_SIDE : ONE_ROW;
+    RtGraph *g = graph_of(en, way);
+    double seconds;
+    if (ops->graph_launch(s->stream, g, e) || ops->event_record(m->begin, s->stream, e) ||
+        ops->graph_launch(s->stream, g, e) || ops->event_record(m->end, s->stream, e) ||
+        ops->event_sync(m->end, e) || ops->event_seconds(m->begin, m->end, &seconds, e))
+        return e->code;
+    if (m->measured < 2 || seconds < m->best[way]) m->best[way] = seconds;
+    if (++m->measured < 2 * ROUNDS) return RT_OK;
+    en->way = m->best[SIDE_BY_SIDE] < 0.99 * m->best[ONE_ROW] ? SIDE_BY_SIDE : ONE_ROW;
+    int other = en->way == ONE_ROW ? SIDE_BY_SIDE : ONE_ROW;
+    if (m->graph[other]) ops->graph_free(m->graph[other]);
+    m->graph[other] = NULL;
+    return RT_OK;
+}
+
+void rt_graphs_free(RtSession *s, RtEntry *en)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    RtMany *m = en->many;
+    if (en->graph) ops->graph_free(en->graph);
+    for (int i = 0; m && i < WAYS; i++)
+        if (m->graph[i]) ops->graph_free(m->graph[i]);
+    if (m && m->begin) ops->event_free(m->begin);
+    if (m && m->end) ops->event_free(m->end);
+    free(m);
+    en->graph = NULL;
+    en->many = NULL;
+    en->graph_nodes = 0;
+    en->why_not[0] = 0;
+}
+
+RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    en->error_dirty = true;
+    *done = 1;
+    // The first execution is the warm-up: libraries allocate and load what they need outside a graph.
+    if (ops->capture_begin && en->warm && !en->graph && !en->why_not[0]) record_one(s, en);
+    if (en->graph && !en->many) record_many(s, en, left);
+    if (en->many && !en->way && left >= 2 * en->many->times) {
+        *done = 2 * en->many->times;
+        return measure(s, en, e);
+    }
+    RtGraph *many = en->many && left >= en->many->times ? graph_of(en, en->way ? en->way : ONE_ROW) : NULL;
+    if (many) {
+        *done = en->many->times;
+        return ops->graph_launch(s->stream, many, e);
+    }
+    if (en->graph) return ops->graph_launch(s->stream, en->graph, e);
+    RtCode code = rt_entry_steps(s, en, NULL, e);
+    en->warm = true;
+    return code;
+}
+
+bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not)
+{
+    RtError e = {0};
+    RtEntry *en = rt_entry_find(s, p, entry, &e);
+    *why_not = !en                                     ? "there is no such entry"
+               : !s->device->ops->capture_begin        ? "the CPU has no graphs"
+               : en->graph                             ? ""
+               : en->why_not[0]                        ? en->why_not
+                                                       : "it has not run twice yet";
+    return en && en->graph;
+}
+
+int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry)
+{
+    RtError e = {0};
+    RtEntry *en = rt_entry_find(s, p, entry, &e);
+    return en && en->graph ? en->graph_nodes : -1;
+}
