@@ -4,7 +4,7 @@
 #   bench/device_check.sh pack [BUILD]      before, where netc was built: puts generated sources, programs
 #                                           and MNIST into .carry/
 #   bench/device_check.sh [STEP...]         on the GPU machine; steps: build unit doctor train curve bin
-#                                           profile (the default), suite, sanitize, peers
+#                                           profile (the default), suite, sanitize, peers, bench
 #
 # Results go to $OUT (default build/device_check): log.txt and JSON lines. Ends with one line,
 # "N passed, N failed, N skipped", and exits 1 when something failed.
@@ -180,6 +180,13 @@ step_peers() {
         else skip "jax $mode did not run: $(tail -1 "$log")"; fi
     done
     cd ../..
+}
+
+step_bench() { # BENCH_PARTS: which parts of bench/gpu.sh
+    # shellcheck disable=SC2086
+    if OUT=$OUT MNIST_DIR=$mnist bash bench/gpu.sh build ${BENCH_PARTS:-} >"$OUT/bench.txt" 2>&1; then ok bench
+    else bad bench; fi
+    sed 's/^/     | /' "$OUT/bench.txt"
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$log"
