@@ -6,7 +6,7 @@
 
 const char *name_identifier(Arena *a, const char *model_name)
 {
-    char *s = arena_strdup(a, model_name);
+    char *s = arena_strdup(a, model_name + strspn(model_name, "@._"));
     for (char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p))
             *p = '_';
@@ -123,12 +123,12 @@ const char *kernel_name(const Kernel *k)
             ops++;
             buf_printf(&out, "%s%s", out.len ? "_" : "", op_info(op)->name);
         }
+    if (!out.len && first)
+        buf_printf(&out, "%s", op_info(first->op)->name);
     if (first && first->role == ROLE_BACKWARD)
         buf_str(&out, "_bwd");
     if (k->nbodies > 1)
         buf_printf(&out, "%sx%d", out.len ? "_" : "", k->nbodies);
-    if (!out.len)
-        buf_str(&out, "copy");
     if (out.len > 60)
         out.data[out.len = 60] = 0;
     buf_printf(&out, "_%08llx", (unsigned long long)(k->identity >> 32));
