@@ -46,6 +46,7 @@ struct RtModule {
     CuFunction *function; // by kernel
     const char **loc;     // by kernel: the line of the first step that calls it, or ""
     CudaGemm *gemm;       // by gemm
+    double tuned;         // seconds spent measuring their algorithms
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
 };
 
