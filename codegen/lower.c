@@ -120,7 +120,7 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
             }
             KernelArg *a = &out->args[b->arg[j]];
             users[b->arg[j]]++;
-            a->written |= u->written || u->kind == KA_ERROR;
+            a->written |= u->written || (u->kind == KA_ERROR && b->can_fail);
             if (u->kind == KA_SCRATCH)
                 a->scratch_bytes = u->elems * math_bytes(u->type);
             if (u->in_place && u->written && shared < 0)
