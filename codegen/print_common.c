@@ -177,8 +177,11 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
     case IT_MOD: {
         bool inner = t->e->low < INT32_MIN || t->e->high > INT32_MAX || wide;
         const char *of = index_text(e, t->e, inner);
-        const char *text = arena_printf(e->arena, "%s(%s, %lld)", t->kind == IT_DIV ? "nc_quo" : "nc_rem", of,
-                                        (long long)t->by);
+        // The printed division is unsigned: what can be negative is moved up by whole divisors first.
+        long long by = t->by, up = t->e->low < 0 ? (-t->e->low + by - 1) / by : 0;
+        if (up) of = arena_printf(e->arena, "%s + %lld", of, up * by);
+        const char *text = arena_printf(e->arena, "%s(%s, %lld)", t->kind == IT_DIV ? "nc_quo" : "nc_rem", of, by);
+        if (up && t->kind == IT_DIV) text = arena_printf(e->arena, "(%s - %lld)", text, up);
         return inner && !wide && e->cuda ? arena_printf(e->arena, "(int)%s", text) : text;
     }
     }
