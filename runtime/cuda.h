@@ -105,7 +105,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
 RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
 void cuda_gemms_free(RtModule *m);
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
-bool cuda_gemm_scratch(const RtModule *m, int gemm);
+size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
 
 // cuda_tune.c: picks g's algorithm and fills algo, workspace, key and value.

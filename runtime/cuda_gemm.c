@@ -170,9 +170,9 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
     return lt_failed(m->d, r, "matmul(...)", __FILE__, __LINE__, p->name, p->loc, e);
 }
 
-bool cuda_gemm_scratch(const RtModule *m, int gemm)
+size_t cuda_gemm_scratch(const RtModule *m, int gemm)
 {
-    return m->gemm[gemm].workspace > 0;
+    return m->gemm[gemm].workspace;
 }
 
 // The lines the program came with that are not about its products here, then those chosen here.

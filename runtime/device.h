@@ -79,7 +79,7 @@ struct RtDeviceOps {
     RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
     // slots: A, B, C, bias, aux, workspace, as ProgGemm says.
     RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
-    bool (*gemm_scratch)(const RtModule *m, int gemm); // it uses its workspace; NULL: they all do
+    size_t (*gemm_scratch)(const RtModule *m, int gemm); // bytes of its workspace in use; NULL: all
 
     // Recording what is enqueued between begin and end, to be enqueued again by launch; NULL where a
     // device cannot. end on failure leaves the stream usable and *out NULL (not fatal: the executor

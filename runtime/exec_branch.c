@@ -36,13 +36,16 @@ static bool writes(const ProgStep *s, int arg)
            (s->kind == PS_ZERO && arg == 0);
 }
 
-// A product whose algorithm needs no workspace leaves that argument alone. It comes last.
-static bool unused(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
+// Bytes of an argument that the step touches. A product's algorithm may need less of its workspace, which
+// comes last, than was planned, or none.
+static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
 {
     const RtDeviceOps *ops = s->device->ops;
-    if (st->kind != PS_GEMM || arg + 1 != st->nargs || !ops->gemm_scratch) return false;
-    return en->bound->program->p->gemms[st->index].workspace > 0 &&
-           !ops->gemm_scratch(en->bound->program->module, st->index);
+    const ProgBuffer *b = &en->e->buffers[st->args[arg].index];
+    if (st->kind == PS_GEMM && arg + 1 == st->nargs && ops->gemm_scratch &&
+        en->bound->program->p->gemms[st->index].workspace > 0)
+        return ops->gemm_scratch(en->bound->program->module, st->index);
+    return b->bytes > 0 ? (size_t)b->bytes : 1;
 }
 
 static int accesses(RtSession *s, const RtEntry *en, int step, Access *out)
@@ -50,10 +53,9 @@ static int accesses(RtSession *s, const RtEntry *en, int step, Access *out)
     const ProgStep *st = en->step[step].s;
     int n = 0;
     for (int k = 0; k < st->nargs; k++) {
-        if (st->args[k].kind != PA_BUFFER || unused(s, en, st, k)) continue;
-        const ProgBuffer *b = &en->e->buffers[st->args[k].index];
+        size_t bytes = st->args[k].kind == PA_BUFFER ? touched(s, en, st, k) : 0;
         const char *p = en->slot[en->step[step].first_arg + k].p;
-        out[n++] = (Access){p, p + (b->bytes > 0 ? b->bytes : 1), writes(st, k)};
+        if (bytes) out[n++] = (Access){p, p + bytes, writes(st, k)};
     }
     const char *error = (const char *)en->error;
     if (st->commits) out[n++] = (Access){error, error + sizeof(ProgError), false};

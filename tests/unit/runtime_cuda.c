@@ -300,6 +300,55 @@ static void test_rows(void)
     hand_unload(&l);
 }
 
+// Many executions in a row: several a graph, two of the three steps side by side.
+static const char left_text[] =
+    "extern \"C\" __global__ void k(unsigned *to, const unsigned *from)\n"
+    "{\n"
+    "    unsigned v = from[threadIdx.x];\n"
+    "    for (int i = 0; i < 200; i++) v = v * 3u + 1u;\n"
+    "    to[threadIdx.x] = v;\n"
+    "}\n";
+static const char right_text[] =
+    "extern \"C\" __global__ void k(unsigned *to, const unsigned *from)\n"
+    "{\n"
+    "    to[threadIdx.x] = from[threadIdx.x] ^ 0x5a5a5a5au;\n"
+    "}\n";
+static const char both_text[] =
+    "extern \"C\" __global__ void k(unsigned *to, const unsigned *a, const unsigned *b)\n"
+    "{\n"
+    "    to[threadIdx.x] = a[threadIdx.x] * 5u + b[threadIdx.x];\n"
+    "}\n";
+
+static void test_many(void)
+{
+    enum { WIDTH = 64, TIMES = 1500 };
+    Hand h;
+    Loaded l;
+    RtError e = {0};
+    hand_init(&h);
+    int c = hand_cell(&h, "c", hand_vector(PD_U32, WIDTH), 3);
+    int a = hand_temp(&h, "a", hand_vector(PD_U32, WIDTH)), b = hand_temp(&h, "b", hand_vector(PD_U32, WIDTH));
+    hand_step(&h, PS_KERNEL, hand_kernel(&h, left_text, 1, WIDTH), 2, a, c)->args[1].written = false;
+    hand_step(&h, PS_KERNEL, hand_kernel(&h, right_text, 1, WIDTH), 2, b, c)->args[1].written = false;
+    ProgStep *s = hand_step(&h, PS_KERNEL, hand_kernel(&h, both_text, 1, WIDTH), 3, c, a, b);
+    s->args[1].written = s->args[2].written = false;
+    CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
+    unsigned want = 3, got[WIDTH] = {0};
+    for (int round = 0; round < 3 && !e.code; round++) {
+        CHECK_MSG(rt_run(l.s, l.p, "main", NULL, 0, TIMES, &e) == RT_OK, "%s", e.text);
+        CHECK_MSG(rt_sync(l.s, &e) == RT_OK, "%s", e.text);
+        for (int i = 0; i < TIMES; i++) {
+            unsigned v = want;
+            for (int k = 0; k < 200; k++) v = v * 3u + 1u;
+            want = v * 5u + (want ^ 0x5a5a5a5au);
+        }
+        CHECK(rt_cell_read(l.s, "c", got, sizeof got, &e) == RT_OK);
+        CHECK_MSG(got[0] == want && got[WIDTH - 1] == want, "round %d: %u, expected %u", round, got[0], want);
+        CHECK(rt_graph_kernel_nodes(l.s, l.p, "main") == 3);
+    }
+    hand_unload(&l);
+}
+
 static void test_oom(void)
 {
     Hand h;
@@ -380,6 +429,7 @@ int main(void)
     test_loop();
     test_launch();
     test_rows();
+    test_many();
     test_oom();
     test_sync();
     test_context();
