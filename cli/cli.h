@@ -45,9 +45,9 @@ typedef struct Common { // options every verb that compiles takes
     StringList defines;
     const char *precision, *cache_dir, *skip_passes;
     int64_t memory_limit;
-    bool quiet, verbose, no_reuse, no_matmul_library;
+    bool quiet, verbose, no_reuse, no_matmul_library, rebuild;
 } Common;
-enum { COMMON_OPTIONS = 9 };
+enum { COMMON_OPTIONS = 10 };
 void common_options(Common *c, Option out[COMMON_OPTIONS]);
 
 bool color_wanted(int fd);
@@ -55,6 +55,7 @@ bool color_wanted(int fd);
 int report_error(netc_error *err);
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
+void compile_options(const Common *c, netc_compile_options *o);
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
                          const netc_dataset *data, netc_program **out, netc_error **err);
 // "NAME=FILE" or "NAME=FILE:PART" words into a data set.

@@ -60,18 +60,24 @@ netc_status open_context(const Common *c, netc_context **out, netc_error **err)
     return netc_context_create(&o, out, err);
 }
 
+void compile_options(const Common *c, netc_compile_options *o)
+{
+    o->defines = c->defines.at;
+    o->ndefines = c->defines.n;
+    o->precision = c->precision;
+    o->skip_passes = c->skip_passes;
+    o->memory_limit = c->memory_limit;
+    o->no_reuse = c->no_reuse;
+    o->no_matmul_library = c->no_matmul_library;
+    o->rebuild = c->rebuild;
+}
+
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
                          const netc_dataset *data, netc_program **out, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
-    o.defines = c->defines.at;
-    o.ndefines = c->defines.n;
+    compile_options(c, &o);
     o.target = target;
-    o.precision = c->precision;
-    o.skip_passes = c->skip_passes;
-    o.memory_limit = c->memory_limit;
-    o.no_reuse = c->no_reuse;
-    o.no_matmul_library = c->no_matmul_library;
     o.data = data;
     return netc_compile_file(ctx, path, &o, out, err);
 }

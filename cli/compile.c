@@ -37,13 +37,7 @@ int verb_compile(int argc, char **argv)
     netc_status status = open_context(&c, &ctx, &err);
     if (status == NETC_OK) {
         NETC_INIT(netc_compile_options, o);
-        o.defines = c.defines.at;
-        o.ndefines = c.defines.n;
-        o.precision = c.precision;
-        o.skip_passes = c.skip_passes;
-        o.memory_limit = c.memory_limit;
-        o.no_reuse = c.no_reuse;
-        o.no_matmul_library = c.no_matmul_library;
+        compile_options(&c, &o);
         o.dump_dir = dump;
         // One of the stages needs one target; model.bin holds both unless told otherwise.
         o.target = target ? target : emit && (!strcmp(emit, "cuda") || !strcmp(emit, "ptx")) ? "cuda" : NULL;

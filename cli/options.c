@@ -79,6 +79,9 @@ static bool unknown(const Verb *verb, const Option *options, int n, const char *
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     for (int i = 0; i < n && count < 64; i++) names[count++] = options[i].name;
     const char *near = suggest(name, names, count);
+    // The beginning of an option's name is taken for that option.
+    for (size_t i = 0; !near && strlen(name) > 3 && i < count; i++)
+        if (!strncmp(names[i], name, strlen(name))) near = names[i];
     if (near) fail("unknown option %s; did you mean %s?", name, near);
     else fail("unknown option %s; 'netc %s --help' lists them", name, verb->name);
     return false;
@@ -128,6 +131,7 @@ void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES", "recompute more to need less memory"},
         {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL, "give every temporary memory of its own"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},
+        {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL, "ignore the code in a model.bin, compile its source again"},
         {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR", "compile cache; '' for none"},
         {"--quiet", "-q", OPT_FLAG, &c->quiet, NULL, "errors and results only"},
         {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL, "say what is compiled and which fallbacks are taken"},

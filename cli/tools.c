@@ -7,6 +7,17 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
+static void print_json_string(const char *s)
+{
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') putchar('\\');
+        if ((unsigned char)*s < 32) printf("\\u%04x", *s);
+        else putchar(*s);
+    }
+    putchar('"');
+}
+
 // Opens a model for a verb that reads it; the caller frees what it got.
 typedef struct Opened {
     netc_context *ctx;
@@ -63,20 +74,27 @@ int verb_check(int argc, char **argv)
     StringList words = {0};
     int64_t seed = 0;
     const char *device = NULL;
-    bool done;
-    Option options[2 + COMMON_OPTIONS] = {
+    bool json = false, done;
+    Option options[3 + COMMON_OPTIONS] = {
         {"--seed", NULL, OPT_INT, &seed, "N", "of the synthetic data (default 0)"},
         {"--device", NULL, OPT_STRING, &device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--json", NULL, OPT_FLAG, &json, NULL, "as one JSON object: ok, report"},
     };
-    common_options(&c, options + 2);
+    common_options(&c, options + 3);
     const Verb *verb = find_verb("check");
-    if (!parse_options(verb, options, 2 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
+    if (!parse_options(verb, options, 3 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
     if (done) return 0;
     if (words.n != 1) return fail("give one model: netc %s", verb->usage);
     Opened o = open_model(&c, words.at[0], NULL);
     char *report = NULL;
     if (o.status == NETC_OK) o.status = netc_check(o.p, device, seed, &report, &o.err);
-    if (report && !(c.quiet && o.status == NETC_OK)) fputs(report, stdout);
+    if (report && json) {
+        printf("{\"ok\":%s,\"report\":", o.status == NETC_OK ? "true" : "false");
+        print_json_string(report);
+        puts("}");
+    } else if (report && !(c.quiet && o.status == NETC_OK)) {
+        fputs(report, stdout);
+    }
     netc_free(report);
     list_free(&words), list_free(&c.defines);
     return close_model(&o);
@@ -135,12 +153,16 @@ typedef struct Doctor {
 static void finding(void *user, const char *what, bool ok, const char *detail)
 {
     Doctor *d = user;
-    if (d->json)
-        printf("%s{\"what\":\"%s\",\"ok\":%s,\"detail\":\"%s\"}", d->any ? "," : "[", what, ok ? "true" : "false",
-               detail);
-    else
+    if (d->json) {
+        printf("%s{\"what\":", d->any ? "," : "[");
+        print_json_string(what);
+        printf(",\"ok\":%s,\"detail\":", ok ? "true" : "false");
+        print_json_string(detail);
+        putchar('}');
+    } else {
         printf("%s%s%s %-16s %s\n", d->color ? (ok ? "\033[32m" : "\033[33m") : "", ok ? "yes" : "no ",
                d->color ? "\033[0m" : "", what, detail);
+    }
     d->any = true;
 }
 
@@ -153,13 +175,14 @@ int verb_doctor(int argc, char **argv)
     Option options[1] = {{"--json", NULL, OPT_FLAG, &d.json, NULL, "as JSON"}};
     if (!parse_options(find_verb("doctor"), options, 1, argc, argv, &words, &done)) return 1;
     if (done) return 0;
+    if (words.n) return fail("netc doctor takes no '%s'; it looks at this machine", words.at[0]);
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     if (open_context(&c, &ctx, &err) != NETC_OK) return report_error(err);
     netc_doctor(ctx, finding, &d);
     if (d.json) puts("]");
     netc_context_free(ctx);
-    return 0;
+    return fflush(stdout) ? fail("cannot write to standard output"), 2 : 0;
 }
 
 static char *read_text(const char *path)

@@ -84,16 +84,16 @@ static void on_event(void *user, const netc_event *e)
 
 typedef struct TrainArgs {
     Common common;
-    StringList words, data, eval_data, watch, set;
+    StringList words, data, eval_data, watch, set, map;
     const char *device, *save, *resume, *log, *weights;
     netc_train_options o;
     int64_t seed;
-    bool json;
+    bool json, allow_missing;
 } TrainArgs;
 
 static bool parse(TrainArgs *a, int argc, char **argv, bool *done)
 {
-    enum { OWN = 19 };
+    enum { OWN = 21 };
     Option options[OWN + COMMON_OPTIONS] = {
         {"--data", NULL, OPT_LIST, &a->data, "NAME=FILE", "an input's examples; FILE:PART, FILE,FILE"},
         {"--eval-data", NULL, OPT_LIST, &a->eval_data, "NAME=FILE", "examples to evaluate on"},
@@ -106,6 +106,8 @@ static bool parse(TrainArgs *a, int argc, char **argv, bool *done)
         {"--save-every", NULL, OPT_INT, &a->o.save_every, "N", "and every N steps"},
         {"--resume", NULL, OPT_STRING, &a->resume, "FILE", "go on from a checkpoint, bit for bit"},
         {"--weights", NULL, OPT_STRING, &a->weights, "FILE", "start from these parameters"},
+        {"--map", NULL, OPT_LIST, &a->map, "A.*=B.*", "rename tensors of that file"},
+        {"--allow-missing", NULL, OPT_FLAG, &a->allow_missing, NULL, "keep the initial value of tensors it lacks"},
         {"--eval-every", NULL, OPT_INT, &a->o.eval_every, "N", "steps between evaluations (default: an epoch)"},
         {"--report-every", NULL, OPT_INT, &a->o.report_every, "N", "steps between progress lines"},
         {"--log", NULL, OPT_STRING, &a->log, "FILE", "one JSON object a line: step, epoch, every scalar output"},
@@ -146,6 +148,9 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     }
     if (status == NETC_OK && a->weights) {
         NETC_INIT(netc_load_options, lo);
+        lo.map = a->map.at;
+        lo.nmap = a->map.n;
+        lo.allow_missing = a->allow_missing;
         lo.weights_only = true;
         status = netc_state_load(s, a->weights, &lo, err);
     }
@@ -184,7 +189,8 @@ int verb_train(int argc, char **argv)
     if (status == NETC_OK) status = train(&a, ctx, &d, &err);
     netc_context_free(ctx);
     if (d.log && fclose(d.log)) d.log_failed = true;
-    list_free(&a.words), list_free(&a.data), list_free(&a.eval_data), list_free(&a.watch), list_free(&a.set);
+    list_free(&a.words), list_free(&a.data), list_free(&a.eval_data), list_free(&a.watch), list_free(&a.set),
+        list_free(&a.map);
     list_free(&a.common.defines);
     if (status == NETC_CANCELLED) {
         fprintf(stderr, "%s\n", netc_error_text(err));

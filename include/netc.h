@@ -134,6 +134,7 @@ typedef struct netc_compile_options {
     const char *dump_dir;     // numbered files after every pass, or NULL
     const char *choices;      // text of a choice table, or NULL
     int arch;                 // CUDA architecture to plan for (80, 90, 100); 0: the device's, else 90
+    bool rebuild; // of a model.bin: its code is ignored and made anew from its source
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its contents.

@@ -11,6 +11,11 @@
 
 typedef VEC(RtSection) Sections;
 
+typedef struct Embedded { // the sections of a model.bin
+    const RtSection *s;
+    int n;
+} Embedded;
+
 typedef struct Bin {
     netc_program *p;
     const char *path, *archs;
@@ -40,13 +45,14 @@ static void put_build(Bin *b, Sections *s, const Build *build)
     }
 }
 
+static const char *const precision_name[] = {"f32", "tf32", "bf16", "f16"};
+
 static void put_info(Bin *b, Sections *s)
 {
-    static const char *const precision[] = {"f32", "tf32", "bf16", "f16"};
     const Settings *set = &b->p->settings;
     Buf out = buf_new(b->arena);
     buf_printf(&out, "netc %s\nname %s\nprecision %s\narch %d\n", netc_version(), b->p->name,
-               precision[set->precision], set->arch);
+               precision_name[set->precision], set->arch);
     for (int i = 0; i < set->ndefines; i++) buf_printf(&out, "define %s\n", set->defines[i]);
     for (int i = 0; i < set->ndata; i++) buf_printf(&out, "data %s\n", set->data_defines[i]);
     put(b, s, "info", out.data, out.len);
@@ -81,6 +87,8 @@ static void write_bin(void *arg)
         const Source *src = &m->diags->sources.at[i];
         if (!src->library) put(b, &s, arena_printf(b->arena, "use %s", src->path), src->text, src->len);
     }
+    for (int i = 0; !m && b->p->embedded && i < b->p->embedded->n; i++)
+        if (!strncmp(b->p->embedded->s[i].name, "use ", 4)) vec_push(b->arena, &s, b->p->embedded->s[i]);
     put_build(b, &s, b->cpu);
     put_build(b, &s, b->cuda);
     put_weights(b, &s);
@@ -150,6 +158,15 @@ bool bin_recognise(const void *bytes, size_t n)
     return rt_container_recognise(bytes, n);
 }
 
+// The caller's definition of a name wins over the file's.
+static bool defined(const Settings *s, const char *define)
+{
+    size_t n = strcspn(define, "=");
+    for (int i = 0; i < s->ndefines; i++)
+        if (strcspn(s->defines[i], "=") == n && !strncmp(s->defines[i], define, n)) return true;
+    return false;
+}
+
 static void read_info(netc_program *p, const char *text)
 {
     Arena *a = p->arena;
@@ -159,13 +176,15 @@ static void read_info(netc_program *p, const char *text)
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
         const char *l = arena_strndup(a, line, n);
-        if (!strncmp(l, "define ", 7)) vec_push(a, &defines, l + 7);
+        if (!strncmp(l, "define ", 7) && !defined(s, l + 7)) vec_push(a, &defines, l + 7);
         if (!strncmp(l, "data ", 5)) vec_push(a, &data, l + 5);
         if (!strncmp(l, "name ", 5)) p->name = l + 5;
         if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);
-        if (!strcmp(l, "precision tf32")) s->precision = PREC_TF32;
-        if (!strcmp(l, "precision bf16")) s->precision = PREC_BF16;
-        if (!strcmp(l, "precision f16")) s->precision = PREC_F16;
+        for (int k = 0; k < 4; k++)
+            if (!strncmp(l, "precision ", 10) && !strcmp(l + 10, precision_name[k])) {
+                if (s->precision_given && s->precision != (Precision)k) s->rebuild = true;
+                else s->precision = (Precision)k;
+            }
         line += n + (line[n] == '\n');
     }
     s->defines = defines.at;
@@ -215,26 +234,44 @@ static void add_images(netc_program *p, const RtSection *s, int n)
     }
 }
 
-static void add_weights(netc_program *p, const RtSection *s, int n)
+typedef struct Weights {
+    netc_program *p;
+    netc_error **err;
+    netc_status status;
+} Weights;
+
+static void add_weights(void *arg)
 {
+    Weights *w = arg;
+    netc_program *p = w->p;
+    const RtSection *s = p->embedded->s;
+    const Program *prog = p->builds->program;
     RtTensors *t = NEW(p->arena, RtTensors);
     t->arena = p->arena;
-    t->at = NEW_ARRAY(p->arena, RtTensor, n);
-    const Program *prog = p->builds ? p->builds->program : NULL;
-    for (int i = 0; prog && i < n; i++) {
+    t->at = NEW_ARRAY(p->arena, RtTensor, p->embedded->n);
+    for (int i = 0; i < p->embedded->n; i++) {
         if (strncmp(s[i].name, "weight ", 7)) continue;
+        const ProgCell *c = NULL;
         for (int k = 0; k < prog->ncells; k++)
-            if (!strcmp(prog->cells[k].name, s[i].name + 7) &&
-                prog_type_bytes(&prog->cells[k].type) == (int64_t)s[i].size)
-                t->at[t->n++] = (RtTensor){prog->cells[k].name, prog->cells[k].type, s[i].bytes};
+            if (!strcmp(prog->cells[k].name, s[i].name + 7)) c = &prog->cells[k];
+        if (!c) continue;
+        if (prog_type_bytes(&c->type) == (int64_t)s[i].size)
+            t->at[t->n++] = (RtTensor){c->name, c->type, s[i].bytes};
+        else
+            w->status = lib_fail(w->err, NETC_INVALID,
+                                 "the weights in %s do not fit: '%s' has %zu bytes there and %" PRId64 " in the model as "
+                                 "defined now; compile its .net source with other definitions instead",
+                                 p->name, c->name, s[i].size, prog_type_bytes(&c->type));
     }
     if (t->n) p->weights = t;
 }
 
-typedef struct Embedded { // the files a model.bin carries, for `use`
-    const RtSection *s;
-    int n;
-} Embedded;
+netc_status bin_weights(netc_program *p, netc_error **err)
+{
+    Weights w = {p, err, NETC_OK};
+    if (!p->embedded || !p->builds) return NETC_OK;
+    return lib_guarded(p->arena, add_weights, &w) ? w.status : OUT_OF_MEMORY(err);
+}
 
 static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                                     const char **path)
@@ -262,7 +299,9 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     if (rt_container_read(p->arena, path, &s, &n, &e)) return lib_fail_rt(err, &e);
     const RtSection *source = NULL;
     netc_status status = NETC_OK;
-    bool defined = p->settings.ndefines > 0;
+    const Settings *set = &p->settings;
+    bool rebuild = set->rebuild || set->ndefines > 0 || set->skip_passes || set->no_reuse || set->no_matmul_library ||
+                   set->memory_limit || set->dump_dir || set->choices;
     for (int i = 0; i < n && status == NETC_OK; i++) {
         if (!strcmp(s[i].name, "source")) source = &s[i];
         if (!strcmp(s[i].name, "info")) read_info(p, arena_strndup(p->arena, s[i].bytes, s[i].size));
@@ -270,14 +309,14 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     if (!source) return lib_fail(err, NETC_INVALID, "%s is damaged: it has no source", path);
     p->text = arena_strndup(p->arena, source->bytes, source->size);
     p->len = source->size;
-    // -D on a model.bin means another specialisation: the embedded source is compiled again.
-    for (int i = 0; i < n && status == NETC_OK && !defined; i++) {
+    // -D and whatever else changes the code mean another program: the embedded source is compiled again.
+    rebuild = rebuild || set->rebuild;
+    for (int i = 0; i < n && status == NETC_OK && !rebuild; i++) {
         if (!strcmp(s[i].name, "program cpu")) status = add_build(p, &s[i], false, path, err);
         if (!strcmp(s[i].name, "program cuda")) status = add_build(p, &s[i], true, path, err);
     }
     if (status != NETC_OK) return status;
     add_images(p, s, n);
-    add_weights(p, s, n);
     Embedded *files = NEW(p->arena, Embedded);
     *files = (Embedded){s, n};
     p->embedded = files;

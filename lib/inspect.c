@@ -132,8 +132,9 @@ static void inspect(void *arg)
             return;
         }
         const char *near = suggest(v->kernel, names, (size_t)p->nkernels);
-        v->status = lib_fail(v->err, NETC_INVALID, "there is no kernel '%s'%s%s%s", v->kernel,
-                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        v->status = lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->kernel, p->target,
+                             near ? "; did you mean '" : "; netc inspect MODEL lists them", near ? near : "",
+                             near ? "'?" : "");
         return;
     }
     if (v->json) {

@@ -44,6 +44,7 @@ typedef struct Settings {
     int ndata;
     const char *target, *skip_passes, *dump_dir, *choices;
     Precision precision;
+    bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, no_matmul_library;
     int arch;
@@ -75,9 +76,9 @@ struct netc_program {
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;
-    // Of a model.bin: its weights, and the files it carries for `use`.
+    // Of a model.bin: its weights, and its sections (the files it carries for `use`).
     const RtTensors *weights;
-    void *embedded;
+    struct Embedded *embedded;
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
 };
@@ -96,6 +97,8 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
 // -- model.bin (lib/bin.c) -------------------------------------------------------------------------------
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
+// The file's weights, once the program they belong to is there.
+netc_status bin_weights(netc_program *p, netc_error **err);
 
 // -- data (lib/dataset.c) ----------------------------------------------------------------------------------
 typedef struct DataItem {

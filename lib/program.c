@@ -48,6 +48,8 @@ static void fill(void *arg)
     s->no_reuse = o.no_reuse;
     s->no_matmul_library = o.no_matmul_library;
     s->arch = o.arch;
+    s->precision_given = o.precision != NULL;
+    s->rebuild = o.rebuild;
     if (!parse_precision(o.precision, &s->precision)) {
         c->status = lib_fail(c->err, NETC_INVALID,
                              "unknown precision '%s'; there are f32, tf32, bf16 and f16", o.precision);
@@ -93,6 +95,7 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
     Build *b;
     // Errors in the model are reported now, not at the first session.
     if (c.status == NETC_OK && !p->builds) c.status = build_any(p, &b, err);
+    if (c.status == NETC_OK) c.status = bin_weights(p, err);
     if (c.status == NETC_OK && p->settings.target && !strcmp(p->settings.target, "all"))
         c.status = build_get(p, true, "", "", &b, err);
     if (c.status != NETC_OK) {

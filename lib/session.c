@@ -202,6 +202,9 @@ static ProgType type_of(const netc_tensor *t)
 netc_status same_type(const char *what, const char *name, const ProgType *want, const netc_tensor *t,
                       netc_error **err)
 {
+    if (t->rank < 0 || t->rank > PROG_MAX_RANK)
+        return lib_fail(err, NETC_INVALID, "the tensor given for %s '%s' has rank %d; there are at most %d axes", what, name,
+                        t->rank, PROG_MAX_RANK);
     ProgType have = type_of(t);
     bool equal = have.dtype == want->dtype && have.rank == want->rank &&
                  !memcmp(have.dim, want->dim, sizeof have.dim);
@@ -277,8 +280,8 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
         if (b)
             in[n++] = (RtInput){b->input, b->data, b->device};
         else
-            status = lib_fail(err, NETC_INVALID, "input '%s' of '%s' is not bound; call netc_bind first",
-                              e->inputs[i].name, entry);
+            status = lib_fail(err, NETC_INVALID, "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE)",
+                              e->inputs[i].name, entry, e->inputs[i].name);
     }
     RtError re = {0};
     if (status == NETC_OK && rt_run(s->rt, l->rt, entry, in, n, times, &re))

@@ -190,7 +190,7 @@ static void run_and_read(void)
     Points points;
     draw(&points);
     CHECK(!strncmp(netc_session_device(s), "cpu", 3));
-    REFUSED(NETC_INVALID, "not bound", netc_run(s, "line", 1, &err));
+    REFUSED(NETC_INVALID, "has no value", netc_run(s, "line", 1, &err));
     bind_points(s, "line", &points);
     netc_tensor bad = floats(points.x, 2, 8, 4), t = floats(points.t, 1, 8, 0);
     REFUSED(NETC_INVALID, "f32[8, 3]", netc_bind(s, "line", "x", &bad, &err));
@@ -199,7 +199,7 @@ static void run_and_read(void)
     bad = (netc_tensor){.dtype = NETC_F32, .rank = 2, .dim = {8, 3}, .data = points.x, .on_device = true};
     REFUSED(NETC_INVALID, "CPU", netc_bind(s, "line", "x", &bad, &err));
     bad = (netc_tensor){.dtype = NETC_F32, .rank = 99, .data = points.x};
-    REFUSED(NETC_INVALID, "f32[8, 3]", netc_bind(s, "line", "x", &bad, &err));
+    REFUSED(NETC_INVALID, "rank 99", netc_bind(s, "line", "x", &bad, &err));
     REFUSED(NETC_INVALID, "did you mean 'line'", netc_bind(s, "lin", "x", &t, &err));
     REFUSED(NETC_INVALID, "no input 'q'", netc_bind(s, "line", "q", &t, &err));
     FINE(netc_run(s, "line", 1, &err));
