@@ -80,6 +80,8 @@ typedef struct Schedule {
     int team;            // ROW: threads a row; COLUMN: threads that share a row
     int vector;          // elements a thread takes at once
     int unroll;          // vectors in flight
+    int turn;            // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
+                         // some loads are contiguous: they go through shared memory; 0: no
     int keep;            // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;       // ROW: shared memory in which the row is kept instead; 0: none
     int64_t split;       // parts the columns are cut into, each its own block; 1: none
@@ -166,7 +168,9 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t);
 // -- printers ----------------------------------------------------------------------------------------
 // Text of the whole kernel; [pretty]: with the model's names and the head comment.
 struct Emit;
+void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void tile_cuda(struct Emit *e);
+void turn_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 const char *print_c(Kernel *k, bool pretty);

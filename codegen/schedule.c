@@ -29,38 +29,32 @@ static int unit_strides(const Body *b, int axis)
     return n;
 }
 
-// The widest vector along [axis] for which some access is aligned and 16 bytes suffice for all.
+// The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most 32
+// of the widest (two accesses). Accesses that are not aligned to it go element by element.
 static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
 {
-    int best = 1, most = 16, count = 0;
+    int narrow = 0, wide = 0, best = 1;
     int64_t stride;
-    for (int v = 16; v > 1; v /= 2)
-        if (!tail && extent % v == 0) {
-            most = v;
-            break;
-        } else if (!tail && v == 2) {
-            return 1;
-        }
-    for (int pass = 0; pass < 2; pass++) {
-        uint32_t n = pass ? b->stores.n : b->insts.n;
-        for (uint32_t i = 0; i < n; i++) {
-            const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].kind == KI_LOAD ? b->insts.at[i].ix : NULL;
-            if (!x || (pass && b->stores.at[i].buf < 0) || !ix_stride(x, axis, &stride) || stride != 1)
-                continue;
-            int bytes = dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type].bits / 8;
-            int v = 16 / bytes;
-            while (v > 1 && !ix_aligned(x, axis, v))
-                v /= 2;
-            if (v > 1 && 16 / bytes < most)
-                most = 16 / bytes;
-            if (v > 1) {
+    for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
+        for (int pass = 0; pass < 2; pass++)
+            for (uint32_t i = 0; i < (pass ? b->stores.n : b->insts.n); i++) {
+                bool memory = pass ? b->stores.at[i].buf >= 0 : b->insts.at[i].kind == KI_LOAD;
+                const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].ix;
+                if (!memory || !ix_stride(x, axis, &stride) || stride != 1)
+                    continue;
+                int bytes = dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type].bits / 8;
+                if (limit == 0) {
+                    narrow = !narrow || bytes < narrow ? bytes : narrow;
+                    wide = bytes > wide ? bytes : wide;
+                    continue;
+                }
+                int v = 16 / narrow < 32 / wide || narrow == wide ? 16 / narrow : 32 / wide;
+                v = v > 8 ? 8 : v;
+                while (v > 1 && (!ix_aligned(x, axis, v) || (!tail && extent % v)))
+                    v /= 2;
                 best = v > best ? v : best;
-                count++;
             }
-        }
-    }
-    best = best < most ? best : most;
-    return count ? (best > 8 ? 8 : best) : 1;
+    return best;
 }
 
 static int loads_over(const Body *b, int axis)
@@ -101,10 +95,34 @@ static int64_t at_most(int64_t a, int64_t b)
 
 // -- CUDA ------------------------------------------------------------------------------------------------
 
+// The axis along which large loads are contiguous that jump along the innermost: turned while loading.
+static int turned_axis(const Body *b)
+{
+    int inner = b->npar - 1;
+    int64_t along, across;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || !ix_stride(v->ix, inner, &along) || along < 2)
+            continue;
+        for (int p = 0; p < inner; p++)
+            if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= 16 && b->axis[inner].extent >= 16)
+                return p;
+    }
+    return -1;
+}
+
 static void cuda_map(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
+    s->turn = body_rows(b) >= 1 << 16 ? turned_axis(b) + 1 : 0;
+    if (s->turn) {
+        s->threads = 256;
+        s->blocks = ceil_div(b->axis[inner].extent, 32);
+        for (int i = 0; i < inner; i++)
+            s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+        return;
+    }
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n, device = (int64_t)t->units * t->threads_per_unit;
     s->threads = 256;
     s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1);
@@ -195,10 +213,10 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
             s->team *= 2;
         while (bytes && s->team >= 32 && s->team < 1024 && kept_registers(vectors, s, bytes) > 24)
             s->team *= 2;
-        int64_t whole = (cols + 16) * bytes + 1024;
+        int64_t whole = (cols + 16) * bytes + 1024; // at most what every data-centre device has
         if (bytes && kept_registers(vectors, s, bytes) <= 24)
             s->keep = (int)ceil_div(vectors, s->team);
-        else if (bytes && s->team > 32 && whole < t->shared_per_block - 4096)
+        else if (bytes && s->team > 32 && whole < at_most(t->shared_per_block, 160 << 10) - 4096)
             s->row_bytes = (int)whole;
         int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
         if (can_split(b) && s->team == 1024 && parts > 1)
@@ -330,6 +348,10 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t)
     }
     if (t->kind == TARGET_CUDA) {
         buf_printf(&o, " threads=%d", s->threads);
+        if (s->turn) {
+            buf_printf(&o, " turned tiles of axis %d", s->turn - 1);
+            return o.data;
+        }
         if (s->kind != SCHED_MAP)
             buf_printf(&o, " team=%d", s->team);
         buf_printf(&o, " vector=%d unroll=%d", s->vector, s->unroll);

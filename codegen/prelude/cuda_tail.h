@@ -38,6 +38,8 @@ template <> struct NcRaw<2> { typedef unsigned short T; };
 template <> struct NcRaw<4> { typedef unsigned int T; };
 template <> struct NcRaw<8> { typedef uint2 T; };
 template <> struct NcRaw<16> { typedef uint4 T; };
+struct NcPair { uint4 low, high; };
+template <> struct NcRaw<32> { typedef NcPair T; };
 template <class T, int N> union NcMove {
     typename NcRaw<(int)sizeof(T) * N>::T raw;
     NcVec<T, N> v;

@@ -1,0 +1,244 @@
+// Bodies side by side in one launch, as CUDA C: equal bodies are one function, and the block decides
+// which of them it serves.
+#include <string.h>
+
+#include "codegen/print.h"
+
+static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static const char *f(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *s = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+static const char *int_type(const Emit *e)
+{
+    return e->body->sched.wide ? "int64_t" : "int";
+}
+
+static const char *parameter(Emit *e, uint32_t i)
+{
+    const BodyBuf *u = &e->body->bufs.at[i];
+    const char *name = e->buf_name[i];
+    if (u->kind == KA_ERROR)
+        return f(e, "NcError *%s", name);
+    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
+        return f(e, "int64_t %s", name);
+    const char *t = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
+    return f(e, "%s%s *%s%s", u->written ? "" : "const ", t, u->in_place ? "" : "__restrict__ ", name);
+}
+
+// Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
+// [alone]: the kernel itself, without the two parameters that place a body in a launch.
+static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, Emit *names)
+{
+    Emit e = emit_begin(k, b, pretty, true);
+    Buf out = buf_new(k->arena);
+    Scope *root = emit_open(&e, 0);
+    if (b->commits)
+        emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed", e.buf_name[b->error_buf]);
+    KernelPhase phase = k->phase;
+    if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1))
+        phase = PHASE_WHOLE;
+    if (alone) {
+        emit_line(&e, root, "const int block = blockIdx.x;");
+        if (b->sched.kind == SCHED_MAP && b->npar == 1)
+            emit_line(&e, root, "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
+    }
+    if (body_rows(b) > 0)
+        body_cuda(&e, phase);
+    buf_str(&out, "(");
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
+    if (!alone)
+        buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
+    buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
+    *names = e;
+    return out.data;
+}
+
+// The combining half has a grid of its own: a team a row, wide only when rows are few.
+static Schedule combine_schedule(const Body *b)
+{
+    Schedule s = b->sched;
+    int64_t rows = body_rows(b);
+    s.team = rows >= 4096 ? 1 : 32;
+    s.threads = 128;
+    s.vector = 1;
+    s.keep = s.row_bytes = 0;
+    if (s.kind == SCHED_COLUMN && s.team > 1) // neighbouring threads, neighbouring rows; teams of 8 across
+        s.team = 8, s.threads = 256;
+    s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
+    return s;
+}
+
+// A body's place in a launch of several: its blocks come after those of the bodies before it.
+typedef struct Place {
+    const char *function;
+    const char **arg; // by buffer: the kernel's parameter
+    int64_t rows, blocks, first;
+    int nargs, threads;
+} Place;
+
+// "T *" of parameter j.
+static const char *parameter_type(Emit *e, uint32_t j)
+{
+    const char *p = parameter(e, j);
+    return f(e, "%.*s", (int)(strlen(p) - strlen(e->buf_name[j])), p);
+}
+
+// Whether all n bodies take the same argument j.
+static bool common(const Place *p, int n, int j)
+{
+    for (int i = 1; i < n; i++)
+        if (strcmp(p[i].arg[j], p[0].arg[j]))
+            return false;
+    return true;
+}
+
+// Calls one function for all its bodies: which of them a block belongs to decides the arguments.
+static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
+{
+    const Place *last = &p[n - 1];
+    const char *number = e->body->sched.wide ? "int64_t" : "int";
+    buf_printf(out, "    if (blockIdx.x < %lld) {\n", (long long)(last->first + last->blocks));
+    if (p->threads < threads)
+        buf_printf(out, "        if (threadIdx.x >= %d) return;\n", p->threads);
+    if (n > 1) {
+        for (int j = 0; j < p->nargs; j++)
+            if (!common(p, n, j))
+                buf_printf(out, "        %sa%d = %s;\n", parameter_type(e, (uint32_t)j), j, p->arg[j]);
+        buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, (long long)p->rows, (long long)p->first);
+        for (int i = 1; i < n; i++) {
+            buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", (long long)p[i].first);
+            for (int j = 0; j < p->nargs; j++)
+                if (!common(p, n, j))
+                    buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
+            buf_printf(out, " n = %lld, first = %lld;\n        }\n", (long long)p[i].rows, (long long)p[i].first);
+        }
+    }
+    buf_printf(out, "        %s(", p->function);
+    for (int j = 0; j < p->nargs; j++)
+        buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? f(e, "a%d", j) : p->arg[j]);
+    if (n > 1)
+        buf_str(out, "n, (int)blockIdx.x - first);\n");
+    else
+        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", (long long)p->rows, (long long)p->first);
+    buf_str(out, "        return;\n    }\n");
+}
+
+// The kernel's parameters, each buffer once; fills in the bodies' arguments.
+static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, Buf *params)
+{
+    StrMap used = strmap_new(k->arena);
+    int most = 0;
+    for (int i = 0; i < k->nbodies; i++)
+        for (uint32_t j = 0; j < k->body[i]->bufs.n; j++)
+            most = k->body[i]->arg[j] > most ? k->body[i]->arg[j] : most;
+    const char **name = NEW_ARRAY(k->arena, const char *, most + 1), **type = NEW_ARRAY(k->arena, const char *, most + 1);
+    for (int i = 0; i < k->nbodies; i++)
+        for (uint32_t j = 0; j < k->body[i]->bufs.n; j++) {
+            int at = k->body[i]->arg[j];
+            const char *t = parameter_type(&names[i], j);
+            if (!name[at]) {
+                name[at] = names[i].buf_name[j];
+                if (!pretty || strmap_has(&used, name[at]))
+                    name[at] = arena_printf(k->arena, "p%d", at);
+                strmap_set(&used, name[at], k);
+                type[at] = t;
+            } else if (strncmp(t, "const", 5) || !strstr(t, "__restrict__")) { // the weaker promise holds
+                bool constant = !strncmp(t, "const", 5) && !strncmp(type[at], "const", 5);
+                bool restricted = strstr(t, "__restrict__") && strstr(type[at], "__restrict__");
+                const BodyBuf *u = &k->body[i]->bufs.at[j];
+                const char *base = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
+                if (u->kind != KA_ERROR && u->kind != KA_LOOP_INDEX && u->kind != KA_INT)
+                    type[at] = arena_printf(k->arena, "%s%s *%s", constant ? "const " : "", base, restricted ? "__restrict__ " : "");
+            }
+            place[i].arg[j] = name[at];
+        }
+    for (int at = 0; at <= most; at++)
+        buf_printf(params, "%s%s%s", at ? ", " : "", type[at], name[at]);
+}
+
+static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blocks, Buf *out)
+{
+    Buf params = buf_new(k->arena), calls = buf_new(k->arena);
+    StrMap seen = strmap_new(k->arena); // canonical text -> function number + 1
+    Place *place = NEW_ARRAY(k->arena, Place, k->nbodies);
+    int *function = NEW_ARRAY(k->arena, int, k->nbodies), *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
+    Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
+    for (int i = 0; i < k->nbodies; i++) {
+        Body *b = k->body[i];
+        Emit *e = &names[i];
+        const char *text = print_body(k, b, false, false, e);
+        const char *shown = pretty ? print_body(k, b, true, false, e) : text;
+        int known = (int)(intptr_t)strmap_get(&seen, text);
+        if (!known) { // (the text for people shows the first of equal bodies)
+            strmap_set(&seen, text, (void *)(intptr_t)++functions);
+            buf_printf(out, "static __device__ __forceinline__ void %s_%d%s", pretty ? "body" : k->symbol, functions - 1, shown);
+            sample[functions - 1] = i;
+            known = functions;
+        }
+        function[i] = known - 1;
+        Place *p = &place[i];
+        p->nargs = (int)b->bufs.n;
+        p->arg = NEW_ARRAY(k->arena, const char *, p->nargs + 1);
+        p->rows = body_rows(b);
+        p->blocks = b->sched.blocks;
+        p->threads = b->sched.threads;
+    }
+    print_parameters(k, pretty, names, place, &params);
+    int *count = NEW_ARRAY(k->arena, int, functions + 1), *start = NEW_ARRAY(k->arena, int, functions + 1);
+    Place *sorted = NEW_ARRAY(k->arena, Place, k->nbodies);
+    for (int i = 0; i < k->nbodies; i++)
+        count[function[i]]++;
+    for (int n = 1; n < functions; n++)
+        start[n] = start[n - 1] + count[n - 1];
+    for (int i = 0; i < k->nbodies; i++)
+        sorted[start[function[i]]++] = place[i];
+    *blocks = 0;
+    for (int i = 0; i < k->nbodies; i++) {
+        sorted[i].first = *blocks;
+        *blocks += sorted[i].blocks;
+    }
+    for (int n = 0, i = 0; n < functions; i += count[n++]) {
+        sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
+        print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
+    }
+    buf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(%s)\n{\n%s}\n", threads,
+               pretty ? k->name : k->symbol, params.data, calls.data);
+}
+
+const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
+{
+    Buf out = buf_new(k->arena);
+    Schedule *own = NEW_ARRAY(k->arena, Schedule, k->nbodies);
+    int threads = 32;
+    int64_t blocks = k->body[0]->sched.blocks;
+    for (int i = 0; i < k->nbodies; i++) {
+        Body *b = k->body[i];
+        own[i] = b->sched;
+        if (k->phase == PHASE_COMBINE)
+            b->sched = combine_schedule(b);
+        if (b->sched.threads > threads)
+            threads = b->sched.threads;
+        if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
+            launch->shared_bytes = (uint32_t)b->sched.row_bytes;
+    }
+    if (k->nbodies == 1) {
+        Emit e;
+        const char *text = print_body(k, k->body[0], pretty, true, &e);
+        blocks = k->body[0]->sched.blocks;
+        buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", threads, pretty ? k->name : k->symbol, text);
+    } else {
+        print_side_by_side(k, pretty, threads, &blocks, &out);
+    }
+    for (int i = 0; i < k->nbodies; i++)
+        k->body[i]->sched = own[i];
+    launch->grid[0] = (uint32_t)(blocks > 0 ? blocks : 1);
+    launch->block[0] = (uint32_t)threads;
+    return out.data;
+}
