@@ -17,6 +17,24 @@ py=${PEER_PYTHON:-python3}
 ours=$keep/kernels.jsonl peers=$keep/kernels_torch.jsonl
 
 ${CC:-cc} -std=gnu17 -O2 -Iinclude bench/kernels.c "$build/libnetc.a" -ldl -lm -lpthread -lz -o "$out/kernels" || exit 1
+# A fast kernel that is wrong is worth nothing: the same models at sizes the reference evaluator can follow.
+wrong=0
+while read -r model; do
+    # shellcheck disable=SC2086
+    "$build/netc" check bench/kernels/$model --device "${DEVICE:-cuda:0}" >"$out/check.txt" 2>&1 && continue
+    wrong=$((wrong + 1))
+    { echo "== $model"; cat "$out/check.txt"; } >>"$keep/kernels_wrong.txt"
+done <<'END'
+norms.net -D rows=300 -D width=768
+norms.net -D rows=40 -D width=4096
+norms_backward.net -D rows=300 -D width=768
+norms_backward.net -D rows=40 -D width=4096
+loss.net -D rows=6 -D classes=50304
+adamw.net -D parts=16 -D size=1001
+batch_norm.net -D rows=5000 -D channels=64
+END
+record "benchmark models of 7 that differ from the reference" "$wrong" "" "netc check bench/kernels/*.net"
+
 "$out/kernels" >"$ours" 2>"$keep/kernels_steps.txt" || echo "not all kernels ran: see kernels_steps.txt"
 timeout 240 "$py" bench/peers/kernels_torch.py >"$peers" 2>"$keep/kernels_torch.err" ||
     echo "PyTorch did not finish: $(tail -1 "$keep/kernels_torch.err")"
