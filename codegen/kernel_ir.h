@@ -34,7 +34,8 @@ typedef struct Inst {
     int buf; // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive;
-    bool keep; // LOAD: the schedule keeps its row from stage to stage
+    bool keep;     // the schedule keeps its row from stage to stage: loads on CUDA, costly ops on the CPU
+    int first_use; // the stage that computes a kept row
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
     int64_t ivalue, bound; // CONST of integers and bool; CHECK
@@ -83,7 +84,7 @@ typedef struct Schedule {
     int turn;            // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
                          // some loads are contiguous: they go through shared memory; 0: no
     int keep;            // ROW: vectors of a row each thread keeps in registers; 0: none
-    int row_bytes;       // ROW: shared memory in which the row is kept instead; 0: none
+    int row_bytes;       // ROW: shared memory (CPU: stack) in which rows are kept; 0: none
     int64_t split;       // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;      // grid
     int64_t tile;        // CPU: elements of the inner axis a task takes

@@ -142,6 +142,23 @@ static const char *scratch_of(Emit *e, int nth)
     return "0";
 }
 
+// Costly values that several stages need are computed by the first and kept in an array.
+static void recall(Emit *e, int stage, const char *c)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use < stage)
+            e->element[i] = f(e, "%s_row[%s]", e->name[i], c);
+}
+
+static void remember(Emit *e, int stage, const char *c)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use == stage)
+            emit_line(e, e->scope, "%s_row[%s] = %s;", e->name[i], c, emit_value(e, (int)i));
+}
+
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
 {
     const Body *b = e->body;
@@ -156,9 +173,11 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         emit_open(e, 0);
     Scope *chunk = e->scope;
     emit_open(e, 1ull << b->col);
+    recall(e, stage, c);
     for (int i = 0; i < n; i++)
         accumulate(e, r[i], f(e, "%s_acc", e->name[r[i]]), f(e, "%s_best", e->name[r[i]]), c, lo);
     emit_stores(e, stage);
+    remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
     bool simd = plain_over(e, b->col) && !b->serial_cols;
     for (int i = 0; i < n; i++) {
@@ -201,6 +220,9 @@ static int64_t print_row(Emit *e, bool partial)
     const Body *b = e->body;
     int64_t cols = b->axis[b->col].extent, split = b->sched.split;
     const char *r = e->axis[0];
+    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].keep)
+            emit_line(e, e->scope, "%s %s_row[%lld];", type_math(b->insts.at[i].type), e->name[i], (long long)cols);
     emit_open(e, 1);
     if (!partial) {
         for (int s = 0; s < b->nstages; s++)

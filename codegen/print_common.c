@@ -459,6 +459,12 @@ const char *emit_value(Emit *e, int at)
         return e->bind[at].text;
     }
     Scope *home = home_of(e, v->axes);
+    if (e->element[at]) {
+        emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], emit_load(e, v, e->element[at]),
+                  location_comment(e, v));
+        emit_bind(e, at, home, e->name[at]);
+        return e->name[at];
+    }
     if (v->kind == KI_REDUCE) {
         emit_nested(e, at, home);
         return e->bind[at].text;
@@ -468,12 +474,6 @@ const char *emit_value(Emit *e, int at)
         home = deeper(home, e->bind[v->a[i]].scope);
     }
     const char *pred = NULL;
-    if (e->element[at]) {
-        emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], emit_load(e, v, e->element[at]),
-                  location_comment(e, v));
-        emit_bind(e, at, home, e->name[at]);
-        return e->name[at];
-    }
     if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) {
         pred = emit_value(e, v->pred);
         home = deeper(home, e->bind[v->pred].scope);

@@ -148,9 +148,8 @@ static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
     }
 }
 
-// Marks the loads over the columns that more than one stage reads; returns how many bytes of each
-// column they take.
-static int mark_kept(Arena *a, Body *b)
+// By instruction over the columns: a bit for each stage that needs it.
+static uint64_t *stage_uses(Arena *a, const Body *b)
 {
     uint64_t *stages = NEW_ARRAY(a, uint64_t, b->insts.n + 1);
     for (uint32_t i = 0; i < b->stores.n; i++) {
@@ -160,27 +159,54 @@ static int mark_kept(Arena *a, Body *b)
             mark_ix(s->ix, 1ull << s->stage % 64, stages);
         }
     }
-    int bytes = 0;
     for (uint32_t i = b->insts.n; i-- > 0;) {
-        Inst *v = &b->insts.at[i];
-        bool over = v->axes >> b->col & 1;
+        const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col)
             stages[v->a[0]] |= 1ull << (v->stage - 1) % 64;
-        if (!over)
+        if (!(v->axes >> b->col & 1))
             continue;
         for (int k = 0; k < v->na; k++)
             stages[v->a[k]] |= stages[i];
         if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0)
             stages[v->pred] |= stages[i];
         mark_ix(v->ix, stages[i], stages);
+    }
+    return stages;
+}
+
+// Marks the loads over the columns that more than one stage reads; returns how many bytes of each
+// column they take.
+static int keep_loads(Arena *a, Body *b)
+{
+    uint64_t *stages = stage_uses(a, b);
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        Inst *v = &b->insts.at[i];
         int64_t stride;
-        bool plain = v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value && v->stage == 0 &&
-                     ix_stride(v->ix, b->col, &stride);
+        bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 && !v->ix->has_value &&
+                     v->stage == 0 && ix_stride(v->ix, b->col, &stride);
         if (plain && b->sched.vector > 1)
             plain = stride == 1 && ix_aligned(v->ix, b->col, b->sched.vector);
         v->keep = plain && stages[i] & (stages[i] - 1);
         if (v->keep)
             bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+    }
+    return bytes;
+}
+
+// Marks the costly values over the columns that more than one stage needs.
+static int keep_costly(Arena *a, Body *b)
+{
+    uint64_t *stages = stage_uses(a, b);
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        Inst *v = &b->insts.at[i];
+        v->keep = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && v->axes >> b->col & 1 &&
+                  (v->type == DT_F32 || v->type == DT_F64) && stages[i] & (stages[i] - 1);
+        if (v->keep) {
+            v->first_use = __builtin_ctzll(stages[i]);
+            bytes += math_bytes(v->type);
+        }
     }
     return bytes;
 }
@@ -208,7 +234,7 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
                (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
             s->team *= 2;
         // A row that several stages read is kept: in registers, else in shared memory, else read again.
-        int bytes = b->nstages > 1 ? mark_kept(arena, b) : 0;
+        int bytes = b->nstages > 1 ? keep_loads(arena, b) : 0;
         while (bytes && s->team >= 32 && s->team < 512 && kept_registers(vectors, s, bytes) > 16)
             s->team *= 2;
         while (bytes && s->team >= 32 && s->team < 1024 && kept_registers(vectors, s, bytes) > 24)
@@ -282,10 +308,13 @@ static void cpu_tile(Body *b)
     s->each = 4;
 }
 
-static void cpu_row(Body *b)
+static void cpu_row(Arena *a, Body *b)
 {
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.split = 1;
+    int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
+    if (bytes > 0 && bytes <= 64 << 10)
+        b->sched.row_bytes = (int)bytes;
     if (can_split(b) && rows < 16 && cols >= 65536)
         b->sched.split = at_most(64, cols / 16384);
 }
@@ -324,8 +353,10 @@ void schedule_body(LowerCtx *ctx, Body *b)
         (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
     else if (s->kind == SCHED_MAP)
         cpu_map(b);
+    else if (s->kind == SCHED_ROW)
+        cpu_row(ctx->arena, b);
     else
-        (s->kind == SCHED_ROW ? cpu_row : cpu_column)(b);
+        cpu_column(b);
     s->wide = false;
     for (int i = 0; i < b->naxes; i++)
         if (b->axis[i].extent > INT32_MAX / 2)
@@ -357,8 +388,11 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t)
         buf_printf(&o, " vector=%d unroll=%d", s->vector, s->unroll);
         if (s->kind == SCHED_ROW)
             buf_printf(&o, s->row_bytes ? " keep=shared" : " keep=%d", s->keep);
-    } else if (s->tile) {
-        buf_printf(&o, " tile=%lld", (long long)s->tile);
+    } else {
+        if (s->tile)
+            buf_printf(&o, " tile=%lld", (long long)s->tile);
+        if (s->row_bytes)
+            buf_printf(&o, " keep=%d bytes", s->row_bytes);
     }
     if (s->split > 1)
         buf_printf(&o, " split=%lld", (long long)s->split);
