@@ -62,6 +62,7 @@ netc_status open_program(const Common *c, netc_context *ctx, const char *path, c
 netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err);
 // --set name=value words.
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
+bool write_text(const char *path, const char *text); // beside the target, then renamed
 // Ctrl-C: asks for a stop after the current step; a second one ends at once.
 void catch_interrupt(void);
 bool interrupted(void *unused);

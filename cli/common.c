@@ -118,6 +118,19 @@ netc_status apply_settings(netc_session *s, const StringList *words, netc_error 
     return NETC_OK;
 }
 
+bool write_text(const char *path, const char *text)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.netc-new", path) < 0) return false;
+    FILE *f = fopen(temporary, "wb");
+    bool ok = f && fputs(text, f) >= 0 && !fflush(f);
+    if (f && fclose(f)) ok = false;
+    if (ok) ok = !rename(temporary, path);
+    if (!ok) remove(temporary);
+    free(temporary);
+    return ok;
+}
+
 // A signal handler can reach nothing but a global.
 static volatile sig_atomic_t stop_asked;
 

@@ -5,6 +5,27 @@
 
 #include "cli/cli.h"
 
+// What follows the passes, beside the numbered graphs.
+static netc_status dump_stages(netc_program *p, const char *dir, netc_error **err)
+{
+    static const struct {
+        const char *stage, *file;
+    } stages[] = {{"ast", "ast.txt"}, {"fused", "fused.net"}, {"plan", "plan.txt"}, {"c", "kernels.c"},
+                  {"cuda", "kernels.cu"}, {"dot", "graph.dot"}};
+    netc_status status = NETC_OK;
+    for (size_t i = 0; status == NETC_OK && i < sizeof stages / sizeof *stages; i++) {
+        char *text = NULL, path[4096];
+        snprintf(path, sizeof path, "%s/%s", dir, stages[i].file);
+        status = netc_program_emit(p, stages[i].stage, &text, err);
+        if (status == NETC_OK && !write_text(path, text)) {
+            fail("cannot write %s", path);
+            status = NETC_ENVIRONMENT;
+        }
+        netc_free(text);
+    }
+    return status;
+}
+
 int verb_compile(int argc, char **argv)
 {
     Common c = {0};
@@ -52,6 +73,7 @@ int verb_compile(int argc, char **argv)
         if (status == NETC_OK) fputs(text, stdout);
         netc_free(text);
     }
+    if (status == NETC_OK && dump) status = dump_stages(p, dump, &err);
     if (status == NETC_OK && out) {
         if (weights) {
             status = netc_session_create(p, "cpu", NULL, &s, &err);
@@ -75,6 +97,6 @@ int verb_compile(int argc, char **argv)
         puts(netc_error_json(err));
         fflush(stdout);
     }
-    if (fflush(stdout)) return fail("cannot write to standard output");
-    return status == NETC_OK ? 0 : report_error(err);
+    if (status != NETC_OK) return err ? report_error(err) : 2;
+    return 0;
 }

@@ -46,15 +46,25 @@ static void usage(FILE *out)
     fprintf(out, "\nexample:\n  %s\n", find_verb("train")->example);
 }
 
+// What was printed must have arrived.
+static int finish(int code)
+{
+    bool lost = fflush(stdout) != 0;
+    lost = ferror(stdout) || lost;
+    if (code || !lost) return code;
+    return fail("standard output could not be written completely"), 2;
+}
+
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN);
+    // A reader that stops early (netc … | head) ends what only prints; training goes on to its checkpoint.
+    signal(SIGPIPE, argc > 1 && !strcmp(argv[1], "train") ? SIG_IGN : SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); // a file-size limit then is an error like a full disk
     if (argc < 2) return usage(stderr), 1;
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return usage(stdout), 0;
     if (!strcmp(argv[1], "--version")) return printf("netc %s\n", netc_version()), 0;
     const Verb *verb = find_verb(argv[1]);
-    if (verb) return verb->run(argc - 2, argv + 2);
+    if (verb) return finish(verb->run(argc - 2, argv + 2));
     // A word that is neither a verb, an option nor a file is most likely a misspelt verb.
     struct stat st;
     if (argv[1][0] != '-' && !strchr(argv[1], '.') && stat(argv[1], &st)) {
@@ -64,5 +74,5 @@ int main(int argc, char **argv)
         if (near) return fail("unknown verb '%s'; did you mean '%s'?", argv[1], near);
         return fail("'%s' is neither a verb nor a file; 'netc --help' lists the verbs", argv[1]);
     }
-    return verb_compile(argc - 1, argv + 1);
+    return finish(verb_compile(argc - 1, argv + 1));
 }

@@ -38,7 +38,6 @@ static int close_model(Opened *o)
 {
     netc_program_release(o->p);
     netc_context_free(o->ctx);
-    if (fflush(stdout)) return fail("cannot write to standard output"), 2;
     return o->status == NETC_OK ? 0 : report_error(o->err);
 }
 
@@ -182,7 +181,7 @@ int verb_doctor(int argc, char **argv)
     netc_doctor(ctx, finding, &d);
     if (d.json) puts("]");
     netc_context_free(ctx);
-    return fflush(stdout) ? fail("cannot write to standard output"), 2 : 0;
+    return 0;
 }
 
 static char *read_text(const char *path)
@@ -204,19 +203,6 @@ static char *read_text(const char *path)
     if (ok) text[n] = 0;
     else free(text), text = NULL;
     return text;
-}
-
-static bool write_text(const char *path, const char *text)
-{
-    char *temporary = NULL;
-    if (asprintf(&temporary, "%s.netc-fmt", path) < 0) return false;
-    FILE *f = fopen(temporary, "wb");
-    bool ok = f && fputs(text, f) >= 0 && !fflush(f);
-    if (f && fclose(f)) ok = false;
-    if (ok) ok = !rename(temporary, path);
-    if (!ok) remove(temporary);
-    free(temporary);
-    return ok;
 }
 
 int verb_fmt(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -13,19 +14,19 @@ typedef struct Display {
     FILE *log;
     const char *log_path;
     bool log_failed;
+    int64_t first; // step
 } Display;
 
 static void log_line(Display *d, const netc_event *e, FILE *out)
 {
-    fprintf(out, "{\"step\":%" PRId64 ",\"epoch\":%.4g", e->step,
-            e->epochs && e->total ? (double)e->step * (double)e->epochs / (double)e->total : 0.0);
+    fprintf(out, "{\"step\":%" PRId64 ",\"epoch\":%.4g", e->step, e->epochs_done);
     for (int i = 0; i < e->nmetrics; i++) {
         double v = e->metrics[i].value;
         if (v - v == 0) fprintf(out, ",\"%s\":%.9g", e->metrics[i].name, v);
         else fprintf(out, ",\"%s\":null", e->metrics[i].name);
     }
     fprintf(out, ",\"seconds\":%.6g}\n", e->seconds);
-    if (fflush(out) && out == d->log) d->log_failed = true;
+    if ((fflush(out) || ferror(out)) && out == d->log) d->log_failed = true;
 }
 
 static void close_line(Display *d)
@@ -34,20 +35,30 @@ static void close_line(Display *d)
     d->line_open = false;
 }
 
-static void print_metrics(const netc_event *e)
+static void print_metrics(FILE *out, const netc_event *e)
 {
     for (int i = 0; i < e->nmetrics; i++)
-        printf(" %s %.*g%s", e->metrics[i].name, 5, e->metrics[i].value, i + 1 < e->nmetrics ? "," : "");
+        fprintf(out, " %s %.*g%s", e->metrics[i].name, 5, e->metrics[i].value, i + 1 < e->nmetrics ? "," : "");
 }
 
+// On a terminal the line is written over the last one, and cut to its width so that it can be.
 static void progress(Display *d, const netc_event *e)
 {
+    char *line = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&line, &n);
+    if (!out) return;
+    fprintf(out, "step %*" PRId64 "/%" PRId64, e->total > 99999 ? 7 : 5, e->step, e->total);
+    if (e->epochs) fprintf(out, " epoch %" PRId64 "/%" PRId64, e->epoch, e->epochs);
+    fprintf(out, " |");
+    print_metrics(out, e);
+    fprintf(out, " | %.0f items/s | %.1f s, %.1f s left", e->items_per_second, e->seconds, e->seconds_left);
+    if (fclose(out) || !line) return;
+    struct winsize w;
+    if (d->terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col > 20 && n > w.ws_col - 1u) line[w.ws_col - 1] = 0;
     if (d->terminal && d->line_open) fputs("\r\033[K", stdout);
-    printf("step %*" PRId64 "/%" PRId64, e->total > 99999 ? 7 : 5, e->step, e->total);
-    if (e->epochs) printf(" epoch %" PRId64 "/%" PRId64, e->epoch, e->epochs);
-    printf(" |");
-    print_metrics(e);
-    printf(" | %.0f items/s | %.1f s, %.1f s left", e->items_per_second, e->seconds, e->seconds_left);
+    fputs(line, stdout);
+    free(line);
     d->line_open = d->terminal;
     if (!d->terminal) putchar('\n');
 }
@@ -62,12 +73,15 @@ static void on_event(void *user, const netc_event *e)
     }
     if (d->quiet) return;
     switch (e->kind) {
-    case NETC_EVENT_START: fputs(e->text, stdout); break;
+    case NETC_EVENT_START:
+        d->first = e->step;
+        fputs(e->text, stdout);
+        break;
     case NETC_EVENT_PROGRESS: progress(d, e); break;
     case NETC_EVENT_EVAL:
         close_line(d);
         printf("step %" PRId64 "/%" PRId64 " evaluated |", e->step, e->total);
-        print_metrics(e);
+        print_metrics(stdout, e);
         putchar('\n');
         break;
     case NETC_EVENT_SAVED:
@@ -76,7 +90,7 @@ static void on_event(void *user, const netc_event *e)
         break;
     case NETC_EVENT_END:
         close_line(d);
-        printf("%" PRId64 " steps in %.2f s\n", e->step, e->seconds);
+        printf("%" PRId64 " steps in %.2f s\n", e->step - d->first, e->seconds);
         break;
     }
     fflush(stdout);

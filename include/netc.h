@@ -253,6 +253,7 @@ typedef struct netc_event {
     const netc_metric *metrics; // means over the interval, weighted by examples
     int nmetrics;
     const char *text; // START: tables of configuration and memory; SAVED: the path
+    double epochs_done; // with the part of the epoch under way
 } netc_event;
 
 typedef struct netc_train_options {

@@ -14,6 +14,7 @@ typedef VEC(RtSection) Sections;
 typedef struct Embedded { // the sections of a model.bin
     const RtSection *s;
     int n;
+    const char *path;
 } Embedded;
 
 typedef struct Bin {
@@ -61,6 +62,11 @@ static void put_info(Bin *b, Sections *s)
 static void put_weights(Bin *b, Sections *s)
 {
     netc_session *ss = b->weights;
+    // Without a session, weights the program came with travel on.
+    for (int i = 0; !ss && b->p->weights && i < b->p->weights->n; i++) {
+        const RtTensor *t = &b->p->weights->at[i];
+        put(b, s, arena_printf(b->arena, "weight %s", t->name), t->data, (size_t)prog_type_bytes(&t->type));
+    }
     for (int i = 0; ss && i < rt_cell_count(ss->rt); i++) {
         const ProgCell *c = rt_cell_info(ss->rt, i);
         if (c->kind != PC_PARAM && c->kind != PC_STATE && c->kind != PC_SETTING) continue;
@@ -261,7 +267,7 @@ static void add_weights(void *arg)
             w->status = lib_fail(w->err, NETC_INVALID,
                                  "the weights in %s do not fit: '%s' has %zu bytes there and %" PRId64 " in the model as "
                                  "defined now; compile its .net source with other definitions instead",
-                                 p->name, c->name, s[i].size, prog_type_bytes(&c->type));
+                                 p->embedded->path, c->name, s[i].size, prog_type_bytes(&c->type));
     }
     if (t->n) p->weights = t;
 }
@@ -318,7 +324,7 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     if (status != NETC_OK) return status;
     add_images(p, s, n);
     Embedded *files = NEW(p->arena, Embedded);
-    *files = (Embedded){s, n};
+    *files = (Embedded){s, n, arena_strdup(p->arena, path)};
     p->embedded = files;
     p->resolve = resolve_embedded;
     p->decl_diags = diags_new(p->arena);

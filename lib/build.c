@@ -180,7 +180,8 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
 netc_status build_any(netc_program *p, Build **out, netc_error **err)
 {
     pthread_mutex_lock(&p->lock);
-    Build *b = find(p, true, "", "");
+    Build *b = find(p, false, "", "");
+    if (!b) b = find(p, true, "", "");
     pthread_mutex_unlock(&p->lock);
     if (b) return *out = b, NETC_OK;
     bool cuda = p->settings.target && !strcmp(p->settings.target, "cuda");

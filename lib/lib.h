@@ -89,7 +89,7 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
 // Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
 void build_free(Build *b);
-// A build of either target, for questions about entries and ports; the CPU's unless cuda exists.
+// A build of either target, for questions about entries and ports; made already, the CPU's first.
 netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);

@@ -163,13 +163,33 @@ static void statistics(const ProgType *t, const void *data, double out[STATS])
     out[4] = (double)bad;
 }
 
+netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n, netc_error **err)
+{
+    for (int i = 0; i < n; i++) {
+        const char *names[512], *near;
+        size_t count = 0;
+        bool known = false;
+        for (int k = 0; k < rt_cell_count(s->rt) && count < 256; k++) names[count++] = rt_cell_info(s->rt, k)->name;
+        for (int k = 0; k < e->noutputs && count < 512; k++) names[count++] = e->outputs[k].name;
+        const ProgCell *c;
+        known = session_cell(s, watch[i], &c);
+        for (int k = 0; !known && k < e->noutputs; k++) known = !strcmp(e->outputs[k].name, watch[i]);
+        if (known) continue;
+        near = suggest(watch[i], names, count);
+        return lib_fail(err, NETC_INVALID, "nothing to watch: there is no parameter, state, output or tap '%s'%s%s%s",
+                        watch[i], near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return NETC_OK;
+}
+
 netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch, int n,
                           netc_metric **out, int *nout, netc_error **err)
 {
     static const char *const suffix[STATS] = {"mean", "std", "min", "max", "nonfinite"};
     *nout = 0;
     *out = NULL;
-    if (!n) return NETC_OK;
+    netc_status status = n ? watch_known(s, e, watch, n, err) : NETC_OK;
+    if (!n || status != NETC_OK) return status;
     netc_metric *m = calloc((size_t)n * STATS, sizeof *m + NAME_ROOM);
     if (!m) return OUT_OF_MEMORY(err);
     char *text = (char *)(m + n * STATS);
@@ -179,11 +199,6 @@ netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const 
         bool cell = type != NULL;
         for (int k = 0; !type && k < e->noutputs; k++)
             if (!strcmp(e->outputs[k].name, watch[i])) type = &e->outputs[k].type;
-        if (!type) {
-            free(m);
-            return lib_fail(err, NETC_INVALID,
-                            "--watch %s: there is no parameter, state, output or tap of that name", watch[i]);
-        }
         size_t bytes = (size_t)prog_type_bytes(type);
         void *data = malloc(bytes ? bytes : 1);
         RtError re = {0};

@@ -326,8 +326,11 @@ static netc_status setting(netc_session *s, const char *name, netc_error **err)
     for (int i = 0; i < rt_cell_count(s->rt) && n < 64; i++)
         if (rt_cell_info(s->rt, i)->kind == PC_SETTING) names[n++] = rt_cell_info(s->rt, i)->name;
     near = suggest(name, names, n);
-    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'%s%s%s", s->program->name, name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    if (!n)
+        return lib_fail(err, NETC_INVALID, "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
+                        s->program->name, name, name);
+    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'; %s '%s'%s", s->program->name, name,
+                    near ? "did you mean" : "there is", near ? near : names[0], near ? "?" : n > 1 ? " and others" : "");
 }
 
 netc_status netc_set(netc_session *s, const char *name, double value, netc_error **err)

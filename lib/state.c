@@ -177,11 +177,23 @@ static void load(void *arg)
     }
     if (rt_safetensors_read(a, v->path, &v->file, &v->e)) return;
     StrMap by_name = strmap_new(a);
+    bool *used = NEW_ARRAY(a, bool, v->o.nmap + 1);
     for (int i = 0; i < v->file.n; i++) {
         const char *name = v->file.at[i].name, *to = NULL;
-        for (int k = 0; k < v->o.nmap && !to; k++) to = rename_by(a, name, v->o.map[k]);
+        for (int k = 0; k < v->o.nmap; k++) {
+            const char *renamed = rename_by(a, name, v->o.map[k]);
+            used[k] = used[k] || renamed;
+            if (!to) to = renamed;
+        }
         strmap_set(&by_name, to ? to : name, &v->file.at[i]);
     }
+    for (int k = 0; k < v->o.nmap; k++)
+        if (!used[k]) {
+            v->status = lib_fail(v->err, NETC_INVALID, "the renaming '%s' matches no tensor of %s%s%s%s", v->o.map[k], v->path,
+                                 v->file.n ? "; its first is '" : "", v->file.n ? v->file.at[0].name : "",
+                                 v->file.n ? "'" : "");
+            return;
+        }
     // Everything is compared before anything is written: a checkpoint of another model changes nothing.
     Buf wrong = buf_new(a);
     int nwrong = 0;

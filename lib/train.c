@@ -50,6 +50,7 @@ static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n
                      .total = r->total,
                      .epoch = spe ? (r->step + spe - 1) / spe : 0,
                      .epochs = spe ? (r->total + spe - 1) / spe : 0,
+                     .epochs_done = spe ? (double)r->step / (double)spe : 0,
                      .examples = r->step * r->batch,
                      .seconds = t - r->start,
                      .items_per_second = rate,
@@ -65,10 +66,16 @@ static netc_status plan(Run *r, netc_error **err)
     const netc_train_options *o = r->o;
     netc_session *s = r->s;
     if (!o->data) return lib_fail(err, NETC_INVALID, "training needs data; give --data NAME=FILE");
+    if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 || o->save_every < 0)
+        return lib_fail(err, NETC_INVALID, "epochs, steps and the intervals of reports, evaluations and saves cannot be negative");
+    if (o->save_every && !o->save)
+        return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
     netc_status status = session_entry(s, "train", &r->l, &r->e, err);
     if (status != NETC_OK) return status;
     int64_t examples;
     status = bind_rows(s, r->l, r->e, o->data, &examples, err);
+    if (status != NETC_OK) return status;
+    status = watch_known(s, r->e, o->watch, o->nwatch, err);
     if (status != NETC_OK) return status;
     r->train = (Rows){o->data, 0, examples};
     if (o->split > 0 && o->split < 1) {
@@ -282,6 +289,9 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         if (status != NETC_OK) return status;
         r.step = at.step;
         s->seed = at.seed;
+        if (r.step >= r.total)
+            lib_log(s->context, "note: %s stands at step %" PRId64 "; nothing is left of %" PRId64 " steps", options.resume,
+                    r.step, r.total);
     }
     r.last_report_step = r.step;
     r.rows = malloc((size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1);

@@ -1,0 +1,109 @@
+#!/bin/bash
+# What a person meets on the command line: help, mistakes, output that is lost, settings, renamed
+# weights, arrays, dumps that compile again, formatting.
+. "$(dirname "$0")/../lib.sh"
+digits 2000
+MLP=$ROOT/samples/mnist/mlp.net
+DATA=(--data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte")
+T=(train "$MLP" "${DATA[@]}" --device cpu)
+same() { cmp -s "$1" "$2" && pass || fail "$1 and $2 differ"; }
+
+# -- help and mistakes
+for verb in compile train eval run inspect check profile doctor fmt; do
+    expect 0 "example" "$NETC" $verb --help
+    holds "usage: netc"
+    expect 1 "--bogus" "$NETC" $verb --bogus
+done
+expect 0 "netc " "$NETC" --version
+expect 1 "usage" "$NETC"
+expect 1 "--output" "$NETC" "$MLP" --out x
+expect 1 "takes no 'x'" "$NETC" doctor x
+expect 1 "netc inspect MODEL lists them" "$NETC" inspect "$MLP" nothing
+expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
+expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
+expect 1 "negative" "$NETC" "${T[@]}" --epochs -1
+expect 1 "negative" "$NETC" "${T[@]}" --steps -1
+expect 1 "--save FILE" "$NETC" "${T[@]}" --save-every 3
+expect 1 "split" "$NETC" "${T[@]}" --split 1.5
+expect 1 "did you mean 'fc1.weight'" "$NETC" "${T[@]}" --watch fc1.wieght
+expect 1 "declares no settings" "$NETC" "${T[@]}" --set lr=1
+expect 1 "NAME=NUMBER" "$NETC" "${T[@]}" --set lr
+expect 1 "nope.safetensors" "$NETC" "${T[@]}" --resume nope.safetensors
+printf 'model m(x: f32[4]) {\n    return y = x +\n}\n' > bad.net
+expect 1 '"line":2' "$NETC" bad.net --json
+
+# -- output: none lost unnoticed, colour only on a terminal
+for words in "--emit cuda $MLP" "inspect $MLP" "eval $MLP ${DATA[*]} --device cpu" "${T[*]} --steps 3" "train --help"; do
+    expect 2 "standard output" sh -c "'$NETC' $words >/dev/full"
+done
+expect 2 "log" "$NETC" "${T[@]}" --steps 3 --log /dev/full
+expect 0 "" bash -c "set -o pipefail; '$NETC' --emit ast '$MLP' | head -1; [ \${PIPESTATUS[0]} -ne 2 ]"
+if script -qec true /dev/null >/dev/null 2>&1; then
+    script -qec "'$NETC' bad.net" /dev/null > colour 2>&1
+    grep -q $'\033\[' colour && pass || fail "no colour on a terminal"
+    NO_COLOR=1 script -qec "'$NETC' bad.net" /dev/null > plain 2>&1
+    grep -q $'\033\[' plain && fail "colour in spite of NO_COLOR" || pass
+    script -qec "'$NETC' ${T[*]} --steps 9 --report-every 3" /dev/null > progress 2>&1
+    grep -q $'\r\033\[K' progress && pass || fail "no progress line on a terminal"
+else
+    skip "no script(1): terminals are not tested"
+fi
+"$NETC" "${T[@]}" --steps 9 --report-every 3 > piped 2>&1
+[ "$(grep -c '^step' piped)" = 3 ] && ! grep -q $'[\r\033]' piped && pass || fail "a pipe gets plain lines: $(tail -3 piped)"
+expect 0 "" "$NETC" "${T[@]}" --steps 3 -q
+[ -s "$W/.out" ] && fail "-q prints $(head -2 "$W/.out")" || pass
+
+# -- training: the log's epochs, the kept last batch, resuming past the end
+expect 0 "" "$NETC" "${T[@]}" --steps 30 --report-every 15 --json
+holds '"step":15,"epoch":1,'
+expect 0 "16 steps" "$NETC" "${T[@]}" --steps 16 --keep-last
+expect 0 "" "$NETC" "${T[@]}" --steps 10 --save a.safetensors -q
+expect 0 "5 steps in" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors
+expect 0 "stands at step 10" "$NETC" "${T[@]}" --steps 10 --resume a.safetensors
+for p in tf32 bf16 f16; do expect 0 "" "$NETC" "${T[@]}" --steps 15 --precision $p -q; done
+
+# -- weights under other names
+sed 's/fc1/first/' "$MLP" > renamed.net
+R=(train renamed.net "${DATA[@]}" --device cpu --steps 1)
+expect 1 "first.weight" "$NETC" "${R[@]}" --weights a.safetensors
+expect 0 "" "$NETC" "${R[@]}" --weights a.safetensors --map 'fc1.*=first.*'
+expect 0 "" "$NETC" "${R[@]}" --weights a.safetensors --allow-missing
+expect 1 "matches no tensor" "$NETC" "${R[@]}" --weights a.safetensors --map 'q.*=first.*'
+expect 1 "FILE_NAME=MODEL_NAME" "$NETC" "${R[@]}" --weights a.safetensors --map fc1
+expect 0 "" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights a.safetensors
+cp "$W/.out" straight
+expect 0 "" "$NETC" eval renamed.net "${DATA[@]}" --device cpu --weights a.safetensors --map 'fc1.*=first.*'
+same straight "$W/.out"
+
+# -- settings and arrays
+printf 'setting k = 2\nmodel m(x: f32[2, 3]) {\n    return y = x * k, z = sum(x)\n}\n' > set.net
+{ printf '\x93NUMPY\x01\x00\x76\x00'; printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+  printf '\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40\x00\x00\xa0\x40\x00\x00\xc0\x40'; } > x.npy
+expect 0 "y f32[2, 3] 2 4 6 8 10 12" "$NETC" run set.net --input x=x.npy --device cpu
+holds "z f32[] 21"
+expect 0 "10 20" "$NETC" run set.net --input x=x.npy --device cpu --set k=10
+expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --set k=1
+expect 0 "2 4 6" "$NETC" run set.net --input x=y.npy --device cpu
+expect 1 "no output" "$NETC" run set.net --input x=x.npy --output q=q.npy --device cpu
+expect 1 "no input" "$NETC" run set.net --input q=x.npy --device cpu
+
+# -- every stage; dumps compile again
+for stage in ast ir grad fused plan cuda c dot; do expect 0 "" "$NETC" --emit $stage "$MLP"; done
+if "$NETC" doctor | grep -q '^yes NVRTC'; then expect 0 ".visible .entry" "$NETC" --emit ptx "$MLP"; else skip "no NVRTC: no PTX"; fi
+expect 0 "" "$NETC" --dump d "$MLP"
+for f in d/0*.net d/fused.net; do expect 0 "" "$NETC" "$f"; done
+for f in plan.txt kernels.c kernels.cu graph.dot ast.txt; do [ -s d/$f ] && pass || fail "no d/$f"; done
+kernel=$(sed -n 's/.*"name":"\(loss[^"]*\)".*/\1/p;T;q' <("$NETC" inspect "$MLP" --json | tr ',' '\n'))
+[ -n "$kernel" ] && expect 0 "schedule:" "$NETC" inspect "$MLP" "$kernel" || fail "no kernel of the loss in inspect --json"
+expect 0 "entry train" "$NETC" inspect "$MLP" --why
+"$NETC" doctor --json | head -c 1 | grep -q '\[' && pass || fail "doctor --json"
+expect 0 '"ok":true' "$NETC" check "$ROOT/samples/logistic/logistic.net" --device cpu --json
+
+# -- fmt
+printf 'model m( x:f32[4] ){return y=x*2}\n' > ugly.net
+expect 1 "would change" "$NETC" fmt --check ugly.net
+expect 0 "" "$NETC" fmt ugly.net
+expect 0 "" "$NETC" fmt --check ugly.net
+cp bad.net before; expect 1 "bad.net:" "$NETC" fmt bad.net; same bad.net before
+expect 1 "nofile.net" "$NETC" fmt nofile.net
+finish
