@@ -5,7 +5,7 @@ missing=
 need() { # command-or-header package
     case $1 in
     /*) [ -e "$1" ] ;;
-    lib*) ldconfig -p 2>/dev/null | grep -q "$1" ;;
+    lib*) PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q "$1" ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac || missing="$missing $2"
 }

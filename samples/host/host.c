@@ -1,7 +1,7 @@
 // A host program that compiles a network from text at run time, feeds it arrays, trains it and reads
 // the loss: no files, no Python.
 //
-//     cc host.c $(pkg-config --cflags --libs netc) -o host && ./host
+//     cc host.c $(pkg-config --cflags --libs netc) -lm -o host && ./host
 //
 // Expected: the loss falls below 0.01 and the last line reads "learnt: 512 of 512 points" (a few less
 // with another seed). It fits y = sign of a spiral, two features a point.
