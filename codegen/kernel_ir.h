@@ -49,7 +49,8 @@ typedef struct BodyStore {
     int buf, value; // buf -1: evaluated for its effect (asserts)
     int stage;      // the first stage in which value and place are known
     const Ix *ix;
-    bool add; // accumulates into what is there (serial columns only)
+    bool add;  // accumulates into what is there (serial columns only)
+    int guard; // 1 + the bool instruction that says whether to store; 0: always
 } BodyStore;
 
 typedef struct BodyBuf {

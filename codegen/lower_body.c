@@ -70,6 +70,8 @@ static void finish(Lower *l)
         bool over_cols = b->col >= 0 && ((v->axes | (s->ix ? s->ix->axes : 0)) >> b->col & 1);
         int place = lower_ix_stage(l, s->ix);
         s->stage = v->stage > place ? v->stage : place;
+        if (s->guard && b->insts.at[s->guard - 1].stage > s->stage)
+            s->stage = b->insts.at[s->guard - 1].stage;
         if (over_cols && s->stage >= b->nstages)
             b->nstages = s->stage + 1;
     }
@@ -454,24 +456,37 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
 
     l = begin(ctx, g, group);
     IxCtx *c = l.body->ix;
-    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows), *at[MAX_RANK];
+    // Where threads are many, each takes only the places that are its share modulo [shares].
+    int64_t shares = 1, device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
+    if (ctx->target->kind == TARGET_CUDA)
+        while (shares < 128 && shares * 64 < count && shares * 2 * rows <= device)
+            shares *= 2;
+    const Ix *all_rows = ix_axis(c, lower_new_axis(&l, rows * shares), rows * shares), *at[MAX_RANK];
+    const Ix *row = ix_mod(c, all_rows, rows > 0 ? rows : 1);
     l.body->npar = 1;
     l.body->serial_cols = true;
     l.body->col = lower_new_axis(&l, count);
     const Ix *col = ix_axis(c, l.body->col, count);
     around(c, ut, axis, row, col, at);
-    int where = lower_value(&l, n->args[1], &col, -1);
-    v = lower_value(&l, n->args[2], at, -1);
+    int where = lower_value(&l, n->args[1], &col, -1), guard = -1;
     int check = lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name), n->loc,
                             t->dim[axis]);
     lower_error_buf(&l);
     l.body->can_fail = true;
     where = lower_inst(&l, (Inst){.kind = KI_CHECK, .type = l.body->insts.at[where].type, .na = 1, .a = {where},
                                   .pred = -1, .buf = check, .bound = t->dim[axis], .node = n});
-    at[axis] = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0, l.body->insts.at[where].axes);
+    const Ix *place = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0, l.body->insts.at[where].axes);
+    if (shares > 1) {
+        int share = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_mod(c, place, shares)});
+        int mine = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_div(c, all_rows, rows)});
+        guard = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
+    }
+    v = lower_value(&l, n->args[2], at, guard);
+    at[axis] = place;
     buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
     lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
     l.body->stores.at[l.body->stores.n - 1].add = n->op == OP_scatter_add;
+    l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
     l.body->commits = is_commit(ctx, n);
     if (l.failed)
         return fail(&l, n);

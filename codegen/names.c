@@ -70,7 +70,8 @@ uint64_t kernel_identity(const Kernel *k)
         }
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
-            h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, hash_mix((uint64_t)s->value, hash_ix(s->ix))));
+            h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
+            h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
         }
         h = hash_mix(h, b->commits);
     }

@@ -48,6 +48,7 @@ const char *emit_load(Emit *e, const Inst *v, const char *element); // storage t
 const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
 // In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.
 void emit_stores(Emit *e, int stage);
+void emit_store(Emit *e, const BodyStore *s); // one of them, to memory
 const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
 const char *emit_identity(Emit *e, Op op, DType t); // what a reduction starts from
 const char *emit_literal(Arena *a, DType t, int64_t i, double f);

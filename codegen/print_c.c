@@ -353,6 +353,13 @@ static int64_t print_column(Emit *e, bool partial)
         close_tile_loop(e, simd);
         emit_close(e, f(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
     }
+    bool rest = partial;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        rest |= !store_over(b, &b->stores.at[i], b->col);
+    if (!rest) {
+        emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+        return tiles * split;
+    }
     emit_open(e, 1);
     bind_earlier(e, b->nstages);
     if (partial) {

@@ -33,9 +33,12 @@ static void mark_live(Emit *e)
     int *work = NEW_ARRAY(e->arena, int, b->insts.n + 1), n = 0;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        if (!e->live[s->value]) {
-            e->live[s->value] = true;
-            work[n++] = s->value;
+        for (int k = 0; k < 2; k++) {
+            int v = k ? s->guard - 1 : s->value;
+            if (v >= 0 && !e->live[v]) {
+                e->live[v] = true;
+                work[n++] = v;
+            }
         }
         mark_ix(e, s->ix, work, &n);
     }
@@ -519,7 +522,7 @@ const char *emit_value(Emit *e, int at)
     return e->name[at];
 }
 
-static void store(Emit *e, const BodyStore *s)
+void emit_store(Emit *e, const BodyStore *s)
 {
     const Body *b = e->body;
     const char *v = emit_value(e, s->value);
@@ -530,7 +533,8 @@ static void store(Emit *e, const BodyStore *s)
         const char *was = emit_load(e, &old, arena_printf(e->arena, "%s[%s]", buf, ix));
         v = arena_printf(e->arena, "(%s + %s)", was, v);
     }
-    emit_line(e, e->scope, "%s[%s] = %s;", buf, ix, emit_stored(e, t, v));
+    const char *only = s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
+    emit_line(e, e->scope, "%s%s[%s] = %s;", only, buf, ix, emit_stored(e, t, v));
 }
 
 void emit_stores(Emit *e, int stage)
@@ -548,7 +552,7 @@ void emit_stores(Emit *e, int stage)
                 if (s->ix)
                     emit_index(e, s->ix);
             } else if (s->buf >= 0) {
-                store(e, s);
+                emit_store(e, s);
             }
         }
 }

@@ -50,7 +50,7 @@ static Vectors find_vectors(const Emit *e, int axis, int width)
     }
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
         const BodyStore *s = &b->stores.at[i];
-        v.store[i] = s->buf >= 0 && !s->add && vector_place(e, s->ix, axis, width, s->buf);
+        v.store[i] = s->buf >= 0 && !s->add && !s->guard && vector_place(e, s->ix, axis, width, s->buf);
     }
     return v;
 }
@@ -116,19 +116,15 @@ static void lane_stores(Emit *e, const Vectors *v, int stage)
             const BodyStore *s = &b->stores.at[i];
             if (!wants_store(e, i, stage))
                 continue;
-            const char *x = emit_value(e, s->value), *at = s->ix ? emit_index(e, s->ix) : NULL;
+            const char *x = emit_value(e, s->value);
+            if (s->ix)
+                emit_index(e, s->ix);
             if (pass == 0 || s->buf < 0)
                 continue;
-            DType t = b->bufs.at[s->buf].type;
-            if (i < 256 && v->store[i]) {
-                emit_line(e, e->scope, "out%u.at[lane] = %s;", i, emit_stored(e, t, x));
-            } else if (s->add) {
-                Inst old = {.type = t};
-                const char *was = emit_load(e, &old, f(e, "%s[%s]", e->buf_name[s->buf], at));
-                emit_line(e, e->scope, "%s[%s] = %s;", e->buf_name[s->buf], at, emit_stored(e, t, f(e, "(%s + %s)", was, x)));
-            } else {
-                emit_line(e, e->scope, "%s[%s] = %s;", e->buf_name[s->buf], at, emit_stored(e, t, x));
-            }
+            if (i < 256 && v->store[i])
+                emit_line(e, e->scope, "out%u.at[lane] = %s;", i, emit_stored(e, b->bufs.at[s->buf].type, x));
+            else
+                emit_store(e, s);
         }
 }
 
