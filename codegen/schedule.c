@@ -29,11 +29,11 @@ static int unit_strides(const Body *b, int axis)
     return n;
 }
 
-// The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most 32
-// of the widest (two accesses). Accesses that are not aligned to it go element by element.
+// The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most 16
+// of what is stored and 32 of what is loaded. Accesses not aligned to it go element by element.
 static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
 {
-    int narrow = 0, wide = 0, best = 1;
+    int most = 8, narrow = 16, best = 1;
     int64_t stride;
     for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
         for (int pass = 0; pass < 2; pass++)
@@ -44,12 +44,12 @@ static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
                     continue;
                 int bytes = dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type].bits / 8;
                 if (limit == 0) {
-                    narrow = !narrow || bytes < narrow ? bytes : narrow;
-                    wide = bytes > wide ? bytes : wide;
+                    int cap = (pass ? 16 : 32) / bytes;
+                    most = cap < most ? cap : most;
+                    narrow = bytes < narrow ? bytes : narrow;
                     continue;
                 }
-                int v = 16 / narrow < 32 / wide || narrow == wide ? 16 / narrow : 32 / wide;
-                v = v > 8 ? 8 : v;
+                int v = 16 / narrow < most ? 16 / narrow : most;
                 while (v > 1 && (!ix_aligned(x, axis, v) || (!tail && extent % v)))
                     v /= 2;
                 best = v > best ? v : best;
