@@ -1,5 +1,7 @@
 // netc fmt: the source in the one layout. Works on tokens, so comments and the writer's line breaks
 // stay; indentation, spaces, blank lines and stray semicolons are decided here.
+#include <string.h>
+
 #include "frontend/ast.h"
 #include "frontend/parse.h"
 #include "frontend/token.h"
@@ -12,6 +14,10 @@ typedef struct Level { // an open bracket
     int stmt, hang; // of the statement it is part of
 } Level;
 
+typedef struct Trail { // a comment behind code
+    size_t line, code, comment; // offsets in the text: of its line, the code's end, itself
+} Trail;
+
 typedef struct Fmt {
     Arena *arena;
     const Source *src;
@@ -19,6 +25,8 @@ typedef struct Fmt {
     const Tokens *raw, *laid; // laid: the same tokens classified, without comments and newlines
     uint32_t at;              // index in laid of the next token
     VEC(Level) stack;
+    VEC(Trail) trails;
+    size_t line;    // offset of the current line
     int indent;     // of the current line
     int stmt, hang; // of the current statement: its line's indentation, what continued lines add
     int prev;       // kind of the last token put on this line, 0 at its start
@@ -113,7 +121,10 @@ static void put_comment(Fmt *f, const Token *t)
 {
     uint32_t end = t->span.end;
     while (end > t->span.begin && (unsigned char)f->src->text[end - 1] <= ' ') end--;
-    if (f->prev) buf_str(&f->out, "  ");
+    if (f->prev) {
+        vec_push(f->arena, &f->trails, (Trail){f->line, f->out.len, f->out.len + 2});
+        buf_str(&f->out, "  ");
+    }
     buf_bytes(&f->out, f->src->text + t->span.begin, end - t->span.begin);
     f->prev = T_COMMENT;
 }
@@ -144,6 +155,7 @@ static void begin_line(Fmt *f, uint32_t i, int blank)
     bool closing = f->laid->list.at[f->at].kind == '}' && f->raw->list.at[i].kind != T_COMMENT;
     if (blank && !first && !(opened && f->prev != T_COMMENT) && !closing) buf_char(&f->out, '\n');
     f->indent = line_indent(f, i);
+    f->line = f->out.len;
     buf_pad(&f->out, f->indent, ' ');
     f->prev = 0;
 }
@@ -183,6 +195,39 @@ static void format(Fmt *f)
     if (!newlines) buf_char(&f->out, '\n');
 }
 
+static size_t columns(const char *s, size_t n)
+{
+    size_t c = 0;
+    for (size_t i = 0; i < n; i++) c += ((unsigned char)s[i] & 0xC0) != 0x80;
+    return c;
+}
+
+// Comments behind code on lines that follow each other stand in one column.
+static const char *align_comments(const Fmt *f)
+{
+    Buf out = buf_new(f->arena);
+    const char *text = f->out.data;
+    size_t done = 0, n = f->trails.n;
+    for (size_t i = 0, end; i < n; i = end) {
+        size_t widest = 0;
+        for (end = i; end < n; end++) {
+            const Trail *t = &f->trails.at[end];
+            size_t gap = end > i ? t->line - f->trails.at[end - 1].comment : 0;
+            if (gap && memchr(text + t->line - gap, '\n', gap - 1)) break;
+            size_t w = columns(text + t->line, t->code - t->line);
+            widest = w > widest ? w : widest;
+        }
+        for (size_t k = i; k < end; k++) {
+            const Trail *t = &f->trails.at[k];
+            buf_bytes(&out, text + done, t->code - done);
+            buf_pad(&out, (int)(widest - columns(text + t->line, t->code - t->line) + 2), ' ');
+            done = t->comment;
+        }
+    }
+    buf_bytes(&out, text + done, f->out.len - done);
+    return out.data;
+}
+
 const char *format_source(Arena *a, Diags *d, uint32_t source)
 {
     uint32_t errors = d->errors;
@@ -194,5 +239,5 @@ const char *format_source(Arena *a, Diags *d, uint32_t source)
     Fmt f = {
         .arena = a, .src = &d->sources.at[source], .out = buf_new(a), .raw = &raw, .laid = &laid};
     format(&f);
-    return f.out.data;
+    return align_comments(&f);
 }

@@ -17,7 +17,7 @@ done
 expect 0 "netc " "$NETC" --version
 expect 1 "usage" "$NETC"
 expect 1 "--output" "$NETC" "$MLP" --out x
-expect 1 "takes no 'x'" "$NETC" doctor x
+expect 1 "looks at this machine" "$NETC" doctor x
 expect 1 "netc inspect MODEL lists them" "$NETC" inspect "$MLP" nothing
 expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
 expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
@@ -104,6 +104,7 @@ printf 'model m( x:f32[4] ){return y=x*2}\n' > ugly.net
 expect 1 "would change" "$NETC" fmt --check ugly.net
 expect 0 "" "$NETC" fmt ugly.net
 expect 0 "" "$NETC" fmt --check ugly.net
+expect 0 "" "$NETC" fmt --check "$ROOT"/samples/*/*.net "$ROOT"/frontend/std/*.net
 cp bad.net before; expect 1 "bad.net:" "$NETC" fmt bad.net; same bad.net before
 expect 1 "nofile.net" "$NETC" fmt nofile.net
 finish
