@@ -11,12 +11,6 @@
 
 typedef VEC(RtSection) Sections;
 
-typedef struct Embedded { // the sections of a model.bin
-    const RtSection *s;
-    int n;
-    const char *path;
-} Embedded;
-
 typedef struct Bin {
     netc_program *p;
     const char *path, *archs;
@@ -316,7 +310,7 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     p->text = arena_strndup(p->arena, source->bytes, source->size);
     p->len = source->size;
     // -D and whatever else changes the code mean another program: the embedded source is compiled again.
-    rebuild = rebuild || set->rebuild;
+    p->settings.rebuild = rebuild = rebuild || set->rebuild;
     for (int i = 0; i < n && status == NETC_OK && !rebuild; i++) {
         if (!strcmp(s[i].name, "program cpu")) status = add_build(p, &s[i], false, path, err);
         if (!strcmp(s[i].name, "program cuda")) status = add_build(p, &s[i], true, path, err);

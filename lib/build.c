@@ -163,6 +163,10 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
         *b = (Build){.arena = a, .cuda = cuda, .compiling = PTHREAD_MUTEX_INITIALIZER};
         b->define = arena_strdup(a, define);
         b->entry = arena_strdup(a, entry);
+        if (p->embedded && !*define && !*entry)
+            lib_log(p->context, "%s%s: %s; compiling its source", p->settings.rebuild ? "" : "note: ", p->embedded->path,
+                    p->settings.rebuild ? "its code is not used, as asked" :
+                    cuda ? "there is no program for CUDA in it" : "there is no program for the CPU in it");
         status = make(p, b, err);
         if (status == NETC_OK) {
             b->next = p->builds;

@@ -50,6 +50,12 @@ typedef struct Settings {
     int arch;
 } Settings;
 
+typedef struct Embedded { // the sections of a model.bin
+    const RtSection *s;
+    int n;
+    const char *path;
+} Embedded;
+
 typedef struct Build {
     struct Build *next;
     Arena *arena;
@@ -78,7 +84,7 @@ struct netc_program {
     Diags *decl_diags;
     // Of a model.bin: its weights, and its sections (the files it carries for `use`).
     const RtTensors *weights;
-    struct Embedded *embedded;
+    Embedded *embedded;
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
 };
