@@ -29,13 +29,15 @@ typedef struct Verb {
     const char *usage;          // after "netc": "train MODEL --data NAME=FILE ..."
     const char *example;        // a command or several, one a line
     int (*run)(int argc, char **argv);
+    int least, most;   // words that are no options
+    const char *words; // what they are: "one model"
 } Verb;
 
 extern const Verb verbs[]; // ended by a row without a name
 extern const int verb_count;
 
-// Fills the options' targets; other words go to *words. Handles --help (prints, *done = true).
-// false: an error was printed; exit with 1.
+// Fills the options' targets; other words go to *words, as many as the verb takes. Handles --help (prints,
+// *done = true). false: an error was printed; exit with 1. After done and after an error all lists are empty.
 bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
                    StringList *words, bool *done);
 const Verb *find_verb(const char *name);

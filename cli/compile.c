@@ -45,10 +45,12 @@ int verb_compile(int argc, char **argv)
     const Verb *verb = find_verb("compile");
     if (!parse_options(verb, options, COMMON_OPTIONS + 7, argc, argv, &words, &done)) return 1;
     if (done) return 0;
-    if (words.n != 1) return fail("give one model: netc %s", verb->usage);
     if (dump && mkdir(dump, 0777)) {
         struct stat st;
-        if (stat(dump, &st) || !S_ISDIR(st.st_mode)) return fail("cannot make the folder %s", dump);
+        if (stat(dump, &st) || !S_ISDIR(st.st_mode)) {
+            list_free(&words), list_free(&c.defines);
+            return fail("cannot make the folder %s", dump);
+        }
     }
 
     netc_context *ctx = NULL;

@@ -28,7 +28,6 @@ int verb_eval(int argc, char **argv)
     const Verb *verb = find_verb("eval");
     if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
     if (done) return 0;
-    if (words.n != 1) return fail("give one model: netc %s", verb->usage);
 
     netc_context *ctx = NULL;
     netc_dataset *d = NULL;

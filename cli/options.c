@@ -87,10 +87,9 @@ static bool unknown(const Verb *verb, const Option *options, int n, const char *
     return false;
 }
 
-bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
-                   StringList *words, bool *done)
+static bool parse(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
+                  StringList *words, bool *done)
 {
-    *done = false;
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
@@ -119,7 +118,20 @@ bool parse_options(const Verb *verb, const Option *options, int noptions, int ar
         }
         if (!store(o, value)) return false;
     }
-    return true;
+    if (words->n >= verb->least && words->n <= verb->most) return true;
+    return fail("give %s: netc %s", verb->words, verb->usage), false;
+}
+
+bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
+                   StringList *words, bool *done)
+{
+    *done = false;
+    bool ok = parse(verb, options, noptions, argc, argv, words, done);
+    if (ok && !*done) return true;
+    for (int i = 0; i < noptions; i++)
+        if (options[i].kind == OPT_LIST) list_free(options[i].to);
+    list_free(words);
+    return ok;
 }
 
 void common_options(Common *c, Option out[COMMON_OPTIONS])

@@ -152,7 +152,6 @@ int verb_run(int argc, char **argv)
     const Verb *verb = find_verb("run");
     if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
     if (done) return 0;
-    if (a.words.n != 1) return fail("give one model: netc %s", verb->usage);
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     netc_status status = open_context(&a.common, &ctx, &err);

@@ -188,24 +188,30 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     return status;
 }
 
+static void free_lists(TrainArgs *a)
+{
+    list_free(&a->words), list_free(&a->data), list_free(&a->eval_data), list_free(&a->watch);
+    list_free(&a->set), list_free(&a->map), list_free(&a->common.defines);
+}
+
 int verb_train(int argc, char **argv)
 {
     TrainArgs a = {0};
     bool done;
     if (!parse(&a, argc, argv, &done)) return 1;
     if (done) return 0;
-    if (a.words.n != 1) return fail("give one model: netc %s", find_verb("train")->usage);
     Display d = {.quiet = a.common.quiet, .json = a.json, .terminal = isatty(STDOUT_FILENO)};
-    if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) return fail("cannot write the log %s", a.log), 2;
+    if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) {
+        free_lists(&a);
+        return fail("cannot write the log %s", a.log), 2;
+    }
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     netc_status status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = train(&a, ctx, &d, &err);
     netc_context_free(ctx);
     if (d.log && fclose(d.log)) d.log_failed = true;
-    list_free(&a.words), list_free(&a.data), list_free(&a.eval_data), list_free(&a.watch), list_free(&a.set),
-        list_free(&a.map);
-    list_free(&a.common.defines);
+    free_lists(&a);
     if (status == NETC_CANCELLED) {
         fprintf(stderr, "%s\n", netc_error_text(err));
         netc_error_free(err);

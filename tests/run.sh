@@ -13,6 +13,8 @@ export NETC=$BUILD/netc
 TMP=$(mktemp -d); export TMP
 trap 'rm -rf "$TMP"' EXIT
 export XDG_CACHE_HOME=$TMP/cache
+# Under the sanitizers: NVRTC keeps memory of its own until the process ends.
+export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1
 passed=0 failed=0 skipped=0
 
 run() { # name command...
