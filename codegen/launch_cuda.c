@@ -38,7 +38,9 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Emit e = emit_begin(k, b, pretty, true);
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
-    if (b->commits)
+    if (b->commits && b->sched.kind == SCHED_MAP && !b->sched.turn)
+        emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
+    else if (b->commits)
         emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed", e.buf_name[b->error_buf]);
     KernelPhase phase = k->phase;
     if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1))

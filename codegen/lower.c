@@ -22,7 +22,8 @@ static void add_scratch(LowerCtx *ctx, Body *b, int *count)
 {
     Kernel k = {.arena = ctx->arena, .ctx = ctx};
     Emit e = emit_begin(&k, b, false, false);
-    int r[64], n = stage_reductions(&e, 0, r, 64);
+    int n;
+    const int *r = stage_reductions(&e, 0, &n);
     int64_t elems = body_rows(b) * b->sched.split;
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];

@@ -60,7 +60,7 @@ const char *type_math(DType t);
 static inline bool inst_over(const Inst *v, int axis) { return axis >= 0 && (v->axes >> axis & 1); }
 bool store_over(const Body *b, const BodyStore *s, int axis);
 // The reductions over the columns that stage s computes.
-int stage_reductions(const Emit *e, int stage, int *out, int max);
+const int *stage_reductions(const Emit *e, int stage, int *n);
 
 // -- names and comments (names.c) -------------------------------------------------------------------
 const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"

@@ -3,7 +3,7 @@
 
 #include "codegen/print.h"
 
-enum { CHUNK = 4096, MAX_REDUCTIONS = 64 };
+enum { CHUNK = 4096 };
 
 static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static const char *f(Emit *e, const char *fmt, ...)
@@ -162,7 +162,8 @@ static void remember(Emit *e, int stage, const char *c)
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
 {
     const Body *b = e->body;
-    int r[MAX_REDUCTIONS], n = stage_reductions(e, stage, r, MAX_REDUCTIONS);
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
     const char *c = e->axis[b->col];
     Scope *row = e->scope;
     bool chunked = false;
@@ -238,7 +239,8 @@ static int64_t print_row(Emit *e, bool partial)
     emit_line(e, e->scope, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", (long long)part, (long long)cols,
               (long long)part, (long long)cols);
     row_stage(e, 0, "lo", "hi", part);
-    int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
+    int n;
+    const int *red = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[red[i]];
         emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), part_place(e, "part"), e->name[red[i]]);
@@ -256,7 +258,8 @@ static int64_t print_combine(Emit *e)
     const char *r = e->axis[0];
     emit_open(e, 1);
     Scope *row = e->scope;
-    int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
+    int n;
+    const int *red = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[red[i]];
         const char *t = float_sum(v) ? "double" : type_math(v->acc), *name = e->name[red[i]];
@@ -291,7 +294,8 @@ static int64_t print_combine(Emit *e)
 static void bind_earlier(Emit *e, int stage)
 {
     for (int s = 0; s < stage; s++) {
-        int r[MAX_REDUCTIONS], n = stage_reductions(e, s, r, MAX_REDUCTIONS);
+        int n;
+        const int *r = stage_reductions(e, s, &n);
         for (int i = 0; i < n; i++)
             if (e->body->insts.at[r[i]].kind == KI_REDUCE)
                 emit_bind(e, r[i], e->scope, f(e, "%s%s[%s - first]",
@@ -327,7 +331,8 @@ static int64_t print_column(Emit *e, bool partial)
     }
     const char *lo = partial ? "lo" : "0", *hi = partial ? "hi" : f(e, "%lld", (long long)cols);
     for (int s = 0; s < b->nstages; s++) {
-        int r[MAX_REDUCTIONS], n = stage_reductions(e, s, r, MAX_REDUCTIONS);
+        int n;
+        const int *r = stage_reductions(e, s, &n);
         for (int i = 0; i < n; i++) {
             const Inst *v = &b->insts.at[r[i]];
             const char *t = float_sum(v) && part > 1024 ? "double" : type_math(v->acc), *name = e->name[r[i]];
@@ -363,7 +368,8 @@ static int64_t print_column(Emit *e, bool partial)
     emit_open(e, 1);
     bind_earlier(e, b->nstages);
     if (partial) {
-        int r[MAX_REDUCTIONS], n = stage_reductions(e, 0, r, MAX_REDUCTIONS);
+        int n;
+        const int *r = stage_reductions(e, 0, &n);
         for (int i = 0, k = 0; i < n; i++) {
             emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), part_place(e, "part"), e->bind[r[i]].text);
             if (b->insts.at[r[i]].op == OP_argmax)

@@ -195,7 +195,7 @@ static const char *index_text(Emit *e, const Ix *x, bool wide)
 {
     Buf b = buf_new(e->arena);
     // largest strides first, as one writes them
-    int order[64], n = x->n < 64 ? x->n : 64;
+    int n = x->n, *order = NEW_ARRAY(e->arena, int, n + 1);
     for (int i = 0; i < n; i++) {
         int k = i;
         for (; k > 0 && llabs(x->at[order[k - 1]].coeff) < llabs(x->at[i].coeff); k--)
@@ -557,16 +557,17 @@ void emit_stores(Emit *e, int stage)
         }
 }
 
-int stage_reductions(const Emit *e, int stage, int *out, int max)
+const int *stage_reductions(const Emit *e, int stage, int *n)
 {
-    int n = 0;
     const Body *b = e->body;
-    for (uint32_t i = 0; i < b->insts.n && n < max; i++) {
+    int *out = NEW_ARRAY(e->arena, int, b->insts.n + 1);
+    *n = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (e->live[i] && b->col >= 0 &&
             ((v->kind == KI_REDUCE && v->axis == b->col && v->stage == stage + 1) ||
              (v->kind == KI_SCAN && v->stage == stage)))
-            out[n++] = (int)i;
+            out[(*n)++] = (int)i;
     }
-    return n;
+    return out;
 }

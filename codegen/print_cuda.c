@@ -3,7 +3,7 @@
 
 #include "codegen/print.h"
 
-enum { MAX_REDUCTIONS = 64, MAX_VECTORS = 64 };
+enum { MAX_VECTORS = 64 }; // more loads than that go element by element
 
 static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static const char *f(Emit *e, const char *fmt, ...)
@@ -101,6 +101,13 @@ static void print_lane(Emit *e, const Vectors *v, const char *index)
     }
 }
 
+// Maps that commit look at the error record last: its load is in flight with all the others.
+static void stop_if_failed(Emit *e)
+{
+    if (e->body->commits && e->body->sched.kind == SCHED_MAP)
+        emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
+}
+
 static bool wants_store(const Emit *e, uint32_t i, int stage)
 {
     const BodyStore *s = &e->body->stores.at[i];
@@ -111,7 +118,12 @@ static bool wants_store(const Emit *e, uint32_t i, int stage)
 static void lane_stores(Emit *e, const Vectors *v, int stage)
 {
     const Body *b = e->body;
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < 2; pass++) {
+        bool direct = false; // some store goes straight to memory
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            direct |= wants_store(e, i, stage) && b->stores.at[i].buf >= 0 && !(i < 256 && v->store[i]);
+        if (pass && direct)
+            stop_if_failed(e);
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
             if (!wants_store(e, i, stage))
@@ -126,6 +138,7 @@ static void lane_stores(Emit *e, const Vectors *v, int stage)
             else
                 emit_store(e, s);
         }
+    }
 }
 
 static void open_stores(Emit *e, const Vectors *v, int stage)
@@ -137,6 +150,7 @@ static void open_stores(Emit *e, const Vectors *v, int stage)
 
 static void flush_stores(Emit *e, const Vectors *v, int stage)
 {
+    stop_if_failed(e);
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++) {
         const BodyStore *s = &e->body->stores.at[i];
         if (v->store[i] && wants_store(e, i, stage))
@@ -318,7 +332,8 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     Scope *row = e->scope;
-    int r[MAX_REDUCTIONS], n = stage_reductions(e, stage, r, MAX_REDUCTIONS);
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
     const char *c = e->axis[b->col], *t = int_type(e);
     bool kept = s->keep > 0, stored = s->row_bytes > 0;
     int width = s->vector;
@@ -517,7 +532,8 @@ static void print_team_body(Emit *e, KernelPhase phase)
         print_keep(e, &v);
     const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
     if (phase == PHASE_COMBINE) {
-        int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
+        int n;
+        const int *red = stage_reductions(e, 0, &n);
         for (int i = 0, k = 0; i < n; i++) {
             const Inst *x = &b->insts.at[red[i]];
             const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split) : f(e, "part * %lld + %s", (long long)rows, r);
@@ -539,7 +555,8 @@ static void print_team_body(Emit *e, KernelPhase phase)
         for (int i = 0; i < b->nstages; i++)
             print_stage(e, &v, i, lo, hi);
         if (partial) {
-            int red[MAX_REDUCTIONS], n = stage_reductions(e, 0, red, MAX_REDUCTIONS);
+            int n;
+            const int *red = stage_reductions(e, 0, &n);
             emit_open(e, 0);
             for (int i = 0, k = 0; i < n; i++) {
                 const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split) : f(e, "part * %lld + %s", (long long)rows, r);
