@@ -16,7 +16,17 @@ typedef struct Validate {
 static bool sane_type(const ProgType *t)
 {
     int64_t n = prog_type_bytes(t);
-    return (unsigned)t->dtype < PD_COUNT && n >= 0 && n <= most_bytes;
+    if ((unsigned)t->dtype >= PD_COUNT || n < 0 || n > most_bytes) return false;
+    for (int i = 0; i < t->rank; i++) // an axis of length 0 hides the others from n
+        if (t->dim[i] > most_bytes) return false;
+    return true;
+}
+
+// Memory that is allocated as one block must not add up to more than can be addressed.
+static bool add_bytes(int64_t *total, const ProgType *t)
+{
+    *total += prog_type_bytes(t);
+    return *total <= most_bytes;
 }
 
 static bool same_type(const ProgType *a, const ProgType *b)
@@ -50,9 +60,11 @@ static const ProgCell *find_cell(const Program *p, const char *name)
 static const char *check_cells(const Program *p)
 {
     StrMap seen = strmap_new(p->arena);
+    int64_t total = 0;
     for (int32_t i = 0; i < p->ncells; i++) {
         const ProgCell *c = &p->cells[i];
         if (!named(c->name) || !sane_type(&c->type)) return "a cell without a name or a type";
+        if (!add_bytes(&total, &c->type)) return "cells of an impossible size";
         if (strmap_has(&seen, c->name)) return "two cells of one name";
         strmap_set(&seen, c->name, (void *)c);
     }
@@ -63,6 +75,7 @@ static const char *check_buffer(const Program *p, const ProgEntry *e, const Prog
 {
     const ProgType *of = NULL;
     if (!sane_type(&b->type) || b->bytes < 0 || b->bytes > most_bytes) return "a buffer of no size";
+    if (b->region != PR_ARENA && b->offset) return "an offset outside the arena";
     switch (b->region) {
     case PR_ARENA:
         if (b->offset < 0 || b->bytes > e->arena_bytes || b->offset > e->arena_bytes - b->bytes)
@@ -118,9 +131,17 @@ static bool footprint(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int
            !__builtin_mul_overflow(batch - 1, stride, &b) && !__builtin_add_overflow(a, b, out);
 }
 
+// Examples and the row table are as long as the bound data set: only kernels, which go through the
+// table, may touch them.
+static bool of_data_set(const ProgEntry *e, const ProgBuffer *b)
+{
+    return b->region == PR_ROWS || (b->region == PR_INPUT && e->rows && e->inputs[b->index].data);
+}
+
 static bool fits(const Validate *v, const ProgArg *a, int32_t depth, int64_t elements, ProgDType t)
 {
     int64_t bytes;
+    if (a->kind == PA_BUFFER && of_data_set(v->e, &v->e->buffers[a->index])) return false;
     return a->kind == PA_BUFFER && !__builtin_mul_overflow(elements, prog_dtype_bytes(t), &bytes) &&
            bytes <= room(v, a, depth);
 }
@@ -272,9 +293,11 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
         strmap_set(&seen, in->name, (void *)in);
     }
     seen = strmap_new(p->arena);
+    int64_t total = 0;
     for (int32_t i = 0; i < e->noutputs; i++) {
         const ProgOutput *out = &e->outputs[i];
         if (!named(out->name) || !sane_type(&out->type)) return "an output without a name or a type";
+        if (!add_bytes(&total, &out->type)) return "outputs of an impossible size";
         if (strmap_has(&seen, out->name)) return "two outputs of one name";
         strmap_set(&seen, out->name, (void *)out);
     }

@@ -107,6 +107,14 @@ static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int
 {
     const ProgEntry *x = en->e;
     bool streamed = false;
+    en->nrows = 0; // the table was of the data set before; rt_rows_set gives the new one
+    for (int k = 0; k < x->ninputs; k++) { // what is not bound again may have fewer examples
+        bool again = false;
+        for (int i = 0; i < n; i++) again |= !strcmp(b[i].input, x->inputs[k].name);
+        if (again) continue;
+        unuse(s, en->data[k]);
+        en->data[k] = NULL;
+    }
     for (int i = 0; i < n; i++) {
         int k = find_input(x, b[i].input, e);
         if (k < 0) return e->code;

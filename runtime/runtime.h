@@ -95,7 +95,8 @@ const ProgCell *rt_cell_info(const RtSession *s, int i);
 // Data for entries with a row table: whole arrays, axis 0 the examples; copied to the device when
 // they fit there, staged through pinned double buffers when they do not. Arrays stay the caller's
 // until unbound. An array already on the device for another entry or program of the session (same
-// address and size) is shared, not copied again; one table of rows belongs to each bound entry. rows: row numbers in the order they are to be read (an epoch's permutation).
+// address and size) is shared, not copied again. Binding ends what was bound to the entry before and
+// its table of rows. rows: row numbers in the order they are to be read (an epoch's permutation).
 typedef struct RtDataBinding {
     const char *input;
     const void *data;

@@ -55,8 +55,7 @@ static Program *sample(Arena *a)
     e->peak_bytes = 2000;
     e->ninputs = 1;
     e->inputs = NEW_ARRAY(a, ProgInput, 1);
-    e->inputs[0] = (ProgInput){.name = "x", .type = type(PD_F32, 2, 16, 4), .data = true,
-                               .batch_axis_micro = 1};
+    e->inputs[0] = (ProgInput){.name = "x", .type = type(PD_F32, 2, 16, 4), .batch_axis_micro = 1};
     e->noutputs = 1;
     e->outputs = NEW_ARRAY(a, ProgOutput, 1);
     e->outputs[0] = (ProgOutput){.name = "y", .type = type(PD_F32, 2, 16, 8)};
@@ -120,6 +119,27 @@ static Program *sample(Arena *a)
     return p;
 }
 
+// Each is possible, all of them are not.
+static void add_outputs(Arena *a, ProgEntry *e)
+{
+    static const char *const name[] = {"b", "c"};
+    ProgOutput *out = NEW_ARRAY(a, ProgOutput, 3);
+    out[0] = e->outputs[0];
+    for (int i = 0; i < 2; i++)
+        out[1 + i] = (ProgOutput){.name = name[i], .type = type(PD_U8, 1, (int64_t)3 << 46, 0)};
+    e->outputs = out;
+    e->noutputs = 3;
+}
+
+static void add_input(Arena *a, ProgEntry *e)
+{
+    ProgInput *in = NEW_ARRAY(a, ProgInput, 2);
+    in[0] = e->inputs[0];
+    in[1] = (ProgInput){.name = "z", .type = type(PD_U8, 2, INT64_MAX, 0), .batch_axis_micro = 1};
+    e->inputs = in;
+    e->ninputs = 2;
+}
+
 static void refused(Arena *a, const char *what, Program *p)
 {
     const char *why = program_validate(p), *error;
@@ -181,6 +201,11 @@ int main(void)
     } while (0)
     BREAK("a buffer past the arena", e->buffers[3].offset = 1792);
     BREAK("a negative offset", e->buffers[3].offset = -256);
+    BREAK("an offset into a cell", e->buffers[0].offset = 16);
+    BREAK("outputs that together overflow", add_outputs(a, e));
+    BREAK("an axis hidden by an empty one", add_input(a, e));
+    BREAK("a copy of the row table", (e->steps[4].bytes = 0, e->steps[4].args[0].index = 6));
+    BREAK("a matmul of a data set", e->inputs[0].data = true);
     BREAK("a cell of another size", e->buffers[0].bytes = 64);
     BREAK("a cell that is not there", e->buffers[0].index = 2);
     BREAK("an input that is not there", e->buffers[1].index = -1);
