@@ -29,4 +29,4 @@ find_mnist() {
     return 1
 }
 # digits COUNT: sets D, a folder with COUNT drawn digits to train on and 1000 to test on.
-digits() { D=$TMP/digits.$1; [ -e "$D/t10k-labels-idx1-ubyte" ] || "$BUILD/digits-gen" "$D" "$1" 1000; }
+digits() { D=$W/digits; "$BUILD/digits-gen" "$D" "$1" 1000; }

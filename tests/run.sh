@@ -15,41 +15,57 @@ trap 'rm -rf "$TMP"' EXIT
 export XDG_CACHE_HOME=$TMP/cache
 # Under the sanitizers: NVRTC keeps memory of its own until the process ends.
 export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1
-passed=0 failed=0 skipped=0
+words=("$@") count=0
+JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)} # tests at a time
 
-run() { # name command...
-    local name=$1 line code start=$SECONDS; shift
-    if [ "${#words[@]}" -gt 0 ]; then
-        local hit=; for w in "${words[@]}"; do case $name in *"$w"*) hit=1 ;; esac; done
-        [ -n "$hit" ] || return
-    fi
-    timeout 900 "$@" >"$TMP/out" 2>&1; code=$?
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$TMP/out" | tail -1)
+# one NUMBER NAME COMMAND...: runs it and reports in one piece.
+one() {
+    local out=$TMP/out.$1 name=$2 line code start=$SECONDS p=0 f=1 s=0; shift 2
+    timeout 900 "$@" >"$out" 2>&1; code=$?
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$out" | tail -1)
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
-        local p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
+        p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
         if [ $code -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
-        if [ "${REQUIRE_GPU:-0}" = 1 ] && grep -q '^skip.*GPU' "$TMP/out"; then f=$((f + s)) s=0; fi
-    else
-        local p=0 f=1 s=0
+        if [ "${REQUIRE_GPU:-0}" = 1 ] && grep -q '^skip.*GPU' "$out"; then f=$((f + s)) s=0; fi
     fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-    if [ "$f" -gt 0 ]; then
-        printf 'FAIL %-36s (exit %d)\n' "$name" $code; sed 's/^/     | /' "$TMP/out" | tail -40
-    else
-        printf 'ok   %-36s %5d passed, %d skipped, %d s\n' "$name" "$p" "$s" $((SECONDS - start))
-        grep '^skip' "$TMP/out" | sed 's/^/     | /'
-    fi
+    {
+        if [ "$f" -gt 0 ]; then
+            printf 'FAIL %-36s (exit %d)\n' "$name" $code; sed 's/^/     | /' "$out" | tail -40
+        else
+            printf 'ok   %-36s %5d passed, %d skipped, %d s\n' "$name" "$p" "$s" $((SECONDS - start))
+            grep '^skip' "$out" | sed 's/^/     | /'
+        fi
+    } >"$out.report"
+    cat "$out.report"
+    echo "$p $f $s" >"$out.counts"
 }
 
-words=("$@")
+run() { # name command...
+    if [ "${#words[@]}" -gt 0 ]; then
+        local hit=; for w in "${words[@]}"; do case $1 in *"$w"*) hit=1 ;; esac; done
+        [ -n "$hit" ] || return
+    fi
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n; done
+    count=$((count + 1))
+    one $count "$@" &
+}
+
+# The scripts are the long ones: they go first.
+for t in tests/*/*.sh; do
+    case $t in tests/fuzz/*) continue ;; esac
+    run "${t#tests/}" bash "$t"
+done
 run layers sh tests/layers.sh
 for t in "$BUILD"/tests/unit/*; do
     case $t in *.o|*.d) continue ;; esac
     [ -x "$t" ] && run "unit/${t##*/}" "$t"
 done
-for t in tests/*/*.sh; do
-    [ "$t" = tests/net/run.sh ] || [ -x "$t" ] || continue
-    run "${t#tests/}" bash "$t"
+wait
+passed=0 failed=0 skipped=0
+for ((i = 1; i <= count; i++)); do
+    p=0 f=1 s=0
+    [ -e "$TMP/out.$i.counts" ] && read -r p f s <"$TMP/out.$i.counts"
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Training from the command line: learning, checkpoints, resuming, evaluation, logs, Ctrl-C.
 . "$(dirname "$0")/../lib.sh"
+export XDG_CACHE_HOME=$W/cache # its own: it is deleted below
 digits 4000
 MLP=$ROOT/samples/mnist/mlp.net
 DATA=(--data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte")
