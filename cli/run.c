@@ -27,15 +27,20 @@ static const char *only_model(netc_program *p)
     return found;
 }
 
-static netc_status bind_file(netc_session *s, const char *entry, const char *word, netc_tensor *t, netc_error **err)
+typedef struct Input {
+    char *name;
+    netc_tensor t;
+} Input;
+
+// Reads NAME=FILE; the array's shape fixes the dimensions of the input.
+static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
 {
     const char *eq = strchr(word, '=');
-    if (!eq || eq == word) return fail("--input wants NAME=FILE, not '%s'", word), NETC_INVALID;
-    char *name = strndup(word, (size_t)(eq - word));
-    if (!name) return NETC_OUT_OF_MEMORY;
-    netc_status status = netc_array_read(eq + 1, t, err);
-    if (status == NETC_OK) status = netc_bind(s, entry, name, t, err);
-    free(name);
+    if (!eq || eq == word || !eq[1]) return fail("--input wants NAME=FILE, not '%s'", word), NETC_INVALID;
+    in->name = strndup(word, (size_t)(eq - word));
+    if (!in->name) return NETC_OUT_OF_MEMORY;
+    netc_status status = netc_array_read(eq + 1, &in->t, err);
+    if (status == NETC_OK && in->t.rank && in->t.dim[0]) status = netc_dataset_add_array(d, in->name, &in->t, err);
     return status;
 }
 
@@ -99,14 +104,69 @@ static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs
     return status;
 }
 
+// The names before '=' of --output words, without repeats; freed by the caller. NULL: out of memory.
+static char **output_names(const RunArgs *a, int *n)
+{
+    char **names = calloc((size_t)a->outputs.n + 1, sizeof *names);
+    *n = 0;
+    for (int i = 0; names && i < a->outputs.n; i++) {
+        names[*n] = strndup(a->outputs.at[i], strcspn(a->outputs.at[i], "="));
+        *n += names[*n] != NULL;
+    }
+    return names;
+}
+
+static bool all_given(netc_program *p, const char *entry, const Input *in, int n)
+{
+    for (int i = 0; i < netc_input_count(p, entry); i++) {
+        netc_port port;
+        if (netc_input_info(p, entry, i, &port, NULL) != NETC_OK) return true; // reported where it is run
+        bool given = false;
+        for (int k = 0; k < n; k++) given = given || !strcmp(in[k].name, port.name);
+        if (!given) return false;
+    }
+    return true;
+}
+
+// The program and which entry of it runs. Where inputs are missing, only what the named outputs need is compiled.
+static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d, const Input *in, netc_program **p,
+                              const char **entry, netc_error **err)
+{
+    NETC_INIT(netc_compile_options, o);
+    compile_options(&a->common, &o);
+    o.data = d;
+    o.whole_data = true;
+    netc_status status = netc_compile_file(ctx, a->words.at[0], &o, p, err);
+    if (status != NETC_OK) return status;
+    *entry = a->entry ? a->entry : only_model(*p);
+    if (!*entry) return NETC_INVALID;
+    if (!a->outputs.n || all_given(*p, *entry, in, a->inputs.n)) return NETC_OK;
+    int n;
+    char **names = output_names(a, &n);
+    netc_program *needed = NULL;
+    o.outputs_of = *entry;
+    o.outputs = (const char *const *)names;
+    o.noutputs = n;
+    status = names ? netc_compile_file(ctx, a->words.at[0], &o, &needed, err) : NETC_OUT_OF_MEMORY;
+    for (int i = 0; names && i < n; i++) free(names[i]);
+    free(names);
+    if (status != NETC_OK) return status;
+    netc_program_release(*p);
+    *p = needed;
+    if (!a->entry) *entry = only_model(needed);
+    return NETC_OK;
+}
+
 static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
 {
     netc_program *p = NULL;
     netc_session *s = NULL;
-    netc_tensor *t = calloc((size_t)a->inputs.n + 1, sizeof *t);
-    netc_status status = t ? open_program(&a->common, ctx, a->words.at[0], NULL, NULL, &p, err) : NETC_OUT_OF_MEMORY;
-    const char *entry = status == NETC_OK ? (a->entry ? a->entry : only_model(p)) : NULL;
-    if (status == NETC_OK && !entry) status = NETC_INVALID;
+    netc_dataset *d = NULL;
+    Input *in = calloc((size_t)a->inputs.n + 1, sizeof *in);
+    netc_status status = in ? netc_dataset_create(ctx, &d, err) : NETC_OUT_OF_MEMORY;
+    for (int i = 0; status == NETC_OK && i < a->inputs.n; i++) status = read_input(d, a->inputs.at[i], &in[i], err);
+    const char *entry = NULL;
+    if (status == NETC_OK) status = open_entry(a, ctx, d, in, &p, &entry, err);
     NETC_INIT(netc_session_options, so);
     so.seed = a->seed;
     if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
@@ -120,14 +180,18 @@ static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
     }
     if (status == NETC_OK) status = apply_settings(s, &a->set, err);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
-        status = bind_file(s, entry, a->inputs.at[i], &t[i], err);
+        status = netc_bind(s, entry, in[i].name, &in[i].t, err);
     if (status == NETC_OK) status = netc_run(s, entry, a->times > 0 ? a->times : 1, err);
     if (status == NETC_OK) status = netc_sync(s, err);
     if (status == NETC_OK) status = write_outputs(s, p, a, entry, err);
     netc_session_free(s);
     netc_program_release(p);
-    for (int i = 0; t && i < a->inputs.n; i++) netc_free(t[i].data);
-    free(t);
+    netc_dataset_free(d);
+    for (int i = 0; in && i < a->inputs.n; i++) {
+        netc_free(in[i].t.data);
+        free(in[i].name);
+    }
+    free(in);
     return status;
 }
 

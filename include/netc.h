@@ -134,6 +134,10 @@ typedef struct netc_compile_options {
     const char *dump_dir;     // numbered files after every pass, or NULL
     const char *choices;      // text of a choice table, or NULL
     int arch;                 // CUDA architecture to plan for (80, 90, 100); 0: the device's, else 90
+    const char *outputs_of; // an entry of which only these outputs are wanted: what they do not need,
+    const char *const *outputs; // inputs included, is left out
+    int noutputs;
+    bool whole_data; // the arrays of data are whole inputs: axis 0, too, fixes its dimension
     bool rebuild; // of a model.bin: its code is ignored and made anew from its source
 } netc_compile_options;
 

@@ -146,9 +146,10 @@ netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
     return NETC_OK;
 }
 
-netc_status dataset_defines(netc_dataset *d, netc_program *p, Arena *a, const char ***out, int *n,
-                            netc_error **err)
+netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a, const char ***out, int *n,
+                            bool *differ, netc_error **err)
 {
+    *differ = false;
     netc_status status = dataset_load(d, p, err);
     if (status != NETC_OK) return status;
     *out = NEW_ARRAY(a, const char *, d->n * MAX_RANK + 1);
@@ -157,10 +158,12 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, Arena *a, const ch
         const InputDecl *decl = declaration(p, d->item[i].input);
         const ProgType *t = &d->item[i].array.type;
         if (!decl || t->rank != decl->rank) continue; // a mismatch is reported when it is bound
-        // Axis 0 is the examples: the batch is the model's own choice.
-        for (int k = 1; k < decl->rank; k++)
-            if (decl->dim_name[k])
+        // Axis 0 of a data set is the examples: the batch is the model's own choice.
+        for (int k = whole ? 0 : 1; k < decl->rank; k++)
+            if (decl->dim_name[k]) {
                 (*out)[(*n)++] = arena_printf(a, "%s=%" PRId64, decl->dim_name[k], t->dim[k]);
+                *differ = *differ || decl->dim[k] != t->dim[k];
+            }
     }
     return NETC_OK;
 }

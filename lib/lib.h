@@ -44,6 +44,9 @@ typedef struct Settings {
     int ndata;
     const char *target, *skip_passes, *dump_dir, *choices;
     Precision precision;
+    const char *outputs_of; // keep only these outputs of that entry; NULL: all of all
+    const char **outputs;
+    int noutputs;
     bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, no_matmul_library;
@@ -119,9 +122,10 @@ struct netc_dataset {
 };
 // Reads every file not yet read, as the model's declarations ask; checks names and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
-// Definitions of dimensions the data fixes, "name=value", in the arena.
-netc_status dataset_defines(netc_dataset *d, netc_program *p, Arena *a, const char ***out, int *n,
-                            netc_error **err);
+// Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too. *differ:
+// some are not what the program has now.
+netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a, const char ***out, int *n,
+                            bool *differ, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
 
 // -- sessions (lib/session.c) --------------------------------------------------------------------------------

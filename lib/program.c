@@ -26,6 +26,32 @@ static bool parse_precision(const char *name, Precision *out)
     return !name;
 }
 
+static void drop_builds(netc_program *p)
+{
+    for (Build *b = p->builds, *next; b; b = next) {
+        next = b->next;
+        build_free(b);
+    }
+    p->builds = NULL;
+}
+
+// Data of other dimensions than a model.bin was compiled for: its source is compiled for them.
+static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_error **err)
+{
+    const char **defines;
+    int n;
+    bool differ;
+    netc_status status = dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data, p->arena, &defines, &n,
+                                         &differ, err);
+    if (status != NETC_OK || !differ) return status;
+    drop_builds(p);
+    Settings *s = &p->settings;
+    s->rebuild = true;
+    s->data_defines = defines;
+    s->ndata = n;
+    return NETC_OK;
+}
+
 static void fill(void *arg)
 {
     Creation *c = arg;
@@ -49,7 +75,11 @@ static void fill(void *arg)
     s->no_matmul_library = o.no_matmul_library;
     s->arch = o.arch;
     s->precision_given = o.precision != NULL;
-    s->rebuild = o.rebuild;
+    s->rebuild = o.rebuild || o.outputs_of;
+    s->outputs_of = copy_or_null(a, o.outputs_of);
+    s->noutputs = o.noutputs;
+    s->outputs = NEW_ARRAY(a, const char *, o.noutputs + 1);
+    for (int i = 0; i < o.noutputs; i++) s->outputs[i] = arena_strdup(a, o.outputs[i]);
     if (!parse_precision(o.precision, &s->precision)) {
         c->status = lib_fail(c->err, NETC_INVALID,
                              "unknown precision '%s'; there are f32, tf32, bf16 and f16", o.precision);
@@ -62,8 +92,10 @@ static void fill(void *arg)
     }
     if (bin_recognise(p->text, p->len)) {
         c->status = bin_load(p, c->name, c->err);
+        if (c->status == NETC_OK && o.data) c->status = fit_bin(p, &o, c->err);
         return;
     }
+    bool differ;
     p->decl_diags = diags_new(a);
     FrontendOptions fo = lib_frontend_options(p, a, "", "");
     p->decls = frontend_decls(a, p->decl_diags, p->name, p->text, p->len, &fo);
@@ -72,8 +104,8 @@ static void fill(void *arg)
         return;
     }
     if (o.data)
-        c->status = dataset_defines((netc_dataset *)(uintptr_t)o.data, p, a, &s->data_defines,
-                                    &s->ndata, c->err);
+        c->status = dataset_defines((netc_dataset *)(uintptr_t)o.data, p, o.whole_data, a, &s->data_defines,
+                                    &s->ndata, &differ, c->err);
 }
 
 static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,
@@ -135,10 +167,7 @@ netc_program *netc_program_retain(netc_program *p)
 void netc_program_release(netc_program *p)
 {
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
-    for (Build *b = p->builds, *next; b; b = next) {
-        next = b->next;
-        build_free(b);
-    }
+    drop_builds(p);
     pthread_mutex_destroy(&p->lock);
     arena_free(p->arena);
     free(p);

@@ -280,7 +280,8 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
         if (b)
             in[n++] = (RtInput){b->input, b->data, b->device};
         else
-            status = lib_fail(err, NETC_INVALID, "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE)",
+            status = lib_fail(err, NETC_INVALID, "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE, or "
+                              "ask only for outputs that do not need it: --output NAME=FILE)",
                               e->inputs[i].name, entry, e->inputs[i].name);
     }
     RtError re = {0};

@@ -87,6 +87,19 @@ expect 0 "2 4 6" "$NETC" run set.net --input x=y.npy --device cpu
 expect 1 "no output" "$NETC" run set.net --input x=x.npy --output q=q.npy --device cpu
 expect 1 "no input" "$NETC" run set.net --input q=x.npy --device cpu
 
+# The arrays fix the dimensions; inputs that the named outputs do not need are not asked for.
+printf 'dim rows = 9\ndim n\nmodel m(x: f32[rows, n], t: f32[rows]) {\n    y = sum(x, -1)\n    return loss = sum(y - t), y\n}\n' > free.net
+expect 1 "input 't' of 'm' has no value" "$NETC" run free.net --input x=x.npy --device cpu
+expect 0 "" "$NETC" run free.net --input x=x.npy --output y=sums.npy --device cpu
+expect 1 "input 't'" "$NETC" run free.net --input x=x.npy --output loss=l.npy --device cpu
+expect 1 "did you mean 'loss'" "$NETC" run free.net --input x=x.npy --output los=l.npy --device cpu
+printf 'dim k\nmodel m(v: f32[k]) {\n    return w = v * 2\n}\n' > show.net
+expect 0 "w f32[2] 12 30" "$NETC" run show.net --input v=sums.npy --device cpu
+expect 0 "" "$NETC" free.net -D n=4 -o free.bin --target cpu -q
+cp sums.npy first.npy
+expect 0 "" "$NETC" run free.bin --input x=x.npy --output y=sums.npy --device cpu
+same first.npy sums.npy
+
 # -- every stage; dumps compile again
 for stage in ast ir grad fused plan cuda c dot; do expect 0 "" "$NETC" --emit $stage "$MLP"; done
 if "$NETC" doctor | grep -q '^yes NVRTC'; then expect 0 ".visible .entry" "$NETC" --emit ptx "$MLP"; else skip "no NVRTC: no PTX"; fi
