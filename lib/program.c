@@ -35,6 +35,14 @@ static void drop_builds(netc_program *p)
     p->builds = NULL;
 }
 
+static bool names_one(const char *const *defines, int n, const char *define)
+{
+    size_t len = strcspn(define, "=");
+    for (int i = 0; i < n; i++)
+        if (strcspn(defines[i], "=") == len && !strncmp(defines[i], define, len)) return true;
+    return false;
+}
+
 // Data of other dimensions than a model.bin was compiled for: its source is compiled for them.
 static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_error **err)
 {
@@ -47,8 +55,18 @@ static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_
     drop_builds(p);
     Settings *s = &p->settings;
     s->rebuild = true;
-    s->data_defines = defines;
-    s->ndata = n;
+    // The file's own definitions give way to the data, the caller's do not.
+    int kept = o->ndefines;
+    for (int i = o->ndefines; i < s->ndefines; i++)
+        if (!names_one(defines, n, s->defines[i])) s->defines[kept++] = s->defines[i];
+    s->ndefines = kept;
+    const char **all = NEW_ARRAY(p->arena, const char *, n + s->ndata + 1);
+    int count = 0;
+    for (int i = 0; i < s->ndata; i++)
+        if (!names_one(defines, n, s->data_defines[i])) all[count++] = s->data_defines[i];
+    for (int i = 0; i < n; i++) all[count++] = defines[i];
+    s->data_defines = all;
+    s->ndata = count;
     return NETC_OK;
 }
 
