@@ -64,7 +64,7 @@ typedef struct ProgError {
     int64_t value, index, step;
 } ProgError;
 
-typedef enum ProgCheckKind { CHECK_INDEX, CHECK_ASSERT, CHECK_FINITE } ProgCheckKind;
+typedef enum ProgCheckKind { CHECK_INDEX, CHECK_ASSERT } ProgCheckKind;
 typedef struct ProgCheck {
     ProgCheckKind kind;
     const char *message, *loc; // "index of gather", "mlp.net:12"

@@ -128,7 +128,10 @@ static void *io_array(Io *io, int32_t *n, void *at, size_t size, size_t least)
     return arena_array(io->arena, (size_t)*n + 1, size);
 }
 #define IO_ARRAY(io, n, array, least)                                                              \
-    ((array) = io_array((io), &(n), (array), sizeof *(array), (least)))
+    do {                                                                                           \
+        void *at_ = io_array((io), &(n), (array), sizeof *(array), (least));                       \
+        if (!(io)->out) (array) = at_; /* a program that is written may be shared */               \
+    } while (0)
 
 static void io_type(Io *io, ProgType *t)
 {
@@ -224,7 +227,7 @@ static void io_entry(Io *io, ProgEntry *e)
     }
     IO_ARRAY(io, e->nchecks, e->checks, 17);
     for (int32_t i = 0; i < e->nchecks && !io->error; i++) {
-        IO_ENUM(io, e->checks[i].kind, CHECK_FINITE + 1u);
+        IO_ENUM(io, e->checks[i].kind, CHECK_ASSERT + 1u);
         io_str(io, &e->checks[i].message);
         io_str(io, &e->checks[i].loc);
         io_i64(io, &e->checks[i].bound);

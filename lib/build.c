@@ -187,6 +187,24 @@ void build_free(Build *b)
     if (b) arena_free(b->arena);
 }
 
+// The Build lives in its own arena, so that freeing the arena frees it whole. NULL: out of memory.
+static Build *build_new(bool cuda, const char *define, const char *entry)
+{
+    Arena *a = arena_new();
+    jmp_buf oom;
+    if (!a || setjmp(oom)) {
+        arena_free(a);
+        return NULL;
+    }
+    arena_on_oom(a, &oom);
+    Build *b = NEW(a, Build);
+    *b = (Build){.arena = a, .cuda = cuda, .compiling = PTHREAD_MUTEX_INITIALIZER};
+    b->define = arena_strdup(a, define);
+    b->entry = arena_strdup(a, entry);
+    arena_on_oom(a, NULL);
+    return b;
+}
+
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry, Build **out,
                       netc_error **err)
 {
@@ -194,16 +212,11 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
     netc_status status = NETC_OK;
     Build *b = find(p, cuda, define, entry);
     if (!b) {
-        Arena *a = arena_new();
-        if (!a) {
+        b = build_new(cuda, define, entry);
+        if (!b) {
             pthread_mutex_unlock(&p->lock);
             return OUT_OF_MEMORY(err);
         }
-        // The Build lives in its own arena, so that freeing the arena frees it whole.
-        b = NEW(a, Build);
-        *b = (Build){.arena = a, .cuda = cuda, .compiling = PTHREAD_MUTEX_INITIALIZER};
-        b->define = arena_strdup(a, define);
-        b->entry = arena_strdup(a, entry);
         if (p->embedded && !*define && !*entry)
             lib_log(p->context, "%s%s: %s; compiling its source", p->settings.rebuild ? "" : "note: ", p->embedded->path,
                     p->settings.rebuild ? "its code is not used, as asked" :

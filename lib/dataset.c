@@ -64,7 +64,8 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
 netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const netc_tensor *t,
                                    netc_error **err)
 {
-    if (t->on_device || t->rank < 1 || t->rank > PROG_MAX_RANK || t->dim[0] < 1)
+    if (t->on_device || t->rank < 1 || t->rank > PROG_MAX_RANK || t->dim[0] < 1 ||
+        (unsigned)t->dtype >= PD_COUNT)
         return lib_fail(err, NETC_INVALID,
                         "data for '%s' must be a host array with its examples along axis 0", input);
     DataItem *it = add(d, input, err);

@@ -7,17 +7,17 @@
 #include "lib/lib.h"
 
 // What is returned when there is no memory for an error object; never freed.
-static netc_error no_memory = {NETC_OUT_OF_MEMORY, "error: out of memory", "error: out of memory",
+static const netc_error no_memory = {NETC_OUT_OF_MEMORY, "error: out of memory", "error: out of memory",
                                "[{\"severity\":\"error\",\"message\":\"out of memory\"}]"};
 
 static netc_error *make(netc_status status, const char *text, const char *colored, const char *json)
 {
     netc_error *e = calloc(1, sizeof *e);
-    if (!e) return &no_memory;
+    if (!e) return (netc_error *)&no_memory;
     *e = (netc_error){status, strdup(text), strdup(colored), strdup(json)};
     if (e->text && e->colored && e->json) return e;
     netc_error_free(e);
-    return &no_memory;
+    return (netc_error *)&no_memory;
 }
 
 static netc_status plain(netc_error **err, netc_status status, const char *text)
@@ -27,7 +27,7 @@ static netc_status plain(netc_error **err, netc_status status, const char *text)
     jmp_buf oom;
     if (!a || setjmp(oom)) {
         arena_free(a);
-        *err = &no_memory;
+        *err = (netc_error *)&no_memory;
         return status;
     }
     arena_on_oom(a, &oom);

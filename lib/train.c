@@ -287,6 +287,8 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         Position at = {.seed = s->seed};
         status = state_load_at(s, options.resume, NULL, &at, err);
         if (status != NETC_OK) return status;
+        if (at.step < 0)
+            return lib_fail(err, NETC_INVALID, "%s is damaged: it stands at step %" PRId64, options.resume, at.step);
         r.step = at.step;
         s->seed = at.seed;
         if (r.step >= r.total)

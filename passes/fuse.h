@@ -85,8 +85,7 @@ bool fuse_decide(Fuse *f); // which free values to store; true: something new wa
 uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 
 // fuse_launch.c
-void fuse_groups(Fuse *f);   // fusion->groups
-void fuse_launches(Fuse *f); // Group.launch
-void fuse_explain(Fuse *f);  // fusion->unfused
+void fuse_groups(Fuse *f);  // fusion->groups, each with its launch
+void fuse_explain(Fuse *f); // fusion->unfused
 
 #endif

@@ -3,8 +3,7 @@
 //   f32, tf32  the graph stays as it is; tf32 is a property of the library calls, set by codegen
 //   bf16       every f32 matmul reads bf16 operands
 //   f16        forward matmuls read f16 operands; the backward ones stay f32, because small
-//   gradients
-//              vanish in f16 without loss scaling
+//              gradients vanish in f16 without loss scaling
 //
 // Products are accumulated in f32 and come out as f32; parameters, optimizer state, statistics and
 // losses stay f32. A cast stands below transposes and reshapes of an operand, so that it is made

@@ -43,16 +43,6 @@ bool rt_device_is_cuda(const RtDevice *d)
     return d->ops->cuda;
 }
 
-bool rt_device_memory(const RtDevice *d, size_t *free_bytes, size_t *total_bytes)
-{
-    RtDevice *device = (RtDevice *)d;
-    RtError e = {0};
-    if (d->ops->enter(device, &e)) return false;
-    bool ok = d->ops->memory(device, free_bytes, total_bytes);
-    d->ops->leave(device);
-    return ok;
-}
-
 bool rt_matmul_library(bool cuda)
 {
     return cuda ? rt_cuda_matmul_library() : rt_cpu_matmul_library();

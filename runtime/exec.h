@@ -147,9 +147,6 @@ RtCode rt_stage_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n, 
 RtCode rt_stage_new(RtSession *s, RtEntry *en, RtError *e);
 void rt_stage_free(RtSession *s, RtEntry *en);
 
-// Adds to [text] which step first made a NaN or an infinity, by running the entry once more step by
-// step; the failed check keeps it from changing anything.
-void rt_find_nonfinite(RtSession *s, RtEntry *en, char *text, size_t n);
 // Adds to e, an RT_OOM of attaching p, where its memory goes and what batch would fit.
 void rt_oom_explain(RtSession *s, const Program *p, RtError *e);
 

@@ -1,6 +1,5 @@
-// What a session tells: failed checks, outputs, where a NaN began.
+// What a session tells: failed checks and outputs.
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ static void step_text(RtSession *s, const RtEntry *en, char *out, size_t n)
 static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtError *e)
 {
     const ProgEntry *x = en->e;
-    char step[64], more[1024] = "";
+    char step[64];
     step_text(s, en, step, sizeof step);
     if (r->code > (uint32_t)x->nchecks)
         return rt_fail(e, RT_CHECK, "'%s' failed a check that its program does not list%s", x->name, step);
@@ -36,9 +35,6 @@ static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtErro
         return rt_fail(e, RT_CHECK, "%s: %s: %" PRId64 " at element %" PRId64 " is outside 0..%" PRId64 "%s",
                        at, c->message, r->value, r->index, c->bound, step);
     case CHECK_ASSERT: return rt_fail(e, RT_CHECK, "%s: assertion failed: %s%s", at, c->message, step);
-    case CHECK_FINITE:
-        rt_find_nonfinite(s, en, more, sizeof more);
-        return rt_fail(e, RT_CHECK, "%s: %s%s%s", at, c->message, step, more);
     }
     return rt_fail(e, RT_CHECK, "%s: %s%s", at, c->message, step);
 }
@@ -93,90 +89,4 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
         return code;
     }
     return rt_fail(e, RT_USER, "'%s' has no output '%s'", entry, output);
-}
-
-// -- the first non-finite value ---------------------------------------------------------------------------
-typedef struct Hunt {
-    RtSession *s;
-    const ProgStep *nan, *infinite;
-    const ProgBuffer *nan_buffer, *infinite_buffer;
-    void *host;
-    size_t room;
-} Hunt;
-
-static void classify(ProgDType t, const void *data, size_t bytes, bool *nan, bool *infinite)
-{
-    size_t n = bytes / (size_t)prog_dtype_bytes(t);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t h = t == PD_F16 || t == PD_BF16 ? ((const uint16_t *)data)[i] : 0;
-        uint32_t exponent = t == PD_F16 ? 0x7c00 : 0x7f80, mantissa = t == PD_F16 ? 0x3ff : 0x7f;
-        double v = 0;
-        if (t == PD_F32) v = ((const float *)data)[i];
-        if (t == PD_F64) v = ((const double *)data)[i];
-        if ((h & exponent) == exponent && h) v = h & mantissa ? NAN : INFINITY;
-        *nan |= isnan(v);
-        *infinite |= isinf(v);
-    }
-}
-
-static RtCode look(void *ctx, RtEntry *en, int step, RtError *e)
-{
-    Hunt *h = ctx;
-    const RtDeviceOps *ops = h->s->device->ops;
-    const ProgStep *st = en->step[step].s;
-    if (h->nan) return RT_OK;
-    for (int k = 0; k < st->nargs; k++) {
-        const ProgArg *a = &st->args[k];
-        if (a->kind != PA_BUFFER || !a->written) continue;
-        const ProgBuffer *b = &en->e->buffers[a->index];
-        if (b->type.dtype < PD_BF16 || b->region == PR_CELL) continue;
-        int64_t inside = prog_type_bytes(&b->type), outer = b->bytes;
-        size_t bytes = (size_t)(inside < outer ? inside : outer);
-        // A buffer indexed by a loop holds all iterations; only this one's part is new. Its length is
-        // the stride.
-        for (int d = 0; d < st->depth; d++) {
-            int64_t part = a->stride[d] < 0 ? -a->stride[d] : a->stride[d];
-            if (part && (size_t)part < bytes) bytes = (size_t)part;
-        }
-        if (bytes > h->room) {
-            void *more = realloc(h->host, bytes);
-            if (!more) return rt_fail(e, RT_OOM, "out of memory");
-            h->host = more;
-            h->room = bytes;
-        }
-        bool nan = false, infinite = false;
-        if (!bytes) continue;
-        if (ops->copy(h->s->stream, h->host, en->slot[en->step[step].first_arg + k].p, bytes, RT_D2H, NULL, e) ||
-            ops->stream_sync(h->s->stream, e))
-            return e->code;
-        classify(b->type.dtype, h->host, bytes, &nan, &infinite);
-        if (nan && !h->nan) h->nan = st, h->nan_buffer = b;
-        if (infinite && !h->infinite) h->infinite = st, h->infinite_buffer = b;
-    }
-    return RT_OK;
-}
-
-static size_t describe(char *text, size_t n, const char *what, const ProgStep *s, const ProgBuffer *b)
-{
-    const char *loc = b->loc && *b->loc ? b->loc : s->loc ? s->loc : "";
-    int len = snprintf(text, n, "\nnote: the first %s is in %s%s%s%s, made by %s", what,
-                       b->name && *b->name ? b->name : "a temporary", *loc ? " (" : "", loc,
-                       *loc ? ")" : "", s->name ? s->name : "a step");
-    return len < 0 ? 0 : (size_t)len < n ? (size_t)len : n - 1;
-}
-
-void rt_find_nonfinite(RtSession *s, RtEntry *en, char *text, size_t n)
-{
-    Hunt h = {.s = s};
-    RtObserver o = {.after = look, .ctx = &h};
-    RtError e = {0};
-    *text = 0;
-    if (!en->resolved || en->stage) return;
-    if (rt_entry_steps(s, en, &o, &e) == RT_OK) {
-        size_t at = 0;
-        if (h.infinite && h.infinite != h.nan)
-            at += describe(text, n, "infinity", h.infinite, h.infinite_buffer);
-        if (h.nan) describe(text + at, n - at, "NaN", h.nan, h.nan_buffer);
-    }
-    free(h.host);
 }

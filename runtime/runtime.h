@@ -55,7 +55,6 @@ const char *rt_device_name(const RtDevice *d);   // "cuda:0"
 const char *rt_device_model(const RtDevice *d);  // "NVIDIA H200", "cpu, 2 threads"
 const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
-bool rt_device_memory(const RtDevice *d, size_t *free_bytes, size_t *total_bytes);
 bool rt_matmul_library(bool cuda); // can cuBLASLt / OpenBLAS be opened here?
 bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else advice.
