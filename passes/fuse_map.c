@@ -6,8 +6,6 @@
 // map.
 #include "passes/fuse.h"
 
-enum { NOBODY = 0, MANY = UINT32_MAX };
-
 uint32_t fuse_map_of(const Fuse *f, uint32_t id)
 {
     while (f->map[id] != id + 1) {
@@ -34,15 +32,22 @@ static bool is_sink(const Node *n)
 }
 
 typedef struct Who { // computes a free value
-    uint32_t id;     // of a map's representative, a cluster, an anchor; NOBODY, MANY
+    uint32_t id;     // of a map's representative + 1, a cluster, an anchor
     bool map;
+    float evals; // elements it computes
 } Who;
+
+enum { MOST_WHO = 6, SPREAD_FLOPS = 4 };
+
+typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO they are only counted
+    Who at[MOST_WHO];
+    int n;
+    float more, more_evals;
+} Whos;
 
 typedef struct Decide {
     Fuse *f;
-    Who *who;
-    float *evals; // elements computed by all who compute it
-    float *users;
+    Whos *who;
     float *flops; // an element, down to stored values
     float *bytes; // all of it
 } Decide;
@@ -126,32 +131,81 @@ static bool worth_sharing(const Node *n)
     return type_count(&n->type) > 1;
 }
 
-static void add_user(Decide *d, const Node *a, Who w, double evals, double users)
+static void add_user(Decide *d, const Node *a, Who w)
 {
     Fuse *f = d->f;
-    Who *mine = &d->who[a->id];
-    d->evals[a->id] += (float)evals;
-    if (w.id == MANY || mine->id == MANY) {
-        *mine = (Who){MANY, false};
-        d->users[a->id] += (float)users;
-        return;
-    }
+    Whos *all = &d->who[a->id];
     if (w.map) w.id = fuse_map_of(f, w.id - 1) + 1;
-    if (mine->map) mine->id = fuse_map_of(f, mine->id - 1) + 1;
-    if (mine->id == NOBODY) {
-        *mine = w;
-        d->users[a->id] = (float)users;
-    } else if (mine->id != w.id || mine->map != w.map) {
-        if (mine->map && w.map && worth_sharing(a) &&
+    for (int i = 0; i < all->n; i++) {
+        Who *mine = &all->at[i];
+        if (mine->map) mine->id = fuse_map_of(f, mine->id - 1) + 1;
+        bool same = mine->id == w.id && mine->map == w.map;
+        if (!same && mine->map && w.map && worth_sharing(a) &&
             type_count(&a->type) == type_count(space(f->g->nodes.at[w.id - 1])) &&
             joinable(f, mine->id - 1, w.id - 1)) {
             unite(f, mine->id - 1, w.id - 1);
-            mine->id = fuse_map_of(f, w.id - 1) + 1;
-            return;
+            w.id = mine->id = fuse_map_of(f, w.id - 1) + 1;
+            same = true;
         }
-        *mine = (Who){MANY, false};
-        d->users[a->id] += (float)users;
+        if (!same) continue;
+        if (w.evals > mine->evals) mine->evals = w.evals; // computed once, however often it is read
+        return;
     }
+    if (all->n < MOST_WHO) {
+        all->at[all->n++] = w;
+    } else {
+        all->more++;
+        all->more_evals += w.evals;
+    }
+}
+
+static void add_users(Decide *d, const Node *a, const Whos *w)
+{
+    for (int i = 0; i < w->n; i++) add_user(d, a, w->at[i]);
+    d->who[a->id].more += w->more;
+    d->who[a->id].more_evals += w->more_evals;
+}
+
+static double users_of(const Whos *w)
+{
+    return w->n + (double)w->more;
+}
+
+static double evals_of(const Whos *w)
+{
+    double evals = w->more_evals;
+    for (int i = 0; i < w->n; i++) evals += w->at[i].evals;
+    return evals;
+}
+
+// What n costs when a value read along several paths counts once: flops an element, bytes of all
+// it reads. false when it is too much to look at.
+static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
+{
+    enum { MOST = 96 };
+    Node *seen[MOST];
+    int nseen = 0;
+    seen[nseen++] = n;
+    *flops = *bytes = 0;
+    for (int i = 0; i < nseen; i++) {
+        Node *x = seen[i];
+        bool stored = f->mat[x->id] || fuse_in_memory(f, x) || x->op == OP_input;
+        if (stored && x != n) {
+            *bytes += (double)type_bytes(&x->type);
+            continue;
+        }
+        if (node_class(x) == CLS_LEAF && x->op != OP_random) continue;
+        double share = (double)type_count(&x->type) / (double)(type_count(&n->type) + 1);
+        *flops += op_flops(x) * (share < 1 ? share : 1);
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            bool known = false;
+            for (int j = 0; j < nseen && !known; j++) known = seen[j] == x->args[k];
+            if (known) continue;
+            if (nseen == MOST) return false;
+            seen[nseen++] = x->args[k];
+        }
+    }
+    return true;
 }
 
 // Is storing n cheaper than computing it wherever it is read?
@@ -160,24 +214,31 @@ static bool store_pays(const Decide *d, const Node *n)
     const Fuse *f = d->f;
     const Target *t = f->target;
     uint32_t id = n->id;
-    if (d->flops[id] == 0 && node_class(n) == CLS_VIEW && d->users[id] <= 1) return false;
+    double users = users_of(&d->who[id]), count = count_of(n), flops = d->flops[id];
+    if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
+    double evals = evals_of(&d->who[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
+    if (users < 1) users = 1;
+    // A vector spread over rows is read from a cache at each element in any case: a few operations
+    // more hide behind the loads.
+    if (flops <= SPREAD_FLOPS && evals > 2 * users * count) return false;
     double rate = t && t->f32_flops > 0 ? t->f32_flops : 1e11;
     double speed = t && t->bytes_per_second > 0 ? t->bytes_per_second : 1e10;
     double launch = t && t->kind == TARGET_CUDA ? 2.5e-6 : 3e-6;
-    double users = d->users[id] > 1 ? d->users[id] : 1, count = count_of(n);
-    double evals = d->evals[id] * (n->type.rank == 0 ? scalar_share(f) : 1);
-    double again = (evals - count) * d->flops[id] / (rate / 8) + (users - 1) * d->bytes[id] / speed;
+    double bytes = d->bytes[id];
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
-    return again > 2 * stored && evals > count;
+    for (int exact = 0; exact < 2; exact++) { // exact costs only where the rough ones say store
+        double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
+        if (again <= 2 * stored || evals <= count) return false;
+        if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
+    }
+    return true;
 }
 
 bool fuse_decide(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
     Decide d = {.f = f};
-    d.who = NEW_ARRAY(f->a, Who, n);
-    d.evals = NEW_ARRAY(f->a, float, n);
-    d.users = NEW_ARRAY(f->a, float, n);
+    d.who = NEW_ARRAY(f->a, Whos, n);
     d.flops = NEW_ARRAY(f->a, float, n);
     d.bytes = NEW_ARRAY(f->a, float, n);
     f->map = NEW_ARRAY(f->a, uint32_t, n);
@@ -194,36 +255,32 @@ bool fuse_decide(Fuse *f)
     for (uint32_t i = n - 1; i-- > 0;) {
         Node *x = f->g->nodes.at[i];
         if (!f->live[i] || f->absorbed[i] || node_class(x) == CLS_LEAF || x->op == OP_get) continue;
-        Who w;
-        double evals = count_of(x), users = 1;
+        Whos one = {.n = 1}, *w = &one;
+        one.at[0].evals = (float)count_of(x);
         if (is_free(f, x)) {
-            w = d.who[i];
-            evals = d.evals[i];
-            users = d.users[i];
+            w = &d.who[i];
             if (!f->forced[i] && store_pays(&d, x)) {
                 f->forced[i] = more = true;
-                f->cost_users[i] = (uint32_t)users;
+                f->cost_users[i] = (uint32_t)users_of(w);
                 f->cost_flops[i] = d.flops[i];
             }
             if (f->forced[i]) { // stored from the next round on: computed once
-                w = (Who){i + 1, true};
-                evals = count_of(x);
-                users = 1;
+                w = &one;
+                one.at[0].id = i + 1;
+                one.at[0].map = true;
             }
         } else if (f->cluster[i]) {
-            w = (Who){fuse_cluster(f, x), false};
-            if (node_class(x) == CLS_REDUCE) evals = count_of(x->args[0]);
+            one.at[0].id = fuse_cluster(f, x);
+            if (node_class(x) == CLS_REDUCE) one.at[0].evals = (float)count_of(x->args[0]);
         } else if (is_map_node(f, x)) {
-            w = (Who){i + 1, true};
-            if (node_class(x) == CLS_ROOT) evals = (double)type_count(space(x));
+            one.at[0].id = i + 1;
+            one.at[0].map = true;
+            if (node_class(x) == CLS_ROOT) one.at[0].evals = (float)type_count(space(x));
         } else {
-            w = (Who){n + i, false}; // an anchor
+            one.at[0].id = n + i; // an anchor
         }
-        for (uint32_t k = 0; k < x->nargs; k++) {
-            Node *a = x->args[k];
-            if (!is_free(f, a) && !(is_map_node(f, a) && f->live[a->id])) continue;
-            if (is_free(f, a)) add_user(&d, a, w, evals, users);
-        }
+        for (uint32_t k = 0; k < x->nargs; k++)
+            if (is_free(f, x->args[k])) add_users(&d, x->args[k], w);
     }
     return more;
 }
