@@ -17,14 +17,19 @@ typedef struct RunArgs {
 static const char *only_model(netc_program *p)
 {
     const char *found = NULL;
+    char names[256] = "";
+    int n = 0;
     for (int i = 0; i < netc_entry_count(p); i++) {
         const char *name = netc_entry_name(p, i);
         if (!strcmp(name, "init") || !strcmp(name, "train") || !strcmp(name, "eval")) continue;
-        if (found) return fail("the file has several models; pick one with --entry"), NULL;
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", n++ ? ", " : "", name);
         found = name;
     }
-    if (!found) fail("the file has no model");
-    return found;
+    if (n == 1) return found;
+    if (n) fail("the file has several models; pick one with --entry: %s", names);
+    else fail("the file has no model");
+    return NULL;
 }
 
 typedef struct Input {

@@ -160,6 +160,12 @@ static void run_pipeline(void *arg)
                          .choices = p->settings.choices};
     b->program = codegen(b->module, &co);
     if (!b->program || d->errors) goto invalid;
+    for (int i = 0; p->settings.memory_limit > 0 && i < b->program->nentries; i++) {
+        const ProgEntry *e = &b->program->entries[i];
+        if (e->arena_bytes > p->settings.memory_limit)
+            lib_log(p->context, "note: the temporaries of '%s' need %lld bytes, more than the limit of %lld", e->name,
+                    (long long)e->arena_bytes, (long long)p->settings.memory_limit);
+    }
     job->status = NETC_OK;
     return;
 invalid:

@@ -108,6 +108,10 @@ static void fill(void *arg)
                              s->target);
         return;
     }
+    if (o.memory_limit < 0) {
+        c->status = lib_fail(c->err, NETC_INVALID, "a memory limit of %lld bytes makes no sense", (long long)o.memory_limit);
+        return;
+    }
     if (bin_recognise(p->text, p->len)) {
         c->status = bin_load(p, c->name, c->err);
         if (c->status == NETC_OK && o.data) c->status = fit_bin(p, &o, c->err);

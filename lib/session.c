@@ -12,7 +12,12 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     Loaded *l = calloc(1, sizeof *l);
     if (!l) return OUT_OF_MEMORY(err);
     l->build = b;
-    if (rt_program_load(s->device, b->program, b->images, b->nimages, &s->context->compile, &l->rt, &e) ||
+    // Another thread may be adding images for a model.bin.
+    pthread_mutex_lock(&b->compiling);
+    const RtImage *images = b->images;
+    int nimages = b->nimages;
+    pthread_mutex_unlock(&b->compiling);
+    if (rt_program_load(s->device, b->program, images, nimages, &s->context->compile, &l->rt, &e) ||
         rt_session_attach(s->rt, l->rt, &e)) {
         rt_program_free(l->rt);
         free(l);

@@ -20,6 +20,9 @@ expect 1 "--output" "$NETC" "$MLP" --out x
 expect 1 "looks at this machine" "$NETC" doctor x
 expect 1 "netc inspect MODEL lists them" "$NETC" inspect "$MLP" nothing
 expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
+expect 1 "encode, decode" "$NETC" run "$ROOT/samples/autoencoder/autoencoder.net" --device cpu
+expect 1 "makes no sense" "$NETC" "$MLP" --memory-limit -5
+expect 0 "note: the temporaries of 'train' need" "$NETC" "$MLP" --memory-limit 1000
 expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
 expect 1 "negative" "$NETC" "${T[@]}" --epochs -1
 expect 1 "negative" "$NETC" "${T[@]}" --steps -1
