@@ -1,3 +1,4 @@
+// Index expressions: interned sums, simplified by the ranges of their terms as they are made.
 #include "codegen/index.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// Instructions to text, and in which loop each is placed: the same for CUDA C and for C.
 #include "codegen/print.h"
 
 #include <ctype.h>

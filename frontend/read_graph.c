@@ -1,3 +1,4 @@
+// Reads a dump of graphs: every statement of the tree is one node made through the door.
 #include "frontend/read_graph.h"
 
 #include <string.h>

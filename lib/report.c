@@ -1,3 +1,4 @@
+// The tables training opens with, and the statistics it watches.
 #include "lib/report.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// Inputs for checks and profiles, a function of the seed alone.
 #include "lib/synthetic.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// Transposes and reshapes around a dot taken over as its axes.
 #include "passes/dot.h"
 
 static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const AttrKey *keys,

@@ -1,3 +1,4 @@
+// Regions by a worklist, innermost first, and rebuilding a graph around them.
 #include "passes/regions.h"
 
 RegionList regions_innermost_first(Graph *g)
