@@ -143,6 +143,13 @@ netc_status netc_program_save(netc_program *p, const char *path, const char *arc
     if (cpu && !threaded) compile_cpu(&b);
     if (b.cuda && !b.cuda->nimages) status = compile_archs(&b);
     if (threaded) pthread_join(thread, NULL);
+    if (status == NETC_ENVIRONMENT && !p->settings.target && !(archs && *archs) && err) {
+        // Nobody asked for CUDA code: the text stays in the file, a machine with NVRTC compiles it on loading.
+        lib_log(p->context, "note: the CUDA part of %s is text only: %s", path, netc_error_text(*err));
+        netc_error_free(*err);
+        *err = NULL;
+        status = NETC_OK;
+    }
     if (status != NETC_OK) return status;
     b.arena = arena_new();
     if (!b.arena) return OUT_OF_MEMORY(err);

@@ -82,4 +82,11 @@ fi
 # -- while running
 printf 'use nn\nuse optim\ndim batch = 16\nmodel m(image: u8[batch, 28, 28], label: u8[batch] in 0..10) {\n    x = flatten(cast(image, f32))\n    y = linear(log(x - 1), 10) as fc\n    return loss = cross_entropy(y, label)\n}\ntrain m {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n' > nan.net
 expect 1 "nan.net:" "$NETC" train nan.net "${DATA[@]}" --device cpu --steps 3
+
+# -- memory: the classes, the largest buffers with their lines, the batch that fits
+printf 'use nn\nuse optim\ndim batch = 128\nmodel m(image: u8[batch, 28, 28]) {\n    h = relu(linear(flatten(cast(image, f32)), 900000) as a)\n    h = relu(linear(h, 900000) as b)\n    return loss = mean(h)\n}\ntrain m {\n    minimize loss\n    update adam(lr = 1e-3)\n}\n' > big.net
+expect 2 "big.net:6" "$NETC" train big.net "${DATA[0]}" "${DATA[1]}" --device cpu --steps 1
+holds "out of memory"
+holds "no batch fits"
+
 finish

@@ -1,0 +1,32 @@
+#!/bin/bash
+# What `make install` leaves is enough to build and run a program on the library, shared and static.
+. "$(dirname "$0")/../lib.sh"
+expect 0 "" make -C "$ROOT" --no-print-directory BUILD="$BUILD" DESTDIR="$W/root" PREFIX=/usr install
+R=$W/root/usr
+for f in bin/netc lib/libnetc.a lib/libnetc.so include/netc.h lib/pkgconfig/netc.pc share/man/man1/netc.1 \
+    share/bash-completion/completions/netc; do
+    [ -e "$R/$f" ] && pass || fail "no $f"
+done
+expect 0 "netc " "$R/bin/netc" --version
+grep -q '^prefix=/usr$' "$R/lib/pkgconfig/netc.pc" && pass || fail "netc.pc: $(cat "$R/lib/pkgconfig/netc.pc")"
+expect 0 "" bash -n "$R/share/bash-completion/completions/netc"
+flags=("-I$R/include" "-L$R/lib" -lnetc)
+if command -v pkg-config >/dev/null; then
+    read -ra flags < <(PKG_CONFIG_PATH=$R/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$W/root pkg-config --cflags --libs netc)
+fi
+sanitize=
+nm -D "$R/lib/libnetc.so" | grep -q __asan_init && sanitize=-fsanitize=address,undefined
+expect 0 "" ${CC:-cc} $sanitize "$ROOT/samples/host/host.c" -o shared "${flags[@]}" -lm
+expect 0 "learnt: 5" env LD_LIBRARY_PATH="$R/lib" ./shared
+expect 0 "" ${CC:-cc} $sanitize "$ROOT/samples/host/host.c" -o static -I"$R/include" "$R/lib/libnetc.a" -ldl -lm -lpthread -lz
+expect 0 "learnt: 5" ./static
+# The header stands alone, in C and in C++; nothing but netc_ names is exported.
+expect 0 "" ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$R/include/netc.h"
+if command -v g++ >/dev/null; then
+    expect 0 "" g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$R/include/netc.h"
+else
+    skip "no g++: the header is not tried in C++"
+fi
+foreign=$(nm -D --defined-only "$R/lib/libnetc.so" | awk '$2 ~ /[TDBR]/ && $3 !~ /^netc_/ { print $3 }' | grep -vE '^(_|__asan)' | head)
+[ -z "$foreign" ] && pass || fail "exported: $foreign"
+finish

@@ -1,0 +1,18 @@
+#!/bin/bash
+# Temporaries: on both targets every entry's arena is at most 1.02 of the peak of live bytes, as the verifier of
+# plans counts them. One training step of the MNIST sample takes at most 12 kernels, its updates in one.
+. "$(dirname "$0")/../lib.sh"
+for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/fuse/transformer.net; do
+    for target in cpu cuda; do
+        expect 0 "temporaries: arena" "$NETC" inspect "$f" --target $target
+        awk '/temporaries: arena/ && /ratio / { n++; sub(/.*ratio /, ""); if ($0 + 0 > 1.02) bad = 1 } END { exit bad || !n }' \
+            "$W/.out" && pass || fail "$f on $target: $(grep ratio "$W/.out")"
+    done
+done
+expect 0 "entry train" "$NETC" inspect "$ROOT/samples/mnist/mlp.net" --target cuda
+n=$(sed -n '/^entry train/,/largest temporaries/p' "$W/.out" | grep -cE '^  [A-Za-z_][A-Za-z_.0-9]* +[0-9]+ +[0-9]+ +[0-9.]+')
+[ "$n" -ge 5 ] && [ "$n" -le 12 ] && pass || fail "a training step takes $n kernels"
+expect 0 "" "$NETC" --emit plan --target cuda "$ROOT/samples/mnist/mlp.net"
+[ "$(sed -n '/^entry train/,/^entry eval/p' "$W/.out" | grep -c 'commits')" = 1 ] && pass ||
+    fail "updates in one kernel: $(sed -n '/^entry train/,/^entry eval/p' "$W/.out" | grep commits)"
+finish

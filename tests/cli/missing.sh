@@ -1,0 +1,42 @@
+#!/bin/bash
+# Libraries that are not there: each is hidden in turn; what needs it says so, the rest goes on.
+. "$(dirname "$0")/../lib.sh"
+MLP=$ROOT/samples/mnist/mlp.net
+if nm "$NETC" 2>/dev/null | grep -q __asan_init; then skip "dlopen cannot be replaced under the address sanitizer"; finish; fi
+cat >hide.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+void *dlopen(const char *name, int flags)
+{
+    void *(*real)(const char *, int);
+    *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+    const char *hide = getenv("HIDE");
+    if (name && hide && strstr(name, hide)) name = "hidden-by-a-test.so";
+    return real(name, flags);
+}
+C
+expect 0 "" ${CC:-cc} -shared -fPIC -o hide.so hide.c -ldl
+without() { local what=$1; shift; expect "$1" "$2" env LD_PRELOAD="$W/hide.so" HIDE="$what" "${@:3}"; }
+
+without libnvrtc 0 "no  NVRTC" "$NETC" doctor
+without libnvrtc 2 "no NVRTC" "$NETC" "$MLP" -o a.bin --target cuda --cache-dir ''
+holds "install"
+[ -e a.bin ] && fail "a.bin was written all the same" || pass
+without libnvrtc 2 "no NVRTC" "$NETC" "$MLP" -o a.bin --arch sm_90 --cache-dir ''
+without libnvrtc 2 "no NVRTC" "$NETC" "$MLP" --emit ptx
+without libnvrtc 0 "text only" "$NETC" "$MLP" -o a.bin --cache-dir ''
+without libnvrtc 0 "" "$NETC" "$MLP" --emit cuda
+without libcublasLt 0 "no  cuBLASLt" "$NETC" doctor
+without libcublasLt 0 "" "$NETC" "$MLP" --emit cuda
+without libcuda.so 2 "no NVIDIA driver" "$NETC" run "$MLP" --device cuda:0
+holds "--device cpu"
+without libcuda.so 0 "cpu" "$NETC" doctor --json
+digits 1000
+T=(train "$MLP" --data "image=$D/train-images-idx3-ubyte" --data "label=$D/train-labels-idx1-ubyte" --device cpu --steps 7 -q)
+without openblas 0 "" "$NETC" "${T[@]}" --log without.jsonl
+expect 0 "" "$NETC" "${T[@]}" --log with.jsonl
+awk -v tolerance=1e-5 -f "$ROOT/tests/modes/compare.awk" with.jsonl without.jsonl >said && pass || fail "without OpenBLAS: $(cat said)"
+without openblas 0 "several times slower" "$NETC" doctor
+finish
