@@ -90,7 +90,7 @@ typedef struct Schedule {
     int64_t blocks;      // grid
     int64_t tile;        // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
-    int each;            // TILE: results a thread holds along each side
+    int each;            // TILE: results a thread holds along each side; 0: warps share out the columns
     bool wide;           // 64-bit index arithmetic
 } Schedule;
 

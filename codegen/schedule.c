@@ -288,6 +288,14 @@ static void cuda_tile(const Target *t, Body *b)
     if (bytes > 4)
         s->tile_k = 16;
     s->threads = 256;
+    if (bytes == 4 && s->blocks < t->units) { // small: tiles of 16 x 16, eight warps share out the columns of each
+        s->each = 0;
+        s->tile_m = s->tile_n = 16;
+        s->tile_k = pow2_at_least(b->axis[b->col].extent, 256);
+        if (s->tile_k < 32)
+            s->tile_k = 32;
+        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, 16) * ceil_div(b->axis[2].extent, 16);
+    }
 }
 
 // -- CPU -------------------------------------------------------------------------------------------------

@@ -59,6 +59,67 @@ static void put(Emit *e, int inst, int side, const char *regs, const char *share
     emit_line(e, e->scope, "}");
 }
 
+// Eight warps multiply every eighth column of the tile each; their sums meet in shared memory, in order.
+static void multiply_small(Emit *e, const char *t)
+{
+    const Schedule *s = &e->body->sched;
+    Scope *in = e->scope;
+    emit_line(e, in, "if (first >= 0) {");
+    emit_line(e, in, "    #pragma unroll 8");
+    emit_line(e, in, "    for (int kk = warp; kk < %d; kk += 8) {", s->tile_k);
+    emit_line(e, in, "        %s x[4], y[2];", t);
+    emit_line(e, in, "        #pragma unroll");
+    emit_line(e, in, "        for (int i = 0; i < 4; i++)");
+    emit_line(e, in, "            x[i] = left[kk][lane / 8 * 4 + i];");
+    emit_line(e, in, "        #pragma unroll");
+    emit_line(e, in, "        for (int j = 0; j < 2; j++)");
+    emit_line(e, in, "            y[j] = right[kk][lane %% 8 * 2 + j];");
+    emit_line(e, in, "        #pragma unroll");
+    emit_line(e, in, "        for (int i = 0; i < 8; i++)");
+    emit_line(e, in, "            acc[i] = acc[i] + x[i / 2] * y[i %% 2];");
+    emit_line(e, in, "    }");
+    emit_line(e, in, "}");
+}
+
+static void tile_small(Emit *e, const char *t, const char *it)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Scope *top = e->scope;
+    int64_t k = b->axis[b->col].extent;
+    emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+    emit_line(e, top, "__shared__ %s left[%d][17], right[%d][17], sums[8][256];", t, s->tile_k, s->tile_k);
+    emit_line(e, top, "%s left_next[%d], right_next[%d], acc[8] = {};", t, s->tile_k / 16, s->tile_k / 16);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s next = first + %d; // fetched while the tile at first is multiplied", it, s->tile_k);
+    emit_open(e, 0);
+    fetch(e, b->dot.a, 1, 16, "origin_m", "left_next");
+    fetch(e, b->dot.b, 2, 16, "origin_n", "right_next");
+    emit_close(e, f(e, "if (next < %lld) {", (long long)k), "}");
+    Scope *in = e->scope;
+    multiply_small(e, t);
+    emit_line(e, in, "__syncthreads();");
+    put(e, b->dot.a, 16, "left_next", "left");
+    put(e, b->dot.b, 16, "right_next", "right");
+    emit_line(e, in, "__syncthreads();");
+    emit_close(e, f(e, "for (%s first = -%d; first < %lld; first += %d) {", it, s->tile_k, (long long)k, s->tile_k), "}");
+    emit_line(e, top, "#pragma unroll");
+    emit_line(e, top, "for (int i = 0; i < 8; i++)");
+    emit_line(e, top, "    sums[warp][(lane / 8 * 4 + i / 2) * 16 + lane %% 8 * 2 + i %% 2] = acc[i];");
+    emit_line(e, top, "__syncthreads();");
+    emit_line(e, top, "%s sum = 0;", t);
+    emit_line(e, top, "#pragma unroll");
+    emit_line(e, top, "for (int w = 0; w < 8; w++)");
+    emit_line(e, top, "    sum = sum + sums[w][threadIdx.x];");
+    emit_line(e, top, "const %s %s = origin_m + threadIdx.x / 16, %s = origin_n + threadIdx.x %% 16;", it, e->axis[1], e->axis[2]);
+    emit_open(e, 1ull << 1 | 1ull << 2);
+    emit_bind(e, b->dot.sum, e->scope, "sum");
+    emit_stores(e, -1);
+    emit_close(e, f(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)b->axis[1].extent, e->axis[2],
+                    (long long)b->axis[2].extent), "}");
+    emit_close(e, NULL, NULL);
+}
+
 void tile_cuda(Emit *e)
 {
     const Body *b = e->body;
@@ -73,6 +134,10 @@ void tile_cuda(Emit *e)
     emit_line(e, top, "const %s %s = block / %lld;", it, e->axis[0], (long long)(tiles_m * tiles_n));
     emit_line(e, top, "const int origin_m = block / %lld %% %lld * %d, origin_n = block %% %lld * %d;", (long long)tiles_n,
               (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
+    if (!s->each) {
+        tile_small(e, t, it);
+        return;
+    }
     emit_line(e, top, "const int tx = threadIdx.x %% 16, ty = threadIdx.x / 16;");
     emit_line(e, top, "__shared__ alignas(16) %s left[%d][%d + 4], right[%d][%d + 4];", t, s->tile_k, s->tile_m, s->tile_k, s->tile_n);
     emit_line(e, top, "%s left_next[%d], right_next[%d], acc[%d][%d];", t, s->tile_k * s->tile_m / s->threads,
