@@ -5,8 +5,9 @@
 // Breaks: nothing; but a later change of the graph makes the fusion stale.
 //
 // fuse_place.c says where nodes can be computed, fuse_map.c which shared values are stored,
-// fuse_launch.c makes groups and launches of it. Placement repeats until nothing more is to be
-// stored; each round forces values for good, and there are three at most.
+// fuse_adopt.c which kernels store outputs on their way, fuse_launch.c makes groups and launches of
+// it. Placement repeats until nothing more is to be stored; each round forces values for good, and
+// there are three at most.
 #include "passes/fuse.h"
 
 enum { ROUNDS = 4 };
@@ -82,6 +83,7 @@ static void fuse_graph(Graph *g, bool rows, const PassOptions *o)
         fuse_place(&f);
         if (!fuse_decide(&f)) break;
     }
+    fuse_adopt(&f);
     fuse_groups(&f);
     fuse_explain(&f);
 }

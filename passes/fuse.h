@@ -84,6 +84,9 @@ bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 bool fuse_decide(Fuse *f); // which free values to store; true: something new was forced
 uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 
+// fuse_adopt.c
+void fuse_adopt(Fuse *f); // outputs that a row kernel computes in any case
+
 // fuse_launch.c
 void fuse_groups(Fuse *f);  // fusion->groups, each with its launch
 void fuse_explain(Fuse *f); // fusion->unfused
