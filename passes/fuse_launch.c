@@ -10,6 +10,7 @@ typedef struct Slot { // a group to be, sorted by level and program order
     Group group;
     int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads
                 // it
+    uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable;
     int64_t bytes; // it works on: of the reduced operand, or of what a map stores
 } Slot;
@@ -105,7 +106,7 @@ static bool runs_alone(GroupKind k)
 
 // Little work waits for company: bias gradients for each other, sums for the log and a schedule's
 // scalars for any kernel that runs before they are read.
-enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20 };
+enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20, MOST_MERGED = 64 };
 
 static int ascending(const void *a, const void *b)
 {
@@ -143,6 +144,99 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
     }
 }
 
+// -- reductions that read the same ----------------------------------------------------------------
+
+enum { MOST_INPUTS = 8 };
+
+// The large stored values a group of reductions reads, at most MOST_INPUTS. [seen]: by id, the mark
+// of the slot that looked last.
+static int large_inputs(const Fuse *f, const Slot *s, uint32_t *seen, uint32_t mark,
+                        const Node **in)
+{
+    const Cluster *c = &f->clusters.at[s->cluster - 1];
+    VEC(Node *) work = {0};
+    int n = 0;
+    for (uint32_t i = 0; i < s->group.outs.n; i++) vec_push(f->a, &work, s->group.outs.at[i]);
+    while (work.n && n < MOST_INPUTS) {
+        Node *x = work.at[--work.n];
+        if (seen[x->id] == mark) continue;
+        seen[x->id] = mark;
+        bool outside = f->mat[x->id] && fuse_cluster(f, x) != s->cluster;
+        if (outside || node_class(x) == CLS_LEAF) {
+            if (x->op != OP_const && type_count(&x->type) * 2 >= c->rows * c->cols) in[n++] = x;
+            continue;
+        }
+        for (uint32_t k = 0; k < x->nargs; k++) vec_push(f->a, &work, x->args[k]);
+    }
+    return n;
+}
+
+static bool one_domain(const Cluster *a, const Cluster *b)
+{
+    return a->kind == b->kind && a->rows == b->rows && a->cols == b->cols &&
+           (a->trailing && b->trailing
+                ? true
+                : shape_equal(&a->full, &b->full) && a->naxes == b->naxes &&
+                      !memcmp(a->axes, b->axes, sizeof *a->axes * (size_t)a->naxes));
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const Node *x = *(Node *const *)a, *y = *(Node *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+// Puts what [from] stores into [to], whose level is the higher one.
+static void take_over(Fuse *f, Slot *to, Slot *from)
+{
+    for (uint32_t i = 0; i < from->group.outs.n; i++)
+        vec_push(f->a, &to->group.outs, from->group.outs.at[i]);
+    qsort(to->group.outs.at, to->group.outs.n, sizeof *to->group.outs.at, by_id);
+    to->first = to->group.outs.at[0]->id;
+    to->latest = from->latest < to->latest ? from->latest : to->latest;
+    to->commits |= from->commits;
+    to->checks |= from->checks;
+    Cluster *a = &f->clusters.at[to->cluster - 1], *b = &f->clusters.at[from->cluster - 1];
+    a->size += b->size;
+    b->parent = to->cluster - 1;
+    from->group.outs.n = 0;
+}
+
+// Reductions over one index space that read the same large values become one group, so that these
+// are read once: the earlier of two waits, when nothing reads it before the later one runs.
+static void merge_reductions(Fuse *f, Slots *slots)
+{
+    if (slots->n) qsort(slots->at, slots->n, sizeof *slots->at, by_level);
+    uint32_t *seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    IdMap last = idmap_new(f->a); // hash of input and domain -> the last slot that reads it
+    for (uint32_t i = 0; i < slots->n; i++) {
+        Slot *s = &slots->at[i];
+        if (!s->cluster || s->commits || s->checks || s->bytes <= SMALL_BYTES ||
+            (s->group.kind != GROUP_ROW && s->group.kind != GROUP_COLUMN))
+            continue;
+        const Node *in[MOST_INPUTS];
+        int n = large_inputs(f, s, seen, i + 1, in);
+        for (int k = 0; k < n; k++) {
+            const Cluster *c = &f->clusters.at[s->cluster - 1];
+            uint64_t key = hash_mix(hash_mix(in[k]->id, (uint64_t)c->kind),
+                                    hash_mix((uint64_t)c->rows, (uint64_t)c->cols)),
+                     at;
+            if (idmap_get(&last, key, &at) && at != i) {
+                Slot *t = &slots->at[at];
+                const Cluster *d = &f->clusters.at[t->cluster - 1];
+                if (t->group.outs.n && t->latest >= s->level && one_domain(c, d) &&
+                    c->size + d->size < MOST_MERGED)
+                    take_over(f, s, t);
+            }
+            idmap_set(&last, key, i);
+        }
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].group.outs.n) slots->at[kept++] = slots->at[i];
+    slots->n = kept;
+}
+
 void fuse_groups(Fuse *f)
 {
     Graph *g = f->g;
@@ -160,6 +254,7 @@ void fuse_groups(Fuse *f)
                 const Cluster *k = &f->clusters.at[c - 1];
                 of_cluster[c] = 1 + new_slot(f, &slots, k->kind, k->level, n);
                 slots.at[slots.n - 1].bytes = type_bytes(&k->full);
+                slots.at[slots.n - 1].cluster = c;
                 slots.at[slots.n - 1].latest = latest.cluster[c - 1];
             }
             slot = of_cluster[c] - 1;
@@ -180,6 +275,7 @@ void fuse_groups(Fuse *f)
         s->commits |= n->op == OP_assign;
         s->checks |= n->op == OP_assert || f->checked[i];
     }
+    merge_reductions(f, &slots);
     for (uint32_t i = 0; i < slots.n; i++)
         if (slots.at[i].commits && slots.at[i].level > last) last = slots.at[i].level;
     for (uint32_t i = 0; i < slots.n; i++) // checks come before what they gate
