@@ -128,8 +128,8 @@ static netc_status compile_archs(Bin *b)
     return b->archs && *b->archs ? NETC_OK : build_compile(b->p, b->cuda, "ptx_80", b->err);
 }
 
-netc_status netc_program_save(netc_program *p, const char *path, const char *archs, netc_session *weights,
-                              netc_error **err)
+static netc_status save_program(netc_program *p, const char *path, const char *archs, netc_session *weights,
+                                netc_error **err)
 {
     const char *target = p->settings.target ? p->settings.target : "all";
     Bin b = {.p = p, .path = path, .archs = archs, .weights = weights, .err = err};
@@ -156,6 +156,15 @@ netc_status netc_program_save(netc_program *p, const char *path, const char *arc
     if (!lib_guarded(b.arena, write_bin, &b)) b.status = OUT_OF_MEMORY(err);
     arena_free(b.arena);
     return b.status;
+}
+
+netc_status netc_program_save(netc_program *p, const char *path, const char *archs, netc_session *weights,
+                              netc_error **err)
+{
+    pthread_mutex_lock(&p->saving);
+    netc_status status = save_program(p, path, archs, weights, err);
+    pthread_mutex_unlock(&p->saving);
+    return status;
 }
 
 // -- loading ----------------------------------------------------------------------------------------------

@@ -84,12 +84,10 @@ static void replay(void *arg)
     r->status = lib_fail_diags(r->err, NETC_CHECK_FAILED, d);
 }
 
-netc_status diagnose_nonfinite(netc_session *s, const char *entry, netc_dataset *data, const int32_t *rows,
+netc_status diagnose_nonfinite(netc_session *s, Build *b, const char *entry, netc_dataset *data, const int32_t *rows,
                                int64_t step, netc_error **err)
 {
-    Build *b;
-    if (build_get(s->program, rt_device_is_cuda(s->device), "", "", &b, NULL) != NETC_OK || !b->module) return NETC_OK;
-    const Entry *e = module_entry(b->module, entry);
+    const Entry *e = b->module ? module_entry(b->module, entry) : NULL;
     Arena *a = e ? arena_new() : NULL;
     if (!a) return NETC_OK;
     Replay r = {.s = s, .entry = e, .data = data, .rows = rows, .step = step, .arena = a, .err = err};

@@ -78,7 +78,8 @@ struct netc_program {
     atomic_int refs;
     netc_context *context;
     Arena *arena;
-    pthread_mutex_t lock; // guards builds
+    pthread_mutex_t lock;   // guards builds
+    pthread_mutex_t saving; // one model.bin is written at a time
     const char *name, *text;
     size_t len;
     Settings settings;
@@ -133,6 +134,7 @@ typedef struct Loaded { // a build made ready on the session's device
     struct Loaded *next;
     Build *build;
     RtProgram *rt;
+    Program *own; // the build's program with the session's choice table, or NULL
 } Loaded;
 
 typedef struct Bound { // a tensor bound to an input
@@ -154,7 +156,8 @@ struct netc_session {
     RtDevice *device;
     SharedDevice *shared_device;
     RtSession *rt;
-    Loaded *loaded;
+    Loaded *loaded; // newest first; one replaced by session_use_choices stays until the end
+    char *choices;  // the choice table of a checkpoint that was loaded, or NULL
     Bound *bound;
     int64_t seed;
     char device_text[160];
@@ -164,6 +167,9 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
 // The loaded build that has [entry]; error with a suggestion when there is no such entry.
 netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const ProgEntry **e,
                           netc_error **err);
+// What is loaded from now on, and the main program anew, uses these measured choices instead of
+// measuring: a resumed training gives the same bits.
+netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
 netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);

@@ -144,6 +144,7 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
     p->context = ctx;
     p->arena = a;
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->saving, NULL);
     Creation c = {p, o, name, text, len, err, NETC_OK};
     if (!lib_guarded(a, fill, &c)) c.status = OUT_OF_MEMORY(err);
     Build *b;
@@ -191,6 +192,7 @@ void netc_program_release(netc_program *p)
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
     drop_builds(p);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->saving);
     arena_free(p->arena);
     free(p);
 }

@@ -17,9 +17,19 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     const RtImage *images = b->images;
     int nimages = b->nimages;
     pthread_mutex_unlock(&b->compiling);
-    if (rt_program_load(s->device, b->program, images, nimages, &s->context->compile, &l->rt, &e) ||
+    if (s->choices) {
+        l->own = malloc(sizeof *l->own);
+        if (!l->own) {
+            free(l);
+            return OUT_OF_MEMORY(err);
+        }
+        *l->own = *b->program;
+        l->own->choices = s->choices;
+    }
+    if (rt_program_load(s->device, l->own ? l->own : b->program, images, nimages, &s->context->compile, &l->rt, &e) ||
         rt_session_attach(s->rt, l->rt, &e)) {
         rt_program_free(l->rt);
+        free(l->own);
         free(l);
         return lib_fail_rt(err, &e);
     }
@@ -38,6 +48,17 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
     for (Loaded *l = s->loaded; l; l = l->next)
         if (l->build == b) return *out = l, NETC_OK;
     return load(s, b, out, err);
+}
+
+netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err)
+{
+    if (s->choices || !*choices) return NETC_OK;
+    s->choices = strdup(choices);
+    if (!s->choices) return OUT_OF_MEMORY(err);
+    Build *b;
+    Loaded *l;
+    netc_status status = build_get(s->program, rt_device_is_cuda(s->device), "", "", &b, err);
+    return status == NETC_OK ? load(s, b, &l, err) : status;
 }
 
 netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const ProgEntry **e,
@@ -165,6 +186,7 @@ void netc_session_free(netc_session *s)
     for (Loaded *l = s->loaded, *next; l; l = next) {
         next = l->next;
         rt_program_free(l->rt);
+        free(l->own);
         free(l);
     }
     if (s->rt) rt_session_free(s->rt);
@@ -181,6 +203,7 @@ void netc_session_free(netc_session *s)
         free(b);
     }
     netc_program_release(s->program);
+    free(s->choices);
     free(s);
 }
 

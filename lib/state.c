@@ -99,12 +99,15 @@ static void save(void *arg)
         if (rt_cell_read(s->rt, c->name, data, bytes, &v->e)) return;
         t[n++] = (RtTensor){c->name, c->type, data};
     }
-    const char *choices = "";
-    for (const Loaded *l = s->loaded; l; l = l->next)
-        if (!*l->build->define) choices = rt_choices(l->rt, a);
+    // Of every program in use; a replaced one lies behind its successor and repeats its lines.
+    Buf choices = buf_new(a);
+    for (const Loaded *l = s->loaded; l; l = l->next) {
+        const char *lines = rt_choices(l->rt, a);
+        if (!strstr(choices.data, lines)) buf_printf(&choices, "%s%s", choices.len ? "\n" : "", lines);
+    }
     const char *keys[] = {"format", "netc.model", "netc.step", "netc.seed", "netc.choices"};
     const char *values[] = {"netc 1", s->program->name, arena_printf(a, "%" PRId64, v->at->step),
-                            arena_printf(a, "%" PRId64, v->at->seed), choices};
+                            arena_printf(a, "%" PRId64, v->at->seed), choices.data};
     rt_safetensors_write(v->path, t, n, keys, values, 5, &v->e);
 }
 
@@ -153,6 +156,7 @@ typedef struct Loading {
     netc_error **err;
     netc_status status;
     RtTensors file;
+    char *choices; // of the file, malloc'ed
     RtError e;
 } Loading;
 
@@ -230,6 +234,7 @@ static void load(void *arg)
         if (t && rt_cell_write(s->rt, c->name, t->data, (size_t)prog_type_bytes(&c->type), &v->e)) return;
     }
     for (int i = 0; i < v->file.nmeta; i++) {
+        if (!strcmp(v->file.meta_keys[i], "netc.choices") && !v->choices) v->choices = strdup(v->file.meta_values[i]);
         if (!strcmp(v->file.meta_keys[i], "netc.step")) v->at->step = strtoll(v->file.meta_values[i], NULL, 10);
         if (!strcmp(v->file.meta_keys[i], "netc.seed")) v->at->seed = strtoll(v->file.meta_values[i], NULL, 10);
     }
@@ -244,7 +249,10 @@ netc_status state_load_at(netc_session *s, const char *path, const netc_load_opt
     if (!lib_guarded(v.arena, load, &v)) v.status = OUT_OF_MEMORY(err);
     rt_tensors_free(&v.file);
     arena_free(v.arena);
-    return v.e.code ? lib_fail_rt(err, &v.e) : v.status;
+    netc_status status = v.e.code ? lib_fail_rt(err, &v.e) : v.status;
+    if (status == NETC_OK && v.choices && !v.o.weights_only) status = session_use_choices(s, v.choices, err);
+    free(v.choices);
+    return status;
 }
 
 netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o, netc_error **err)

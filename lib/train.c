@@ -137,6 +137,30 @@ static netc_status begin_epoch(Run *r, netc_error **err)
     return r->e->cursor && done ? session_set_control(r->s, r->e->cursor, done * r->batch, err) : NETC_OK;
 }
 
+static netc_status save(Run *r, netc_error **err)
+{
+    Position at = {r->step, r->s->seed};
+    netc_status status = state_save_at(r->s, r->o->save, &at, err);
+    if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, r->o->save);
+    return status;
+}
+
+// A step of [b] failed a check. It changed nothing, so the state is sound: it is saved where --save
+// says. rows: of its batch; NULL: those of the step in the epoch's order.
+static netc_status explain(Run *r, Build *b, const int32_t *rows, const RtError *e, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    RtError ignored = {0};
+    int64_t step = r->step;
+    if (e->code == RT_CHECK && !rt_cell_read(r->s->rt, "@step", &step, sizeof step, &ignored)) {
+        r->step = step;
+        if (r->o->save && step > 0) save(r, NULL);
+        if (!rows) rows = r->rows + step % r->steps_per_epoch * r->batch;
+        if (!err || !*err) status = diagnose_nonfinite(r->s, b, "train", r->train.data, rows, step, err);
+    }
+    return status != NETC_OK ? status : lib_fail_rt(err, e);
+}
+
 // The last, smaller batch of an epoch, by a specialisation of its own.
 static netc_status run_tail(Run *r, netc_error **err)
 {
@@ -152,7 +176,7 @@ static netc_status run_tail(Run *r, netc_error **err)
     RtError re = {0};
     if (rt_rows_set(r->s->rt, l->rt, "train", r->rows + (n - micro), micro, &re) ||
         rt_run(r->s->rt, l->rt, "train", NULL, 0, 1, &re) || rt_sync(r->s->rt, &re))
-        return lib_fail_rt(err, &re);
+        return explain(r, l->build, r->rows + (n - micro), &re, err);
     return NETC_OK;
 }
 
@@ -173,14 +197,6 @@ static netc_status evaluate(Run *r, netc_error **err)
     netc_status status = evaluate_rows(r->s, &r->eval, "eval_", &m, &n, err);
     if (status == NETC_OK) send(r, NETC_EVENT_EVAL, m, n, NULL);
     free(m);
-    return status;
-}
-
-static netc_status save(Run *r, netc_error **err)
-{
-    Position at = {r->step, r->s->seed};
-    netc_status status = state_save_at(r->s, r->o->save, &at, err);
-    if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, r->o->save);
     return status;
 }
 
@@ -206,22 +222,6 @@ static netc_status report(Run *r, netc_error **err)
     return status;
 }
 
-// A step failed a check. It changed nothing, so the state is sound: it is saved where --save says.
-static netc_status explain(Run *r, const RtError *e, netc_error **err)
-{
-    netc_status status = NETC_OK;
-    RtError ignored = {0};
-    int64_t step = r->step;
-    if (e->code == RT_CHECK && !rt_cell_read(r->s->rt, "@step", &step, sizeof step, &ignored)) {
-        r->step = step;
-        if (r->o->save && step > 0) save(r, NULL);
-        int64_t at = step % r->steps_per_epoch * r->batch;
-        if (!err || !*err)
-            status = diagnose_nonfinite(r->s, "train", r->train.data, r->rows + at, step, err);
-    }
-    return status != NETC_OK ? status : lib_fail_rt(err, e);
-}
-
 // Runs steps until something is due; r->step moves on.
 static netc_status chunk(Run *r, netc_error **err)
 {
@@ -241,7 +241,7 @@ static netc_status chunk(Run *r, netc_error **err)
     RtError e = {0};
     double t = now();
     if (rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e) || rt_sync(r->s->rt, &e))
-        return explain(r, &e, err);
+        return explain(r, r->l->build, NULL, &e, err);
     t = now() - t;
     // Aim at a quarter second a chunk; grow at most eightfold at a time.
     double per_step = t / (double)n;
@@ -281,12 +281,13 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     netc_train_options options = {0};
     memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
     Run r = {.s = s, .o = &options, .start = now()};
-    netc_status status = plan(&r, err);
+    netc_status status = NETC_OK;
+    Position at = {.seed = s->seed};
+    // First, because the checkpoint's choice table may load the program anew.
+    if (options.resume) status = state_load_at(s, options.resume, NULL, &at, err);
+    if (status == NETC_OK) status = plan(&r, err);
     if (status != NETC_OK) return status;
     if (options.resume) {
-        Position at = {.seed = s->seed};
-        status = state_load_at(s, options.resume, NULL, &at, err);
-        if (status != NETC_OK) return status;
         if (at.step < 0)
             return lib_fail(err, NETC_INVALID, "%s is damaged: it stands at step %" PRId64, options.resume, at.step);
         r.step = at.step;
