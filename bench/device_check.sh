@@ -151,6 +151,13 @@ step_check() {
     done
 }
 
+# Training from the command line on the GPU: learning, kill -9 and resuming to the bit, Ctrl-C.
+step_cli() {
+    make -s build/digits-gen >>"$log" 2>&1
+    run "tests/cli/train.sh on the GPU" env TRAIN_DEVICE=cuda:0 NETC="$PWD/build/netc" BUILD="$PWD/build" \
+        TMP="$(mktemp -d)" bash tests/cli/train.sh
+}
+
 step_sanitize() {
     command -v compute-sanitizer >/dev/null || { skip "compute-sanitizer is not here"; return; }
     local tool
@@ -193,7 +200,7 @@ step_bench() { # BENCH_PARTS: which parts of bench/gpu.sh
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$log"
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(build unit doctor train curve bin profile check)
+[ ${#steps[@]} -gt 0 ] || steps=(build unit doctor train curve bin profile check cli)
 for s in "${steps[@]}"; do
     if declare -F "step_$s" >/dev/null; then "step_$s"; else bad "there is no step '$s'"; fi
 done
