@@ -33,8 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *twice = format_source(a, d, after);
         if (!twice || strcmp(once, twice)) abort();
         if (strcmp(tree(a, d, source), tree(a, d, after))) abort();
-        const char *stage;
-        if (is_graph_dump(file)) read_module(a, d, file, &stage);
+        if (is_graph_dump(file)) read_module(a, d, file);
     }
     Buf text = buf_new(a);
     diags_render(d, &text, false);
