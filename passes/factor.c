@@ -8,7 +8,7 @@
 
 #include "passes/passes.h"
 
-enum { MOST_FACTORS = 12 };
+enum { MOST_FACTORS = 12, MOST_TERMS = 4 };
 
 typedef struct Product {
     Node *varies[MOST_FACTORS]; // along the axes that are summed
@@ -91,25 +91,81 @@ static int by_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// x: the operand in the new graph. NULL: nothing comes out of the sum n.
+// The sum n of a product.
+static Node *sum_of(Graph *g, const Node *n, Product *p)
+{
+    int naxes;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    qsort(p->varies, (size_t)p->nvaries, sizeof *p->varies, by_id); // equal sums look equal
+    Node *v = p->varies[0];
+    for (int i = 1; i < p->nvaries; i++) v = graph_binary(g, OP_mul, v, p->varies[i]);
+    v = graph_node(g, OP_sum, &v, 1, &n->attrs);
+    for (int i = 0; i < p->nconstant; i++)
+        v = graph_binary(g, OP_mul, v, without_axes(g, p->constant[i], axes, naxes, &n->type));
+    if (p->scale == 1) return v;
+    return graph_binary(g, OP_mul, v, graph_full_like(g, v, p->scale));
+}
+
+// The terms of a sum of sums. false: too many.
+static bool find_terms(Node *x, Node **term, double *sign, int *nterms)
+{
+    Node *stack[MOST_TERMS];
+    double signs[MOST_TERMS];
+    int n = 0;
+    *nterms = 0;
+    signs[n] = 1;
+    stack[n++] = x;
+    while (n) {
+        Node *y = stack[--n];
+        double s = signs[n];
+        if (y->op == OP_neg) {
+            signs[n] = -s;
+            stack[n++] = y->args[0];
+        } else if (y->op == OP_add || y->op == OP_sub) {
+            if (n + 2 > MOST_TERMS) return false;
+            signs[n] = y->op == OP_sub ? -s : s;
+            stack[n++] = y->args[1];
+            signs[n] = s;
+            stack[n++] = y->args[0];
+        } else {
+            int k = 0;
+            while (k < *nterms && term[k] != y) k++;
+            if (k == MOST_TERMS) return false;
+            if (k == *nterms) {
+                term[k] = y;
+                sign[k] = 0;
+                ++*nterms;
+            }
+            sign[k] += s;
+        }
+    }
+    return true;
+}
+
+// x: the operand in the new graph. NULL: nothing comes out of the sum n. A sum of terms is taken
+// apart only when something comes out of every one.
 static Node *taken_out(Graph *g, const Node *n, Node *x)
 {
-    Product p;
-    int naxes;
+    Product p[MOST_TERMS];
+    Node *term[MOST_TERMS], *all = NULL;
+    double sign[MOST_TERMS];
+    int naxes, nterms;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     DType t = n->type.dtype;
     if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t) return NULL;
-    if (!find_factors(x, axes, naxes, &p)) return NULL;
+    if (!find_terms(x, term, sign, &nterms)) return NULL;
+    for (int i = 0; i < nterms; i++) {
+        if (sign[i] == 0 || !find_factors(term[i], axes, naxes, &p[i])) return NULL;
+        p[i].scale *= sign[i];
+    }
     g->loc = n->loc;
     g->role = n->role;
     g->name = NULL;
-    qsort(p.varies, (size_t)p.nvaries, sizeof *p.varies, by_id); // equal sums look equal
-    Node *v = p.varies[0];
-    for (int i = 1; i < p.nvaries; i++) v = graph_binary(g, OP_mul, v, p.varies[i]);
-    v = graph_node(g, OP_sum, &v, 1, &n->attrs);
-    for (int i = 0; i < p.nconstant; i++)
-        v = graph_binary(g, OP_mul, v, without_axes(g, p.constant[i], axes, naxes, &n->type));
-    return p.scale == 1 ? v : graph_binary(g, OP_mul, v, graph_const(g, t, p.scale));
+    for (int i = 0; i < nterms; i++) {
+        Node *v = sum_of(g, n, &p[i]);
+        all = all ? graph_binary(g, OP_add, all, v) : v;
+    }
+    return all;
 }
 
 Graph *pass_factor(Graph *g, Module *m, const PassOptions *o)
