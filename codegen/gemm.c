@@ -263,10 +263,20 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     return ta == DT_F64 || g->compute == PD_F32;
 }
 
+// A product so small that its time is latency: the generated kernel takes about half of what a library
+// does, and its epilogue costs nothing (schedule.c, cuda_tile: tiles of 16 x 16).
+static bool is_small(const Target *t, const Group *gr, const ProgGemm *g)
+{
+    bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
+    bool f32 = g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
+    int64_t tiles = (g->m + 31) / 32 * ((g->n + 31) / 32) * g->batch;
+    return t->kind == TARGET_CUDA && plain && f32 && tiles > 0 && tiles < t->units && g->k > 0 && g->k <= 1024;
+}
+
 bool gemm_possible(Frame *f, const Group *gr)
 {
     Match m;
-    return match(f, gr, &m);
+    return match(f, gr, &m) && !is_small(f->e->gen->target, gr, &m.gemm);
 }
 
 // Room for split reductions over k. A handful of copies of c is what they use.
@@ -283,7 +293,7 @@ bool gemm_generate(Frame *f, const Group *gr)
     GenEntry *e = f->e;
     Gen *gen = e->gen;
     Match m;
-    if (!match(f, gr, &m)) return false;
+    if (!gemm_possible(f, gr) || !match(f, gr, &m)) return false;
     ProgGemm *g = &m.gemm;
     const Node *dot = gr->anchor;
     ProgArg c = f->place[m.out->id];
