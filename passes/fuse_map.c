@@ -37,7 +37,9 @@ typedef struct Who { // computes a free value
     float evals; // elements it computes
 } Who;
 
-enum { MOST_WHO = 6, SPREAD_FLOPS = 4 };
+// MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of n
+// transcendental functions whose every value the backward part reads would be n * n / 2 of them.
+enum { MOST_WHO = 6, SPREAD_FLOPS = 4, MOST_AGAIN = 160 };
 
 typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO they are only counted
     Who at[MOST_WHO];
@@ -218,6 +220,10 @@ static bool store_pays(const Decide *d, const Node *n)
     if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
     double evals = evals_of(&d->who[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
     if (users < 1) users = 1;
+    double once, all;
+    if (users > 1 && flops > MOST_AGAIN && n->type.rank > 0 &&
+        (!distinct_costs(f, (Node *)n, &once, &all) || once > MOST_AGAIN))
+        return true;
     // A vector spread over rows is read from a cache at each element in any case: a few operations
     // more hide behind the loads.
     if (flops <= SPREAD_FLOPS && evals > 2 * users * count) return false;

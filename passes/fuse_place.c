@@ -4,7 +4,14 @@
 
 #include "passes/fuse.h"
 
-enum { MAX_CLUSTER = 600, MAX_DEPTH = 250, EXPORT_NODES = 48 };
+enum { MAX_CLUSTER = 600, MAX_DEPTH = 250, EXPORT_NODES = 48, COSTLY_WEIGHT = 4 };
+
+// How much text a node becomes. A transcendental function is inlined whole for every element of a
+// vector; the time a compiler takes grows faster than the text of one kernel.
+static int weight(const Node *n)
+{
+    return op_info(n->op)->flags & OPF_COSTLY ? COSTLY_WEIGHT : 1;
+}
 
 bool fuse_is_anchor(const Node *n)
 {
@@ -387,9 +394,9 @@ static bool join(Fuse *f, Node *n)
             publish(f, n->args[k], false);
         }
     }
-    c->size++;
+    c->size += (uint32_t)weight(n);
     f->cluster[n->id] = best;
-    f->depth[n->id] = (uint16_t)(depth + 1);
+    f->depth[n->id] = (uint16_t)(depth + weight(n));
     f->pos[n->id] = (uint8_t)p;
     f->level[n->id] = c->level;
     return true;
@@ -486,7 +493,7 @@ static void place_free(Fuse *f, Node *n)
     f->level[n->id] = level;
     f->checked[n->id] = checked;
     f->base[n->id] = base;
-    f->depth[n->id] = (uint16_t)(depth + 1);
+    f->depth[n->id] = (uint16_t)(depth + weight(n));
     if (reads >= cap) reads = count_reads(f, n, cap);
     f->reads[n->id] = (uint16_t)reads;
     f->too_big[n->id] = depth >= MAX_DEPTH || reads >= cap;

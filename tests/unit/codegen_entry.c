@@ -238,6 +238,70 @@ static void gated_copies(Arena *a)
     CHECK(e->buffers[last->args[0].index].region == PR_CELL && last->args[0].written);
 }
 
+// A library call does not look at the error record: in an entry that checks, its result reaches the
+// cell by a copy that does; without a check the call writes the cell itself.
+static void gemm_into_cell(Arena *a)
+{
+    for (int checks = 0; checks < 2; checks++) {
+        World w = world(a, true);
+        w.target = target_cuda(90, true);
+        Type t = f32(2, 512, 512);
+        Node *x = graph_input(w.g, "x", &t, "arg"), *y = graph_input(w.g, "y", &t, "arg");
+        cell(&w, OP_state, "s", t);
+        graph_root(w.g, OP_assign, graph_matmul(w.g, x, y), "s");
+        Node *sum = graph_reduce(w.g, OP_sum, x, (int64_t[]){0, 1}, 2, false);
+        if (checks)
+            graph_root(w.g, OP_assert, graph_unary(w.g, OP_isfinite, sum), "x is not finite");
+        Program *p = compile_on(&w, "store", ENTRY_MODEL, NULL);
+        if (!p) return;
+        const ProgEntry *e = &p->entries[0];
+        int direct = 0;
+        for (int i = 0; i < e->nsteps; i++)
+            for (int k = 0; e->steps[i].kind == PS_GEMM && k < e->steps[i].nargs; k++)
+                direct += e->steps[i].args[k].written &&
+                          e->buffers[e->steps[i].args[k].index].region == PR_CELL;
+        CHECK(count(p, PS_GEMM) == 1);
+        CHECK_MSG(direct == !checks, "%d cells written by a matmul", direct);
+        const ProgStep *last = &e->steps[e->nsteps - 1];
+        if (checks)
+            CHECK(last->kind == PS_KERNEL && last->commits &&
+                  strstr(p->kernels[last->index].text, "if (failed) return;"));
+    }
+}
+
+// The gradient of x = sin(x) + x, n times: how often the kernels compute a sine or cosine, and the
+// longest kernel.
+static int text_of_chain(Arena *a, int n, size_t *longest)
+{
+    World w = world(a, true);
+    w.target = target_cuda(90, true);
+    Node *x = cell(&w, OP_param, "x", f32(1, 4, 0)), *p = x;
+    for (int i = 0; i < n; i++) x = graph_binary(w.g, OP_add, graph_unary(w.g, OP_sin, x), x);
+    Node *loss = graph_reduce(w.g, OP_sum, x, (int64_t[]){0}, 1, false);
+    Node *grad = graph_node(w.g, OP_grad, (Node *[]){loss, p}, 2, NULL);
+    graph_root(w.g, OP_output, grad, "grad");
+    Program *prog = compile_on(&w, "chain", ENTRY_MODEL, NULL);
+    int calls = 0;
+    *longest = 0;
+    for (int i = 0; prog && i < prog->nkernels; i++) {
+        const char *t = prog->kernels[i].text;
+        if (strlen(t) > *longest) *longest = strlen(t);
+        for (const char *s = t; (s = strstr(s, " nc_sin(")) != NULL; s++) calls++;
+        for (const char *s = t; (s = strstr(s, " nc_cos(")) != NULL; s++) calls++;
+    }
+    return calls;
+}
+
+// A kernel's compiler takes long over one long kernel, and longer over what is written many times.
+static void long_chain(Arena *a)
+{
+    size_t shorter, longer;
+    int once = text_of_chain(a, 250, &shorter), twice = text_of_chain(a, 500, &longer);
+    CHECK_MSG(once >= 500 && once <= 250 * 6, "%d functions in 250 rounds", once);
+    CHECK_MSG(twice <= once * 2 + once / 2, "%d functions, then %d", once, twice);
+    CHECK_MSG(longer < 48 << 10, "a kernel of %zu characters", longer);
+}
+
 // h = tanh(x_t W + h), stacked; the sum of everything.
 static void recurrence(Arena *a, bool library)
 {
@@ -298,6 +362,8 @@ int main(int argc, char **argv)
     swap(a);
     not_in_place(a);
     gated_copies(a);
+    long_chain(a);
+    gemm_into_cell(a);
     recurrence(a, true);
     recurrence(a, false);
     arena_free(a);

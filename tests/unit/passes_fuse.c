@@ -486,7 +486,7 @@ static void test_deep_chain(void)
     for (int i = 0; i < 20000; i++) x = graph_unary(g, i & 1 ? OP_sin : OP_tanh, x);
     graph_root(g, OP_output, x, "y");
     CHECK(run_passes(&c, target_cuda(90, true), NULL, false));
-    CHECK(launches(&c, -1) >= 20 && launches(&c, -1) <= 200);
+    CHECK_MSG(launches(&c, -1) >= 100 && launches(&c, -1) <= 400, "%d launches", launches(&c, -1));
     arena_free(c.a);
 }
 
