@@ -4,12 +4,15 @@
 // the original) of the elementwise chain between the value and what is stored anyway: leaves,
 // matmul results, reductions. Fusion then sees two values with one reader each instead of one value
 // to keep from the forward to the backward part. Transcendental functions are kept, unless a memory
-// limit is set and the values that live across exceed it.
+// limit is set: then the largest of the dearer chains are computed again, one after the other, until
+// what lives across is within the limit.
 //
 // What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
 // end.
 //
 // Requires: gradients expanded (roles are known). Keeps: every value. Breaks: nothing.
+#include <stdlib.h>
+
 #include "passes/passes.h"
 
 enum { CHEAP_FLOPS = 12, LIMITED_FLOPS = 200, COSTLY_FLOPS = 20 };
@@ -96,14 +99,42 @@ static Node *clone_of(Recompute *r, const Node *n)
     return r->clone[n->id];
 }
 
-// Bytes of forward values that are read both before and after the turn to the backward part.
-static int64_t bytes_across(const Graph *g, const bool *forward_reader, const bool *backward_reader)
+typedef struct Across { // a forward value that both parts read
+    uint32_t id;
+    int64_t bytes;
+} Across;
+
+static int largest_first(const void *a, const void *b)
 {
+    const Across *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+// Of the chains dearer than CHEAP_FLOPS the largest values until what lives across fits; the others
+// are kept, as they are all without a limit.
+static void choose_dear(Recompute *r, const bool *forward, const bool *backward, int64_t limit)
+{
+    const Graph *g = r->src;
+    VEC(Across) dear = {0};
     int64_t bytes = 0;
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (forward_reader[i] && backward_reader[i] && node_class(g->nodes.at[i]) != CLS_LEAF)
-            bytes += type_bytes(&g->nodes.at[i]->type);
-    return bytes;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        bool cheap = r->cost[i] && r->cost[i] <= CHEAP_FLOPS && n->type.rank > 0;
+        if (!forward[i] || !backward[i] || n->role != ROLE_FORWARD || cheap ||
+            node_class(n) == CLS_LEAF)
+            continue;
+        Across x = {.id = i, .bytes = type_bytes(&n->type)};
+        bytes += x.bytes;
+        if (r->cost[i] && n->type.rank > 0) vec_push(g->arena, &dear, x);
+    }
+    if (dear.n) qsort(dear.at, dear.n, sizeof *dear.at, largest_first);
+    for (uint32_t i = 0; i < dear.n; i++) {
+        if (bytes > limit)
+            bytes -= dear.at[i].bytes;
+        else
+            r->cost[dear.at[i].id] = 0; // kept: what is computed from it starts here
+    }
 }
 
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
@@ -117,10 +148,10 @@ Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
             (x->role == ROLE_FORWARD ? forward : backward)[x->args[k]->id] = true;
     }
     Recompute r = {.src = g, .limit = CHEAP_FLOPS};
-    if (o->memory_limit > 0 && bytes_across(g, forward, backward) > o->memory_limit)
-        r.limit = LIMITED_FLOPS;
+    if (o->memory_limit > 0) r.limit = LIMITED_FLOPS;
     r.cost = NEW_ARRAY(g->arena, uint16_t, n);
     find_costs(&r);
+    if (o->memory_limit > 0) choose_dear(&r, forward, backward, o->memory_limit);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) any |= r.cost[i] && forward[i] && backward[i];
     if (!any) return g;

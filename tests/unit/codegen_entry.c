@@ -297,9 +297,9 @@ static void long_chain(Arena *a)
 {
     size_t shorter, longer;
     int once = text_of_chain(a, 250, &shorter), twice = text_of_chain(a, 500, &longer);
-    CHECK_MSG(once >= 500 && once <= 250 * 6, "%d functions in 250 rounds", once);
+    CHECK_MSG(once >= 500 && once <= 250 * 3, "%d functions in 250 rounds", once);
     CHECK_MSG(twice <= once * 2 + once / 2, "%d functions, then %d", once, twice);
-    CHECK_MSG(longer < 48 << 10, "a kernel of %zu characters", longer);
+    CHECK_MSG(longer < 24 << 10, "a kernel of %zu characters", longer);
 }
 
 // h = tanh(x_t W + h), stacked; the sum of everything.

@@ -490,6 +490,47 @@ static void test_deep_chain(void)
     arena_free(c.a);
 }
 
+// The loss over y = tanh(x), twice as wide, and of z = exp(v), where the gradient reads tanh(x) and
+// exp(v): how many nodes are computed again under a limit.
+static int computed_again(int64_t limit)
+{
+    Ctx c = begin();
+    Graph *g = c.g;
+    Node *loss = NULL;
+    for (int i = 0; i < 2; i++) {
+        Node *x = cell(g, OP_param, i ? "v" : "x", 1, (int64_t[]){i ? 1000 : 2000});
+        Node *y = graph_unary(g, i ? OP_exp : OP_tanh, x);
+        Node *sum = graph_reduce(g, OP_sum, graph_binary(g, OP_mul, y, y), (int64_t[]){0}, 1, false);
+        loss = loss ? graph_binary(g, OP_add, loss, sum) : sum;
+    }
+    graph_root(g, OP_output, loss, "loss");
+    for (int i = 0; i < 2; i++) {
+        Node *x = cell(g, OP_param, i ? "v" : "x", 1, (int64_t[]){i ? 1000 : 2000});
+        g->role = ROLE_UPDATE;
+        graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){loss, x}, 2, NULL), i ? "b" : "a");
+    }
+    Entry e = {.name = "train", .kind = ENTRY_TRAIN, .graph = g, .batch = 1};
+    vec_push(c.a, &c.m->entries, e);
+    Target t = target_cpu(2, true);
+    PassOptions o = {.target = &t, .memory_limit = limit};
+    CHECK(passes_run(c.m, &o, NULL));
+    int clones = 0;
+    g = c.m->entries.at[0].graph;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        clones += (g->nodes.at[i]->op == OP_tanh || g->nodes.at[i]->op == OP_exp) &&
+                  attr_int(g->nodes.at[i], ATTR_clone, 0);
+    arena_free(c.a);
+    return clones;
+}
+
+static void test_memory_limit(void)
+{
+    CHECK(computed_again(0) == 0);
+    CHECK(computed_again(1 << 20) == 0); // fits as it is
+    CHECK(computed_again(4000) == 1);    // the larger one is enough
+    CHECK(computed_again(3999) == 2);
+}
+
 static void fill(Ctx *c, EvalEnv *env, const Graph *g)
 {
     unsigned s = 7;
@@ -560,6 +601,7 @@ int main(void)
     test_loop();
     test_precision();
     test_deep_chain();
+    test_memory_limit();
     test_passes_keep_values();
     return unit_done();
 }
