@@ -34,9 +34,19 @@ without libcuda.so 2 "no NVIDIA driver" "$NETC" run "$MLP" --device cuda:0
 holds "--device cpu"
 without libcuda.so 0 "cpu" "$NETC" doctor --json
 digits 1000
-T=(train "$MLP" --data "image=$D/train-images-idx3-ubyte" --data "label=$D/train-labels-idx1-ubyte" --device cpu --steps 7 -q)
+DATA=(--data "image=$D/train-images-idx3-ubyte" --data "label=$D/train-labels-idx1-ubyte")
+T=(train "$MLP" "${DATA[@]}" --device cpu --steps 7 -q)
 without openblas 0 "" "$NETC" "${T[@]}" --log without.jsonl
 expect 0 "" "$NETC" "${T[@]}" --log with.jsonl
 awk -v tolerance=1e-5 -f "$ROOT/tests/modes/compare.awk" with.jsonl without.jsonl >said && pass || fail "without OpenBLAS: $(cat said)"
+if "$NETC" doctor | grep -q '^yes GPU'; then
+    G=("${DATA[@]}" --device cuda:0 --steps 3)
+    without libnvrtc 2 "no NVRTC" "$NETC" train "$MLP" "${G[@]}" --cache-dir ''
+    without libcublasLt 0 "3 steps" "$NETC" train "$MLP" "${G[@]}"
+    expect 0 "" "$NETC" "$ROOT/bench/mlp.net" -D first=512 -D second=512 -D batch=512 -o with.bin --target cuda
+    without libcublasLt 2 "no cuBLASLt" "$NETC" train with.bin "${G[@]}"
+else
+    skip "no GPU: training on it without NVRTC or cuBLASLt is not tried"
+fi
 without openblas 0 "several times slower" "$NETC" doctor
 finish

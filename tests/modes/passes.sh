@@ -7,6 +7,7 @@
 # 1e-7 of its terms, and updates carry that on. Reuse of memory changes no arithmetic at all.
 TOLERANCE=1e-5
 STEPS=50
+device=${MODES_DEVICE:-cpu}
 
 digits 4000
 IMAGE=(--data image="$D/train-images-idx3-ubyte") LABEL=(--data label="$D/train-labels-idx1-ubyte")
@@ -29,7 +30,7 @@ train_all() {
     for f in "$ROOT"/samples/*/*.net; do
         name=${f#"$ROOT"/samples/} name=${name%.net}
         data_of "$name" || { fail "samples/$name.net: say in tests/modes/passes.sh what it trains on"; continue; }
-        expect 0 "" "$NETC" train "$f" "${DATA[@]}" --device cpu --steps $STEPS --report-every 1 -q "$@" \
+        expect 0 "" "$NETC" train "$f" "${DATA[@]}" --device "$device" --steps $STEPS --report-every 1 -q "$@" \
             --log "$mode.${name##*/}.jsonl" --save "$mode.${name##*/}.safetensors"
     done
 }
