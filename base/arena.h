@@ -17,7 +17,7 @@ void arena_free(Arena *a);
 void arena_on_oom(Arena *a, jmp_buf *handler);
 size_t arena_bytes(const Arena *a); // bytes handed out so far
 
-void *arena_alloc(Arena *a, size_t bytes); // zeroed, 16-byte aligned, never NULL
+void *arena_alloc(Arena *a, size_t bytes);          // zeroed, 16-byte aligned, never NULL
 void *arena_array(Arena *a, size_t n, size_t size); // n * size with the overflow checked
 char *arena_strdup(Arena *a, const char *s);
 char *arena_strndup(Arena *a, const char *s, size_t n);

@@ -19,7 +19,7 @@ typedef struct Source {
     const char *path; // as shown to the user
     const char *text; // NUL-terminated
     size_t len;
-    bool library; // part of the embedded standard library
+    bool library;                 // part of the embedded standard library
     uint32_t *line_start, nlines; // byte offsets, so that places are found by bisection
 } Source;
 

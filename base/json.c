@@ -242,7 +242,8 @@ static JsonValue *read_value(Reader *r, int depth)
         tail = &(*tail)->next;
         v->n++;
     } while (!r->error && accept(r, ','));
-    if (!r->error && !accept(r, close)) fail(r, object ? "expected ',' or '}'" : "expected ',' or ']'");
+    if (!r->error && !accept(r, close))
+        fail(r, object ? "expected ',' or '}'" : "expected ',' or ']'");
     return v;
 }
 

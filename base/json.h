@@ -24,7 +24,14 @@ void json_double(Json *j, double v); // null when not finite
 void json_bool(Json *j, bool v);
 void json_null(Json *j);
 
-typedef enum JsonKind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT } JsonKind;
+typedef enum JsonKind {
+    JSON_NULL,
+    JSON_BOOL,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT
+} JsonKind;
 
 typedef struct JsonValue {
     JsonKind kind;

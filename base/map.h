@@ -1,4 +1,5 @@
-// Hash maps in an arena: string -> pointer, and 64-bit key -> 64-bit value. Insertion order is kept.
+// Hash maps in an arena: string -> pointer, and 64-bit key -> 64-bit value. Insertion order is
+// kept.
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -16,7 +17,7 @@ typedef struct StrMap {
         const char *key;
         void *value;
         uint64_t hash;
-    } *entry; // entry[0..n) in insertion order
+    } * entry; // entry[0..n) in insertion order
     uint32_t n, entry_cap, *slot, slot_cap;
 } StrMap;
 
@@ -30,7 +31,7 @@ typedef struct IdMap {
     struct IdSlot {
         uint64_t key, value;
         bool used;
-    } *slot;
+    } * slot;
     uint32_t n, cap;
 } IdMap;
 

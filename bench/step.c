@@ -1,7 +1,8 @@
-// Microseconds of a training step by the ways of enqueueing it: one graph a step, several steps a graph in
-// a row, several with branches. Synthetic data, resident on the device.
+// Microseconds of a training step by the ways of enqueueing it: one graph a step, several steps a
+// graph in a row, several with branches. Synthetic data, resident on the device.
 //
-//   step MODEL [NAME=VALUE...] [precision] [--no-reuse] [cpu]     e.g. step bench/mlp.net batch=512 tf32
+//   step MODEL [NAME=VALUE...] [precision] [--no-reuse] [cpu]     e.g. step bench/mlp.net batch=512
+//   tf32
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +35,8 @@ static bool bind(netc_session *s, Loaded *l, const ProgEntry *e, Arena *a, RtErr
     return rt_data_bind(s->rt, l->rt, "train", b, e->ninputs, examples, err) == RT_OK;
 }
 
-static double measure(netc_session *s, Loaded *l, const ProgEntry *e, int64_t at_once, const int32_t *rows,
-                      RtError *err)
+static double measure(netc_session *s, Loaded *l, const ProgEntry *e, int64_t at_once,
+                      const int32_t *rows, RtError *err)
 {
     double best = 0;
     for (int round = 0; round <= ROUNDS && !err->code; round++) {
@@ -59,15 +60,21 @@ int main(int argc, char **argv)
     netc_error *err = NULL;
     const char *defines[32], *device = "cuda:0";
     netc_compile_options o = {.size = sizeof o, .defines = defines};
-    if (argc < 2 || argc > 32) return fprintf(stderr, "usage: step MODEL [NAME=VALUE...] [tf32] [--no-reuse]\n"), 1;
+    if (argc < 2 || argc > 32)
+        return fprintf(stderr, "usage: step MODEL [NAME=VALUE...] [tf32] [--no-reuse]\n"), 1;
     for (int i = 2; i < argc; i++)
-        if (!strcmp(argv[i], "--no-reuse")) o.no_reuse = true;
-        else if (!strcmp(argv[i], "cpu")) device = "cpu";
-        else if (strchr(argv[i], '=')) defines[o.ndefines++] = argv[i];
-        else o.precision = argv[i];
+        if (!strcmp(argv[i], "--no-reuse"))
+            o.no_reuse = true;
+        else if (!strcmp(argv[i], "cpu"))
+            device = "cpu";
+        else if (strchr(argv[i], '='))
+            defines[o.ndefines++] = argv[i];
+        else
+            o.precision = argv[i];
     Loaded *l = NULL;
     const ProgEntry *e = NULL;
-    if (netc_context_create(NULL, &c, &err) != NETC_OK || netc_compile_file(c, argv[1], &o, &p, &err) != NETC_OK ||
+    if (netc_context_create(NULL, &c, &err) != NETC_OK ||
+        netc_compile_file(c, argv[1], &o, &p, &err) != NETC_OK ||
         netc_session_create(p, device, NULL, &s, &err) != NETC_OK ||
         session_entry(s, "train", &l, &e, &err) != NETC_OK)
         return fprintf(stderr, "%s\n", netc_error_text(err)), 2;
@@ -87,9 +94,10 @@ int main(int argc, char **argv)
         }
         printf("{\"model\": \"%s\", \"options\": \"", argv[1]);
         for (int i = 2; i < argc; i++) printf("%s%s", i > 2 ? " " : "", argv[i]);
-        printf("\", \"batch\": %lld, \"kernel_nodes\": %d, \"one_a_graph_us\": %.2f, \"in_a_row_us\": "
-               "%.2f, \"side_by_side_us\": %.2f, \"chosen\": %d, \"chosen_us\": %.2f}\n",
-               (long long)e->batch, en->graph_nodes, single, way[1], way[2], en->way, way[0]);
+        printf(
+            "\", \"batch\": %lld, \"kernel_nodes\": %d, \"one_a_graph_us\": %.2f, \"in_a_row_us\": "
+            "%.2f, \"side_by_side_us\": %.2f, \"chosen\": %d, \"chosen_us\": %.2f}\n",
+            (long long)e->batch, en->graph_nodes, single, way[1], way[2], en->way, way[0]);
     }
     if (re.code) fprintf(stderr, "%s\n", re.text);
     arena_free(a);

@@ -16,7 +16,7 @@ typedef struct StringList {
 } StringList;
 
 typedef struct Option {
-    const char *name; // "--epochs"
+    const char *name;  // "--epochs"
     const char *alias; // "-q", or NULL
     OptionKind kind;
     void *to;          // bool, const char *, int64_t, double, StringList
@@ -36,8 +36,9 @@ typedef struct Verb {
 extern const Verb verbs[]; // ended by a row without a name
 extern const int verb_count;
 
-// Fills the options' targets; other words go to *words, as many as the verb takes. Handles --help (prints,
-// *done = true). false: an error was printed; exit with 1. After done and after an error all lists are empty.
+// Fills the options' targets; other words go to *words, as many as the verb takes. Handles --help
+// (prints, *done = true). false: an error was printed; exit with 1. After done and after an error
+// all lists are empty.
 bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
                    StringList *words, bool *done);
 const Verb *find_verb(const char *name);
@@ -55,7 +56,8 @@ void common_options(Common *c, Option out[COMMON_OPTIONS]);
 bool color_wanted(int fd);
 // Prints the error and returns the exit code for it.
 int report_error(netc_error *err);
-int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
+int fail(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
 void compile_options(const Common *c, netc_compile_options *o);
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,

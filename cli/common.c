@@ -28,7 +28,8 @@ int fail(const char *fmt, ...)
 int report_error(netc_error *err)
 {
     netc_status status = netc_error_status(err);
-    fprintf(stderr, "%s\n", color_wanted(STDERR_FILENO) ? netc_error_colored(err) : netc_error_text(err));
+    fprintf(stderr, "%s\n",
+            color_wanted(STDERR_FILENO) ? netc_error_colored(err) : netc_error_text(err));
     netc_error_free(err);
     return status == NETC_INVALID || status == NETC_CHECK_FAILED ? 1 : 2;
 }
@@ -94,8 +95,9 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
         // FILE:PART, when FILE:PART itself is no file.
         colon = path && access(path, F_OK) ? strrchr(path, ':') : NULL;
         if (colon) path[colon - path] = 0;
-        netc_status status = name && path ? netc_dataset_add_file(d, name, path, colon ? colon + 1 : NULL, err)
-                                          : NETC_OUT_OF_MEMORY;
+        netc_status status =
+            name && path ? netc_dataset_add_file(d, name, path, colon ? colon + 1 : NULL, err)
+                         : NETC_OUT_OF_MEMORY;
         free(name);
         free(path);
         if (status != NETC_OK) return status;
@@ -110,8 +112,10 @@ netc_status apply_settings(netc_session *s, const StringList *words, netc_error 
         char *end = NULL, *name = eq ? strndup(word, (size_t)(eq - word)) : NULL;
         double value = eq ? strtod(eq + 1, &end) : 0;
         netc_status status = NETC_INVALID;
-        if (!name || end == eq + 1 || *end) fail("--set wants NAME=NUMBER, not '%s'", word);
-        else status = netc_set(s, name, value, err);
+        if (!name || end == eq + 1 || *end)
+            fail("--set wants NAME=NUMBER, not '%s'", word);
+        else
+            status = netc_set(s, name, value, err);
         free(name);
         if (status != NETC_OK) return status;
     }

@@ -10,8 +10,8 @@ static netc_status dump_stages(netc_program *p, const char *dir, netc_error **er
 {
     static const struct {
         const char *stage, *file;
-    } stages[] = {{"ast", "ast.txt"}, {"fused", "fused.net"}, {"plan", "plan.txt"}, {"c", "kernels.c"},
-                  {"cuda", "kernels.cu"}, {"dot", "graph.dot"}};
+    } stages[] = {{"ast", "ast.txt"}, {"fused", "fused.net"}, {"plan", "plan.txt"},
+                  {"c", "kernels.c"}, {"cuda", "kernels.cu"}, {"dot", "graph.dot"}};
     netc_status status = NETC_OK;
     for (size_t i = 0; status == NETC_OK && i < sizeof stages / sizeof *stages; i++) {
         char *text = NULL, path[4096];
@@ -30,13 +30,17 @@ int verb_compile(int argc, char **argv)
 {
     Common c = {0};
     StringList words = {0};
-    const char *out = NULL, *emit = NULL, *dump = NULL, *archs = NULL, *target = NULL, *weights = NULL;
+    const char *out = NULL, *emit = NULL, *dump = NULL, *archs = NULL, *target = NULL,
+               *weights = NULL;
     bool done, json = false;
     Option options[COMMON_OPTIONS + 7] = {
         {"--output", "-o", OPT_STRING, &out, "FILE", "write model.bin here"},
-        {"--emit", NULL, OPT_STRING, &emit, "STAGE", "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
-        {"--dump", NULL, OPT_STRING, &dump, "DIR", "write the graph after every pass that changed it"},
-        {"--arch", NULL, OPT_STRING, &archs, "LIST", "CUDA architectures; default sm_80,sm_90,sm_100"},
+        {"--emit", NULL, OPT_STRING, &emit, "STAGE",
+         "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
+        {"--dump", NULL, OPT_STRING, &dump, "DIR",
+         "write the graph after every pass that changed it"},
+        {"--arch", NULL, OPT_STRING, &archs, "LIST",
+         "CUDA architectures; default sm_80,sm_90,sm_100"},
         {"--target", NULL, OPT_STRING, &target, "T", "cpu, cuda or all (default)"},
         {"--weights", NULL, OPT_STRING, &weights, "FILE", "put these weights into model.bin"},
         {"--json", NULL, OPT_FLAG, &json, NULL, "errors as JSON on standard output"},
@@ -63,7 +67,9 @@ int verb_compile(int argc, char **argv)
         compile_options(&c, &o);
         o.dump_dir = dump;
         // One of the stages needs one target; model.bin holds both unless told otherwise.
-        o.target = target ? target : emit && (!strcmp(emit, "cuda") || !strcmp(emit, "ptx")) ? "cuda" : NULL;
+        o.target = target                                                    ? target
+                   : emit && (!strcmp(emit, "cuda") || !strcmp(emit, "ptx")) ? "cuda"
+                                                                             : NULL;
         const char *sm = archs ? strstr(archs, "sm_") : NULL;
         int arch = 0;
         if (sm && sscanf(sm, "sm_%d", &arch) == 1) o.arch = arch;

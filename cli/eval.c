@@ -18,8 +18,10 @@ int verb_eval(int argc, char **argv)
         {"--data", NULL, OPT_LIST, &data, "NAME=FILE", "an input's examples; FILE:PART, FILE,FILE"},
         {"--weights", NULL, OPT_STRING, &weights, "FILE", "parameters (.safetensors)"},
         {"--map", NULL, OPT_LIST, &map, "A.*=B.*", "rename tensors of the file"},
-        {"--allow-missing", NULL, OPT_FLAG, &missing, NULL, "keep the initial value of tensors the file lacks"},
-        {"--device", NULL, OPT_STRING, &device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--allow-missing", NULL, OPT_FLAG, &missing, NULL,
+         "keep the initial value of tensors the file lacks"},
+        {"--device", NULL, OPT_STRING, &device, "D",
+         "cuda:0, cpu; default: a GPU when there is one"},
         {"--seed", NULL, OPT_INT, &seed, "N", "of the initial weights (default 0)"},
         {"--set", NULL, OPT_LIST, &set, "NAME=VALUE", "change a setting"},
         {"--json", NULL, OPT_FLAG, &json, NULL, "the results as one JSON object"},
@@ -54,8 +56,11 @@ int verb_eval(int argc, char **argv)
     if (status == NETC_OK) status = apply_settings(s, &set, &err);
     if (status == NETC_OK) status = netc_evaluate(s, d, &m, &n, &err);
     for (int i = 0; status == NETC_OK && i < n; i++) {
-        if (json) printf("%s\"%s\":%.9g%s", i ? "," : "{", m[i].name, m[i].value, i + 1 == n ? "}\n" : "");
-        else printf("%s %.6g\n", m[i].name, m[i].value);
+        if (json)
+            printf("%s\"%s\":%.9g%s", i ? "," : "{", m[i].name, m[i].value,
+                   i + 1 == n ? "}\n" : "");
+        else
+            printf("%s %.6g\n", m[i].name, m[i].value);
     }
     netc_free(m);
     netc_session_free(s);

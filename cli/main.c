@@ -11,22 +11,35 @@
 const Verb verbs[] = {
     {"compile", "Compile a model to one file, or show any stage as text.",
      "MODEL.net [-o MODEL.bin] [--emit STAGE] [--dump DIR]",
-     "netc mlp.net -o mlp.bin --arch sm_80,sm_90\nnetc --emit cuda mlp.net", verb_compile, 1, 1, "one model"},
-    {"train", "Train a model on data.", "train MODEL --data NAME=FILE ... [--epochs N] [--save FILE]",
-     "netc train mlp.net --data image=train-images-idx3-ubyte.gz --data label=train-labels-idx1-ubyte.gz "
-     "--epochs 5 --save mlp.safetensors", verb_train, 1, 1, "one model"},
+     "netc mlp.net -o mlp.bin --arch sm_80,sm_90\nnetc --emit cuda mlp.net", verb_compile, 1, 1,
+     "one model"},
+    {"train", "Train a model on data.",
+     "train MODEL --data NAME=FILE ... [--epochs N] [--save FILE]",
+     "netc train mlp.net --data image=train-images-idx3-ubyte.gz --data "
+     "label=train-labels-idx1-ubyte.gz "
+     "--epochs 5 --save mlp.safetensors",
+     verb_train, 1, 1, "one model"},
     {"eval", "Evaluate a model on data.", "eval MODEL --data NAME=FILE ... [--weights FILE]",
-     "netc eval mlp.net --data image=t10k-images-idx3-ubyte.gz --data label=t10k-labels-idx1-ubyte.gz "
-     "--weights mlp.safetensors", verb_eval, 1, 1, "one model"},
-    {"run", "Run a model on arrays.", "run MODEL --input NAME=FILE.npy --output NAME=FILE.npy [--weights FILE]",
-     "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights mlp.safetensors", verb_run, 1, 1, "one model"},
+     "netc eval mlp.net --data image=t10k-images-idx3-ubyte.gz --data "
+     "label=t10k-labels-idx1-ubyte.gz "
+     "--weights mlp.safetensors",
+     verb_eval, 1, 1, "one model"},
+    {"run", "Run a model on arrays.",
+     "run MODEL --input NAME=FILE.npy --output NAME=FILE.npy [--weights FILE]",
+     "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights "
+     "mlp.safetensors",
+     verb_run, 1, 1, "one model"},
     {"inspect", "Show kernels, their cost and the memory plan.", "inspect MODEL [KERNEL] [--why]",
-     "netc inspect mlp.net\nnetc inspect mlp.net --why", verb_inspect, 1, 2, "a model and at most one kernel"},
-    {"check", "Check gradients and kernels against the reference.", "check MODEL", "netc check mlp.net", verb_check, 1, 1, "one model"},
+     "netc inspect mlp.net\nnetc inspect mlp.net --why", verb_inspect, 1, 2,
+     "a model and at most one kernel"},
+    {"check", "Check gradients and kernels against the reference.", "check MODEL",
+     "netc check mlp.net", verb_check, 1, 1, "one model"},
     {"profile", "Time every step of an entry.", "profile MODEL [--entry NAME] [--device D]",
      "netc profile mlp.net --device cuda:0", verb_profile, 1, 1, "one model"},
-    {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor", verb_doctor, 0, 0, "no file: it looks at this machine"},
-    {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1, INT_MAX, "files to format"},
+    {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor",
+     verb_doctor, 0, 0, "no file: it looks at this machine"},
+    {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,
+     INT_MAX, "files to format"},
     {0},
 };
 const int verb_count = sizeof verbs / sizeof *verbs - 1;
@@ -40,10 +53,13 @@ const Verb *find_verb(const char *name)
 
 static void usage(FILE *out)
 {
-    fprintf(out, "netc %s: a compiler for neural networks\n\n"
-                 "usage: netc MODEL.net [-o MODEL.bin] [options]\n"
-                 "       netc VERB ... ; netc VERB --help\n\n", netc_version());
-    for (int i = 0; i < verb_count; i++) fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fprintf(out,
+            "netc %s: a compiler for neural networks\n\n"
+            "usage: netc MODEL.net [-o MODEL.bin] [options]\n"
+            "       netc VERB ... ; netc VERB --help\n\n",
+            netc_version());
+    for (int i = 0; i < verb_count; i++)
+        fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(out, "\nexample:\n  %s\n", find_verb("train")->example);
 }
 
@@ -58,11 +74,13 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
-    // A reader that stops early (netc … | head) ends what only prints; training goes on to its checkpoint.
+    // A reader that stops early (netc … | head) ends what only prints; training goes on to its
+    // checkpoint.
     signal(SIGPIPE, argc > 1 && !strcmp(argv[1], "train") ? SIG_IGN : SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); // a file-size limit then is an error like a full disk
     if (argc < 2) return usage(stderr), 1;
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return usage(stdout), 0;
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return usage(stdout), 0;
     if (!strcmp(argv[1], "--version")) return printf("netc %s\n", netc_version()), 0;
     const Verb *verb = find_verb(argv[1]);
     if (verb) return finish(verb->run(argc - 2, argv + 2));

@@ -13,8 +13,8 @@ static void print_help(const Verb *verb, const Option *options, int n)
     for (int i = 0; i < n; i++) {
         char head[80];
         const Option *o = &options[i];
-        snprintf(head, sizeof head, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name,
-                 o->value ? " " : "", o->value ? o->value : "");
+        snprintf(head, sizeof head, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "",
+                 o->name, o->value ? " " : "", o->value ? o->value : "");
         printf("  %-28s %s\n", head, o->help);
     }
     printf("  %-28s %s\n\n", "-h, --help", "this text");
@@ -64,8 +64,10 @@ static bool store(const Option *o, const char *value)
 static const Option *find(const Option *options, int n, const char *word, size_t len)
 {
     for (int i = 0; i < n; i++) {
-        if (strlen(options[i].name) == len && !strncmp(options[i].name, word, len)) return &options[i];
-        if (options[i].alias && strlen(options[i].alias) == len && !strncmp(options[i].alias, word, len))
+        if (strlen(options[i].name) == len && !strncmp(options[i].name, word, len))
+            return &options[i];
+        if (options[i].alias && strlen(options[i].alias) == len &&
+            !strncmp(options[i].alias, word, len))
             return &options[i];
     }
     return NULL;
@@ -82,8 +84,10 @@ static bool unknown(const Verb *verb, const Option *options, int n, const char *
     // The beginning of an option's name is taken for that option.
     for (size_t i = 0; !near && strlen(name) > 3 && i < count; i++)
         if (!strncmp(names[i], name, strlen(name))) near = names[i];
-    if (near) fail("unknown option %s; did you mean %s?", name, near);
-    else fail("unknown option %s; 'netc %s --help' lists them", name, verb->name);
+    if (near)
+        fail("unknown option %s; did you mean %s?", name, near);
+    else
+        fail("unknown option %s; 'netc %s --help' lists them", name, verb->name);
     return false;
 }
 
@@ -113,7 +117,8 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
             value = word + 2;
         if (!o || (o->kind == OPT_FLAG && value)) return unknown(verb, options, noptions, word);
         if (o->kind != OPT_FLAG && !value) {
-            if (i + 1 == argc) return fail("%s wants a value: %s %s", o->name, o->name, o->value), false;
+            if (i + 1 == argc)
+                return fail("%s wants a value: %s %s", o->name, o->name, o->value), false;
             value = argv[++i];
         }
         if (!store(o, value)) return false;
@@ -137,16 +142,21 @@ bool parse_options(const Verb *verb, const Option *options, int noptions, int ar
 void common_options(Common *c, Option out[COMMON_OPTIONS])
 {
     const Option rows[COMMON_OPTIONS] = {
-        {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE", "override a const, dim or setting of the model"},
+        {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE",
+         "override a const, dim or setting of the model"},
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
         {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
-        {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES", "recompute more to need less memory"},
-        {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL, "give every temporary memory of its own"},
+        {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES",
+         "recompute more to need less memory"},
+        {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL,
+         "give every temporary memory of its own"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},
-        {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL, "ignore the code in a model.bin, compile its source again"},
+        {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
+         "ignore the code in a model.bin, compile its source again"},
         {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR", "compile cache; '' for none"},
         {"--quiet", "-q", OPT_FLAG, &c->quiet, NULL, "errors and results only"},
-        {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL, "say what is compiled and which fallbacks are taken"},
+        {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL,
+         "say what is compiled and which fallbacks are taken"},
     };
     for (int i = 0; i < COMMON_OPTIONS; i++) out[i] = rows[i];
 }

@@ -27,8 +27,10 @@ static const char *only_model(netc_program *p)
         found = name;
     }
     if (n == 1) return found;
-    if (n) fail("the file has several models; pick one with --entry: %s", names);
-    else fail("the file has no model");
+    if (n)
+        fail("the file has several models; pick one with --entry: %s", names);
+    else
+        fail("the file has no model");
     return NULL;
 }
 
@@ -41,11 +43,13 @@ typedef struct Input {
 static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
 {
     const char *eq = strchr(word, '=');
-    if (!eq || eq == word || !eq[1]) return fail("--input wants NAME=FILE, not '%s'", word), NETC_INVALID;
+    if (!eq || eq == word || !eq[1])
+        return fail("--input wants NAME=FILE, not '%s'", word), NETC_INVALID;
     in->name = strndup(word, (size_t)(eq - word));
     if (!in->name) return NETC_OUT_OF_MEMORY;
     netc_status status = netc_array_read(eq + 1, &in->t, err);
-    if (status == NETC_OK && in->t.rank && in->t.dim[0]) status = netc_dataset_add_array(d, in->name, &in->t, err);
+    if (status == NETC_OK && in->t.rank && in->t.dim[0])
+        status = netc_dataset_add_array(d, in->name, &in->t, err);
     return status;
 }
 
@@ -72,8 +76,8 @@ static void print_tensor(const char *name, const netc_tensor *t)
 }
 
 // Writes NAME=FILE outputs; with none named, prints the head of every one.
-static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a, const char *entry,
-                                 netc_error **err)
+static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a,
+                                 const char *entry, netc_error **err)
 {
     for (int i = 0; i < a->outputs.n; i++) {
         const char *eq = strchr(a->outputs.at[i], '=');
@@ -109,7 +113,8 @@ static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs
     return status;
 }
 
-// The names before '=' of --output words, without repeats; freed by the caller. NULL: out of memory.
+// The names before '=' of --output words, without repeats; freed by the caller. NULL: out of
+// memory.
 static char **output_names(const RunArgs *a, int *n)
 {
     char **names = calloc((size_t)a->outputs.n + 1, sizeof *names);
@@ -125,7 +130,8 @@ static bool all_given(netc_program *p, const char *entry, const Input *in, int n
 {
     for (int i = 0; i < netc_input_count(p, entry); i++) {
         netc_port port;
-        if (netc_input_info(p, entry, i, &port, NULL) != NETC_OK) return true; // reported where it is run
+        if (netc_input_info(p, entry, i, &port, NULL) != NETC_OK)
+            return true; // reported where it is run
         bool given = false;
         for (int k = 0; k < n; k++) given = given || !strcmp(in[k].name, port.name);
         if (!given) return false;
@@ -133,9 +139,10 @@ static bool all_given(netc_program *p, const char *entry, const Input *in, int n
     return true;
 }
 
-// The program and which entry of it runs. Where inputs are missing, only what the named outputs need is compiled.
-static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d, const Input *in, netc_program **p,
-                              const char **entry, netc_error **err)
+// The program and which entry of it runs. Where inputs are missing, only what the named outputs
+// need is compiled.
+static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d, const Input *in,
+                              netc_program **p, const char **entry, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
     compile_options(&a->common, &o);
@@ -169,7 +176,8 @@ static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
     netc_dataset *d = NULL;
     Input *in = calloc((size_t)a->inputs.n + 1, sizeof *in);
     netc_status status = in ? netc_dataset_create(ctx, &d, err) : NETC_OUT_OF_MEMORY;
-    for (int i = 0; status == NETC_OK && i < a->inputs.n; i++) status = read_input(d, a->inputs.at[i], &in[i], err);
+    for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
+        status = read_input(d, a->inputs.at[i], &in[i], err);
     const char *entry = NULL;
     if (status == NETC_OK) status = open_entry(a, ctx, d, in, &p, &entry, err);
     NETC_INIT(netc_session_options, so);
@@ -207,13 +215,17 @@ int verb_run(int argc, char **argv)
     enum { OWN = 10 };
     Option options[OWN + COMMON_OPTIONS] = {
         {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE", "an input's values (.npy, IDX)"},
-        {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE", "write an output as .npy; none: print their heads"},
+        {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
+         "write an output as .npy; none: print their heads"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
         {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "parameters (.safetensors)"},
         {"--map", NULL, OPT_LIST, &a.map, "A.*=B.*", "rename tensors of the file"},
-        {"--allow-missing", NULL, OPT_FLAG, &a.allow_missing, NULL, "keep initial values of missing tensors"},
-        {"--device", NULL, OPT_STRING, &a.device, "D", "cuda:0, cpu; default: a GPU when there is one"},
-        {"--seed", NULL, OPT_INT, &a.seed, "N", "of initial weights and random numbers (default 0)"},
+        {"--allow-missing", NULL, OPT_FLAG, &a.allow_missing, NULL,
+         "keep initial values of missing tensors"},
+        {"--device", NULL, OPT_STRING, &a.device, "D",
+         "cuda:0, cpu; default: a GPU when there is one"},
+        {"--seed", NULL, OPT_INT, &a.seed, "N",
+         "of initial weights and random numbers (default 0)"},
         {"--times", NULL, OPT_INT, &a.times, "N", "run it N times in a row"},
         {"--set", NULL, OPT_LIST, &a.set, "NAME=VALUE", "change a setting"},
     };
@@ -226,7 +238,8 @@ int verb_run(int argc, char **argv)
     netc_status status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = run(&a, ctx, &err);
     netc_context_free(ctx);
-    list_free(&a.words), list_free(&a.inputs), list_free(&a.outputs), list_free(&a.map), list_free(&a.set);
+    list_free(&a.words), list_free(&a.inputs), list_free(&a.outputs), list_free(&a.map),
+        list_free(&a.set);
     list_free(&a.common.defines);
     if (status != NETC_OK) return err ? report_error(err) : 1;
     return 0;

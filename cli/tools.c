@@ -12,8 +12,10 @@ static void print_json_string(const char *s)
     putchar('"');
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') putchar('\\');
-        if ((unsigned char)*s < 32) printf("\\u%04x", *s);
-        else putchar(*s);
+        if ((unsigned char)*s < 32)
+            printf("\\u%04x", *s);
+        else
+            putchar(*s);
     }
     putchar('"');
 }
@@ -59,7 +61,8 @@ int verb_inspect(int argc, char **argv)
     Opened o = open_model(&c, words.at[0], target);
     char *text = NULL;
     if (o.status == NETC_OK)
-        o.status = netc_program_inspect(o.p, target, words.n == 2 ? words.at[1] : NULL, why, json, &text, &o.err);
+        o.status = netc_program_inspect(o.p, target, words.n == 2 ? words.at[1] : NULL, why, json,
+                                        &text, &o.err);
     if (o.status == NETC_OK) fputs(text, stdout);
     netc_free(text);
     list_free(&words), list_free(&c.defines);
@@ -75,7 +78,8 @@ int verb_check(int argc, char **argv)
     bool json = false, done;
     Option options[3 + COMMON_OPTIONS] = {
         {"--seed", NULL, OPT_INT, &seed, "N", "of the synthetic data (default 0)"},
-        {"--device", NULL, OPT_STRING, &device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--device", NULL, OPT_STRING, &device, "D",
+         "cuda:0, cpu; default: a GPU when there is one"},
         {"--json", NULL, OPT_FLAG, &json, NULL, "as one JSON object: ok, report"},
     };
     common_options(&c, options + 3);
@@ -105,9 +109,11 @@ int verb_profile(int argc, char **argv)
     int64_t repeats = 50;
     bool json = false, done;
     Option options[4 + COMMON_OPTIONS] = {
-        {"--device", NULL, OPT_STRING, &device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--device", NULL, OPT_STRING, &device, "D",
+         "cuda:0, cpu; default: a GPU when there is one"},
         {"--entry", NULL, OPT_STRING, &entry, "NAME", "which entry (default train)"},
-        {"--repeats", NULL, OPT_INT, &repeats, "N", "timings a step; the median counts (default 50)"},
+        {"--repeats", NULL, OPT_INT, &repeats, "N",
+         "timings a step; the median counts (default 50)"},
         {"--json", NULL, OPT_FLAG, &json, NULL, "as JSON"},
     };
     common_options(&c, options + 4);
@@ -128,11 +134,12 @@ int verb_profile(int argc, char **argv)
     for (int i = 0; i < n; i++) total += t[i].seconds;
     for (int i = 0; o.status == NETC_OK && i < n; i++) {
         if (json)
-            printf("%s{\"name\":\"%s\",\"line\":\"%s\",\"seconds\":%.9g,\"calls\":%d}%s", i ? "," : "[", t[i].name,
-                   t[i].loc, t[i].seconds, t[i].calls, i + 1 == n ? "]\n" : "");
+            printf("%s{\"name\":\"%s\",\"line\":\"%s\",\"seconds\":%.9g,\"calls\":%d}%s",
+                   i ? "," : "[", t[i].name, t[i].loc, t[i].seconds, t[i].calls,
+                   i + 1 == n ? "]\n" : "");
         else
-            printf("%10.2f us %5.1f %%  %4d x  %-44s %s\n", t[i].seconds * 1e6, 100 * t[i].seconds / total,
-                   t[i].calls, t[i].name, t[i].loc);
+            printf("%10.2f us %5.1f %%  %4d x  %-44s %s\n", t[i].seconds * 1e6,
+                   100 * t[i].seconds / total, t[i].calls, t[i].name, t[i].loc);
     }
     if (o.status == NETC_OK && !json) {
         printf("%10.2f us in all, steps timed one by one\n", total * 1e6);
@@ -159,8 +166,8 @@ static void finding(void *user, const char *what, bool ok, const char *detail)
         print_json_string(detail);
         putchar('}');
     } else {
-        printf("%s%s%s %-16s %s\n", d->color ? (ok ? "\033[32m" : "\033[33m") : "", ok ? "yes" : "no ",
-               d->color ? "\033[0m" : "", what, detail);
+        printf("%s%s%s %-16s %s\n", d->color ? (ok ? "\033[32m" : "\033[33m") : "",
+               ok ? "yes" : "no ", d->color ? "\033[0m" : "", what, detail);
     }
     d->any = true;
 }
@@ -199,8 +206,10 @@ static char *read_text(const char *path)
     }
     bool ok = f && text && !ferror(f);
     if (f) fclose(f);
-    if (ok) text[n] = 0;
-    else free(text), text = NULL;
+    if (ok)
+        text[n] = 0;
+    else
+        free(text), text = NULL;
     return text;
 }
 
@@ -208,7 +217,8 @@ int verb_fmt(int argc, char **argv)
 {
     StringList words = {0};
     bool check = false, done;
-    Option options[1] = {{"--check", NULL, OPT_FLAG, &check, NULL, "change nothing; exit 1 when a file would change"}};
+    Option options[1] = {{"--check", NULL, OPT_FLAG, &check, NULL,
+                          "change nothing; exit 1 when a file would change"}};
     const Verb *verb = find_verb("fmt");
     if (!parse_options(verb, options, 1, argc, argv, &words, &done)) return 1;
     if (done) return 0;
@@ -224,8 +234,10 @@ int verb_fmt(int argc, char **argv)
             report_error(err);
             code = 1;
         } else if (strcmp(text, out)) {
-            if (check) printf("%s would change\n", path), code = 1;
-            else if (!write_text(path, out)) fail("cannot write %s", path), code = 2;
+            if (check)
+                printf("%s would change\n", path), code = 1;
+            else if (!write_text(path, out))
+                fail("cannot write %s", path), code = 2;
         }
         free(text);
         netc_free(out);

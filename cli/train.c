@@ -22,8 +22,10 @@ static void log_line(Display *d, const netc_event *e, FILE *out)
     fprintf(out, "{\"step\":%" PRId64 ",\"epoch\":%.4g", e->step, e->epochs_done);
     for (int i = 0; i < e->nmetrics; i++) {
         double v = e->metrics[i].value;
-        if (v - v == 0) fprintf(out, ",\"%s\":%.9g", e->metrics[i].name, v);
-        else fprintf(out, ",\"%s\":null", e->metrics[i].name);
+        if (v - v == 0)
+            fprintf(out, ",\"%s\":%.9g", e->metrics[i].name, v);
+        else
+            fprintf(out, ",\"%s\":null", e->metrics[i].name);
     }
     fprintf(out, ",\"seconds\":%.6g}\n", e->seconds);
     if ((fflush(out) || ferror(out)) && out == d->log) d->log_failed = true;
@@ -38,7 +40,8 @@ static void close_line(Display *d)
 static void print_metrics(FILE *out, const netc_event *e)
 {
     for (int i = 0; i < e->nmetrics; i++)
-        fprintf(out, " %s %.*g%s", e->metrics[i].name, 5, e->metrics[i].value, i + 1 < e->nmetrics ? "," : "");
+        fprintf(out, " %s %.*g%s", e->metrics[i].name, 5, e->metrics[i].value,
+                i + 1 < e->nmetrics ? "," : "");
 }
 
 // On a terminal the line is written over the last one, and cut to its width so that it can be.
@@ -52,10 +55,12 @@ static void progress(Display *d, const netc_event *e)
     if (e->epochs) fprintf(out, " epoch %" PRId64 "/%" PRId64, e->epoch, e->epochs);
     fprintf(out, " |");
     print_metrics(out, e);
-    fprintf(out, " | %.0f items/s | %.1f s, %.1f s left", e->items_per_second, e->seconds, e->seconds_left);
+    fprintf(out, " | %.0f items/s | %.1f s, %.1f s left", e->items_per_second, e->seconds,
+            e->seconds_left);
     if (fclose(out) || !line) return;
     struct winsize w;
-    if (d->terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col > 20 && n > w.ws_col - 1u) line[w.ws_col - 1] = 0;
+    if (d->terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col > 20 && n > w.ws_col - 1u)
+        line[w.ws_col - 1] = 0;
     if (d->terminal && d->line_open) fputs("\r\033[K", stdout);
     fputs(line, stdout);
     free(line);
@@ -66,7 +71,8 @@ static void progress(Display *d, const netc_event *e)
 static void on_event(void *user, const netc_event *e)
 {
     Display *d = user;
-    if ((e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) && d->log) log_line(d, e, d->log);
+    if ((e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) && d->log)
+        log_line(d, e, d->log);
     if (d->json) {
         if (e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) log_line(d, e, stdout);
         return;
@@ -109,33 +115,44 @@ static bool parse(TrainArgs *a, int argc, char **argv, bool *done)
 {
     enum { OWN = 21 };
     Option options[OWN + COMMON_OPTIONS] = {
-        {"--data", NULL, OPT_LIST, &a->data, "NAME=FILE", "an input's examples; FILE:PART, FILE,FILE"},
+        {"--data", NULL, OPT_LIST, &a->data, "NAME=FILE",
+         "an input's examples; FILE:PART, FILE,FILE"},
         {"--eval-data", NULL, OPT_LIST, &a->eval_data, "NAME=FILE", "examples to evaluate on"},
-        {"--split", NULL, OPT_REAL, &a->o.split, "S", "train on this share of the data, evaluate on the rest"},
+        {"--split", NULL, OPT_REAL, &a->o.split, "S",
+         "train on this share of the data, evaluate on the rest"},
         {"--epochs", NULL, OPT_REAL, &a->o.epochs, "N", "passes over the data (default 1)"},
         {"--steps", NULL, OPT_INT, &a->o.steps, "N", "updates, instead of epochs"},
-        {"--device", NULL, OPT_STRING, &a->device, "D", "cuda:0, cpu; default: a GPU when there is one"},
+        {"--device", NULL, OPT_STRING, &a->device, "D",
+         "cuda:0, cpu; default: a GPU when there is one"},
         {"--seed", NULL, OPT_INT, &a->seed, "N", "of weights, dropout and shuffling (default 0)"},
-        {"--save", NULL, OPT_STRING, &a->save, "FILE", "checkpoint (.safetensors), at the end and on Ctrl-C"},
+        {"--save", NULL, OPT_STRING, &a->save, "FILE",
+         "checkpoint (.safetensors), at the end and on Ctrl-C"},
         {"--save-every", NULL, OPT_INT, &a->o.save_every, "N", "and every N steps"},
         {"--resume", NULL, OPT_STRING, &a->resume, "FILE", "go on from a checkpoint, bit for bit"},
         {"--weights", NULL, OPT_STRING, &a->weights, "FILE", "start from these parameters"},
         {"--map", NULL, OPT_LIST, &a->map, "A.*=B.*", "rename tensors of that file"},
-        {"--allow-missing", NULL, OPT_FLAG, &a->allow_missing, NULL, "keep the initial value of tensors it lacks"},
-        {"--eval-every", NULL, OPT_INT, &a->o.eval_every, "N", "steps between evaluations (default: an epoch)"},
+        {"--allow-missing", NULL, OPT_FLAG, &a->allow_missing, NULL,
+         "keep the initial value of tensors it lacks"},
+        {"--eval-every", NULL, OPT_INT, &a->o.eval_every, "N",
+         "steps between evaluations (default: an epoch)"},
         {"--report-every", NULL, OPT_INT, &a->o.report_every, "N", "steps between progress lines"},
-        {"--log", NULL, OPT_STRING, &a->log, "FILE", "one JSON object a line: step, epoch, every scalar output"},
-        {"--watch", NULL, OPT_LIST, &a->watch, "NAME", "log mean, deviation, extremes of a parameter or tap"},
+        {"--log", NULL, OPT_STRING, &a->log, "FILE",
+         "one JSON object a line: step, epoch, every scalar output"},
+        {"--watch", NULL, OPT_LIST, &a->watch, "NAME",
+         "log mean, deviation, extremes of a parameter or tap"},
         {"--set", NULL, OPT_LIST, &a->set, "NAME=VALUE", "change a setting"},
         {"--no-shuffle", NULL, OPT_FLAG, &a->o.no_shuffle, NULL, "read the examples in order"},
-        {"--keep-last", NULL, OPT_FLAG, &a->o.keep_last_partial, NULL, "train on an epoch's last, smaller batch too"},
+        {"--keep-last", NULL, OPT_FLAG, &a->o.keep_last_partial, NULL,
+         "train on an epoch's last, smaller batch too"},
         {"--json", NULL, OPT_FLAG, &a->json, NULL, "the log's lines on standard output"},
     };
     common_options(&a->common, options + OWN);
-    return parse_options(find_verb("train"), options, OWN + COMMON_OPTIONS, argc, argv, &a->words, done);
+    return parse_options(find_verb("train"), options, OWN + COMMON_OPTIONS, argc, argv, &a->words,
+                         done);
 }
 
-static netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out, netc_error **err)
+static netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out,
+                             netc_error **err)
 {
     if (!words->n) return NETC_OK;
     netc_status status = netc_dataset_create(ctx, out, err);
@@ -144,7 +161,9 @@ static netc_status open_data(netc_context *ctx, const StringList *words, netc_da
 
 static const char *device_target(const char *device)
 {
-    return device && !strcmp(device, "cpu") ? "cpu" : device && !strncmp(device, "cuda", 4) ? "cuda" : NULL;
+    return device && !strcmp(device, "cpu")        ? "cpu"
+           : device && !strncmp(device, "cuda", 4) ? "cuda"
+                                                   : NULL;
 }
 
 static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error **err)
@@ -154,7 +173,8 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     netc_status status = open_data(ctx, &a->data, &a->o.data, err);
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->words.at[0], device_target(a->device), a->o.data, &p, err);
+        status = open_program(&a->common, ctx, a->words.at[0], device_target(a->device), a->o.data,
+                              &p, err);
     if (status == NETC_OK) {
         NETC_INIT(netc_session_options, so);
         so.seed = a->seed;

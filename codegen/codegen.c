@@ -1,4 +1,5 @@
-// Module with fused graphs -> Program: cells, constants, and for each entry its steps and memory plan.
+// Module with fused graphs -> Program: cells, constants, and for each entry its steps and memory
+// plan.
 #include "codegen/codegen.h"
 
 #include <string.h>
@@ -9,8 +10,9 @@
 void gen_internal(Gen *g, Loc loc, const char *what)
 {
     Diag *d = diag_error(g->diags, loc, "internal error while generating code: %s", what);
-    diag_note(g->diags, d, "this is a fault of the compiler, not of the model; switching fusion off "
-                           "(--passes with fuse left out) may avoid it");
+    diag_note(g->diags, d,
+              "this is a fault of the compiler, not of the model; switching fusion off "
+              "(--passes with fuse left out) may avoid it");
     g->failed = true;
 }
 
@@ -30,16 +32,18 @@ int32_t gen_buffer(GenEntry *e, ProgRegion region, int32_t index, int64_t bytes,
                    const char *name, const char *loc)
 {
     ProgBuffer b = {.name = name, .region = region, .index = index, .bytes = bytes, .loc = loc};
-    if (type) b.type = gen_type(type);
-    else b.type = (ProgType){.dtype = PD_U8, .rank = 1, .dim = {bytes}};
+    if (type)
+        b.type = gen_type(type);
+    else
+        b.type = (ProgType){.dtype = PD_U8, .rank = 1, .dim = {bytes}};
     vec_push(e->gen->arena, &e->buffers, b);
     return (int32_t)e->buffers.n - 1;
 }
 
 ProgArg gen_temp(GenEntry *e, const Type *type, const char *name, Loc loc)
 {
-    return gen_arg(gen_buffer(e, PR_ARENA, 0, type_bytes(type), type, name,
-                              loc_text(e->gen->diags, loc)));
+    return gen_arg(
+        gen_buffer(e, PR_ARENA, 0, type_bytes(type), type, name, loc_text(e->gen->diags, loc)));
 }
 
 ProgArg gen_bytes(GenEntry *e, int64_t bytes, const char *name)
@@ -128,7 +132,8 @@ const char *gen_contract(GenEntry *e, const ProgKernel *k, const ProgArg *args, 
     return b.data;
 }
 
-// -- entries ---------------------------------------------------------------------------------------------
+// -- entries
+// ---------------------------------------------------------------------------------------------
 
 static void entry_leaves(GenEntry *e, Frame *f)
 {
@@ -153,9 +158,9 @@ static void entry_leaves(GenEntry *e, Frame *f)
                 .batch_axis_micro = 1,
             };
             vec_push(g->arena, &e->inputs, in);
-            f->place[i] = gen_arg(gen_buffer(e, PR_INPUT, (int32_t)e->inputs.n - 1,
-                                             type_bytes(&n->type), &n->type, in.name,
-                                             loc_text(g->diags, n->loc)));
+            f->place[i] =
+                gen_arg(gen_buffer(e, PR_INPUT, (int32_t)e->inputs.n - 1, type_bytes(&n->type),
+                                   &n->type, in.name, loc_text(g->diags, n->loc)));
         }
     }
     if (e->entry->rows && e->entry->cursor) f->cursor = gen_cell(e, e->entry->cursor).index;
@@ -173,9 +178,9 @@ static bool entry_roots(GenEntry *e, Frame *f)
                               .type = gen_type(&r->type),
                               .tap = kind && !strcmp(kind, "tap")};
             vec_push(g->arena, &e->outputs, out);
-            s.target = gen_arg(gen_buffer(e, PR_OUTPUT, (int32_t)e->outputs.n - 1,
-                                          type_bytes(&r->type), &r->type, out.name,
-                                          loc_text(g->diags, r->loc)));
+            s.target =
+                gen_arg(gen_buffer(e, PR_OUTPUT, (int32_t)e->outputs.n - 1, type_bytes(&r->type),
+                                   &r->type, out.name, loc_text(g->diags, r->loc)));
         } else if (r->op == OP_assign) {
             s.target = gen_cell(e, attr_str(r, ATTR_name));
             s.commit = s.cell = true;
@@ -232,7 +237,8 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     plan_memory(a, out, g->options->no_reuse);
     const char *wrong = plan_verify(a, out);
     if (wrong) {
-        gen_internal(g, entry->loc, arena_printf(a, "the memory plan of `%s`: %s", entry->name, wrong));
+        gen_internal(g, entry->loc,
+                     arena_printf(a, "the memory plan of `%s`: %s", entry->name, wrong));
         return false;
     }
     return true;

@@ -9,10 +9,10 @@
 
 typedef struct CodegenOptions {
     const Target *target;
-    bool no_reuse;       // every temporary its own place, for bisecting
+    bool no_reuse;        // every temporary its own place, for bisecting
     bool no_side_by_side; // one launch a group
     bool tf32;            // f32 contractions may use tensor cores
-    const char *choices; // choice table to carry along, or NULL
+    const char *choices;  // choice table to carry along, or NULL
     // An edited kernel for this name, or NULL; the text replaces the generated one.
     const char *(*override)(void *ctx, const char *name, const char *contract);
     void *override_ctx;

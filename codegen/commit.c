@@ -28,34 +28,41 @@ static int32_t copy_kernel(Gen *g, const int64_t *bytes, int n)
         .block = {BLOCK, 1, 1},
         .bytes_read = total,
         .bytes_written = total,
-        .floor_seconds = g->target->bytes_per_second > 0
-                             ? 2.0 * (double)total / g->target->bytes_per_second
-                             : 0,
+        .floor_seconds =
+            g->target->bytes_per_second > 0 ? 2.0 * (double)total / g->target->bytes_per_second : 0,
         .schedule = "16 bytes a thread, four times",
     };
     Buf b = buf_new(g->arena);
-    buf_str(&b, "// Copies new values to their cells unless this step has recorded an error: a failed step\n"
+    buf_str(&b, "// Copies new values to their cells unless this step has recorded an error: a "
+                "failed step\n"
                 "// changes nothing.\n");
     buf_printf(&b, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", BLOCK, k.symbol);
     for (int i = 0; i < n; i++) buf_printf(&b, "char *to%d, const char *from%d, ", i, i);
-    buf_str(&b, "const unsigned *error)\n{\n    if (*error) return;\n"
-                "    char *to;\n    const char *from;\n    long long bytes, block = blockIdx.x, blocks;\n");
+    buf_str(
+        &b,
+        "const unsigned *error)\n{\n    if (*error) return;\n"
+        "    char *to;\n    const char *from;\n    long long bytes, block = blockIdx.x, blocks;\n");
     for (int i = 0; i < n; i++) {
         long long mine = blocks_for(g->target, bytes[i]);
-        if (i + 1 < n) buf_printf(&b, "    if (block < %lld) {\n", mine);
-        else buf_str(&b, "    {\n");
+        if (i + 1 < n)
+            buf_printf(&b, "    if (block < %lld) {\n", mine);
+        else
+            buf_str(&b, "    {\n");
         buf_printf(&b, "        to = to%d, from = from%d, bytes = %lld, blocks = %lld;\n", i, i,
                    (long long)bytes[i], mine);
-        if (i + 1 < n) buf_printf(&b, "        goto copy;\n    }\n    block -= %lld;\n", mine);
-        else buf_str(&b, "    }\n");
+        if (i + 1 < n)
+            buf_printf(&b, "        goto copy;\n    }\n    block -= %lld;\n", mine);
+        else
+            buf_str(&b, "    }\n");
     }
     if (n > 1) buf_str(&b, "copy:;\n");
-    buf_str(&b, "    long long i = block * blockDim.x + threadIdx.x, step = blocks * blockDim.x;\n"
-                "    bool wide = (((unsigned long long)to | (unsigned long long)from) & 15) == 0;\n"
-                "    long long words = wide ? bytes / 16 : 0;\n"
-                "    for (long long w = i; w < words; w += step)\n"
-                "        ((uint4 *)to)[w] = ((const uint4 *)from)[w];\n"
-                "    for (long long k = words * 16 + i; k < bytes; k += step) to[k] = from[k];\n}\n");
+    buf_str(&b,
+            "    long long i = block * blockDim.x + threadIdx.x, step = blocks * blockDim.x;\n"
+            "    bool wide = (((unsigned long long)to | (unsigned long long)from) & 15) == 0;\n"
+            "    long long words = wide ? bytes / 16 : 0;\n"
+            "    for (long long w = i; w < words; w += step)\n"
+            "        ((uint4 *)to)[w] = ((const uint4 *)from)[w];\n"
+            "    for (long long k = words * 16 + i; k < bytes; k += step) to[k] = from[k];\n}\n");
     k.text = k.annotated = b.data;
     return gen_kernel(g, &k);
 }

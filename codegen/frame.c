@@ -41,11 +41,16 @@ static int32_t const_place(Frame *f, const Node *n)
     int nvalues;
     const int64_t *values = attr_ints(n, ATTR_values, &nvalues);
     for (int64_t i = 0; i < count; i++) {
-        if (values && !dtype_is_float(n->type.dtype)) v.i[i] = values[i];
-        else if (values) memcpy(&v.f[i], &values[i], sizeof(double));
-        else if (dtype_is_float(n->type.dtype)) v.f[i] = attr_float(n, ATTR_value, 0);
-        else if (attr_find(n, ATTR_ivalue)) v.i[i] = attr_int(n, ATTR_ivalue, 0);
-        else v.i[i] = attr_float(n, ATTR_value, 0) != 0;
+        if (values && !dtype_is_float(n->type.dtype))
+            v.i[i] = values[i];
+        else if (values)
+            memcpy(&v.f[i], &values[i], sizeof(double));
+        else if (dtype_is_float(n->type.dtype))
+            v.f[i] = attr_float(n, ATTR_value, 0);
+        else if (attr_find(n, ATTR_ivalue))
+            v.i[i] = attr_int(n, ATTR_ivalue, 0);
+        else
+            v.i[i] = attr_float(n, ATTR_value, 0) != 0;
     }
     void *bytes = arena_alloc(e->gen->arena, (size_t)type_bytes(&n->type) + 1);
     value_to_bytes(&v, bytes);
@@ -109,7 +114,8 @@ static const Node *owner(const Node *n) // of the value a node reads: the region
     return n->op == OP_get ? n->args[0] : n;
 }
 
-// -- items ---------------------------------------------------------------------------------------------
+// -- items
+// ---------------------------------------------------------------------------------------------
 
 typedef struct Walk {
     Frame *f;
@@ -165,7 +171,8 @@ static void group_reads(Walk *w, Item *it, const Group *gr)
             const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
             if (kind && !strcmp(kind, "data") && entry->rows) it->reads_cursor = true;
         }
-        if (n->op == OP_get) visit(w, n->args[0]);
+        if (n->op == OP_get)
+            visit(w, n->args[0]);
         else
             for (uint32_t i = 0; i < n->nargs; i++) visit(w, n->args[i]);
     }
@@ -202,8 +209,7 @@ static bool make_items(Frame *f)
         }
         Item *it = &f->items.at[item_of[gr->launch] - 1];
         vec_push(a, &it->groups, gr);
-        for (uint32_t k = 0; k < gr->outs.n; k++)
-            vec_push(a, &it->defs, owner(gr->outs.at[k])->id);
+        for (uint32_t k = 0; k < gr->outs.n; k++) vec_push(a, &it->defs, owner(gr->outs.at[k])->id);
         if (gr->kind == GROUP_LOOP) vec_push(a, &it->defs, gr->anchor->id);
         group_reads(&w, it, gr);
     }
@@ -218,7 +224,8 @@ static bool make_items(Frame *f)
     }
     for (uint32_t k = 0; k < f->sinks.n; k++) {
         Sink *s = &f->sinks.at[k];
-        if (s->root && is_stored(f, s->root)) s->stored = s->root;
+        if (s->root && is_stored(f, s->root))
+            s->stored = s->root;
         else if (is_stored(f, s->value) && node_class(owner(s->value)) != CLS_REGION)
             s->stored = s->value;
         if (s->stored) {
@@ -228,8 +235,10 @@ static bool make_items(Frame *f)
         }
         Item it = {.sink = (int32_t)k}; // the copy of a leaf or of a loop's result
         const Node *o = owner(s->value);
-        if (node_class(o) == CLS_REGION || is_stored(f, o)) vec_push(a, &it.uses, o->id);
-        else if (node_class(o) == CLS_LEAF) vec_push(a, &it.leaves, o->id);
+        if (node_class(o) == CLS_REGION || is_stored(f, o))
+            vec_push(a, &it.uses, o->id);
+        else if (node_class(o) == CLS_LEAF)
+            vec_push(a, &it.leaves, o->id);
         else {
             gen_internal(f->e->gen, s->value->loc, "a result that no kernel stores");
             return false;
@@ -239,7 +248,8 @@ static bool make_items(Frame *f)
     return true;
 }
 
-// -- what is stored where --------------------------------------------------------------------------------
+// -- what is stored where
+// --------------------------------------------------------------------------------
 
 static bool same_place(const ProgArg *a, const ProgArg *b)
 {
@@ -317,7 +327,8 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
     }
 }
 
-// -- kernels -------------------------------------------------------------------------------------------
+// -- kernels
+// -------------------------------------------------------------------------------------------
 
 // A kernel may write a cell that it reads only where the same thread reads each element first.
 // Finds the in-place sinks of an item for which that does not hold and gives them a temporary.
@@ -325,7 +336,10 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
 {
     Arena *a = f->e->gen->arena;
     IdMap by_node = idmap_new(a), by_buffer = idmap_new(a); // -> index into it->sinks
-    struct { int kernel, arg; bool unsafe; } *w = arena_array(a, it->sinks.n + 1, sizeof *w);
+    struct {
+        int kernel, arg;
+        bool unsafe;
+    } *w = arena_array(a, it->sinks.n + 1, sizeof *w);
     for (uint32_t j = 0; j < it->sinks.n; j++) {
         const Sink *s = &f->sinks.at[it->sinks.at[j]];
         w[j].kernel = -1;
@@ -337,7 +351,8 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
     for (int k = 0; k < n && by_node.n; k++) {
         const KernelArg *args = ks[k].args;
         for (int i = 0; i < ks[k].nargs; i++)
-            if (args[i].kind == KA_NODE && args[i].written && idmap_get(&by_node, args[i].node->id, &j))
+            if (args[i].kind == KA_NODE && args[i].written &&
+                idmap_get(&by_node, args[i].node->id, &j))
                 w[j].kernel = k, w[j].arg = i;
         for (int i = 0; i < ks[k].nargs; i++) {
             uint64_t buffer = (uint64_t)f->cursor;
@@ -358,7 +373,8 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
         Sink *s = &f->sinks.at[it->sinks.at[i]];
         if (!w[i].unsafe) continue;
         s->in_place = s->done = false;
-        f->place[s->stored->id] = gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
+        f->place[s->stored->id] =
+            gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
     }
 }
 
@@ -370,8 +386,7 @@ static bool bind_arg(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
     case KA_NODE: *out = frame_memory(f, a->node); break;
     case KA_ERROR:
         if (!e->error_buffer)
-            e->error_buffer =
-                gen_buffer(e, PR_ERROR, 0, sizeof(ProgError), NULL, "error", "") + 1;
+            e->error_buffer = gen_buffer(e, PR_ERROR, 0, sizeof(ProgError), NULL, "error", "") + 1;
         *out = gen_arg(e->error_buffer - 1);
         e->checked = e->checked || a->written;
         break;
@@ -466,7 +481,8 @@ static bool emit_kernels(Frame *f, const Item *it)
     return true;
 }
 
-// -- sinks that are copied -------------------------------------------------------------------------------
+// -- sinks that are copied
+// -------------------------------------------------------------------------------
 
 // Copies of what this item stored to the sinks that did not become its place.
 static void copy_outputs(Frame *f, const Item *it)

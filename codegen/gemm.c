@@ -44,8 +44,10 @@ static bool reshape(Layout *l, const Type *t)
         bool any = false;
         for (int k = i - 1; k >= i0; k--) {
             if (l->dim[k] == 1) continue;
-            if (!any) stride = l->stride[k];
-            else if (l->stride[k] != stride) return false;
+            if (!any)
+                stride = l->stride[k];
+            else if (l->stride[k] != stride)
+                return false;
             stride = l->stride[k] * l->dim[k];
             any = true;
         }
@@ -98,7 +100,9 @@ static bool in_memory(const Frame *f, const Node *n)
 {
     if (f->g->fusion->group_of[n->id]) return true;
     switch (n->op) {
-    case OP_param: case OP_state: case OP_get: return true;
+    case OP_param:
+    case OP_state:
+    case OP_get: return true;
     case OP_const: return attr_find(n, ATTR_values) != NULL;
     case OP_region_param: return attr_int(n, ATTR_index, 0) != 0;
     case OP_input: {
@@ -133,14 +137,17 @@ static bool collapse(const Layout *l, const int64_t *axes, int n, int64_t *exten
     for (int i = n - 1; i >= 0; i--) {
         int64_t d = l->dim[axes[i]], s = l->stride[axes[i]];
         if (d == 1) continue;
-        if (*extent == 1) *stride = s;
-        else if (s != *stride * *extent) return false;
+        if (*extent == 1)
+            *stride = s;
+        else if (s != *stride * *extent)
+            return false;
         *extent *= d;
     }
     return true;
 }
 
-static int free_axes(const Layout *l, const int64_t *x, int nx, const int64_t *y, int ny, int64_t *out)
+static int free_axes(const Layout *l, const int64_t *x, int nx, const int64_t *y, int ny,
+                     int64_t *out)
 {
     int n = 0;
     for (int i = 0; i < l->rank; i++) {
@@ -156,9 +163,12 @@ static int free_axes(const Layout *l, const int64_t *x, int nx, const int64_t *y
 static bool matrix(int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride, bool *trans,
                    int64_t *ld)
 {
-    if (rows == 1 && cols == 1) row_stride = col_stride = 1;
-    else if (rows == 1) row_stride = col_stride == 1 ? cols : 1;
-    else if (cols == 1) col_stride = 1; // one column: any distance between its rows will do
+    if (rows == 1 && cols == 1)
+        row_stride = col_stride = 1;
+    else if (rows == 1)
+        row_stride = col_stride == 1 ? cols : 1;
+    else if (cols == 1)
+        col_stride = 1; // one column: any distance between its rows will do
     if (col_stride == 1 && row_stride >= cols) {
         *trans = false;
         *ld = row_stride;
@@ -263,14 +273,16 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     return ta == DT_F64 || g->compute == PD_F32;
 }
 
-// A product so small that its time is latency: the generated kernel takes about half of what a library
-// does, and its epilogue costs nothing (schedule.c, cuda_tile: tiles of 16 x 16).
+// A product so small that its time is latency: the generated kernel takes about half of what a
+// library does, and its epilogue costs nothing (schedule.c, cuda_tile: tiles of 16 x 16).
 static bool is_small(const Target *t, const Group *gr, const ProgGemm *g)
 {
     bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
-    bool f32 = g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
+    bool f32 =
+        g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
     int64_t tiles = (g->m + 31) / 32 * ((g->n + 31) / 32) * g->batch;
-    return t->kind == TARGET_CUDA && plain && f32 && tiles > 0 && tiles < t->units && g->k > 0 && g->k <= 1024;
+    return t->kind == TARGET_CUDA && plain && f32 && tiles > 0 && tiles < t->units && g->k > 0 &&
+           g->k <= 1024;
 }
 
 bool gemm_possible(Frame *f, const Group *gr)
@@ -298,8 +310,8 @@ bool gemm_generate(Frame *f, const Group *gr)
     const Node *dot = gr->anchor;
     ProgArg c = f->place[m.out->id];
     int64_t bytes = type_bytes(&m.out->type);
-    const char *name = m.out->name   ? m.out->name
-                       : dot->name   ? dot->name
+    const char *name = m.out->name ? m.out->name
+                       : dot->name ? dot->name
                        : m.a.stored->name && m.b.stored->name
                            ? arena_printf(gen->arena, "%s_%s", m.a.stored->name, m.b.stored->name)
                            : "matmul";

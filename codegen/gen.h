@@ -1,4 +1,5 @@
-// Private to planning (codegen.c, frame.c, gemm.c, loops.c, order.c): one entry on its way to steps.
+// Private to planning (codegen.c, frame.c, gemm.c, loops.c, order.c): one entry on its way to
+// steps.
 #ifndef CODEGEN_GEN_H
 #define CODEGEN_GEN_H
 
@@ -29,9 +30,9 @@ typedef struct GenEntry { // one entry, its regions included
     VEC(ProgStep) steps;
     VEC(ProgInput) inputs;
     VEC(ProgOutput) outputs;
-    int32_t *cell_buffer; // by cell index: its buffer + 1, 0: none yet
+    int32_t *cell_buffer;              // by cell index: its buffer + 1, 0: none yet
     int32_t error_buffer, rows_buffer; // + 1, 0: none yet
-    bool checked; // some kernel writes the error record
+    bool checked;                      // some kernel writes the error record
 } GenEntry;
 
 enum { PLACE_NONE = -1 }; // ProgArg.kind of a node that has no place yet
@@ -39,7 +40,7 @@ enum { PLACE_NONE = -1 }; // ProgArg.kind of a node that has no place yet
 // Where a result of the graph goes: an output, a cell, or in a region the buffer that carries a
 // value to the next iteration or stacks it.
 typedef struct Sink {
-    const Node *root;   // output or assign; NULL in a region
+    const Node *root; // output or assign; NULL in a region
     const Node *value;
     const Node *stored; // what a group stores for it: root, value, or NULL: it is copied
     ProgArg target;
@@ -52,24 +53,24 @@ typedef struct Sink {
 
 typedef struct Item { // what is ordered: a launch, or the copy of a leaf to a sink
     VEC(Group *) groups;
-    int32_t sink;         // copy: index into sinks, else -1
-    Ids defs;             // values stored (node ids; region ops by their own id)
-    Ids uses;             // values read
-    Ids leaves;           // leaves read (param, state, input, region_param), by node id
-    bool reads_cursor;    // reads data through the row table
-    Ids sinks;            // sinks it stores, indices
+    int32_t sink;           // copy: index into sinks, else -1
+    Ids defs;               // values stored (node ids; region ops by their own id)
+    Ids uses;               // values read
+    Ids leaves;             // leaves read (param, state, input, region_param), by node id
+    bool reads_cursor;      // reads data through the row table
+    Ids sinks;              // sinks it stores, indices
     LoweredKernel *kernels; // of a launch that is lowered
     int nkernels;
     bool lowered;
-    bool checks;          // may write the error record
-    uint32_t position;    // in the chosen order
+    bool checks;       // may write the error record
+    uint32_t position; // in the chosen order
 } Item;
 
 typedef struct Frame { // one graph: the entry's or a region's
     GenEntry *e;
     Graph *g;
-    int depth;       // loops around it
-    ProgArg *place;  // by node id
+    int depth;         // loops around it
+    ProgArg *place;    // by node id
     ProgArg **results; // by node id of a region op: a place for each result
     VEC(Sink) sinks;
     VEC(Item) items;
@@ -96,7 +97,7 @@ void gen_internal(Gen *g, Loc loc, const char *what); // an error that is the co
 
 // frame.c
 Frame *frame_new(GenEntry *e, Graph *g, int depth);
-bool frame_generate(Frame *f); // sinks and leaf places are set
+bool frame_generate(Frame *f);                // sinks and leaf places are set
 ProgArg frame_where(Frame *f, const Node *n); // kind PLACE_NONE when it has none
 // The same, but in memory: the loop index as an element of a constant.
 ProgArg frame_memory(Frame *f, const Node *n);
@@ -106,7 +107,8 @@ int64_t node_bytes(const Node *n);
 // order.c: fills f->order and every item's position.
 void order_items(Frame *f);
 
-// commit.c: copies that commit become kernels on a GPU, where a copy cannot look at the error record.
+// commit.c: copies that commit become kernels on a GPU, where a copy cannot look at the error
+// record.
 void gen_gate_copies(GenEntry *e);
 
 // gemm.c: can the library take this dot as it lies? Else it is lowered.

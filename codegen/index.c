@@ -36,11 +36,9 @@ typedef struct Parts { // a sum under construction
 
 static void parts_add(IxCtx *c, Parts *p, const IxTerm *t, int64_t coeff)
 {
-    if (coeff == 0)
-        return;
+    if (coeff == 0) return;
     int i = 0;
-    while (i < p->n && p->at[i].term->serial < t->serial)
-        i++;
+    while (i < p->n && p->at[i].term->serial < t->serial) i++;
     if (i < p->n && p->at[i].term == t) {
         p->at[i].coeff += coeff;
         if (p->at[i].coeff == 0) {
@@ -52,8 +50,7 @@ static void parts_add(IxCtx *c, Parts *p, const IxTerm *t, int64_t coeff)
     if (p->n == p->cap) {
         int cap = p->cap ? p->cap * 2 : 8;
         struct IxPart *at = NEW_ARRAY(c->arena, struct IxPart, cap);
-        if (p->n)
-            memcpy(at, p->at, sizeof *at * (size_t)p->n);
+        if (p->n) memcpy(at, p->at, sizeof *at * (size_t)p->n);
         p->at = at;
         p->cap = cap;
     }
@@ -65,8 +62,7 @@ static void parts_add(IxCtx *c, Parts *p, const IxTerm *t, int64_t coeff)
 static void parts_sum(IxCtx *c, Parts *p, const Ix *e, int64_t by)
 {
     p->constant += e->constant * by;
-    for (int i = 0; i < e->n; i++)
-        parts_add(c, p, e->at[i].term, e->at[i].coeff * by);
+    for (int i = 0; i < e->n; i++) parts_add(c, p, e->at[i].term, e->at[i].coeff * by);
 }
 
 static const Ix *intern(IxCtx *c, const Parts *p)
@@ -75,8 +71,7 @@ static const Ix *intern(IxCtx *c, const Parts *p)
     for (int i = 0; i < p->n; i++)
         h = hash_mix(hash_mix(h, p->at[i].term->serial), (uint64_t)p->at[i].coeff);
     uint64_t v;
-    if (idmap_get(&c->sums, h, &v))
-        return (const Ix *)(uintptr_t)v;
+    if (idmap_get(&c->sums, h, &v)) return (const Ix *)(uintptr_t)v;
     Ix *e = arena_alloc(c->arena, sizeof *e + sizeof e->at[0] * (size_t)p->n);
     e->constant = e->low = e->high = p->constant;
     e->n = p->n;
@@ -98,8 +93,7 @@ static const IxTerm *term(IxCtx *c, IxTerm want)
     uint64_t h = hash_mix(hash_mix((uint64_t)want.kind, (uint64_t)(uint32_t)want.id),
                           hash_mix((uint64_t)(uintptr_t)want.e, (uint64_t)want.by));
     uint64_t v;
-    if (idmap_get(&c->terms, h, &v))
-        return (const IxTerm *)(uintptr_t)v;
+    if (idmap_get(&c->terms, h, &v)) return (const IxTerm *)(uintptr_t)v;
     IxTerm *t = NEW(c->arena, IxTerm);
     *t = want;
     t->serial = c->serials++;
@@ -110,8 +104,7 @@ static const IxTerm *term(IxCtx *c, IxTerm want)
 static const Ix *of_term(IxCtx *c, const IxTerm *t)
 {
     struct IxPart part = {1, t};
-    if (t->low == t->high)
-        return ix_const(c, t->low);
+    if (t->low == t->high) return ix_const(c, t->low);
     return intern(c, &(Parts){0, 1, 1, &part});
 }
 
@@ -122,14 +115,16 @@ const Ix *ix_const(IxCtx *c, int64_t v)
 
 const Ix *ix_axis(IxCtx *c, int axis, int64_t extent)
 {
-    return of_term(c, term(c, (IxTerm){.kind = IT_AXIS, .id = axis, .high = extent > 0 ? extent - 1 : 0,
+    return of_term(c, term(c, (IxTerm){.kind = IT_AXIS,
+                                       .id = axis,
+                                       .high = extent > 0 ? extent - 1 : 0,
                                        .axes = 1ull << axis}));
 }
 
 const Ix *ix_value(IxCtx *c, int inst, int64_t low, int64_t high, uint64_t axes)
 {
-    return of_term(c, term(c, (IxTerm){.kind = IT_VALUE, .id = inst, .low = low, .high = high,
-                                       .axes = axes}));
+    return of_term(
+        c, term(c, (IxTerm){.kind = IT_VALUE, .id = inst, .low = low, .high = high, .axes = axes}));
 }
 
 // b * (X % d) + b * d * (X / d) = b * X
@@ -137,15 +132,12 @@ static bool recombine(IxCtx *c, Parts *p)
 {
     for (int i = 0; i < p->n; i++) {
         const IxTerm *t = p->at[i].term;
-        if (t->kind != IT_MOD)
-            continue;
+        if (t->kind != IT_MOD) continue;
         int64_t b = p->at[i].coeff;
         const Ix *q = ix_div(c, t->e, t->by);
-        if (q->n != 1 || q->constant != 0 || q->at[0].coeff != 1)
-            continue;
+        if (q->n != 1 || q->constant != 0 || q->at[0].coeff != 1) continue;
         for (int j = 0; j < p->n; j++) {
-            if (p->at[j].term != q->at[0].term || p->at[j].coeff != b * t->by)
-                continue;
+            if (p->at[j].term != q->at[0].term || p->at[j].coeff != b * t->by) continue;
             const Ix *x = t->e;
             parts_add(c, p, q->at[0].term, -b * t->by);
             parts_add(c, p, t, -b);
@@ -182,19 +174,16 @@ const Ix *ix_scale(IxCtx *c, const Ix *a, int64_t by)
 static const Ix *shrink(IxCtx *c, const Parts *rest, int64_t *by)
 {
     int64_t g = *by;
-    for (int i = 0; i < rest->n; i++)
-        g = gcd(rest->at[i].coeff, g);
+    for (int i = 0; i < rest->n; i++) g = gcd(rest->at[i].coeff, g);
     Parts p = {.constant = floor_div(rest->constant, g)};
-    for (int i = 0; i < rest->n; i++)
-        parts_add(c, &p, rest->at[i].term, rest->at[i].coeff / g);
+    for (int i = 0; i < rest->n; i++) parts_add(c, &p, rest->at[i].term, rest->at[i].coeff / g);
     *by /= g;
     return finish(c, &p);
 }
 
 const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by)
 {
-    if (by == 1)
-        return a;
+    if (by == 1) return a;
     Parts whole = {.constant = floor_div(a->constant, by)}, rest = {0};
     rest.constant = a->constant - whole.constant * by;
     for (int i = 0; i < a->n; i++)
@@ -203,8 +192,7 @@ const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by)
         else
             parts_add(c, &rest, a->at[i].term, a->at[i].coeff);
     const Ix *r = shrink(c, &rest, &by);
-    if (r->low >= 0 && r->high < by)
-        return finish(c, &whole);
+    if (r->low >= 0 && r->high < by) return finish(c, &whole);
     const Ix *q;
     const IxTerm *t = r->n == 1 && r->constant == 0 && r->at[0].coeff == 1 ? r->at[0].term : NULL;
     if (by == 1)
@@ -214,24 +202,26 @@ const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by)
     else if (t && t->kind == IT_MOD && t->by % by == 0)
         q = ix_mod(c, ix_div(c, t->e, by), t->by / by);
     else
-        q = of_term(c, term(c, (IxTerm){.kind = IT_DIV, .e = r, .by = by, .low = floor_div(r->low, by),
-                                        .high = floor_div(r->high, by), .axes = r->axes}));
+        q = of_term(c, term(c, (IxTerm){.kind = IT_DIV,
+                                        .e = r,
+                                        .by = by,
+                                        .low = floor_div(r->low, by),
+                                        .high = floor_div(r->high, by),
+                                        .axes = r->axes}));
     parts_sum(c, &whole, q, 1);
     return finish(c, &whole);
 }
 
 const Ix *ix_mod(IxCtx *c, const Ix *a, int64_t by)
 {
-    if (by == 1)
-        return ix_const(c, 0);
+    if (by == 1) return ix_const(c, 0);
     Parts rest = {.constant = a->constant - floor_div(a->constant, by) * by};
     for (int i = 0; i < a->n; i++) {
         int64_t k = a->at[i].coeff % by;
         parts_add(c, &rest, a->at[i].term, k);
     }
     const Ix *r = intern(c, &rest);
-    if (r->low >= 0 && r->high < by)
-        return r;
+    if (r->low >= 0 && r->high < by) return r;
     int64_t small = by;
     int64_t g, low;
     r = shrink(c, &rest, &small);
@@ -246,8 +236,10 @@ const Ix *ix_mod(IxCtx *c, const Ix *a, int64_t by)
     else if (t && t->kind == IT_MOD && t->by % small == 0)
         m = ix_mod(c, t->e, small);
     else
-        m = of_term(c, term(c, (IxTerm){.kind = IT_MOD, .e = r, .by = small, .high = small - 1,
-                                        .axes = r->axes}));
+        m = of_term(
+            c,
+            term(c, (IxTerm){
+                        .kind = IT_MOD, .e = r, .by = small, .high = small - 1, .axes = r->axes}));
     return ix_add(c, ix_scale(c, m, g), ix_const(c, low));
 }
 
@@ -283,10 +275,8 @@ bool ix_stride(const Ix *e, int axis, int64_t *stride)
     *stride = 0;
     for (int i = 0; i < e->n; i++) {
         const IxTerm *t = e->at[i].term;
-        if (!(t->axes >> axis & 1))
-            continue;
-        if (t->kind != IT_AXIS)
-            return false;
+        if (!(t->axes >> axis & 1)) continue;
+        if (t->kind != IT_AXIS) return false;
         *stride = e->at[i].coeff;
     }
     return true;
@@ -294,8 +284,7 @@ bool ix_stride(const Ix *e, int axis, int64_t *stride)
 
 bool ix_aligned(const Ix *e, int axis, int64_t v)
 {
-    if (e->constant % v)
-        return false;
+    if (e->constant % v) return false;
     for (int i = 0; i < e->n; i++)
         if (!(e->at[i].term->kind == IT_AXIS && e->at[i].term->id == axis) && e->at[i].coeff % v)
             return false;
@@ -308,8 +297,7 @@ bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent)
     int64_t khi = 0, klo = 0;
     for (int i = 0; i < e->n; i++) {
         const IxTerm *t = e->at[i].term;
-        if (!(t->axes & both))
-            continue;
+        if (!(t->axes & both)) continue;
         if (t->kind == IT_AXIS)
             *(t->id == hi ? &khi : &klo) = e->at[i].coeff;
         else if (t->kind != IT_VALUE && !ix_mergeable(t->e, hi, lo, extent))

@@ -15,12 +15,12 @@ typedef enum IxTermKind { IT_AXIS, IT_DIV, IT_MOD, IT_VALUE } IxTermKind;
 
 typedef struct IxTerm {
     IxTermKind kind;
-    uint32_t serial;  // order of creation; sums list their terms in this order
-    int id;           // AXIS: which; VALUE: the instruction
-    const Ix *e;      // DIV, MOD: of what
-    int64_t by;       // DIV, MOD: by what
+    uint32_t serial;   // order of creation; sums list their terms in this order
+    int id;            // AXIS: which; VALUE: the instruction
+    const Ix *e;       // DIV, MOD: of what
+    int64_t by;        // DIV, MOD: by what
     int64_t low, high; // range, inclusive
-    uint64_t axes;    // bit per axis the term depends on
+    uint64_t axes;     // bit per axis the term depends on
 } IxTerm;
 
 struct Ix {

@@ -17,10 +17,10 @@ typedef enum KernelArgKind {
     KA_ROWS,       // the row table (i32)
     KA_CURSOR,     // the cell entry->cursor (i64 scalar), read on the device
     KA_LOOP_INDEX, // i64 value: iteration of the loop around this region [node: the region_param]
-    KA_INT,        // the i64 constant [value]: what sets equal kernels apart (a random op's site, the
-                   // number of a check) is an argument, so that they are compiled once
-    KA_SCRATCH,    // scratch buffer number [scratch] of this launch: equal numbers in the kernels
-                   // of one lower_launch call are one buffer, live between them
+    KA_INT,     // the i64 constant [value]: what sets equal kernels apart (a random op's site, the
+                // number of a check) is an argument, so that they are compiled once
+    KA_SCRATCH, // scratch buffer number [scratch] of this launch: equal numbers in the kernels
+                // of one lower_launch call are one buffer, live between them
 } KernelArgKind;
 
 typedef struct KernelArg {
@@ -31,7 +31,8 @@ typedef struct KernelArg {
     int64_t value;         // KA_INT
     bool written;          // else only read
     // KA_NODE: arguments with equal same_as >= 0 are only accessed at one common element by each
-    // thread, all reads before all writes: a read one and a written one may be one buffer. -1: none.
+    // thread, all reads before all writes: a read one and a written one may be one buffer. -1:
+    // none.
     int same_as;
 } KernelArg;
 
@@ -62,9 +63,9 @@ typedef struct LowerCtx {
 } LowerCtx;
 
 // Lowers the groups of one launch (equal Group.launch; GROUP_LOOP is not lowered here, nor a
-// GROUP_DOT that goes to the matmul library: the planner makes a ProgGemm of that). Returns the number
-// of kernels to run in order (usually 1; reductions split over blocks need 2) and puts them in *out,
-// or reports through ctx->diags and returns -1.
+// GROUP_DOT that goes to the matmul library: the planner makes a ProgGemm of that). Returns the
+// number of kernels to run in order (usually 1; reductions split over blocks need 2) and puts them
+// in *out, or reports through ctx->diags and returns -1.
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
 
 // The text put before every kernel of the target (Program.prelude).

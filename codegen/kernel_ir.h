@@ -1,9 +1,10 @@
 // Kernel IR: what a kernel computes, before anything is decided about how.
 //
-// A Body computes the stores of one group. It has parallel axes (its rows), at most one reduction axis
-// shared by all its stages (its columns), and serial axes of nested reductions. Instructions are
-// values over the axes in their mask. An instruction that needs a reduction over the columns belongs
-// to a later stage: every stage loops over the columns once. A Kernel is bodies side by side.
+// A Body computes the stores of one group. It has parallel axes (its rows), at most one reduction
+// axis shared by all its stages (its columns), and serial axes of nested reductions. Instructions
+// are values over the axes in their mask. An instruction that needs a reduction over the columns
+// belongs to a later stage: every stage loops over the columns once. A Kernel is bodies side by
+// side.
 #ifndef CODEGEN_KERNEL_IR_H
 #define CODEGEN_KERNEL_IR_H
 
@@ -31,11 +32,12 @@ typedef struct Inst {
     Op op;
     int na, a[4];
     int pred; // LOAD, CHECK: only where this bool holds; -1: everywhere
-    int buf; // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
+    int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive;
-    bool keep;     // the schedule keeps its row from stage to stage: loads on CUDA, costly ops on the CPU
-    int first_use; // the stage that computes a kept row
+    bool keep; // the schedule keeps its row from stage to stage: loads on CUDA, costly ops on the
+               // CPU
+    int first_use;   // the stage that computes a kept row
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
     int64_t ivalue, bound; // CONST of integers and bool; CHECK
@@ -78,25 +80,25 @@ typedef enum ScheduleKind {
 
 typedef struct Schedule {
     ScheduleKind kind;
-    int threads;         // per block
-    int team;            // ROW: threads a row; COLUMN: threads that share a row
-    int vector;          // elements a thread takes at once
-    int unroll;          // vectors in flight
-    int turn;            // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
-                         // some loads are contiguous: they go through shared memory; 0: no
-    int keep;            // ROW: vectors of a row each thread keeps in registers; 0: none
-    int row_bytes;       // ROW: shared memory (CPU: stack) in which rows are kept; 0: none
-    int64_t split;       // parts the columns are cut into, each its own block; 1: none
-    int64_t blocks;      // grid
-    int64_t tile;        // CPU: elements of the inner axis a task takes
+    int threads; // per block
+    int team;    // ROW: threads a row; COLUMN: threads that share a row
+    int vector;  // elements a thread takes at once
+    int unroll;  // vectors in flight
+    int turn; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
+              // some loads are contiguous: they go through shared memory; 0: no
+    int keep; // ROW: vectors of a row each thread keeps in registers; 0: none
+    int row_bytes;              // ROW: shared memory (CPU: stack) in which rows are kept; 0: none
+    int64_t split;              // parts the columns are cut into, each its own block; 1: none
+    int64_t blocks;             // grid
+    int64_t tile;               // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
-    int each;            // TILE: results a thread holds along each side; 0: warps share out the columns
-    bool wide;           // 64-bit index arithmetic
+    int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
+    bool wide; // 64-bit index arithmetic
 } Schedule;
 
 typedef struct Body {
     IxCtx *ix;
-    int naxes, npar;  // axes 0..npar are the parallel ones, outermost first
+    int naxes, npar; // axes 0..npar are the parallel ones, outermost first
     BodyAxis axis[BODY_MAX_AXES];
     int col;          // the column axis, or -1
     bool serial_cols; // the columns must be taken in order by one thread
@@ -104,16 +106,16 @@ typedef struct Body {
     VEC(Inst) insts;
     VEC(BodyStore) stores;
     VEC(BodyBuf) bufs;
-    bool commits;     // does nothing once the error record is set
-    bool can_fail;    // has checks
-    int error_buf;    // the error record's buffer, or -1
-    // A contraction over axes (batch 0, m 1, n 2) and the columns: the sum [sum] of [a] * [b], where a
-    // does not vary over n nor b over m. sum -1: not one.
+    bool commits;  // does nothing once the error record is set
+    bool can_fail; // has checks
+    int error_buf; // the error record's buffer, or -1
+    // A contraction over axes (batch 0, m 1, n 2) and the columns: the sum [sum] of [a] * [b],
+    // where a does not vary over n nor b over m. sum -1: not one.
     struct {
         int sum, a, b;
     } dot;
-    int64_t crowd;    // elements of all bodies of its launch like it; 0: alone
-    int *arg;         // by buffer: the kernel's argument (CUDA: shared by bodies)
+    int64_t crowd; // elements of all bodies of its launch like it; 0: alone
+    int *arg;      // by buffer: the kernel's argument (CUDA: shared by bodies)
     Schedule sched;
     const Group *group;
 } Body;
@@ -132,13 +134,15 @@ typedef struct Kernel {
     Loc loc;
 } Kernel;
 
-// -- lower_body.c: groups to bodies ----------------------------------------------------------------
+// -- lower_body.c: groups to bodies
+// ----------------------------------------------------------------
 typedef VEC(Body *) BodyList;
 // Bodies for one group, in the order they must run when [*ordered] comes back true (else side by
 // side). false: reported.
 bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered);
 
-// -- lower_value.c: a node's element at an index ---------------------------------------------------
+// -- lower_value.c: a node's element at an index
+// ---------------------------------------------------
 typedef struct Lower {
     LowerCtx *ctx;
     Graph *graph;
@@ -153,7 +157,7 @@ int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
 int lower_error_buf(Lower *l);
 int lower_ix_stage(const Lower *l, const Ix *e); // NULL: 0
-int lower_inst(Lower *l, Inst i); // appends, or finds an equal one
+int lower_inst(Lower *l, Inst i);                // appends, or finds an equal one
 int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node);
 int lower_const_int(Lower *l, DType t, int64_t v);
 int lower_cast(Lower *l, int a, DType to, const Node *node);
@@ -163,12 +167,14 @@ int lower_site(Lower *l, int64_t site);
 int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int64_t bound);
 void lower_store(Lower *l, int buf, const Ix *ix, int value);
 
-// -- schedule.c --------------------------------------------------------------------------------------
+// -- schedule.c
+// --------------------------------------------------------------------------------------
 void schedule_body(LowerCtx *ctx, Body *b);
 const char *schedule_text(Arena *a, const Body *b, const Target *t);
 
-// -- printers ----------------------------------------------------------------------------------------
-// Text of the whole kernel; [pretty]: with the model's names and the head comment.
+// -- printers
+// ---------------------------------------------------------------------------------------- Text of
+// the whole kernel; [pretty]: with the model's names and the head comment.
 struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void tile_cuda(struct Emit *e);

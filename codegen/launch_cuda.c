@@ -1,5 +1,5 @@
-// Bodies side by side in one launch, as CUDA C: equal bodies are one function, and the block decides
-// which of them it serves.
+// Bodies side by side in one launch, as CUDA C: equal bodies are one function, and the block
+// decides which of them it serves.
 #include <string.h>
 
 #include "codegen/print.h"
@@ -23,12 +23,11 @@ static const char *parameter(Emit *e, uint32_t i)
 {
     const BodyBuf *u = &e->body->bufs.at[i];
     const char *name = e->buf_name[i];
-    if (u->kind == KA_ERROR)
-        return f(e, "NcError *%s", name);
-    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
-        return f(e, "int64_t %s", name);
+    if (u->kind == KA_ERROR) return f(e, "NcError *%s", name);
+    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT) return f(e, "int64_t %s", name);
     const char *t = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
-    return f(e, "%s%s *%s%s", u->written ? "" : "const ", t, u->in_place ? "" : "__restrict__ ", name);
+    return f(e, "%s%s *%s%s", u->written ? "" : "const ", t, u->in_place ? "" : "__restrict__ ",
+             name);
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
@@ -41,22 +40,20 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     if (b->commits && b->sched.kind == SCHED_MAP && !b->sched.turn)
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
-        emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed", e.buf_name[b->error_buf]);
+        emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed",
+                  e.buf_name[b->error_buf]);
     KernelPhase phase = k->phase;
-    if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1))
-        phase = PHASE_WHOLE;
+    if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1)) phase = PHASE_WHOLE;
     if (alone) {
         emit_line(&e, root, "const int block = blockIdx.x;");
         if (b->sched.kind == SCHED_MAP && b->npar == 1)
             emit_line(&e, root, "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
     }
-    if (body_rows(b) > 0)
-        body_cuda(&e, phase);
+    if (body_rows(b) > 0) body_cuda(&e, phase);
     buf_str(&out, "(");
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
-    if (!alone)
-        buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
+    if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
     buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
     *names = e;
     return out.data;
@@ -71,7 +68,8 @@ static Schedule combine_schedule(const Body *b)
     s.threads = 128;
     s.vector = 1;
     s.keep = s.row_bytes = 0;
-    if (s.kind == SCHED_COLUMN && s.team > 1) // neighbouring threads, neighbouring rows; teams of 8 across
+    if (s.kind == SCHED_COLUMN &&
+        s.team > 1) // neighbouring threads, neighbouring rows; teams of 8 across
         s.team = 8, s.threads = 256;
     s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
     return s;
@@ -96,8 +94,7 @@ static const char *parameter_type(Emit *e, uint32_t j)
 static bool common(const Place *p, int n, int j)
 {
     for (int i = 1; i < n; i++)
-        if (strcmp(p[i].arg[j], p[0].arg[j]))
-            return false;
+        if (strcmp(p[i].arg[j], p[0].arg[j])) return false;
     return true;
 }
 
@@ -112,14 +109,17 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
     if (n > 1) {
         for (int j = 0; j < p->nargs; j++)
             if (!common(p, n, j))
-                buf_printf(out, "        %sa%d = %s;\n", parameter_type(e, (uint32_t)j), j, p->arg[j]);
-        buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, (long long)p->rows, (long long)p->first);
+                buf_printf(out, "        %sa%d = %s;\n", parameter_type(e, (uint32_t)j), j,
+                           p->arg[j]);
+        buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number,
+                   (long long)p->rows, (long long)p->first);
         for (int i = 1; i < n; i++) {
-            buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", (long long)p[i].first);
+            buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ",
+                       (long long)p[i].first);
             for (int j = 0; j < p->nargs; j++)
-                if (!common(p, n, j))
-                    buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
-            buf_printf(out, " n = %lld, first = %lld;\n        }\n", (long long)p[i].rows, (long long)p[i].first);
+                if (!common(p, n, j)) buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
+            buf_printf(out, " n = %lld, first = %lld;\n        }\n", (long long)p[i].rows,
+                       (long long)p[i].first);
         }
     }
     buf_printf(out, "        %s(", p->function);
@@ -128,7 +128,8 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
     if (n > 1)
         buf_str(out, "n, (int)blockIdx.x - first);\n");
     else
-        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", (long long)p->rows, (long long)p->first);
+        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", (long long)p->rows,
+                   (long long)p->first);
     buf_str(out, "        return;\n    }\n");
 }
 
@@ -140,7 +141,8 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
     for (int i = 0; i < k->nbodies; i++)
         for (uint32_t j = 0; j < k->body[i]->bufs.n; j++)
             most = k->body[i]->arg[j] > most ? k->body[i]->arg[j] : most;
-    const char **name = NEW_ARRAY(k->arena, const char *, most + 1), **type = NEW_ARRAY(k->arena, const char *, most + 1);
+    const char **name = NEW_ARRAY(k->arena, const char *, most + 1),
+               **type = NEW_ARRAY(k->arena, const char *, most + 1);
     for (int i = 0; i < k->nbodies; i++)
         for (uint32_t j = 0; j < k->body[i]->bufs.n; j++) {
             int at = k->body[i]->arg[j];
@@ -151,13 +153,16 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
                     name[at] = arena_printf(k->arena, "p%d", at);
                 strmap_set(&used, name[at], k);
                 type[at] = t;
-            } else if (strncmp(t, "const", 5) || !strstr(t, "__restrict__")) { // the weaker promise holds
+            } else if (strncmp(t, "const", 5) ||
+                       !strstr(t, "__restrict__")) { // the weaker promise holds
                 bool constant = !strncmp(t, "const", 5) && !strncmp(type[at], "const", 5);
                 bool restricted = strstr(t, "__restrict__") && strstr(type[at], "__restrict__");
                 const BodyBuf *u = &k->body[i]->bufs.at[j];
-                const char *base = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
+                const char *base =
+                    u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
                 if (u->kind != KA_ERROR && u->kind != KA_LOOP_INDEX && u->kind != KA_INT)
-                    type[at] = arena_printf(k->arena, "%s%s *%s", constant ? "const " : "", base, restricted ? "__restrict__ " : "");
+                    type[at] = arena_printf(k->arena, "%s%s *%s", constant ? "const " : "", base,
+                                            restricted ? "__restrict__ " : "");
             }
             place[i].arg[j] = name[at];
         }
@@ -170,7 +175,8 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
     StrMap seen = strmap_new(k->arena); // canonical text -> function number + 1
     Place *place = NEW_ARRAY(k->arena, Place, k->nbodies);
-    int *function = NEW_ARRAY(k->arena, int, k->nbodies), *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
+    int *function = NEW_ARRAY(k->arena, int, k->nbodies),
+        *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
     Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
     for (int i = 0; i < k->nbodies; i++) {
         Body *b = k->body[i];
@@ -180,7 +186,8 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         int known = (int)(intptr_t)strmap_get(&seen, text);
         if (!known) { // (the text for people shows the first of equal bodies)
             strmap_set(&seen, text, (void *)(intptr_t)++functions);
-            buf_printf(out, "static __device__ __forceinline__ void %s_%d%s", pretty ? "body" : k->symbol, functions - 1, shown);
+            buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
+                       pretty ? "body" : k->symbol, functions - 1, shown);
             sample[functions - 1] = i;
             known = functions;
         }
@@ -193,14 +200,12 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         p->threads = b->sched.threads;
     }
     print_parameters(k, pretty, names, place, &params);
-    int *count = NEW_ARRAY(k->arena, int, functions + 1), *start = NEW_ARRAY(k->arena, int, functions + 1);
+    int *count = NEW_ARRAY(k->arena, int, functions + 1),
+        *start = NEW_ARRAY(k->arena, int, functions + 1);
     Place *sorted = NEW_ARRAY(k->arena, Place, k->nbodies);
-    for (int i = 0; i < k->nbodies; i++)
-        count[function[i]]++;
-    for (int n = 1; n < functions; n++)
-        start[n] = start[n - 1] + count[n - 1];
-    for (int i = 0; i < k->nbodies; i++)
-        sorted[start[function[i]]++] = place[i];
+    for (int i = 0; i < k->nbodies; i++) count[function[i]]++;
+    for (int n = 1; n < functions; n++) start[n] = start[n - 1] + count[n - 1];
+    for (int i = 0; i < k->nbodies; i++) sorted[start[function[i]]++] = place[i];
     *blocks = 0;
     for (int i = 0; i < k->nbodies; i++) {
         sorted[i].first = *blocks;
@@ -223,10 +228,8 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
     for (int i = 0; i < k->nbodies; i++) {
         Body *b = k->body[i];
         own[i] = b->sched;
-        if (k->phase == PHASE_COMBINE)
-            b->sched = combine_schedule(b);
-        if (b->sched.threads > threads)
-            threads = b->sched.threads;
+        if (k->phase == PHASE_COMBINE) b->sched = combine_schedule(b);
+        if (b->sched.threads > threads) threads = b->sched.threads;
         if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
             launch->shared_bytes = (uint32_t)b->sched.row_bytes;
     }
@@ -234,12 +237,12 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, &e);
         blocks = k->body[0]->sched.blocks;
-        buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", threads, pretty ? k->name : k->symbol, text);
+        buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", threads,
+                   pretty ? k->name : k->symbol, text);
     } else {
         print_side_by_side(k, pretty, threads, &blocks, &out);
     }
-    for (int i = 0; i < k->nbodies; i++)
-        k->body[i]->sched = own[i];
+    for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
     launch->grid[0] = (uint32_t)(blocks > 0 ? blocks : 1);
     launch->block[0] = (uint32_t)threads;
     return out.data;

@@ -12,15 +12,16 @@ static ProgArg full_const(GenEntry *e, const Type *t, double v, const char *name
     Value value = value_new(g->arena, t);
     int64_t n = type_count(t);
     for (int64_t i = 0; i < n; i++) {
-        if (dtype_is_float(t->dtype)) value.f[i] = v;
-        else value.i[i] = (int64_t)v;
+        if (dtype_is_float(t->dtype))
+            value.f[i] = v;
+        else
+            value.i[i] = (int64_t)v;
     }
     void *bytes = arena_alloc(g->arena, (size_t)type_bytes(t) + 1);
     value_to_bytes(&value, bytes);
     ProgConst c = {.type = gen_type(t), .data = bytes};
     vec_push(g->arena, &g->consts, c);
-    return gen_arg(
-        gen_buffer(e, PR_CONST, (int32_t)g->consts.n - 1, type_bytes(t), t, name, ""));
+    return gen_arg(gen_buffer(e, PR_CONST, (int32_t)g->consts.n - 1, type_bytes(t), t, name, ""));
 }
 
 // Where an operand of the loop lies in memory.
@@ -69,7 +70,8 @@ bool loop_generate(Frame *f, const Group *gr)
     }
     Graph *r = loop->regions[0];
     int64_t count = attr_int(loop, ATTR_count, 0);
-    int carried = (int)attr_int(loop, ATTR_carried, 0), scanned = (int)attr_int(loop, ATTR_scanned, 0);
+    int carried = (int)attr_int(loop, ATTR_carried, 0),
+        scanned = (int)attr_int(loop, ATTR_scanned, 0);
     int results = node_result_count(loop);
     Frame *body = frame_new(e, r, f->depth + 1);
     ProgArg *places = NEW_ARRAY(g->arena, ProgArg, results + 1);
@@ -83,7 +85,8 @@ bool loop_generate(Frame *f, const Group *gr)
             Type t = node_result_type(loop, i);
             places[i] = gen_temp(e, &t, name_of(param, "carried"), loop->loc);
             if (node_const_value(arg, &v) && v == 0) {
-                ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name_of(param, "carried"), loop->loc);
+                ProgStep *s =
+                    gen_step(e, PS_ZERO, 1, f->depth, name_of(param, "carried"), loop->loc);
                 s->args[0] = places[i];
                 s->args[0].written = true;
                 s->bytes = type_bytes(&t);

@@ -12,8 +12,7 @@ const char *lower_prelude(Arena *a, const Target *t)
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
         for (const EmbeddedFile *f = prelude_files; f->name; f++)
-            if (!strcmp(f->name, *want))
-                buf_bytes(&out, f->text, f->len);
+            if (!strcmp(f->name, *want)) buf_bytes(&out, f->text, f->len);
     return out.data;
 }
 
@@ -29,8 +28,13 @@ static void add_scratch(LowerCtx *ctx, Body *b, int *count)
         const Inst *v = &b->insts.at[r[i]];
         DType types[2] = {v->op == OP_argmax ? DT_I32 : v->acc, v->acc};
         for (int j = 0; j < (v->op == OP_argmax ? 2 : 1); j++)
-            vec_push(ctx->arena, &b->bufs, (BodyBuf){.kind = KA_SCRATCH, .type = types[j], .elems = elems,
-                                                     .scratch = (*count)++, .read = true, .written = true});
+            vec_push(ctx->arena, &b->bufs,
+                     (BodyBuf){.kind = KA_SCRATCH,
+                               .type = types[j],
+                               .elems = elems,
+                               .scratch = (*count)++,
+                               .read = true,
+                               .written = true});
     }
 }
 
@@ -43,45 +47,36 @@ static uint64_t place_key(const Ix *ix, const BodyBuf *buf)
 // Which arguments of a map are accessed at one element only by each thread.
 static void find_in_place(Body *b)
 {
-    if (b->sched.kind != SCHED_MAP)
-        return;
+    if (b->sched.kind != SCHED_MAP) return;
     uint64_t wide = 0; // axes of more than one element
     for (int i = 0; i < b->npar; i++)
-        if (b->axis[i].extent > 1)
-            wide |= 1ull << i;
+        if (b->axis[i].extent > 1) wide |= 1ull << i;
     // What is stored and what is loaded at one element, by that element's index, size and width.
     IdMap stored = idmap_new(b->ix->arena), loaded = idmap_new(b->ix->arena);
     const Ix **at = NEW_ARRAY(b->ix->arena, const Ix *, b->bufs.n + 1);
     bool *mixed = NEW_ARRAY(b->ix->arena, bool, b->bufs.n + 1);
     for (uint32_t j = 0; j < b->insts.n; j++) {
         const Inst *v = &b->insts.at[j];
-        if (v->kind != KI_LOAD)
-            continue;
-        if ((at[v->buf] && at[v->buf] != v->ix) || (v->axes & ~v->ix->axes))
-            mixed[v->buf] = true;
+        if (v->kind != KI_LOAD) continue;
+        if ((at[v->buf] && at[v->buf] != v->ix) || (v->axes & ~v->ix->axes)) mixed[v->buf] = true;
         at[v->buf] = v->ix;
     }
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t w = 0; w < b->stores.n; w++) {
             const BodyStore *s = &b->stores.at[w];
-            if (s->buf < 0 || s->add)
-                continue;
+            if (s->buf < 0 || s->add) continue;
             BodyBuf *out = &b->bufs.at[s->buf];
-            if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide)
-                continue;
+            if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide) continue;
             uint64_t key = place_key(s->ix, out);
             idmap_set(&stored, key, 1);
-            if (pass && idmap_get(&loaded, key, NULL))
-                out->in_place = true;
+            if (pass && idmap_get(&loaded, key, NULL)) out->in_place = true;
         }
         for (uint32_t i = 0; i < b->bufs.n && !pass; i++) {
             BodyBuf *in = &b->bufs.at[i];
-            if (in->kind != KA_NODE || in->written || !in->read || !at[i] || mixed[i])
-                continue;
+            if (in->kind != KA_NODE || in->written || !in->read || !at[i] || mixed[i]) continue;
             uint64_t key = place_key(at[i], in);
             idmap_set(&loaded, key, 1);
-            if (idmap_get(&stored, key, NULL))
-                in->in_place = true;
+            if (idmap_get(&stored, key, NULL)) in->in_place = true;
         }
     }
 }
@@ -92,14 +87,13 @@ static bool same_arg(const KernelArg *a, const BodyBuf *u)
            (u->kind != KA_SCRATCH || a->scratch == u->scratch);
 }
 
-// The kernel's arguments: the buffers of its bodies in order; on CUDA each buffer once (the C printer
-// gives a body a run of the argument array instead).
+// The kernel's arguments: the buffers of its bodies in order; on CUDA each buffer once (the C
+// printer gives a body a run of the argument array instead).
 static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
 {
     bool cuda = ctx->target->kind == TARGET_CUDA;
     int n = 0;
-    for (int i = 0; i < k->nbodies; i++)
-        n += (int)k->body[i]->bufs.n;
+    for (int i = 0; i < k->nbodies; i++) n += (int)k->body[i]->bufs.n;
     out->args = NEW_ARRAY(ctx->arena, KernelArg, n + 1);
     int *users = NEW_ARRAY(ctx->arena, int, n + 1);
     IdMap seen = idmap_new(ctx->arena), first = idmap_new(ctx->arena);
@@ -109,36 +103,35 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
         b->arg = NEW_ARRAY(ctx->arena, int, b->bufs.n + 1);
         for (uint32_t j = 0; j < b->bufs.n; j++) {
             const BodyBuf *u = &b->bufs.at[j];
-            uint64_t at, key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
-                                        hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            uint64_t at,
+                key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                               hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
             if (cuda && idmap_get(&seen, key, &at) && same_arg(&out->args[at], u)) {
                 b->arg[j] = (int)at;
             } else {
                 b->arg[j] = out->nargs;
                 idmap_set(&seen, key, (uint64_t)out->nargs);
-                out->args[out->nargs++] = (KernelArg){.kind = u->kind, .node = u->node, .value = u->value,
-                                                      .scratch = u->scratch, .same_as = -1};
+                out->args[out->nargs++] = (KernelArg){.kind = u->kind,
+                                                      .node = u->node,
+                                                      .value = u->value,
+                                                      .scratch = u->scratch,
+                                                      .same_as = -1};
             }
             KernelArg *a = &out->args[b->arg[j]];
             users[b->arg[j]]++;
             a->written |= u->written || (u->kind == KA_ERROR && b->can_fail);
-            if (u->kind == KA_SCRATCH)
-                a->scratch_bytes = u->elems * math_bytes(u->type);
-            if (u->in_place && u->written && shared < 0)
-                shared = b->arg[j];
+            if (u->kind == KA_SCRATCH) a->scratch_bytes = u->elems * math_bytes(u->type);
+            if (u->in_place && u->written && shared < 0) shared = b->arg[j];
         }
         for (uint32_t j = 0; j < b->bufs.n; j++)
-            if (b->bufs.at[j].in_place)
-                out->args[b->arg[j]].same_as = shared;
+            if (b->bufs.at[j].in_place) out->args[b->arg[j]].same_as = shared;
         out->commits |= b->commits;
     }
     // A buffer that several bodies touch must stay where it is.
     for (int i = 0; i < out->nargs; i++) {
         uint64_t j, key = (uint64_t)(uintptr_t)out->args[i].node;
-        if (out->args[i].kind != KA_NODE)
-            continue;
-        if (users[i] > 1)
-            out->args[i].same_as = -1;
+        if (out->args[i].kind != KA_NODE) continue;
+        if (users[i] > 1) out->args[i].same_as = -1;
         if (idmap_get(&first, key, &j))
             out->args[i].same_as = out->args[j].same_as = -1;
         else
@@ -179,16 +172,14 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     BodyList all = {0};
     for (int i = 0; i < ngroups; i++) {
         bool ordered;
-        if (!lower_group(ctx, g, groups[i], &all, &ordered))
-            return -1;
+        if (!lower_group(ctx, g, groups[i], &all, &ordered)) return -1;
         ordered_any |= ordered;
     }
     // Maps side by side share the device: they are scheduled by what they are together, so that the
     // updates of a large and of a small parameter are one body.
     int64_t crowd = 0;
     for (uint32_t i = 0; i < all.n; i++)
-        if (all.at[i]->npar == 1 && all.at[i]->col < 0)
-            crowd += body_rows(all.at[i]);
+        if (all.at[i]->npar == 1 && all.at[i]->col < 0) crowd += body_rows(all.at[i]);
     for (uint32_t i = 0; i < all.n && !ordered_any; i++)
         if (all.at[i]->npar == 1 && all.at[i]->col < 0) {
             all.at[i]->crowd = crowd;
@@ -212,9 +203,9 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             vec_push(ctx->arena, &kernels, make(ctx, &all.at[i], 1, PHASE_WHOLE));
     } else if (all.n) {
         bool two = cuda && split;
-        vec_push(ctx->arena, &kernels, make(ctx, all.at, (int)all.n, two ? PHASE_PARTIAL : PHASE_WHOLE));
-        if (two)
-            vec_push(ctx->arena, &kernels, make(ctx, joined.at, (int)joined.n, PHASE_COMBINE));
+        vec_push(ctx->arena, &kernels,
+                 make(ctx, all.at, (int)all.n, two ? PHASE_PARTIAL : PHASE_WHOLE));
+        if (two) vec_push(ctx->arena, &kernels, make(ctx, joined.at, (int)joined.n, PHASE_COMBINE));
     }
     *out = kernels.at;
     return (int)kernels.n;

@@ -16,7 +16,8 @@ static Lower begin(LowerCtx *ctx, Graph *g, const Group *group)
 
 static bool fail(const Lower *l, const Node *n)
 {
-    diag_error(l->ctx->diags, n->loc, "no kernel can be generated for this %s: its expression is too large",
+    diag_error(l->ctx->diags, n->loc,
+               "no kernel can be generated for this %s: its expression is too large",
                op_info(n->op)->name);
     return false;
 }
@@ -42,8 +43,13 @@ static void lower_out(Lower *l, const Node *n, const Ix *const *idx)
         int check = lower_check(l, CHECK_ASSERT, message ? message : "assertion", n->loc, 0);
         lower_error_buf(l);
         l->body->can_fail = true;
-        v = lower_inst(l, (Inst){.kind = KI_ASSERT, .type = DT_BOOL, .na = 1, .a = {v}, .buf = check,
-                                 .ix = ix_linear(l->body->ix, idx, t->dim, t->rank), .node = n});
+        v = lower_inst(l, (Inst){.kind = KI_ASSERT,
+                                 .type = DT_BOOL,
+                                 .na = 1,
+                                 .a = {v},
+                                 .buf = check,
+                                 .ix = ix_linear(l->body->ix, idx, t->dim, t->rank),
+                                 .node = n});
         vec_push(l->ctx->arena, &l->body->stores, (BodyStore){.buf = -1, .value = v});
         return;
     }
@@ -72,13 +78,13 @@ static void finish(Lower *l)
         s->stage = v->stage > place ? v->stage : place;
         if (s->guard && b->insts.at[s->guard - 1].stage > s->stage)
             s->stage = b->insts.at[s->guard - 1].stage;
-        if (over_cols && s->stage >= b->nstages)
-            b->nstages = s->stage + 1;
+        if (over_cols && s->stage >= b->nstages) b->nstages = s->stage + 1;
     }
     schedule_body(l->ctx, b);
 }
 
-// -- map ---------------------------------------------------------------------------------------------------
+// -- map
+// ---------------------------------------------------------------------------------------------------
 
 static Lower lower_map_over(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                             const int64_t *dim, int rank)
@@ -101,24 +107,21 @@ static bool mergeable(const Body *b, int hi, int lo)
 {
     int64_t e = b->axis[lo].extent;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].ix && !ix_mergeable(b->insts.at[i].ix, hi, lo, e))
-            return false;
+        if (b->insts.at[i].ix && !ix_mergeable(b->insts.at[i].ix, hi, lo, e)) return false;
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].ix && !ix_mergeable(b->stores.at[i].ix, hi, lo, e))
-            return false;
+        if (b->stores.at[i].ix && !ix_mergeable(b->stores.at[i].ix, hi, lo, e)) return false;
     return true;
 }
 
-static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
+static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                      BodyList *out)
 {
     const Type *t = space_of(outs[0]);
     int64_t dim[MAX_RANK];
     int rank = 0;
     for (int i = 0; i < t->rank; i++)
-        if (t->dim[i] != 1)
-            dim[rank++] = t->dim[i];
-    if (rank == 0)
-        dim[rank++] = 1;
+        if (t->dim[i] != 1) dim[rank++] = t->dim[i];
+    if (rank == 0) dim[rank++] = 1;
     Lower l = lower_map_over(ctx, g, group, outs, n, dim, rank);
     // Axes that every access walks as one become one.
     int64_t merged[MAX_RANK];
@@ -128,52 +131,48 @@ static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
             merged[m - 1] *= dim[i];
         else
             merged[m++] = dim[i];
-    if (m != rank)
-        l = lower_map_over(ctx, g, group, outs, n, merged, m);
-    if (l.failed)
-        return fail(&l, outs[0]);
+    if (m != rank) l = lower_map_over(ctx, g, group, outs, n, merged, m);
+    if (l.failed) return fail(&l, outs[0]);
     finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
 }
 
-// -- reductions ----------------------------------------------------------------------------------------------
+// -- reductions
+// ----------------------------------------------------------------------------------------------
 
 static int64_t reduced_count(const Node *r)
 {
     int count;
     const int64_t *axes = attr_ints(r, ATTR_axes, &count);
     int64_t n = 1;
-    for (int i = 0; i < count; i++)
-        n *= r->args[0]->type.dim[axes[i]];
+    for (int i = 0; i < count; i++) n *= r->args[0]->type.dim[axes[i]];
     return n;
 }
 
 // The node of a class, over most elements, that the outs depend on inside the group: the reduction
 // whose rows and columns a body takes, the contraction a tiled body is built around.
-static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class, Node *const *outs, int n)
+static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class,
+                        Node *const *outs, int n)
 {
     VEC(const Node *) work = {0};
     IdMap seen = idmap_new(ctx->arena);
     const Node *best = NULL;
-    for (int i = 0; i < n; i++)
-        vec_push(ctx->arena, &work, outs[i]);
+    for (int i = 0; i < n; i++) vec_push(ctx->arena, &work, outs[i]);
     while (work.n) {
         const Node *v = work.at[--work.n];
-        if (idmap_get(&seen, v->id, NULL))
-            continue;
+        if (idmap_get(&seen, v->id, NULL)) continue;
         idmap_set(&seen, v->id, 1);
         uint32_t stored = g->fusion->group_of[v->id];
-        if ((stored && stored - 1 != group->id) || node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION ||
-            v->op == OP_get)
+        if ((stored && stored - 1 != group->id) || node_class(v) == CLS_LEAF ||
+            node_class(v) == CLS_REGION || v->op == OP_get)
             continue;
         if (node_class(v) == class) {
-            int64_t a = type_count(&v->args[0]->type), b = best ? type_count(&best->args[0]->type) : -1;
-            if (a > b || (a == b && v->id < best->id))
-                best = v;
+            int64_t a = type_count(&v->args[0]->type),
+                    b = best ? type_count(&best->args[0]->type) : -1;
+            if (a > b || (a == b && v->id < best->id)) best = v;
         }
-        for (uint32_t i = 0; i < v->nargs; i++)
-            vec_push(ctx->arena, &work, v->args[i]);
+        for (uint32_t i = 0; i < v->nargs; i++) vec_push(ctx->arena, &work, v->args[i]);
     }
     return best;
 }
@@ -185,10 +184,10 @@ static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols
     return count == rows || count == rows * cols;
 }
 
-static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
+static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                       BodyList *out)
 {
-    if (n == 0)
-        return true;
+    if (n == 0) return true;
     const Node *head = lead(ctx, g, group, CLS_REDUCE, outs, n);
     if (!head) {
         // What is left shares no reduction: maps, one an index space.
@@ -210,9 +209,11 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
             vec_push(ctx->arena, &mine, outs[i]);
         else
             vec_push(ctx->arena, &rest, outs[i]);
-    if (mine.n == 0) { // the reduction sits inside a different space: a loop in each of its elements
+    if (mine.n ==
+        0) { // the reduction sits inside a different space: a loop in each of its elements
         Node *first = outs[0];
-        return lower_map(ctx, g, group, &first, 1, out) && lower_rows(ctx, g, group, outs + 1, n - 1, out);
+        return lower_map(ctx, g, group, &first, 1, out) &&
+               lower_rows(ctx, g, group, outs + 1, n - 1, out);
     }
     Lower l = begin(ctx, g, group);
     IxCtx *c = l.body->ix;
@@ -245,14 +246,14 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
             lower_out(&l, mine.at[i], idx);
         }
     }
-    if (l.failed)
-        return fail(&l, outs[0]);
+    if (l.failed) return fail(&l, outs[0]);
     finish(&l);
     vec_push(ctx->arena, out, l.body);
     return lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
 }
 
-// -- contractions ----------------------------------------------------------------------------------------------
+// -- contractions
+// ----------------------------------------------------------------------------------------------
 
 // Whether the body is one sum of products whose factors each leave out one axis of the result.
 static bool find_product(Body *b)
@@ -260,30 +261,27 @@ static bool find_product(Body *b)
     uint64_t m = 1ull << 1, n = 1ull << 2;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind != KI_REDUCE || v->axis != b->col)
-            continue;
+        if (v->kind != KI_REDUCE || v->axis != b->col) continue;
         const Inst *p = &b->insts.at[v->a[0]];
-        if (b->dot.sum >= 0 || v->op != OP_sum || p->kind != KI_EW || p->op != OP_mul)
-            return false;
+        if (b->dot.sum >= 0 || v->op != OP_sum || p->kind != KI_EW || p->op != OP_mul) return false;
         b->dot.sum = (int)i;
         b->dot.a = p->a[0];
         b->dot.b = p->a[1];
     }
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1)
-            return false;
+        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1) return false;
     if (b->dot.sum < 0 || b->insts.at[b->dot.a].axes & n || b->insts.at[b->dot.b].axes & m)
         return false;
     return true;
 }
 
 // The contraction as one tiled body, when all outs share its space and nothing else is summed.
-static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out, bool *done)
+static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                      BodyList *out, bool *done)
 {
     const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
     *done = false;
-    if (!dot)
-        return true;
+    if (!dot) return true;
     int nb, nc;
     attr_ints(dot, ATTR_batch_a, &nb);
     const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
@@ -291,18 +289,15 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     int frees = dot->args[0]->type.rank - nb - nc;
     for (int i = 0; i < dot->type.rank; i++)
         size[i < nb ? 0 : i < nb + frees ? 1 : 2] *= dot->type.dim[i];
-    for (int i = 0; i < nc; i++)
-        cols *= dot->args[0]->type.dim[contract[i]];
+    for (int i = 0; i < nc; i++) cols *= dot->args[0]->type.dim[contract[i]];
     for (int i = 0; i < n; i++)
         if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
             return true;
-    if (type_count(&dot->type) == 0)
-        return true;
+    if (type_count(&dot->type) == 0) return true;
     Lower l = begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Ix *axis[3], *idx[MAX_RANK];
-    for (int i = 0; i < 3; i++)
-        axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
+    for (int i = 0; i < 3; i++) axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
     l.body->npar = 3;
     l.body->col = lower_new_axis(&l, cols);
     const Ix *flat = ix_linear(c, axis, size, 3);
@@ -310,35 +305,33 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         ix_delinear(c, flat, space_of(outs[i])->dim, space_of(outs[i])->rank, idx);
         lower_out(&l, outs[i], idx);
     }
-    if (l.failed || !find_product(l.body))
-        return true; // element by element instead
+    if (l.failed || !find_product(l.body)) return true; // element by element instead
     finish(&l);
     *done = true;
     vec_push(ctx->arena, out, l.body);
     return true;
 }
 
-// -- ordered along an axis -------------------------------------------------------------------------------------
+// -- ordered along an axis
+// -------------------------------------------------------------------------------------
 
 // Splits a shape at an axis: at[axis] = col, the others from the row's flat index.
-static void around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col, const Ix **at)
+static void around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
+                   const Ix **at)
 {
     int64_t dim[MAX_RANK];
     const Ix *idx[MAX_RANK];
     int n = 0;
     for (int i = 0; i < t->rank; i++)
-        if (i != axis)
-            dim[n++] = t->dim[i];
+        if (i != axis) dim[n++] = t->dim[i];
     ix_delinear(c, row, dim, n, idx);
-    for (int i = 0, k = 0; i < t->rank; i++)
-        at[i] = i == axis ? col : idx[k++];
+    for (int i = 0, k = 0; i < t->rank; i++) at[i] = i == axis ? col : idx[k++];
 }
 
 static int64_t rows_around(const Type *t, int64_t axis)
 {
     int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= i == axis ? 1 : t->dim[i];
+    for (int i = 0; i < t->rank; i++) n *= i == axis ? 1 : t->dim[i];
     return n;
 }
 
@@ -353,13 +346,18 @@ static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node
     l.body->serial_cols = true;
     l.body->col = lower_new_axis(&l, cols);
     const Ix *col = ix_axis(c, l.body->col, cols), *at[MAX_RANK];
-    if (attr_int(n, ATTR_reverse, 0))
-        col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
+    if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
     around(c, t, axis, row, col, at);
     DType acc = dtype_accumulator(t->dtype);
     int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
-    v = lower_inst(&l, (Inst){.kind = KI_SCAN, .type = acc, .acc = acc, .na = 1, .a = {v}, .axis = l.body->col,
-                              .exclusive = attr_int(n, ATTR_exclusive, 0) != 0, .node = n});
+    v = lower_inst(&l, (Inst){.kind = KI_SCAN,
+                              .type = acc,
+                              .acc = acc,
+                              .na = 1,
+                              .a = {v},
+                              .axis = l.body->col,
+                              .exclusive = attr_int(n, ATTR_exclusive, 0) != 0,
+                              .node = n});
     v = lower_cast(&l, v, t->dtype, n);
     int buf = lower_buf(&l, KA_NODE, n, t->dtype, type_count(t));
     lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
@@ -367,8 +365,7 @@ static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node
         l.body->commits = true;
         lower_error_buf(&l);
     }
-    if (l.failed)
-        return fail(&l, n);
+    if (l.failed) return fail(&l, n);
     finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
@@ -396,24 +393,34 @@ static bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *
     int before[2] = {other, mine}, after[2] = {mine, other};
     int less = lower_ew(&l, OP_lt, DT_BOOL, down ? after : before, 2, NULL);
     int more = lower_ew(&l, OP_lt, DT_BOOL, down ? before : after, 2, NULL);
-    if (dtype_is_float(dt)) { // NaN comes last ascending, first descending, like numpy's reversed order
+    if (dtype_is_float(
+            dt)) { // NaN comes last ascending, first descending, like numpy's reversed order
         int self[2] = {mine, mine}, them[2] = {other, other};
         int mine_nan = lower_ew(&l, OP_ne, DT_BOOL, self, 2, NULL);
         int other_nan = lower_ew(&l, OP_ne, DT_BOOL, them, 2, NULL);
         int a = down ? other_nan : mine_nan, b = down ? mine_nan : other_nan;
-        int only_a = lower_ew(&l, OP_and, DT_BOOL, (int[]){a, lower_ew(&l, OP_not, DT_BOOL, &b, 1, NULL)}, 2, NULL);
-        int only_b = lower_ew(&l, OP_and, DT_BOOL, (int[]){b, lower_ew(&l, OP_not, DT_BOOL, &a, 1, NULL)}, 2, NULL);
+        int only_a = lower_ew(&l, OP_and, DT_BOOL,
+                              (int[]){a, lower_ew(&l, OP_not, DT_BOOL, &b, 1, NULL)}, 2, NULL);
+        int only_b = lower_ew(&l, OP_and, DT_BOOL,
+                              (int[]){b, lower_ew(&l, OP_not, DT_BOOL, &a, 1, NULL)}, 2, NULL);
         less = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, only_a}, 2, NULL);
         more = lower_ew(&l, OP_or, DT_BOOL, (int[]){more, only_b}, 2, NULL);
     }
     int i = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = col});
     int j = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = other_col});
     int earlier = lower_ew(&l, OP_lt, DT_BOOL, (int[]){j, i}, 2, NULL);
-    int tie = lower_ew(&l, OP_and, DT_BOOL, (int[]){earlier, lower_ew(&l, OP_not, DT_BOOL, &more, 1, NULL)}, 2, NULL);
+    int tie = lower_ew(&l, OP_and, DT_BOOL,
+                       (int[]){earlier, lower_ew(&l, OP_not, DT_BOOL, &more, 1, NULL)}, 2, NULL);
     int first = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, tie}, 2, NULL);
     int one = lower_cast(&l, first, it, NULL);
-    int rank = lower_inst(&l, (Inst){.kind = KI_REDUCE, .op = OP_sum, .type = it, .acc = it, .na = 1,
-                                     .a = {one}, .axis = q, .node = n});
+    int rank = lower_inst(&l, (Inst){.kind = KI_REDUCE,
+                                     .op = OP_sum,
+                                     .type = it,
+                                     .acc = it,
+                                     .na = 1,
+                                     .a = {one},
+                                     .axis = q,
+                                     .node = n});
     const Ix *place = ix_value(c, rank, 0, cols > 0 ? cols - 1 : 0, l.body->insts.at[rank].axes);
     around(c, t, axis, row, place, at);
     int v = n->op == OP_argsort ? lower_cast(&l, i, n->type.dtype, n) : mine;
@@ -423,8 +430,7 @@ static bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *
         l.body->commits = true;
         lower_error_buf(&l);
     }
-    if (l.failed)
-        return fail(&l, n);
+    if (l.failed) return fail(&l, n);
     finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
@@ -449,8 +455,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
         l.body->commits = true;
         lower_error_buf(&l);
     }
-    if (l.failed)
-        return fail(&l, n);
+    if (l.failed) return fail(&l, n);
     finish(&l);
     vec_push(ctx->arena, out, l.body);
 
@@ -459,9 +464,9 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     // Where threads are many, each takes only the places that are its share modulo [shares].
     int64_t shares = 1, device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
     if (ctx->target->kind == TARGET_CUDA)
-        while (shares < 128 && shares * 64 < count && shares * 2 * rows <= device)
-            shares *= 2;
-    const Ix *all_rows = ix_axis(c, lower_new_axis(&l, rows * shares), rows * shares), *at[MAX_RANK];
+        while (shares < 128 && shares * 64 < count && shares * 2 * rows <= device) shares *= 2;
+    const Ix *all_rows = ix_axis(c, lower_new_axis(&l, rows * shares), rows * shares),
+             *at[MAX_RANK];
     const Ix *row = ix_mod(c, all_rows, rows > 0 ? rows : 1);
     l.body->npar = 1;
     l.body->serial_cols = true;
@@ -469,16 +474,26 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     const Ix *col = ix_axis(c, l.body->col, count);
     around(c, ut, axis, row, col, at);
     int where = lower_value(&l, n->args[1], &col, -1), guard = -1;
-    int check = lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name), n->loc,
-                            t->dim[axis]);
+    int check =
+        lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name),
+                    n->loc, t->dim[axis]);
     lower_error_buf(&l);
     l.body->can_fail = true;
-    where = lower_inst(&l, (Inst){.kind = KI_CHECK, .type = l.body->insts.at[where].type, .na = 1, .a = {where},
-                                  .pred = -1, .buf = check, .bound = t->dim[axis], .node = n});
-    const Ix *place = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0, l.body->insts.at[where].axes);
+    where = lower_inst(&l, (Inst){.kind = KI_CHECK,
+                                  .type = l.body->insts.at[where].type,
+                                  .na = 1,
+                                  .a = {where},
+                                  .pred = -1,
+                                  .buf = check,
+                                  .bound = t->dim[axis],
+                                  .node = n});
+    const Ix *place = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0,
+                               l.body->insts.at[where].axes);
     if (shares > 1) {
-        int share = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_mod(c, place, shares)});
-        int mine = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_div(c, all_rows, rows)});
+        int share = lower_inst(
+            &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_mod(c, place, shares)});
+        int mine = lower_inst(
+            &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_div(c, all_rows, rows)});
         guard = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
     }
     v = lower_value(&l, n->args[2], at, guard);
@@ -488,8 +503,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     l.body->stores.at[l.body->stores.n - 1].add = n->op == OP_scatter_add;
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
     l.body->commits = is_commit(ctx, n);
-    if (l.failed)
-        return fail(&l, n);
+    if (l.failed) return fail(&l, n);
     finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
@@ -503,8 +517,7 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
         return lower_scatter(ctx, g, group, group->anchor, out);
     }
     if (group->kind == GROUP_SCAN) {
-        if (group->anchor->op == OP_cumsum)
-            return lower_cumsum(ctx, g, group, group->anchor, out);
+        if (group->anchor->op == OP_cumsum) return lower_cumsum(ctx, g, group, group->anchor, out);
         return lower_sort(ctx, g, group, group->anchor, out);
     }
     if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
@@ -513,12 +526,10 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
     if (group->kind == GROUP_DOT &&
         !lower_dot(ctx, g, group, group->outs.at, (int)group->outs.n, out, &done))
         return false;
-    if (done)
-        return true;
+    if (done) return true;
     // maps: one body an index space
     VEC(Node *) left = {0};
-    for (uint32_t i = 0; i < group->outs.n; i++)
-        vec_push(ctx->arena, &left, group->outs.at[i]);
+    for (uint32_t i = 0; i < group->outs.n; i++) vec_push(ctx->arena, &left, group->outs.at[i]);
     while (left.n) {
         VEC(Node *) like = {0}, rest = {0};
         for (uint32_t i = 0; i < left.n; i++)
@@ -526,8 +537,7 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
                 vec_push(ctx->arena, &like, left.at[i]);
             else
                 vec_push(ctx->arena, &rest, left.at[i]);
-        if (!lower_map(ctx, g, group, like.at, (int)like.n, out))
-            return false;
+        if (!lower_map(ctx, g, group, like.at, (int)like.n, out)) return false;
         left.at = rest.at;
         left.n = rest.n;
         left.cap = rest.cap;

@@ -1,18 +1,18 @@
-// The element of a node at an index: the one recursion lowering consists of. Views change the index,
-// leaves and values other kernels wrote are loads, reductions introduce an axis.
+// The element of a node at an index: the one recursion lowering consists of. Views change the
+// index, leaves and values other kernels wrote are loads, reductions introduce an axis.
 #include <string.h>
 
 #include "codegen/kernel_ir.h"
 
 enum { MAX_DEPTH = 4000 };
 
-// -- instructions ------------------------------------------------------------------------------------
+// -- instructions
+// ------------------------------------------------------------------------------------
 
 int lower_ix_stage(const Lower *l, const Ix *e)
 {
     int stage = 0;
-    if (!e || !e->has_value)
-        return 0;
+    if (!e || !e->has_value) return 0;
     for (int i = 0; i < e->n; i++) {
         const IxTerm *t = e->at[i].term;
         int s = t->kind == IT_VALUE ? l->body->insts.at[t->id].stage : lower_ix_stage(l, t->e);
@@ -29,15 +29,13 @@ int lower_inst(Lower *l, Inst i)
     uint64_t h = hash_mix(i.kind, hash_mix(i.type, i.op));
     for (int k = 0; k < i.na; k++) {
         i.axes |= b->insts.at[i.a[k]].axes;
-        if (b->insts.at[i.a[k]].stage > stage)
-            stage = b->insts.at[i.a[k]].stage;
+        if (b->insts.at[i.a[k]].stage > stage) stage = b->insts.at[i.a[k]].stage;
         h = hash_mix(h, (uint64_t)i.a[k]);
     }
     bool guarded = i.kind == KI_LOAD || i.kind == KI_CHECK;
     if (guarded && i.pred >= 0) {
         i.axes |= b->insts.at[i.pred].axes;
-        if (b->insts.at[i.pred].stage > stage)
-            stage = b->insts.at[i.pred].stage;
+        if (b->insts.at[i.pred].stage > stage) stage = b->insts.at[i.pred].stage;
     }
     if (i.kind == KI_REDUCE) {
         i.axes &= ~(1ull << i.axis);
@@ -46,8 +44,7 @@ int lower_inst(Lower *l, Inst i)
             i.axes |= (1ull << b->npar) - 1; // known once a row, even when there is one row
         }
     }
-    if (i.kind == KI_SCAN)
-        i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
+    if (i.kind == KI_SCAN) i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
     h = hash_mix(h, hash_mix((uint64_t)(guarded ? i.pred : -1), (uint64_t)(uintptr_t)i.ix));
     h = hash_mix(h, hash_mix((uint64_t)i.buf, hash_mix((uint64_t)i.axis, (uint64_t)i.lane)));
@@ -56,8 +53,7 @@ int lower_inst(Lower *l, Inst i)
     memcpy(&bits, &i.fvalue, sizeof bits);
     h = hash_mix(h, hash_mix(hash_mix(bits, (uint64_t)i.ivalue), (uint64_t)i.bound));
     uint64_t at;
-    if (idmap_get(&l->memo, h, &at))
-        return (int)at;
+    if (idmap_get(&l->memo, h, &at)) return (int)at;
     vec_push(l->ctx->arena, &b->insts, i);
     idmap_set(&l->memo, h, b->insts.n - 1);
     return (int)b->insts.n - 1;
@@ -80,25 +76,23 @@ int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node
 int lower_cast(Lower *l, int a, DType to, const Node *node)
 {
     DType from = l->body->insts.at[a].type;
-    if (from == to)
-        return a;
-    return lower_inst(l, (Inst){.kind = KI_CAST, .type = to, .from = from, .na = 1, .a = {a}, .node = node});
+    if (from == to) return a;
+    return lower_inst(
+        l, (Inst){.kind = KI_CAST, .type = to, .from = from, .na = 1, .a = {a}, .node = node});
 }
 
 static int index_inst(Lower *l, const Ix *e)
 {
     DType t = e->low >= INT32_MIN && e->high <= INT32_MAX ? DT_I32 : DT_I64;
     int64_t v;
-    if (ix_is_const(e, &v))
-        return lower_const_int(l, t, v);
+    if (ix_is_const(e, &v)) return lower_const_int(l, t, v);
     return lower_inst(l, (Inst){.kind = KI_INDEX, .type = t, .ix = e});
 }
 
 // e < bound or e >= bound, for what the range does not decide. -1: always true.
 static int compare(Lower *l, const Ix *e, Op op, int64_t bound)
 {
-    if (op == OP_lt ? e->high < bound : e->low >= bound)
-        return -1;
+    if (op == OP_lt ? e->high < bound : e->low >= bound) return -1;
     int a[2] = {index_inst(l, e)};
     DType t = l->body->insts.at[a[0]].type;
     a[1] = lower_const_int(l, t, bound);
@@ -107,8 +101,7 @@ static int compare(Lower *l, const Ix *e, Op op, int64_t bound)
 
 static int both(Lower *l, int a, int b)
 {
-    if (a < 0 || b < 0)
-        return a < 0 ? b : a;
+    if (a < 0 || b < 0) return a < 0 ? b : a;
     return a == b ? a : lower_ew(l, OP_and, DT_BOOL, (int[]){a, b}, 2, NULL);
 }
 
@@ -126,14 +119,13 @@ int lower_new_axis(Lower *l, int64_t extent)
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems)
 {
     Body *b = l->body;
-    uint64_t at, key = (uint64_t)(uintptr_t)n * 8 + (uint64_t)kind; // nodes are 16 bytes apart at least
-    if (!l->buf_of.arena)
-        l->buf_of = idmap_new(l->ctx->arena);
-    if (kind != KA_SCRATCH && idmap_get(&l->buf_of, key, &at))
-        return (int)at;
-    if (kind != KA_SCRATCH)
-        idmap_set(&l->buf_of, key, b->bufs.n);
-    vec_push(l->ctx->arena, &b->bufs, (BodyBuf){.kind = kind, .node = n, .type = type, .elems = elems});
+    uint64_t at,
+        key = (uint64_t)(uintptr_t)n * 8 + (uint64_t)kind; // nodes are 16 bytes apart at least
+    if (!l->buf_of.arena) l->buf_of = idmap_new(l->ctx->arena);
+    if (kind != KA_SCRATCH && idmap_get(&l->buf_of, key, &at)) return (int)at;
+    if (kind != KA_SCRATCH) idmap_set(&l->buf_of, key, b->bufs.n);
+    vec_push(l->ctx->arena, &b->bufs,
+             (BodyBuf){.kind = kind, .node = n, .type = type, .elems = elems});
     return (int)b->bufs.n - 1;
 }
 
@@ -145,10 +137,8 @@ int lower_error_buf(Lower *l)
 static int lower_int(Lower *l, int purpose, int64_t value)
 {
     uint64_t at, key = hash_mix((uint64_t)purpose * 8 + 1, (uint64_t)value);
-    if (!l->buf_of.arena)
-        l->buf_of = idmap_new(l->ctx->arena);
-    if (idmap_get(&l->buf_of, key, &at))
-        return (int)at;
+    if (!l->buf_of.arena) l->buf_of = idmap_new(l->ctx->arena);
+    if (idmap_get(&l->buf_of, key, &at)) return (int)at;
     vec_push(l->ctx->arena, &l->body->bufs,
              (BodyBuf){.kind = KA_INT, .type = DT_I64, .elems = 1, .value = value, .read = true});
     idmap_set(&l->buf_of, key, l->body->bufs.n - 1);
@@ -166,10 +156,12 @@ int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int6
     const char *where = loc_text(c->diags, loc);
     for (uint32_t i = 0; i < c->checks.n; i++) {
         ProgCheck *p = &c->checks.at[i];
-        if (p->kind == kind && p->bound == bound && !strcmp(p->message, message) && !strcmp(p->loc, where))
+        if (p->kind == kind && p->bound == bound && !strcmp(p->message, message) &&
+            !strcmp(p->loc, where))
             return lower_int(l, 2, i + 1);
     }
-    vec_push(c->arena, &c->checks, (ProgCheck){.kind = kind, .message = message, .loc = where, .bound = bound});
+    vec_push(c->arena, &c->checks,
+             (ProgCheck){.kind = kind, .message = message, .loc = where, .bound = bound});
     return lower_int(l, 2, c->checks.n);
 }
 
@@ -179,7 +171,8 @@ void lower_store(Lower *l, int buf, const Ix *ix, int value)
     vec_push(l->ctx->arena, &l->body->stores, (BodyStore){.buf = buf, .ix = ix, .value = value});
 }
 
-// -- integer values as indices -----------------------------------------------------------------------
+// -- integer values as indices
+// -----------------------------------------------------------------------
 
 // The range an integer instruction is known to stay in.
 static bool inst_range(const Lower *l, int at, int64_t *low, int64_t *high)
@@ -188,9 +181,16 @@ static bool inst_range(const Lower *l, int at, int64_t *low, int64_t *high)
     int64_t value;
     switch (i->kind) {
     case KI_CONST: *low = *high = i->ivalue; return !dtype_is_float(i->type);
-    case KI_INDEX: *low = i->ix->low; *high = i->ix->high; return true;
-    case KI_CHECK: *low = 0; *high = i->bound - 1; return true;
-    case KI_CAST: return !dtype_is_float(i->from) && i->type != DT_U8 && inst_range(l, i->a[0], low, high);
+    case KI_INDEX:
+        *low = i->ix->low;
+        *high = i->ix->high;
+        return true;
+    case KI_CHECK:
+        *low = 0;
+        *high = i->bound - 1;
+        return true;
+    case KI_CAST:
+        return !dtype_is_float(i->from) && i->type != DT_U8 && inst_range(l, i->a[0], low, high);
     case KI_REDUCE:
         *low = 0;
         *high = l->body->axis[i->axis].extent - 1;
@@ -223,13 +223,18 @@ static const Ix *checked(Lower *l, const Node *node, int v, int64_t bound, int p
         int check = lower_check(l, CHECK_INDEX, what, node->loc, bound);
         lower_error_buf(l);
         l->body->can_fail = true;
-        v = lower_inst(l, (Inst){.kind = KI_CHECK, .type = l->body->insts.at[v].type, .na = 1, .a = {v},
-                                 .pred = pred, .buf = check, .bound = bound, .node = node});
+        v = lower_inst(l, (Inst){.kind = KI_CHECK,
+                                 .type = l->body->insts.at[v].type,
+                                 .na = 1,
+                                 .a = {v},
+                                 .pred = pred,
+                                 .buf = check,
+                                 .bound = bound,
+                                 .node = node});
         low = 0;
         high = bound > 0 ? bound - 1 : 0;
     }
-    if (l->body->insts.at[v].kind == KI_INDEX)
-        return l->body->insts.at[v].ix;
+    if (l->body->insts.at[v].kind == KI_INDEX) return l->body->insts.at[v].ix;
     if (l->body->insts.at[v].kind == KI_CONST)
         return ix_const(l->body->ix, l->body->insts.at[v].ivalue);
     return ix_value(l->body->ix, v, low, high, l->body->insts.at[v].axes);
@@ -248,7 +253,8 @@ static const Ix *clamped(Lower *l, const Node *start, int64_t limit)
     return ix_value(l->body->ix, v, 0, limit, l->body->insts.at[v].axes);
 }
 
-// -- leaves --------------------------------------------------------------------------------------------
+// -- leaves
+// --------------------------------------------------------------------------------------------
 
 static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
@@ -264,31 +270,35 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
         if (x->entry->cursor) {
             int cb = lower_buf(l, KA_CURSOR, NULL, DT_I64, 1);
             l->body->bufs.at[cb].read = true;
-            int cur = lower_inst(l, (Inst){.kind = KI_LOAD, .type = DT_I64, .buf = cb, .pred = -1,
-                                           .ix = ix_const(c, 0)});
+            int cur = lower_inst(
+                l,
+                (Inst){
+                    .kind = KI_LOAD, .type = DT_I64, .buf = cb, .pred = -1, .ix = ix_const(c, 0)});
             row = ix_add(c, row, ix_value(c, cur, 0, INT32_MAX, 0));
         }
         int rb = lower_buf(l, KA_ROWS, NULL, DT_I32, INT32_MAX);
         l->body->bufs.at[rb].read = true;
-        int r = lower_inst(l, (Inst){.kind = KI_LOAD, .type = DT_I32, .buf = rb, .pred = pred, .ix = row});
+        int r = lower_inst(
+            l, (Inst){.kind = KI_LOAD, .type = DT_I32, .buf = rb, .pred = pred, .ix = row});
         const Ix *first[MAX_RANK];
         memcpy(first, idx, sizeof *idx * t->rank);
         first[0] = ix_value(c, r, 0, INT32_MAX, l->body->insts.at[r].axes);
         at = ix_linear(c, first, t->dim, t->rank);
     }
     l->body->bufs.at[buf].read = true;
-    return lower_inst(l, (Inst){.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .ix = at, .node = n});
+    return lower_inst(
+        l,
+        (Inst){.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .ix = at, .node = n});
 }
 
 static bool is_buffer(const Lower *l, const Node *n)
 {
     const Fusion *f = l->graph->fusion;
-    if (node_class(n) == CLS_REGION || n->op == OP_get)
-        return true;
+    if (node_class(n) == CLS_REGION || n->op == OP_get) return true;
     if (f->group_of[n->id] && node_class(n) != CLS_LEAF)
         return f->group_of[n->id] - 1 != l->group->id;
-    return n->op == OP_input || n->op == OP_param || n->op == OP_state || n->op == OP_region_param ||
-           (n->op == OP_const && attr_find(n, ATTR_values));
+    return n->op == OP_input || n->op == OP_param || n->op == OP_state ||
+           n->op == OP_region_param || (n->op == OP_const && attr_find(n, ATTR_values));
 }
 
 static int value_const(Lower *l, const Node *n)
@@ -307,19 +317,24 @@ static int value_const(Lower *l, const Node *n)
 static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
 {
     IxCtx *c = l->body->ix;
-    if (n->op == OP_const)
-        return value_const(l, n);
+    if (n->op == OP_const) return value_const(l, n);
     if (n->op == OP_iota)
         return lower_cast(l, index_inst(l, idx[attr_int(n, ATTR_axis, 0)]), n->type.dtype, n);
     // random
     const Ix *none[1] = {0};
     int seed = lower_value(l, n->args[0], none, -1), step = lower_value(l, n->args[1], none, -1);
-    return lower_inst(l, (Inst){.kind = KI_RANDOM, .type = n->type.dtype, .na = 2, .a = {seed, step},
-                                .buf = lower_site(l, attr_int(n, ATTR_site, 0)), .lane = (int)attr_int(n, ATTR_lane, 0),
-                                .ix = ix_linear(c, idx, n->type.dim, n->type.rank), .node = n});
+    return lower_inst(l, (Inst){.kind = KI_RANDOM,
+                                .type = n->type.dtype,
+                                .na = 2,
+                                .a = {seed, step},
+                                .buf = lower_site(l, attr_int(n, ATTR_site, 0)),
+                                .lane = (int)attr_int(n, ATTR_lane, 0),
+                                .ix = ix_linear(c, idx, n->type.dim, n->type.rank),
+                                .node = n});
 }
 
-// -- views ---------------------------------------------------------------------------------------------
+// -- views
+// ---------------------------------------------------------------------------------------------
 
 static int select_value(Lower *l, int cond, int a, int b, const Node *n)
 {
@@ -338,8 +353,7 @@ static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
         inside = both(l, inside, compare(l, at[i], OP_lt, n->args[0]->type.dim[i]));
     }
     int v = lower_value(l, n->args[0], at, both(l, pred, inside));
-    if (inside < 0)
-        return v;
+    if (inside < 0) return v;
     return select_value(l, inside, v, lower_value(l, n->args[1], none, -1), n);
 }
 
@@ -377,8 +391,7 @@ static int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred)
         break;
     case OP_permute: {
         const int64_t *perm = attr_ints(n, ATTR_perm, &count);
-        for (int i = 0; i < n->type.rank; i++)
-            at[perm[i]] = idx[i];
+        for (int i = 0; i < n->type.rank; i++) at[perm[i]] = idx[i];
         break;
     }
     case OP_broadcast: {
@@ -398,7 +411,8 @@ static int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred)
         const int64_t *axes = attr_ints(n, ATTR_axes, &count);
         memcpy(at, idx, sizeof *idx * n->type.rank);
         for (int i = 0; i < count; i++)
-            at[axes[i]] = ix_add(c, ix_const(c, n->type.dim[axes[i]] - 1), ix_scale(c, idx[axes[i]], -1));
+            at[axes[i]] =
+                ix_add(c, ix_const(c, n->type.dim[axes[i]] - 1), ix_scale(c, idx[axes[i]], -1));
         break;
     }
     case OP_pad: return value_pad(l, n, idx, pred);
@@ -408,7 +422,8 @@ static int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_value(l, x, at, pred);
 }
 
-// -- indexed access --------------------------------------------------------------------------------------
+// -- indexed access
+// --------------------------------------------------------------------------------------
 
 static int value_index(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
@@ -422,8 +437,7 @@ static int value_index(Lower *l, const Node *n, const Ix *const *idx, int pred)
         int v = lower_value(l, n->args[1], idx + axis, pred);
         memcpy(at, idx, sizeof *idx * (size_t)axis);
         at[axis] = checked(l, n, v, x->type.dim[axis], pred);
-        for (int i = (int)axis + 1; i < rank; i++)
-            at[i] = idx[i + irank - 1];
+        for (int i = (int)axis + 1; i < rank; i++) at[i] = idx[i + irank - 1];
         return lower_value(l, x, at, pred);
     }
     if (n->op == OP_dynamic_slice) {
@@ -447,7 +461,8 @@ static int value_index(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_const_int(l, n->type.dtype, 0);
 }
 
-// -- reductions ------------------------------------------------------------------------------------------
+// -- reductions
+// ------------------------------------------------------------------------------------------
 
 // The axis a reduction over [extent] elements runs along: the body's columns when what is kept
 // varies over rows only, else an axis of its own.
@@ -463,8 +478,7 @@ static int reduction_axis(Lower *l, int64_t extent, uint64_t kept)
 static uint64_t axes_of(const Lower *l, const Ix *const *idx, int n, int pred)
 {
     uint64_t axes = pred < 0 ? 0 : l->body->insts.at[pred].axes;
-    for (int i = 0; i < n; i++)
-        axes |= idx[i]->axes;
+    for (int i = 0; i < n; i++) axes |= idx[i]->axes;
     return axes;
 }
 
@@ -475,8 +489,7 @@ static int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     int count;
     const int64_t *axes = attr_ints(n, ATTR_axes, &count);
     int64_t extent = 1, dim[MAX_RANK];
-    for (int i = 0; i < count; i++)
-        extent *= dim[i] = x->type.dim[axes[i]];
+    for (int i = 0; i < count; i++) extent *= dim[i] = x->type.dim[axes[i]];
     int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
     const Ix *sub[MAX_RANK], *at[MAX_RANK];
     ix_delinear(c, ix_axis(c, q, extent), dim, count, sub);
@@ -502,8 +515,7 @@ static int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
     int nb = 0, nc = 0, v[2], next = 0;
     const int64_t *contract = attr_ints(n, ATTR_contract_a, &nc);
     int64_t extent = 1, dim[MAX_RANK];
-    for (int i = 0; i < nc; i++)
-        extent *= dim[i] = x[0]->type.dim[contract[i]];
+    for (int i = 0; i < nc; i++) extent *= dim[i] = x[0]->type.dim[contract[i]];
     int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
     const Ix *sub[MAX_RANK], *at[MAX_RANK];
     ix_delinear(c, ix_axis(c, q, extent), dim, nc, sub);
@@ -515,39 +527,44 @@ static int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
         const int64_t *batch = attr_ints(n, batch_key[s], &count);
         contract = attr_ints(n, contract_key[s], &count);
         memset(at, 0, sizeof at);
-        for (int i = 0; i < nb; i++)
-            at[batch[i]] = idx[i];
-        for (int i = 0; i < nc; i++)
-            at[contract[i]] = sub[i];
+        for (int i = 0; i < nb; i++) at[batch[i]] = idx[i];
+        for (int i = 0; i < nc; i++) at[contract[i]] = sub[i];
         for (int i = 0; i < x[s]->type.rank; i++)
-            if (!at[i])
-                at[i] = idx[next++];
+            if (!at[i]) at[i] = idx[next++];
         v[s] = lower_cast(l, lower_value(l, x[s], at, pred), acc, NULL);
     }
     int p = lower_ew(l, OP_mul, acc, v, 2, NULL);
-    int r = lower_inst(l, (Inst){.kind = KI_REDUCE, .op = OP_sum, .na = 1, .a = {p}, .axis = q, .acc = acc,
-                                 .type = acc, .node = n});
+    int r = lower_inst(l, (Inst){.kind = KI_REDUCE,
+                                 .op = OP_sum,
+                                 .na = 1,
+                                 .a = {p},
+                                 .axis = q,
+                                 .acc = acc,
+                                 .type = acc,
+                                 .node = n});
     return lower_cast(l, r, n->type.dtype, n);
 }
 
-// -- the door ----------------------------------------------------------------------------------------------
+// -- the door
+// ----------------------------------------------------------------------------------------------
 
 static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     const OpInfo *info = op_info(n->op);
     int a[4];
-    for (uint32_t i = 0; i < n->nargs; i++)
-        a[i] = lower_value(l, n->args[i], idx, pred);
+    for (uint32_t i = 0; i < n->nargs; i++) a[i] = lower_value(l, n->args[i], idx, pred);
     if (info->flags & OPF_CONVERTS) {
         // a value may be known more precisely than its type says (bf16 sums held in f32)
         DType from = n->args[0]->type.dtype;
-        if (from == n->type.dtype)
-            return a[0];
-        return lower_inst(l, (Inst){.kind = KI_CAST, .type = n->type.dtype, .from = from, .na = 1,
-                                    .a = {a[0]}, .node = n});
+        if (from == n->type.dtype) return a[0];
+        return lower_inst(l, (Inst){.kind = KI_CAST,
+                                    .type = n->type.dtype,
+                                    .from = from,
+                                    .na = 1,
+                                    .a = {a[0]},
+                                    .node = n});
     }
-    if (!strcmp(info->expr, "a"))
-        return a[0];
+    if (!strcmp(info->expr, "a")) return a[0];
     return lower_ew(l, n->op, n->type.dtype, a, (int)n->nargs, n);
 }
 
@@ -570,17 +587,19 @@ static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     uint64_t h = hash_mix((uint64_t)(uintptr_t)n, (uint64_t)pred + 0x51ed), at;
-    for (int i = 0; i < n->type.rank; i++)
-        h = hash_mix(h, (uint64_t)(uintptr_t)idx[i]);
-    if (idmap_get(&l->memo, h, &at))
-        return (int)at;
+    for (int i = 0; i < n->type.rank; i++) h = hash_mix(h, (uint64_t)(uintptr_t)idx[i]);
+    if (idmap_get(&l->memo, h, &at)) return (int)at;
     int v;
     if (n->op == OP_region_param && l->ctx->is_region && attr_int(n, ATTR_index, 0) == 0 &&
         n->type.rank == 0 && n->type.dtype == DT_I64) {
         int buf = lower_buf(l, KA_LOOP_INDEX, n, DT_I64, 1);
         l->body->bufs.at[buf].read = true;
-        v = lower_inst(l, (Inst){.kind = KI_LOAD, .type = DT_I64, .buf = buf, .pred = -1,
-                                 .ix = ix_const(l->body->ix, 0), .node = n});
+        v = lower_inst(l, (Inst){.kind = KI_LOAD,
+                                 .type = DT_I64,
+                                 .buf = buf,
+                                 .pred = -1,
+                                 .ix = ix_const(l->body->ix, 0),
+                                 .node = n});
     } else if (is_buffer(l, n)) {
         v = load(l, n, idx, pred);
     } else if (l->depth >= MAX_DEPTH || l->failed) {

@@ -8,30 +8,34 @@ const char *name_identifier(Arena *a, const char *model_name)
 {
     char *s = arena_strdup(a, model_name + strspn(model_name, "@._"));
     for (char *p = s; *p; p++)
-        if (!isalnum((unsigned char)*p))
-            *p = '_';
-    static const char *const taken[] = {"a", "b", "c", "double", "float", "int", "long", "char", "short", "if",
-        "for", "while", "do", "return", "bool", "true", "false", "static", "const", "void", "unsigned", "signed",
-        "begin", "end", "task", "args", "arg", "first", "last", "lo", "hi", "part", "chunk", "error", "rows",
-        "switch", "case", "default", "break", "auto", "register", "volatile", "union", "struct", "new", "delete",
-        "template", "this", "class", "operator", "private", "public", "x", "y", "exp", "log", "sin", "cos", "pow",
-        "v", "u", "row", "lane", "block", "j0", "j1", "y0", "y1", "tanh", "erf", "floor", "ceil", "main", "inline"};
+        if (!isalnum((unsigned char)*p)) *p = '_';
+    static const char *const taken[] = {
+        "a",        "b",        "c",       "double", "float",    "int",     "long",     "char",
+        "short",    "if",       "for",     "while",  "do",       "return",  "bool",     "true",
+        "false",    "static",   "const",   "void",   "unsigned", "signed",  "begin",    "end",
+        "task",     "args",     "arg",     "first",  "last",     "lo",      "hi",       "part",
+        "chunk",    "error",    "rows",    "switch", "case",     "default", "break",    "auto",
+        "register", "volatile", "union",   "struct", "new",      "delete",  "template", "this",
+        "class",    "operator", "private", "public", "x",        "y",       "exp",      "log",
+        "sin",      "cos",      "pow",     "v",      "u",        "row",     "lane",     "block",
+        "j0",       "j1",       "y0",      "y1",     "tanh",     "erf",     "floor",    "ceil",
+        "main",     "inline"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (!strcmp(s, taken[i]))
-            return arena_printf(a, "%s_", s);
+        if (!strcmp(s, taken[i])) return arena_printf(a, "%s_", s);
     size_t n = strlen(s); // "v12" and "i3" are ours
-    bool ours = n > 1 && (s[0] == 'v' || s[0] == 'i' || s[0] == 'b') && strspn(s + 1, "0123456789") == n - 1;
+    bool ours = n > 1 && (s[0] == 'v' || s[0] == 'i' || s[0] == 'b') &&
+                strspn(s + 1, "0123456789") == n - 1;
     return isdigit((unsigned char)*s) || ours ? arena_printf(a, "m_%s", s) : s;
 }
 
 static uint64_t hash_ix(const Ix *x)
 {
-    if (!x)
-        return 7;
+    if (!x) return 7;
     uint64_t h = hash_mix(11, (uint64_t)x->constant);
     for (int i = 0; i < x->n; i++) {
         const IxTerm *t = x->at[i].term;
-        h = hash_mix(hash_mix(h, (uint64_t)x->at[i].coeff), hash_mix((uint64_t)t->kind, (uint64_t)t->by));
+        h = hash_mix(hash_mix(h, (uint64_t)x->at[i].coeff),
+                     hash_mix((uint64_t)t->kind, (uint64_t)t->by));
         h = t->e ? hash_mix(h, hash_ix(t->e)) : hash_mix(h, (uint64_t)t->id);
     }
     return h;
@@ -44,27 +48,26 @@ uint64_t kernel_identity(const Kernel *k)
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
         h = hash_mix(h, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
-        for (int i = 0; i < b->naxes; i++)
-            h = hash_mix(h, (uint64_t)b->axis[i].extent);
+        for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
             h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
-            uint64_t at = seen++, key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
-                                                 hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
-            if (!idmap_get(&share, key, &at))
-                idmap_set(&share, key, at);
+            uint64_t at = seen++,
+                     key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                                    hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            if (!idmap_get(&share, key, &at)) idmap_set(&share, key, at);
             h = hash_mix(h, hash_mix(u->in_place, at));
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
             const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
             h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
-            for (int j = 0; j < v->na; j++)
-                h = hash_mix(h, (uint64_t)v->a[j]);
+            for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
             uint64_t bits;
             memcpy(&bits, &v->fvalue, sizeof bits);
             h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
-            h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
+            h = hash_mix(h,
+                         hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
             h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
             h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive, hash_ix(v->ix)));
         }
@@ -84,8 +87,7 @@ static void path(Buf *out, const char *name)
     for (const char *p = name; *p;) {
         size_t n = strcspn(p, ".");
         if (strspn(p, "0123456789") < n) {
-            if (out->len)
-                buf_char(out, '_');
+            if (out->len) buf_char(out, '_');
             for (size_t i = 0; i < n; i++)
                 if (isalnum((unsigned char)p[i]))
                     buf_char(out, p[i]);
@@ -106,42 +108,38 @@ const char *kernel_name(const Kernel *k)
         const Node *n = b->group->outs.at[i];
         name = n->name ? n->name : attr_str(n, ATTR_name);
     }
-    if (name)
-        path(&out, name);
+    if (name) path(&out, name);
     // What it does: its reductions and costly ops, in order, each once.
     int ops = 0;
     bool used[OP_COUNT] = {false};
     for (int pass = 0; pass < 2 && !(pass && ops); pass++)
         for (uint32_t i = 0; i < b->insts.n && ops < 3; i++) {
             const Inst *v = &b->insts.at[i];
-            bool big = v->kind == KI_REDUCE || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
-            if (!(pass ? v->kind == KI_EW || v->kind == KI_CAST : big))
-                continue;
-            Op op = v->kind == KI_CAST ? OP_cast : v->kind == KI_REDUCE && v->node ? v->node->op : v->op;
-            if (used[op])
-                continue;
+            bool big =
+                v->kind == KI_REDUCE || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
+            if (!(pass ? v->kind == KI_EW || v->kind == KI_CAST : big)) continue;
+            Op op = v->kind == KI_CAST                ? OP_cast
+                    : v->kind == KI_REDUCE && v->node ? v->node->op
+                                                      : v->op;
+            if (used[op]) continue;
             used[op] = true;
             ops++;
             buf_printf(&out, "%s%s", out.len ? "_" : "", op_info(op)->name);
         }
-    if (!out.len && first)
-        buf_printf(&out, "%s", op_info(first->op)->name);
-    if (first && first->role == ROLE_BACKWARD)
-        buf_str(&out, "_bwd");
-    if (k->nbodies > 1)
-        buf_printf(&out, "%sx%d", out.len ? "_" : "", k->nbodies);
-    if (out.len > 60)
-        out.data[out.len = 60] = 0;
+    if (!out.len && first) buf_printf(&out, "%s", op_info(first->op)->name);
+    if (first && first->role == ROLE_BACKWARD) buf_str(&out, "_bwd");
+    if (k->nbodies > 1) buf_printf(&out, "%sx%d", out.len ? "_" : "", k->nbodies);
+    if (out.len > 60) out.data[out.len = 60] = 0;
     buf_printf(&out, "_%08llx", (unsigned long long)(k->identity >> 32));
-    return isdigit((unsigned char)out.data[0]) ? arena_printf(k->arena, "k_%s", out.data) : out.data;
+    return isdigit((unsigned char)out.data[0]) ? arena_printf(k->arena, "k_%s", out.data)
+                                               : out.data;
 }
 
 static double volume(const Body *b, uint64_t axes)
 {
     double n = 1;
     for (int i = 0; i < b->naxes; i++)
-        if (axes >> i & 1)
-            n *= (double)b->axis[i].extent;
+        if (axes >> i & 1) n *= (double)b->axis[i].extent;
     return n;
 }
 
@@ -150,24 +148,22 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
     double flops = 0, read = 0, written = 0;
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
-        double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1); // no more than the space it is read over
+        double *reach =
+            NEW_ARRAY(k->arena, double, b->bufs.n + 1); // no more than the space it is read over
         for (uint32_t j = 0; j < b->insts.n; j++)
             if (b->insts.at[j].kind == KI_LOAD)
                 reach[b->insts.at[j].buf] += volume(b, b->insts.at[j].axes);
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
-            if (u->kind != KA_NODE)
-                continue;
+            if (u->kind != KA_NODE) continue;
             double bytes = (double)dtype_info[u->type].bits / 8;
             if (u->read)
                 read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
-            if (u->written)
-                written += bytes * (double)u->elems;
+            if (u->written) written += bytes * (double)u->elems;
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
-            if (v->kind == KI_EW)
-                flops += volume(b, v->axes);
+            if (v->kind == KI_EW) flops += volume(b, v->axes);
             if (v->kind == KI_REDUCE)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }
@@ -183,8 +179,7 @@ static const char *amount(Arena *a, double v, const char *unit)
 {
     static const char *const prefix[] = {"", "k", "M", "G", "T"};
     int i = 0;
-    for (; v >= 1000 && i < 4; i++)
-        v /= 1000;
+    for (; v >= 1000 && i < 4; i++) v /= 1000;
     return arena_printf(a, "%.*f %s%s", v < 10 && i ? 2 : v < 100 && i ? 1 : 0, v, prefix[i], unit);
 }
 
@@ -201,11 +196,9 @@ void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *
     for (int n = 0; n < k->nbodies; n++)
         for (uint32_t i = 0; i < k->body[n]->insts.n && lines < 12; i++) {
             const Node *node = k->body[n]->insts.at[i].node;
-            if (!node || !node->loc || k->body[n]->insts.at[i].kind == KI_LOAD)
-                continue;
+            if (!node || !node->loc || k->body[n]->insts.at[i].kind == KI_LOAD) continue;
             const char *where = loc_text(d, node->loc);
-            if (!*where || !strcmp(where, last))
-                continue;
+            if (!*where || !strcmp(where, last)) continue;
             last = where;
             lines++;
             buf_printf(out, "// %-24s %s\n", where, loc_line(d, node->loc));
@@ -213,21 +206,21 @@ void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *
     for (int n = 0; n < k->nbodies && n < 4; n++) {
         buf_str(out, "//");
         for (int w = 0; w < 2; w++) {
-            if (w)
-                buf_str(out, " ->");
+            if (w) buf_str(out, " ->");
             for (uint32_t i = 0; i < k->body[n]->bufs.n; i++) {
                 const BodyBuf *u = &k->body[n]->bufs.at[i];
-                if (u->kind != KA_NODE || u->written != (w == 1))
-                    continue;
+                if (u->kind != KA_NODE || u->written != (w == 1)) continue;
                 buf_char(out, ' ');
-                type_print(out, node_class(u->node) == CLS_ROOT ? &u->node->args[0]->type : &u->node->type, NULL);
+                type_print(
+                    out, node_class(u->node) == CLS_ROOT ? &u->node->args[0]->type : &u->node->type,
+                    NULL);
             }
         }
         buf_char(out, '\n');
     }
-    if (k->nbodies > 4)
-        buf_printf(out, "// and %d more alike\n", k->nbodies - 4);
-    buf_printf(out, "// reads %s, writes %s, %s, floor %.2f us\n", amount(a, (double)p->bytes_read, "B"),
-               amount(a, (double)p->bytes_written, "B"), amount(a, (double)p->flops, "FLOP"), p->floor_seconds * 1e6);
+    if (k->nbodies > 4) buf_printf(out, "// and %d more alike\n", k->nbodies - 4);
+    buf_printf(out, "// reads %s, writes %s, %s, floor %.2f us\n",
+               amount(a, (double)p->bytes_read, "B"), amount(a, (double)p->bytes_written, "B"),
+               amount(a, (double)p->flops, "FLOP"), p->floor_seconds * 1e6);
     buf_printf(out, "// schedule: %s\n", schedule_text(a, k->body[0], t));
 }

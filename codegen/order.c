@@ -1,9 +1,10 @@
-// The order of an entry's launches: topological, low in memory, checks before the commits they gate,
-// reads of a cell's old value before it is updated.
+// The order of an entry's launches: topological, low in memory, checks before the commits they
+// gate, reads of a cell's old value before it is updated.
 //
 // Two schedules are made, one in program order and one that greedily frees most memory, and the one
-// with the smaller peak wins. Wishes (reads and checks before commits) are followed unless they would
-// lock the schedule up; the caller looks at the positions and copies where a wish was not met.
+// with the smaller peak wins. Wishes (reads and checks before commits) are followed unless they
+// would lock the schedule up; the caller looks at the positions and copies where a wish was not
+// met.
 #include "codegen/gen.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ typedef struct Heap {
     struct HeapSlot {
         int64_t key;
         uint32_t item, version;
-    } *at;
+    } * at;
     uint32_t n, cap;
 } Heap;
 
@@ -20,11 +21,11 @@ typedef struct Sched {
     Arena *arena;
     Frame *f;
     uint32_t n, nvalues;
-    int64_t *bytes;         // of the value a node id stands for; 0: no temporary
-    uint32_t *producer;     // by value: item + 1
+    int64_t *bytes;            // of the value a node id stands for; 0: no temporary
+    uint32_t *producer;        // by value: item + 1
     uint32_t *user_at, *users; // by value: items reading it, user_at[v] .. user_at[v + 1]
-    uint32_t *hard, *soft;  // by item: predecessors missing
-    uint32_t *left;         // by value: readers missing
+    uint32_t *hard, *soft;     // by item: predecessors missing
+    uint32_t *left;            // by value: readers missing
     uint32_t *soft_at, *soft_to;
     uint32_t *version;
     bool *scheduled;
@@ -88,8 +89,10 @@ static bool soft_ready(const Sched *s, uint32_t i)
 static void offer(Sched *s, uint32_t i)
 {
     if (s->hard[i] || s->scheduled[i]) return;
-    if (soft_ready(s, i)) heap_push(s->arena, &s->ready, item_key(s, i), i, ++s->version[i]);
-    else heap_push(s->arena, &s->hard_ready, i, i, 0);
+    if (soft_ready(s, i))
+        heap_push(s->arena, &s->ready, item_key(s, i), i, ++s->version[i]);
+    else
+        heap_push(s->arena, &s->hard_ready, i, i, 0);
 }
 
 static void schedule(Sched *s, uint32_t i, const Ids *waiting)

@@ -14,7 +14,8 @@ static int64_t round_up(int64_t n)
     return (n + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-// -- packing -------------------------------------------------------------------------------------------
+// -- packing
+// -------------------------------------------------------------------------------------------
 
 typedef struct Pack {
     Arena *arena;
@@ -39,7 +40,8 @@ static int by_at(const void *x, const void *y)
 
 int64_t plan_lower_bound(Arena *a, const PlanItem *items, uint32_t n)
 {
-    Event *starts = NEW_ARRAY(a, Event, 2 * (size_t)n + 1), *ends = NEW_ARRAY(a, Event, 2 * (size_t)n + 1);
+    Event *starts = NEW_ARRAY(a, Event, 2 * (size_t)n + 1),
+          *ends = NEW_ARRAY(a, Event, 2 * (size_t)n + 1);
     uint32_t m = 0;
     for (uint32_t i = 0; i < n; i++) {
         starts[m] = (Event){items[i].first, i};
@@ -95,7 +97,8 @@ static int64_t place_in_order(Pack *p, bool tightest)
         int64_t end = 0, at = -1, gap = INT64_MAX;
         for (uint32_t k = 0; k < nplaced; k++) {
             const PlanItem *o = &p->item[p->placed[k]];
-            if (o->last < it->first || o->first > it->last || rests(o, it) || rests(it, o)) continue;
+            if (o->last < it->first || o->first > it->last || rests(o, it) || rests(it, o))
+                continue;
             int64_t from = p->offset[p->placed[k]], room = from - end;
             if (room >= it->bytes && room < gap) {
                 at = end;
@@ -138,8 +141,10 @@ static int64_t sweep(Pack *p, bool tightest, int32_t far)
             uint32_t lo = 0, hi = holes.n;
             while (lo < hi) {
                 uint32_t mid = (lo + hi) / 2;
-                if (holes.at[mid].at < h.at) lo = mid + 1;
-                else hi = mid;
+                if (holes.at[mid].at < h.at)
+                    lo = mid + 1;
+                else
+                    hi = mid;
             }
             bool left = lo > 0 && holes.at[lo - 1].at + holes.at[lo - 1].bytes == h.at;
             bool right = lo < holes.n && h.at + h.bytes == holes.at[lo].at;
@@ -201,8 +206,11 @@ static void order_by(Pack *p, Key *keys, int what)
     for (uint32_t i = 0; i < p->n; i++) {
         const PlanItem *t = &p->item[i];
         double size = (double)t->bytes, life = (double)(t->last - t->first + 1);
-        double k = what == 0 ? size : what == 1 ? life : what == 2 ? size * life
-                 : what == 3 ? -(double)t->first : (double)t->last;
+        double k = what == 0   ? size
+                   : what == 1 ? life
+                   : what == 2 ? size * life
+                   : what == 3 ? -(double)t->first
+                               : (double)t->last;
         keys[i] = (Key){k, i};
     }
     qsort(keys, p->n, sizeof *keys, by_key);
@@ -250,8 +258,10 @@ static void search(Pack *p, uint32_t *start, int64_t trials)
         for (uint64_t moves = 1 + next_random(&seed) % 3; moves; moves--) {
             uint32_t i = (uint32_t)(next_random(&seed) % p->n);
             uint32_t j = (uint32_t)(next_random(&seed) % p->n), id = p->order[i];
-            if (i < j) memmove(&p->order[i], &p->order[i + 1], (j - i) * sizeof id);
-            else memmove(&p->order[j + 1], &p->order[j], (i - j) * sizeof id);
+            if (i < j)
+                memmove(&p->order[i], &p->order[i + 1], (j - i) * sizeof id);
+            else
+                memmove(&p->order[j + 1], &p->order[j], (i - j) * sizeof id);
             p->order[j] = id;
         }
         int64_t before = p->best_bytes;
@@ -286,8 +296,10 @@ int64_t plan_pack(Arena *a, PlanItem *items, uint32_t n)
     uint32_t *best_order = NEW_ARRAY(a, uint32_t, n);
     int64_t best_of_orders = -1;
     for (int i = 0; i < 12 && !good_enough(&p) && pairs * (i + 1) < budget; i++) {
-        if (i / 2 == 5) order_by_pressure(&p, keys);
-        else order_by(&p, keys, i / 2);
+        if (i / 2 == 5)
+            order_by_pressure(&p, keys);
+        else
+            order_by(&p, keys, i / 2);
         int64_t bytes = place_in_order(&p, i & 1);
         keep_if_better(&p, bytes);
         if (best_of_orders < 0 || bytes < best_of_orders) {
@@ -301,14 +313,15 @@ int64_t plan_pack(Arena *a, PlanItem *items, uint32_t n)
     return p.best_bytes;
 }
 
-// -- liveness --------------------------------------------------------------------------------------------
+// -- liveness
+// --------------------------------------------------------------------------------------------
 
 typedef struct Life {
     bool seen, read_first; // read by the first step that touches it
     bool moves[PROG_MAX_LOOP_DEPTH];
     int32_t first, last;
-    // From the last use of a value to the step that overwrites it (in a loop: with the value for the
-    // next iteration) nothing is kept; the longest such stretch, 0, 0: none.
+    // From the last use of a value to the step that overwrites it (in a loop: with the value for
+    // the next iteration) nothing is kept; the longest such stretch, 0, 0: none.
     int32_t idle_first, idle_last;
     int32_t loop, touched; // the innermost loop of the last touch, + 2, and its step
 } Life;

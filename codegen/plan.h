@@ -12,7 +12,7 @@ typedef struct PlanItem { // a block of memory over a closed interval of steps
     int64_t bytes;
     int32_t first, last;
     int32_t idle_first, idle_last; // a stretch inside, in which nothing is kept; 0, 0: none
-    int64_t offset; // out
+    int64_t offset;                // out
 } PlanItem;
 
 // Places the items so that those alive together do not overlap; returns the arena's bytes.

@@ -1,7 +1,8 @@
-// Checks a memory plan by playing the steps: every byte of the arena remembers which buffer wrote it
-// last, and a read must find its own. Loops are played three times around: what one iteration leaves
-// for the next is seen, and one iteration has another before and after it. The most bytes wanted at once are counted on the same trace backwards.
-// Nothing here looks at the planner's lives or shares its code.
+// Checks a memory plan by playing the steps: every byte of the arena remembers which buffer wrote
+// it last, and a read must find its own. Loops are played three times around: what one iteration
+// leaves for the next is seen, and one iteration has another before and after it. The most bytes
+// wanted at once are counted on the same trace backwards. Nothing here looks at the planner's lives
+// or shares its code.
 #include "codegen/plan.h"
 
 #include <stdlib.h>
@@ -22,8 +23,10 @@ static uint32_t run_at(const Shadow *s, int64_t byte) // first run ending after 
     uint32_t lo = 0, hi = s->runs.n;
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
-        if (s->runs.at[mid].to <= byte) lo = mid + 1;
-        else hi = mid;
+        if (s->runs.at[mid].to <= byte)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -50,7 +53,8 @@ static void write_run(Shadow *s, int64_t from, int64_t to, int32_t owner)
     s->runs.n = i + n + left;
 }
 
-// The buffer whose bytes stand in the way of reading [owner] there; -1: all are its own; -2: unwritten.
+// The buffer whose bytes stand in the way of reading [owner] there; -1: all are its own; -2:
+// unwritten.
 static int32_t foreign(const Shadow *s, int64_t from, int64_t to, int32_t owner)
 {
     for (uint32_t i = run_at(s, from); from < to; i++) {
@@ -74,8 +78,10 @@ static void unroll(Arena *a, const ProgEntry *e, TraceVec *t)
     int32_t loop[PROG_MAX_LOOP_DEPTH + 1], left[PROG_MAX_LOOP_DEPTH + 1], depth = 0;
     for (int32_t i = 0;;) {
         while (depth && i >= e->steps[loop[depth - 1]].last_step) {
-            if (left[depth - 1]-- > 0) i = e->steps[loop[depth - 1]].first_step;
-            else depth--;
+            if (left[depth - 1]-- > 0)
+                i = e->steps[loop[depth - 1]].first_step;
+            else
+                depth--;
         }
         if (i >= e->nsteps) return;
         vec_push(a, t, (Trace){i, e->steps[i].kind == PS_LOOP});
@@ -160,7 +166,8 @@ static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
         }
     }
     // Buffers by the loop they move with: they are new when it is entered.
-    int32_t *head = NEW_ARRAY(a, int32_t, e->nsteps + 1), *next = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
+    int32_t *head = NEW_ARRAY(a, int32_t, e->nsteps + 1),
+            *next = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
     for (int32_t b = 0; b < e->nbuffers; b++)
         if (moved[b]) {
             next[b] = head[moved[b] - 1];

@@ -6,7 +6,8 @@
 #include "codegen/kernel_ir.h"
 
 // An open loop body (or the function itself). Text for an outer scope may still be added while an
-// inner one is open: it lands before the inner loop, which is how loop-invariant values get hoisted.
+// inner one is open: it lands before the inner loop, which is how loop-invariant values get
+// hoisted.
 typedef struct Scope {
     struct Scope *up;
     uint64_t axes; // that this loop adds
@@ -26,26 +27,27 @@ struct Emit {
     const Kernel *kernel;
     const Body *body;
     bool cuda, pretty;
-    Scope *scope;       // innermost
-    Binding *bind;      // by instruction
-    const char **name;  // by instruction: its temporary
-    const char **axis;  // by axis: the expression that is its value here
+    Scope *scope;         // innermost
+    Binding *bind;        // by instruction
+    const char **name;    // by instruction: its temporary
+    const char **axis;    // by axis: the expression that is its value here
     const char **element; // by instruction: a load's element already in registers, or NULL
-    bool *live;         // by instruction: something stored depends on it
-    bool *nested;       // by axis: the axis of a nested reduction
-    const char *where;  // in the model, of the last line printed
+    bool *live;           // by instruction: something stored depends on it
+    bool *nested;         // by axis: the axis of a nested reduction
+    const char *where;    // in the model, of the last line printed
     const char **buf_name;
 };
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
-Scope *emit_open(Emit *e, uint64_t axes);  // a new innermost scope
-void emit_close(Emit *e, const char *head, const char *tail); // its text goes to the outer, between the two lines
+Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
+void emit_close(Emit *e, const char *head,
+                const char *tail); // its text goes to the outer, between the two lines
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
 const char *emit_value(Emit *e, int inst); // its name, printed first where needed
 const char *emit_index(Emit *e, const Ix *x);
 const char *emit_load(Emit *e, const Inst *v, const char *element); // storage to arithmetic
-const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
+const char *emit_stored(Emit *e, DType t, const char *value);       // arithmetic to storage
 // In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.
 void emit_stores(Emit *e, int stage);
 void emit_store(Emit *e, const BodyStore *s); // one of them, to memory
@@ -57,12 +59,16 @@ const char *type_storage(DType t);
 const char *type_math(DType t);
 
 // Whether instruction v varies over the axis, itself or through its place (stores).
-static inline bool inst_over(const Inst *v, int axis) { return axis >= 0 && (v->axes >> axis & 1); }
+static inline bool inst_over(const Inst *v, int axis)
+{
+    return axis >= 0 && (v->axes >> axis & 1);
+}
 bool store_over(const Body *b, const BodyStore *s, int axis);
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
 
-// -- names and comments (names.c) -------------------------------------------------------------------
+// -- names and comments (names.c)
+// -------------------------------------------------------------------
 const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"
 const char *kernel_name(const Kernel *k);
 void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out);

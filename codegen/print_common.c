@@ -7,12 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *type_storage(DType t) { return dtype_info[t].c_storage; }
-const char *type_math(DType t) { return dtype_info[t].c_math; }
+const char *type_storage(DType t)
+{
+    return dtype_info[t].c_storage;
+}
+const char *type_math(DType t)
+{
+    return dtype_info[t].c_math;
+}
 
 bool store_over(const Body *b, const BodyStore *s, int axis)
 {
-    return inst_over(&b->insts.at[s->value], axis) || (axis >= 0 && s->ix && (s->ix->axes >> axis & 1));
+    return inst_over(&b->insts.at[s->value], axis) ||
+           (axis >= 0 && s->ix && (s->ix->axes >> axis & 1));
 }
 
 static void mark_ix(Emit *e, const Ix *x, int *work, int *n)
@@ -53,8 +60,7 @@ static void mark_live(Emit *e)
             }
         }
         mark_ix(e, v->ix, work, &n);
-        if (v->kind == KI_REDUCE && v->axis != b->col)
-            e->nested[v->axis] = true;
+        if (v->kind == KI_REDUCE && v->axis != b->col) e->nested[v->axis] = true;
     }
 }
 
@@ -65,16 +71,19 @@ static void choose_names(Emit *e)
     StrMap used = strmap_new(e->arena);
     for (uint32_t i = 0; i < b->bufs.n; i++) {
         const BodyBuf *f = &b->bufs.at[i];
-        const char *s = f->kind == KA_ERROR ? "error" : f->kind == KA_ROWS ? "rows"
-                      : f->kind == KA_CURSOR ? "cursor" : f->kind == KA_LOOP_INDEX ? "iteration"
-                      : f->kind == KA_SCRATCH ? "partial" : f->kind == KA_INT ? "number" : NULL;
+        const char *s = f->kind == KA_ERROR        ? "error"
+                        : f->kind == KA_ROWS       ? "rows"
+                        : f->kind == KA_CURSOR     ? "cursor"
+                        : f->kind == KA_LOOP_INDEX ? "iteration"
+                        : f->kind == KA_SCRATCH    ? "partial"
+                        : f->kind == KA_INT        ? "number"
+                                                   : NULL;
         const char *model = f->node && f->node->name ? f->node->name : NULL;
-        if (!model && f->node)
-            model = attr_str(f->node, ATTR_name);
+        if (!model && f->node) model = attr_str(f->node, ATTR_name);
         if (e->pretty && !s && model)
-            s = arena_printf(e->arena, "%s%s", name_identifier(e->arena, model), f->written ? "_out" : "_in");
-        if (!s || !e->pretty || strmap_has(&used, s))
-            s = arena_printf(e->arena, "b%u", i);
+            s = arena_printf(e->arena, "%s%s", name_identifier(e->arena, model),
+                             f->written ? "_out" : "_in");
+        if (!s || !e->pretty || strmap_has(&used, s)) s = arena_printf(e->arena, "b%u", i);
         strmap_set(&used, s, e);
         e->buf_name[i] = s;
     }
@@ -83,15 +92,12 @@ static void choose_names(Emit *e)
         const char *s = NULL;
         if (e->pretty && v->node) {
             const char *model = v->node->name;
-            if (!model && v->kind == KI_LOAD)
-                model = attr_str(v->node, ATTR_name);
+            if (!model && v->kind == KI_LOAD) model = attr_str(v->node, ATTR_name);
             s = model ? name_identifier(e->arena, model)
                       : arena_printf(e->arena, "%s_%u", op_info(v->node->op)->name, i);
-            if (strmap_has(&used, s))
-                s = arena_printf(e->arena, "%s_%u", s, i);
+            if (strmap_has(&used, s)) s = arena_printf(e->arena, "%s_%u", s, i);
         }
-        if (!s)
-            s = arena_printf(e->arena, "v%u", i);
+        if (!s) s = arena_printf(e->arena, "v%u", i);
         strmap_set(&used, s, e);
         e->name[i] = s;
     }
@@ -108,8 +114,7 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
     e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
-    for (int i = 0; i < b->naxes; i++)
-        e.axis[i] = arena_printf(a, "i%d", i);
+    for (int i = 0; i < b->naxes; i++) e.axis[i] = arena_printf(a, "i%d", i);
     e.where = "";
     mark_live(&e);
     choose_names(&e);
@@ -149,11 +154,9 @@ void emit_close(Emit *e, const char *head, const char *tail)
     Scope *s = e->scope;
     s->open = false;
     e->scope = s->up;
-    if (head)
-        line(s->up, s->up->indent, head);
+    if (head) line(s->up, s->up->indent, head);
     buf_bytes(&s->up->text, s->text.data, s->text.len);
-    if (tail)
-        line(s->up, s->up->indent, tail);
+    if (tail) line(s->up, s->up->indent, tail);
 }
 
 void emit_bind(Emit *e, int inst, Scope *s, const char *text)
@@ -161,7 +164,8 @@ void emit_bind(Emit *e, int inst, Scope *s, const char *text)
     e->bind[inst] = (Binding){s, text};
 }
 
-// -- index expressions ---------------------------------------------------------------------------------
+// -- index expressions
+// ---------------------------------------------------------------------------------
 
 static const char *index_text(Emit *e, const Ix *x, bool wide);
 
@@ -169,7 +173,9 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
 {
     const char *widen = e->cuda ? "(int64_t)" : "(long)";
     switch (t->kind) {
-    case IT_AXIS: return wide && e->cuda ? arena_printf(e->arena, "(int64_t)%s", e->axis[t->id]) : e->axis[t->id];
+    case IT_AXIS:
+        return wide && e->cuda ? arena_printf(e->arena, "(int64_t)%s", e->axis[t->id])
+                               : e->axis[t->id];
     case IT_VALUE: {
         const char *v = emit_value(e, t->id);
         DType vt = e->body->insts.at[t->id].type;
@@ -181,10 +187,12 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
     case IT_MOD: {
         bool inner = t->e->low < INT32_MIN || t->e->high > INT32_MAX || wide;
         const char *of = index_text(e, t->e, inner);
-        // The printed division is unsigned: what can be negative is moved up by whole divisors first.
+        // The printed division is unsigned: what can be negative is moved up by whole divisors
+        // first.
         long long by = t->by, up = t->e->low < 0 ? (-t->e->low + by - 1) / by : 0;
         if (up) of = arena_printf(e->arena, "%s + %lld", of, up * by);
-        const char *text = arena_printf(e->arena, "%s(%s, %lld)", t->kind == IT_DIV ? "nc_quo" : "nc_rem", of, by);
+        const char *text =
+            arena_printf(e->arena, "%s(%s, %lld)", t->kind == IT_DIV ? "nc_quo" : "nc_rem", of, by);
         if (up && t->kind == IT_DIV) text = arena_printf(e->arena, "(%s - %lld)", text, up);
         return inner && !wide && e->cuda ? arena_printf(e->arena, "(int)%s", text) : text;
     }
@@ -225,10 +233,10 @@ static bool is_wide(const Ix *x)
 {
     int64_t span = llabs(x->constant);
     for (int i = 0; i < x->n; i++) { // every partial sum must fit
-        int64_t c = llabs(x->at[i].coeff), h = llabs(x->at[i].term->high), l = llabs(x->at[i].term->low);
+        int64_t c = llabs(x->at[i].coeff), h = llabs(x->at[i].term->high),
+                l = llabs(x->at[i].term->low);
         h = h > l ? h : l;
-        if (h && c > (INT64_MAX - span) / h)
-            return true;
+        if (h && c > (INT64_MAX - span) / h) return true;
         span += c * h;
     }
     return span > INT32_MAX;
@@ -239,37 +247,33 @@ const char *emit_index(Emit *e, const Ix *x)
     return index_text(e, x, is_wide(x));
 }
 
-// -- instructions ----------------------------------------------------------------------------------------
+// -- instructions
+// ----------------------------------------------------------------------------------------
 
 const char *emit_literal(Arena *a, DType t, int64_t i, double f)
 {
-    if (t == DT_BOOL)
-        return i ? "true" : "false";
+    if (t == DT_BOOL) return i ? "true" : "false";
     if (t == DT_I64)
-        return i == INT64_MIN ? "(-9223372036854775807ll - 1)" : arena_printf(a, "(int64_t)%lldll", (long long)i);
-    if (t == DT_U32)
-        return arena_printf(a, "%uu", (unsigned)i);
+        return i == INT64_MIN ? "(-9223372036854775807ll - 1)"
+                              : arena_printf(a, "(int64_t)%lldll", (long long)i);
+    if (t == DT_U32) return arena_printf(a, "%uu", (unsigned)i);
     if (!dtype_is_float(t))
         return i == INT32_MIN ? "(-2147483647 - 1)" : arena_printf(a, "%lld", (long long)i);
-    if (isnan(f))
-        return t == DT_F64 ? "(double)NC_NAN" : "NC_NAN";
+    if (isnan(f)) return t == DT_F64 ? "(double)NC_NAN" : "NC_NAN";
     if (isinf(f))
         return arena_printf(a, "%s%sNC_INF", f < 0 ? "-" : "", t == DT_F64 ? "(double)" : "");
     char text[64];
     if (t == DT_F64) {
         for (int p = 15; p <= 17; p++) {
             snprintf(text, sizeof text, "%.*g", p, f);
-            if (strtod(text, NULL) == f)
-                break;
+            if (strtod(text, NULL) == f) break;
         }
     } else {
         for (int p = 6; p <= 9; p++) {
             snprintf(text, sizeof text, "%.*g", p, (double)(float)f);
-            if (strtof(text, NULL) == (float)f)
-                break;
+            if (strtof(text, NULL) == (float)f) break;
         }
-        if (isinf((float)f))
-            return f < 0 ? "-NC_INF" : "NC_INF";
+        if (isinf((float)f)) return f < 0 ? "-NC_INF" : "NC_INF";
     }
     const char *dot = strpbrk(text, ".e") ? "" : ".0";
     return arena_printf(a, "%s%s%s", text, dot, t == DT_F64 ? "" : "f");
@@ -310,8 +314,7 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
     case DT_I64: name = "i64"; break;
     default: return arena_printf(e->arena, "(%s)%s", type_math(to), x);
     }
-    if (dtype_is_float(from))
-        return arena_printf(e->arena, "nc_to_%s(%s)", name, x);
+    if (dtype_is_float(from)) return arena_printf(e->arena, "nc_to_%s(%s)", name, x);
     return arena_printf(e->arena, "(%s)%s", type_storage(to), x);
 }
 
@@ -321,13 +324,11 @@ static const char *ew_text(Emit *e, const Inst *v, const char *const *x)
     const char *p = op_info(v->op)->expr;
     Buf b = buf_new(e->arena);
     bool compares = v->type == DT_BOOL;
-    if (v->type == DT_U8 && !compares)
-        buf_str(&b, "(uint8_t)(");
+    if (v->type == DT_U8 && !compares) buf_str(&b, "(uint8_t)(");
     while (*p) {
         if (isalpha((unsigned char)*p) || *p == '_') {
             const char *q = p;
-            while (isalnum((unsigned char)*q) || *q == '_')
-                q++;
+            while (isalnum((unsigned char)*q) || *q == '_') q++;
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
                 buf_str(&b, x[*p - 'a']);
             else
@@ -337,21 +338,17 @@ static const char *ew_text(Emit *e, const Inst *v, const char *const *x)
             buf_char(&b, *p++);
         }
     }
-    if (v->type == DT_U8 && !compares)
-        buf_char(&b, ')');
+    if (v->type == DT_U8 && !compares) buf_char(&b, ')');
     return b.data;
 }
 
 const char *emit_identity(Emit *e, Op op, DType t)
 {
     bool f = dtype_is_float(t);
-    if (op == OP_prod)
-        return emit_literal(e->arena, t, 1, 1);
-    if (op == OP_sum)
-        return emit_literal(e->arena, t, 0, 0);
+    if (op == OP_prod) return emit_literal(e->arena, t, 1, 1);
+    if (op == OP_sum) return emit_literal(e->arena, t, 0, 0);
     bool low = op != OP_min;
-    if (f)
-        return emit_literal(e->arena, t, 0, low ? -INFINITY : INFINITY);
+    if (f) return emit_literal(e->arena, t, 0, low ? -INFINITY : INFINITY);
     int64_t least = t == DT_I32 ? INT32_MIN : t == DT_I64 ? INT64_MIN : 0;
     int64_t most = t == DT_I32   ? INT32_MAX
                    : t == DT_I64 ? INT64_MAX
@@ -378,12 +375,10 @@ static Scope *home_of(const Emit *e, uint64_t axes)
 {
     Scope *s = e->scope;
     uint64_t have = 0;
-    for (Scope *k = s; k; k = k->up)
-        have |= k->axes;
+    for (Scope *k = s; k; k = k->up) have |= k->axes;
     axes &= have;
     while (s->up) {
-        if (axes & s->axes)
-            return s;
+        if (axes & s->axes) return s;
         s = s->up;
     }
     return s;
@@ -414,14 +409,16 @@ static void emit_nested(Emit *e, int at, Scope *home)
     const Inst *v = &e->body->insts.at[at];
     Scope *back = e->scope;
     const char *acc = e->name[at], *t = type_math(v->acc), *axis = e->axis[v->axis];
-    const char *it = e->cuda ? (e->body->axis[v->axis].extent > INT32_MAX ? "int64_t" : "int") : "long";
+    const char *it =
+        e->cuda ? (e->body->axis[v->axis].extent > INT32_MAX ? "int64_t" : "int") : "long";
     e->scope = home;
     bool arg = v->op == OP_argmax;
     const char *best = arg ? arena_printf(e->arena, "%s_value", acc) : acc;
     emit_open(e, 1ull << v->axis);
     const char *x = emit_value(e, v->a[0]);
     if (arg) {
-        emit_line(e, e->scope, "if (%s == 0 || %s > %s || (%s != %s && %s == %s)) {", axis, x, best, x, x, best, best);
+        emit_line(e, e->scope, "if (%s == 0 || %s > %s || (%s != %s && %s == %s)) {", axis, x, best,
+                  x, x, best, best);
         emit_line(e, e->scope, "    %s = %s;", best, x);
         emit_line(e, e->scope, "    %s = (int32_t)%s;", acc, axis);
         emit_line(e, e->scope, "}");
@@ -430,42 +427,39 @@ static void emit_nested(Emit *e, int at, Scope *home)
     }
     // (operands that do not vary over the axis went to home already, before the loop)
     emit_line(e, home, "%s %s = %s;", t, best, emit_identity(e, v->op, v->acc));
-    if (arg)
-        emit_line(e, home, "int32_t %s = 0;", acc);
-    emit_close(e, arena_printf(e->arena, "for (%s %s = 0; %s < %lld; %s++) {", it, axis, axis,
-                               (long long)e->body->axis[v->axis].extent, axis), "}");
+    if (arg) emit_line(e, home, "int32_t %s = 0;", acc);
+    emit_close(e,
+               arena_printf(e->arena, "for (%s %s = 0; %s < %lld; %s++) {", it, axis, axis,
+                            (long long)e->body->axis[v->axis].extent, axis),
+               "}");
     e->scope = back;
     emit_bind(e, at, home, acc);
 }
 
 static const char *location_comment(Emit *e, const Inst *v)
 {
-    if (!e->pretty || !v->node || !v->node->loc)
-        return "";
+    if (!e->pretty || !v->node || !v->node->loc) return "";
     const char *where = loc_text(e->kernel->ctx->diags, v->node->loc);
-    if (!strcmp(where, e->where))
-        return "";
+    if (!strcmp(where, e->where)) return "";
     e->where = where;
     return *where ? arena_printf(e->arena, " // %s", where) : "";
 }
 
 const char *emit_value(Emit *e, int at)
 {
-    if (e->bind[at].scope && e->bind[at].scope->open)
-        return e->bind[at].text;
+    if (e->bind[at].scope && e->bind[at].scope->open) return e->bind[at].text;
     const Inst *v = &e->body->insts.at[at];
     const char *x[4] = {0};
     if (v->kind == KI_CONST) {
         Scope *root = e->scope;
-        while (root->up)
-            root = root->up;
+        while (root->up) root = root->up;
         emit_bind(e, at, root, emit_literal(e->arena, v->type, v->ivalue, v->fvalue));
         return e->bind[at].text;
     }
     Scope *home = home_of(e, v->axes);
     if (e->element[at]) {
-        emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], emit_load(e, v, e->element[at]),
-                  location_comment(e, v));
+        emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at],
+                  emit_load(e, v, e->element[at]), location_comment(e, v));
         emit_bind(e, at, home, e->name[at]);
         return e->name[at];
     }
@@ -491,9 +485,11 @@ const char *emit_value(Emit *e, int at)
             text = e->buf_name[v->buf];
             break;
         }
-        text = emit_load(e, v, arena_printf(e->arena, "%s[%s]", e->buf_name[v->buf], emit_index(e, v->ix)));
+        text = emit_load(
+            e, v, arena_printf(e->arena, "%s[%s]", e->buf_name[v->buf], emit_index(e, v->ix)));
         if (pred)
-            text = arena_printf(e->arena, "%s ? %s : %s", pred, text, emit_literal(e->arena, v->type, 0, 0));
+            text = arena_printf(e->arena, "%s ? %s : %s", pred, text,
+                                emit_literal(e->arena, v->type, 0, 0));
         break;
     case KI_EW: text = ew_text(e, v, x); break;
     case KI_CAST: text = cast_text(e, v, x[0]); break;
@@ -502,14 +498,15 @@ const char *emit_value(Emit *e, int at)
                             e->buf_name[v->buf], emit_index(e, v->ix), v->lane);
         break;
     case KI_CHECK:
-        text = arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll)", type_math(v->type),
-                            e->buf_name[e->body->error_buf], e->buf_name[v->buf], x[0], (long long)v->bound);
-        if (pred)
-            text = arena_printf(e->arena, "%s ? %s : 0", pred, text);
+        text = arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll)",
+                            type_math(v->type), e->buf_name[e->body->error_buf],
+                            e->buf_name[v->buf], x[0], (long long)v->bound);
+        if (pred) text = arena_printf(e->arena, "%s ? %s : 0", pred, text);
         break;
     case KI_ASSERT:
-        text = arena_printf(e->arena, "nc_assert(%s, %s, %s, (int64_t)(%s))", e->buf_name[e->body->error_buf],
-                            e->buf_name[v->buf], x[0], emit_index(e, v->ix));
+        text = arena_printf(e->arena, "nc_assert(%s, %s, %s, (int64_t)(%s))",
+                            e->buf_name[e->body->error_buf], e->buf_name[v->buf], x[0],
+                            emit_index(e, v->ix));
         break;
     default: text = "0"; break;
     }
@@ -518,7 +515,8 @@ const char *emit_value(Emit *e, int at)
         emit_bind(e, at, home, "true");
         return "true";
     }
-    emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], text, location_comment(e, v));
+    emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], text,
+              location_comment(e, v));
     emit_bind(e, at, home, e->name[at]);
     return e->name[at];
 }
@@ -534,7 +532,8 @@ void emit_store(Emit *e, const BodyStore *s)
         const char *was = emit_load(e, &old, arena_printf(e->arena, "%s[%s]", buf, ix));
         v = arena_printf(e->arena, "(%s + %s)", was, v);
     }
-    const char *only = s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
+    const char *only =
+        s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
     emit_line(e, e->scope, "%s%s[%s] = %s;", only, buf, ix, emit_stored(e, t, v));
 }
 
@@ -546,12 +545,10 @@ void emit_stores(Emit *e, int stage)
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
             bool over = store_over(b, s, b->col);
-            if (over ? s->stage != stage : stage >= 0)
-                continue;
+            if (over ? s->stage != stage : stage >= 0) continue;
             if (pass == 0) {
                 emit_value(e, s->value);
-                if (s->ix)
-                    emit_index(e, s->ix);
+                if (s->ix) emit_index(e, s->ix);
             } else if (s->buf >= 0) {
                 emit_store(e, s);
             }

@@ -20,7 +20,8 @@ static const char *int_type(const Emit *e)
     return e->body->sched.wide ? "int64_t" : "int";
 }
 
-// -- vectors along an axis ---------------------------------------------------------------------------------
+// -- vectors along an axis
+// ---------------------------------------------------------------------------------
 
 // Loads and stores moved by whole vectors along an axis; everything else goes element by element.
 typedef struct Vectors {
@@ -33,24 +34,26 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
 {
     int64_t stride;
     int bytes = dtype_info[e->body->bufs.at[buf].type].bits / 8;
-    return x && ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width) && width * bytes <= 32;
+    return x && ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width) &&
+           width * bytes <= 32;
 }
 
 static Vectors find_vectors(const Emit *e, int axis, int width)
 {
     Vectors v = {.axis = axis, .width = width};
     const Body *b = e->body;
-    if (width < 2)
-        return v;
+    if (width < 2) return v;
     for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
         const Inst *x = &b->insts.at[i];
         bool guarded = x->pred >= 0 && inst_over(&b->insts.at[x->pred < 0 ? 0 : x->pred], axis);
-        if (e->live[i] && x->kind == KI_LOAD && !guarded && vector_place(e, x->ix, axis, width, x->buf))
+        if (e->live[i] && x->kind == KI_LOAD && !guarded &&
+            vector_place(e, x->ix, axis, width, x->buf))
             v.loads[v.nloads++] = (int)i;
     }
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
         const BodyStore *s = &b->stores.at[i];
-        v.store[i] = s->buf >= 0 && !s->add && !s->guard && vector_place(e, s->ix, axis, width, s->buf);
+        v.store[i] =
+            s->buf >= 0 && !s->add && !s->guard && vector_place(e, s->ix, axis, width, s->buf);
     }
     return v;
 }
@@ -77,13 +80,13 @@ static const char *row_name(Emit *e, int load)
 static void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
-    const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width), *buf = e->buf_name[x->buf];
+    const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width),
+               *buf = e->buf_name[x->buf];
     const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     const char *from = f(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
     if (x->keep && e->body->sched.row_bytes && declare)
         from = f(e, "nc_load<%d>(%s + %s)", v->width, row_name(e, load), e->axis[v->axis]);
-    if (pred)
-        from = f(e, "%s ? %s : %s{}", pred, from, t);
+    if (pred) from = f(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }
 
@@ -96,7 +99,8 @@ static const char *slot_name(Emit *e, int load)
 static void print_lane(Emit *e, const Vectors *v, const char *index)
 {
     for (int i = 0; i < v->nloads; i++) {
-        const char *at = f(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), is_plain(e, v->loads[i]) ? index : "");
+        const char *at =
+            f(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), is_plain(e, v->loads[i]) ? index : "");
         e->element[v->loads[i]] = at;
     }
 }
@@ -121,20 +125,18 @@ static void lane_stores(Emit *e, const Vectors *v, int stage)
     for (int pass = 0; pass < 2; pass++) {
         bool direct = false; // some store goes straight to memory
         for (uint32_t i = 0; i < b->stores.n; i++)
-            direct |= wants_store(e, i, stage) && b->stores.at[i].buf >= 0 && !(i < 256 && v->store[i]);
-        if (pass && direct)
-            stop_if_failed(e);
+            direct |=
+                wants_store(e, i, stage) && b->stores.at[i].buf >= 0 && !(i < 256 && v->store[i]);
+        if (pass && direct) stop_if_failed(e);
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
-            if (!wants_store(e, i, stage))
-                continue;
+            if (!wants_store(e, i, stage)) continue;
             const char *x = emit_value(e, s->value);
-            if (s->ix)
-                emit_index(e, s->ix);
-            if (pass == 0 || s->buf < 0)
-                continue;
+            if (s->ix) emit_index(e, s->ix);
+            if (pass == 0 || s->buf < 0) continue;
             if (i < 256 && v->store[i])
-                emit_line(e, e->scope, "out%u.at[lane] = %s;", i, emit_stored(e, b->bufs.at[s->buf].type, x));
+                emit_line(e, e->scope, "out%u.at[lane] = %s;", i,
+                          emit_stored(e, b->bufs.at[s->buf].type, x));
             else
                 emit_store(e, s);
         }
@@ -145,7 +147,8 @@ static void open_stores(Emit *e, const Vectors *v, int stage)
 {
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++)
         if (v->store[i] && wants_store(e, i, stage))
-            emit_line(e, e->scope, "%s out%u;", vec_type(e, e->body->bufs.at[e->body->stores.at[i].buf].type, v->width), i);
+            emit_line(e, e->scope, "%s out%u;",
+                      vec_type(e, e->body->bufs.at[e->body->stores.at[i].buf].type, v->width), i);
 }
 
 static void flush_stores(Emit *e, const Vectors *v, int stage)
@@ -154,11 +157,13 @@ static void flush_stores(Emit *e, const Vectors *v, int stage)
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++) {
         const BodyStore *s = &e->body->stores.at[i];
         if (v->store[i] && wants_store(e, i, stage))
-            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), out%u);", v->width, e->buf_name[s->buf], emit_index(e, s->ix), i);
+            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), out%u);", v->width, e->buf_name[s->buf],
+                      emit_index(e, s->ix), i);
     }
 }
 
-// -- map ------------------------------------------------------------------------------------------------------
+// -- map
+// ------------------------------------------------------------------------------------------------------
 
 // Splits vector number "j" into the axes; the innermost gets its first element under the name base.
 static void print_axes(Emit *e, int width, const char *base)
@@ -167,16 +172,19 @@ static void print_axes(Emit *e, int width, const char *base)
     int inner = b->npar - 1;
     const char *t = int_type(e);
     if (b->npar == 1) {
-        emit_line(e, e->scope, "const %s %s = j%s;", t, base, width > 1 ? f(e, " * %d", width) : "");
+        emit_line(e, e->scope, "const %s %s = j%s;", t, base,
+                  width > 1 ? f(e, " * %d", width) : "");
         return;
     }
     const char *left = "j";
     int64_t extent = b->axis[inner].extent / width;
-    emit_line(e, e->scope, "const %s %s = nc_rem(%s, %lld)%s;", t, base, left, (long long)extent, width > 1 ? f(e, " * %d", width) : "");
+    emit_line(e, e->scope, "const %s %s = nc_rem(%s, %lld)%s;", t, base, left, (long long)extent,
+              width > 1 ? f(e, " * %d", width) : "");
     int64_t stride = extent;
     for (int i = inner; i-- > 0;) {
         const char *q = stride == 1 ? "j" : f(e, "nc_quo(j, %lld)", (long long)stride);
-        emit_line(e, e->scope, "const %s %s = %s;", t, e->axis[i], i == 0 ? q : f(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+        emit_line(e, e->scope, "const %s %s = %s;", t, e->axis[i],
+                  i == 0 ? q : f(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
 }
@@ -189,20 +197,23 @@ static void print_map(Emit *e)
     bool flat = b->npar == 1;
     Vectors v = find_vectors(e, inner, s->vector);
     int64_t count = body_rows(b) / s->vector;
-    const char *t = int_type(e), *axis = e->axis[inner], *base = s->vector > 1 ? f(e, "%s_first", axis) : axis;
-    const char *limit = flat ? s->vector > 1 ? f(e, "n / %d", s->vector) : "n" : f(e, "%lld", (long long)count);
-    const char *first = f(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t, s->unroll, s->threads);
+    const char *t = int_type(e), *axis = e->axis[inner],
+               *base = s->vector > 1 ? f(e, "%s_first", axis) : axis;
+    const char *limit =
+        flat ? s->vector > 1 ? f(e, "n / %d", s->vector) : "n" : f(e, "%lld", (long long)count);
+    const char *first =
+        f(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t, s->unroll, s->threads);
     if (s->unroll == 1)
         first = f(e, "const %s j = (%s)block * %d + threadIdx.x;", t, t, s->threads);
     bool ahead = false;
     Scope *body = e->scope;
-    for (int i = 0; i < v.nloads; i++)
-        ahead |= is_plain(e, v.loads[i]);
+    for (int i = 0; i < v.nloads; i++) ahead |= is_plain(e, v.loads[i]);
     ahead &= s->unroll > 1;
     if (ahead) {
         for (int i = 0; i < v.nloads; i++)
             if (is_plain(e, v.loads[i]))
-                emit_line(e, body, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width),
+                emit_line(e, body, "%s %s[%d];",
+                          vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width),
                           slot_name(e, v.loads[i]), s->unroll);
         emit_open(e, (1ull << inner) - 1); // loop over u
         emit_line(e, e->scope, "%s", first);
@@ -211,15 +222,15 @@ static void print_map(Emit *e)
         e->axis[inner] = base;
         for (int i = 0; i < v.nloads; i++)
             if (is_plain(e, v.loads[i]))
-                print_vector_load(e, &v, v.loads[i], f(e, "%s[u]", slot_name(e, v.loads[i])), false);
+                print_vector_load(e, &v, v.loads[i], f(e, "%s[u]", slot_name(e, v.loads[i])),
+                                  false);
         e->axis[inner] = axis;
         emit_close(e, f(e, "if (j < %s) {", limit), "}");
         emit_line(e, body, "#pragma unroll");
         emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
     }
     Scope *unrolled = NULL;
-    if (s->unroll > 1)
-        unrolled = emit_open(e, 0);
+    if (s->unroll > 1) unrolled = emit_open(e, 0);
     emit_line(e, e->scope, "%s", first);
     emit_open(e, ((1ull << inner) - 1) | (s->vector > 1 ? 0 : 1ull << inner)); // in range
     print_axes(e, s->vector, base);
@@ -234,7 +245,10 @@ static void print_map(Emit *e)
         emit_line(e, e->scope, "const %s %s = %s + lane;", t, axis, base);
         print_lane(e, &v, ahead ? "[u]" : "");
         lane_stores(e, &v, -1);
-        emit_close(e, f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {", e->scope->up->indent * 4, "", s->vector), "}");
+        emit_close(e,
+                   f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                     e->scope->up->indent * 4, "", s->vector),
+                   "}");
         e->axis[inner] = base;
         flush_stores(e, &v, -1);
         e->axis[inner] = axis;
@@ -248,8 +262,7 @@ static void print_map(Emit *e)
     }
     if (flat && s->vector > 1) { // the last elements, fewer than a vector
         Vectors none = {.axis = inner, .width = 1};
-        for (int i = 0; i < v.nloads; i++)
-            e->element[v.loads[i]] = NULL;
+        for (int i = 0; i < v.nloads; i++) e->element[v.loads[i]] = NULL;
         emit_open(e, 1ull << inner);
         emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, axis, t);
         lane_stores(e, &none, -1);
@@ -257,20 +270,23 @@ static void print_map(Emit *e)
     }
 }
 
-// -- rows and columns: teams of threads ---------------------------------------------------------------------------
+// -- rows and columns: teams of threads
+// ---------------------------------------------------------------------------
 
 static const char *functor(Op op)
 {
-    return op == OP_sum ? "NcSum" : op == OP_prod ? "NcProd" : op == OP_min ? "NcMin" : op == OP_argmax ? "NcArgmax" : "NcMax";
+    return op == OP_sum      ? "NcSum"
+           : op == OP_prod   ? "NcProd"
+           : op == OP_min    ? "NcMin"
+           : op == OP_argmax ? "NcArgmax"
+                             : "NcMax";
 }
 
 static const char *join(Emit *e, Op op, const char *x)
 {
     const Schedule *s = &e->body->sched;
-    if (s->team == 1)
-        return x;
-    if (s->kind == SCHED_ROW)
-        return f(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
+    if (s->team == 1) return x;
+    if (s->kind == SCHED_ROW) return f(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
     return f(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
 }
 
@@ -285,14 +301,14 @@ static void accumulate(Emit *e, int r, const char *axis)
     Scope *s = e->scope;
     const char *x = emit_value(e, v->a[0]), *acc = f(e, "%s_acc", e->name[r]);
     if (v->kind == KI_SCAN) {
-        if (v->exclusive)
-            emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
+        if (v->exclusive) emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
         emit_line(e, s, "%s = %s + %s;", acc, acc, x);
         if (!v->exclusive)
             emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
         emit_bind(e, r, s, e->name[r]);
     } else if (v->op == OP_argmax) {
-        emit_line(e, s, "%s = NcArgmax::of(%s, NcArg<%s>{%s, %s});", acc, acc, type_math(acc_type(v)), x, axis);
+        emit_line(e, s, "%s = NcArgmax::of(%s, NcArg<%s>{%s, %s});", acc, acc,
+                  type_math(acc_type(v)), x, axis);
     } else {
         emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, acc_type(v), acc, x));
     }
@@ -310,7 +326,8 @@ static void declare_accumulator(Emit *e, Scope *row, int r)
         emit_line(e, row, "%s %s_acc = %s;", t, e->name[r], zero);
 }
 
-// A row kept in registers is [keep] tiles of one vector a thread; a loop only where there are several.
+// A row kept in registers is [keep] tiles of one vector a thread; a loop only where there are
+// several.
 static const char *tile_first(Emit *e)
 {
     const Schedule *s = &e->body->sched;
@@ -321,8 +338,7 @@ static const char *tile_first(Emit *e)
 static void close_tiles(Emit *e, Scope *row)
 {
     int keep = e->body->sched.keep;
-    if (keep > 1)
-        emit_line(e, row, "#pragma unroll");
+    if (keep > 1) emit_line(e, row, "#pragma unroll");
     emit_close(e, keep > 1 ? f(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{", "}");
 }
 
@@ -338,43 +354,39 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     bool kept = s->keep > 0, stored = s->row_bytes > 0;
     int width = s->vector;
     const char *base = width > 1 ? f(e, "%s_first", c) : c;
-    for (int i = 0; i < n; i++)
-        declare_accumulator(e, row, r[i]);
+    for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
     bool grouped = kept || width > 1;
     Scope *chunk = grouped ? emit_open(e, 0) : NULL;
-    if (kept)
-        emit_line(e, chunk, "const %s %s = %s;", t, base, tile_first(e));
-    if (kept)
-        emit_open(e, width > 1 ? 0 : 1ull << b->col);
+    if (kept) emit_line(e, chunk, "const %s %s = %s;", t, base, tile_first(e));
+    if (kept) emit_open(e, width > 1 ? 0 : 1ull << b->col);
     if (width > 1) {
         e->axis[b->col] = base;
         for (int i = 0; i < v->nloads; i++)
-            if (inst_over(&b->insts.at[v->loads[i]], b->col) && b->insts.at[v->loads[i]].stage <= stage &&
-                !(kept && b->insts.at[v->loads[i]].keep))
+            if (inst_over(&b->insts.at[v->loads[i]], b->col) &&
+                b->insts.at[v->loads[i]].stage <= stage && !(kept && b->insts.at[v->loads[i]].keep))
                 print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
         e->axis[b->col] = c;
         open_stores(e, v, stage);
     }
-    if (width > 1 || !grouped)
-        emit_open(e, 1ull << b->col);
-    if (width > 1)
-        emit_line(e, e->scope, "const %s %s = %s + lane;", t, c, base);
+    if (width > 1 || !grouped) emit_open(e, 1ull << b->col);
+    if (width > 1) emit_line(e, e->scope, "const %s %s = %s + lane;", t, c, base);
     if (kept || stored || width > 1)
         for (int i = 0; i < v->nloads; i++) {
             const Inst *x = &b->insts.at[v->loads[i]];
-            if (x->stage > stage || (!inst_over(x, b->col)))
-                continue;
-            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]), kept && x->keep ? s->keep > 1 ? "[tile]" : "[0]" : "",
+            if (x->stage > stage || (!inst_over(x, b->col))) continue;
+            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]),
+                               kept && x->keep ? s->keep > 1 ? "[tile]" : "[0]" : "",
                                width > 1 ? ".at[lane]" : ".at[0]");
-            if (stored && x->keep && width == 1)
-                at = f(e, "%s[%s]", row_name(e, v->loads[i]), c);
+            if (stored && x->keep && width == 1) at = f(e, "%s[%s]", row_name(e, v->loads[i]), c);
             e->element[v->loads[i]] = at;
         }
-    for (int i = 0; i < n; i++)
-        accumulate(e, r[i], c);
+    for (int i = 0; i < n; i++) accumulate(e, r[i], c);
     lane_stores(e, v, stage);
     if (width > 1) {
-        emit_close(e, f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {", e->scope->up->indent * 4, "", width), "}");
+        emit_close(e,
+                   f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                     e->scope->up->indent * 4, "", width),
+                   "}");
         e->axis[b->col] = base;
         flush_stores(e, v, stage);
         e->axis[b->col] = c;
@@ -386,22 +398,24 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
         bool writes = false;
         for (uint32_t i = 0; i < b->stores.n; i++)
             writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
-        if (!writes && !b->serial_cols)
-            emit_line(e, row, "#pragma unroll 4");
+        if (!writes && !b->serial_cols) emit_line(e, row, "#pragma unroll 4");
         const char *start = width > 1 ? f(e, "member * %d", width) : "member";
-        if (s->team == 1 || strcmp(lo, "0"))
-            start = s->team == 1 ? lo : f(e, "%s + %s", lo, start);
-        emit_close(e, f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base, s->team * width), "}");
+        if (s->team == 1 || strcmp(lo, "0")) start = s->team == 1 ? lo : f(e, "%s + %s", lo, start);
+        emit_close(e,
+                   f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base,
+                     s->team * width),
+                   "}");
     }
     for (int i = 0; i < n; i++) {
         const Inst *x = &b->insts.at[r[i]];
         const char *acc = f(e, "%s_acc", e->name[r[i]]);
-        if (x->kind == KI_SCAN)
-            continue;
+        if (x->kind == KI_SCAN) continue;
         if (x->op == OP_argmax)
-            emit_line(e, row, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r[i]], f(e, "(%s = %s)", acc, join(e, x->op, acc)));
+            emit_line(e, row, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r[i]],
+                      f(e, "(%s = %s)", acc, join(e, x->op, acc)));
         else
-            emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]], join(e, x->op, acc));
+            emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]],
+                      join(e, x->op, acc));
         emit_bind(e, r[i], row, e->name[r[i]]);
     }
 }
@@ -409,8 +423,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
 static const char *scratch_of(Emit *e, int nth)
 {
     for (uint32_t i = 0; i < e->body->bufs.n; i++)
-        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0)
-            return e->buf_name[i];
+        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];
     return "0";
 }
 
@@ -419,37 +432,38 @@ static void print_row_stores(Emit *e, const char *leader)
 {
     const Body *b = e->body;
     bool any = false;
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        any |= !store_over(b, &b->stores.at[i], b->col);
-    if (!any)
-        return;
+    for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
+    if (!any) return;
     Vectors none = {.width = 1};
     emit_open(e, 0);
     lane_stores(e, &none, -1);
     emit_close(e, f(e, "if (%s) {", leader), "}");
 }
 
-// Loads what several stages read, once, into registers or shared memory. Each thread reads back only
-// what it wrote itself, so no barrier is needed.
+// Loads what several stages read, once, into registers or shared memory. Each thread reads back
+// only what it wrote itself, so no barrier is needed.
 static void print_keep(Emit *e, const Vectors *v)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *c = e->axis[b->col], *base = s->vector > 1 || s->keep ? f(e, "%s_first", c) : c, *t = int_type(e);
+    const char *c = e->axis[b->col], *base = s->vector > 1 || s->keep ? f(e, "%s_first", c) : c,
+               *t = int_type(e);
     Scope *row = e->scope;
     int64_t cols = b->axis[b->col].extent;
     const char *offset = "0";
     for (int i = 0; i < v->nloads; i++) {
         const Inst *x = &b->insts.at[v->loads[i]];
         DType d = b->bufs.at[x->buf].type;
-        if (!x->keep)
-            continue;
+        if (!x->keep) continue;
         if (s->keep) {
-            emit_line(e, row, "%s %s[%d];", vec_type(e, d, v->width), slot_name(e, v->loads[i]), s->keep);
+            emit_line(e, row, "%s %s[%d];", vec_type(e, d, v->width), slot_name(e, v->loads[i]),
+                      s->keep);
             continue;
         }
-        emit_line(e, row, "%s *const %s = (%s *)((char *)nc_shared + %s);", type_storage(d), row_name(e, v->loads[i]), type_storage(d), offset);
-        offset = f(e, "%s + %lld", offset, (long long)((cols * (dtype_info[d].bits / 8) + 15) / 16 * 16));
+        emit_line(e, row, "%s *const %s = (%s *)((char *)nc_shared + %s);", type_storage(d),
+                  row_name(e, v->loads[i]), type_storage(d), offset);
+        offset = f(e, "%s + %lld", offset,
+                   (long long)((cols * (dtype_info[d].bits / 8) + 15) / 16 * 16));
     }
     emit_open(e, 1ull << b->col);
     if (s->keep) {
@@ -459,13 +473,15 @@ static void print_keep(Emit *e, const Vectors *v)
     e->axis[b->col] = base;
     for (int i = 0; i < v->nloads; i++) {
         const Inst *x = &b->insts.at[v->loads[i]];
-        if (!x->keep)
-            continue;
+        if (!x->keep) continue;
         if (s->keep)
-            print_vector_load(e, v, v->loads[i], f(e, "%s[%s]", slot_name(e, v->loads[i]), s->keep > 1 ? "tile" : "0"), false);
+            print_vector_load(e, v, v->loads[i],
+                              f(e, "%s[%s]", slot_name(e, v->loads[i]), s->keep > 1 ? "tile" : "0"),
+                              false);
         else
-            emit_line(e, e->scope, "nc_store<%d>(%s + %s, nc_load<%d>(%s + (%s)));", v->width, row_name(e, v->loads[i]), base,
-                      v->width, e->buf_name[x->buf], emit_index(e, x->ix));
+            emit_line(e, e->scope, "nc_store<%d>(%s + %s, nc_load<%d>(%s + (%s)));", v->width,
+                      row_name(e, v->loads[i]), base, v->width, e->buf_name[x->buf],
+                      emit_index(e, x->ix));
     }
     e->axis[b->col] = c;
     if (s->keep) {
@@ -473,8 +489,11 @@ static void print_keep(Emit *e, const Vectors *v)
         close_tiles(e, row);
     } else {
         emit_line(e, row, "#pragma unroll 4");
-        emit_close(e, f(e, "for (%s %s = member%s; %s < %lld; %s += %d) {", t, base, v->width > 1 ? f(e, " * %d", v->width) : "", base,
-                        (long long)cols, base, s->team * v->width), "}");
+        emit_close(e,
+                   f(e, "for (%s %s = member%s; %s < %lld; %s += %d) {", t, base,
+                     v->width > 1 ? f(e, " * %d", v->width) : "", base, (long long)cols, base,
+                     s->team * v->width),
+                   "}");
     }
 }
 
@@ -496,73 +515,84 @@ static void print_team_body(Emit *e, KernelPhase phase)
         else if (s->keep)
             emit_line(e, outer, "const int member = 0;");
         emit_line(e, outer, "const %s row = (%s)(%s)%s;", t, t, block,
-                  per_block == 1 ? "" : f(e, " * %d + threadIdx.x%s", per_block, s->team > 1 ? f(e, " / %d", s->team) : ""));
+                  per_block == 1 ? ""
+                                 : f(e, " * %d + threadIdx.x%s", per_block,
+                                     s->team > 1 ? f(e, " / %d", s->team) : ""));
     } else {
-        if (s->team > 1)
-            emit_line(e, outer, "const int member = threadIdx.x / %d;", per_block);
+        if (s->team > 1) emit_line(e, outer, "const int member = threadIdx.x / %d;", per_block);
         emit_line(e, outer, "const %s row = (%s)(%s) * %d + threadIdx.x%s;", t, t, block, per_block,
                   s->team > 1 ? f(e, " %% %d", per_block) : "");
     }
     bool exact = rows % per_block == 0;
     bool alone = s->team == 1; // threads without a row just leave
-    if (!exact && alone)
-        emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
+    if (!exact && alone) emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
     if (!exact && !alone)
-        emit_line(e, outer, "const bool mine = row < %lld; // the others compute the last row once more", (long long)rows);
+        emit_line(e, outer,
+                  "const bool mine = row < %lld; // the others compute the last row once more",
+                  (long long)rows);
     const char *lo = "0", *hi = f(e, "%lld", (long long)cols);
     if (partial) {
         int64_t part = (cols + s->split - 1) / s->split;
         part = (part + 15) / 16 * 16;
         emit_line(e, outer, "const %s part = block %% %lld;", t, (long long)s->split);
-        emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, (long long)part, (long long)cols, (long long)part, (long long)cols);
-        emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, (long long)part, (long long)cols, (long long)part, (long long)cols);
+        emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t,
+                  (long long)part, (long long)cols, (long long)part, (long long)cols);
+        emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t,
+                  (long long)part, (long long)cols, (long long)part, (long long)cols);
         lo = "lo";
         hi = "hi";
     }
     emit_open(e, 1);
     e->scope->indent = outer->indent;
-    emit_line(e, e->scope, "const %s %s = %s;", t, r, !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
+    emit_line(e, e->scope, "const %s %s = %s;", t, r,
+              !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
     Vectors v = find_vectors(e, b->col, s->vector);
     if ((s->keep || s->row_bytes) && s->vector == 1) // kept elements are vectors of one
         for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
-            if (e->live[i] && b->insts.at[i].keep)
-                v.loads[v.nloads++] = (int)i;
+            if (e->live[i] && b->insts.at[i].keep) v.loads[v.nloads++] = (int)i;
     v.width = s->vector;
-    if (s->keep || s->row_bytes)
-        print_keep(e, &v);
+    if (s->keep || s->row_bytes) print_keep(e, &v);
     const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
     if (phase == PHASE_COMBINE) {
         int n;
         const int *red = stage_reductions(e, 0, &n);
         for (int i = 0, k = 0; i < n; i++) {
             const Inst *x = &b->insts.at[red[i]];
-            const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split) : f(e, "part * %lld + %s", (long long)rows, r);
+            const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split)
+                                    : f(e, "part * %lld + %s", (long long)rows, r);
             declare_accumulator(e, e->scope, red[i]);
-            const char *one = f(e, "%s[%s]", scratch_of(e, k++), at), *acc = f(e, "%s_acc", e->name[red[i]]);
-            emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", t, s->team > 1 ? "member" : "0", (long long)s->split, s->team);
+            const char *one = f(e, "%s[%s]", scratch_of(e, k++), at),
+                       *acc = f(e, "%s_acc", e->name[red[i]]);
+            emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", t,
+                      s->team > 1 ? "member" : "0", (long long)s->split, s->team);
             if (x->op == OP_argmax)
-                emit_line(e, e->scope, "    %s = NcArgmax::of(%s, NcArg<%s>{%s[%s], %s});", acc, acc, type_math(acc_type(x)), scratch_of(e, k++), at, one);
+                emit_line(e, e->scope, "    %s = NcArgmax::of(%s, NcArg<%s>{%s[%s], %s});", acc,
+                          acc, type_math(acc_type(x)), scratch_of(e, k++), at, one);
             else
-                emit_line(e, e->scope, "    %s = %s;", acc, emit_combine(e, x->op, acc_type(x), acc, one));
+                emit_line(e, e->scope, "    %s = %s;", acc,
+                          emit_combine(e, x->op, acc_type(x), acc, one));
             if (x->op == OP_argmax)
-                emit_line(e, e->scope, "const int32_t %s = (int32_t)(%s = %s).i;", e->name[red[i]], acc, join(e, x->op, acc));
+                emit_line(e, e->scope, "const int32_t %s = (int32_t)(%s = %s).i;", e->name[red[i]],
+                          acc, join(e, x->op, acc));
             else
-                emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[red[i]], join(e, x->op, acc));
+                emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[red[i]],
+                          join(e, x->op, acc));
             emit_bind(e, red[i], e->scope, e->name[red[i]]);
         }
         print_row_stores(e, leader);
     } else {
-        for (int i = 0; i < b->nstages; i++)
-            print_stage(e, &v, i, lo, hi);
+        for (int i = 0; i < b->nstages; i++) print_stage(e, &v, i, lo, hi);
         if (partial) {
             int n;
             const int *red = stage_reductions(e, 0, &n);
             emit_open(e, 0);
             for (int i = 0, k = 0; i < n; i++) {
-                const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split) : f(e, "part * %lld + %s", (long long)rows, r);
+                const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split)
+                                        : f(e, "part * %lld + %s", (long long)rows, r);
                 emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
                 if (b->insts.at[red[i]].op == OP_argmax)
-                    emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at, e->name[red[i]]);
+                    emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at,
+                              e->name[red[i]]);
             }
             emit_close(e, f(e, "if (%s) {", leader), "}");
         } else {

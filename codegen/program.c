@@ -39,7 +39,8 @@ const ProgEntry *program_entry(const Program *p, const char *name)
     return NULL;
 }
 
-// -- the readable plan -----------------------------------------------------------------------------------
+// -- the readable plan
+// -----------------------------------------------------------------------------------
 
 static const char *text(const char *s)
 {
@@ -83,7 +84,8 @@ static void print_arg(Buf *b, const ProgEntry *e, const ProgArg *a)
 
 static void print_buffer(Buf *b, const ProgEntry *e, int32_t i)
 {
-    static const char *const region[] = {"temp", "cell", "input", "output", "const", "error", "rows"};
+    static const char *const region[] = {"temp",  "cell",  "input", "output",
+                                         "const", "error", "rows"};
     const ProgBuffer *f = &e->buffers[i];
     size_t from = b->len;
     buf_printf(b, "    #%-4d %-6s ", (int)i, region[f->region]);
@@ -100,10 +102,18 @@ static void print_buffer(Buf *b, const ProgEntry *e, int32_t i)
 
 static void print_gemm(Buf *b, const ProgGemm *g)
 {
-    static const char *const epilogue[] = {
-        "",       "bias",     "relu",     "relu, bias",     "gelu",           "gelu, bias",
-        "relu, aux, bias", "gelu, aux, bias", "relu gradient", "gelu gradient", "bias gradient of a",
-        "bias gradient of b"};
+    static const char *const epilogue[] = {"",
+                                           "bias",
+                                           "relu",
+                                           "relu, bias",
+                                           "gelu",
+                                           "gelu, bias",
+                                           "relu, aux, bias",
+                                           "gelu, aux, bias",
+                                           "relu gradient",
+                                           "gelu gradient",
+                                           "bias gradient of a",
+                                           "bias gradient of b"};
     buf_printf(b, "%s%s x %s%s -> %s  m %" PRId64 " n %" PRId64 " k %" PRId64,
                prog_dtype_name(g->a_type), g->trans_a ? "^T" : "", prog_dtype_name(g->b_type),
                g->trans_b ? "^T" : "", prog_dtype_name(g->c_type), g->m, g->n, g->k);
@@ -113,7 +123,8 @@ static void print_gemm(Buf *b, const ProgGemm *g)
                    g->stride_a, g->stride_b, g->stride_c);
     if (g->epilogue) buf_printf(b, "  epilogue %s", epilogue[g->epilogue]);
     if (g->tf32) buf_str(b, "  tf32");
-    buf_printf(b, "  %.3g MFLOP", 2e-6 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch);
+    buf_printf(b, "  %.3g MFLOP",
+               2e-6 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch);
 }
 
 static void print_step(Buf *b, const Program *p, const ProgEntry *e, int32_t i)
@@ -213,7 +224,8 @@ void program_print(const Program *p, Buf *b)
         print_bytes(b, k->bytes_read);
         buf_str(b, ", writes ");
         print_bytes(b, k->bytes_written);
-        buf_printf(b, ", %.3g MFLOP, floor %.3g us", (double)k->flops * 1e-6, k->floor_seconds * 1e6);
+        buf_printf(b, ", %.3g MFLOP, floor %.3g us", (double)k->flops * 1e-6,
+                   k->floor_seconds * 1e6);
         if (p->cuda)
             buf_printf(b, "; grid %u %u %u, block %u %u %u, shared %u%s", k->grid[0], k->grid[1],
                        k->grid[2], k->block[0], k->block[1], k->block[2], k->shared_bytes,

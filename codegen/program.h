@@ -12,7 +12,16 @@ enum { PROG_MAX_RANK = 8, PROG_VERSION = 1 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
-    PD_BOOL, PD_U8, PD_I32, PD_U32, PD_I64, PD_BF16, PD_F16, PD_F32, PD_F64, PD_COUNT
+    PD_BOOL,
+    PD_U8,
+    PD_I32,
+    PD_U32,
+    PD_I64,
+    PD_BF16,
+    PD_F16,
+    PD_F32,
+    PD_F64,
+    PD_COUNT
 } ProgDType;
 int prog_dtype_bytes(ProgDType t);
 const char *prog_dtype_name(ProgDType t);
@@ -53,7 +62,7 @@ typedef struct ProgBuffer {
     int64_t offset, bytes;
     int32_t first, last; // steps between which it is live (temporaries)
     ProgType type;
-    const char *loc;     // "mlp.net:11", or ""
+    const char *loc; // "mlp.net:11", or ""
 } ProgBuffer;
 
 // The record a kernel writes when a check fails; the first writer wins by compare-and-swap on code.
@@ -99,20 +108,30 @@ typedef struct ProgKernel {
     const char *symbol;    // canonical name in text: k_<identity>
     const char *annotated; // the text for people, with model names and the head comment
     uint32_t grid[3], block[3], cluster; // CUDA launch; cluster 0 or 1: none
-    uint32_t shared_bytes; // dynamic
-    bool cooperative;      // has a grid barrier
+    uint32_t shared_bytes;               // dynamic
+    bool cooperative;                    // has a grid barrier
     int64_t bytes_read, bytes_written, flops;
     double floor_seconds;
-    const char *schedule;  // one line, for people and the tuning file
+    const char *schedule; // one line, for people and the tuning file
 } ProgKernel;
 
 typedef enum ProgEpilogue {
-    PE_NONE, PE_BIAS, PE_RELU, PE_RELU_BIAS, PE_GELU, PE_GELU_BIAS, PE_RELU_AUX_BIAS,
-    PE_GELU_AUX_BIAS, PE_DRELU, PE_DGELU, PE_BGRAD_A, PE_BGRAD_B,
+    PE_NONE,
+    PE_BIAS,
+    PE_RELU,
+    PE_RELU_BIAS,
+    PE_GELU,
+    PE_GELU_BIAS,
+    PE_RELU_AUX_BIAS,
+    PE_GELU_AUX_BIAS,
+    PE_DRELU,
+    PE_DGELU,
+    PE_BGRAD_A,
+    PE_BGRAD_B,
 } ProgEpilogue;
 
-// C = A * B on row-major operands: A is (m, k) or, when trans_a, stored (k, m); B is (k, n) or, when
-// trans_b, stored (n, k); C is (m, n). ld*: elements between rows as stored.
+// C = A * B on row-major operands: A is (m, k) or, when trans_a, stored (k, m); B is (k, n) or,
+// when trans_b, stored (n, k); C is (m, n). ld*: elements between rows as stored.
 typedef struct ProgGemm {
     const char *name, *loc;
     ProgDType a_type, b_type, c_type, compute; // compute PD_F32, or PD_F64
@@ -121,9 +140,10 @@ typedef struct ProgGemm {
     int64_t m, n, k, lda, ldb, ldc;
     int64_t batch, stride_a, stride_b, stride_c; // elements; batch 1: none
     ProgEpilogue epilogue;
-    // Arguments of the step: A, B, C, then bias and aux where the epilogue has them, then workspace.
+    // Arguments of the step: A, B, C, then bias and aux where the epilogue has them, then
+    // workspace.
     int64_t aux_ld;
-    int64_t workspace;   // bytes planned for it
+    int64_t workspace;      // bytes planned for it
     const char *choice_key; // the line of the choice table that picks its algorithm
 } ProgGemm;
 
@@ -209,7 +229,7 @@ typedef struct Program {
 } Program;
 
 const ProgEntry *program_entry(const Program *p, const char *name); // NULL when absent
-void program_print(const Program *p, Buf *out); // netc --emit plan
+void program_print(const Program *p, Buf *out);                     // netc --emit plan
 // Offsets, indices and ranges of a program read from a file; NULL when sound, else what is wrong.
 const char *program_validate(const Program *p);
 // model.bin sections hold this form; reading never trusts a length. NULL with *error on damage.

@@ -1,6 +1,6 @@
 // Program as bytes: little-endian, field by field. One description serves writing and reading, so
-// that they cannot drift apart. Reading believes no length: every count is bounded by the bytes that
-// are left, every enumeration and flag by its range; program_validate() does the rest.
+// that they cannot drift apart. Reading believes no length: every count is bounded by the bytes
+// that are left, every enumeration and flag by its range; program_validate() does the rest.
 #include <string.h>
 
 #include "codegen/program.h"
@@ -271,8 +271,9 @@ static void io_gemm(Io *io, ProgGemm *g)
     IO_BOOL(io, g->tf32);
     IO_BOOL(io, g->trans_a);
     IO_BOOL(io, g->trans_b);
-    int64_t *fields[] = {&g->m,     &g->n,        &g->k,        &g->lda,      &g->ldb,    &g->ldc,
-                         &g->batch, &g->stride_a, &g->stride_b, &g->stride_c, &g->aux_ld, &g->workspace};
+    int64_t *fields[] = {&g->m,        &g->n,        &g->k,      &g->lda,
+                         &g->ldb,      &g->ldc,      &g->batch,  &g->stride_a,
+                         &g->stride_b, &g->stride_c, &g->aux_ld, &g->workspace};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
     IO_ENUM(io, g->epilogue, PE_BGRAD_B + 1u);
     io_str(io, &g->choice_key);
@@ -337,8 +338,10 @@ Program *program_read(Arena *a, const void *bytes, size_t n, const char **error)
         return NULL;
     }
     if (version != PROG_VERSION) {
-        *error = arena_printf(a, "the program has format %u, this netc reads format %u; compile the "
-                                 "model again", version, (unsigned)PROG_VERSION);
+        *error = arena_printf(a,
+                              "the program has format %u, this netc reads format %u; compile the "
+                              "model again",
+                              version, (unsigned)PROG_VERSION);
         return NULL;
     }
     Program *p = NEW(a, Program);

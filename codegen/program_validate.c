@@ -154,10 +154,11 @@ static const char *check_gemm(const ProgGemm *g)
     const int64_t strides[] = {g->stride_a, g->stride_b, g->stride_c, g->aux_ld, g->workspace};
     for (int i = 0; i < 5; i++)
         if (strides[i] < 0 || strides[i] > most_bytes) return "a matmul with an impossible stride";
-    if (g->lda < (g->trans_a ? g->m : g->k) || g->ldb < (g->trans_b ? g->k : g->n) || g->ldc < g->n ||
-        g->lda > INT32_MAX || g->ldb > INT32_MAX || g->ldc > INT32_MAX)
+    if (g->lda < (g->trans_a ? g->m : g->k) || g->ldb < (g->trans_b ? g->k : g->n) ||
+        g->ldc < g->n || g->lda > INT32_MAX || g->ldb > INT32_MAX || g->ldc > INT32_MAX)
         return "a matmul whose rows overlap";
-    if (g->compute != PD_F32 && g->compute != PD_F64) return "a matmul that computes in another type";
+    if (g->compute != PD_F32 && g->compute != PD_F64)
+        return "a matmul that computes in another type";
     const ProgDType t[] = {g->a_type, g->b_type, g->c_type};
     for (int i = 0; i < 3; i++)
         if (t[i] < PD_BF16 || t[i] >= PD_COUNT) return "a matmul of a type that is no float";
@@ -176,10 +177,10 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
                 e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
     if (s->nargs != 3 + bias + aux + (g->workspace > 0)) return "a matmul with the wrong arguments";
     int64_t a, b, c;
-    if (!footprint(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch, g->stride_a,
-                   &a) ||
-        !footprint(g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->batch, g->stride_b,
-                   &b) ||
+    if (!footprint(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch,
+                   g->stride_a, &a) ||
+        !footprint(g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->batch,
+                   g->stride_b, &b) ||
         !footprint(g->m, g->n, g->ldc, g->batch, g->stride_c, &c))
         return "a matmul of an impossible size";
     if (!fits(v, &s->args[0], s->depth, a, g->a_type) ||
@@ -246,7 +247,9 @@ static const char *check_step(const Validate *v, const ProgStep *s)
     case PS_ZERO:
         if (s->nargs != 1 || s->bytes < 0 || !s->args[0].written)
             return "a clearing with the wrong arguments";
-        return fits(v, &s->args[0], s->depth, s->bytes, PD_U8) ? NULL : "a clearing that leaves its buffer";
+        return fits(v, &s->args[0], s->depth, s->bytes, PD_U8)
+                   ? NULL
+                   : "a clearing that leaves its buffer";
     case PS_LOOP:
         if (s->nargs || s->count < 0 || s->count > most_bytes) return "a loop that cannot run";
         return NULL;
@@ -296,7 +299,8 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     int64_t total = 0;
     for (int32_t i = 0; i < e->noutputs; i++) {
         const ProgOutput *out = &e->outputs[i];
-        if (!named(out->name) || !sane_type(&out->type)) return "an output without a name or a type";
+        if (!named(out->name) || !sane_type(&out->type))
+            return "an output without a name or a type";
         if (!add_bytes(&total, &out->type)) return "outputs of an impossible size";
         if (strmap_has(&seen, out->name)) return "two outputs of one name";
         strmap_set(&seen, out->name, (void *)out);
@@ -342,7 +346,8 @@ const char *program_validate(const Program *p)
     if (!wrong) wrong = check_kernels(p);
     for (int32_t i = 0; i < p->ngemms && !wrong; i++) wrong = check_gemm(&p->gemms[i]);
     for (int32_t i = 0; i < p->nconsts && !wrong; i++)
-        if (!sane_type(&p->consts[i].type) || !p->consts[i].data) wrong = "a constant without a value";
+        if (!sane_type(&p->consts[i].type) || !p->consts[i].data)
+            wrong = "a constant without a value";
     if (wrong) return wrong;
     StrMap seen = strmap_new(p->arena);
     for (int32_t i = 0; i < p->nentries; i++) {

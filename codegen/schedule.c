@@ -1,15 +1,14 @@
 // The cost model: a handful of numbers from shapes, strides and the target's limits.
 //
 // Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
-// written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device. Columns
-// are cut into parts when rows alone are too few.
+// written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device.
+// Columns are cut into parts when rows alone are too few.
 #include "codegen/kernel_ir.h"
 
 static int pow2_at_least(int64_t n, int most)
 {
     int p = 1;
-    while (p < n && p < most)
-        p *= 2;
+    while (p < n && p < most) p *= 2;
     return p;
 }
 
@@ -20,7 +19,8 @@ static int unit_strides(const Body *b, int axis)
     int64_t stride;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        n += v->kind == KI_LOAD && v->axes >> b->col & 1 && ix_stride(v->ix, axis, &stride) && stride == 1;
+        n += v->kind == KI_LOAD && v->axes >> b->col & 1 && ix_stride(v->ix, axis, &stride) &&
+             stride == 1;
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
@@ -29,8 +29,8 @@ static int unit_strides(const Body *b, int axis)
     return n;
 }
 
-// The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most 16
-// of what is stored and 32 of what is loaded. Accesses not aligned to it go element by element.
+// The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most
+// 16 of what is stored and 32 of what is loaded. Accesses not aligned to it go element by element.
 static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
 {
     int most = 8, narrow = 16, best = 1;
@@ -40,9 +40,11 @@ static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
             for (uint32_t i = 0; i < (pass ? b->stores.n : b->insts.n); i++) {
                 bool memory = pass ? b->stores.at[i].buf >= 0 : b->insts.at[i].kind == KI_LOAD;
                 const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].ix;
-                if (!memory || !ix_stride(x, axis, &stride) || stride != 1)
-                    continue;
-                int bytes = dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type].bits / 8;
+                if (!memory || !ix_stride(x, axis, &stride) || stride != 1) continue;
+                int bytes =
+                    dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type]
+                        .bits /
+                    8;
                 if (limit == 0) {
                     int cap = (pass ? 16 : 32) / bytes;
                     most = cap < most ? cap : most;
@@ -50,8 +52,7 @@ static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
                     continue;
                 }
                 int v = 16 / narrow < most ? 16 / narrow : most;
-                while (v > 1 && (!ix_aligned(x, axis, v) || (!tail && extent % v)))
-                    v /= 2;
+                while (v > 1 && (!ix_aligned(x, axis, v) || (!tail && extent % v))) v /= 2;
                 best = v > best ? v : best;
             }
     return best;
@@ -73,8 +74,7 @@ int math_bytes(DType t)
 int64_t body_rows(const Body *b)
 {
     int64_t n = 1;
-    for (int i = 0; i < b->npar; i++)
-        n *= b->axis[i].extent;
+    for (int i = 0; i < b->npar; i++) n *= b->axis[i].extent;
     return n;
 }
 
@@ -93,19 +93,23 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// -- CUDA ------------------------------------------------------------------------------------------------
+// -- CUDA
+// ------------------------------------------------------------------------------------------------
 
-// The axis along which large loads are contiguous that jump along the innermost: turned while loading.
+// The axis along which large loads are contiguous that jump along the innermost: turned while
+// loading.
 static int turned_axis(const Body *b)
 {
     int inner = b->npar - 1;
     int64_t along, across;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || !ix_stride(v->ix, inner, &along) || along < 2)
+        if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
+            !ix_stride(v->ix, inner, &along) || along < 2)
             continue;
         for (int p = 0; p < inner; p++)
-            if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= 16 && b->axis[inner].extent >= 16)
+            if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= 16 &&
+                b->axis[inner].extent >= 16)
                 return p;
     }
     return -1;
@@ -123,17 +127,17 @@ static void cuda_map(const Target *t, Body *b)
             s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
         return;
     }
-    int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n, device = (int64_t)t->units * t->threads_per_unit;
+    int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
+            device = (int64_t)t->units * t->threads_per_unit;
     s->threads = 256;
     s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1);
-    while (s->vector > 1 && crowd / s->vector < device / 8)
-        s->vector /= 2;
+    while (s->vector > 1 && crowd / s->vector < device / 8) s->vector /= 2;
     s->unroll = 1;
     int loads = loads_over(b, inner);
-    while (s->unroll < 4 && loads * s->unroll * 2 <= 8 && crowd / s->vector / s->unroll > device * 4)
+    while (s->unroll < 4 && loads * s->unroll * 2 <= 8 &&
+           crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
-    if (crowd < device / 4)
-        s->threads = 128;
+    if (crowd < device / 4) s->threads = 128;
     int64_t vectors = ceil_div(b->npar == 1 ? ceil_div(n, s->vector) : n / s->vector, s->unroll);
     s->blocks = ceil_div(vectors, s->threads);
 }
@@ -163,10 +167,8 @@ static uint64_t *stage_uses(Arena *a, const Body *b)
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col)
             stages[v->a[0]] |= 1ull << (v->stage - 1) % 64;
-        if (!(v->axes >> b->col & 1))
-            continue;
-        for (int k = 0; k < v->na; k++)
-            stages[v->a[k]] |= stages[i];
+        if (!(v->axes >> b->col & 1)) continue;
+        for (int k = 0; k < v->na; k++) stages[v->a[k]] |= stages[i];
         if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0)
             stages[v->pred] |= stages[i];
         mark_ix(v->ix, stages[i], stages);
@@ -183,13 +185,12 @@ static int keep_loads(Arena *a, Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         Inst *v = &b->insts.at[i];
         int64_t stride;
-        bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 && !v->ix->has_value &&
-                     v->stage == 0 && ix_stride(v->ix, b->col, &stride);
+        bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 &&
+                     !v->ix->has_value && v->stage == 0 && ix_stride(v->ix, b->col, &stride);
         if (plain && b->sched.vector > 1)
             plain = stride == 1 && ix_aligned(v->ix, b->col, b->sched.vector);
         v->keep = plain && stages[i] & (stages[i] - 1);
-        if (v->keep)
-            bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        if (v->keep) bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
     return bytes;
 }
@@ -219,7 +220,8 @@ static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
 static void cuda_row(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent, device = (int64_t)t->units * t->threads_per_unit;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent,
+            device = (int64_t)t->units * t->threads_per_unit;
     s->threads = 256;
     s->vector = s->team = s->unroll = 1;
     s->split = 1;
@@ -228,12 +230,12 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
         int64_t vectors = ceil_div(cols, s->vector);
         s->team = pow2_at_least(ceil_div(vectors, 4), 32);
         // few rows: more threads for each; past a warp only where each still has vectors to take
-        while (s->team < 32 && s->team < vectors && rows * s->team < device / 2)
-            s->team *= 2;
+        while (s->team < 32 && s->team < vectors && rows * s->team < device / 2) s->team *= 2;
         while (s->team >= 32 && s->team < 1024 &&
                (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
             s->team *= 2;
-        // A row that several stages read is kept: in registers, else in shared memory, else read again.
+        // A row that several stages read is kept: in registers, else in shared memory, else read
+        // again.
         int bytes = b->nstages > 1 ? keep_loads(arena, b) : 0;
         while (bytes && s->team >= 32 && s->team < 512 && kept_registers(vectors, s, bytes) > 16)
             s->team *= 2;
@@ -244,14 +246,13 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
             s->keep = (int)ceil_div(vectors, s->team);
         else if (bytes && s->team > 32 && whole < at_most(t->shared_per_block, 160 << 10) - 4096)
             s->row_bytes = (int)whole;
-        int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
-        if (can_split(b) && s->team == 1024 && parts > 1)
-            s->split = parts;
+        int64_t parts =
+            at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
+        if (can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
     } else {
         s->threads = 64;
     }
-    if (s->team > 32)
-        s->threads = s->team;
+    if (s->team > 32) s->threads = s->team;
     s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
 }
 
@@ -268,8 +269,7 @@ static void cuda_column(const Target *t, Body *b)
     s->split = 1;
     // a second kernel costs a few microseconds: parts of at least 512 columns are worth it
     int64_t parts = at_most(at_most(2 * t->units / (tiles ? tiles : 1), cols / 512), 256);
-    if (can_split(b) && parts > 1)
-        s->split = parts;
+    if (can_split(b) && parts > 1) s->split = parts;
     s->blocks = tiles * s->split;
 }
 
@@ -280,25 +280,27 @@ static void cuda_tile(const Target *t, Body *b)
     int bytes = math_bytes(b->insts.at[b->dot.sum].acc);
     for (s->each = bytes > 4 ? 4 : 8;; s->each /= 2) {
         s->tile_m = s->tile_n = 16 * s->each;
-        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) * ceil_div(b->axis[2].extent, s->tile_n);
-        if (s->each == 2 || s->blocks >= t->units)
-            break;
+        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
+                    ceil_div(b->axis[2].extent, s->tile_n);
+        if (s->each == 2 || s->blocks >= t->units) break;
     }
     s->tile_k = s->each == 8 ? 16 : 32;
-    if (bytes > 4)
-        s->tile_k = 16;
+    if (bytes > 4) s->tile_k = 16;
     s->threads = 256;
-    if (bytes == 4 && s->blocks < t->units) { // small: tiles of 16 x 16, eight warps share out the columns of each
+    if (bytes == 4 &&
+        s->blocks <
+            t->units) { // small: tiles of 16 x 16, eight warps share out the columns of each
         s->each = 0;
         s->tile_m = s->tile_n = 16;
         s->tile_k = pow2_at_least(b->axis[b->col].extent, 256);
-        if (s->tile_k < 32)
-            s->tile_k = 32;
-        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, 16) * ceil_div(b->axis[2].extent, 16);
+        if (s->tile_k < 32) s->tile_k = 32;
+        s->blocks =
+            b->axis[0].extent * ceil_div(b->axis[1].extent, 16) * ceil_div(b->axis[2].extent, 16);
     }
 }
 
-// -- CPU -------------------------------------------------------------------------------------------------
+// -- CPU
+// -------------------------------------------------------------------------------------------------
 
 static void cpu_map(Body *b)
 {
@@ -321,10 +323,8 @@ static void cpu_row(Arena *a, Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.split = 1;
     int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
-    if (bytes > 0 && bytes <= 64 << 10)
-        b->sched.row_bytes = (int)bytes;
-    if (can_split(b) && rows < 16 && cols >= 65536)
-        b->sched.split = at_most(64, cols / 16384);
+    if (bytes > 0 && bytes <= 64 << 10) b->sched.row_bytes = (int)bytes;
+    if (can_split(b) && rows < 16 && cols >= 65536) b->sched.split = at_most(64, cols / 16384);
 }
 
 static void cpu_column(Body *b)
@@ -341,14 +341,19 @@ void schedule_body(LowerCtx *ctx, Body *b)
     const Target *t = ctx->target;
     bool cuda = t->kind == TARGET_CUDA;
     Schedule *s = &b->sched;
-    *s = (Schedule){.kind = SCHED_MAP, .threads = 1, .team = 1, .vector = 1, .unroll = 1, .split = 1, .blocks = 1};
+    *s = (Schedule){.kind = SCHED_MAP,
+                    .threads = 1,
+                    .team = 1,
+                    .vector = 1,
+                    .unroll = 1,
+                    .split = 1,
+                    .blocks = 1};
     if (b->dot.sum >= 0) {
         s->kind = SCHED_TILE;
     } else if (b->col >= 0) {
         int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
         bool columns = b->axis[0].extent > 1 && rows > cols;
-        if (rows == cols && b->axis[0].extent > 1)
-            columns = b->group->kind == GROUP_COLUMN;
+        if (rows == cols && b->axis[0].extent > 1) columns = b->group->kind == GROUP_COLUMN;
         s->kind = columns ? SCHED_COLUMN : SCHED_ROW;
     }
     if (s->kind == SCHED_TILE && cuda)
@@ -367,12 +372,9 @@ void schedule_body(LowerCtx *ctx, Body *b)
         cpu_column(b);
     s->wide = false;
     for (int i = 0; i < b->naxes; i++)
-        if (b->axis[i].extent > INT32_MAX / 2)
-            s->wide = true;
-    if (body_rows(b) > INT32_MAX / 2)
-        s->wide = true;
-    if (s->blocks < 1)
-        s->blocks = 1;
+        if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;
+    if (body_rows(b) > INT32_MAX / 2) s->wide = true;
+    if (s->blocks < 1) s->blocks = 1;
 }
 
 const char *schedule_text(Arena *a, const Body *b, const Target *t)
@@ -382,7 +384,8 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t)
     Buf o = buf_new(a);
     buf_str(&o, kind[s->kind]);
     if (s->kind == SCHED_TILE) {
-        buf_printf(&o, " tile=%dx%dx%d each=%d threads=%d", s->tile_m, s->tile_n, s->tile_k, s->each, s->threads);
+        buf_printf(&o, " tile=%dx%dx%d each=%d threads=%d", s->tile_m, s->tile_n, s->tile_k,
+                   s->each, s->threads);
         return o.data;
     }
     if (t->kind == TARGET_CUDA) {
@@ -391,18 +394,14 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t)
             buf_printf(&o, " turned tiles of axis %d", s->turn - 1);
             return o.data;
         }
-        if (s->kind != SCHED_MAP)
-            buf_printf(&o, " team=%d", s->team);
+        if (s->kind != SCHED_MAP) buf_printf(&o, " team=%d", s->team);
         buf_printf(&o, " vector=%d unroll=%d", s->vector, s->unroll);
         if (s->kind == SCHED_ROW)
             buf_printf(&o, s->row_bytes ? " keep=shared" : " keep=%d", s->keep);
     } else {
-        if (s->tile)
-            buf_printf(&o, " tile=%lld", (long long)s->tile);
-        if (s->row_bytes)
-            buf_printf(&o, " keep=%d bytes", s->row_bytes);
+        if (s->tile) buf_printf(&o, " tile=%lld", (long long)s->tile);
+        if (s->row_bytes) buf_printf(&o, " keep=%d bytes", s->row_bytes);
     }
-    if (s->split > 1)
-        buf_printf(&o, " split=%lld", (long long)s->split);
+    if (s->split > 1) buf_printf(&o, " split=%lld", (long long)s->split);
     return o.data;
 }

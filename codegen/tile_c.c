@@ -1,6 +1,6 @@
-// A contraction as C: a task takes a tile of the result; operands are packed into small arrays first, and
-// sums stay in vector registers, four rows by two vectors at a time. Operands and results are any
-// fused expressions.
+// A contraction as C: a task takes a tile of the result; operands are packed into small arrays
+// first, and sums stay in vector registers, four rows by two vectors at a time. Operands and
+// results are any fused expressions.
 #include "codegen/print.h"
 
 static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -14,13 +14,13 @@ static const char *f(Emit *e, const char *fmt, ...)
 }
 
 // Packs operand [inst] over its axis and the columns first_k..last_k into array[k][side].
-static void pack(Emit *e, int inst, int axis, int side, const char *array, const char *first, const char *last)
+static void pack(Emit *e, int inst, int axis, int side, const char *array, const char *first,
+                 const char *last)
 {
     const Body *b = e->body;
     int64_t stride = 0;
     const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0))
-        v = &b->insts.at[v->a[0]];
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
     bool k_inner = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &stride) && stride == 1;
     const char *a = e->axis[axis], *k = e->axis[b->col];
     const char *over_k = f(e, "for (long %s = first_k; %s < last_k; %s++) {", k, k, k);
@@ -45,17 +45,21 @@ int64_t tile_c(Emit *e)
     emit_open(e, 1); // batch
     Scope *task = e->scope;
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], (long long)(tiles_m * tiles_n));
-    emit_line(e, task, "const long first_m = task / %lld %% %lld * %d, first_n = task %% %lld * %d;", (long long)tiles_n,
-              (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
-    emit_line(e, task, "const long last_m = first_m + %d < %lld ? first_m + %d : %lld;", s->tile_m, (long long)m, s->tile_m, (long long)m);
-    emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", s->tile_n, (long long)n, s->tile_n, (long long)n);
+    emit_line(e, task,
+              "const long first_m = task / %lld %% %lld * %d, first_n = task %% %lld * %d;",
+              (long long)tiles_n, (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
+    emit_line(e, task, "const long last_m = first_m + %d < %lld ? first_m + %d : %lld;", s->tile_m,
+              (long long)m, s->tile_m, (long long)m);
+    emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", s->tile_n,
+              (long long)n, s->tile_n, (long long)n);
     emit_line(e, task, "typedef %s Vector __attribute__((vector_size(64), may_alias));", t);
     emit_line(e, task, "Vector sums[%d][%d];", s->tile_m, vectors);
     emit_line(e, task, "%s *const left = left_tile, *const right = (%s *)right_tile;", t, t);
     emit_line(e, task, "memset(sums, 0, sizeof sums);");
     emit_open(e, 0);
     Scope *in = e->scope;
-    emit_line(e, in, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", s->tile_k, (long long)cols, s->tile_k, (long long)cols);
+    emit_line(e, in, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", s->tile_k,
+              (long long)cols, s->tile_k, (long long)cols);
     pack(e, b->dot.a, 1, s->tile_m, "left", "first_m", "last_m");
     pack(e, b->dot.b, 2, s->tile_n, "right", "first_n", "last_n");
     emit_line(e, in, "for (long i = 0; i < last_m - first_m; i += %d) {", s->each);
@@ -70,17 +74,27 @@ int64_t tile_c(Emit *e)
     emit_line(e, in, "    }");
     emit_line(e, in, "    memcpy(sums[i], acc, sizeof acc);");
     emit_line(e, in, "}");
-    emit_close(e, f(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", (long long)cols, s->tile_k), "}");
+    emit_close(
+        e,
+        f(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", (long long)cols, s->tile_k),
+        "}");
     emit_line(e, task, "const %s *const flat = (const %s *)sums;", t, t);
     emit_open(e, 1ull << 1);
     emit_open(e, 1ull << 2);
-    emit_bind(e, b->dot.sum, e->scope, f(e, "flat[(%s - first_m) * %d + %s - first_n]", e->axis[1], s->tile_n, e->axis[2]));
+    emit_bind(e, b->dot.sum, e->scope,
+              f(e, "flat[(%s - first_m) * %d + %s - first_n]", e->axis[1], s->tile_n, e->axis[2]));
     emit_stores(e, -1);
-    emit_close(e, f(e, "for (long %s = first_n; %s < last_n; %s++) {", e->axis[2], e->axis[2], e->axis[2]), "}");
-    emit_close(e, f(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1], e->axis[1]), "}");
+    emit_close(
+        e, f(e, "for (long %s = first_n; %s < last_n; %s++) {", e->axis[2], e->axis[2], e->axis[2]),
+        "}");
+    emit_close(
+        e, f(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1], e->axis[1]),
+        "}");
     Scope *root = task->up;
-    emit_line(e, root, "%s left_tile[%d] __attribute__((aligned(64))) = {0};", t, s->tile_k * s->tile_m);
-    emit_line(e, root, "%s right_tile[%d] __attribute__((aligned(64))) = {0};", t, s->tile_k * s->tile_n);
+    emit_line(e, root, "%s left_tile[%d] __attribute__((aligned(64))) = {0};", t,
+              s->tile_k * s->tile_m);
+    emit_line(e, root, "%s right_tile[%d] __attribute__((aligned(64))) = {0};", t,
+              s->tile_k * s->tile_n);
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return b->axis[0].extent * tiles_m * tiles_n;
 }

@@ -1,6 +1,6 @@
-// Maps with loads that are contiguous along another axis than the stores, as CUDA C: a block takes a 32 x 32
-// tile of the two axes; those loads go through shared memory, read along their own axis and used along
-// the other, so that both sides of a transpose move whole lines.
+// Maps with loads that are contiguous along another axis than the stores, as CUDA C: a block takes
+// a 32 x 32 tile of the two axes; those loads go through shared memory, read along their own axis
+// and used along the other, so that both sides of a transpose move whole lines.
 #include "codegen/print.h"
 
 static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -19,7 +19,8 @@ static bool turned(const Emit *e, uint32_t i)
     const Inst *v = &b->insts.at[i];
     int64_t along, across;
     return e->live[i] && v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
-           ix_stride(v->ix, b->npar - 1, &along) && along > 1 && ix_stride(v->ix, b->sched.turn - 1, &across) && across == 1;
+           ix_stride(v->ix, b->npar - 1, &along) && along > 1 &&
+           ix_stride(v->ix, b->sched.turn - 1, &across) && across == 1;
 }
 
 void turn_cuda(Emit *e)
@@ -35,8 +36,8 @@ void turn_cuda(Emit *e)
     int64_t stride = (nx + 31) / 32;
     for (int i = inner; i-- > 0;) {
         int64_t count = i == p ? (ny + 31) / 32 : b->axis[i].extent;
-        emit_line(e, root, "const %s %s%s = block / %lld %% %lld%s;", t, i == p ? "first_" : "", e->axis[i], (long long)stride,
-                  (long long)count, i == p ? " * 32" : "");
+        emit_line(e, root, "const %s %s%s = block / %lld %% %lld%s;", t, i == p ? "first_" : "",
+                  e->axis[i], (long long)stride, (long long)count, i == p ? " * 32" : "");
         stride *= count;
     }
     uint64_t both = 1ull << inner | 1ull << p, others = ((1ull << b->npar) - 1) & ~both;
@@ -45,21 +46,21 @@ void turn_cuda(Emit *e)
     top->indent--;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i))
-            emit_line(e, top, "__shared__ %s %s_tile[32][33];", type_storage(b->bufs.at[b->insts.at[i].buf].type), e->name[i]);
+            emit_line(e, top, "__shared__ %s %s_tile[32][33];",
+                      type_storage(b->bufs.at[b->insts.at[i].buf].type), e->name[i]);
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = first_%s + ty + u, %s = first_%s + tx;", t, x, x, y, y);
     emit_open(e, both);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i))
-            emit_line(e, e->scope, "%s_tile[ty + u][tx] = %s[%s];", e->name[i], e->buf_name[b->insts.at[i].buf],
-                      emit_index(e, b->insts.at[i].ix));
+            emit_line(e, e->scope, "%s_tile[ty + u][tx] = %s[%s];", e->name[i],
+                      e->buf_name[b->insts.at[i].buf], emit_index(e, b->insts.at[i].ix));
     emit_close(e, f(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
     emit_line(e, top, "#pragma unroll");
     emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
     emit_line(e, top, "__syncthreads();");
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (turned(e, i))
-            e->element[i] = f(e, "%s_tile[tx][ty + u]", e->name[i]);
+        if (turned(e, i)) e->element[i] = f(e, "%s_tile[tx][ty + u]", e->name[i]);
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = first_%s + tx, %s = first_%s + ty + u;", t, x, x, y, y);
     emit_open(e, both);

@@ -9,28 +9,45 @@ typedef struct Stmt Stmt;
 typedef struct Block Block;
 
 typedef enum BinaryOp {
-    BIN_ADD, BIN_SUB, BIN_MUL, BIN_DIV, BIN_FLOORDIV, BIN_MOD, BIN_POW, // + - * / // % **
-    BIN_EQ, BIN_NE, BIN_LT, BIN_LE, BIN_GT, BIN_GE, BIN_AND, BIN_OR,    // == != < <= > >= and or
+    BIN_ADD,
+    BIN_SUB,
+    BIN_MUL,
+    BIN_DIV,
+    BIN_FLOORDIV,
+    BIN_MOD,
+    BIN_POW, // + - * / // % **
+    BIN_EQ,
+    BIN_NE,
+    BIN_LT,
+    BIN_LE,
+    BIN_GT,
+    BIN_GE,
+    BIN_AND,
+    BIN_OR, // == != < <= > >= and or
 } BinaryOp;
 
 typedef enum UnaryOp { UN_NEG, UN_NOT } UnaryOp; // -x, not x
 
 typedef enum ExprKind {
-    EXPR_INT, EXPR_FLOAT, EXPR_BOOL, EXPR_STRING,
+    EXPR_INT,
+    EXPR_FLOAT,
+    EXPR_BOOL,
+    EXPR_STRING,
     EXPR_NAME,   // text
     EXPR_MEMBER, // a.text: a parameter by path (wte.weight)
-    EXPR_UNARY, EXPR_BINARY,
-    EXPR_CALL,   // a(items...), named arguments in item.name; in dumps attributes, regions
-    EXPR_INDEX,  // a[items...]
-    EXPR_SLICE,  // only inside EXPR_INDEX: a..., see fields lo, hi, step (each may be NULL)
+    EXPR_UNARY,
+    EXPR_BINARY,
+    EXPR_CALL,     // a(items...), named arguments in item.name; in dumps attributes, regions
+    EXPR_INDEX,    // a[items...]
+    EXPR_SLICE,    // only inside EXPR_INDEX: a..., see fields lo, hi, step (each may be NULL)
     EXPR_ELLIPSIS, // only inside EXPR_INDEX: ...
-    EXPR_LIST,   // [a, b]
-    EXPR_TUPLE,  // a, b (only in return, assignment and for)
-    EXPR_RANGE,  // lo..hi, exclusive
-    EXPR_AS,     // a as SCOPE: text parts in scope
-    EXPR_REUSE,  // a reuse SCOPE
-    EXPR_COND,   // if a then b else c, on a compile-time condition
-    EXPR_ERROR,  // after a syntax error; elaborates to a poison value
+    EXPR_LIST,     // [a, b]
+    EXPR_TUPLE,    // a, b (only in return, assignment and for)
+    EXPR_RANGE,    // lo..hi, exclusive
+    EXPR_AS,       // a as SCOPE: text parts in scope
+    EXPR_REUSE,    // a reuse SCOPE
+    EXPR_COND,     // if a then b else c, on a compile-time condition
+    EXPR_ERROR,    // after a syntax error; elaborates to a poison value
 } ExprKind;
 
 // A type as written: f32[batch, 28, 28] in 0..10. dtype NULL: an untyped parameter.
@@ -54,7 +71,8 @@ typedef struct ScopeName {
     VEC(struct ScopePart {
         const char *text;
         Expr *index; // or NULL
-    }) parts;
+    })
+    parts;
 } ScopeName;
 
 struct Expr {
@@ -89,33 +107,33 @@ struct Block {
 };
 
 typedef enum StmtKind {
-    STMT_LET,      // names = expr             (names.n > 1 unpacks a tuple; "_" discards)
+    STMT_LET,         // names = expr             (names.n > 1 unpacks a tuple; "_" discards)
     STMT_UPDATE_CELL, // target <- expr        (target: name, member or index expression)
-    STMT_EXPR,     // a call for its effect
-    STMT_RETURN,   // items, named or not
-    STMT_FOR,      // for names in expr { body }, unrolled
-    STMT_IF,       // if expr { body } else { orelse }
-    STMT_PARAM,    // param name: type = expr [frozen]
-    STMT_STATE,    // state name: type = expr; flag: scratch
-    STMT_LOOP,     // loop name in lo..hi carry names over items { body }; emit inside
-    STMT_EMIT,     // emit name = expr         (stacked by the enclosing loop)
-    STMT_TAP,      // tap expr [as name]
-    STMT_ASSERT,   // assert cond, "message" (name: the message)
+    STMT_EXPR,        // a call for its effect
+    STMT_RETURN,      // items, named or not
+    STMT_FOR,         // for names in expr { body }, unrolled
+    STMT_IF,          // if expr { body } else { orelse }
+    STMT_PARAM,       // param name: type = expr [frozen]
+    STMT_STATE,       // state name: type = expr; flag: scratch
+    STMT_LOOP,        // loop name in lo..hi carry names over items { body }; emit inside
+    STMT_EMIT,        // emit name = expr         (stacked by the enclosing loop)
+    STMT_TAP,         // tap expr [as name]
+    STMT_ASSERT,      // assert cond, "message" (name: the message)
     // top level
-    STMT_USE,      // use name, or use "path.net" (flag: a path)
-    STMT_CONST,    // const name = expr        (-D overrides)
-    STMT_DIM,      // dim name [= expr]
-    STMT_SETTING,  // setting name = expr
-    STMT_FN,       // fn name(params) body [grad(gparams) gbody]
-    STMT_MODEL,    // model name(params) body
-    STMT_TRAIN,    // train name { body }
-    STMT_ENTRY,    // dumps: entry name @{...} body
-    STMT_CELL,     // dumps: cell "name": type @{...}
-    STMT_MODULE,   // dumps: module name @{version, stage}
+    STMT_USE,     // use name, or use "path.net" (flag: a path)
+    STMT_CONST,   // const name = expr        (-D overrides)
+    STMT_DIM,     // dim name [= expr]
+    STMT_SETTING, // setting name = expr
+    STMT_FN,      // fn name(params) body [grad(gparams) gbody]
+    STMT_MODEL,   // model name(params) body
+    STMT_TRAIN,   // train name { body }
+    STMT_ENTRY,   // dumps: entry name @{...} body
+    STMT_CELL,    // dumps: cell "name": type @{...}
+    STMT_MODULE,  // dumps: module name @{version, stage}
     // inside train
-    STMT_MINIMIZE, // minimize expr [over set]
-    STMT_CLIP,     // clip call: a function of the list of gradients
-    STMT_UPDATE,   // update call [for set]
+    STMT_MINIMIZE,   // minimize expr [over set]
+    STMT_CLIP,       // clip call: a function of the list of gradients
+    STMT_UPDATE,     // update call [for set]
     STMT_ACCUMULATE, // accumulate expr
 } StmtKind;
 
@@ -130,7 +148,7 @@ struct Stmt {
     TypeExpr *type;
     Expr *target, *expr, *set;
     Block *body, *orelse, *gbody;
-    bool flag; // STATE: scratch; PARAM: frozen; FN: has a gradient
+    bool flag;        // STATE: scratch; PARAM: frozen; FN: has a gradient
     ScopeName *scope; // TAP
 };
 

@@ -14,7 +14,7 @@ typedef struct Level { // an open bracket
     int stmt, hang; // of the statement it is part of
 } Level;
 
-typedef struct Trail { // a comment behind code
+typedef struct Trail {          // a comment behind code
     size_t line, code, comment; // offsets in the text: of its line, the code's end, itself
 } Trail;
 

@@ -4,7 +4,7 @@
 
 #include "ir/module.h"
 
-typedef struct Define { // -D name=value, or a binding that comes from the data
+typedef struct Define {       // -D name=value, or a binding that comes from the data
     const char *name, *value; // the value's text is an expression of the language
     bool from_data;           // loses against -D, wins over the default
 } Define;
@@ -15,8 +15,8 @@ typedef struct FrontendOptions {
     // Entries to elaborate by name; none: all of the file ("init", "train", "eval", every model).
     const char *const *entries;
     uint32_t nentries;
-    // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using file.
-    // Returns the text in the arena and its display path, or NULL when there is no such file.
+    // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using
+    // file. Returns the text in the arena and its display path, or NULL when there is no such file.
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
     void *resolve_ctx;
@@ -34,8 +34,8 @@ typedef struct InputDecl {
     Span span;
 } InputDecl;
 typedef struct FileDecls {
-    VEC(InputDecl) inputs; // of every model
-    const char *trains;    // the model that `train` names, or NULL
+    VEC(InputDecl) inputs;  // of every model
+    const char *trains;     // the model that `train` names, or NULL
     VEC(const char *) dims; // dimension variables
     VEC(const char *) consts, settings;
 } FileDecls;

@@ -39,7 +39,9 @@ extern "C" {
 
 // NETC_INIT(netc_train_options, o) declares o, zeroed, its size filled in.
 #ifdef __cplusplus
-#define NETC_INIT(type, name) type name = type(); name.size = sizeof(type)
+#define NETC_INIT(type, name)                                                                      \
+    type name = type();                                                                            \
+    name.size = sizeof(type)
 #else
 #define NETC_INIT(type, name) type name = {.size = sizeof(type)}
 #endif
@@ -49,9 +51,10 @@ typedef enum netc_status {
     NETC_INVALID = 1,       // the model, a file, a shape, a name: what the caller gave
     NETC_ENVIRONMENT = 2,   // no GPU, driver, compiler, library, space on disk
     NETC_OUT_OF_MEMORY = 3, // on the host or the device
-    NETC_CHECK_FAILED = 4,  // found while running: an index out of range, a loss not finite, an assert
-    NETC_CANCELLED = 5,     // a hook said stop; state is that of the last finished step
-    NETC_INTERNAL = 6,      // a mistake of netc's own
+    NETC_CHECK_FAILED =
+        4,              // found while running: an index out of range, a loss not finite, an assert
+    NETC_CANCELLED = 5, // a hook said stop; state is that of the last finished step
+    NETC_INTERNAL = 6,  // a mistake of netc's own
 } netc_status;
 
 typedef struct netc_context netc_context; // caches, hooks; thread-safe
@@ -63,23 +66,26 @@ typedef struct netc_error netc_error;
 NETC_API const char *netc_version(void); // "0.1.0"
 NETC_API int netc_abi(void);             // NETC_ABI of the library
 
-// -- errors -------------------------------------------------------------------------------------------
-// Every call that takes netc_error **err sets *err on failure when err is not NULL and *err is NULL
-// (the first error wins). Free it with netc_error_free.
+// -- errors
+// ------------------------------------------------------------------------------------------- Every
+// call that takes netc_error **err sets *err on failure when err is not NULL and *err is NULL (the
+// first error wins). Free it with netc_error_free.
 NETC_API netc_status netc_error_status(const netc_error *e);
-NETC_API const char *netc_error_text(const netc_error *e);    // rendered for a person, several lines
+NETC_API const char *netc_error_text(const netc_error *e); // rendered for a person, several lines
 NETC_API const char *netc_error_colored(const netc_error *e); // the same for a terminal
 NETC_API const char *netc_error_json(const netc_error *e);    // an array of diagnostics
 NETC_API void netc_error_free(netc_error *e);                 // NULL is fine
 
-// -- context --------------------------------------------------------------------------------------------
+// -- context
+// --------------------------------------------------------------------------------------------
 typedef struct netc_context_options {
     size_t size;
     const char *cache_dir; // NULL: $XDG_CACHE_HOME/netc, else ~/.cache/netc; "": no cache on disk
     int threads;           // for compiling; 0: as many as there are cores
     bool no_spawn;         // do not start the system's C compiler (CPU programs then need an image)
     void (*log)(void *user, const char *line); // notes: what was compiled, fallbacks taken
-    // `use "layers.net"`: the text of [name] used by the file [from], malloc'ed, or NULL when absent.
+    // `use "layers.net"`: the text of [name] used by the file [from], malloc'ed, or NULL when
+    // absent.
     char *(*resolve)(void *user, const char *from, const char *name, size_t *length);
     bool (*cancel)(void *user); // asked between steps; true stops with NETC_CANCELLED
     void *user;                 // given to every hook
@@ -89,9 +95,18 @@ NETC_API netc_status netc_context_create(const netc_context_options *o, netc_con
                                          netc_error **err);
 NETC_API void netc_context_free(netc_context *c); // after everything made from it
 
-// -- tensors --------------------------------------------------------------------------------------------
+// -- tensors
+// --------------------------------------------------------------------------------------------
 typedef enum netc_dtype {
-    NETC_BOOL, NETC_U8, NETC_I32, NETC_U32, NETC_I64, NETC_BF16, NETC_F16, NETC_F32, NETC_F64
+    NETC_BOOL,
+    NETC_U8,
+    NETC_I32,
+    NETC_U32,
+    NETC_I64,
+    NETC_BF16,
+    NETC_F16,
+    NETC_F32,
+    NETC_F64
 } netc_dtype;
 NETC_API const char *netc_dtype_name(netc_dtype t); // "f32"
 NETC_API size_t netc_dtype_size(netc_dtype t);      // bytes of an element
@@ -104,52 +119,57 @@ typedef struct netc_tensor { // dense, row-major
     bool on_device; // data is a pointer of the session's CUDA device, aligned to 16 bytes
 } netc_tensor;
 
-// -- data -----------------------------------------------------------------------------------------------
-// Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are concatenated.
-// part: which tensor of a file that holds several ("images", "labels"), or NULL.
+// -- data
+// -----------------------------------------------------------------------------------------------
+// Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
+// concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);
 NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char *path,
                                            const char *part, netc_error **err);
 // The array stays the caller's and must outlive the data set.
-NETC_API netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const netc_tensor *t,
-                                            netc_error **err);
+NETC_API netc_status netc_dataset_add_array(netc_dataset *d, const char *input,
+                                            const netc_tensor *t, netc_error **err);
 NETC_API void netc_dataset_free(netc_dataset *d);
 // A whole file of those formats as a tensor (t->data: netc_free), and a tensor as .npy, written
 // beside the target and renamed.
 NETC_API netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err);
 NETC_API netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error **err);
 
-// -- compiling ------------------------------------------------------------------------------------------
+// -- compiling
+// ------------------------------------------------------------------------------------------
 typedef struct netc_compile_options {
     size_t size;
     const char *const *defines; // "name=value", each overriding a const, dim or setting
     int ndefines;
-    const char *target;    // "cpu", "cuda", "all" (default: both are compiled on demand)
-    const char *precision; // "f32" (default), "tf32", "bf16", "f16"
-    const char *skip_passes; // optional passes left out, comma-separated
-    int64_t memory_limit;    // bytes of temporaries to aim for; 0: none
-    bool no_reuse;           // every temporary a place of its own (to find planning mistakes)
-    bool no_matmul_library;  // generated matmuls only
+    const char *target;       // "cpu", "cuda", "all" (default: both are compiled on demand)
+    const char *precision;    // "f32" (default), "tf32", "bf16", "f16"
+    const char *skip_passes;  // optional passes left out, comma-separated
+    int64_t memory_limit;     // bytes of temporaries to aim for; 0: none
+    bool no_reuse;            // every temporary a place of its own (to find planning mistakes)
+    bool no_matmul_library;   // generated matmuls only
     const netc_dataset *data; // dimensions it fixes; may be NULL
     const char *dump_dir;     // numbered files after every pass, or NULL
     const char *choices;      // text of a choice table, or NULL
-    int arch;                 // CUDA architecture to plan for (80, 90, 100); 0: the device's, else 90
-    const char *outputs_of; // an entry of which only these outputs are wanted: what they do not need,
+    int arch; // CUDA architecture to plan for (80, 90, 100); 0: the device's, else 90
+    const char
+        *outputs_of; // an entry of which only these outputs are wanted: what they do not need,
     const char *const *outputs; // inputs included, is left out
     int noutputs;
     bool whole_data; // the arrays of data are whole inputs: axis 0, too, fixes its dimension
-    bool rebuild; // of a model.bin: its code is ignored and made anew from its source
+    bool rebuild;    // of a model.bin: its code is ignored and made anew from its source
 } netc_compile_options;
 
-// name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its contents.
+// name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its
+// contents.
 NETC_API netc_status netc_compile_text(netc_context *c, const char *name, const char *text,
                                        const netc_compile_options *o, netc_program **out,
                                        netc_error **err);
 NETC_API netc_status netc_compile_file(netc_context *c, const char *path,
                                        const netc_compile_options *o, netc_program **out,
                                        netc_error **err);
-// Writes model.bin: source, programs for both targets, cubins for archs ("sm_80,sm_90,sm_100"; NULL:
-// those three), PTX, the CPU object, the choice table, and, when session is not NULL, its weights.
+// Writes model.bin: source, programs for both targets, cubins for archs ("sm_80,sm_90,sm_100";
+// NULL: those three), PTX, the CPU object, the choice table, and, when session is not NULL, its
+// weights.
 NETC_API netc_status netc_program_save(netc_program *p, const char *path, const char *archs,
                                        netc_session *weights, netc_error **err);
 NETC_API netc_program *netc_program_retain(netc_program *p);
@@ -157,7 +177,8 @@ NETC_API void netc_program_release(netc_program *p);
 // Stages: "ast", "ir", "grad", "fused", "plan", "cuda", "c", "ptx", "dot". Free with netc_free.
 NETC_API netc_status netc_program_emit(netc_program *p, const char *stage, char **text,
                                        netc_error **err);
-// Kernels, bytes, flops, memory plan; kernel: one kernel's annotated source; why: what was not fused.
+// Kernels, bytes, flops, memory plan; kernel: one kernel's annotated source; why: what was not
+// fused.
 NETC_API netc_status netc_program_inspect(netc_program *p, const char *target, const char *kernel,
                                           bool why, bool json, char **text, netc_error **err);
 NETC_API void netc_free(void *p);
@@ -179,14 +200,16 @@ NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, 
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);
 
-// -- running --------------------------------------------------------------------------------------------
+// -- running
+// --------------------------------------------------------------------------------------------
 typedef struct netc_session_options {
     size_t size;
-    int64_t seed;      // of initial values, dropout, shuffling
+    int64_t seed;        // of initial values, dropout, shuffling
     netc_session *share; // use this session's parameters and states instead of new ones
-    void *stream;      // a CUstream of the caller to enqueue on, or NULL
+    void *stream;        // a CUstream of the caller to enqueue on, or NULL
     // CPU: runs body over [0, n) in pieces; NULL: OpenMP.
-    void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end), void *arg);
+    void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end),
+                         void *arg);
     void *parallel_user;
 } netc_session_options;
 
@@ -205,21 +228,25 @@ NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *i
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
-NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err); // enqueues
-NETC_API netc_status netc_sync(netc_session *s, netc_error **err); // waits; errors of the device come here
+NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times,
+                              netc_error **err); // enqueues
+NETC_API netc_status netc_sync(netc_session *s,
+                               netc_error **err); // waits; errors of the device come here
 // Waits, then copies an output of the last run of [entry] into t->data, whose shape is checked.
-NETC_API netc_status netc_read(netc_session *s, const char *entry, const char *output, netc_tensor *t,
-                               netc_error **err);
+NETC_API netc_status netc_read(netc_session *s, const char *entry, const char *output,
+                               netc_tensor *t, netc_error **err);
 // An output as a new DLManagedTensor on the CPU, the caller's to delete.
 NETC_API netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *output,
                                       void **dl_managed_tensor, netc_error **err);
 NETC_API netc_status netc_set(netc_session *s, const char *setting, double value, netc_error **err);
-NETC_API netc_status netc_get(netc_session *s, const char *setting, double *value, netc_error **err);
+NETC_API netc_status netc_get(netc_session *s, const char *setting, double *value,
+                              netc_error **err);
 
 // Parameters and states by full name ("fc1.weight").
 NETC_API int netc_state_count(netc_session *s);
 NETC_API netc_status netc_state_info(netc_session *s, int i, netc_port *out, netc_error **err);
-NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t, netc_error **err);
+NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t,
+                                     netc_error **err);
 NETC_API netc_status netc_state_write(netc_session *s, const char *name, const netc_tensor *t,
                                       netc_error **err);
 // safetensors, written beside the target and renamed: the old file is never damaged.
@@ -234,9 +261,11 @@ typedef struct netc_load_options {
 NETC_API netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
                                      netc_error **err);
 // Carries same-named, same-typed parameters and states of [from] over (hot reloading).
-NETC_API netc_status netc_adopt(netc_session *to, netc_session *from, int *carried, netc_error **err);
+NETC_API netc_status netc_adopt(netc_session *to, netc_session *from, int *carried,
+                                netc_error **err);
 
-// -- training -------------------------------------------------------------------------------------------
+// -- training
+// -------------------------------------------------------------------------------------------
 typedef struct netc_metric {
     const char *name; // "loss", "eval_accuracy", "norm.fc1.weight.mean" (watched)
     double value;
@@ -256,15 +285,15 @@ typedef struct netc_event {
     double seconds, items_per_second, seconds_left;
     const netc_metric *metrics; // means over the interval, weighted by examples
     int nmetrics;
-    const char *text; // START: tables of configuration and memory; SAVED: the path
+    const char *text;   // START: tables of configuration and memory; SAVED: the path
     double epochs_done; // with the part of the epoch under way
 } netc_event;
 
 typedef struct netc_train_options {
     size_t size;
     netc_dataset *data, *eval_data; // eval_data may be NULL
-    double split;        // e.g. 0.9: the first nine tenths train, the rest evaluates; 0: all trains
-    double epochs;       // or steps; default 1 epoch
+    double split;  // e.g. 0.9: the first nine tenths train, the rest evaluates; 0: all trains
+    double epochs; // or steps; default 1 epoch
     int64_t steps;
     int64_t report_every; // steps; 0: about twenty an epoch
     int64_t eval_every;   // steps; 0: each epoch
@@ -272,40 +301,43 @@ typedef struct netc_train_options {
     const char *save;     // safetensors file, or NULL
     const char *resume;   // checkpoint to go on from, or NULL
     bool no_shuffle;
-    bool keep_last_partial; // train on the last, smaller batch of an epoch too
+    bool keep_last_partial;   // train on the last, smaller batch of an epoch too
     const char *const *watch; // parameters or taps whose statistics are reported
     int nwatch;
     void (*event)(void *user, const netc_event *e);
     void *user;
 } netc_train_options;
 
-// Runs the train entry over the data. On NETC_CANCELLED (hook) the step is finished and, when save is
-// given, the state is saved before returning.
+// Runs the train entry over the data. On NETC_CANCELLED (hook) the step is finished and, when save
+// is given, the state is saved before returning.
 NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err);
-// Runs the eval entry once over all of data (a smaller last batch included); metrics by output name.
-// *metrics: freed with netc_free.
+// Runs the eval entry once over all of data (a smaller last batch included); metrics by output
+// name. *metrics: freed with netc_free.
 NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics,
                                    int *nmetrics, netc_error **err);
 
-// -- tools ----------------------------------------------------------------------------------------------
-// Gradients against finite differences in double precision; then every entry on the device, fused and
-// unfused, with and without the matmul library, against the reference evaluator. *report (netc_free)
-// says what was compared also when something differs, which is NETC_CHECK_FAILED.
+// -- tools
+// ----------------------------------------------------------------------------------------------
+// Gradients against finite differences in double precision; then every entry on the device, fused
+// and unfused, with and without the matmul library, against the reference evaluator. *report
+// (netc_free) says what was compared also when something differs, which is NETC_CHECK_FAILED.
 NETC_API netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,
                                 netc_error **err);
-NETC_API netc_status netc_format(netc_context *c, const char *name, const char *text, char **formatted,
-                                 netc_error **err);
+NETC_API netc_status netc_format(netc_context *c, const char *name, const char *text,
+                                 char **formatted, netc_error **err);
 // One call a finding: what, usable or not, version and path or what to install.
-NETC_API void netc_doctor(netc_context *c, void (*line)(void *user, const char *what, bool ok,
-                                                        const char *detail), void *user);
+NETC_API void netc_doctor(netc_context *c,
+                          void (*line)(void *user, const char *what, bool ok, const char *detail),
+                          void *user);
 typedef struct netc_time {
     char name[96], loc[96];
     double seconds; // an execution of the entry
     int calls;
 } netc_time;
-// Times every step of an entry on its own, on synthetic data (the state moves on), median of [repeats]. *times: freed with netc_free.
-NETC_API netc_status netc_profile(netc_session *s, const char *entry, int repeats, netc_time **times,
-                                  int *n, netc_error **err);
+// Times every step of an entry on its own, on synthetic data (the state moves on), median of
+// [repeats]. *times: freed with netc_free.
+NETC_API netc_status netc_profile(netc_session *s, const char *entry, int repeats,
+                                  netc_time **times, int *n, netc_error **err);
 // Kernel nodes of the entry's captured CUDA graph; -1 where it was not captured.
 NETC_API int netc_graph_kernels(netc_session *s, const char *entry);
 

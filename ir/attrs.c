@@ -3,7 +3,8 @@
 
 #include "ir/door.h"
 
-// The slot of k, inserted in order when absent; NULL when the set is full (the door refuses it then).
+// The slot of k, inserted in order when absent; NULL when the set is full (the door refuses it
+// then).
 static AttrValue *slot(Attrs *a, AttrKey k)
 {
     int i = 0;

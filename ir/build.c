@@ -1,4 +1,5 @@
-// Conveniences over the door: each inserts the views and attributes a caller would have to spell out.
+// Conveniences over the door: each inserts the views and attributes a caller would have to spell
+// out.
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +48,8 @@ Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs)
         poisoned |= node_is_poison(args[i]);
         fits = fits && shape_broadcast(&shape, &args[i]->type, &shape);
     }
-    if (!fits || poisoned) return graph_node(g, op, args, nargs, NULL); // reports, or passes poison on
+    if (!fits || poisoned)
+        return graph_node(g, op, args, nargs, NULL); // reports, or passes poison on
     const char *name = g->name;
     g->name = NULL;
     for (int i = 0; i < nargs; i++) wide[i] = graph_broadcast_to(g, args[i], &shape);

@@ -93,8 +93,8 @@ static double loss_at(Check *c, Value *leaf, const double *x, const double *d, d
 }
 
 // The derivative at 0 of a line: central differences at three steps, extrapolated from each
-// neighbouring two. false when they tell different stories: the slopes disagree, or the bend does not
-// shrink with the step, so that something between is not smooth.
+// neighbouring two. false when they tell different stories: the slopes disagree, or the bend does
+// not shrink with the step, so that something between is not smooth.
 static bool difference(Check *c, Value *leaf, const double *x, const double *d, double h,
                        double *slope)
 {
@@ -162,7 +162,8 @@ static void check_tensor(Check *c, const Value *at, const Value *gradient, Check
             double h = first_step(value_get(c->base[c->loss->id], 0)) / (1 << redraw % 3);
             CheckProbe p = {.coordinate = -1};
             if (k >= DIRECTIONS) // each one of a small tensor, else any
-                p.coordinate = n <= COORDINATES ? k - DIRECTIONS : (int64_t)(uniform(c) * (double)n);
+                p.coordinate =
+                    n <= COORDINATES ? k - DIRECTIONS : (int64_t)(uniform(c) * (double)n);
             draw(c, d, n, p.coordinate);
             if (!difference(c, leaf, at->f, d, h, &p.difference)) continue;
             for (int64_t i = 0; i < n; i++) p.gradient += gradient->f[i] * d[i];

@@ -1,9 +1,9 @@
 // Gradients against finite differences, in double precision, random numbers fixed.
 //
 // Each tensor is probed along at least 8 random directions and 32 coordinates (all, when it has
-// fewer), each with three step sizes extrapolated to zero. A probe that crosses a kink (its differences
-// disagree with each other; the gradient is not asked) is drawn again, and nine of ten must survive.
-// A probe passes when |fd - g| <= 1e-6 * max(|fd|, |g|) + 1e-9.
+// fewer), each with three step sizes extrapolated to zero. A probe that crosses a kink (its
+// differences disagree with each other; the gradient is not asked) is drawn again, and nine of ten
+// must survive. A probe passes when |fd - g| <= 1e-6 * max(|fd|, |g|) + 1e-9.
 #ifndef IR_CHECK_H
 #define IR_CHECK_H
 
@@ -18,9 +18,9 @@ typedef struct CheckProbe {
 typedef struct CheckTensor {
     const char *name;
     int probes, kept, failed; // kept: those that crossed no kink
-    double error;             // the largest |fd - g| / (1e-6 * max(|fd|, |g|) + 1e-9); passes up to 1
-    CheckProbe worst;         // the probe with that error
-    bool ok;                  // all kept probes pass and nine of ten were kept
+    double error;     // the largest |fd - g| / (1e-6 * max(|fd|, |g|) + 1e-9); passes up to 1
+    CheckProbe worst; // the probe with that error
+    bool ok;          // all kept probes pass and nine of ten were kept
 } CheckTensor;
 
 typedef struct CheckReport {

@@ -57,9 +57,9 @@ static EvalRule *const rules[OP_COUNT] = {
 
 // Ops whose result is another value's data; the others get zeroed data of their own.
 static const bool shares[OP_COUNT] = {
-    [OP_input] = true,  [OP_param] = true,  [OP_state] = true, [OP_region_param] = true,
-    [OP_reshape] = true, [OP_call] = true,  [OP_loop] = true,  [OP_get] = true,
-    [OP_output] = true, [OP_assign] = true, [OP_assert] = true,
+    [OP_input] = true,   [OP_param] = true,  [OP_state] = true,  [OP_region_param] = true,
+    [OP_reshape] = true, [OP_call] = true,   [OP_loop] = true,   [OP_get] = true,
+    [OP_output] = true,  [OP_assign] = true, [OP_assert] = true,
 };
 
 enum { FINITE, HAS_INF, HAS_NAN };
@@ -74,8 +74,8 @@ static int finiteness(const Value *v)
     return state;
 }
 
-// A constant may be infinite on purpose (masks); blamed is the node that makes things worse than its
-// operands were.
+// A constant may be infinite on purpose (masks); blamed is the node that makes things worse than
+// its operands were.
 static void note_nonfinite(Eval *e, const Node *n, uint8_t *state)
 {
     int worst = n->op == OP_const ? HAS_NAN : FINITE;
@@ -229,7 +229,8 @@ void eval_random(Eval *e, const Node *n, Value *const *args, Value *out)
     uint64_t site = (uint64_t)attr_int(n, ATTR_site, 0);
     int lane = (int)attr_int(n, ATTR_lane, 0);
     int64_t count = type_count(&n->type);
-    for (int64_t i = 0; i < count; i++) out->i[i] = philox_word(seed, step, site, (uint64_t)i, lane);
+    for (int64_t i = 0; i < count; i++)
+        out->i[i] = philox_word(seed, step, site, (uint64_t)i, lane);
 }
 
 void eval_region_param(Eval *e, const Node *n, Value *const *args, Value *out)

@@ -27,8 +27,8 @@ typedef struct EvalEnv {
 } EvalEnv;
 
 typedef struct EvalResult {
-    StrMap outputs; // name -> Value *
-    StrMap assigns; // cell -> Value *, the values to commit
+    StrMap outputs;            // name -> Value *
+    StrMap assigns;            // cell -> Value *, the values to commit
     const Node *failed_assert; // NULL when all held
     const Node *bad_index;     // the first gather whose index was out of range, else NULL
     int64_t bad_value;

@@ -18,7 +18,8 @@ typedef struct Eval {
     Diags *diags;
     Frame *frame;
     bool failed; // reported
-    // Of the outermost frame: values from an earlier run, and which of them to compute again; or NULL.
+    // Of the outermost frame: values from an earlier run, and which of them to compute again; or
+    // NULL.
     Value *const *known;
     const bool *stale;
     bool quick; // looks for no NaN
@@ -34,15 +35,19 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef OP
 EvalRule eval_elementwise;
 
-// eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are kept
-// unless stale[id]; stale must hold all that depends on what changed. Reports no first_nonfinite.
+// eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are
+// kept unless stale[id]; stale must hold all that depends on what changed. Reports no
+// first_nonfinite.
 bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
                       const bool *stale);
 
 // Evaluates every node of g into a new frame.
 Frame *eval_frame(Eval *e, const Graph *g, Value **params);
 
-static inline bool value_is_float(const Value *v) { return dtype_is_float(v->type.dtype); }
+static inline bool value_is_float(const Value *v)
+{
+    return dtype_is_float(v->type.dtype);
+}
 static inline Scalar value_at(const Value *v, int64_t i)
 {
     Scalar s = {.i = 0};

@@ -30,9 +30,9 @@ Node *fold_const(Graph *g, const Type *t, Scalar v)
 typedef struct Fold {
     Graph *g;
     const Infer *in;
-    Node *a, *b, *c;    // operands
-    bool is_float;      // of the last operand
-    bool known[3];      // operand i is uniform, v[i] everywhere
+    Node *a, *b, *c; // operands
+    bool is_float;   // of the last operand
+    bool known[3];   // operand i is uniform, v[i] everywhere
     Scalar v[3];
 } Fold;
 
@@ -122,12 +122,30 @@ static Node *fold_same_operands(Fold *f, int64_t truth)
     return fold_const(f->g, &f->in->out, (Scalar){.i = truth});
 }
 
-static Node *fold_eq(Fold *f) { return fold_same_operands(f, 1); }
-static Node *fold_le(Fold *f) { return fold_same_operands(f, 1); }
-static Node *fold_ge(Fold *f) { return fold_same_operands(f, 1); }
-static Node *fold_ne(Fold *f) { return fold_same_operands(f, 0); }
-static Node *fold_lt(Fold *f) { return fold_same_operands(f, 0); }
-static Node *fold_gt(Fold *f) { return fold_same_operands(f, 0); }
+static Node *fold_eq(Fold *f)
+{
+    return fold_same_operands(f, 1);
+}
+static Node *fold_le(Fold *f)
+{
+    return fold_same_operands(f, 1);
+}
+static Node *fold_ge(Fold *f)
+{
+    return fold_same_operands(f, 1);
+}
+static Node *fold_ne(Fold *f)
+{
+    return fold_same_operands(f, 0);
+}
+static Node *fold_lt(Fold *f)
+{
+    return fold_same_operands(f, 0);
+}
+static Node *fold_gt(Fold *f)
+{
+    return fold_same_operands(f, 0);
+}
 
 static Node *fold_and(Fold *f)
 {
@@ -160,8 +178,14 @@ static Node *fold_bit_xor(Fold *f)
     return has(f, 1, 0) ? f->a : NULL;
 }
 
-static Node *fold_shl(Fold *f) { return has(f, 1, 0) ? f->a : NULL; }
-static Node *fold_shr(Fold *f) { return has(f, 1, 0) ? f->a : NULL; }
+static Node *fold_shl(Fold *f)
+{
+    return has(f, 1, 0) ? f->a : NULL;
+}
+static Node *fold_shr(Fold *f)
+{
+    return has(f, 1, 0) ? f->a : NULL;
+}
 
 static Node *fold_select(Fold *f)
 {
@@ -302,8 +326,8 @@ static Node *fold_reduce(Graph *g, const Infer *in)
     return NULL;
 }
 
-// A result that the region hands through, or a constant, needs no get. A call with a gradient of its
-// own stays whole: its rule may differ from the identity's.
+// A result that the region hands through, or a constant, needs no get. A call with a gradient of
+// its own stays whole: its rule may differ from the identity's.
 static Node *fold_get(Graph *g, const Infer *in)
 {
     Node *call = in->args[0];

@@ -46,10 +46,10 @@ static Node *broadcast(Graph *g, Node *a, const Type *out, const int64_t *dims)
     return graph_node(g, OP_broadcast, &a, 1, &at);
 }
 
-// The graph holds broadcasts in one form only: every operand axis has the size of its output axis and
-// is not of size one; those are dropped by a reshape, which mostly meets the one that put them there.
-// A broadcast that repeats nothing is a reshape, except of a constant scalar: constants with a shape
-// are always a broadcast scalar.
+// The graph holds broadcasts in one form only: every operand axis has the size of its output axis
+// and is not of size one; those are dropped by a reshape, which mostly meets the one that put them
+// there. A broadcast that repeats nothing is a reshape, except of a constant scalar: constants with
+// a shape are always a broadcast scalar.
 static Node *fold_broadcast(Graph *g, const Infer *in)
 {
     Node *a = in->args[0];
@@ -130,12 +130,8 @@ static Node *fold_concat(Graph *g, const Infer *in)
 }
 
 static Node *(*const fold_table[OP_COUNT])(Graph *, const Infer *) = {
-    [OP_reshape] = fold_reshape,
-    [OP_permute] = fold_permute,
-    [OP_broadcast] = fold_broadcast,
-    [OP_slice] = fold_slice,
-    [OP_reverse] = fold_reverse,
-    [OP_pad] = fold_pad,
+    [OP_reshape] = fold_reshape, [OP_permute] = fold_permute, [OP_broadcast] = fold_broadcast,
+    [OP_slice] = fold_slice,     [OP_reverse] = fold_reverse, [OP_pad] = fold_pad,
     [OP_concat] = fold_concat,
 };
 

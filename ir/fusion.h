@@ -1,4 +1,5 @@
-// What the fuse pass leaves on a graph: which values are stored, which are computed together, why not more.
+// What the fuse pass leaves on a graph: which values are stored, which are computed together, why
+// not more.
 //
 // A node is MATERIALIZED when some kernel stores it to a buffer; all others are recomputed wherever
 // they are read (lowering walks from a group's outputs down to materialized nodes and leaves).
@@ -21,28 +22,29 @@ typedef struct Group {
     GroupKind kind;
     uint32_t id;     // index in Fusion.groups
     uint32_t launch; // groups with equal launch run side by side in one kernel
-    // Materialized nodes this group stores, ids ascending. A root (output, assign) is among them when
-    // nothing else stores its operand; otherwise it is in no group, and whoever plans lets operand
-    // and root share a place or copies.
+    // Materialized nodes this group stores, ids ascending. A root (output, assign) is among them
+    // when nothing else stores its operand; otherwise it is in no group, and whoever plans lets
+    // operand and root share a place or copies.
     VEC(Node *) outs;
-    Node *anchor;     // DOT, LOOP, SCAN, SCATTER: the node itself
-    unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
-    Node *bias, *aux;  // DOT: the bias added; the tensor a backward epilogue reads
+    Node *anchor;                  // DOT, LOOP, SCAN, SCATTER: the node itself
+    unsigned epilogue;             // DOT: TargetEpilogue bits the library folds in
+    Node *bias, *aux;              // DOT: the bias added; the tensor a backward epilogue reads
     Node *prologue_a, *prologue_b; // DOT: dot operand as stored, after views the library can take
 } Group;
 
-typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, documented in docs/fusion.md
-    WHY_CONTRACTION, // crosses a matmul
-    WHY_ROWS,        // different row spaces
-    WHY_COST,        // several consumers, recomputing is dear
-    WHY_SIZE,        // the kernel would grow past its cap
-    WHY_ARGS,        // too many buffers for one kernel
-    WHY_CYCLE,       // would wait for itself
-    WHY_LOOP,        // crosses a loop
-    WHY_SCAN,        // sorted, scanned or scattered value
-    WHY_ROOT,        // the value is an output or a state anyway
-    WHY_UPDATE,      // updates of parameters run together at the end
-    WHY_OPTION,      // a pass was switched off
+typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, documented in
+                            // docs/fusion.md
+    WHY_CONTRACTION,        // crosses a matmul
+    WHY_ROWS,               // different row spaces
+    WHY_COST,               // several consumers, recomputing is dear
+    WHY_SIZE,               // the kernel would grow past its cap
+    WHY_ARGS,               // too many buffers for one kernel
+    WHY_CYCLE,              // would wait for itself
+    WHY_LOOP,               // crosses a loop
+    WHY_SCAN,               // sorted, scanned or scattered value
+    WHY_ROOT,               // the value is an output or a state anyway
+    WHY_UPDATE,             // updates of parameters run together at the end
+    WHY_OPTION,             // a pass was switched off
 } UnfusedCause;
 
 typedef struct Unfused {

@@ -10,7 +10,7 @@ struct GraphIndex {
     struct {
         uint64_t hash;
         Node *node;
-    } *slot;
+    } * slot;
     uint32_t n, cap;
 };
 
@@ -195,7 +195,8 @@ Type node_result_type(const Node *n, int index)
     Type t = n->regions[0]->results.at[index]->type;
     if (n->op != OP_loop) return t;
     if (index < attr_int(n, ATTR_carried, 0)) return n->args[index]->type;
-    if (t.rank < MAX_RANK) t.rank++; // stacked: the trip count in front; infer_loop refuses more axes
+    if (t.rank < MAX_RANK)
+        t.rank++; // stacked: the trip count in front; infer_loop refuses more axes
     for (int k = t.rank - 1; k > 0; k--) {
         t.dim[k] = t.dim[k - 1];
         t.sym[k] = t.sym[k - 1];

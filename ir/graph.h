@@ -54,17 +54,17 @@ struct Graph {
     Arena *arena;
     Diags *diags;
     const char *const *symbols; // names of Sym; may be NULL
-    VEC(Node *) nodes; // topological: args have smaller ids
-    VEC(Node *) roots; // class ROOT, in program order (also members of nodes)
+    VEC(Node *) nodes;          // topological: args have smaller ids
+    VEC(Node *) roots;          // class ROOT, in program order (also members of nodes)
     // A region's interface; empty for an entry's graph.
-    VEC(Node *) params;  // region_param nodes, in order
+    VEC(Node *) params; // region_param nodes, in order
     VEC(Node *) results;
     // Context stamped onto new nodes; set by whoever builds.
     Loc loc;
     Role role;
-    const char *name; // given to the next node made, then cleared
+    const char *name;         // given to the next node made, then cleared
     struct GraphIndex *index; // hash-consing, private to graph.c
-    struct Fusion *fusion; // set by the fuse pass (ir/fusion.h), else NULL
+    struct Fusion *fusion;    // set by the fuse pass (ir/fusion.h), else NULL
 };
 
 Graph *graph_new(Arena *a, Diags *d, const char *const *symbols);
@@ -77,17 +77,18 @@ Node *graph_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *att
 Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs,
                         Graph **regions, int nregions);
 Node *graph_result(Graph *g, Node *region_op, int index); // get, or the node itself
-int node_result_count(const Node *n);      // region ops: results; else 1
+int node_result_count(const Node *n);                     // region ops: results; else 1
 Type node_result_type(const Node *n, int index);
 
-// -- conveniences over graph_node (ir/build.c) -----------------------------------------------------
-// Elementwise with right-aligned broadcasting inserted; dtypes must agree already.
+// -- conveniences over graph_node (ir/build.c)
+// ----------------------------------------------------- Elementwise with right-aligned broadcasting
+// inserted; dtypes must agree already.
 Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs);
 Node *graph_unary(Graph *g, Op op, Node *a);
 Node *graph_binary(Graph *g, Op op, Node *a, Node *b);
 Node *graph_select(Graph *g, Node *cond, Node *a, Node *b);
-Node *graph_const(Graph *g, DType t, double v);      // scalar; integers too when exact
-Node *graph_const_int(Graph *g, DType t, int64_t v); // scalar
+Node *graph_const(Graph *g, DType t, double v);              // scalar; integers too when exact
+Node *graph_const_int(Graph *g, DType t, int64_t v);         // scalar
 Node *graph_full_like(Graph *g, const Node *like, double v); // const of like's type and shape
 Node *graph_cast(Graph *g, Node *a, DType t);
 Node *graph_broadcast_to(Graph *g, Node *a, const Type *shape); // right-aligned
@@ -96,27 +97,38 @@ Node *graph_permute(Graph *g, Node *a, const int64_t *perm);
 Node *graph_reduce(Graph *g, Op op, Node *a, const int64_t *axes, int naxes, bool keep_dims);
 // Sums [a] down to the shape of [like], undoing a right-aligned broadcast.
 Node *graph_sum_to(Graph *g, Node *a, const Type *like);
-Node *graph_slice(Graph *g, Node *a, const int64_t *start, const int64_t *limit, const int64_t *stride);
-Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_t *batch_b, int nbatch,
-                const int64_t *contract_a, const int64_t *contract_b, int ncontract, DType out);
+Node *graph_slice(Graph *g, Node *a, const int64_t *start, const int64_t *limit,
+                  const int64_t *stride);
+Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_t *batch_b,
+                int nbatch, const int64_t *contract_a, const int64_t *contract_b, int ncontract,
+                DType out);
 Node *graph_matmul(Graph *g, Node *a, Node *b); // (..., M, K) x (..., K, N), batch axes broadcast
 Node *graph_input(Graph *g, const char *name, const Type *t, const char *kind);
 Node *graph_leaf_cell(Graph *g, Op param_or_state, const char *name, const Type *t);
-Node *graph_root(Graph *g, Op op, Node *value, const char *name); // output, assign; assert: name = message
+Node *graph_root(Graph *g, Op op, Node *value,
+                 const char *name); // output, assign; assert: name = message
 
-// -- reading ---------------------------------------------------------------------------------------
+// -- reading
+// ---------------------------------------------------------------------------------------
 const AttrValue *attr_find(const Node *n, AttrKey k); // NULL when absent
 int64_t attr_int(const Node *n, AttrKey k, int64_t otherwise);
 double attr_float(const Node *n, AttrKey k, double otherwise);
-const char *attr_str(const Node *n, AttrKey k); // NULL when absent
+const char *attr_str(const Node *n, AttrKey k);                 // NULL when absent
 const int64_t *attr_ints(const Node *n, AttrKey k, int *count); // NULL and 0 when absent
-static inline OpClass node_class(const Node *n) { return op_info(n->op)->class; }
-static inline bool node_is_poison(const Node *n) { return n->op == OP_poison; }
+static inline OpClass node_class(const Node *n)
+{
+    return op_info(n->op)->class;
+}
+static inline bool node_is_poison(const Node *n)
+{
+    return n->op == OP_poison;
+}
 // A const whose elements are all equal: its value. false otherwise. Looks through broadcast.
 bool node_const_value(const Node *n, double *v);
 
-// -- rebuilding --------------------------------------------------------------------------------------
-// A Remap carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
+// -- rebuilding
+// -------------------------------------------------------------------------------------- A Remap
+// carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
 // operands in dst, keeping loc, role, name and attributes; regions are shared, not copied.
 typedef struct Remap {
     Graph *dst;
@@ -125,12 +137,15 @@ typedef struct Remap {
 Remap remap_begin(Graph *src, Graph *dst);
 Node *remap_node(Remap *r, const Node *old); // copies when not mapped yet; operands must be mapped
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
-void graph_mark_live(const Graph *g, bool *live); // live[id], array of nodes.n, zeroed by the caller
-// Appends src's nodes to dst with region parameters replaced by args; results[i] receives the images.
+void graph_mark_live(const Graph *g,
+                     bool *live); // live[id], array of nodes.n, zeroed by the caller
+// Appends src's nodes to dst with region parameters replaced by args; results[i] receives the
+// images.
 void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
 
-// -- checking and printing ---------------------------------------------------------------------------
-// Every invariant above; reports the first violation through diags and returns false.
+// -- checking and printing
+// --------------------------------------------------------------------------- Every invariant
+// above; reports the first violation through diags and returns false.
 bool graph_verify(const Graph *g, const char *after_what);
 // Structural equality of what the roots compute (names, locs and ids aside).
 bool graph_equal(const Graph *a, const Graph *b);

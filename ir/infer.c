@@ -636,7 +636,7 @@ static bool infer_poison(Infer *in)
 // -- the table ------------------------------------------------------------------------------------
 
 static bool (*const rules[OP_COUNT])(Infer *) = {
-#define EW(id, arity, flags, rule, ...) infer_##rule,
+#define EW(id, arity, flags, rule, ...)        infer_##rule,
 #define OP(id, arity, class, flags, rule, ...) infer_##rule,
 #include "ir/ops.def"
 #undef EW

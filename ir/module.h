@@ -1,4 +1,5 @@
-// What the frontend leaves: cells (parameters and states), entries with a graph each, and the names.
+// What the frontend leaves: cells (parameters and states), entries with a graph each, and the
+// names.
 #ifndef IR_MODULE_H
 #define IR_MODULE_H
 
@@ -13,11 +14,11 @@ typedef enum CellKind {
 } CellKind;
 
 // Control cells, scalars the runtime sets and graphs read (states named like this):
-#define CELL_STEP   "@step"            // i64, updates done so far; assigned by the train entry
-#define CELL_SEED   "@seed"            // i64
-#define CELL_TOTAL  "@total"           // i64, updates of the whole run
+#define CELL_STEP        "@step"        // i64, updates done so far; assigned by the train entry
+#define CELL_SEED        "@seed"        // i64
+#define CELL_TOTAL       "@total"       // i64, updates of the whole run
 #define CELL_EPOCH_STEPS "@epoch_steps" // i64, updates an epoch; epoch = step // epoch_steps
-#define CELL_CURSOR "@cursor"          // i64, row of the row table where the next batch begins
+#define CELL_CURSOR      "@cursor"      // i64, row of the row table where the next batch begins
 #define CELL_EVAL_CURSOR "@eval_cursor" // i64, the same for evaluation
 // Sums of reported scalars: "@sum.<entry>.<output>" f64 and "@items.<entry>" f64, CELL_SCRATCH.
 // train and eval entries assign them: sum + value * batch, items + batch. The runtime reads and
@@ -58,10 +59,10 @@ typedef struct Entry {
 typedef struct Module {
     Arena *arena;
     Diags *diags;
-    const char *name; // of the file, without path and suffix
-    const char *stage; // read from a dump: the pass after which it was printed; else NULL
+    const char *name;          // of the file, without path and suffix
+    const char *stage;         // read from a dump: the pass after which it was printed; else NULL
     VEC(const char *) symbols; // symbols.at[0] = NULL
-    VEC(Cell) cells;  // parameters first, in order of definition; names unique
+    VEC(Cell) cells;           // parameters first, in order of definition; names unique
     VEC(Entry) entries;
     StrMap cell_index; // name -> (void *)(index + 1)
 } Module;
@@ -71,9 +72,10 @@ Cell *module_add_cell(Module *m, const Cell *c); // c->name must be new; valid u
 Cell *module_cell(const Module *m, const char *name); // NULL when absent
 Entry *module_entry(Module *m, const char *name);     // NULL when absent
 
-// -- text form (ir/print.c, frontend/read_graph.c) ----------------------------------------------------------------
-// A whole module as legal .net text of primitives: cells, entries, every attribute, floats exact, and
-// the pass after which it was printed; the frontend reads it back to an equal module.
+// -- text form (ir/print.c, frontend/read_graph.c)
+// ---------------------------------------------------------------- A whole module as legal .net
+// text of primitives: cells, entries, every attribute, floats exact, and the pass after which it
+// was printed; the frontend reads it back to an equal module.
 void module_print(const Module *m, const char *stage, Buf *out);
 
 #endif

@@ -15,8 +15,8 @@ enum {
 
 #define BIT(key) (1ull << ATTR_##key)
 
-// The attributes column is a row of NEED(id) and MAY(id); each reading gives them a meaning. A clone
-// mark may stand on anything.
+// The attributes column is a row of NEED(id) and MAY(id); each reading gives them a meaning. A
+// clone mark may stand on anything.
 static const OpInfo table[OP_COUNT] = {
 #define NEED(key) " " #key
 #define MAY(key)  " " #key "?"
@@ -34,18 +34,16 @@ static const OpInfo table[OP_COUNT] = {
 
 #define NEED(key) | BIT(key)
 #define MAY(key)
-#define EW(id, n, f, ...) [OP_##id].attr_required = (f) & CONVERTS ? BIT(dtype) : 0,
+#define EW(id, n, f, ...)                           [OP_##id].attr_required = (f)&CONVERTS ? BIT(dtype) : 0,
 #define OP(id, n, c, f, rule, gradient, attributes) [OP_##id].attr_required = 0 attributes,
 #include "ir/ops.def"
 #undef MAY
 #undef EW
 #undef OP
 
-#define MAY(key) | BIT(key)
-#define EW(id, n, f, ...)                                                                          \
-    [OP_##id].attr_allowed = BIT(clone) | ((f) & CONVERTS ? BIT(dtype) : 0),
-#define OP(id, n, c, f, rule, gradient, attributes)                                                \
-    [OP_##id].attr_allowed = BIT(clone) attributes,
+#define MAY(key)                                    | BIT(key)
+#define EW(id, n, f, ...)                           [OP_##id].attr_allowed = BIT(clone) | ((f)&CONVERTS ? BIT(dtype) : 0),
+#define OP(id, n, c, f, rule, gradient, attributes) [OP_##id].attr_allowed = BIT(clone) attributes,
 #include "ir/ops.def"
 #undef NEED
 #undef MAY

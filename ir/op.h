@@ -15,8 +15,16 @@ typedef enum Op {
 } Op;
 
 typedef enum OpClass {
-    CLS_ELEMENTWISE, CLS_VIEW, CLS_REDUCE, CLS_DOT, CLS_INDEX, CLS_SCAN, CLS_LEAF, CLS_REGION,
-    CLS_META, CLS_ROOT
+    CLS_ELEMENTWISE,
+    CLS_VIEW,
+    CLS_REDUCE,
+    CLS_DOT,
+    CLS_INDEX,
+    CLS_SCAN,
+    CLS_LEAF,
+    CLS_REGION,
+    CLS_META,
+    CLS_ROOT
 } OpClass;
 
 enum OpFlags {
@@ -43,8 +51,8 @@ typedef struct OpInfo {
     int arity; // or VARIADIC
     OpClass class;
     unsigned flags;
-    const char *expr;       // elementwise: the expression's text; else NULL
-    const char *attrs;      // names as in the table; elementwise: ""
+    const char *expr;                     // elementwise: the expression's text; else NULL
+    const char *attrs;                    // names as in the table; elementwise: ""
     uint64_t attr_required, attr_allowed; // bit per AttrKey
 } OpInfo;
 

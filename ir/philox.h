@@ -34,7 +34,8 @@ static inline uint32_t philox_word(uint64_t seed, uint64_t step, uint64_t site, 
 {
     uint32_t out[4];
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ (uint32_t)(site >> 32)};
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)step, (uint32_t)site};
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)step,
+                           (uint32_t)site};
     philox4x32_10(counter, key, out);
     return out[lane & 3];
 }

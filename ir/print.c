@@ -1,4 +1,5 @@
-// The text form: a module as a program of primitives that the frontend reads back to an equal module.
+// The text form: a module as a program of primitives that the frontend reads back to an equal
+// module.
 #include <string.h>
 
 #include "ir/module.h"
@@ -45,7 +46,8 @@ static void attr(Buf *out, const AttrValue *v)
     case AK_DTYPE: buf_str(out, dtype_info[v->i].name); break;
     case AK_INTS:
         buf_char(out, '[');
-        for (int i = 0; i < v->n; i++) buf_printf(out, "%s%lld", i ? ", " : "", (long long)v->ints[i]);
+        for (int i = 0; i < v->n; i++)
+            buf_printf(out, "%s%lld", i ? ", " : "", (long long)v->ints[i]);
         buf_char(out, ']');
         break;
     }

@@ -91,6 +91,5 @@ void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results)
         Role role = old->role > dst->role ? old->role : dst->role;
         if (live[i] && !map[i]) map[i] = copy_node(dst, old, map, role);
     }
-    for (uint32_t i = 0; i < region->results.n; i++)
-        results[i] = map[region->results.at[i]->id];
+    for (uint32_t i = 0; i < region->results.n; i++) results[i] = map[region->results.at[i]->id];
 }

@@ -10,7 +10,7 @@ static double round_narrow(double v, int bits, int emin, double largest)
 {
     if (v == 0 || !isfinite(v)) return v;
     int e;
-    frexp(v, &e);                       // |v| in [2^(e-1), 2^e)
+    frexp(v, &e);                           // |v| in [2^(e-1), 2^e)
     int low = (e < emin ? emin : e) - bits; // exponent of the last bit kept
     double r = ldexp(rint(ldexp(v, -low)), low);
     return fabs(r) > largest ? copysign(INFINITY, v) : r;
@@ -163,16 +163,16 @@ void scalar_store(DType t, void *at, Scalar v)
 #define ON_FLOAT_bits(e)    0
 #define ON_FLOAT_u32(e)     0
 
-#define ON_INT_arith(e)     (e)
-#define ON_INT_float(e)     0
-#define ON_INT_compare(e)   (e)
-#define ON_INT_test(e)      0
-#define ON_INT_select(e)    (e)
-#define ON_INT_same(e)      (e)
-#define ON_INT_cast(e)      (e)
-#define ON_INT_logic(e)     (e)
-#define ON_INT_bits(e)      (e)
-#define ON_INT_u32(e)       (e)
+#define ON_INT_arith(e)   (e)
+#define ON_INT_float(e)   0
+#define ON_INT_compare(e) (e)
+#define ON_INT_test(e)    0
+#define ON_INT_select(e)  (e)
+#define ON_INT_same(e)    (e)
+#define ON_INT_cast(e)    (e)
+#define ON_INT_logic(e)   (e)
+#define ON_INT_bits(e)    (e)
+#define ON_INT_u32(e)     (e)
 
 #define UNUSED __attribute__((unused))
 #define EW(id, arity, flags, rule, gradient, expression)                                           \

@@ -1,6 +1,6 @@
-// One element: the helpers that the element expressions of ops.def call, on double and on int64_t, and
-// the conversions between element types. The evaluator and constant folding share them; generated
-// code has its own in codegen/prelude, which must agree.
+// One element: the helpers that the element expressions of ops.def call, on double and on int64_t,
+// and the conversions between element types. The evaluator and constant folding share them;
+// generated code has its own in codegen/prelude, which must agree.
 #ifndef IR_SCALAR_H
 #define IR_SCALAR_H
 
@@ -30,7 +30,7 @@ Scalar scalar_apply(Op op, DType operand, DType result, Scalar a, Scalar b, Scal
 Scalar scalar_load(DType t, const void *at);
 void scalar_store(DType t, void *at, Scalar v);
 
-#define NC_PICK(v, name) _Generic((v), int64_t: name##_i, default: name##_f)
+#define NC_PICK(v, name)  _Generic((v), int64_t : name##_i, default : name##_f)
 #define nc_floordiv(a, b) NC_PICK(a, floordiv)(a, b)
 #define nc_mod(a, b)      NC_PICK(a, mod)(a, b)
 #define nc_abs(a)         NC_PICK(a, abs)(a)
@@ -52,47 +52,125 @@ static inline int64_t mod_i(int64_t a, int64_t b)
     int64_t r = a % b;
     return r && (r < 0) != (b < 0) ? r + b : r;
 }
-static inline int64_t abs_i(int64_t a) { return a < 0 ? -a : a; }
-static inline int64_t sign_i(int64_t a) { return (a > 0) - (a < 0); }
-static inline int64_t min_i(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t max_i(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t nc_shl(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : a << b; }
-static inline int64_t nc_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+static inline int64_t abs_i(int64_t a)
+{
+    return a < 0 ? -a : a;
+}
+static inline int64_t sign_i(int64_t a)
+{
+    return (a > 0) - (a < 0);
+}
+static inline int64_t min_i(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t max_i(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t nc_shl(int64_t a, int64_t b)
+{
+    return b < 0 || b > 63 ? 0 : a << b;
+}
+static inline int64_t nc_shr(int64_t a, int64_t b)
+{
+    return a >> (b < 0 || b > 63 ? 63 : b);
+}
 static inline int64_t nc_mulhi(int64_t a, int64_t b) // u32
 {
     return (int64_t)(((uint64_t)(uint32_t)a * (uint32_t)b) >> 32);
 }
 
-static inline double floordiv_f(double a, double b) { return floor(a / b); }
+static inline double floordiv_f(double a, double b)
+{
+    return floor(a / b);
+}
 static inline double mod_f(double a, double b)
 {
     double r = fmod(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-static inline double abs_f(double a) { return fabs(a); }
-static inline double sign_f(double a) { return a > 0 ? 1 : a < 0 ? -1 : a; } // keeps 0, -0 and NaN
-static inline double min_f(double a, double b) { return a != a || a < b ? a : b; } // NaN wins
-static inline double max_f(double a, double b) { return a != a || a > b ? a : b; }
-static inline double nc_pow(double a, double b) { return pow(a, b); }
-static inline double nc_sqrt(double a) { return sqrt(a); }
-static inline double nc_rsqrt(double a) { return 1 / sqrt(a); }
-static inline double nc_exp(double a) { return exp(a); }
-static inline double nc_expm1(double a) { return expm1(a); }
-static inline double nc_log(double a) { return log(a); }
-static inline double nc_log1p(double a) { return log1p(a); }
-static inline double nc_sin(double a) { return sin(a); }
-static inline double nc_cos(double a) { return cos(a); }
-static inline double nc_tanh(double a) { return tanh(a); }
-static inline double nc_erf(double a) { return erf(a); }
+static inline double abs_f(double a)
+{
+    return fabs(a);
+}
+static inline double sign_f(double a)
+{
+    return a > 0 ? 1 : a < 0 ? -1 : a;
+} // keeps 0, -0 and NaN
+static inline double min_f(double a, double b)
+{
+    return a != a || a < b ? a : b;
+} // NaN wins
+static inline double max_f(double a, double b)
+{
+    return a != a || a > b ? a : b;
+}
+static inline double nc_pow(double a, double b)
+{
+    return pow(a, b);
+}
+static inline double nc_sqrt(double a)
+{
+    return sqrt(a);
+}
+static inline double nc_rsqrt(double a)
+{
+    return 1 / sqrt(a);
+}
+static inline double nc_exp(double a)
+{
+    return exp(a);
+}
+static inline double nc_expm1(double a)
+{
+    return expm1(a);
+}
+static inline double nc_log(double a)
+{
+    return log(a);
+}
+static inline double nc_log1p(double a)
+{
+    return log1p(a);
+}
+static inline double nc_sin(double a)
+{
+    return sin(a);
+}
+static inline double nc_cos(double a)
+{
+    return cos(a);
+}
+static inline double nc_tanh(double a)
+{
+    return tanh(a);
+}
+static inline double nc_erf(double a)
+{
+    return erf(a);
+}
 static inline double nc_sigmoid(double a)
 {
     if (a >= 0) return 1 / (1 + exp(-a));
     double e = exp(a); // no overflow on either side
     return e / (1 + e);
 }
-static inline double nc_floor(double a) { return floor(a); }
-static inline double nc_ceil(double a) { return ceil(a); }
-static inline double nc_round(double a) { return rint(a); } // half to even
-static inline int64_t nc_isfinite(double a) { return isfinite(a); }
+static inline double nc_floor(double a)
+{
+    return floor(a);
+}
+static inline double nc_ceil(double a)
+{
+    return ceil(a);
+}
+static inline double nc_round(double a)
+{
+    return rint(a);
+} // half to even
+static inline int64_t nc_isfinite(double a)
+{
+    return isfinite(a);
+}
 
 #endif

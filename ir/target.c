@@ -1,8 +1,10 @@
 // Limits of typical devices, from the vendor's published tables; rates are measured ceilings.
 #include "ir/target.h"
 
-enum { ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_RELU_AUX | EPI_GELU_AUX | EPI_DRELU |
-                       EPI_DGELU | EPI_BGRAD };
+enum {
+    ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_RELU_AUX | EPI_GELU_AUX | EPI_DRELU |
+                    EPI_DGELU | EPI_BGRAD
+};
 
 Target target_cpu(int cores, bool matmul_library)
 {

@@ -1,4 +1,5 @@
-// A device's limits as plain data: what fusion, scheduling and planning may ask. No device is opened.
+// A device's limits as plain data: what fusion, scheduling and planning may ask. No device is
+// opened.
 #ifndef IR_TARGET_H
 #define IR_TARGET_H
 
@@ -8,28 +9,34 @@
 typedef enum TargetKind { TARGET_CPU, TARGET_CUDA } TargetKind;
 
 enum TargetEpilogue { // what the matmul library can fold in
-    EPI_BIAS = 1, EPI_RELU = 2, EPI_GELU = 4,     // forward, any combination with bias
-    EPI_RELU_AUX = 8, EPI_GELU_AUX = 16,          // also stores what the backward needs
-    EPI_DRELU = 32, EPI_DGELU = 64, EPI_BGRAD = 128, // backward forms
+    EPI_BIAS = 1,
+    EPI_RELU = 2,
+    EPI_GELU = 4, // forward, any combination with bias
+    EPI_RELU_AUX = 8,
+    EPI_GELU_AUX = 16, // also stores what the backward needs
+    EPI_DRELU = 32,
+    EPI_DGELU = 64,
+    EPI_BGRAD = 128, // backward forms
 };
 
 typedef struct Target {
     TargetKind kind;
-    const char *name;        // "cpu", "sm_90"
-    int arch;                // 80, 90, 100; 0 on the CPU
-    int units;               // multiprocessors or cores
+    const char *name; // "cpu", "sm_90"
+    int arch;         // 80, 90, 100; 0 on the CPU
+    int units;        // multiprocessors or cores
     int threads_per_block, threads_per_unit, warp;
     int64_t shared_per_block, shared_per_unit; // bytes
     int registers_per_unit;
-    int max_cluster;         // 1 where there are none
+    int max_cluster; // 1 where there are none
     int64_t l2_bytes;
     double bytes_per_second, f32_flops, bf16_flops; // measured ceilings, for floors in comments
-    bool matmul_library;     // cuBLASLt / OpenBLAS will be there
-    unsigned epilogues;      // TargetEpilogue bits
+    bool matmul_library;                            // cuBLASLt / OpenBLAS will be there
+    unsigned epilogues;                             // TargetEpilogue bits
     int max_kernel_args;
 } Target;
 
 Target target_cpu(int cores, bool matmul_library);
-Target target_cuda(int arch, bool matmul_library); // limits of a typical device of that architecture
+Target target_cuda(int arch,
+                   bool matmul_library); // limits of a typical device of that architecture
 
 #endif

@@ -25,8 +25,14 @@ typedef struct DTypeInfo {
 
 extern const DTypeInfo dtype_info[DT_COUNT];
 
-static inline bool dtype_is_float(DType t) { return dtype_info[t].class == CLASS_FLOAT; }
-static inline bool dtype_is_int(DType t) { return dtype_info[t].class == CLASS_INT; }
+static inline bool dtype_is_float(DType t)
+{
+    return dtype_info[t].class == CLASS_FLOAT;
+}
+static inline bool dtype_is_int(DType t)
+{
+    return dtype_info[t].class == CLASS_INT;
+}
 bool dtype_parse(const char *name, DType *out); // "f32" -> DT_F32
 // The type sums and matmuls accumulate in: f32 for the narrow floats, i32 or wider for integers.
 DType dtype_accumulator(DType t);
@@ -47,9 +53,9 @@ typedef struct Type {
 
 Type type_scalar(DType t);
 Type type_make(DType t, int rank, const int64_t *dim);
-bool type_equal(const Type *a, const Type *b);   // dtype and dims
-bool shape_equal(const Type *a, const Type *b);  // dims
-int64_t type_count(const Type *t);               // elements; 1 for a scalar
+bool type_equal(const Type *a, const Type *b);  // dtype and dims
+bool shape_equal(const Type *a, const Type *b); // dims
+int64_t type_count(const Type *t);              // elements; 1 for a scalar
 int64_t type_bytes(const Type *t);
 // Right-aligned broadcasting of a and b into out (dtype from a); false when they do not fit.
 bool shape_broadcast(const Type *a, const Type *b, Type *out);

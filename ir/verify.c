@@ -71,8 +71,8 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
     return true;
 }
 
-// Leaves and roots by their place: inputs and roots belong to entries, parameters to regions. Names of
-// inputs, outputs and assigned cells are unique.
+// Leaves and roots by their place: inputs and roots belong to entries, parameters to regions. Names
+// of inputs, outputs and assigned cells are unique.
 static bool place_holds(const Graph *g, const char *after, const Node *n, const Graph *owner,
                         StrMap *names)
 {
@@ -104,7 +104,8 @@ static bool verify(const Graph *g, const char *after, const Graph *owner)
         if (n->op == OP_region_param && attr_int(n, ATTR_index, -1) != (int64_t)params - 1)
             return broken(g, after, n, "has the wrong index");
     }
-    if (roots != g->roots.n) return broken(g, after, NULL, "%u roots are no nodes", g->roots.n - roots);
+    if (roots != g->roots.n)
+        return broken(g, after, NULL, "%u roots are no nodes", g->roots.n - roots);
     if (params != g->params.n) return broken(g, after, NULL, "a parameter is no node");
     for (uint32_t i = 0; i < g->results.n; i++)
         if (!member(g, g->results.at[i]))

@@ -35,7 +35,9 @@ static void put_build(Bin *b, Sections *s, const Build *build)
     put(b, s, build->cuda ? "program cuda" : "program cpu", out.data, out.len);
     for (int i = 0; i < build->nimages; i++) {
         const RtImage *im = &build->images[i];
-        put(b, s, arena_printf(b->arena, "image %s %016" PRIx64 " %016" PRIx64, im->target, im->identity, im->key),
+        put(b, s,
+            arena_printf(b->arena, "image %s %016" PRIx64 " %016" PRIx64, im->target, im->identity,
+                         im->key),
             im->bytes, im->size);
     }
 }
@@ -59,7 +61,8 @@ static void put_weights(Bin *b, Sections *s)
     // Without a session, weights the program came with travel on.
     for (int i = 0; !ss && b->p->weights && i < b->p->weights->n; i++) {
         const RtTensor *t = &b->p->weights->at[i];
-        put(b, s, arena_printf(b->arena, "weight %s", t->name), t->data, (size_t)prog_type_bytes(&t->type));
+        put(b, s, arena_printf(b->arena, "weight %s", t->name), t->data,
+            (size_t)prog_type_bytes(&t->type));
     }
     for (int i = 0; ss && i < rt_cell_count(ss->rt); i++) {
         const ProgCell *c = rt_cell_info(ss->rt, i);
@@ -85,24 +88,29 @@ static void write_bin(void *arg)
     // sources: 0 is the nameless one, 1 the model itself
     for (uint32_t i = 2; m && i < m->diags->sources.n; i++) {
         const Source *src = &m->diags->sources.at[i];
-        if (!src->library) put(b, &s, arena_printf(b->arena, "use %s", src->path), src->text, src->len);
+        if (!src->library)
+            put(b, &s, arena_printf(b->arena, "use %s", src->path), src->text, src->len);
     }
     for (int i = 0; !m && b->p->embedded && i < b->p->embedded->n; i++)
-        if (!strncmp(b->p->embedded->s[i].name, "use ", 4)) vec_push(b->arena, &s, b->p->embedded->s[i]);
+        if (!strncmp(b->p->embedded->s[i].name, "use ", 4))
+            vec_push(b->arena, &s, b->p->embedded->s[i]);
     put_build(b, &s, b->cpu);
     put_build(b, &s, b->cuda);
     put_weights(b, &s);
     RtError e = {0};
-    if (b->status == NETC_OK && rt_container_write(b->path, s.at, (int)s.n, &e)) b->status = lib_fail_rt(b->err, &e);
+    if (b->status == NETC_OK && rt_container_write(b->path, s.at, (int)s.n, &e))
+        b->status = lib_fail_rt(b->err, &e);
 }
 
-// Compiles for every architecture of the list; the CPU's object is made by another thread meanwhile.
+// Compiles for every architecture of the list; the CPU's object is made by another thread
+// meanwhile.
 static void *compile_cpu(void *arg)
 {
     Bin *b = arg;
     netc_error *e = NULL;
     if (build_compile(b->p, b->cpu, "cpu", &e) != NETC_OK) {
-        // A machine without a C compiler still writes a model.bin; the CPU then compiles on loading.
+        // A machine without a C compiler still writes a model.bin; the CPU then compiles on
+        // loading.
         lib_log(b->p->context, "note: no CPU object in %s: %s", b->path, netc_error_text(e));
         netc_error_free(e);
     }
@@ -117,10 +125,13 @@ static netc_status compile_archs(Bin *b)
     for (char *arch = strtok_r(list, ",", &save); arch; arch = strtok_r(NULL, ",", &save)) {
         int number = 0;
         char rest = 0;
-        const char *digits = strncmp(arch, "ptx_", 4) ? arch + (strncmp(arch, "sm_", 3) ? strlen(arch) : 3) : arch + 4;
+        const char *digits = strncmp(arch, "ptx_", 4)
+                                 ? arch + (strncmp(arch, "sm_", 3) ? strlen(arch) : 3)
+                                 : arch + 4;
         if (sscanf(digits, "%d%c", &number, &rest) < 1 || number < 50 || (rest && rest != 'a'))
             return lib_fail(b->err, NETC_INVALID,
-                            "unknown architecture '%s'; write sm_80, sm_90, sm_100 or ptx_80 ...", arch);
+                            "unknown architecture '%s'; write sm_80, sm_90, sm_100 or ptx_80 ...",
+                            arch);
         netc_status status = build_compile(b->p, b->cuda, arch, b->err);
         if (status != NETC_OK) return status;
     }
@@ -128,14 +139,15 @@ static netc_status compile_archs(Bin *b)
     return b->archs && *b->archs ? NETC_OK : build_compile(b->p, b->cuda, "ptx_80", b->err);
 }
 
-static netc_status save_program(netc_program *p, const char *path, const char *archs, netc_session *weights,
-                                netc_error **err)
+static netc_status save_program(netc_program *p, const char *path, const char *archs,
+                                netc_session *weights, netc_error **err)
 {
     const char *target = p->settings.target ? p->settings.target : "all";
     Bin b = {.p = p, .path = path, .archs = archs, .weights = weights, .err = err};
     netc_status status = NETC_OK;
     if (strcmp(target, "cuda")) status = build_get(p, false, "", "", &b.cpu, err);
-    if (status == NETC_OK && strcmp(target, "cpu")) status = build_get(p, true, "", "", &b.cuda, err);
+    if (status == NETC_OK && strcmp(target, "cpu"))
+        status = build_get(p, true, "", "", &b.cuda, err);
     if (status != NETC_OK) return status;
     pthread_t thread;
     bool cpu = b.cpu && !b.cpu->nimages, threaded = cpu && b.cuda;
@@ -144,8 +156,10 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
     if (b.cuda && !b.cuda->nimages) status = compile_archs(&b);
     if (threaded) pthread_join(thread, NULL);
     if (status == NETC_ENVIRONMENT && !p->settings.target && !(archs && *archs) && err) {
-        // Nobody asked for CUDA code: the text stays in the file, a machine with NVRTC compiles it on loading.
-        lib_log(p->context, "note: the CUDA part of %s is text only: %s", path, netc_error_text(*err));
+        // Nobody asked for CUDA code: the text stays in the file, a machine with NVRTC compiles it
+        // on loading.
+        lib_log(p->context, "note: the CUDA part of %s is text only: %s", path,
+                netc_error_text(*err));
         netc_error_free(*err);
         *err = NULL;
         status = NETC_OK;
@@ -158,8 +172,8 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
     return b.status;
 }
 
-netc_status netc_program_save(netc_program *p, const char *path, const char *archs, netc_session *weights,
-                              netc_error **err)
+netc_status netc_program_save(netc_program *p, const char *path, const char *archs,
+                              netc_session *weights, netc_error **err)
 {
     pthread_mutex_lock(&p->saving);
     netc_status status = save_program(p, path, archs, weights, err);
@@ -167,7 +181,8 @@ netc_status netc_program_save(netc_program *p, const char *path, const char *arc
     return status;
 }
 
-// -- loading ----------------------------------------------------------------------------------------------
+// -- loading
+// ----------------------------------------------------------------------------------------------
 
 bool bin_recognise(const void *bytes, size_t n)
 {
@@ -198,8 +213,10 @@ static void read_info(netc_program *p, const char *text)
         if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);
         for (int k = 0; k < 4; k++)
             if (!strncmp(l, "precision ", 10) && !strcmp(l + 10, precision_name[k])) {
-                if (s->precision_given && s->precision != (Precision)k) s->rebuild = true;
-                else s->precision = (Precision)k;
+                if (s->precision_given && s->precision != (Precision)k)
+                    s->rebuild = true;
+                else
+                    s->precision = (Precision)k;
             }
         line += n + (line[n] == '\n');
     }
@@ -209,7 +226,8 @@ static void read_info(netc_program *p, const char *text)
     s->ndata = (int)data.n;
 }
 
-static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, const char *path, netc_error **err)
+static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, const char *path,
+                             netc_error **err)
 {
     Arena *a = arena_new();
     if (!a) return OUT_OF_MEMORY(err);
@@ -220,13 +238,18 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     }
     arena_on_oom(a, &oom);
     Build *b = NEW(a, Build);
-    *b = (Build){.arena = a, .cuda = cuda, .define = "", .entry = "", .compiling = PTHREAD_MUTEX_INITIALIZER};
+    *b = (Build){.arena = a,
+                 .cuda = cuda,
+                 .define = "",
+                 .entry = "",
+                 .compiling = PTHREAD_MUTEX_INITIALIZER};
     const char *why = NULL;
     b->program = program_read(a, s->bytes, s->size, &why);
     if (b->program) why = program_validate(b->program);
     arena_on_oom(a, NULL);
     if (why) {
-        netc_status status = lib_fail(err, NETC_INVALID, "%s is damaged: %s: %s", path, s->name, why);
+        netc_status status =
+            lib_fail(err, NETC_INVALID, "%s is damaged: %s: %s", path, s->name, why);
         arena_free(a);
         return status;
     }
@@ -242,7 +265,8 @@ static void add_images(netc_program *p, const RtSection *s, int n)
         for (int i = 0; i < n; i++) {
             char target[32];
             uint64_t identity, key;
-            if (sscanf(s[i].name, "image %31s %" SCNx64 " %" SCNx64, target, &identity, &key) != 3) continue;
+            if (sscanf(s[i].name, "image %31s %" SCNx64 " %" SCNx64, target, &identity, &key) != 3)
+                continue;
             if (b->cuda != (strncmp(target, "cpu", 3) != 0)) continue;
             b->images[b->nimages++] =
                 (RtImage){arena_strdup(p->arena, target), s[i].bytes, s[i].size, key, identity};
@@ -274,10 +298,12 @@ static void add_weights(void *arg)
         if (prog_type_bytes(&c->type) == (int64_t)s[i].size)
             t->at[t->n++] = (RtTensor){c->name, c->type, s[i].bytes};
         else
-            w->status = lib_fail(w->err, NETC_INVALID,
-                                 "the weights in %s do not fit: '%s' has %zu bytes there and %" PRId64 " in the model as "
-                                 "defined now; compile its .net source with other definitions instead",
-                                 p->embedded->path, c->name, s[i].size, prog_type_bytes(&c->type));
+            w->status =
+                lib_fail(w->err, NETC_INVALID,
+                         "the weights in %s do not fit: '%s' has %zu bytes there and %" PRId64
+                         " in the model as "
+                         "defined now; compile its .net source with other definitions instead",
+                         p->embedded->path, c->name, s[i].size, prog_type_bytes(&c->type));
     }
     if (t->n) p->weights = t;
 }
@@ -289,8 +315,8 @@ netc_status bin_weights(netc_program *p, netc_error **err)
     return lib_guarded(p->arena, add_weights, &w) ? w.status : OUT_OF_MEMORY(err);
 }
 
-static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
-                                    const char **path)
+static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const char *name,
+                                    size_t *len, const char **path)
 {
     const Embedded *e = ctx;
     (void)from;
@@ -316,16 +342,18 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     const RtSection *source = NULL;
     netc_status status = NETC_OK;
     const Settings *set = &p->settings;
-    bool rebuild = set->rebuild || set->ndefines > 0 || set->skip_passes || set->no_reuse || set->no_matmul_library ||
-                   set->memory_limit || set->dump_dir || set->choices;
+    bool rebuild = set->rebuild || set->ndefines > 0 || set->skip_passes || set->no_reuse ||
+                   set->no_matmul_library || set->memory_limit || set->dump_dir || set->choices;
     for (int i = 0; i < n && status == NETC_OK; i++) {
         if (!strcmp(s[i].name, "source")) source = &s[i];
-        if (!strcmp(s[i].name, "info")) read_info(p, arena_strndup(p->arena, s[i].bytes, s[i].size));
+        if (!strcmp(s[i].name, "info"))
+            read_info(p, arena_strndup(p->arena, s[i].bytes, s[i].size));
     }
     if (!source) return lib_fail(err, NETC_INVALID, "%s is damaged: it has no source", path);
     p->text = arena_strndup(p->arena, source->bytes, source->size);
     p->len = source->size;
-    // -D and whatever else changes the code mean another program: the embedded source is compiled again.
+    // -D and whatever else changes the code mean another program: the embedded source is compiled
+    // again.
     p->settings.rebuild = rebuild = rebuild || set->rebuild;
     for (int i = 0; i < n && status == NETC_OK && !rebuild; i++) {
         if (!strcmp(s[i].name, "program cpu")) status = add_build(p, &s[i], false, path, err);

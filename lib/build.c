@@ -107,14 +107,15 @@ static bool keep_outputs(const Settings *s, Module *m)
         for (size_t k = 0; k < n; k++) found = found || !strcmp(names[k], s->outputs[i]);
         if (found) continue;
         const char *near = suggest(s->outputs[i], names, n);
-        diag_error(m->diags, 0, "'%s' has no output '%s'%s%s%s", e->name, s->outputs[i], near ? "; did you mean '" : "",
-                   near ? near : "", near ? "'?" : "");
+        diag_error(m->diags, 0, "'%s' has no output '%s'%s%s%s", e->name, s->outputs[i],
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         return false;
     }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         Node *root = g->roots.at[i];
-        if (root->op != OP_output || wanted(s, attr_str(root, ATTR_name))) g->roots.at[kept++] = root;
+        if (root->op != OP_output || wanted(s, attr_str(root, ATTR_name)))
+            g->roots.at[kept++] = root;
     }
     g->roots.n = kept;
     e->graph = graph_copy_live(g);
@@ -163,8 +164,9 @@ static void run_pipeline(void *arg)
     for (int i = 0; p->settings.memory_limit > 0 && i < b->program->nentries; i++) {
         const ProgEntry *e = &b->program->entries[i];
         if (e->arena_bytes > p->settings.memory_limit)
-            lib_log(p->context, "note: the temporaries of '%s' need %lld bytes, more than the limit of %lld", e->name,
-                    (long long)e->arena_bytes, (long long)p->settings.memory_limit);
+            lib_log(p->context,
+                    "note: the temporaries of '%s' need %lld bytes, more than the limit of %lld",
+                    e->name, (long long)e->arena_bytes, (long long)p->settings.memory_limit);
     }
     job->status = NETC_OK;
     return;
@@ -211,8 +213,8 @@ static Build *build_new(bool cuda, const char *define, const char *entry)
     return b;
 }
 
-netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry, Build **out,
-                      netc_error **err)
+netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
+                      Build **out, netc_error **err)
 {
     pthread_mutex_lock(&p->lock);
     netc_status status = NETC_OK;
@@ -224,9 +226,11 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
             return OUT_OF_MEMORY(err);
         }
         if (p->embedded && !*define && !*entry)
-            lib_log(p->context, "%s%s: %s; compiling its source", p->settings.rebuild ? "" : "note: ", p->embedded->path,
-                    p->settings.rebuild ? "its code is not used, as asked" :
-                    cuda ? "there is no program for CUDA in it" : "there is no program for the CPU in it");
+            lib_log(p->context, "%s%s: %s; compiling its source",
+                    p->settings.rebuild ? "" : "note: ", p->embedded->path,
+                    p->settings.rebuild ? "its code is not used, as asked"
+                    : cuda              ? "there is no program for CUDA in it"
+                                        : "there is no program for the CPU in it");
         status = make(p, b, err);
         if (status == NETC_OK) {
             b->next = p->builds;

@@ -40,9 +40,11 @@ static void check(void *arg)
     if (c->status == NETC_OK) check_all_kernels(c);
 }
 
-netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report, netc_error **err)
+netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,
+                       netc_error **err)
 {
-    Checking c = {.p = p, .device = device, .seed = seed, .arena = arena_new(), .err = err, .ok = true};
+    Checking c = {
+        .p = p, .device = device, .seed = seed, .arena = arena_new(), .err = err, .ok = true};
     *report = NULL;
     if (!c.arena) return OUT_OF_MEMORY(err);
     Buf out = {0};
@@ -60,5 +62,6 @@ netc_status netc_check(netc_program *p, const char *device, int64_t seed, char *
     if (c.status != NETC_OK) return c.status;
     if (!*report) return OUT_OF_MEMORY(err);
     return c.ok ? NETC_OK
-                : lib_fail(err, NETC_CHECK_FAILED, "%s: something differs; the report says what", p->name);
+                : lib_fail(err, NETC_CHECK_FAILED, "%s: something differs; the report says what",
+                           p->name);
 }

@@ -1,7 +1,8 @@
 // Gradients of every loss of the train entry against finite differences, in double precision.
 //
-// A value behind stop_gradient (also a parameter an earlier `update` has changed) counts as a constant
-// there, so it becomes a leaf here: its value is computed once and held while others are perturbed.
+// A value behind stop_gradient (also a parameter an earlier `update` has changed) counts as a
+// constant there, so it becomes a leaf here: its value is computed once and held while others are
+// perturbed.
 #include <string.h>
 
 #include "ir/check.h"
@@ -46,7 +47,8 @@ static void find_leaves(Leaves *l, const Graph *g)
 }
 
 // Copies what [want] needs into a new graph, the held nodes as inputs; the images go to images.
-static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *want, int n, Node **images)
+static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *want, int n,
+                          Node **images)
 {
     Graph *out = graph_new(c->arena, g->diags, g->symbols);
     bool *need = NEW_ARRAY(c->arena, bool, g->nodes.n + 1);
@@ -61,7 +63,8 @@ static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *w
         uint64_t name;
         if (!need[i]) continue;
         if (idmap_get(&l->name_of, i, &name))
-            r.map[i] = graph_input(out, (const char *)(uintptr_t)name, &g->nodes.at[i]->type, "arg");
+            r.map[i] =
+                graph_input(out, (const char *)(uintptr_t)name, &g->nodes.at[i]->type, "arg");
         else
             remap_node(&r, g->nodes.at[i]);
     }
@@ -71,7 +74,8 @@ static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *w
 
 static EvalEnv environment(Checking *c, Module *m, const Graph *train)
 {
-    EvalEnv env = {.arena = c->arena, .inputs = strmap_new(c->arena), .cells = strmap_new(c->arena)};
+    EvalEnv env = {
+        .arena = c->arena, .inputs = strmap_new(c->arena), .cells = strmap_new(c->arena)};
     for (uint32_t i = 0; i < m->cells.n; i++) {
         const Cell *cell = &m->cells.at[i];
         Value *v = NEW(c->arena, Value);
@@ -82,23 +86,28 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
                    : !strcmp(cell->name, CELL_EPOCH_STEPS) ? 10
                                                            : cell->initial;
         for (int64_t k = 0; k < type_count(&cell->type); k++) {
-            if (dtype_is_float(cell->type.dtype)) v->f[k] = x;
-            else v->i[k] = (int64_t)x;
+            if (dtype_is_float(cell->type.dtype))
+                v->f[k] = x;
+            else
+                v->i[k] = (int64_t)x;
         }
         strmap_set(&env.cells, cell->name, v);
     }
     Entry *init = module_entry(m, "init");
     EvalResult r = {0};
     if (init && eval_graph(init->graph, &env, &r))
-        for (uint32_t i = 0; i < r.assigns.n; i++) strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
+        for (uint32_t i = 0; i < r.assigns.n; i++)
+            strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
     for (uint32_t i = 0; i < train->nodes.n; i++)
         if (train->nodes.at[i]->op == OP_input)
-            strmap_set(&env.inputs, attr_str(train->nodes.at[i], ATTR_name), checking_input(c, train->nodes.at[i]));
+            strmap_set(&env.inputs, attr_str(train->nodes.at[i], ATTR_name),
+                       checking_input(c, train->nodes.at[i]));
     return env;
 }
 
 // The values of the held nodes, once, from a graph that outputs them all.
-static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const PassOptions *po, EvalEnv *env)
+static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const PassOptions *po,
+                        EvalEnv *env)
 {
     Leaves none = {.arena = c->arena, .name_of = idmap_new(c->arena)};
     int n = (int)l->nodes.n;
@@ -114,12 +123,14 @@ static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const
     EvalResult r = {0};
     v = pass_autodiff(v, m, po);
     if (g->diags->errors || !eval_graph(v, env, &r)) return false;
-    for (uint32_t i = 0; i < r.outputs.n; i++) strmap_set(&env->inputs, r.outputs.entry[i].key, r.outputs.entry[i].value);
+    for (uint32_t i = 0; i < r.outputs.n; i++)
+        strmap_set(&env->inputs, r.outputs.entry[i].key, r.outputs.entry[i].value);
     return true;
 }
 
 // All gradients of one loss y.
-static bool check_loss(Checking *c, Module *m, Graph *g, Leaves *l, Node *y, const PassOptions *po, EvalEnv *env)
+static bool check_loss(Checking *c, Module *m, Graph *g, Leaves *l, Node *y, const PassOptions *po,
+                       EvalEnv *env)
 {
     VEC(Node *) want = {0};
     vec_push(c->arena, &want, y);
@@ -137,8 +148,11 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Leaves *l, Node *y, con
     forward = pass_autodiff(forward, m, po);
     backward = pass_autodiff(backward, m, po);
     CheckReport report = {0};
-    if (g->diags->errors || !check_gradients(forward, "loss", backward, env, (uint64_t)c->seed + 1, &report)) return false;
-    buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss", loc_text(g->diags, y->loc));
+    if (g->diags->errors ||
+        !check_gradients(forward, "loss", backward, env, (uint64_t)c->seed + 1, &report))
+        return false;
+    buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss",
+               loc_text(g->diags, y->loc));
     check_print(&report, c->out);
     c->ok = c->ok && report.ok;
     return true;
@@ -154,7 +168,8 @@ void check_all_gradients(Checking *c)
     for (int i = 0; i < e->ndims; i++)
         if (e->dims[i].batch && e->dims[i].value > SMALL_BATCH) dim = e->dims[i].name;
     Diags *d;
-    Module *m = checking_module(c, dim ? arena_printf(c->arena, "%s=%d", dim, SMALL_BATCH) : "", &d);
+    Module *m =
+        checking_module(c, dim ? arena_printf(c->arena, "%s=%d", dim, SMALL_BATCH) : "", &d);
     if (!m) return;
     Graph *g = module_entry(m, "train")->graph;
     Target target = target_cpu(1, true);
@@ -170,6 +185,9 @@ void check_all_gradients(Checking *c)
         idmap_set(&done, n->args[0]->id, 1);
         ran = check_loss(c, m, g, &l, n->args[0], &po, &env);
     }
-    if (!ran) c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
-    else if (!done.n) buf_str(c->out, "gradients: taken inside a loop (accumulate); checked by the model without it\n");
+    if (!ran)
+        c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
+    else if (!done.n)
+        buf_str(c->out,
+                "gradients: taken inside a loop (accumulate); checked by the model without it\n");
 }

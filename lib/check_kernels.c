@@ -6,10 +6,10 @@
 #include "lib/check.h"
 #include "lib/synthetic.h"
 
-// What a run may differ by from exact arithmetic. The one place that says so: per tensor, the largest
-// difference that rounding every result to its own type makes in the evaluator (its conditioning),
-// times SLACK for another order of operations, plus a few units in the last place of the tensor's
-// largest element, growing with the square root of the longest sum.
+// What a run may differ by from exact arithmetic. The one place that says so: per tensor, the
+// largest difference that rounding every result to its own type makes in the evaluator (its
+// conditioning), times SLACK for another order of operations, plus a few units in the last place of
+// the tensor's largest element, growing with the square root of the longest sum.
 enum { SLACK = 32, ULPS = 8 };
 
 static double epsilon(DType t, Precision p)
@@ -29,7 +29,8 @@ static double magnitude(const Value *v)
     return m;
 }
 
-static double tolerance(const Value *exact, const Value *rounded, int64_t longest, DType narrowest, Precision p)
+static double tolerance(const Value *exact, const Value *rounded, int64_t longest, DType narrowest,
+                        Precision p)
 {
     double noise = 0;
     for (int64_t i = 0; i < type_count(&exact->type); i++) {
@@ -40,7 +41,8 @@ static double tolerance(const Value *exact, const Value *rounded, int64_t longes
     return SLACK * noise + ULPS * epsilon(narrowest, p) * sqrt((double)longest) * magnitude(exact);
 }
 
-// The float type with the coarsest rounding in the graph: a sum of f32 values is no better kept in f64.
+// The float type with the coarsest rounding in the graph: a sum of f32 values is no better kept in
+// f64.
 static DType narrowest_float(const Graph *g)
 {
     DType t = DT_F64;
@@ -59,8 +61,9 @@ static int64_t longest_sum(const Graph *g)
         const Node *n = g->nodes.at[i];
         int64_t k = 1;
         int count = 0;
-        const int64_t *axes = node_class(n) == CLS_DOT ? attr_ints(n, ATTR_contract_a, &count)
-                              : node_class(n) == CLS_REDUCE ? attr_ints(n, ATTR_axes, &count) : NULL;
+        const int64_t *axes = node_class(n) == CLS_DOT      ? attr_ints(n, ATTR_contract_a, &count)
+                              : node_class(n) == CLS_REDUCE ? attr_ints(n, ATTR_axes, &count)
+                                                            : NULL;
         for (int a = 0; a < count; a++) k *= n->args[0]->type.dim[axes[a]];
         if (k > longest) longest = k;
     }
@@ -76,8 +79,8 @@ typedef struct Comparison {
     double worst; // error over tolerance
 } Comparison;
 
-static void compare(Comparison *k, const char *what, const char *name, const Value *have, const Value *exact,
-                    const Value *rounded)
+static void compare(Comparison *k, const char *what, const char *name, const Value *have,
+                    const Value *exact, const Value *rounded)
 {
     Precision p = k->c->p->settings.precision;
     double allowed = tolerance(exact, rounded, k->longest, k->narrowest, p), worst = 0;
@@ -95,8 +98,11 @@ static void compare(Comparison *k, const char *what, const char *name, const Val
     if (worst <= allowed) return;
     k->wrong++;
     k->c->ok = false;
-    buf_printf(k->c->out, "  WRONG %s of %s (%s): %s[%lld] is %.9g, the reference %.9g, allowed difference %.2g\n", what,
-               k->entry, k->variant, name, (long long)at, value_get(have, at), value_get(exact, at), allowed);
+    buf_printf(
+        k->c->out,
+        "  WRONG %s of %s (%s): %s[%lld] is %.9g, the reference %.9g, allowed difference %.2g\n",
+        what, k->entry, k->variant, name, (long long)at, value_get(have, at), value_get(exact, at),
+        allowed);
 }
 
 static Value *from_bytes(Arena *a, const Type *t, const void *bytes)
@@ -129,15 +135,21 @@ static bool read_cells(Checking *c, netc_session *s, StrMap *cells)
 static void check_entry(Checking *c, netc_session *s, const Entry *entry, const char *variant)
 {
     Graph *g = entry->graph;
-    Comparison k = {.c = c, .variant = variant, .entry = entry->name, .longest = longest_sum(g), .narrowest = narrowest_float(g)};
+    Comparison k = {.c = c,
+                    .variant = variant,
+                    .entry = entry->name,
+                    .longest = longest_sum(g),
+                    .narrowest = narrowest_float(g)};
     EvalEnv env = {.arena = c->arena, .inputs = strmap_new(c->arena)};
     EvalResult exact = {0}, rounded = {0};
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->op == OP_input)
-            strmap_set(&env.inputs, attr_str(g->nodes.at[i], ATTR_name), checking_input(c, g->nodes.at[i]));
+            strmap_set(&env.inputs, attr_str(g->nodes.at[i], ATTR_name),
+                       checking_input(c, g->nodes.at[i]));
     c->status = synthetic_bind(s, entry->name, c->seed, c->arena, c->err);
     // The row table of bound arrays begins at 0, and so must the cursor the evaluator sees.
-    if (c->status == NETC_OK && entry->cursor) c->status = session_set_control(s, entry->cursor, 0, c->err);
+    if (c->status == NETC_OK && entry->cursor)
+        c->status = session_set_control(s, entry->cursor, 0, c->err);
     if (c->status != NETC_OK || !read_cells(c, s, &env.cells)) return;
     if (c->status == NETC_OK) c->status = netc_run(s, entry->name, 1, c->err);
     if (c->status == NETC_OK) c->status = netc_sync(s, c->err);
@@ -157,15 +169,18 @@ static void check_entry(Checking *c, netc_session *s, const Entry *entry, const 
         t.data = arena_alloc(c->arena, (size_t)type_bytes(&v->type) + 1);
         c->status = netc_read(s, entry->name, name, &t, c->err);
         if (c->status == NETC_OK)
-            compare(&k, "output", name, from_bytes(c->arena, &v->type, t.data), v, strmap_get(&rounded.outputs, name));
+            compare(&k, "output", name, from_bytes(c->arena, &v->type, t.data), v,
+                    strmap_get(&rounded.outputs, name));
     }
     for (uint32_t i = 0; i < exact.assigns.n && c->status == NETC_OK; i++) {
         const char *name = exact.assigns.entry[i].key;
         const Value *have = strmap_get(&after, name);
-        if (have) compare(&k, "cell", name, have, exact.assigns.entry[i].value, strmap_get(&rounded.assigns, name));
+        if (have)
+            compare(&k, "cell", name, have, exact.assigns.entry[i].value,
+                    strmap_get(&rounded.assigns, name));
     }
-    buf_printf(c->out, "  %-8s %-12s %3d tensors, worst %.3f of what is allowed%s\n", entry->name, variant, k.compared,
-               k.worst, k.wrong ? "  WRONG" : "");
+    buf_printf(c->out, "  %-8s %-12s %3d tensors, worst %.3f of what is allowed%s\n", entry->name,
+               variant, k.compared, k.worst, k.wrong ? "  WRONG" : "");
 }
 
 typedef struct Variant {
@@ -191,7 +206,8 @@ static void check_variant(Checking *c, const Module *plain, const Variant *v)
     c->status = netc_compile_text(c->p->context, c->p->name, c->p->text, &o, &p, c->err);
     if (c->status == NETC_OK) c->status = netc_session_create(p, c->device, &so, &s, c->err);
     for (uint32_t i = 0; c->status == NETC_OK && i < plain->entries.n; i++)
-        if (plain->entries.at[i].kind != ENTRY_INIT) check_entry(c, s, &plain->entries.at[i], v->name);
+        if (plain->entries.at[i].kind != ENTRY_INIT)
+            check_entry(c, s, &plain->entries.at[i], v->name);
     netc_session_free(s);
     netc_program_release(p);
 }
@@ -206,13 +222,16 @@ void check_all_kernels(Checking *c)
     Diags *d;
     Module *plain = checking_module(c, "", &d);
     Target target = target_cpu(1, true);
-    PassOptions po = {.target = &target, .precision = c->p->settings.precision, .skip = "simplify,recompute,fuse"};
+    PassOptions po = {.target = &target,
+                      .precision = c->p->settings.precision,
+                      .skip = "simplify,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
         return;
     }
-    buf_printf(c->out, "kernels on %s against the reference evaluator\n", c->device ? c->device : "the default device");
+    buf_printf(c->out, "kernels on %s against the reference evaluator\n",
+               c->device ? c->device : "the default device");
     for (size_t i = 0; i < sizeof variants / sizeof *variants && c->status == NETC_OK; i++)
         check_variant(c, plain, &variants[i]);
 }

@@ -6,9 +6,10 @@
 
 #include "lib/lib.h"
 
-#define TEXT_(x)     #x
-#define TEXT(x)      TEXT_(x)
-#define VERSION_TEXT TEXT(NETC_VERSION_MAJOR) "." TEXT(NETC_VERSION_MINOR) "." TEXT(NETC_VERSION_PATCH)
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+#define VERSION_TEXT                                                                               \
+    TEXT(NETC_VERSION_MAJOR) "." TEXT(NETC_VERSION_MINOR) "." TEXT(NETC_VERSION_PATCH)
 
 const char *netc_version(void)
 {

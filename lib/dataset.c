@@ -33,8 +33,8 @@ static DataItem *add(netc_dataset *d, const char *input, netc_error **err)
 {
     for (int i = 0; i < d->n; i++)
         if (!strcmp(d->item[i].input, input)) {
-            lib_fail(err, NETC_INVALID, "data for input '%s' was given twice; join files with commas",
-                     input);
+            lib_fail(err, NETC_INVALID,
+                     "data for input '%s' was given twice; join files with commas", input);
             return NULL;
         }
     if (d->n == d->cap) {
@@ -147,13 +147,13 @@ netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
     return NETC_OK;
 }
 
-netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a, const char ***out, int *n,
-                            bool *differ, netc_error **err)
+netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
+                            const char ***out, int *n, bool *differ, netc_error **err)
 {
     *differ = false;
     netc_status status = dataset_load(d, p, err);
     if (status != NETC_OK) return status;
-    *out = NEW_ARRAY(a, const char *, d->n * MAX_RANK + 1);
+    *out = NEW_ARRAY(a, const char *, d->n *MAX_RANK + 1);
     *n = 0;
     for (int i = 0; p->decls && i < d->n; i++) {
         const InputDecl *decl = declaration(p, d->item[i].input);

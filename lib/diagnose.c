@@ -1,5 +1,6 @@
-// Naming the op behind a loss that is not finite. A failing step commits nothing, so the session still
-// holds the state the step began with: the reference evaluator replays it and finds the first bad value.
+// Naming the op behind a loss that is not finite. A failing step commits nothing, so the session
+// still holds the state the step began with: the reference evaluator replays it and finds the first
+// bad value.
 #include "lib/diagnose.h"
 
 #include <inttypes.h>
@@ -53,7 +54,10 @@ static void replay(void *arg)
 {
     Replay *r = arg;
     const Graph *g = r->entry->graph;
-    EvalEnv env = {.arena = r->arena, .inputs = strmap_new(r->arena), .cells = strmap_new(r->arena), .round = true};
+    EvalEnv env = {.arena = r->arena,
+                   .inputs = strmap_new(r->arena),
+                   .cells = strmap_new(r->arena),
+                   .round = true};
     RtError e = {0};
     for (int i = 0; i < rt_cell_count(r->s->rt); i++) {
         const ProgCell *c = rt_cell_info(r->s->rt, i);
@@ -77,20 +81,26 @@ static void replay(void *arg)
     d->sources.n = g->diags->sources.n;
     d->locs.at = g->diags->locs.at;
     d->locs.n = g->diags->locs.n;
-    Diag *diag = diag_error(d, bad->loc, "the loss is not finite at step %" PRId64 "; the first value that is not "
-                            "is the result of '%s'%s%s%s", r->step, op_info(bad->op)->name,
-                            bad->name ? " (" : "", bad->name ? bad->name : "", bad->name ? ")" : "");
-    diag_note(d, diag, "nothing of this step was kept: parameters and states are those of step %" PRId64, r->step);
+    Diag *diag =
+        diag_error(d, bad->loc,
+                   "the loss is not finite at step %" PRId64 "; the first value that is not "
+                   "is the result of '%s'%s%s%s",
+                   r->step, op_info(bad->op)->name, bad->name ? " (" : "",
+                   bad->name ? bad->name : "", bad->name ? ")" : "");
+    diag_note(d, diag,
+              "nothing of this step was kept: parameters and states are those of step %" PRId64,
+              r->step);
     r->status = lib_fail_diags(r->err, NETC_CHECK_FAILED, d);
 }
 
-netc_status diagnose_nonfinite(netc_session *s, Build *b, const char *entry, netc_dataset *data, const int32_t *rows,
-                               int64_t step, netc_error **err)
+netc_status diagnose_nonfinite(netc_session *s, Build *b, const char *entry, netc_dataset *data,
+                               const int32_t *rows, int64_t step, netc_error **err)
 {
     const Entry *e = b->module ? module_entry(b->module, entry) : NULL;
     Arena *a = e ? arena_new() : NULL;
     if (!a) return NETC_OK;
-    Replay r = {.s = s, .entry = e, .data = data, .rows = rows, .step = step, .arena = a, .err = err};
+    Replay r = {
+        .s = s, .entry = e, .data = data, .rows = rows, .step = step, .arena = a, .err = err};
     lib_guarded(a, replay, &r);
     arena_free(a);
     return r.status;

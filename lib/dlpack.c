@@ -47,31 +47,37 @@ static netc_status check_strides(const DlTensor *t, const char *input, netc_erro
     size_t at = 0;
     for (int i = 0; i < t->ndim && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%" PRId64, i ? ", " : "", want[i]);
-    return lib_fail(err, NETC_INVALID, "the tensor for '%s' is not dense row-major; its strides must be (%s)", input,
+    return lib_fail(err, NETC_INVALID,
+                    "the tensor for '%s' is not dense row-major; its strides must be (%s)", input,
                     text);
 }
 
-netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input, void *dl_managed_tensor,
-                             netc_error **err)
+netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
+                             void *dl_managed_tensor, netc_error **err)
 {
     DlManaged *m = dl_managed_tensor;
     const DlTensor *t = &m->tensor;
-    if (t->ndim < 0 || t->ndim > 8) return lib_fail(err, NETC_INVALID, "'%s' has more than 8 axes", input);
+    if (t->ndim < 0 || t->ndim > 8)
+        return lib_fail(err, NETC_INVALID, "'%s' has more than 8 axes", input);
     netc_status status = check_strides(t, input, err);
     if (status != NETC_OK) return status;
     netc_tensor out = {.rank = t->ndim, .data = (char *)t->data + t->byte_offset};
     memcpy(out.dim, t->shape, (size_t)t->ndim * sizeof *t->shape);
     int type = 0;
-    while (type <= NETC_F64 && (dl_type[type].code != t->code || dl_type[type].bits != t->bits)) type++;
+    while (type <= NETC_F64 && (dl_type[type].code != t->code || dl_type[type].bits != t->bits))
+        type++;
     if (type > NETC_F64 || t->lanes != 1)
-        return lib_fail(err, NETC_INVALID, "'%s' has a DLPack type netc does not know (code %d, %d bits, %d lanes)",
+        return lib_fail(err, NETC_INVALID,
+                        "'%s' has a DLPack type netc does not know (code %d, %d bits, %d lanes)",
                         input, t->code, t->bits, t->lanes);
     out.dtype = (netc_dtype)type;
     if (t->device_type != DL_CPU && t->device_type != DL_CUDA && t->device_type != DL_CUDA_HOST)
-        return lib_fail(err, NETC_INVALID, "'%s' lies on a device that is neither the CPU nor a CUDA GPU", input);
+        return lib_fail(err, NETC_INVALID,
+                        "'%s' lies on a device that is neither the CPU nor a CUDA GPU", input);
     out.on_device = t->device_type == DL_CUDA;
     for (Bound *b = s->bound; b; b = b->next)
-        if (b->dlpack == m && !strcmp(b->entry, entry) && !strcmp(b->input, input)) return NETC_OK; // bound already
+        if (b->dlpack == m && !strcmp(b->entry, entry) && !strcmp(b->input, input))
+            return NETC_OK; // bound already
     status = netc_bind(s, entry, input, &out, err);
     for (Bound *b = s->bound; status == NETC_OK && b; b = b->next)
         if (!strcmp(b->entry, entry) && !strcmp(b->input, input)) b->dlpack = m;
@@ -89,8 +95,8 @@ static void delete_exported(DlManaged *m)
     free(m->manager);
 }
 
-netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *output, void **dl_managed_tensor,
-                             netc_error **err)
+netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *output,
+                             void **dl_managed_tensor, netc_error **err)
 {
     int n = netc_output_count(s->program, entry);
     netc_port port;
@@ -116,8 +122,10 @@ netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *out
         netc_tensor t = {.dtype = port.dtype, .rank = port.rank, .data = x->data};
         memcpy(t.dim, port.dim, sizeof t.dim);
         status = netc_read(s, entry, output, &t, err);
-        if (status != NETC_OK) free(x);
-        else *dl_managed_tensor = &x->managed;
+        if (status != NETC_OK)
+            free(x);
+        else
+            *dl_managed_tensor = &x->managed;
         return status;
     }
     return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'", entry, output);

@@ -29,7 +29,8 @@ static void emit_front(Emit *e, Buf *out)
                           .precision = p->settings.precision,
                           .skip = p->settings.skip_passes,
                           .stop_before = !strcmp(e->stage, "ir") ? "autodiff" : "precision"};
-        if (m && !d->errors && passes_run(m, &po, NULL)) module_print(m, !strcmp(e->stage, "ir") ? "elaborate" : "autodiff", out);
+        if (m && !d->errors && passes_run(m, &po, NULL))
+            module_print(m, !strcmp(e->stage, "ir") ? "elaborate" : "autodiff", out);
     }
     if (d->errors) e->status = lib_fail_diags(e->err, NETC_INVALID, d);
 }
@@ -57,7 +58,8 @@ static void emit_ptx(Emit *e, Buf *out)
         return;
     }
     for (int i = 0; i < n; i++)
-        buf_printf(out, "%.*s\n", (int)strnlen(images[i].bytes, images[i].size), (const char *)images[i].bytes);
+        buf_printf(out, "%.*s\n", (int)strnlen(images[i].bytes, images[i].size),
+                   (const char *)images[i].bytes);
 }
 
 static void emit(void *arg)
@@ -82,14 +84,17 @@ static void emit(void *arg)
 
 netc_status netc_program_emit(netc_program *p, const char *stage, char **text, netc_error **err)
 {
-    static const char *const stages[] = {"ast", "ir", "grad", "fused", "plan", "cuda", "c", "ptx", "dot"};
+    static const char *const stages[] = {"ast",  "ir", "grad", "fused", "plan",
+                                         "cuda", "c",  "ptx",  "dot"};
     enum { COUNT = sizeof stages / sizeof *stages, FRONT = 3 };
     int at = 0;
     while (at < COUNT && strcmp(stage, stages[at])) at++;
     if (at == COUNT) {
         const char *near = suggest(stage, stages, COUNT);
-        return lib_fail(err, NETC_INVALID, "there is no stage '%s'%s%s%s; stages: ast ir grad fused plan cuda c "
-                        "ptx dot", stage, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return lib_fail(err, NETC_INVALID,
+                        "there is no stage '%s'%s%s%s; stages: ast ir grad fused plan cuda c "
+                        "ptx dot",
+                        stage, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     Emit e = {.p = p, .stage = stage, .arena = arena_new(), .err = err};
     if (!e.arena) return OUT_OF_MEMORY(err);
@@ -99,9 +104,11 @@ netc_status netc_program_emit(netc_program *p, const char *stage, char **text, n
             e.status = build_get(p, cuda, "", "", &e.b, err);
         else
             e.status = build_any(p, &e.b, err);
-        if (e.status == NETC_OK && !e.b->module && (!strcmp(stage, "fused") || !strcmp(stage, "dot")))
-            e.status = lib_fail(err, NETC_INVALID,
-                                "%s holds no graph; emit '%s' from its .net source", p->name, stage);
+        if (e.status == NETC_OK && !e.b->module &&
+            (!strcmp(stage, "fused") || !strcmp(stage, "dot")))
+            e.status =
+                lib_fail(err, NETC_INVALID, "%s holds no graph; emit '%s' from its .net source",
+                         p->name, stage);
     }
     if (e.status == NETC_OK && !lib_guarded(e.arena, emit, &e)) e.status = OUT_OF_MEMORY(err);
     arena_free(e.arena);

@@ -7,8 +7,9 @@
 #include "lib/lib.h"
 
 // What is returned when there is no memory for an error object; never freed.
-static const netc_error no_memory = {NETC_OUT_OF_MEMORY, "error: out of memory", "error: out of memory",
-                               "[{\"severity\":\"error\",\"message\":\"out of memory\"}]"};
+static const netc_error no_memory = {NETC_OUT_OF_MEMORY, "error: out of memory",
+                                     "error: out of memory",
+                                     "[{\"severity\":\"error\",\"message\":\"out of memory\"}]"};
 
 static netc_error *make(netc_status status, const char *text, const char *colored, const char *json)
 {
@@ -56,11 +57,11 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
 netc_status lib_fail_rt(netc_error **err, const RtError *e)
 {
     static const netc_status status[] = {
-        [RT_OK] = NETC_INTERNAL,       [RT_USER] = NETC_INVALID,
-        [RT_ENV] = NETC_ENVIRONMENT,   [RT_OOM] = NETC_OUT_OF_MEMORY,
-        [RT_CHECK] = NETC_CHECK_FAILED, [RT_CANCEL] = NETC_CANCELLED,
+        [RT_OK] = NETC_INTERNAL,       [RT_USER] = NETC_INVALID,       [RT_ENV] = NETC_ENVIRONMENT,
+        [RT_OOM] = NETC_OUT_OF_MEMORY, [RT_CHECK] = NETC_CHECK_FAILED, [RT_CANCEL] = NETC_CANCELLED,
     };
-    return plain(err, status[e->code], e->text[0] ? e->text : "the runtime failed without a message");
+    return plain(err, status[e->code],
+                 e->text[0] ? e->text : "the runtime failed without a message");
 }
 
 netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d)

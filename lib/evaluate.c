@@ -1,4 +1,5 @@
-// Evaluation: the eval entry over a whole data set, a last smaller batch as a second specialisation.
+// Evaluation: the eval entry over a whole data set, a last smaller batch as a second
+// specialisation.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ static void type_text(char *out, size_t n, const ProgType *t)
     if (at < n) snprintf(out + at, n - at, "]");
 }
 
-netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d, int64_t *examples,
-                      netc_error **err)
+netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
+                      int64_t *examples, netc_error **err)
 {
     netc_status status = dataset_load(d, s->program, err);
     if (status != NETC_OK) return status;
@@ -34,30 +35,34 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
         const ProgInput *in = &e->inputs[i];
         const RtArray *a = in->data ? dataset_find(d, in->name) : NULL;
         if (!a)
-            return lib_fail(err, NETC_INVALID, "'%s' needs data for input '%s'; give --data %s=FILE",
-                            e->name, in->name, in->name);
+            return lib_fail(err, NETC_INVALID,
+                            "'%s' needs data for input '%s'; give --data %s=FILE", e->name,
+                            in->name, in->name);
         bool fits = a->type.dtype == in->type.dtype && a->type.rank == in->type.rank;
         for (int k = 1; fits && k < in->type.rank; k++) fits = a->type.dim[k] == in->type.dim[k];
         if (!fits) {
             char want[160], have[160];
             type_text(want, sizeof want, &in->type);
             type_text(have, sizeof have, &a->type);
-            return lib_fail(err, NETC_INVALID,
-                            "input '%s' of '%s' is %s (axis 0 is the batch), its data is %s (axis 0 is the "
-                            "examples)",
-                            in->name, e->name, want, have);
+            return lib_fail(
+                err, NETC_INVALID,
+                "input '%s' of '%s' is %s (axis 0 is the batch), its data is %s (axis 0 is the "
+                "examples)",
+                in->name, e->name, want, have);
         }
         if (count >= 0 && a->type.dim[0] != count)
             return lib_fail(err, NETC_INVALID,
-                            "the data disagree: '%s' has %" PRId64 " examples, '%s' has %" PRId64, first,
-                            count, in->name, a->type.dim[0]);
+                            "the data disagree: '%s' has %" PRId64 " examples, '%s' has %" PRId64,
+                            first, count, in->name, a->type.dim[0]);
         count = a->type.dim[0];
         first = in->name;
         if (n == 64) return lib_fail(err, NETC_INVALID, "'%s' has more than 64 inputs", e->name);
-        b[n++] = (RtDataBinding){in->name, a->data, count ? (int64_t)(a->bytes / (size_t)count) : 0};
+        b[n++] =
+            (RtDataBinding){in->name, a->data, count ? (int64_t)(a->bytes / (size_t)count) : 0};
     }
     RtError re = {0};
-    if (rt_data_bind(s->rt, l->rt, e->name, b, n, count < 0 ? 0 : count, &re)) return lib_fail_rt(err, &re);
+    if (rt_data_bind(s->rt, l->rt, e->name, b, n, count < 0 ? 0 : count, &re))
+        return lib_fail_rt(err, &re);
     *examples = count;
     return NETC_OK;
 }
@@ -67,8 +72,8 @@ static bool sum_cell(char *out, size_t n, const ProgEntry *e, const char *output
     return (size_t)snprintf(out, n, "@sum.%s.%s", e->name, output) < n;
 }
 
-netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix, netc_metric **metrics,
-                       int *n, netc_error **err)
+netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
+                       netc_metric **metrics, int *n, netc_error **err)
 {
     size_t names = 0;
     *n = 0;
@@ -86,7 +91,8 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix, 
     }
     for (int i = 0; i < e->noutputs && !re.code; i++) {
         double sum = 0;
-        if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c)) continue;
+        if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c))
+            continue;
         rt_cell_read(s->rt, cell, &sum, sizeof sum, &re);
         rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
         netc_metric *out = &m[(*n)++];
@@ -103,8 +109,8 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix, 
 }
 
 // Runs [times] batches of the build [l] over rows beginning at [begin].
-static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t begin, int64_t times,
-                               netc_error **err)
+static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t begin,
+                               int64_t times, netc_error **err)
 {
     const ProgEntry *e = program_entry(l->build->program, "eval");
     int64_t examples, n = times * e->batch;
@@ -114,15 +120,15 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
     if (!row) return OUT_OF_MEMORY(err);
     for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(begin + i);
     RtError re = {0};
-    if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re) || rt_run(s->rt, l->rt, "eval", NULL, 0, times, &re) ||
-        rt_sync(s->rt, &re))
+    if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re) ||
+        rt_run(s->rt, l->rt, "eval", NULL, 0, times, &re) || rt_sync(s->rt, &re))
         status = lib_fail_rt(err, &re);
     free(row);
     return status;
 }
 
-netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, netc_metric **metrics,
-                          int *n, netc_error **err)
+netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
+                          netc_metric **metrics, int *n, netc_error **err)
 {
     Loaded *l;
     const ProgEntry *e;
@@ -138,8 +144,10 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
                                 "%" PRId64 " examples are fewer than the batch of %" PRId64
                                 ", which the model writes as a number; use a dim",
                                 count, e->batch);
-            lib_log(s->context, "note: the last %" PRId64 " examples are left out: the batch of '%s' is a "
-                                "number, not a dim", rest, e->name);
+            lib_log(s->context,
+                    "note: the last %" PRId64 " examples are left out: the batch of '%s' is a "
+                    "number, not a dim",
+                    rest, e->name);
         } else {
             char define[128];
             Loaded *small;

@@ -23,7 +23,8 @@ static const char *step_name(const Program *p, const ProgStep *s)
     return s->kind == PS_COPY ? "copy" : s->kind == PS_ZERO ? "zero" : "loop";
 }
 
-static void step_cost(const Program *p, const ProgStep *s, int64_t *bytes, int64_t *flops, double *floor)
+static void step_cost(const Program *p, const ProgStep *s, int64_t *bytes, int64_t *flops,
+                      double *floor)
 {
     *bytes = s->bytes;
     *flops = 0;
@@ -36,7 +37,8 @@ static void step_cost(const Program *p, const ProgStep *s, int64_t *bytes, int64
     } else if (s->kind == PS_GEMM) {
         const ProgGemm *g = &p->gemms[s->index];
         *flops = 2 * g->m * g->n * g->k * g->batch;
-        *bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) + g->k * g->n * prog_dtype_bytes(g->b_type) +
+        *bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
+                             g->k * g->n * prog_dtype_bytes(g->b_type) +
                              g->m * g->n * prog_dtype_bytes(g->c_type));
     }
 }
@@ -45,18 +47,21 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
 {
     const Program *p = v->b->program;
     buf_printf(out, "entry %s", e->name);
-    for (int i = 0; i < e->ndims; i++) buf_printf(out, "  %s = %" PRId64, e->dims[i].name, e->dims[i].value);
-    buf_printf(out, "\n  temporaries: arena %" PRId64 " bytes, peak of live values %" PRId64, e->arena_bytes,
-               e->peak_bytes);
-    if (e->peak_bytes) buf_printf(out, " (ratio %.3f)", (double)e->arena_bytes / (double)e->peak_bytes);
+    for (int i = 0; i < e->ndims; i++)
+        buf_printf(out, "  %s = %" PRId64, e->dims[i].name, e->dims[i].value);
+    buf_printf(out, "\n  temporaries: arena %" PRId64 " bytes, peak of live values %" PRId64,
+               e->arena_bytes, e->peak_bytes);
+    if (e->peak_bytes)
+        buf_printf(out, " (ratio %.3f)", (double)e->arena_bytes / (double)e->peak_bytes);
     buf_printf(out, "\n  %-44s %12s %12s %9s  %s\n", "step", "bytes", "flops", "floor us", "line");
     for (int i = 0; i < e->nsteps; i++) {
         const ProgStep *s = &e->steps[i];
         int64_t bytes, flops;
         double floor;
         step_cost(p, s, &bytes, &flops, &floor);
-        buf_printf(out, "  %*s%-*s %12" PRId64 " %12" PRId64 " %9.2f  %s\n", 2 * s->depth, "", 44 - 2 * s->depth,
-                   step_name(p, s), bytes, flops, floor * 1e6, s->loc ? s->loc : "");
+        buf_printf(out, "  %*s%-*s %12" PRId64 " %12" PRId64 " %9.2f  %s\n", 2 * s->depth, "",
+                   44 - 2 * s->depth, step_name(p, s), bytes, flops, floor * 1e6,
+                   s->loc ? s->loc : "");
     }
     // The largest temporaries, so that the memory plan can be read first.
     enum { SHOWN = 8 };
@@ -71,10 +76,12 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
             break;
         }
     }
-    if (top[0]) buf_printf(out, "  %-32s %12s %12s %11s  %s\n", "largest temporaries", "bytes", "offset", "steps", "line");
+    if (top[0])
+        buf_printf(out, "  %-32s %12s %12s %11s  %s\n", "largest temporaries", "bytes", "offset",
+                   "steps", "line");
     for (int k = 0; k < SHOWN && top[k]; k++)
-        buf_printf(out, "  %-32s %12" PRId64 " %12" PRId64 " %5d-%-5d  %s\n", top[k]->name, top[k]->bytes,
-                   top[k]->offset, top[k]->first, top[k]->last, top[k]->loc);
+        buf_printf(out, "  %-32s %12" PRId64 " %12" PRId64 " %5d-%-5d  %s\n", top[k]->name,
+                   top[k]->bytes, top[k]->offset, top[k]->first, top[k]->last, top[k]->loc);
 }
 
 static void why_text(const Inspect *v, Buf *out)
@@ -83,10 +90,12 @@ static void why_text(const Inspect *v, Buf *out)
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const Fusion *f = m->entries.at[i].graph->fusion;
         if (!f || !f->unfused.n) continue;
-        buf_printf(out, "entry %s: values that are stored between kernels, and why\n", m->entries.at[i].name);
+        buf_printf(out, "entry %s: values that are stored between kernels, and why\n",
+                   m->entries.at[i].name);
         for (uint32_t k = 0; k < f->unfused.n; k++) {
             const Unfused *u = &f->unfused.at[k];
-            buf_printf(out, "  %-16s %s\n", loc_text(m->diags, u->consumer->loc), unfused_text(v->arena, u));
+            buf_printf(out, "  %-16s %s\n", loc_text(m->diags, u->consumer->loc),
+                       unfused_text(v->arena, u));
         }
     }
 }
@@ -132,9 +141,10 @@ static void inspect(void *arg)
             return;
         }
         const char *near = suggest(v->kernel, names, (size_t)p->nkernels);
-        v->status = lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->kernel, p->target,
-                             near ? "; did you mean '" : "; netc inspect MODEL lists them", near ? near : "",
-                             near ? "'?" : "");
+        v->status =
+            lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->kernel,
+                     p->target, near ? "; did you mean '" : "; netc inspect MODEL lists them",
+                     near ? near : "", near ? "'?" : "");
         return;
     }
     if (v->json) {
@@ -149,23 +159,25 @@ static void inspect(void *arg)
     } else if (v->why) {
         why_text(v, &out);
     } else {
-        buf_printf(&out, "%s for %s: %d kernels, %d library calls\n", p->model, p->target, p->nkernels, p->ngemms);
+        buf_printf(&out, "%s for %s: %d kernels, %d library calls\n", p->model, p->target,
+                   p->nkernels, p->ngemms);
         for (int i = 0; i < p->nentries; i++) entry_text(v, &p->entries[i], &out);
     }
     v->text = strdup(out.data);
 }
 
-netc_status netc_program_inspect(netc_program *p, const char *target, const char *kernel, bool why, bool json,
-                                 char **text, netc_error **err)
+netc_status netc_program_inspect(netc_program *p, const char *target, const char *kernel, bool why,
+                                 bool json, char **text, netc_error **err)
 {
     Inspect v = {.p = p, .kernel = kernel, .why = why, .json = json, .err = err};
     if (target && strcmp(target, "cpu") && strcmp(target, "cuda"))
         return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda", target);
-    netc_status status = target ? build_get(p, !strcmp(target, "cuda"), "", "", &v.b, err)
-                                : build_any(p, &v.b, err);
+    netc_status status =
+        target ? build_get(p, !strcmp(target, "cuda"), "", "", &v.b, err) : build_any(p, &v.b, err);
     if (status != NETC_OK) return status;
     if (why && !v.b->module)
-        return lib_fail(err, NETC_INVALID, "%s holds no graph; ask --why of its .net source", p->name);
+        return lib_fail(err, NETC_INVALID, "%s holds no graph; ask --why of its .net source",
+                        p->name);
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(v.arena, inspect, &v)) v.status = OUT_OF_MEMORY(err);

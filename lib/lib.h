@@ -1,5 +1,5 @@
-// What the files of lib/ share. A netc_program keeps its source and makes Builds on demand: the model
-// elaborated, compiled and planned for one target under one set of definitions.
+// What the files of lib/ share. A netc_program keeps its source and makes Builds on demand: the
+// model elaborated, compiled and planned for one target under one set of definitions.
 #ifndef LIB_LIB_H
 #define LIB_LIB_H
 
@@ -26,7 +26,8 @@ struct netc_error {
     char *text, *colored, *json;
 };
 
-// -- errors (lib/error.c) ------------------------------------------------------------------------------
+// -- errors (lib/error.c)
+// ------------------------------------------------------------------------------
 netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 netc_status lib_fail_rt(netc_error **err, const RtError *e);
@@ -36,7 +37,8 @@ void lib_log(const netc_context *c, const char *fmt, ...) __attribute__((format(
 // Runs fn(arg) with an arena whose exhaustion comes back here. false: out of memory.
 bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg);
 
-// -- options copied into a program -----------------------------------------------------------------------
+// -- options copied into a program
+// -----------------------------------------------------------------------
 typedef struct Settings {
     const char **defines; // "name=value"
     int ndefines;
@@ -69,8 +71,8 @@ typedef struct Build {
     Program *program;
     RtImage *images;
     int nimages;
-    PassTiming *timings; // [pass_count]
-    double seconds;      // spent making it
+    PassTiming *timings;       // [pass_count]
+    double seconds;            // spent making it
     pthread_mutex_t compiling; // guards images
 } Build;
 
@@ -94,8 +96,8 @@ struct netc_program {
 };
 
 // The build for a target, made when there is none yet. define and entry: see Build. (lib/build.c)
-netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry, Build **out,
-                      netc_error **err);
+netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
+                      Build **out, netc_error **err);
 // Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
 void build_free(Build *b);
@@ -104,13 +106,15 @@ netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);
 
-// -- model.bin (lib/bin.c) -------------------------------------------------------------------------------
+// -- model.bin (lib/bin.c)
+// -------------------------------------------------------------------------------
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
 // The file's weights, once the program they belong to is there.
 netc_status bin_weights(netc_program *p, netc_error **err);
 
-// -- data (lib/dataset.c) ----------------------------------------------------------------------------------
+// -- data (lib/dataset.c)
+// ----------------------------------------------------------------------------------
 typedef struct DataItem {
     char *input, *path, *part;
     RtArray array;
@@ -123,13 +127,14 @@ struct netc_dataset {
 };
 // Reads every file not yet read, as the model's declarations ask; checks names and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
-// Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too. *differ:
-// some are not what the program has now.
-netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a, const char ***out, int *n,
-                            bool *differ, netc_error **err);
+// Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too.
+// *differ: some are not what the program has now.
+netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
+                            const char ***out, int *n, bool *differ, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
 
-// -- sessions (lib/session.c) --------------------------------------------------------------------------------
+// -- sessions (lib/session.c)
+// --------------------------------------------------------------------------------
 typedef struct Loaded { // a build made ready on the session's device
     struct Loaded *next;
     Build *build;
@@ -175,32 +180,35 @@ netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_erro
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data);
 // NETC_OK when the tensor given is of the type wanted, else an error that names both types.
-netc_status same_type(const char *what, const char *name, const ProgType *want, const netc_tensor *t,
-                      netc_error **err);
+netc_status same_type(const char *what, const char *name, const ProgType *want,
+                      const netc_tensor *t, netc_error **err);
 
-// -- training (lib/train.c, lib/evaluate.c) --------------------------------------------------------------------
+// -- training (lib/train.c, lib/evaluate.c)
+// --------------------------------------------------------------------
 typedef struct Rows { // part of a data set: rows [begin, end)
     netc_dataset *data;
     int64_t begin, end;
 } Rows;
-// Means of the scalar outputs of eval over the rows; names in *metrics point into one malloc'ed block.
-netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, netc_metric **metrics,
-                          int *n, netc_error **err);
+// Means of the scalar outputs of eval over the rows; names in *metrics point into one malloc'ed
+// block.
+netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
+                          netc_metric **metrics, int *n, netc_error **err);
 // Binds data to an entry with a row table and checks shapes, types and counts.
-netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d, int64_t *examples,
-                      netc_error **err);
+netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
+                      int64_t *examples, netc_error **err);
 // Reads the sums of an entry's scalar outputs as means and zeroes them. out: one per scalar output.
-netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix, netc_metric **metrics,
-                       int *n, netc_error **err);
+netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
+                       netc_metric **metrics, int *n, netc_error **err);
 // The batch dimension's name, or NULL when it is written as a number.
 const char *batch_dim(const ProgEntry *e);
 
-// -- checkpoints (lib/state.c) -----------------------------------------------------------------------------------
+// -- checkpoints (lib/state.c)
+// -----------------------------------------------------------------------------------
 typedef struct Position { // where training stands; saved beside the tensors
     int64_t step, seed;
 } Position;
 netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err);
-netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o, Position *at,
-                          netc_error **err);
+netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
+                          Position *at, netc_error **err);
 
 #endif

@@ -49,8 +49,8 @@ static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_
     const char **defines;
     int n;
     bool differ;
-    netc_status status = dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data, p->arena, &defines, &n,
-                                         &differ, err);
+    netc_status status = dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data,
+                                         p->arena, &defines, &n, &differ, err);
     if (status != NETC_OK || !differ) return status;
     drop_builds(p);
     Settings *s = &p->settings;
@@ -99,17 +99,20 @@ static void fill(void *arg)
     s->outputs = NEW_ARRAY(a, const char *, o.noutputs + 1);
     for (int i = 0; i < o.noutputs; i++) s->outputs[i] = arena_strdup(a, o.outputs[i]);
     if (!parse_precision(o.precision, &s->precision)) {
-        c->status = lib_fail(c->err, NETC_INVALID,
-                             "unknown precision '%s'; there are f32, tf32, bf16 and f16", o.precision);
+        c->status =
+            lib_fail(c->err, NETC_INVALID,
+                     "unknown precision '%s'; there are f32, tf32, bf16 and f16", o.precision);
         return;
     }
-    if (s->target && strcmp(s->target, "cpu") && strcmp(s->target, "cuda") && strcmp(s->target, "all")) {
-        c->status = lib_fail(c->err, NETC_INVALID, "unknown target '%s'; there are cpu, cuda and all",
-                             s->target);
+    if (s->target && strcmp(s->target, "cpu") && strcmp(s->target, "cuda") &&
+        strcmp(s->target, "all")) {
+        c->status = lib_fail(c->err, NETC_INVALID,
+                             "unknown target '%s'; there are cpu, cuda and all", s->target);
         return;
     }
     if (o.memory_limit < 0) {
-        c->status = lib_fail(c->err, NETC_INVALID, "a memory limit of %lld bytes makes no sense", (long long)o.memory_limit);
+        c->status = lib_fail(c->err, NETC_INVALID, "a memory limit of %lld bytes makes no sense",
+                             (long long)o.memory_limit);
         return;
     }
     if (bin_recognise(p->text, p->len)) {
@@ -126,8 +129,8 @@ static void fill(void *arg)
         return;
     }
     if (o.data)
-        c->status = dataset_defines((netc_dataset *)(uintptr_t)o.data, p, o.whole_data, a, &s->data_defines,
-                                    &s->ndata, &differ, c->err);
+        c->status = dataset_defines((netc_dataset *)(uintptr_t)o.data, p, o.whole_data, a,
+                                    &s->data_defines, &s->ndata, &differ, c->err);
 }
 
 static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,
@@ -245,7 +248,8 @@ static netc_port port_of(const char *name, const ProgType *t, bool data)
     return port;
 }
 
-netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out, netc_error **err)
+netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out,
+                            netc_error **err)
 {
     const ProgEntry *e = entry_of(p, entry, err);
     if (!e) return NETC_INVALID;
@@ -256,7 +260,8 @@ netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port
     return NETC_OK;
 }
 
-netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out, netc_error **err)
+netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
+                             netc_error **err)
 {
     const ProgEntry *e = entry_of(p, entry, err);
     if (!e) return NETC_INVALID;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void row(Buf *b, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void row(Buf *b, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 static void row(Buf *b, const char *name, const char *fmt, ...)
 {
     char value[400];
@@ -74,13 +75,15 @@ static void write_report(void *arg)
     for (int i = 0; i < r->e->ndims; i++)
         row(&b, r->e->dims[i].name, "%" PRId64, r->e->dims[i].value);
     for (int i = 0; i < set->ndefines; i++) row(&b, i ? "" : "defined", "%s", set->defines[i]);
-    row(&b, "steps", "%" PRId64 " of %" PRId64 " examples, %" PRId64 " an epoch", r->total, r->e->batch,
-        r->steps_per_epoch);
+    row(&b, "steps", "%" PRId64 " of %" PRId64 " examples, %" PRId64 " an epoch", r->total,
+        r->e->batch, r->steps_per_epoch);
     row(&b, "seed", "%" PRId64 "%s", r->s->seed, o->no_shuffle ? ", not shuffled" : "");
-    row(&b, "checkpoint", "%s", o->save ? o->save : "none; --save FILE.safetensors keeps the result");
+    row(&b, "checkpoint", "%s",
+        o->save ? o->save : "none; --save FILE.safetensors keeps the result");
     if (o->resume) row(&b, "resumed", "%s", o->resume);
     int launches = r->e->nsteps;
-    row(&b, "launches", "%d a step%s", launches, rt_device_is_cuda(r->s->device) ? ", one CUDA graph" : "");
+    row(&b, "launches", "%d a step%s", launches,
+        rt_device_is_cuda(r->s->device) ? ", one CUDA graph" : "");
     row(&b, "compiled", "%.0f ms", r->l->build->seconds * 1e3);
     rule(&b);
     memory_row(&b, "parameters", cell_bytes(r->s, PC_PARAM));
@@ -96,8 +99,9 @@ static void write_report(void *arg)
     r->text = strdup(b.data);
 }
 
-netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e, const netc_train_options *o,
-                            int64_t total, int64_t steps_per_epoch, char **text, netc_error **err)
+netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
+                            const netc_train_options *o, int64_t total, int64_t steps_per_epoch,
+                            char **text, netc_error **err)
 {
     Report r = {s, l, e, o, total, steps_per_epoch, arena_new(), NULL};
     if (!r.arena) return OUT_OF_MEMORY(err);
@@ -164,27 +168,32 @@ static void statistics(const ProgType *t, const void *data, double out[STATS])
     out[4] = (double)bad;
 }
 
-netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n, netc_error **err)
+netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n,
+                        netc_error **err)
 {
     for (int i = 0; i < n; i++) {
         const char *names[512], *near;
         size_t count = 0;
         bool known = false;
-        for (int k = 0; k < rt_cell_count(s->rt) && count < 256; k++) names[count++] = rt_cell_info(s->rt, k)->name;
+        for (int k = 0; k < rt_cell_count(s->rt) && count < 256; k++)
+            names[count++] = rt_cell_info(s->rt, k)->name;
         for (int k = 0; k < e->noutputs && count < 512; k++) names[count++] = e->outputs[k].name;
         const ProgCell *c;
         known = session_cell(s, watch[i], &c);
-        for (int k = 0; !known && k < e->noutputs; k++) known = !strcmp(e->outputs[k].name, watch[i]);
+        for (int k = 0; !known && k < e->noutputs; k++)
+            known = !strcmp(e->outputs[k].name, watch[i]);
         if (known) continue;
         near = suggest(watch[i], names, count);
-        return lib_fail(err, NETC_INVALID, "nothing to watch: there is no parameter, state, output or tap '%s'%s%s%s",
-                        watch[i], near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return lib_fail(err, NETC_INVALID,
+                        "nothing to watch: there is no parameter, state, output or tap '%s'%s%s%s",
+                        watch[i], near ? "; did you mean '" : "", near ? near : "",
+                        near ? "'?" : "");
     }
     return NETC_OK;
 }
 
-netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch, int n,
-                          netc_metric **out, int *nout, netc_error **err)
+netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
+                          int n, netc_metric **out, int *nout, netc_error **err)
 {
     static const char *const suffix[STATS] = {"mean", "std", "min", "max", "nonfinite"};
     *nout = 0;
@@ -203,8 +212,10 @@ netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const 
         size_t bytes = (size_t)prog_type_bytes(type);
         void *data = malloc(bytes ? bytes : 1);
         RtError re = {0};
-        if (data && cell) rt_cell_read(s->rt, watch[i], data, bytes, &re);
-        else if (data) rt_output_read(s->rt, l->rt, e->name, watch[i], data, bytes, &re);
+        if (data && cell)
+            rt_cell_read(s->rt, watch[i], data, bytes, &re);
+        else if (data)
+            rt_output_read(s->rt, l->rt, e->name, watch[i], data, bytes, &re);
         double v[STATS];
         if (data && !re.code) statistics(type, data, v);
         free(data);

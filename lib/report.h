@@ -5,12 +5,15 @@
 #include "lib/lib.h"
 
 // The effective configuration and the memory by class, as two tables. *text: malloc'ed.
-netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e, const netc_train_options *o,
-                            int64_t total, int64_t steps_per_epoch, char **text, netc_error **err);
+netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
+                            const netc_train_options *o, int64_t total, int64_t steps_per_epoch,
+                            char **text, netc_error **err);
 // An error for the first watched name that is nothing of the model's.
-netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n, netc_error **err);
-// mean, std, min, max and nonfinite of each watched parameter, state or tap. *out: malloc'ed with names.
-netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch, int n,
-                          netc_metric **out, int *nout, netc_error **err);
+netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n,
+                        netc_error **err);
+// mean, std, min, max and nonfinite of each watched parameter, state or tap. *out: malloc'ed with
+// names.
+netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
+                          int n, netc_metric **out, int *nout, netc_error **err);
 
 #endif

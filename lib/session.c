@@ -26,7 +26,8 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
         *l->own = *b->program;
         l->own->choices = s->choices;
     }
-    if (rt_program_load(s->device, l->own ? l->own : b->program, images, nimages, &s->context->compile, &l->rt, &e) ||
+    if (rt_program_load(s->device, l->own ? l->own : b->program, images, nimages,
+                        &s->context->compile, &l->rt, &e) ||
         rt_session_attach(s->rt, l->rt, &e)) {
         rt_program_free(l->rt);
         free(l->own);
@@ -43,7 +44,8 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
                            netc_error **err)
 {
     Build *b;
-    netc_status status = build_get(s->program, rt_device_is_cuda(s->device), define, entry, &b, err);
+    netc_status status =
+        build_get(s->program, rt_device_is_cuda(s->device), define, entry, &b, err);
     if (status != NETC_OK) return status;
     for (Loaded *l = s->loaded; l; l = l->next)
         if (l->build == b) return *out = l, NETC_OK;
@@ -227,12 +229,13 @@ static ProgType type_of(const netc_tensor *t)
     return p;
 }
 
-netc_status same_type(const char *what, const char *name, const ProgType *want, const netc_tensor *t,
-                      netc_error **err)
+netc_status same_type(const char *what, const char *name, const ProgType *want,
+                      const netc_tensor *t, netc_error **err)
 {
     if (t->rank < 0 || t->rank > PROG_MAX_RANK)
-        return lib_fail(err, NETC_INVALID, "the tensor given for %s '%s' has rank %d; there are at most %d axes", what, name,
-                        t->rank, PROG_MAX_RANK);
+        return lib_fail(err, NETC_INVALID,
+                        "the tensor given for %s '%s' has rank %d; there are at most %d axes", what,
+                        name, t->rank, PROG_MAX_RANK);
     ProgType have = type_of(t);
     bool equal = have.dtype == want->dtype && have.rank == want->rank &&
                  !memcmp(have.dim, want->dim, sizeof have.dim);
@@ -269,10 +272,12 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     status = same_type("input", input, &in->type, t, err);
     if (status != NETC_OK) return status;
     if (t->on_device && !rt_device_is_cuda(s->device))
-        return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU", input);
+        return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
+                        input);
     // Kernels read 16 bytes at a time, and the matmul library is told so.
     if (t->on_device && (uintptr_t)t->data % 16)
-        return lib_fail(err, NETC_INVALID, "the device pointer for '%s' must be aligned to 16 bytes", input);
+        return lib_fail(err, NETC_INVALID,
+                        "the device pointer for '%s' must be aligned to 16 bytes", input);
     Bound *b = s->bound;
     while (b && (strcmp(b->entry, entry) || strcmp(b->input, input))) b = b->next;
     if (!b) {
@@ -308,9 +313,11 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
         if (b)
             in[n++] = (RtInput){b->input, b->data, b->device};
         else
-            status = lib_fail(err, NETC_INVALID, "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE, or "
-                              "ask only for outputs that do not need it: --output NAME=FILE)",
-                              e->inputs[i].name, entry, e->inputs[i].name);
+            status = lib_fail(
+                err, NETC_INVALID,
+                "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE, or "
+                "ask only for outputs that do not need it: --output NAME=FILE)",
+                e->inputs[i].name, entry, e->inputs[i].name);
     }
     RtError re = {0};
     if (status == NETC_OK && rt_run(s->rt, l->rt, entry, in, n, times, &re))
@@ -356,10 +363,15 @@ static netc_status setting(netc_session *s, const char *name, netc_error **err)
         if (rt_cell_info(s->rt, i)->kind == PC_SETTING) names[n++] = rt_cell_info(s->rt, i)->name;
     near = suggest(name, names, n);
     if (!n)
-        return lib_fail(err, NETC_INVALID, "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
-                        s->program->name, name, name);
+        return lib_fail(
+            err, NETC_INVALID,
+            "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
+            s->program->name, name, name);
     return lib_fail(err, NETC_INVALID, "%s has no setting '%s'; %s '%s'%s", s->program->name, name,
-                    near ? "did you mean" : "there is", near ? near : names[0], near ? "?" : n > 1 ? " and others" : "");
+                    near ? "did you mean" : "there is", near ? near : names[0],
+                    near    ? "?"
+                    : n > 1 ? " and others"
+                            : "");
 }
 
 netc_status netc_set(netc_session *s, const char *name, double value, netc_error **err)

@@ -44,13 +44,17 @@ static netc_status find_state(netc_session *s, const char *name, const netc_tens
     if (!session_cell(s, name, out)) {
         const char *names[256], *near;
         size_t n = 0;
-        for (int i = 0; i < rt_cell_count(s->rt) && n < 256; i++) names[n++] = rt_cell_info(s->rt, i)->name;
+        for (int i = 0; i < rt_cell_count(s->rt) && n < 256; i++)
+            names[n++] = rt_cell_info(s->rt, i)->name;
         near = suggest(name, names, n);
-        return lib_fail(err, NETC_INVALID, "%s has no parameter or state '%s'%s%s%s", s->program->name,
-                        name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return lib_fail(err, NETC_INVALID, "%s has no parameter or state '%s'%s%s%s",
+                        s->program->name, name, near ? "; did you mean '" : "", near ? near : "",
+                        near ? "'?" : "");
     }
     if (t->on_device)
-        return lib_fail(err, NETC_INVALID, "'%s' is read and written through host memory; copy the tensor there", name);
+        return lib_fail(err, NETC_INVALID,
+                        "'%s' is read and written through host memory; copy the tensor there",
+                        name);
     return same_type("state", name, &(*out)->type, t, err);
 }
 
@@ -65,7 +69,8 @@ netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t, n
     return NETC_OK;
 }
 
-netc_status netc_state_write(netc_session *s, const char *name, const netc_tensor *t, netc_error **err)
+netc_status netc_state_write(netc_session *s, const char *name, const netc_tensor *t,
+                             netc_error **err)
 {
     const ProgCell *c;
     netc_status status = find_state(s, name, t, &c, err);
@@ -103,7 +108,8 @@ static void save(void *arg)
     Buf choices = buf_new(a);
     for (const Loaded *l = s->loaded; l; l = l->next) {
         const char *lines = rt_choices(l->rt, a);
-        if (!strstr(choices.data, lines)) buf_printf(&choices, "%s%s", choices.len ? "\n" : "", lines);
+        if (!strstr(choices.data, lines))
+            buf_printf(&choices, "%s%s", choices.len ? "\n" : "", lines);
     }
     const char *keys[] = {"format", "netc.model", "netc.step", "netc.seed", "netc.choices"};
     const char *values[] = {"netc 1", s->program->name, arena_printf(a, "%" PRId64, v->at->step),
@@ -141,10 +147,11 @@ static const char *rename_by(Arena *a, const char *name, const char *rule)
     size_t n = strlen(name);
     if (!star) return n == (size_t)(eq - rule) && !memcmp(name, rule, n) ? to : NULL;
     size_t head = (size_t)(star - rule), tail = (size_t)(eq - star - 1);
-    if (n < head + tail || memcmp(name, rule, head) || memcmp(name + n - tail, star + 1, tail)) return NULL;
+    if (n < head + tail || memcmp(name, rule, head) || memcmp(name + n - tail, star + 1, tail))
+        return NULL;
     if (!to_star) return to;
-    return arena_printf(a, "%.*s%.*s%s", (int)(to_star - to), to, (int)(n - head - tail), name + head,
-                        to_star + 1);
+    return arena_printf(a, "%.*s%.*s%s", (int)(to_star - to), to, (int)(n - head - tail),
+                        name + head, to_star + 1);
 }
 
 typedef struct Loading {
@@ -175,8 +182,10 @@ static void load(void *arg)
     for (int k = 0; k < v->o.nmap; k++) {
         const char *eq = strchr(v->o.map[k], '=');
         if (eq && eq != v->o.map[k] && eq[1]) continue;
-        v->status = lib_fail(v->err, NETC_INVALID, "a renaming is written FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
-                             v->o.map[k]);
+        v->status =
+            lib_fail(v->err, NETC_INVALID,
+                     "a renaming is written FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
+                     v->o.map[k]);
         return;
     }
     if (rt_safetensors_read(a, v->path, &v->file, &v->e)) return;
@@ -193,12 +202,14 @@ static void load(void *arg)
     }
     for (int k = 0; k < v->o.nmap; k++)
         if (!used[k]) {
-            v->status = lib_fail(v->err, NETC_INVALID, "the renaming '%s' matches no tensor of %s%s%s%s", v->o.map[k], v->path,
-                                 v->file.n ? "; its first is '" : "", v->file.n ? v->file.at[0].name : "",
-                                 v->file.n ? "'" : "");
+            v->status =
+                lib_fail(v->err, NETC_INVALID, "the renaming '%s' matches no tensor of %s%s%s%s",
+                         v->o.map[k], v->path, v->file.n ? "; its first is '" : "",
+                         v->file.n ? v->file.at[0].name : "", v->file.n ? "'" : "");
             return;
         }
-    // Everything is compared before anything is written: a checkpoint of another model changes nothing.
+    // Everything is compared before anything is written: a checkpoint of another model changes
+    // nothing.
     Buf wrong = buf_new(a);
     int nwrong = 0;
     for (int i = 0; i < rt_cell_count(s->rt); i++) {
@@ -213,8 +224,10 @@ static void load(void *arg)
         buf_printf(&wrong, "\n  %s: the model has ", c->name);
         type_text(&wrong, &c->type);
         buf_str(&wrong, ", the file ");
-        if (t) type_text(&wrong, &t->type);
-        else buf_str(&wrong, "has no such tensor");
+        if (t)
+            type_text(&wrong, &t->type);
+        else
+            buf_str(&wrong, "has no such tensor");
     }
     const ProgCell *mine;
     for (uint32_t i = 0, extra = 0; i < by_name.n; i++)
@@ -231,17 +244,21 @@ static void load(void *arg)
         const ProgCell *c = rt_cell_info(s->rt, i);
         if (!saved(c) || (v->o.weights_only && c->kind != PC_PARAM)) continue;
         const RtTensor *t = strmap_get(&by_name, c->name);
-        if (t && rt_cell_write(s->rt, c->name, t->data, (size_t)prog_type_bytes(&c->type), &v->e)) return;
+        if (t && rt_cell_write(s->rt, c->name, t->data, (size_t)prog_type_bytes(&c->type), &v->e))
+            return;
     }
     for (int i = 0; i < v->file.nmeta; i++) {
-        if (!strcmp(v->file.meta_keys[i], "netc.choices") && !v->choices) v->choices = strdup(v->file.meta_values[i]);
-        if (!strcmp(v->file.meta_keys[i], "netc.step")) v->at->step = strtoll(v->file.meta_values[i], NULL, 10);
-        if (!strcmp(v->file.meta_keys[i], "netc.seed")) v->at->seed = strtoll(v->file.meta_values[i], NULL, 10);
+        if (!strcmp(v->file.meta_keys[i], "netc.choices") && !v->choices)
+            v->choices = strdup(v->file.meta_values[i]);
+        if (!strcmp(v->file.meta_keys[i], "netc.step"))
+            v->at->step = strtoll(v->file.meta_values[i], NULL, 10);
+        if (!strcmp(v->file.meta_keys[i], "netc.seed"))
+            v->at->seed = strtoll(v->file.meta_values[i], NULL, 10);
     }
 }
 
-netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o, Position *at,
-                          netc_error **err)
+netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
+                          Position *at, netc_error **err)
 {
     Loading v = {.s = s, .path = path, .at = at, .arena = arena_new(), .err = err};
     if (!v.arena) return OUT_OF_MEMORY(err);
@@ -250,12 +267,14 @@ netc_status state_load_at(netc_session *s, const char *path, const netc_load_opt
     rt_tensors_free(&v.file);
     arena_free(v.arena);
     netc_status status = v.e.code ? lib_fail_rt(err, &v.e) : v.status;
-    if (status == NETC_OK && v.choices && !v.o.weights_only) status = session_use_choices(s, v.choices, err);
+    if (status == NETC_OK && v.choices && !v.o.weights_only)
+        status = session_use_choices(s, v.choices, err);
     free(v.choices);
     return status;
 }
 
-netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o, netc_error **err)
+netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
+                            netc_error **err)
 {
     Position at = {.seed = s->seed};
     netc_status status = state_load_at(s, path, o, &at, err);
@@ -282,7 +301,8 @@ netc_status netc_adopt(netc_session *to, netc_session *from, int *carried, netc_
         void *data = malloc(bytes ? bytes : 1);
         if (!data) return OUT_OF_MEMORY(err);
         RtError e = {0};
-        if (!rt_cell_read(from->rt, c->name, data, bytes, &e)) rt_cell_write(to->rt, c->name, data, bytes, &e);
+        if (!rt_cell_read(from->rt, c->name, data, bytes, &e))
+            rt_cell_write(to->rt, c->name, data, bytes, &e);
         free(data);
         if (e.code) return lib_fail_rt(err, &e);
         n += c->kind != PC_CONTROL;

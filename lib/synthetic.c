@@ -53,12 +53,14 @@ void synthetic_fill(const ProgInput *in, int64_t seed, void *bytes)
     double high = in->has_range ? (double)in->high : in->type.dtype == PD_U8 ? 256 : 2;
     for (int64_t i = 0; i < n; i++) {
         double u = uniform(&s);
-        double v = real ? sqrt(-2 * log(u)) * cos(2 * M_PI * uniform(&s)) : floor(low + u * (high - low));
+        double v =
+            real ? sqrt(-2 * log(u)) * cos(2 * M_PI * uniform(&s)) : floor(low + u * (high - low));
         store(in->type.dtype, bytes, i, v);
     }
 }
 
-netc_status synthetic_bind(netc_session *s, const char *entry, int64_t seed, Arena *a, netc_error **err)
+netc_status synthetic_bind(netc_session *s, const char *entry, int64_t seed, Arena *a,
+                           netc_error **err)
 {
     Loaded *l;
     const ProgEntry *e;

@@ -18,14 +18,16 @@ static void format(void *arg)
 {
     Format *f = arg;
     Diags *d = diags_new(f->arena);
-    const char *out = format_source(f->arena, d, source_add(d, f->name, f->text, strlen(f->text), false));
+    const char *out =
+        format_source(f->arena, d, source_add(d, f->name, f->text, strlen(f->text), false));
     if (!out || d->errors)
         f->status = lib_fail_diags(f->err, NETC_INVALID, d);
     else
         f->out = strdup(out);
 }
 
-netc_status netc_format(netc_context *c, const char *name, const char *text, char **formatted, netc_error **err)
+netc_status netc_format(netc_context *c, const char *name, const char *text, char **formatted,
+                        netc_error **err)
 {
     (void)c;
     Format f = {name, text, arena_new(), err, NETC_OK, NULL};
@@ -37,13 +39,18 @@ netc_status netc_format(netc_context *c, const char *name, const char *text, cha
     return f.out ? NETC_OK : OUT_OF_MEMORY(err);
 }
 
-void netc_doctor(netc_context *c, void (*line)(void *user, const char *what, bool ok, const char *detail),
+void netc_doctor(netc_context *c,
+                 void (*line)(void *user, const char *what, bool ok, const char *detail),
                  void *user)
 {
     rt_doctor(line, user);
     char detail[4300];
     bool usable = c->cache_dir && rt_cache_usable(c->cache_dir);
-    snprintf(detail, sizeof detail, "%s%s", c->cache_dir ? c->cache_dir : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels",
-             c->cache_dir && !usable ? ": cannot be written, so kernels are compiled anew in every process" : "");
+    snprintf(detail, sizeof detail, "%s%s",
+             c->cache_dir ? c->cache_dir
+                          : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels",
+             c->cache_dir && !usable
+                 ? ": cannot be written, so kernels are compiled anew in every process"
+                 : "");
     line(user, "compile cache", usable, detail);
 }

@@ -1,5 +1,6 @@
-// The training loop: epochs, reports, evaluations, checkpoints. Steps are enqueued in chunks, without
-// the host between the steps of a chunk; a chunk ends at the next report, evaluation, save or epoch.
+// The training loop: epochs, reports, evaluations, checkpoints. Steps are enqueued in chunks,
+// without the host between the steps of a chunk; a chunk ends at the next report, evaluation, save
+// or epoch.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +55,8 @@ static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n
                      .examples = r->step * r->batch,
                      .seconds = t - r->start,
                      .items_per_second = rate,
-                     .seconds_left = rate > 0 ? (double)((r->total - r->step) * r->batch) / rate : 0,
+                     .seconds_left =
+                         rate > 0 ? (double)((r->total - r->step) * r->batch) / rate : 0,
                      .metrics = m,
                      .nmetrics = n,
                      .text = text};
@@ -66,8 +68,11 @@ static netc_status plan(Run *r, netc_error **err)
     const netc_train_options *o = r->o;
     netc_session *s = r->s;
     if (!o->data) return lib_fail(err, NETC_INVALID, "training needs data; give --data NAME=FILE");
-    if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 || o->save_every < 0)
-        return lib_fail(err, NETC_INVALID, "epochs, steps and the intervals of reports, evaluations and saves cannot be negative");
+    if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
+        o->save_every < 0)
+        return lib_fail(
+            err, NETC_INVALID,
+            "epochs, steps and the intervals of reports, evaluations and saves cannot be negative");
     if (o->save_every && !o->save)
         return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
     netc_status status = session_entry(s, "train", &r->l, &r->e, err);
@@ -82,8 +87,8 @@ static netc_status plan(Run *r, netc_error **err)
         r->train.end = (int64_t)llround((double)examples * o->split);
         r->eval = (Rows){o->data, r->train.end, examples};
     } else if (o->split) {
-        return lib_fail(err, NETC_INVALID, "a split of %g makes no sense; give a share between 0 and 1",
-                        o->split);
+        return lib_fail(err, NETC_INVALID,
+                        "a split of %g makes no sense; give a share between 0 and 1", o->split);
     }
     if (o->eval_data) {
         Loaded *l;
@@ -98,13 +103,14 @@ static netc_status plan(Run *r, netc_error **err)
     int64_t count = r->train.end - r->train.begin;
     if (r->batch > count)
         return lib_fail(err, NETC_INVALID,
-                        "%" PRId64 " examples are fewer than a batch of %" PRId64 "%s%s%s", count, r->batch,
-                        batch_dim(r->e) ? "; give a smaller one with -D " : "",
+                        "%" PRId64 " examples are fewer than a batch of %" PRId64 "%s%s%s", count,
+                        r->batch, batch_dim(r->e) ? "; give a smaller one with -D " : "",
                         batch_dim(r->e) ? batch_dim(r->e) : "", batch_dim(r->e) ? "=N" : "");
     r->steps_per_epoch = count / r->batch;
     r->tail = o->keep_last_partial ? count % r->batch : 0;
     if (r->tail && !batch_dim(r->e))
-        return lib_fail(err, NETC_INVALID, "the last partial batch can only be kept when the batch is a dim");
+        return lib_fail(err, NETC_INVALID,
+                        "the last partial batch can only be kept when the batch is a dim");
     r->steps_per_epoch += r->tail > 0;
     double epochs = o->epochs > 0 ? o->epochs : 1;
     r->total = o->steps > 0 ? o->steps : (int64_t)ceil(epochs * (double)r->steps_per_epoch);
@@ -119,7 +125,8 @@ static netc_status controls(Run *r, netc_error **err)
     netc_status status = session_set_control(r->s, "@seed", r->s->seed, err);
     if (status == NETC_OK) status = session_set_control(r->s, "@step", r->step, err);
     if (status == NETC_OK) status = session_set_control(r->s, "@total", r->total, err);
-    if (status == NETC_OK) status = session_set_control(r->s, "@epoch_steps", r->steps_per_epoch, err);
+    if (status == NETC_OK)
+        status = session_set_control(r->s, "@epoch_steps", r->steps_per_epoch, err);
     return status;
 }
 
@@ -134,7 +141,8 @@ static netc_status begin_epoch(Run *r, netc_error **err)
     RtError e = {0};
     if (rt_rows_set(r->s->rt, r->l->rt, "train", r->rows, n, &e)) return lib_fail_rt(err, &e);
     int64_t done = r->step % r->steps_per_epoch;
-    return r->e->cursor && done ? session_set_control(r->s, r->e->cursor, done * r->batch, err) : NETC_OK;
+    return r->e->cursor && done ? session_set_control(r->s, r->e->cursor, done * r->batch, err)
+                                : NETC_OK;
 }
 
 static netc_status save(Run *r, netc_error **err)
@@ -147,7 +155,8 @@ static netc_status save(Run *r, netc_error **err)
 
 // A step of [b] failed a check. It changed nothing, so the state is sound: it is saved where --save
 // says. rows: of its batch; NULL: those of the step in the epoch's order.
-static netc_status explain(Run *r, Build *b, const int32_t *rows, const RtError *e, netc_error **err)
+static netc_status explain(Run *r, Build *b, const int32_t *rows, const RtError *e,
+                           netc_error **err)
 {
     netc_status status = NETC_OK;
     RtError ignored = {0};
@@ -156,7 +165,8 @@ static netc_status explain(Run *r, Build *b, const int32_t *rows, const RtError 
         r->step = step;
         if (r->o->save && step > 0) save(r, NULL);
         if (!rows) rows = r->rows + step % r->steps_per_epoch * r->batch;
-        if (!err || !*err) status = diagnose_nonfinite(r->s, b, "train", r->train.data, rows, step, err);
+        if (!err || !*err)
+            status = diagnose_nonfinite(r->s, b, "train", r->train.data, rows, step, err);
     }
     return status != NETC_OK ? status : lib_fail_rt(err, e);
 }
@@ -213,7 +223,8 @@ static netc_status report(Run *r, netc_error **err)
         memcpy(all, m, (size_t)n * sizeof *m);
         memcpy(all + n, w, (size_t)watched * sizeof *w);
     }
-    if (status == NETC_OK) send(r, NETC_EVENT_PROGRESS, all ? all : m, n + (all ? watched : 0), NULL);
+    if (status == NETC_OK)
+        send(r, NETC_EVENT_PROGRESS, all ? all : m, n + (all ? watched : 0), NULL);
     r->last_report = now();
     r->last_report_step = r->step;
     free(all);
@@ -259,8 +270,9 @@ static netc_status loop(Run *r, netc_error **err)
         if (cancelled(r)) {
             if (r->o->save) status = save(r, err);
             if (status == NETC_OK)
-                status = lib_fail(err, NETC_CANCELLED, "stopped after step %" PRId64 " of %" PRId64 "%s%s",
-                                  r->step, r->total, r->o->save ? "; saved to " : "; nothing was saved",
+                status = lib_fail(err, NETC_CANCELLED,
+                                  "stopped after step %" PRId64 " of %" PRId64 "%s%s", r->step,
+                                  r->total, r->o->save ? "; saved to " : "; nothing was saved",
                                   r->o->save ? r->o->save : "");
             return status;
         }
@@ -268,7 +280,8 @@ static netc_status loop(Run *r, netc_error **err)
         if (status != NETC_OK) break;
         bool last = r->step >= r->total;
         if (last || r->step % r->report_every == 0) status = report(r, err);
-        if (status == NETC_OK && r->eval.data && (last || r->step % r->eval_every == 0)) status = evaluate(r, err);
+        if (status == NETC_OK && r->eval.data && (last || r->step % r->eval_every == 0))
+            status = evaluate(r, err);
         if (status == NETC_OK && r->o->save &&
             (last || (r->o->save_every > 0 && r->step % r->o->save_every == 0)))
             status = save(r, err);
@@ -289,19 +302,22 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     if (status != NETC_OK) return status;
     if (options.resume) {
         if (at.step < 0)
-            return lib_fail(err, NETC_INVALID, "%s is damaged: it stands at step %" PRId64, options.resume, at.step);
+            return lib_fail(err, NETC_INVALID, "%s is damaged: it stands at step %" PRId64,
+                            options.resume, at.step);
         r.step = at.step;
         s->seed = at.seed;
         if (r.step >= r.total)
-            lib_log(s->context, "note: %s stands at step %" PRId64 "; nothing is left of %" PRId64 " steps", options.resume,
-                    r.step, r.total);
+            lib_log(s->context,
+                    "note: %s stands at step %" PRId64 "; nothing is left of %" PRId64 " steps",
+                    options.resume, r.step, r.total);
     }
     r.last_report_step = r.step;
     r.rows = malloc((size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1);
     if (!r.rows) return OUT_OF_MEMORY(err);
     status = controls(&r, err);
     char *text = NULL;
-    if (status == NETC_OK) status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
+    if (status == NETC_OK)
+        status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
     if (status == NETC_OK) {
         send(&r, NETC_EVENT_START, NULL, 0, text);
         r.last_report = now();

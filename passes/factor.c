@@ -1,5 +1,5 @@
-// Factors that a sum does not run over come out of it: sum(x * r) = r * sum(x) when r is one value a
-// row. What is left under the sums of a backward part is then often the same, or needs no other
+// Factors that a sum does not run over come out of it: sum(x * r) = r * sum(x) when r is one value
+// a row. What is left under the sums of a backward part is then often the same, or needs no other
 // reduction first, so that one round over memory takes them all.
 //
 // Requires: gradients expanded. Keeps: every value within rounding, f32 and f64 only. Breaks:
@@ -11,7 +11,7 @@
 enum { MOST_FACTORS = 12, MOST_TERMS = 4 };
 
 typedef struct Product {
-    Node *varies[MOST_FACTORS]; // along the axes that are summed
+    Node *varies[MOST_FACTORS];   // along the axes that are summed
     Node *constant[MOST_FACTORS]; // broadcasts along all of these axes
     int nvaries, nconstant;
     double scale;

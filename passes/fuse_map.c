@@ -37,8 +37,8 @@ typedef struct Who { // computes a free value
     float evals; // elements it computes
 } Who;
 
-// MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of n
-// transcendental functions whose every value the backward part reads would be n * n / 2 of them.
+// MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of
+// n transcendental functions whose every value the backward part reads would be n * n / 2 of them.
 enum { MOST_WHO = 6, SPREAD_FLOPS = 4, MOST_AGAIN = 160 };
 
 typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO they are only counted

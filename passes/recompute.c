@@ -4,8 +4,8 @@
 // the original) of the elementwise chain between the value and what is stored anyway: leaves,
 // matmul results, reductions. Fusion then sees two values with one reader each instead of one value
 // to keep from the forward to the backward part. Transcendental functions are kept, unless a memory
-// limit is set: then the largest of the dearer chains are computed again, one after the other, until
-// what lives across is within the limit.
+// limit is set: then the largest of the dearer chains are computed again, one after the other,
+// until what lives across is within the limit.
 //
 // What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
 // end.

@@ -1,7 +1,7 @@
-// The compile cache: one file an entry, <dir>/<32 hex digits>. Plain files are all it needs: an entry
-// is written once and never changed, lookups are by exact key, and rename makes it appear whole. So any
-// number of processes share it without locks, and deleting any of it is always safe. A database would
-// add a lock to wait for and a file that can be damaged as a whole.
+// The compile cache: one file an entry, <dir>/<32 hex digits>. Plain files are all it needs: an
+// entry is written once and never changed, lookups are by exact key, and rename makes it appear
+// whole. So any number of processes share it without locks, and deleting any of it is always safe.
+// A database would add a lock to wait for and a file that can be damaged as a whole.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,7 +41,8 @@ void rt_key_str(RtKey *k, const char *s)
 
 static bool entry_path(const char *dir, RtKey k, char *out, size_t n)
 {
-    int len = snprintf(out, n, "%s/%016llx%016llx", dir, (unsigned long long)k.a, (unsigned long long)k.b);
+    int len = snprintf(out, n, "%s/%016llx%016llx", dir, (unsigned long long)k.a,
+                       (unsigned long long)k.b);
     return len > 0 && (size_t)len < n;
 }
 
@@ -111,7 +112,8 @@ void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t 
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = make_dir(o->cache_dir) ? mkstemp(temporary) : -1;
     if (fd < 0) {
-        rt_log(o, "note: the compile cache cannot be written: %s: %s", o->cache_dir, strerror(errno));
+        rt_log(o, "note: the compile cache cannot be written: %s: %s", o->cache_dir,
+               strerror(errno));
         return;
     }
     FILE *f = fdopen(fd, "w");

@@ -76,7 +76,8 @@ static RtCode write_file(Arena *a, const Writer *w)
     put(&head, (uint64_t)w->n, 4);
     put(&head, at, 8);
     put(&head, table_bytes, 8);
-    put(&head, head_checksum((unsigned char *)head.data, (unsigned char *)table.data, table.len), 8);
+    put(&head, head_checksum((unsigned char *)head.data, (unsigned char *)table.data, table.len),
+        8);
     parts[0] = (RtPart){head.data, head.len};
     parts[1] = (RtPart){table.data, table.len};
     parts[2] = (RtPart){zeros, aligned(HEAD + table_bytes, ALIGN) - HEAD - table_bytes};
@@ -101,7 +102,8 @@ RtCode rt_container_write(const char *path, const RtSection *s, int n, RtError *
 
 static RtCode damaged(const char *path, const char *what, RtError *e)
 {
-    return rt_fail(e, RT_USER, "%s is damaged: %s; compile it again or fetch another copy", path, what);
+    return rt_fail(e, RT_USER, "%s is damaged: %s; compile it again or fetch another copy", path,
+                   what);
 }
 
 RtCode rt_container_parse(Arena *a, const char *path, const unsigned char *b, size_t n, bool check,
@@ -110,17 +112,22 @@ RtCode rt_container_parse(Arena *a, const char *path, const unsigned char *b, si
     *out = NULL;
     *count = 0;
     if (n < HEAD || memcmp(b, RT_CONTAINER_MAGIC, 8)) {
-        if (n >= 8 && !memcmp(b, RT_CONTAINER_MAGIC, 8)) return damaged(path, "it ends within its header", e);
+        if (n >= 8 && !memcmp(b, RT_CONTAINER_MAGIC, 8))
+            return damaged(path, "it ends within its header", e);
         return rt_fail(e, RT_USER, "%s is not a compiled model (model.bin)", path);
     }
-    uint64_t version = get(b + 8, 4), sections = get(b + 12, 4), size = get(b + 16, 8), table = get(b + 24, 8);
+    uint64_t version = get(b + 8, 4), sections = get(b + 12, 4), size = get(b + 16, 8),
+             table = get(b + 24, 8);
     if (version != VERSION)
-        return rt_fail(e, RT_USER, "%s was written by another netc (format %" PRIu64 ", this one reads %d); compile "
-                                   "it again",
+        return rt_fail(e, RT_USER,
+                       "%s was written by another netc (format %" PRIu64
+                       ", this one reads %d); compile "
+                       "it again",
                        path, version, VERSION);
     if (size > n) return damaged(path, "it is truncated", e);
     if (size < n) return damaged(path, "bytes follow its end", e);
-    if (table > n - HEAD || sections > table / ROW) return damaged(path, "its table does not fit", e);
+    if (table > n - HEAD || sections > table / ROW)
+        return damaged(path, "its table does not fit", e);
     if (check && get(b + 32, 8) != head_checksum(b, b + HEAD, (size_t)table))
         return damaged(path, "the checksum of its header is wrong", e);
     RtSection *s = NEW_ARRAY(a, RtSection, sections + 1);
@@ -128,8 +135,10 @@ RtCode rt_container_parse(Arena *a, const char *path, const unsigned char *b, si
     for (uint64_t i = 0; i < sections; i++) {
         if (end - p < ROW) return damaged(path, "its table is too short", e);
         uint64_t at = get(p, 8), bytes = get(p + 8, 8), name = get(p + 24, 4);
-        if (name > MAX_NAME || aligned(ROW + name, 8) > (size_t)(end - p)) return damaged(path, "its table is too short", e);
-        if (at < HEAD + table || at > n || bytes > n - at) return damaged(path, "a section lies outside the file", e);
+        if (name > MAX_NAME || aligned(ROW + name, 8) > (size_t)(end - p))
+            return damaged(path, "its table is too short", e);
+        if (at < HEAD + table || at > n || bytes > n - at)
+            return damaged(path, "a section lies outside the file", e);
         s[i] = (RtSection){arena_strndup(a, (const char *)p + ROW, name), b + at, bytes};
         if (check && get(p + 16, 8) != checksum(b + at, bytes))
             return damaged(path, arena_printf(a, "the checksum of '%s' is wrong", s[i].name), e);

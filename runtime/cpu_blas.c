@@ -1,5 +1,6 @@
-// OpenBLAS, opened at run time and told to use one thread: matmuls are cut into parts that run on the
-// kernels' own threads. Two pools of threads on the same cores wait for each other's spinning workers.
+// OpenBLAS, opened at run time and told to use one thread: matmuls are cut into parts that run on
+// the kernels' own threads. Two pools of threads on the same cores wait for each other's spinning
+// workers.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,10 @@ enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 struct CpuBlas {
     void *library;
-    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
-                  const float *b, int ldb, float beta, float *c, int ldc);
-    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
-                  const double *b, int ldb, double beta, double *c, int ldc);
+    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
+                  int lda, const double *b, int ldb, double beta, double *c, int ldc);
 };
 
 static void *open_library(void)
@@ -60,8 +61,8 @@ bool rt_blas_describe(char *out, size_t n)
     const char *(*config)(void);
     *(void **)&config = dlsym(b->library, "openblas_get_config");
     bool known = dladdr(*(void **)&b->sgemm, &where) && where.dli_fname;
-    snprintf(out, n, "%s%s%s%s", known ? where.dli_fname : "found", config ? " (" : "", config ? config() : "",
-             config ? ")" : "");
+    snprintf(out, n, "%s%s%s%s", known ? where.dli_fname : "found", config ? " (" : "",
+             config ? config() : "", config ? ")" : "");
     rt_blas_close(b);
     return true;
 }
@@ -73,16 +74,17 @@ bool rt_cpu_matmul_library(void)
     return b != NULL;
 }
 
-void rt_blas_f32(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
-                 int64_t lda, const float *bb, int64_t ldb, float *c, int64_t ldc)
+void rt_blas_f32(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k,
+                 const float *a, int64_t lda, const float *bb, int64_t ldb, float *c, int64_t ldc)
 {
-    b->sgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, (int)lda,
-             bb, (int)ldb, 0, c, (int)ldc);
+    b->sgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a,
+             (int)lda, bb, (int)ldb, 0, c, (int)ldc);
 }
 
-void rt_blas_f64(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a,
-                 int64_t lda, const double *bb, int64_t ldb, double *c, int64_t ldc)
+void rt_blas_f64(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k,
+                 const double *a, int64_t lda, const double *bb, int64_t ldb, double *c,
+                 int64_t ldc)
 {
-    b->dgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, (int)lda,
-             bb, (int)ldb, 0, c, (int)ldc);
+    b->dgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a,
+             (int)lda, bb, (int)ldb, 0, c, (int)ldc);
 }

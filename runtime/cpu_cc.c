@@ -49,9 +49,10 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e)
     if (cc && *cc && !strchr(cc, ' ') && on_path(cc, c)) return RT_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (on_path(names[i], c)) return RT_OK;
-    return rt_fail(e, RT_ENV,
-                   "running on the CPU needs a C compiler, and there is no cc, gcc or clang on PATH; install "
-                   "one (Debian, Ubuntu: apt-get install gcc) or name it in CC");
+    return rt_fail(
+        e, RT_ENV,
+        "running on the CPU needs a C compiler, and there is no cc, gcc or clang on PATH; install "
+        "one (Debian, Ubuntu: apt-get install gcc) or name it in CC");
 }
 
 typedef struct Work { // a temporary folder
@@ -63,7 +64,8 @@ static RtCode work_open(Work *w, RtError *e)
     const char *tmp = getenv("TMPDIR");
     int n = snprintf(w->dir, sizeof w->dir, "%s/netc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (n < 0 || (size_t)n >= sizeof w->dir - 32 || !mkdtemp(w->dir))
-        return rt_fail(e, RT_ENV, "no temporary folder can be made for the compiler in %s: %s; set TMPDIR",
+        return rt_fail(e, RT_ENV,
+                       "no temporary folder can be made for the compiler in %s: %s; set TMPDIR",
                        tmp && *tmp ? tmp : "/tmp", strerror(errno));
     return RT_OK;
 }
@@ -147,8 +149,8 @@ static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
 }
 
 // One attempt. false: *failed_log has what the compiler said.
-static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, char *failed_log, size_t n,
-                    RtError *e)
+static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, char *failed_log,
+                    size_t n, RtError *e)
 {
     char source[MAX_PARTS][600], object[MAX_PARTS][600], log[MAX_PARTS + 1][600], shared[600];
     pid_t pid[MAX_PARTS];
@@ -218,8 +220,8 @@ static RtCode load_product(const Work *w, int nparts, void **object, size_t *siz
     return rt_fail(e, RT_ENV, "cannot read %s", path);
 }
 
-RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts, const RtCompileOptions *o,
-                     void **object, size_t *size, RtError *e)
+RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
+                     const RtCompileOptions *o, void **object, size_t *size, RtError *e)
 {
     Work w;
     char said[3000] = "", first[3000] = "";
@@ -232,13 +234,15 @@ RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
         code = write_text(path, parts[i], e);
     }
     if (!code) {
-        // A compiler without OpenMP's simd, or one that does not know this processor, still makes a program.
+        // A compiler without OpenMP's simd, or one that does not know this processor, still makes a
+        // program.
         static const Flags tries[] = {{true, true}, {false, true}, {true, false}, {false, false}};
         bool done = false;
         for (size_t i = 0; i < sizeof tries / sizeof *tries && !done && !e->code; i++) {
             done = attempt(c, &w, nparts, tries[i], i ? said : first, sizeof said, e);
             if (done && i)
-                rt_log(o, "note: %s compiled %s%s%s", c->path, tries[i].simd ? "" : "without OpenMP's simd",
+                rt_log(o, "note: %s compiled %s%s%s", c->path,
+                       tries[i].simd ? "" : "without OpenMP's simd",
                        tries[i].simd || tries[i].native ? "" : " and ",
                        tries[i].native ? "" : "for a generic processor");
         }

@@ -84,7 +84,8 @@ static RtKey cache_key(const Program *p, const CpuCompiler *cc)
     return k;
 }
 
-RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image, RtError *e)
+RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image,
+                      RtError *e)
 {
     CpuCompiler cc;
     void *bytes;
@@ -94,9 +95,10 @@ RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtI
     RtKey key = cache_key(p, &cc);
     if (!rt_cache_get(o, key, a, &bytes, &n)) {
         if (!o->may_spawn)
-            return rt_fail(e, RT_ENV,
-                           "the program's kernels must be compiled for the CPU, and starting a compiler is "
-                           "not allowed here; load a model.bin that holds an object for this processor");
+            return rt_fail(
+                e, RT_ENV,
+                "the program's kernels must be compiled for the CPU, and starting a compiler is "
+                "not allowed here; load a model.bin that holds an object for this processor");
         const char *parts[2];
         int nparts = make_parts(a, p, o->threads ? o->threads : rt_cpu_threads(), parts);
         void *object;
@@ -106,6 +108,7 @@ RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtI
         memcpy(bytes, object, n);
         free(object);
     }
-    *image = (RtImage){.target = rt_cpu_image_target, .bytes = bytes, .size = n, .key = rt_cpu_image_key(p)};
+    *image = (RtImage){
+        .target = rt_cpu_image_target, .bytes = bytes, .size = n, .key = rt_cpu_image_key(p)};
     return RT_OK;
 }

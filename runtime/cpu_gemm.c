@@ -1,5 +1,5 @@
-// Matmul steps on the CPU: cut into parts over rows or columns of C, each by OpenBLAS on one thread (or
-// our own loops), then the epilogue on the part while it is in cache.
+// Matmul steps on the CPU: cut into parts over rows or columns of C, each by OpenBLAS on one thread
+// (or our own loops), then the epilogue on the part while it is in cache.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,22 +32,29 @@ RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e)
     case PE_GELU:
     case PE_GELU_BIAS: break;
     default:
-        return rt_fail(e, RT_USER, "%s: the program asks the CPU for a matmul epilogue only GPUs have; compile it "
-                                   "again for the CPU", at);
+        return rt_fail(
+            e, RT_USER,
+            "%s: the program asks the CPU for a matmul epilogue only GPUs have; compile it "
+            "again for the CPU",
+            at);
     }
     int64_t most = g->m > g->n ? g->m : g->n;
     if (g->k > most) most = g->k;
     if (g->lda > most) most = g->lda;
     if (g->ldb > most) most = g->ldb;
     if (g->ldc > most) most = g->ldc;
-    if (most > INT_MAX) return rt_fail(e, RT_USER, "%s: a matmul with a side of %lld is too big", at, (long long)most);
+    if (most > INT_MAX)
+        return rt_fail(e, RT_USER, "%s: a matmul with a side of %lld is too big", at,
+                       (long long)most);
     return RT_OK;
 }
 
-// -- other element types -----------------------------------------------------------------------------------
+// -- other element types
+// -----------------------------------------------------------------------------------
 static float half_to_float(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023, bits;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023,
+             bits;
     float v;
     if (!exponent) {
         v = (float)mantissa * 0x1p-24f;
@@ -103,7 +110,8 @@ static void store(ProgDType t, void *p, int64_t i, float v)
                                 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// -- one part ----------------------------------------------------------------------------------------------
+// -- one part
+// ----------------------------------------------------------------------------------------------
 static double activate(ProgEpilogue p, double v)
 {
     if (p == PE_RELU || p == PE_RELU_BIAS) return v > 0 || v != v ? v : 0;
@@ -143,13 +151,17 @@ static bool multiply(const Job *j, int64_t m, int64_t n, const void *a, const vo
     void *scratch = NULL;
     if (!j->m->blas && !(scratch = malloc(rt_own_gemm_scratch()))) return false;
     if (j->m->blas && j->wide)
-        rt_blas_f64(j->m->blas, g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c, g->ldc);
+        rt_blas_f64(j->m->blas, g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c,
+                    g->ldc);
     else if (j->m->blas)
-        rt_blas_f32(j->m->blas, g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c, g->ldc);
+        rt_blas_f32(j->m->blas, g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c,
+                    g->ldc);
     else if (j->wide)
-        rt_own_gemm_f64(g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c, g->ldc, scratch);
+        rt_own_gemm_f64(g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c, g->ldc,
+                        scratch);
     else
-        rt_own_gemm_f32(g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c, g->ldc, scratch);
+        rt_own_gemm_f32(g->trans_a, g->trans_b, m, n, g->k, a, g->lda, b, g->ldb, c, g->ldc,
+                        scratch);
     free(scratch);
     return true;
 }
@@ -180,8 +192,8 @@ static void one_part(void *arg, long begin, long end)
     }
 }
 
-static RtCode native(RtModule *m, const ProgGemm *g, const NcPar *par, const void *a, const void *b, void *c,
-                     const void *bias, RtError *e)
+static RtCode native(RtModule *m, const ProgGemm *g, const NcPar *par, const void *a, const void *b,
+                     void *c, const void *bias, RtError *e)
 {
     Job j = {.m = m, .g = g, .a = a, .b = b, .c = c, .bias = bias, .wide = g->c_type == PD_F64};
     j.batch = g->batch > 0 ? g->batch : 1;
@@ -214,13 +226,15 @@ static float *widen(ProgDType t, const void *p, int64_t n)
 }
 
 // Operands that are not all f32 or all f64 are computed in f32.
-static RtCode converted(RtModule *m, const ProgGemm *g, const NcPar *par, const RtSlot *s, bool bias,
-                        RtError *e)
+static RtCode converted(RtModule *m, const ProgGemm *g, const NcPar *par, const RtSlot *s,
+                        bool bias, RtError *e)
 {
     ProgGemm f = *g;
     f.a_type = f.b_type = f.c_type = PD_F32;
-    int64_t na = extent(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch, g->stride_a);
-    int64_t nb = extent(g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->batch, g->stride_b);
+    int64_t na =
+        extent(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch, g->stride_a);
+    int64_t nb =
+        extent(g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->batch, g->stride_b);
     int64_t nc = extent(g->m, g->n, g->ldc, g->batch, g->stride_c);
     float *a = widen(g->a_type, s[0].p, na), *b = widen(g->b_type, s[1].p, nb);
     float *c = widen(g->c_type, s[2].p, nc), *v = bias ? widen(g->c_type, s[3].p, g->n) : NULL;
@@ -233,7 +247,8 @@ static RtCode converted(RtModule *m, const ProgGemm *g, const NcPar *par, const 
 
 RtCode rt_cpu_gemm(RtModule *m, const ProgGemm *g, const NcPar *par, const RtSlot *s, RtError *e)
 {
-    bool bias = g->epilogue == PE_BIAS || g->epilogue == PE_RELU_BIAS || g->epilogue == PE_GELU_BIAS;
+    bool bias =
+        g->epilogue == PE_BIAS || g->epilogue == PE_RELU_BIAS || g->epilogue == PE_GELU_BIAS;
     if (g->m < 1 || g->n < 1) return RT_OK;
     bool same = g->a_type == g->b_type && g->a_type == g->c_type;
     if (same && (g->a_type == PD_F32 || g->a_type == PD_F64))

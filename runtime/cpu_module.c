@@ -21,8 +21,8 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-// From memory where the kernel allows, else through a temporary file. *keep: the open file, which the
-// loader knows by its number: it stays open as long as the library, lest another get its name.
+// From memory where the kernel allows, else through a temporary file. *keep: the open file, which
+// the loader knows by its number: it stays open as long as the library, lest another get its name.
 static void *load_bytes(const void *bytes, size_t n, int *keep, RtError *e)
 {
     char path[64] = "/tmp/netc-XXXXXX";
@@ -58,8 +58,8 @@ static RtCode find_symbols(RtModule *m, const Program *p, RtError *e)
     for (int i = 0; i < p->nkernels; i++) {
         *(void **)&m->kernel[i] = dlsym(m->library, p->kernels[i].symbol);
         if (!m->kernel[i])
-            return rt_fail(e, RT_ENV, "the compiled object lacks kernel %s (%s)", p->kernels[i].name,
-                           p->kernels[i].symbol);
+            return rt_fail(e, RT_ENV, "the compiled object lacks kernel %s (%s)",
+                           p->kernels[i].name, p->kernels[i].symbol);
     }
     return RT_OK;
 }
@@ -77,10 +77,12 @@ static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, in
         RtError local = {0};
         m->library = load_bytes(im->bytes, im->size, &m->fd, &local);
         if (m->library && find_symbols(m, p, &local) == RT_OK) return RT_OK;
-        rt_log(o, "note: the object in the file cannot be used (%.200s); compiling its text", local.text);
+        rt_log(o, "note: the object in the file cannot be used (%.200s); compiling its text",
+               local.text);
         unload(m);
     }
-    if (other && !m->library) rt_log(o, "note: the file's object is for another processor; compiling its text");
+    if (other && !m->library)
+        rt_log(o, "note: the file's object is for another processor; compiling its text");
     Arena *a = arena_new();
     if (!a) return rt_fail(e, RT_OOM, "out of memory");
     jmp_buf oom;

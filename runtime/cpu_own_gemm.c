@@ -31,8 +31,9 @@ void rt_own_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const fl
     run_f32(ta, tb, m, n, k, a, lda, b, ldb, c, ldc, scratch);
 }
 
-void rt_own_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a, int64_t lda,
-                     const double *b, int64_t ldb, double *c, int64_t ldc, void *scratch)
+void rt_own_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a,
+                     int64_t lda, const double *b, int64_t ldb, double *c, int64_t ldc,
+                     void *scratch)
 {
     run_f64(ta, tb, m, n, k, a, lda, b, ldb, c, ldc, scratch);
 }

@@ -1,8 +1,8 @@
-// Threads for loops over independent tasks. A loop is cut into one part a thread, each part into a few
-// pieces; a thread takes the pieces of its own part and then what is left of the others'. So cores keep
-// the data they had, and a thread the system does not let run holds nobody up: the caller does its
-// pieces too and waits only for pieces that were begun. (A team that meets at barriers, as OpenMP's
-// does, comes to a crawl on a machine that is also busy with something else.)
+// Threads for loops over independent tasks. A loop is cut into one part a thread, each part into a
+// few pieces; a thread takes the pieces of its own part and then what is left of the others'. So
+// cores keep the data they had, and a thread the system does not let run holds nobody up: the
+// caller does its pieces too and waits only for pieces that were begun. (A team that meets at
+// barriers, as OpenMP's does, comes to a crawl on a machine that is also busy with something else.)
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -81,7 +81,8 @@ static void work(CpuPool *p, int self, uint32_t generation)
         uint32_t piece;
         while (take(&p->part[at], generation, &piece)) {
             long pieces = (long)p->threads * PIECES, k = (long)at * PIECES + (long)piece;
-            long begin = (long)((__int128)p->n * k / pieces), end = (long)((__int128)p->n * (k + 1) / pieces);
+            long begin = (long)((__int128)p->n * k / pieces),
+                 end = (long)((__int128)p->n * (k + 1) / pieces);
             if (begin < end) p->body(p->arg, begin, end);
             uint32_t ended = atomic_fetch_add(&p->done, 1) + 1;
             if (ended == (uint32_t)pieces && atomic_load(&p->waiting)) futex_wake(&p->done, 1);

@@ -1,10 +1,10 @@
 // A blocked matmul, included once an element type with T, V (a vector of T), NAME and FMA_NAME set.
-// No include guard on purpose. A panel of B (KC by N_R columns) and of A (M_R rows by KC) are packed
-// so that the inner loop reads both in order.
+// No include guard on purpose. A panel of B (KC by N_R columns) and of A (M_R rows by KC) are
+// packed so that the inner loop reads both in order.
 enum { NAME(M_R) = 6, NAME(LANES) = sizeof(V) / sizeof(T), NAME(N_R) = 2 * sizeof(V) / sizeof(T) };
 
-static inline __attribute__((always_inline)) void NAME(block)(const T *pa, const T *pb, int64_t k, T *c,
-                                                              int64_t ldc, int64_t m, int64_t n, bool add)
+static inline __attribute__((always_inline)) void
+NAME(block)(const T *pa, const T *pb, int64_t k, T *c, int64_t ldc, int64_t m, int64_t n, bool add)
 {
     V acc[NAME(M_R)][2] = {0};
     for (int64_t p = 0; p < k; p++) {
@@ -23,12 +23,14 @@ static inline __attribute__((always_inline)) void NAME(block)(const T *pa, const
 #pragma GCC unroll 8
     for (int i = 0; i < NAME(M_R); i++) memcpy(out[i], acc[i], sizeof out[i]);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) c[i * ldc + j] = add ? c[i * ldc + j] + out[i][j] : out[i][j];
+        for (int64_t j = 0; j < n; j++)
+            c[i * ldc + j] = add ? c[i * ldc + j] + out[i][j] : out[i][j];
 }
 
-static inline __attribute__((always_inline)) void NAME(all)(bool ta, bool tb, int64_t m, int64_t n, int64_t k,
-                                                            const T *a, int64_t lda, const T *b, int64_t ldb,
-                                                            T *c, int64_t ldc, T *scratch)
+static inline __attribute__((always_inline)) void NAME(all)(bool ta, bool tb, int64_t m, int64_t n,
+                                                            int64_t k, const T *a, int64_t lda,
+                                                            const T *b, int64_t ldb, T *c,
+                                                            int64_t ldc, T *scratch)
 {
     T *pa = scratch, *pb = scratch + OWN_MC * OWN_KC;
     int64_t a_row = ta ? 1 : lda, a_col = ta ? lda : 1, b_row = tb ? 1 : ldb, b_col = tb ? ldb : 1;
@@ -57,16 +59,17 @@ static inline __attribute__((always_inline)) void NAME(all)(bool ta, bool tb, in
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void NAME(avx2)(bool ta, bool tb, int64_t m, int64_t n, int64_t k,
-                                                           const T *a, int64_t lda, const T *b, int64_t ldb,
-                                                           T *c, int64_t ldc, T *scratch)
+__attribute__((target("avx2,fma"))) static void NAME(avx2)(bool ta, bool tb, int64_t m, int64_t n,
+                                                           int64_t k, const T *a, int64_t lda,
+                                                           const T *b, int64_t ldb, T *c,
+                                                           int64_t ldc, T *scratch)
 {
     NAME(all)(ta, tb, m, n, k, a, lda, b, ldb, c, ldc, scratch);
 }
 #endif
 
-static void NAME(run)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a, int64_t lda, const T *b,
-                      int64_t ldb, T *c, int64_t ldc, T *scratch)
+static void NAME(run)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a, int64_t lda,
+                      const T *b, int64_t ldb, T *c, int64_t ldc, T *scratch)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {

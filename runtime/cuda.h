@@ -14,8 +14,8 @@ typedef struct CudaDevice {
     CuContext context; // the primary one
     int arch;          // 90
     int units;
-    int driver_version; // 13000
-    bool sync;          // NETC_SYNC=1: wait after every launch, so that a fault names its kernel
+    int driver_version;   // 13000
+    bool sync;            // NETC_SYNC=1: wait after every launch, so that a fault names its kernel
     pthread_mutex_t lock; // guards what follows, made when first needed
     CublasLt lt;
     LtHandle lt_handle;
@@ -29,7 +29,8 @@ struct RtStream {
     bool own;
 };
 
-typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are cuBLASLt's, our B and A
+typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are cuBLASLt's, our B
+                          // and A
     LtDesc desc;
     LtLayout a, b, c;
     LtAlgo algo;
@@ -43,10 +44,10 @@ struct RtModule {
     const Program *p;
     CuModule *module; // one an image used
     int nmodules;
-    CuFunction *function; // by kernel
-    const char **loc;     // by kernel: the line of the first step that calls it, or ""
-    CudaGemm *gemm;       // by gemm
-    double tuned;         // seconds spent measuring their algorithms
+    CuFunction *function;      // by kernel
+    const char **loc;          // by kernel: the line of the first step that calls it, or ""
+    CudaGemm *gemm;            // by gemm
+    double tuned;              // seconds spent measuring their algorithms
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
 };
 
@@ -60,8 +61,8 @@ RtCode cuda_failed(const CudaDevice *d, CuResult r, const char *call, const char
                    const char *kernel, const char *loc, RtError *e);
 RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *file, int line,
                  const char *name, const char *loc, RtError *e);
-// CU(d, e, stream_sync(s)) calls the driver and returns from the function when that fails. The _AT form
-// names the kernel and its .net line.
+// CU(d, e, stream_sync(s)) calls the driver and returns from the function when that fails. The _AT
+// form names the kernel and its .net line.
 #define CU_AT(d, e, kernel, loc, call)                                                             \
     do {                                                                                           \
         CuResult r_ = (d)->cu.call;                                                                \
@@ -72,8 +73,7 @@ RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *
 #define LT_AT(d, e, name, loc, call)                                                               \
     do {                                                                                           \
         LtStatus r_ = (d)->lt.call;                                                                \
-        if (r_ != LT_OK)                                                                           \
-            return lt_failed((d), r_, #call, __FILE__, __LINE__, (name), (loc), (e));              \
+        if (r_ != LT_OK) return lt_failed((d), r_, #call, __FILE__, __LINE__, (name), (loc), (e)); \
     } while (0)
 
 // cuda_copy.c
@@ -93,7 +93,8 @@ RtCode cuda_module_new(RtDevice *d, const Program *p, const RtImage *images, int
 void cuda_module_free(RtModule *m);
 RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
 
-// cuda_compile.c: the key an image of this kernel carries; text, prelude and target, not the compiler.
+// cuda_compile.c: the key an image of this kernel carries; text, prelude and target, not the
+// compiler.
 uint64_t cuda_image_key(const Program *p, int kernel, const char *target);
 // The line of the first step that runs the kernel (or gemm), or "".
 const char *cuda_kernel_loc(const Program *p, int kernel);
@@ -109,8 +110,10 @@ size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
 
 // cuda_tune.c: picks g's algorithm and fills algo, workspace, key and value.
-RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch, RtError *e);
+RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
+                        RtError *e);
 // Enqueues it. The caller holds gemm_lock where there is an epilogue with pointers.
-LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots, CuStream s);
+LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
+                        CuStream s);
 
 #endif

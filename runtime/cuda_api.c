@@ -12,9 +12,9 @@ static void *try_open(const char *path, char *found, size_t nfound, char *why, s
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib) {
         const char *err = dlerror();
-        // "cannot open shared object file" of a name that does not exist teaches nothing; keep others.
-        if (err && (!why[0] || !strstr(err, "No such file")))
-            snprintf(why, nwhy, "%s", err);
+        // "cannot open shared object file" of a name that does not exist teaches nothing; keep
+        // others.
+        if (err && (!why[0] || !strstr(err, "No such file"))) snprintf(why, nwhy, "%s", err);
         return NULL;
     }
     snprintf(found, nfound, "%s", path);
@@ -51,7 +51,8 @@ static bool search_dir(Search *s, const char *dir)
 
 static bool search(Search *s)
 {
-    static const char *const roots[] = {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME"};
+    static const char *const roots[] = {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX",
+                                        "HOME"};
     static const char *const under[] = {
         "%s/lib64",
         "%s/lib",
@@ -110,8 +111,8 @@ static bool symbol(void *lib, const char *name, void *slot)
 
 static RtCode missing(RtError *e, const char *what, const char *name)
 {
-    return rt_fail(e, RT_ENV, "%s is too old: it has no %s; install a newer one (CUDA 12 or later)", what,
-                   name);
+    return rt_fail(e, RT_ENV, "%s is too old: it has no %s; install a newer one (CUDA 12 or later)",
+                   what, name);
 }
 
 RtCode cu_driver_open(CuDriver *d, RtError *e)
@@ -126,23 +127,23 @@ RtCode cu_driver_open(CuDriver *d, RtError *e)
                        "install the NVIDIA driver, or use the CPU (--device cpu)",
                        why[0] ? why : "not found");
 #define F(name, sym, params)                                                                       \
-    if (!symbol(d->lib, sym, &d->name))                                                            \
-        return missing(e, "the NVIDIA driver", sym);
+    if (!symbol(d->lib, sym, &d->name)) return missing(e, "the NVIDIA driver", sym);
     CU_FUNCTIONS(F)
 #undef F
     CuResult r = d->init(0);
     if (r != CU_OK) {
         const char *name = NULL;
-        if (d->error_name(r, &name) != CU_OK || !name)
-            name = "unknown";
+        if (d->error_name(r, &name) != CU_OK || !name) name = "unknown";
         const char *advice = "see `nvidia-smi`; or use the CPU (--device cpu)";
         if (r == CU_NO_DEVICE)
-            advice = "no GPU is visible (is CUDA_VISIBLE_DEVICES set?); or use the CPU (--device cpu)";
+            advice =
+                "no GPU is visible (is CUDA_VISIBLE_DEVICES set?); or use the CPU (--device cpu)";
         else if (r == CU_DRIVER_MISMATCH || r == CU_COMPAT_NOT_SUPPORTED)
             advice = "the kernel module and libcuda differ: reboot or reinstall the NVIDIA driver";
         else if (r == CU_STUB_LIBRARY)
             advice = "libcuda is the toolkit's stub: install the NVIDIA driver";
-        return rt_fail(e, RT_ENV, "the NVIDIA driver does not start: cuInit(0) = %s\n%s", name, advice);
+        return rt_fail(e, RT_ENV, "the NVIDIA driver does not start: cuInit(0) = %s\n%s", name,
+                       advice);
     }
     return RT_OK;
 }
@@ -154,21 +155,22 @@ RtCode nvrtc_open(Nvrtc *n, RtError *e)
     memset(n, 0, sizeof *n);
     n->lib = cu_library_open(names, n->path, sizeof n->path, why, sizeof why);
     if (!n->lib)
-        return rt_fail(e, RT_ENV,
-                       "no NVRTC: libnvrtc.so.13 or .12 cannot be opened (%s)\n"
-                       "install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set CUDA_HOME; "
-                       "`netc doctor` shows what was found",
-                       why[0] ? why : "not found");
+        return rt_fail(
+            e, RT_ENV,
+            "no NVRTC: libnvrtc.so.13 or .12 cannot be opened (%s)\n"
+            "install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set CUDA_HOME; "
+            "`netc doctor` shows what was found",
+            why[0] ? why : "not found");
 #define F(type, name, sym, params)                                                                 \
-    if (!symbol(n->lib, sym, &n->name))                                                            \
-        return missing(e, n->path, sym);
+    if (!symbol(n->lib, sym, &n->name)) return missing(e, n->path, sym);
     NVRTC_FUNCTIONS(F)
 #undef F
     n->version(&n->major, &n->minor);
     return RT_OK;
 }
 
-const char *const cu_lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+const char *const cu_lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
+                                   NULL};
 
 RtCode lt_open(CublasLt *l, RtError *e)
 {
@@ -176,14 +178,14 @@ RtCode lt_open(CublasLt *l, RtError *e)
     memset(l, 0, sizeof *l);
     l->lib = cu_library_open(cu_lt_names, l->path, sizeof l->path, why, sizeof why);
     if (!l->lib)
-        return rt_fail(e, RT_ENV,
-                       "no cuBLASLt: libcublasLt.so.13 or .12 cannot be opened (%s)\n"
-                       "install the CUDA toolkit or `pip install nvidia-cublas`, or set CUDA_HOME; or "
-                       "compile here, where it is absent: netc then generates the matrix products",
-                       why[0] ? why : "not found");
+        return rt_fail(
+            e, RT_ENV,
+            "no cuBLASLt: libcublasLt.so.13 or .12 cannot be opened (%s)\n"
+            "install the CUDA toolkit or `pip install nvidia-cublas`, or set CUDA_HOME; or "
+            "compile here, where it is absent: netc then generates the matrix products",
+            why[0] ? why : "not found");
 #define F(type, name, sym, params)                                                                 \
-    if (!symbol(l->lib, sym, &l->name))                                                            \
-        return missing(e, l->path, sym);
+    if (!symbol(l->lib, sym, &l->name)) return missing(e, l->path, sym);
     LT_FUNCTIONS(F)
 #undef F
     l->number = l->version();

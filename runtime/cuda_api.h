@@ -1,11 +1,13 @@
-// Our own declarations of what netc uses of the CUDA driver, NVRTC and cuBLASLt: opaque handles, the
-// published numeric values and function types. The libraries are opened at run time (cuda_api.c).
+// Our own declarations of what netc uses of the CUDA driver, NVRTC and cuBLASLt: opaque handles,
+// the published numeric values and function types. The libraries are opened at run time
+// (cuda_api.c).
 #ifndef RUNTIME_CUDA_API_H
 #define RUNTIME_CUDA_API_H
 
 #include "runtime/runtime.h"
 
-// -- the driver ------------------------------------------------------------------------------------
+// -- the driver
+// ------------------------------------------------------------------------------------
 typedef int CuResult;
 typedef int CuDeviceId;
 typedef unsigned long long CuPtr;
@@ -19,16 +21,31 @@ typedef struct CUgraphExec_st *CuGraphExec;
 typedef struct CUgraphNode_st *CuGraphNode;
 
 enum { // CuResult
-    CU_OK = 0, CU_OUT_OF_MEMORY = 2, CU_STUB_LIBRARY = 34, CU_NO_DEVICE = 100, CU_INVALID_IMAGE = 200,
-    CU_NO_BINARY_FOR_GPU = 209, CU_UNSUPPORTED_PTX_VERSION = 222, CU_NOT_READY = 600,
-    CU_ILLEGAL_ADDRESS = 700, CU_LAUNCH_TIMEOUT = 702, CU_FAULT_FIRST = 714, CU_FAULT_LAST = 719,
-    CU_DRIVER_MISMATCH = 803, CU_COMPAT_NOT_SUPPORTED = 804,
+    CU_OK = 0,
+    CU_OUT_OF_MEMORY = 2,
+    CU_STUB_LIBRARY = 34,
+    CU_NO_DEVICE = 100,
+    CU_INVALID_IMAGE = 200,
+    CU_NO_BINARY_FOR_GPU = 209,
+    CU_UNSUPPORTED_PTX_VERSION = 222,
+    CU_NOT_READY = 600,
+    CU_ILLEGAL_ADDRESS = 700,
+    CU_LAUNCH_TIMEOUT = 702,
+    CU_FAULT_FIRST = 714,
+    CU_FAULT_LAST = 719,
+    CU_DRIVER_MISMATCH = 803,
+    CU_COMPAT_NOT_SUPPORTED = 804,
 };
 enum { // device attributes
-    CU_ATTR_UNITS = 16, CU_ATTR_CC_MAJOR = 75, CU_ATTR_CC_MINOR = 76, CU_ATTR_SHARED_OPTIN = 97,
+    CU_ATTR_UNITS = 16,
+    CU_ATTR_CC_MAJOR = 75,
+    CU_ATTR_CC_MINOR = 76,
+    CU_ATTR_SHARED_OPTIN = 97,
 };
 enum { // function attributes
-    CU_FUNC_REGISTERS = 4, CU_FUNC_MAX_DYNAMIC_SHARED = 8, CU_FUNC_NON_PORTABLE_CLUSTER = 14,
+    CU_FUNC_REGISTERS = 4,
+    CU_FUNC_MAX_DYNAMIC_SHARED = 8,
+    CU_FUNC_NON_PORTABLE_CLUSTER = 14,
 };
 enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_CAPTURE_THREAD_LOCAL = 1 };
 enum { CU_NODE_KERNEL = 0, CU_NODE_GRAPH = 4 };
@@ -69,7 +86,7 @@ typedef struct CuLaunch {
     F(primary_release, "cuDevicePrimaryCtxRelease_v2", (CuDeviceId d))                             \
     F(ctx_push, "cuCtxPushCurrent_v2", (CuContext c))                                              \
     F(ctx_pop, "cuCtxPopCurrent_v2", (CuContext * c))                                              \
-    F(mem_info, "cuMemGetInfo_v2", (size_t * free, size_t *total))                                 \
+    F(mem_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                \
     F(mem_alloc, "cuMemAlloc_v2", (CuPtr * p, size_t bytes))                                       \
     F(mem_free, "cuMemFree_v2", (CuPtr p))                                                         \
     F(host_alloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                      \
@@ -101,7 +118,7 @@ typedef struct CuLaunch {
       (CuGraphExec * exec, CuGraph g, unsigned long long flags))                                   \
     F(graph_launch, "cuGraphLaunch", (CuGraphExec exec, CuStream s))                               \
     F(graph_upload, "cuGraphUpload", (CuGraphExec exec, CuStream s))                               \
-    F(graph_nodes, "cuGraphGetNodes", (CuGraph g, CuGraphNode * nodes, size_t *n))                 \
+    F(graph_nodes, "cuGraphGetNodes", (CuGraph g, CuGraphNode * nodes, size_t * n))                \
     F(graph_node_type, "cuGraphNodeGetType", (CuGraphNode node, int *type))                        \
     F(graph_node_child, "cuGraphChildGraphNodeGetGraph", (CuGraphNode node, CuGraph * g))          \
     F(graph_destroy, "cuGraphDestroy", (CuGraph g))                                                \
@@ -114,7 +131,8 @@ typedef struct CuDriver {
 #undef F
 } CuDriver;
 
-// -- NVRTC -------------------------------------------------------------------------------------------
+// -- NVRTC
+// -------------------------------------------------------------------------------------------
 typedef int NvrtcResult;
 typedef struct _nvrtcProgram *NvrtcProgram;
 enum { NVRTC_OK = 0, NVRTC_INVALID_OPTION = 5, NVRTC_COMPILATION = 6 };
@@ -130,11 +148,11 @@ enum { NVRTC_OK = 0, NVRTC_INVALID_OPTION = 5, NVRTC_COMPILATION = 6 };
     F(NvrtcResult, destroy, "nvrtcDestroyProgram", (NvrtcProgram * p))                             \
     F(NvrtcResult, compile, "nvrtcCompileProgram",                                                 \
       (NvrtcProgram p, int n, const char *const *options))                                         \
-    F(NvrtcResult, log_size, "nvrtcGetProgramLogSize", (NvrtcProgram p, size_t *n))                \
+    F(NvrtcResult, log_size, "nvrtcGetProgramLogSize", (NvrtcProgram p, size_t * n))               \
     F(NvrtcResult, log, "nvrtcGetProgramLog", (NvrtcProgram p, char *log))                         \
-    F(NvrtcResult, cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram p, size_t *n))                   \
+    F(NvrtcResult, cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram p, size_t * n))                  \
     F(NvrtcResult, cubin, "nvrtcGetCUBIN", (NvrtcProgram p, char *bytes))                          \
-    F(NvrtcResult, ptx_size, "nvrtcGetPTXSize", (NvrtcProgram p, size_t *n))                       \
+    F(NvrtcResult, ptx_size, "nvrtcGetPTXSize", (NvrtcProgram p, size_t * n))                      \
     F(NvrtcResult, ptx, "nvrtcGetPTX", (NvrtcProgram p, char *bytes))
 
 typedef struct Nvrtc {
@@ -146,7 +164,8 @@ typedef struct Nvrtc {
 #undef F
 } Nvrtc;
 
-// -- cuBLASLt ----------------------------------------------------------------------------------------
+// -- cuBLASLt
+// ----------------------------------------------------------------------------------------
 typedef int LtStatus;
 typedef struct cublasLtContext *LtHandle;
 typedef void *LtDesc, *LtLayout, *LtPreference;
@@ -156,20 +175,38 @@ enum { LT_COMPUTE_F32 = 68, LT_COMPUTE_F64 = 70, LT_COMPUTE_TF32 = 77 };
 enum { LT_OP_N = 0, LT_OP_T = 1 };
 enum { LT_LAYOUT_BATCH = 5, LT_LAYOUT_STRIDE = 6 };
 enum { // matmul descriptor
-    LT_DESC_TRANS_A = 3, LT_DESC_TRANS_B = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8,
-    LT_DESC_BIAS_STRIDE = 10, LT_DESC_AUX = 11, LT_DESC_AUX_LD = 12, LT_DESC_AUX_STRIDE = 13,
-    LT_DESC_AUX_TYPE = 22, LT_DESC_BIAS_TYPE = 26,
+    LT_DESC_TRANS_A = 3,
+    LT_DESC_TRANS_B = 4,
+    LT_DESC_EPILOGUE = 7,
+    LT_DESC_BIAS = 8,
+    LT_DESC_BIAS_STRIDE = 10,
+    LT_DESC_AUX = 11,
+    LT_DESC_AUX_LD = 12,
+    LT_DESC_AUX_STRIDE = 13,
+    LT_DESC_AUX_TYPE = 22,
+    LT_DESC_BIAS_TYPE = 26,
 };
 enum { // preference
-    LT_PREF_WORKSPACE = 1, LT_PREF_REDUCTION = 3, LT_PREF_ALIGN_A = 5, LT_PREF_ALIGN_B = 6,
-    LT_PREF_ALIGN_C = 7, LT_PREF_ALIGN_D = 8,
+    LT_PREF_WORKSPACE = 1,
+    LT_PREF_REDUCTION = 3,
+    LT_PREF_ALIGN_A = 5,
+    LT_PREF_ALIGN_B = 6,
+    LT_PREF_ALIGN_C = 7,
+    LT_PREF_ALIGN_D = 8,
 };
 // Split-K sums: none, in place in an order that varies, in the workspace (compute or output type).
 enum { LT_REDUCE_NONE = 0, LT_REDUCE_INPLACE = 1, LT_REDUCE_COMPUTE = 2, LT_REDUCE_OUTPUT = 4 };
 enum { LT_ALGO_REDUCTION = 3 }; // attribute of an algorithm
-enum { // epilogues
-    LT_EPI_DEFAULT = 1, LT_EPI_RELU = 2, LT_EPI_BIAS = 4, LT_EPI_DRELU = 8 | 128, LT_EPI_GELU = 32,
-    LT_EPI_DGELU = 64 | 128, LT_EPI_AUX = 128, LT_EPI_BGRAD_A = 256, LT_EPI_BGRAD_B = 512,
+enum {                          // epilogues
+    LT_EPI_DEFAULT = 1,
+    LT_EPI_RELU = 2,
+    LT_EPI_BIAS = 4,
+    LT_EPI_DRELU = 8 | 128,
+    LT_EPI_GELU = 32,
+    LT_EPI_DGELU = 64 | 128,
+    LT_EPI_AUX = 128,
+    LT_EPI_BGRAD_A = 256,
+    LT_EPI_BGRAD_B = 512,
 };
 
 typedef struct LtAlgo {
@@ -204,10 +241,10 @@ typedef struct LtResult { // of a heuristic search
       (LtPreference p, int attribute, const void *value, size_t n))                                \
     F(LtStatus, heuristic, "cublasLtMatmulAlgoGetHeuristic",                                       \
       (LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c, LtLayout out, LtPreference p,     \
-       int wanted, LtResult * results, int *found))                                                \
+       int wanted, LtResult *results, int *found))                                                 \
     F(LtStatus, algo_check, "cublasLtMatmulAlgoCheck",                                             \
-      (LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c, LtLayout out,                     \
-       const LtAlgo *algo, LtResult *result))                                                      \
+      (LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c, LtLayout out, const LtAlgo *algo, \
+       LtResult *result))                                                                          \
     F(LtStatus, algo_get, "cublasLtMatmulAlgoConfigGetAttribute",                                  \
       (const LtAlgo *algo, int attribute, void *value, size_t n, size_t *written))                 \
     F(LtStatus, matmul, "cublasLtMatmul",                                                          \
@@ -224,17 +261,18 @@ typedef struct CublasLt {
 #undef F
 } CublasLt;
 
-// -- opening (cuda_api.c) ---------------------------------------------------------------------------
-// Each fills its table or returns RT_ENV saying what was looked for and what to install. Open
-// libraries stay mapped; opening twice is cheap.
+// -- opening (cuda_api.c)
+// --------------------------------------------------------------------------- Each fills its table
+// or returns RT_ENV saying what was looked for and what to install. Open libraries stay mapped;
+// opening twice is cheap.
 RtCode cu_driver_open(CuDriver *d, RtError *e); // cuInit included
 RtCode nvrtc_open(Nvrtc *n, RtError *e);
 RtCode lt_open(CublasLt *l, RtError *e);
 // The first of [names] (ended by NULL) that opens, by the loader's path, then in the places CUDA is
 // usually installed; NULL with the last reason in why. path: where it was found.
 void *cu_library_open(const char *const *names, char *path, size_t npath, char *why, size_t nwhy);
-// Whether a file of one of these names lies where CUDA is usually installed; nothing is opened (mapping
-// cuBLASLt takes longer than a whole compilation from the cache).
+// Whether a file of one of these names lies where CUDA is usually installed; nothing is opened
+// (mapping cuBLASLt takes longer than a whole compilation from the cache).
 bool cu_library_present(const char *const *names, char *path, size_t npath);
 extern const char *const cu_lt_names[]; // of cuBLASLt
 

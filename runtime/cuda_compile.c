@@ -1,5 +1,5 @@
-// CUDA text to cubins or PTX by NVRTC: one compilation a kernel, in parallel, through the cache. Needs
-// no GPU and no driver.
+// CUDA text to cubins or PTX by NVRTC: one compilation a kernel, in parallel, through the cache.
+// Needs no GPU and no driver.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,12 +116,15 @@ static RtCode report(const Work *w, const char *target, RtError *e)
         const Job *j = &w->job[i];
         const ProgKernel *k = &w->p->kernels[j->kernel];
         const char *loc = cuda_kernel_loc(w->p, j->kernel);
-        if (j->no_memory) return rt_fail(e, RT_OOM, "out of memory while compiling kernel %s", k->name);
+        if (j->no_memory)
+            return rt_fail(e, RT_OOM, "out of memory while compiling kernel %s", k->name);
         if (j->result == NVRTC_OK) continue;
         if (j->result == NVRTC_INVALID_OPTION)
-            return rt_fail(e, RT_ENV, "NVRTC %d.%d (%s) cannot compile for %s: %s\n"
-                                      "install a newer CUDA toolkit, or leave %s out of --arch",
-                           w->n->major, w->n->minor, w->n->path, target, j->log ? j->log : "", target);
+            return rt_fail(e, RT_ENV,
+                           "NVRTC %d.%d (%s) cannot compile for %s: %s\n"
+                           "install a newer CUDA toolkit, or leave %s out of --arch",
+                           w->n->major, w->n->minor, w->n->path, target, j->log ? j->log : "",
+                           target);
         return rt_fail(e, RT_ENV, "NVRTC %d.%d: kernel %s%s%s does not compile for %s: %s\n%.3000s",
                        w->n->major, w->n->minor, k->name, *loc ? ", " : "", loc, target,
                        w->n->error_string(j->result), j->log ? j->log : "");
@@ -129,7 +132,8 @@ static RtCode report(const Work *w, const char *target, RtError *e)
     return RT_OK;
 }
 
-// "sm_90" -> "sm_90a" (the code of one architecture, all of its instructions), "ptx_80" -> "compute_80".
+// "sm_90" -> "sm_90a" (the code of one architecture, all of its instructions), "ptx_80" ->
+// "compute_80".
 static bool arch_option(const char *target, char *out, size_t n, bool *ptx)
 {
     char *end;
@@ -151,7 +155,8 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     *images = NULL;
     *n = 0;
     if (!arch_option(target, arch, sizeof arch, &ptx))
-        return rt_fail(e, RT_USER, "there is no architecture '%s'; use sm_80, sm_90, sm_100, ... or ptx_80",
+        return rt_fail(e, RT_USER,
+                       "there is no architecture '%s'; use sm_80, sm_90, sm_100, ... or ptx_80",
                        target);
     if (p->nkernels == 0) return RT_OK;
     Nvrtc nvrtc;
@@ -170,7 +175,8 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
         if ((wanted && !wanted[i]) || idmap_get(&seen, id, NULL)) continue;
         idmap_set(&seen, id, 1);
         RtImage *im = &(*images)[(*n)++];
-        *im = (RtImage){.target = arena_strdup(a, target), .key = id, .identity = p->kernels[i].identity};
+        *im = (RtImage){
+            .target = arena_strdup(a, target), .key = id, .identity = p->kernels[i].identity};
         RtKey key = rt_key_start("nvrtc 1");
         rt_key_bytes(&key, &(int[]){nvrtc.major, nvrtc.minor}, 2 * sizeof(int));
         for (int k = 0; k < noptions; k++) rt_key_str(&key, options[k]);
@@ -184,7 +190,12 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     }
     if (!njobs) return RT_OK;
 
-    Work w = {.n = &nvrtc, .p = p, .options = options, .noptions = noptions, .ptx = ptx, .job = job,
+    Work w = {.n = &nvrtc,
+              .p = p,
+              .options = options,
+              .noptions = noptions,
+              .ptx = ptx,
+              .job = job,
               .njobs = njobs};
     atomic_init(&w.next, 0);
     atomic_init(&w.failed, 0);

@@ -2,12 +2,11 @@
 // which the driver itself assembles, so that they need no compiler at run time.
 #include "runtime/cuda.h"
 
-// void fill_N(char *to, const char *from, size_t n, const unsigned *gate): n elements of N bytes, zeros
-// where from is NULL; nothing when *gate is not 0.
-static const char gated_ptx[] =
-    ".version 7.0\n"
-    ".target sm_80\n"
-    ".address_size 64\n"
+// void fill_N(char *to, const char *from, size_t n, const unsigned *gate): n elements of N bytes,
+// zeros where from is NULL; nothing when *gate is not 0.
+static const char gated_ptx[] = ".version 7.0\n"
+                                ".target sm_80\n"
+                                ".address_size 64\n"
 #define GATED(name, shift, regs, zero, load, store)                                                \
     ".visible .entry " name "(.param .u64 p_to, .param .u64 p_from, .param .u64 p_n, "             \
     ".param .u64 p_gate)\n{\n"                                                                     \
@@ -18,18 +17,17 @@ static const char gated_ptx[] =
     "ld.global.u32 code, [gate];\nsetp.ne.u32 p, code, 0;\n@p bra done;\n"                         \
     "setp.ne.u64 some, from, 0;\n"                                                                 \
     "mov.u32 a, %ctaid.x;\nmov.u32 b, %ntid.x;\nmov.u32 c, %tid.x;\nmov.u32 d, %nctaid.x;\n"       \
-    "mul.wide.u32 i, a, b;\ncvt.u64.u32 at, c;\nadd.u64 i, i, at;\nmul.wide.u32 step, d, b;\n"     \
-    zero                                                                                           \
-    "next:\nsetp.ge.u64 p, i, n;\n@p bra done;\n"                                                  \
+    "mul.wide.u32 i, a, b;\ncvt.u64.u32 at, c;\nadd.u64 i, i, at;\nmul.wide.u32 step, d, "         \
+    "b;\n" zero "next:\nsetp.ge.u64 p, i, n;\n@p bra done;\n"                                      \
     "shl.b64 at, i, " shift ";\n"                                                                  \
-    "add.u64 src, from, at;\nadd.u64 dst, to, at;\n"                                              \
+    "add.u64 src, from, at;\nadd.u64 dst, to, at;\n"                                               \
     "@some ld.global." load " " regs ", [src];\n"                                                  \
     "st.global." store " [dst], " regs ";\n"                                                       \
     "add.u64 i, i, step;\nbra next;\n"                                                             \
     "done:\nret;\n}\n"
     GATED("fill_1", "0", "a", "mov.b32 a, 0;\n", "u8", "u8")
-    GATED("fill_16", "4", "{a, b, c, d}",
-          "mov.b32 a, 0;\nmov.b32 b, 0;\nmov.b32 c, 0;\nmov.b32 d, 0;\n", "v4.u32", "v4.u32");
+        GATED("fill_16", "4", "{a, b, c, d}",
+              "mov.b32 a, 0;\nmov.b32 b, 0;\nmov.b32 c, 0;\nmov.b32 d, 0;\n", "v4.u32", "v4.u32");
 
 static RtCode load_builtin(CudaDevice *d, RtError *e)
 {
@@ -39,7 +37,8 @@ static RtCode load_builtin(CudaDevice *d, RtError *e)
     return RT_OK;
 }
 
-static RtCode gated(RtStream *s, void *to, const void *from, size_t bytes, const void *gate, RtError *e)
+static RtCode gated(RtStream *s, void *to, const void *from, size_t bytes, const void *gate,
+                    RtError *e)
 {
     CudaDevice *d = s->d;
     RtCode code = RT_OK;

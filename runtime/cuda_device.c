@@ -13,17 +13,21 @@ RtCode cuda_failed(const CudaDevice *d, CuResult r, const char *call, const char
     if (d->cu.error_string(r, &text) != CU_OK || !text) text = "";
     char at[512] = "";
     if (kernel)
-        snprintf(at, sizeof at, "\n  kernel %s%s%s", kernel, loc && *loc ? ", " : "", loc ? loc : "");
+        snprintf(at, sizeof at, "\n  kernel %s%s%s", kernel, loc && *loc ? ", " : "",
+                 loc ? loc : "");
     bool fault = r == CU_ILLEGAL_ADDRESS || (r >= CU_FAULT_FIRST && r <= CU_FAULT_LAST);
-    const char *advice = !fault    ? ""
-                         : d->sync ? "\na kernel did this to the device; this process cannot use it any more"
-                                   : "\na kernel launched before did this; run again with NETC_SYNC=1 in the "
-                                     "environment to see which";
-    return rt_fail(e, r == CU_OUT_OF_MEMORY ? RT_OOM : RT_ENV, "%s: %s failed: %s (%s)\n  at %s:%d%s%s",
-                   d->base.name, call, name, text, file, line, at, advice);
+    const char *advice =
+        !fault    ? ""
+        : d->sync ? "\na kernel did this to the device; this process cannot use it any more"
+                  : "\na kernel launched before did this; run again with NETC_SYNC=1 in the "
+                    "environment to see which";
+    return rt_fail(e, r == CU_OUT_OF_MEMORY ? RT_OOM : RT_ENV,
+                   "%s: %s failed: %s (%s)\n  at %s:%d%s%s", d->base.name, call, name, text, file,
+                   line, at, advice);
 }
 
-// -- opening ------------------------------------------------------------------------------------------
+// -- opening
+// ------------------------------------------------------------------------------------------
 int rt_cuda_count(void)
 {
     CuDriver cu;
@@ -40,15 +44,17 @@ static RtCode start(CudaDevice *d, int ordinal, RtError *e)
     int n = 0, major = 0, minor = 0;
     CU(d, e, device_count(&n));
     if (n == 0)
-        return rt_fail(e, RT_ENV, "no GPU: the NVIDIA driver sees none (is CUDA_VISIBLE_DEVICES set?); "
-                                  "use the CPU (--device cpu)");
+        return rt_fail(e, RT_ENV,
+                       "no GPU: the NVIDIA driver sees none (is CUDA_VISIBLE_DEVICES set?); "
+                       "use the CPU (--device cpu)");
     if (ordinal >= n)
         return rt_fail(e, RT_ENV, "there is no cuda:%d; this machine has cuda:0%s", ordinal,
                        n > 1 ? " and further ones" : " only");
     CU(d, e, driver_version(&d->driver_version));
     if (d->driver_version < 12000)
-        return rt_fail(e, RT_ENV, "the NVIDIA driver is for CUDA %d.%d; netc needs 12.0 or later: update "
-                                  "the driver",
+        return rt_fail(e, RT_ENV,
+                       "the NVIDIA driver is for CUDA %d.%d; netc needs 12.0 or later: update "
+                       "the driver",
                        d->driver_version / 1000, d->driver_version % 1000 / 10);
     CU(d, e, device_get(&d->id, ordinal));
     CU(d, e, device_name(d->base.model, sizeof d->base.model, d->id));
@@ -58,8 +64,9 @@ static RtCode start(CudaDevice *d, int ordinal, RtError *e)
     d->arch = major * 10 + minor;
     snprintf(d->base.target, sizeof d->base.target, "sm_%d", d->arch);
     if (d->arch < 80)
-        return rt_fail(e, RT_ENV, "%s is sm_%d; netc needs sm_80 (A100) or later: use the CPU "
-                                  "(--device cpu)",
+        return rt_fail(e, RT_ENV,
+                       "%s is sm_%d; netc needs sm_80 (A100) or later: use the CPU "
+                       "(--device cpu)",
                        d->base.model, d->arch);
     CU(d, e, primary_retain(&d->context, d->id));
     const char *sync = getenv("NETC_SYNC");
@@ -113,7 +120,8 @@ static void cuda_leave(RtDevice *device)
     cuda_of(device)->cu.ctx_pop(&popped);
 }
 
-// -- memory -------------------------------------------------------------------------------------------
+// -- memory
+// -------------------------------------------------------------------------------------------
 static bool cuda_memory(RtDevice *d, size_t *free_bytes, size_t *total_bytes)
 {
     return cuda_of(d)->cu.mem_info(free_bytes, total_bytes) == CU_OK;
@@ -157,8 +165,10 @@ static void cuda_host_free(RtDevice *d, void *p)
     if (p) cuda_of(d)->cu.host_free(p);
 }
 
-// -- streams --------------------------------------------------------------------------------------------
-static RtCode cuda_stream_new(RtDevice *device, const RtSessionOptions *o, RtStream **out, RtError *e)
+// -- streams
+// --------------------------------------------------------------------------------------------
+static RtCode cuda_stream_new(RtDevice *device, const RtSessionOptions *o, RtStream **out,
+                              RtError *e)
 {
     CudaDevice *d = cuda_of(device);
     *out = NULL;
@@ -188,7 +198,8 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
     return RT_OK;
 }
 
-// -- events -----------------------------------------------------------------------------------------------
+// -- events
+// -----------------------------------------------------------------------------------------------
 struct RtEvent {
     CudaDevice *d;
     CuEvent e;

@@ -1,4 +1,5 @@
-// What `netc doctor` says about CUDA: the driver, the GPUs, the libraries and where they were found.
+// What `netc doctor` says about CUDA: the driver, the GPUs, the libraries and where they were
+// found.
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +36,8 @@ static void gpus(const CuDriver *cu, Line line, void *ctx)
         cu->device_attribute(&minor, CU_ATTR_CC_MINOR, id);
         cu->device_attribute(&units, CU_ATTR_UNITS, id);
         cu->device_memory(&bytes, id);
-        snprintf(detail, sizeof detail, "%s, sm_%d%d, %d multiprocessors, %.1f GB%s", name, major, minor,
-                 units, (double)bytes / 1e9, major < 8 ? "; netc needs sm_80 or later" : "");
+        snprintf(detail, sizeof detail, "%s, sm_%d%d, %d multiprocessors, %.1f GB%s", name, major,
+                 minor, units, (double)bytes / 1e9, major < 8 ? "; netc needs sm_80 or later" : "");
         line(ctx, what, major >= 8, detail);
     }
 }
@@ -49,12 +50,15 @@ static void say_error(Line line, void *ctx, const char *what, RtError *e)
     line(ctx, what, false, e->text);
 }
 
-static void optional(Line line, void *ctx, const char *what, const char *const *names, const char *use)
+static void optional(Line line, void *ctx, const char *what, const char *const *names,
+                     const char *use)
 {
     char path[512], why[512], detail[600];
     bool ok = cu_library_open(names, path, sizeof path, why, sizeof why) != NULL;
-    if (ok) snprintf(detail, sizeof detail, "%s", path);
-    else snprintf(detail, sizeof detail, "not found; %s", use);
+    if (ok)
+        snprintf(detail, sizeof detail, "%s", path);
+    else
+        snprintf(detail, sizeof detail, "not found; %s", use);
     line(ctx, what, ok, detail);
 }
 

@@ -1,6 +1,6 @@
-// Matrix products by cuBLASLt. It thinks in columns: a row-major (m, n) is its column-major (n, m), so
-// C = A B is asked for as C^T = B^T A^T: our B is its A, our A its B, and a bias along our n runs along
-// its rows, as its epilogues want.
+// Matrix products by cuBLASLt. It thinks in columns: a row-major (m, n) is its column-major (n, m),
+// so C = A B is asked for as C^T = B^T A^T: our B is its A, our A its B, and a bias along our n
+// runs along its rows, as its epilogues want.
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,10 +75,12 @@ static RtCode describe(CudaDevice *d, const ProgGemm *p, CudaGemm *g, RtError *e
         LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_BIAS_TYPE, &type, sizeof type));
     }
     if (ep->aux) {
-        LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_AUX_LD, &p->aux_ld, sizeof p->aux_ld));
+        LT_AT(d, e, p->name, p->loc,
+              desc_set(g->desc, LT_DESC_AUX_LD, &p->aux_ld, sizeof p->aux_ld));
         int64_t stride = p->aux_ld * p->m;
         if (p->batch > 1)
-            LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_AUX_STRIDE, &stride, sizeof stride));
+            LT_AT(d, e, p->name, p->loc,
+                  desc_set(g->desc, LT_DESC_AUX_STRIDE, &stride, sizeof stride));
     }
     int slot = 3;
     g->bias = ep->bias ? slot++ : -1;
@@ -87,8 +89,8 @@ static RtCode describe(CudaDevice *d, const ProgGemm *p, CudaGemm *g, RtError *e
     RtCode code = layout(d, p, &g->a, p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n,
                          p->ldb, p->stride_b, e);
     if (!code)
-        code = layout(d, p, &g->b, p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
-                      p->stride_a, e);
+        code = layout(d, p, &g->b, p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k,
+                      p->lda, p->stride_a, e);
     if (!code) code = layout(d, p, &g->c, p->c_type, p->m, p->n, p->ldc, p->stride_c, e);
     return code;
 }
@@ -117,8 +119,8 @@ RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, Arena *scratch, Rt
         const ProgGemm *g = &p->gemms[i];
         if (lt_type(g->a_type) < 0 || lt_type(g->b_type) < 0 || lt_type(g->c_type) < 0 ||
             (size_t)g->epilogue >= sizeof epilogues / sizeof *epilogues)
-            return rt_fail(e, RT_ENV, "matmul %s%s%s: cuBLASLt has no product of these types", g->name,
-                           *g->loc ? ", " : "", g->loc);
+            return rt_fail(e, RT_ENV, "matmul %s%s%s: cuBLASLt has no product of these types",
+                           g->name, *g->loc ? ", " : "", g->loc);
         code = describe(d, g, &m->gemm[i], e);
         if (!code) code = cuda_gemm_choose(m, i, o, scratch, e);
     }
@@ -140,7 +142,8 @@ void cuda_gemms_free(RtModule *m)
     free(m->gemm);
 }
 
-LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots, CuStream s)
+LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
+                        CuStream s)
 {
     static const float one_f = 1, zero_f = 0;
     static const double one_d = 1, zero_d = 0;
@@ -152,9 +155,9 @@ LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtS
     if (r == LT_OK && g->aux >= 0)
         r = d->lt.desc_set(g->desc, LT_DESC_AUX, &slots[g->aux].p, sizeof(void *));
     if (r != LT_OK) return r;
-    return d->lt.matmul(d->lt_handle, g->desc, one, slots[1].p, g->a, slots[0].p, g->b, zero, slots[2].p,
-                        g->c, slots[2].p, g->c, &g->algo, g->ws >= 0 ? slots[g->ws].p : NULL,
-                        g->workspace, s);
+    return d->lt.matmul(d->lt_handle, g->desc, one, slots[1].p, g->a, slots[0].p, g->b, zero,
+                        slots[2].p, g->c, slots[2].p, g->c, &g->algo,
+                        g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
 }
 
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
@@ -195,7 +198,8 @@ const char *cuda_choices(RtModule *m, Arena *a)
     for (int i = 0; i < m->p->ngemms && m->gemm; i++) {
         const CudaGemm *g = &m->gemm[i];
         bool again = !g->value;
-        for (int k = 0; k < i && !again; k++) again = m->gemm[k].value && !strcmp(m->gemm[k].key, g->key);
+        for (int k = 0; k < i && !again; k++)
+            again = m->gemm[k].value && !strcmp(m->gemm[k].key, g->key);
         if (!again) buf_printf(&out, "%s: %s\n", g->key, g->value);
     }
     return out.data ? out.data : "";

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How well an image suits this device: 0 not at all, 1 PTX the driver translates, 2 a cubin of the same
-// major architecture (before sm_90), 3 exactly this one.
+// How well an image suits this device: 0 not at all, 1 PTX the driver translates, 2 a cubin of the
+// same major architecture (before sm_90), 3 exactly this one.
 static int fits(const CudaDevice *d, const RtImage *im)
 {
     int v;
@@ -18,8 +18,8 @@ static int fits(const CudaDevice *d, const RtImage *im)
     return 0;
 }
 
-static const RtImage *best_image(const CudaDevice *d, const Program *p, int kernel, const RtImage *images,
-                                 int n)
+static const RtImage *best_image(const CudaDevice *d, const Program *p, int kernel,
+                                 const RtImage *images, int n)
 {
     const RtImage *best = NULL;
     int score = 0;
@@ -44,15 +44,17 @@ static RtCode load_image(RtModule *m, int kernel, const RtImage *im, RtError *e)
     CuModule mod = NULL;
     CuResult r = d->cu.module_load(&mod, im->bytes, 2, options, values);
     if (r == CU_INVALID_IMAGE || r == CU_NO_BINARY_FOR_GPU || r == CU_UNSUPPORTED_PTX_VERSION)
-        return rt_fail(e, RT_ENV,
-                       "%s (%s, driver for CUDA %d.%d) cannot load kernel %s, compiled for %s: the driver "
-                       "is older than the compiler that made it, or the file is damaged%s%s\n"
-                       "update the NVIDIA driver, or compile again here (--rebuild) with an NVRTC no newer "
-                       "than the driver",
-                       d->base.name, d->base.model, d->driver_version / 1000,
-                       d->driver_version % 1000 / 10, k->name, im->target, *log ? ": " : "", log);
+        return rt_fail(
+            e, RT_ENV,
+            "%s (%s, driver for CUDA %d.%d) cannot load kernel %s, compiled for %s: the driver "
+            "is older than the compiler that made it, or the file is damaged%s%s\n"
+            "update the NVIDIA driver, or compile again here (--rebuild) with an NVRTC no newer "
+            "than the driver",
+            d->base.name, d->base.model, d->driver_version / 1000, d->driver_version % 1000 / 10,
+            k->name, im->target, *log ? ": " : "", log);
     if (r != CU_OK)
-        return cuda_failed(d, r, "module_load(...)", __FILE__, __LINE__, k->name, m->loc[kernel], e);
+        return cuda_failed(d, r, "module_load(...)", __FILE__, __LINE__, k->name, m->loc[kernel],
+                           e);
     m->module[m->nmodules++] = mod;
     CU_AT(d, e, k->name, m->loc[kernel], module_function(&m->function[kernel], mod, k->symbol));
     return RT_OK;
@@ -72,8 +74,8 @@ static RtCode configure(RtModule *m, int kernel, RtError *e)
 }
 
 // Kernels of equal text share a module.
-static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages, const RtCompileOptions *o,
-                           Arena *scratch, RtError *e)
+static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
+                           const RtCompileOptions *o, Arena *scratch, RtError *e)
 {
     const Program *p = m->p;
     const RtImage **use = NEW_ARRAY(scratch, const RtImage *, p->nkernels + 1);
@@ -87,8 +89,9 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages, cons
     if (missing) {
         RtImage *made;
         int nmade;
-        if (nimages) rt_log(o, "no code for %s (%s) in the file: compiling its text", m->d->base.model,
-                            m->d->base.target);
+        if (nimages)
+            rt_log(o, "no code for %s (%s) in the file: compiling its text", m->d->base.model,
+                   m->d->base.target);
         RtCode code = cuda_compile(scratch, p, m->d->base.target, wanted, o, &made, &nmade, e);
         if (code) return code;
         for (int i = 0; i < p->nkernels; i++)
@@ -100,15 +103,17 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages, cons
         for (int k = 0; k < i && same < 0; k++)
             if (use[k] == use[i]) same = k;
         RtCode code = RT_OK;
-        if (same >= 0) m->function[i] = m->function[same];
-        else code = load_image(m, i, use[i], e);
+        if (same >= 0)
+            m->function[i] = m->function[same];
+        else
+            code = load_image(m, i, use[i], e);
         if (code || configure(m, i, e)) return e->code;
     }
     return RT_OK;
 }
 
-static RtCode fill_module(RtModule *m, const RtImage *images, int nimages, const RtCompileOptions *o,
-                          RtError *e)
+static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
+                          const RtCompileOptions *o, RtError *e)
 {
     const Program *p = m->p;
     m->module = calloc((size_t)p->nkernels + 1, sizeof *m->module);

@@ -1,5 +1,5 @@
-// Which of cuBLASLt's algorithms a product uses: the choice table's, else the cache's, else the fastest
-// of the library's candidates, measured here.
+// Which of cuBLASLt's algorithms a product uses: the choice table's, else the cache's, else the
+// fastest of the library's candidates, measured here.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "runtime/cuda.h"
 
 enum { CANDIDATES = 32, SURE = 4, CALLS = 16, ROUNDS = 3 };
-// Seconds for all products of a program; SURE candidates of each are measured however long it takes.
+// Seconds for all products of a program; SURE candidates of each are measured however long it
+// takes.
 #define BUDGET 0.15
 
 static int64_t pow2_of(int64_t v, int64_t most)
@@ -48,7 +49,8 @@ static char *make_key(const RtModule *m, const ProgGemm *g, const uint32_t align
     return key;
 }
 
-// -- a choice as text: the algorithm's eight words in hex, then its workspace ------------------------
+// -- a choice as text: the algorithm's eight words in hex, then its workspace
+// ------------------------
 static char *print_choice(const CudaGemm *g)
 {
     char *text = NULL, hex[8 * 16 + 1];
@@ -97,7 +99,8 @@ static bool accept(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const char *te
     return g->value != NULL;
 }
 
-// -- candidates ---------------------------------------------------------------------------------------
+// -- candidates
+// ---------------------------------------------------------------------------------------
 static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const uint32_t align[3],
                          LtResult *out, int *n, RtError *e)
 {
@@ -116,7 +119,8 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
     if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_C, &align[2], sizeof *align);
     if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_D, &align[2], sizeof *align);
     if (r == LT_OK)
-        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, CANDIDATES, out, n);
+        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, CANDIDATES, out,
+                            n);
     d->lt.pref_destroy(pref);
     int kept = 0;
     for (int i = 0; i < *n && r == LT_OK; i++) {
@@ -128,16 +132,18 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
     }
     *n = kept;
     if (kept) return RT_OK;
-    return rt_fail(e, RT_ENV,
-                   "cuBLASLt %zu on %s has no algorithm for matmul %s%s%s: (%lld, %lld) x (%lld, %lld) %s, "
-                   "epilogue %d%s%s\ncompile without this epilogue, or without cuBLASLt",
-                   d->lt.number, d->base.model, p->name, p->loc && *p->loc ? ", " : "",
-                   p->loc ? p->loc : "", (long long)p->m, (long long)p->k, (long long)p->k,
-                   (long long)p->n, prog_dtype_name(p->a_type), (int)p->epilogue,
-                   r == LT_OK ? "" : ": ", r == LT_OK ? "" : d->lt.status_name(r));
+    return rt_fail(
+        e, RT_ENV,
+        "cuBLASLt %zu on %s has no algorithm for matmul %s%s%s: (%lld, %lld) x (%lld, %lld) %s, "
+        "epilogue %d%s%s\ncompile without this epilogue, or without cuBLASLt",
+        d->lt.number, d->base.model, p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "",
+        (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n,
+        prog_dtype_name(p->a_type), (int)p->epilogue, r == LT_OK ? "" : ": ",
+        r == LT_OK ? "" : d->lt.status_name(r));
 }
 
-// -- timing -------------------------------------------------------------------------------------------
+// -- timing
+// -------------------------------------------------------------------------------------------
 // Enough memory for one call, filled with small positive numbers of any element type.
 typedef struct Bench {
     CudaDevice *d;
@@ -162,10 +168,10 @@ static bool bench_open(Bench *b)
     CuDriver *cu = &b->d->cu;
     int64_t longest = p->m > p->n ? p->m : p->n;
     size_t size[6] = {
-        matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda, p->stride_a,
-                     p->batch),
-        matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb, p->stride_b,
-                     p->batch),
+        matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
+                     p->stride_a, p->batch),
+        matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
+                     p->stride_b, p->batch),
         matrix_bytes(p->c_type, p->m, p->n, p->ldc, p->stride_c, p->batch),
     };
     if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
@@ -231,13 +237,14 @@ static double bench_graph(Bench *b)
     return t;
 }
 
-// Seconds of one call with g->algo; negative when it fails or is clearly slower than [best] (negative:
-// none yet). A product shorter than its launch from the host is timed as part of a graph, its operands in
-// the L2 cache, as it will run.
+// Seconds of one call with g->algo; negative when it fails or is clearly slower than [best]
+// (negative: none yet). A product shorter than its launch from the host is timed as part of a
+// graph, its operands in the L2 cache, as it will run.
 static double bench_time(Bench *b, double best)
 {
     const double launch = 20e-6, short_call = 200e-6;
-    if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK || b->d->cu.stream_sync(b->s) != CU_OK)
+    if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK ||
+        b->d->cu.stream_sync(b->s) != CU_OK)
         return -1;
     double t = bench_rounds(b, NULL, 1);
     if (t < 0 || (best >= 0 && t > 2 * best + launch)) return -1;
@@ -251,8 +258,8 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// Leaves the fastest in g; false when nothing could be measured. One that needs no workspace may be 3 %
-// slower: it does not stand in the way of what could run beside it.
+// Leaves the fastest in g; false when nothing could be measured. One that needs no workspace may be
+// 3 % slower: it does not stand in the way of what could run beside it.
 static bool fastest(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const LtResult *c, int n,
                     double seconds)
 {
@@ -277,7 +284,8 @@ static bool fastest(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const LtResul
     return best >= 0;
 }
 
-RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch, RtError *e)
+RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
+                        RtError *e)
 {
     CudaDevice *d = m->d;
     const ProgGemm *p = &m->p->gemms[gemm];

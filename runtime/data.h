@@ -12,20 +12,23 @@ typedef struct RtArray { // a whole file in memory
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
 // several ("images" or "labels" of a CIFAR-10 batch); path may be several files joined by commas,
-// concatenated along axis 0. wanted (may be NULL): the element type and the shape of one example the
-// model asks for, dims < 0 free; used for raw files and for complete error messages. Truncated,
+// concatenated along axis 0. wanted (may be NULL): the element type and the shape of one example
+// the model asks for, dims < 0 free; used for raw files and for complete error messages. Truncated,
 // wrong-typed, wrong-shaped files: RT_USER with both shapes.
-RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out, RtError *e);
+RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
+                     RtError *e);
 void rt_array_free(RtArray *a);
-// RT_USER naming file, first offending example and value when an integer is outside low..high (one past
-// the largest).
-RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high, RtError *e);
+// RT_USER naming file, first offending example and value when an integer is outside low..high (one
+// past the largest).
+RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
+                            RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);
 
 // The order of examples in an epoch: a permutation, a function of seed and epoch alone.
 void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch);
 
-// -- safetensors -------------------------------------------------------------------------------------
+// -- safetensors
+// -------------------------------------------------------------------------------------
 typedef struct RtTensor {
     const char *name;
     ProgType type;
@@ -39,17 +42,19 @@ typedef struct RtTensors {
     const char **meta_keys, **meta_values;
     void *owned;
 } RtTensors;
-// Written to a temporary file beside path, synced, renamed: path holds the old or the new file, never
-// a part. A full disk: RT_ENV, and the old file is intact.
-RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n, const char *const *meta_keys,
-                            const char *const *meta_values, int nmeta, RtError *e);
+// Written to a temporary file beside path, synced, renamed: path holds the old or the new file,
+// never a part. A full disk: RT_ENV, and the old file is intact.
+RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
+                            const char *const *meta_keys, const char *const *meta_values, int nmeta,
+                            RtError *e);
 RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e);
 void rt_tensors_free(RtTensors *t);
 // The same atomic write for any bytes (model.bin, choice tables).
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
 
-// -- model.bin: a checksummed container of named sections -----------------------------------------------
+// -- model.bin: a checksummed container of named sections
+// -----------------------------------------------
 #define RT_CONTAINER_MAGIC "\x89netcbn" // the first 8 bytes, the zero included
 typedef struct RtSection {
     const char *name; // "source", "program cuda", "program cpu", "image sm_90 <identity>", ...

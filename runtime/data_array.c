@@ -1,4 +1,5 @@
-// Reading data files: which reader, several files as one, what the model wants against what is there.
+// Reading data files: which reader, several files as one, what the model wants against what is
+// there.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@ void rt_type_text(char *out, size_t n, const ProgType *t)
 {
     size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
     for (int i = 0; i < t->rank && at < n; i++)
-        at += (size_t)(t->dim[i] < 0 ? snprintf(out + at, n - at, "%s*", i ? ", " : "")
-                                     : snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]));
+        at += (size_t)(t->dim[i] < 0
+                           ? snprintf(out + at, n - at, "%s*", i ? ", " : "")
+                           : snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]));
     if (at < n) snprintf(out + at, n - at, "]");
 }
 
@@ -30,10 +32,11 @@ void rt_array_free(RtArray *a)
     *a = (RtArray){0};
 }
 
-static RtCode parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b, RtArray *out,
-                    RtError *e)
+static RtCode parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                    RtArray *out, RtError *e)
 {
-    bool npy = rt_npy_recognise(b) || rt_path_ends(path, ".npy"), idx = !npy && rt_idx_recognise(path, b);
+    bool npy = rt_npy_recognise(b) || rt_path_ends(path, ".npy"),
+         idx = !npy && rt_idx_recognise(path, b);
     if ((npy || idx) && part)
         return rt_fail(e, RT_USER, "%s holds one tensor, it has no part '%s'", path, part);
     if (npy) return rt_npy_parse(path, b, out, e);
@@ -58,12 +61,14 @@ static RtCode check(const char *path, const RtArray *a, const ProgType *wanted, 
     }
     rt_type_text(have, sizeof have, &a->type);
     rt_type_text(want, sizeof want, &w);
-    return rt_fail(e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path, have, want,
-                   a->type.dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
-                   a->type.dtype != wanted->dtype ? prog_dtype_name(a->type.dtype) : "");
+    return rt_fail(
+        e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path, have,
+        want, a->type.dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
+        a->type.dtype != wanted->dtype ? prog_dtype_name(a->type.dtype) : "");
 }
 
-static RtCode read_one(const char *path, const char *part, const ProgType *wanted, RtArray *out, RtError *e)
+static RtCode read_one(const char *path, const char *part, const ProgType *wanted, RtArray *out,
+                       RtError *e)
 {
     RtBytes b;
     if (rt_bytes_read(path, &b, e)) return e->code;
@@ -83,14 +88,16 @@ static RtCode read_one(const char *path, const char *part, const ProgType *wante
 
 static RtCode append(const char *first, const char *path, RtArray *a, RtArray *more, RtError *e)
 {
-    bool same = a->type.dtype == more->type.dtype && a->type.rank == more->type.rank && a->type.rank > 0;
+    bool same =
+        a->type.dtype == more->type.dtype && a->type.rank == more->type.rank && a->type.rank > 0;
     for (int i = 1; same && i < a->type.rank; i++) same = a->type.dim[i] == more->type.dim[i];
     if (!same) {
         char x[200], y[200];
         rt_type_text(x, sizeof x, &a->type);
         rt_type_text(y, sizeof y, &more->type);
-        return rt_fail(e, RT_USER, "%s holds %s and %s holds %s: they cannot be joined along axis 0", first, x, path,
-                       y);
+        return rt_fail(e, RT_USER,
+                       "%s holds %s and %s holds %s: they cannot be joined along axis 0", first, x,
+                       path, y);
     }
     char *p = realloc(a->data, a->bytes + more->bytes + 1);
     if (!p) return rt_fail(e, RT_OOM, "the data joined with %s do not fit in memory", path);
@@ -101,7 +108,8 @@ static RtCode append(const char *first, const char *path, RtArray *a, RtArray *m
     return RT_OK;
 }
 
-RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out, RtError *e)
+RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
+                     RtError *e)
 {
     *out = (RtArray){0};
     if (part && !*part) part = NULL;
@@ -129,7 +137,8 @@ RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted,
     return code;
 }
 
-RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high, RtError *e)
+RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
+                            RtError *e)
 {
     int64_t width = prog_dtype_bytes(a->type.dtype), n = (int64_t)a->bytes / width;
     int64_t row = a->type.rank && a->type.dim[0] > 0 ? n / a->type.dim[0] : 1;

@@ -49,36 +49,43 @@ RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
 {
     ProgType t = {0};
     if (b->n < 4)
-        return rt_fail(e, RT_USER, "%s is truncated: %zu bytes are too few for an IDX file", path, b->n);
+        return rt_fail(e, RT_USER, "%s is truncated: %zu bytes are too few for an IDX file", path,
+                       b->n);
     if (b->at[0] || b->at[1])
-        return rt_fail(e, RT_USER,
-                       "%s is not an IDX file: it begins with %02x %02x %02x %02x, an IDX file with 00 00, a "
-                       "type and a rank",
-                       path, b->at[0], b->at[1], b->at[2], b->at[3]);
+        return rt_fail(
+            e, RT_USER,
+            "%s is not an IDX file: it begins with %02x %02x %02x %02x, an IDX file with 00 00, a "
+            "type and a rank",
+            path, b->at[0], b->at[1], b->at[2], b->at[3]);
     if (!element_type(b->at[2], &t.dtype))
-        return rt_fail(e, RT_USER,
-                       "%s: IDX element type 0x%02x cannot be read; known are 08 (u8), 0c (i32), 0d (f32), "
-                       "0e (f64)",
-                       path, b->at[2]);
+        return rt_fail(
+            e, RT_USER,
+            "%s: IDX element type 0x%02x cannot be read; known are 08 (u8), 0c (i32), 0d (f32), "
+            "0e (f64)",
+            path, b->at[2]);
     t.rank = b->at[3];
     size_t head = 4 + 4 * (size_t)t.rank;
     if (t.rank < 1 || t.rank > PROG_MAX_RANK)
         return rt_fail(e, RT_USER, "%s: an IDX file of rank %d; 1 to %d can be read", path, t.rank,
                        PROG_MAX_RANK);
     if (b->n < head)
-        return rt_fail(e, RT_USER, "%s is truncated: it ends within its header of %zu bytes, after %zu", path,
+        return rt_fail(e, RT_USER,
+                       "%s is truncated: it ends within its header of %zu bytes, after %zu", path,
                        head, b->n);
     for (int i = 0; i < t.rank; i++) t.dim[i] = big32(b->at + 4 + 4 * i);
     char text[200];
     rt_type_text(text, sizeof text, &t);
     int64_t bytes = prog_type_bytes(&t);
     if (bytes < 0)
-        return rt_fail(e, RT_USER, "%s: its header says %s, more than any memory holds: it is damaged", path,
+        return rt_fail(e, RT_USER,
+                       "%s: its header says %s, more than any memory holds: it is damaged", path,
                        text);
     size_t have = b->n - head;
     if (have != (size_t)bytes)
-        return rt_fail(e, RT_USER, "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow", path,
-                       have < (size_t)bytes ? "is truncated" : "has bytes after its end", text, bytes, have);
+        return rt_fail(e, RT_USER,
+                       "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow",
+                       path, have < (size_t)bytes ? "is truncated" : "has bytes after its end",
+                       text, bytes, have);
     memmove(b->at, b->at + head, have);
     to_host_order(b->at, have, prog_dtype_bytes(t.dtype));
     *out = (RtArray){.type = t, .data = b->at, .bytes = have};

@@ -64,7 +64,8 @@ static bool shape(Dict *d, ProgType *t)
         int64_t v = 0;
         const char *begin = d->p;
         while (d->p < d->end && *d->p >= '0' && *d->p <= '9') {
-            if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *d->p - '0', &v)) return false;
+            if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *d->p - '0', &v))
+                return false;
             d->p++;
         }
         if (d->p == begin || t->rank == PROG_MAX_RANK) return false;
@@ -116,8 +117,8 @@ static const struct {
     const char *descr;
     ProgDType type;
 } types[] = {
-    {"|b1", PD_BOOL}, {"|u1", PD_U8},  {"<i4", PD_I32}, {"<u4", PD_U32}, {"<i8", PD_I64},
-    {"<f2", PD_F16},  {"<f4", PD_F32}, {"<f8", PD_F64},
+    {"|b1", PD_BOOL}, {"|u1", PD_U8},  {"<i4", PD_I32}, {"<u4", PD_U32},
+    {"<i8", PD_I64},  {"<f2", PD_F16}, {"<f4", PD_F32}, {"<f8", PD_F64},
 };
 
 static RtCode element_type(const char *path, Header *h, RtError *e)
@@ -129,10 +130,12 @@ static RtCode element_type(const char *path, Header *h, RtError *e)
         }
     if (h->descr[0] == '>')
         return rt_fail(e, RT_USER,
-                       "%s: its elements are big-endian (%s); save it again with a.astype(a.dtype.newbyteorder('<'))",
+                       "%s: its elements are big-endian (%s); save it again with "
+                       "a.astype(a.dtype.newbyteorder('<'))",
                        path, h->descr);
     return rt_fail(e, RT_USER,
-                   "%s: elements of %s cannot be read; convert it to one of bool, uint8, int32, uint32, int64, "
+                   "%s: elements of %s cannot be read; convert it to one of bool, uint8, int32, "
+                   "uint32, int64, "
                    "float16, float32, float64, say with a.astype('int32')",
                    path, h->descr);
 }
@@ -141,35 +144,44 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
 {
     Header h = {0};
     if (!rt_npy_recognise(b))
-        return rt_fail(e, RT_USER, "%s is not an .npy file: it does not begin with \\x93NUMPY", path);
+        return rt_fail(e, RT_USER, "%s is not an .npy file: it does not begin with \\x93NUMPY",
+                       path);
     if (b->n < 10) return rt_fail(e, RT_USER, "%s is truncated: it ends within its header", path);
     int version = b->at[6];
     size_t begin = version == 1 ? 10 : 12, len;
     if (version < 1 || version > 3)
-        return rt_fail(e, RT_USER, "%s is of .npy version %d; versions 1 to 3 can be read", path, version);
-    if (b->n < begin) return rt_fail(e, RT_USER, "%s is truncated: it ends within its header", path);
+        return rt_fail(e, RT_USER, "%s is of .npy version %d; versions 1 to 3 can be read", path,
+                       version);
+    if (b->n < begin)
+        return rt_fail(e, RT_USER, "%s is truncated: it ends within its header", path);
     len = version == 1 ? (size_t)b->at[8] | (size_t)b->at[9] << 8
-                       : (size_t)b->at[8] | (size_t)b->at[9] << 8 | (size_t)b->at[10] << 16 | (size_t)b->at[11] << 24;
+                       : (size_t)b->at[8] | (size_t)b->at[9] << 8 | (size_t)b->at[10] << 16 |
+                             (size_t)b->at[11] << 24;
     if (len > b->n - begin)
-        return rt_fail(e, RT_USER, "%s is truncated: its header is %zu bytes long, %zu follow", path, len,
-                       b->n - begin);
+        return rt_fail(e, RT_USER, "%s is truncated: its header is %zu bytes long, %zu follow",
+                       path, len, b->n - begin);
     Dict d = {(const char *)b->at + begin, (const char *)b->at + begin + len};
-    if (!read_header(&d, &h)) return rt_fail(e, RT_USER, "%s: its .npy header cannot be understood", path);
+    if (!read_header(&d, &h))
+        return rt_fail(e, RT_USER, "%s: its .npy header cannot be understood", path);
     if (element_type(path, &h, e)) return e->code;
     if (h.fortran && h.type.rank > 1)
         return rt_fail(e, RT_USER,
-                       "%s is stored in Fortran order; save it again with numpy.save(f, numpy.ascontiguousarray(a))",
+                       "%s is stored in Fortran order; save it again with numpy.save(f, "
+                       "numpy.ascontiguousarray(a))",
                        path);
     char text[200];
     rt_type_text(text, sizeof text, &h.type);
     int64_t bytes = prog_type_bytes(&h.type);
     if (bytes < 0)
-        return rt_fail(e, RT_USER, "%s: its header says %s, more than any memory holds: it is damaged", path,
+        return rt_fail(e, RT_USER,
+                       "%s: its header says %s, more than any memory holds: it is damaged", path,
                        text);
     size_t head = begin + len, have = b->n - head;
     if (have != (size_t)bytes)
-        return rt_fail(e, RT_USER, "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow", path,
-                       have < (size_t)bytes ? "is truncated" : "has bytes after its end", text, bytes, have);
+        return rt_fail(e, RT_USER,
+                       "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow",
+                       path, have < (size_t)bytes ? "is truncated" : "has bytes after its end",
+                       text, bytes, have);
     memmove(b->at, b->at + head, have);
     if (h.type.dtype == PD_BOOL)
         for (size_t i = 0; i < have; i++) b->at[i] = b->at[i] != 0;
@@ -206,9 +218,11 @@ RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, Rt
     size_t at = 0;
     dims[0] = 0;
     for (int i = 0; i < t.rank; i++)
-        at += (size_t)snprintf(dims + at, sizeof dims - at, i ? ", %" PRId64 : "%" PRId64, t.dim[i]);
-    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }",
-                     descr, dims, t.rank == 1 ? "," : "");
+        at +=
+            (size_t)snprintf(dims + at, sizeof dims - at, i ? ", %" PRId64 : "%" PRId64, t.dim[i]);
+    int n = snprintf(head + 10, sizeof head - 10,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }", descr, dims,
+                     t.rank == 1 ? "," : "");
     size_t len = ((size_t)n + 10 + 1 + 63) / 64 * 64 - 10; // the elements begin at a multiple of 64
     memset(head + 10 + n, ' ', len - (size_t)n);
     head[10 + len - 1] = '\n';

@@ -10,16 +10,17 @@ RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_npy_recognise(const RtBytes *b);
 RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b);
-RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b, RtArray *out,
-                      RtError *e);
+RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                      RtArray *out, RtError *e);
 // Elements without a header: of the type wanted; bytes when nothing is wanted or the file is .txt.
-RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b, RtArray *out,
-                    RtError *e);
+RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                    RtArray *out, RtError *e);
 // A one-dimensional array of integers as overlapping windows of [width]: window i begins at element
 // i * (width - 1), so that the last element of one, a target, is the first of the next, an input.
 RtCode rt_array_windows(const char *path, RtArray *a, int64_t width, RtError *e);
 
-bool rt_path_ends(const char *path, const char *suffix); // ".gz" at the end of path is not looked at
+bool rt_path_ends(const char *path,
+                  const char *suffix); // ".gz" at the end of path is not looked at
 void rt_type_text(char *out, size_t n, const ProgType *t); // f32[60000, 784]
 
 #endif

@@ -1,7 +1,7 @@
-// Internal: what a device must be able to do. The executor (exec*.c) is written once over this table;
-// cpu_*.c and cuda_*.c implement it. Every function may be called from any thread, but a stream and
-// what is enqueued on it belong to one thread at a time. Device functions other than enter/leave are
-// called between enter and leave (CUDA: the context is current).
+// Internal: what a device must be able to do. The executor (exec*.c) is written once over this
+// table; cpu_*.c and cuda_*.c implement it. Every function may be called from any thread, but a
+// stream and what is enqueued on it belong to one thread at a time. Device functions other than
+// enter/leave are called between enter and leave (CUDA: the context is current).
 #ifndef RUNTIME_DEVICE_H
 #define RUNTIME_DEVICE_H
 
@@ -31,8 +31,8 @@ typedef union RtSlot {
 
 struct RtDeviceOps {
     bool cuda;
-    // Kernel arguments are passed as addresses of the slots (CUDA's kernelParams); else an address for
-    // a buffer and the address of the slot for an integer (the CPU's ABI, ProgKernel).
+    // Kernel arguments are passed as addresses of the slots (CUDA's kernelParams); else an address
+    // for a buffer and the address of the slot for an integer (the CPU's ABI, ProgKernel).
     bool args_by_address;
     // Host memory is device memory: host pointers are used in place, nothing is staged.
     bool unified;
@@ -55,8 +55,9 @@ struct RtDeviceOps {
     void (*stream_free)(RtStream *s);
     RtCode (*stream_sync)(RtStream *s, RtError *e);
 
-    // Enqueued. Host memory of a copy stays the caller's until stream_sync. gate: NULL, or the device
-    // address of a ProgError: nothing is written when its code is not 0 at that point of the stream.
+    // Enqueued. Host memory of a copy stays the caller's until stream_sync. gate: NULL, or the
+    // device address of a ProgError: nothing is written when its code is not 0 at that point of the
+    // stream.
     RtCode (*copy)(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
                    const void *gate, RtError *e);
     RtCode (*zero)(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
@@ -67,10 +68,11 @@ struct RtDeviceOps {
     RtCode (*event_record)(RtEvent *v, RtStream *s, RtError *e);
     RtCode (*event_wait)(RtStream *s, RtEvent *v, RtError *e); // s waits for v
     RtCode (*event_sync)(RtEvent *v, RtError *e);              // the host waits for v
-    RtCode (*event_seconds)(RtEvent *begin, RtEvent *end, double *seconds, RtError *e); // after sync
+    RtCode (*event_seconds)(RtEvent *begin, RtEvent *end, double *seconds,
+                            RtError *e); // after sync
 
-    // Code. Loads what fits of images, compiles the rest as o allows (o is never NULL), prepares every
-    // gemm (algorithm by p->choices, else timed). m outlives every launch from it.
+    // Code. Loads what fits of images, compiles the rest as o allows (o is never NULL), prepares
+    // every gemm (algorithm by p->choices, else timed). m outlives every launch from it.
     RtCode (*module_new)(RtDevice *d, const Program *p, const RtImage *images, int nimages,
                          const RtCompileOptions *o, RtModule **out, RtError *e);
     void (*module_free)(RtModule *m);
@@ -81,9 +83,10 @@ struct RtDeviceOps {
     RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
     size_t (*gemm_scratch)(const RtModule *m, int gemm); // bytes of its workspace in use; NULL: all
 
-    // Recording what is enqueued between begin and end, to be enqueued again by launch; NULL where a
-    // device cannot. end on failure leaves the stream usable and *out NULL (not fatal: the executor
-    // then runs step by step and reports e->text as the reason). Must work on the caller's stream too.
+    // Recording what is enqueued between begin and end, to be enqueued again by launch; NULL where
+    // a device cannot. end on failure leaves the stream usable and *out NULL (not fatal: the
+    // executor then runs step by step and reports e->text as the reason). Must work on the caller's
+    // stream too.
     RtCode (*capture_begin)(RtStream *s, RtError *e);
     RtCode (*capture_end)(RtStream *s, RtGraph **out, int *kernel_nodes, RtError *e);
     RtCode (*graph_launch)(RtStream *s, RtGraph *g, RtError *e);
@@ -93,19 +96,22 @@ struct RtDeviceOps {
 extern const RtDeviceOps rt_cpu_ops, rt_cuda_ops;
 int rt_cuda_count(void); // GPUs that can be used; 0 without a driver (cuda_device.c)
 // CUDA's part of rt_doctor: driver, GPUs, NVRTC, cuBLASLt, cuDNN, NCCL (cuda_doctor.c).
-void rt_cuda_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);
+void rt_cuda_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail),
+                    void *ctx);
 bool rt_cuda_matmul_library(void); // cuBLASLt can be opened (cuda_doctor.c)
 bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
 
-// -- the compile cache, shared by both devices (cache.c) ----------------------------------------------
-// Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with a
-// checksum inside. Nothing here fails a compilation: an unusable directory means no cache, a damaged
-// entry is removed and counts as absent.
+// -- the compile cache, shared by both devices (cache.c)
+// ---------------------------------------------- Entries are files <dir>/<32 hex digits of the
+// key>, written to a temporary name and renamed, with a checksum inside. Nothing here fails a
+// compilation: an unusable directory means no cache, a damaged entry is removed and counts as
+// absent.
 typedef struct RtKey {
     uint64_t a, b;
 } RtKey;
 RtKey rt_key_start(const char *what); // "cubin 1": kind and version of what is cached
-void rt_key_bytes(RtKey *k, const void *p, size_t n); // includes n, so that parts cannot run together
+void rt_key_bytes(RtKey *k, const void *p,
+                  size_t n); // includes n, so that parts cannot run together
 void rt_key_str(RtKey *k, const char *s);
 // true: *bytes is in the arena.
 bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, size_t *n);

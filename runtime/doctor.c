@@ -21,7 +21,8 @@ static void openblas(Line *line, void *ctx)
     bool ok = rt_blas_describe(detail, sizeof detail);
     line(ctx, "OpenBLAS", ok,
          ok ? detail
-            : "not found: matrix products run on generated code, several times slower; install libopenblas0 "
+            : "not found: matrix products run on generated code, several times slower; install "
+              "libopenblas0 "
               "(Debian, Ubuntu: apt-get install libopenblas0-pthread)");
 }
 
@@ -31,8 +32,8 @@ void rt_doctor(Line *line, void *ctx)
     size_t free_bytes, total;
     rt_cuda_doctor(line, ctx);
     if (rt_host_memory(&free_bytes, &total)) {
-        snprintf(detail, sizeof detail, "%d threads, %.1f GB of memory, %.1f GB free", rt_cpu_threads(),
-                 (double)total / 1e9, (double)free_bytes / 1e9);
+        snprintf(detail, sizeof detail, "%d threads, %.1f GB of memory, %.1f GB free",
+                 rt_cpu_threads(), (double)total / 1e9, (double)free_bytes / 1e9);
         line(ctx, "CPU", true, detail);
     }
     compiler(line, ctx);

@@ -7,7 +7,8 @@
 
 #include "runtime/device.h"
 
-// -- programs -----------------------------------------------------------------------------------------
+// -- programs
+// -----------------------------------------------------------------------------------------
 struct RtProgram {
     atomic_int refs; // the caller's and one a session attached
     RtDevice *device;
@@ -18,7 +19,8 @@ struct RtProgram {
 };
 void rt_program_retain(RtProgram *p);
 
-// -- cells --------------------------------------------------------------------------------------------
+// -- cells
+// --------------------------------------------------------------------------------------------
 typedef struct RtCell {
     ProgCell info;
     char *name; // owned; info.name
@@ -40,7 +42,8 @@ typedef struct RtCells {
 } RtCells;
 RtCell *rt_cells_find(RtCells *c, const char *name); // NULL when absent
 
-// -- data sets on the device ----------------------------------------------------------------------------
+// -- data sets on the device
+// ----------------------------------------------------------------------------
 typedef struct RtData {
     struct RtData *next;
     int users; // entries bound to it
@@ -53,7 +56,8 @@ typedef struct RtData {
 // Batches of a data set that does not fit the device pass through a ring there (exec_stage.c).
 typedef struct RtStage RtStage;
 
-// -- entries of an attached program -----------------------------------------------------------------------
+// -- entries of an attached program
+// -----------------------------------------------------------------------
 typedef struct RtStep { // a ProgStep with its arguments resolved
     const ProgStep *s;
     int first_arg;
@@ -70,25 +74,25 @@ typedef struct RtEntry {
     void **argv;         // as launch wants them
     void **output;       // device buffers, in output_block
     void *output_block;
-    ProgError *error;    // on the device, in output_block
-    bool error_dirty;    // an execution was enqueued since the record was last read
-    const void **input;  // addresses the arguments are resolved with
-    void **own_input;    // device buffers for inputs passed to rt_run; made when first needed
-    RtData **data;       // bound data sets, by input
+    ProgError *error;   // on the device, in output_block
+    bool error_dirty;   // an execution was enqueued since the record was last read
+    const void **input; // addresses the arguments are resolved with
+    void **own_input;   // device buffers for inputs passed to rt_run; made when first needed
+    RtData **data;      // bound data sets, by input
     int64_t *row_bytes;
-    int64_t examples;    // of the bound data
+    int64_t examples;         // of the bound data
     int32_t *rows, *identity; // device: the bound table and 0, 1, 2 ...
     int64_t rows_cap, nrows;
-    const int32_t *rows_now;  // the table the arguments are resolved with
+    const int32_t *rows_now; // the table the arguments are resolved with
     RtStage *stage;
     RtCell *cursor;
     bool resolved;
-    bool warm; // ran since it was resolved
+    bool warm;      // ran since it was resolved
     RtGraph *graph; // of one execution
     int graph_nodes;
     RtMany *many;
-    int way; // of recording several that was fastest (exec_graph.c); 0: not measured yet
-    int64_t launches; // steps of one execution, loops unrolled
+    int way;           // of recording several that was fastest (exec_graph.c); 0: not measured yet
+    int64_t launches;  // steps of one execution, loops unrolled
     char why_not[256]; // why there is no graph
 } RtEntry;
 
@@ -131,14 +135,15 @@ void rt_graphs_free(RtSession *s, RtEntry *en);
 enum { RT_BRANCHES = 3 }; // streams beside the session's
 typedef struct RtBranches {
     int nsteps, streams, cap;
-    int *stream;           // by step; 0: the session's
+    int *stream;            // by step; 0: the session's
     int *first_wait, *wait; // by step: the steps of other streams it waits for
-    bool *waited, *forks;  // by step: others wait for it; it begins a stream
+    bool *waited, *forks;   // by step: others wait for it; it begins a stream
     int join[RT_BRANCHES], njoins;
 } RtBranches;
 RtBranches *rt_branches_new(RtSession *s, RtEntry *en); // of a resolved entry; NULL: all in one row
 void rt_branches_free(RtBranches *b);
-RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times); // NULL: failed
+RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b,
+                            int times); // NULL: failed
 
 void rt_data_release(RtSession *s, RtEntry *en);
 // Enqueues [times] executions whose batches come through the ring.

@@ -1,5 +1,5 @@
-// Which steps of an entry need not wait for each other, from the memory they read and write: a step waits
-// for the last ones that touch what it writes or write what it touches, and for nothing else.
+// Which steps of an entry need not wait for each other, from the memory they read and write: a step
+// waits for the last ones that touch what it writes or write what it touches, and for nothing else.
 #include <stdlib.h>
 
 #include "runtime/exec.h"
@@ -32,12 +32,12 @@ static void add_all(Steps *s, const Steps *t)
 
 static bool writes(const ProgStep *s, int arg)
 {
-    return s->args[arg].written || (s->kind == PS_GEMM && arg == 2) || (s->kind == PS_COPY && arg == 1) ||
-           (s->kind == PS_ZERO && arg == 0);
+    return s->args[arg].written || (s->kind == PS_GEMM && arg == 2) ||
+           (s->kind == PS_COPY && arg == 1) || (s->kind == PS_ZERO && arg == 0);
 }
 
-// Bytes of an argument that the step touches. A product's algorithm may need less of its workspace, which
-// comes last, than was planned, or none.
+// Bytes of an argument that the step touches. A product's algorithm may need less of its workspace,
+// which comes last, than was planned, or none.
 static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -176,7 +176,8 @@ void rt_branches_free(RtBranches *b)
     free(b);
 }
 
-// -- recording ------------------------------------------------------------------------------------------
+// -- recording
+// ------------------------------------------------------------------------------------------
 typedef struct Recorder {
     RtObserver o;
     RtSession *s;
@@ -234,7 +235,8 @@ static void close_recorder(Recorder *r)
 static RtCode once(Recorder *r, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = r->s->device->ops;
-    if (ops->event_record(r->fork, r->stream[0], e) || rt_entry_steps(r->s, en, &r->o, e)) return e->code;
+    if (ops->event_record(r->fork, r->stream[0], e) || rt_entry_steps(r->s, en, &r->o, e))
+        return e->code;
     for (int k = 0; k < r->b->njoins; k++)
         if (ops->event_wait(r->stream[0], r->event[r->b->join[k]], e)) return e->code;
     return RT_OK;

@@ -63,7 +63,8 @@ static RtCode upload(RtSession *s, RtData *d, RtError *e)
     if (d->at || !d->bytes || !fits(s, d->bytes)) return RT_OK;
     if (ops->alloc(s->device, d->bytes, "data set", &d->at, &no_room)) return RT_OK;
     // The copy is over before the array can go: nobody says when it is unbound.
-    if (!ops->copy(s->stream, d->at, d->host, d->bytes, RT_H2D, NULL, e) && !ops->stream_sync(s->stream, e))
+    if (!ops->copy(s->stream, d->at, d->host, d->bytes, RT_H2D, NULL, e) &&
+        !ops->stream_sync(s->stream, e))
         return RT_OK;
     ops->free(s->device, d->at);
     d->at = NULL;
@@ -103,7 +104,8 @@ static RtCode grow_rows(RtSession *s, RtEntry *en, int64_t n, RtError *e)
     return RT_OK;
 }
 
-static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int64_t examples, RtError *e)
+static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int64_t examples,
+                   RtError *e)
 {
     const ProgEntry *x = en->e;
     bool streamed = false;
@@ -119,16 +121,18 @@ static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int
         int k = find_input(x, b[i].input, e);
         if (k < 0) return e->code;
         const ProgInput *in = &x->inputs[k];
-        int64_t row = in->type.rank && in->type.dim[0] ? prog_type_bytes(&in->type) / in->type.dim[0] : 0;
+        int64_t row =
+            in->type.rank && in->type.dim[0] ? prog_type_bytes(&in->type) / in->type.dim[0] : 0;
         if (b[i].row_bytes != row)
-            return rt_fail(e, RT_USER, "an example of '%s' has %" PRId64 " bytes, the data %" PRId64,
-                           in->name, row, b[i].row_bytes);
+            return rt_fail(e, RT_USER,
+                           "an example of '%s' has %" PRId64 " bytes, the data %" PRId64, in->name,
+                           row, b[i].row_bytes);
         size_t bytes;
         if (__builtin_mul_overflow((size_t)examples, (size_t)row, &bytes))
             return rt_fail(e, RT_USER, "the data for '%s' are too big", in->name);
         int64_t width = prog_dtype_bytes(in->type.dtype);
-        if (in->has_range && rt_range_check(in->type.dtype, b[i].data, (int64_t)bytes / width, row / width,
-                                            in->low, in->high, in->name, e))
+        if (in->has_range && rt_range_check(in->type.dtype, b[i].data, (int64_t)bytes / width,
+                                            row / width, in->low, in->high, in->name, e))
             return e->code;
         RtData *d = use(s, b[i].data, bytes, e);
         if (!d) return e->code;
@@ -149,9 +153,11 @@ RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataB
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
-    if (!en->e->rows) return rt_fail(e, RT_USER, "'%s' does not read its inputs from a data set", entry);
+    if (!en->e->rows)
+        return rt_fail(e, RT_USER, "'%s' does not read its inputs from a data set", entry);
     if (examples < 0 || examples > INT32_MAX)
-        return rt_fail(e, RT_USER, "%" PRId64 " examples: a data set holds at most %d", examples, INT32_MAX);
+        return rt_fail(e, RT_USER, "%" PRId64 " examples: a data set holds at most %d", examples,
+                       INT32_MAX);
     if (rt_enter(s, e)) return e->code;
     RtCode code = bind(s, en, b, n, examples, e);
     rt_leave(s);
@@ -171,14 +177,15 @@ static RtCode set_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n
 {
     for (int64_t i = 0; i < n; i++)
         if (rows[i] < 0 || rows[i] >= en->examples)
-            return rt_fail(e, RT_USER, "row %d of the data of '%s' does not exist: it has %" PRId64, rows[i],
-                           en->e->name, en->examples);
+            return rt_fail(e, RT_USER, "row %d of the data of '%s' does not exist: it has %" PRId64,
+                           rows[i], en->e->name, en->examples);
     if (n > 0 && grow_rows(s, en, n, e)) return e->code;
     en->nrows = n;
     if (en->stage) {
         if (rt_stage_rows(s, en, rows, n, e)) return e->code;
     } else if (n > 0) {
-        if (s->device->ops->copy(s->stream, en->rows, rows, (size_t)n * sizeof *rows, RT_H2D, NULL, e) ||
+        if (s->device->ops->copy(s->stream, en->rows, rows, (size_t)n * sizeof *rows, RT_H2D, NULL,
+                                 e) ||
             s->device->ops->stream_sync(s->stream, e)) // the rows stay the caller's
             return e->code;
     }
@@ -223,17 +230,20 @@ static RtCode take_input(RtSession *s, RtEntry *en, int k, const RtInput *in, Rt
     if (x->type.rank && x->type.dim[0]) row /= x->type.dim[0];
     // What a device pointer holds is the caller's word.
     if (x->has_range && !in->device &&
-        rt_range_check(x->type.dtype, in->data, (int64_t)bytes / width, row, x->low, x->high, x->name, e))
+        rt_range_check(x->type.dtype, in->data, (int64_t)bytes / width, row, x->low, x->high,
+                       x->name, e))
         return e->code;
     if (ops->unified) {
         set_input(s, en, k, in->data);
         return RT_OK;
     }
-    if (!en->own_input[k] && ops->alloc(s->device, bytes ? bytes : 1, x->name, &en->own_input[k], e))
+    if (!en->own_input[k] &&
+        ops->alloc(s->device, bytes ? bytes : 1, x->name, &en->own_input[k], e))
         return e->code;
     set_input(s, en, k, en->own_input[k]);
     if (!bytes) return RT_OK;
-    return ops->copy(s->stream, en->own_input[k], in->data, bytes, in->device ? RT_D2D : RT_H2D, NULL, e);
+    return ops->copy(s->stream, en->own_input[k], in->data, bytes, in->device ? RT_D2D : RT_H2D,
+                     NULL, e);
 }
 
 static RtCode take_identity(RtSession *s, RtEntry *en, RtError *e)
@@ -268,7 +278,8 @@ static RtCode check_rows(RtSession *s, RtEntry *en, int64_t times, RtError *e)
     RtCell *c = en->cursor;
     int64_t need, left;
     if (c && !c->known) {
-        if (s->device->ops->copy(s->stream, &c->position, c->at, sizeof c->position, RT_D2H, NULL, e) ||
+        if (s->device->ops->copy(s->stream, &c->position, c->at, sizeof c->position, RT_D2H, NULL,
+                                 e) ||
             s->device->ops->stream_sync(s->stream, e))
             return e->code;
         c->known = true;
@@ -284,7 +295,8 @@ static RtCode check_rows(RtSession *s, RtEntry *en, int64_t times, RtError *e)
     return RT_OK;
 }
 
-static RtCode take_inputs(RtSession *s, RtEntry *en, const RtInput *in, int n, bool *direct, RtError *e)
+static RtCode take_inputs(RtSession *s, RtEntry *en, const RtInput *in, int n, bool *direct,
+                          RtError *e)
 {
     const ProgEntry *x = en->e;
     *direct = false; // data come as arguments
@@ -302,7 +314,8 @@ static RtCode take_inputs(RtSession *s, RtEntry *en, const RtInput *in, int n, b
         } else if (x->rows && x->inputs[k].data && !*direct && en->data[k]) {
             if (!en->stage) set_input(s, en, k, en->data[k]->at);
         } else {
-            return rt_fail(e, RT_USER, "input '%s' of '%s' was given no data", x->inputs[k].name, x->name);
+            return rt_fail(e, RT_USER, "input '%s' of '%s' was given no data", x->inputs[k].name,
+                           x->name);
         }
     }
     return RT_OK;
@@ -330,8 +343,8 @@ static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t t
     return RT_OK;
 }
 
-RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n, int64_t times,
-              RtError *e)
+RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
+              int64_t times, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;

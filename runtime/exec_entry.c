@@ -48,7 +48,8 @@ RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, 
     en->bound = b;
     size_t nargs = 0, bytes = room(sizeof(ProgError));
     for (int i = 0; i < e->nsteps; i++) nargs += (size_t)e->steps[i].nargs;
-    for (int i = 0; i < e->noutputs; i++) bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
+    for (int i = 0; i < e->noutputs; i++)
+        bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
     size_t nin = (size_t)e->ninputs + 1;
     en->step = calloc((size_t)e->nsteps + 1, sizeof *en->step);
     en->slot = calloc(nargs + 1, sizeof *en->slot);
@@ -89,11 +90,13 @@ void rt_entry_free(RtSession *s, RtEntry *en)
     if (!en->e) return;
     rt_entry_unresolve(s, en);
     if (en->data) rt_data_release(s, en);
-    for (int i = 0; en->own_input && i < en->e->ninputs; i++) ops->free(s->device, en->own_input[i]);
+    for (int i = 0; en->own_input && i < en->e->ninputs; i++)
+        ops->free(s->device, en->own_input[i]);
     ops->free(s->device, en->output_block);
     ops->free(s->device, en->rows);
     ops->free(s->device, en->identity);
-    free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output), free(en->input);
+    free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
+        free(en->input);
     free(en->own_input), free(en->data), free(en->row_bytes);
 }
 

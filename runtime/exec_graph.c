@@ -1,6 +1,7 @@
-// Recording an entry: one execution as a graph, and several executions as one graph, since a launch from
-// the host costs about as much as a small kernel. A remainder runs one by one. The larger graph is recorded
-// in more than one way, all with the same results to the bit; the first launches tell which is fastest.
+// Recording an entry: one execution as a graph, and several executions as one graph, since a launch
+// from the host costs about as much as a small kernel. A remainder runs one by one. The larger
+// graph is recorded in more than one way, all with the same results to the bit; the first launches
+// tell which is fastest.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,7 +52,8 @@ static void record_one(RtSession *s, RtEntry *en)
         en->graph = record(s, en, 1, &en->graph_nodes, en->why_not, sizeof en->why_not);
 }
 
-// Made when a run is long enough to gain from it; a failure leaves one without a graph, not tried again.
+// Made when a run is long enough to gain from it; a failure leaves one without a graph, not tried
+// again.
 static void record_many(RtSession *s, RtEntry *en, int64_t left)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -72,8 +74,10 @@ static void record_many(RtSession *s, RtEntry *en, int64_t left)
     if (b) m->graph[SIDE_BY_SIDE] = rt_branches_record(s, en, b, m->times);
     rt_branches_free(b);
     RtError e = {0};
-    if (!m->graph[SIDE_BY_SIDE]) en->way = ONE_ROW;
-    else if (times > 1 && !m->graph[ONE_ROW]) en->way = SIDE_BY_SIDE;
+    if (!m->graph[SIDE_BY_SIDE])
+        en->way = ONE_ROW;
+    else if (times > 1 && !m->graph[ONE_ROW])
+        en->way = SIDE_BY_SIDE;
     else if (ops->event_new(s->device, &m->begin, &e) || ops->event_new(s->device, &m->end, &e))
         en->way = ONE_ROW;
 }
@@ -84,7 +88,8 @@ static RtGraph *graph_of(const RtEntry *en, int way)
     return !g && way == ONE_ROW && en->many->times == 1 ? en->graph : g;
 }
 
-// Two launches of the way whose turn it is, the second timed: it is enqueued while the first one runs.
+// Two launches of the way whose turn it is, the second timed: it is enqueued while the first one
+// runs.
 static RtCode measure(RtSession *s, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -126,14 +131,16 @@ RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtE
     const RtDeviceOps *ops = s->device->ops;
     en->error_dirty = true;
     *done = 1;
-    // The first execution is the warm-up: libraries allocate and load what they need outside a graph.
+    // The first execution is the warm-up: libraries allocate and load what they need outside a
+    // graph.
     if (ops->capture_begin && en->warm && !en->graph && !en->why_not[0]) record_one(s, en);
     if (en->graph && !en->many) record_many(s, en, left);
     if (en->many && !en->way && left >= 2 * en->many->times) {
         *done = 2 * en->many->times;
         return measure(s, en, e);
     }
-    RtGraph *many = en->many && left >= en->many->times ? graph_of(en, en->way ? en->way : ONE_ROW) : NULL;
+    RtGraph *many =
+        en->many && left >= en->many->times ? graph_of(en, en->way ? en->way : ONE_ROW) : NULL;
     if (many) {
         *done = en->many->times;
         return ops->graph_launch(s->stream, many, e);
@@ -148,11 +155,11 @@ bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const cha
 {
     RtError e = {0};
     RtEntry *en = rt_entry_find(s, p, entry, &e);
-    *why_not = !en                                     ? "there is no such entry"
-               : !s->device->ops->capture_begin        ? "the CPU has no graphs"
-               : en->graph                             ? ""
-               : en->why_not[0]                        ? en->why_not
-                                                       : "it has not run twice yet";
+    *why_not = !en                              ? "there is no such entry"
+               : !s->device->ops->capture_begin ? "the CPU has no graphs"
+               : en->graph                      ? ""
+               : en->why_not[0]                 ? en->why_not
+                                                : "it has not run twice yet";
     return en && en->graph;
 }
 

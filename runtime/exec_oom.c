@@ -1,5 +1,5 @@
-// What to tell when a program does not fit: memory by class, the biggest temporaries with their lines,
-// and what batch would fit.
+// What to tell when a program does not fit: memory by class, the biggest temporaries with their
+// lines, and what batch would fit.
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static void add_buffers(Text *t, const ProgEntry *en)
 void rt_oom_explain(RtSession *s, const Program *p, RtError *e)
 {
     static const char *const kinds[] = {
-        [PC_PARAM] = "parameters", [PC_STATE] = "states", [PC_SCRATCH] = "scratch states",
+        [PC_PARAM] = "parameters", [PC_STATE] = "states",    [PC_SCRATCH] = "scratch states",
         [PC_SETTING] = "settings", [PC_CONTROL] = "control",
     };
     double of_kind[sizeof kinds / sizeof *kinds] = {0}, fixed = 0, outputs = 0, consts = 0;
@@ -65,7 +65,8 @@ void rt_oom_explain(RtSession *s, const Program *p, RtError *e)
     const ProgEntry *en = biggest_entry(p);
     for (int i = 0; i < p->ncells; i++) {
         double bytes = (double)prog_type_bytes(&p->cells[i].type);
-        if ((size_t)p->cells[i].kind < sizeof kinds / sizeof *kinds) of_kind[p->cells[i].kind] += bytes;
+        if ((size_t)p->cells[i].kind < sizeof kinds / sizeof *kinds)
+            of_kind[p->cells[i].kind] += bytes;
         fixed += bytes;
     }
     for (int i = 0; i < p->nconsts; i++) consts += (double)prog_type_bytes(&p->consts[i].type);
@@ -81,7 +82,8 @@ void rt_oom_explain(RtSession *s, const Program *p, RtError *e)
     if (en) add(&t, "\n  %12.1f MB  temporaries of '%s'", (double)en->arena_bytes / 1e6, en->name);
     if (en) add_buffers(&t, en);
     if (!s->device->ops->memory(s->device, &avail, &total)) return;
-    double moves = outputs + (en ? (double)en->arena_bytes : 0), room = 0.95 * (double)total - fixed;
+    double moves = outputs + (en ? (double)en->arena_bytes : 0),
+           room = 0.95 * (double)total - fixed;
     if (room <= 0)
         add(&t, "\nno batch fits: parameters and states alone need %.1f of %.1f MB", fixed / 1e6,
             (double)total / 1e6);

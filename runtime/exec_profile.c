@@ -40,7 +40,9 @@ static void synthesize(const ProgInput *in, void *data)
     for (int64_t i = 0; i < bytes / size; i++) {
         state = state * 1664525u + 1013904223u;
         char *at = (char *)data + i * size;
-        int64_t v = in->has_range && in->high > in->low ? in->low + (int64_t)(state >> 8) % (in->high - in->low) : 0;
+        int64_t v = in->has_range && in->high > in->low
+                        ? in->low + (int64_t)(state >> 8) % (in->high - in->low)
+                        : 0;
         float f = (float)(state >> 8) * 0x1p-24f;
         double d = f;
         if (in->type.dtype == PD_F32)
@@ -80,7 +82,8 @@ static int by_value(const void *a, const void *b)
 }
 
 // times: [repeats] of each step.
-static RtCode time_entry(RtSession *s, RtEntry *en, Clock *c, int repeats, double *times, RtError *e)
+static RtCode time_entry(RtSession *s, RtEntry *en, Clock *c, int repeats, double *times,
+                         RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
     RtObserver o = {.before = start, .after = stop, .ctx = c};
@@ -98,7 +101,8 @@ static RtCode time_entry(RtSession *s, RtEntry *en, Clock *c, int repeats, doubl
         for (int k = 0; k < steps; k++) c->seconds[k] = 0, c->calls[k] = 0;
         en->error_dirty = true;
         rt_entry_steps(s, en, &o, e);
-        for (int k = 0; k < steps; k++) times[k * repeats + i] = c->calls[k] ? c->seconds[k] / c->calls[k] : 0;
+        for (int k = 0; k < steps; k++)
+            times[k * repeats + i] = c->calls[k] ? c->seconds[k] / c->calls[k] : 0;
     }
     if (x) x->known = false;
     return e->code;
@@ -117,15 +121,16 @@ static RtCode profile(RtSession *s, RtEntry *en, Clock *c, int repeats, double *
     return code;
 }
 
-RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a, RtStepTime **out,
-                  int *n, RtError *e)
+RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a,
+                  RtStepTime **out, int *n, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
     if (repeats < 1) repeats = 1;
     int steps = en->e->nsteps, inputs = en->e->ninputs;
-    double *times = NEW_ARRAY(a, double, (size_t)steps * (size_t)repeats + 1);
-    Clock c = {.s = s, .seconds = NEW_ARRAY(a, double, steps + 1), .calls = NEW_ARRAY(a, int, steps + 1)};
+    double *times = NEW_ARRAY(a, double, (size_t)steps *(size_t)repeats + 1);
+    Clock c = {
+        .s = s, .seconds = NEW_ARRAY(a, double, steps + 1), .calls = NEW_ARRAY(a, int, steps + 1)};
     *out = NEW_ARRAY(a, RtStepTime, steps + 1);
     *n = 0;
     void **made_up = NEW_ARRAY(a, void *, inputs + 1);
@@ -140,10 +145,11 @@ RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Ar
         const ProgStep *st = &en->e->steps[i];
         if (!c.calls[i]) continue;
         qsort(times + (size_t)i * (size_t)repeats, (size_t)repeats, sizeof *times, by_value);
-        (*out)[(*n)++] = (RtStepTime){.name = arena_strdup(a, st->name ? st->name : ""),
-                                      .loc = arena_strdup(a, st->loc ? st->loc : ""),
-                                      .seconds = times[(size_t)i * (size_t)repeats + (size_t)repeats / 2],
-                                      .calls = c.calls[i]};
+        (*out)[(*n)++] =
+            (RtStepTime){.name = arena_strdup(a, st->name ? st->name : ""),
+                         .loc = arena_strdup(a, st->loc ? st->loc : ""),
+                         .seconds = times[(size_t)i * (size_t)repeats + (size_t)repeats / 2],
+                         .calls = c.calls[i]};
     }
     return code;
 }

@@ -59,7 +59,8 @@ RtCode rt_program_load(RtDevice *d, const Program *p, const RtImage *images, int
     static const RtCompileOptions none = {0};
     *out = NULL;
     if (p->cuda != d->ops->cuda)
-        return rt_fail(e, RT_USER, "a program compiled for %s cannot run on %s; compile it with --target %s",
+        return rt_fail(e, RT_USER,
+                       "a program compiled for %s cannot run on %s; compile it with --target %s",
                        p->cuda ? "cuda" : "the CPU", d->name, d->ops->cuda ? "cuda" : "cpu");
     RtProgram *r = calloc(1, sizeof *r);
     if (r) r->consts = calloc((size_t)p->nconsts + 1, sizeof *r->consts);

@@ -27,14 +27,17 @@ static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtErro
     char step[64];
     step_text(s, en, step, sizeof step);
     if (r->code > (uint32_t)x->nchecks)
-        return rt_fail(e, RT_CHECK, "'%s' failed a check that its program does not list%s", x->name, step);
+        return rt_fail(e, RT_CHECK, "'%s' failed a check that its program does not list%s", x->name,
+                       step);
     const ProgCheck *c = &x->checks[r->code - 1];
     const char *at = c->loc && *c->loc ? c->loc : x->name;
     switch (c->kind) {
     case CHECK_INDEX:
-        return rt_fail(e, RT_CHECK, "%s: %s: %" PRId64 " at element %" PRId64 " is outside 0..%" PRId64 "%s",
-                       at, c->message, r->value, r->index, c->bound, step);
-    case CHECK_ASSERT: return rt_fail(e, RT_CHECK, "%s: assertion failed: %s%s", at, c->message, step);
+        return rt_fail(e, RT_CHECK,
+                       "%s: %s: %" PRId64 " at element %" PRId64 " is outside 0..%" PRId64 "%s", at,
+                       c->message, r->value, r->index, c->bound, step);
+    case CHECK_ASSERT:
+        return rt_fail(e, RT_CHECK, "%s: assertion failed: %s%s", at, c->message, step);
     }
     return rt_fail(e, RT_CHECK, "%s: %s%s", at, c->message, step);
 }
@@ -43,7 +46,8 @@ static RtCode check_entry(RtSession *s, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
     ProgError r;
-    if (ops->copy(s->stream, &r, en->error, sizeof r, RT_D2H, NULL, e) || ops->stream_sync(s->stream, e))
+    if (ops->copy(s->stream, &r, en->error, sizeof r, RT_D2H, NULL, e) ||
+        ops->stream_sync(s->stream, e))
         return e->code;
     en->error_dirty = false;
     if (!r.code) return RT_OK;
@@ -69,8 +73,8 @@ RtCode rt_sync(RtSession *s, RtError *e)
     return code;
 }
 
-RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output, void *bytes,
-                      size_t n, RtError *e)
+RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
+                      void *bytes, size_t n, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
@@ -79,8 +83,8 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
         if (strcmp(en->e->outputs[i].name, output)) continue;
         size_t size = (size_t)prog_type_bytes(&en->e->outputs[i].type);
         if (size != n)
-            return rt_fail(e, RT_USER, "output '%s' of '%s' has %zu bytes, there is room for %zu", output,
-                           entry, size, n);
+            return rt_fail(e, RT_USER, "output '%s' of '%s' has %zu bytes, there is room for %zu",
+                           output, entry, size, n);
         if (!n) return RT_OK;
         if (rt_enter(s, e)) return e->code;
         RtCode code = ops->copy(s->stream, bytes, en->output[i], n, RT_D2H, NULL, e);

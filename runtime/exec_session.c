@@ -116,8 +116,8 @@ RtCode rt_session_attach(RtSession *s, RtProgram *p, RtError *e)
     for (RtBound *b = s->bound; b; b = b->next)
         if (b->program == p) return RT_OK;
     if (p->device != s->device)
-        return rt_fail(e, RT_USER, "the program was loaded on %s, the session is on %s", p->device->name,
-                       s->device->name);
+        return rt_fail(e, RT_USER, "the program was loaded on %s, the session is on %s",
+                       p->device->name, s->device->name);
     if (rt_enter(s, e)) return e->code;
     RtCode code = attach(s, p, e);
     if (code == RT_OOM) rt_oom_explain(s, p->p, e);

@@ -1,7 +1,7 @@
-// Data sets that do not fit the device. A ring of chunks there, each some batches long, is filled from
-// pinned host memory on a stream of its own while the chunk before it is consumed. The entry sees
-// ordinary arrays: the ring is its data set, and its table of rows is j mod (rows of the ring), which
-// never changes.
+// Data sets that do not fit the device. A ring of chunks there, each some batches long, is filled
+// from pinned host memory on a stream of its own while the chunk before it is consumed. The entry
+// sees ordinary arrays: the ring is its data set, and its table of rows is j mod (rows of the
+// ring), which never changes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@ enum { CHUNKS = 3, CHUNK_BYTES = 32 << 20 };
 
 struct RtStage {
     RtStream *copies;
-    int64_t chunk;          // rows of a chunk: a multiple of the batch
-    char *pinned[CHUNKS];   // all inputs of a chunk, one after the other
-    void **ring;            // device, by input
+    int64_t chunk;        // rows of a chunk: a multiple of the batch
+    char *pinned[CHUNKS]; // all inputs of a chunk, one after the other
+    void **ring;          // device, by input
     RtEvent *filled[CHUNKS], *used[CHUNKS];
     bool was_filled[CHUNKS], was_used[CHUNKS];
     int32_t *rows;          // the true row numbers
@@ -71,8 +71,8 @@ RtCode rt_stage_new(RtSession *s, RtEntry *en, RtError *e)
     }
     for (int i = 0; i < en->e->ninputs && !code; i++)
         if (en->data[i])
-            code = ops->alloc(d, (size_t)(CHUNKS * g->chunk * en->row_bytes[i]) + 1, "batches on their way",
-                              &g->ring[i], e);
+            code = ops->alloc(d, (size_t)(CHUNKS * g->chunk * en->row_bytes[i]) + 1,
+                              "batches on their way", &g->ring[i], e);
     if (code) rt_stage_free(s, en);
     return code;
 }
@@ -107,7 +107,8 @@ static RtCode fill(RtSession *s, RtEntry *en, RtError *e)
     const RtDeviceOps *ops = s->device->ops;
     int at = (int)(g->next / g->chunk % CHUNKS);
     int64_t left = en->nrows - g->next, n = left < g->chunk ? left : g->chunk;
-    // The host reuses pinned memory once its copy is done, the device its chunk once it was consumed.
+    // The host reuses pinned memory once its copy is done, the device its chunk once it was
+    // consumed.
     if (g->was_filled[at] && ops->event_sync(g->filled[at], e)) return e->code;
     if (g->was_used[at] && ops->event_wait(g->copies, g->used[at], e)) return e->code;
     char *p = g->pinned[at];
@@ -121,7 +122,8 @@ static RtCode fill(RtSession *s, RtEntry *en, RtError *e)
         if (ops->copy(g->copies, to, p, (size_t)n * row, RT_H2D, NULL, e)) return e->code;
         p += (size_t)n * row;
     }
-    if (ops->event_record(g->filled[at], g->copies, e) || ops->event_wait(s->stream, g->filled[at], e))
+    if (ops->event_record(g->filled[at], g->copies, e) ||
+        ops->event_wait(s->stream, g->filled[at], e))
         return e->code;
     g->was_filled[at] = true;
     g->next += g->chunk;

@@ -19,8 +19,10 @@ bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
     unsigned long long kb;
     int found = 0;
     while (fgets(line, sizeof line, f)) {
-        if (sscanf(line, "MemTotal: %llu kB", &kb) == 1) *total_bytes = (size_t)kb << 10, found |= 1;
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) *free_bytes = (size_t)kb << 10, found |= 2;
+        if (sscanf(line, "MemTotal: %llu kB", &kb) == 1)
+            *total_bytes = (size_t)kb << 10, found |= 1;
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
+            *free_bytes = (size_t)kb << 10, found |= 2;
     }
     fclose(f);
     return found == 3;
@@ -112,7 +114,8 @@ static RtCode gunzip(const char *path, RtBytes *b, RtError *e)
         }
         if (n == cap) {
             size_t more = cap * 2, free_bytes, total;
-            bool fits = more < 256u << 20 || !rt_host_memory(&free_bytes, &total) || more < free_bytes + cap;
+            bool fits = more < 256u << 20 || !rt_host_memory(&free_bytes, &total) ||
+                        more < free_bytes + cap;
             unsigned char *q = fits ? realloc(p, more) : NULL;
             if (!q) {
                 code = too_big(path, more, e);
@@ -133,10 +136,12 @@ static RtCode gunzip(const char *path, RtBytes *b, RtError *e)
             continue;
         }
         if (rc == Z_BUF_ERROR && z.avail_out == room && fed == b->n && !z.avail_in)
-            code = rt_fail(e, RT_USER, "%s is truncated: its gzip data end early, after %zu bytes of contents",
+            code = rt_fail(e, RT_USER,
+                           "%s is truncated: its gzip data end early, after %zu bytes of contents",
                            path, n);
         else if (rc != Z_OK && rc != Z_BUF_ERROR)
-            code = rt_fail(e, RT_USER, "%s: damaged gzip data: %s", path, z.msg ? z.msg : "cannot be decompressed");
+            code = rt_fail(e, RT_USER, "%s: damaged gzip data: %s", path,
+                           z.msg ? z.msg : "cannot be decompressed");
     }
     inflateEnd(&z);
     if (code) {
@@ -173,7 +178,8 @@ RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError
     return RT_OK;
 }
 
-// -- writing --------------------------------------------------------------------------------------------------
+// -- writing
+// --------------------------------------------------------------------------------------------------
 static bool write_all(int fd, const char *p, size_t n)
 {
     while (n) {
@@ -221,8 +227,8 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-static RtCode replace(const char *path, const char *temporary, int fd, mode_t mode, const RtPart *parts,
-                      int nparts, RtError *e)
+static RtCode replace(const char *path, const char *temporary, int fd, mode_t mode,
+                      const RtPart *parts, int nparts, RtError *e)
 {
     bool ok = true;
     for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
@@ -258,7 +264,8 @@ RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, Rt
     } else {
         snprintf(temporary, n, "%s.XXXXXX", to);
         int fd = mkstemp(temporary);
-        code = fd < 0 ? write_failed(path, errno, e) : replace(to, temporary, fd, mode, parts, nparts, e);
+        code = fd < 0 ? write_failed(path, errno, e)
+                      : replace(to, temporary, fd, mode, parts, nparts, e);
     }
     free(temporary);
     free(real);

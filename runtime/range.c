@@ -3,15 +3,17 @@
 
 #include "runtime/range.h"
 
-static RtCode outside(int64_t i, int64_t row, int64_t v, int64_t low, int64_t high, const char *what,
-                      RtError *e)
+static RtCode outside(int64_t i, int64_t row, int64_t v, int64_t low, int64_t high,
+                      const char *what, RtError *e)
 {
     if (high == low + 1)
-        return rt_fail(e, RT_USER, "%s: example %" PRId64 " holds %" PRId64 ", only %" PRId64 " is allowed",
+        return rt_fail(e, RT_USER,
+                       "%s: example %" PRId64 " holds %" PRId64 ", only %" PRId64 " is allowed",
                        what, row > 0 ? i / row : i, v, low);
     return rt_fail(e, RT_USER,
-                   "%s: example %" PRId64 " holds %" PRId64 ", the model says its values are in %" PRId64
-                   "..%" PRId64 " (%" PRId64 " to %" PRId64 ")",
+                   "%s: example %" PRId64 " holds %" PRId64
+                   ", the model says its values are in %" PRId64 "..%" PRId64 " (%" PRId64
+                   " to %" PRId64 ")",
                    what, row > 0 ? i / row : i, v, low, high, low, high - 1);
 }
 
@@ -22,8 +24,8 @@ static RtCode outside(int64_t i, int64_t row, int64_t v, int64_t low, int64_t hi
     }                                                                                              \
     return RT_OK
 
-RtCode rt_range_check(ProgDType t, const void *data, int64_t n, int64_t row, int64_t low, int64_t high,
-                      const char *what, RtError *e)
+RtCode rt_range_check(ProgDType t, const void *data, int64_t n, int64_t row, int64_t low,
+                      int64_t high, const char *what, RtError *e)
 {
     switch (t) {
     case PD_BOOL:

@@ -23,30 +23,35 @@ typedef struct RtError {
 // Sets e when it holds none yet; returns code. fmt as printf.
 RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-// -- code: what model.bin may carry beside the program ---------------------------------------------
+// -- code: what model.bin may carry beside the program
+// ---------------------------------------------
 typedef struct RtImage { // one compiled image
-    const char *target;       // "sm_90" cubin, "ptx_80" PTX, "cpu-x86_64" shared object
+    const char *target;  // "sm_90" cubin, "ptx_80" PTX, "cpu-x86_64" shared object
     const void *bytes;
     size_t size;
-    uint64_t key;             // hash of the text, options and prelude it was made from
-    uint64_t identity;        // CUDA: the kernel's; CPU: 0 (one image a program)
+    uint64_t key;      // hash of the text, options and prelude it was made from
+    uint64_t identity; // CUDA: the kernel's; CPU: 0 (one image a program)
 } RtImage;
 
-// -- compiling, needs no device ----------------------------------------------------------------------
+// -- compiling, needs no device
+// ----------------------------------------------------------------------
 typedef struct RtCompileOptions {
-    const char *cache_dir;  // NULL: no cache on disk
-    int threads;            // parallel compilations; 0: as many as cores
-    bool may_spawn;         // the CPU target starts cc; false: error RT_ENV
+    const char *cache_dir; // NULL: no cache on disk
+    int threads;           // parallel compilations; 0: as many as cores
+    bool may_spawn;        // the CPU target starts cc; false: error RT_ENV
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
 } RtCompileOptions;
-// All kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one a kernel, in the arena.
+// All kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one a kernel, in the
+// arena.
 RtCode rt_compile_cuda(Arena *a, const Program *p, const char *target, const RtCompileOptions *o,
                        RtImage **images, int *n, RtError *e);
 // The CPU program as one shared object.
-RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image, RtError *e);
+RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image,
+                      RtError *e);
 
-// -- devices -------------------------------------------------------------------------------------------
+// -- devices
+// -------------------------------------------------------------------------------------------
 typedef struct RtDevice RtDevice;
 // name: "cpu", "cuda", "cuda:0". "auto": the first GPU, else the CPU.
 RtCode rt_device_open(const char *name, RtDevice **out, RtError *e);
@@ -55,12 +60,14 @@ const char *rt_device_name(const RtDevice *d);   // "cuda:0"
 const char *rt_device_model(const RtDevice *d);  // "NVIDIA H200", "cpu, 2 threads"
 const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
-bool rt_matmul_library(bool cuda); // can cuBLASLt / OpenBLAS be opened here?
+bool rt_matmul_library(bool cuda);     // can cuBLASLt / OpenBLAS be opened here?
 bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
-// netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else advice.
+// netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else
+// advice.
 void rt_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);
 
-// -- loading and running ---------------------------------------------------------------------------------
+// -- loading and running
+// ---------------------------------------------------------------------------------
 typedef struct RtProgram RtProgram; // a Program made ready on a device; immutable, shared
 // images (may be 0) are used where they fit the device; the rest is compiled. p must outlive it.
 RtCode rt_program_load(RtDevice *d, const Program *p, const RtImage *images, int nimages,
@@ -71,14 +78,16 @@ typedef struct RtSession RtSession; // cells by name, an arena, a stream; one th
 typedef struct RtSessionOptions {
     RtSession *share; // use this session's cells instead of allocating new ones
     void *stream;     // the caller's CUstream to enqueue on; NULL: one of the session's own
-    void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end), void *arg);
+    void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end),
+                         void *arg);
     void *parallel_user; // CPU; parallel_for NULL: threads of the device's own
 } RtSessionOptions;
 RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, RtSession **out,
                       RtError *e);
 void rt_session_free(RtSession *s);
-// Makes the program's cells exist in the session (initial value; not overwritten when there already)
-// and its arena large enough. An existing cell of another type is an error naming both types.
+// Makes the program's cells exist in the session (initial value; not overwritten when there
+// already) and its arena large enough. An existing cell of another type is an error naming both
+// types.
 RtCode rt_session_attach(RtSession *s, RtProgram *p, RtError *e);
 
 typedef struct RtHostTensor {
@@ -94,8 +103,9 @@ const ProgCell *rt_cell_info(const RtSession *s, int i);
 // Data for entries with a row table: whole arrays, axis 0 the examples; copied to the device when
 // they fit there, staged through pinned double buffers when they do not. Arrays stay the caller's
 // until unbound. An array already on the device for another entry or program of the session (same
-// address and size) is shared, not copied again. Binding ends what was bound to the entry before and
-// its table of rows. rows: row numbers in the order they are to be read (an epoch's permutation).
+// address and size) is shared, not copied again. Binding ends what was bound to the entry before
+// and its table of rows. rows: row numbers in the order they are to be read (an epoch's
+// permutation).
 typedef struct RtDataBinding {
     const char *input;
     const void *data;
@@ -106,18 +116,18 @@ RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataB
 RtCode rt_rows_set(RtSession *s, RtProgram *p, const char *entry, const int32_t *rows, int64_t n,
                    RtError *e);
 
-// One execution of an entry, [times] in a row without the host between (train). Enqueued; outputs are
-// read with rt_output_read after rt_sync. inputs: for entries without rows (or arguments).
+// One execution of an entry, [times] in a row without the host between (train). Enqueued; outputs
+// are read with rt_output_read after rt_sync. inputs: for entries without rows (or arguments).
 typedef struct RtInput {
     const char *name;
     const void *data;
     bool device; // data is a device pointer
 } RtInput;
-RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n, int64_t times,
-              RtError *e);
+RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
+              int64_t times, RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
-RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output, void *bytes,
-                      size_t n, RtError *e);
+RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
+                      void *bytes, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 where not captured
 
@@ -129,9 +139,9 @@ typedef struct RtStepTime { // one step of an entry, timed on its own
     double seconds;
     int calls;
 } RtStepTime;
-// Seconds of one call: the median of [repeats] executions. An entry that has not run yet is given made-up
-// data. The executions count as any other: parameters change.
-RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a, RtStepTime **out,
-                  int *n, RtError *e);
+// Seconds of one call: the median of [repeats] executions. An entry that has not run yet is given
+// made-up data. The executions count as any other: parameters change.
+RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a,
+                  RtStepTime **out, int *n, RtError *e);
 
 #endif

@@ -15,8 +15,8 @@ static const struct {
     const char *name;
     ProgDType type;
 } types[] = {
-    {"BOOL", PD_BOOL}, {"U8", PD_U8},     {"I32", PD_I32}, {"U32", PD_U32}, {"I64", PD_I64},
-    {"BF16", PD_BF16}, {"F16", PD_F16},   {"F32", PD_F32}, {"F64", PD_F64},
+    {"BOOL", PD_BOOL}, {"U8", PD_U8},   {"I32", PD_I32}, {"U32", PD_U32}, {"I64", PD_I64},
+    {"BF16", PD_BF16}, {"F16", PD_F16}, {"F32", PD_F32}, {"F64", PD_F64},
 };
 
 static const char *type_name(ProgDType t)
@@ -26,7 +26,8 @@ static const char *type_name(ProgDType t)
     return "";
 }
 
-// -- writing --------------------------------------------------------------------------------------------------
+// -- writing
+// --------------------------------------------------------------------------------------------------
 typedef struct Writer {
     const char *path;
     const RtTensor *t;
@@ -66,7 +67,8 @@ static RtCode write_file(Arena *a, const Writer *w)
     for (int k = 0; k < w->n; k++) {
         const RtTensor *t = &w->t[at[k]];
         int64_t bytes = prog_type_bytes(&t->type);
-        if (bytes < 0) return rt_fail(w->e, RT_USER, "%s: tensor '%s' is too big", w->path, t->name);
+        if (bytes < 0)
+            return rt_fail(w->e, RT_USER, "%s: tensor '%s' is too big", w->path, t->name);
         json_key(&j, t->name);
         json_object(&j);
         json_key(&j, "dtype");
@@ -93,8 +95,9 @@ static RtCode write_file(Arena *a, const Writer *w)
     return rt_file_write_parts(w->path, parts, w->n + 1, w->e);
 }
 
-RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n, const char *const *meta_keys,
-                            const char *const *meta_values, int nmeta, RtError *e)
+RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
+                            const char *const *meta_keys, const char *const *meta_values, int nmeta,
+                            RtError *e)
 {
     Arena *a = arena_new();
     if (!a) return rt_fail(e, RT_OOM, "out of memory");
@@ -110,7 +113,8 @@ RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n, const ch
     return code;
 }
 
-// -- reading --------------------------------------------------------------------------------------------------
+// -- reading
+// --------------------------------------------------------------------------------------------------
 static RtCode damaged(const char *path, const char *name, const char *what, RtError *e)
 {
     return rt_fail(e, RT_USER, "%s is damaged: tensor '%s' %s", path, name, what);
@@ -120,16 +124,16 @@ static bool offsets(const JsonValue *v, uint64_t *begin, uint64_t *end)
 {
     if (!v || v->kind != JSON_ARRAY || v->n != 2) return false;
     const JsonValue *a = v->child, *b = a->next;
-    if (a->kind != JSON_NUMBER || !a->is_int || b->kind != JSON_NUMBER || !b->is_int || a->integer < 0 ||
-        b->integer < a->integer)
+    if (a->kind != JSON_NUMBER || !a->is_int || b->kind != JSON_NUMBER || !b->is_int ||
+        a->integer < 0 || b->integer < a->integer)
         return false;
     *begin = (uint64_t)a->integer;
     *end = (uint64_t)b->integer;
     return true;
 }
 
-static RtCode tensor(const char *path, const JsonValue *v, const unsigned char *data, size_t size, RtTensor *t,
-                     RtError *e)
+static RtCode tensor(const char *path, const JsonValue *v, const unsigned char *data, size_t size,
+                     RtTensor *t, RtError *e)
 {
     const JsonValue *dtype = json_get(v, "dtype"), *shape = json_get(v, "shape");
     uint64_t begin, end;
@@ -143,11 +147,11 @@ static RtCode tensor(const char *path, const JsonValue *v, const unsigned char *
             known = true;
         }
     if (!known)
-        return rt_fail(e, RT_USER, "%s: tensor '%s' has elements of %s, which cannot be read", path, t->name,
-                       dtype->string);
+        return rt_fail(e, RT_USER, "%s: tensor '%s' has elements of %s, which cannot be read", path,
+                       t->name, dtype->string);
     if (shape->n > PROG_MAX_RANK)
-        return rt_fail(e, RT_USER, "%s: tensor '%s' has %u axes; at most %d can be read", path, t->name, shape->n,
-                       PROG_MAX_RANK);
+        return rt_fail(e, RT_USER, "%s: tensor '%s' has %u axes; at most %d can be read", path,
+                       t->name, shape->n, PROG_MAX_RANK);
     for (const JsonValue *d = shape->child; d; d = d->next) {
         if (d->kind != JSON_NUMBER || !d->is_int || d->integer < 0)
             return damaged(path, t->name, "has a shape that is none", e);
@@ -155,7 +159,8 @@ static RtCode tensor(const char *path, const JsonValue *v, const unsigned char *
     }
     if (!offsets(json_get(v, "data_offsets"), &begin, &end))
         return damaged(path, t->name, "has no proper place in the file", e);
-    if (end > size) return damaged(path, t->name, "lies beyond the end of the file: it is truncated", e);
+    if (end > size)
+        return damaged(path, t->name, "lies beyond the end of the file: it is truncated", e);
     int64_t bytes = prog_type_bytes(&t->type);
     if (bytes < 0 || (uint64_t)bytes != end - begin)
         return damaged(path, t->name, "has a size that disagrees with its shape", e);
@@ -171,26 +176,30 @@ static int by_place(const void *a, const void *b)
 }
 
 // Every byte belongs to exactly one tensor.
-static RtCode check_places(Arena *a, const char *path, const RtTensors *r, const unsigned char *data, size_t size,
-                           RtError *e)
+static RtCode check_places(Arena *a, const char *path, const RtTensors *r,
+                           const unsigned char *data, size_t size, RtError *e)
 {
     const RtTensor **at = NEW_ARRAY(a, const RtTensor *, r->n + 1);
     for (int i = 0; i < r->n; i++) at[i] = &r->at[i];
     qsort(at, (size_t)r->n, sizeof *at, by_place);
     const unsigned char *p = data;
     for (int i = 0; i < r->n; i++) {
-        if ((const unsigned char *)at[i]->data < p) return damaged(path, at[i]->name, "overlaps another", e);
-        if ((const unsigned char *)at[i]->data > p) return damaged(path, at[i]->name, "follows a gap", e);
+        if ((const unsigned char *)at[i]->data < p)
+            return damaged(path, at[i]->name, "overlaps another", e);
+        if ((const unsigned char *)at[i]->data > p)
+            return damaged(path, at[i]->name, "follows a gap", e);
         p += prog_type_bytes(&at[i]->type);
     }
     if (p != data + size)
-        return rt_fail(e, RT_USER, "%s is damaged: %zu bytes follow its last tensor", path, (size_t)(data + size - p));
+        return rt_fail(e, RT_USER, "%s is damaged: %zu bytes follow its last tensor", path,
+                       (size_t)(data + size - p));
     return RT_OK;
 }
 
 static RtCode metadata(Arena *a, const char *path, const JsonValue *v, RtTensors *out, RtError *e)
 {
-    if (v->kind != JSON_OBJECT) return rt_fail(e, RT_USER, "%s is damaged: its metadata are no object", path);
+    if (v->kind != JSON_OBJECT)
+        return rt_fail(e, RT_USER, "%s is damaged: its metadata are no object", path);
     out->meta_keys = NEW_ARRAY(a, const char *, v->n + 1);
     out->meta_values = NEW_ARRAY(a, const char *, v->n + 1);
     for (const JsonValue *m = v->child; m; m = m->next) {
@@ -202,21 +211,25 @@ static RtCode metadata(Arena *a, const char *path, const JsonValue *v, RtTensors
     return RT_OK;
 }
 
-RtCode rt_safetensors_parse(Arena *a, const char *path, const unsigned char *bytes, size_t n, RtTensors *out,
-                            RtError *e)
+RtCode rt_safetensors_parse(Arena *a, const char *path, const unsigned char *bytes, size_t n,
+                            RtTensors *out, RtError *e)
 {
     uint64_t len = 0;
-    if (n < 8) return rt_fail(e, RT_USER, "%s is no safetensors file: it has only %zu bytes", path, n);
+    if (n < 8)
+        return rt_fail(e, RT_USER, "%s is no safetensors file: it has only %zu bytes", path, n);
     for (int i = 0; i < 8; i++) len |= (uint64_t)bytes[i] << 8 * i;
     if (len > MAX_HEADER || bytes[8 < n ? 8 : 0] != '{')
-        return rt_fail(e, RT_USER, "%s is no safetensors file: it does not begin with a header", path);
+        return rt_fail(e, RT_USER, "%s is no safetensors file: it does not begin with a header",
+                       path);
     if (len > n - 8)
-        return rt_fail(e, RT_USER, "%s is truncated: its header is %" PRIu64 " bytes long, %zu follow", path, len,
-                       n - 8);
+        return rt_fail(e, RT_USER,
+                       "%s is truncated: its header is %" PRIu64 " bytes long, %zu follow", path,
+                       len, n - 8);
     const char *wrong;
     const JsonValue *head = json_parse(a, (const char *)bytes + 8, (size_t)len, &wrong);
     if (!head) return rt_fail(e, RT_USER, "%s is damaged: its header is no JSON: %s", path, wrong);
-    if (head->kind != JSON_OBJECT) return rt_fail(e, RT_USER, "%s is damaged: its header is no object", path);
+    if (head->kind != JSON_OBJECT)
+        return rt_fail(e, RT_USER, "%s is damaged: its header is no object", path);
     const unsigned char *data = bytes + 8 + len;
     size_t size = n - 8 - (size_t)len;
     StrMap seen = strmap_new(a);

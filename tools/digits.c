@@ -2,8 +2,8 @@
 //
 // usage: digits OUT_DIR [TRAIN_COUNT [TEST_COUNT [SEED]]]
 // Writes train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
-// t10k-labels-idx1-ubyte: 28 x 28 bytes an image. Each digit is a set of strokes (polylines in the unit
-// square, some sampled from arcs) under a random affine map, drawn with a soft round pen.
+// t10k-labels-idx1-ubyte: 28 x 28 bytes an image. Each digit is a set of strokes (polylines in the
+// unit square, some sampled from arcs) under a random affine map, drawn with a soft round pen.
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -24,7 +24,8 @@ static const signed char strokes[10][2 * POINTS] = {
     {74, 8, 32, 8, 28, 46, 52, 40, 76, 54, 74, 82, 48, 92, 24, 82, -1, 0, -1},
     {68, 10, 40, 26, 26, 58, 32, 84, 54, 92, 74, 78, 70, 56, 48, 50, 28, 64, -1, 0, -1},
     {22, 10, 78, 10, 56, 46, 42, 92, -1, 0, -1},
-    {50, 48, 28, 34, 32, 12, 50, 8, 68, 12, 72, 34, 50, 48, 26, 66, 30, 88, 50, 92, 70, 88, 74, 66, 50, 48, -1},
+    {50, 48, 28, 34, 32, 12, 50, 8,  68, 12, 72, 34, 50, 48,
+     26, 66, 30, 88, 50, 92, 70, 88, 74, 66, 50, 48, -1},
     {72, 38, 50, 50, 28, 40, 30, 18, 50, 8, 70, 18, 72, 38, 68, 70, 52, 92, -1, 0, -1},
 };
 
@@ -53,7 +54,8 @@ static void draw(int digit, uint64_t *seed, unsigned char image[SIDE * SIDE])
 {
     double angle = uniform(seed, -0.3, 0.3), shear = uniform(seed, -0.25, 0.25);
     double sx = uniform(seed, 0.13, 0.19), sy = uniform(seed, 0.17, 0.22); // pixels a hundredth
-    double tx = uniform(seed, -1.8, 1.8), ty = uniform(seed, -1.8, 1.8), pen = uniform(seed, 0.8, 1.5);
+    double tx = uniform(seed, -1.8, 1.8), ty = uniform(seed, -1.8, 1.8),
+           pen = uniform(seed, 0.8, 1.5);
     double x[POINTS], y[POINTS];
     const signed char *p = strokes[digit];
     double nearest[SIDE * SIDE];
@@ -61,7 +63,8 @@ static void draw(int digit, uint64_t *seed, unsigned char image[SIDE * SIDE])
     for (int used = 0; used < 2 * POINTS && p[used] >= 0;) {
         int n = 0;
         for (; used + 1 < 2 * POINTS && p[used] >= 0; used += 2, n++) {
-            double u = (p[used] - 50 + uniform(seed, -3, 3)) * sx, v = (p[used + 1] - 50 + uniform(seed, -3, 3)) * sy;
+            double u = (p[used] - 50 + uniform(seed, -3, 3)) * sx,
+                   v = (p[used + 1] - 50 + uniform(seed, -3, 3)) * sy;
             u += shear * v;
             x[n] = SIDE / 2.0 + tx + u * cos(angle) - v * sin(angle);
             y[n] = SIDE / 2.0 + ty + u * sin(angle) + v * cos(angle);
@@ -69,7 +72,8 @@ static void draw(int digit, uint64_t *seed, unsigned char image[SIDE * SIDE])
         used += 2;
         for (int i = 0; i < SIDE * SIDE; i++)
             for (int k = 0; k + 1 < n; k++) {
-                double d = segment_distance(i % SIDE + 0.5, i / SIDE + 0.5, x[k], y[k], x[k + 1], y[k + 1]);
+                double d = segment_distance(i % SIDE + 0.5, i / SIDE + 0.5, x[k], y[k], x[k + 1],
+                                            y[k + 1]);
                 nearest[i] = d < nearest[i] ? d : nearest[i];
             }
     }
@@ -90,7 +94,8 @@ static int write_set(const char *dir, const char *prefix, long count, uint64_t *
     snprintf(images, sizeof images, "%s/%s-images-idx3-ubyte", dir, prefix);
     snprintf(labels, sizeof labels, "%s/%s-labels-idx1-ubyte", dir, prefix);
     FILE *fi = fopen(images, "wb"), *fl = fopen(labels, "wb");
-    if (!fi || !fl) return fprintf(stderr, "cannot write %s: %s\n", fi ? labels : images, strerror(errno)), 1;
+    if (!fi || !fl)
+        return fprintf(stderr, "cannot write %s: %s\n", fi ? labels : images, strerror(errno)), 1;
     put_u32(fi, 0x803), put_u32(fi, (uint32_t)count), put_u32(fi, SIDE), put_u32(fi, SIDE);
     put_u32(fl, 0x801), put_u32(fl, (uint32_t)count);
     for (long i = 0; i < count; i++) {
@@ -107,7 +112,8 @@ static int write_set(const char *dir, const char *prefix, long count, uint64_t *
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) return fprintf(stderr, "usage: digits OUT_DIR [TRAIN_COUNT [TEST_COUNT [SEED]]]\n"), 1;
+    if (argc < 2)
+        return fprintf(stderr, "usage: digits OUT_DIR [TRAIN_COUNT [TEST_COUNT [SEED]]]\n"), 1;
     long train = argc > 2 ? atol(argv[2]) : 20000, test = argc > 3 ? atol(argv[3]) : 4000;
     uint64_t seed = argc > 4 ? strtoull(argv[4], NULL, 10) : 1;
     if (train < 1 || test < 1) return fprintf(stderr, "counts must be positive\n"), 1;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define NC_FN static inline __attribute__((unused, always_inline))
+#define NC_FN  static inline __attribute__((unused, always_inline))
 #define NC_INF (__builtin_inff())
 #define NC_NAN (__builtin_nanf(""))
 
@@ -41,8 +41,18 @@ __attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double
 #endif
 }
 
-NC_FN uint32_t nc_bits(float a) { uint32_t u; memcpy(&u, &a, 4); return u; }
-NC_FN float nc_from_bits(uint32_t u) { float a; memcpy(&a, &u, 4); return a; }
+NC_FN uint32_t nc_bits(float a)
+{
+    uint32_t u;
+    memcpy(&u, &a, 4);
+    return u;
+}
+NC_FN float nc_from_bits(uint32_t u)
+{
+    float a;
+    memcpy(&a, &u, 4);
+    return a;
+}
 
 // Half precision as bits. To float exactly; from float to nearest, ties to even.
 NC_FN float nc_h2f(uint16_t h)
@@ -61,15 +71,18 @@ NC_FN uint16_t nc_f2h(float a)
     uint32_t h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
     return (uint16_t)(h | (u >> 16 & 0x8000u));
 }
-NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
+NC_FN float nc_b2f(uint16_t h)
+{
+    return nc_from_bits((uint32_t)h << 16);
+}
 NC_FN uint16_t nc_f2b(float a)
 {
     uint32_t u = nc_bits(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
     return (uint16_t)(a != a ? 0x7fc0u : r);
 }
 
-// e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in two
-// steps so that results below the normal range come out right.
+// e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in
+// two steps so that results below the normal range come out right.
 NC_FN float nc_exp_f(float a)
 {
     float x = a > 89.0f ? 89.0f : a;
@@ -87,7 +100,8 @@ NC_FN float nc_exp_f(float a)
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
     int32_t h = n >> 1;
-    float s = nc_from_bits((uint32_t)(h + 127) << 23), t = nc_from_bits((uint32_t)(n - h + 127) << 23);
+    float s = nc_from_bits((uint32_t)(h + 127) << 23),
+          t = nc_from_bits((uint32_t)(n - h + 127) << 23);
     p = p * s * t;
     return a != a ? a : p;
 }
@@ -151,7 +165,10 @@ NC_FN float nc_tanh_f(float a)
     far = a < 0 ? -far : far;
     return x < 0.625f || a != a ? near : far;
 }
-NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + nc_exp_f(-a)); }
+NC_FN float nc_sigmoid_f(float a)
+{
+    return 1 / (1 + nc_exp_f(-a));
+}
 NC_FN float nc_erf_f(float a) // a rational function of a, odd, within a few ulp
 {
     float x = a > 4 ? 4 : a;
@@ -169,30 +186,102 @@ NC_FN float nc_erf_f(float a) // a rational function of a, odd, within a few ulp
     q = q * z - 1.42647390514189e-02f;
     return x * p / q;
 }
-NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
-NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
-NC_FN float nc_rsqrt_f(float a) { return 1 / sqrtf(a); }
-NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
-NC_FN float nc_sin_f(float a) { return sinf(a); }
-NC_FN float nc_cos_f(float a) { return cosf(a); }
-NC_FN float nc_pow_f(float a, float b) { return powf(a, b); }
-NC_FN float nc_fmod_f(float a, float b) { return fmodf(a, b); }
-NC_FN float nc_floor_f(float a) { return floorf(a); }
-NC_FN float nc_ceil_f(float a) { return ceilf(a); }
-NC_FN float nc_round_f(float a) { return rintf(a); }
-NC_FN double nc_exp_d(double a) { return exp(a); }
-NC_FN double nc_expm1_d(double a) { return expm1(a); }
-NC_FN double nc_log_d(double a) { return log(a); }
-NC_FN double nc_log1p_d(double a) { return log1p(a); }
-NC_FN double nc_sin_d(double a) { return sin(a); }
-NC_FN double nc_cos_d(double a) { return cos(a); }
-NC_FN double nc_tanh_d(double a) { return tanh(a); }
-NC_FN double nc_erf_d(double a) { return erf(a); }
-NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
-NC_FN double nc_fmod_d(double a, double b) { return fmod(a, b); }
-NC_FN double nc_floor_d(double a) { return floor(a); }
-NC_FN double nc_ceil_d(double a) { return ceil(a); }
-NC_FN double nc_round_d(double a) { return rint(a); }
+NC_FN float nc_sqrt_f(float a)
+{
+    return sqrtf(a);
+}
+NC_FN double nc_sqrt_d(double a)
+{
+    return sqrt(a);
+}
+NC_FN float nc_rsqrt_f(float a)
+{
+    return 1 / sqrtf(a);
+}
+NC_FN double nc_rsqrt_d(double a)
+{
+    return 1 / sqrt(a);
+}
+NC_FN float nc_sin_f(float a)
+{
+    return sinf(a);
+}
+NC_FN float nc_cos_f(float a)
+{
+    return cosf(a);
+}
+NC_FN float nc_pow_f(float a, float b)
+{
+    return powf(a, b);
+}
+NC_FN float nc_fmod_f(float a, float b)
+{
+    return fmodf(a, b);
+}
+NC_FN float nc_floor_f(float a)
+{
+    return floorf(a);
+}
+NC_FN float nc_ceil_f(float a)
+{
+    return ceilf(a);
+}
+NC_FN float nc_round_f(float a)
+{
+    return rintf(a);
+}
+NC_FN double nc_exp_d(double a)
+{
+    return exp(a);
+}
+NC_FN double nc_expm1_d(double a)
+{
+    return expm1(a);
+}
+NC_FN double nc_log_d(double a)
+{
+    return log(a);
+}
+NC_FN double nc_log1p_d(double a)
+{
+    return log1p(a);
+}
+NC_FN double nc_sin_d(double a)
+{
+    return sin(a);
+}
+NC_FN double nc_cos_d(double a)
+{
+    return cos(a);
+}
+NC_FN double nc_tanh_d(double a)
+{
+    return tanh(a);
+}
+NC_FN double nc_erf_d(double a)
+{
+    return erf(a);
+}
+NC_FN double nc_pow_d(double a, double b)
+{
+    return pow(a, b);
+}
+NC_FN double nc_fmod_d(double a, double b)
+{
+    return fmod(a, b);
+}
+NC_FN double nc_floor_d(double a)
+{
+    return floor(a);
+}
+NC_FN double nc_ceil_d(double a)
+{
+    return ceil(a);
+}
+NC_FN double nc_round_d(double a)
+{
+    return rint(a);
+}
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want)
 {

@@ -1,39 +1,49 @@
 // Names without types pick the function by the operand's type.
-#define NC_FLOAT(a, f) _Generic((a), float: f##_f, double: f##_d)(a)
-#define NC_FLOAT2(a, b, f) _Generic((a), float: f##_f, double: f##_d)(a, b)
-#define NC_ANY(a, f)                                                                                \
-    _Generic((a), float: f##_f, double: f##_d, int32_t: f##_i, uint32_t: f##_u, int64_t: f##_l)(a)
-#define NC_ANY2(a, b, f)                                                                            \
-    _Generic((a), float: f##_f, double: f##_d, int32_t: f##_i, uint32_t: f##_u, int64_t: f##_l)(a, b)
-#define NC_INT2(a, b, f) _Generic((a), int32_t: f##_i, uint32_t: f##_u, int64_t: f##_l)(a, b)
-#define nc_exp(a) NC_FLOAT(a, nc_exp)
-#define nc_expm1(a) NC_FLOAT(a, nc_expm1)
-#define nc_log(a) NC_FLOAT(a, nc_log)
-#define nc_log1p(a) NC_FLOAT(a, nc_log1p)
-#define nc_sin(a) NC_FLOAT(a, nc_sin)
-#define nc_cos(a) NC_FLOAT(a, nc_cos)
-#define nc_tanh(a) NC_FLOAT(a, nc_tanh)
-#define nc_erf(a) NC_FLOAT(a, nc_erf)
-#define nc_sigmoid(a) NC_FLOAT(a, nc_sigmoid)
-#define nc_sqrt(a) NC_FLOAT(a, nc_sqrt)
-#define nc_rsqrt(a) NC_FLOAT(a, nc_rsqrt)
-#define nc_floor(a) NC_FLOAT(a, nc_floor)
-#define nc_ceil(a) NC_FLOAT(a, nc_ceil)
-#define nc_round(a) NC_FLOAT(a, nc_round)
-#define nc_isfinite(a) NC_FLOAT(a, nc_isfinite)
-#define nc_pow(a, b) NC_FLOAT2(a, b, nc_pow)
-#define nc_abs(a) NC_ANY(a, nc_abs)
-#define nc_sign(a) NC_ANY(a, nc_sign)
-#define nc_min(a, b) NC_ANY2(a, b, nc_min)
-#define nc_max(a, b) NC_ANY2(a, b, nc_max)
+#define NC_FLOAT(a, f)     _Generic((a), float : f##_f, double : f##_d)(a)
+#define NC_FLOAT2(a, b, f) _Generic((a), float : f##_f, double : f##_d)(a, b)
+#define NC_ANY(a, f)                                                                               \
+    _Generic((a), float                                                                            \
+             : f##_f, double                                                                       \
+             : f##_d, int32_t                                                                      \
+             : f##_i, uint32_t                                                                     \
+             : f##_u, int64_t                                                                      \
+             : f##_l)(a)
+#define NC_ANY2(a, b, f)                                                                           \
+    _Generic((a), float                                                                            \
+             : f##_f, double                                                                       \
+             : f##_d, int32_t                                                                      \
+             : f##_i, uint32_t                                                                     \
+             : f##_u, int64_t                                                                      \
+             : f##_l)(a, b)
+#define NC_INT2(a, b, f)  _Generic((a), int32_t : f##_i, uint32_t : f##_u, int64_t : f##_l)(a, b)
+#define nc_exp(a)         NC_FLOAT(a, nc_exp)
+#define nc_expm1(a)       NC_FLOAT(a, nc_expm1)
+#define nc_log(a)         NC_FLOAT(a, nc_log)
+#define nc_log1p(a)       NC_FLOAT(a, nc_log1p)
+#define nc_sin(a)         NC_FLOAT(a, nc_sin)
+#define nc_cos(a)         NC_FLOAT(a, nc_cos)
+#define nc_tanh(a)        NC_FLOAT(a, nc_tanh)
+#define nc_erf(a)         NC_FLOAT(a, nc_erf)
+#define nc_sigmoid(a)     NC_FLOAT(a, nc_sigmoid)
+#define nc_sqrt(a)        NC_FLOAT(a, nc_sqrt)
+#define nc_rsqrt(a)       NC_FLOAT(a, nc_rsqrt)
+#define nc_floor(a)       NC_FLOAT(a, nc_floor)
+#define nc_ceil(a)        NC_FLOAT(a, nc_ceil)
+#define nc_round(a)       NC_FLOAT(a, nc_round)
+#define nc_isfinite(a)    NC_FLOAT(a, nc_isfinite)
+#define nc_pow(a, b)      NC_FLOAT2(a, b, nc_pow)
+#define nc_abs(a)         NC_ANY(a, nc_abs)
+#define nc_sign(a)        NC_ANY(a, nc_sign)
+#define nc_min(a, b)      NC_ANY2(a, b, nc_min)
+#define nc_max(a, b)      NC_ANY2(a, b, nc_max)
 #define nc_floordiv(a, b) NC_ANY2(a, b, nc_floordiv)
-#define nc_mod(a, b) NC_ANY2(a, b, nc_mod)
-#define nc_shl(a, b) NC_INT2(a, b, nc_shl)
-#define nc_shr(a, b) NC_INT2(a, b, nc_shr)
-#define nc_to_i32(a) NC_FLOAT(a, nc_to_i32)
-#define nc_to_u32(a) NC_FLOAT(a, nc_to_u32)
-#define nc_to_i64(a) NC_FLOAT(a, nc_to_i64)
-#define nc_to_u8(a) NC_FLOAT(a, nc_to_u8)
+#define nc_mod(a, b)      NC_ANY2(a, b, nc_mod)
+#define nc_shl(a, b)      NC_INT2(a, b, nc_shl)
+#define nc_shr(a, b)      NC_INT2(a, b, nc_shr)
+#define nc_to_i32(a)      NC_FLOAT(a, nc_to_i32)
+#define nc_to_u32(a)      NC_FLOAT(a, nc_to_u32)
+#define nc_to_i64(a)      NC_FLOAT(a, nc_to_i64)
+#define nc_to_u8(a)       NC_FLOAT(a, nc_to_u8)
 
 // Quotient and remainder of index expressions, never negative where they are used.
 #define nc_quo(a, b) ((long)((unsigned long)(a) / (b##ul)))
@@ -41,9 +51,13 @@
 
 // max and min as reductions of vector loops; NaN wins.
 #define NC_PRAGMA(x) _Pragma(#x)
-#define NC_REDUCTION(T, s, low, high)                                                               \
-    NC_PRAGMA(omp declare reduction(nc_rmax : T : omp_out = nc_max_##s(omp_out, omp_in)) initializer(omp_priv = low)) \
-    NC_PRAGMA(omp declare reduction(nc_rmin : T : omp_out = nc_min_##s(omp_out, omp_in)) initializer(omp_priv = high))
+#define NC_REDUCTION(T, s, low, high)                                                              \
+    NC_PRAGMA(omp declare reduction(nc_rmax:T                                                      \
+                                    : omp_out = nc_max_##s(omp_out, omp_in))                       \
+                  initializer(omp_priv = low))                                                     \
+    NC_PRAGMA(omp declare reduction(nc_rmin:T                                                      \
+                                    : omp_out = nc_min_##s(omp_out, omp_in))                       \
+                  initializer(omp_priv = high))
 NC_REDUCTION(float, f, -__builtin_inff(), __builtin_inff())
 NC_REDUCTION(double, d, -__builtin_inf(), __builtin_inf())
 NC_REDUCTION(int32_t, i, INT32_MIN, INT32_MAX)

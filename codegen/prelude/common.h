@@ -8,16 +8,46 @@ NC_FN double nc_sigmoid_d(double a)
 }
 
 // NaN wins.
-NC_FN float nc_min_f(float a, float b) { return a != a || a < b ? a : b; }
-NC_FN float nc_max_f(float a, float b) { return a != a || a > b ? a : b; }
-NC_FN double nc_min_d(double a, double b) { return a != a || a < b ? a : b; }
-NC_FN double nc_max_d(double a, double b) { return a != a || a > b ? a : b; }
-NC_FN float nc_abs_f(float a) { return nc_from_bits(nc_bits(a) & 0x7fffffffu); }
-NC_FN double nc_abs_d(double a) { return a < 0 ? -a : a + 0.0; }
-NC_FN float nc_sign_f(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : a; }
-NC_FN double nc_sign_d(double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; }
-NC_FN float nc_floordiv_f(float a, float b) { return nc_floor_f(a / b); }
-NC_FN double nc_floordiv_d(double a, double b) { return nc_floor_d(a / b); }
+NC_FN float nc_min_f(float a, float b)
+{
+    return a != a || a < b ? a : b;
+}
+NC_FN float nc_max_f(float a, float b)
+{
+    return a != a || a > b ? a : b;
+}
+NC_FN double nc_min_d(double a, double b)
+{
+    return a != a || a < b ? a : b;
+}
+NC_FN double nc_max_d(double a, double b)
+{
+    return a != a || a > b ? a : b;
+}
+NC_FN float nc_abs_f(float a)
+{
+    return nc_from_bits(nc_bits(a) & 0x7fffffffu);
+}
+NC_FN double nc_abs_d(double a)
+{
+    return a < 0 ? -a : a + 0.0;
+}
+NC_FN float nc_sign_f(float a)
+{
+    return a > 0 ? 1.0f : a < 0 ? -1.0f : a;
+}
+NC_FN double nc_sign_d(double a)
+{
+    return a > 0 ? 1.0 : a < 0 ? -1.0 : a;
+}
+NC_FN float nc_floordiv_f(float a, float b)
+{
+    return nc_floor_f(a / b);
+}
+NC_FN double nc_floordiv_d(double a, double b)
+{
+    return nc_floor_d(a / b);
+}
 NC_FN float nc_mod_f(float a, float b)
 {
     float r = nc_fmod_f(a, b);
@@ -28,76 +58,138 @@ NC_FN double nc_mod_d(double a, double b)
     double r = nc_fmod_d(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-NC_FN bool nc_isfinite_f(float a) { return (nc_bits(a) & 0x7f800000u) != 0x7f800000u; }
-NC_FN bool nc_isfinite_d(double a) { return a - a == 0; }
+NC_FN bool nc_isfinite_f(float a)
+{
+    return (nc_bits(a) & 0x7f800000u) != 0x7f800000u;
+}
+NC_FN bool nc_isfinite_d(double a)
+{
+    return a - a == 0;
+}
 
 // x // 0 and x % 0 are 0; the remainder has the divisor's sign.
-#define NC_SIGNED(T, U, s)                                                                          \
-    NC_FN T nc_floordiv_##s(T a, T b)                                                               \
-    {                                                                                               \
-        if (b == 0) return 0;                                                                       \
-        if (b == -1) return (T)(0 - (U)a);                                                          \
-        T q = a / b;                                                                                \
-        return q - (a % b != 0 && (a < 0) != (b < 0));                                              \
-    }                                                                                               \
-    NC_FN T nc_mod_##s(T a, T b)                                                                    \
-    {                                                                                               \
-        if (b == 0 || b == -1) return 0;                                                            \
-        T r = a % b;                                                                                \
-        return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                            \
-    }                                                                                               \
-    NC_FN T nc_abs_##s(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                                   \
-    NC_FN T nc_sign_##s(T a) { return (T)((a > 0) - (a < 0)); }                                     \
-    NC_FN T nc_min_##s(T a, T b) { return a < b ? a : b; }                                          \
-    NC_FN T nc_max_##s(T a, T b) { return a > b ? a : b; }                                          \
-    NC_FN T nc_shl_##s(T a, T b) { return b < 0 || b > (T)(sizeof(T) * 8 - 1) ? 0 : (T)((U)a << b); } \
-    NC_FN T nc_shr_##s(T a, T b) { return a >> (b < 0 || b > (T)(sizeof(T) * 8 - 1) ? (T)(sizeof(T) * 8 - 1) : b); }
+#define NC_SIGNED(T, U, s)                                                                         \
+    NC_FN T nc_floordiv_##s(T a, T b)                                                              \
+    {                                                                                              \
+        if (b == 0) return 0;                                                                      \
+        if (b == -1) return (T)(0 - (U)a);                                                         \
+        T q = a / b;                                                                               \
+        return q - (a % b != 0 && (a < 0) != (b < 0));                                             \
+    }                                                                                              \
+    NC_FN T nc_mod_##s(T a, T b)                                                                   \
+    {                                                                                              \
+        if (b == 0 || b == -1) return 0;                                                           \
+        T r = a % b;                                                                               \
+        return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                           \
+    }                                                                                              \
+    NC_FN T nc_abs_##s(T a)                                                                        \
+    {                                                                                              \
+        return a < 0 ? (T)(0 - (U)a) : a;                                                          \
+    }                                                                                              \
+    NC_FN T nc_sign_##s(T a)                                                                       \
+    {                                                                                              \
+        return (T)((a > 0) - (a < 0));                                                             \
+    }                                                                                              \
+    NC_FN T nc_min_##s(T a, T b)                                                                   \
+    {                                                                                              \
+        return a < b ? a : b;                                                                      \
+    }                                                                                              \
+    NC_FN T nc_max_##s(T a, T b)                                                                   \
+    {                                                                                              \
+        return a > b ? a : b;                                                                      \
+    }                                                                                              \
+    NC_FN T nc_shl_##s(T a, T b)                                                                   \
+    {                                                                                              \
+        return b < 0 || b > (T)(sizeof(T) * 8 - 1) ? 0 : (T)((U)a << b);                           \
+    }                                                                                              \
+    NC_FN T nc_shr_##s(T a, T b)                                                                   \
+    {                                                                                              \
+        return a >> (b < 0 || b > (T)(sizeof(T) * 8 - 1) ? (T)(sizeof(T) * 8 - 1) : b);            \
+    }
 NC_SIGNED(int32_t, uint32_t, i)
 NC_SIGNED(int64_t, uint64_t, l)
-NC_FN uint32_t nc_floordiv_u(uint32_t a, uint32_t b) { return b ? a / b : 0; }
-NC_FN uint32_t nc_mod_u(uint32_t a, uint32_t b) { return b ? a % b : 0; }
-NC_FN uint32_t nc_abs_u(uint32_t a) { return a; }
-NC_FN uint32_t nc_sign_u(uint32_t a) { return a != 0; }
-NC_FN uint32_t nc_min_u(uint32_t a, uint32_t b) { return a < b ? a : b; }
-NC_FN uint32_t nc_max_u(uint32_t a, uint32_t b) { return a > b ? a : b; }
-NC_FN uint32_t nc_shl_u(uint32_t a, uint32_t b) { return b > 31 ? 0 : a << b; }
-NC_FN uint32_t nc_shr_u(uint32_t a, uint32_t b) { return b > 31 ? 0 : a >> b; }
-NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
+NC_FN uint32_t nc_floordiv_u(uint32_t a, uint32_t b)
+{
+    return b ? a / b : 0;
+}
+NC_FN uint32_t nc_mod_u(uint32_t a, uint32_t b)
+{
+    return b ? a % b : 0;
+}
+NC_FN uint32_t nc_abs_u(uint32_t a)
+{
+    return a;
+}
+NC_FN uint32_t nc_sign_u(uint32_t a)
+{
+    return a != 0;
+}
+NC_FN uint32_t nc_min_u(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+NC_FN uint32_t nc_max_u(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+NC_FN uint32_t nc_shl_u(uint32_t a, uint32_t b)
+{
+    return b > 31 ? 0 : a << b;
+}
+NC_FN uint32_t nc_shr_u(uint32_t a, uint32_t b)
+{
+    return b > 31 ? 0 : a >> b;
+}
+NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b)
+{
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
 
 // Float to integer: towards zero, saturating, NaN is 0.
-#define NC_TO_INT(F, f, one)                                                                        \
-    NC_FN int32_t nc_to_i32_##f(F a)                                                                \
-    {                                                                                               \
-        if (a != a) return 0;                                                                       \
-        return a >= (F)2147483648.0 ? 2147483647 : a <= (F)-2147483648.0 ? -2147483647 - 1 : (int32_t)a; \
-    }                                                                                               \
-    NC_FN uint32_t nc_to_u32_##f(F a)                                                               \
-    {                                                                                               \
-        if (!(a > 0)) return 0;                                                                     \
-        return a >= (F)4294967296.0 ? 4294967295u : (uint32_t)a;                                    \
-    }                                                                                               \
-    NC_FN int64_t nc_to_i64_##f(F a)                                                                \
-    {                                                                                               \
-        if (a != a) return 0;                                                                       \
-        if (a >= (F)9223372036854775808.0) return 9223372036854775807LL;                            \
-        return a <= (F)-9223372036854775808.0 ? -9223372036854775807LL - 1 : (int64_t)a;            \
-    }                                                                                               \
-    NC_FN int32_t nc_to_u8_##f(F a)                                                                 \
-    {                                                                                               \
-        if (!(a > 0)) return 0;                                                                     \
-        return a >= (F)255 ? 255 : (int32_t)a;                                                      \
+#define NC_TO_INT(F, f, one)                                                                       \
+    NC_FN int32_t nc_to_i32_##f(F a)                                                               \
+    {                                                                                              \
+        if (a != a) return 0;                                                                      \
+        return a >= (F)2147483648.0    ? 2147483647                                                \
+               : a <= (F)-2147483648.0 ? -2147483647 - 1                                           \
+                                       : (int32_t)a;                                               \
+    }                                                                                              \
+    NC_FN uint32_t nc_to_u32_##f(F a)                                                              \
+    {                                                                                              \
+        if (!(a > 0)) return 0;                                                                    \
+        return a >= (F)4294967296.0 ? 4294967295u : (uint32_t)a;                                   \
+    }                                                                                              \
+    NC_FN int64_t nc_to_i64_##f(F a)                                                               \
+    {                                                                                              \
+        if (a != a) return 0;                                                                      \
+        if (a >= (F)9223372036854775808.0) return 9223372036854775807LL;                           \
+        return a <= (F)-9223372036854775808.0 ? -9223372036854775807LL - 1 : (int64_t)a;           \
+    }                                                                                              \
+    NC_FN int32_t nc_to_u8_##f(F a)                                                                \
+    {                                                                                              \
+        if (!(a > 0)) return 0;                                                                    \
+        return a >= (F)255 ? 255 : (int32_t)a;                                                     \
     }
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)
-NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
-NC_FN float nc_round_bf16(float a) { return nc_b2f(nc_f2b(a)); }
+NC_FN float nc_round_f16(float a)
+{
+    return nc_h2f(nc_f2h(a));
+}
+NC_FN float nc_round_bf16(float a)
+{
+    return nc_b2f(nc_f2b(a));
+}
 
-// Philox4x32-10, word [lane]. counter = (index, step lo, site lo), key = seed with site's high word.
+// Philox4x32-10, word [lane]. counter = (index, step lo, site lo), key = seed with site's high
+// word.
 NC_FN uint32_t nc_random(int64_t seed, int64_t step, int64_t number, uint64_t index, int lane)
 {
     uint64_t site = (uint64_t)number;
-    uint32_t k0 = (uint32_t)(uint64_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)step, c3 = (uint32_t)site;
+    uint32_t k0 = (uint32_t)(uint64_t)seed,
+             k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)step,
+             c3 = (uint32_t)site;
     for (int r = 0; r < 10; r++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
         c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;

@@ -1,45 +1,102 @@
 // Names without types pick the function by the operand's type.
-#define NC_FLOAT(f)                                                                                 \
-    NC_FN auto f(float a) { return f##_f(a); }                                                      \
-    NC_FN auto f(double a) { return f##_d(a); }
-#define NC_ANY(f)                                                                                   \
-    NC_FLOAT(f)                                                                                     \
-    NC_FN int32_t f(int32_t a) { return f##_i(a); }                                                 \
-    NC_FN uint32_t f(uint32_t a) { return f##_u(a); }                                               \
-    NC_FN int64_t f(int64_t a) { return f##_l(a); }
-#define NC_INT2(f)                                                                                  \
-    NC_FN int32_t f(int32_t a, int32_t b) { return f##_i(a, b); }                                   \
-    NC_FN uint32_t f(uint32_t a, uint32_t b) { return f##_u(a, b); }                                \
-    NC_FN int64_t f(int64_t a, int64_t b) { return f##_l(a, b); }
-#define NC_FLOAT2(f)                                                                                \
-    NC_FN float f(float a, float b) { return f##_f(a, b); }                                         \
-    NC_FN double f(double a, double b) { return f##_d(a, b); }
-NC_FLOAT(nc_exp) NC_FLOAT(nc_expm1) NC_FLOAT(nc_log) NC_FLOAT(nc_log1p) NC_FLOAT(nc_sin)
-NC_FLOAT(nc_cos) NC_FLOAT(nc_tanh) NC_FLOAT(nc_erf) NC_FLOAT(nc_sigmoid) NC_FLOAT(nc_sqrt)
-NC_FLOAT(nc_rsqrt) NC_FLOAT(nc_floor) NC_FLOAT(nc_ceil) NC_FLOAT(nc_round) NC_FLOAT(nc_isfinite)
-NC_FLOAT(nc_to_i32) NC_FLOAT(nc_to_u32) NC_FLOAT(nc_to_i64) NC_FLOAT(nc_to_u8)
-NC_ANY(nc_abs) NC_ANY(nc_sign)
-NC_FLOAT2(nc_pow) NC_FLOAT2(nc_min) NC_FLOAT2(nc_max) NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod)
-NC_INT2(nc_min) NC_INT2(nc_max) NC_INT2(nc_floordiv) NC_INT2(nc_mod) NC_INT2(nc_shl) NC_INT2(nc_shr)
+#define NC_FLOAT(f)                                                                                \
+    NC_FN auto f(float a)                                                                          \
+    {                                                                                              \
+        return f##_f(a);                                                                           \
+    }                                                                                              \
+    NC_FN auto f(double a)                                                                         \
+    {                                                                                              \
+        return f##_d(a);                                                                           \
+    }
+#define NC_ANY(f)                                                                                  \
+    NC_FLOAT(f)                                                                                    \
+    NC_FN int32_t f(int32_t a)                                                                     \
+    {                                                                                              \
+        return f##_i(a);                                                                           \
+    }                                                                                              \
+    NC_FN uint32_t f(uint32_t a)                                                                   \
+    {                                                                                              \
+        return f##_u(a);                                                                           \
+    }                                                                                              \
+    NC_FN int64_t f(int64_t a)                                                                     \
+    {                                                                                              \
+        return f##_l(a);                                                                           \
+    }
+#define NC_INT2(f)                                                                                 \
+    NC_FN int32_t f(int32_t a, int32_t b)                                                          \
+    {                                                                                              \
+        return f##_i(a, b);                                                                        \
+    }                                                                                              \
+    NC_FN uint32_t f(uint32_t a, uint32_t b)                                                       \
+    {                                                                                              \
+        return f##_u(a, b);                                                                        \
+    }                                                                                              \
+    NC_FN int64_t f(int64_t a, int64_t b)                                                          \
+    {                                                                                              \
+        return f##_l(a, b);                                                                        \
+    }
+#define NC_FLOAT2(f)                                                                               \
+    NC_FN float f(float a, float b)                                                                \
+    {                                                                                              \
+        return f##_f(a, b);                                                                        \
+    }                                                                                              \
+    NC_FN double f(double a, double b)                                                             \
+    {                                                                                              \
+        return f##_d(a, b);                                                                        \
+    }
+NC_FLOAT(nc_exp)
+NC_FLOAT(nc_expm1) NC_FLOAT(nc_log) NC_FLOAT(nc_log1p) NC_FLOAT(nc_sin) NC_FLOAT(nc_cos)
+    NC_FLOAT(nc_tanh) NC_FLOAT(nc_erf) NC_FLOAT(nc_sigmoid) NC_FLOAT(nc_sqrt) NC_FLOAT(nc_rsqrt)
+        NC_FLOAT(nc_floor) NC_FLOAT(nc_ceil) NC_FLOAT(nc_round) NC_FLOAT(nc_isfinite)
+            NC_FLOAT(nc_to_i32) NC_FLOAT(nc_to_u32) NC_FLOAT(nc_to_i64) NC_FLOAT(nc_to_u8)
+                NC_ANY(nc_abs) NC_ANY(nc_sign) NC_FLOAT2(nc_pow) NC_FLOAT2(nc_min) NC_FLOAT2(nc_max)
+                    NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod) NC_INT2(nc_min) NC_INT2(nc_max)
+                        NC_INT2(nc_floordiv) NC_INT2(nc_mod) NC_INT2(nc_shl) NC_INT2(nc_shr)
 
-// Quotient and remainder of index expressions, never negative where they are used.
-NC_FN int nc_quo(int a, unsigned b) { return (int)((unsigned)a / b); }
-NC_FN int nc_rem(int a, unsigned b) { return (int)((unsigned)a % b); }
-NC_FN int64_t nc_quo(int64_t a, uint64_t b) { return (int64_t)((uint64_t)a / b); }
-NC_FN int64_t nc_rem(int64_t a, uint64_t b) { return (int64_t)((uint64_t)a % b); }
+    // Quotient and remainder of index expressions, never negative where they are used.
+    NC_FN int nc_quo(int a, unsigned b)
+{
+    return (int)((unsigned)a / b);
+}
+NC_FN int nc_rem(int a, unsigned b)
+{
+    return (int)((unsigned)a % b);
+}
+NC_FN int64_t nc_quo(int64_t a, uint64_t b)
+{
+    return (int64_t)((uint64_t)a / b);
+}
+NC_FN int64_t nc_rem(int64_t a, uint64_t b)
+{
+    return (int64_t)((uint64_t)a % b);
+}
 
 // N neighbouring elements moved by the widest access their size allows.
 template <class T, int N> struct alignas(sizeof(T) * N) NcVec {
     T at[N];
 };
 template <int B> struct NcRaw;
-template <> struct NcRaw<1> { typedef unsigned char T; };
-template <> struct NcRaw<2> { typedef unsigned short T; };
-template <> struct NcRaw<4> { typedef unsigned int T; };
-template <> struct NcRaw<8> { typedef uint2 T; };
-template <> struct NcRaw<16> { typedef uint4 T; };
-struct NcPair { uint4 low, high; };
-template <> struct NcRaw<32> { typedef NcPair T; };
+template <> struct NcRaw<1> {
+    typedef unsigned char T;
+};
+template <> struct NcRaw<2> {
+    typedef unsigned short T;
+};
+template <> struct NcRaw<4> {
+    typedef unsigned int T;
+};
+template <> struct NcRaw<8> {
+    typedef uint2 T;
+};
+template <> struct NcRaw<16> {
+    typedef uint4 T;
+};
+struct NcPair {
+    uint4 low, high;
+};
+template <> struct NcRaw<32> {
+    typedef NcPair T;
+};
 template <class T, int N> union NcMove {
     typename NcRaw<(int)sizeof(T) * N>::T raw;
     NcVec<T, N> v;
@@ -59,12 +116,32 @@ template <int N, class T> NC_FN void nc_store(T *p, const NcVec<T, N> &v)
 
 extern __shared__ uint4 nc_shared[]; // what a launch asked for, 16-byte aligned
 
-// Reductions over a team: N neighbouring threads of a warp, or (N > 32) the whole block. Every thread
-// of the team gets the result; the order is fixed.
-struct NcSum { template <class T> NC_FN T of(T a, T b) { return a + b; } };
-struct NcProd { template <class T> NC_FN T of(T a, T b) { return a * b; } };
-struct NcMax { template <class T> NC_FN T of(T a, T b) { return nc_max(a, b); } };
-struct NcMin { template <class T> NC_FN T of(T a, T b) { return nc_min(a, b); } };
+// Reductions over a team: N neighbouring threads of a warp, or (N > 32) the whole block. Every
+// thread of the team gets the result; the order is fixed.
+struct NcSum {
+    template <class T> NC_FN T of(T a, T b)
+    {
+        return a + b;
+    }
+};
+struct NcProd {
+    template <class T> NC_FN T of(T a, T b)
+    {
+        return a * b;
+    }
+};
+struct NcMax {
+    template <class T> NC_FN T of(T a, T b)
+    {
+        return nc_max(a, b);
+    }
+};
+struct NcMin {
+    template <class T> NC_FN T of(T a, T b)
+    {
+        return nc_min(a, b);
+    }
+};
 template <class T> struct NcArg { // a value and where it stands; the first of the largest wins
     T v;
     int64_t i;
@@ -80,7 +157,10 @@ struct NcArgmax {
         return nc_before(b.v, b.i, a.v, a.i) ? b : a;
     }
 };
-template <class T> NC_FN T nc_shuffle(T v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+template <class T> NC_FN T nc_shuffle(T v, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
 template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
 {
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
@@ -88,8 +168,7 @@ template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
 template <class Op, int N, class T> NC_FN T nc_team(T v)
 {
 #pragma unroll
-    for (int m = (N < 32 ? N : 32) / 2; m > 0; m /= 2)
-        v = Op::of(v, nc_shuffle(v, m));
+    for (int m = (N < 32 ? N : 32) / 2; m > 0; m /= 2) v = Op::of(v, nc_shuffle(v, m));
     if constexpr (N > 32) {
         __shared__ T part[N / 32];
         __syncthreads();
@@ -97,8 +176,7 @@ template <class Op, int N, class T> NC_FN T nc_team(T v)
         __syncthreads();
         v = part[0];
 #pragma unroll
-        for (int k = 1; k < N / 32; k++)
-            v = Op::of(v, part[k]);
+        for (int k = 1; k < N / 32; k++) v = Op::of(v, part[k]);
     }
     return v;
 }
@@ -113,8 +191,7 @@ template <class Op, int X, int Y, class T> NC_FN T nc_across(T v)
         __syncthreads();
         v = part[0][x];
 #pragma unroll
-        for (int k = 1; k < Y; k++)
-            v = Op::of(v, part[k][x]);
+        for (int k = 1; k < Y; k++) v = Op::of(v, part[k][x]);
     }
     return v;
 }

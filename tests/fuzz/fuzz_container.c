@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
             volatile unsigned sum = 0;
             for (int i = 0; i < count; i++) {
                 const char *wrong = NULL;
-                for (size_t k = 0; k < s[i].size; k++) sum += ((const unsigned char *)s[i].bytes)[k];
+                for (size_t k = 0; k < s[i].size; k++)
+                    sum += ((const unsigned char *)s[i].bytes)[k];
                 Program *p = program_read(a, s[i].bytes, s[i].size, &wrong);
                 if (!p && !wrong) abort();
             }

@@ -1,5 +1,5 @@
-// Any bytes as a data file of any kind: gzip, CIFAR-10, tokens, text, or what they look like. The last
-// byte says what the model wants.
+// Any bytes as a data file of any kind: gzip, CIFAR-10, tokens, text, or what they look like. The
+// last byte says what the model wants.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -105,8 +105,8 @@ static void json(void)
     const JsonValue *list = v ? json_get(v, "list") : NULL;
     CHECK(list && list->n == 4 && list->child->is_int && list->child->integer == -5);
     CHECK(list && list->child->next->number == 0.5 && list->child->next->next->kind == JSON_NULL);
-    const char *const bad[] = {"", "{", "[1,]", "{\"a\"}", "\"abc", "[1 2]", "nul", "{\"a\":1}x",
-                               "\"\\u12\"", "-", "\"\x01\""};
+    const char *const bad[] = {"",    "{",          "[1,]",      "{\"a\"}", "\"abc",   "[1 2]",
+                               "nul", "{\"a\":1}x", "\"\\u12\"", "-",       "\"\x01\""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         error = NULL;
         JsonValue *none = json_parse(arena, bad[i], strlen(bad[i]), &error);
@@ -120,7 +120,8 @@ static void json(void)
 static void diagnostics(void)
 {
     Diags *d = diags_new(arena);
-    static const char user[] = "a = 1\nx = linear(y, 3)  # note\n", std[] = "fn linear(x, n) {\n}\n";
+    static const char user[] = "a = 1\nx = linear(y, 3)  # note\n",
+                      std[] = "fn linear(x, n) {\n}\n";
     uint32_t s = source_add(d, "mlp.net", user, strlen(user), false);
     uint32_t lib = source_add(d, "std/nn.net", std, strlen(std), true);
     Loc call = loc_add(d, (Span){s, 10, 22}, 0, "linear");

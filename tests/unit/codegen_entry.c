@@ -94,7 +94,8 @@ static Node *linear(World *w, Node *x, int64_t in, int64_t out, const char *name
     return graph_binary(w->g, OP_add, y, graph_broadcast_to(w->g, bias, &y->type));
 }
 
-// One step of a two-layer perceptron with momentum-free SGD, reading its data through the row table.
+// One step of a two-layer perceptron with momentum-free SGD, reading its data through the row
+// table.
 static void perceptron(Arena *a, bool library, bool print)
 {
     World w = world(a, library);
@@ -161,7 +162,8 @@ static void perceptron(Arena *a, bool library, bool print)
                 e->buffers[st->args[k].index].region == PR_ERROR)
                 last_check = i;
     }
-    CHECK_MSG(last_check >= 0 && last_check < first_commit, "check %d, commit %d", last_check, first_commit);
+    CHECK_MSG(last_check >= 0 && last_check < first_commit, "check %d, commit %d", last_check,
+              first_commit);
 }
 
 // a <- b, b <- a, and c is given out before it changes.
@@ -186,7 +188,8 @@ static void swap(Arena *a)
         if (s->kind == PS_COPY) value[s->args[1].index] = value[s->args[0].index];
         if (s->kind == PS_KERNEL)
             for (int k = 0; k < s->nargs; k++)
-                if (s->args[k].kind == PA_BUFFER && s->args[k].written) value[s->args[k].index] = "c+a";
+                if (s->args[k].kind == PA_BUFFER && s->args[k].written)
+                    value[s->args[k].index] = "c+a";
     }
     for (int i = 0; i < e->nbuffers; i++) {
         const ProgBuffer *b = &e->buffers[i];
@@ -332,8 +335,10 @@ static void recurrence(Arena *a, bool library)
     attr_set_int(&at, ATTR_scanned, 1);
     Node *loop = graph_region_node(w.g, OP_loop, (Node *[]){h0, x, weight}, 3, &at, &r, 1);
     graph_root(w.g, OP_output, graph_result(w.g, loop, 0), "last");
-    graph_root(w.g, OP_output, graph_reduce(w.g, OP_sum, graph_result(w.g, loop, 1),
-                                            (int64_t[]){0, 1, 2}, 3, false), "total");
+    graph_root(
+        w.g, OP_output,
+        graph_reduce(w.g, OP_sum, graph_result(w.g, loop, 1), (int64_t[]){0, 1, 2}, 3, false),
+        "total");
     Program *p = compile_on(&w, "rnn", ENTRY_MODEL, NULL);
     if (!p) return;
     const ProgEntry *e = &p->entries[0];
@@ -343,8 +348,10 @@ static void recurrence(Arena *a, bool library)
         for (int k = 0; k < e->steps[i].nargs; k++) {
             const ProgArg *g = &e->steps[i].args[k];
             if (g->kind != PA_BUFFER || g->stride[0] != 4 * 16 * 4) continue;
-            if (g->written) stacks = true;
-            else slides = true;
+            if (g->written)
+                stacks = true;
+            else
+                slides = true;
         }
     CHECK(slides && stacks);
     CHECK(e->arena_bytes <= e->peak_bytes * 1.02);

@@ -72,10 +72,11 @@ static bool play(const Program *p, Value *const *inputs, double *out)
             for (int64_t j = 0; j < g->n; j++) {
                 double sum = 0;
                 for (int64_t k = 0; k < g->k; k++)
-                    sum += read_at(a, e, &s->args[0],
-                                   z * g->stride_a + (g->trans_a ? k * g->lda + i : i * g->lda + k)) *
-                           read_at(b, e, &s->args[1],
-                                   z * g->stride_b + (g->trans_b ? j * g->ldb + k : k * g->ldb + j));
+                    sum +=
+                        read_at(a, e, &s->args[0],
+                                z * g->stride_a + (g->trans_a ? k * g->lda + i : i * g->lda + k)) *
+                        read_at(b, e, &s->args[1],
+                                z * g->stride_b + (g->trans_b ? j * g->ldb + k : k * g->ldb + j));
                 out[z * g->stride_c + i * g->ldc + j] = sum;
             }
     return true;

@@ -25,8 +25,7 @@ static int64_t term_value(const IxTerm *t, const int64_t *axis)
 static int64_t value_of(const Ix *e, const int64_t *axis)
 {
     int64_t v = e->constant;
-    for (int i = 0; i < e->n; i++)
-        v += e->at[i].coeff * term_value(e->at[i].term, axis);
+    for (int i = 0; i < e->n; i++) v += e->at[i].coeff * term_value(e->at[i].term, axis);
     return v;
 }
 
@@ -44,14 +43,11 @@ static void random_expressions(Arena *a)
         IxCtx *c = ix_new(a);
         static const int extents[] = {1, 2, 3, 4, 5, 8, 12, 17, 28, 64};
         int64_t extent[3], point[4][3], want[4];
-        for (int i = 0; i < 3; i++)
-            extent[i] = extents[pick(&seed, 10)];
+        for (int i = 0; i < 3; i++) extent[i] = extents[pick(&seed, 10)];
         for (int p = 0; p < 4; p++)
-            for (int i = 0; i < 3; i++)
-                point[p][i] = pick(&seed, (int)extent[i]);
+            for (int i = 0; i < 3; i++) point[p][i] = pick(&seed, (int)extent[i]);
         const Ix *e = ix_axis(c, 0, extent[0]);
-        for (int p = 0; p < 4; p++)
-            want[p] = point[p][0];
+        for (int p = 0; p < 4; p++) want[p] = point[p][0];
         for (int step = 0; step < 8; step++) {
             int what = pick(&seed, 5), k = 1 + pick(&seed, 12), axis = pick(&seed, 3);
             const Ix *x = ix_axis(c, axis, extent[axis]);
@@ -73,10 +69,11 @@ static void random_expressions(Arena *a)
                           : what == 3 ? v - q * k
                                       : v + k - 6;
                 int64_t got = value_of(e, point[p]);
-                CHECK_MSG(got == want[p], "round %d step %d: %lld, not %lld", round, step, (long long)got, (long long)want[p]);
-                CHECK_MSG(got >= e->low && got <= e->high, "round %d step %d: %lld outside its range", round, step, (long long)got);
-                if (got != want[p])
-                    return;
+                CHECK_MSG(got == want[p], "round %d step %d: %lld, not %lld", round, step,
+                          (long long)got, (long long)want[p]);
+                CHECK_MSG(got >= e->low && got <= e->high,
+                          "round %d step %d: %lld outside its range", round, step, (long long)got);
+                if (got != want[p]) return;
             }
         }
     }
@@ -104,7 +101,8 @@ static void simplifications(Arena *a)
     CHECK(ix_stride(flat, 2, &stride) && stride == 0);
     CHECK(!ix_stride(ix_div(c, n, 5), 2, &stride));
     CHECK(ix_mergeable(flat, 0, 1, 8) && !ix_mergeable(flat, 1, 0, 10));
-    CHECK(ix_aligned(ix_add(c, ix_scale(c, i, 8), j), 1, 4) && !ix_aligned(ix_add(c, flat, ix_const(c, 2)), 1, 4));
+    CHECK(ix_aligned(ix_add(c, ix_scale(c, i, 8), j), 1, 4) &&
+          !ix_aligned(ix_add(c, flat, ix_const(c, 2)), 1, 4));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-// Every kind of body, lowered for the CPU, compiled by cc and run against the evaluator; the CUDA text of
-// each is compiled by NVRTC where there is one.
+// Every kind of body, lowered for the CPU, compiled by cc and run against the evaluator; the CUDA
+// text of each is compiled by NVRTC where there is one.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,8 @@ static Node *in(Graph *g, const char *name, DType t, int rank, const int64_t *di
     Type ty = type_make(t, rank, dim);
     return graph_input(g, name, &ty, "arg");
 }
-#define IN(g, name, t, ...) in(g, name, t, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
+#define IN(g, name, t, ...)                                                                        \
+    in(g, name, t, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
 
 static void out(Graph *g, Node *v, const char *name)
 {
@@ -65,23 +66,20 @@ static void lower_case(Suite *s, Case *c, const Target *t, Buf *text, StrMap *se
         CHECK_MSG(c->count[w][i] > 0, "%s: lower_launch failed", c->name);
         for (int k = 0; k < c->count[w][i]; k++) {
             ProgKernel *p = &c->kernels[w][i][k].prog;
-            if (strmap_has(seen, p->symbol))
-                continue;
+            if (strmap_has(seen, p->symbol)) continue;
             strmap_set(seen, p->symbol, p);
             buf_str(text, p->text);
             CHECK(strlen(p->annotated) > 0 && strstr(p->annotated, p->name));
-            if (getenv("SHOW"))
-                printf("%s\n", p->annotated);
+            if (getenv("SHOW")) printf("%s\n", p->annotated);
         }
     }
 }
 
 // Roots of the graph become the outs of one group; [groups] of inner nodes come before, in order.
-static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner, Node **inner, GroupKind *inner_kind,
-                double tolerance)
+static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner, Node **inner,
+                GroupKind *inner_kind, double tolerance)
 {
-    if (s->only && !strstr(name, s->only))
-        return;
+    if (s->only && !strstr(name, s->only)) return;
     CHECK_MSG(s->d->errors == 0, "%s: graph has errors", name);
     Case *c = &s->cases[s->n++];
     *c = (Case){.name = arena_strdup(s->a, name), .g = g, .tolerance = tolerance};
@@ -110,7 +108,8 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
     lower_case(s, c, &s->cpu, &s->c, &s->c_seen);
 }
 
-// -- running ------------------------------------------------------------------------------------------------
+// -- running
+// ------------------------------------------------------------------------------------------------
 
 static uint64_t rng(uint64_t *state)
 {
@@ -148,18 +147,17 @@ static void run_cpu(Case *c, void *lib, void **memory, ProgError *error)
                 KernelArg *ka = &lk->args[a];
                 if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
                     scratch[ka->scratch] = malloc((size_t)ka->scratch_bytes + 1);
-                args[a] = ka->kind == KA_NODE ? memory[ka->node->id]
-                          : ka->kind == KA_ERROR ? (void *)error : ka->kind == KA_SCRATCH ? scratch[ka->scratch]
-                                                                                          : (void *)&ka->value;
+                args[a] = ka->kind == KA_NODE      ? memory[ka->node->id]
+                          : ka->kind == KA_ERROR   ? (void *)error
+                          : ka->kind == KA_SCRATCH ? scratch[ka->scratch]
+                                                   : (void *)&ka->value;
             }
             void (*fn)(void *const *, const void *);
             *(void **)&fn = dlsym(lib, lk->prog.symbol);
             CHECK_MSG(fn, "%s: no symbol %s", c->name, lk->prog.symbol);
-            if (fn)
-                fn(args, NULL);
+            if (fn) fn(args, NULL);
         }
-    for (int i = 0; i < 64; i++)
-        free(scratch[i]);
+    for (int i = 0; i < 64; i++) free(scratch[i]);
 }
 
 static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
@@ -181,14 +179,17 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
                 KernelArg *ka = &lk->args[a];
                 if (ka->kind == KA_SCRATCH && !scratch[ka->scratch])
                     g->alloc(&scratch[ka->scratch], (size_t)ka->scratch_bytes + 1);
-                args[a] = ka->kind == KA_NODE ? (void *)&at[ka->node->id] : ka->kind == KA_ERROR ? (void *)&record
-                          : ka->kind == KA_SCRATCH ? (void *)&scratch[ka->scratch] : (void *)&ka->value;
+                args[a] = ka->kind == KA_NODE      ? (void *)&at[ka->node->id]
+                          : ka->kind == KA_ERROR   ? (void *)&record
+                          : ka->kind == KA_SCRATCH ? (void *)&scratch[ka->scratch]
+                                                   : (void *)&ka->value;
             }
-            CHECK_MSG(g->function(&fn, g->module, p->symbol) == 0, "%s: no symbol %s", c->name, p->symbol);
+            CHECK_MSG(g->function(&fn, g->module, p->symbol) == 0, "%s: no symbol %s", c->name,
+                      p->symbol);
             if (p->shared_bytes > 48 << 10)
                 CHECK(g->set(fn, 8, (int)p->shared_bytes) == 0); // most dynamic shared memory
-            int rc = g->launch(fn, p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1], p->block[2], p->shared_bytes,
-                               NULL, args, NULL);
+            int rc = g->launch(fn, p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1],
+                               p->block[2], p->shared_bytes, NULL, args, NULL);
             int rc2 = g->sync();
             CHECK_MSG(rc == 0 && rc2 == 0, "%s: launch %d, sync %d", c->name, rc, rc2);
         }
@@ -199,8 +200,7 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
     g->from(error, record, sizeof *error);
     g->release(record);
     for (int i = 0; i < 64; i++)
-        if (scratch[i])
-            g->release(scratch[i]);
+        if (scratch[i]) g->release(scratch[i]);
 }
 
 // On the CPU when lib is given, else on the GPU.
@@ -229,11 +229,11 @@ static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
         run_cpu(c, lib, memory, &error);
     else
         run_gpu(s, c, gpu, memory, &error);
-    CHECK_MSG((error.code != 0) == (c->checks_expected != 0), "%s: error record %u", c->name, error.code);
+    CHECK_MSG((error.code != 0) == (c->checks_expected != 0), "%s: error record %u", c->name,
+              error.code);
     for (uint32_t r = 0; r < g->roots.n; r++) {
         Node *root = g->roots.at[r];
-        if (root->op != OP_output)
-            continue;
+        if (root->op != OP_output) continue;
         Value *w = strmap_get(&want.outputs, attr_str(root, ATTR_name));
         Node *at = g->fusion->group_of[root->id] ? root : root->args[0];
         Value got = value_new(s->a, &root->type);
@@ -242,14 +242,13 @@ static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
         for (int64_t i = 0; i < count; i++) {
             double x = value_get(&got, i), y = value_get(w, i), scale = fabs(y) > 1 ? fabs(y) : 1;
             bool ok = (x != x && y != y) || x == y || fabs(x - y) <= c->tolerance * scale;
-            if (!ok && bad++ == 0)
-                where = i;
+            if (!ok && bad++ == 0) where = i;
         }
-        CHECK_MSG(bad == 0, "%s %s: %lld of %lld differ, first [%lld]: %.9g, not %.9g", c->name, attr_str(root, ATTR_name),
-                  (long long)bad, (long long)count, (long long)where, value_get(&got, where), value_get(w, where));
+        CHECK_MSG(bad == 0, "%s %s: %lld of %lld differ, first [%lld]: %.9g, not %.9g", c->name,
+                  attr_str(root, ATTR_name), (long long)bad, (long long)count, (long long)where,
+                  value_get(&got, where), value_get(w, where));
     }
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        free(memory[i]);
+    for (uint32_t i = 0; i < g->nodes.n; i++) free(memory[i]);
 }
 
 static void cuda(Suite *s)
@@ -268,29 +267,34 @@ static void cuda(Suite *s)
     }
     void *bin = gpu_compile(&g, s->a, s->cu.data, g.arch);
     CHECK(bin && g.load(&g.module, bin) == 0);
-    for (int i = 0; g.module && i < s->n; i++)
-        run_case(s, &s->cases[i], NULL, &g);
+    for (int i = 0; g.module && i < s->n; i++) run_case(s, &s->cases[i], NULL, &g);
 }
 
-// -- the cases ------------------------------------------------------------------------------------------------
+// -- the cases
+// ------------------------------------------------------------------------------------------------
 
 static Node *softmax(Graph *g, Node *x)
 {
     int64_t axis[1] = {x->type.rank - 1};
-    Node *e = graph_unary(g, OP_exp, graph_binary(g, OP_sub, x, graph_reduce(g, OP_max, x, axis, 1, true)));
+    Node *e = graph_unary(g, OP_exp,
+                          graph_binary(g, OP_sub, x, graph_reduce(g, OP_max, x, axis, 1, true)));
     return graph_binary(g, OP_div, e, graph_reduce(g, OP_sum, e, axis, 1, true));
 }
 
 static void maps(Suite *s)
 {
-    static const int64_t sizes[][2] = {{1, 1}, {1, 7}, {13, 17}, {64, 128}, {3, 1000}, {257, 1}, {0, 5}, {100, 9000}};
+    static const int64_t sizes[][2] = {{1, 1},    {1, 7},   {13, 17}, {64, 128},
+                                       {3, 1000}, {257, 1}, {0, 5},   {100, 9000}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int64_t m = sizes[i][0], n = sizes[i][1];
         Graph *g = begin(s);
-        Node *x = IN(g, "x", DT_F32, m, n), *b = IN(g, "b", DT_F32, n), *r = IN(g, "r", DT_F32, m, 1);
-        out(g, graph_unary(g, OP_tanh, graph_binary(g, OP_add, graph_binary(g, OP_mul, x, r), b)), "y");
+        Node *x = IN(g, "x", DT_F32, m, n), *b = IN(g, "b", DT_F32, n),
+             *r = IN(g, "r", DT_F32, m, 1);
+        out(g, graph_unary(g, OP_tanh, graph_binary(g, OP_add, graph_binary(g, OP_mul, x, r), b)),
+            "y");
         out(g, graph_binary(g, OP_maximum, x, graph_const(g, DT_F32, 0)), "z");
-        add(s, arena_printf(s->a, "map %lldx%lld", (long long)m, (long long)n), g, GROUP_MAP, 0, NULL, NULL, 1e-5);
+        add(s, arena_printf(s->a, "map %lldx%lld", (long long)m, (long long)n), g, GROUP_MAP, 0,
+            NULL, NULL, 1e-5);
     }
     Graph *g = begin(s);
     Node *x = IN(g, "x", DT_F32, 6, 10, 4);
@@ -328,7 +332,8 @@ static void maps(Suite *s)
 
     g = begin(s);
     Type seed_t = type_scalar(DT_I64);
-    Node *seed = graph_input(g, "seed", &seed_t, "arg"), *step = graph_input(g, "step", &seed_t, "arg");
+    Node *seed = graph_input(g, "seed", &seed_t, "arg"),
+         *step = graph_input(g, "step", &seed_t, "arg");
     Attrs ra = {0};
     attr_set_ints(g, &ra, ATTR_shape, (int64_t[]){33, 5}, 2);
     attr_set_int(&ra, ATTR_dtype, DT_U32);
@@ -336,24 +341,31 @@ static void maps(Suite *s)
     attr_set_int(&ra, ATTR_lane, 2);
     Node *bits = graph_node(g, OP_random, (Node *[]){seed, step}, 2, &ra);
     out(g, bits, "bits");
-    out(g, graph_binary(g, OP_mul, graph_cast(g, graph_binary(g, OP_shr, bits, graph_const_int(g, DT_U32, 8)), DT_F32),
-                        graph_const(g, DT_F32, 0x1p-24)), "uniform");
+    out(g,
+        graph_binary(
+            g, OP_mul,
+            graph_cast(g, graph_binary(g, OP_shr, bits, graph_const_int(g, DT_U32, 8)), DT_F32),
+            graph_const(g, DT_F32, 0x1p-24)),
+        "uniform");
     add(s, "random", g, GROUP_MAP, 0, NULL, NULL, 0);
 }
 
 static void casts(Suite *s)
 {
-    static const DType all[] = {DT_BOOL, DT_U8, DT_I32, DT_U32, DT_I64, DT_BF16, DT_F16, DT_F32, DT_F64};
+    static const DType all[] = {DT_BOOL, DT_U8,  DT_I32, DT_U32, DT_I64,
+                                DT_BF16, DT_F16, DT_F32, DT_F64};
     for (int i = 0; i < 9; i++) {
         Graph *g = begin(s);
         Node *x = IN(g, "x", all[i], 37);
         for (int j = 0; j < 9; j++) {
             Node *y = graph_cast(g, x, all[j]);
             if (all[j] != DT_BOOL)
-                y = graph_binary(g, OP_mul, y, graph_cast(g, graph_const_int(g, DT_I32, 3), all[j]));
+                y = graph_binary(g, OP_mul, y,
+                                 graph_cast(g, graph_const_int(g, DT_I32, 3), all[j]));
             out(g, y, dtype_info[all[j]].name);
         }
-        add(s, arena_printf(s->a, "cast %s", dtype_info[all[i]].name), g, GROUP_MAP, 0, NULL, NULL, 2e-2);
+        add(s, arena_printf(s->a, "cast %s", dtype_info[all[i]].name), g, GROUP_MAP, 0, NULL, NULL,
+            2e-2);
     }
 }
 
@@ -362,33 +374,40 @@ static void functions(Suite *s)
     static const struct {
         Op op;
         const char *input;
-    } unary[] = {{OP_neg, "x"}, {OP_abs, "x"}, {OP_sign, "x"}, {OP_sqrt, "pos"}, {OP_rsqrt, "pos"}, {OP_exp, "x"},
-                 {OP_expm1, "x"}, {OP_log, "pos"}, {OP_log1p, "pos"}, {OP_sin, "x"}, {OP_cos, "x"}, {OP_tanh, "x"},
-                 {OP_erf, "x"}, {OP_sigmoid, "x"}, {OP_floor, "x"}, {OP_ceil, "x"}, {OP_round, "x"}, {OP_isfinite, "x"},
-                 {OP_expm1, "small"}, {OP_erf, "small"}, {OP_tanh, "small"}};
+    } unary[] = {{OP_neg, "x"},     {OP_abs, "x"},      {OP_sign, "x"},      {OP_sqrt, "pos"},
+                 {OP_rsqrt, "pos"}, {OP_exp, "x"},      {OP_expm1, "x"},     {OP_log, "pos"},
+                 {OP_log1p, "pos"}, {OP_sin, "x"},      {OP_cos, "x"},       {OP_tanh, "x"},
+                 {OP_erf, "x"},     {OP_sigmoid, "x"},  {OP_floor, "x"},     {OP_ceil, "x"},
+                 {OP_round, "x"},   {OP_isfinite, "x"}, {OP_expm1, "small"}, {OP_erf, "small"},
+                 {OP_tanh, "small"}};
     for (int d = 0; d < 2; d++) {
         Graph *g = begin(s);
         for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {
             DType t = d ? DT_F64 : DT_F32;
             Node *x = IN(g, unary[i].input, t, 201);
-            out(g, graph_unary(g, unary[i].op, x), arena_printf(s->a, "%s %s", op_info(unary[i].op)->name, unary[i].input));
+            out(g, graph_unary(g, unary[i].op, x),
+                arena_printf(s->a, "%s %s", op_info(unary[i].op)->name, unary[i].input));
         }
-        add(s, d ? "functions f64" : "functions f32", g, GROUP_MAP, 0, NULL, NULL, d ? 1e-12 : 1e-6);
+        add(s, d ? "functions f64" : "functions f32", g, GROUP_MAP, 0, NULL, NULL,
+            d ? 1e-12 : 1e-6);
     }
     static const DType types[] = {DT_U8, DT_I32, DT_U32, DT_I64, DT_F32, DT_F64};
-    static const Op binary[] = {OP_add, OP_sub, OP_mul, OP_floordiv, OP_mod, OP_minimum, OP_maximum, OP_eq, OP_lt, OP_ge};
+    static const Op binary[] = {OP_add,     OP_sub,     OP_mul, OP_floordiv, OP_mod,
+                                OP_minimum, OP_maximum, OP_eq,  OP_lt,       OP_ge};
     for (int i = 0; i < 6; i++) {
         Graph *g = begin(s);
         Node *x = IN(g, "x", types[i], 45), *y = IN(g, "y", types[i], 45);
         for (size_t j = 0; j < sizeof binary / sizeof *binary; j++)
             out(g, graph_binary(g, binary[j], x, y), op_info(binary[j])->name);
-        add(s, arena_printf(s->a, "arithmetic %s", dtype_info[types[i]].name), g, GROUP_MAP, 0, NULL, NULL, 1e-6);
+        add(s, arena_printf(s->a, "arithmetic %s", dtype_info[types[i]].name), g, GROUP_MAP, 0,
+            NULL, NULL, 1e-6);
     }
 }
 
 static void rows(Suite *s)
 {
-    static const int64_t sizes[][2] = {{1, 1}, {5, 10}, {128, 10}, {7, 33}, {64, 128}, {3, 5000}, {4, 784}, {300, 2}, {2, 40000}};
+    static const int64_t sizes[][2] = {{1, 1},    {5, 10},  {128, 10}, {7, 33},   {64, 128},
+                                       {3, 5000}, {4, 784}, {300, 2},  {2, 40000}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int64_t m = sizes[i][0], n = sizes[i][1], last[1] = {1};
         const char *tag = arena_printf(s->a, "%lldx%lld", (long long)m, (long long)n);
@@ -401,9 +420,15 @@ static void rows(Suite *s)
         Node *inv = graph_const(g, DT_F32, 1.0 / (double)n);
         Node *mean = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, x, last, 1, true), inv);
         Node *d = graph_binary(g, OP_sub, x, mean);
-        Node *var = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), last, 1, true), inv);
-        Node *y = graph_binary(g, OP_mul, d, graph_unary(g, OP_rsqrt, graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-5))));
-        out(g, graph_binary(g, OP_add, graph_binary(g, OP_mul, y, IN(g, "w", DT_F32, n)), IN(g, "bias", DT_F32, n)), "y");
+        Node *var = graph_binary(
+            g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), last, 1, true), inv);
+        Node *y = graph_binary(
+            g, OP_mul, d,
+            graph_unary(g, OP_rsqrt, graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-5))));
+        out(g,
+            graph_binary(g, OP_add, graph_binary(g, OP_mul, y, IN(g, "w", DT_F32, n)),
+                         IN(g, "bias", DT_F32, n)),
+            "y");
         out(g, graph_reshape(g, mean, 1, &m), "mean");
         add(s, arena_printf(s->a, "layer norm %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-4);
 
@@ -422,14 +447,19 @@ static void rows(Suite *s)
         Node *shift = graph_binary(g, OP_sub, x, top), *e = graph_unary(g, OP_exp, shift);
         Node *sum = graph_reduce(g, OP_sum, e, last, 1, true);
         Node *logp = graph_binary(g, OP_sub, shift, graph_unary(g, OP_log, sum));
-        out(g, graph_unary(g, OP_neg, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, hot, logp), last, 1, false)), "loss");
+        out(g,
+            graph_unary(
+                g, OP_neg,
+                graph_reduce(g, OP_sum, graph_binary(g, OP_mul, hot, logp), last, 1, false)),
+            "loss");
         out(g, graph_binary(g, OP_sub, graph_binary(g, OP_div, e, sum), hot), "dx");
         Attrs ax = {0};
         attr_set_ints(g, &ax, ATTR_axes, last, 1);
         out(g, graph_node(g, OP_argmax, &x, 1, &ax), "best");
         add(s, arena_printf(s->a, "cross entropy %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-5);
     }
-    static const DType types[] = {DT_BOOL, DT_U8, DT_I32, DT_U32, DT_I64, DT_BF16, DT_F16, DT_F32, DT_F64};
+    static const DType types[] = {DT_BOOL, DT_U8,  DT_I32, DT_U32, DT_I64,
+                                  DT_BF16, DT_F16, DT_F32, DT_F64};
     for (int i = 0; i < 9; i++)
         for (int k = 0; k < 2; k++) {
             int64_t ax[1] = {k ? 0 : 1};
@@ -443,13 +473,15 @@ static void rows(Suite *s)
                 attr_set_ints(g, &a, ATTR_axes, ax, 1);
                 out(g, graph_node(g, OP_argmax, &x, 1, &a), "argmax");
             }
-            add(s, arena_printf(s->a, "reduce %s %d", dtype_info[types[i]].name, k), g, k ? GROUP_COLUMN : GROUP_ROW, 0, NULL, NULL, 1e-2);
+            add(s, arena_printf(s->a, "reduce %s %d", dtype_info[types[i]].name, k), g,
+                k ? GROUP_COLUMN : GROUP_ROW, 0, NULL, NULL, 1e-2);
         }
 }
 
 static void columns(Suite *s)
 {
-    static const int64_t sizes[][2] = {{1, 1}, {128, 10}, {128, 784}, {5000, 33}, {2, 3000}, {60000, 8}, {1000, 1000}, {0, 4}};
+    static const int64_t sizes[][2] = {{1, 1},    {128, 10},  {128, 784},   {5000, 33},
+                                       {2, 3000}, {60000, 8}, {1000, 1000}, {0, 4}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int64_t m = sizes[i][0], n = sizes[i][1], first[1] = {0}, both[2] = {0, 1};
         const char *tag = arena_printf(s->a, "%lldx%lld", (long long)m, (long long)n);
@@ -461,18 +493,26 @@ static void columns(Suite *s)
 
         g = begin(s);
         x = IN(g, "x", DT_F32, m, n);
-        out(g, graph_binary(g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, x, x), both, 2, false), graph_const(g, DT_F32, 0.5)), "sum");
+        out(g,
+            graph_binary(g, OP_mul,
+                         graph_reduce(g, OP_sum, graph_binary(g, OP_mul, x, x), both, 2, false),
+                         graph_const(g, DT_F32, 0.5)),
+            "sum");
         out(g, graph_reduce(g, OP_max, x, both, 2, false), "max");
         add(s, arena_printf(s->a, "full %s", tag), g, GROUP_ROW, 0, NULL, NULL, 1e-4);
-        if (m == 0)
-            continue;
+        if (m == 0) continue;
         g = begin(s); // batch norm: two stages over columns, written back
         x = IN(g, "x", DT_F32, m, n);
         Node *inv = graph_const(g, DT_F32, 1.0 / (double)m);
         Node *mean = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, x, first, 1, true), inv);
         Node *d = graph_binary(g, OP_sub, x, mean);
-        Node *var = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), first, 1, true), inv);
-        out(g, graph_binary(g, OP_mul, d, graph_unary(g, OP_rsqrt, graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-3)))), "y");
+        Node *var = graph_binary(
+            g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), first, 1, true), inv);
+        out(g,
+            graph_binary(g, OP_mul, d,
+                         graph_unary(g, OP_rsqrt,
+                                     graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-3)))),
+            "y");
         out(g, var, "var");
         add(s, arena_printf(s->a, "batch norm %s", tag), g, GROUP_COLUMN, 0, NULL, NULL, 2e-4);
     }
@@ -500,28 +540,32 @@ static void indexed(Suite *s)
         g = begin(s);
         Node *data = IN(g, "data", DT_F32, 7, 12), *up = IN(g, "up", DT_F32, 40, 12);
         ids = IN(g, "ids", DT_I32, 40);
-        out(g, graph_node(g, k ? OP_scatter_add : OP_scatter, (Node *[]){data, ids, up}, 3, &a), "y");
+        out(g, graph_node(g, k ? OP_scatter_add : OP_scatter, (Node *[]){data, ids, up}, 3, &a),
+            "y");
         add(s, k ? "scatter_add" : "scatter", g, GROUP_SCATTER, 0, NULL, NULL, 1e-5);
     }
     g = begin(s); // many updates of few places: shared out among threads
     ids = IN(g, "ids", DT_I32, 3000);
-    out(g, graph_node(g, OP_scatter_add, (Node *[]){IN(g, "data", DT_F32, 7, 20), ids, IN(g, "small", DT_F32, 3000, 20)}, 3, &a), "y");
+    out(g,
+        graph_node(g, OP_scatter_add,
+                   (Node *[]){IN(g, "data", DT_F32, 7, 20), ids, IN(g, "small", DT_F32, 3000, 20)},
+                   3, &a),
+        "y");
     add(s, "scatter_add shared out", g, GROUP_SCATTER, 0, NULL, NULL, 1e-4);
     for (int k = 0; k < 8; k++) {
         g = begin(s);
         Attrs so = {0};
         attr_set_int(&so, ATTR_axis, k & 1);
-        if (k & 2)
-            attr_set_int(&so, k & 4 ? ATTR_exclusive : ATTR_descending, 1);
+        if (k & 2) attr_set_int(&so, k & 4 ? ATTR_exclusive : ATTR_descending, 1);
         Node *x = IN(g, "x", DT_F32, 23, 31);
         if (k < 4) {
             out(g, graph_node(g, OP_argsort, &x, 1, &so), "y");
         } else {
-            if (k & 1)
-                attr_set_int(&so, ATTR_reverse, 1);
+            if (k & 1) attr_set_int(&so, ATTR_reverse, 1);
             out(g, graph_node(g, OP_cumsum, &x, 1, &so), "y");
         }
-        add(s, arena_printf(s->a, "%s %d", k < 4 ? "argsort" : "cumsum", k), g, GROUP_SCAN, 0, NULL, NULL, 1e-5);
+        add(s, arena_printf(s->a, "%s %d", k < 4 ? "argsort" : "cumsum", k), g, GROUP_SCAN, 0, NULL,
+            NULL, 1e-5);
     }
     g = begin(s);
     Node *x = IN(g, "x", DT_F32, 9, 11), *u = IN(g, "u", DT_F32, 4, 5);
@@ -536,23 +580,30 @@ static void indexed(Suite *s)
 
 static void contractions(Suite *s)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {64, 64, 64}, {33, 65, 129}, {128, 10, 784}, {2, 300, 17}};
+    static const int64_t sizes[][3] = {{1, 1, 1},     {5, 7, 3},      {64, 64, 64},
+                                       {33, 65, 129}, {128, 10, 784}, {2, 300, 17}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int k = 0; k < 4; k++) {
             int64_t m = sizes[i][0], n = sizes[i][1], d = sizes[i][2];
             Graph *g = begin(s);
-            Node *a = k & 1 ? graph_permute(g, IN(g, "a", DT_F32, d, m), (int64_t[]){1, 0}) : IN(g, "a", DT_F32, m, d);
-            Node *b = k & 2 ? graph_permute(g, IN(g, "b", DT_F32, n, d), (int64_t[]){1, 0}) : IN(g, "b", DT_F32, d, n);
+            Node *a = k & 1 ? graph_permute(g, IN(g, "a", DT_F32, d, m), (int64_t[]){1, 0})
+                            : IN(g, "a", DT_F32, m, d);
+            Node *b = k & 2 ? graph_permute(g, IN(g, "b", DT_F32, n, d), (int64_t[]){1, 0})
+                            : IN(g, "b", DT_F32, d, n);
             Node *c = graph_binary(g, OP_add, graph_matmul(g, a, b), IN(g, "bias", DT_F32, n));
             out(g, graph_binary(g, OP_maximum, c, graph_const(g, DT_F32, 0)), "y");
-            add(s, arena_printf(s->a, "dot %lldx%lldx%lld %d", (long long)m, (long long)n, (long long)d, k), g, GROUP_DOT, 0, NULL, NULL, 1e-4);
+            add(s,
+                arena_printf(s->a, "dot %lldx%lldx%lld %d", (long long)m, (long long)n,
+                             (long long)d, k),
+                g, GROUP_DOT, 0, NULL, NULL, 1e-4);
         }
     static const DType types[] = {DT_BF16, DT_F16, DT_F64, DT_I32};
     for (int i = 0; i < 4; i++) {
         Graph *g = begin(s);
         Node *a = IN(g, "a", types[i], 3, 20, 31), *b = IN(g, "b", types[i], 3, 31, 18);
         out(g, graph_matmul(g, a, b), "y");
-        add(s, arena_printf(s->a, "batched dot %s", dtype_info[types[i]].name), g, GROUP_DOT, 0, NULL, NULL, 1e-2);
+        add(s, arena_printf(s->a, "batched dot %s", dtype_info[types[i]].name), g, GROUP_DOT, 0,
+            NULL, NULL, 1e-2);
     }
 }
 
@@ -564,9 +615,12 @@ static void side_by_side(Suite *s)
     Node *roots[3];
     static const int64_t sizes[] = {1000, 10, 784};
     for (int i = 0; i < 3; i++) {
-        Node *p = in(g, arena_printf(s->a, "p%d", i), DT_F32, 1, &sizes[i]), *d = in(g, arena_printf(s->a, "d%d", i), DT_F32, 1, &sizes[i]);
-        roots[i] = graph_root(g, OP_output, graph_binary(g, OP_sub, p, graph_binary(g, OP_mul, d, graph_const(g, DT_F32, 0.1))),
-                              arena_printf(s->a, "o%d", i));
+        Node *p = in(g, arena_printf(s->a, "p%d", i), DT_F32, 1, &sizes[i]),
+             *d = in(g, arena_printf(s->a, "d%d", i), DT_F32, 1, &sizes[i]);
+        roots[i] = graph_root(
+            g, OP_output,
+            graph_binary(g, OP_sub, p, graph_binary(g, OP_mul, d, graph_const(g, DT_F32, 0.1))),
+            arena_printf(s->a, "o%d", i));
     }
     f->group_of = NEW_ARRAY(s->a, uint32_t, g->nodes.n + 1);
     Group *list[3];
@@ -577,21 +631,18 @@ static void side_by_side(Suite *s)
         f->group_of[roots[i]->id] = (uint32_t)i + 1;
     }
     g->fusion = f;
-    for (int i = 0; i < 3; i++)
-        list[i] = &f->groups.at[i];
-    LowerCtx ctx = {.arena = s->a, .diags = s->d, .target = &s->cuda, .module = s->m, .entry = &s->entry};
+    for (int i = 0; i < 3; i++) list[i] = &f->groups.at[i];
+    LowerCtx ctx = {
+        .arena = s->a, .diags = s->d, .target = &s->cuda, .module = s->m, .entry = &s->entry};
     LoweredKernel *k;
     CHECK(lower_launch(&ctx, g, list, 3, &k) == 1);
     CHECK(k[0].nargs == 9);
     int bodies = 0;
-    for (const char *p = k[0].prog.text; (p = strstr(p, "__forceinline__ void")); p++)
-        bodies++;
+    for (const char *p = k[0].prog.text; (p = strstr(p, "__forceinline__ void")); p++) bodies++;
     CHECK_MSG(bodies == 1, "%d bodies for equal updates", bodies);
-    for (int i = 0; i < 9; i++)
-        CHECK(k[0].args[i].kind == KA_NODE && k[0].args[i].same_as >= 0);
+    for (int i = 0; i < 9; i++) CHECK(k[0].args[i].kind == KA_NODE && k[0].args[i].same_as >= 0);
     buf_str(&s->cu, k[0].prog.text);
-    if (getenv("SHOW"))
-        printf("%s\n", k[0].prog.annotated);
+    if (getenv("SHOW")) printf("%s\n", k[0].prog.annotated);
 }
 
 int main(void)
@@ -618,8 +669,7 @@ int main(void)
     columns(s);
     indexed(s);
     contractions(s);
-    if (!s->only)
-        side_by_side(s);
+    if (!s->only) side_by_side(s);
     if (s->d->errors) {
         Buf b = buf_new(a);
         diags_render(s->d, &b, false);
@@ -631,12 +681,15 @@ int main(void)
     FILE *f = fopen(src, "w");
     fputs(s->c.data, f);
     fclose(f);
-    int rc = system(arena_printf(a, "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -Wall "
-                                    "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm", so, src));
+    int rc = system(
+        arena_printf(a,
+                     "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp-simd -fno-math-errno "
+                     "-fno-trapping-math -Wall "
+                     "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm",
+                     so, src));
     CHECK_MSG(rc == 0, "cc failed on %s", src);
     void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
-    for (int i = 0; lib && i < s->n; i++)
-        run_case(s, &s->cases[i], lib, NULL);
+    for (int i = 0; lib && i < s->n; i++) run_case(s, &s->cases[i], lib, NULL);
     if (getenv("KEEP")) {
         f = fopen(arena_printf(a, "%s/k.cu", dir), "w");
         fputs(s->cu.data, f);
@@ -647,8 +700,7 @@ int main(void)
         unlink(so);
         rmdir(dir);
     }
-    if (!getenv("NO_NVRTC"))
-        cuda(s);
+    if (!getenv("NO_NVRTC")) cuda(s);
     int result = unit_done();
     arena_free(a);
     return result;

@@ -78,7 +78,8 @@ static void training(Arena *a, uint32_t layers, double most, double seconds)
     CHECK_MSG(took <= seconds, "%u layers: %.2f s", layers, took);
 }
 
-// -- whole entries -----------------------------------------------------------------------------------------
+// -- whole entries
+// -----------------------------------------------------------------------------------------
 
 typedef struct Made {
     ProgEntry e;
@@ -123,16 +124,18 @@ static void loops(Arena *a)
     step(&m, 0, L(), L(kept, ));
     step(&m, 0, L(), L(carried, ));
     ProgStep *loop = &m.e.steps[m.e.nsteps++];
-    *loop = (ProgStep){.kind = PS_LOOP, .count = 4, .first_step = 3, .last_step = 7, .name = "loop"};
+    *loop =
+        (ProgStep){.kind = PS_LOOP, .count = 4, .first_step = 3, .last_step = 7, .name = "loop"};
     step(&m, 1, L(carried, ), L(inner, ));
     step(&m, 1, L(inner, kept, ), L(later, ));
     step(&m, 1, L(later, ), L(next, stacked, ))->args[2].stride[0] = 1024;
     step(&m, 1, L(next, ), L(carried, ));
     step(&m, 0, L(stacked, carried, ), L());
     plan_memory(a, &m.e, false);
-    CHECK(m.e.buffers[kept].last == 6);                                        // read in every iteration
-    CHECK(m.e.buffers[inner].first == 3 && m.e.buffers[inner].last == 4);      // new in every iteration
-    CHECK(m.e.buffers[stacked].first == 2 && m.e.buffers[stacked].last == 7);  // filled slice by slice
+    CHECK(m.e.buffers[kept].last == 6);                                   // read in every iteration
+    CHECK(m.e.buffers[inner].first == 3 && m.e.buffers[inner].last == 4); // new in every iteration
+    CHECK(m.e.buffers[stacked].first == 2 &&
+          m.e.buffers[stacked].last == 7); // filled slice by slice
     const char *wrong = plan_verify(a, &m.e);
     CHECK_MSG(!wrong, "%s", wrong);
     // `carried` keeps nothing from step 3, which reads it, to step 6, which writes it anew.

@@ -33,16 +33,35 @@ static Program *sample(Arena *a)
     p->consts[0] = (ProgConst){.type = type(PD_I64, 1, 3, 0), .data = "01234567abcdefgh76543210"};
     p->nkernels = 1;
     p->kernels = NEW_ARRAY(a, ProgKernel, 1);
-    p->kernels[0] = (ProgKernel){.name = "relu_1", .identity = 0x1234567890abcdefu,
-                                 .text = "void k_1(void){}", .symbol = "k_1", .annotated = "// relu",
-                                 .grid = {2, 1, 1}, .block = {128, 1, 1}, .flops = 7,
-                                 .floor_seconds = 1e-7, .schedule = "fast"};
+    p->kernels[0] = (ProgKernel){.name = "relu_1",
+                                 .identity = 0x1234567890abcdefu,
+                                 .text = "void k_1(void){}",
+                                 .symbol = "k_1",
+                                 .annotated = "// relu",
+                                 .grid = {2, 1, 1},
+                                 .block = {128, 1, 1},
+                                 .flops = 7,
+                                 .floor_seconds = 1e-7,
+                                 .schedule = "fast"};
     p->ngemms = 1;
     p->gemms = NEW_ARRAY(a, ProgGemm, 1);
-    p->gemms[0] = (ProgGemm){.name = "mm", .loc = "m.net:1", .a_type = PD_F32, .b_type = PD_F32,
-                             .c_type = PD_F32, .compute = PD_F32, .trans_b = true, .m = 16, .n = 8,
-                             .k = 4, .lda = 4, .ldb = 4, .ldc = 8, .batch = 1,
-                             .epilogue = PE_BIAS, .workspace = 256, .choice_key = "gemm x"};
+    p->gemms[0] = (ProgGemm){.name = "mm",
+                             .loc = "m.net:1",
+                             .a_type = PD_F32,
+                             .b_type = PD_F32,
+                             .c_type = PD_F32,
+                             .compute = PD_F32,
+                             .trans_b = true,
+                             .m = 16,
+                             .n = 8,
+                             .k = 4,
+                             .lda = 4,
+                             .ldb = 4,
+                             .ldc = 8,
+                             .batch = 1,
+                             .epilogue = PE_BIAS,
+                             .workspace = 256,
+                             .choice_key = "gemm x"};
     p->nentries = 1;
     p->entries = NEW_ARRAY(a, ProgEntry, 1);
     ProgEntry *e = &p->entries[0];
@@ -64,14 +83,18 @@ static Program *sample(Arena *a)
     e->dims[0] = (ProgDim){.name = "batch", .value = 16, .batch = true};
     e->nchecks = 1;
     e->checks = NEW_ARRAY(a, ProgCheck, 1);
-    e->checks[0] = (ProgCheck){.kind = CHECK_INDEX, .message = "label", .loc = "m.net:3", .bound = 10};
+    e->checks[0] =
+        (ProgCheck){.kind = CHECK_INDEX, .message = "label", .loc = "m.net:3", .bound = 10};
     ProgBuffer buffers[] = {
         {.name = "w", .region = PR_CELL, .index = 0, .bytes = 128, .type = type(PD_F32, 2, 8, 4)},
         {.name = "x", .region = PR_INPUT, .bytes = 256, .type = type(PD_F32, 2, 16, 4)},
         {.name = "y", .region = PR_OUTPUT, .bytes = 512, .type = type(PD_F32, 2, 16, 8)},
         {.name = "t", .offset = 0, .bytes = 512, .last = 3, .type = type(PD_F32, 2, 16, 8)},
         {.name = "ws", .offset = 512, .bytes = 256, .type = type(PD_U8, 1, 256, 0)},
-        {.name = "err", .region = PR_ERROR, .bytes = sizeof(ProgError), .type = type(PD_U8, 1, 32, 0)},
+        {.name = "err",
+         .region = PR_ERROR,
+         .bytes = sizeof(ProgError),
+         .type = type(PD_U8, 1, 32, 0)},
         {.name = "rows", .region = PR_ROWS, .type = type(PD_I32, 0, 0, 0)},
         {.name = "bias", .offset = 768, .bytes = 32, .type = type(PD_F32, 1, 8, 0)},
         {.name = "one", .region = PR_CONST, .bytes = 24, .type = type(PD_I64, 1, 3, 0)},
@@ -169,7 +192,8 @@ int main(void)
         program_print(p, &print);
         program_print(q, &print2);
         CHECK(!strcmp(print.data, print2.data));
-        CHECK(strstr(print.data, "matmul") && strstr(print.data, "loop") && strstr(print.data, "relu_1"));
+        CHECK(strstr(print.data, "matmul") && strstr(print.data, "loop") &&
+              strstr(print.data, "relu_1"));
         CHECK(program_entry(q, "train") && !program_entry(q, "eval"));
     }
     // Cut short anywhere: refused.
@@ -190,7 +214,7 @@ int main(void)
             CHECK(r || error);
         }
 
-    // What would lead the runtime outside.
+        // What would lead the runtime outside.
 #define BREAK(what, change)                                                                        \
     do {                                                                                           \
         Program *p = sample(a);                                                                    \

@@ -1,4 +1,5 @@
-// Programs written by hand, for tests of the CUDA runtime: one entry "main" over arrays in a struct.
+// Programs written by hand, for tests of the CUDA runtime: one entry "main" over arrays in a
+// struct.
 #ifndef TESTS_UNIT_CUDA_PROGRAM_H
 #define TESTS_UNIT_CUDA_PROGRAM_H
 
@@ -26,11 +27,23 @@ typedef struct Hand {
 static inline void hand_init(Hand *h)
 {
     memset(h, 0, sizeof *h);
-    h->p = (Program){.model = "hand", .target = "sm_90", .cuda = true, .nentries = 1, .prelude = "",
-                     .choices = "", .entries = &h->entry, .kernels = h->kernel, .gemms = h->gemm,
+    h->p = (Program){.model = "hand",
+                     .target = "sm_90",
+                     .cuda = true,
+                     .nentries = 1,
+                     .prelude = "",
+                     .choices = "",
+                     .entries = &h->entry,
+                     .kernels = h->kernel,
+                     .gemms = h->gemm,
                      .cells = h->cell};
-    h->entry = (ProgEntry){.name = "main", .kind = PK_MODEL, .inputs = h->input, .outputs = h->output,
-                           .buffers = h->buffer, .steps = h->step, .checks = h->check};
+    h->entry = (ProgEntry){.name = "main",
+                           .kind = PK_MODEL,
+                           .inputs = h->input,
+                           .outputs = h->output,
+                           .buffers = h->buffer,
+                           .steps = h->step,
+                           .checks = h->check};
 }
 
 static inline ProgType hand_vector(ProgDType t, int64_t n)
@@ -41,9 +54,13 @@ static inline ProgType hand_vector(ProgDType t, int64_t n)
 static inline int hand_buffer(Hand *h, ProgRegion r, int index, int64_t offset, ProgType t,
                               const char *name)
 {
-    h->buffer[h->entry.nbuffers] = (ProgBuffer){.name = name, .region = r, .index = index,
-                                                .offset = offset, .bytes = prog_type_bytes(&t),
-                                                .type = t, .loc = "hand.net:7"};
+    h->buffer[h->entry.nbuffers] = (ProgBuffer){.name = name,
+                                                .region = r,
+                                                .index = index,
+                                                .offset = offset,
+                                                .bytes = prog_type_bytes(&t),
+                                                .type = t,
+                                                .loc = "hand.net:7"};
     return h->entry.nbuffers++;
 }
 
@@ -61,7 +78,8 @@ static inline int hand_output(Hand *h, const char *name, ProgType t)
 
 static inline int hand_cell(Hand *h, const char *name, ProgType t, double initial)
 {
-    h->cell[h->p.ncells] = (ProgCell){.name = name, .kind = PC_STATE, .type = t, .initial = initial};
+    h->cell[h->p.ncells] =
+        (ProgCell){.name = name, .kind = PC_STATE, .type = t, .initial = initial};
     return hand_buffer(h, PR_CELL, h->p.ncells++, 0, t, name);
 }
 
@@ -82,9 +100,14 @@ static inline int hand_kernel(Hand *h, const char *text, unsigned grid, unsigned
 {
     // Every text defines a kernel called k.
     int i = h->p.nkernels++;
-    h->kernel[i] = (ProgKernel){.name = "hand_kernel", .identity = 0x1000u + (unsigned)i, .text = text,
-                                .symbol = "k", .annotated = text, .grid = {grid, 1, 1},
-                                .block = {block, 1, 1}, .schedule = ""};
+    h->kernel[i] = (ProgKernel){.name = "hand_kernel",
+                                .identity = 0x1000u + (unsigned)i,
+                                .text = text,
+                                .symbol = "k",
+                                .annotated = text,
+                                .grid = {grid, 1, 1},
+                                .block = {block, 1, 1},
+                                .schedule = ""};
     return i;
 }
 
@@ -95,15 +118,19 @@ static inline ProgStep *hand_step(Hand *h, ProgStepKind kind, int index, int nar
     va_list va;
     int i = h->entry.nsteps++;
     ProgStep *s = &h->step[i];
-    *s = (ProgStep){.kind = kind, .index = index, .nargs = nargs, .args = h->arg[i], .name = "hand_step",
+    *s = (ProgStep){.kind = kind,
+                    .index = index,
+                    .nargs = nargs,
+                    .args = h->arg[i],
+                    .name = "hand_step",
                     .loc = "hand.net:7"};
     va_start(va, nargs);
     for (int k = 0; k < nargs; k++) {
         int b = va_arg(va, int);
-        h->arg[i][k] = b == HAND_LOOP_INDEX
-                           ? (ProgArg){.kind = PA_LOOP_INDEX}
-                           : (ProgArg){.kind = PA_BUFFER, .index = b,
-                                       .written = h->buffer[b].region != PR_INPUT};
+        h->arg[i][k] = b == HAND_LOOP_INDEX ? (ProgArg){.kind = PA_LOOP_INDEX}
+                                            : (ProgArg){.kind = PA_BUFFER,
+                                                        .index = b,
+                                                        .written = h->buffer[b].region != PR_INPUT};
     }
     va_end(va);
     return s;

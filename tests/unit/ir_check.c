@@ -65,7 +65,8 @@ int main(void)
     check_print(&r, &b);
     CHECK(strstr(b.data, "BAD  w") && strstr(b.data, "finite differences"));
 
-    // One row of zeros puts five kinks on the spot, another a hair away: those probes are not judged.
+    // One row of zeros puts five kinks on the spot, another a hair away: those probes are not
+    // judged.
     w->f[7] = 0;
     w->f[9] = 3e-5;
     CHECK(check(&env, 1, &r) && r.tensors.at[0].failed == 0);

@@ -15,47 +15,84 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {OP_add, DT_F32, 1.5, 2, 0, 3.5},        {OP_add, DT_I32, 2147483647, 1, 0, -2147483648.0},
-    {OP_add, DT_U8, 250, 10, 0, 4},          {OP_add, DT_U32, 4294967295.0, 2, 0, 1},
-    {OP_sub, DT_F32, 1, 3, 0, -2},           {OP_sub, DT_U32, 0, 1, 0, 4294967295.0},
-    {OP_mul, DT_F32, -3, 0, 0, -0.0},        {OP_mul, DT_I32, 65536, 65536, 0, 0},
-    {OP_div, DT_F32, 1, 0, 0, INFINITY},     {OP_div, DT_F32, 0, 0, 0, NAN},
-    {OP_floordiv, DT_I32, -7, 2, 0, -4},     {OP_floordiv, DT_I32, 7, -2, 0, -4},
-    {OP_floordiv, DT_I32, 7, 0, 0, 0},       {OP_floordiv, DT_F32, -7, 2, 0, -4},
-    {OP_mod, DT_I32, -7, 3, 0, 2},           {OP_mod, DT_I32, 7, -3, 0, -2},
-    {OP_mod, DT_I32, 7, 0, 0, 0},            {OP_mod, DT_F32, -7, 3, 0, 2},
-    {OP_neg, DT_F32, 0, 0, 0, -0.0},         {OP_neg, DT_U8, 1, 0, 0, 255},
-    {OP_abs, DT_F32, -2, 0, 0, 2},           {OP_abs, DT_I32, -2147483648.0, 0, 0, -2147483648.0},
-    {OP_sign, DT_F32, -3, 0, 0, -1},         {OP_sign, DT_F32, NAN, 0, 0, NAN},
-    {OP_sign, DT_I32, -9, 0, 0, -1},         {OP_sign, DT_F32, -0.0, 0, 0, -0.0},
-    {OP_minimum, DT_F32, 1, NAN, 0, NAN},    {OP_minimum, DT_F32, NAN, 1, 0, NAN},
-    {OP_minimum, DT_I32, -3, 2, 0, -3},      {OP_maximum, DT_F32, 1, 2, 0, 2},
-    {OP_maximum, DT_F32, NAN, 1, 0, NAN},    {OP_maximum, DT_I64, -3, 2, 0, 2},
-    {OP_pow, DT_F32, 2, 10, 0, 1024},        {OP_pow, DT_F32, -8, 3, 0, -512},
-    {OP_sqrt, DT_F32, 9, 0, 0, 3},           {OP_sqrt, DT_F32, -1, 0, 0, NAN},
-    {OP_rsqrt, DT_F32, 4, 0, 0, 0.5},        {OP_rsqrt, DT_F32, 0, 0, 0, INFINITY},
-    {OP_exp, DT_F32, 1, 0, 0, M_E},          {OP_exp, DT_F32, -INFINITY, 0, 0, 0},
+    {OP_add, DT_F32, 1.5, 2, 0, 3.5},
+    {OP_add, DT_I32, 2147483647, 1, 0, -2147483648.0},
+    {OP_add, DT_U8, 250, 10, 0, 4},
+    {OP_add, DT_U32, 4294967295.0, 2, 0, 1},
+    {OP_sub, DT_F32, 1, 3, 0, -2},
+    {OP_sub, DT_U32, 0, 1, 0, 4294967295.0},
+    {OP_mul, DT_F32, -3, 0, 0, -0.0},
+    {OP_mul, DT_I32, 65536, 65536, 0, 0},
+    {OP_div, DT_F32, 1, 0, 0, INFINITY},
+    {OP_div, DT_F32, 0, 0, 0, NAN},
+    {OP_floordiv, DT_I32, -7, 2, 0, -4},
+    {OP_floordiv, DT_I32, 7, -2, 0, -4},
+    {OP_floordiv, DT_I32, 7, 0, 0, 0},
+    {OP_floordiv, DT_F32, -7, 2, 0, -4},
+    {OP_mod, DT_I32, -7, 3, 0, 2},
+    {OP_mod, DT_I32, 7, -3, 0, -2},
+    {OP_mod, DT_I32, 7, 0, 0, 0},
+    {OP_mod, DT_F32, -7, 3, 0, 2},
+    {OP_neg, DT_F32, 0, 0, 0, -0.0},
+    {OP_neg, DT_U8, 1, 0, 0, 255},
+    {OP_abs, DT_F32, -2, 0, 0, 2},
+    {OP_abs, DT_I32, -2147483648.0, 0, 0, -2147483648.0},
+    {OP_sign, DT_F32, -3, 0, 0, -1},
+    {OP_sign, DT_F32, NAN, 0, 0, NAN},
+    {OP_sign, DT_I32, -9, 0, 0, -1},
+    {OP_sign, DT_F32, -0.0, 0, 0, -0.0},
+    {OP_minimum, DT_F32, 1, NAN, 0, NAN},
+    {OP_minimum, DT_F32, NAN, 1, 0, NAN},
+    {OP_minimum, DT_I32, -3, 2, 0, -3},
+    {OP_maximum, DT_F32, 1, 2, 0, 2},
+    {OP_maximum, DT_F32, NAN, 1, 0, NAN},
+    {OP_maximum, DT_I64, -3, 2, 0, 2},
+    {OP_pow, DT_F32, 2, 10, 0, 1024},
+    {OP_pow, DT_F32, -8, 3, 0, -512},
+    {OP_sqrt, DT_F32, 9, 0, 0, 3},
+    {OP_sqrt, DT_F32, -1, 0, 0, NAN},
+    {OP_rsqrt, DT_F32, 4, 0, 0, 0.5},
+    {OP_rsqrt, DT_F32, 0, 0, 0, INFINITY},
+    {OP_exp, DT_F32, 1, 0, 0, M_E},
+    {OP_exp, DT_F32, -INFINITY, 0, 0, 0},
     {OP_expm1, DT_F32, 1e-10, 0, 0, 1.00000000005e-10},
-    {OP_log, DT_F32, M_E, 0, 0, 1},          {OP_log, DT_F32, 0, 0, 0, -INFINITY},
+    {OP_log, DT_F32, M_E, 0, 0, 1},
+    {OP_log, DT_F32, 0, 0, 0, -INFINITY},
     {OP_log1p, DT_F32, 1e-10, 0, 0, 9.9999999995e-11},
-    {OP_sin, DT_F32, M_PI / 2, 0, 0, 1},     {OP_cos, DT_F32, M_PI, 0, 0, -1},
+    {OP_sin, DT_F32, M_PI / 2, 0, 0, 1},
+    {OP_cos, DT_F32, M_PI, 0, 0, -1},
     {OP_tanh, DT_F32, 0.5, 0, 0, 0.46211715726000975},
     {OP_erf, DT_F32, 0.5, 0, 0, 0.5204998778130465},
-    {OP_sigmoid, DT_F32, 0, 0, 0, 0.5},      {OP_sigmoid, DT_F32, -1000, 0, 0, 0},
-    {OP_sigmoid, DT_F32, 1000, 0, 0, 1},     {OP_floor, DT_F32, -1.5, 0, 0, -2},
-    {OP_ceil, DT_F32, 1.25, 0, 0, 2},        {OP_round, DT_F32, 2.5, 0, 0, 2},
-    {OP_round, DT_F32, 3.5, 0, 0, 4},        {OP_round, DT_F32, -0.25, 0, 0, -0.0},
-    {OP_eq, DT_F32, NAN, NAN, 0, 0},         {OP_eq, DT_I64, 5, 5, 0, 1},
-    {OP_ne, DT_F32, NAN, NAN, 0, 1},         {OP_lt, DT_U32, 1, 4294967295.0, 0, 1},
-    {OP_le, DT_F32, 2, 2, 0, 1},             {OP_gt, DT_F32, 3, 2, 0, 1},
-    {OP_ge, DT_F32, NAN, 1, 0, 0},           {OP_isfinite, DT_F32, INFINITY, 0, 0, 0},
-    {OP_isfinite, DT_F32, 1, 0, 0, 1},       {OP_and, DT_BOOL, 1, 0, 0, 0},
-    {OP_or, DT_BOOL, 1, 0, 0, 1},            {OP_not, DT_BOOL, 0, 0, 0, 1},
-    {OP_bit_and, DT_U32, 12, 10, 0, 8},      {OP_bit_or, DT_U32, 12, 10, 0, 14},
-    {OP_bit_xor, DT_U32, 12, 10, 0, 6},      {OP_shl, DT_U32, 3, 31, 0, 2147483648.0},
-    {OP_shl, DT_U32, 3, 32, 0, 0},           {OP_shr, DT_U32, 2147483648.0, 31, 0, 1},
-    {OP_shr, DT_I32, -8, 1, 0, -4},          {OP_mulhi, DT_U32, 4294967295.0, 4294967295.0, 0, 4294967294.0},
-    {OP_select, DT_F32, 1, 2, 3, 2},         {OP_select, DT_I64, 0, 2, 3, 3},
+    {OP_sigmoid, DT_F32, 0, 0, 0, 0.5},
+    {OP_sigmoid, DT_F32, -1000, 0, 0, 0},
+    {OP_sigmoid, DT_F32, 1000, 0, 0, 1},
+    {OP_floor, DT_F32, -1.5, 0, 0, -2},
+    {OP_ceil, DT_F32, 1.25, 0, 0, 2},
+    {OP_round, DT_F32, 2.5, 0, 0, 2},
+    {OP_round, DT_F32, 3.5, 0, 0, 4},
+    {OP_round, DT_F32, -0.25, 0, 0, -0.0},
+    {OP_eq, DT_F32, NAN, NAN, 0, 0},
+    {OP_eq, DT_I64, 5, 5, 0, 1},
+    {OP_ne, DT_F32, NAN, NAN, 0, 1},
+    {OP_lt, DT_U32, 1, 4294967295.0, 0, 1},
+    {OP_le, DT_F32, 2, 2, 0, 1},
+    {OP_gt, DT_F32, 3, 2, 0, 1},
+    {OP_ge, DT_F32, NAN, 1, 0, 0},
+    {OP_isfinite, DT_F32, INFINITY, 0, 0, 0},
+    {OP_isfinite, DT_F32, 1, 0, 0, 1},
+    {OP_and, DT_BOOL, 1, 0, 0, 0},
+    {OP_or, DT_BOOL, 1, 0, 0, 1},
+    {OP_not, DT_BOOL, 0, 0, 0, 1},
+    {OP_bit_and, DT_U32, 12, 10, 0, 8},
+    {OP_bit_or, DT_U32, 12, 10, 0, 14},
+    {OP_bit_xor, DT_U32, 12, 10, 0, 6},
+    {OP_shl, DT_U32, 3, 31, 0, 2147483648.0},
+    {OP_shl, DT_U32, 3, 32, 0, 0},
+    {OP_shr, DT_U32, 2147483648.0, 31, 0, 1},
+    {OP_shr, DT_I32, -8, 1, 0, -4},
+    {OP_mulhi, DT_U32, 4294967295.0, 4294967295.0, 0, 4294967294.0},
+    {OP_select, DT_F32, 1, 2, 3, 2},
+    {OP_select, DT_I64, 0, 2, 3, 3},
     {OP_stop_gradient, DT_F32, 4, 0, 0, 4},
 };
 
@@ -98,19 +135,30 @@ static void casts(void)
         DType from, to;
         double v, want;
     } c[] = {
-        {DT_F32, DT_I32, 1e20, 2147483647},  {DT_F32, DT_I32, -1e20, -2147483648.0},
-        {DT_F32, DT_I32, NAN, 0},            {DT_F32, DT_I32, -2.9, -2},
-        {DT_F32, DT_U8, 300, 255},           {DT_F32, DT_U8, -3, 0},
-        {DT_F32, DT_U32, 5e9, 4294967295.0}, {DT_F32, DT_BOOL, 0.1, 1},
-        {DT_F32, DT_BOOL, 0, 0},             {DT_I64, DT_U8, 257, 1},
-        {DT_I64, DT_I32, 4294967295.0, -1},  {DT_I32, DT_U32, -1, 4294967295.0},
-        {DT_U8, DT_F32, 200, 200},           {DT_BOOL, DT_F32, 1, 1},
+        {DT_F32, DT_I32, 1e20, 2147483647},
+        {DT_F32, DT_I32, -1e20, -2147483648.0},
+        {DT_F32, DT_I32, NAN, 0},
+        {DT_F32, DT_I32, -2.9, -2},
+        {DT_F32, DT_U8, 300, 255},
+        {DT_F32, DT_U8, -3, 0},
+        {DT_F32, DT_U32, 5e9, 4294967295.0},
+        {DT_F32, DT_BOOL, 0.1, 1},
+        {DT_F32, DT_BOOL, 0, 0},
+        {DT_I64, DT_U8, 257, 1},
+        {DT_I64, DT_I32, 4294967295.0, -1},
+        {DT_I32, DT_U32, -1, 4294967295.0},
+        {DT_U8, DT_F32, 200, 200},
+        {DT_BOOL, DT_F32, 1, 1},
         {DT_F64, DT_F32, 0.1, 0.10000000149011612},
-        {DT_F32, DT_F16, 65520, INFINITY},   {DT_F32, DT_F16, 65519, 65504},
-        {DT_F32, DT_F16, 2049, 2048},        {DT_F32, DT_F16, 2051, 2052},
+        {DT_F32, DT_F16, 65520, INFINITY},
+        {DT_F32, DT_F16, 65519, 65504},
+        {DT_F32, DT_F16, 2049, 2048},
+        {DT_F32, DT_F16, 2051, 2052},
         {DT_F32, DT_F16, 3e-8, 5.9604644775390625e-08},
-        {DT_F32, DT_F16, 2e-8, 0},           {DT_F32, DT_BF16, 257, 256},
-        {DT_F32, DT_BF16, 259, 260},         {DT_F32, DT_BF16, 1, 1},
+        {DT_F32, DT_F16, 2e-8, 0},
+        {DT_F32, DT_BF16, 257, 256},
+        {DT_F32, DT_BF16, 259, 260},
+        {DT_F32, DT_BF16, 1, 1},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         Graph *g = fresh();
@@ -128,7 +176,8 @@ static void casts(void)
             Scalar v = scalar_load(both[k], &bits);
             scalar_store(both[k], &back, v);
             if (v.f == v.f && back != bits) CHECK_MSG(false, "%04x became %04x", bits, back);
-            if (v.f == v.f && scalar_round(both[k], v.f) != v.f) CHECK_MSG(false, "%04x moved", bits);
+            if (v.f == v.f && scalar_round(both[k], v.f) != v.f)
+                CHECK_MSG(false, "%04x moved", bits);
         }
     }
 }
@@ -150,8 +199,7 @@ static void views(void)
     CHECK(gives(g, &env, graph_binary(g, OP_add, row, column), DATA(110, 120, 130, 210, 220, 230)));
     CHECK(gives(g, &env, graph_permute(g, x, (int64_t[]){1, 0}), DATA(1, 4, 2, 5, 3, 6)));
     CHECK(gives(g, &env, graph_reshape(g, x, 1, (int64_t[]){6}), DATA(1, 2, 3, 4, 5, 6)));
-    CHECK(gives(g, &env,
-                graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){2, 3}, (int64_t[]){1, 2}),
+    CHECK(gives(g, &env, graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){2, 3}, (int64_t[]){1, 2}),
                 DATA(1, 3, 4, 6)));
     Attrs a = {0};
     attr_set_ints(g, &a, ATTR_low, (int64_t[]){1, 0}, 2);
@@ -250,7 +298,8 @@ static void indexed(void)
     give(&env, "v", tv, (double[]){3, 1, nan_, 1, 0, -1, 5, 2});
     Attrs o = {0};
     attr_set_int(&o, ATTR_axis, 1);
-    CHECK(gives(g, &env, graph_node(g, OP_sort, &v, 1, &o), (double[]){1, 1, 3, nan_, -1, 0, 2, 5}));
+    CHECK(
+        gives(g, &env, graph_node(g, OP_sort, &v, 1, &o), (double[]){1, 1, 3, nan_, -1, 0, 2, 5}));
     CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(1, 3, 0, 2, 1, 0, 3, 2)));
     attr_set_int(&o, ATTR_descending, 1);
     CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(2, 0, 1, 3, 2, 3, 0, 1)));

@@ -1,12 +1,19 @@
-// The door: type errors, folding, common subexpressions; rebuilding, verifying, comparing, printing.
+// The door: type errors, folding, common subexpressions; rebuilding, verifying, comparing,
+// printing.
 #include "tests/unit/ir_common.h"
 
 #include <time.h>
 
 #include "ir/module.h"
 
-static Node *un(Graph *g, Op op, Node *a) { return graph_unary(g, op, a); }
-static Node *bin(Graph *g, Op op, Node *a, Node *b) { return graph_binary(g, op, a, b); }
+static Node *un(Graph *g, Op op, Node *a)
+{
+    return graph_unary(g, op, a);
+}
+static Node *bin(Graph *g, Op op, Node *a, Node *b)
+{
+    return graph_binary(g, op, a, b);
+}
 
 // -- type errors ----------------------------------------------------------------------------------
 
@@ -32,7 +39,8 @@ static void errors(void)
     CHECK(node_is_poison(un(g, OP_exp, i)));
     CHECK(errors_say("exp: needs floats (use cast for an integer), found i64[128, 10]"));
     CHECK(node_is_poison(graph_matmul(g, a, b)));
-    CHECK(errors_say("dot: f32[batch=128, 10] and f32[64, 10] disagree on the inner size, 10 and 64"));
+    CHECK(errors_say(
+        "dot: f32[batch=128, 10] and f32[64, 10] disagree on the inner size, 10 and 64"));
     CHECK(node_is_poison(graph_reshape(g, a, 1, (int64_t[]){7})));
     CHECK(errors_say("reshape: f32[batch=128, 10] has 1280 elements, f32[7] has 7"));
     CHECK(node_is_poison(graph_broadcast_to(g, a, &(Type){.dtype = DT_F32})));
@@ -66,7 +74,8 @@ static void folds(void)
     CHECK(bin(g, OP_add, x, nzero) == x && bin(g, OP_add, nzero, x) == x);
     CHECK(bin(g, OP_add, x, zero) != x); // -0 + 0 is 0
     CHECK(bin(g, OP_sub, x, zero) == x && bin(g, OP_sub, x, nzero) != x);
-    CHECK(bin(g, OP_mul, x, one) == x && bin(g, OP_mul, one, x) == x && bin(g, OP_div, x, one) == x);
+    CHECK(bin(g, OP_mul, x, one) == x && bin(g, OP_mul, one, x) == x &&
+          bin(g, OP_div, x, one) == x);
     CHECK(!node_const_value(bin(g, OP_mul, x, zero), &v)); // NaN and -1 disagree
     CHECK(!node_const_value(bin(g, OP_sub, x, x), &v));
     CHECK(bin(g, OP_div, x, two)->op == OP_mul && bin(g, OP_div, x, three)->op == OP_div);
@@ -79,7 +88,8 @@ static void folds(void)
     CHECK(!node_const_value(bin(g, OP_eq, x, x), &v));
     CHECK(node_const_value(bin(g, OP_eq, i, i), &v) && v == 1);
     Node *i0 = graph_const_int(g, DT_I32, 0), *i1 = graph_const_int(g, DT_I32, 1);
-    CHECK(bin(g, OP_add, i, i0) == i && bin(g, OP_mul, i, i1) == i && bin(g, OP_floordiv, i, i1) == i);
+    CHECK(bin(g, OP_add, i, i0) == i && bin(g, OP_mul, i, i1) == i &&
+          bin(g, OP_floordiv, i, i1) == i);
     CHECK(node_const_value(bin(g, OP_mul, i, i0), &v) && v == 0);
     CHECK(node_const_value(bin(g, OP_sub, i, i), &v) && v == 0);
     CHECK(bin(g, OP_bit_xor, i, i0) == i && bin(g, OP_shl, i, i0) == i);

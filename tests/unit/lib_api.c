@@ -48,15 +48,16 @@ static bool fine(netc_status status, netc_error **err)
 static bool refused(netc_status status, netc_status wanted, netc_error **err, const char *words)
 {
     const char *text = netc_error_text(*err), *json = netc_error_json(*err);
-    bool ok = status == wanted && *err && netc_error_status(*err) == wanted && strstr(text, words) && json[0] == '[' &&
-              strstr(json, "\"message\"") && *netc_error_colored(*err);
+    bool ok = status == wanted && *err && netc_error_status(*err) == wanted &&
+              strstr(text, words) && json[0] == '[' && strstr(json, "\"message\"") &&
+              *netc_error_colored(*err);
     if (!ok) printf("status %d, wanted %d with '%s': %s\n", (int)status, (int)wanted, words, text);
     netc_error_free(*err);
     *err = NULL;
     return ok;
 }
 
-#define FINE(call)                  CHECK(fine((call), &err))
+#define FINE(call)                   CHECK(fine((call), &err))
 #define REFUSED(status, words, call) CHECK(refused((call), (status), &err, (words)))
 
 static netc_program *compiled(const char *text)
@@ -86,7 +87,8 @@ static void draw(Points *p)
 {
     unsigned state = 7;
     for (int i = 0; i < 40; i++) {
-        for (int k = 0; k < 3; k++) p->x[i][k] = (float)((state = state * 1664525u + 1013904223u) >> 8) / 8388608.0f - 1;
+        for (int k = 0; k < 3; k++)
+            p->x[i][k] = (float)((state = state * 1664525u + 1013904223u) >> 8) / 8388608.0f - 1;
         p->t[i] = p->x[i][0] + 2 * p->x[i][1] - 3 * p->x[i][2] + 0.5f;
     }
 }
@@ -117,11 +119,14 @@ static void compile_errors(void)
 {
     netc_program *p = NULL;
     netc_error *err = NULL;
-    netc_status status = netc_compile_text(ctx, "bad.net",
-                                           "use nn\nmodel m(x: f32[4, 8]) {\n    y = linaer(x, 3) as fc\n    z = x + zz\n"
-                                           "    return y, z\n}\n", NULL, &p, &err);
+    netc_status status = netc_compile_text(
+        ctx, "bad.net",
+        "use nn\nmodel m(x: f32[4, 8]) {\n    y = linaer(x, 3) as fc\n    z = x + zz\n"
+        "    return y, z\n}\n",
+        NULL, &p, &err);
     CHECK(status == NETC_INVALID && !p && netc_error_status(err) == NETC_INVALID);
-    CHECK(strstr(netc_error_text(err), "bad.net:3:") && strstr(netc_error_text(err), "did you mean 'linear'"));
+    CHECK(strstr(netc_error_text(err), "bad.net:3:") &&
+          strstr(netc_error_text(err), "did you mean 'linear'"));
     CHECK(strstr(netc_error_text(err), "bad.net:4:"));
     CHECK(!strstr(netc_error_text(err), "\033[") && strstr(netc_error_colored(err), "\033["));
     CHECK(strstr(netc_error_json(err), "\"line\":3"));
@@ -132,7 +137,8 @@ static void compile_errors(void)
     free(before);
     netc_error_free(err);
     err = NULL;
-    CHECK(netc_compile_text(ctx, "bad.net", "model", NULL, &p, NULL) == NETC_INVALID); // no error wanted
+    CHECK(netc_compile_text(ctx, "bad.net", "model", NULL, &p, NULL) ==
+          NETC_INVALID); // no error wanted
     REFUSED(NETC_INVALID, "nowhere.net", netc_compile_file(ctx, "nowhere.net", NULL, &p, &err));
     REFUSED(NETC_INVALID, "empty.net", netc_compile_text(ctx, "empty.net", "", NULL, &p, &err));
     NETC_INIT(netc_compile_options, o);
@@ -146,8 +152,10 @@ static void compile_errors(void)
     o.defines = &define;
     o.ndefines = 1;
     REFUSED(NETC_INVALID, "did you mean", netc_compile_text(ctx, "line.net", model, &o, &p, &err));
-    CHECK(netc_error_status(NULL) == NETC_OK && !*netc_error_text(NULL) && !strcmp(netc_error_json(NULL), "[]"));
-    netc_error_free(NULL), netc_session_free(NULL), netc_program_release(NULL), netc_context_free(NULL);
+    CHECK(netc_error_status(NULL) == NETC_OK && !*netc_error_text(NULL) &&
+          !strcmp(netc_error_json(NULL), "[]"));
+    netc_error_free(NULL), netc_session_free(NULL), netc_program_release(NULL),
+        netc_context_free(NULL);
 }
 
 static void ports(void)
@@ -164,7 +172,8 @@ static void ports(void)
     CHECK(netc_input_count(p, "line") == 2 && netc_output_count(p, "line") == 2);
     CHECK(netc_input_count(p, "nowhere") == -1 && netc_output_count(p, "nowhere") == -1);
     FINE(netc_input_info(p, "line", 0, &port, &err));
-    CHECK(!strcmp(port.name, "x") && port.dtype == NETC_F32 && port.rank == 2 && port.dim[0] == 8 && port.dim[1] == 3);
+    CHECK(!strcmp(port.name, "x") && port.dtype == NETC_F32 && port.rank == 2 && port.dim[0] == 8 &&
+          port.dim[1] == 3);
     FINE(netc_output_info(p, "line", 1, &port, &err));
     CHECK(!strcmp(port.name, "y") && port.rank == 1 && port.dim[0] == 8);
     REFUSED(NETC_INVALID, "2 inputs", netc_input_info(p, "line", 2, &port, &err));
@@ -196,7 +205,8 @@ static void run_and_read(void)
     REFUSED(NETC_INVALID, "f32[8, 3]", netc_bind(s, "line", "x", &bad, &err));
     bad = (netc_tensor){.dtype = NETC_F64, .rank = 2, .dim = {8, 3}, .data = points.x};
     REFUSED(NETC_INVALID, "f64[8, 3]", netc_bind(s, "line", "x", &bad, &err));
-    bad = (netc_tensor){.dtype = NETC_F32, .rank = 2, .dim = {8, 3}, .data = points.x, .on_device = true};
+    bad = (netc_tensor){
+        .dtype = NETC_F32, .rank = 2, .dim = {8, 3}, .data = points.x, .on_device = true};
     REFUSED(NETC_INVALID, "CPU", netc_bind(s, "line", "x", &bad, &err));
     bad = (netc_tensor){.dtype = NETC_F32, .rank = 99, .data = points.x};
     REFUSED(NETC_INVALID, "rank 99", netc_bind(s, "line", "x", &bad, &err));
@@ -272,12 +282,14 @@ static void state(void)
     FINE(netc_state_read(fresh, "fc.weight", &tv, &err));
     CHECK(!memcmp(w, v, sizeof w));
     REFUSED(NETC_INVALID, "nowhere", netc_state_save(s, "/proc/nowhere/a.safetensors", &err));
-    REFUSED(NETC_INVALID, "missing.safetensors", netc_state_load(s, file("missing.safetensors"), NULL, &err));
+    REFUSED(NETC_INVALID, "missing.safetensors",
+            netc_state_load(s, file("missing.safetensors"), NULL, &err));
 
     // Another model's checkpoint changes nothing; every difference is listed.
-    netc_program *other = compiled("use nn\nuse optim\ndim batch = 8\nmodel line(x: f32[batch, 3], t: f32[batch]) {\n"
-                                   "    y = reshape(linear(x, 1) as head, [batch])\n"
-                                   "    return loss = mean((y - t) * (y - t)), y\n}\n");
+    netc_program *other =
+        compiled("use nn\nuse optim\ndim batch = 8\nmodel line(x: f32[batch, 3], t: f32[batch]) {\n"
+                 "    y = reshape(linear(x, 1) as head, [batch])\n"
+                 "    return loss = mean((y - t) * (y - t)), y\n}\n");
     netc_session *o = opened(other, 3, NULL);
     float before[3], after[3];
     netc_tensor t0 = floats(before, 2, 1, 3), t1 = floats(after, 2, 1, 3);
@@ -353,10 +365,11 @@ static void *work(void *arg)
     netc_error *err = NULL;
     Points points;
     draw(&points);
-    netc_tensor x = floats(points.x, 2, 8, 3), t = floats(points.t, 1, 8, 0), w = floats(k->w, 2, 1, 3);
-    k->ok = !netc_session_create(k->p, "cpu", NULL, &s, &err) && !netc_bind(s, "train", "x", &x, &err) &&
-            !netc_bind(s, "train", "t", &t, &err) && !netc_run(s, "train", 50, &err) &&
-            !netc_state_read(s, "fc.weight", &w, &err);
+    netc_tensor x = floats(points.x, 2, 8, 3), t = floats(points.t, 1, 8, 0),
+                w = floats(k->w, 2, 1, 3);
+    k->ok = !netc_session_create(k->p, "cpu", NULL, &s, &err) &&
+            !netc_bind(s, "train", "x", &x, &err) && !netc_bind(s, "train", "t", &t, &err) &&
+            !netc_run(s, "train", 50, &err) && !netc_state_read(s, "fc.weight", &w, &err);
     if (err) printf("a thread: %s\n", netc_error_text(err));
     netc_error_free(err);
     netc_session_free(s);
@@ -435,8 +448,9 @@ static void hooks(void)
     o.cancel = cancel;
     o.user = &h;
     FINE(netc_context_create(&o, &c, &err));
-    FINE(netc_compile_text(c, "main.net", "use \"double.net\"\nmodel m(x: f32[4]) {\n    return y = twice(x)\n}\n", NULL,
-                           &p, &err));
+    FINE(netc_compile_text(c, "main.net",
+                           "use \"double.net\"\nmodel m(x: f32[4]) {\n    return y = twice(x)\n}\n",
+                           NULL, &p, &err));
     CHECK(h.resolved > 0);
     NETC_INIT(netc_session_options, so);
     so.parallel_for = in_pieces;
@@ -450,13 +464,17 @@ static void hooks(void)
     CHECK(y[0] == 2 && y[3] == 8);
     netc_session_free(s);
     netc_program_release(p);
-    REFUSED(NETC_INVALID, "other.net", netc_compile_text(c, "main.net", "use \"other.net\"\nmodel m(x: f32[4]) {\n    "
-                                                         "return y = x\n}\n", NULL, &p, &err));
+    REFUSED(NETC_INVALID, "other.net",
+            netc_compile_text(c, "main.net",
+                              "use \"other.net\"\nmodel m(x: f32[4]) {\n    "
+                              "return y = x\n}\n",
+                              NULL, &p, &err));
 
     // A program with enough work is spread over the host's own threads.
     h.pieces = 0;
-    FINE(netc_compile_text(c, "wide.net", "model m(x: f32[1000, 1000]) {\n    return y = sum(exp(x) * 2, -1)\n}\n", NULL, &p,
-                           &err));
+    FINE(netc_compile_text(c, "wide.net",
+                           "model m(x: f32[1000, 1000]) {\n    return y = sum(exp(x) * 2, -1)\n}\n",
+                           NULL, &p, &err));
     FINE(netc_session_create(p, "cpu", &so, &s, &err));
     float *big = calloc(1000000, sizeof *big), *sums = calloc(1000, sizeof *sums);
     netc_tensor tb = floats(big, 2, 1000, 1000), ts = floats(sums, 1, 1000, 0);
@@ -512,10 +530,12 @@ static void hooks(void)
     FINE(netc_state_read(s, "fc.bias", &tbias, &err));
     double want = 0;
     for (int i = 0; i < 37; i++) {
-        double e = points.x[i][0] * w[0] + points.x[i][1] * w[1] + points.x[i][2] * w[2] + b - points.t[i];
+        double e =
+            points.x[i][0] * w[0] + points.x[i][1] * w[1] + points.x[i][2] * w[2] + b - points.t[i];
         want += e * e / 37;
     }
-    CHECK_MSG(n == 1 && fabs(m[0].value - want) <= 1e-5 * want + 1e-12, "%g, wanted %g", m[0].value, want);
+    CHECK_MSG(n == 1 && fabs(m[0].value - want) <= 1e-5 * want + 1e-12, "%g, wanted %g", m[0].value,
+              want);
     netc_free(m);
     netc_dataset_free(few);
 
@@ -627,7 +647,8 @@ static void dlpack(void)
     float direct[8];
     netc_tensor ty = floats(direct, 1, 8, 0);
     FINE(netc_read(s, "line", "y", &ty, &err));
-    CHECK(y && y->t.ndim == 1 && y->t.shape[0] == 8 && y->t.code == 2 && y->t.bits == 32 && y->t.device_type == 1);
+    CHECK(y && y->t.ndim == 1 && y->t.shape[0] == 8 && y->t.code == 2 && y->t.bits == 32 &&
+          y->t.device_type == 1);
     CHECK(y && !memcmp((char *)y->t.data + y->t.byte_offset, direct, sizeof direct));
     if (y) y->deleter(y);
     REFUSED(NETC_INVALID, "no output", netc_read_dlpack(s, "line", "q", &out, &err));
@@ -688,7 +709,8 @@ static void tools(void)
 // A step that fails a check changes nothing, and the session goes on.
 static void failing_step(void)
 {
-    netc_program *p = compiled("model m(x: f32[4]) {\n    assert all(x > 0), \"x must be positive\"\n    return y = log(x)\n}\n");
+    netc_program *p = compiled("model m(x: f32[4]) {\n    assert all(x > 0), \"x must be "
+                               "positive\"\n    return y = log(x)\n}\n");
     netc_error *err = NULL;
     netc_session *s = opened(p, 0, NULL);
     float x[4] = {1, 2, -3, 4}, good[4] = {1, 1, 1, 1};

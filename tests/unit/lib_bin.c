@@ -1,6 +1,6 @@
 // model.bin taken apart and put together again: made for another processor, without this or that
-// section, with sections of the right checksum and the wrong contents. Loading gives the right answer
-// or one clear error.
+// section, with sections of the right checksum and the wrong contents. Loading gives the right
+// answer or one clear error.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,7 +63,8 @@ static bool answer(netc_context *c, const char *file, const netc_compile_options
     if (status == NETC_OK) status = netc_run(s, "m", 1, &err);
     if (status == NETC_OK) status = netc_read(s, "m", "y", &y, &err);
     if (status != NETC_OK) snprintf(notes, sizeof notes, "%s", netc_error_text(err));
-    CHECK_MSG(status == NETC_OK || (*netc_error_text(err) && status != NETC_INTERNAL), "%s", netc_error_text(err));
+    CHECK_MSG(status == NETC_OK || (*netc_error_text(err) && status != NETC_INTERNAL), "%s",
+              netc_error_text(err));
     netc_error_free(err);
     netc_session_free(s);
     netc_program_release(p);
@@ -80,7 +81,8 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/netc_bin.%d", (int)getpid());
     snprintf(other, sizeof other, "%s.other", path);
-    netc_context *c = context(true, false), *bare = context(false, false), *alone = context(false, true);
+    netc_context *c = context(true, false), *bare = context(false, false),
+                 *alone = context(false, true);
     netc_error *err = NULL;
     netc_program *p = NULL;
     netc_session *s = NULL;
@@ -95,7 +97,8 @@ int main(void)
     float want[12], y[12];
     netc_tensor x = {.dtype = NETC_F32, .rank = 2, .dim = {4, 2}, .data = (void *)(uintptr_t)input};
     netc_tensor ty = {.dtype = NETC_F32, .rank = 2, .dim = {4, 3}, .data = want};
-    CHECK(!netc_bind(s, "m", "x", &x, &err) && !netc_run(s, "m", 1, &err) && !netc_read(s, "m", "y", &ty, &err));
+    CHECK(!netc_bind(s, "m", "x", &x, &err) && !netc_run(s, "m", 1, &err) &&
+          !netc_read(s, "m", "y", &ty, &err));
     netc_session_free(s);
     netc_program_release(p);
 
@@ -114,7 +117,8 @@ int main(void)
     o.ndefines = 1;
     CHECK(!answer(bare, path, &o, y) && strstr(notes, "fc.weight") && strstr(notes, path));
     // Saved again without a session it keeps its weights and the used file.
-    CHECK(!netc_compile_file(bare, path, NULL, &p, &err) && !netc_program_save(p, other, NULL, NULL, &err));
+    CHECK(!netc_compile_file(bare, path, NULL, &p, &err) &&
+          !netc_program_save(p, other, NULL, NULL, &err));
     netc_program_release(p);
     CHECK(answer(alone, other, NULL, y) && !memcmp(y, want, sizeof y));
 
@@ -135,24 +139,29 @@ int main(void)
         }
     CHECK(name[0]);
     write_bin(copy, n);
-    CHECK(answer(bare, other, NULL, y) && !memcmp(y, want, sizeof y) && strstr(notes, "another processor"));
+    CHECK(answer(bare, other, NULL, y) && !memcmp(y, want, sizeof y) &&
+          strstr(notes, "another processor"));
     CHECK(!answer(alone, other, NULL, y));
     // Without a program for this device the source is compiled, and that is said.
     int kept = 0;
     for (int i = 0; i < n; i++)
         if (strcmp(section[i].name, "program cpu")) copy[kept++] = section[i];
     write_bin(copy, kept);
-    CHECK(answer(bare, other, NULL, y) && !memcmp(y, want, sizeof y) && strstr(notes, "compiling its source"));
+    CHECK(answer(bare, other, NULL, y) && !memcmp(y, want, sizeof y) &&
+          strstr(notes, "compiling its source"));
     // Each section left out; each one's bytes cut short and spoilt, under a checksum that fits.
     for (int i = 0; i < n; i++) {
         memcpy(copy, section, (size_t)i * sizeof *copy);
         memcpy(copy + i, section + i + 1, (size_t)(n - i - 1) * sizeof *copy);
         write_bin(copy, n - 1);
         bool ok = answer(bare, other, NULL, y);
-        CHECK_MSG(ok == (strcmp(section[i].name, "source") && strcmp(section[i].name, "use half.net")), "without %s: %s", section[i].name, notes);
-        // A program and its weights may be given up on, but not computed with wrongly. The object is code:
-        // trusted, like any executable.
-        if (!strncmp(section[i].name, "image", 5) || !strncmp(section[i].name, "weight", 6)) continue;
+        CHECK_MSG(
+            ok == (strcmp(section[i].name, "source") && strcmp(section[i].name, "use half.net")),
+            "without %s: %s", section[i].name, notes);
+        // A program and its weights may be given up on, but not computed with wrongly. The object
+        // is code: trusted, like any executable.
+        if (!strncmp(section[i].name, "image", 5) || !strncmp(section[i].name, "weight", 6))
+            continue;
         unsigned char *bytes = malloc(section[i].size + 1);
         memcpy(copy, section, (size_t)n * sizeof *copy);
         copy[i].bytes = bytes;
@@ -164,13 +173,15 @@ int main(void)
             netc_program *q = NULL;
             netc_error *qe = NULL;
             netc_status status = netc_compile_file(bare, other, NULL, &q, &qe);
-            CHECK_MSG(status == NETC_OK || *netc_error_text(qe), "%s cut at %zu", section[i].name, at);
+            CHECK_MSG(status == NETC_OK || *netc_error_text(qe), "%s cut at %zu", section[i].name,
+                      at);
             netc_error_free(qe), netc_program_release(q), q = NULL, qe = NULL;
             bytes[at] ^= 0x5a;
             copy[i].size = section[i].size;
             write_bin(copy, n);
             status = netc_compile_file(bare, other, NULL, &q, &qe);
-            CHECK_MSG(status == NETC_OK || *netc_error_text(qe), "%s spoilt at %zu", section[i].name, at);
+            CHECK_MSG(status == NETC_OK || *netc_error_text(qe), "%s spoilt at %zu",
+                      section[i].name, at);
             netc_error_free(qe), netc_program_release(q);
         }
         free(bytes);

@@ -1,5 +1,5 @@
-// The samples' training steps as recorded graphs, several executions in each and steps side by side, against
-// the same steps in a row: every cell the same to the bit.
+// The samples' training steps as recorded graphs, several executions in each and steps side by
+// side, against the same steps in a row: every cell the same to the bit.
 #include <unistd.h>
 
 #include "lib/lib.h"
@@ -39,7 +39,8 @@ static void train(Trained *t)
 {
     RtError e = {0};
     int64_t times[] = {1, 1, 150, TIMES - 152};
-    for (int i = 0; i < 4 && !e.code; i++) rt_run(t->s->rt, t->l->rt, "train", NULL, 0, times[i], &e);
+    for (int i = 0; i < 4 && !e.code; i++)
+        rt_run(t->s->rt, t->l->rt, "train", NULL, 0, times[i], &e);
     if (!e.code) rt_sync(t->s->rt, &e);
     CHECK_MSG(!e.code, "%s", e.text);
 }
@@ -51,8 +52,12 @@ static void sample(netc_context *c, const char *path, const char *define, bool l
     netc_program *p = NULL;
     Trained t[2] = {0}; // in a row, as graphs
     const char *defines[] = {define};
-    netc_compile_options o = {.size = sizeof o, .defines = defines, .ndefines = 1, .target = "cpu",
-                              .no_reuse = true, .no_matmul_library = !library};
+    netc_compile_options o = {.size = sizeof o,
+                              .defines = defines,
+                              .ndefines = 1,
+                              .target = "cpu",
+                              .no_reuse = true,
+                              .no_matmul_library = !library};
     netc_status status = netc_compile_file(c, path, &o, &p, &err);
     CHECK_MSG(status == NETC_OK, "%s: %s", path, err ? netc_error_text(err) : "");
     for (int i = 0; i < 2 && status == NETC_OK; i++) {
@@ -65,12 +70,14 @@ static void sample(netc_context *c, const char *path, const char *define, bool l
         for (int i = 0; i < 2; i++) {
             bind(&t[i], a);
             if (i) {
-                fake->steps = (int)rt_entry_find(t[i].s->rt, t[i].l->rt, "train", &(RtError){0})->launches;
+                fake->steps =
+                    (int)rt_entry_find(t[i].s->rt, t[i].l->rt, "train", &(RtError){0})->launches;
                 t[i].s->device->ops = &fake->ops;
             }
             train(&t[i]);
             const char *why;
-            CHECK_MSG(!i || rt_uses_cuda_graph(t[i].s->rt, t[i].l->rt, "train", &why), "%s: %s", path, why);
+            CHECK_MSG(!i || rt_uses_cuda_graph(t[i].s->rt, t[i].l->rt, "train", &why), "%s: %s",
+                      path, why);
             for (int k = 0; i && k < rt_cell_count(t[0].s->rt); k++) {
                 const ProgCell *cell = rt_cell_info(t[0].s->rt, k);
                 size_t n = (size_t)prog_type_bytes(&cell->type);

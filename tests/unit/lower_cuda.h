@@ -12,31 +12,32 @@
 typedef struct Gpu {
     void *nvrtc, *driver, *module;
     int arch; // 90; 0: no device
-    int (*alloc)(uint64_t *, size_t), (*release)(uint64_t), (*zero)(uint64_t, unsigned char, size_t);
+    int (*alloc)(uint64_t *, size_t), (*release)(uint64_t),
+        (*zero)(uint64_t, unsigned char, size_t);
     int (*to)(uint64_t, const void *, size_t), (*from)(void *, uint64_t, size_t), (*sync)(void);
     int (*function)(void **, void *, const char *), (*load)(void **, const void *);
     int (*set)(void *, int, int);
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **);
 } Gpu;
 
 static void *gpu_sym(void *lib, const char *name)
 {
     void *p = dlsym(lib, name);
-    if (!p)
-        printf("missing %s\n", name);
+    if (!p) printf("missing %s\n", name);
     return p;
 }
 
 static Gpu gpu_open(void)
 {
     Gpu g = {0};
-    const char *const places[] = {"libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13"};
-    for (int i = 0; i < 4 && !g.nvrtc; i++)
-        g.nvrtc = dlopen(places[i], RTLD_NOW);
+    const char *const places[] = {"libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so",
+                                  "libnvrtc.so.12", "libnvrtc.so.13"};
+    for (int i = 0; i < 4 && !g.nvrtc; i++) g.nvrtc = dlopen(places[i], RTLD_NOW);
     g.driver = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*init)(unsigned), (*device)(int *, int), (*attribute)(int *, int, int), (*retain)(void **, int), (*set)(void *);
-    if (!g.driver)
-        return g;
+    int (*init)(unsigned), (*device)(int *, int), (*attribute)(int *, int, int),
+        (*retain)(void **, int), (*set)(void *);
+    if (!g.driver) return g;
     *(void **)&init = gpu_sym(g.driver, "cuInit");
     *(void **)&device = gpu_sym(g.driver, "cuDeviceGet");
     *(void **)&attribute = gpu_sym(g.driver, "cuDeviceGetAttribute");
@@ -54,7 +55,8 @@ static Gpu gpu_open(void)
     *(void **)&g.launch = gpu_sym(g.driver, "cuLaunchKernel");
     int d, major, minor;
     void *context;
-    if (init(0) || device(&d, 0) || attribute(&major, 75, d) || attribute(&minor, 76, d) || retain(&context, d) || set(context))
+    if (init(0) || device(&d, 0) || attribute(&major, 75, d) || attribute(&minor, 76, d) ||
+        retain(&context, d) || set(context))
         return g;
     g.arch = major * 10 + minor;
     return g;
@@ -63,8 +65,10 @@ static Gpu gpu_open(void)
 // The cubin of [text], or NULL after printing the compiler's messages.
 static void *gpu_compile(const Gpu *g, Arena *a, const char *text, int arch)
 {
-    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
-    int (*compile)(void *, int, const char *const *), (*log_size)(void *, size_t *), (*get_log)(void *, char *);
+    int (*create)(void **, const char *, const char *, int, const char *const *,
+                  const char *const *);
+    int (*compile)(void *, int, const char *const *), (*log_size)(void *, size_t *),
+        (*get_log)(void *, char *);
     int (*size)(void *, size_t *), (*get)(void *, char *);
     *(void **)&create = gpu_sym(g->nvrtc, "nvrtcCreateProgram");
     *(void **)&compile = gpu_sym(g->nvrtc, "nvrtcCompileProgram");
@@ -73,10 +77,10 @@ static void *gpu_compile(const Gpu *g, Arena *a, const char *text, int arch)
     *(void **)&size = gpu_sym(g->nvrtc, "nvrtcGetCUBINSize");
     *(void **)&get = gpu_sym(g->nvrtc, "nvrtcGetCUBIN");
     void *prog;
-    const char *opts[] = {arena_printf(a, "--gpu-architecture=sm_%d%s", arch, arch == 90 ? "a" : ""), "--std=c++17"};
+    const char *opts[] = {
+        arena_printf(a, "--gpu-architecture=sm_%d%s", arch, arch == 90 ? "a" : ""), "--std=c++17"};
     size_t n;
-    if (create(&prog, text, "suite.cu", 0, NULL, NULL))
-        return NULL;
+    if (create(&prog, text, "suite.cu", 0, NULL, NULL)) return NULL;
     if (compile(prog, 2, opts)) {
         log_size(prog, &n);
         char *log = arena_alloc(a, n + 1);
@@ -84,8 +88,7 @@ static void *gpu_compile(const Gpu *g, Arena *a, const char *text, int arch)
         printf("%.6000s\n", log);
         return NULL;
     }
-    if (size(prog, &n))
-        return NULL;
+    if (size(prog, &n)) return NULL;
     char *bin = arena_alloc(a, n + 1);
     return get(prog, bin) ? NULL : bin;
 }

@@ -109,7 +109,8 @@ static void check_vars(const char *what, Build f, const Var *vars, int nvars, bo
     }
     graph_root(c.g, OP_output, y, "y");
     for (int i = 0; i < nvars; i++)
-        graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, x[i]}, 2, NULL), gnames[i]);
+        graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, x[i]}, 2, NULL),
+                   gnames[i]);
     add_entry(&c);
     bool ok = run_passes(&c, NULL);
     CHECK_MSG(ok, "%s: passes fail", what);
@@ -133,23 +134,28 @@ static void check_vars(const char *what, Build f, const Var *vars, int nvars, bo
             double down = eval_y(&c, &env);
             v[i]->f[k] = keep;
             double fd = (up - down) / (2 * h), got = value_get(g, k);
-            CHECK_MSG(fabs(fd - got) <= 2e-6 * (1 + fabs(fd)), "%s: d%s[%lld] is %.9g, differences say %.9g",
-                      what, names[i], (long long)k, got, fd);
+            CHECK_MSG(fabs(fd - got) <= 2e-6 * (1 + fabs(fd)),
+                      "%s: d%s[%lld] is %.9g, differences say %.9g", what, names[i], (long long)k,
+                      got, fd);
         }
     }
     arena_free(c.a);
 }
 
-#define VAR(...) {__VA_ARGS__}
+#define VAR(...)                                                                                   \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define CHECK_GRAD(name, ...)                                                                      \
     check_vars(#name, build_##name, (const Var[]){__VA_ARGS__},                                    \
                (int)(sizeof((const Var[]){__VA_ARGS__}) / sizeof(Var)), false)
 
-// -- elementwise -------------------------------------------------------------------------------------
+// -- elementwise
+// -------------------------------------------------------------------------------------
 
-static const Op unary_smooth[] = {OP_neg, OP_abs, OP_sqrt, OP_rsqrt, OP_exp, OP_expm1, OP_log, OP_log1p,
-                                  OP_sin, OP_cos, OP_tanh, OP_erf, OP_sigmoid, OP_floor, OP_ceil,
-                                  OP_round, OP_sign};
+static const Op unary_smooth[] = {OP_neg,     OP_abs,   OP_sqrt, OP_rsqrt, OP_exp,  OP_expm1,
+                                  OP_log,     OP_log1p, OP_sin,  OP_cos,   OP_tanh, OP_erf,
+                                  OP_sigmoid, OP_floor, OP_ceil, OP_round, OP_sign};
 static Op the_op;
 
 static Node *build_unary(Graph *g, Node **x)
@@ -172,7 +178,8 @@ static Node *build_relu(Graph *g, Node **x)
 
 static Node *build_select(Graph *g, Node **x)
 {
-    return graph_select(g, graph_binary(g, OP_gt, x[0], x[1]), graph_binary(g, OP_mul, x[0], x[1]), x[1]);
+    return graph_select(g, graph_binary(g, OP_gt, x[0], x[1]), graph_binary(g, OP_mul, x[0], x[1]),
+                        x[1]);
 }
 
 static Node *build_square(Graph *g, Node **x)
@@ -180,7 +187,8 @@ static Node *build_square(Graph *g, Node **x)
     return graph_binary(g, OP_pow, x[0], graph_const(g, DT_F64, 2));
 }
 
-// -- views -------------------------------------------------------------------------------------------
+// -- views
+// -------------------------------------------------------------------------------------------
 
 static Node *build_broadcast(Graph *g, Node **x) // (3, 1) with (4) -> (3, 4)
 {
@@ -229,14 +237,15 @@ static Node *build_reverse(Graph *g, Node **x)
     return graph_binary(g, OP_mul, c, x[0]);
 }
 
-// -- reductions --------------------------------------------------------------------------------------
+// -- reductions
+// --------------------------------------------------------------------------------------
 
 static Node *build_reduce(Graph *g, Node **x)
 {
     int64_t inner = 1, outer = 0, both[] = {0, 2};
-    Node *a = graph_reduce(g, the_op, x[0], &inner, 1, false);  // (2, 4)
-    Node *b = graph_reduce(g, the_op, x[0], both, 2, true);     // (1, 3, 1)
-    Node *c = graph_reduce(g, the_op, a, &outer, 1, false);     // (4)
+    Node *a = graph_reduce(g, the_op, x[0], &inner, 1, false); // (2, 4)
+    Node *b = graph_reduce(g, the_op, x[0], both, 2, true);    // (1, 3, 1)
+    Node *c = graph_reduce(g, the_op, a, &outer, 1, false);    // (4)
     Node *s = graph_binary(g, OP_mul, x[0], b);
     return graph_binary(g, OP_add, s, c);
 }
@@ -249,7 +258,8 @@ static Node *build_softmax(Graph *g, Node **x)
     return graph_binary(g, OP_div, e, graph_reduce(g, OP_sum, e, &axis, 1, true));
 }
 
-// -- contraction -------------------------------------------------------------------------------------
+// -- contraction
+// -------------------------------------------------------------------------------------
 
 static Node *build_matmul(Graph *g, Node **x)
 {
@@ -268,7 +278,8 @@ static Node *build_dot_transposed(Graph *g, Node **x)
     return graph_matmul(g, x[0], graph_permute(g, x[1], perm));
 }
 
-// -- indexed -----------------------------------------------------------------------------------------
+// -- indexed
+// -----------------------------------------------------------------------------------------
 
 static Node *ints(Graph *g, const int64_t *v, int n)
 {
@@ -344,7 +355,8 @@ static Node *build_cumsum(Graph *g, Node **x)
     return graph_binary(g, OP_mul, y, z);
 }
 
-// -- regions -----------------------------------------------------------------------------------------
+// -- regions
+// -----------------------------------------------------------------------------------------
 
 static Node *param(Graph *r, DType t, int rank, const int64_t *dim)
 {
@@ -380,7 +392,8 @@ static Node *build_loop_carried_only(Graph *g, Node **x) // one result: no get
     Graph *r = graph_new(g->arena, g->diags, NULL);
     Node *i = param(r, DT_I64, 0, NULL), *ph = param(r, DT_F64, 1, h), *pw = param(r, DT_F64, 1, h);
     Node *step = graph_cast(r, i, DT_F64);
-    Node *next = graph_unary(r, OP_sin, graph_binary(r, OP_add, graph_binary(r, OP_mul, ph, pw), step));
+    Node *next =
+        graph_unary(r, OP_sin, graph_binary(r, OP_add, graph_binary(r, OP_mul, ph, pw), step));
     vec_push(g->arena, &r->results, next);
     Attrs at = {0};
     attr_set_int(&at, ATTR_count, 3);
@@ -427,7 +440,8 @@ static Node *build_call_plain(Graph *g, Node **x) // without a gradient: the bod
     return graph_binary(g, OP_mul, graph_result(g, c, 0), graph_result(g, c, 1));
 }
 
-// -- what is not a finite difference -------------------------------------------------------------------
+// -- what is not a finite difference
+// -------------------------------------------------------------------
 
 static double grad_at(Ctx *c, EvalEnv *env, const char *name, int64_t k)
 {
@@ -441,7 +455,8 @@ static void test_handwritten_rule_is_used(void)
 {
     Ctx c = begin();
     Type t = type_make(DT_F64, 1, (int64_t[]){3});
-    Node *x[2] = {graph_leaf_cell(c.g, OP_param, "p0", &t), graph_leaf_cell(c.g, OP_param, "p1", &t)};
+    Node *x[2] = {graph_leaf_cell(c.g, OP_param, "p0", &t),
+                  graph_leaf_cell(c.g, OP_param, "p1", &t)};
     int64_t axis = 0;
     Node *y = graph_reduce(c.g, OP_sum, call(c.g, x, 10), &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, x[0]}, 2, NULL), "g0");
@@ -460,7 +475,8 @@ static void test_ties_are_split(void)
 {
     Ctx c = begin();
     Type t = type_make(DT_F64, 1, (int64_t[]){3});
-    Node *p = graph_leaf_cell(c.g, OP_param, "p0", &t), *q = graph_leaf_cell(c.g, OP_param, "p1", &t);
+    Node *p = graph_leaf_cell(c.g, OP_param, "p0", &t),
+         *q = graph_leaf_cell(c.g, OP_param, "p1", &t);
     int64_t axis = 0;
     Node *m = graph_reduce(c.g, OP_max, p, &axis, 1, false);
     Node *s = graph_reduce(c.g, OP_sum, graph_binary(c.g, OP_maximum, p, q), &axis, 1, false);
@@ -511,7 +527,8 @@ static void test_unreached_parameter(void)
 {
     Ctx c = begin();
     Type t = type_make(DT_F64, 1, (int64_t[]){3});
-    Node *p = graph_leaf_cell(c.g, OP_param, "fc3.weight", &t), *q = graph_leaf_cell(c.g, OP_param, "q", &t);
+    Node *p = graph_leaf_cell(c.g, OP_param, "fc3.weight", &t),
+         *q = graph_leaf_cell(c.g, OP_param, "q", &t);
     int64_t axis = 0;
     Node *y = graph_reduce(c.g, OP_sum, q, &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, p}, 2, NULL), "g");
@@ -576,7 +593,8 @@ int main(void)
         the_op = unary_smooth[i];
         check_vars(op_info(the_op)->name, build_unary, (const Var[]){{1, {4}, 0.6, 1.4}}, 1, false);
         if (the_op != OP_sqrt && the_op != OP_rsqrt && the_op != OP_log && the_op != OP_log1p)
-            check_vars(op_info(the_op)->name, build_unary, (const Var[]){{1, {4}, -1.4, -0.6}}, 1, false);
+            check_vars(op_info(the_op)->name, build_unary, (const Var[]){{1, {4}, -1.4, -0.6}}, 1,
+                       false);
     }
     for (unsigned i = 0; i < sizeof binary / sizeof *binary; i++) {
         the_op = binary[i];
@@ -586,7 +604,8 @@ int main(void)
     static const Op reductions[] = {OP_sum, OP_max, OP_min, OP_prod};
     for (unsigned i = 0; i < 4; i++) {
         the_op = reductions[i];
-        check_vars(op_info(the_op)->name, build_reduce, (const Var[]){{3, {2, 3, 4}, 0.5, 1.5}}, 1, false);
+        check_vars(op_info(the_op)->name, build_reduce, (const Var[]){{3, {2, 3, 4}, 0.5, 1.5}}, 1,
+                   false);
     }
     CHECK_GRAD(relu, VAR(1, {6}, -1, 1));
     CHECK_GRAD(select, VAR(1, {6}, -1, 1), VAR(1, {6}, -1, 1));

@@ -1,5 +1,5 @@
-// Fusion: how many kernels well-known networks become, that no launch waits for itself, and that the
-// optional passes change no value.
+// Fusion: how many kernels well-known networks become, that no launch waits for itself, and that
+// the optional passes change no value.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,11 +55,14 @@ static void dump(const Ctx *c)
             Buf b = buf_new(c->a);
             type_print(&b, &n->type, NULL);
             printf(" %%%u %s %s %s", n->id, op_info(n->op)->name, b.data,
-                   n->name ? n->name : attr_str(n, ATTR_name) ? attr_str(n, ATTR_name) : "");
+                   n->name                  ? n->name
+                   : attr_str(n, ATTR_name) ? attr_str(n, ATTR_name)
+                                            : "");
         }
         printf("%s\n", gr->epilogue ? " (epilogue)" : "");
     }
-    for (uint32_t i = 0; i < f->unfused.n; i++) printf("  %s\n", unfused_text(c->a, &f->unfused.at[i]));
+    for (uint32_t i = 0; i < f->unfused.n; i++)
+        printf("  %s\n", unfused_text(c->a, &f->unfused.at[i]));
 }
 
 // Launches of a kind; -1: all.
@@ -124,7 +127,8 @@ static bool launches_are_ordered(const Ctx *c)
     return ok;
 }
 
-// -- small builders ----------------------------------------------------------------------------------
+// -- small builders
+// ----------------------------------------------------------------------------------
 
 static Node *num(Graph *g, double v)
 {
@@ -174,7 +178,8 @@ static Node *mean_all(Graph *g, Node *x)
     return bin(g, OP_div, s, num(g, (double)x->type.dim[0]));
 }
 
-static Node *linear(Graph *g, Node *x, int64_t width, const char *w, const char *b, Node **pw, Node **pb)
+static Node *linear(Graph *g, Node *x, int64_t width, const char *w, const char *b, Node **pw,
+                    Node **pb)
 {
     int64_t n = x->type.dim[1], perm[] = {1, 0};
     *pw = cell(g, OP_param, w, 2, (int64_t[]){width, n});
@@ -224,15 +229,18 @@ static void build_mlp(Ctx *c, bool with_assert)
     Node *loss = mean_all(g, bin(g, OP_sub, lse, pick));
     Node *right = bin(g, OP_eq, reduce_last(g, OP_argmax, logits, false), li);
     Node *accuracy = mean_all(g, graph_cast(g, right, DT_F32));
-    if (with_assert) graph_root(g, OP_assert, graph_unary(g, OP_isfinite, loss), "loss is not finite");
+    if (with_assert)
+        graph_root(g, OP_assert, graph_unary(g, OP_isfinite, loss), "loss is not finite");
     // update
     Node *step = graph_leaf_cell(g, OP_state, "@step", &st);
     Node *total = graph_leaf_cell(g, OP_state, "@total", &st);
     Node *next = bin(g, OP_add, step, graph_const_int(g, DT_I64, 1));
     Node *fs = graph_cast(g, next, DT_F32);
     Node *t = bin(g, OP_div, fs, graph_cast(g, total, DT_F32));
-    Node *lr = bin(g, OP_mul, bin(g, OP_add, graph_unary(g, OP_cos, bin(g, OP_mul, t, num(g, M_PI))), num(g, 1)),
-                   num(g, 5e-4));
+    Node *lr =
+        bin(g, OP_mul,
+            bin(g, OP_add, graph_unary(g, OP_cos, bin(g, OP_mul, t, num(g, M_PI))), num(g, 1)),
+            num(g, 5e-4));
     Node *params[] = {w1, b1, w2, b2};
     for (int i = 0; i < 4; i++) {
         Node *d = graph_node(g, OP_grad, (Node *[]){loss, params[i]}, 2, NULL);
@@ -242,10 +250,12 @@ static void build_mlp(Ctx *c, bool with_assert)
     Type f64 = type_scalar(DT_F64);
     Node *sum = graph_leaf_cell(g, OP_state, "@sum.train.loss", &f64);
     Node *batch = graph_const(g, DT_F64, 128);
-    graph_root(g, OP_assign, bin(g, OP_add, sum, bin(g, OP_mul, graph_cast(g, loss, DT_F64), batch)),
+    graph_root(g, OP_assign,
+               bin(g, OP_add, sum, bin(g, OP_mul, graph_cast(g, loss, DT_F64), batch)),
                "@sum.train.loss");
     Node *asum = graph_leaf_cell(g, OP_state, "@sum.train.accuracy", &f64);
-    graph_root(g, OP_assign, bin(g, OP_add, asum, bin(g, OP_mul, graph_cast(g, accuracy, DT_F64), batch)),
+    graph_root(g, OP_assign,
+               bin(g, OP_add, asum, bin(g, OP_mul, graph_cast(g, accuracy, DT_F64), batch)),
                "@sum.train.accuracy");
     graph_root(g, OP_output, loss, "loss");
     graph_root(g, OP_output, accuracy, "accuracy");
@@ -268,7 +278,8 @@ static bool step_is_read_where_written(const Ctx *c)
     for (uint32_t i = 0; i < f->groups.n; i++) {
         if (f->groups.at[i].launch != writes || i == group) continue;
         VEC(const Node *) stack = {0};
-        for (uint32_t k = 0; k < f->groups.at[i].outs.n; k++) vec_push(c->a, &stack, f->groups.at[i].outs.at[k]);
+        for (uint32_t k = 0; k < f->groups.at[i].outs.n; k++)
+            vec_push(c->a, &stack, f->groups.at[i].outs.at[k]);
         while (stack.n) {
             const Node *n = stack.at[--stack.n];
             if (n->op == OP_state && !strcmp(attr_str(n, ATTR_name), "@step")) return true;
@@ -279,7 +290,8 @@ static bool step_is_read_where_written(const Ctx *c)
     return writes == UINT32_MAX;
 }
 
-// -- tests -------------------------------------------------------------------------------------------
+// -- tests
+// -------------------------------------------------------------------------------------------
 
 static void test_softmax(void)
 {
@@ -310,7 +322,8 @@ static void test_layer_norm_backward(void)
 {
     Ctx c = begin();
     Graph *g = c.g;
-    Node *x = cell(g, OP_param, "x", 2, (int64_t[]){64, 100}), *t = cell(g, OP_state, "t", 2, (int64_t[]){64, 100});
+    Node *x = cell(g, OP_param, "x", 2, (int64_t[]){64, 100}),
+         *t = cell(g, OP_state, "t", 2, (int64_t[]){64, 100});
     Node *scale = cell(g, OP_param, "scale", 1, (int64_t[]){100});
     Node *y = bin(g, OP_mul, bin(g, OP_mul, layer_norm(g, x), scale), t);
     int64_t both[] = {0, 1};
@@ -335,7 +348,8 @@ static void test_mlp(bool with_assert)
     dump(&c);
     CHECK_MSG(launches(&c, -1) <= 10, "%d launches", launches(&c, -1));
     CHECK(launches(&c, GROUP_DOT) == 5);
-    for (uint32_t i = 0; i < c.g->nodes.n; i++) // what only views a stored value is not stored again
+    for (uint32_t i = 0; i < c.g->nodes.n;
+         i++) // what only views a stored value is not stored again
         CHECK(c.g->nodes.at[i]->op != OP_reshape || !c.g->fusion->group_of[i]);
     CHECK(launches_are_ordered(&c));
     // Every parameter update in one launch.
@@ -361,13 +375,14 @@ static void test_mlp_unfused(void)
     arena_free(c.a);
 }
 
-// (T, B, N) read as a transpose of (B, T, N): the first axis of the matmul is no single run, so that the
-// operand is stored in order; a plain transpose is read where it lies.
+// (T, B, N) read as a transpose of (B, T, N): the first axis of the matmul is no single run, so
+// that the operand is stored in order; a plain transpose is read where it lies.
 static void test_matmul_operands(void)
 {
     Ctx c = begin();
     Graph *g = c.g;
-    Node *x = cell(g, OP_state, "x", 3, (int64_t[]){8, 6, 16}), *w = cell(g, OP_param, "w", 2, (int64_t[]){32, 16});
+    Node *x = cell(g, OP_state, "x", 3, (int64_t[]){8, 6, 16}),
+         *w = cell(g, OP_param, "w", 2, (int64_t[]){32, 16});
     int64_t front[] = {1, 0, 2}, flip[] = {1, 0};
     Node *wt = graph_permute(g, w, flip);
     graph_root(g, OP_output, graph_matmul(g, graph_permute(g, x, front), wt), "y");
@@ -386,7 +401,8 @@ static void test_checks_before_commits(void)
     Ctx c = begin();
     Graph *g = c.g;
     Type it = type_make(DT_I32, 1, (int64_t[]){4});
-    Node *table = cell(g, OP_param, "table", 2, (int64_t[]){10, 3}), *s = cell(g, OP_state, "s", 2, (int64_t[]){4, 3});
+    Node *table = cell(g, OP_param, "table", 2, (int64_t[]){10, 3}),
+         *s = cell(g, OP_state, "s", 2, (int64_t[]){4, 3});
     Node *index = graph_input(g, "index", &it, "arg");
     Attrs at = {0};
     attr_set_int(&at, ATTR_axis, 0);
@@ -436,7 +452,8 @@ static void test_loop(void)
         attr_set_int(&at, ATTR_dtype, types[i].dtype);
         p[i] = graph_node(r, OP_region_param, NULL, 0, &at);
     }
-    vec_push(c.a, &r->results, softmax(r, bin(r, OP_mul, graph_matmul(r, p[1], p[2]), num(r, 0.5))));
+    vec_push(c.a, &r->results,
+             softmax(r, bin(r, OP_mul, graph_matmul(r, p[1], p[2]), num(r, 0.5))));
     vec_push(c.a, &r->results, graph_unary(r, OP_exp, p[1])); // stacked, read by nobody
     Attrs at = {0};
     attr_set_int(&at, ATTR_count, 5);
@@ -449,7 +466,7 @@ static void test_loop(void)
     const Fusion *f = c.g->fusion;
     CHECK(f->groups.n == 1 && f->groups.at[0].kind == GROUP_LOOP);
     const Graph *body = f->groups.at[0].anchor->regions[0];
-    CHECK(body->results.n == 1); // the dead result is gone
+    CHECK(body->results.n == 1);                        // the dead result is gone
     CHECK(body->fusion && body->fusion->launches == 2); // the matmul and the softmax
     CHECK(body->fusion->group_of[body->results.at[0]->id] != 0);
     arena_free(c.a);
@@ -500,14 +517,16 @@ static int computed_again(int64_t limit)
     for (int i = 0; i < 2; i++) {
         Node *x = cell(g, OP_param, i ? "v" : "x", 1, (int64_t[]){i ? 1000 : 2000});
         Node *y = graph_unary(g, i ? OP_exp : OP_tanh, x);
-        Node *sum = graph_reduce(g, OP_sum, graph_binary(g, OP_mul, y, y), (int64_t[]){0}, 1, false);
+        Node *sum =
+            graph_reduce(g, OP_sum, graph_binary(g, OP_mul, y, y), (int64_t[]){0}, 1, false);
         loss = loss ? graph_binary(g, OP_add, loss, sum) : sum;
     }
     graph_root(g, OP_output, loss, "loss");
     for (int i = 0; i < 2; i++) {
         Node *x = cell(g, OP_param, i ? "v" : "x", 1, (int64_t[]){i ? 1000 : 2000});
         g->role = ROLE_UPDATE;
-        graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){loss, x}, 2, NULL), i ? "b" : "a");
+        graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){loss, x}, 2, NULL),
+                   i ? "b" : "a");
     }
     Entry e = {.name = "train", .kind = ENTRY_TRAIN, .graph = g, .batch = 1};
     vec_push(c.a, &c.m->entries, e);
@@ -545,8 +564,10 @@ static void fill(Ctx *c, EvalEnv *env, const Graph *g)
         for (int64_t k = 0; k < type_count(&n->type); k++) {
             s = s * 1664525u + 1013904223u;
             double u = (s >> 8) / 16777216.0;
-            if (dtype_is_float(n->type.dtype)) v->f[k] = strstr(name, ".v") ? u : u * 0.2 - 0.1;
-            else v->i[k] = n->type.rank == 1 ? (int64_t)(u * 10) : (int64_t)(u * 100) + 1;
+            if (dtype_is_float(n->type.dtype))
+                v->f[k] = strstr(name, ".v") ? u : u * 0.2 - 0.1;
+            else
+                v->i[k] = n->type.rank == 1 ? (int64_t)(u * 10) : (int64_t)(u * 100) + 1;
         }
         strmap_set(map, name, v);
     }
@@ -555,7 +576,8 @@ static void fill(Ctx *c, EvalEnv *env, const Graph *g)
 // The same numbers with each optional pass off as with all of them on.
 static void test_passes_keep_values(void)
 {
-    static const char *const skips[] = {NULL, "simplify", "recompute", "fuse", "simplify,recompute,fuse"};
+    static const char *const skips[] = {NULL, "simplify", "recompute", "fuse",
+                                        "simplify,recompute,fuse"};
     EvalResult first = {0};
     Arena *held = NULL; // where its values are
     Ctx keep = begin();
@@ -571,16 +593,20 @@ static void test_passes_keep_values(void)
             first = r;
         } else {
             for (uint32_t k = 0; k < first.assigns.n; k++) {
-                Value *a = first.assigns.entry[k].value, *b = strmap_get(&r.assigns, first.assigns.entry[k].key);
+                Value *a = first.assigns.entry[k].value,
+                      *b = strmap_get(&r.assigns, first.assigns.entry[k].key);
                 double worst = 0;
                 for (int64_t j = 0; b && j < type_count(&a->type); j++)
-                    worst = fmax(worst, fabs(value_get(a, j) - value_get(b, j)) / (1e-3 + fabs(value_get(a, j))));
+                    worst = fmax(worst, fabs(value_get(a, j) - value_get(b, j)) /
+                                            (1e-3 + fabs(value_get(a, j))));
                 CHECK_MSG(b && worst < 1e-9, "without %s: %s differs by %g", skips[i],
                           first.assigns.entry[k].key, worst);
             }
         }
-        if (i) arena_free(c.a);
-        else held = c.a;
+        if (i)
+            arena_free(c.a);
+        else
+            held = c.a;
     }
     arena_free(held);
     arena_free(keep.a);

@@ -1,6 +1,6 @@
-// The CPU device made to record, for tests of graphs without a GPU. A launched graph runs its nodes in a
-// random order that its edges allow, so that a missing edge gives another result than the steps in a row.
-// Steps inside loops cannot be recorded: their arguments change in place.
+// The CPU device made to record, for tests of graphs without a GPU. A launched graph runs its nodes
+// in a random order that its edges allow, so that a missing edge gives another result than the
+// steps in a row. Steps inside loops cannot be recorded: their arguments change in place.
 #ifndef TESTS_UNIT_RECORDER_H
 #define TESTS_UNIT_RECORDER_H
 
@@ -26,7 +26,7 @@ typedef struct Recorded {
     ProgStepKind kind;
     RtModule *module;
     int index;
-    void *const *argv; // of a kernel
+    void *const *argv;   // of a kernel
     const RtSlot *slots; // of a matmul
     void *to;
     const void *from, *gate;
@@ -129,7 +129,8 @@ static RtCode fake_end(RtStream *s, RtGraph **out, int *nodes, RtError *e)
 static RtCode fake_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e)
 {
     if (!fake->recording) return rt_cpu_ops.launch(s, m, kernel, argv, e);
-    return node(s, (Recorded){.kind = PS_KERNEL, .module = m, .index = kernel, .argv = argv}), RT_OK;
+    return node(s, (Recorded){.kind = PS_KERNEL, .module = m, .index = kernel, .argv = argv}),
+           RT_OK;
 }
 
 static RtCode fake_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
@@ -142,7 +143,9 @@ static RtCode fake_copy(RtStream *s, void *to, const void *from, size_t bytes, R
                         const void *gate, RtError *e)
 {
     if (!fake->recording) return rt_cpu_ops.copy(s, to, from, bytes, kind, gate, e);
-    return node(s, (Recorded){.kind = PS_COPY, .to = to, .from = from, .gate = gate, .bytes = bytes}), RT_OK;
+    return node(s,
+                (Recorded){.kind = PS_COPY, .to = to, .from = from, .gate = gate, .bytes = bytes}),
+           RT_OK;
 }
 
 static RtCode fake_zero(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e)

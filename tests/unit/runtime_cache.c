@@ -47,7 +47,8 @@ static void *hammer(void *arg)
         void *bytes;
         size_t n;
         snprintf(text, sizeof text, "entry %d", i % 10);
-        if (rt_cache_get(&shared, key(text), a, &bytes, &n) && (n != strlen(text) || memcmp(bytes, text, n)))
+        if (rt_cache_get(&shared, key(text), a, &bytes, &n) &&
+            (n != strlen(text) || memcmp(bytes, text, n)))
             *(int *)arg = 1;
         rt_cache_put(&shared, key(text), text, strlen(text));
     }
@@ -80,7 +81,8 @@ int main(void)
     fseek(f, -1, SEEK_END);
     fputc('O', f);
     fclose(f);
-    CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 1 && files(sub, file, sizeof file) == 0);
+    CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 1 &&
+          files(sub, file, sizeof file) == 0);
     rt_cache_put(&o, key("x"), "hello", 5);
     CHECK(files(sub, file, sizeof file) == 1 && truncate(file, 20) == 0);
     CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 2);

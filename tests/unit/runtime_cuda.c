@@ -21,12 +21,11 @@ static void keep_log(void *ctx, const char *line)
 
 static const RtCompileOptions options = {.log = keep_log};
 
-static const char map_text[] =
-    "extern \"C\" __global__ void k(float *y, const float *x)\n"
-    "{\n"
-    "    int i = blockIdx.x * 256 + threadIdx.x;\n"
-    "    if (i < 1000) y[i] = x[i] * 2.0f + 1.0f;\n"
-    "}\n";
+static const char map_text[] = "extern \"C\" __global__ void k(float *y, const float *x)\n"
+                               "{\n"
+                               "    int i = blockIdx.x * 256 + threadIdx.x;\n"
+                               "    if (i < 1000) y[i] = x[i] * 2.0f + 1.0f;\n"
+                               "}\n";
 
 static void map_program(Hand *h)
 {
@@ -45,7 +44,8 @@ static void check_map(const char *what, Loaded *l)
     for (int i = 0; i < N; i++) x[i] = (float)i;
     CHECK_MSG(rt_run(l->s, l->p, "main", &in, 1, 3, &e) == RT_OK, "%s: %s", what, e.text);
     CHECK_MSG(rt_sync(l->s, &e) == RT_OK, "%s: %s", what, e.text);
-    CHECK_MSG(rt_output_read(l->s, l->p, "main", "y", y, sizeof y, &e) == RT_OK, "%s: %s", what, e.text);
+    CHECK_MSG(rt_output_read(l->s, l->p, "main", "y", y, sizeof y, &e) == RT_OK, "%s: %s", what,
+              e.text);
     int wrong = 0;
     for (int i = 0; i < N; i++) wrong += y[i] != x[i] * 2 + 1;
     CHECK_MSG(wrong == 0, "%s: %d of %d elements are wrong", what, wrong, N);
@@ -82,7 +82,8 @@ static void test_images(void)
         Loaded l;
         last_log[0] = 0;
         CHECK_MSG(rt_compile_cuda(a, &h.p, targets[i], NULL, &im, &n, &e) == RT_OK, "%s", e.text);
-        CHECK_MSG(hand_load(device, &h, im, n, &options, &l, &e) == RT_OK, "%s: %s", targets[i], e.text);
+        CHECK_MSG(hand_load(device, &h, im, n, &options, &l, &e) == RT_OK, "%s: %s", targets[i],
+                  e.text);
         CHECK_MSG((i == 2) == (last_log[0] != 0), "%s: '%s'", targets[i], last_log);
         if (!e.code) check_map(targets[i], &l);
         hand_unload(&l);
@@ -148,17 +149,18 @@ static void test_commit(void)
         RtCode code = rt_sync(l.s, &check);
         CHECK_MSG(code == (bad ? RT_CHECK : RT_OK), "round %d: %d %s", round, code, check.text);
         if (bad)
-            CHECK_MSG(strstr(check.text, "hand.net:7") && strstr(check.text, "12"), "%s", check.text);
+            CHECK_MSG(strstr(check.text, "hand.net:7") && strstr(check.text, "12"), "%s",
+                      check.text);
         CHECK(rt_cell_read(l.s, "c", &vc, 4, &e) == RT_OK);
         CHECK(rt_cell_read(l.s, "copy", vcopy, 32, &e) == RT_OK);
         CHECK(rt_cell_read(l.s, "odd", vodd, 7, &e) == RT_OK);
         CHECK(rt_cell_read(l.s, "zero", &vzero, 4, &e) == RT_OK);
-        CHECK_MSG(vc == cell_before + (bad ? 0 : 4), "round %d: c %g after %g", round, vc, cell_before);
-        CHECK_MSG(vcopy[7] == (round ? 7 : 5) && vcopy[0] == (round ? 2 : 5), "round %d: %g %g", round,
-                  vcopy[0], vcopy[7]);
+        CHECK_MSG(vc == cell_before + (bad ? 0 : 4), "round %d: c %g after %g", round, vc,
+                  cell_before);
+        CHECK_MSG(vcopy[7] == (round ? 7 : 5) && vcopy[0] == (round ? 2 : 5), "round %d: %g %g",
+                  round, vcopy[0], vcopy[7]);
         float good[2] = {2, 1}; // what the last good round gave
-        CHECK_MSG(round ? !memcmp(vodd, good, 7) : vodd[0] == 6,
-                  "round %d: %d", round, vodd[0]);
+        CHECK_MSG(round ? !memcmp(vodd, good, 7) : vodd[0] == 6, "round %d: %d", round, vodd[0]);
         CHECK_MSG(vzero == (round ? 0 : 7), "round %d: %g", round, vzero);
     }
     hand_unload(&l);
@@ -224,7 +226,8 @@ static const char wide_text[] =
 
 static void test_launch(void)
 {
-    bool clusters = strcmp(rt_device_target(device), "sm_90") >= 0 || strlen(rt_device_target(device)) > 5;
+    bool clusters =
+        strcmp(rt_device_target(device), "sm_90") >= 0 || strlen(rt_device_target(device)) > 5;
     for (int kind = 0; kind < 3; kind++) { // plain, cluster, cooperative
         if (kind == 1 && !clusters) continue;
         Hand h;
@@ -240,7 +243,8 @@ static void test_launch(void)
         CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
         float out[128] = {0};
         for (int round = 0; round < 2 && !e.code; round++) {
-            CHECK_MSG(rt_run(l.s, l.p, "main", NULL, 0, 2, &e) == RT_OK, "kind %d: %s", kind, e.text);
+            CHECK_MSG(rt_run(l.s, l.p, "main", NULL, 0, 2, &e) == RT_OK, "kind %d: %s", kind,
+                      e.text);
             CHECK_MSG(rt_sync(l.s, &e) == RT_OK, "%s", e.text);
             CHECK(rt_output_read(l.s, l.p, "main", "y", out, sizeof out, &e) == RT_OK);
             int wrong = 0;
@@ -327,9 +331,12 @@ static void test_many(void)
     RtError e = {0};
     hand_init(&h);
     int c = hand_cell(&h, "c", hand_vector(PD_U32, WIDTH), 3);
-    int a = hand_temp(&h, "a", hand_vector(PD_U32, WIDTH)), b = hand_temp(&h, "b", hand_vector(PD_U32, WIDTH));
-    hand_step(&h, PS_KERNEL, hand_kernel(&h, left_text, 1, WIDTH), 2, a, c)->args[1].written = false;
-    hand_step(&h, PS_KERNEL, hand_kernel(&h, right_text, 1, WIDTH), 2, b, c)->args[1].written = false;
+    int a = hand_temp(&h, "a", hand_vector(PD_U32, WIDTH)),
+        b = hand_temp(&h, "b", hand_vector(PD_U32, WIDTH));
+    hand_step(&h, PS_KERNEL, hand_kernel(&h, left_text, 1, WIDTH), 2, a, c)->args[1].written =
+        false;
+    hand_step(&h, PS_KERNEL, hand_kernel(&h, right_text, 1, WIDTH), 2, b, c)->args[1].written =
+        false;
     ProgStep *s = hand_step(&h, PS_KERNEL, hand_kernel(&h, both_text, 1, WIDTH), 3, c, a, b);
     s->args[1].written = s->args[2].written = false;
     CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
@@ -343,7 +350,8 @@ static void test_many(void)
             want = v * 5u + (want ^ 0x5a5a5a5au);
         }
         CHECK(rt_cell_read(l.s, "c", got, sizeof got, &e) == RT_OK);
-        CHECK_MSG(got[0] == want && got[WIDTH - 1] == want, "round %d: %u, expected %u", round, got[0], want);
+        CHECK_MSG(got[0] == want && got[WIDTH - 1] == want, "round %d: %u, expected %u", round,
+                  got[0], want);
         CHECK(rt_graph_kernel_nodes(l.s, l.p, "main") == 3);
     }
     hand_unload(&l);
@@ -419,7 +427,8 @@ int main(void)
     const char *require = getenv("REQUIRE_GPU");
     if (rt_device_open("cuda:0", &device, &e)) {
         bool fail = require && !strcmp(require, "1");
-        printf("%s: %s\n0 passed, %d failed, %d skipped\n", fail ? "failed" : "skipped", e.text, fail, !fail);
+        printf("%s: %s\n0 passed, %d failed, %d skipped\n", fail ? "failed" : "skipped", e.text,
+               fail, !fail);
         return fail;
     }
     printf("%s, %s\n", rt_device_model(device), rt_device_target(device));

@@ -85,7 +85,8 @@ int main(void)
     CHECK(rt_compile_cuda(a, &h.p, "sm_9x", &o, &im, &n, &e) == RT_USER && strstr(e.text, "sm_9x"));
     h.kernel[0].text = good;
     e = (RtError){0};
-    CHECK(rt_compile_cuda(a, &h.p, "sm_999", &o, &im, &n, &e) == RT_ENV && strstr(e.text, "sm_999"));
+    CHECK(rt_compile_cuda(a, &h.p, "sm_999", &o, &im, &n, &e) == RT_ENV &&
+          strstr(e.text, "sm_999"));
     nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     arena_free(a);
     return unit_done();

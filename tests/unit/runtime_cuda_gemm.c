@@ -1,6 +1,6 @@
-// Matrix products by cuBLASLt against sums in double: types, transposes, batches, every epilogue; the
-// choice table. Operands are small multiples of 1/8, so that every type holds them exactly and f32 sums
-// are exact.
+// Matrix products by cuBLASLt against sums in double: types, transposes, batches, every epilogue;
+// the choice table. Operands are small multiples of 1/8, so that every type holds them exactly and
+// f32 sums are exact.
 #include <math.h>
 
 #include "runtime/cuda.h"
@@ -10,8 +10,10 @@
 static RtDevice *device;
 static int unit_skipped;
 
-// -- numbers ------------------------------------------------------------------------------------------
-static uint16_t to_f16(double v) // values with at most 11 significant bits, 0 or |v| in 2^-14..65504
+// -- numbers
+// ------------------------------------------------------------------------------------------
+static uint16_t
+to_f16(double v) // values with at most 11 significant bits, 0 or |v| in 2^-14..65504
 {
     int exp;
     double f = frexp(fabs(v), &exp);
@@ -78,7 +80,8 @@ static double dgelu(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
-// -- one case -------------------------------------------------------------------------------------------
+// -- one case
+// -------------------------------------------------------------------------------------------
 typedef struct Case {
     ProgDType in, out;
     bool tf32, ta, tb;
@@ -93,9 +96,9 @@ static bool has_bias(ProgEpilogue e)
            e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
 }
 
-static const char *const epilogue_names[] = {"none", "bias", "relu", "relu_bias", "gelu", "gelu_bias",
-                                             "relu_aux_bias", "gelu_aux_bias", "drelu", "dgelu", "bgrad_a",
-                                             "bgrad_b"};
+static const char *const epilogue_names[] = {"none",  "bias",      "relu",          "relu_bias",
+                                             "gelu",  "gelu_bias", "relu_aux_bias", "gelu_aux_bias",
+                                             "drelu", "dgelu",     "bgrad_a",       "bgrad_b"};
 
 static void name_case(const Case *c, char *out, size_t n)
 {
@@ -108,19 +111,35 @@ static void name_case(const Case *c, char *out, size_t n)
 
 static ProgGemm gemm_of(const Case *c, ProgEpilogue ep)
 {
-    ProgGemm g = {.name = "hand_gemm", .loc = "hand.net:9", .a_type = c->in, .b_type = c->in,
-                  .c_type = c->out, .compute = c->in == PD_F64 ? PD_F64 : PD_F32, .tf32 = c->tf32,
-                  .trans_a = c->ta, .trans_b = c->tb, .m = c->m, .n = c->n, .k = c->k,
-                  .lda = c->ta ? c->m : c->k, .ldb = c->tb ? c->k : c->n, .ldc = c->n,
-                  .batch = c->batch, .stride_a = c->m * c->k, .stride_b = c->k * c->n,
-                  .stride_c = c->m * c->n, .epilogue = ep, .workspace = 4 << 20,
+    ProgGemm g = {.name = "hand_gemm",
+                  .loc = "hand.net:9",
+                  .a_type = c->in,
+                  .b_type = c->in,
+                  .c_type = c->out,
+                  .compute = c->in == PD_F64 ? PD_F64 : PD_F32,
+                  .tf32 = c->tf32,
+                  .trans_a = c->ta,
+                  .trans_b = c->tb,
+                  .m = c->m,
+                  .n = c->n,
+                  .k = c->k,
+                  .lda = c->ta ? c->m : c->k,
+                  .ldb = c->tb ? c->k : c->n,
+                  .ldc = c->n,
+                  .batch = c->batch,
+                  .stride_a = c->m * c->k,
+                  .stride_b = c->k * c->n,
+                  .stride_c = c->m * c->n,
+                  .epilogue = ep,
+                  .workspace = 4 << 20,
                   .choice_key = ep == c->forward ? "gemm hand 1" : "gemm hand 2"};
     bool relu = ep == PE_RELU_AUX_BIAS || ep == PE_DRELU;
     g.aux_ld = relu ? (c->n + 127) / 128 * 128 : c->n;
     return g;
 }
 
-// The program: c = epilogue(a b); with backward also d = epilogue'(a b, aux). Slots as ProgGemm says.
+// The program: c = epilogue(a b); with backward also d = epilogue'(a b, aux). Slots as ProgGemm
+// says.
 static int build(Hand *h, const Case *c)
 {
     hand_init(h);
@@ -134,8 +153,8 @@ static int build(Hand *h, const Case *c)
                : grad                ? hand_output(h, "bias", bias_type)
                                      : hand_input(h, "bias", bias_type);
     bool relu = c->forward == PE_RELU_AUX_BIAS;
-    int64_t aux_bytes = relu ? c->m * h->gemm[0].aux_ld / 8
-                             : c->m * h->gemm[0].aux_ld * prog_dtype_bytes(c->out);
+    int64_t aux_bytes =
+        relu ? c->m * h->gemm[0].aux_ld / 8 : c->m * h->gemm[0].aux_ld * prog_dtype_bytes(c->out);
     int aux = hand_temp(h, "aux", hand_vector(PD_U8, aux_bytes));
     int ws = hand_temp(h, "workspace", hand_vector(PD_U8, 4 << 20));
     h->p.ngemms = 1;
@@ -177,16 +196,19 @@ static double expected(const Case *c, ProgEpilogue ep, const Data *d, int64_t i)
     switch (ep) {
     case PE_BIAS: return pre;
     case PE_RELU: return s > 0 ? s : 0;
-    case PE_RELU_BIAS: case PE_RELU_AUX_BIAS: return pre > 0 ? pre : 0;
+    case PE_RELU_BIAS:
+    case PE_RELU_AUX_BIAS: return pre > 0 ? pre : 0;
     case PE_GELU: return gelu(s);
-    case PE_GELU_BIAS: case PE_GELU_AUX_BIAS: return gelu(pre);
+    case PE_GELU_BIAS:
+    case PE_GELU_AUX_BIAS: return gelu(pre);
     case PE_DRELU: return pre > 0 ? s : 0;
     case PE_DGELU: return s * dgelu(pre);
     default: return s;
     }
 }
 
-static void compare(const char *name, const Case *c, ProgEpilogue ep, const Data *d, const void *got)
+static void compare(const char *name, const Case *c, ProgEpilogue ep, const Data *d,
+                    const void *got)
 {
     bool smooth = ep == PE_GELU || ep == PE_GELU_BIAS || ep == PE_GELU_AUX_BIAS || ep == PE_DGELU;
     double worst = 0;
@@ -217,27 +239,31 @@ static void execute(const char *name, const Case *c, Loaded *l, Data *d, int bia
     bool grad = c->forward == PE_BGRAD_A || c->forward == PE_BGRAD_B;
     RtInput in[] = {{"a", d->ta, false}, {"b", d->tb, false}, {"bias", d->tbias, false}};
     for (int round = 0; round < 2; round++) { // the second as a graph
-        CHECK_MSG(rt_run(l->s, l->p, "main", in, bias >= 0 && !grad ? 3 : 2, 2, &e) == RT_OK, "%s: %s",
-                  name, e.text);
+        CHECK_MSG(rt_run(l->s, l->p, "main", in, bias >= 0 && !grad ? 3 : 2, 2, &e) == RT_OK,
+                  "%s: %s", name, e.text);
         CHECK_MSG(rt_sync(l->s, &e) == RT_OK, "%s: %s", name, e.text);
         if (e.code) return;
         CHECK(rt_output_read(l->s, l->p, "main", "c", d->out, (size_t)nout * width, &e) == RT_OK);
         compare(name, c, c->forward, d, d->out);
         if (c->backward) {
-            CHECK(rt_output_read(l->s, l->p, "main", "d", d->out2, (size_t)nout * width, &e) == RT_OK);
+            CHECK(rt_output_read(l->s, l->p, "main", "d", d->out2, (size_t)nout * width, &e) ==
+                  RT_OK);
             compare(name, c, c->backward, d, d->out2);
         }
         if (!grad) continue;
-        CHECK(rt_output_read(l->s, l->p, "main", "bias", d->grad, (size_t)nbias * width, &e) == RT_OK);
+        CHECK(rt_output_read(l->s, l->p, "main", "bias", d->grad, (size_t)nbias * width, &e) ==
+              RT_OK);
         int wrong = 0;
         for (int64_t i = 0; i < nbias; i++) {
             double want = 0;
             for (int64_t k = 0; k < c->k; k++)
                 want += c->forward == PE_BGRAD_A ? d->a[c->ta ? k * c->m + i : i * c->k + k]
                                                  : d->b[c->tb ? i * c->k + k : k * c->n + i];
-            wrong += !(fabs(get(d->grad, c->out, i) - want) <= half_step(c->out) * (fabs(want) + 1e-3));
+            wrong +=
+                !(fabs(get(d->grad, c->out, i) - want) <= half_step(c->out) * (fabs(want) + 1e-3));
         }
-        CHECK_MSG(wrong == 0, "%s: %d of %lld bias gradients are wrong", name, wrong, (long long)nbias);
+        CHECK_MSG(wrong == 0, "%s: %d of %lld bias gradients are wrong", name, wrong,
+                  (long long)nbias);
     }
     const char *why = "";
     CHECK_MSG(rt_uses_cuda_graph(l->s, l->p, "main", &why), "%s: %s", name, why);
@@ -252,9 +278,11 @@ static void run_case(const Case *c)
     name_case(c, name, sizeof name);
     int bias = build(&h, c);
     int64_t na = c->batch * c->m * c->k, nb = c->batch * c->k * c->n, nc = c->batch * c->m * c->n;
-    Data d = {calloc((size_t)na, 8), calloc((size_t)nb, 8), calloc((size_t)c->n, 8), calloc((size_t)nc, 8),
-              malloc((size_t)na * 8), malloc((size_t)nb * 8), malloc((size_t)c->n * 8),
-              malloc((size_t)nc * 8), malloc((size_t)nc * 8), malloc((size_t)(c->m + c->n) * 8)};
+    Data d = {calloc((size_t)na, 8),    calloc((size_t)nb, 8),
+              calloc((size_t)c->n, 8),  calloc((size_t)nc, 8),
+              malloc((size_t)na * 8),   malloc((size_t)nb * 8),
+              malloc((size_t)c->n * 8), malloc((size_t)nc * 8),
+              malloc((size_t)nc * 8),   malloc((size_t)(c->m + c->n) * 8)};
     for (int64_t i = 0; i < na; i++) put(d.ta, c->in, i, d.a[i] = draw());
     for (int64_t i = 0; i < nb; i++) put(d.tb, c->in, i, d.b[i] = draw());
     if (has_bias(c->forward) && c->forward != PE_BGRAD_A && c->forward != PE_BGRAD_B)
@@ -262,7 +290,8 @@ static void run_case(const Case *c)
             put(d.tbias, c->out, i, d.bias[i] = draw() + 1.0 / 128);
     reference(c, d.a, d.b, d.sum);
     RtCode code = hand_load(device, &h, NULL, 0, NULL, &l, &e);
-    if (code == RT_ENV && c->may_lack && strstr(e.text, "no algorithm") && strstr(e.text, "hand.net:9")) {
+    if (code == RT_ENV && c->may_lack && strstr(e.text, "no algorithm") &&
+        strstr(e.text, "hand.net:9")) {
         printf("skipped: %s: the library has none\n", name);
         unit_skipped++;
     } else {
@@ -270,14 +299,16 @@ static void run_case(const Case *c)
         if (!code) execute(name, c, &l, &d, bias);
     }
     hand_unload(&l);
-    free(d.a), free(d.b), free(d.bias), free(d.sum), free(d.ta), free(d.tb), free(d.tbias), free(d.out);
+    free(d.a), free(d.b), free(d.bias), free(d.sum), free(d.ta), free(d.tb), free(d.tbias),
+        free(d.out);
     free(d.out2), free(d.grad);
 }
 
 // What was measured is a line; loading with it takes it over without measuring.
 static void test_choices(void)
 {
-    const Case c = {PD_F32, PD_F32, false, false, true, 128, 128, 784, 1, PE_RELU_BIAS, PE_NONE, false};
+    const Case c = {PD_F32, PD_F32, false, false,        true,    128,
+                    128,    784,    1,     PE_RELU_BIAS, PE_NONE, false};
     Hand h;
     Loaded l;
     RtError e = {0};
@@ -289,7 +320,8 @@ static void test_choices(void)
     const char *first = arena_strdup(a, rt_choices(l.p, a));
     hand_unload(&l);
     printf("%s", first);
-    CHECK(!strncmp(first, "other thing: 7\ngemm hand 1", 26) && strstr(first, rt_device_model(device)));
+    CHECK(!strncmp(first, "other thing: 7\ngemm hand 1", 26) &&
+          strstr(first, rt_device_model(device)));
     char *changed = arena_strdup(a, first), *other = strstr(changed, "gemm hand 1");
     h.p.choices = first;
     CHECK(hand_load(device, &h, NULL, 0, NULL, &l, &e) == RT_OK);
@@ -311,13 +343,14 @@ int main(void)
     const char *require = getenv("REQUIRE_GPU");
     if (rt_device_open("cuda:0", &device, &e)) {
         bool fail = require && !strcmp(require, "1");
-        printf("%s: %s\n0 passed, %d failed, %d skipped\n", fail ? "failed" : "skipped", e.text, fail, !fail);
+        printf("%s: %s\n0 passed, %d failed, %d skipped\n", fail ? "failed" : "skipped", e.text,
+               fail, !fail);
         return fail;
     }
     static const struct {
         ProgDType in, out;
         bool tf32;
-    } types[] = {{PD_F32, PD_F32, false},   {PD_F32, PD_F32, true}, {PD_F64, PD_F64, false},
+    } types[] = {{PD_F32, PD_F32, false},   {PD_F32, PD_F32, true},  {PD_F64, PD_F64, false},
                  {PD_BF16, PD_BF16, false}, {PD_F16, PD_F16, false}, {PD_BF16, PD_F32, false}};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         Case c = {.in = types[t].in, .out = types[t].out, .tf32 = types[t].tf32, .batch = 1};
@@ -337,8 +370,9 @@ int main(void)
         static const int64_t layers[][3] = {{128, 128, 784}, {128, 10, 128}, {96, 72, 40}};
         for (size_t s = 0; s < sizeof layers / sizeof *layers; s++)
             for (int ep = PE_BIAS; ep <= PE_GELU_AUX_BIAS; ep++) {
-                c = (Case){types[t].in, types[t].out, types[t].tf32, false, true, layers[s][0],
-                           layers[s][1], layers[s][2], 1, (ProgEpilogue)ep, PE_NONE, false};
+                c = (Case){types[t].in, types[t].out,     types[t].tf32, false,
+                           true,        layers[s][0],     layers[s][1],  layers[s][2],
+                           1,           (ProgEpilogue)ep, PE_NONE,       false};
                 c.may_lack = ep > PE_RELU_BIAS;
                 if (ep == PE_RELU_AUX_BIAS) c.backward = PE_DRELU;
                 if (ep == PE_GELU_AUX_BIAS) c.backward = PE_DGELU;
@@ -346,8 +380,18 @@ int main(void)
             }
         // bias gradients: dw (out, in) = dy (batch, out) transposed times x (batch, in)
         for (int s = 0; s < 4; s++) {
-            c = (Case){types[t].in, types[t].out, types[t].tf32, true, false, 64, 128, 96, 1,
-                       s & 1 ? PE_BGRAD_A : PE_BGRAD_B, PE_NONE, true};
+            c = (Case){types[t].in,
+                       types[t].out,
+                       types[t].tf32,
+                       true,
+                       false,
+                       64,
+                       128,
+                       96,
+                       1,
+                       s & 1 ? PE_BGRAD_A : PE_BGRAD_B,
+                       PE_NONE,
+                       true};
             if (s >= 2) c.ta = false, c.tb = true;
             run_case(&c);
         }

@@ -119,9 +119,11 @@ static void test_npy(void)
     RtArray a;
     RtError e = {0};
     for (int v = 1; v <= 3; v++) {
-        npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }   \n", v, f, sizeof f);
+        npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }   \n", v, f,
+            sizeof f);
         CHECK_MSG(rt_array_read(at("a.npy"), NULL, NULL, &a, &e) == RT_OK, "%s", e.text);
-        CHECK(a.type.dtype == PD_F32 && a.type.rank == 2 && a.type.dim[1] == 2 && ((float *)a.data)[5] == 6);
+        CHECK(a.type.dtype == PD_F32 && a.type.rank == 2 && a.type.dim[1] == 2 &&
+              ((float *)a.data)[5] == 6);
         rt_array_free(&a);
     }
     npy("a.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", 1, f, sizeof f);
@@ -130,15 +132,18 @@ static void test_npy(void)
     bad(at("a.npy"), NULL, NULL, "big-endian");
     npy("a.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (3, 2), }", 1, f, sizeof f);
     bad(at("a.npy"), NULL, NULL, "astype");
-    npy("a.npy", "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,), }", 1, f, sizeof f);
+    npy("a.npy", "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,), }", 1, f,
+        sizeof f);
     bad(at("a.npy"), NULL, NULL, "");
     npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 3), }", 1, f, sizeof f);
     bad(at("a.npy"), NULL, NULL, "truncated");
     npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }", 1, f, sizeof f);
     bad(at("a.npy"), NULL, NULL, "after its end");
-    npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 1, f, 24);
+    npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 1,
+        f, 24);
     bad(at("a.npy"), NULL, NULL, "more than any memory");
-    npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 1, f, 24);
+    npy("a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 1,
+        f, 24);
     bad(at("a.npy"), NULL, NULL, "cannot be understood");
     npy("a.npy", "{'descr': '<f4'", 1, f, 24);
     bad(at("a.npy"), NULL, NULL, "cannot be understood");
@@ -146,12 +151,13 @@ static void test_npy(void)
     bad(at("a.npy"), NULL, NULL, "truncated");
     ProgType t = {.dtype = PD_F32, .rank = 1, .dim = {6}};
     CHECK(rt_npy_write(at("w.npy"), &t, f, &e) == RT_OK);
-    CHECK(rt_array_read(at("w.npy"), NULL, NULL, &a, &e) == RT_OK && a.type.rank == 1 && a.bytes == 24 &&
-          !memcmp(a.data, f, 24));
+    CHECK(rt_array_read(at("w.npy"), NULL, NULL, &a, &e) == RT_OK && a.type.rank == 1 &&
+          a.bytes == 24 && !memcmp(a.data, f, 24));
     rt_array_free(&a);
     t.rank = 0;
     CHECK(rt_npy_write(at("w.npy"), &t, f, &e) == RT_OK);
-    CHECK(rt_array_read(at("w.npy"), NULL, NULL, &a, &e) == RT_OK && a.type.rank == 0 && a.bytes == 4);
+    CHECK(rt_array_read(at("w.npy"), NULL, NULL, &a, &e) == RT_OK && a.type.rank == 0 &&
+          a.bytes == 4);
     rt_array_free(&a);
 }
 
@@ -162,7 +168,8 @@ static void test_raw(void)
     ProgType window = {.dtype = PD_U8, .rank = 1, .dim = {5}};
     const char *text = put("t.txt", "abcdefghijklm", 13);
     CHECK_MSG(rt_array_read(text, NULL, &window, &a, &e) == RT_OK, "%s", e.text);
-    CHECK(a.type.rank == 2 && a.type.dim[0] == 3 && a.type.dim[1] == 5 && !memcmp(a.data, "abcdeefghiijklm", 15));
+    CHECK(a.type.rank == 2 && a.type.dim[0] == 3 && a.type.dim[1] == 5 &&
+          !memcmp(a.data, "abcdeefghiijklm", 15));
     rt_array_free(&a);
     window.dtype = PD_I32;
     CHECK(rt_array_read(text, NULL, &window, &a, &e) == RT_OK && ((int32_t *)a.data)[14] == 'm');
@@ -173,11 +180,13 @@ static void test_raw(void)
     bad(text, NULL, &window, "known length");
     uint16_t words[] = {1, 2, 50256};
     window.dim[0] = 2;
-    CHECK(rt_array_read(put("t.bin", words, 6), "u16", &window, &a, &e) == RT_OK && ((int32_t *)a.data)[3] == 50256);
+    CHECK(rt_array_read(put("t.bin", words, 6), "u16", &window, &a, &e) == RT_OK &&
+          ((int32_t *)a.data)[3] == 50256);
     rt_array_free(&a);
     bad(at("t.bin"), NULL, &window, "no whole number");
     ProgType table = {.dtype = PD_U8, .rank = 2, .dim = {3, 1}};
-    CHECK(rt_array_read(at("t.bin"), NULL, &table, &a, &e) == RT_OK && a.type.rank == 3 && a.type.dim[0] == 2);
+    CHECK(rt_array_read(at("t.bin"), NULL, &table, &a, &e) == RT_OK && a.type.rank == 3 &&
+          a.type.dim[0] == 2);
     rt_array_free(&a);
     table.dim[0] = 4;
     bad(at("t.bin"), NULL, &table, "no whole number of examples");
@@ -185,11 +194,11 @@ static void test_raw(void)
     static unsigned char batch[2 * 3073];
     batch[0] = 7, batch[1] = 1, batch[3073] = 9, batch[3074] = 2;
     put("data_batch_1.bin", batch, sizeof batch);
-    CHECK(rt_array_read(at("data_batch_1.bin"), "images", NULL, &a, &e) == RT_OK && a.type.rank == 4 &&
-          a.bytes == 6144 && ((unsigned char *)a.data)[3072] == 2);
+    CHECK(rt_array_read(at("data_batch_1.bin"), "images", NULL, &a, &e) == RT_OK &&
+          a.type.rank == 4 && a.bytes == 6144 && ((unsigned char *)a.data)[3072] == 2);
     rt_array_free(&a);
-    CHECK(rt_array_read(at("data_batch_1.bin"), "labels", NULL, &a, &e) == RT_OK && a.type.rank == 1 &&
-          ((unsigned char *)a.data)[1] == 9);
+    CHECK(rt_array_read(at("data_batch_1.bin"), "labels", NULL, &a, &e) == RT_OK &&
+          a.type.rank == 1 && ((unsigned char *)a.data)[1] == 9);
     rt_array_free(&a);
     bad(at("data_batch_1.bin"), "pixels", NULL, "pixels");
     bad(at("data_batch_1.bin"), NULL, NULL, "say which");
@@ -251,9 +260,11 @@ static void test_safetensors(void)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", "beyond"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", "gap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-         "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "overlaps"},
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+         "overlaps"},
         {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", "F8_E4M3"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", "disagrees"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}",
+         "disagrees"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,8]}}", "shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", "place"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":1}", "twice"},
@@ -267,7 +278,8 @@ static void test_safetensors(void)
         memcpy(b + 8, cases[i].head, n);
         put("x.safetensors", b, 8 + n + 8);
         e = (RtError){0};
-        CHECK_MSG(rt_safetensors_read(a, at("x.safetensors"), &r, &e) == RT_USER && strstr(e.text, cases[i].why),
+        CHECK_MSG(rt_safetensors_read(a, at("x.safetensors"), &r, &e) == RT_USER &&
+                      strstr(e.text, cases[i].why),
                   "%s: %s", cases[i].why, e.text);
     }
     arena_free(a);
@@ -309,7 +321,8 @@ static void test_container(void)
     const char *path = at("m.bin");
     CHECK(rt_container_write(path, s, 3, &e) == RT_OK);
     CHECK_MSG(rt_container_read(a, path, &r, &n, &e) == RT_OK, "%s", e.text);
-    CHECK(n == 3 && !strcmp(r[1].name, "image sm_90 1f") && r[1].size == 3 && !memcmp(r[1].bytes, "\0\1\2", 3));
+    CHECK(n == 3 && !strcmp(r[1].name, "image sm_90 1f") && r[1].size == 3 &&
+          !memcmp(r[1].bytes, "\0\1\2", 3));
     FILE *f = fopen(path, "rb");
     char whole[1024];
     size_t size = fread(whole, 1, sizeof whole, f);
@@ -326,7 +339,8 @@ static void test_container(void)
             tried++;
             found += code == RT_USER;
         }
-    CHECK_MSG(found > tried - 3 * 16 * 4, "%d of %d", found, tried); // zeros between sections do not count
+    CHECK_MSG(found > tried - 3 * 16 * 4, "%d of %d", found,
+              tried); // zeros between sections do not count
     for (size_t i = 0; i < size; i++) {
         put("x.bin", whole, i);
         e = (RtError){0};

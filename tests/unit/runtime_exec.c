@@ -9,12 +9,13 @@
 
 static const char prelude[] =
     "#include <math.h>\n"
-    "typedef struct NcPar { void (*run)(void *ctx, long n, void (*body)(void *arg, long begin, long end),\n"
+    "typedef struct NcPar { void (*run)(void *ctx, long n, void (*body)(void *arg, long begin, "
+    "long end),\n"
     "    void *arg); void *ctx; } NcPar;\n"
     "typedef struct Err { unsigned code, r; long long value, index, step; } Err;\n";
 
-// w += x[rows[cursor + i]] summed over the batch of 2; cursor += 2. Gated by the error record; a value
-// over 100 fails check 1.
+// w += x[rows[cursor + i]] summed over the batch of 2; cursor += 2. Gated by the error record; a
+// value over 100 fails check 1.
 static const char k_step[] =
     "void k_step(void *const *args, const NcPar *par) {\n"
     "    (void)par;\n"
@@ -28,13 +29,13 @@ static const char k_step[] =
     "    *w += s; *cursor += 2;\n"
     "}\n";
 // y[i] = 10 * outer + inner, at the places the loops' strides give
-static const char k_loop[] =
-    "void k_loop(void *const *args, const NcPar *par) {\n"
-    "    (void)par;\n"
-    "    float *y = args[0]; long long outer = *(long long *)args[1], inner = *(long long *)args[2];\n"
-    "    long long c = *(long long *)args[3];\n"
-    "    *y = (float)(c * outer + inner);\n"
-    "}\n";
+static const char k_loop[] = "void k_loop(void *const *args, const NcPar *par) {\n"
+                             "    (void)par;\n"
+                             "    float *y = args[0]; long long outer = *(long long *)args[1], "
+                             "inner = *(long long *)args[2];\n"
+                             "    long long c = *(long long *)args[3];\n"
+                             "    *y = (float)(c * outer + inner);\n"
+                             "}\n";
 
 static ProgType type(ProgDType t, int rank, int64_t a, int64_t b)
 {
@@ -66,7 +67,8 @@ static ProgArg buffer(int i, bool written)
 static void build(Model *m)
 {
     memset(m, 0, sizeof *m);
-    m->cells[0] = (ProgCell){.name = "w", .kind = PC_PARAM, .type = type(PD_F32, 1, 1, 0), .initial = 0.5};
+    m->cells[0] =
+        (ProgCell){.name = "w", .kind = PC_PARAM, .type = type(PD_F32, 1, 1, 0), .initial = 0.5};
     m->cells[1] = (ProgCell){.name = "@cursor", .kind = PC_CONTROL, .type = type(PD_I64, 0, 0, 0)};
     m->kernels[0] = (ProgKernel){.name = "step", .symbol = "k_step", .text = k_step};
     m->kernels[1] = (ProgKernel){.name = "loop", .symbol = "k_loop", .text = k_loop};
@@ -76,18 +78,35 @@ static void build(Model *m)
     ProgRegion regions[] = {PR_INPUT, PR_ROWS, PR_CELL, PR_CELL, PR_ERROR, PR_OUTPUT};
     int index[] = {0, 0, 1, 0, 0, 0};
     for (int i = 0; i < 6; i++) {
-        m->train_buffers[i] = (ProgBuffer){.region = regions[i], .index = index[i], .bytes = 8, .name = "b"};
+        m->train_buffers[i] =
+            (ProgBuffer){.region = regions[i], .index = index[i], .bytes = 8, .name = "b"};
         m->train_args[i] = buffer(i, i >= 2);
     }
-    m->train_steps[0] = (ProgStep){.kind = PS_KERNEL, .nargs = 6, .args = m->train_args, .name = "step",
-                                   .loc = "m.net:3", .commits = true};
-    m->checks[0] = (ProgCheck){.kind = CHECK_INDEX, .message = "index of x", .loc = "m.net:3", .bound = 100};
-    m->entries[0] = (ProgEntry){.name = "train", .kind = PK_TRAIN, .ninputs = 1, .inputs = m->train_inputs,
-                                .noutputs = 1, .outputs = m->train_outputs, .nbuffers = 6,
-                                .buffers = m->train_buffers, .nsteps = 1, .steps = m->train_steps,
-                                .nchecks = 1, .checks = m->checks, .rows = true, .cursor = "@cursor",
+    m->train_steps[0] = (ProgStep){.kind = PS_KERNEL,
+                                   .nargs = 6,
+                                   .args = m->train_args,
+                                   .name = "step",
+                                   .loc = "m.net:3",
+                                   .commits = true};
+    m->checks[0] =
+        (ProgCheck){.kind = CHECK_INDEX, .message = "index of x", .loc = "m.net:3", .bound = 100};
+    m->entries[0] = (ProgEntry){.name = "train",
+                                .kind = PK_TRAIN,
+                                .ninputs = 1,
+                                .inputs = m->train_inputs,
+                                .noutputs = 1,
+                                .outputs = m->train_outputs,
+                                .nbuffers = 6,
+                                .buffers = m->train_buffers,
+                                .nsteps = 1,
+                                .steps = m->train_steps,
+                                .nchecks = 1,
+                                .checks = m->checks,
+                                .rows = true,
+                                .cursor = "@cursor",
                                 .batch = 2};
-    // loops: for outer in reverse 0..3 { for inner in 0..4 { y[outer][inner] = 10 * outer + inner } }
+    // loops: for outer in reverse 0..3 { for inner in 0..4 { y[outer][inner] = 10 * outer + inner }
+    // }
     m->loop_outputs[0] = (ProgOutput){.name = "y", .type = type(PD_F32, 2, 3, 4)};
     m->loop_buffers[0] = (ProgBuffer){.region = PR_OUTPUT, .bytes = 48};
     m->loop_args[0] = buffer(0, true);
@@ -96,15 +115,34 @@ static void build(Model *m)
     m->loop_args[1] = (ProgArg){.kind = PA_LOOP_INDEX, .index = 0};
     m->loop_args[2] = (ProgArg){.kind = PA_LOOP_INDEX, .index = 1};
     m->loop_args[3] = (ProgArg){.kind = PA_INT, .value = 10};
-    m->loop_steps[0] = (ProgStep){.kind = PS_LOOP, .count = 3, .first_step = 1, .last_step = 3, .reverse = true};
-    m->loop_steps[1] = (ProgStep){.kind = PS_LOOP, .count = 4, .first_step = 2, .last_step = 3, .depth = 1};
-    m->loop_steps[2] = (ProgStep){.kind = PS_KERNEL, .index = 1, .nargs = 4, .args = m->loop_args, .depth = 2};
-    m->entries[1] = (ProgEntry){.name = "loops", .kind = PK_MODEL, .noutputs = 1, .outputs = m->loop_outputs,
-                                .nbuffers = 1, .buffers = m->loop_buffers, .nsteps = 3,
-                                .steps = m->loop_steps, .batch = 1};
+    m->loop_steps[0] =
+        (ProgStep){.kind = PS_LOOP, .count = 3, .first_step = 1, .last_step = 3, .reverse = true};
+    m->loop_steps[1] =
+        (ProgStep){.kind = PS_LOOP, .count = 4, .first_step = 2, .last_step = 3, .depth = 1};
+    m->loop_steps[2] =
+        (ProgStep){.kind = PS_KERNEL, .index = 1, .nargs = 4, .args = m->loop_args, .depth = 2};
+    m->entries[1] = (ProgEntry){.name = "loops",
+                                .kind = PK_MODEL,
+                                .noutputs = 1,
+                                .outputs = m->loop_outputs,
+                                .nbuffers = 1,
+                                .buffers = m->loop_buffers,
+                                .nsteps = 3,
+                                .steps = m->loop_steps,
+                                .batch = 1};
     // mm: relu(a (37, 50) * b (50, 41) + bias)
-    m->gemm = (ProgGemm){.name = "mm", .a_type = PD_F32, .b_type = PD_F32, .c_type = PD_F32, .compute = PD_F32,
-                         .m = 37, .n = 41, .k = 50, .lda = 50, .ldb = 41, .ldc = 41, .batch = 1,
+    m->gemm = (ProgGemm){.name = "mm",
+                         .a_type = PD_F32,
+                         .b_type = PD_F32,
+                         .c_type = PD_F32,
+                         .compute = PD_F32,
+                         .m = 37,
+                         .n = 41,
+                         .k = 50,
+                         .lda = 50,
+                         .ldb = 41,
+                         .ldc = 41,
+                         .batch = 1,
                          .epilogue = PE_RELU_BIAS};
     m->mm_inputs[0] = (ProgInput){.name = "a", .type = type(PD_F32, 2, 37, 50)};
     m->mm_inputs[1] = (ProgInput){.name = "b", .type = type(PD_F32, 2, 50, 41)};
@@ -112,16 +150,34 @@ static void build(Model *m)
     m->mm_outputs[0] = (ProgOutput){.name = "c", .type = type(PD_F32, 2, 37, 41)};
     int order[] = {0, 1, 3, 2};
     for (int i = 0; i < 4; i++) {
-        m->mm_buffers[i] = (ProgBuffer){.region = i < 3 ? PR_INPUT : PR_OUTPUT, .index = i < 3 ? i : 0};
+        m->mm_buffers[i] =
+            (ProgBuffer){.region = i < 3 ? PR_INPUT : PR_OUTPUT, .index = i < 3 ? i : 0};
         m->mm_args[i] = buffer(order[i], order[i] == 3);
     }
     m->mm_steps[0] = (ProgStep){.kind = PS_GEMM, .nargs = 4, .args = m->mm_args};
-    m->entries[2] = (ProgEntry){.name = "mm", .kind = PK_MODEL, .ninputs = 3, .inputs = m->mm_inputs,
-                                .noutputs = 1, .outputs = m->mm_outputs, .nbuffers = 4,
-                                .buffers = m->mm_buffers, .nsteps = 1, .steps = m->mm_steps, .batch = 1};
-    m->p = (Program){.model = "m", .target = "cpu", .ncells = 2, .cells = m->cells, .nentries = 3,
-                     .entries = m->entries, .nkernels = 2, .kernels = m->kernels, .ngemms = 1,
-                     .gemms = &m->gemm, .prelude = prelude, .choices = ""};
+    m->entries[2] = (ProgEntry){.name = "mm",
+                                .kind = PK_MODEL,
+                                .ninputs = 3,
+                                .inputs = m->mm_inputs,
+                                .noutputs = 1,
+                                .outputs = m->mm_outputs,
+                                .nbuffers = 4,
+                                .buffers = m->mm_buffers,
+                                .nsteps = 1,
+                                .steps = m->mm_steps,
+                                .batch = 1};
+    m->p = (Program){.model = "m",
+                     .target = "cpu",
+                     .ncells = 2,
+                     .cells = m->cells,
+                     .nentries = 3,
+                     .entries = m->entries,
+                     .nkernels = 2,
+                     .kernels = m->kernels,
+                     .ngemms = 1,
+                     .gemms = &m->gemm,
+                     .prelude = prelude,
+                     .choices = ""};
 }
 
 static float cell(RtSession *s)
@@ -154,7 +210,8 @@ static void test_train(RtSession *s, RtProgram *p)
     e = (RtError){0};
     CHECK(rt_run(s, p, "train", NULL, 0, 1, &e) == RT_OK);
     CHECK(rt_sync(s, &e) == RT_CHECK);
-    CHECK_MSG(strstr(e.text, "m.net:3: index of x: 2000 at element 3 is outside 0..100") != NULL, "%s", e.text);
+    CHECK_MSG(strstr(e.text, "m.net:3: index of x: 2000 at element 3 is outside 0..100") != NULL,
+              "%s", e.text);
     CHECK(cell(s) == 12.5f);
     e = (RtError){0};
     CHECK(rt_sync(s, &e) == RT_OK); // told once
@@ -166,7 +223,8 @@ static void test_train(RtSession *s, RtProgram *p)
     // Inputs instead of the table.
     float direct[2] = {0.25f, 0.25f};
     RtInput in = {"x", direct, false};
-    CHECK_MSG(rt_run(s, p, "train", &in, 1, 3, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s", e.text);
+    CHECK_MSG(rt_run(s, p, "train", &in, 1, 3, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s",
+              e.text);
     CHECK(cell(s) == 17.0f);
     // And the table again.
     CHECK(rt_rows_set(s, p, "train", rows, 4, &e) == RT_OK);
@@ -216,7 +274,8 @@ static void test_errors(RtDevice *d, Model *m)
     m->kernels[0].text = k_step;
     e = (RtError){0};
     o.may_spawn = false;
-    CHECK(rt_program_load(d, &m->p, NULL, 0, &o, &p, &e) == RT_ENV && strstr(e.text, "not allowed"));
+    CHECK(rt_program_load(d, &m->p, NULL, 0, &o, &p, &e) == RT_ENV &&
+          strstr(e.text, "not allowed"));
     e = (RtError){0};
     CHECK(rt_device_open("gpu", &d, &e) == RT_USER);
     (void)s;
@@ -257,18 +316,21 @@ int main(void)
     other.cells[0].type = type(PD_F32, 1, 7, 0);
     o.may_spawn = false; // from the cache
     CHECK_MSG(rt_program_load(d, &other.p, NULL, 0, &o, &q, &e) == RT_OK, "%s", e.text);
-    CHECK(rt_session_attach(s, q, &e) == RT_USER && strstr(e.text, "f32[1]") && strstr(e.text, "f32[7]"));
+    CHECK(rt_session_attach(s, q, &e) == RT_USER && strstr(e.text, "f32[1]") &&
+          strstr(e.text, "f32[7]"));
     rt_program_free(q);
     // Shared cells, the host's threads.
     e = (RtError){0};
     RtSessionOptions so = {.share = s, .parallel_for = par};
-    CHECK(rt_session_new(d, &so, &shared, &e) == RT_OK && rt_session_attach(shared, p, &e) == RT_OK);
+    CHECK(rt_session_new(d, &so, &shared, &e) == RT_OK &&
+          rt_session_attach(shared, p, &e) == RT_OK);
     CHECK(cell(shared) == 29.0f);
     test_matmul(shared, p);
     RtStepTime *times;
     int n;
     Arena *a = arena_new();
-    CHECK(rt_profile(shared, p, "mm", 3, a, &times, &n, &e) == RT_OK && n == 1 && times[0].calls == 1);
+    CHECK(rt_profile(shared, p, "mm", 3, a, &times, &n, &e) == RT_OK && n == 1 &&
+          times[0].calls == 1);
     arena_free(a);
     rt_program_free(p); // sessions keep it
     rt_session_free(s);

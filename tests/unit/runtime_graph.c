@@ -3,7 +3,8 @@
 
 enum { STEPS = 14, CELLS = 5, TEMPS = 6, ARENA = 64 };
 
-// -- programs -------------------------------------------------------------------------------------------
+// -- programs
+// -------------------------------------------------------------------------------------------
 static const char prelude[] = "typedef struct NcPar NcPar;\n";
 static const char k_mix[] =
     "void k_mix(void *const *args, const NcPar *par) {\n"
@@ -32,27 +33,50 @@ static void build(Model *m)
     memset(m, 0, sizeof *m);
     for (int i = 0; i < CELLS; i++) {
         snprintf(m->names[i], sizeof m->names[i], "c%d", i);
-        m->cells[i] = (ProgCell){.name = m->names[i], .kind = PC_STATE, .type = pair, .initial = i + 1};
-        m->buffers[i] = (ProgBuffer){.region = PR_CELL, .index = i, .bytes = 16, .type = pair, .name = "c"};
+        m->cells[i] =
+            (ProgCell){.name = m->names[i], .kind = PC_STATE, .type = pair, .initial = i + 1};
+        m->buffers[i] =
+            (ProgBuffer){.region = PR_CELL, .index = i, .bytes = 16, .type = pair, .name = "c"};
     }
     for (int i = 0; i < TEMPS; i++)
-        m->buffers[CELLS + i] = (ProgBuffer){.region = PR_ARENA, .offset = (int64_t)chance(ARENA / 8 - 1) * 8,
-                                             .bytes = 16, .type = pair, .name = "t"};
+        m->buffers[CELLS + i] = (ProgBuffer){.region = PR_ARENA,
+                                             .offset = (int64_t)chance(ARENA / 8 - 1) * 8,
+                                             .bytes = 16,
+                                             .type = pair,
+                                             .name = "t"};
     m->kernel = (ProgKernel){.name = "mix", .symbol = "k_mix", .text = k_mix};
     for (int i = 0; i < STEPS; i++) {
         ProgArg *a = m->args[i];
         bool zero = i < TEMPS;
         for (int k = 0; k < 3; k++)
-            a[k] = (ProgArg){.kind = PA_BUFFER, .index = (int)chance(CELLS + TEMPS), .written = k == 0};
+            a[k] = (ProgArg){
+                .kind = PA_BUFFER, .index = (int)chance(CELLS + TEMPS), .written = k == 0};
         a[3] = (ProgArg){.kind = PA_INT, .value = i};
         if (zero) a[0].index = CELLS + i;
-        m->steps[i] = (ProgStep){.kind = zero ? PS_ZERO : PS_KERNEL, .bytes = zero ? 16 : 0, .args = a,
-                                 .nargs = zero ? 1 : 4, .name = "s", .loc = ""};
+        m->steps[i] = (ProgStep){.kind = zero ? PS_ZERO : PS_KERNEL,
+                                 .bytes = zero ? 16 : 0,
+                                 .args = a,
+                                 .nargs = zero ? 1 : 4,
+                                 .name = "s",
+                                 .loc = ""};
     }
-    m->entry = (ProgEntry){.name = "main", .kind = PK_MODEL, .nbuffers = CELLS + TEMPS, .buffers = m->buffers,
-                           .nsteps = STEPS, .steps = m->steps, .batch = 1, .arena_bytes = ARENA};
-    m->p = (Program){.model = "m", .target = "cpu", .ncells = CELLS, .cells = m->cells, .nentries = 1,
-                     .entries = &m->entry, .nkernels = 1, .kernels = &m->kernel, .prelude = prelude,
+    m->entry = (ProgEntry){.name = "main",
+                           .kind = PK_MODEL,
+                           .nbuffers = CELLS + TEMPS,
+                           .buffers = m->buffers,
+                           .nsteps = STEPS,
+                           .steps = m->steps,
+                           .batch = 1,
+                           .arena_bytes = ARENA};
+    m->p = (Program){.model = "m",
+                     .target = "cpu",
+                     .ncells = CELLS,
+                     .cells = m->cells,
+                     .nentries = 1,
+                     .entries = &m->entry,
+                     .nkernels = 1,
+                     .kernels = &m->kernel,
+                     .prelude = prelude,
                      .choices = ""};
 }
 
@@ -93,11 +117,13 @@ static void test_random(RtDevice *d, const RtCompileOptions *o)
         CHECK_MSG(rt_uses_cuda_graph(s, p, "main", &why), "%s", why);
         CHECK(rt_graph_kernel_nodes(s, p, "main") == STEPS);
         CHECK(!fake->launched[0] && !fake->launched[1]); // too short a run to record more
-        CHECK_MSG(rt_run(s, p, "main", NULL, 0, 14 * 16 + 5, &e) == RT_OK, "%s", e.text); // 14 a graph
+        CHECK_MSG(rt_run(s, p, "main", NULL, 0, 14 * 16 + 5, &e) == RT_OK, "%s",
+                  e.text); // 14 a graph
         bool side = fake->launched[1] > 0;
         branched += side;
         if (side) { // three rounds of two launches each, then the faster
-            CHECK_MSG(fake->launched[0] == (round % 2 ? 6 : 10) && fake->launched[1] == (round % 2 ? 10 : 6),
+            CHECK_MSG(fake->launched[0] == (round % 2 ? 6 : 10) &&
+                          fake->launched[1] == (round % 2 ? 10 : 6),
                       "%d %d", fake->launched[0], fake->launched[1]);
         } else {
             CHECK(fake->launched[0] == 16);
@@ -106,7 +132,8 @@ static void test_random(RtDevice *d, const RtCompileOptions *o)
         RtEntry *en = rt_entry_find(s, p, "main", &e);
         rt_entry_unresolve(s, en);
         int row = fake->launched[0];
-        CHECK_MSG(rt_run(s, p, "main", NULL, 0, 100, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s", e.text);
+        CHECK_MSG(rt_run(s, p, "main", NULL, 0, 100, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s",
+                  e.text);
         CHECK(!side || (fake->launched[0] > row) == (round % 2 == 0));
         CHECK(rt_graph_kernel_nodes(s, p, "main") == STEPS);
         uint64_t want[CELLS][2], got[2];
@@ -130,7 +157,8 @@ static void test_commit(RtDevice *d, const RtCompileOptions *o)
     RtError e = {0};
     for (int commits = 0; commits < 2; commits++) {
         build(&m);
-        m.buffers[CELLS] = (ProgBuffer){.region = PR_ERROR, .bytes = sizeof(ProgError), .name = "error"};
+        m.buffers[CELLS] =
+            (ProgBuffer){.region = PR_ERROR, .bytes = sizeof(ProgError), .name = "error"};
         m.args[0][0].index = CELLS; // the check
         m.steps[0].kind = PS_ZERO;
         m.args[1][0].index = 1; // a cell

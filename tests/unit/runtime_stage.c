@@ -1,5 +1,5 @@
-// A data set that does not fit the device, on a device that is the CPU pretending to have memory of its
-// own and too little of it.
+// A data set that does not fit the device, on a device that is the CPU pretending to have memory of
+// its own and too little of it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,18 +7,19 @@
 #include "runtime/device.h"
 #include "tests/unit/unit.h"
 
-static const char text[] =
-    "typedef struct NcPar { int x; } NcPar;\n"
-    // seen[step] = the sum of the batch; cursor += 4; step += 1
-    "void k(void *const *args, const NcPar *par) {\n"
-    "    (void)par;\n"
-    "    const int *x = args[0], *rows = args[1]; long long *cursor = args[2], *seen = args[3], *step = args[4];\n"
-    "    const unsigned char *y = args[5];\n"
-    "    long long s = 0;\n"
-    "    for (int i = 0; i < 4; i++) s += x[2 * rows[*cursor + i]] + 1000 * x[2 * rows[*cursor + i] + 1]\n"
-    "        + 1000000LL * y[rows[*cursor + i]];\n"
-    "    seen[(*step)++] = s; *cursor += 4;\n"
-    "}\n";
+static const char text[] = "typedef struct NcPar { int x; } NcPar;\n"
+                           // seen[step] = the sum of the batch; cursor += 4; step += 1
+                           "void k(void *const *args, const NcPar *par) {\n"
+                           "    (void)par;\n"
+                           "    const int *x = args[0], *rows = args[1]; long long *cursor = "
+                           "args[2], *seen = args[3], *step = args[4];\n"
+                           "    const unsigned char *y = args[5];\n"
+                           "    long long s = 0;\n"
+                           "    for (int i = 0; i < 4; i++) s += x[2 * rows[*cursor + i]] + 1000 * "
+                           "x[2 * rows[*cursor + i] + 1]\n"
+                           "        + 1000000LL * y[rows[*cursor + i]];\n"
+                           "    seen[(*step)++] = s; *cursor += 4;\n"
+                           "}\n";
 
 static size_t small = 1000, host_allocs;
 static bool memory(RtDevice *d, size_t *free_bytes, size_t *total_bytes)
@@ -47,23 +48,42 @@ int main(void)
     ops.unified = false;
     ops.memory = memory;
     ops.host_alloc = host_alloc;
-    ProgCell cells[] = {{.name = "@cursor", .kind = PC_CONTROL, .type = type(PD_I64, 0, 0, 0)},
-                        {.name = "seen", .kind = PC_STATE, .type = type(PD_I64, 1, 100, 0), .initial = -1},
-                        {.name = "step", .kind = PC_STATE, .type = type(PD_I64, 0, 0, 0)}};
+    ProgCell cells[] = {
+        {.name = "@cursor", .kind = PC_CONTROL, .type = type(PD_I64, 0, 0, 0)},
+        {.name = "seen", .kind = PC_STATE, .type = type(PD_I64, 1, 100, 0), .initial = -1},
+        {.name = "step", .kind = PC_STATE, .type = type(PD_I64, 0, 0, 0)}};
     ProgInput inputs[] = {{.name = "x", .type = type(PD_I32, 2, BATCH, 2), .data = true},
                           {.name = "y", .type = type(PD_U8, 1, BATCH, 0), .data = true}};
-    ProgBuffer buffers[] = {{.region = PR_INPUT}, {.region = PR_ROWS}, {.region = PR_CELL, .index = 0},
-                            {.region = PR_CELL, .index = 1}, {.region = PR_CELL, .index = 2},
+    ProgBuffer buffers[] = {{.region = PR_INPUT},
+                            {.region = PR_ROWS},
+                            {.region = PR_CELL, .index = 0},
+                            {.region = PR_CELL, .index = 1},
+                            {.region = PR_CELL, .index = 2},
                             {.region = PR_INPUT, .index = 1}};
     ProgArg args[6];
     for (int i = 0; i < 6; i++) args[i] = (ProgArg){.kind = PA_BUFFER, .index = i};
     ProgStep step = {.kind = PS_KERNEL, .nargs = 6, .args = args};
     ProgKernel kernel = {.name = "k", .symbol = "k", .text = text};
-    ProgEntry entry = {.name = "train", .kind = PK_TRAIN, .ninputs = 2, .inputs = inputs, .nbuffers = 6,
-                       .buffers = buffers, .nsteps = 1, .steps = &step, .rows = true, .cursor = "@cursor",
+    ProgEntry entry = {.name = "train",
+                       .kind = PK_TRAIN,
+                       .ninputs = 2,
+                       .inputs = inputs,
+                       .nbuffers = 6,
+                       .buffers = buffers,
+                       .nsteps = 1,
+                       .steps = &step,
+                       .rows = true,
+                       .cursor = "@cursor",
                        .batch = BATCH};
-    Program p = {.model = "m", .target = "cpu", .ncells = 3, .cells = cells, .nentries = 1, .entries = &entry,
-                 .nkernels = 1, .kernels = &kernel, .choices = ""};
+    Program p = {.model = "m",
+                 .target = "cpu",
+                 .ncells = 3,
+                 .cells = cells,
+                 .nentries = 1,
+                 .entries = &entry,
+                 .nkernels = 1,
+                 .kernels = &kernel,
+                 .choices = ""};
     RtDevice *d;
     RtProgram *q;
     RtSession *s;
@@ -94,7 +114,8 @@ int main(void)
         if (first) CHECK(rt_cell_write(s, "@cursor", &cursor, 8, &e) == RT_OK);
         for (int64_t left = STEPS - first, n = 1; left > 0; left -= n, n = n * 2 + 1) {
             if (n > left) n = left;
-            CHECK_MSG(rt_run(s, q, "train", NULL, 0, n, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s", e.text);
+            CHECK_MSG(rt_run(s, q, "train", NULL, 0, n, &e) == RT_OK && rt_sync(s, &e) == RT_OK,
+                      "%s", e.text);
         }
         CHECK(rt_run(s, q, "train", NULL, 0, 1, &e) == RT_USER); // 3 rows are left
         e = (RtError){0};
@@ -105,8 +126,8 @@ int main(void)
                 int32_t r = rows[(first + i) * BATCH + k];
                 want += r + 1000 * (r % 7) + 1000000 * (r % (round < 2 ? 5 : 3));
             }
-            CHECK_MSG(seen[i] == want, "round %d batch %d: %lld, not %lld", round, (int)i, (long long)seen[i],
-                      (long long)want);
+            CHECK_MSG(seen[i] == want, "round %d batch %d: %lld, not %lld", round, (int)i,
+                      (long long)seen[i], (long long)want);
         }
     }
     // Data as arguments are copied to the device.
@@ -115,8 +136,10 @@ int main(void)
     RtInput in[] = {{"x", direct, false}, {"y", labels, false}};
     int64_t zero = 0;
     CHECK(rt_cell_write(s, "step", &zero, 8, &e) == RT_OK);
-    CHECK_MSG(rt_run(s, q, "train", in, 2, 2, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s", e.text);
-    CHECK(rt_cell_read(s, "seen", seen, sizeof seen, &e) == RT_OK && seen[0] == 4000004 && seen[1] == 4000004);
+    CHECK_MSG(rt_run(s, q, "train", in, 2, 2, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s",
+              e.text);
+    CHECK(rt_cell_read(s, "seen", seen, sizeof seen, &e) == RT_OK && seen[0] == 4000004 &&
+          seen[1] == 4000004);
     rt_program_free(q);
     rt_session_free(s);
     d->ops = &rt_cpu_ops;
