@@ -39,7 +39,7 @@ T=(train "$MLP" "${DATA[@]}" --device cpu --steps 7 -q)
 without openblas 0 "" "$NETC" "${T[@]}" --log without.jsonl
 expect 0 "" "$NETC" "${T[@]}" --log with.jsonl
 awk -v tolerance=1e-5 -f "$ROOT/tests/modes/compare.awk" with.jsonl without.jsonl >said && pass || fail "without OpenBLAS: $(cat said)"
-if "$NETC" doctor | grep -q '^yes GPU'; then
+if "$NETC" doctor | grep -q '^yes cuda:'; then
     G=("${DATA[@]}" --device cuda:0 --steps 3)
     without libnvrtc 2 "no NVRTC" "$NETC" train "$MLP" "${G[@]}" --cache-dir ''
     without libcublasLt 0 "3 steps" "$NETC" train "$MLP" "${G[@]}"
