@@ -35,7 +35,7 @@ fi
 gz=$([ -e "$mnist/train-images-idx3-ubyte.gz" ] && echo .gz)
 data=(--data "image=$mnist/train-images-idx3-ubyte$gz" --data "label=$mnist/train-labels-idx1-ubyte$gz")
 
-awk '{ exit $1 < 0.7 }' /proc/loadavg || echo "note: the load is $(cut -d' ' -f1 /proc/loadavg): times will be worse than on a quiet machine"
+awk '{ exit !($1 < 0.7) }' /proc/loadavg || echo "note: the load is $(cut -d' ' -f1 /proc/loadavg): times will be worse than on a quiet machine"
 
 # -- training: seconds an epoch, no evaluation, the runs of netc and JAX taking turns
 train() { # MODEL NAME STEPS-AN-EPOCH BATCH HIDDEN [OPTION...]
