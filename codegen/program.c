@@ -2,7 +2,10 @@
 #include "codegen/program.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/half.h"
 
 static const struct {
     const char *name;
@@ -32,6 +35,33 @@ int64_t prog_type_bytes(const ProgType *t)
     return n;
 }
 
+void prog_type_text(char *out, size_t n, const ProgType *t)
+{
+    size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank && i < PROG_MAX_RANK && at < n; i++) {
+        const char *comma = i ? ", " : "";
+        at += (size_t)(t->dim[i] < 0 ? snprintf(out + at, n - at, "%s*", comma)
+                                     : snprintf(out + at, n - at, "%s%" PRId64, comma, t->dim[i]));
+    }
+    if (at < n) snprintf(out + at, n - at, "]");
+}
+
+void prog_store(ProgDType t, void *at, double v)
+{
+    switch (t) {
+    case PD_BOOL: *(uint8_t *)at = v != 0; break;
+    case PD_U8: *(uint8_t *)at = (uint8_t)v; break;
+    case PD_I32: *(int32_t *)at = (int32_t)v; break;
+    case PD_U32: *(uint32_t *)at = (uint32_t)v; break;
+    case PD_I64: *(int64_t *)at = (int64_t)v; break;
+    case PD_BF16: *(uint16_t *)at = half_bits(v, HALF_BF16); break;
+    case PD_F16: *(uint16_t *)at = half_bits(v, HALF_F16); break;
+    case PD_F32: *(float *)at = (float)v; break;
+    case PD_F64: *(double *)at = v; break;
+    case PD_COUNT: break;
+    }
+}
+
 const ProgEntry *program_entry(const Program *p, const char *name)
 {
     for (int32_t i = 0; i < p->nentries; i++)
@@ -49,10 +79,9 @@ static const char *text(const char *s)
 
 static void print_type(Buf *b, const ProgType *t)
 {
-    buf_str(b, prog_dtype_name(t->dtype));
-    buf_char(b, '[');
-    for (int i = 0; i < t->rank; i++) buf_printf(b, i ? ", %" PRId64 : "%" PRId64, t->dim[i]);
-    buf_char(b, ']');
+    char type[240];
+    prog_type_text(type, sizeof type, t);
+    buf_str(b, type);
 }
 
 // "602 KB": three digits are what a person reads.

@@ -32,6 +32,10 @@ typedef struct ProgType {
     int64_t dim[PROG_MAX_RANK];
 } ProgType;
 int64_t prog_type_bytes(const ProgType *t);
+// "f32[60000, 784]"; a negative size is any: "f32[*, 784]".
+void prog_type_text(char *out, size_t n, const ProgType *t);
+// The bytes of one element of value [v], rounded to the type, at [at] (aligned to its size).
+void prog_store(ProgDType t, void *at, double v);
 
 typedef enum ProgCellKind { PC_PARAM, PC_STATE, PC_SCRATCH, PC_SETTING, PC_CONTROL } ProgCellKind;
 

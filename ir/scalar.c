@@ -3,25 +3,16 @@
 
 #include <string.h>
 
-// -- conversions ----------------------------------------------------------------------------------
+#include "base/half.h"
 
-// Rounds v to [bits] of significand with the exponent range of a half-like format, ties to even.
-static double round_narrow(double v, int bits, int emin, double largest)
-{
-    if (v == 0 || !isfinite(v)) return v;
-    int e;
-    frexp(v, &e);                           // |v| in [2^(e-1), 2^e)
-    int low = (e < emin ? emin : e) - bits; // exponent of the last bit kept
-    double r = ldexp(rint(ldexp(v, -low)), low);
-    return fabs(r) > largest ? copysign(INFINITY, v) : r;
-}
+// -- conversions ----------------------------------------------------------------------------------
 
 double scalar_round(DType t, double v)
 {
     switch (t) {
     case DT_F32: return (double)(float)v;
-    case DT_F16: return round_narrow(v, 11, -13, 65504);
-    case DT_BF16: return round_narrow(v, 8, -125, 0x1.fep127);
+    case DT_F16: return half_round(v, HALF_F16);
+    case DT_BF16: return half_round(v, HALF_BF16);
     default: return v;
     }
 }
@@ -65,32 +56,6 @@ Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
 
 // -- storage --------------------------------------------------------------------------------------
 
-static double half_value(uint32_t h, int exponent_bits)
-{
-    int mantissa_bits = 15 - exponent_bits, all = (1 << exponent_bits) - 1;
-    int bias = all >> 1, e = (int)(h >> mantissa_bits) & all;
-    int m = (int)h & ((1 << mantissa_bits) - 1);
-    double v = e == all ? (m ? (double)NAN : (double)INFINITY)
-               : e      ? ldexp(m + (1 << mantissa_bits), e - bias - mantissa_bits)
-                        : ldexp(m, 1 - bias - mantissa_bits);
-    return h & 0x8000 ? -v : v;
-}
-
-static uint16_t half_bits(double v, DType t, int exponent_bits)
-{
-    int mantissa_bits = 15 - exponent_bits, all = (1 << exponent_bits) - 1, bias = all >> 1;
-    uint32_t sign = signbit(v) ? 0x8000 : 0;
-    if (v != v) return (uint16_t)(all << mantissa_bits | 1 << (mantissa_bits - 1));
-    v = fabs(scalar_round(t, v));
-    if (isinf(v)) return (uint16_t)(sign | (uint32_t)all << mantissa_bits);
-    int e;
-    frexp(v, &e);
-    e = v == 0 ? 1 - bias : e - 1 < 1 - bias ? 1 - bias : e - 1;
-    uint32_t m = (uint32_t)ldexp(v, mantissa_bits - e); // exact; has the implicit bit when normal
-    uint32_t biased = m >> mantissa_bits ? (uint32_t)(e + bias) : 0;
-    return (uint16_t)(sign | biased << mantissa_bits | (m & ((1u << mantissa_bits) - 1)));
-}
-
 Scalar scalar_load(DType t, const void *at)
 {
     Scalar out = {.i = 0};
@@ -114,7 +79,7 @@ Scalar scalar_load(DType t, const void *at)
     case DT_F16: {
         uint16_t h;
         memcpy(&h, at, sizeof h);
-        out.f = half_value(h, t == DT_F16 ? 5 : 8);
+        out.f = half_value(h, t == DT_F16 ? HALF_F16 : HALF_BF16);
         break;
     }
     case DT_COUNT: break;
@@ -141,7 +106,7 @@ void scalar_store(DType t, void *at, Scalar v)
 #undef STORE
     case DT_BF16:
     case DT_F16: {
-        uint16_t h = half_bits(v.f, t, t == DT_F16 ? 5 : 8);
+        uint16_t h = half_bits(v.f, t == DT_F16 ? HALF_F16 : HALF_BF16);
         memcpy(at, &h, sizeof h);
         break;
     }

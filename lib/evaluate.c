@@ -14,14 +14,6 @@ const char *batch_dim(const ProgEntry *e)
     return NULL;
 }
 
-static void type_text(char *out, size_t n, const ProgType *t)
-{
-    size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank && at < n; i++)
-        at += (size_t)snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]);
-    if (at < n) snprintf(out + at, n - at, "]");
-}
-
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err)
 {
@@ -42,8 +34,8 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
         for (int k = 1; fits && k < in->type.rank; k++) fits = a->type.dim[k] == in->type.dim[k];
         if (!fits) {
             char want[160], have[160];
-            type_text(want, sizeof want, &in->type);
-            type_text(have, sizeof have, &a->type);
+            prog_type_text(want, sizeof want, &in->type);
+            prog_type_text(have, sizeof have, &a->type);
             return lib_fail(
                 err, NETC_INVALID,
                 "input '%s' of '%s' is %s (axis 0 is the batch), its data is %s (axis 0 is the "

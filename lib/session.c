@@ -214,14 +214,6 @@ const char *netc_session_device(const netc_session *s)
     return s->device_text;
 }
 
-static void shape_text(char *out, size_t n, const ProgType *t)
-{
-    size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank && at < n; i++)
-        at += (size_t)snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]);
-    if (at < n) snprintf(out + at, n - at, "]");
-}
-
 static ProgType type_of(const netc_tensor *t)
 {
     ProgType p = {.dtype = (ProgDType)t->dtype, .rank = t->rank};
@@ -241,8 +233,8 @@ netc_status same_type(const char *what, const char *name, const ProgType *want,
                  !memcmp(have.dim, want->dim, sizeof have.dim);
     if (equal) return NETC_OK;
     char a[160], b[160];
-    shape_text(a, sizeof a, want);
-    shape_text(b, sizeof b, &have);
+    prog_type_text(a, sizeof a, want);
+    prog_type_text(b, sizeof b, &have);
     return lib_fail(err, NETC_INVALID, "%s '%s' is %s, the tensor given is %s", what, name, a, b);
 }
 

@@ -167,13 +167,6 @@ typedef struct Loading {
     RtError e;
 } Loading;
 
-static void type_text(Buf *b, const ProgType *t)
-{
-    buf_printf(b, "%s[", prog_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank; i++) buf_printf(b, "%s%" PRId64, i ? ", " : "", t->dim[i]);
-    buf_char(b, ']');
-}
-
 static void load(void *arg)
 {
     Loading *v = arg;
@@ -221,13 +214,10 @@ static void load(void *arg)
             !memcmp(t->type.dim, c->type.dim, sizeof c->type.dim))
             continue;
         nwrong++;
-        buf_printf(&wrong, "\n  %s: the model has ", c->name);
-        type_text(&wrong, &c->type);
-        buf_str(&wrong, ", the file ");
-        if (t)
-            type_text(&wrong, &t->type);
-        else
-            buf_str(&wrong, "has no such tensor");
+        char want[240], have[240] = "has no such tensor";
+        prog_type_text(want, sizeof want, &c->type);
+        if (t) prog_type_text(have, sizeof have, &t->type);
+        buf_printf(&wrong, "\n  %s: the model has %s, the file %s", c->name, want, have);
     }
     const ProgCell *mine;
     for (uint32_t i = 0, extra = 0; i < by_name.n; i++)

@@ -2,7 +2,6 @@
 #include "lib/synthetic.h"
 
 #include <math.h>
-#include <string.h>
 
 static double uniform(uint64_t *s) // splitmix64, in (0, 1)
 {
@@ -10,38 +9,6 @@ static double uniform(uint64_t *s) // splitmix64, in (0, 1)
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-}
-
-static uint16_t to_bf16(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static uint16_t to_f16(double v) // normal numbers of ordinary size only
-{
-    int e;
-    double m = frexp(fabs(v), &e); // m in [0.5, 1)
-    if (e < -13 || e > 16) return 0;
-    uint16_t bits = (uint16_t)(((e + 14) << 10) + (int)lround((m * 2 - 1) * 1024));
-    return v < 0 ? (uint16_t)(bits | 0x8000) : bits;
-}
-
-static void store(ProgDType t, void *bytes, int64_t i, double v)
-{
-    switch (t) {
-    case PD_BOOL:
-    case PD_U8: ((uint8_t *)bytes)[i] = (uint8_t)v; break;
-    case PD_I32: ((int32_t *)bytes)[i] = (int32_t)v; break;
-    case PD_U32: ((uint32_t *)bytes)[i] = (uint32_t)v; break;
-    case PD_I64: ((int64_t *)bytes)[i] = (int64_t)v; break;
-    case PD_BF16: ((uint16_t *)bytes)[i] = to_bf16((float)v); break;
-    case PD_F16: ((uint16_t *)bytes)[i] = to_f16(v); break;
-    case PD_F32: ((float *)bytes)[i] = (float)v; break;
-    case PD_F64: ((double *)bytes)[i] = v; break;
-    case PD_COUNT: break;
-    }
 }
 
 void synthetic_fill(const ProgInput *in, int64_t seed, void *bytes)
@@ -55,7 +22,7 @@ void synthetic_fill(const ProgInput *in, int64_t seed, void *bytes)
         double u = uniform(&s);
         double v =
             real ? sqrt(-2 * log(u)) * cos(2 * M_PI * uniform(&s)) : floor(low + u * (high - low));
-        store(in->type.dtype, bytes, i, v);
+        prog_store(in->type.dtype, (char *)bytes + i * prog_dtype_bytes(in->type.dtype), v);
     }
 }
 

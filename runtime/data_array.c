@@ -16,16 +16,6 @@ bool rt_path_ends(const char *path, const char *suffix)
     return n >= k && !strncmp(path + n - k, suffix, k);
 }
 
-void rt_type_text(char *out, size_t n, const ProgType *t)
-{
-    size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank && at < n; i++)
-        at += (size_t)(t->dim[i] < 0
-                           ? snprintf(out + at, n - at, "%s*", i ? ", " : "")
-                           : snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]));
-    if (at < n) snprintf(out + at, n - at, "]");
-}
-
 void rt_array_free(RtArray *a)
 {
     free(a->data);
@@ -59,8 +49,8 @@ static RtCode check(const char *path, const RtArray *a, const ProgType *wanted, 
         w.dim[0] = -1;
         w.rank++;
     }
-    rt_type_text(have, sizeof have, &a->type);
-    rt_type_text(want, sizeof want, &w);
+    prog_type_text(have, sizeof have, &a->type);
+    prog_type_text(want, sizeof want, &w);
     return rt_fail(
         e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path, have,
         want, a->type.dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
@@ -93,8 +83,8 @@ static RtCode append(const char *first, const char *path, RtArray *a, RtArray *m
     for (int i = 1; same && i < a->type.rank; i++) same = a->type.dim[i] == more->type.dim[i];
     if (!same) {
         char x[200], y[200];
-        rt_type_text(x, sizeof x, &a->type);
-        rt_type_text(y, sizeof y, &more->type);
+        prog_type_text(x, sizeof x, &a->type);
+        prog_type_text(y, sizeof y, &more->type);
         return rt_fail(e, RT_USER,
                        "%s holds %s and %s holds %s: they cannot be joined along axis 0", first, x,
                        path, y);

@@ -74,7 +74,7 @@ RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
                        head, b->n);
     for (int i = 0; i < t.rank; i++) t.dim[i] = big32(b->at + 4 + 4 * i);
     char text[200];
-    rt_type_text(text, sizeof text, &t);
+    prog_type_text(text, sizeof text, &t);
     int64_t bytes = prog_type_bytes(&t);
     if (bytes < 0)
         return rt_fail(e, RT_USER,

@@ -170,7 +170,7 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
                        "numpy.ascontiguousarray(a))",
                        path);
     char text[200];
-    rt_type_text(text, sizeof text, &h.type);
+    prog_type_text(text, sizeof text, &h.type);
     int64_t bytes = prog_type_bytes(&h.type);
     if (bytes < 0)
         return rt_fail(e, RT_USER,

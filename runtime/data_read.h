@@ -21,6 +21,5 @@ RtCode rt_array_windows(const char *path, RtArray *a, int64_t width, RtError *e)
 
 bool rt_path_ends(const char *path,
                   const char *suffix); // ".gz" at the end of path is not looked at
-void rt_type_text(char *out, size_t n, const ProgType *t); // f32[60000, 784]
 
 #endif

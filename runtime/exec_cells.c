@@ -51,62 +51,12 @@ RtCell *rt_cells_find(RtCells *c, const char *name)
     return found;
 }
 
-static uint16_t to_bf16(float v)
-{
-    uint32_t b;
-    memcpy(&b, &v, 4);
-    if (v != v) return (uint16_t)(b >> 16 | 0x40);
-    return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
-}
-
-static uint16_t to_f16(double v)
-{
-    uint64_t b;
-    memcpy(&b, &v, 8);
-    uint16_t sign = (uint16_t)(b >> 48 & 0x8000);
-    double m = v < 0 ? -v : v;
-    if (v != v) return sign | 0x7e00;
-    if (m >= 65520) return sign | 0x7c00;
-    int exponent = m < 0x1p-14 ? -14 : (int)(b >> 52 & 2047) - 1023;
-    // In units of the last place, rounded to even by adding and taking away 2^52.
-    double scale = 1;
-    for (int i = 0; i < 10 - exponent; i++) scale *= 2;
-    for (int i = 0; i < exponent - 10; i++) scale /= 2;
-    double units = m * scale + 0x1p52 - 0x1p52;
-    return (uint16_t)(sign | (uint16_t)(units + (exponent + 14) * 1024.0));
-}
-
-// The bytes of one element of the value.
-static void element(ProgDType t, double v, void *out)
-{
-    int64_t i = (int64_t)v;
-    switch (t) {
-    case PD_BOOL: *(uint8_t *)out = v != 0; break;
-    case PD_U8: *(uint8_t *)out = (uint8_t)i; break;
-    case PD_I32: *(int32_t *)out = (int32_t)i; break;
-    case PD_U32: *(uint32_t *)out = (uint32_t)i; break;
-    case PD_I64: *(int64_t *)out = i; break;
-    case PD_BF16: *(uint16_t *)out = to_bf16((float)v); break;
-    case PD_F16: *(uint16_t *)out = to_f16(v); break;
-    case PD_F32: *(float *)out = (float)v; break;
-    default: *(double *)out = v; break;
-    }
-}
-
 static void fill(const ProgCell *c, void *to, size_t bytes)
 {
-    char v[8] = {0};
+    _Alignas(8) char v[8] = {0};
     size_t size = (size_t)prog_dtype_bytes(c->type.dtype);
-    element(c->type.dtype, c->initial, v);
+    prog_store(c->type.dtype, v, c->initial);
     for (size_t i = 0; i + size <= bytes; i += size) memcpy((char *)to + i, v, size);
-}
-
-static void type_text(char *out, size_t n, const ProgType *t)
-{
-    size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank && at < n; i++)
-        at += (size_t)snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", t->dim[i]);
-    if (at < n) snprintf(out + at, n - at, "]");
 }
 
 static bool same_type(const ProgType *a, const ProgType *b)
@@ -186,8 +136,8 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
         RtCell *x = find(c, p->cells[i].name);
         if (x && !same_type(&x->info.type, &p->cells[i].type)) {
             char have[160], want[160];
-            type_text(have, sizeof have, &x->info.type);
-            type_text(want, sizeof want, &p->cells[i].type);
+            prog_type_text(have, sizeof have, &x->info.type);
+            prog_type_text(want, sizeof want, &p->cells[i].type);
             code = rt_fail(e, RT_USER, "'%s' is %s in this session, the program wants %s", x->name,
                            have, want);
         }

@@ -1,0 +1,41 @@
+// The 16-bit floats as bits (IEEE 754 binary16, and bfloat16: the upper half of binary32).
+#include "base/half.h"
+
+#include <math.h>
+
+double half_round(double v, int exponent_bits)
+{
+    if (v == 0 || !isfinite(v)) return v;
+    int bits = 16 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1, e;
+    frexp(v, &e);                                               // |v| in [2^(e-1), 2^e)
+    int least = 2 - bias, low = (e < least ? least : e) - bits; // exponent of the last bit kept
+    double r = ldexp(rint(ldexp(v, -low)), low);
+    double largest = ldexp(2 - ldexp(1, 1 - bits), bias);
+    return fabs(r) > largest ? copysign(INFINITY, v) : r;
+}
+
+double half_value(uint16_t h, int exponent_bits)
+{
+    int mantissa_bits = 15 - exponent_bits, all = (1 << exponent_bits) - 1;
+    int bias = all >> 1, e = h >> mantissa_bits & all;
+    int m = h & ((1 << mantissa_bits) - 1);
+    double v = e == all ? (m ? (double)NAN : (double)INFINITY)
+               : e      ? ldexp(m + (1 << mantissa_bits), e - bias - mantissa_bits)
+                        : ldexp(m, 1 - bias - mantissa_bits);
+    return h & 0x8000 ? -v : v;
+}
+
+uint16_t half_bits(double v, int exponent_bits)
+{
+    int mantissa_bits = 15 - exponent_bits, all = (1 << exponent_bits) - 1, bias = all >> 1;
+    uint32_t sign = signbit(v) ? 0x8000 : 0;
+    if (v != v) return (uint16_t)(all << mantissa_bits | 1 << (mantissa_bits - 1));
+    v = fabs(half_round(v, exponent_bits));
+    if (isinf(v)) return (uint16_t)(sign | (uint32_t)all << mantissa_bits);
+    int e;
+    frexp(v, &e);
+    e = v == 0 || e - 1 < 1 - bias ? 1 - bias : e - 1;
+    uint32_t m = (uint32_t)ldexp(v, mantissa_bits - e); // exact; has the implicit bit when normal
+    uint32_t biased = m >> mantissa_bits ? (uint32_t)(e + bias) : 0;
+    return (uint16_t)(sign | biased << mantissa_bits | (m & ((1u << mantissa_bits) - 1)));
+}

@@ -1,0 +1,13 @@
+// The 16-bit floats as bits: f16 has 5 bits of exponent, bf16 has 8.
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
+
+#include <stdint.h>
+
+enum { HALF_F16 = 5, HALF_BF16 = 8 }; // bits of exponent
+
+double half_round(double v, int exponent_bits); // to the nearest such float, ties to even
+uint16_t half_bits(double v, int exponent_bits);
+double half_value(uint16_t bits, int exponent_bits);
+
+#endif
