@@ -76,7 +76,8 @@ unit_libs = $(foreach d,$(BELOW_$(firstword $(subst _, ,$(notdir $(1))))),$(BUIL
 $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $< -Wl,--start-group $(call unit_libs,$*) -Wl,--end-group $(LDLIBS)
 
-unit: $(UNIT)
+# Everything the tests run.
+unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host
 
 # Warnings only, for a second compiler: make CC=clang syntax
 syntax: $(GEN)
@@ -94,7 +95,7 @@ deps:
 
 # deps may install flex and bison, so the build is a make of its own after it.
 test: deps
-	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(BUILD)/digits-gen $(BUILD)/host
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit
 	$(Q)bash tests/run.sh $(BUILD) $(T)
 
 demo: deps

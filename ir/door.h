@@ -1,4 +1,4 @@
-// What the files behind the door share: graph.c, infer.c, fold.c, verify.c, equal.c. Private to
+// What the files behind the door share: graph.c, infer*.c, fold.c, verify.c, equal.c. Private to
 // ir/.
 #ifndef IR_DOOR_H
 #define IR_DOOR_H

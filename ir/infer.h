@@ -1,0 +1,27 @@
+// What the type rules share. A rule, one function a name in ops.def's column, checks operands and
+// attributes and fills in->out, or reports one error naming the op and the types, and returns
+// false.
+#ifndef IR_INFER_H
+#define IR_INFER_H
+
+#include "ir/door.h"
+
+#define EW(id, arity, flags, rule, ...)        bool infer_##rule(Infer *in);
+#define OP(id, arity, class, flags, rule, ...) bool infer_##rule(Infer *in);
+#include "ir/ops.def"
+#undef EW
+#undef OP
+
+bool infer_fail(const Infer *in, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *infer_show(const Infer *in, const Type *t); // "f32[batch=128, 784]"
+const Type *infer_arg(const Infer *in, int i);
+// [ok], or the error that operand i is not [what].
+bool infer_needs(const Infer *in, int i, bool ok, const char *what);
+// Ascending, each once, all of t's.
+bool infer_axes_valid(const Infer *in, const int64_t *axes, int n, const Type *t);
+bool infer_shape_from(Infer *in, AttrKey key, DType dtype); // out: a type of the attribute's sizes
+bool infer_list_of_rank(const Infer *in, AttrKey key, const int64_t **list, int rank);
+bool infer_dtype_attr(const Infer *in, AttrKey key, DType *out);
+bool infer_set_axis(Infer *in, int to, const Type *from, int axis); // out's axis is one of from's
+
+#endif
