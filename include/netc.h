@@ -207,10 +207,17 @@ typedef struct netc_session_options {
     int64_t seed;        // of initial values, dropout, shuffling
     netc_session *share; // use this session's parameters and states instead of new ones
     void *stream;        // a CUstream of the caller to enqueue on, or NULL
-    // CPU: runs body over [0, n) in pieces; NULL: OpenMP.
+    // CPU: runs body over [0, n) in pieces; NULL: the library's own threads.
     void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end),
                          void *arg);
     void *parallel_user;
+    // Device memory from the caller, all of the session's: parameters, temporaries, data sets.
+    // bytes aligned to 256 on device ("cuda:0", "cpu"), or NULL when there is none
+    // (NETC_OUT_OF_MEMORY). Given back when no work uses it, the last with the last session that
+    // shares it. Both or neither.
+    void *(*device_alloc)(void *user, const char *device, size_t bytes);
+    void (*device_free)(void *user, const char *device, void *p);
+    void *alloc_user;
 } netc_session_options;
 
 // device: "cpu", "cuda", "cuda:1", "auto" (a GPU when there is one). Runs the init entry.

@@ -131,6 +131,8 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
 {
     netc_session_options options = {0};
     if (o) memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
+    if (!options.device_alloc != !options.device_free)
+        return lib_fail(err, NETC_INVALID, "device_alloc and device_free are given together");
     netc_session *s = calloc(1, sizeof *s);
     if (!s) return OUT_OF_MEMORY(err);
     s->program = netc_program_retain(p);
@@ -142,7 +144,9 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
         atomic_fetch_add(&s->shared_device->refs, 1);
     } else if ((s->shared_device = calloc(1, sizeof *s->shared_device))) {
         atomic_init(&s->shared_device->refs, 1);
-        rt_device_open(device && *device ? device : "auto", &s->shared_device->device, &e);
+        RtAllocator a = {options.device_alloc, options.device_free, options.alloc_user};
+        rt_device_open(device && *device ? device : "auto", a.alloc ? &a : NULL,
+                       &s->shared_device->device, &e);
     } else {
         netc_session_free(s);
         return OUT_OF_MEMORY(err);
@@ -256,10 +260,10 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
                       netc_error **err)
 {
     Loaded *l;
-    const ProgEntry *e;
-    netc_status status = session_entry(s, entry, &l, &e, err);
+    const ProgEntry *en;
+    netc_status status = session_entry(s, entry, &l, &en, err);
     if (status != NETC_OK) return status;
-    const ProgInput *in = find_input(e, input, err);
+    const ProgInput *in = find_input(en, input, err);
     if (!in) return NETC_INVALID;
     status = same_type("input", input, &in->type, t, err);
     if (status != NETC_OK) return status;
@@ -270,6 +274,9 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     if (t->on_device && (uintptr_t)t->data % 16)
         return lib_fail(err, NETC_INVALID,
                         "the device pointer for '%s' must be aligned to 16 bytes", input);
+    RtError e = {0};
+    if (t->on_device && rt_device_owns(s->device, t->data, (size_t)prog_type_bytes(&in->type), &e))
+        return lib_fail(err, NETC_INVALID, "the device pointer for '%s': %s", input, e.text);
     Bound *b = s->bound;
     while (b && (strcmp(b->entry, entry) || strcmp(b->input, input))) b = b->next;
     if (!b) {

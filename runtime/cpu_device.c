@@ -86,10 +86,23 @@ static RtCode cpu_alloc(RtDevice *d, size_t bytes, const char *what, void **out,
     return RT_OK;
 }
 
+static RtCode cpu_device_alloc(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e)
+{
+    return (d->allocator.alloc ? rt_alloc_from_caller : cpu_alloc)(d, bytes, what, out, e);
+}
+
 static void cpu_free(RtDevice *d, void *p)
 {
     (void)d;
     free(p);
+}
+
+static void cpu_device_free(RtDevice *d, void *p)
+{
+    if (!d->allocator.alloc)
+        free(p);
+    else if (p)
+        d->allocator.free(d->allocator.user, d->name, p);
 }
 
 static RtCode cpu_host_alloc(RtDevice *d, size_t bytes, void **out, RtError *e)
@@ -196,8 +209,8 @@ const RtDeviceOps rt_cpu_ops = {
     .memory = cpu_memory,
     .enter = cpu_enter,
     .leave = cpu_leave,
-    .alloc = cpu_alloc,
-    .free = cpu_free,
+    .alloc = cpu_device_alloc,
+    .free = cpu_device_free,
     .host_alloc = cpu_host_alloc,
     .host_free = cpu_free,
     .stream_new = cpu_stream_new,

@@ -71,6 +71,12 @@ typedef struct CuLaunch {
     unsigned nattrs;
 } CuLaunch;
 
+enum { // of pointer_attribute
+    CU_POINTER_ORDINAL = 9,
+    CU_POINTER_RANGE_START = 11,
+    CU_POINTER_RANGE_SIZE = 12,
+};
+
 // name in our table, symbol in the library, parameters
 #define CU_FUNCTIONS(F)                                                                            \
     F(init, "cuInit", (unsigned flags))                                                            \
@@ -86,9 +92,11 @@ typedef struct CuLaunch {
     F(primary_release, "cuDevicePrimaryCtxRelease_v2", (CuDeviceId d))                             \
     F(ctx_push, "cuCtxPushCurrent_v2", (CuContext c))                                              \
     F(ctx_pop, "cuCtxPopCurrent_v2", (CuContext * c))                                              \
+    F(ctx_synchronize, "cuCtxSynchronize", (void))                                                 \
     F(mem_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                \
     F(mem_alloc, "cuMemAlloc_v2", (CuPtr * p, size_t bytes))                                       \
     F(mem_free, "cuMemFree_v2", (CuPtr p))                                                         \
+    F(pointer_attribute, "cuPointerGetAttribute", (void *value, int attribute, CuPtr p))           \
     F(host_alloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                      \
     F(host_free, "cuMemFreeHost", (void *p))                                                       \
     F(copy_h2d, "cuMemcpyHtoDAsync_v2", (CuPtr to, const void *from, size_t bytes, CuStream s))    \

@@ -132,6 +132,7 @@ static RtCode cuda_alloc(RtDevice *device, size_t bytes, const char *what, void 
     CudaDevice *d = cuda_of(device);
     CuPtr p = 0;
     *out = NULL;
+    if (device->allocator.alloc) return rt_alloc_from_caller(device, bytes, what, out, e);
     CuResult r = d->cu.mem_alloc(&p, bytes);
     if (r == CU_OUT_OF_MEMORY) {
         size_t avail = 0, total = 0;
@@ -149,7 +150,32 @@ static RtCode cuda_alloc(RtDevice *device, size_t bytes, const char *what, void 
 
 static void cuda_free(RtDevice *d, void *p)
 {
-    if (p) cuda_of(d)->cu.mem_free((uintptr_t)p);
+    if (!p) return;
+    if (!d->allocator.alloc) {
+        cuda_of(d)->cu.mem_free((uintptr_t)p);
+        return;
+    }
+    cuda_of(d)->cu.ctx_synchronize();
+    d->allocator.free(d->allocator.user, d->name, p);
+}
+
+static RtCode cuda_owns(RtDevice *device, const void *p, size_t bytes, RtError *e)
+{
+    CudaDevice *d = cuda_of(device);
+    CuPtr at = (uintptr_t)p, start = 0;
+    size_t size = 0;
+    int ordinal = -1;
+    bool known = d->cu.pointer_attribute(&start, CU_POINTER_RANGE_START, at) == CU_OK &&
+                 d->cu.pointer_attribute(&size, CU_POINTER_RANGE_SIZE, at) == CU_OK &&
+                 d->cu.pointer_attribute(&ordinal, CU_POINTER_ORDINAL, at) == CU_OK;
+    if (!known) return rt_fail(e, RT_USER, "%p is no pointer of %s", p, device->name);
+    if (ordinal != d->id)
+        return rt_fail(e, RT_USER, "%p is memory of cuda:%d, the session runs on %s", p, ordinal,
+                       device->name);
+    if (at - start > size || bytes > size - (at - start))
+        return rt_fail(e, RT_USER, "%zu bytes are needed at %p, its allocation ends after %zu",
+                       bytes, p, (size_t)(start + size - at));
+    return RT_OK;
 }
 
 static RtCode cuda_host_alloc(RtDevice *device, size_t bytes, void **out, RtError *e)
@@ -265,6 +291,7 @@ const RtDeviceOps rt_cuda_ops = {
     .leave = cuda_leave,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .owns = cuda_owns,
     .host_alloc = cuda_host_alloc,
     .host_free = cuda_host_free,
     .stream_new = cuda_stream_new,

@@ -1,12 +1,12 @@
 // Opening devices by name, and what is asked of any device.
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device.h"
 
-RtCode rt_device_open(const char *name, RtDevice **out, RtError *e)
+static RtCode open_named(const char *name, RtDevice **out, RtError *e)
 {
-    *out = NULL;
     if (!strcmp(name, "auto")) name = rt_cuda_count() > 0 ? "cuda:0" : "cpu";
     if (!strcmp(name, "cpu")) return rt_cpu_ops.open(0, out, e);
     if (!strcmp(name, "cuda")) return rt_cuda_ops.open(0, out, e);
@@ -16,6 +16,28 @@ RtCode rt_device_open(const char *name, RtDevice **out, RtError *e)
         if (end != name + 5 && !*end && n >= 0 && n < 1024) return rt_cuda_ops.open((int)n, out, e);
     }
     return rt_fail(e, RT_USER, "there is no device '%s'; use cpu, cuda, cuda:N or auto", name);
+}
+
+RtCode rt_device_open(const char *name, const RtAllocator *a, RtDevice **out, RtError *e)
+{
+    *out = NULL;
+    RtCode code = open_named(name, out, e);
+    if (code == RT_OK && a) (*out)->allocator = *a;
+    return code;
+}
+
+RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e)
+{
+    *out = d->allocator.alloc(d->allocator.user, d->name, bytes);
+    if (!*out)
+        return rt_fail(e, RT_OOM, "%s: the program's own allocator gave no %.1f MB for %s", d->name,
+                       (double)bytes / 1e6, what);
+    if ((uintptr_t)*out % 256 == 0) return RT_OK;
+    d->allocator.free(d->allocator.user, d->name, *out);
+    *out = NULL;
+    return rt_fail(e, RT_USER,
+                   "%s: the program's own allocator gave memory that is not aligned to 256 bytes",
+                   d->name);
 }
 
 void rt_device_close(RtDevice *d)
@@ -36,6 +58,14 @@ const char *rt_device_model(const RtDevice *d)
 const char *rt_device_target(const RtDevice *d)
 {
     return d->target;
+}
+
+RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e)
+{
+    if (!d->ops->owns || d->ops->enter(d, e)) return e->code;
+    d->ops->owns(d, p, bytes, e);
+    d->ops->leave(d);
+    return e->code;
 }
 
 bool rt_device_is_cuda(const RtDevice *d)

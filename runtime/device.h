@@ -16,9 +16,10 @@ typedef struct RtGraph RtGraph;
 // A device's own struct begins with this one.
 struct RtDevice {
     const RtDeviceOps *ops;
-    char name[32];   // "cuda:0"
-    char model[128]; // "NVIDIA H200"
-    char target[32]; // "sm_90"
+    char name[32];         // "cuda:0"
+    char model[128];       // "NVIDIA H200"
+    char target[32];       // "sm_90"
+    RtAllocator allocator; // alloc NULL: the device's own
 };
 
 typedef enum RtCopyKind { RT_H2D, RT_D2H, RT_D2D } RtCopyKind;
@@ -43,10 +44,12 @@ struct RtDeviceOps {
     RtCode (*enter)(RtDevice *d, RtError *e); // makes the device current for this thread; nests
     void (*leave)(RtDevice *d);
 
-    // Memory. what: for the message when it runs out ("temporaries of train"). bytes > 0; 256-byte
-    // aligned, contents undefined.
+    // Memory, from d->allocator where it is given. what: for the message when it runs out
+    // ("temporaries of train"). bytes > 0; 256-byte aligned, contents undefined.
     RtCode (*alloc)(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
     void (*free)(RtDevice *d, void *p); // NULL is fine; waits for work that uses it
+    // Whether [bytes] at p are the device's memory, as far as the driver knows; NULL: not asked.
+    RtCode (*owns)(RtDevice *d, const void *p, size_t bytes, RtError *e);
     RtCode (*host_alloc)(RtDevice *d, size_t bytes, void **out, RtError *e); // pinned
     void (*host_free)(RtDevice *d, void *p);
 
@@ -92,6 +95,9 @@ struct RtDeviceOps {
     RtCode (*graph_launch)(RtStream *s, RtGraph *g, RtError *e);
     void (*graph_free)(RtGraph *g);
 };
+
+// For a device's alloc, where d->allocator is given.
+RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
 
 extern const RtDeviceOps rt_cpu_ops, rt_cuda_ops;
 int rt_cuda_count(void); // GPUs that can be used; 0 without a driver (cuda_device.c)

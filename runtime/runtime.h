@@ -53,13 +53,22 @@ RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtI
 // -- devices
 // -------------------------------------------------------------------------------------------
 typedef struct RtDevice RtDevice;
-// name: "cpu", "cuda", "cuda:0". "auto": the first GPU, else the CPU.
-RtCode rt_device_open(const char *name, RtDevice **out, RtError *e);
+// Where device memory comes from, instead of the driver or the C library: [bytes] aligned to 256 on
+// [device] ("cuda:0"), or NULL when there is none. Freed memory is no longer in use.
+typedef struct RtAllocator {
+    void *(*alloc)(void *user, const char *device, size_t bytes);
+    void (*free)(void *user, const char *device, void *p);
+    void *user;
+} RtAllocator;
+// name: "cpu", "cuda", "cuda:0". "auto": the first GPU, else the CPU. a: may be NULL.
+RtCode rt_device_open(const char *name, const RtAllocator *a, RtDevice **out, RtError *e);
 void rt_device_close(RtDevice *d);
 const char *rt_device_name(const RtDevice *d);   // "cuda:0"
 const char *rt_device_model(const RtDevice *d);  // "NVIDIA H200", "cpu, 2 threads"
 const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
+// RT_USER where [bytes] at p are known not to be the device's.
+RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e);
 bool rt_matmul_library(bool cuda);     // can cuBLASLt / OpenBLAS be opened here?
 bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else

@@ -434,6 +434,62 @@ static void in_pieces(void *user, long n, void (*body)(void *arg, long begin, lo
     body(arg, n / 2, n);
 }
 
+typedef struct Owned { // by an allocator of the caller's
+    int live, given;
+    size_t most;
+    bool crooked;
+} Owned;
+
+static void *own_alloc(void *user, const char *device, size_t bytes)
+{
+    Owned *o = user;
+    void *p = NULL;
+    if (strcmp(device, "cpu") || (o->most && bytes > o->most) || posix_memalign(&p, 256, bytes + 8))
+        return NULL;
+    o->live++;
+    o->given++;
+    return o->crooked ? (char *)p + 8 : p;
+}
+
+static void own_free(void *user, const char *device, void *p)
+{
+    Owned *o = user;
+    (void)device;
+    o->live--;
+    free(o->crooked ? (char *)p - 8 : p);
+}
+
+// Device memory comes from the caller, all of it, and goes back.
+static void allocator(void)
+{
+    netc_error *err = NULL;
+    netc_program *p = compiled("model m(x: f32[4]) {\n"
+                               "    param w: f32[4] = 3\n    return y = x * w\n}\n");
+    netc_session *s = NULL;
+    Owned o = {0};
+    NETC_INIT(netc_session_options, so);
+    so.device_alloc = own_alloc;
+    REFUSED(NETC_INVALID, "together", netc_session_create(p, "cpu", &so, &s, &err));
+    so.device_free = own_free;
+    so.alloc_user = &o;
+    FINE(netc_session_create(p, "cpu", &so, &s, &err));
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    netc_tensor tx = floats(x, 1, 4, 0), ty = floats(y, 1, 4, 0);
+    FINE(netc_bind(s, "m", "x", &tx, &err));
+    FINE(netc_run(s, "m", 1, &err));
+    FINE(netc_read(s, "m", "y", &ty, &err));
+    CHECK(y[0] == 3 && y[3] == 12);
+    CHECK(o.given > 0 && o.live > 0);
+    netc_session_free(s);
+    CHECK(o.live == 0);
+    o.most = 1;
+    REFUSED(NETC_OUT_OF_MEMORY, "own allocator", netc_session_create(p, "cpu", &so, &s, &err));
+    o = (Owned){.crooked = true};
+    REFUSED(NETC_INVALID, "aligned to 256", netc_session_create(p, "cpu", &so, &s, &err));
+    CHECK(o.live == 0 && o.given > 0);
+    netc_program_release(p);
+}
+
 static void hooks(void)
 {
     Hooks h = {0};
@@ -739,6 +795,7 @@ int main(void)
     sharing();
     threads();
     hooks();
+    allocator();
     no_spawn();
     dlpack();
     tools();

@@ -380,7 +380,7 @@ static void test_sync(void)
     Hand h;
     Loaded l;
     setenv("NETC_SYNC", "1", 1);
-    CHECK_MSG(rt_device_open("cuda:0", &device, &e) == RT_OK, "%s", e.text);
+    CHECK_MSG(rt_device_open("cuda:0", NULL, &device, &e) == RT_OK, "%s", e.text);
     unsetenv("NETC_SYNC");
     if (!e.code) {
         map_program(&h);
@@ -392,6 +392,21 @@ static void test_sync(void)
         rt_device_close(device);
     }
     device = before;
+}
+
+static void test_owns(void)
+{
+    RtError e = {0}, host = {0}, beyond = {0};
+    void *p = NULL;
+    int here = 0;
+    CHECK(device->ops->enter(device, &e) == RT_OK);
+    CHECK(device->ops->alloc(device, 4096, "test", &p, &e) == RT_OK);
+    CHECK_MSG(rt_device_owns(device, p, 4096, &e) == RT_OK, "%s", e.text);
+    CHECK(rt_device_owns(device, (char *)p + 4000, 96, &e) == RT_OK);
+    CHECK(rt_device_owns(device, &here, 4, &host) == RT_USER && strstr(host.text, "no pointer"));
+    CHECK(rt_device_owns(device, p, 1 << 30, &beyond) == RT_USER && strstr(beyond.text, "ends"));
+    device->ops->free(device, p);
+    device->ops->leave(device);
 }
 
 // The caller's context is the same before and after.
@@ -425,7 +440,7 @@ int main(void)
 {
     RtError e = {0};
     const char *require = getenv("REQUIRE_GPU");
-    if (rt_device_open("cuda:0", &device, &e)) {
+    if (rt_device_open("cuda:0", NULL, &device, &e)) {
         bool fail = require && !strcmp(require, "1");
         printf("%s: %s\n0 passed, %d failed, %d skipped\n", fail ? "failed" : "skipped", e.text,
                fail, !fail);
@@ -442,6 +457,7 @@ int main(void)
     test_oom();
     test_sync();
     test_context();
+    test_owns();
     rt_device_close(device);
     printf("%d passed, %d failed, %d skipped\n", unit_passed, unit_failed, unit_skipped);
     return unit_failed != 0;

@@ -341,7 +341,7 @@ int main(void)
 {
     RtError e = {0};
     const char *require = getenv("REQUIRE_GPU");
-    if (rt_device_open("cuda:0", &device, &e)) {
+    if (rt_device_open("cuda:0", NULL, &device, &e)) {
         bool fail = require && !strcmp(require, "1");
         printf("%s: %s\n0 passed, %d failed, %d skipped\n", fail ? "failed" : "skipped", e.text,
                fail, !fail);

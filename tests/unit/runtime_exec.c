@@ -277,7 +277,7 @@ static void test_errors(RtDevice *d, Model *m)
     CHECK(rt_program_load(d, &m->p, NULL, 0, &o, &p, &e) == RT_ENV &&
           strstr(e.text, "not allowed"));
     e = (RtError){0};
-    CHECK(rt_device_open("gpu", &d, &e) == RT_USER);
+    CHECK(rt_device_open("gpu", NULL, &d, &e) == RT_USER);
     (void)s;
 }
 
@@ -300,7 +300,7 @@ int main(void)
     if (!mkdtemp(dir)) return 1;
     RtCompileOptions o = {.cache_dir = dir, .may_spawn = true};
     build(&m);
-    CHECK(rt_device_open("cpu", &d, &e) == RT_OK && !rt_device_is_cuda(d));
+    CHECK(rt_device_open("cpu", NULL, &d, &e) == RT_OK && !rt_device_is_cuda(d));
     CHECK_MSG(rt_program_load(d, &m.p, NULL, 0, &o, &p, &e) == RT_OK, "%s", e.text);
     if (!p) return unit_done();
     CHECK(rt_session_new(d, NULL, &s, &e) == RT_OK);

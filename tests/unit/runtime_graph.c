@@ -187,7 +187,7 @@ int main(void)
     if (!mkdtemp(dir)) return 1;
     RtCompileOptions o = {.cache_dir = dir, .may_spawn = true};
     fake_init(&f);
-    CHECK(rt_device_open("cpu", &d, &e) == RT_OK);
+    CHECK(rt_device_open("cpu", NULL, &d, &e) == RT_OK);
     d->ops = &f.ops;
     test_random(d, &o);
     test_commit(d, &o);

@@ -89,7 +89,7 @@ int main(void)
     RtSession *s;
     RtError e = {0};
     RtCompileOptions o = {.may_spawn = true};
-    CHECK(rt_device_open("cpu", &d, &e) == RT_OK);
+    CHECK(rt_device_open("cpu", NULL, &d, &e) == RT_OK);
     d->ops = &ops;
     CHECK_MSG(rt_program_load(d, &p, NULL, 0, &o, &q, &e) == RT_OK, "%s", e.text);
     CHECK(rt_session_new(d, NULL, &s, &e) == RT_OK && rt_session_attach(s, q, &e) == RT_OK);
