@@ -1,9 +1,7 @@
 // Kernel IR as CUDA C: rows, columns and elements bound to blocks, threads and vectors.
 #include <string.h>
 
-#include "codegen/print.h"
-
-enum { MAX_VECTORS = 64 }; // more loads than that go element by element
+#include "codegen/print_cuda.h"
 
 static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static const char *f(Emit *e, const char *fmt, ...)
@@ -23,13 +21,6 @@ static const char *int_type(const Emit *e)
 // -- vectors along an axis
 // ---------------------------------------------------------------------------------
 
-// Loads and stores moved by whole vectors along an axis; everything else goes element by element.
-typedef struct Vectors {
-    int axis, width;
-    int loads[MAX_VECTORS], nloads;
-    bool store[256]; // by store, the first 256
-} Vectors;
-
 static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int buf)
 {
     int64_t stride;
@@ -38,7 +29,7 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
            width * bytes <= 32;
 }
 
-static Vectors find_vectors(const Emit *e, int axis, int width)
+Vectors find_vectors(const Emit *e, int axis, int width)
 {
     Vectors v = {.axis = axis, .width = width};
     const Body *b = e->body;
@@ -58,13 +49,12 @@ static Vectors find_vectors(const Emit *e, int axis, int width)
     return v;
 }
 
-static const char *vec_type(Emit *e, DType t, int width)
+const char *vec_type(Emit *e, DType t, int width)
 {
     return f(e, "NcVec<%s, %d>", type_storage(t), width);
 }
 
-// A load that needs nothing but its axes can be issued ahead of all arithmetic.
-static bool is_plain(const Emit *e, int load)
+bool is_plain(const Emit *e, int load)
 {
     const Inst *v = &e->body->insts.at[load];
     return v->pred < 0 && !v->ix->has_value && v->stage == 0;
@@ -76,8 +66,7 @@ static const char *row_name(Emit *e, int load)
     return f(e, "%s_row", e->name[load]);
 }
 
-// Prints vector loads in the innermost scope, into [array] slots where given.
-static void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
+void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
     const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width),
@@ -90,7 +79,7 @@ static void print_vector_load(Emit *e, const Vectors *v, int load, const char *s
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }
 
-static const char *slot_name(Emit *e, int load)
+const char *slot_name(Emit *e, int load)
 {
     return f(e, "%s_vec", e->name[load]);
 }
@@ -118,8 +107,7 @@ static bool wants_store(const Emit *e, uint32_t i, int stage)
     return store_over(e->body, s, e->body->col) ? s->stage == stage : stage < 0;
 }
 
-// Stores of the stage: into vectors (written later by flush_stores) or straight to memory.
-static void lane_stores(Emit *e, const Vectors *v, int stage)
+void lane_stores(Emit *e, const Vectors *v, int stage)
 {
     const Body *b = e->body;
     for (int pass = 0; pass < 2; pass++) {
@@ -143,7 +131,7 @@ static void lane_stores(Emit *e, const Vectors *v, int stage)
     }
 }
 
-static void open_stores(Emit *e, const Vectors *v, int stage)
+void open_stores(Emit *e, const Vectors *v, int stage)
 {
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++)
         if (v->store[i] && wants_store(e, i, stage))
@@ -151,7 +139,7 @@ static void open_stores(Emit *e, const Vectors *v, int stage)
                       vec_type(e, e->body->bufs.at[e->body->stores.at[i].buf].type, v->width), i);
 }
 
-static void flush_stores(Emit *e, const Vectors *v, int stage)
+void flush_stores(Emit *e, const Vectors *v, int stage)
 {
     stop_if_failed(e);
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++) {
@@ -273,7 +261,7 @@ static void print_map(Emit *e)
 // -- rows and columns: teams of threads
 // ---------------------------------------------------------------------------
 
-static const char *functor(Op op)
+const char *functor(Op op)
 {
     return op == OP_sum      ? "NcSum"
            : op == OP_prod   ? "NcProd"
@@ -290,7 +278,7 @@ static const char *join(Emit *e, Op op, const char *x)
     return f(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
 }
 
-static DType acc_type(const Inst *v)
+DType acc_type(const Inst *v)
 {
     return v->acc == DT_BOOL ? DT_I32 : v->acc;
 }
@@ -420,7 +408,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     }
 }
 
-static const char *scratch_of(Emit *e, int nth)
+const char *scratch_of(Emit *e, int nth)
 {
     for (uint32_t i = 0; i < e->body->bufs.n; i++)
         if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];

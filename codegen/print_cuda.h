@@ -1,0 +1,33 @@
+// What the CUDA printers share: vectors along an axis, accumulators, names of types.
+#ifndef CODEGEN_PRINT_CUDA_H
+#define CODEGEN_PRINT_CUDA_H
+
+#include "codegen/print.h"
+
+enum { MAX_VECTORS = 64 }; // more loads than that go element by element
+
+// Loads and stores moved by whole vectors along an axis; everything else goes element by element.
+typedef struct Vectors {
+    int axis, width;
+    int loads[MAX_VECTORS], nloads;
+    bool store[256]; // by store, the first 256
+} Vectors;
+
+Vectors find_vectors(const Emit *e, int axis, int width);
+const char *vec_type(Emit *e, DType t, int width);
+// A load that needs nothing but its axes can be issued ahead of all arithmetic.
+bool is_plain(const Emit *e, int load);
+const char *slot_name(Emit *e, int load); // of the vector a load fills
+// Prints a vector load in the innermost scope, into [slot].
+void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare);
+// Stores of the stage (-1: those of whole rows): into vectors (declared by open_stores, written by
+// flush_stores) or straight to memory.
+void open_stores(Emit *e, const Vectors *v, int stage);
+void lane_stores(Emit *e, const Vectors *v, int stage);
+void flush_stores(Emit *e, const Vectors *v, int stage);
+
+const char *functor(Op op); // the prelude's struct that joins two accumulators
+DType acc_type(const Inst *v);
+const char *scratch_of(Emit *e, int nth); // the body's nth scratch buffer
+
+#endif
