@@ -36,13 +36,24 @@ typedef struct KernelArg {
     int same_as;
 } KernelArg;
 
+struct Body;
 typedef struct LoweredKernel {
     ProgKernel prog;
+    struct Body **body; // what it computes, with the schedules (kernel_ir.h)
+    int nbodies;
     KernelArg *args; // in call order
     int nargs;
     Loc loc;      // the line to blame
     bool commits; // writes a cell: checks the error record first
 } LoweredKernel;
+
+// Schedules chosen by measurement or by hand, by Body.key, as the text of knobs.h.
+typedef struct ScheduleSource {
+    const char *(*find)(void *ctx, uint64_t body); // NULL: the cost model's choice
+    // A text that could not be taken, and why. stale: it was sound for another kind of schedule.
+    void (*wrong)(void *ctx, uint64_t body, const char *why, bool stale);
+    void *ctx;
+} ScheduleSource;
 
 // What lowering needs to know about the entry; one for all launches of an entry, its regions
 // included. Zero it, fill in the first block, keep it.
@@ -52,6 +63,7 @@ typedef struct LowerCtx {
     const Target *target;
     const Module *module;
     const Entry *entry;
+    const ScheduleSource *schedules; // NULL: the cost model's
     // By node id of the graph being lowered: this node's buffer is the cell itself (plan writes the
     // assigned value in place), so that the kernel must respect the error record. NULL: only nodes
     // that are `assign` roots. Set anew before each graph.

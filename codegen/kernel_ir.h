@@ -78,6 +78,10 @@ typedef enum ScheduleKind {
     SCHED_TILE,   // a contraction: blocks take tiles of its result (Body.dot)
 } ScheduleKind;
 
+enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // a row that several stages read
+
+// Those that may be chosen by hand or by measurement are rows of the table in knobs.c; what follows
+// from them (Schedule.keep, row_bytes, blocks) is computed by schedule_derive.
 typedef struct Schedule {
     ScheduleKind kind;
     int threads; // per block
@@ -86,8 +90,11 @@ typedef struct Schedule {
     int unroll;  // vectors in flight
     int turn; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
               // some loads are contiguous: they go through shared memory; 0: no
-    int keep; // ROW: vectors of a row each thread keeps in registers; 0: none
+    int keep_in;                // ROW: KEEP_*
+    int keep_bytes;             // ROW: of each column, of the loads that several stages read
+    int keep;                   // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;              // ROW: shared memory (CPU: stack) in which rows are kept; 0: none
+    int resident;               // blocks a multiprocessor must be able to hold; 0: any
     int64_t split;              // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;             // grid
     int64_t tile;               // CPU: elements of the inner axis a task takes
@@ -116,6 +123,7 @@ typedef struct Body {
     } dot;
     int64_t crowd; // elements of all bodies of its launch like it; 0: alone
     int *arg;      // by buffer: the kernel's argument (CUDA: shared by bodies)
+    uint64_t key;  // of what it computes: what a tuning file knows its schedule by
     Schedule sched;
     const Group *group;
 } Body;
@@ -170,7 +178,10 @@ void lower_store(Lower *l, int buf, const Ix *ix, int value);
 // -- schedule.c
 // --------------------------------------------------------------------------------------
 void schedule_body(LowerCtx *ctx, Body *b);
-const char *schedule_text(Arena *a, const Body *b, const Target *t);
+void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
+bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
+bool schedule_can_split(const Body *b);
+int schedule_turned_axis(const Body *b); // MAP: the axis that can be turned, or -1
 
 // -- printers
 // ---------------------------------------------------------------------------------------- Text of

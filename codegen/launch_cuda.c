@@ -170,6 +170,18 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
         buf_printf(params, "%s%s%s", at ? ", " : "", type[at], name[at]);
 }
 
+// How many blocks a multiprocessor must be able to hold, where a body asks for it.
+static const char *launch_bounds(const Kernel *k, int threads)
+{
+    int resident = 0;
+    for (int i = 0; i < k->nbodies; i++)
+        if (k->body[i]->sched.resident > resident) resident = k->body[i]->sched.resident;
+    int most = k->ctx->target->threads_per_unit / threads;
+    if (resident > most) resident = most;
+    return resident ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, resident)
+                    : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
+}
+
 static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blocks, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
@@ -215,7 +227,7 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
-    buf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(%s)\n{\n%s}\n", threads,
+    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s}\n", launch_bounds(k, threads),
                pretty ? k->name : k->symbol, params.data, calls.data);
 }
 
@@ -237,7 +249,7 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, &e);
         blocks = k->body[0]->sched.blocks;
-        buf_printf(&out, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", threads,
+        buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {
         print_side_by_side(k, pretty, threads, &blocks, &out);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/embedded.h"
+#include "codegen/knobs.h"
 #include "codegen/print.h"
 
 // The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
@@ -143,7 +144,7 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
 {
     bool cuda = ctx->target->kind == TARGET_CUDA;
     Kernel k = {.arena = ctx->arena, .ctx = ctx, .body = body, .nbodies = n, .phase = phase};
-    LoweredKernel out = {0};
+    LoweredKernel out = {.body = body, .nbodies = n};
     ProgKernel *p = &out.prog;
     k.identity = kernel_identity(&k);
     k.symbol = arena_printf(ctx->arena, "k_%016llx", (unsigned long long)k.identity);
@@ -156,7 +157,7 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     p->name = k.name;
     p->identity = k.identity;
     p->symbol = k.symbol;
-    p->schedule = schedule_text(ctx->arena, body[0], ctx->target);
+    p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
     p->grid[0] = p->grid[1] = p->grid[2] = p->block[0] = p->block[1] = p->block[2] = 1;
     p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
     Buf pretty = buf_new(ctx->arena);
@@ -185,6 +186,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             all.at[i]->crowd = crowd;
             schedule_body(ctx, all.at[i]);
         }
+    for (uint32_t i = 0; i < all.n; i++) schedule_override(ctx, all.at[i]);
     int scratch = 0;
     bool split = false;
     VEC(Body *) joined = {0};

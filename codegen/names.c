@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "codegen/knobs.h"
 #include "codegen/print.h"
 
 const char *name_identifier(Arena *a, const char *model_name)
@@ -41,6 +42,44 @@ static uint64_t hash_ix(const Ix *x)
     return h;
 }
 
+static uint64_t hash_work(uint64_t h, const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
+        h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
+        for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
+        uint64_t bits;
+        memcpy(&bits, &v->fvalue, sizeof bits);
+        h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
+        h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
+        h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
+        h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive, hash_ix(v->ix)));
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
+        h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
+    }
+    return h;
+}
+
+// What a body computes, whatever else is in its launch. Flat maps side by side differ in size only
+// and share one schedule: they are told apart by how much all of them are together.
+uint64_t body_key(const Body *b)
+{
+    bool flat = b->npar == 1 && b->col < 0;
+    uint64_t h = hash_mix(0x6b657931, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
+    h = hash_mix(h, (uint64_t)(b->crowd ? b->crowd : body_rows(b)));
+    for (int i = flat; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+    for (uint32_t i = 0; i < b->bufs.n; i++) {
+        const BodyBuf *u = &b->bufs.at[i];
+        if (u->kind == KA_SCRATCH) continue;
+        h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
+    }
+    return hash_mix(hash_work(h, b), b->commits);
+}
+
 uint64_t kernel_identity(const Kernel *k)
 {
     uint64_t h = hash_mix(0x6e657463, (uint64_t)k->phase), seen = 0;
@@ -58,24 +97,7 @@ uint64_t kernel_identity(const Kernel *k)
             if (!idmap_get(&share, key, &at)) idmap_set(&share, key, at);
             h = hash_mix(h, hash_mix(u->in_place, at));
         }
-        for (uint32_t i = 0; i < b->insts.n; i++) {
-            const Inst *v = &b->insts.at[i];
-            const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
-            h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
-            for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
-            uint64_t bits;
-            memcpy(&bits, &v->fvalue, sizeof bits);
-            h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
-            h = hash_mix(h,
-                         hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
-            h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
-            h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive, hash_ix(v->ix)));
-        }
-        for (uint32_t i = 0; i < b->stores.n; i++) {
-            const BodyStore *s = &b->stores.at[i];
-            h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
-            h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
-        }
+        h = hash_work(h, b);
         h = hash_mix(h, b->commits);
     }
     return h;
@@ -222,5 +244,5 @@ void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *
     buf_printf(out, "// reads %s, writes %s, %s, floor %.2f us\n",
                amount(a, (double)p->bytes_read, "B"), amount(a, (double)p->bytes_written, "B"),
                amount(a, (double)p->flops, "FLOP"), p->floor_seconds * 1e6);
-    buf_printf(out, "// schedule: %s\n", schedule_text(a, k->body[0], t));
+    buf_printf(out, "// schedule: %s\n", schedule_text(a, k->body[0], t, false));
 }

@@ -74,5 +74,6 @@ const char *kernel_name(const Kernel *k);
 void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out);
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p); // bytes, flops, floor
 uint64_t kernel_identity(const Kernel *k);
+uint64_t body_key(const Body *b);
 
 #endif

@@ -83,7 +83,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-static bool can_split(const Body *b)
+bool schedule_can_split(const Body *b)
 {
     return b->nstages == 1 && !b->serial_cols;
 }
@@ -98,7 +98,7 @@ static int64_t at_most(int64_t a, int64_t b)
 
 // The axis along which large loads are contiguous that jump along the innermost: turned while
 // loading.
-static int turned_axis(const Body *b)
+int schedule_turned_axis(const Body *b)
 {
     int inner = b->npar - 1;
     int64_t along, across;
@@ -119,17 +119,11 @@ static void cuda_map(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    s->turn = body_rows(b) >= 1 << 16 ? turned_axis(b) + 1 : 0;
-    if (s->turn) {
-        s->threads = 256;
-        s->blocks = ceil_div(b->axis[inner].extent, 32);
-        for (int i = 0; i < inner; i++)
-            s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
-        return;
-    }
+    s->turn = body_rows(b) >= 1 << 16 ? schedule_turned_axis(b) + 1 : 0;
+    s->threads = 256;
+    if (s->turn) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
-    s->threads = 256;
     s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1);
     while (s->vector > 1 && crowd / s->vector < device / 8) s->vector /= 2;
     s->unroll = 1;
@@ -138,8 +132,6 @@ static void cuda_map(const Target *t, Body *b)
            crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
     if (crowd < device / 4) s->threads = 128;
-    int64_t vectors = ceil_div(b->npar == 1 ? ceil_div(n, s->vector) : n / s->vector, s->unroll);
-    s->blocks = ceil_div(vectors, s->threads);
 }
 
 static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
@@ -217,6 +209,22 @@ static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
     return (int)(ceil_div(vectors, s->team) * s->vector * bytes / 4);
 }
 
+static int64_t kept_shared(const Body *b)
+{
+    return (b->axis[b->col].extent + 16) * b->sched.keep_bytes + 1024;
+}
+
+bool schedule_can_keep(const Body *b, const Target *t, int where)
+{
+    const Schedule *s = &b->sched;
+    if (where == KEEP_AGAIN) return true;
+    if (!s->keep_bytes) return false;
+    if (where == KEEP_REGISTERS)
+        return kept_registers(ceil_div(b->axis[b->col].extent, s->vector), s, s->keep_bytes) <= 64;
+    // one row a block, and at most what every data-centre device has
+    return s->team > 32 && kept_shared(b) < at_most(t->shared_per_block, 160 << 10) - 4096;
+}
+
 static void cuda_row(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -236,24 +244,21 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
             s->team *= 2;
         // A row that several stages read is kept: in registers, else in shared memory, else read
         // again.
-        int bytes = b->nstages > 1 ? keep_loads(arena, b) : 0;
+        int bytes = s->keep_bytes = b->nstages > 1 ? keep_loads(arena, b) : 0;
         while (bytes && s->team >= 32 && s->team < 512 && kept_registers(vectors, s, bytes) > 16)
             s->team *= 2;
         while (bytes && s->team >= 32 && s->team < 1024 && kept_registers(vectors, s, bytes) > 24)
             s->team *= 2;
-        int64_t whole = (cols + 16) * bytes + 1024; // at most what every data-centre device has
         if (bytes && kept_registers(vectors, s, bytes) <= 24)
-            s->keep = (int)ceil_div(vectors, s->team);
-        else if (bytes && s->team > 32 && whole < at_most(t->shared_per_block, 160 << 10) - 4096)
-            s->row_bytes = (int)whole;
+            s->keep_in = KEEP_REGISTERS;
+        else if (schedule_can_keep(b, t, KEEP_SHARED))
+            s->keep_in = KEEP_SHARED;
         int64_t parts =
             at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
-        if (can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
+        if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
     } else {
         s->threads = 64;
     }
-    if (s->team > 32) s->threads = s->team;
-    s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
 }
 
 static void cuda_column(const Target *t, Body *b)
@@ -269,8 +274,7 @@ static void cuda_column(const Target *t, Body *b)
     s->split = 1;
     // a second kernel costs a few microseconds: parts of at least 512 columns are worth it
     int64_t parts = at_most(at_most(2 * t->units / (tiles ? tiles : 1), cols / 512), 256);
-    if (can_split(b) && parts > 1) s->split = parts;
-    s->blocks = tiles * s->split;
+    if (schedule_can_split(b) && parts > 1) s->split = parts;
 }
 
 // The largest tiles that still give every multiprocessor one.
@@ -291,12 +295,45 @@ static void cuda_tile(const Target *t, Body *b)
         s->blocks <
             t->units) { // small: tiles of 16 x 16, eight warps share out the columns of each
         s->each = 0;
-        s->tile_m = s->tile_n = 16;
         s->tile_k = pow2_at_least(b->axis[b->col].extent, 256);
         if (s->tile_k < 32) s->tile_k = 32;
-        s->blocks =
-            b->axis[0].extent * ceil_div(b->axis[1].extent, 16) * ceil_div(b->axis[2].extent, 16);
     }
+}
+
+static void cuda_derive(Body *b, const Target *t)
+{
+    Schedule *s = &b->sched;
+    int inner = b->npar - 1;
+    int64_t rows = body_rows(b), cols = b->col >= 0 ? b->axis[b->col].extent : 0;
+    if (s->kind == SCHED_MAP && s->turn) {
+        s->threads = 256;
+        s->blocks = ceil_div(b->axis[inner].extent, 32);
+        for (int i = 0; i < inner; i++)
+            s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+    } else if (s->kind == SCHED_MAP) {
+        int64_t vectors = b->npar == 1 ? ceil_div(rows, s->vector) : rows / s->vector;
+        s->blocks = ceil_div(ceil_div(vectors, s->unroll), s->threads);
+    } else if (s->kind == SCHED_ROW) {
+        if (s->team > 32) s->threads = s->team;
+        if (!schedule_can_keep(b, t, s->keep_in)) s->keep_in = KEEP_AGAIN;
+        s->keep =
+            s->keep_in == KEEP_REGISTERS ? (int)ceil_div(ceil_div(cols, s->vector), s->team) : 0;
+        s->row_bytes = s->keep_in == KEEP_SHARED ? (int)kept_shared(b) : 0;
+        s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+    } else if (s->kind == SCHED_COLUMN) {
+        if (!b->serial_cols) s->threads = 32 * s->team;
+        s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+    } else if (s->kind == SCHED_TILE) {
+        s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
+        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
+                    ceil_div(b->axis[2].extent, s->tile_n);
+    }
+}
+
+void schedule_derive(Body *b, const Target *t)
+{
+    if (t->kind == TARGET_CUDA) cuda_derive(b, t);
+    if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
 // -- CPU
@@ -324,7 +361,8 @@ static void cpu_row(Arena *a, Body *b)
     b->sched.split = 1;
     int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
     if (bytes > 0 && bytes <= 64 << 10) b->sched.row_bytes = (int)bytes;
-    if (can_split(b) && rows < 16 && cols >= 65536) b->sched.split = at_most(64, cols / 16384);
+    if (schedule_can_split(b) && rows < 16 && cols >= 65536)
+        b->sched.split = at_most(64, cols / 16384);
 }
 
 static void cpu_column(Body *b)
@@ -332,7 +370,7 @@ static void cpu_column(Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.tile = at_most(rows > 0 ? rows : 1, 512);
     b->sched.split = 1;
-    if (can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
+    if (schedule_can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
         b->sched.split = at_most(16, cols / 32);
 }
 
@@ -374,34 +412,5 @@ void schedule_body(LowerCtx *ctx, Body *b)
     for (int i = 0; i < b->naxes; i++)
         if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;
     if (body_rows(b) > INT32_MAX / 2) s->wide = true;
-    if (s->blocks < 1) s->blocks = 1;
-}
-
-const char *schedule_text(Arena *a, const Body *b, const Target *t)
-{
-    const Schedule *s = &b->sched;
-    static const char *const kind[] = {"map", "row", "column", "tile"};
-    Buf o = buf_new(a);
-    buf_str(&o, kind[s->kind]);
-    if (s->kind == SCHED_TILE) {
-        buf_printf(&o, " tile=%dx%dx%d each=%d threads=%d", s->tile_m, s->tile_n, s->tile_k,
-                   s->each, s->threads);
-        return o.data;
-    }
-    if (t->kind == TARGET_CUDA) {
-        buf_printf(&o, " threads=%d", s->threads);
-        if (s->turn) {
-            buf_printf(&o, " turned tiles of axis %d", s->turn - 1);
-            return o.data;
-        }
-        if (s->kind != SCHED_MAP) buf_printf(&o, " team=%d", s->team);
-        buf_printf(&o, " vector=%d unroll=%d", s->vector, s->unroll);
-        if (s->kind == SCHED_ROW)
-            buf_printf(&o, s->row_bytes ? " keep=shared" : " keep=%d", s->keep);
-    } else {
-        if (s->tile) buf_printf(&o, " tile=%lld", (long long)s->tile);
-        if (s->row_bytes) buf_printf(&o, " keep=%d bytes", s->row_bytes);
-    }
-    if (s->split > 1) buf_printf(&o, " split=%lld", (long long)s->split);
-    return o.data;
+    schedule_derive(b, t);
 }

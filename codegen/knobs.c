@@ -1,0 +1,350 @@
+// The table of knobs, and schedules as text.
+#include "codegen/knobs.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/print.h"
+
+static bool cuda_of(const Body *b, const Target *t, ScheduleKind kind)
+{
+    return t->kind == TARGET_CUDA && b->sched.kind == kind;
+}
+
+// Powers of two from [least] to [most] that satisfy ok (NULL: all).
+static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const Body *b, int64_t v),
+                  int64_t *out)
+{
+    int n = 0;
+    for (int64_t v = least; v <= most && n < KNOB_VALUES; v *= 2)
+        if (!ok || ok(b, v)) out[n++] = v;
+    return n;
+}
+
+static bool holds_teams(const Body *b, int64_t threads)
+{
+    return threads >= b->sched.team;
+}
+
+static int legal_threads(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
+    if (!cuda_of(b, t, SCHED_ROW)) return 0;
+    if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
+    return powers(b, 64, 512, holds_teams, out);
+}
+
+static int legal_team(const Body *b, const Target *t, int64_t *out)
+{
+    if (b->serial_cols) return 0;
+    if (cuda_of(b, t, SCHED_ROW)) return powers(b, 1, t->threads_per_block, NULL, out);
+    return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 32, NULL, out) : 0;
+}
+
+static bool divides_inner(const Body *b, int64_t v)
+{
+    int axis = b->sched.kind == SCHED_MAP ? b->npar - 1 : b->col;
+    return (b->sched.kind == SCHED_MAP && b->npar == 1) || b->axis[axis].extent % v == 0;
+}
+
+static int legal_vector(const Body *b, const Target *t, int64_t *out)
+{
+    bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
+    bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
+    return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
+}
+
+static int legal_unroll(const Body *b, const Target *t, int64_t *out)
+{
+    return cuda_of(b, t, SCHED_MAP) && !b->sched.turn ? powers(b, 1, 8, NULL, out) : 0;
+}
+
+static int legal_turn(const Body *b, const Target *t, int64_t *out)
+{
+    int axis = cuda_of(b, t, SCHED_MAP) ? schedule_turned_axis(b) : -1;
+    if (axis < 0) return 0;
+    out[0] = 0;
+    out[1] = axis + 1;
+    return 2;
+}
+
+static int legal_keep(const Body *b, const Target *t, int64_t *out)
+{
+    int n = 0;
+    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
+    for (int where = KEEP_AGAIN; where <= KEEP_SHARED; where++)
+        if (schedule_can_keep(b, t, where)) out[n++] = where;
+    return n;
+}
+
+static int legal_split(const Body *b, const Target *t, int64_t *out)
+{
+    (void)t;
+    if ((b->sched.kind != SCHED_ROW && b->sched.kind != SCHED_COLUMN) || !schedule_can_split(b))
+        return 0;
+    // parts of at least 32 columns; the default need not be a power of two
+    int64_t most = b->axis[b->col].extent / 32, own = b->sched.split;
+    int n = 0;
+    for (int64_t v = 1; v <= 512 && (v == 1 || v <= most); v *= 2) {
+        if (own > v / 2 && own < v) out[n++] = own;
+        out[n++] = v;
+    }
+    if (own > out[n - 1]) out[n++] = own;
+    return n;
+}
+
+static int legal_each(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE)) return 0;
+    bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
+    int n = 0;
+    if (narrow) out[n++] = 0;
+    out[n++] = 2;
+    out[n++] = 4;
+    if (narrow) out[n++] = 8;
+    return n;
+}
+
+// Both operands' tiles fit shared memory, and every thread fetches the same share of them.
+static bool tile_fits(const Body *b, int64_t v)
+{
+    int64_t bytes = math_bytes(b->insts.at[b->dot.sum].acc), side = b->sched.tile_m;
+    if (!b->sched.each) return v >= 32 && v <= 256;
+    return 2 * v * (side + 4) * bytes <= 48 << 10 && v * side % 256 == 0 && v <= 64;
+}
+
+static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
+{
+    return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
+}
+
+static bool within_inner(const Body *b, int64_t v)
+{
+    int64_t extent = b->axis[b->sched.kind == SCHED_MAP ? b->npar - 1 : 0].extent;
+    return v == 64 || v < 2 * extent || v == b->sched.tile;
+}
+
+static int legal_tile(const Body *b, const Target *t, int64_t *out)
+{
+    bool map = b->sched.kind == SCHED_MAP && b->npar > 1;
+    if (t->kind != TARGET_CPU || (!map && b->sched.kind != SCHED_COLUMN)) return 0;
+    int n = powers(b, 64, map ? 16384 : 2048, within_inner, out);
+    for (int i = 0; i < n; i++)
+        if (out[i] == b->sched.tile) return n;
+    out[n++] = b->sched.tile; // the whole axis, say
+    return n;
+}
+
+// How many blocks of this many threads a multiprocessor can hold at all.
+static int legal_resident(const Body *b, const Target *t, int64_t *out)
+{
+    int n = 0;
+    if (t->kind != TARGET_CUDA) return 0;
+    for (int64_t v = 0; v <= 8 && v * b->sched.threads <= t->threads_per_unit; v = v ? 2 * v : 1)
+        out[n++] = v;
+    return n;
+}
+
+static const char *const keep_words[] = {"again", "registers", "shared", NULL};
+
+#define INT(field)  offsetof(Schedule, field), false
+#define LONG(field) offsetof(Schedule, field), true
+const Knob knobs[] = {
+    {"team", "threads that share a row", INT(team), legal_team, -1, true, NULL},
+    {"vector", "elements a thread moves at once", INT(vector), legal_vector, -1, true, NULL},
+    {"unroll", "vectors a thread has in flight", INT(unroll), legal_unroll, -1, false, NULL},
+    {"keep", "where a row that is needed again stays", INT(keep_in), legal_keep, -1, false,
+     keep_words},
+    {"split", "parts the columns are cut into, each a block's", LONG(split), legal_split, 1, true,
+     NULL},
+    {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
+    {"turn", "1 + the axis turned through shared memory; 0: none", INT(turn), legal_turn, 0, false,
+     NULL},
+    {"each", "sums a thread holds along a side; 0: warps share out the columns", INT(each),
+     legal_each, -1, true, NULL},
+    {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
+    {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
+     NULL},
+    {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
+     legal_resident, 0, false, NULL},
+    {0},
+};
+
+int64_t knob_get(const Knob *k, const Body *b)
+{
+    const char *at = (const char *)&b->sched + k->at;
+    return k->wide ? *(const int64_t *)at : *(const int *)at;
+}
+
+static void put(const Knob *k, Body *b, int64_t v)
+{
+    char *at = (char *)&b->sched + k->at;
+    if (k->wide)
+        *(int64_t *)at = v;
+    else
+        *(int *)at = (int)v;
+}
+
+void knob_set(const Knob *k, Body *b, const Target *t, int64_t v)
+{
+    put(k, b, v);
+    schedule_derive(b, t);
+}
+
+void knob_value_text(const Knob *k, int64_t v, Buf *out)
+{
+    if (k->words)
+        buf_str(out, k->words[v]);
+    else
+        buf_printf(out, "%lld", (long long)v);
+}
+
+const char *schedule_kind_name(ScheduleKind k)
+{
+    static const char *const names[] = {"map", "row", "column", "tile"};
+    return names[k];
+}
+
+const char *schedule_text(Arena *a, const Body *b, const Target *t, bool whole)
+{
+    Buf o = buf_new(a);
+    int64_t legal[KNOB_VALUES];
+    buf_str(&o, schedule_kind_name(b->sched.kind));
+    for (const Knob *k = knobs; k->name; k++) {
+        int64_t v = knob_get(k, b);
+        if ((!whole && v == k->off) || !k->legal(b, t, legal)) continue;
+        buf_printf(&o, " %s=", k->name);
+        knob_value_text(k, v, &o);
+    }
+    return o.data;
+}
+
+// -- reading
+// ---------------------------------------------------------------------------------------------
+
+static const Knob *find_knob(const char *name, size_t n)
+{
+    for (const Knob *k = knobs; k->name; k++)
+        if (strlen(k->name) == n && !strncmp(k->name, name, n)) return k;
+    return NULL;
+}
+
+static bool parse_value(const Knob *k, const char *text, int64_t *v)
+{
+    char *end;
+    for (int i = 0; k->words && k->words[i]; i++)
+        if (!strcmp(k->words[i], text)) return *v = i, true;
+    if (k->words || !isdigit((unsigned char)*text)) return false;
+    *v = strtoll(text, &end, 10);
+    return !*end && *v <= 1 << 30;
+}
+
+static const char *unknown_knob(Arena *a, const char *name)
+{
+    const char *names[32];
+    size_t n = 0;
+    for (const Knob *k = knobs; k->name && n < 32; k++) names[n++] = k->name;
+    const char *near = suggest(name, names, n);
+    Buf o = buf_new(a);
+    buf_printf(&o, "there is no knob '%s'", name);
+    if (near) buf_printf(&o, "; did you mean '%s'?", near);
+    for (size_t i = 0; !near && i < n; i++)
+        buf_printf(&o, "%s%s", i ? ", " : "; knobs: ", names[i]);
+    return o.data;
+}
+
+static const char *not_legal(Arena *a, const Body *b, const Target *t, const Knob *k,
+                             const char *value)
+{
+    int64_t legal[KNOB_VALUES];
+    Buf o = buf_new(a);
+    int n = k->legal(b, t, legal);
+    if (n == 0) {
+        buf_printf(&o, "a %s schedule of this kernel has no knob '%s'",
+                   schedule_kind_name(b->sched.kind), k->name);
+        return o.data;
+    }
+    buf_printf(&o, "%s=%s is not possible here (%s); with the other knobs as given: ", k->name,
+               value, k->doc);
+    for (int i = 0; i < n; i++) {
+        buf_str(&o, i ? ", " : "");
+        knob_value_text(k, legal[i], &o);
+    }
+    return o.data;
+}
+
+static bool is_legal(const Knob *k, const Body *b, const Target *t, int64_t v)
+{
+    int64_t legal[KNOB_VALUES];
+    for (int i = k->legal(b, t, legal); i-- > 0;)
+        if (legal[i] == v) return true;
+    return false;
+}
+
+enum { MOST_WORDS = 32 };
+typedef struct Words {
+    const Knob *knob[MOST_WORDS];
+    const char *value[MOST_WORDS];
+    int64_t number[MOST_WORDS];
+    int n;
+} Words;
+
+static const char *read_words(Arena *a, const char *text, Words *w)
+{
+    for (char *at = arena_strdup(a, text), *word; (word = strtok_r(at, " \t", &at));) {
+        char *eq = strchr(word, '=');
+        if (!eq || eq == word || !eq[1]) return arena_printf(a, "'%s' is not name=value", word);
+        *eq = 0;
+        const Knob *k = find_knob(word, strlen(word));
+        if (!k) return unknown_knob(a, word);
+        if (w->n == MOST_WORDS) return "there are too many words";
+        for (int i = 0; i < w->n; i++)
+            if (w->knob[i] == k) return arena_printf(a, "%s is given twice", word);
+        int64_t v;
+        if (!parse_value(k, eq + 1, &v))
+            return arena_printf(a, "%s=%s: that is no value of a knob '%s' (%s)", word, eq + 1,
+                                k->name, k->doc);
+        w->knob[w->n] = k;
+        w->value[w->n] = eq + 1;
+        w->number[w->n++] = v;
+    }
+    return NULL;
+}
+
+const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale)
+{
+    Words w = {0};
+    size_t n = strcspn(text, " \t");
+    *stale = false;
+    bool known = false;
+    for (int k = SCHED_MAP; k <= SCHED_TILE; k++)
+        known |= strlen(schedule_kind_name(k)) == n && !strncmp(text, schedule_kind_name(k), n);
+    if (!known) return arena_printf(a, "'%.*s' is no kind of schedule", (int)n, text);
+    const char *wrong = read_words(a, text + n, &w);
+    if (wrong) return wrong;
+    const char *own = schedule_kind_name(b->sched.kind);
+    if (strlen(own) != n || strncmp(text, own, n)) {
+        *stale = true;
+        return arena_printf(a, "it is for a %.*s schedule, the kernel has a %s schedule now",
+                            (int)n, text, own);
+    }
+    Schedule before = b->sched;
+    for (int i = 0; i < w.n; i++) put(w.knob[i], b, w.number[i]);
+    schedule_derive(b, t);
+    for (int i = 0; i < w.n && !wrong; i++)
+        if (knob_get(w.knob[i], b) != w.number[i] || !is_legal(w.knob[i], b, t, w.number[i]))
+            wrong = not_legal(a, b, t, w.knob[i], w.value[i]);
+    if (wrong) b->sched = before;
+    return wrong;
+}
+
+void schedule_override(LowerCtx *ctx, Body *b)
+{
+    bool stale = false;
+    b->key = body_key(b);
+    const ScheduleSource *from = ctx->schedules;
+    const char *text = from ? from->find(from->ctx, b->key) : NULL;
+    const char *wrong = text ? schedule_parse(ctx->arena, b, ctx->target, text, &stale) : NULL;
+    if (wrong) from->wrong(from->ctx, b->key, wrong, stale);
+}

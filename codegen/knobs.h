@@ -1,0 +1,39 @@
+// Knobs: the numbers of a schedule that may be chosen by hand or by measurement. A schedule as text
+// is its kind and a word "name=value" for each knob: the head comment of a kernel, a line of a
+// tuning file and `netc inspect --knobs` all speak it, and the table in knobs.c is all they know.
+#ifndef CODEGEN_KNOBS_H
+#define CODEGEN_KNOBS_H
+
+#include "codegen/kernel_ir.h"
+
+enum { KNOB_VALUES = 24 };
+
+typedef struct Knob {
+    const char *name, *doc;
+    size_t at; // of the field in Schedule
+    bool wide; // the field is an int64_t, else an int
+    // Values that are legal for this body while its other knobs stay as they are, in ascending
+    // order, at most KNOB_VALUES; returns how many. 0: this body has no such knob.
+    int (*legal)(const Body *b, const Target *t, int64_t *out);
+    int64_t off;              // the value that need not be shown
+    bool reorders;            // reductions add in another order under another value
+    const char *const *words; // names of the values 0, 1, ...; NULL: numbers
+} Knob;
+
+extern const Knob knobs[]; // ended by a row without a name
+
+int64_t knob_get(const Knob *k, const Body *b);
+void knob_set(const Knob *k, Body *b, const Target *t, int64_t v); // and what follows from it
+void knob_value_text(const Knob *k, int64_t v, Buf *out);
+
+const char *schedule_kind_name(ScheduleKind k);
+// For people: knobs that are off are left out. whole: every knob the body has.
+const char *schedule_text(Arena *a, const Body *b, const Target *t, bool whole);
+// Takes a schedule from its text; knobs the text does not name keep their value. NULL when all of
+// it is legal, else what is wrong, and the schedule is as before. *stale: the text is sound, but
+// for another kind of schedule.
+const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale);
+// What ctx->schedules says for this body, if anything.
+void schedule_override(LowerCtx *ctx, Body *b);
+
+#endif
