@@ -41,6 +41,7 @@ bool pass_skipped(const PassOptions *o, const char *name); // named in the skip 
 const char *unfused_text(Arena *a, const Unfused *u);      // one line in the user's terms
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_factor(Graph *g, Module *m, const PassOptions *o);

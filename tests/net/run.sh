@@ -5,6 +5,7 @@
 #   # value NAME = 1 2 3                 running the (only) model gives these first elements (1e-5)
 #   # kernels ENTRY TARGET: 3            kernels and library calls an execution takes
 #   # ops ENTRY OP STAGE: 2              how many OP nodes the entry has at that stage (ir, grad, fused)
+#   # lines STAGE: 1 TEXT               how many lines of --emit STAGE hold TEXT
 #   # option: -D n=3                     given to every command
 # A file without expectations must compile, and its models that have no inputs must run: their asserts hold.
 # Runs from the root of the repository, two files at a time. OPTIONS: more options for every command.
@@ -67,6 +68,13 @@ one() {
               awk -v e="^entry $entry " -v o=" = $op\\\\(" '$0 ~ /^entry /{on = $0 ~ e} on && $0 ~ o{n++} END{print n + 0}')
         [ "$got" = "$want" ] && pass || fail "$f" "$entry has $got $op nodes at ${stage%:}, wanted $want $(head -2 "$TMP/err")"
     done < <(grep '^# ops ' "$f")
+    while read -r _ _ stage want text; do
+        n=1
+        [ -z "${NUMBERS_ONLY:-}" ] || continue
+        local got
+        got=$("$NETC" --emit "${stage%:}" $options "$f" 2>"$TMP/err" | grep -cF -- "$text")
+        [ "$got" = "$want" ] && pass || fail "$f" "$got lines of ${stage%:} hold '$text', wanted $want $(head -2 "$TMP/err")"
+    done < <(grep '^# lines ' "$f")
     if [ $n -eq 0 ]; then
         if "$NETC" $options "$f" -q >"$TMP/net.out" 2>&1; then pass; else fail "$f" "$(head -5 "$TMP/net.out")"; fi
         local m

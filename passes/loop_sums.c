@@ -1,0 +1,259 @@
+// Sums that a loop carries become one sum after it.
+//
+// requires: no gradients left to take (the backward loops are what carries such sums). keeps: every
+// value, up to the order of additions. breaks: nothing.
+// A carried value that is only ever added to, v <- v + x, ends as its first value plus the sum of x
+// over the iterations. Where x is a contraction or a sum, the loop stacks its operands instead, and
+// they are contracted once over the iterations too: the weight gradients of a recurrence are one
+// matmul, not one an iteration. Costs memory for the stacks, so they may be no larger than what
+// the loop reads and stacks anyway.
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+enum { MOST_VIEWS = 4 };
+
+// The carried value j: views, innermost last, of x, a contraction or a sum.
+typedef struct Carry {
+    Node *x;
+    Node *view[MOST_VIEWS];
+    int nviews;
+} Carry;
+
+typedef struct Loop {
+    Node *n;
+    Graph *body;
+    uint32_t ncarried, nscanned;
+    Carry *carry; // by carried value; x NULL: stays
+    uint32_t ntaken;
+} Loop;
+
+static uint32_t *count_uses(const Graph *g)
+{
+    uint32_t *uses = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++) uses[g->nodes.at[i]->args[k]->id]++;
+    for (uint32_t i = 0; i < g->results.n; i++) uses[g->results.at[i]->id]++;
+    for (uint32_t i = 0; i < g->roots.n; i++) uses[g->roots.at[i]->id]++;
+    return uses;
+}
+
+static bool is_param(const Node *x, uint32_t from, uint32_t to)
+{
+    if (x->op != OP_region_param) return false;
+    int64_t index = attr_int(x, ATTR_index, 0);
+    return index >= from && index < to;
+}
+
+// Whether the loop reads or stacks x, so that all its iterations' values are in memory anyway.
+static bool is_stacked(const Loop *l, const Node *x)
+{
+    if (is_param(x, 1 + l->ncarried, 1 + l->ncarried + l->nscanned)) return true;
+    for (uint32_t i = l->ncarried; i < l->body->results.n; i++)
+        if (l->body->results.at[i] == x) return true;
+    return false;
+}
+
+static bool is_captured(const Loop *l, const Node *x)
+{
+    return is_param(x, 1 + l->ncarried + l->nscanned, UINT32_MAX);
+}
+
+static Carry find_sum(const Loop *l, uint32_t j, const uint32_t *uses)
+{
+    Carry c = {0}, no = {0};
+    Node *param = l->body->params.at[1 + j], *next = l->body->results.at[j];
+    if (!dtype_is_float(param->type.dtype) || next->op != OP_add || uses[param->id] != 1 ||
+        uses[next->id] != 1)
+        return no;
+    Node *x = next->args[next->args[0] == param];
+    if (next->args[0] != param && next->args[1] != param) return no;
+    while ((x->op == OP_reshape || x->op == OP_permute) && c.nviews < MOST_VIEWS) {
+        c.view[c.nviews++] = x;
+        x = x->args[0];
+    }
+    if (x->op != OP_dot && x->op != OP_sum) return no;
+    for (uint32_t k = 0; k < x->nargs; k++) // one axis more must fit
+        if (x->args[k]->type.rank == MAX_RANK || is_captured(l, x->args[k])) return no;
+    c.x = x;
+    return c;
+}
+
+static Loop find_sums(Node *n, Graph *body)
+{
+    Loop l = {.n = n,
+              .body = body,
+              .ncarried = (uint32_t)attr_int(n, ATTR_carried, 0),
+              .nscanned = (uint32_t)attr_int(n, ATTR_scanned, 0)};
+    Arena *a = body->arena;
+    uint32_t *uses = count_uses(body);
+    int64_t have = 0, more = 0;
+    for (uint32_t k = 0; k < l.nscanned; k++)
+        have += type_bytes(&body->params.at[1 + l.ncarried + k]->type);
+    for (uint32_t i = l.ncarried; i < body->results.n; i++)
+        have += type_bytes(&body->results.at[i]->type);
+    l.carry = NEW_ARRAY(a, Carry, l.ncarried + 1);
+    IdMap counted = idmap_new(a);
+    for (uint32_t j = 0; j < l.ncarried; j++) {
+        Carry c = find_sum(&l, j, uses);
+        int64_t cost = 0;
+        for (uint32_t k = 0; c.x && k < c.x->nargs; k++)
+            if (!is_stacked(&l, c.x->args[k]) && !idmap_get(&counted, c.x->args[k]->id, NULL))
+                cost += type_bytes(&c.x->args[k]->type);
+        if (!c.x || more + cost > have) continue;
+        for (uint32_t k = 0; k < c.x->nargs; k++) idmap_set(&counted, c.x->args[k]->id, 1);
+        more += cost;
+        l.carry[j] = c;
+        l.ntaken++;
+    }
+    return l;
+}
+
+// The axes of an attribute, each one further, behind axis 0 where [with_first].
+static void shifted(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out)
+{
+    int n;
+    const int64_t *v = attr_ints(x, key, &n);
+    int64_t to[MAX_RANK + 1] = {0};
+    int m = with_first;
+    for (int i = 0; i < n; i++) to[m++] = v[i] + 1;
+    attr_set_ints(g, out, key, to, m);
+}
+
+// x over all iterations. stack: by operand, its values in every iteration, iterations first.
+static Node *sum_after(Graph *g, const Node *x, Node *const *stack)
+{
+    Attrs at = {0};
+    if (x->op == OP_sum) {
+        shifted(g, x, ATTR_axes, true, &at);
+        return graph_node(g, OP_sum, stack, 1, &at);
+    }
+    attr_set_int(&at, ATTR_dtype, x->type.dtype);
+    attr_set_int(&at, ATTR_accumulate, attr_int(x, ATTR_accumulate, x->type.dtype));
+    shifted(g, x, ATTR_batch_a, false, &at);
+    shifted(g, x, ATTR_batch_b, false, &at);
+    shifted(g, x, ATTR_contract_a, true, &at);
+    shifted(g, x, ATTR_contract_b, true, &at);
+    return graph_node(g, OP_dot, stack, 2, &at);
+}
+
+// The loop without the sums in dst. result: by result of the old loop, its replacement.
+static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
+{
+    Node *n = l->n;
+    Graph *old = l->body;
+    Arena *a = old->arena;
+    Graph *body = graph_new(a, old->diags, old->symbols);
+    Node **in = NEW_ARRAY(a, Node *, old->params.n + 1);
+    Node **args = NEW_ARRAY(a, Node *, n->nargs + 1);
+    int nargs = 0;
+    body->role = n->role;
+    for (uint32_t i = 0; i < old->params.n; i++) {
+        const Node *p = old->params.at[i];
+        body->loc = p->loc;
+        if (i && i <= l->ncarried && l->carry[i - 1].x) {
+            in[i] = graph_full_like(body, p, 0); // nobody reads it
+            continue;
+        }
+        in[i] = region_param_add(body, &p->type);
+        if (!in[i]->name) in[i]->name = p->name;
+        if (i) args[nargs++] = map[n->args[i - 1]->id];
+    }
+    // All nodes are kept, so that operands of the sums can be found.
+    Remap r = remap_begin(old, body);
+    for (uint32_t i = 0; i < old->params.n; i++) r.map[old->params.at[i]->id] = in[i];
+    for (uint32_t i = 0; i < old->nodes.n; i++) remap_node(&r, old->nodes.at[i]);
+    for (uint32_t i = 0; i < old->results.n; i++)
+        if (i >= l->ncarried || !l->carry[i].x)
+            vec_push(a, &body->results, r.map[old->results.at[i]->id]);
+    // Operands that the loop does not read or stack yet are stacked behind its other results.
+    Node **stack = NEW_ARRAY(a, Node *, 2 * (l->ncarried + 1));
+    int *stack_result = NEW_ARRAY(a, int, 2 * (l->ncarried + 1));
+    for (uint32_t j = 0; j < l->ncarried; j++)
+        for (uint32_t k = 0; l->carry[j].x && k < l->carry[j].x->nargs; k++) {
+            const Node *x = l->carry[j].x->args[k];
+            Node *y = r.map[x->id];
+            int at = -1;
+            if (is_param(x, 1 + l->ncarried, 1 + l->ncarried + l->nscanned)) {
+                stack[2 * j + k] = map[n->args[attr_int(x, ATTR_index, 0) - 1]->id];
+                continue;
+            }
+            for (uint32_t i = l->ncarried - l->ntaken; i < body->results.n && at < 0; i++)
+                if (body->results.at[i] == y) at = (int)i;
+            if (at < 0) {
+                at = (int)body->results.n;
+                vec_push(a, &body->results, y);
+            }
+            stack_result[2 * j + k] = at;
+        }
+    body = graph_copy_live(body);
+    Attrs at = n->attrs;
+    attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
+    dst->loc = n->loc;
+    dst->role = n->role;
+    dst->name = n->name;
+    Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
+    for (uint32_t i = 0, kept = 0; i < old->results.n; i++) {
+        if (i >= l->ncarried || !l->carry[i].x) {
+            result[i] = graph_result(dst, loop, (int)kept++);
+            continue;
+        }
+        const Carry *c = &l->carry[i];
+        for (uint32_t k = 0; k < c->x->nargs; k++)
+            if (!stack[2 * i + k])
+                stack[2 * i + k] = graph_result(dst, loop, stack_result[2 * i + k]);
+        dst->loc = c->x->loc;
+        Node *v = sum_after(dst, c->x, &stack[2 * i]);
+        for (int k = c->nviews; k-- > 0;)
+            v = graph_node(dst, c->view[k]->op, &v, 1, &c->view[k]->attrs);
+        result[i] = graph_binary(dst, OP_add, map[n->args[i]->id], v);
+    }
+}
+
+static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
+{
+    (void)ctx;
+    bool needed = false;
+    Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nregions; k++)
+            needed |= rebuilt(done, n->regions[k]) != n->regions[k];
+        if (n->op == OP_loop) loop[i] = find_sums(n, rebuilt(done, n->regions[0]));
+        needed |= loop[i].ntaken > 0;
+    }
+    if (!needed) return g;
+    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Remap r = remap_begin(g, dst);
+    Node ***result = NEW_ARRAY(g->arena, Node **, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (loop[i].ntaken) {
+            result[i] = NEW_ARRAY(g->arena, Node *, loop[i].body->results.n + 1);
+            rewrite(dst, &loop[i], r.map, result[i]);
+            r.map[i] = result[i][0];
+        } else if (n->op == OP_get && result[n->args[0]->id]) {
+            r.map[i] = result[n->args[0]->id][attr_int(n, ATTR_index, 0)];
+        } else if (n->nregions) {
+            Node copy = *n;
+            copy.regions = NEW_ARRAY(g->arena, Graph *, n->nregions);
+            for (uint32_t k = 0; k < n->nregions; k++)
+                copy.regions[k] = rebuilt(done, n->regions[k]);
+            remap_node(&r, &copy);
+        } else {
+            remap_node(&r, n);
+        }
+    }
+    for (uint32_t i = 0; i < g->results.n; i++)
+        vec_push(g->arena, &dst->results, r.map[g->results.at[i]->id]);
+    dst->loc = 0;
+    dst->role = ROLE_FORWARD;
+    dst->name = NULL;
+    return graph_copy_live(dst);
+}
+
+Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    (void)o;
+    return over_regions(g, take_sums, NULL);
+}
