@@ -170,6 +170,7 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
 {
     netc_program *p = NULL;
     netc_session *s = NULL;
+    netc_context_prepare(ctx, a->device);
     netc_status status = open_data(ctx, &a->data, &a->o.data, err);
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
     if (status == NETC_OK)

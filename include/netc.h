@@ -94,6 +94,10 @@ typedef struct netc_context_options {
 NETC_API netc_status netc_context_create(const netc_context_options *o, netc_context **out,
                                          netc_error **err);
 NETC_API void netc_context_free(netc_context *c); // after everything made from it
+// Begins to open a device (as named for netc_session_create) on a thread of its own, so that
+// reading data and compiling happen meanwhile. A hint: the next session on it takes it over, and
+// whatever went wrong is that session's error. At most one at a time; more are ignored.
+NETC_API void netc_context_prepare(netc_context *c, const char *device);
 
 // -- tensors
 // --------------------------------------------------------------------------------------------

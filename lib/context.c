@@ -54,6 +54,10 @@ netc_status netc_context_create(const netc_context_options *o, netc_context **ou
 {
     netc_context *c = calloc(1, sizeof *c);
     if (!c) return OUT_OF_MEMORY(err);
+    if (pthread_mutex_init(&c->lock, NULL)) {
+        free(c);
+        return OUT_OF_MEMORY(err);
+    }
     if (o) memcpy(&c->o, o, o->size < sizeof c->o ? o->size : sizeof c->o);
     if (!c->o.cache_dir)
         c->cache_dir = default_cache_dir();
@@ -72,6 +76,8 @@ netc_status netc_context_create(const netc_context_options *o, netc_context **ou
 void netc_context_free(netc_context *c)
 {
     if (!c) return;
+    prepare_end(c);
+    pthread_mutex_destroy(&c->lock);
     free(c->cache_dir);
     free(c);
 }

@@ -145,8 +145,10 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
     } else if ((s->shared_device = calloc(1, sizeof *s->shared_device))) {
         atomic_init(&s->shared_device->refs, 1);
         RtAllocator a = {options.device_alloc, options.device_free, options.alloc_user};
-        rt_device_open(device && *device ? device : "auto", a.alloc ? &a : NULL,
-                       &s->shared_device->device, &e);
+        RtDevice **d = &s->shared_device->device;
+        device = device && *device ? device : "auto";
+        *d = a.alloc ? NULL : prepared_device(s->context, device);
+        if (!*d) rt_device_open(device, a.alloc ? &a : NULL, d, &e);
     } else {
         netc_session_free(s);
         return OUT_OF_MEMORY(err);
