@@ -482,6 +482,44 @@ static uint64_t axes_of(const Lower *l, const Ix *const *idx, int n, int pred)
     return axes;
 }
 
+// A sum over axis [q] of where(k == i, v, 0), with i the position along it and k known before the
+// loop, is v at k: no loop. -1: it is not that.
+static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q, int pred)
+{
+    const Node *x = n->args[0];
+    if (n->op != OP_sum || x->op != OP_select || is_buffer(l, x)) return -1;
+    const Body *b = l->body;
+    int hit = lower_value(l, x->args[0], at, pred), key = -1;
+    int zero = lower_value(l, x->args[2], at, pred);
+    Inst eq = b->insts.at[hit], z = b->insts.at[zero];
+    if (eq.kind != KI_EW || eq.op != OP_eq || z.kind != KI_CONST || z.fvalue != 0 || z.ivalue != 0)
+        return -1;
+    for (int k = 0; k < 2; k++) {
+        const Inst *i = &b->insts.at[eq.a[k]], *other = &b->insts.at[eq.a[1 - k]];
+        if (i->kind == KI_INDEX && i->ix == at[along] && !(other->axes >> q & 1) &&
+            !dtype_is_float(other->type) && other->kind != KI_INDEX)
+            key = eq.a[1 - k];
+    }
+    int64_t low, high, extent = b->axis[q].extent;
+    if (key < 0 || !extent) return -1;
+    DType t = b->insts.at[key].type;
+    int inside = -1;
+    if (!inst_range(l, key, &low, &high) || low < 0 || high >= extent) { // elsewhere the sum is 0
+        int first = lower_const_int(l, t, 0), last = lower_const_int(l, t, extent - 1);
+        inside = both(l, lower_ew(l, OP_ge, DT_BOOL, (int[]){key, first}, 2, NULL),
+                      lower_ew(l, OP_le, DT_BOOL, (int[]){key, last}, 2, NULL));
+        key = lower_ew(l, OP_maximum, t, (int[]){key, first}, 2, NULL);
+        key = lower_ew(l, OP_minimum, t, (int[]){key, last}, 2, NULL);
+    }
+    const Ix *place = ix_value(l->body->ix, key, 0, extent - 1, b->insts.at[key].axes);
+    if (b->insts.at[key].kind == KI_CONST) place = ix_const(l->body->ix, b->insts.at[key].ivalue);
+    const Ix *to[MAX_RANK];
+    memcpy(to, at, sizeof *to * x->type.rank);
+    to[along] = place;
+    int v = lower_value(l, x->args[1], to, pred);
+    return inside < 0 ? v : select_value(l, inside, v, zero, x);
+}
+
 static int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
@@ -495,7 +533,9 @@ static int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     ix_delinear(c, ix_axis(c, q, extent), dim, count, sub);
     for (int i = 0, r = 0, k = 0; i < x->type.rank; i++)
         at[i] = r < count && axes[r] == i ? sub[r++] : idx[k++];
-    int v = lower_value(l, x, at, pred);
+    int v = count == 1 ? value_picked(l, n, at, (int)axes[0], q, pred) : -1;
+    if (v >= 0) return lower_cast(l, v, n->type.dtype, n);
+    v = lower_value(l, x, at, pred);
     DType acc = x->type.dtype, out = n->type.dtype;
     if (n->op == OP_sum || n->op == OP_prod) {
         acc = (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(out));

@@ -35,8 +35,15 @@ struct Emit {
     bool *live;           // by instruction: something stored depends on it
     bool *nested;         // by axis: the axis of a nested reduction
     const char *where;    // in the model, of the last line printed
+    uint64_t *full;       // by instruction: the stages that need all digits of f32
+    const char **inverse; // by instruction: its reciprocal's temporary, where one was printed
+    Scope **inverse_in;
+    uint64_t stages; // printed now, a bit each
     const char **buf_name;
 };
+
+// codegen/precision.c: by instruction, a bit for each stage whose results need its f32 digits.
+uint64_t *body_precision(Arena *a, const Body *b);
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
@@ -48,6 +55,8 @@ const char *emit_value(Emit *e, int inst); // its name, printed first where need
 const char *emit_index(Emit *e, const Ix *x);
 const char *emit_load(Emit *e, const Inst *v, const char *element); // storage to arithmetic
 const char *emit_stored(Emit *e, DType t, const char *value);       // arithmetic to storage
+// The instruction to store for a store's value: rounding once is enough where storing rounds.
+int emit_unrounded(const Emit *e, const BodyStore *s);
 // In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.
 void emit_stores(Emit *e, int stage);
 void emit_store(Emit *e, const BodyStore *s); // one of them, to memory

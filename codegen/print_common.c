@@ -115,6 +115,10 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
     for (int i = 0; i < b->naxes; i++) e.axis[i] = arena_printf(a, "i%d", i);
+    e.inverse = NEW_ARRAY(a, const char *, b->insts.n + 1);
+    e.inverse_in = NEW_ARRAY(a, Scope *, b->insts.n + 1);
+    e.full = cuda ? body_precision(a, b) : NULL;
+    e.stages = ~0ull;
     e.where = "";
     mark_live(&e);
     choose_names(&e);
@@ -318,10 +322,20 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
     return arena_printf(e->arena, "(%s)%s", type_storage(to), x);
 }
 
-// The op's expression with a, b, c replaced by the operands.
-static const char *ew_text(Emit *e, const Inst *v, const char *const *x)
+// Whether the cheaper form of v is good enough in the stage that is printed.
+static bool approximate(const Emit *e, int at)
 {
-    const char *p = op_info(v->op)->expr;
+    const Inst *v = &e->body->insts.at[at];
+    if (!e->full || !(op_info(v->op)->flags & OPF_APPROX) || strcmp(type_math(v->type), "float"))
+        return false;
+    return !(e->full[at] & (inst_over(v, e->body->col) ? e->stages : ~0ull));
+}
+
+// The op's expression with a, b, c replaced by the operands.
+static const char *ew_text(Emit *e, int at, const char *const *x)
+{
+    const Inst *v = &e->body->insts.at[at];
+    const char *p = op_info(v->op)->expr, *form = approximate(e, at) ? "_16" : "";
     Buf b = buf_new(e->arena);
     bool compares = v->type == DT_BOOL;
     if (v->type == DT_U8 && !compares) buf_str(&b, "(uint8_t)(");
@@ -332,7 +346,7 @@ static const char *ew_text(Emit *e, const Inst *v, const char *const *x)
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
                 buf_str(&b, x[*p - 'a']);
             else
-                buf_bytes(&b, p, (size_t)(q - p));
+                buf_printf(&b, "%.*s%s", (int)(q - p), p, strncmp(p, "nc_", 3) ? "" : form);
             p = q;
         } else {
             buf_char(&b, *p++);
@@ -368,6 +382,22 @@ const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v
             return arena_printf(e->arena, "%s %s %s", acc, op == OP_max ? "||" : "&&", v);
         return arena_printf(e->arena, "nc_%s(%s, %s)", op == OP_max ? "max" : "min", acc, v);
     }
+}
+
+// Division by what stands outside the loop that divides: there the reciprocal is taken once.
+static const char *divided(Emit *e, const Inst *v, const char *const *x, const Scope *home)
+{
+    int by = v->a[1];
+    Scope *s = e->bind[by].scope;
+    if (!e->cuda || v->op != OP_div || s->depth >= home->depth ||
+        strcmp(type_math(v->type), "float") || e->body->insts.at[by].kind == KI_CONST)
+        return NULL;
+    if (e->inverse_in[by] != s || !s->open) {
+        e->inverse[by] = arena_printf(e->arena, "%s_inverse", e->name[by]);
+        e->inverse_in[by] = s;
+        emit_line(e, s, "const NcInverse %s = nc_inverse(%s);", e->inverse[by], x[1]);
+    }
+    return arena_printf(e->arena, "nc_divide(%s, %s)", x[0], e->inverse[by]);
 }
 
 // The outermost open scope in which [axes] are all known.
@@ -491,7 +521,10 @@ const char *emit_value(Emit *e, int at)
             text = arena_printf(e->arena, "%s ? %s : %s", pred, text,
                                 emit_literal(e->arena, v->type, 0, 0));
         break;
-    case KI_EW: text = ew_text(e, v, x); break;
+    case KI_EW:
+        text = divided(e, v, x, home);
+        if (!text) text = ew_text(e, at, x);
+        break;
     case KI_CAST: text = cast_text(e, v, x[0]); break;
     case KI_RANDOM:
         text = arena_printf(e->arena, "nc_random(%s, %s, %s, (uint64_t)(%s), %d)", x[0], x[1],
@@ -521,10 +554,18 @@ const char *emit_value(Emit *e, int at)
     return e->name[at];
 }
 
+int emit_unrounded(const Emit *e, const BodyStore *s)
+{
+    const Inst *v = &e->body->insts.at[s->value];
+    DType t = e->body->bufs.at[s->buf].type;
+    bool rounds = v->kind == KI_CAST && v->type == t && (t == DT_BF16 || t == DT_F16) && !s->add;
+    return rounds && !strcmp(type_math(v->from), "float") ? v->a[0] : s->value;
+}
+
 void emit_store(Emit *e, const BodyStore *s)
 {
     const Body *b = e->body;
-    const char *v = emit_value(e, s->value);
+    const char *v = emit_value(e, emit_unrounded(e, s));
     const char *buf = e->buf_name[s->buf], *ix = emit_index(e, s->ix);
     DType t = b->bufs.at[s->buf].type;
     if (s->add) {
@@ -547,7 +588,7 @@ void emit_stores(Emit *e, int stage)
             bool over = store_over(b, s, b->col);
             if (over ? s->stage != stage : stage >= 0) continue;
             if (pass == 0) {
-                emit_value(e, s->value);
+                emit_value(e, s->buf < 0 ? s->value : emit_unrounded(e, s));
                 if (s->ix) emit_index(e, s->ix);
             } else if (s->buf >= 0) {
                 emit_store(e, s);

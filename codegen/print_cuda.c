@@ -107,6 +107,12 @@ static bool wants_store(const Emit *e, uint32_t i, int stage)
     return store_over(e->body, s, e->body->col) ? s->stage == stage : stage < 0;
 }
 
+// Stored 16-bit floats are converted two at a time, when the vector is whole.
+static const char *packs(DType t)
+{
+    return t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : NULL;
+}
+
 void lane_stores(Emit *e, const Vectors *v, int stage)
 {
     const Body *b = e->body;
@@ -119,12 +125,14 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
             if (!wants_store(e, i, stage)) continue;
-            const char *x = emit_value(e, s->value);
+            const char *x = emit_value(e, s->buf < 0 ? s->value : emit_unrounded(e, s));
             if (s->ix) emit_index(e, s->ix);
             if (pass == 0 || s->buf < 0) continue;
             if (i < 256 && v->store[i])
                 emit_line(e, e->scope, "out%u.at[lane] = %s;", i,
-                          emit_stored(e, b->bufs.at[s->buf].type, x));
+                          packs(b->bufs.at[s->buf].type)
+                              ? x
+                              : emit_stored(e, b->bufs.at[s->buf].type, x));
             else
                 emit_store(e, s);
         }
@@ -134,9 +142,11 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
 void open_stores(Emit *e, const Vectors *v, int stage)
 {
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++)
-        if (v->store[i] && wants_store(e, i, stage))
+        if (v->store[i] && wants_store(e, i, stage)) {
+            DType t = e->body->bufs.at[e->body->stores.at[i].buf].type;
             emit_line(e, e->scope, "%s out%u;",
-                      vec_type(e, e->body->bufs.at[e->body->stores.at[i].buf].type, v->width), i);
+                      packs(t) ? f(e, "NcVec<float, %d>", v->width) : vec_type(e, t, v->width), i);
+        }
 }
 
 void flush_stores(Emit *e, const Vectors *v, int stage)
@@ -144,9 +154,11 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
     stop_if_failed(e);
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++) {
         const BodyStore *s = &e->body->stores.at[i];
+        DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;
         if (v->store[i] && wants_store(e, i, stage))
-            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), out%u);", v->width, e->buf_name[s->buf],
-                      emit_index(e, s->ix), i);
+            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), %s);", v->width, e->buf_name[s->buf],
+                      emit_index(e, s->ix),
+                      packs(t) ? f(e, "%s(out%u)", packs(t), i) : f(e, "out%u", i));
     }
 }
 
@@ -342,6 +354,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     bool kept = s->keep > 0, stored = s->row_bytes > 0;
     int width = s->vector;
     const char *base = width > 1 ? f(e, "%s_first", c) : c;
+    e->stages = 1ull << stage % 64;
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
     bool grouped = kept || width > 1;
     Scope *chunk = grouped ? emit_open(e, 0) : NULL;

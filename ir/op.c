@@ -11,6 +11,8 @@ enum {
     IDEMPOTENT = OPF_IDEMPOTENT,
     COSTLY = OPF_COSTLY,
     CONVERTS = OPF_CONVERTS,
+    SMOOTH = OPF_SMOOTH,
+    APPROX = OPF_APPROX,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -33,6 +33,8 @@ enum OpFlags {
     OPF_IDEMPOTENT = 4, // f(a, a) == a
     OPF_COSTLY = 8,     // a transcendental: about twenty times an addition
     OPF_CONVERTS = 16,  // the printers spell it by operand and result type
+    OPF_SMOOTH = 32,    // small errors of the operands stay small: relative to the largest of them
+    OPF_APPROX = 64,    // the CUDA prelude has a cheaper form for 16-bit results: its helper, _16
 };
 
 enum { VARIADIC = -1 };

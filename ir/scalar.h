@@ -110,6 +110,10 @@ static inline double nc_pow(double a, double b)
 {
     return pow(a, b);
 }
+static inline double nc_div(double a, double b)
+{
+    return a / b;
+}
 static inline double nc_sqrt(double a)
 {
     return sqrt(a);

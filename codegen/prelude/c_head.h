@@ -71,15 +71,16 @@ NC_FN uint16_t nc_f2h(float a)
     uint32_t h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
     return (uint16_t)(h | (u >> 16 & 0x8000u));
 }
-NC_FN float nc_b2f(uint16_t h)
-{
-    return nc_from_bits((uint32_t)h << 16);
-}
+NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
 NC_FN uint16_t nc_f2b(float a)
 {
     uint32_t u = nc_bits(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
     return (uint16_t)(a != a ? 0x7fc0u : r);
 }
+
+// NaN wins.
+NC_FN float nc_min_f(float a, float b) { return a != a || a < b ? a : b; }
+NC_FN float nc_max_f(float a, float b) { return a != a || a > b ? a : b; }
 
 // e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in
 // two steps so that results below the normal range come out right.
@@ -165,10 +166,8 @@ NC_FN float nc_tanh_f(float a)
     far = a < 0 ? -far : far;
     return x < 0.625f || a != a ? near : far;
 }
-NC_FN float nc_sigmoid_f(float a)
-{
-    return 1 / (1 + nc_exp_f(-a));
-}
+NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + nc_exp_f(-a)); }
+NC_FN float nc_rsqrt_f(float a) { return 1 / sqrtf(a); }
 NC_FN float nc_erf_f(float a) // a rational function of a, odd, within a few ulp
 {
     float x = a > 4 ? 4 : a;
@@ -185,102 +184,6 @@ NC_FN float nc_erf_f(float a) // a rational function of a, odd, within a few ulp
     q = q * z - 7.37332916720468e-03f;
     q = q * z - 1.42647390514189e-02f;
     return x * p / q;
-}
-NC_FN float nc_sqrt_f(float a)
-{
-    return sqrtf(a);
-}
-NC_FN double nc_sqrt_d(double a)
-{
-    return sqrt(a);
-}
-NC_FN float nc_rsqrt_f(float a)
-{
-    return 1 / sqrtf(a);
-}
-NC_FN double nc_rsqrt_d(double a)
-{
-    return 1 / sqrt(a);
-}
-NC_FN float nc_sin_f(float a)
-{
-    return sinf(a);
-}
-NC_FN float nc_cos_f(float a)
-{
-    return cosf(a);
-}
-NC_FN float nc_pow_f(float a, float b)
-{
-    return powf(a, b);
-}
-NC_FN float nc_fmod_f(float a, float b)
-{
-    return fmodf(a, b);
-}
-NC_FN float nc_floor_f(float a)
-{
-    return floorf(a);
-}
-NC_FN float nc_ceil_f(float a)
-{
-    return ceilf(a);
-}
-NC_FN float nc_round_f(float a)
-{
-    return rintf(a);
-}
-NC_FN double nc_exp_d(double a)
-{
-    return exp(a);
-}
-NC_FN double nc_expm1_d(double a)
-{
-    return expm1(a);
-}
-NC_FN double nc_log_d(double a)
-{
-    return log(a);
-}
-NC_FN double nc_log1p_d(double a)
-{
-    return log1p(a);
-}
-NC_FN double nc_sin_d(double a)
-{
-    return sin(a);
-}
-NC_FN double nc_cos_d(double a)
-{
-    return cos(a);
-}
-NC_FN double nc_tanh_d(double a)
-{
-    return tanh(a);
-}
-NC_FN double nc_erf_d(double a)
-{
-    return erf(a);
-}
-NC_FN double nc_pow_d(double a, double b)
-{
-    return pow(a, b);
-}
-NC_FN double nc_fmod_d(double a, double b)
-{
-    return fmod(a, b);
-}
-NC_FN double nc_floor_d(double a)
-{
-    return floor(a);
-}
-NC_FN double nc_ceil_d(double a)
-{
-    return ceil(a);
-}
-NC_FN double nc_round_d(double a)
-{
-    return rint(a);
 }
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want)

@@ -31,6 +31,7 @@
 #define nc_ceil(a)        NC_FLOAT(a, nc_ceil)
 #define nc_round(a)       NC_FLOAT(a, nc_round)
 #define nc_isfinite(a)    NC_FLOAT(a, nc_isfinite)
+#define nc_div(a, b)      ((a) / (b))
 #define nc_pow(a, b)      NC_FLOAT2(a, b, nc_pow)
 #define nc_abs(a)         NC_ANY(a, nc_abs)
 #define nc_sign(a)        NC_ANY(a, nc_sign)

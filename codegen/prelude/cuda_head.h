@@ -12,14 +12,8 @@ typedef unsigned long long uint64_t;
 #define NC_INF (__int_as_float(0x7f800000))
 #define NC_NAN (__int_as_float(0x7fc00000))
 
-NC_FN uint32_t nc_bits(float a)
-{
-    return __float_as_uint(a);
-}
-NC_FN float nc_from_bits(uint32_t u)
-{
-    return __uint_as_float(u);
-}
+NC_FN uint32_t nc_bits(float a) { return __float_as_uint(a); }
+NC_FN float nc_from_bits(uint32_t u) { return __uint_as_float(u); }
 
 // Half precision as bits. To float exactly; from float to nearest, ties to even.
 NC_FN float nc_h2f(uint16_t h)
@@ -34,143 +28,90 @@ NC_FN uint16_t nc_f2h(float a)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(a));
     return h;
 }
-NC_FN float nc_b2f(uint16_t h)
-{
-    return nc_from_bits((uint32_t)h << 16);
-}
+NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
 NC_FN uint16_t nc_f2b(float a)
 {
     uint16_t h;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(a));
     return h;
 }
-
-NC_FN float nc_exp_f(float a)
+// NaN wins.
+NC_FN float nc_min_f(float a, float b)
 {
-    return expf(a);
+    float r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
 }
-NC_FN float nc_log_f(float a)
+NC_FN float nc_max_f(float a, float b)
 {
-    return logf(a);
-}
-NC_FN float nc_expm1_f(float a)
-{
-    return expm1f(a);
-}
-NC_FN float nc_log1p_f(float a)
-{
-    return log1pf(a);
-}
-NC_FN float nc_tanh_f(float a)
-{
-    return tanhf(a);
-}
-NC_FN float nc_erf_f(float a)
-{
-    return erff(a);
-}
-NC_FN float nc_sigmoid_f(float a)
-{
-    return 1 / (1 + expf(-a));
-}
-NC_FN float nc_sqrt_f(float a)
-{
-    return sqrtf(a);
-}
-NC_FN double nc_sqrt_d(double a)
-{
-    return sqrt(a);
-}
-NC_FN float nc_rsqrt_f(float a)
-{
-    return 1 / sqrtf(a);
-}
-NC_FN double nc_rsqrt_d(double a)
-{
-    return 1 / sqrt(a);
-}
-NC_FN float nc_sin_f(float a)
-{
-    return sinf(a);
-}
-NC_FN float nc_cos_f(float a)
-{
-    return cosf(a);
-}
-NC_FN float nc_pow_f(float a, float b)
-{
-    return powf(a, b);
-}
-NC_FN float nc_fmod_f(float a, float b)
-{
-    return fmodf(a, b);
-}
-NC_FN float nc_floor_f(float a)
-{
-    return floorf(a);
-}
-NC_FN float nc_ceil_f(float a)
-{
-    return ceilf(a);
-}
-NC_FN float nc_round_f(float a)
-{
-    return rintf(a);
-}
-NC_FN double nc_exp_d(double a)
-{
-    return exp(a);
-}
-NC_FN double nc_expm1_d(double a)
-{
-    return expm1(a);
-}
-NC_FN double nc_log_d(double a)
-{
-    return log(a);
-}
-NC_FN double nc_log1p_d(double a)
-{
-    return log1p(a);
-}
-NC_FN double nc_sin_d(double a)
-{
-    return sin(a);
-}
-NC_FN double nc_cos_d(double a)
-{
-    return cos(a);
-}
-NC_FN double nc_tanh_d(double a)
-{
-    return tanh(a);
-}
-NC_FN double nc_erf_d(double a)
-{
-    return erf(a);
-}
-NC_FN double nc_pow_d(double a, double b)
-{
-    return pow(a, b);
-}
-NC_FN double nc_fmod_d(double a, double b)
-{
-    return fmod(a, b);
-}
-NC_FN double nc_floor_d(double a)
-{
-    return floor(a);
-}
-NC_FN double nc_ceil_d(double a)
-{
-    return ceil(a);
-}
-NC_FN double nc_round_d(double a)
-{
-    return rint(a);
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
 }
 
-NC_FN bool nc_first(uint32_t *code, uint32_t want)
+NC_FN float nc_exp_f(float a) { return expf(a); }
+NC_FN float nc_log_f(float a) { return logf(a); }
+NC_FN float nc_expm1_f(float a) { return expm1f(a); }
+NC_FN float nc_log1p_f(float a) { return log1pf(a); }
+NC_FN float nc_tanh_f(float a) { return tanhf(a); }
+NC_FN float nc_erf_f(float a) { return erff(a); }
+NC_FN float nc_rsqrt_f(float a) { return rsqrtf(a); }
+NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + expf(-a)); }
+
+// For results that end as 16-bit floats: within 2^-16 of the result, or of 1 where the function
+// is bounded by 1 and the argument is not small; results below 2^-126 may be 0. Docs: kernels.md.
+NC_FN float nc_exp2_16(float a)
 {
-    return atomicCAS(code, 0u, want) == 0;
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+    return r;
 }
+NC_FN float nc_rcp_16(float a)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+    return r;
+}
+NC_FN float nc_exp_16(float a) { return nc_exp2_16(a * 1.44269504f); }
+NC_FN float nc_sigmoid_16(float a) { return nc_rcp_16(1 + nc_exp2_16(a * -1.44269504f)); }
+NC_FN float nc_tanh_16(float a) // near 0 a polynomial, so that small results keep their digits
+{
+    float z = a * a, far = 1 - 2 * nc_rcp_16(1 + nc_exp2_16(a * 2.88539008f));
+    float near = a * (((-0.0443927384f * z + 0.131899394f) * z - 0.333262842f) * z + 0.999999451f);
+    return z < 0.25f ? near : far;
+}
+NC_FN float nc_erf_16(float a) // a rational function of a, odd
+{
+    float x = fminf(fmaxf(a, -4), 4), z = x * x, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
+    p = p * z + 2.77068142495902e-08f;
+    p = p * z - 2.10102402082508e-06f;
+    p = p * z - 5.69250639462346e-05f;
+    p = p * z - 7.34990630326855e-04f;
+    p = p * z - 2.95459980854025e-03f;
+    p = p * z - 1.60960333262415e-02f;
+    q = q * z - 2.13374055278905e-04f;
+    q = q * z - 1.68282697438203e-03f;
+    q = q * z - 7.37332916720468e-03f;
+    q = q * z - 1.42647390514189e-02f;
+    return a != a ? a : x * p * nc_rcp_16(q);
+}
+NC_FN float nc_div_16(float a, float b)
+{
+    float r;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
+
+// Many divisions by one number: one reciprocal, and for each two products, within 1.5 ulp of the
+// quotient. The scale keeps the reciprocal finite and normal.
+struct NcInverse {
+    float scale, of;
+};
+NC_FN NcInverse nc_inverse(float b)
+{
+    float m = fabsf(b), scale = m > 0x1p126f ? 0x1p-4f : m < 0x1p-100f ? 0x1p48f : 1.0f;
+    return NcInverse{scale, 1 / (b * scale)};
+}
+NC_FN float nc_divide(float a, NcInverse b) { return a * b.scale * b.of; }
+
+NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, want) == 0; }

@@ -1,79 +1,49 @@
 // Names without types pick the function by the operand's type.
-#define NC_FLOAT(f)                                                                                \
-    NC_FN auto f(float a)                                                                          \
-    {                                                                                              \
-        return f##_f(a);                                                                           \
-    }                                                                                              \
-    NC_FN auto f(double a)                                                                         \
-    {                                                                                              \
-        return f##_d(a);                                                                           \
-    }
-#define NC_ANY(f)                                                                                  \
-    NC_FLOAT(f)                                                                                    \
-    NC_FN int32_t f(int32_t a)                                                                     \
-    {                                                                                              \
-        return f##_i(a);                                                                           \
-    }                                                                                              \
-    NC_FN uint32_t f(uint32_t a)                                                                   \
-    {                                                                                              \
-        return f##_u(a);                                                                           \
-    }                                                                                              \
-    NC_FN int64_t f(int64_t a)                                                                     \
-    {                                                                                              \
-        return f##_l(a);                                                                           \
-    }
-#define NC_INT2(f)                                                                                 \
-    NC_FN int32_t f(int32_t a, int32_t b)                                                          \
-    {                                                                                              \
-        return f##_i(a, b);                                                                        \
-    }                                                                                              \
-    NC_FN uint32_t f(uint32_t a, uint32_t b)                                                       \
-    {                                                                                              \
-        return f##_u(a, b);                                                                        \
-    }                                                                                              \
-    NC_FN int64_t f(int64_t a, int64_t b)                                                          \
-    {                                                                                              \
-        return f##_l(a, b);                                                                        \
-    }
-#define NC_FLOAT2(f)                                                                               \
-    NC_FN float f(float a, float b)                                                                \
-    {                                                                                              \
-        return f##_f(a, b);                                                                        \
-    }                                                                                              \
-    NC_FN double f(double a, double b)                                                             \
-    {                                                                                              \
-        return f##_d(a, b);                                                                        \
-    }
-NC_FLOAT(nc_exp)
-NC_FLOAT(nc_expm1) NC_FLOAT(nc_log) NC_FLOAT(nc_log1p) NC_FLOAT(nc_sin) NC_FLOAT(nc_cos)
-    NC_FLOAT(nc_tanh) NC_FLOAT(nc_erf) NC_FLOAT(nc_sigmoid) NC_FLOAT(nc_sqrt) NC_FLOAT(nc_rsqrt)
-        NC_FLOAT(nc_floor) NC_FLOAT(nc_ceil) NC_FLOAT(nc_round) NC_FLOAT(nc_isfinite)
-            NC_FLOAT(nc_to_i32) NC_FLOAT(nc_to_u32) NC_FLOAT(nc_to_i64) NC_FLOAT(nc_to_u8)
-                NC_ANY(nc_abs) NC_ANY(nc_sign) NC_FLOAT2(nc_pow) NC_FLOAT2(nc_min) NC_FLOAT2(nc_max)
-                    NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod) NC_INT2(nc_min) NC_INT2(nc_max)
-                        NC_INT2(nc_floordiv) NC_INT2(nc_mod) NC_INT2(nc_shl) NC_INT2(nc_shr)
+#define NC_FLOAT(f)                        \
+    NC_FN auto f(float a) { return f##_f(a); } \
+    NC_FN auto f(double a) { return f##_d(a); }
+#define NC_ANY(f)                                        \
+    NC_FLOAT(f)                                          \
+    NC_FN int32_t f(int32_t a) { return f##_i(a); }      \
+    NC_FN uint32_t f(uint32_t a) { return f##_u(a); }    \
+    NC_FN int64_t f(int64_t a) { return f##_l(a); }
+#define NC_INT2(f)                                                      \
+    NC_FN int32_t f(int32_t a, int32_t b) { return f##_i(a, b); }       \
+    NC_FN uint32_t f(uint32_t a, uint32_t b) { return f##_u(a, b); }    \
+    NC_FN int64_t f(int64_t a, int64_t b) { return f##_l(a, b); }
+#define NC_FLOAT2(f)                                            \
+    NC_FN float f(float a, float b) { return f##_f(a, b); }     \
+    NC_FN double f(double a, double b) { return f##_d(a, b); }
+NC_FLOAT(nc_exp) NC_FLOAT(nc_expm1) NC_FLOAT(nc_log) NC_FLOAT(nc_log1p) NC_FLOAT(nc_sin) NC_FLOAT(nc_cos)
+NC_FLOAT(nc_tanh) NC_FLOAT(nc_erf) NC_FLOAT(nc_sigmoid) NC_FLOAT(nc_sqrt) NC_FLOAT(nc_rsqrt)
+NC_FLOAT(nc_floor) NC_FLOAT(nc_ceil) NC_FLOAT(nc_round) NC_FLOAT(nc_isfinite)
+NC_FLOAT(nc_to_i32) NC_FLOAT(nc_to_u32) NC_FLOAT(nc_to_i64) NC_FLOAT(nc_to_u8)
+NC_ANY(nc_abs) NC_ANY(nc_sign)
+NC_FLOAT2(nc_pow) NC_FLOAT2(nc_min) NC_FLOAT2(nc_max) NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod)
+NC_INT2(nc_min) NC_INT2(nc_max) NC_INT2(nc_floordiv) NC_INT2(nc_mod) NC_INT2(nc_shl) NC_INT2(nc_shr)
+NC_FN float nc_div(float a, float b) { return a / b; }
+NC_FN double nc_div(double a, double b) { return a / b; }
 
-    // Quotient and remainder of index expressions, never negative where they are used.
-    NC_FN int nc_quo(int a, unsigned b)
-{
-    return (int)((unsigned)a / b);
-}
-NC_FN int nc_rem(int a, unsigned b)
-{
-    return (int)((unsigned)a % b);
-}
-NC_FN int64_t nc_quo(int64_t a, uint64_t b)
-{
-    return (int64_t)((uint64_t)a / b);
-}
-NC_FN int64_t nc_rem(int64_t a, uint64_t b)
-{
-    return (int64_t)((uint64_t)a % b);
-}
+// Quotient and remainder of index expressions, never negative where they are used.
+NC_FN int nc_quo(int a, unsigned b) { return (int)((unsigned)a / b); }
+NC_FN int nc_rem(int a, unsigned b) { return (int)((unsigned)a % b); }
+NC_FN int64_t nc_quo(int64_t a, uint64_t b) { return (int64_t)((uint64_t)a / b); }
+NC_FN int64_t nc_rem(int64_t a, uint64_t b) { return (int64_t)((uint64_t)a % b); }
 
 // N neighbouring elements moved by the widest access their size allows.
 template <class T, int N> struct alignas(sizeof(T) * N) NcVec {
     T at[N];
+};
+// 16-bit elements stay in pairs, so that taking one out and widening it is one instruction.
+template <int N> struct NcPairs {
+    uint32_t of[N / 2];
+    __device__ __forceinline__ uint16_t operator[](int i) const { return (uint16_t)(of[i / 2] >> (i % 2 * 16)); }
+};
+template <int N> struct alignas(2 * N) NcVec<uint16_t, N> {
+    NcPairs<N> at;
+};
+template <> struct alignas(2) NcVec<uint16_t, 1> {
+    uint16_t at[1];
 };
 template <int B> struct NcRaw;
 template <> struct NcRaw<1> {
@@ -107,6 +77,18 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p)
     m.raw = *(const decltype(m.raw) *)p;
     return m.v;
 }
+// Floats rounded to 16-bit floats, two by two.
+#define NC_PACK(name, type)                                                   \
+    template <int N> NC_FN NcVec<uint16_t, N> name(const NcVec<float, N> &v)  \
+    {                                                                         \
+        NcVec<uint16_t, N> o;                                                 \
+        _Pragma("unroll") for (int i = 0; i < N; i += 2)                      \
+            asm("cvt.rn." type "x2.f32 %0, %1, %2;"                           \
+                : "=r"(o.at.of[i / 2]) : "f"(v.at[i + 1]), "f"(v.at[i]));     \
+        return o;                                                             \
+    }
+NC_PACK(nc_pack_b, "bf16")
+NC_PACK(nc_pack_h, "f16")
 template <int N, class T> NC_FN void nc_store(T *p, const NcVec<T, N> &v)
 {
     NcMove<T, N> m;

@@ -20,7 +20,8 @@ typedef struct Case {
     GroupKind kind[MAX_GROUPS];
     LoweredKernel *kernels[2][MAX_GROUPS]; // CPU, CUDA
     int count[2][MAX_GROUPS];
-    double tolerance;
+    double tolerance;    // relative to results of 1 and more, absolute below
+    double tiny;         // not 0: relative down to results of this size
     int checks_expected; // an index out of range is expected
 } Case;
 
@@ -35,6 +36,7 @@ typedef struct Suite {
     Buf c, cu;
     StrMap c_seen, cu_seen;
     const char *only;
+    double tiny; // of the cases added from here on
 } Suite;
 
 static Graph *begin(Suite *s)
@@ -82,7 +84,7 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
     if (s->only && !strstr(name, s->only)) return;
     CHECK_MSG(s->d->errors == 0, "%s: graph has errors", name);
     Case *c = &s->cases[s->n++];
-    *c = (Case){.name = arena_strdup(s->a, name), .g = g, .tolerance = tolerance};
+    *c = (Case){.name = arena_strdup(s->a, name), .g = g, .tolerance = tolerance, .tiny = s->tiny};
     Fusion *f = NEW(s->a, Fusion);
     f->group_of = NEW_ARRAY(s->a, uint32_t, g->nodes.n + 1);
     for (int i = 0; i < ninner; i++) {
@@ -133,7 +135,21 @@ static void fill(Value *v, const Node *n, uint64_t seed)
             v->f[i] = fabs(v->f[i]) + 0.0625;
         if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "small"))
             v->f[i] *= 0.125;
+        if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "wide")) {
+            static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149, 0x1p127};
+            v->f[i] = ldexp((float)(v->f[i] * 0.3), (int)(rng(&state) % 250) - 125);
+            if (i % 29 == 28) v->f[i] = special[i / 29 % 7];
+        }
     }
+}
+
+// Whether a result of type t is what double precision gives, to the case's tolerance.
+static bool agrees(const Case *c, DType t, double x, double y)
+{
+    double most = t == DT_F16 ? 65504 : 3.3895e38, least = c->tiny > 0 ? c->tiny : 1;
+    if ((x != x && y != y) || x == y) return true;
+    if (dtype_is_float(t) && t != DT_F64 && isinf(x)) return fabs(y) > most && (x > 0) == (y > 0);
+    return fabs(x - y) <= c->tolerance * (fabs(y) > least ? fabs(y) : least);
 }
 
 static void run_cpu(Case *c, void *lib, void **memory, ProgError *error)
@@ -240,8 +256,7 @@ static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
         value_from_bytes(&got, memory[at->id]);
         int64_t count = type_count(&root->type), bad = 0, where = -1;
         for (int64_t i = 0; i < count; i++) {
-            double x = value_get(&got, i), y = value_get(w, i), scale = fabs(y) > 1 ? fabs(y) : 1;
-            bool ok = (x != x && y != y) || x == y || fabs(x - y) <= c->tolerance * scale;
+            bool ok = agrees(c, root->type.dtype, value_get(&got, i), value_get(w, i));
             if (!ok && bad++ == 0) where = i;
         }
         CHECK_MSG(bad == 0, "%s %s: %lld of %lld differ, first [%lld]: %.9g, not %.9g", c->name,
@@ -404,6 +419,37 @@ static void functions(Suite *s)
     }
 }
 
+// Cheaper forms where results are 16-bit floats, and divisions by a row's number: over the whole
+// range of the argument, relative to the result.
+static void approximations(Suite *s)
+{
+    static const Op ops[] = {OP_exp, OP_tanh, OP_erf, OP_sigmoid};
+    static const char *const inputs[] = {"wide", "x", "small", "wide small"};
+    for (int h = 0; h < 2; h++) {
+        Graph *g = begin(s);
+        for (int i = 0; i < 4 * 4; i++) {
+            if (h && i / 4 % 3 == 0) continue; // f16 ends at 65504
+            Node *x = IN(g, inputs[i / 4], DT_F32, 2040);
+            out(g, graph_cast(g, graph_unary(g, ops[i % 4], x), h ? DT_F16 : DT_BF16),
+                arena_printf(s->a, "%s %s", op_info(ops[i % 4])->name, inputs[i / 4]));
+        }
+        s->tiny = h ? 0x1p-14 : 0x1p-125;
+        add(s, h ? "functions to f16" : "functions to bf16", g, GROUP_MAP, 0, NULL, NULL,
+            h ? 0x1.1p-11 : 0x1.04p-8);
+    }
+    for (int k = 0; k < 4; k++) { // divisors that differ by row; by element, rounded to bf16
+        Graph *g = begin(s);
+        Node *x = IN(g, "wide", DT_F32, 60, 64);
+        Node *q = graph_binary(g, OP_div, x, IN(g, "wide by", DT_F32, 60, k & 2 ? 1 : 64));
+        out(g, k & 1 ? graph_cast(g, q, DT_BF16) : q, "q");
+        int64_t last[1] = {1};
+        if (k & 2) out(g, graph_reduce(g, OP_max, q, last, 1, false), "NaN wins");
+        add(s, arena_printf(s->a, "division %d", k), g, k & 2 ? GROUP_ROW : GROUP_MAP, 0, NULL,
+            NULL, k & 1 ? 0x1.04p-8 : 2.5e-7);
+    }
+    s->tiny = 0;
+}
+
 static void rows(Suite *s)
 {
     static const int64_t sizes[][2] = {{1, 1},    {5, 10},  {128, 10}, {7, 33},   {64, 128},
@@ -457,6 +503,24 @@ static void rows(Suite *s)
         attr_set_ints(g, &ax, ATTR_axes, last, 1);
         out(g, graph_node(g, OP_argmax, &x, 1, &ax), "best");
         add(s, arena_printf(s->a, "cross entropy %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-5);
+    }
+    for (int k = 0; k < 3; k++) { // sums that pick one element, or none: labels are 0..6
+        int64_t m = 30, n = k == 1 ? 5 : 64, last[1] = {1};
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", DT_F32, m, n), *key = IN(g, "key", DT_I32, m, 1);
+        Attrs io = {0};
+        attr_set_ints(g, &io, ATTR_shape, (int64_t[]){m, n}, 2);
+        attr_set_int(&io, ATTR_dtype, DT_I32);
+        attr_set_int(&io, ATTR_axis, 1);
+        Node *hit = graph_binary(g, OP_eq, graph_node(g, OP_iota, NULL, 0, &io), key);
+        if (k == 2)
+            key = graph_const(g, DT_I32, 3), hit = graph_binary(g, OP_eq, key, hit->args[0]);
+        Node *top = graph_reduce(g, OP_max, x, last, 1, true);
+        Node *zero = graph_broadcast_to(g, graph_const(g, DT_F32, 0), &x->type);
+        Node *pick[3] = {hit, graph_binary(g, OP_sub, x, top), zero};
+        Node *v = graph_node(g, OP_select, pick, 3, NULL);
+        out(g, graph_reduce(g, OP_sum, v, last, 1, false), "picked");
+        add(s, arena_printf(s->a, "picked %d", k), g, GROUP_ROW, 0, NULL, NULL, 1e-6);
     }
     static const DType types[] = {DT_BOOL, DT_U8,  DT_I32, DT_U32, DT_I64,
                                   DT_BF16, DT_F16, DT_F32, DT_F64};
@@ -665,6 +729,7 @@ int main(void)
     maps(s);
     casts(s);
     functions(s);
+    approximations(s);
     rows(s);
     columns(s);
     indexed(s);
