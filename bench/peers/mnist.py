@@ -40,6 +40,11 @@ def arguments(description):
     p.add_argument("--batch", type=int, default=128)
     p.add_argument("--hidden", type=lambda s: [int(n) for n in s.split(",")], default=[128],
                    help="widths of the hidden layers: 128 or 128,64")
+    p.add_argument("--activation", default="relu", choices=("relu", "tanh", "gelu"))
+    p.add_argument("--loss", default="cross_entropy", choices=("cross_entropy", "mse"),
+                   help="mse: against one-hot labels")
+    p.add_argument("--optimizer", default="adamw", choices=("adamw", "sgd"), help="sgd: momentum 0.9")
+    p.add_argument("--peak", type=float, default=4e-3, help="learning rate after the warm-up")
     p.add_argument("--evaluate", action="store_true", help="test accuracy after every epoch")
     p.add_argument("--started", type=float, default=0.0,
                    help="Unix time at which the process was started: seconds since then are printed too")

@@ -28,7 +28,7 @@ def main():
     steps = len(x) // a.batch
     x, xt = jnp.asarray(x.reshape(len(x), -1)), jnp.asarray(xt.reshape(len(xt), -1))
     y, yt = jnp.asarray(y, jnp.int32), jnp.asarray(yt, jnp.int32)
-    lrs = jnp.asarray(mnist.learning_rates(steps * a.epochs))
+    lrs = jnp.asarray(mnist.learning_rates(steps * a.epochs, a.peak))
     rng = np.random.default_rng(a.seed)
 
     def linear(n, width):
@@ -41,15 +41,20 @@ def main():
     zeros = jax.tree.map(jnp.zeros_like, params)
     state = (params, zeros, jax.tree.map(jnp.copy, zeros), jnp.zeros((), jnp.int32))
 
+    activation = {"relu": jax.nn.relu, "tanh": jnp.tanh,
+                  "gelu": lambda x: jax.nn.gelu(x, approximate=False)}[a.activation]
+
     def logits(params, x):
         x = x.astype(jnp.float32) / 255
         for w, b in params[:-1]:
-            x = jnp.maximum(x @ w + b, 0)
+            x = activation(x @ w + b)
         w, b = params[-1]
         return x @ w + b
 
     def loss_of(params, x, y):
         z = logits(params, x)
+        if a.loss == "mse":
+            return jnp.mean((z - jax.nn.one_hot(y, 10)) ** 2)
         return jnp.mean(jax.nn.logsumexp(z, axis=1) - jnp.take_along_axis(z, y[:, None], 1)[:, 0])
 
     def step(state, rows, x, y):
@@ -57,6 +62,9 @@ def main():
         loss, g = jax.value_and_grad(loss_of)(params, x[rows], y[rows])
         lr = lrs[t]
         t = t + 1
+        if a.optimizer == "sgd":
+            m = jax.tree.map(lambda m, g: 0.9 * m + g, m, g)
+            return (jax.tree.map(lambda p, m: p - lr * m, params, m), m, v, t), loss
         m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
         v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
         c1, c2 = 1 - 0.9 ** t, 1 - 0.999 ** t

@@ -25,29 +25,41 @@ def main():
     x, y, xt, yt = (torch.from_numpy(v.copy()).to(dev) for v in mnist.load(a.data))
     x, xt, y, yt = x.flatten(1), xt.flatten(1), y.long(), yt.long()
     steps = len(x) // a.batch
-    lrs = mnist.learning_rates(steps * a.epochs)
+    lrs = mnist.learning_rates(steps * a.epochs, a.peak)
     base = torch.cuda.memory_allocated() if a.device == "cuda" else 0  # the data
     sizes = [784, *a.hidden, 10]
+    activation = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "gelu": torch.nn.GELU}[a.activation]
     layers = []
     for n, width in zip(sizes, sizes[1:]):
-        layers += [torch.nn.Linear(n, width), torch.nn.ReLU()]
+        layers += [torch.nn.Linear(n, width), activation()]
     net = torch.nn.Sequential(*layers[:-1]).to(dev)
     graph_mode = a.mode == "graph"
     lr = torch.zeros((), device=dev)
-    opt = torch.optim.AdamW(net.parameters(), lr=lr if a.device == "cuda" else 1e-3, weight_decay=0.01,
-                            capturable=a.device == "cuda", fused=True)
+    rate = lr if a.device == "cuda" else 1e-3
+    if a.optimizer == "sgd":
+        opt = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, fused=True)
+    else:
+        opt = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=0.01,
+                                capturable=a.device == "cuda", fused=True)
+
+    def loss_of(x, y):
+        z = net(x.float() / 255)
+        if a.loss == "mse":
+            return F.mse_loss(z, F.one_hot(y, 10).float())
+        return F.cross_entropy(z, y)
+
     rows = torch.zeros(a.batch, dtype=torch.long, device=dev)
 
     def step():
         opt.zero_grad(set_to_none=False)
-        loss = F.cross_entropy(net(x[rows].float() / 255), y[rows])
+        loss = loss_of(x[rows], y[rows])
         loss.backward()
         opt.step()
         return loss
 
     run = step
     if a.mode == "compile":
-        forward = torch.compile(lambda r: F.cross_entropy(net(x[r].float() / 255), y[r]))
+        forward = torch.compile(lambda r: loss_of(x[r], y[r]))
 
         def run():
             opt.zero_grad(set_to_none=False)
