@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -72,8 +73,21 @@ static int finish(int code)
     return fail("standard output could not be written completely"), 2;
 }
 
+// OpenBLAS picks its kernels by the processor's model number and takes its oldest for a processor
+// newer than itself. What the processor can do says better, unless the user said.
+static void choose_matmul_kernels(void)
+{
+#if defined(__x86_64__)
+    if (!__builtin_cpu_is("intel") || !__builtin_cpu_supports("avx2")) return;
+    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : "Haswell", 0);
+#endif
+}
+
 int main(int argc, char **argv)
 {
+    choose_matmul_kernels();
     // A reader that stops early (netc … | head) ends what only prints; training goes on to its
     // checkpoint.
     signal(SIGPIPE, argc > 1 && !strcmp(argv[1], "train") ? SIG_IGN : SIG_DFL);

@@ -67,9 +67,9 @@ RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
 
 // -- cpu_blas.c
 // ---------------------------------------------------------------------------------------------
-CpuBlas *rt_blas_open(void); // NULL when there is none
+CpuBlas *rt_blas_open(void); // NULL when there is none that knows this processor
 void rt_blas_close(CpuBlas *b);
-bool rt_blas_describe(char *out, size_t n); // path and version; false: there is none
+bool rt_blas_describe(char *out, size_t n); // path and version; false: why there is none
 // C (m, n) = A * B, row-major, single-threaded.
 void rt_blas_f32(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k,
                  const float *a, int64_t lda, const float *bb, int64_t ldb, float *c, int64_t ldc);

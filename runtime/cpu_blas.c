@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/cpu.h"
 
@@ -28,12 +29,35 @@ static void *open_library(void)
     return NULL;
 }
 
+static const char *core_name(void *library)
+{
+    const char *(*core)(void);
+    *(void **)&core = dlsym(library, "openblas_get_corename");
+    return core ? core() : "";
+}
+
+// OpenBLAS goes by the processor's model number, and takes its oldest kernels for a processor newer
+// than itself. Those are slower than our own.
+static bool has_wrong_kernels(void *library)
+{
+#if defined(__x86_64__)
+    static const char *const old[] = {"Prescott", "Core2",   "Penryn",    "Dunnington", "Nehalem",
+                                      "Atom",     "Opteron", "Barcelona", "Generic",    "generic"};
+    const char *core = core_name(library);
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        if (!strncmp(core, old[i], strlen(old[i]))) return __builtin_cpu_supports("avx2");
+#else
+    (void)library;
+#endif
+    return false;
+}
+
 CpuBlas *rt_blas_open(void)
 {
     CpuBlas *b = calloc(1, sizeof *b);
     if (!b) return NULL;
     b->library = open_library();
-    if (b->library) {
+    if (b->library && !has_wrong_kernels(b->library)) {
         *(void **)&b->sgemm = dlsym(b->library, "cblas_sgemm");
         *(void **)&b->dgemm = dlsym(b->library, "cblas_dgemm");
         void (*threads)(int);
@@ -56,7 +80,20 @@ void rt_blas_close(CpuBlas *b)
 bool rt_blas_describe(char *out, size_t n)
 {
     CpuBlas *b = rt_blas_open();
-    if (!b) return false;
+    if (!b) {
+        void *library = open_library();
+        if (library)
+            snprintf(out, n,
+                     "does not know this processor and runs as %s: not used; set "
+                     "OPENBLAS_CORETYPE=Haswell (or SkylakeX, with AVX-512)",
+                     core_name(library));
+        else
+            snprintf(out, n,
+                     "not found: matrix products run on generated code, slower; install "
+                     "libopenblas0 (Debian, Ubuntu: apt-get install libopenblas0-pthread)");
+        if (library) dlclose(library);
+        return false;
+    }
     Dl_info where;
     const char *(*config)(void);
     *(void **)&config = dlsym(b->library, "openblas_get_config");

@@ -19,11 +19,7 @@ static void openblas(Line *line, void *ctx)
 {
     char detail[512];
     bool ok = rt_blas_describe(detail, sizeof detail);
-    line(ctx, "OpenBLAS", ok,
-         ok ? detail
-            : "not found: matrix products run on generated code, several times slower; install "
-              "libopenblas0 "
-              "(Debian, Ubuntu: apt-get install libopenblas0-pthread)");
+    line(ctx, "OpenBLAS", ok, detail);
 }
 
 void rt_doctor(Line *line, void *ctx)

@@ -48,5 +48,12 @@ if "$NETC" doctor | grep -q '^yes cuda:'; then
 else
     skip "no GPU: training on it without NVRTC or cuBLASLt is not tried"
 fi
-without openblas 0 "several times slower" "$NETC" doctor
+without openblas 0 "run on generated code" "$NETC" doctor
+if grep -q '^flags.* avx2' /proc/cpuinfo && "$NETC" doctor | grep -q '^yes OpenBLAS'; then # kernels of an older processor are not used
+    expect 0 "runs as Prescott: not used" env OPENBLAS_CORETYPE=Prescott "$NETC" doctor
+    expect 0 "" env OPENBLAS_CORETYPE=Prescott "$NETC" "${T[@]}" --log old.jsonl
+    cmp -s <(sed 's/,"seconds.*//' old.jsonl) <(sed 's/,"seconds.*//' without.jsonl) && pass || fail "OpenBLAS's oldest kernels were used"
+else
+    skip "no OpenBLAS, or a processor without AVX2"
+fi
 finish

@@ -95,6 +95,9 @@ int main(void)
     static const ProgDType types[] = {PD_F32, PD_F64, PD_BF16, PD_F16};
     CpuPool *pool = rt_pool_new(3);
     NcPar par = {rt_pool_run, pool};
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+#endif
     CpuBlas *blas = rt_blas_open();
     if (!blas) printf("no OpenBLAS here: only our own loops are tested\n");
     for (int own = blas ? 0 : 1; own < 2; own++) {
