@@ -197,15 +197,15 @@ static bool measure(netc_session *s, const char *entry, double *seconds, double 
     }
     qsort(each, ROUNDS, sizeof *each, by_value);
     *seconds += each[ROUNDS / 2];
-    netc_time *t = NULL;
-    int steps = 0;
-    if (netc_profile(s, entry, 20, &t, &steps, err) != NETC_OK) return false;
-    for (int i = 0; i < steps; i++) {
-        *alone += t[i].seconds * t[i].calls;
-        *launches += t[i].calls;
-        fprintf(stderr, "    %9.2f us  %s\n", t[i].seconds * 1e6, t[i].name);
+    netc_profile_result *p = NULL;
+    if (netc_profile(s, entry, NULL, &p, err) != NETC_OK) return false;
+    for (int i = 0; i < p->nsteps; i++) {
+        const netc_step *t = &p->steps[i];
+        *alone += t->seconds * t->calls;
+        *launches += t->calls;
+        fprintf(stderr, "    %9.2f us  %s\n", t->seconds * 1e6, t->name);
     }
-    netc_free(t);
+    netc_free(p);
     return true;
 }
 

@@ -64,6 +64,12 @@ netc_status open_program(const Common *c, netc_context *ctx, const char *path, c
                          const netc_dataset *data, netc_program **out, netc_error **err);
 // "NAME=FILE" or "NAME=FILE:PART" words into a data set.
 netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err);
+// The entry asked for, or else train, or else the first model; what a verb times when it is not
+// told. NULL: the file has none.
+const char *entry_of(netc_program *p, const char *asked);
+// Of --steps and --repeats: positive, or steps NOT_GIVEN. false: said so.
+enum { NOT_GIVEN = -1 };
+bool counts_valid(int64_t steps, int64_t repeats);
 // --set name=value words.
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
 bool write_text(const char *path, const char *text); // beside the target, then renamed

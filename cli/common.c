@@ -105,6 +105,27 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
     return NETC_OK;
 }
 
+const char *entry_of(netc_program *p, const char *asked)
+{
+    const char *first = NULL;
+    if (asked) return asked;
+    for (int i = 0; i < netc_entry_count(p); i++) {
+        const char *name = netc_entry_name(p, i);
+        if (!strcmp(name, "train")) return name;
+        if (!first && strcmp(name, "init") && strcmp(name, "eval")) first = name;
+    }
+    return first;
+}
+
+bool counts_valid(int64_t steps, int64_t repeats)
+{
+    if (steps != NOT_GIVEN && (steps < 1 || steps > 1000000))
+        return fail("--steps wants a number from 1 to 1000000"), false;
+    if (repeats < 1 || repeats > 100000)
+        return fail("--repeats wants a number from 1 to 100000"), false;
+    return true;
+}
+
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err)
 {
     for (int i = 0; i < words->n; i++) {

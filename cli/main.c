@@ -35,8 +35,11 @@ const Verb verbs[] = {
      "a model and at most one kernel"},
     {"check", "Check gradients and kernels against the reference.", "check MODEL",
      "netc check mlp.net", verb_check, 1, 1, "one model"},
-    {"profile", "Time every step of an entry.", "profile MODEL [--entry NAME] [--device D]",
-     "netc profile mlp.net --device cuda:0", verb_profile, 1, 1, "one model"},
+    {"profile", "Time every kernel of an entry beside what the device can do.",
+     "profile MODEL [--entry NAME] [--data NAME=FILE] [--cold] [--trace FILE]",
+     "netc profile mlp.net --device cuda:0\nnetc profile mlp.net --entry mlp -D batch=512 --json\n"
+     "netc profile mlp.net --trace mlp.trace.json",
+     verb_profile, 1, 1, "one model"},
     {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor",
      verb_doctor, 0, 0, "no file: it looks at this machine"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,

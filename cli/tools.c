@@ -1,4 +1,4 @@
-// The short verbs: inspect, check, profile, doctor, fmt.
+// The short verbs: inspect, check, doctor, fmt.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,57 +97,6 @@ int verb_check(int argc, char **argv)
         fputs(report, stdout);
     }
     netc_free(report);
-    list_free(&words), list_free(&c.defines);
-    return close_model(&o);
-}
-
-int verb_profile(int argc, char **argv)
-{
-    Common c = {0};
-    StringList words = {0};
-    const char *device = NULL, *entry = "train";
-    int64_t repeats = 50;
-    bool json = false, done;
-    Option options[4 + COMMON_OPTIONS] = {
-        {"--device", NULL, OPT_STRING, &device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
-        {"--entry", NULL, OPT_STRING, &entry, "NAME", "which entry (default train)"},
-        {"--repeats", NULL, OPT_INT, &repeats, "N",
-         "timings a step; the median counts (default 50)"},
-        {"--json", NULL, OPT_FLAG, &json, NULL, "as JSON"},
-    };
-    common_options(&c, options + 4);
-    const Verb *verb = find_verb("profile");
-    if (!parse_options(verb, options, 4 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
-    if (repeats < 1 || repeats > 100000) {
-        list_free(&words), list_free(&c.defines);
-        return fail("--repeats wants a number from 1 to 100000");
-    }
-    Opened o = open_model(&c, words.at[0], NULL);
-    netc_session *s = NULL;
-    netc_time *t = NULL;
-    int n = 0;
-    if (o.status == NETC_OK) o.status = netc_session_create(o.p, device, NULL, &s, &o.err);
-    if (o.status == NETC_OK) o.status = netc_profile(s, entry, (int)repeats, &t, &n, &o.err);
-    double total = 0;
-    for (int i = 0; i < n; i++) total += t[i].seconds;
-    for (int i = 0; o.status == NETC_OK && i < n; i++) {
-        if (json)
-            printf("%s{\"name\":\"%s\",\"line\":\"%s\",\"seconds\":%.9g,\"calls\":%d}%s",
-                   i ? "," : "[", t[i].name, t[i].loc, t[i].seconds, t[i].calls,
-                   i + 1 == n ? "]\n" : "");
-        else
-            printf("%10.2f us %5.1f %%  %4d x  %-44s %s\n", t[i].seconds * 1e6,
-                   100 * t[i].seconds / total, t[i].calls, t[i].name, t[i].loc);
-    }
-    if (o.status == NETC_OK && !json) {
-        printf("%10.2f us in all, steps timed one by one\n", total * 1e6);
-        int nodes = netc_graph_kernels(s, entry);
-        if (nodes >= 0) printf("%d kernel nodes in the CUDA graph of '%s'\n", nodes, entry);
-    }
-    netc_free(t);
-    netc_session_free(s);
     list_free(&words), list_free(&c.defines);
     return close_model(&o);
 }

@@ -340,15 +340,70 @@ NETC_API netc_status netc_format(netc_context *c, const char *name, const char *
 NETC_API void netc_doctor(netc_context *c,
                           void (*line)(void *user, const char *what, bool ok, const char *detail),
                           void *user);
-typedef struct netc_time {
-    char name[96], loc[96];
-    double seconds; // an execution of the entry
-    int calls;
-} netc_time;
-// Times every step of an entry on its own, on synthetic data (the state moves on), median of
-// [repeats]. *times: freed with netc_free.
-NETC_API netc_status netc_profile(netc_session *s, const char *entry, int repeats,
-                                  netc_time **times, int *n, netc_error **err);
+// Executions of an entry timed by the device's own events, on the data given or else on made-up
+// ones within the inputs' ranges. Parameters and states move on as in any run.
+typedef struct netc_time_options {
+    size_t size;
+    netc_dataset *data; // NULL: made up; else with every input of the entry
+    int64_t seed;       // of what is made up
+    int64_t steps;      // executions enqueued in a row; 0: as many as fill 10 ms, 256 at most
+    int64_t repeats;    // how often; 0: 25
+    bool cold;          // netc_profile: every step finds the cache full of other things
+} netc_time_options;
+
+typedef struct netc_times {   // of one execution, in seconds
+    double median, low, high; // low, high: quartiles
+    double deviation;         // median absolute deviation from the median
+    int64_t steps, repeats;   // as they were
+    int64_t items;            // examples in one execution; 0 where no axis of the inputs is a batch
+    bool graph;               // enqueued as a CUDA graph,
+    int graph_kernels;        // of so many kernel nodes an execution
+    int graph_steps;          // and so many executions
+    char why_not[160];        // no graph
+} netc_times;
+NETC_API netc_status netc_time(netc_session *s, const char *entry, const netc_time_options *o,
+                               netc_times *out, netc_error **err);
+
+typedef struct netc_step {  // of an entry, timed on its own
+    char name[96], kind[8]; // kind: "kernel", "gemm" (a call of the matmul library), "copy", "zero"
+    char line[96];          // "mlp.net:14"
+    char schedule[160];     // of a kernel
+    int calls;              // in one execution; what follows is of one call
+    double seconds, low, high;  // median and quartiles
+    double bytes, flops;        // that it must move and do, as its head comment counts
+    double floor;               // seconds the device needs for them, by the rates below
+    int registers, local_bytes; // of a thread of a kernel; local: what registers did not hold;
+    int shared_bytes, threads;  // of a block; -1 where it is not known
+    double occupancy;           // of a multiprocessor's threads, 0 to 1; -1
+} netc_step;
+
+typedef struct netc_slice { // a call in the last execution that was timed step by step
+    int step;               // index in steps
+    double begin, seconds;
+} netc_slice;
+
+typedef struct netc_profile_result {
+    netc_times whole;            // enqueued as a run does
+    double apart;                // an execution step by step, events around each, begin to end
+    double sum;                  // of its steps
+    double pair;                 // what events around nothing read: taken off every time
+    double empty;                // an empty launch on this device
+    double copy_rate;            // measured: bytes read and written a second by a large copy
+    double f32, tf32, f16, bf16; // measured: operations a second of a large matmul; 0: not
+                                 // needed here, or there is no library
+    int nsteps, nslices;
+    netc_step *steps;
+    netc_slice *slices;
+} netc_profile_result;
+// *out: one block, freed with netc_free.
+NETC_API netc_status netc_profile(netc_session *s, const char *entry, const netc_time_options *o,
+                                  netc_profile_result **out, netc_error **err);
+
+typedef struct netc_memory { // bytes on the session's device
+    int64_t parameters, states, temporaries, outputs, constants;
+} netc_memory;
+NETC_API netc_status netc_session_memory(netc_session *s, const char *entry, netc_memory *out,
+                                         netc_error **err);
 // Kernel nodes of the entry's captured CUDA graph; -1 where it was not captured.
 NETC_API int netc_graph_kernels(netc_session *s, const char *entry);
 

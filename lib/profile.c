@@ -1,56 +1,138 @@
-// netc_profile: every step of an entry timed on its own, on synthetic data.
+// netc_profile: an entry whole, then each of its steps between two events, beside what the device
+// can do.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "lib/lib.h"
-#include "lib/synthetic.h"
+#include "lib/cost.h"
+#include "lib/timing.h"
 
 typedef struct Profile {
-    netc_session *s;
+    Timing t;
     const char *entry;
-    int repeats;
-    Arena *arena;
     netc_error **err;
     netc_status status;
-    netc_time *times;
-    int n;
+    netc_profile_result *out;
 } Profile;
+
+// The device's rates, of products those that the entry has.
+static netc_status measure_rates(Profile *p, const Program *prog, Rates *r)
+{
+    RtDevice *d = p->t.s->device;
+    RtError e = {0};
+    int arch = 0;
+    sscanf(rt_device_target(d), "sm_%d", &arch);
+    Target t = rt_device_is_cuda(d) ? target_cuda(arch, true) : target_cpu(1, true);
+    *r = (Rates){.f32 = rt_device_is_cuda(d) ? t.f32_flops : 0};
+    if (rt_copy_rate(d, &r->copy, &e)) return lib_fail_rt(p->err, &e);
+    for (int i = 0; i < p->t.e->nsteps; i++) {
+        const ProgStep *s = &p->t.e->steps[i];
+        if (s->kind != PS_GEMM) continue;
+        const ProgGemm *g = &prog->gemms[s->index];
+        bool tf32 = g->tf32 && g->a_type == PD_F32;
+        double *rate = tf32 ? &r->tf32 : &r->matmul[g->a_type];
+        if (*rate == 0 && rt_matmul_rate(d, g->a_type, tf32, &p->t.s->context->compile, rate, &e))
+            return lib_fail_rt(p->err, &e);
+    }
+    return NETC_OK;
+}
+
+static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, const RtStepTime *t,
+                      const Rates *r)
+{
+    Cost c = step_cost(prog, s, r);
+    *out = (netc_step){.calls = t->calls,
+                       .seconds = t->seconds,
+                       .low = t->low,
+                       .high = t->high,
+                       .bytes = (double)c.bytes,
+                       .flops = (double)c.flops,
+                       .floor = c.floor,
+                       .registers = t->info.registers,
+                       .local_bytes = t->info.local_bytes,
+                       .shared_bytes = t->info.shared_bytes,
+                       .threads = t->info.threads,
+                       .occupancy = t->info.occupancy};
+    snprintf(out->name, sizeof out->name, "%s", step_name(prog, s));
+    snprintf(out->kind, sizeof out->kind, "%s", step_kind(s));
+    snprintf(out->line, sizeof out->line, "%s", s->loc ? s->loc : "");
+    if (s->kind == PS_KERNEL && prog->kernels[s->index].schedule)
+        snprintf(out->schedule, sizeof out->schedule, "%s", prog->kernels[s->index].schedule);
+}
+
+// One block for the result and its two arrays.
+static netc_profile_result *result_new(int nsteps, int nslices)
+{
+    size_t steps = sizeof(netc_profile_result), slices = steps + (size_t)nsteps * sizeof(netc_step);
+    char *block = calloc(1, slices + (size_t)nslices * sizeof(netc_slice));
+    netc_profile_result *r = (netc_profile_result *)block;
+    if (!r) return NULL;
+    r->nsteps = nsteps;
+    r->nslices = nslices;
+    r->steps = (netc_step *)(block + steps);
+    r->slices = (netc_slice *)(block + slices);
+    return r;
+}
 
 static void profile(void *arg)
 {
     Profile *p = arg;
-    Loaded *l;
-    const ProgEntry *e;
-    p->status = session_entry(p->s, p->entry, &l, &e, p->err);
-    if (p->status == NETC_OK) p->status = synthetic_bind(p->s, p->entry, 0, p->arena, p->err);
-    if (p->status == NETC_OK) p->status = netc_run(p->s, p->entry, 3, p->err);
-    if (p->status == NETC_OK) p->status = netc_sync(p->s, p->err);
+    Timing *t = &p->t;
+    netc_times whole;
+    Rates rates;
+    p->status = timing_begin(t, p->entry, p->err);
+    if (p->status == NETC_OK) p->status = timing_whole(t, &whole, p->err);
+    const Program *prog = t->l ? t->l->build->program : NULL;
+    if (p->status == NETC_OK) p->status = measure_rates(p, prog, &rates);
     if (p->status != NETC_OK) return;
-    RtStepTime *t = NULL;
+    RtProfileOptions ro = {.repeats = (int)whole.repeats, .seconds = 1.0, .cold = t->o->cold};
+    RtProfile rp;
     RtError re = {0};
-    if (rt_profile(p->s->rt, l->rt, p->entry, p->repeats, p->arena, &t, &p->n, &re)) {
+    if (rt_profile(t->s->rt, t->l->rt, p->entry, &ro, t->arena, &rp, &re)) {
         p->status = lib_fail_rt(p->err, &re);
         return;
     }
-    p->times = calloc((size_t)p->n + 1, sizeof *p->times);
-    for (int i = 0; p->times && i < p->n; i++) {
-        netc_time *out = &p->times[i];
-        snprintf(out->name, sizeof out->name, "%s", t[i].name ? t[i].name : "");
-        snprintf(out->loc, sizeof out->loc, "%s", t[i].loc ? t[i].loc : "");
-        out->seconds = t[i].seconds;
-        out->calls = t[i].calls;
+    netc_profile_result *out = p->out = result_new(rp.nsteps, rp.nslices);
+    if (!out) {
+        p->status = OUT_OF_MEMORY(p->err);
+        return;
     }
+    out->whole = whole;
+    out->apart = rp.apart;
+    out->pair = rp.pair;
+    out->empty = rp.empty;
+    out->copy_rate = rates.copy;
+    out->f32 = rates.matmul[PD_F32];
+    out->tf32 = rates.tf32;
+    out->f16 = rates.matmul[PD_F16];
+    out->bf16 = rates.matmul[PD_BF16];
+    int *place = NEW_ARRAY(t->arena, int, t->e->nsteps + 1);
+    for (int i = 0; i < rp.nsteps; i++) {
+        const RtStepTime *st = &rp.steps[i];
+        place[st->step] = i;
+        fill_step(&out->steps[i], prog, &t->e->steps[st->step], st, &rates);
+        out->sum += st->seconds * st->calls;
+    }
+    for (int i = 0; i < rp.nslices; i++)
+        out->slices[i] =
+            (netc_slice){place[rp.slices[i].step], rp.slices[i].begin, rp.slices[i].seconds};
 }
 
-netc_status netc_profile(netc_session *s, const char *entry, int repeats, netc_time **times, int *n,
-                         netc_error **err)
+netc_status netc_profile(netc_session *s, const char *entry, const netc_time_options *o,
+                         netc_profile_result **out, netc_error **err)
 {
-    Profile p = {.s = s, .entry = entry, .repeats = repeats, .arena = arena_new(), .err = err};
-    if (!p.arena) return OUT_OF_MEMORY(err);
-    if (!lib_guarded(p.arena, profile, &p)) p.status = OUT_OF_MEMORY(err);
-    arena_free(p.arena);
-    *n = p.n;
-    *times = p.times;
-    if (p.status != NETC_OK) return p.status;
-    return p.times ? NETC_OK : OUT_OF_MEMORY(err);
+    NETC_INIT(netc_time_options, none);
+    if (!o) o = &none;
+    Profile p = {.t = {.s = s, .o = o, .arena = arena_new()}, .entry = entry, .err = err};
+    *out = NULL;
+    if (!p.t.arena) return OUT_OF_MEMORY(err);
+    if (!lib_guarded(p.t.arena, profile, &p)) p.status = OUT_OF_MEMORY(err);
+    timing_end(&p.t);
+    arena_free(p.t.arena);
+    if (p.status == NETC_OK) {
+        *out = p.out;
+        return NETC_OK;
+    }
+    free(p.out);
+    return p.status;
 }

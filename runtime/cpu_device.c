@@ -145,6 +145,26 @@ static RtCode cpu_copy(RtStream *s, void *to, const void *from, size_t bytes, Rt
     return RT_OK;
 }
 
+typedef struct Copy {
+    char *to;
+    const char *from;
+} Copy;
+
+static void copy_part(void *arg, long begin, long end)
+{
+    const Copy *c = arg;
+    size_t at = (size_t)begin * RT_COPY_UNIT, n = (size_t)(end - begin) * RT_COPY_UNIT;
+    memcpy(c->to + at, c->from + at, n);
+}
+
+static RtCode cpu_copy_kernel(RtStream *s, void *to, const void *from, size_t bytes, RtError *e)
+{
+    Copy c = {to, from};
+    (void)e;
+    s->par.run(s->par.ctx, (long)(bytes / RT_COPY_UNIT), copy_part, &c);
+    return RT_OK;
+}
+
 static RtCode cpu_zero(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e)
 {
     (void)s, (void)e;
@@ -229,4 +249,5 @@ const RtDeviceOps rt_cpu_ops = {
     .module_choices = cpu_choices,
     .launch = rt_cpu_launch,
     .gemm = cpu_gemm,
+    .copy_kernel = cpu_copy_kernel,
 };

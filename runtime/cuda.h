@@ -21,6 +21,8 @@ typedef struct CudaDevice {
     LtHandle lt_handle;
     CuModule builtin;
     CuFunction fill[2]; // gated copy or zero: by bytes, by 16 bytes
+    CuModule measure;
+    CuFunction copy_wide, wait; // cuda_measure.c
 } CudaDevice;
 
 struct RtStream {
@@ -86,6 +88,11 @@ RtCode cuda_capture_begin(RtStream *s, RtError *e);
 RtCode cuda_capture_end(RtStream *s, RtGraph **out, int *kernel_nodes, RtError *e);
 RtCode cuda_graph_launch(RtStream *s, RtGraph *g, RtError *e);
 void cuda_graph_free(RtGraph *g);
+
+// cuda_measure.c
+RtCode cuda_copy_kernel(RtStream *s, void *to, const void *from, size_t bytes, RtError *e);
+RtCode cuda_wait(RtStream *s, double seconds, RtError *e);
+RtCode cuda_kernel_info(RtModule *m, int kernel, RtKernelInfo *out, RtError *e);
 
 // cuda_module.c
 RtCode cuda_module_new(RtDevice *d, const Program *p, const RtImage *images, int nimages,

@@ -38,11 +38,14 @@ enum { // CuResult
 };
 enum { // device attributes
     CU_ATTR_UNITS = 16,
+    CU_ATTR_THREADS_PER_UNIT = 39,
     CU_ATTR_CC_MAJOR = 75,
     CU_ATTR_CC_MINOR = 76,
     CU_ATTR_SHARED_OPTIN = 97,
 };
 enum { // function attributes
+    CU_FUNC_STATIC_SHARED = 1,
+    CU_FUNC_LOCAL = 3,
     CU_FUNC_REGISTERS = 4,
     CU_FUNC_MAX_DYNAMIC_SHARED = 8,
     CU_FUNC_NON_PORTABLE_CLUSTER = 14,
@@ -120,6 +123,8 @@ enum { // of pointer_attribute
     F(module_function, "cuModuleGetFunction", (CuFunction * f, CuModule m, const char *name))      \
     F(func_set, "cuFuncSetAttribute", (CuFunction f, int attribute, int value))                    \
     F(func_get, "cuFuncGetAttribute", (int *value, int attribute, CuFunction f))                   \
+    F(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                    \
+      (int *blocks, CuFunction f, int threads, size_t dynamic_shared))                             \
     F(launch, "cuLaunchKernelEx",                                                                  \
       (const CuLaunch *config, CuFunction f, void **params, void **extra))                         \
     F(graph_instantiate, "cuGraphInstantiateWithFlags",                                            \

@@ -99,6 +99,7 @@ static void cuda_close(RtDevice *device)
             CuContext popped;
             if (d->lt_handle) d->lt.destroy(d->lt_handle);
             if (d->builtin) d->cu.module_unload(d->builtin);
+            if (d->measure) d->cu.module_unload(d->measure);
             d->cu.ctx_pop(&popped);
         }
         d->cu.primary_release(d->id);
@@ -315,4 +316,7 @@ const RtDeviceOps rt_cuda_ops = {
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,
     .graph_free = cuda_graph_free,
+    .copy_kernel = cuda_copy_kernel,
+    .wait = cuda_wait,
+    .kernel_info = cuda_kernel_info,
 };

@@ -94,7 +94,16 @@ struct RtDeviceOps {
     RtCode (*capture_end)(RtStream *s, RtGraph **out, int *kernel_nodes, RtError *e);
     RtCode (*graph_launch)(RtStream *s, RtGraph *g, RtError *e);
     void (*graph_free)(RtGraph *g);
+
+    // For measuring. copy_kernel: on the device, with all its units and 16 bytes a load; [bytes]
+    // is a multiple of RT_COPY_UNIT.
+    RtCode (*copy_kernel)(RtStream *s, void *to, const void *from, size_t bytes, RtError *e);
+    // Keeps the stream busy, so that what is enqueued meanwhile follows without gaps. NULL where
+    // steps run when they are enqueued.
+    RtCode (*wait)(RtStream *s, double seconds, RtError *e);
+    RtCode (*kernel_info)(RtModule *m, int kernel, RtKernelInfo *out, RtError *e); // NULL: unknown
 };
+enum { RT_COPY_UNIT = 16384 };
 
 // For a device's alloc, where d->allocator is given.
 RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);

@@ -145,6 +145,7 @@ void rt_branches_free(RtBranches *b);
 RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b,
                             int times); // NULL: failed
 
+RtCode rt_cursor_rewind(RtSession *s, RtEntry *en, RtError *e); // to row 0; enqueued
 void rt_data_release(RtSession *s, RtEntry *en);
 // Enqueues [times] executions whose batches come through the ring.
 RtCode rt_stage_run(RtSession *s, RtEntry *en, int64_t times, RtError *e);

@@ -164,7 +164,7 @@ RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataB
     return code;
 }
 
-static RtCode set_cursor(RtSession *s, RtEntry *en, RtError *e)
+RtCode rt_cursor_rewind(RtSession *s, RtEntry *en, RtError *e)
 {
     RtCell *c = en->cursor;
     if (!c) return RT_OK;
@@ -189,7 +189,7 @@ static RtCode set_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n
             s->device->ops->stream_sync(s->stream, e)) // the rows stay the caller's
             return e->code;
     }
-    return set_cursor(s, en, e);
+    return rt_cursor_rewind(s, en, e);
 }
 
 RtCode rt_rows_set(RtSession *s, RtProgram *p, const char *entry, const int32_t *rows, int64_t n,
@@ -334,7 +334,7 @@ static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t t
     bool unified = s->device->ops->unified;
     bool rewind = en->e->rows && direct; // each execution reads the same rows
     for (int64_t i = 0, done; i < times; i += done) {
-        if (rewind && set_cursor(s, en, e)) return e->code;
+        if (rewind && rt_cursor_rewind(s, en, e)) return e->code;
         if (rt_entry_some(s, en, rewind ? 1 : times - i, &done, e)) return e->code;
         if (unified && en->error->code) break; // the rest would change nothing
     }

@@ -163,6 +163,14 @@ bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const cha
     return en && en->graph;
 }
 
+int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry)
+{
+    RtError e = {0};
+    RtEntry *en = rt_entry_find(s, p, entry, &e);
+    if (!en || !en->graph) return 0;
+    return en->many && graph_of(en, en->way ? en->way : ONE_ROW) ? en->many->times : 1;
+}
+
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry)
 {
     RtError e = {0};

@@ -1,78 +1,75 @@
-// Timing the steps of an entry, each on its own.
+// Timing the steps of an entry, each between two events of its own.
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/exec.h"
 
+enum {
+    MARKS = 512,       // pairs of events; a longer execution reads them in between
+    LEAST = 5,         // executions, whatever the budget
+    SCRATCH_GPU = 256, // MiB: more than twice any cache
+    SCRATCH_CPU = 64,
+};
+#define ENQUEUE 8e-6 // seconds the host needs for a step and its events
+#define LONGEST 4e-3 // seconds the device is kept waiting for it
+
 typedef struct Clock {
     RtSession *s;
-    RtEvent *begin, *end;
+    RtEvent *start, *begin[MARKS], *end[MARKS];
+    int step[MARKS], used;
     double *seconds; // of this execution, by step
     int *calls;
+    VEC(RtSlice) slices;
+    double last; // end of the last slice
+    Arena *arena;
+    void *scratch; // written before each step to empty the cache; NULL: it stays as it is
+    size_t scratch_bytes;
 } Clock;
 
-static RtCode start(void *ctx, RtEntry *en, int step, RtError *e)
+static double now(void)
 {
-    Clock *c = ctx;
-    (void)en, (void)step;
-    return c->s->device->ops->event_record(c->begin, c->s->stream, e);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static RtCode stop(void *ctx, RtEntry *en, int step, RtError *e)
+// Reads the pairs recorded since the last time.
+static RtCode drain(Clock *c, RtError *e)
 {
-    Clock *c = ctx;
     const RtDeviceOps *ops = c->s->device->ops;
-    double t = 0;
-    (void)en;
-    if (ops->event_record(c->end, c->s->stream, e) || ops->event_sync(c->end, e) ||
-        ops->event_seconds(c->begin, c->end, &t, e))
-        return e->code;
-    c->seconds[step] += t;
-    c->calls[step]++;
+    if (c->used && ops->event_sync(c->end[c->used - 1], e)) return e->code;
+    for (int i = 0; i < c->used; i++) {
+        RtSlice v = {.step = c->step[i]};
+        if (ops->event_seconds(c->begin[i], c->end[i], &v.seconds, e) ||
+            ops->event_seconds(c->start, c->begin[i], &v.begin, e))
+            return e->code;
+        c->seconds[v.step] += v.seconds;
+        c->calls[v.step]++;
+        c->last = v.begin + v.seconds;
+        vec_push(c->arena, &c->slices, v);
+    }
+    c->used = 0;
     return RT_OK;
 }
 
-// Data for an entry that was given none: integers within their range, floats in 0..1.
-static void synthesize(const ProgInput *in, void *data)
+static RtCode before(void *ctx, RtEntry *en, int step, RtError *e)
 {
-    int64_t bytes = prog_type_bytes(&in->type), size = prog_dtype_bytes(in->type.dtype);
-    uint32_t state = 1;
-    for (int64_t i = 0; i < bytes / size; i++) {
-        state = state * 1664525u + 1013904223u;
-        char *at = (char *)data + i * size;
-        int64_t v = in->has_range && in->high > in->low
-                        ? in->low + (int64_t)(state >> 8) % (in->high - in->low)
-                        : 0;
-        float f = (float)(state >> 8) * 0x1p-24f;
-        double d = f;
-        if (in->type.dtype == PD_F32)
-            memcpy(at, &f, sizeof f);
-        else if (in->type.dtype == PD_F64)
-            memcpy(at, &d, sizeof d);
-        else if (in->type.dtype < PD_BF16)
-            memcpy(at, &v, (size_t)size);
-    }
+    Clock *c = ctx;
+    const RtDeviceOps *ops = c->s->device->ops;
+    (void)en;
+    if (c->used == MARKS && drain(c, e)) return e->code;
+    c->step[c->used] = step;
+    if (c->scratch && ops->zero(c->s->stream, c->scratch, c->scratch_bytes, NULL, e))
+        return e->code;
+    return ops->event_record(c->begin[c->used], c->s->stream, e);
 }
 
-// Runs the entry once on made-up data.
-static RtCode run_synthetic(RtSession *s, RtProgram *p, RtEntry *en, void **data, RtError *e)
+static RtCode after(void *ctx, RtEntry *en, int step, RtError *e)
 {
-    const ProgEntry *x = en->e;
-    RtInput *in = calloc((size_t)x->ninputs + 1, sizeof *in);
-    RtCode code = in ? RT_OK : rt_fail(e, RT_OOM, "out of memory");
-    for (int i = 0; i < x->ninputs && !code; i++) {
-        data[i] = calloc(1, (size_t)prog_type_bytes(&x->inputs[i].type) + 1);
-        if (!data[i]) {
-            code = rt_fail(e, RT_OOM, "out of memory");
-        } else {
-            synthesize(&x->inputs[i], data[i]);
-            in[i] = (RtInput){x->inputs[i].name, data[i], false};
-        }
-    }
-    if (!code) code = rt_run(s, p, x->name, in, x->ninputs, 1, e);
-    if (!code) code = rt_sync(s, e);
-    free(in);
-    return code;
+    Clock *c = ctx;
+    (void)en, (void)step;
+    return c->s->device->ops->event_record(c->end[c->used++], c->s->stream, e);
 }
 
 static int by_value(const void *a, const void *b)
@@ -81,75 +78,139 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// times: [repeats] of each step.
-static RtCode time_entry(RtSession *s, RtEntry *en, Clock *c, int repeats, double *times,
-                         RtError *e)
+static double at(const double *sorted, int n, double share)
 {
-    const RtDeviceOps *ops = s->device->ops;
-    RtObserver o = {.before = start, .after = stop, .ctx = c};
-    int steps = en->e->nsteps;
-    // The same batch every time.
-    int64_t cursor = 0;
-    RtCell *x = en->cursor;
-    if (x && ops->copy(s->stream, &cursor, x->at, sizeof cursor, RT_D2H, NULL, e)) return e->code;
-    if (x && ops->stream_sync(s->stream, e)) return e->code;
-    cursor = cursor > en->e->batch ? cursor - en->e->batch : 0;
-    for (int i = 0; i < repeats && !e->code; i++) {
-        if (x && (ops->copy(s->stream, x->at, &cursor, sizeof cursor, RT_H2D, NULL, e) ||
-                  ops->stream_sync(s->stream, e)))
-            return e->code;
-        for (int k = 0; k < steps; k++) c->seconds[k] = 0, c->calls[k] = 0;
-        en->error_dirty = true;
-        rt_entry_steps(s, en, &o, e);
-        for (int k = 0; k < steps; k++)
-            times[k * repeats + i] = c->calls[k] ? c->seconds[k] / c->calls[k] : 0;
-    }
-    if (x) x->known = false;
-    return e->code;
+    return sorted[(int)(share * (n - 1) + 0.5)];
 }
 
-static RtCode profile(RtSession *s, RtEntry *en, Clock *c, int repeats, double *times, RtError *e)
+// What a pair of events reads around nothing and around an empty launch.
+static RtCode calibrate(Clock *c, RtProfile *out, RtError *e)
+{
+    enum { N = 21 };
+    const RtDeviceOps *ops = c->s->device->ops;
+    double t[2][N];
+    if (!ops->wait) return RT_OK;
+    for (int i = 0; i < N; i++)
+        for (int empty = 0; empty < 2; empty++)
+            if (ops->wait(c->s->stream, 3 * ENQUEUE, e) ||
+                ops->event_record(c->begin[0], c->s->stream, e) ||
+                (empty && ops->wait(c->s->stream, 0, e)) ||
+                ops->event_record(c->end[0], c->s->stream, e) || ops->event_sync(c->end[0], e) ||
+                ops->event_seconds(c->begin[0], c->end[0], &t[empty][i], e))
+                return e->code;
+    qsort(t[0], N, sizeof(double), by_value), qsort(t[1], N, sizeof(double), by_value);
+    out->pair = t[0][N / 2];
+    out->empty = t[1][N / 2] > out->pair ? t[1][N / 2] - out->pair : 0;
+    return RT_OK;
+}
+
+// times: [repeats] of each step, in seconds a call; done: the executions made.
+static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOptions *o,
+                         double *times, double *whole, int *done, RtProfile *out, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    if (rt_enter(s, e)) return e->code;
-    RtCode code = ops->event_new(s->device, &c->begin, e);
-    if (!code) code = ops->event_new(s->device, &c->end, e);
-    if (!code) code = time_entry(s, en, c, repeats, times, e);
-    if (c->begin) ops->event_free(c->begin);
-    if (c->end) ops->event_free(c->end);
-    rt_leave(s);
+    RtObserver watch = {.before = before, .after = after, .ctx = c};
+    int steps = en->e->nsteps;
+    double ahead = (double)en->launches * ENQUEUE, stop = now() + o->seconds;
+    if (ahead > LONGEST) ahead = LONGEST;
+    if (calibrate(c, out, e)) return e->code;
+    for (*done = 0; *done < o->repeats && (*done < LEAST || now() < stop); ++*done) {
+        if (rt_cursor_rewind(s, en, e)) return e->code; // the same batch every time
+        for (int k = 0; k < steps; k++) c->seconds[k] = 0, c->calls[k] = 0;
+        c->slices.n = 0;
+        if (ops->wait && ops->wait(s->stream, ahead, e)) return e->code;
+        en->error_dirty = true;
+        if (ops->event_record(c->start, s->stream, e) || rt_entry_steps(s, en, &watch, e) ||
+            drain(c, e))
+            return e->code;
+        for (int k = 0; k < steps; k++)
+            times[k * o->repeats + *done] = c->calls[k] ? c->seconds[k] / c->calls[k] : 0;
+        whole[*done] = c->last - (c->slices.n ? c->slices.at[0].begin : 0);
+    }
+    return rt_cursor_rewind(s, en, e);
+}
+
+static RtCode profile(RtSession *s, RtEntry *en, Clock *c, const RtProfileOptions *o, double *times,
+                      double *whole, int *done, RtProfile *out, RtError *e)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    RtCode code = ops->event_new(s->device, &c->start, e);
+    for (int i = 0; i < MARKS && !code; i++) {
+        code = ops->event_new(s->device, &c->begin[i], e);
+        if (!code) code = ops->event_new(s->device, &c->end[i], e);
+    }
+    c->scratch_bytes = (size_t)(ops->cuda ? SCRATCH_GPU : SCRATCH_CPU) << 20;
+    if (!code && o->cold)
+        code = ops->alloc(s->device, c->scratch_bytes, "emptying the cache", &c->scratch, e);
+    if (!code) code = time_steps(s, en, c, o, times, whole, done, out, e);
+    if (code) { // nothing may still be under way when what it uses goes
+        RtError ignored = {0};
+        ops->stream_sync(s->stream, &ignored);
+    }
+    ops->free(s->device, c->scratch);
+    if (c->start) ops->event_free(c->start);
+    for (int i = 0; i < MARKS; i++) {
+        if (c->begin[i]) ops->event_free(c->begin[i]);
+        if (c->end[i]) ops->event_free(c->end[i]);
+    }
     return code;
 }
 
-RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a,
-                  RtStepTime **out, int *n, RtError *e)
+static RtCode report(RtSession *s, RtEntry *en, const Clock *c, int repeats, double *times,
+                     int done, Arena *a, RtProfile *out, RtError *e)
 {
+    const RtDeviceOps *ops = s->device->ops;
+    int steps = en->e->nsteps;
+    out->steps = NEW_ARRAY(a, RtStepTime, steps + 1);
+    out->slices = NEW_ARRAY(a, RtSlice, c->slices.n + 1);
+    for (uint32_t i = 0; i < c->slices.n; i++) {
+        RtSlice *v = &out->slices[out->nslices++];
+        *v = c->slices.at[i];
+        v->begin -= c->slices.at[0].begin;
+        v->seconds = v->seconds > out->pair ? v->seconds - out->pair : 0;
+    }
+    for (int i = 0; i < steps; i++) {
+        if (!c->calls[i]) continue;
+        double *t = times + (size_t)i * (size_t)repeats;
+        qsort(t, (size_t)done, sizeof *t, by_value);
+        for (int k = 0; k < done; k++) t[k] = t[k] > out->pair ? t[k] - out->pair : 0;
+        RtStepTime *v = &out->steps[out->nsteps++];
+        *v = (RtStepTime){.step = i,
+                          .calls = c->calls[i],
+                          .seconds = at(t, done, 0.5),
+                          .low = at(t, done, 0.25),
+                          .high = at(t, done, 0.75),
+                          .info = {-1, -1, -1, -1, -1}};
+        const ProgStep *st = en->step[i].s;
+        if (st->kind == PS_KERNEL && ops->kernel_info &&
+            ops->kernel_info(en->bound->program->module, st->index, &v->info, e))
+            return e->code;
+    }
+    return RT_OK;
+}
+
+RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, const RtProfileOptions *o,
+                  Arena *a, RtProfile *out, RtError *e)
+{
+    *out = (RtProfile){0};
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
-    if (repeats < 1) repeats = 1;
-    int steps = en->e->nsteps, inputs = en->e->ninputs;
-    double *times = NEW_ARRAY(a, double, (size_t)steps *(size_t)repeats + 1);
-    Clock c = {
-        .s = s, .seconds = NEW_ARRAY(a, double, steps + 1), .calls = NEW_ARRAY(a, int, steps + 1)};
-    *out = NEW_ARRAY(a, RtStepTime, steps + 1);
-    *n = 0;
-    void **made_up = NEW_ARRAY(a, void *, inputs + 1);
-    RtCode code = en->resolved ? RT_OK : run_synthetic(s, p, en, made_up, e);
-    if (!code) code = profile(s, en, &c, repeats, times, e);
-    if (made_up[0]) { // its addresses are gone
-        rt_entry_unresolve(s, en);
-        for (int i = 0; i < inputs; i++) en->input[i] = NULL;
-    }
-    for (int i = 0; i < inputs; i++) free(made_up[i]);
-    for (int i = 0; i < steps && !code; i++) {
-        const ProgStep *st = &en->e->steps[i];
-        if (!c.calls[i]) continue;
-        qsort(times + (size_t)i * (size_t)repeats, (size_t)repeats, sizeof *times, by_value);
-        (*out)[(*n)++] =
-            (RtStepTime){.name = arena_strdup(a, st->name ? st->name : ""),
-                         .loc = arena_strdup(a, st->loc ? st->loc : ""),
-                         .seconds = times[(size_t)i * (size_t)repeats + (size_t)repeats / 2],
-                         .calls = c.calls[i]};
-    }
-    return code;
+    if (!en->resolved) return rt_fail(e, RT_USER, "'%s' has to run once before it is timed", entry);
+    if (o->repeats < 1) return rt_fail(e, RT_USER, "nothing to time");
+    int steps = en->e->nsteps, done = 0;
+    double *times = NEW_ARRAY(a, double, (size_t)steps *(size_t)o->repeats + 1);
+    double *whole = NEW_ARRAY(a, double, (size_t)o->repeats);
+    Clock *c = NEW(a, Clock);
+    *c = (Clock){.s = s,
+                 .arena = a,
+                 .seconds = NEW_ARRAY(a, double, steps + 1),
+                 .calls = NEW_ARRAY(a, int, steps + 1)};
+    if (rt_enter(s, e)) return e->code;
+    RtCode code = profile(s, en, c, o, times, whole, &done, out, e);
+    if (!code) code = report(s, en, c, o->repeats, times, done, a, out, e);
+    rt_leave(s);
+    if (code) return code;
+    qsort(whole, (size_t)done, sizeof *whole, by_value);
+    out->apart = at(whole, done, 0.5);
+    return rt_sync(s, e);
 }

@@ -143,14 +143,60 @@ int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 
 // Measured choices (library algorithms) as text lines, an input of the next load.
 const char *rt_choices(RtProgram *p, Arena *a);
 
-typedef struct RtStepTime { // one step of an entry, timed on its own
-    const char *name, *loc;
-    double seconds;
-    int calls;
+// -- measuring (exec_time.c, exec_profile.c, rates.c)
+// ---------------------------------------------------------------------------------
+// Both want an entry that has run once with what it reads bound; rows for [times] executions where
+// it reads a data set. The executions count as any other: parameters change. A device check that
+// fails is an error, since the executions after it do nothing.
+//
+// seconds[repeats]: of one execution, when [times] are enqueued in a row as rt_run does.
+RtCode rt_time(RtSession *s, RtProgram *p, const char *entry, int64_t times, int repeats,
+               double *seconds, RtError *e);
+
+typedef struct RtKernelInfo { // -1: not known
+    int registers;            // a thread
+    int local_bytes;          // a thread: what did not fit into registers
+    int shared_bytes;         // a block
+    int threads;              // a block
+    double occupancy;         // threads resident on a unit over the most it holds
+} RtKernelInfo;
+
+typedef struct RtStepTime { // a step of an entry, timed on its own
+    int step;               // index in ProgEntry.steps
+    int calls;              // in one execution
+    double seconds;         // of one call, the median of all executions
+    double low, high;       // its quartiles
+    RtKernelInfo info;
 } RtStepTime;
-// Seconds of one call: the median of [repeats] executions. An entry that has not run yet is given
-// made-up data. The executions count as any other: parameters change.
-RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, int repeats, Arena *a,
-                  RtStepTime **out, int *n, RtError *e);
+
+typedef struct RtSlice { // a call in the last execution that was timed step by step
+    int step;
+    double begin, seconds; // from the first call's begin
+} RtSlice;
+
+typedef struct RtProfileOptions {
+    int repeats;    // executions timed step by step, at most
+    double seconds; // no further ones after this time
+    bool cold;      // the cache is emptied before every step
+} RtProfileOptions;
+
+typedef struct RtProfile {
+    RtStepTime *steps;
+    RtSlice *slices;
+    int nsteps, nslices;
+    double apart; // seconds of an execution step by step, from the first begin to the last end
+    double pair;  // what a pair of events around nothing reads; it is taken off every time
+    double empty; // what an empty launch reads less pair; 0 where there is none
+} RtProfile;
+RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, const RtProfileOptions *o,
+                  Arena *a, RtProfile *out, RtError *e);
+
+// What the device can do, measured now: bytes read and written a second by a copy larger than any
+// cache; operations a second of a large product. 0 flops: the device has no such product.
+RtCode rt_copy_rate(RtDevice *d, double *bytes_per_second, RtError *e);
+RtCode rt_matmul_rate(RtDevice *d, ProgDType type, bool tf32, const RtCompileOptions *o,
+                      double *flops_per_second, RtError *e);
+// Executions that one launch of the entry's graph makes, 0 where there is no graph.
+int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry);
 
 #endif

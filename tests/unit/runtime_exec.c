@@ -326,11 +326,17 @@ int main(void)
           rt_session_attach(shared, p, &e) == RT_OK);
     CHECK(cell(shared) == 29.0f);
     test_matmul(shared, p);
-    RtStepTime *times;
-    int n;
+    RtProfile profile;
+    RtProfileOptions po = {.repeats = 3, .cold = true};
     Arena *a = arena_new();
-    CHECK(rt_profile(shared, p, "mm", 3, a, &times, &n, &e) == RT_OK && n == 1 &&
-          times[0].calls == 1);
+    CHECK(rt_profile(shared, p, "mm", &po, a, &profile, &e) == RT_OK && profile.nsteps == 1 &&
+          profile.steps[0].calls == 1 && profile.nslices == 1 && profile.slices[0].step == 0 &&
+          profile.steps[0].low <= profile.steps[0].high && profile.apart > 0);
+    double seconds[2], rate;
+    CHECK(rt_time(shared, p, "mm", 3, 2, seconds, &e) == RT_OK && seconds[0] > 0);
+    CHECK(rt_copy_rate(d, &rate, &e) == RT_OK && rate > 1e8);
+    CHECK(rt_time(shared, p, "mm", 0, 2, seconds, &e) == RT_USER);
+    e = (RtError){0};
     arena_free(a);
     rt_program_free(p); // sessions keep it
     rt_session_free(s);
