@@ -72,6 +72,7 @@ enum { NOT_GIVEN = -1 };
 bool counts_valid(int64_t steps, int64_t repeats);
 // --set name=value words.
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
+char *read_text(const char *path);                   // malloc'ed; NULL: it cannot be read
 bool write_text(const char *path, const char *text); // beside the target, then renamed
 // Ctrl-C: asks for a stop after the current step; a second one ends at once.
 void catch_interrupt(void);
@@ -84,6 +85,7 @@ int verb_run(int argc, char **argv);
 int verb_inspect(int argc, char **argv);
 int verb_check(int argc, char **argv);
 int verb_profile(int argc, char **argv);
+int verb_bench(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 

@@ -40,6 +40,11 @@ const Verb verbs[] = {
      "netc profile mlp.net --device cuda:0\nnetc profile mlp.net --entry mlp -D batch=512 --json\n"
      "netc profile mlp.net --trace mlp.trace.json",
      verb_profile, 1, 1, "one model"},
+    {"bench", "Measure a model's steps, compilation and memory, or compare two such results.",
+     "bench MODEL [-o FILE.jsonl] | --compare FIRST.jsonl SECOND.jsonl",
+     "netc bench mlp.net --device cuda:0 -o before.jsonl\n"
+     "netc bench --compare before.jsonl after.jsonl",
+     verb_bench, 1, 2, "one model, or two files with --compare"},
     {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor",
      verb_doctor, 0, 0, "no file: it looks at this machine"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,

@@ -139,29 +139,6 @@ int verb_doctor(int argc, char **argv)
     return 0;
 }
 
-static char *read_text(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    size_t n = 0, cap = 0, got = 1;
-    while (f && got) {
-        if (n + 4096 > cap) {
-            char *more = realloc(text, cap = cap ? 2 * cap : 65536);
-            if (!more) break;
-            text = more;
-        }
-        got = fread(text + n, 1, cap - n - 1, f);
-        n += got;
-    }
-    bool ok = f && text && !ferror(f);
-    if (f) fclose(f);
-    if (ok)
-        text[n] = 0;
-    else
-        free(text), text = NULL;
-    return text;
-}
-
 int verb_fmt(int argc, char **argv)
 {
     StringList words = {0};

@@ -1,0 +1,359 @@
+// netc bench: what a model costs, as lines that can be kept and compared.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/results.h"
+
+typedef struct BenchArgs {
+    Common common;
+    StringList words, data, entries;
+    const char *device, *out;
+    int64_t steps, repeats, compiles, seed;
+    double least;
+    bool json, compare;
+    char *command; // as typed
+} BenchArgs;
+
+typedef struct Bench {
+    const BenchArgs *a;
+    FILE *file; // of -o, or NULL
+    const char *model, *device;
+    char hardware[160], driver[160];
+    netc_error **err;
+} Bench;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// -- a line
+// --------------------------------------------------------------------------------------------
+typedef struct Row {
+    const char *entry, *what, *unit; // "" entry: of the whole model
+    double value, low, high, deviation;
+    int64_t n, steps; // measurements, executions in each; 0 n: no spread
+} Row;
+
+static void write_row(const Bench *b, const Row *r, Arena *arena, Buf *out)
+{
+    char date[32];
+    time_t t = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
+    const char *p = b->a->common.precision;
+    Json j = json_writer(out);
+    json_object(&j);
+    json_key(&j, "date"), json_string(&j, date);
+    json_key(&j, "hardware"), json_string(&j, b->hardware);
+    json_key(&j, "driver"), json_string(&j, b->driver);
+    json_key(&j, "netc"), json_string(&j, netc_version());
+    json_key(&j, "command"), json_string(&j, b->a->command);
+    json_key(&j, "device"), json_string(&j, b->device);
+    json_key(&j, "precision"), json_string(&j, p ? p : "f32");
+    json_key(&j, "what");
+    json_string(
+        &j, arena_printf(arena, "%s%s%s: %s", b->model, *r->entry ? " " : "", r->entry, r->what));
+    json_key(&j, "value"), json_double(&j, r->value);
+    json_key(&j, "unit"), json_string(&j, r->unit);
+    if (r->n) {
+        json_key(&j, "low"), json_double(&j, r->low);
+        json_key(&j, "high"), json_double(&j, r->high);
+        json_key(&j, "deviation"), json_double(&j, r->deviation);
+        json_key(&j, "repeats"), json_int(&j, r->n);
+        json_key(&j, "steps"), json_int(&j, r->steps);
+    }
+    json_end(&j);
+    buf_char(out, '\n');
+}
+
+// Prints a measurement and adds it to the file.
+static netc_status record(const Bench *b, const Row *r)
+{
+    Arena *a = arena_new();
+    jmp_buf oom;
+    bool ok = true;
+    if (!a || setjmp(oom)) {
+        arena_free(a);
+        return NETC_OUT_OF_MEMORY;
+    }
+    arena_on_oom(a, &oom);
+    Buf line = buf_new(a);
+    write_row(b, r, a, &line);
+    if (b->file) ok = fputs(line.data, b->file) >= 0 && !fflush(b->file);
+    if (b->a->json) {
+        fputs(line.data, stdout);
+    } else {
+        printf("%-10s %-18s %14.6g %-8s", *r->entry ? r->entry : b->model, r->what, r->value,
+               r->unit);
+        if (r->n) printf(" quartiles %.6g to %.6g of %lld", r->low, r->high, (long long)r->n);
+        putchar('\n');
+    }
+    fflush(stdout);
+    arena_free(a);
+    if (!ok) fail("cannot write %s", b->a->out);
+    return ok ? NETC_OK : NETC_ENVIRONMENT;
+}
+
+// -- what is measured
+// -------------------------------------------------------------------------------------------
+static netc_status bench_entry(const Bench *b, netc_session *s, const char *entry,
+                               netc_dataset *data)
+{
+    NETC_INIT(netc_time_options, o);
+    o.steps = b->a->steps == NOT_GIVEN ? 0 : b->a->steps;
+    o.repeats = b->a->repeats, o.seed = b->a->seed, o.data = data;
+    netc_times t;
+    netc_memory m;
+    netc_status status = netc_time(s, entry, &o, &t, b->err);
+    if (status == NETC_OK) status = netc_session_memory(s, entry, &m, b->err);
+    if (status != NETC_OK) return status;
+    Row step = {
+        entry,     "step", "us", t.median * 1e6, t.low * 1e6, t.high * 1e6, t.deviation * 1e6,
+        t.repeats, t.steps};
+    status = record(b, &step);
+    if (status == NETC_OK && t.items && t.low > 0) {
+        double n = (double)t.items;
+        Row items = {entry,
+                     "items",
+                     "items/s",
+                     n / t.median,
+                     n / t.high,
+                     n / t.low,
+                     n / t.median * t.deviation / t.median,
+                     t.repeats,
+                     t.steps};
+        status = record(b, &items);
+    }
+    if (status == NETC_OK && t.graph) {
+        Row nodes = {entry, "graph kernels", "", t.graph_kernels, 0, 0, 0, 0, 0};
+        status = record(b, &nodes);
+    }
+    const struct {
+        const char *what;
+        int64_t bytes;
+    } memory[] = {
+        {"parameters", m.parameters}, {"states", m.states}, {"temporaries", m.temporaries}};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory && status == NETC_OK; i++) {
+        Row row = {entry, memory[i].what, "bytes", (double)memory[i].bytes, 0, 0, 0, 0, 0};
+        status = record(b, &row);
+    }
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static Row spread(const char *what, double *v, int n)
+{
+    Row r = {"", what, "s", 0, 0, 0, 0, n, 1};
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    r.value = v[n / 2], r.low = v[n / 4], r.high = v[(3 * n) / 4 < n ? (3 * n) / 4 : n - 1];
+    for (int i = 0; i < n; i++) v[i] = fabs(v[i] - r.value);
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    r.deviation = v[n / 2];
+    return r;
+}
+
+// From text to loaded kernels, with the cache in [dir].
+static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *data,
+                                double *seconds)
+{
+    Common c = b->a->common;
+    netc_context *ctx = NULL;
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    c.cache_dir = dir;
+    c.quiet = true;
+    netc_status status = open_context(&c, &ctx, b->err);
+    double begin = now();
+    if (status == NETC_OK)
+        status = open_program(&c, ctx, b->a->words.at[0], NULL, data, &p, b->err);
+    if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
+    *seconds = now() - begin;
+    netc_session_free(s);
+    netc_program_release(p);
+    netc_context_free(ctx);
+    return status;
+}
+
+static void remove_cache(const char *dir)
+{
+    char *command = NULL;
+    // The name is our own: mkdtemp made it.
+    if (asprintf(&command, "rm -rf '%s'", dir) > 0 && system(command))
+        fail("cannot remove %s", dir);
+    free(command);
+}
+
+// The device stays open meanwhile: opening it is no part of compiling.
+static netc_status bench_compile(const Bench *b, netc_dataset *data)
+{
+    enum { MOST = 64 };
+    double cold[MOST], warm[MOST];
+    int n = (int)(b->a->compiles < MOST ? b->a->compiles : MOST);
+    const char *tmp = getenv("TMPDIR");
+    netc_status status = NETC_OK;
+    for (int i = 0; i < n && status == NETC_OK; i++) {
+        char dir[512];
+        snprintf(dir, sizeof dir, "%s/netc-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        if (!mkdtemp(dir)) return fail("cannot make a folder in %s", tmp), NETC_ENVIRONMENT;
+        status = compile_once(b, dir, data, &cold[i]);
+        if (status == NETC_OK) status = compile_once(b, dir, data, &warm[i]);
+        remove_cache(dir);
+    }
+    if (status != NETC_OK || !n) return status;
+    Row c = spread("compile, cold", cold, n), w = spread("compile, warm", warm, n);
+    status = record(b, &c);
+    return status == NETC_OK ? record(b, &w) : status;
+}
+
+// -- where
+// ---------------------------------------------------------------------------------------------
+static void find_driver(void *user, const char *what, bool ok, const char *detail)
+{
+    Bench *b = user;
+    if (ok && !strcmp(what, "NVIDIA driver")) snprintf(b->driver, sizeof b->driver, "%s", detail);
+}
+
+static void describe(Bench *b, netc_context *ctx, const netc_session *s)
+{
+    const char *text = netc_session_device(s), *space = strchr(text, ' ');
+    bool cpu = !strncmp(text, "cpu", 3);
+    b->device = text;
+    snprintf(b->driver, sizeof b->driver, "none");
+    snprintf(b->hardware, sizeof b->hardware, "%s", space ? space + 1 : text);
+    if (!cpu) {
+        netc_doctor(ctx, find_driver, b);
+        return;
+    }
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, "model name", 10) || !strchr(line, ':')) continue;
+        snprintf(b->hardware, sizeof b->hardware, "%.*s, %s",
+                 (int)strcspn(strchr(line, ':') + 2, "\n"), strchr(line, ':') + 2,
+                 space ? space + 1 : text);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static bool wanted(const BenchArgs *a, const char *entry)
+{
+    for (int i = 0; i < a->entries.n; i++)
+        if (!strcmp(a->entries.at[i], entry)) return true;
+    return !a->entries.n && strcmp(entry, "init");
+}
+
+static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
+{
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_dataset *d = NULL;
+    const char *slash = strrchr(a->words.at[0], '/');
+    Bench b = {.a = a, .model = slash ? slash + 1 : a->words.at[0], .err = err};
+    if (a->out) {
+        b.file = fopen(a->out, "a");
+        if (!b.file) return fail("cannot write %s", a->out), NETC_ENVIRONMENT;
+    }
+    netc_status status = NETC_OK;
+    if (a->data.n) status = netc_dataset_create(ctx, &d, err);
+    if (status == NETC_OK && d) status = add_data(d, &a->data, err);
+    if (status == NETC_OK) status = open_program(&a->common, ctx, a->words.at[0], NULL, d, &p, err);
+    if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
+    if (status == NETC_OK) {
+        describe(&b, ctx, s);
+        if (!a->json) printf("%s on %s, %s\n", b.model, b.device, b.hardware);
+    }
+    // An entry that does not exist is reported by the first question about it.
+    netc_times ignored;
+    for (int k = 0; status == NETC_OK && k < a->entries.n; k++)
+        if (netc_input_count(p, a->entries.at[k]) < 0)
+            status = netc_time(s, a->entries.at[k], NULL, &ignored, err);
+    for (int i = 0; status == NETC_OK && i < netc_entry_count(p); i++)
+        if (wanted(a, netc_entry_name(p, i))) status = bench_entry(&b, s, netc_entry_name(p, i), d);
+    if (status == NETC_OK) status = bench_compile(&b, d);
+    netc_session_free(s);
+    netc_program_release(p);
+    netc_dataset_free(d);
+    if (b.file && fclose(b.file) && status == NETC_OK)
+        status = (fail("cannot write %s", a->out), NETC_ENVIRONMENT);
+    return status;
+}
+
+// The words of the command line, for the lines of the file.
+static char *join(int argc, char **argv)
+{
+    size_t n = sizeof "netc bench";
+    for (int i = 0; i < argc; i++) n += strlen(argv[i]) + 1;
+    char *out = malloc(n), *at = out;
+    if (!out) return NULL;
+    at = stpcpy(at, "netc bench");
+    for (int i = 0; i < argc; i++) *at++ = ' ', at = stpcpy(at, argv[i]);
+    return out;
+}
+
+int verb_bench(int argc, char **argv)
+{
+    BenchArgs a = {.steps = NOT_GIVEN, .repeats = 25, .compiles = 3, .least = 0.02};
+    bool done;
+    enum { OWN = 11 };
+    Option options[OWN + COMMON_OPTIONS] = {
+        {"--output", "-o", OPT_STRING, &a.out, "FILE.jsonl", "add the results to this file"},
+        {"--compare", NULL, OPT_FLAG, &a.compare, NULL,
+         "compare two files of results; exit 3 when the second is worse"},
+        {"--device", NULL, OPT_STRING, &a.device, "D",
+         "cuda:0, cpu; default: a GPU when there is one"},
+        {"--entry", "-e", OPT_LIST, &a.entries, "NAME", "only this entry; default: all but init"},
+        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
+         "data to run on; default: made up within the inputs' ranges"},
+        {"--steps", NULL, OPT_INT, &a.steps, "N",
+         "executions enqueued in a row (default: as many as fill 10 ms)"},
+        {"--repeats", NULL, OPT_INT, &a.repeats, "N", "how often; medians count (default 25)"},
+        {"--compiles", NULL, OPT_INT, &a.compiles, "N",
+         "how often it is compiled, cold and warm (default 3; 0: not)"},
+        {"--least", NULL, OPT_REAL, &a.least, "SHARE",
+         "--compare: smaller differences do not count (default 0.02)"},
+        {"--seed", NULL, OPT_INT, &a.seed, "N", "of made-up data (default 0)"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON lines"},
+    };
+    common_options(&a.common, options + OWN);
+    const Verb *verb = find_verb("bench");
+    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
+    if (done) return 0;
+    int code = 0;
+    netc_error *err = NULL;
+    if (a.compare != (a.words.n == 2)) {
+        code = fail("give one model, or two files of results with --compare");
+    } else if (a.compare) {
+        code = a.least >= 0 ? compare_results(a.words.at[0], a.words.at[1], a.least, a.json)
+                            : fail("--least wants a share from 0 up, as 0.02");
+    } else if (!counts_valid(a.steps, a.repeats)) {
+        code = 1;
+    } else if (a.compiles < 0 || a.compiles > 64) {
+        code = fail("--compiles wants a number from 0 to 64");
+    } else {
+        netc_context *ctx = NULL;
+        a.command = join(argc, argv);
+        netc_status status = a.command ? open_context(&a.common, &ctx, &err) : NETC_OUT_OF_MEMORY;
+        if (status == NETC_OK) status = run(&a, ctx, &err);
+        netc_context_free(ctx);
+        free(a.command);
+        if (status != NETC_OK) code = err ? report_error(err) : status == NETC_INVALID ? 1 : 2;
+    }
+    list_free(&a.words), list_free(&a.data), list_free(&a.entries);
+    list_free(&a.common.defines);
+    return code;
+}
