@@ -60,8 +60,12 @@ static void write_row(const Bench *b, const Row *r, Arena *arena, Buf *out)
     json_key(&j, "device"), json_string(&j, b->device);
     json_key(&j, "precision"), json_string(&j, p ? p : "f32");
     json_key(&j, "what");
-    json_string(
-        &j, arena_printf(arena, "%s%s%s: %s", b->model, *r->entry ? " " : "", r->entry, r->what));
+    Buf what = buf_new(arena);
+    buf_str(&what, b->model);
+    for (int i = 0; i < b->a->common.defines.n; i++)
+        buf_printf(&what, " %s", b->a->common.defines.at[i]);
+    buf_printf(&what, "%s%s: %s", *r->entry ? " " : "", r->entry, r->what);
+    json_string(&j, what.data);
     json_key(&j, "value"), json_double(&j, r->value);
     json_key(&j, "unit"), json_string(&j, r->unit);
     if (r->n) {
