@@ -87,7 +87,7 @@ part_train() {
         "--batch 100 --hidden 300,100 --activation gelu --loss mse"
     local model=samples/mnist/mlp.net
     "$netc" profile $model --device cuda:0 >"$keep/profile_mlp.txt" 2>&1
-    record "kernel nodes of a step of mlp.net" "$(grep -o '^[0-9]* kernel nodes' "$keep/profile_mlp.txt" | cut -d' ' -f1)" \
+    record "kernel nodes of a step of mlp.net" "$(grep -o '[0-9]* kernel nodes' "$keep/profile_mlp.txt" | cut -d' ' -f1)" \
         "" "netc profile $model"
     "$netc" profile bench/mlp.net --device cuda:0 >"$keep/profile_mlp_small.txt" 2>&1
     "$netc" profile bench/mlp.net -D first=512 -D second=512 -D batch=512 --device cuda:0 >"$keep/profile_mlp_large.txt" 2>&1
