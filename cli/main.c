@@ -30,9 +30,11 @@ const Verb verbs[] = {
      "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights "
      "mlp.safetensors",
      verb_run, 1, 1, "one model"},
-    {"inspect", "Show kernels, their cost and the memory plan.", "inspect MODEL [KERNEL] [--why]",
-     "netc inspect mlp.net\nnetc inspect mlp.net --why", verb_inspect, 1, 2,
-     "a model and at most one kernel"},
+    {"inspect", "Show kernels, their cost and the memory plan, or what differs in another build.",
+     "inspect MODEL [KERNEL | OTHER] [--why] [--target T] [--registers]",
+     "netc inspect mlp.net --target sm_90 --registers\nnetc inspect mlp.net --why\n"
+     "netc inspect before.bin after.bin",
+     verb_inspect, 1, 2, "a model, and at most a kernel of it or another build"},
     {"check", "Check gradients and kernels against the reference.", "check MODEL",
      "netc check mlp.net", verb_check, 1, 1, "one model"},
     {"profile", "Time every kernel of an entry beside what the device can do.",

@@ -1,4 +1,6 @@
 // netc run: one execution of an entry on arrays from files.
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@ typedef struct RunArgs {
     StringList words, inputs, outputs, map, set;
     const char *device, *weights, *entry;
     int64_t seed, times;
-    bool allow_missing;
+    bool allow_missing, json;
 } RunArgs;
 
 // The entry to run when none is named: the only model of the file.
@@ -53,26 +55,83 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     return status;
 }
 
-static void print_tensor(const char *name, const netc_tensor *t)
+static float half(uint16_t h)
+{
+    int exponent = h >> 10 & 31, mantissa = h & 1023;
+    float v = exponent == 31  ? (mantissa ? NAN : INFINITY)
+              : exponent == 0 ? ldexpf((float)mantissa, -24)
+                              : ldexpf((float)mantissa + 1024, exponent - 25);
+    return h >> 15 ? -v : v;
+}
+
+static float brain(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+// An element as text; all: with every digit that tells it from its neighbours, as JSON.
+static void print_element(const netc_tensor *t, size_t i, bool all)
+{
+    const void *d = t->data;
+    double v = 0;
+    switch (t->dtype) {
+    case NETC_F32: v = ((const float *)d)[i]; break;
+    case NETC_F64: v = ((const double *)d)[i]; break;
+    case NETC_F16: v = half(((const uint16_t *)d)[i]); break;
+    case NETC_BF16: v = brain(((const uint16_t *)d)[i]); break;
+    case NETC_I32: printf("%" PRId32, ((const int32_t *)d)[i]); return;
+    case NETC_I64: printf("%" PRId64, ((const int64_t *)d)[i]); return;
+    case NETC_U32: printf("%" PRIu32, ((const uint32_t *)d)[i]); return;
+    case NETC_U8: printf("%u", ((const uint8_t *)d)[i]); return;
+    case NETC_BOOL:
+        fputs(all                       ? ((const uint8_t *)d)[i] ? "true" : "false"
+              : ((const uint8_t *)d)[i] ? "1"
+                                        : "0",
+              stdout);
+        return;
+    }
+    bool wide = t->dtype == NETC_F64;
+    if (all && !isfinite(v)) // JSON has no word for them
+        printf("\"%s\"", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+    else if (all)
+        printf("%.*g", wide ? 17 : 9, v);
+    else
+        printf("%.*g", wide ? 9 : 6, v);
+}
+
+static size_t elements(const netc_tensor *t)
 {
     size_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
+    return n;
+}
+
+static void print_tensor(const char *name, const netc_tensor *t)
+{
+    size_t n = elements(t);
     printf("%s %s[", name, netc_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) printf("%s%lld", i ? ", " : "", (long long)t->dim[i]);
     printf("]");
-    for (size_t i = 0; i < n && i < 8; i++) {
-        switch (t->dtype) {
-        case NETC_F32: printf(" %.6g", ((float *)t->data)[i]); break;
-        case NETC_F64: printf(" %.9g", ((double *)t->data)[i]); break;
-        case NETC_I32: printf(" %d", ((int32_t *)t->data)[i]); break;
-        case NETC_I64: printf(" %lld", (long long)((int64_t *)t->data)[i]); break;
-        case NETC_U32: printf(" %u", ((uint32_t *)t->data)[i]); break;
-        case NETC_U8:
-        case NETC_BOOL: printf(" %u", ((uint8_t *)t->data)[i]); break;
-        default: printf(" 0x%04x", ((uint16_t *)t->data)[i]);
-        }
-    }
+    for (size_t i = 0; i < n && i < 8; i++) putchar(' '), print_element(t, i, false);
     puts(n > 8 ? " ..." : "");
+}
+
+// {"name":{"type":"f32","shape":[2,3],"values":[...]}}; values row by row.
+static void print_json(const char *name, const netc_tensor *t, bool first)
+{
+    size_t n = elements(t);
+    printf("%s\"%s\":{\"type\":\"%s\",\"shape\":[", first ? "{" : ",", name,
+           netc_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) printf("%s%lld", i ? "," : "", (long long)t->dim[i]);
+    printf("],\"values\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (i) putchar(',');
+        print_element(t, i, true);
+    }
+    printf("]}");
 }
 
 // Writes NAME=FILE outputs; with none named, prints the head of every one.
@@ -101,9 +160,13 @@ static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs
             status = netc_array_write(word + n + 1, &t, err);
             written[k] = true;
         }
-        if (status == NETC_OK && !a->outputs.n) print_tensor(port.name, &t);
+        if (status == NETC_OK && a->json)
+            print_json(port.name, &t, !i);
+        else if (status == NETC_OK && !a->outputs.n)
+            print_tensor(port.name, &t);
         free(t.data);
     }
+    if (status == NETC_OK && a->json) puts(netc_output_count(p, entry) > 0 ? "}" : "{}");
     for (int k = 0; status == NETC_OK && k < a->outputs.n; k++)
         if (!written[k]) {
             fail("'%s' has no output for --output %s", entry, a->outputs.at[k]);
@@ -212,7 +275,7 @@ int verb_run(int argc, char **argv)
 {
     RunArgs a = {0};
     bool done;
-    enum { OWN = 10 };
+    enum { OWN = 11 };
     Option options[OWN + COMMON_OPTIONS] = {
         {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE", "an input's values (.npy, IDX)"},
         {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
@@ -228,6 +291,7 @@ int verb_run(int argc, char **argv)
          "of initial weights and random numbers (default 0)"},
         {"--times", NULL, OPT_INT, &a.times, "N", "run it N times in a row"},
         {"--set", NULL, OPT_LIST, &a.set, "NAME=VALUE", "change a setting"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "all outputs as one JSON object"},
     };
     common_options(&a.common, options + OWN);
     const Verb *verb = find_verb("run");

@@ -1,4 +1,4 @@
-// The short verbs: inspect, check, doctor, fmt.
+// The short verbs: check, doctor, fmt.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,32 +41,6 @@ static int close_model(Opened *o)
     netc_program_release(o->p);
     netc_context_free(o->ctx);
     return o->status == NETC_OK ? 0 : report_error(o->err);
-}
-
-int verb_inspect(int argc, char **argv)
-{
-    Common c = {0};
-    StringList words = {0};
-    const char *target = NULL;
-    bool why = false, json = false, done;
-    Option options[3 + COMMON_OPTIONS] = {
-        {"--why", NULL, OPT_FLAG, &why, NULL, "which values are stored between kernels, and why"},
-        {"--target", NULL, OPT_STRING, &target, "T", "cpu or cuda"},
-        {"--json", NULL, OPT_FLAG, &json, NULL, "as JSON"},
-    };
-    common_options(&c, options + 3);
-    const Verb *verb = find_verb("inspect");
-    if (!parse_options(verb, options, 3 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
-    Opened o = open_model(&c, words.at[0], target);
-    char *text = NULL;
-    if (o.status == NETC_OK)
-        o.status = netc_program_inspect(o.p, target, words.n == 2 ? words.at[1] : NULL, why, json,
-                                        &text, &o.err);
-    if (o.status == NETC_OK) fputs(text, stdout);
-    netc_free(text);
-    list_free(&words), list_free(&c.defines);
-    return close_model(&o);
 }
 
 int verb_check(int argc, char **argv)

@@ -213,16 +213,17 @@ void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *
     if (k->phase != PHASE_WHOLE)
         buf_str(out, k->phase == PHASE_PARTIAL ? " (parts)" : " (joins the parts)");
     buf_char(out, '\n');
-    const char *last = "";
+    const char *shown[12];
     int lines = 0;
     for (int n = 0; n < k->nbodies; n++)
         for (uint32_t i = 0; i < k->body[n]->insts.n && lines < 12; i++) {
             const Node *node = k->body[n]->insts.at[i].node;
             if (!node || !node->loc || k->body[n]->insts.at[i].kind == KI_LOAD) continue;
             const char *where = loc_text(d, node->loc);
-            if (!*where || !strcmp(where, last)) continue;
-            last = where;
-            lines++;
+            bool again = !*where;
+            for (int at = 0; at < lines; at++) again |= !strcmp(where, shown[at]);
+            if (again) continue;
+            shown[lines++] = where;
             buf_printf(out, "// %-24s %s\n", where, loc_line(d, node->loc));
         }
     for (int n = 0; n < k->nbodies && n < 4; n++) {

@@ -181,10 +181,20 @@ NETC_API void netc_program_release(netc_program *p);
 // Stages: "ast", "ir", "grad", "fused", "plan", "cuda", "c", "ptx", "dot". Free with netc_free.
 NETC_API netc_status netc_program_emit(netc_program *p, const char *stage, char **text,
                                        netc_error **err);
-// Kernels, bytes, flops, memory plan; kernel: one kernel's annotated source; why: what was not
-// fused.
-NETC_API netc_status netc_program_inspect(netc_program *p, const char *target, const char *kernel,
-                                          bool why, bool json, char **text, netc_error **err);
+// Kernels with bytes, flops and floors, the memory plan; nothing is run.
+typedef struct netc_inspect_options {
+    size_t size;
+    const char *target; // "cpu", "cuda"; NULL: what would run here
+    const char *kernel; // this kernel's annotated source instead
+    bool why;           // instead: which values are stored between kernels, and why
+    bool in_order;      // steps as they run; else the dearest first
+    bool registers;     // compile for the architecture where the cubins are not there, to know
+                        // what kernels need; a model.bin may hold them
+    bool json;
+    netc_program *other; // instead: what differs in this one
+} netc_inspect_options;
+NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
+                                  netc_error **err);
 NETC_API void netc_free(void *p);
 
 typedef struct netc_port { // an input or output of an entry

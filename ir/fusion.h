@@ -45,6 +45,7 @@ typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, docume
     WHY_ROOT,               // the value is an output or a state anyway
     WHY_UPDATE,             // updates of parameters run together at the end
     WHY_OPTION,             // a pass was switched off
+    WHY_COUNT
 } UnfusedCause;
 
 typedef struct Unfused {

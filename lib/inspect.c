@@ -1,51 +1,39 @@
-// netc inspect: kernels with bytes, flops and floors; the memory plan; what was not fused and why.
+// netc inspect: kernels with bytes, flops and floors; what they need of a GPU; the memory plan.
+#include "lib/inspect.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/lib.h"
-
-typedef struct Inspect {
-    netc_program *p;
-    Build *b;
-    const char *kernel;
-    bool why, json;
-    Arena *arena;
-    netc_error **err;
-    netc_status status;
-    char *text;
-} Inspect;
-
-static const char *step_name(const Program *p, const ProgStep *s)
+static void known(Buf *out, int width, int v)
 {
-    if (s->kind == PS_KERNEL) return p->kernels[s->index].name;
-    if (s->kind == PS_GEMM) return p->gemms[s->index].name;
-    return s->kind == PS_COPY ? "copy" : s->kind == PS_ZERO ? "zero" : "loop";
+    if (v >= 0)
+        buf_printf(out, " %*d", width, v);
+    else
+        buf_printf(out, " %*s", width, "-");
 }
 
-static void step_cost(const Program *p, const ProgStep *s, int64_t *bytes, int64_t *flops,
-                      double *floor)
+static void item_text(const Inspect *v, const Items *t, const Item *x, Buf *out)
 {
-    *bytes = s->bytes;
-    *flops = 0;
-    *floor = 0;
-    if (s->kind == PS_KERNEL) {
-        const ProgKernel *k = &p->kernels[s->index];
-        *bytes = k->bytes_read + k->bytes_written;
-        *flops = k->flops;
-        *floor = k->floor_seconds;
-    } else if (s->kind == PS_GEMM) {
-        const ProgGemm *g = &p->gemms[s->index];
-        *flops = 2 * g->m * g->n * g->k * g->batch;
-        *bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
-                             g->k * g->n * prog_dtype_bytes(g->b_type) +
-                             g->m * g->n * prog_dtype_bytes(g->c_type));
+    int depth = v->o->in_order ? x->step->depth : 0;
+    buf_printf(out, "  %9.2f %6.1f %6" PRId64 " %13" PRId64 " %14" PRId64, x->floor * 1e6,
+               t->floor > 0 ? 100 * x->floor / t->floor : 0, x->calls, x->cost.bytes,
+               x->cost.flops);
+    if (v->b->program->cuda) {
+        known(out, 4, x->info.registers), known(out, 6, x->info.shared_bytes);
+        if (x->blocks)
+            buf_printf(out, " %7" PRId64 "x%-4d", x->blocks,
+                       (int)(x->k->block[0] * x->k->block[1] * x->k->block[2]));
+        else
+            buf_printf(out, " %7s %-4s", "-", "");
     }
+    buf_printf(out, "  %*s%s  %s\n", 2 * depth, "", x->name, x->line);
 }
 
 static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
 {
-    const Program *p = v->b->program;
+    Items t = items_of(v->arena, v->b, e);
     buf_printf(out, "entry %s", e->name);
     for (int i = 0; i < e->ndims; i++)
         buf_printf(out, "  %s = %" PRId64, e->dims[i].name, e->dims[i].value);
@@ -53,16 +41,15 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
                e->arena_bytes, e->peak_bytes);
     if (e->peak_bytes)
         buf_printf(out, " (ratio %.3f)", (double)e->arena_bytes / (double)e->peak_bytes);
-    buf_printf(out, "\n  %-44s %12s %12s %9s  %s\n", "step", "bytes", "flops", "floor us", "line");
-    for (int i = 0; i < e->nsteps; i++) {
-        const ProgStep *s = &e->steps[i];
-        int64_t bytes, flops;
-        double floor;
-        step_cost(p, s, &bytes, &flops, &floor);
-        buf_printf(out, "  %*s%-*s %12" PRId64 " %12" PRId64 " %9.2f  %s\n", 2 * s->depth, "",
-                   44 - 2 * s->depth, step_name(p, s), bytes, flops, floor * 1e6,
-                   s->loc ? s->loc : "");
-    }
+    buf_printf(
+        out, "\n  in all: %" PRId64 " calls, %" PRId64 " bytes, %" PRId64 " flops, floor %.2f us\n",
+        t.calls, t.bytes, t.flops, t.floor * 1e6);
+    buf_printf(out, "  %9s %6s %6s %13s %14s", "floor us", "share", "calls", "bytes a call",
+               "flops a call");
+    if (v->b->program->cuda) buf_printf(out, " %4s %6s %12s", "regs", "shared", "grid x block");
+    buf_printf(out, "  %s\n", v->o->in_order ? "step, in order" : "step, the dearest first");
+    if (!v->o->in_order) items_by_cost(&t);
+    for (int i = 0; i < t.n; i++) item_text(v, &t, &t.at[i], out);
     // The largest temporaries, so that the memory plan can be read first.
     enum { SHOWN = 8 };
     const ProgBuffer *top[SHOWN] = {0};
@@ -84,100 +71,170 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
                    top[k]->bytes, top[k]->offset, top[k]->first, top[k]->last, top[k]->loc);
 }
 
-static void why_text(const Inspect *v, Buf *out)
+static void known_json(Json *j, const char *key, double v)
 {
-    const Module *m = v->b->module;
-    for (uint32_t i = 0; i < m->entries.n; i++) {
-        const Fusion *f = m->entries.at[i].graph->fusion;
-        if (!f || !f->unfused.n) continue;
-        buf_printf(out, "entry %s: values that are stored between kernels, and why\n",
-                   m->entries.at[i].name);
-        for (uint32_t k = 0; k < f->unfused.n; k++) {
-            const Unfused *u = &f->unfused.at[k];
-            buf_printf(out, "  %-16s %s\n", loc_text(m->diags, u->consumer->loc),
-                       unfused_text(v->arena, u));
-        }
-    }
+    json_key(j, key);
+    if (v >= 0)
+        json_double(j, v);
+    else
+        json_null(j);
 }
 
 static void entry_json(const Inspect *v, const ProgEntry *e, Json *j)
 {
-    const Program *p = v->b->program;
+    Items t = items_of(v->arena, v->b, e);
+    if (!v->o->in_order) items_by_cost(&t);
     json_object(j);
     json_key(j, "name"), json_string(j, e->name);
     json_key(j, "arena_bytes"), json_int(j, e->arena_bytes);
     json_key(j, "peak_bytes"), json_int(j, e->peak_bytes);
+    json_key(j, "calls"), json_int(j, t.calls);
+    json_key(j, "bytes"), json_int(j, t.bytes);
+    json_key(j, "flops"), json_int(j, t.flops);
+    json_key(j, "floor_seconds"), json_double(j, t.floor);
     json_key(j, "steps"), json_array(j);
-    for (int i = 0; i < e->nsteps; i++) {
-        const ProgStep *s = &e->steps[i];
-        static const char *const kinds[] = {"kernel", "gemm", "copy", "zero", "loop"};
-        int64_t bytes, flops;
-        double floor;
-        step_cost(p, s, &bytes, &flops, &floor);
+    for (int i = 0; i < t.n; i++) {
+        const Item *x = &t.at[i];
         json_object(j);
-        json_key(j, "kind"), json_string(j, kinds[s->kind]);
-        json_key(j, "name"), json_string(j, step_name(p, s));
-        json_key(j, "line"), json_string(j, s->loc ? s->loc : "");
-        json_key(j, "bytes"), json_int(j, bytes);
-        json_key(j, "flops"), json_int(j, flops);
-        json_key(j, "floor_seconds"), json_double(j, floor);
+        json_key(j, "kind"), json_string(j, x->kind);
+        json_key(j, "name"), json_string(j, x->name);
+        json_key(j, "line"), json_string(j, x->line);
+        json_key(j, "calls"), json_int(j, x->calls);
+        json_key(j, "bytes"), json_int(j, x->cost.bytes);
+        json_key(j, "flops"), json_int(j, x->cost.flops);
+        json_key(j, "floor_seconds"), json_double(j, x->cost.floor);
+        json_key(j, "schedule"), json_string(j, x->schedule);
+        if (v->b->program->cuda) {
+            known_json(j, "blocks", x->blocks ? (double)x->blocks : -1);
+            known_json(j, "registers", x->info.registers);
+            known_json(j, "local_bytes", x->info.local_bytes);
+            known_json(j, "shared_bytes", x->info.shared_bytes);
+            known_json(j, "threads", x->info.threads);
+            known_json(j, "occupancy", x->info.occupancy);
+        }
         json_end(j);
     }
     json_end(j), json_end(j);
 }
 
+static netc_status kernel_text(const Inspect *v, Buf *out)
+{
+    const Program *p = v->b->program;
+    const char **names = NEW_ARRAY(v->arena, const char *, p->nkernels + 1);
+    for (int i = 0; i < p->nkernels; i++) {
+        const ProgKernel *k = &p->kernels[i];
+        names[i] = k->name;
+        if (strcmp(v->o->kernel, names[i])) continue;
+        buf_str(out, k->annotated ? k->annotated : k->text);
+        return NETC_OK;
+    }
+    const char *near = suggest(v->o->kernel, names, (size_t)p->nkernels);
+    return lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->o->kernel,
+                    p->target, near ? "; did you mean '" : "; netc inspect MODEL lists them",
+                    near ? near : "", near ? "'?" : "");
+}
+
+static void list_json(const Inspect *v, Buf *out)
+{
+    const Program *p = v->b->program;
+    Json j = json_writer(out);
+    json_object(&j);
+    json_key(&j, "model"), json_string(&j, p->model);
+    json_key(&j, "target"), json_string(&j, p->target);
+    json_key(&j, "entries"), json_array(&j);
+    for (int i = 0; i < p->nentries; i++) entry_json(v, &p->entries[i], &j);
+    json_end(&j), json_end(&j);
+    buf_char(out, '\n');
+}
+
+static void list_text(const Inspect *v, Buf *out)
+{
+    const Program *p = v->b->program;
+    Target t = target_of_program(p);
+    buf_printf(out, "%s for %s: %d kernels, %d library calls\n", p->model, v->note, p->nkernels,
+               p->ngemms);
+    buf_printf(out, "floors for %.0f GB/s, %.0f GFLOP/s", t.bytes_per_second / 1e9,
+               t.f32_flops / 1e9);
+    if (p->cuda) buf_printf(out, ", matmuls in bf16 %.0f TFLOP/s", t.bf16_flops / 1e12);
+    buf_char(out, '\n');
+    for (int i = 0; i < p->nentries; i++) entry_text(v, &p->entries[i], out);
+}
+
 static void inspect(void *arg)
 {
     Inspect *v = arg;
-    const Program *p = v->b->program;
     Buf out = buf_new(v->arena);
-    if (v->kernel) {
-        const char **names = NEW_ARRAY(v->arena, const char *, p->nkernels + 1);
-        for (int i = 0; i < p->nkernels; i++) {
-            names[i] = p->kernels[i].name;
-            if (strcmp(v->kernel, names[i])) continue;
-            buf_str(&out, p->kernels[i].annotated ? p->kernels[i].annotated : p->kernels[i].text);
-            v->text = strdup(out.data);
-            return;
-        }
-        const char *near = suggest(v->kernel, names, (size_t)p->nkernels);
-        v->status =
-            lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->kernel,
-                     p->target, near ? "; did you mean '" : "; netc inspect MODEL lists them",
-                     near ? near : "", near ? "'?" : "");
-        return;
-    }
-    if (v->json) {
-        Json j = json_writer(&out);
-        json_object(&j);
-        json_key(&j, "model"), json_string(&j, p->model);
-        json_key(&j, "target"), json_string(&j, p->target);
-        json_key(&j, "entries"), json_array(&j);
-        for (int i = 0; i < p->nentries; i++) entry_json(v, &p->entries[i], &j);
-        json_end(&j), json_end(&j);
-        buf_char(&out, '\n');
-    } else if (v->why) {
-        why_text(v, &out);
-    } else {
-        buf_printf(&out, "%s for %s: %d kernels, %d library calls\n", p->model, p->target,
-                   p->nkernels, p->ngemms);
-        for (int i = 0; i < p->nentries; i++) entry_text(v, &p->entries[i], &out);
-    }
-    v->text = strdup(out.data);
+    if (v->o->other)
+        v->status = inspect_compare(v, &out);
+    else if (v->o->kernel)
+        v->status = kernel_text(v, &out);
+    else if (v->o->why)
+        v->status = inspect_why(v, &out);
+    else if (v->o->json)
+        list_json(v, &out);
+    else
+        list_text(v, &out);
+    if (v->status == NETC_OK) v->text = strdup(out.data);
 }
 
-netc_status netc_program_inspect(netc_program *p, const char *target, const char *kernel, bool why,
-                                 bool json, char **text, netc_error **err)
+static bool holds(const netc_program *p, bool cuda)
 {
-    Inspect v = {.p = p, .kernel = kernel, .why = why, .json = json, .err = err};
-    if (target && strcmp(target, "cpu") && strcmp(target, "cuda"))
-        return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda", target);
-    netc_status status =
-        target ? build_get(p, !strcmp(target, "cuda"), "", "", &v.b, err) : build_any(p, &v.b, err);
+    for (const Build *b = p->builds; b; b = b->next)
+        if (b->cuda == cuda) return true;
+    return false;
+}
+
+// The target asked for, else what would run here, else the only one a model.bin holds.
+static bool pick_cuda(const Inspect *v, char *note, size_t n)
+{
+    const char *asked = v->o->target ? v->o->target : v->p->settings.target;
+    if (asked && !strcmp(asked, "all")) asked = NULL;
+    bool gpu = rt_cuda_count() > 0, cuda = asked ? !strcmp(asked, "cuda") : gpu;
+    bool only = !asked && v->p->embedded && !holds(v->p, cuda) && holds(v->p, !cuda);
+    if (only) cuda = !cuda;
+    const char *why = asked  ? ""
+                      : only ? " (all that the file holds)"
+                      : gpu  ? " (this machine has a GPU; --target cpu shows the CPU's)"
+                             : " (this machine has no GPU; --target cuda shows a GPU's)";
+    char arch[32];
+    snprintf(arch, sizeof arch, "sm_%d", v->p->settings.arch ? v->p->settings.arch : 90);
+    snprintf(note, n, "%s%s", cuda ? arch : "cpu", why);
+    return cuda;
+}
+
+// Registers are in cubins. None can be made here: a note, and the columns stay empty.
+static void compile_for_registers(const Inspect *v, Build *b)
+{
+    netc_error *e = NULL;
+    if (!b->program->cuda) return;
+    for (int i = 0; i < b->nimages; i++)
+        if (!strcmp(b->images[i].target, b->program->target)) return;
+    if (build_compile(v->p, b, b->program->target, &e) == NETC_OK) return;
+    lib_log(v->p->context, "note: what kernels need of registers is not known: %s",
+            netc_error_text(e));
+    netc_error_free(e);
+}
+
+netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
+                         netc_error **err)
+{
+    NETC_INIT(netc_inspect_options, none);
+    Inspect v = {.p = p, .o = o ? o : &none, .err = err};
+    *text = NULL;
+    if (v.o->target && strcmp(v.o->target, "cpu") && strcmp(v.o->target, "cuda"))
+        return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda",
+                        v.o->target);
+    char note[160];
+    bool cuda = pick_cuda(&v, note, sizeof note);
+    v.note = note;
+    netc_status status = build_get(p, cuda, "", "", &v.b, err);
+    if (status == NETC_OK && v.o->other)
+        status = build_get(v.o->other, cuda, "", "", &v.other, err);
     if (status != NETC_OK) return status;
-    if (why && !v.b->module)
-        return lib_fail(err, NETC_INVALID, "%s holds no graph; ask --why of its .net source",
-                        p->name);
+    if (v.o->registers) {
+        compile_for_registers(&v, v.b);
+        if (v.other) compile_for_registers(&v, v.other);
+    }
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(v.arena, inspect, &v)) v.status = OUT_OF_MEMORY(err);

@@ -7,6 +7,17 @@ static const char *name_of(Arena *a, const Node *n)
     return name ? name : arena_printf(a, "%s", op_info(n->op)->name);
 }
 
+const char *unfused_cause(UnfusedCause cause)
+{
+    static const char *const names[WHY_COUNT] = {
+        [WHY_CONTRACTION] = "matmul", [WHY_ROWS] = "rows",     [WHY_COST] = "cost",
+        [WHY_SIZE] = "size",          [WHY_ARGS] = "buffers",  [WHY_CYCLE] = "cycle",
+        [WHY_LOOP] = "loop",          [WHY_SCAN] = "scan",     [WHY_ROOT] = "stored",
+        [WHY_UPDATE] = "update",      [WHY_OPTION] = "option",
+    };
+    return cause < WHY_COUNT ? names[cause] : NULL;
+}
+
 static const char *cause_text(Arena *a, const Unfused *u)
 {
     long long x = (long long)u->a, y = (long long)u->b;
@@ -23,6 +34,7 @@ static const char *cause_text(Arena *a, const Unfused *u)
     case WHY_ROOT: return "the value is stored anyway";
     case WHY_UPDATE: return "updates run together when all gradients are there";
     case WHY_OPTION: return "fusion was switched off";
+    case WHY_COUNT: break;
     }
     return "";
 }

@@ -38,7 +38,9 @@ extern const int pass_count;
 // Runs the table over every entry's graph, in place in the module. false on error.
 bool passes_run(Module *m, const PassOptions *o, PassTiming *timings /* [pass_count], or NULL */);
 bool pass_skipped(const PassOptions *o, const char *name); // named in the skip list
-const char *unfused_text(Arena *a, const Unfused *u);      // one line in the user's terms
+// The cause's word, as docs/fusion.md lists it; NULL past the last.
+const char *unfused_cause(UnfusedCause cause);
+const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);

@@ -109,7 +109,6 @@ enum { RT_COPY_UNIT = 16384 };
 RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
 
 extern const RtDeviceOps rt_cpu_ops, rt_cuda_ops;
-int rt_cuda_count(void); // GPUs that can be used; 0 without a driver (cuda_device.c)
 // CUDA's part of rt_doctor: driver, GPUs, NVRTC, cuBLASLt, cuDNN, NCCL (cuda_doctor.c).
 void rt_cuda_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail),
                     void *ctx);

@@ -69,6 +69,7 @@ const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
 // RT_USER where [bytes] at p are known not to be the device's.
 RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e);
+int rt_cuda_count(void);               // GPUs that can be used; 0 without a driver
 bool rt_matmul_library(bool cuda);     // can cuBLASLt / OpenBLAS be opened here?
 bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else

@@ -408,8 +408,14 @@ static void tools(void)
         netc_free(text), text = NULL;
     }
     REFUSED(NETC_INVALID, "did you mean 'plan'", netc_program_emit(p, "plam", &text, &err));
-    FINE(netc_program_inspect(p, "cpu", NULL, false, true, &text, &err));
+    NETC_INIT(netc_inspect_options, io);
+    io.target = "cpu", io.json = true;
+    FINE(netc_inspect(p, &io, &text, &err));
     CHECK(text && text[0] == '{');
+    netc_free(text), text = NULL;
+    io.other = p;
+    FINE(netc_inspect(p, &io, &text, &err));
+    CHECK(text && strstr(text, "\"changed\":0,\"rescheduled\":0") && !strstr(text, "\"same\":0"));
     netc_free(text), text = NULL;
     netc_session *s = opened(p, 0, NULL);
     netc_profile_result *profile = NULL;

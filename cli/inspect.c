@@ -1,0 +1,84 @@
+// netc inspect: what a model became, without running it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+typedef struct InspectArgs {
+    Common common;
+    StringList words;
+    const char *target, *other;
+    bool why, json, in_order, registers;
+} InspectArgs;
+
+// sm_XX is CUDA for that architecture; of a model.bin its source is compiled for it.
+static bool take_target(InspectArgs *a, netc_compile_options *c, netc_inspect_options *o)
+{
+    char rest;
+    o->target = a->target;
+    if (!a->target || sscanf(a->target, "sm_%d%c", &c->arch, &rest) != 1) return true;
+    if (c->arch < 80) return fail("--target %s: netc needs sm_80 or later", a->target), false;
+    o->target = "cuda";
+    c->rebuild = true;
+    return true;
+}
+
+static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
+{
+    netc_program *p = NULL, *other = NULL;
+    char *text = NULL;
+    const char *second = a->words.n == 2 ? a->words.at[1] : NULL;
+    NETC_INIT(netc_compile_options, c);
+    NETC_INIT(netc_inspect_options, o);
+    compile_options(&a->common, &c);
+    if (!take_target(a, &c, &o)) return NETC_INVALID;
+    // A second word is a file, or else a kernel, whose name has no dot.
+    if (!a->other && second && (strchr(second, '.') || !access(second, F_OK)))
+        a->other = second, second = NULL;
+    if (a->other && second) return fail("give a kernel or another build, not both"), NETC_INVALID;
+    if (a->other && a->why) return fail("--why is about one build"), NETC_INVALID;
+    o.kernel = second;
+    o.why = a->why, o.json = a->json, o.in_order = a->in_order, o.registers = a->registers;
+    netc_status status = netc_compile_file(ctx, a->words.at[0], &c, &p, err);
+    if (status == NETC_OK && a->other) status = netc_compile_file(ctx, a->other, &c, &other, err);
+    o.other = other;
+    if (status == NETC_OK) status = netc_inspect(p, &o, &text, err);
+    if (status == NETC_OK) fputs(text, stdout);
+    netc_free(text);
+    netc_program_release(p);
+    netc_program_release(other);
+    return status;
+}
+
+int verb_inspect(int argc, char **argv)
+{
+    InspectArgs a = {0};
+    bool done;
+    enum { OWN = 6 };
+    Option options[OWN + COMMON_OPTIONS] = {
+        {"--why", NULL, OPT_FLAG, &a.why, NULL,
+         "which values are stored between kernels, and why (causes: docs/fusion.md)"},
+        {"--target", NULL, OPT_STRING, &a.target, "T",
+         "cpu, cuda, sm_80, sm_90, sm_100; default: what would run here"},
+        {"--order", NULL, OPT_FLAG, &a.in_order, NULL, "steps as they run, not by cost"},
+        {"--registers", NULL, OPT_FLAG, &a.registers, NULL,
+         "compile the kernels to know registers and shared memory (NVRTC, no GPU)"},
+        {"--compare", NULL, OPT_STRING, &a.other, "OTHER",
+         "what differs in another build; also as a second word"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
+    };
+    common_options(&a.common, options + OWN);
+    const Verb *verb = find_verb("inspect");
+    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
+    if (done) return 0;
+    netc_context *ctx = NULL;
+    netc_error *err = NULL;
+    netc_status status = open_context(&a.common, &ctx, &err);
+    if (status == NETC_OK) status = run(&a, ctx, &err);
+    netc_context_free(ctx);
+    list_free(&a.words), list_free(&a.common.defines);
+    if (status == NETC_OK) return 0;
+    return err ? report_error(err) : status == NETC_INVALID ? 1 : 2;
+}

@@ -1,0 +1,21 @@
+// netc_inspect, its parts.
+#ifndef LIB_INSPECT_H
+#define LIB_INSPECT_H
+
+#include "lib/items.h"
+
+typedef struct Inspect {
+    netc_program *p;
+    Build *b, *other; // other: NULL unless compared
+    const netc_inspect_options *o;
+    const char *note; // which target is shown, and why it
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+    char *text;
+} Inspect;
+
+netc_status inspect_compare(const Inspect *v, Buf *out); // lib/inspect_compare.c
+netc_status inspect_why(const Inspect *v, Buf *out);     // lib/inspect_why.c
+
+#endif

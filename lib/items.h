@@ -1,0 +1,35 @@
+// The steps of an entry as netc inspect lists and compares them.
+#ifndef LIB_ITEMS_H
+#define LIB_ITEMS_H
+
+#include "lib/cost.h"
+#include "lib/lib.h"
+
+typedef struct Item { // a step that does something; loops are in the calls of what they repeat
+    const ProgStep *step;
+    const char *name, *kind, *line, *schedule;
+    int64_t calls;       // in one execution of the entry
+    Cost cost;           // of one call
+    double floor;        // of all calls
+    RtKernelInfo info;   // -1: not known
+    int64_t blocks;      // of a GPU kernel's launch; 0
+    const ProgKernel *k; // NULL: no kernel
+} Item;
+
+typedef struct Items {
+    const ProgEntry *e;
+    Item *at;
+    int n;
+    int64_t calls, bytes, flops; // of all
+    double floor;
+} Items;
+
+// Floors by the rates of the target that the program is for.
+Items items_of(Arena *a, const Build *b, const ProgEntry *e);
+void items_by_cost(Items *t); // the dearest first
+Target target_of_program(const Program *p);
+// Threads that are resident on a unit over the most it holds, from what a kernel needs; -1 where
+// that is not known.
+double occupancy_of(const RtKernelInfo *info, int threads, const Target *t);
+
+#endif

@@ -1,0 +1,96 @@
+#!/bin/bash
+# netc inspect without a GPU: what is shown for which target, order, registers from cubins, two builds
+# compared, causes with their words; netc run --json.
+. "$(dirname "$0")/../lib.sh"
+MLP=$ROOT/samples/mnist/mlp.net
+I=("$NETC" inspect "$MLP")
+json() { # FILE EXPRESSION on d
+    command -v python3 >/dev/null || { skip "no python3: $1 is not read"; return; }
+    python3 -c "
+import json, sys
+d = json.load(open('$1'))
+sys.exit(0 if ($2) else 1)" && pass || fail "$1: not ($2)"
+}
+kept() { cp "$W/.out" "$1"; }
+
+# -- which target
+if "$NETC" doctor | grep -q '^yes cuda'; then expect 0 "mlp for sm_90 (this machine has a GPU" "${I[@]}"
+else expect 0 "mlp for cpu (this machine has no GPU; --target cuda shows a GPU's)" "${I[@]}"; fi
+expect 0 "mlp for cpu: " "${I[@]}" --target cpu
+expect 0 "mlp for sm_90: " "${I[@]}" --target cuda
+expect 0 "mlp for sm_100: " "${I[@]}" --target sm_100
+expect 1 "sm_80 or later" "${I[@]}" --target sm_70
+expect 1 "unknown target 'gpu'" "${I[@]}" --target gpu
+expect 1 "nofile.net" "$NETC" inspect nofile.net
+
+# -- by cost, and in order
+expect 0 "" "${I[@]}" --target cuda --json; kept cost.json
+expect 0 "" "${I[@]}" --target cuda --json --order; kept order.json
+for f in cost order; do json $f.json "d['target'] == 'sm_90' and {e['name'] for e in d['entries']} == {'init', 'train', 'eval', 'mlp'}"; done
+json cost.json "all(a['floor_seconds'] * a['calls'] >= b['floor_seconds'] * b['calls'] for e in d['entries'] for a, b in zip(e['steps'], e['steps'][1:]))"
+json order.json "d['entries'] != json.load(open('cost.json'))['entries']"
+json order.json "sorted(s['name'] for e in d['entries'] for s in e['steps']) == sorted(s['name'] for e in json.load(open('cost.json'))['entries'] for s in e['steps'])"
+json cost.json "all(e['bytes'] == sum(s['bytes'] * s['calls'] for s in e['steps']) for e in d['entries'])"
+expect 0 "" "$NETC" inspect "$ROOT/samples/lstm/lstm.net" --target cuda --json; kept lstm.json
+json lstm.json "any(s['calls'] > 1 for e in d['entries'] for s in e['steps'])"
+json lstm.json "all(s['floor_seconds'] > 0 for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
+
+# -- registers: of a compiled file they are there, of a source they are asked for
+if "$NETC" doctor | grep -q '^yes NVRTC'; then
+    expect 0 "" "${I[@]}" --target sm_80 --registers --json; kept r.json
+    json r.json "all(s['registers'] > 3 and 0 < s['occupancy'] <= 1 for e in d['entries'] for s in e['steps'] if s['kind'] == 'kernel')"
+    json cost.json "all(s['registers'] is None for e in d['entries'] for s in e['steps'])"
+    expect 0 "" "$NETC" "$MLP" --target cuda --arch sm_90 -o a.bin -q
+    expect 0 "(all that the file holds)" "$NETC" inspect a.bin
+    expect 0 "" "$NETC" inspect a.bin --json; kept b.json
+    json b.json "all(s['registers'] > 3 for e in d['entries'] for s in e['steps'] if s['kind'] == 'kernel')"
+else
+    skip "no NVRTC: registers are not read"
+    expect 0 "note: what kernels need of registers is not known" "${I[@]}" --target cuda --registers
+fi
+
+# -- two builds
+expect 0 "" "$NETC" "$MLP" --target cpu -o one.bin -q
+expect 0 "" "$NETC" "$MLP" --target cpu -D hidden=64 -o two.bin -q
+expect 0 "one.bin -> two.bin, for cpu" "$NETC" inspect one.bin two.bin --target cpu
+expect 0 "" "$NETC" inspect one.bin two.bin --target cpu --json; kept c.json
+json c.json "next(e for e in d['entries'] if e['name'] == 'train')['changed'] >= 3"
+json c.json "next(e for e in d['entries'] if e['name'] == 'train')['second']['arena_bytes'] < next(e for e in d['entries'] if e['name'] == 'train')['first']['arena_bytes']"
+expect 0 "" "$NETC" inspect one.bin --compare one.bin --target cpu --json; kept s.json
+json s.json "all(e['changed'] == e['added'] == e['removed'] == e['rescheduled'] == 0 and e['same'] > 0 for e in d['entries'])"
+# Another optimizer: its kernel goes, another comes; the rest is as it was.
+sed 's/update adamw(.*/update sgd(lr = 0.1)/' "$MLP" > sgd.net
+expect 0 "" "$NETC" inspect "$MLP" sgd.net --target cuda --json; kept o.json
+json o.json "(lambda e: e['same'] >= 5 and e['removed'] + e['changed'] >= 1)(next(e for e in d['entries'] if e['name'] == 'train'))"
+expect 0 "entry eval" "$NETC" inspect "$MLP" sgd.net --target cuda
+expect 1 "different models" "$NETC" inspect "$MLP" "$ROOT/samples/autoencoder/autoencoder.net"
+expect 1 "missing.bin" "$NETC" inspect "$MLP" missing.bin
+expect 1 "a kernel or another build" "$NETC" inspect one.bin kernel --compare two.bin
+expect 1 "about one build" "$NETC" inspect one.bin two.bin --why
+expect 1 "no kernel 'nothing'" "${I[@]}" nothing
+
+# -- why
+expect 0 "[matmul]" "${I[@]}" --why
+holds "[rows]"; holds "different rows: 128 against"
+expect 0 '"cause":"rows","a":128' "${I[@]}" --why --json
+kept w.json
+json w.json "all(s['cause'] and s['text'] for e in d['entries'] for s in e['stored'])"
+expect 0 "[option]" "${I[@]}" --why --skip-passes fuse
+expect 1 "holds no graph" "$NETC" inspect one.bin --why --target cpu
+# The head comment of a kernel names each line of the source once.
+for f in "$ROOT"/samples/*/*.net; do
+    "$NETC" --emit cuda "$f" | awk -v f="$f" '/^\/\/ [^ ]*:[0-9]+ / { if (seen[$2]++) { print f ": " $0; bad = 1 } next } !/^\/\// { delete seen } END { exit bad }' && pass || fail "a line is listed twice"
+done
+
+# -- netc run --json
+printf 'model m(x: f32[2, 3]) {\n    return y = x * 2, k = argmax(x), big = sum(x) > 20, h = cast(x, bf16), n = log(sum(x) - 22)\n}\n' > m.net
+{ printf '\x93NUMPY\x01\x00\x76\x00'; printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+  printf '\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40\x00\x00\xa0\x40\x00\x00\xc0\x40'; } > x.npy
+expect 0 '"y":{"type":"f32","shape":[2,3],"values":[2,4,6,8,10,12]}' "$NETC" run m.net --input x=x.npy --device cpu --json
+kept run.json
+json run.json "d['k']['values'] == [2, 2] and d['big'] == {'type': 'bool', 'shape': [], 'values': [True]}"
+json run.json "d['h']['values'] == [1, 2, 3, 4, 5, 6] and d['n']['values'] == ['nan']"
+expect 0 "" "$NETC" run m.net --input x=x.npy --output y=y.npy --device cpu --json
+[ -s y.npy ] && holds '"y":' || fail "--json with --output writes no file"
+expect 0 "h bf16[2, 3] 1 2 3" "$NETC" run m.net --input x=x.npy --device cpu
+finish
