@@ -76,8 +76,22 @@ unit_libs = $(foreach d,$(BELOW_$(firstword $(subst _, ,$(notdir $(1))))),$(BUIL
 $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $< -Wl,--start-group $(call unit_libs,$*) -Wl,--end-group $(LDLIBS)
 
+# A CUDA device made of the host, for tests without a GPU (tests/shim/shim.h).
+SHIM      = $(addprefix $(BUILD)/shim/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
+SHIM_CC   = $(CC) -std=c17 -O2 -g -fPIC -fno-semantic-interposition -shared -Wall -Wextra -Werror -D_GNU_SOURCE -I. \
+            -DSHIM_HOME='"$(CURDIR)/tests/shim"'
+SHIM_SRC  = $(addprefix tests/shim/,driver.c grid.c memory.c compile.c rewrite.c others.c) base/arena.c base/buf.c
+$(BUILD)/shim/libcuda.so.1: $(SHIM_SRC) $(wildcard tests/shim/*.h)
+	@mkdir -p $(@D)
+	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $(SHIM_SRC) -lm -ldl -lpthread
+$(BUILD)/shim/libnvrtc.so.13: tests/shim/nvrtc.c tests/shim/shim.h
+	@mkdir -p $(@D)
+	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $<
+$(BUILD)/shim/libcublasLt.so.13: tests/shim/cublaslt.c $(BUILD)/shim/libcuda.so.1
+	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $^ -lm
+
 # Everything the tests run.
-unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host
+unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host $(SHIM)
 
 # Warnings only, for a second compiler: make CC=clang syntax
 syntax: $(GEN)

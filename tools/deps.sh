@@ -10,6 +10,7 @@ need() { # command-or-header package
     esac || missing="$missing $2"
 }
 need cc gcc
+need g++ g++ # tests run generated CUDA through it
 need make make
 need flex flex
 need bison bison

@@ -1,0 +1,225 @@
+// Compiles the kernels of all loaded modules that nobody has run yet as one translation unit.
+#include <dlfcn.h>
+#include <link.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "tests/shim/shim.h"
+
+extern char **environ;
+static char problem[4096];
+
+typedef struct Find {
+    const char *base;
+    Code *code;
+} Find;
+
+// Memory of a shared object that no file fills: its variables.
+static int find_vars(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    Find *f = arg;
+    (void)size;
+    if ((const char *)info->dlpi_addr != f->base) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_W) || p->p_memsz <= p->p_filesz) continue;
+        f->code->vars = (char *)info->dlpi_addr + p->p_vaddr + p->p_filesz;
+        f->code->vars_bytes = p->p_memsz - p->p_filesz;
+    }
+    return 1;
+}
+
+static bool run(char *const *argv, const char *log)
+{
+    posix_spawn_file_actions_t act;
+    pid_t pid;
+    int status = -1;
+    posix_spawn_file_actions_init(&act);
+    posix_spawn_file_actions_addopen(&act, 1, log, 01 | 0100 | 02000, 0600);
+    posix_spawn_file_actions_adddup2(&act, 1, 2);
+    // The compiler must not see the libraries that stand in for CUDA's, nor preloaded sanitizers.
+    char *env[4096];
+    int n = 0;
+    for (char **e = environ; *e && n < 4095; e++)
+        if (strncmp(*e, "LD_", 3) != 0) env[n++] = *e;
+    env[n] = NULL;
+    bool ok = posix_spawnp(&pid, argv[0], &act, NULL, argv, env) == 0 &&
+              waitpid(pid, &status, 0) == pid && status == 0;
+    posix_spawn_file_actions_destroy(&act);
+    return ok;
+}
+
+static void read_log(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(problem + strlen(problem), 1, sizeof problem - strlen(problem) - 1, f) : 0;
+    problem[sizeof problem - 1] = 0;
+    (void)n;
+    if (f) fclose(f);
+}
+
+static bool write_file(const char *path, const char *head, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    bool ok = f && fputs(head, f) >= 0 && fputs(text, f) >= 0;
+    return f && fclose(f) == 0 && ok;
+}
+
+// A whole file; malloc.
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    if (f && fseek(f, 0, SEEK_END) == 0) {
+        size_t n = (size_t)ftell(f);
+        rewind(f);
+        text = malloc(n + 1);
+        if (text) text[fread(text, 1, n, f)] = 0;
+    }
+    if (f) fclose(f);
+    return text;
+}
+
+typedef struct Files {
+    char dir[32], raw[64], plain[64], src[64], obj[64], lib[64], log[64];
+} Files;
+
+// The macros of the text are expanded first, so that all inline assembly stands there as it is.
+static bool translate(const Files *f, char *cxx, const char *text)
+{
+    char arch[64], head[2048];
+    const char *why = NULL;
+    snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", shim_option("SHIM_ARCH", 90) * 10);
+    char *expand[] = {cxx, "-E", "-P", "-x", "c++", arch, "-o", (char *)f->plain, (char *)f->raw,
+                      NULL};
+    if (!write_file(f->raw, "", text) || !run(expand, f->log)) return false;
+    char *plain = read_file(f->plain), *done = plain ? shim_rewrite(plain, &why) : NULL;
+    snprintf(head, sizeof head, "#include \"%s/kernel.h\"\n#include \"%s/ptx.h\"\n", SHIM_HOME,
+             SHIM_HOME);
+    bool ok = done && write_file(f->src, head, done);
+    if (why) snprintf(problem, sizeof problem, "%s", why);
+    free(plain);
+    free(done);
+    return ok;
+}
+
+static void *build(const char *text)
+{
+    Files f = {.dir = "/tmp/shim-XXXXXX"};
+    char here[1024] = "";
+    Dl_info me;
+    if (!mkdtemp(f.dir)) return NULL;
+    snprintf(f.raw, sizeof f.raw, "%s/raw.cc", f.dir);
+    snprintf(f.plain, sizeof f.plain, "%s/plain.cc", f.dir);
+    snprintf(f.src, sizeof f.src, "%s/k.cc", f.dir);
+    snprintf(f.obj, sizeof f.obj, "%s/k.o", f.dir);
+    snprintf(f.lib, sizeof f.lib, "%s/k.so", f.dir);
+    snprintf(f.log, sizeof f.log, "%s/log", f.dir);
+    if (dladdr((void *)&shim_running, &me)) snprintf(here, sizeof here, "%s", me.dli_fname);
+    const char *cxx = getenv("SHIM_CXX");
+    // (vectors are moved as vectors: no scalar replacement)
+    char *compile[] = {cxx ? (char *)cxx : "g++",
+                       "-std=c++17",
+                       "-O1",
+                       "-w",
+                       "-fPIC",
+                       "-fsanitize=thread",
+                       "-fno-tree-sra",
+                       "-fno-strict-aliasing",
+                       "-ffp-contract=off",
+                       "-fno-exceptions",
+                       "-fno-rtti",
+                       "-fno-threadsafe-statics",
+                       "-c",
+                       "-o",
+                       f.obj,
+                       f.src,
+                       NULL};
+    char *link[] = {compile[0], "-shared", "-o", f.lib, f.obj, here, "-lm", NULL};
+    void *library = NULL;
+    snprintf(problem, sizeof problem, "the host's compiler (%s) refuses the kernels:\n",
+             compile[0]);
+    if (translate(&f, compile[0], text) && run(compile, f.log) && run(link, f.log)) {
+        library = dlopen(f.lib, RTLD_NOW | RTLD_LOCAL);
+        if (!library) snprintf(problem, sizeof problem, "%s", dlerror());
+    } else {
+        read_log(f.log);
+    }
+    const char *keep = getenv("SHIM_KEEP");
+    if (keep) rename(f.src, keep);
+    const char *const files[] = {f.raw, f.plain, f.src, f.obj, f.lib, f.log};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlink(files[i]);
+    rmdir(f.dir);
+    return library;
+}
+
+static void *symbol(void *library, const char *what, int number)
+{
+    char name[64];
+    snprintf(name, sizeof name, "shim_%s_%d", what, number);
+    return dlsym(library, name);
+}
+
+static size_t prelude_length(const char *text)
+{
+    const char *end = strstr(text, "\n#line 1 \"");
+    return end ? (size_t)(end + 1 - text) : 0;
+}
+
+// Whether a kernel of m is part of the unit of [first]: same prelude, not compiled.
+static bool belongs(const struct CUmod_st *m, const struct CUmod_st *first)
+{
+    size_t n = prelude_length(first->text);
+    return m->text && !m->code && m->functions && prelude_length(m->text) == n &&
+           !strncmp(m->text, first->text, n);
+}
+
+const char *shim_prepare(CuFunction f)
+{
+    if (f->call || f->builtin) return NULL;
+    Arena *arena = arena_new();
+    if (!arena) return "out of memory";
+    Buf out = buf_new(arena);
+    CuModule first = f->module;
+    size_t prelude = prelude_length(first->text);
+    buf_bytes(&out, first->text, prelude);
+    int number = 0;
+    for (CuModule m = shim_modules(); m; m = m->next) {
+        if (m != first && !belongs(m, first)) continue;
+        buf_printf(&out, "namespace m%d {\n%s\n", number, m->text + prelude);
+        for (CuFunction k = m->functions; k; k = k->next)
+            buf_printf(&out, "SHIM_KERNEL(%d, %s)\n", number++, k->name);
+        buf_str(&out, "}\n");
+    }
+    void *library = build(shim_cut(arena, out.data));
+    arena_free(arena);
+    if (!library) return problem;
+    Code *code = calloc(1, sizeof *code);
+    struct link_map *map;
+    if (!code || dlinfo(library, RTLD_DI_LINKMAP, &map)) return "out of memory";
+    Find find = {(const char *)map->l_addr, code};
+    dl_iterate_phdr(find_vars, &find);
+    code->library = library;
+    void *(*dynamic)(void) = NULL;
+    *(void **)&dynamic = dlsym(library, "shim_dynamic");
+    code->dynamic = dynamic ? dynamic() : code->vars + code->vars_bytes;
+    code->dynamic_bytes = dynamic ? SHIM_DYNAMIC : 0;
+    number = 0;
+    for (CuModule m = shim_modules(); m; m = m->next) {
+        if (m != first && !belongs(m, first)) continue;
+        for (CuFunction k = m->functions; k; k = k->next, number++) {
+            const size_t *(*sizes)(void);
+            *(void **)&sizes = symbol(library, "sizes", number);
+            *(void **)&k->call = symbol(library, "call", number);
+            k->sizes = sizes();
+            k->code = code;
+        }
+        m->code = code;
+    }
+    return f->call ? NULL : "the kernel is not in what was compiled";
+}

@@ -1,0 +1,343 @@
+// libcublasLt of the shim: one algorithm, three loops in double precision, and the epilogues that
+// netc asks for. Matrices are column-major, as there.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/shim/shim.h"
+
+typedef struct Desc {
+    int compute, trans_a, trans_b, epilogue, bias_type, aux_type;
+    void *bias, *aux;
+    int64_t bias_stride, aux_ld, aux_stride;
+} Desc;
+
+typedef struct Layout {
+    int type;
+    int64_t rows, cols, ld, stride;
+    int32_t batch;
+} Layout;
+
+enum { INVALID = 7, BAD = 13 };
+
+size_t cublasLtGetVersion(void)
+{
+    return 139900;
+}
+
+const char *cublasLtGetStatusName(LtStatus s)
+{
+    return s == LT_OK              ? "CUBLAS_STATUS_SUCCESS"
+           : s == LT_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                   : "CUBLAS_STATUS_EXECUTION_FAILED";
+}
+
+LtStatus cublasLtCreate(LtHandle *h)
+{
+    *h = malloc(1);
+    return *h ? LT_OK : 3;
+}
+
+LtStatus cublasLtDestroy(LtHandle h)
+{
+    free(h);
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulDescCreate(LtDesc *d, int compute, int scale)
+{
+    (void)scale;
+    Desc *r = calloc(1, sizeof *r);
+    if (!r) return 3;
+    r->compute = compute;
+    r->epilogue = LT_EPI_DEFAULT;
+    r->bias_type = r->aux_type = -1;
+    *d = r;
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulDescDestroy(LtDesc d)
+{
+    free(d);
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulDescSetAttribute(LtDesc desc, int attribute, const void *value, size_t n)
+{
+    Desc *d = desc;
+    void *to = attribute == LT_DESC_TRANS_A       ? (void *)&d->trans_a
+               : attribute == LT_DESC_TRANS_B     ? (void *)&d->trans_b
+               : attribute == LT_DESC_EPILOGUE    ? (void *)&d->epilogue
+               : attribute == LT_DESC_BIAS        ? (void *)&d->bias
+               : attribute == LT_DESC_BIAS_STRIDE ? (void *)&d->bias_stride
+               : attribute == LT_DESC_AUX         ? (void *)&d->aux
+               : attribute == LT_DESC_AUX_LD      ? (void *)&d->aux_ld
+               : attribute == LT_DESC_AUX_STRIDE  ? (void *)&d->aux_stride
+               : attribute == LT_DESC_AUX_TYPE    ? (void *)&d->aux_type
+               : attribute == LT_DESC_BIAS_TYPE   ? (void *)&d->bias_type
+                                                  : NULL;
+    if (!to) return INVALID;
+    memcpy(to, value, n);
+    return LT_OK;
+}
+
+LtStatus cublasLtMatrixLayoutCreate(LtLayout *l, int type, uint64_t rows, uint64_t cols, int64_t ld)
+{
+    Layout *r = malloc(sizeof *r);
+    if (!r) return 3;
+    *r = (Layout){type, (int64_t)rows, (int64_t)cols, ld, 0, 1};
+    *l = r;
+    return LT_OK;
+}
+
+LtStatus cublasLtMatrixLayoutDestroy(LtLayout l)
+{
+    free(l);
+    return LT_OK;
+}
+
+LtStatus cublasLtMatrixLayoutSetAttribute(LtLayout layout, int attribute, const void *value,
+                                          size_t n)
+{
+    Layout *l = layout;
+    if (attribute == LT_LAYOUT_BATCH)
+        memcpy(&l->batch, value, n);
+    else if (attribute == LT_LAYOUT_STRIDE)
+        memcpy(&l->stride, value, n);
+    else
+        return INVALID;
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulPreferenceCreate(LtPreference *p)
+{
+    *p = malloc(1);
+    return *p ? LT_OK : 3;
+}
+
+LtStatus cublasLtMatmulPreferenceDestroy(LtPreference p)
+{
+    free(p);
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulPreferenceSetAttribute(LtPreference p, int attribute, const void *value,
+                                              size_t n)
+{
+    (void)p, (void)attribute, (void)value, (void)n;
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulAlgoCheck(LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c,
+                                 LtLayout out, const LtAlgo *algo, LtResult *r)
+{
+    (void)h, (void)d, (void)a, (void)b, (void)c, (void)out, (void)algo;
+    memset(r, 0, sizeof *r);
+    r->state = algo->data[0] == 0x5e1f ? LT_OK : LT_NOT_SUPPORTED;
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle h, LtDesc d, LtLayout a, LtLayout b, LtLayout c,
+                                        LtLayout out, LtPreference p, int wanted, LtResult *results,
+                                        int *found)
+{
+    (void)h, (void)d, (void)a, (void)b, (void)c, (void)out, (void)p;
+    *found = wanted > 0;
+    memset(results, 0, sizeof *results);
+    results->algo.data[0] = 0x5e1f;
+    return LT_OK;
+}
+
+LtStatus cublasLtMatmulAlgoConfigGetAttribute(const LtAlgo *algo, int attribute, void *value,
+                                              size_t n, size_t *written)
+{
+    (void)algo, (void)attribute;
+    memset(value, 0, n);
+    *written = n;
+    return LT_OK;
+}
+
+// -- the product
+// ------------------------------------------------------------------------------------------------
+static float from_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+static uint32_t bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+
+static size_t width(int type)
+{
+    return type == LT_F64 ? 8 : type == LT_F32 ? 4 : 2;
+}
+
+static double get(int type, const void *p, int64_t i)
+{
+    const uint16_t *h = p;
+    if (type == LT_F64) return ((const double *)p)[i];
+    if (type == LT_F32) return ((const float *)p)[i];
+    if (type == LT_BF16) return from_bits((uint32_t)h[i] << 16);
+    int e = h[i] >> 10 & 31;
+    double m = h[i] & 1023;
+    double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h[i] >> 15 ? -v : v;
+}
+
+static uint16_t half(double v)
+{
+    uint16_t sign = signbit(v) ? 0x8000 : 0;
+    double a = fabs(v);
+    if (isnan(v)) return 0x7fff;
+    if (a >= 65520) return sign | 0x7c00;
+    int e = 0;
+    if (a > 0) frexp(a, &e);
+    if (e < -13) e = -13;
+    double unit = ldexp(1, e - 11), n = nearbyint(a / unit);
+    uint32_t h = e == -13 ? (uint32_t)n : (uint32_t)((e + 13) << 10) + (uint32_t)n;
+    return (uint16_t)(sign | h);
+}
+
+static void put(int type, void *p, int64_t i, double v)
+{
+    if (type == LT_F64) {
+        ((double *)p)[i] = v;
+    } else if (type == LT_F32) {
+        ((float *)p)[i] = (float)v;
+    } else if (type == LT_BF16) {
+        uint32_t u = bits((float)v);
+        ((uint16_t *)p)[i] = (uint16_t)(isnan(v) ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+    } else {
+        ((uint16_t *)p)[i] = half(v);
+    }
+}
+
+typedef struct Call {
+    Desc d;
+    Layout la, lb, lc;
+    double alpha;
+    const void *a, *b;
+    void *c;
+} Call;
+
+static bool column_touch(const Layout *l, const void *p, bool write)
+{
+    size_t w = width(l->type);
+    for (int n = 0; n < l->batch; n++)
+        for (int64_t j = 0; j < l->cols; j++)
+            if (!shim_touch((const char *)p + (size_t)(n * l->stride + j * l->ld) * w,
+                            (size_t)l->rows * w, write))
+                return false;
+    return true;
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static double dgelu(double x)
+{
+    double u = 0.7978845608028654 * (x + 0.044715 * x * x * x), t = tanh(u);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+// What the epilogue makes of the sum at (i, j).
+static double finish(const Call *c, int batch, int64_t i, int64_t j, double s)
+{
+    const Desc *d = &c->d;
+    int e = d->epilogue, aux_type = d->aux_type >= 0 ? d->aux_type : c->lc.type;
+    int64_t at = batch * d->aux_stride + j * d->aux_ld;
+    uint8_t *bit = d->aux ? (uint8_t *)d->aux + (at + i) / 8 : NULL;
+    uint8_t which = (uint8_t)(1 << ((at + i) & 7));
+    if (e & LT_EPI_BIAS)
+        s +=
+            get(d->bias_type >= 0 ? d->bias_type : c->lc.type, d->bias, batch * d->bias_stride + i);
+    if ((e & LT_EPI_DRELU) == LT_EPI_DRELU) return *bit & which ? s : 0;
+    if ((e & LT_EPI_DGELU) == LT_EPI_DGELU) return s * dgelu(get(aux_type, d->aux, at + i));
+    if (e & LT_EPI_RELU) {
+        if (e & LT_EPI_AUX) *bit = (uint8_t)(s > 0 ? *bit | which : *bit & ~which);
+        return s > 0 || isnan(s) ? s : 0;
+    }
+    if (e & LT_EPI_GELU) {
+        if (e & LT_EPI_AUX) put(aux_type, d->aux, at + i, s);
+        return gelu(s);
+    }
+    return s;
+}
+
+static void bias_gradient(const Call *c, int64_t k)
+{
+    const Desc *d = &c->d;
+    bool of_a = d->epilogue & LT_EPI_BGRAD_A;
+    const Layout *l = of_a ? &c->la : &c->lb;
+    bool turned = of_a ? d->trans_a : !d->trans_b; // sums run over the contraction
+    int64_t n = of_a ? c->lc.rows : c->lc.cols;
+    for (int64_t i = 0; i < n; i++) {
+        double s = 0;
+        for (int64_t x = 0; x < k; x++)
+            s += get(l->type, of_a ? c->a : c->b, turned ? i * l->ld + x : x * l->ld + i);
+        put(d->bias_type >= 0 ? d->bias_type : c->lc.type, d->bias, i, s);
+    }
+}
+
+static CuResult compute(void *arg)
+{
+    Call *c = arg;
+    const Desc *d = &c->d;
+    const Layout *la = &c->la, *lb = &c->lb, *lc = &c->lc;
+    int64_t m = lc->rows, n = lc->cols, k = d->trans_a ? la->rows : la->cols;
+    int out_bias = d->epilogue & (LT_EPI_BGRAD_A | LT_EPI_BGRAD_B);
+    size_t bias_width = width(d->bias_type >= 0 ? d->bias_type : lc->type);
+    bool ok = column_touch(la, c->a, false) && column_touch(lb, c->b, false) &&
+              column_touch(lc, c->c, true);
+    int64_t nbias = d->epilogue & LT_EPI_BGRAD_B ? n : m;
+    if (d->bias) ok = ok && shim_touch(d->bias, (size_t)nbias * bias_width, out_bias != 0);
+    if (d->aux && d->epilogue & LT_EPI_AUX) {
+        bool mask = d->epilogue & LT_EPI_RELU || (d->epilogue & LT_EPI_DRELU) == LT_EPI_DRELU;
+        size_t line = mask ? (size_t)d->aux_ld / 8 : (size_t)d->aux_ld * width(lc->type);
+        bool reads = (d->epilogue & (LT_EPI_RELU | LT_EPI_GELU)) == 0;
+        ok = ok && shim_touch(d->aux, line * (size_t)n * (size_t)lc->batch, !reads);
+    }
+    if (!ok) {
+        shim_fault("cublasLtMatmul reads or writes what is not its own, or was never written");
+        return CU_FAULT_LAST;
+    }
+    for (int z = 0; z < lc->batch; z++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t i = 0; i < m; i++) {
+                double s = 0;
+                const int64_t a0 = z * la->stride, b0 = z * lb->stride;
+                for (int64_t x = 0; x < k; x++)
+                    s += get(la->type, c->a, a0 + (d->trans_a ? i * la->ld + x : x * la->ld + i)) *
+                         get(lb->type, c->b, b0 + (d->trans_b ? x * lb->ld + j : j * lb->ld + x));
+                put(lc->type, c->c, z * lc->stride + j * lc->ld + i,
+                    finish(c, z, i, j, s * c->alpha));
+            }
+    if (out_bias) bias_gradient(c, k);
+    return CU_OK;
+}
+
+LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, LtLayout la,
+                        const void *b, LtLayout lb, const void *beta, const void *c, LtLayout lc,
+                        void *out, LtLayout lout, const LtAlgo *algo, void *workspace,
+                        size_t workspace_bytes, CuStream s)
+{
+    (void)h, (void)beta, (void)c, (void)lc, (void)algo, (void)workspace, (void)workspace_bytes;
+    Call *call = malloc(sizeof *call);
+    if (!call) return 3;
+    *call =
+        (Call){.d = *(Desc *)d, .la = *(Layout *)la, .lb = *(Layout *)lb, .lc = *(Layout *)lout};
+    call->a = a;
+    call->b = b;
+    call->c = out;
+    call->alpha =
+        call->d.compute == LT_COMPUTE_F64 ? *(const double *)alpha : *(const float *)alpha;
+    return shim_enqueue(s, compute, call) == CU_OK ? LT_OK : BAD;
+}

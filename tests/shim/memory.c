@@ -1,0 +1,432 @@
+// Device memory with a shadow: what is allocated, what was written, which thread read and wrote a
+// word last. The compiler's thread sanitizer calls the hooks below before every access.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/shim/shim.h"
+
+enum { RED = 512, ALIGN = 512 }; // bytes nobody owns around an allocation
+
+// Four bytes of memory. A mask has a bit a byte.
+typedef struct Word {
+    uint32_t writer, written; // thread and time
+    uint32_t reader[2], read[2];
+    uint32_t life; // shared memory: of the block that used it
+    uint32_t valid : 4, owned : 4, wmask : 4, rmask0 : 4, rmask1 : 4; // masks
+} Word;
+
+typedef struct Range {
+    size_t at, bytes, room;
+    struct Range *next;
+} Range;
+
+typedef struct Memory {
+    char *base;
+    size_t bytes, used;
+    Word *shadow;
+    Range *list; // allocations in order of place
+    const Code *code;
+    size_t dynamic;
+    char *const *slot;
+    int ranks;
+    Word *shared; // [ranks][words of code->vars]
+    size_t shared_words;
+} Memory;
+
+static Memory mem;
+unsigned long long shim_accesses;
+
+static bool reserve(void)
+{
+    if (mem.base) return true;
+    size_t bytes = (size_t)1 << 30;
+    const char *text = getenv("SHIM_MEMORY");
+    if (text) bytes = (size_t)strtoull(text, NULL, 10) / 4096 * 4096;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *shadow = mmap(NULL, bytes / 4 * sizeof(Word), PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (base == MAP_FAILED || shadow == MAP_FAILED) return false;
+    mem.base = base;
+    mem.bytes = bytes;
+    mem.shadow = shadow;
+    return true;
+}
+
+size_t shim_memory_used(void)
+{
+    return mem.used;
+}
+
+size_t shim_memory_total(void)
+{
+    return reserve() ? mem.bytes : 0;
+}
+
+static void own(size_t at, size_t bytes, bool yes)
+{
+    memset(&mem.shadow[at / 4], 0, (bytes + 3) / 4 * sizeof(Word));
+    if (!yes) return;
+    for (size_t i = 0; i < bytes; i += 4) {
+        size_t left = bytes - i;
+        mem.shadow[(at + i) / 4].owned = left >= 4 ? 15 : (uint16_t)((1 << left) - 1);
+    }
+}
+
+CuResult shim_alloc(CuPtr *p, size_t bytes)
+{
+    if (!reserve()) return CU_OUT_OF_MEMORY;
+    size_t room = (bytes + 2 * RED + ALIGN - 1) / ALIGN * ALIGN, at = 0;
+    if (room < bytes) return CU_OUT_OF_MEMORY;
+    Range **link = &mem.list;
+    while (*link && (*link)->at - at < room) {
+        at = (*link)->at + (*link)->room;
+        link = &(*link)->next;
+    }
+    if (at + room > mem.bytes) return CU_OUT_OF_MEMORY;
+    Range *r = malloc(sizeof *r);
+    if (!r) return CU_OUT_OF_MEMORY;
+    *r = (Range){at, bytes, room, *link};
+    *link = r;
+    mem.used += room;
+    memset(mem.base + at, 0xff, room); // NaN, should it be read
+    own(at + RED, bytes, true);
+    *p = (CuPtr)(uintptr_t)(mem.base + at + RED);
+    return CU_OK;
+}
+
+CuResult shim_release(CuPtr p)
+{
+    for (Range **link = &mem.list; *link; link = &(*link)->next) {
+        Range *r = *link;
+        if (p != (CuPtr)(uintptr_t)(mem.base + r->at + RED)) continue;
+        own(r->at + RED, r->bytes, false);
+        mem.used -= r->room;
+        *link = r->next;
+        free(r);
+        return CU_OK;
+    }
+    return 1; // invalid value
+}
+
+bool shim_allocation(const void *p, CuPtr *start, size_t *bytes)
+{
+    for (Range *r = mem.list; r; r = r->next) {
+        size_t at = (size_t)((const char *)p - mem.base) - r->at - RED;
+        if (at >= r->bytes) continue;
+        *start = (CuPtr)(uintptr_t)(mem.base + r->at + RED);
+        *bytes = r->bytes;
+        return true;
+    }
+    return false;
+}
+
+static bool on_device(const void *p)
+{
+    return mem.base && (uintptr_t)p - (uintptr_t)mem.base < mem.bytes;
+}
+
+static Word *word_at(const void *p)
+{
+    return &mem.shadow[((uintptr_t)p - (uintptr_t)mem.base) / 4];
+}
+
+static unsigned mask_of(uintptr_t p, size_t left)
+{
+    unsigned from = p & 3, n = left < 4 - from ? (unsigned)left : 4 - from;
+    return ((1u << n) - 1) << from;
+}
+
+bool shim_touch(const void *p, size_t bytes, bool write)
+{
+    if (!bytes) return true;
+    if (!on_device(p) || !on_device((const char *)p + bytes - 1)) return false;
+    bool ok = true;
+    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1) {
+        Word *w = word_at((const void *)a);
+        unsigned m = mask_of(a, end - a);
+        ok &= (w->owned & m) == m && (write || (w->valid & m) == m);
+        if (write) w->valid |= m;
+    }
+    return ok;
+}
+
+void shim_filled(void *p, size_t bytes, const void *from)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        uintptr_t to = (uintptr_t)p + i, at = (uintptr_t)from + i;
+        unsigned bit = 1u << (to & 3);
+        bool valid = !on_device((const void *)at) || (word_at((void *)at)->valid >> (at & 3) & 1);
+        Word *w = word_at((const void *)to);
+        w->valid = valid ? w->valid | bit : w->valid & ~bit;
+    }
+}
+
+void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int ranks)
+{
+    size_t words = (c->vars_bytes + 3) / 4;
+    if (words * (size_t)ranks > mem.shared_words) {
+        free(mem.shared);
+        mem.shared_words = words * (size_t)ranks;
+        mem.shared = calloc(mem.shared_words, sizeof(Word));
+        if (!mem.shared) abort();
+    } else if (mem.code != c || mem.ranks != ranks) {
+        memset(mem.shared, 0, mem.shared_words * sizeof(Word));
+    }
+    mem.code = c;
+    mem.dynamic = dynamic_bytes;
+    mem.slot = slot;
+    mem.ranks = ranks;
+}
+
+// -- the hooks
+// -------------------------------------------------------------------------------------------------
+static void name_place(char *out, size_t n, uintptr_t a, bool shared)
+{
+    if (shared) {
+        const char *d = mem.code->dynamic;
+        size_t at = a - (uintptr_t)mem.code->vars, dyn = (size_t)(d - mem.code->vars);
+        if (at >= dyn)
+            snprintf(out, n, "dynamic shared memory at byte %zu", at - dyn);
+        else
+            snprintf(out, n, "shared memory at byte %zu", at);
+        return;
+    }
+    for (Range *r = mem.list; r; r = r->next) {
+        uintptr_t first = (uintptr_t)mem.base + r->at;
+        if (a - first >= r->room) continue;
+        long long at = (long long)(a - first) - RED;
+        snprintf(out, n, "device memory at byte %lld of an allocation of %zu", at, r->bytes);
+        return;
+    }
+    snprintf(out, n, "device memory that is not allocated (%p)", (void *)a);
+}
+
+// Two threads may write the same value to a word: whether they do is seen after the second write.
+typedef struct Same {
+    uintptr_t at;
+    unsigned bytes;
+    char value[4];
+    bool shared;
+    uint32_t other, id;
+} Same;
+static Same same;
+
+static void race(uintptr_t a, bool shared, const char *before, uint32_t id, const char *now)
+{
+    char place[160];
+    name_place(place, sizeof place, a, shared);
+    shim_fault("race in %s: %s by thread %u of block %u, then %s by thread %u of block %u, with no "
+               "barrier between",
+               place, before, id & 1023, id >> 10, now, shim_actor.id & 1023, shim_actor.id >> 10);
+}
+
+void shim_settle(void)
+{
+    if (!same.bytes) return;
+    Same s = same;
+    same.bytes = 0;
+    if (!memcmp((const void *)s.at, s.value, s.bytes)) return;
+    char place[160];
+    name_place(place, sizeof place, s.at, s.shared);
+    shim_fault("race in %s: threads %u of block %u and %u of block %u write different values, with "
+               "no barrier between",
+               place, s.other & 1023, s.other >> 10, s.id & 1023, s.id >> 10);
+}
+
+static void same_value(uintptr_t a, unsigned m, uint32_t other, bool shared)
+{
+    unsigned bytes = (unsigned)__builtin_popcount(m);
+    if (same.bytes) return; // of a wide write one word stands for all
+    same = (Same){a, bytes, "", shared, other, shim_actor.id};
+    memcpy(same.value, (const void *)a, bytes);
+}
+
+// fresh: bytes that were never written may be read, being padding between others that were.
+static void check_word(Word *w, uintptr_t a, unsigned m, bool write, bool shared, bool fresh)
+{
+    const Actor *t = &shim_actor;
+    if (shared && w->life != t->life) *w = (Word){.life = t->life, .owned = 15};
+    if ((w->owned & m) != m || (!write && !fresh && (w->valid & m) != m)) {
+        char place[160];
+        name_place(place, sizeof place, a, shared);
+        if ((w->owned & m) != m)
+            shim_fault("%s out of bounds: %s, by thread %u of block %u", write ? "write" : "read",
+                       place, t->id & 1023, t->id >> 10);
+        else
+            shim_fault("read of what was never written: %s, by thread %u of block %u", place,
+                       t->id & 1023, t->id >> 10);
+    }
+    if (w->wmask & m && w->writer != t->id && !shim_ordered(w->writer, w->written)) {
+        if (!write) race(a, shared, "written", w->writer, "read");
+        same_value(a, m, w->writer, shared);
+    }
+    if (write) {
+        if (w->rmask0 & m && w->reader[0] != t->id && !shim_ordered(w->reader[0], w->read[0]))
+            race(a, shared, "read", w->reader[0], "written");
+        if (w->rmask1 & m && w->reader[1] != t->id && !shim_ordered(w->reader[1], w->read[1]))
+            race(a, shared, "read", w->reader[1], "written");
+        w->wmask = w->writer == t->id && w->written == t->now ? w->wmask | m : m;
+        w->writer = t->id;
+        w->written = t->now;
+        w->valid |= m;
+        return;
+    }
+    // Two different readers are remembered: whoever writes next is not one of them.
+    bool first = w->reader[0] == t->id || !w->rmask0 ||
+                 (w->reader[1] != t->id && shim_ordered(w->reader[0], w->read[0]));
+    if (first) {
+        w->rmask0 = w->reader[0] == t->id && w->read[0] == t->now ? w->rmask0 | m : m;
+        w->reader[0] = t->id;
+        w->read[0] = t->now;
+    } else {
+        w->rmask1 = w->reader[1] == t->id && w->read[1] == t->now ? w->rmask1 | m : m;
+        w->reader[1] = t->id;
+        w->read[1] = t->now;
+    }
+}
+
+// The shadow of shared memory at a, live or another block's copy; NULL: not shared. *left: bytes
+// from there on that are.
+static Word *shared_word(uintptr_t a, uintptr_t *live)
+{
+    const Code *c = mem.code;
+    size_t words = (c->vars_bytes + 3) / 4, at = a - (uintptr_t)c->vars;
+    if (at < c->vars_bytes) {
+        *live = a;
+        return &mem.shared[shim_actor.rank * words + at / 4];
+    }
+    for (int r = 0; r < mem.ranks && mem.slot; r++) {
+        at = a - (uintptr_t)mem.slot[r];
+        if (at >= c->vars_bytes) continue;
+        *live = (uintptr_t)c->vars + at;
+        return &mem.shared[(size_t)r * words + at / 4];
+    }
+    return NULL;
+}
+
+static bool any_valid(uintptr_t a, uintptr_t end)
+{
+    uintptr_t live;
+    for (; a < end; a = (a | 3) + 1) {
+        const Word *w = shared_word(a, &live);
+        if (w && w->life == shim_actor.life && w->valid) return true;
+    }
+    return false;
+}
+
+static void access(uintptr_t a, size_t bytes, bool write)
+{
+    if (!shim_running || a - (uintptr_t)shim_actor.stack < shim_actor.stack_bytes) return;
+    shim_accesses++;
+    shim_settle();
+    uintptr_t end = a + bytes;
+    if (on_device((const void *)a)) {
+        for (; a < end; a = (a | 3) + 1) {
+            if (!on_device((const void *)a)) shim_fault("access beyond the device's memory");
+            check_word(word_at((const void *)a), a, mask_of(a, end - a), write, false, false);
+        }
+        return;
+    }
+    uintptr_t first = a;
+    for (uintptr_t live; a < end; a = (a | 3) + 1) {
+        Word *w = shared_word(a, &live);
+        if (!w) {
+            if (a < 65536 || write)
+                shim_fault("%s of an address that is neither device nor shared memory (%p), by "
+                           "thread %u of block %u",
+                           write ? "write" : "read", (void *)a, shim_actor.id & 1023,
+                           shim_actor.id >> 10);
+            return; // a constant of the compiled kernel
+        }
+        size_t dyn = live - (uintptr_t)mem.code->dynamic;
+        if (dyn < mem.code->dynamic_bytes && dyn >= mem.dynamic)
+            shim_fault("%s at byte %zu of dynamic shared memory, of which the launch has %zu, by "
+                       "thread %u of block %u",
+                       write ? "write" : "read", dyn, mem.dynamic, shim_actor.id & 1023,
+                       shim_actor.id >> 10);
+        check_word(w, live, mask_of(live, end - a), write, true,
+                   bytes > 4 && any_valid(first, end));
+    }
+}
+
+static void aligned(uintptr_t a, size_t bytes, bool write)
+{
+    if (shim_running && a % bytes)
+        shim_fault("misaligned %s of %zu bytes at %p, by thread %u of block %u",
+                   write ? "write" : "read", bytes, (void *)a, shim_actor.id & 1023,
+                   shim_actor.id >> 10);
+    access(a, bytes, write);
+}
+
+#define HOOKS(n)                                                                                   \
+    void __tsan_read##n(uintptr_t a)                                                               \
+    {                                                                                              \
+        aligned(a, n, false);                                                                      \
+    }                                                                                              \
+    void __tsan_write##n(uintptr_t a)                                                              \
+    {                                                                                              \
+        aligned(a, n, true);                                                                       \
+    }                                                                                              \
+    void __tsan_volatile_read##n(uintptr_t a)                                                      \
+    {                                                                                              \
+        aligned(a, n, false);                                                                      \
+    }                                                                                              \
+    void __tsan_volatile_write##n(uintptr_t a)                                                     \
+    {                                                                                              \
+        aligned(a, n, true);                                                                       \
+    }                                                                                              \
+    void __tsan_unaligned_read##n(uintptr_t a)                                                     \
+    {                                                                                              \
+        access(a, n, false);                                                                       \
+    }                                                                                              \
+    void __tsan_unaligned_write##n(uintptr_t a)                                                    \
+    {                                                                                              \
+        access(a, n, true);                                                                        \
+    }
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+// Structs. Of those in device memory all are vectors, which want to be aligned.
+static void range(uintptr_t a, size_t n, bool write)
+{
+    if (on_device((const void *)a) && (n & (n - 1)) == 0) aligned(a, n > 16 ? 16 : n, write);
+    access(a, n, write);
+}
+void __tsan_read_range(uintptr_t a, size_t n)
+{
+    range(a, n, false);
+}
+void __tsan_write_range(uintptr_t a, size_t n)
+{
+    range(a, n, true);
+}
+void __tsan_init(void) {}
+void __tsan_func_entry(void *pc)
+{
+    (void)pc;
+}
+void __tsan_func_exit(void) {}
+
+// -- atomics: no race with each other or with plain accesses
+// -----------------------------------------------------------
+void shim_atomic_place(void *p, size_t bytes, bool write)
+{
+    uintptr_t a = (uintptr_t)p, live;
+    if (a % bytes) shim_fault("misaligned atomic access at %p", p);
+    Word *w = on_device(p) ? word_at(p) : shared_word(a, &live);
+    unsigned m = mask_of(a, bytes);
+    bool shared = !on_device(p);
+    if (!w) shim_fault("atomic access to neither device nor shared memory (%p)", p);
+    for (size_t i = 0; i < (bytes + 3) / 4; i++) {
+        if (shared && w[i].life != shim_actor.life)
+            w[i] = (Word){.life = shim_actor.life, .owned = 15};
+        if ((w[i].owned & m) != m) shim_fault("atomic access out of bounds (%p)", p);
+        if ((w[i].valid & m) != m && !write) shim_fault("atomic access to what was never written");
+        w[i].valid |= m;
+    }
+}

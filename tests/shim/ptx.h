@@ -1,0 +1,294 @@
+// PTX instructions as functions, named after the instruction ('.' and ':' become '_'), with its
+// operands in their order; rewrite.c calls them. An instruction without one does not compile: add
+// it here.
+typedef unsigned char ShimU8;
+typedef unsigned short ShimU16;
+typedef unsigned ShimU32;
+typedef unsigned long long ShimU64;
+
+// -- conversions
+static inline float shim_half(ShimU16 h)
+{
+    ShimU32 w = (ShimU32)(h & 0x7fff) << 13;
+    float f = __uint_as_float(w) * 0x1p112f;
+    ShimU32 u = __float_as_uint(f) | ((h & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0);
+    return __uint_as_float(u | (ShimU32)(h & 0x8000) << 16);
+}
+static inline ShimU16 shim_to_half(float a)
+{
+    ShimU32 u = __float_as_uint(a), x = u & 0x7fffffffu;
+    ShimU32 tiny = __float_as_uint(__uint_as_float(x) + 0.5f) - 0x3f000000u;
+    ShimU32 normal = (x + 0xc8000fffu + (x >> 13 & 1)) >> 13;
+    ShimU32 big = x > 0x7f800000u ? 0x7fffu : 0x7c00u;
+    ShimU32 h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
+    return (ShimU16)(h | (u >> 16 & 0x8000u));
+}
+static inline float shim_brain(ShimU16 h)
+{
+    return __uint_as_float((ShimU32)h << 16);
+}
+static inline ShimU16 shim_to_brain(float a)
+{
+    ShimU32 u = __float_as_uint(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
+    return (ShimU16)(a != a ? 0x7fffu : r);
+}
+static inline float shim_tf32(ShimU32 a) // the tensor core looks at the upper 19 bits
+{
+    return __uint_as_float(a & 0xffffe000u);
+}
+#define ptx_cvt_f32_f16(d, a)           ((d) = shim_half(a))
+#define ptx_cvt_rn_f16_f32(d, a)        ((d) = shim_to_half(a))
+#define ptx_cvt_f32_bf16(d, a)          ((d) = shim_brain(a))
+#define ptx_cvt_rn_bf16_f32(d, a)       ((d) = shim_to_brain(a))
+#define ptx_cvt_rn_f16x2_f32(d, hi, lo) ((d) = (ShimU32)shim_to_half(hi) << 16 | shim_to_half(lo))
+#define ptx_cvt_rn_bf16x2_f32(d, hi, lo)                                                           \
+    ((d) = (ShimU32)shim_to_brain(hi) << 16 | shim_to_brain(lo))
+#define ptx_cvt_rna_tf32_f32(d, a) ((d) = (__float_as_uint(a) + 0x1000u) & 0xffffe000u)
+
+// -- fast math
+#define ptx_ex2_approx_ftz_f32(d, a)   ((d) = exp2f(a))
+#define ptx_ex2_approx_f32(d, a)       ((d) = exp2f(a))
+#define ptx_lg2_approx_ftz_f32(d, a)   ((d) = log2f(a))
+#define ptx_lg2_approx_f32(d, a)       ((d) = log2f(a))
+#define ptx_rcp_approx_ftz_f32(d, a)   ((d) = 1 / (a))
+#define ptx_rcp_approx_f32(d, a)       ((d) = 1 / (a))
+#define ptx_rsqrt_approx_f32(d, a)     ((d) = 1 / sqrtf(a))
+#define ptx_rsqrt_approx_ftz_f32(d, a) ((d) = 1 / sqrtf(a))
+#define ptx_sqrt_approx_f32(d, a)      ((d) = sqrtf(a))
+#define ptx_sqrt_approx_ftz_f32(d, a)  ((d) = sqrtf(a))
+#define ptx_tanh_approx_f32(d, a)      ((d) = tanhf(a))
+#define ptx_div_approx_f32(d, a, b)    ((d) = (a) / (b))
+#define ptx_div_full_f32(d, a, b)      ((d) = (a) / (b))
+#define ptx_min_f32(d, a, b)           ((d) = fminf(a, b))
+#define ptx_max_f32(d, a, b)           ((d) = fmaxf(a, b))
+#define ptx_min_NaN_f32(d, a, b)       ((d) = (a) != (a) || (b) != (b) ? __builtin_nanf("") : fminf(a, b))
+#define ptx_max_NaN_f32(d, a, b)       ((d) = (a) != (a) || (b) != (b) ? __builtin_nanf("") : fmaxf(a, b))
+
+// -- moves and logic
+#define ptx_mov_u32(d, a)            ((d) = (a))
+#define ptx_mov_b32(d, a)            ((d) = (a))
+#define ptx_mov_u64(d, a)            ((d) = (a))
+#define ptx_mov_b64(d, a)            ((d) = (a))
+#define ptx_selp_u32(d, a, b, p)     ((d) = (p) ? (a) : (b))
+#define ptx_selp_b32(d, a, b, p)     ((d) = (p) ? (a) : (b))
+#define ptx_setp_ne_b32(p, a, b)     ((p) = (a) != (b))
+#define ptx_setp_ne_u32(p, a, b)     ((p) = (a) != (b))
+#define ptx_setp_eq_u32(p, a, b)     ((p) = (a) == (b))
+#define ptx_cvta_to_shared_u64(d, a) ((d) = shim_shared_number((const void *)(a)))
+#define SREG_cluster_ctarank         shim_cluster_rank()
+#define SREG_cluster_nctarank        shim_cluster_size()
+#define SREG_laneid                  shim_lane()
+
+// -- barriers
+#define ptx_bar_sync(number, ...) shim_sync_some(number, shim_count(__VA_ARGS__), __LINE__, true)
+#define ptx_barrier_sync(number, ...)                                                              \
+    shim_sync_some(number, shim_count(__VA_ARGS__), __LINE__, true)
+#define ptx_bar_arrive(number, n)                    shim_sync_some(number, n, __LINE__, false)
+#define ptx_barrier_cluster_arrive()                 shim_cluster_arrive()
+#define ptx_barrier_cluster_wait()                   shim_cluster_wait()
+#define ptx_barrier_cluster_arrive_aligned()         shim_cluster_arrive()
+#define ptx_barrier_cluster_arrive_release()         shim_cluster_arrive()
+#define ptx_barrier_cluster_arrive_release_aligned() shim_cluster_arrive()
+#define ptx_barrier_cluster_wait_aligned()           shim_cluster_wait()
+#define ptx_barrier_cluster_wait_acquire()           shim_cluster_wait()
+#define ptx_barrier_cluster_wait_acquire_aligned()   shim_cluster_wait()
+static inline int shim_count(int n = -1)
+{
+    return n < 0 ? (int)(blockDim.x * blockDim.y * blockDim.z) : n;
+}
+#define ptx_fence_acq_rel_gpu()     shim_fence()
+#define ptx_fence_acq_rel_cluster() shim_fence()
+#define ptx_fence_sc_gpu()          shim_fence()
+#define ptx_membar_gl()             shim_fence()
+#define ptx_membar_cta()            shim_fence()
+#define ptx_nanosleep_u32(n)        shim_pause()
+#define ptx_trap()                  shim_trap("trap")
+#define ptx_griddepcontrol_wait()
+#define ptx_griddepcontrol_launch_dependents()
+
+// -- memory: addresses are integers or pointers
+template <class T, class P> static inline T &shim_at(P p)
+{
+    return *(T *)(uintptr_t)p;
+}
+template <class T, class P> static inline T &shim_shared_ref(P p)
+{
+    return *(T *)shim_shared_at((unsigned)(uintptr_t)p);
+}
+#define ptx_mapa_shared__cluster_u32(d, a, rank)                                                   \
+    ((d) = shim_shared_number(shim_cluster_map(shim_shared_at((unsigned)(a)), rank)))
+#define ptx_mapa_u64(d, a, rank)         ((d) = (ShimU64)shim_cluster_map((void *)(uintptr_t)(a), rank))
+#define ptx_ld_shared__cluster_f32(d, a) ((d) = shim_shared_ref<float>(a))
+#define ptx_ld_shared__cluster_f64(d, a) ((d) = shim_shared_ref<double>(a))
+#define ptx_ld_shared__cluster_u32(d, a) ((d) = shim_shared_ref<ShimU32>(a))
+#define ptx_ld_shared__cluster_b32(d, a) ((d) = shim_shared_ref<ShimU32>(a))
+#define ptx_ld_shared__cluster_u64(d, a) ((d) = shim_shared_ref<ShimU64>(a))
+#define ptx_ld_shared__cluster_b64(d, a) ((d) = shim_shared_ref<ShimU64>(a))
+#define ptx_st_shared__cluster_f32(a, v) (shim_shared_ref<float>(a) = (v))
+#define ptx_st_shared__cluster_f64(a, v) (shim_shared_ref<double>(a) = (v))
+#define ptx_st_shared__cluster_u32(a, v) (shim_shared_ref<ShimU32>(a) = (v))
+#define ptx_st_shared__cluster_b32(a, v) (shim_shared_ref<ShimU32>(a) = (v))
+#define ptx_st_shared__cluster_u64(a, v) (shim_shared_ref<ShimU64>(a) = (v))
+#define ptx_st_shared__cluster_b64(a, v) (shim_shared_ref<ShimU64>(a) = (v))
+template <class A, class P> static inline void shim_ld4(A &a, A &b, A &c, A &d, P p)
+{
+    uint4 v = shim_at<uint4>(p);
+    a = shim_bits<A>(v.x), b = shim_bits<A>(v.y), c = shim_bits<A>(v.z), d = shim_bits<A>(v.w);
+}
+template <class A, class P> static inline void shim_st4(P p, A a, A b, A c, A d)
+{
+    uint4 v = {shim_bits<ShimU32>(a), shim_bits<ShimU32>(b), shim_bits<ShimU32>(c),
+               shim_bits<ShimU32>(d)};
+    shim_at<uint4>(p) = v;
+}
+template <class A, class P> static inline void shim_ld2(A &a, A &b, P p)
+{
+    uint2 v = shim_at<uint2>(p);
+    a = shim_bits<A>(v.x), b = shim_bits<A>(v.y);
+}
+#define ptx_ld_global_nc_L1__no_allocate_v4_u32 shim_ld4
+#define ptx_ld_global_nc_L1__no_allocate_v4_b32 shim_ld4
+#define ptx_ld_global_nc_L1__no_allocate_v4_f32 shim_ld4
+#define ptx_ld_global_nc_v4_u32                 shim_ld4
+#define ptx_ld_global_nc_v4_f32                 shim_ld4
+#define ptx_ld_global_cs_v4_u32                 shim_ld4
+#define ptx_ld_global_cg_v4_u32                 shim_ld4
+#define ptx_ld_global_v4_u32                    shim_ld4
+#define ptx_ld_global_v4_f32                    shim_ld4
+#define ptx_ld_global_v2_u32                    shim_ld2
+#define ptx_st_global_v4_u32                    shim_st4
+#define ptx_st_global_cs_v4_u32                 shim_st4
+#define ptx_st_global_L1__no_allocate_v4_u32    shim_st4
+#define ptx_ld_acquire_gpu_u32(d, p)                                                               \
+    ((d) = (ShimU32)shim_atomic((void *)(uintptr_t)(p), 4, 'r', 0, 0))
+#define ptx_ld_acquire_gpu_b32                   ptx_ld_acquire_gpu_u32
+#define ptx_ld_acquire_gpu_global_u32            ptx_ld_acquire_gpu_u32
+#define ptx_ld_global_acquire_gpu_u32            ptx_ld_acquire_gpu_u32
+#define ptx_ld_volatile_global_u32               ptx_ld_acquire_gpu_u32
+#define ptx_ld_relaxed_gpu_global_u32            ptx_ld_acquire_gpu_u32
+#define ptx_st_release_gpu_u32(p, v)             shim_atomic((void *)(uintptr_t)(p), 4, 'w', v, 0)
+#define ptx_st_release_gpu_global_u32            ptx_st_release_gpu_u32
+#define ptx_st_global_release_gpu_u32            ptx_st_release_gpu_u32
+#define ptx_red_release_gpu_global_add_u32(p, v) shim_atomic((void *)(uintptr_t)(p), 4, '+', v, 0)
+#define ptx_red_release_gpu_add_u32              ptx_red_release_gpu_global_add_u32
+#define ptx_red_add_release_gpu_global_u32       ptx_red_release_gpu_global_add_u32
+#define ptx_atom_add_release_gpu_global_u32(d, p, v)                                               \
+    ((d) = (ShimU32)shim_atomic((void *)(uintptr_t)(p), 4, '+', v, 0))
+#define ptx_atom_add_acq_rel_gpu_global_u32 ptx_atom_add_release_gpu_global_u32
+#define ptx_atom_acq_rel_gpu_global_add_u32 ptx_atom_add_release_gpu_global_u32
+#define ptx_atom_add_acq_rel_gpu_u32        ptx_atom_add_release_gpu_global_u32
+
+// -- copies to shared memory, done at once: what waits for them waits for nothing
+static inline void shim_async(unsigned to, ShimU64 from, int bytes, int given = -1)
+{
+    char *d = (char *)shim_shared_at(to);
+    for (int i = 0; i < bytes; i += 4) {
+        ShimU32 v = given < 0 || i < given ? *(const ShimU32 *)(from + (ShimU64)i) : 0;
+        *(ShimU32 *)(d + i) = v;
+    }
+}
+#define ptx_cp_async_cg_shared_global(to, from, ...) shim_async(to, (ShimU64)(from), __VA_ARGS__)
+#define ptx_cp_async_ca_shared_global(to, from, ...) shim_async(to, (ShimU64)(from), __VA_ARGS__)
+#define ptx_cp_async_cg_shared_global_L2__128B       ptx_cp_async_cg_shared_global
+#define ptx_cp_async_commit_group()
+#define ptx_cp_async_wait_group(n)
+#define ptx_cp_async_wait_all()
+
+// -- matrix products of a warp. The fragments are laid out as the instruction set says: a lane's
+// group is lane / 4, its place in the group lane % 4.
+struct ShimFragment {
+    ShimU32 a[4], b[2];
+};
+static __attribute__((no_sanitize("thread"))) void shim_matrix(float *d,
+                                                               float (*pick)(const ShimU32 *, int),
+                                                               const ShimU32 *ra, const ShimU32 *rb,
+                                                               int k, int each)
+{
+    // each: elements of a register (2: halves, 1: tf32); d, a warp's 16 x 8, += 16 x k times k x 8
+    int lane = shim_lane(), g = lane / 4, t = lane % 4;
+    ShimFragment mine = {{ra[0], ra[1], ra[2], ra[3]}, {rb[0], rb[1]}};
+    const ShimU64 *all = shim_shuffle_all(0xffffffffu, (ShimU64)&mine);
+    for (int r = 0; r < 2; r++)
+        for (int c = 0; c < 2; c++)
+            for (int kk = 0; kk < k; kk++) {
+                int owner = kk / each % 4, high = kk / (each * 4);
+                const ShimFragment *x = (const ShimFragment *)all[g * 4 + owner];
+                const ShimFragment *y = (const ShimFragment *)all[(2 * t + c) * 4 + owner];
+                d[r * 2 + c] += pick(&x->a[high * 2 + r], kk % each) * pick(&y->b[high], kk % each);
+            }
+    shim_vote(0xffffffffu, true); // nobody goes on while another reads
+}
+static inline float shim_pick_half(const ShimU32 *v, int i)
+{
+    return shim_half((ShimU16)(*v >> 16 * i));
+}
+static inline float shim_pick_brain(const ShimU32 *v, int i)
+{
+    return shim_brain((ShimU16)(*v >> 16 * i));
+}
+static inline float shim_pick_tf32(const ShimU32 *v, int)
+{
+    return shim_tf32(*v);
+}
+#define SHIM_MMA16(name, pick)                                                                     \
+    static inline void name(float &d0, float &d1, float &d2, float &d3, ShimU32 a0, ShimU32 a1,    \
+                            ShimU32 a2, ShimU32 a3, ShimU32 b0, ShimU32 b1, float c0, float c1,    \
+                            float c2, float c3)                                                    \
+    {                                                                                              \
+        ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};                                            \
+        float d[] = {c0, c1, c2, c3};                                                              \
+        shim_matrix(d, pick, a, b, 16, 2);                                                         \
+        d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];                                                \
+    }
+SHIM_MMA16(ptx_mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, shim_pick_half)
+SHIM_MMA16(ptx_mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32, shim_pick_brain)
+static inline void ptx_mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(
+    float &d0, float &d1, float &d2, float &d3, ShimU32 a0, ShimU32 a1, ShimU32 a2, ShimU32 a3,
+    ShimU32 b0, ShimU32 b1, float c0, float c1, float c2, float c3)
+{
+    ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
+    float d[] = {c0, c1, c2, c3};
+    shim_matrix(d, shim_pick_tf32, a, b, 8, 1);
+    d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+}
+static inline void shim_ldmatrix(ShimU32 *d, int n, bool turned, unsigned address)
+{
+    int lane = shim_lane();
+    for (int m = 0; m < n; m++) {
+        // row r of matrix m begins at the address that lane 8 m + r gives
+        if (turned) {
+            ShimU32 v = 0;
+            for (int h = 0; h < 2; h++) {
+                unsigned row = __shfl_sync(0xffffffffu, address, m * 8 + lane % 4 * 2 + h);
+                v |= (ShimU32) * (const ShimU16 *)((char *)shim_shared_at(row) + lane / 4 * 2)
+                     << 16 * h;
+            }
+            d[m] = v;
+        } else {
+            unsigned row = __shfl_sync(0xffffffffu, address, m * 8 + lane / 4);
+            d[m] = *(const ShimU32 *)((char *)shim_shared_at(row) + lane % 4 * 4);
+        }
+    }
+}
+#define SHIM_LDMATRIX(name, turned)                                                                \
+    static inline void name##_x4_##turned(ShimU32 &a, ShimU32 &b, ShimU32 &c, ShimU32 &d,          \
+                                          unsigned p)                                              \
+    {                                                                                              \
+        ShimU32 v[4];                                                                              \
+        shim_ldmatrix(v, 4, turned, p);                                                            \
+        a = v[0], b = v[1], c = v[2], d = v[3];                                                    \
+    }                                                                                              \
+    static inline void name##_x2_##turned(ShimU32 &a, ShimU32 &b, unsigned p)                      \
+    {                                                                                              \
+        ShimU32 v[2];                                                                              \
+        shim_ldmatrix(v, 2, turned, p);                                                            \
+        a = v[0], b = v[1];                                                                        \
+    }
+SHIM_LDMATRIX(shim_ldm, false)
+SHIM_LDMATRIX(shim_ldm, true)
+#define ptx_ldmatrix_sync_aligned_m8n8_x4_shared_b16            shim_ldm_x4_false
+#define ptx_ldmatrix_sync_aligned_m8n8_x2_shared_b16            shim_ldm_x2_false
+#define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16      shim_ldm_x4_true
+#define ptx_ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16      shim_ldm_x2_true
+#define ptx_ldmatrix_sync_aligned_m8n8_x4_shared__cta_b16       shim_ldm_x4_false
+#define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared__cta_b16 shim_ldm_x4_true

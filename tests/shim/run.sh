@@ -1,0 +1,87 @@
+#!/bin/bash
+# Runs generated CUDA without a GPU: every .net here and in tests/net is checked (`netc check`) on a
+# device made of the host, which executes the CUDA text thread by thread and reports races, accesses
+# out of bounds and divergent barriers (shim.h). A new kind of kernel needs a .net file in net/.
+#
+#   # shapes: n=1 n=33,rows=9      the file is checked again with these definitions each
+#   # options: --precision bf16    and with these options (a line each)
+#
+# SHIM_ONLY=WORD: only files whose name holds it. SHIM_TIMES=1: how long each took.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+export SHIM_STATS=$W/stats
+on_shim() { LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"; }
+
+# one FILE OPTIONS...: checks a file on the shim; leaves a line in $W/results.
+one() {
+    local out file=$1 begin=${EPOCHREALTIME/./}; shift
+    out=$(on_shim timeout 300 "$NETC" check "$file" --device cuda:0 --cache-dir '' "$@" 2>&1)
+    if [ $? -eq 0 ] && ! grep -qE 'WRONG|BAD|AddressSanitizer|runtime error:' <<<"$out" &&
+        grep -q 'kernels on cuda:0' <<<"$out"; then
+        echo "ok $(((${EPOCHREALTIME/./} - begin) / 1000)) ms ${file##*/} $*" >>"$W/results"
+    else
+        echo "failed: ${file#"$ROOT"/} $*: $(grep -E 'WRONG|BAD|error|kernel |race|Sanitizer' <<<"$out" | head -4)" >>"$W/results"
+    fi
+}
+
+# Every file with all its variants, a line each: FILE OPTION...
+variants() {
+    local f s d
+    for f in "$ROOT"/tests/shim/net/*.net; do
+        echo "$f"
+        for s in $(sed -n 's/^# shapes: //p' "$f"); do
+            d=; for s in ${s//,/ }; do d="$d -D $s"; done
+            echo "$f$d"
+        done
+        sed -n "s|^# options: |$f |p" "$f"
+    done
+    # Gradients are checked on the CPU; of the larger files there the kernels are like others.
+    for f in "$ROOT"/tests/net/check/*.net "$ROOT"/tests/net/fuse/*.net; do
+        case $f in */check/transformer.net | */fuse/mlp.net) ;; *) echo "$f" ;; esac
+    done
+}
+
+: >"$W/results"
+while read -r file options; do
+    case $file in *"${SHIM_ONLY:-}"*) ;; *) continue ;; esac
+    while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
+    # shellcheck disable=SC2086
+    one "$file" $options &
+done < <(variants)
+wait
+passed=$(grep -c '^ok ' "$W/results"); failed=$(grep -c '^failed' "$W/results"); grep '^failed' "$W/results"
+[ -z "${SHIM_TIMES:-}" ] || grep '^ok ' "$W/results" | sort -k2nr
+
+cat >rows.net <<'NET'
+use nn
+model m(x: f32[3, 5000], t: f32[70, 40]) { return y = softmax(x), n = layer_norm(x, affine = false), z = transpose(t) * 2, s = sum(t, 0) }
+model drawn() {
+    x = normal([9, 3000], 1)
+    return y = softmax(x), s = sum(x, 0), all = sum(exp(x)), t = layer_norm(transpose(x), affine = false)
+}
+NET
+# Another order of the threads gives the same bits; so does a device of another architecture.
+bits() { LD_LIBRARY_PATH=$SHIM "$NETC" run rows.net --entry drawn --device cuda:0 "$@" 2>&1; }
+SHIM_SEED=1 bits >bits.1; SHIM_SEED=7 bits >bits.2; SHIM_ARCH=80 bits >bits.3
+[ "$(grep -cE '^(y|s|t|all) ' bits.1)" = 4 ] && cmp -s bits.1 bits.2 && cmp -s bits.1 bits.3 && pass ||
+    fail "bits: $(head -c 300 bits.1) against $(head -c 300 bits.2)"
+
+# The shim finds what is broken on purpose in the text of kernels.
+broken() { # SHIM_CUT EXIT_CODE TEXT
+    SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
+}
+first=$'__syncthreads();\n        if (threadIdx.x % 32 == 0) part'
+broken 'no such text=>x' 0 'worst'
+broken "$first=>${first#*;}" 2 'race in shared memory'
+broken "$first=>if (threadIdx.x != 40) $first" 2 'wait at different barriers'
+broken '__syncthreads();=>if (threadIdx.x < 32 || part[0] != 0) __syncthreads();' 2 'shared memory'
+broken '__syncthreads();=>while (threadIdx.x == 7) __nanosleep(1); __syncthreads();' 2 'it never ends'
+broken 'v = Op::of(v, part[k])=>v = Op::of(v, part[k - 1])' 1 'WRONG'
+broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
+broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
+broken '(const decltype(m.raw) *)p;=>(const decltype(m.raw) *)(p + (threadIdx.x == 0));' 2 'misaligned'
+finish

@@ -1,0 +1,117 @@
+// A CUDA device made of the host, for tests where there is no GPU: libcuda, libnvrtc and
+// libcublasLt under their own names, found through LD_LIBRARY_PATH, so that the runtime under test
+// is the very code that runs on a GPU. Kernels are the generated CUDA text, compiled by the host's
+// C++ compiler (compile.c, kernel.h, ptx.h) and executed thread by thread in random order (grid.c),
+// each of their memory accesses checked (memory.c).
+//
+// Environment:
+//   SHIM_SEED=N          of the random order; 1
+//   SHIM_ARCH=90         what the device says it is
+//   SHIM_DRIVER=13000    CUDA version the driver says it is for
+//   SHIM_DEVICES=1       how many devices there are
+//   SHIM_MEMORY=BYTES    of the device; 1 GiB
+//   SHIM_TOO_NEW=1       every image is refused as made by a newer compiler
+//   SHIM_CUT=OLD=>NEW    replaces this text in prelude and kernels: how the tests break a kernel
+//   SHIM_HOME=DIR        where kernel.h and ptx.h lie (tests/shim)
+//   SHIM_STATS=FILE      a line a process: kernels compiled, launches, threads, accesses
+#ifndef TESTS_SHIM_H
+#define TESTS_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/cuda_api.h"
+
+typedef struct Index3 {
+    unsigned x, y, z;
+} Index3;
+
+int shim_option(const char *name, int otherwise);
+uint32_t shim_random(uint32_t below);
+
+// -- compile.c: modules and functions
+typedef struct Code { // a shared object of compiled kernels, and its shared variables
+    void *library;
+    char *vars; // all memory the object has of its own: __shared__ variables, dynamic at the end
+    size_t vars_bytes;
+    char *dynamic; // in vars
+    size_t dynamic_bytes;
+} Code;
+
+enum { SHIM_DYNAMIC = 227 * 1024 };
+
+struct CUfunc_st {
+    struct CUmod_st *module;
+    char *name;
+    bool (*builtin)(void *const *params); // of the driver's own kernels, else NULL
+    const Code *code;
+    void (*call)(void *const *params);
+    const size_t *sizes; // of the parameters, ended by 0
+    int dynamic_limit;
+    CuFunction next;
+};
+
+struct CUmod_st {
+    char *text;
+    CuFunction functions;
+    const Code *code;
+    CuModule next;
+};
+
+// Makes f ready to be called; NULL, or what is wrong (stays valid).
+const char *shim_prepare(CuFunction f);
+CuModule shim_modules(void); // all loaded ones
+// For the libraries: work on a stream; arg is malloc'ed and theirs no more.
+CuResult shim_enqueue(CuStream s, CuResult (*call)(void *), void *arg);
+
+// -- rewrite.c: CUDA text to what the host's compiler takes; malloc. NULL with *why on text the
+// shim has no meaning for.
+char *shim_rewrite(const char *text, const char **why);
+const char *shim_cut(Arena *arena, const char *text); // SHIM_CUT done; text itself without
+
+// -- grid.c: executing a kernel
+typedef struct Launch {
+    CuFunction f;
+    Index3 grid, block;
+    unsigned shared_bytes, cluster;
+    bool cooperative;
+    void **params; // copies
+} Launch;
+CuResult shim_run(const Launch *l);
+const char *shim_report(void); // of the last launch that failed, or ""
+// Ends the kernel that runs with a report.
+void shim_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+// The thread that runs, for memory.c.
+typedef struct Actor {
+    uint32_t id;       // block << 10 | number in the block
+    uint32_t now;      // moves on with every synchronisation
+    uint32_t rank;     // of the block among those resident
+    uint32_t life;     // of the block: its shared variables begin with it
+    const char *stack; // [stack, stack + stack_bytes)
+    size_t stack_bytes;
+} Actor;
+extern Actor shim_actor;
+extern bool shim_running;
+// Whether what thread [id] did at [when] comes before what the thread that runs does now.
+bool shim_ordered(uint32_t id, uint32_t when);
+
+// -- memory.c: device memory, and every access to it
+CuResult shim_alloc(CuPtr *p, size_t bytes);
+CuResult shim_release(CuPtr p);
+bool shim_allocation(const void *p, CuPtr *start, size_t *bytes); // that p lies in
+size_t shim_memory_used(void);
+size_t shim_memory_total(void);
+// Access from outside of kernels: false when some byte is not of an allocation, or (reading) was
+// never written.
+bool shim_touch(const void *p, size_t bytes, bool write);
+void shim_filled(void *p, size_t bytes, const void *from); // a copy: what is initialised goes along
+// Ends a turn: what the thread wrote last is looked at.
+void shim_settle(void);
+void shim_atomic_place(void *p, size_t bytes, bool write);
+// The shared variables that kernels about to run see; ranks: copies of blocks that are not running.
+void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int ranks);
+extern unsigned long long shim_accesses;
+
+#endif
