@@ -1,4 +1,5 @@
-// Times the memory-bound kernels of bench/kernels/*.net on the public API: one JSON line each.
+// Times the memory-bound kernels of bench/kernels/*.net, and linear layers, on the public API: one
+// JSON line each.
 //
 //     kernels [--device cuda:0] [--small] [--dir bench/kernels] [NAME-PART...]
 //
@@ -22,10 +23,13 @@ typedef struct Case {
     const char *name;
     Half half[2]; // timed apart, added
     int tensors;  // of rows * width elements that must be moved
-    int element;  // bytes
+    int element;  // bytes; where tensors is 0: products of (LINEAR_ROWS, size[0]) x size, timed as
+                  // TFLOP/s
     const char *axes[2];
     long size[2], small[2]; // of those constants
 } Case;
+
+enum { LINEAR_ROWS = 32768 }; // the default in linear.net
 
 #define ROWS                                                                                       \
     {                                                                                              \
@@ -39,6 +43,18 @@ typedef struct Case {
             16, 4096                                                                               \
         }                                                                                          \
     }
+
+#define LINEAR(NAME, ENTRY, PRODUCTS, WIDE, WIDTH)                                                 \
+    {                                                                                              \
+        NAME " 32768x" #WIDE "x" #WIDTH, {{"linear.net", ENTRY}, {NULL, NULL}}, 0, PRODUCTS,       \
+            {"wide", "width"}, {WIDE, WIDTH},                                                      \
+        {                                                                                          \
+            64, 128                                                                                \
+        }                                                                                          \
+    }
+#define LINEARS(NAME, ENTRY, PRODUCTS)                                                             \
+    LINEAR(NAME, ENTRY, PRODUCTS, 768, 768), LINEAR(NAME, ENTRY, PRODUCTS, 768, 2304),             \
+        LINEAR(NAME, ENTRY, PRODUCTS, 768, 3072), LINEAR(NAME, ENTRY, PRODUCTS, 3072, 768)
 
 static const Case cases[] = {
 #define NONE                                                                                       \
@@ -86,6 +102,10 @@ static const Case cases[] = {
      {"rows", "channels"},
      {2097152, 64},
      {2048, 64}},
+    LINEARS("linear", "linear_forward", 1),
+    LINEARS("linear + gelu", "linear_gelu_forward", 1),
+    LINEARS("linear forward + backward", "linear_both", 3),
+    LINEARS("linear + gelu forward + backward", "linear_gelu_both", 3),
 };
 
 // Device memory, through the driver: the library takes device pointers but makes none.
@@ -261,9 +281,16 @@ static bool run_case(Bench *b, const Case *c)
         netc_error_free(err);
         return false;
     }
-    printf("{\"name\":\"%s\",\"seconds\":%.6g,\"gb_per_s\":%.5g,\"bytes\":%.0f,\"steps\":%d,"
-           "\"seconds_of_steps\":%.6g}\n",
-           c->name, seconds, bytes / seconds / 1e9, bytes, launches, alone);
+    if (!c->tensors)
+        printf("{\"name\":\"%s\",\"seconds\":%.6g,\"tflop_per_s\":%.5g,\"steps\":%d,"
+               "\"seconds_of_steps\":%.6g}\n",
+               c->name, seconds,
+               2e-12 * LINEAR_ROWS * (double)size[0] * (double)size[1] * c->element / seconds,
+               launches, alone);
+    else
+        printf("{\"name\":\"%s\",\"seconds\":%.6g,\"gb_per_s\":%.5g,\"bytes\":%.0f,\"steps\":%d,"
+               "\"seconds_of_steps\":%.6g}\n",
+               c->name, seconds, bytes / seconds / 1e9, bytes, launches, alone);
     fflush(stdout);
     return true;
 }

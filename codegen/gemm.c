@@ -185,7 +185,7 @@ static bool matrix(int64_t rows, int64_t row_stride, int64_t cols, int64_t col_s
 typedef struct Match {
     ProgGemm gemm;
     Layout a, b;
-    const Node *bias, *out;
+    const Node *bias, *aux, *out; // aux: read, or stored beside out
 } Match;
 
 static bool types_fit(const Frame *f, DType a, DType b, DType c)
@@ -205,6 +205,9 @@ static bool epilogue_of(unsigned bits, ProgEpilogue *out)
     case EPI_RELU | EPI_BIAS: *out = PE_RELU_BIAS; return true;
     case EPI_GELU: *out = PE_GELU; return true;
     case EPI_GELU | EPI_BIAS: *out = PE_GELU_BIAS; return true;
+    case EPI_GELU_AUX: *out = PE_GELU_AUX; return true;
+    case EPI_GELU_AUX | EPI_BIAS: *out = PE_GELU_AUX_BIAS; return true;
+    case EPI_DGELU: *out = PE_DGELU; return true;
     default: return false;
     }
 }
@@ -216,6 +219,19 @@ static const Node *through(const Node *n)
     return n;
 }
 
+// The group's result: the one value it stores besides what its aux is.
+static const Node *result_of(const Group *gr)
+{
+    const Node *out = NULL;
+    for (uint32_t i = 0; i < gr->outs.n; i++) {
+        const Node *n = gr->outs.at[i];
+        if (n == gr->aux) continue;
+        if (out && through(n) != through(out)) return NULL;
+        if (!out) out = n;
+    }
+    return out;
+}
+
 static bool match(const Frame *f, const Group *gr, Match *m)
 {
     const Node *dot = gr->anchor;
@@ -223,14 +239,13 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     memset(m, 0, sizeof *m);
     if (!t->matmul_library || gr->kind != GROUP_DOT || !dot || dot->op != OP_dot || !gr->outs.n)
         return false;
-    const Node *value = through(gr->outs.at[0]);
-    for (uint32_t i = 1; i < gr->outs.n; i++)
-        if (through(gr->outs.at[i]) != value) return false;
-    if (!gr->epilogue && value != dot) return false;
+    m->out = result_of(gr);
+    if (!m->out || (!gr->epilogue && through(m->out) != dot)) return false;
     ProgGemm *g = &m->gemm;
-    if (!epilogue_of(gr->epilogue, &g->epilogue) || (gr->epilogue & ~t->epilogues)) return false;
+    if (!epilogue_of(gr->epilogue & ~(unsigned)EPI_CASTS, &g->epilogue) ||
+        (gr->epilogue & ~t->epilogues))
+        return false;
     DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
-    m->out = gr->outs.at[0];
     if (!types_fit(f, ta, tb, m->out->type.dtype)) return false;
     if (!layout_of(f, dot->args[0], &m->a) || !layout_of(f, dot->args[1], &m->b)) return false;
     int nb, nc;
@@ -265,6 +280,20 @@ static bool match(const Frame *f, const Group *gr, Match *m)
             if (l.dim[i] != 1 && l.stride[i] != (i == l.rank - 1 ? 1 : 0)) return false;
         if ((l.rank ? l.dim[l.rank - 1] : 1) != g->n) return false;
         m->bias = l.stored;
+        if (m->bias->type.dtype != m->out->type.dtype) return false;
+    }
+    if (gr->aux) { // a matrix of the result's type and shape, in rows
+        Layout l;
+        int64_t step = 1;
+        if (!layout_of(f, gr->aux, &l) || gr->aux->type.dtype != m->out->type.dtype ||
+            type_count(&gr->aux->type) != g->m * g->n * g->batch)
+            return false;
+        for (int i = l.rank - 1; i >= 0; i--) {
+            if (l.dim[i] != 1 && l.stride[i] != step) return false;
+            step *= l.dim[i];
+        }
+        m->aux = l.stored;
+        g->aux_ld = g->n;
     }
     g->a_type = (ProgDType)ta;
     g->b_type = (ProgDType)tb;
@@ -324,10 +353,14 @@ bool gemm_generate(Frame *f, const Group *gr)
         s->args[0].written = true;
         s->bytes = bytes;
     } else if (bytes > 0) {
-        ProgArg args[5] = {frame_memory(f, m.a.stored), frame_memory(f, m.b.stored), c};
+        ProgArg args[6] = {frame_memory(f, m.a.stored), frame_memory(f, m.b.stored), c};
         int n = 3;
         args[2].written = true;
         if (m.bias) args[n++] = frame_memory(f, m.bias);
+        if (m.aux) {
+            args[n] = frame_memory(f, m.aux);
+            args[n++].written = f->g->fusion->group_of[m.aux->id] == gr->id + 1;
+        }
         g->workspace = workspace_bytes(gen->target, g);
         if (g->workspace) {
             args[n] = gen_bytes(e, g->workspace, "matmul workspace");
@@ -348,7 +381,8 @@ bool gemm_generate(Frame *f, const Group *gr)
         memcpy(s->args, args, (size_t)n * sizeof *args);
         s->index = (int32_t)gen->gemms.n - 1;
     }
-    for (uint32_t i = 1; i < gr->outs.n; i++)
-        gen_copy(e, c, f->place[gr->outs.at[i]->id], bytes, f->depth, false, name, dot->loc);
+    for (uint32_t i = 0; i < gr->outs.n; i++)
+        if (gr->outs.at[i] != m.out && gr->outs.at[i] != gr->aux)
+            gen_copy(e, c, f->place[gr->outs.at[i]->id], bytes, f->depth, false, name, dot->loc);
     return true;
 }

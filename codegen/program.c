@@ -142,7 +142,8 @@ static void print_gemm(Buf *b, const ProgGemm *g)
                                            "relu gradient",
                                            "gelu gradient",
                                            "bias gradient of a",
-                                           "bias gradient of b"};
+                                           "bias gradient of b",
+                                           "gelu, aux"};
     buf_printf(b, "%s%s x %s%s -> %s  m %" PRId64 " n %" PRId64 " k %" PRId64,
                prog_dtype_name(g->a_type), g->trans_a ? "^T" : "", prog_dtype_name(g->b_type),
                g->trans_b ? "^T" : "", prog_dtype_name(g->c_type), g->m, g->n, g->k);

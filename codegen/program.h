@@ -132,6 +132,7 @@ typedef enum ProgEpilogue {
     PE_DGELU,
     PE_BGRAD_A,
     PE_BGRAD_B,
+    PE_GELU_AUX,
 } ProgEpilogue;
 
 // C = A * B on row-major operands: A is (m, k) or, when trans_a, stored (k, m); B is (k, n) or,

@@ -275,7 +275,7 @@ static void io_gemm(Io *io, ProgGemm *g)
                          &g->ldb,      &g->ldc,      &g->batch,  &g->stride_a,
                          &g->stride_b, &g->stride_c, &g->aux_ld, &g->workspace};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
-    IO_ENUM(io, g->epilogue, PE_BGRAD_B + 1u);
+    IO_ENUM(io, g->epilogue, PE_GELU_AUX + 1u);
     io_str(io, &g->choice_key);
 }
 

@@ -172,7 +172,8 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
     if (s->index < 0 || s->index >= p->ngemms) return "a step that calls no matmul";
     const ProgGemm *g = &p->gemms[s->index];
     ProgEpilogue e = g->epilogue;
-    bool aux = e == PE_RELU_AUX_BIAS || e == PE_GELU_AUX_BIAS || e == PE_DRELU || e == PE_DGELU;
+    bool aux = e == PE_RELU_AUX_BIAS || e == PE_GELU_AUX_BIAS || e == PE_DRELU || e == PE_DGELU ||
+               e == PE_GELU_AUX;
     bool bias = e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_RELU_AUX_BIAS ||
                 e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
     if (s->nargs != 3 + bias + aux + (g->workspace > 0)) return "a matmul with the wrong arguments";

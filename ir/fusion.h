@@ -28,7 +28,9 @@ typedef struct Group {
     VEC(Node *) outs;
     Node *anchor;                  // DOT, LOOP, SCAN, SCATTER: the node itself
     unsigned epilogue;             // DOT: TargetEpilogue bits the library folds in
-    Node *bias, *aux;              // DOT: the bias added; the tensor a backward epilogue reads
+    Node *bias; // DOT: the bias added
+    Node *aux;  // DOT: what a backward epilogue reads; stored by this group: the value before its
+                // activation
     Node *prologue_a, *prologue_b; // DOT: dot operand as stored, after views the library can take
 } Group;
 

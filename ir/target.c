@@ -3,7 +3,7 @@
 
 enum {
     ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_RELU_AUX | EPI_GELU_AUX | EPI_DRELU |
-                    EPI_DGELU | EPI_BGRAD
+                    EPI_DGELU | EPI_BGRAD | EPI_CASTS
 };
 
 Target target_cpu(int cores, bool matmul_library)

@@ -17,6 +17,7 @@ enum TargetEpilogue { // what the matmul library can fold in
     EPI_DRELU = 32,
     EPI_DGELU = 64,
     EPI_BGRAD = 128, // backward forms
+    EPI_CASTS = 256, // an f32 sum rounded to the operands' type as it is stored
 };
 
 typedef struct Target {

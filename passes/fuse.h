@@ -47,6 +47,8 @@ typedef struct Fuse {
     Node **absorbed; // by id of nodes folded into a dot (the last included): the dot
     unsigned *epilogue_bits;
     Node **bias;
+    Node **kept; // the value before a dot's activation, stored too
+    Node **aux;  // that, or the value a gradient's epilogue reads
 
     // placement
     int32_t *level;
@@ -73,8 +75,10 @@ uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster
 bool fuse_in_memory(const Fuse *f, const Node *n);   // a leaf kernels read as a buffer
 bool fuse_is_anchor(const Node *n);
 
-// fuse_dot.c
+// fuse_epilogue.c
 void fuse_epilogues(Fuse *f);
+
+// fuse_dot.c
 Graph *fuse_legalize(Graph *g, bool rows); // the same graph when nothing is to do
 // Can a matmul library read operand [side] of the dot where [stored] lies, through the views
 // between?

@@ -54,6 +54,7 @@ static void fill_anchor(Fuse *f, Group *g, Node *anchor)
     if (anchor->op != OP_dot) return;
     g->epilogue = f->epilogue_bits[anchor->id];
     g->bias = f->bias[anchor->id];
+    g->aux = f->aux[anchor->id];
     g->prologue_a = stored_operand(f, anchor->args[0]);
     g->prologue_b = stored_operand(f, anchor->args[1]);
 }
@@ -245,6 +246,7 @@ void fuse_groups(Fuse *f)
     int32_t last = 0;
     uint32_t *of_cluster = NEW_ARRAY(f->a, uint32_t, f->clusters.n + 1); // slot + 1
     uint32_t *of_map = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
+    uint32_t *of_anchor = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // by id of the anchor
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (!f->live[i] || !f->mat[i] || n->op == OP_get) continue;
@@ -260,8 +262,12 @@ void fuse_groups(Fuse *f)
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n)) {
             Node *anchor = f->absorbed[i] ? f->absorbed[i] : n;
-            slot = new_slot(f, &slots, anchor_kind(anchor), f->level[i], n);
-            fill_anchor(f, &slots.at[slot].group, anchor);
+            if (!of_anchor[anchor->id]) {
+                of_anchor[anchor->id] =
+                    1 + new_slot(f, &slots, anchor_kind(anchor), f->level[i], n);
+                fill_anchor(f, &slots.at[slots.n - 1].group, anchor);
+            }
+            slot = of_anchor[anchor->id] - 1;
         } else {
             uint32_t m = fuse_map_of(f, i);
             if (!of_map[m]) of_map[m] = 1 + new_slot(f, &slots, GROUP_MAP, f->level[m], n);

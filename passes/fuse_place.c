@@ -121,6 +121,8 @@ void fuse_prepare(Fuse *f)
     f->absorbed = NEW_ARRAY(f->a, Node *, n);
     f->epilogue_bits = NEW_ARRAY(f->a, unsigned, n);
     f->bias = NEW_ARRAY(f->a, Node *, n);
+    f->kept = NEW_ARRAY(f->a, Node *, n);
+    f->aux = NEW_ARRAY(f->a, Node *, n);
     graph_mark_live(g, f->live);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
@@ -517,10 +519,24 @@ static void place_anchor(Fuse *f, Node *n)
         int l = outside(f, f->bias[n->id]);
         level = l > level ? l : level;
     }
+    if (n->op == OP_dot && f->aux[n->id] && !f->kept[n->id]) {
+        int l = outside(f, f->aux[n->id]);
+        level = l > level ? l : level;
+    }
     f->level[n->id] = level;
     Node *end = n->op == OP_dot ? f->epilogue[n->id] : n;
+    Node *kept = n->op == OP_dot ? f->kept[n->id] : NULL;
     f->level[end->id] = level;
     f->mat[end->id] = true;
+    if (!kept) return;
+    f->level[kept->id] = level;
+    f->mat[kept->id] = true;
+}
+
+// Where everything a folded chain reads is known, and before anything that reads what it stores.
+static bool places_chain(const Fuse *f, const Node *dot, const Node *n)
+{
+    return (f->kept[dot->id] ? f->kept[dot->id] : f->epilogue[dot->id]) == n;
 }
 
 static void place_root(Fuse *f, Node *n)
@@ -549,8 +565,8 @@ static void place_root(Fuse *f, Node *n)
 static void place(Fuse *f, Node *n)
 {
     uint32_t id = n->id;
-    if (f->absorbed[id]) { // placed where the chain ends, when all its operands are known
-        if (f->epilogue[f->absorbed[id]->id] == n) place_anchor(f, f->absorbed[id]);
+    if (f->absorbed[id]) {
+        if (places_chain(f, f->absorbed[id], n)) place_anchor(f, f->absorbed[id]);
         return;
     }
     if (n->op == OP_get) {

@@ -5,9 +5,12 @@
 //   f16        forward matmuls read f16 operands; the backward ones stay f32, because small
 //              gradients vanish in f16 without loss scaling
 //
-// Products are accumulated in f32 and come out as f32; parameters, optimizer state, statistics and
-// losses stay f32. A cast stands below transposes and reshapes of an operand, so that it is made
-// once.
+// Products are accumulated in f32, a bias is added to the f32 sum, and the result is rounded to the
+// low type: activations and their gradients cost two bytes to store and to read. What goes element
+// by element into an update, an output or a loop (the gradients of parameters above all) is not
+// rounded. Parameters, optimizer state, statistics and losses stay f32. A cast stands below
+// transposes and reshapes of an operand, so that it is made once; what else the backward part
+// computes from such an operand (a bias gradient, the slope of a ReLU) reads the rounded one too.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
@@ -19,6 +22,69 @@ static bool wants_low(const Node *n, Precision p)
     if (n->op != OP_dot || n->type.dtype != DT_F32) return false;
     if (p == PREC_F16 && n->role != ROLE_FORWARD) return false;
     return n->args[0]->type.dtype == DT_F32 && n->args[1]->type.dtype == DT_F32;
+}
+
+static const Node *behind(const Node *n)
+{
+    while (n->op == OP_reshape || n->op == OP_permute) n = n->args[0];
+    return n;
+}
+
+// What is known of the nodes of one graph before it is rebuilt, by id.
+typedef struct Facts {
+    bool *operand; // a matmul reads a rounded copy of it
+    bool *round;   // a matmul, or the sum of one and a bias, that comes out rounded
+} Facts;
+
+// A vector along the last axes added to all rows of the matmul [dot], which is read nowhere else.
+static bool adds_bias(const Node *n, const Node *dot)
+{
+    const Node *other = n->args[n->args[0] == dot];
+    return n->op == OP_add && n->args[0] != n->args[1] && other->op == OP_broadcast &&
+           other->args[0]->type.rank > 0;
+}
+
+// Does n, of the backward part, read the rounded copy of operand k that a matmul reads?
+static bool reads_rounded(const Facts *f, const Node *n, uint32_t k)
+{
+    const Node *x = behind(n->args[k]);
+    if (n->role != ROLE_BACKWARD || x->type.dtype != DT_F32 || !f->operand[x->id] ||
+        node_class(x) == CLS_LEAF)
+        return false;
+    return node_class(n) == CLS_REDUCE ||
+           (node_class(n) == CLS_ELEMENTWISE && x->role == ROLE_FORWARD);
+}
+
+static Facts facts_of(Graph *g, Precision p)
+{
+    uint32_t count = g->nodes.n + 1;
+    Facts f = {NEW_ARRAY(g->arena, bool, count), NEW_ARRAY(g->arena, bool, count)};
+    bool *exact = NEW_ARRAY(g->arena, bool, count), *live = NEW_ARRAY(g->arena, bool, count);
+    uint32_t *users = NEW_ARRAY(g->arena, uint32_t, count);
+    const Node **user = NEW_ARRAY(g->arena, const Node *, count);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->results.n; i++) exact[g->results.at[i]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *n = g->nodes.at[i];
+        OpClass c = node_class(n);
+        if (!live[i]) continue;
+        bool passes_on = c == CLS_ELEMENTWISE || c == CLS_VIEW;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            uint32_t a = n->args[k]->id;
+            exact[a] |= c == CLS_ROOT || n->nregions > 0 || n->role == ROLE_UPDATE ||
+                        (passes_on && exact[i]);
+            users[a]++;
+            user[a] = n;
+            if (wants_low(n, p)) f.operand[behind(n->args[k])->id] = true;
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i], *end = n;
+        if (!live[i] || !wants_low(n, p) || exact[i]) continue;
+        if (users[i] == 1 && adds_bias(user[i], n)) end = user[i];
+        f.round[end->id] = true;
+    }
+    return f;
 }
 
 static Node *lowered(Graph *g, Node *x, DType low)
@@ -38,10 +104,64 @@ static Node *lowered(Graph *g, Node *x, DType low)
     return y;
 }
 
+// The same values rounded to the low type, as f32.
+static Node *rounded(Graph *g, Node *x, DType low)
+{
+    return graph_cast(g, lowered(g, x, low), DT_F32);
+}
+
+typedef struct Lowering {
+    Graph *dst;
+    Remap *map;
+    const PassOptions *options;
+    DType low;
+    Facts facts;
+} Lowering;
+
+// A bias joins the f32 sum as the matmul library reads it: in the type of the result.
+static Node *biased(const Lowering *l, const Node *n)
+{
+    Node *args[2];
+    for (int k = 0; k < 2; k++) {
+        const Node *a = n->args[k];
+        args[k] = l->map->map[a->id];
+        if (a->op != OP_broadcast) continue;
+        Node *vector = rounded(l->dst, l->map->map[a->args[0]->id], l->low);
+        args[k] = graph_node(l->dst, OP_broadcast, &vector, 1, &a->attrs);
+    }
+    return graph_node(l->dst, OP_add, args, 2, &n->attrs);
+}
+
+static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
+{
+    Graph *dst = l->dst;
+    bool dot = wants_low(n, l->options->precision);
+    Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
+    Graph **regions = NEW_ARRAY(dst->arena, Graph *, n->nregions + 1);
+    for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(done, n->regions[k]);
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        Node *x = l->map->map[n->args[k]->id];
+        args[k] = x;
+        if (dot) args[k] = lowered(dst, x, l->low);
+        if (reads_rounded(&l->facts, n, k)) args[k] = rounded(dst, x, l->low);
+    }
+    Node *y;
+    if (n->op == OP_add && l->facts.round[n->id]) {
+        y = biased(l, n);
+    } else {
+        dst->name = n->name;
+        y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
+                              (int)n->nregions);
+    }
+    if (!l->facts.round[n->id]) return y;
+    Node *low = lowered(dst, y, l->low);
+    if (!low->name) low->name = y->name ? y->name : n->name;
+    return graph_cast(dst, low, DT_F32);
+}
+
 static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
 {
     const PassOptions *o = ctx;
-    DType low = o->precision == PREC_BF16 ? DT_BF16 : DT_F16;
     bool needed = false;
     for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
         const Node *n = g->nodes.at[i];
@@ -52,26 +172,23 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
     if (!needed) return g;
     Graph *dst = graph_new(g->arena, g->diags, g->symbols);
     Remap r = remap_begin(g, dst);
+    Lowering l = {.dst = dst,
+                  .map = &r,
+                  .options = o,
+                  .low = o->precision == PREC_BF16 ? DT_BF16 : DT_F16,
+                  .facts = facts_of(g, o->precision)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        Node *n = g->nodes.at[i], *y;
-        if (!n->nregions && !wants_low(n, o->precision)) {
+        Node *n = g->nodes.at[i];
+        bool reads = false;
+        for (uint32_t k = 0; k < n->nargs; k++) reads |= reads_rounded(&l.facts, n, k);
+        if (!n->nregions && !reads && !l.facts.round[i] && !wants_low(n, o->precision)) {
             remap_node(&r, n);
             continue;
         }
-        Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + 1);
-        Graph **regions = NEW_ARRAY(g->arena, Graph *, n->nregions + 1);
         dst->loc = n->loc;
         dst->role = n->role;
         dst->name = NULL;
-        for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(done, n->regions[k]);
-        for (uint32_t k = 0; k < n->nargs; k++) {
-            Node *x = r.map[n->args[k]->id];
-            args[k] = n->op == OP_dot ? lowered(dst, x, low) : x;
-        }
-        dst->name = n->name;
-        y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
-                              (int)n->nregions);
-        r.map[n->id] = y;
+        r.map[n->id] = lower_node(&l, done, n);
     }
     for (uint32_t i = 0; i < g->results.n; i++)
         vec_push(g->arena, &dst->results, r.map[g->results.at[i]->id]);

@@ -8,7 +8,7 @@
 // until what lives across is within the limit.
 //
 // What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
-// end.
+// end, and so is the rounding of that to a narrower type.
 //
 // Requires: gradients expanded (roles are known). Keeps: every value. Breaks: nothing.
 #include <stdlib.h>
@@ -51,19 +51,21 @@ static bool *stored_anyway(const Graph *g)
 static void find_costs(Recompute *r)
 {
     bool *stored = stored_anyway(r->src);
+    bool *end = NEW_ARRAY(r->src->arena, bool, r->src->nodes.n + 1); // of a matmul
     for (uint32_t i = 0; i < r->src->nodes.n; i++) {
         const Node *n = r->src->nodes.at[i];
-        if (!is_chain(n) || stored[i]) continue;
+        if (!is_chain(n)) continue;
+        bool narrows = n->op == OP_cast &&
+                       dtype_info[n->type.dtype].bits < dtype_info[n->args[0]->type.dtype].bits;
+        for (uint32_t k = 0; k < n->nargs; k++)
+            end[i] |= node_class(n->args[k]) == CLS_DOT || (narrows && end[n->args[k]->id]);
+        if (stored[i]) continue;
         int cost = node_class(n) != CLS_ELEMENTWISE     ? 0
                    : op_info(n->op)->flags & OPF_COSTLY ? COSTLY_FLOPS
                                                         : 1;
-        bool reads_dot = false;
-        for (uint32_t k = 0; k < n->nargs; k++) {
-            reads_dot |= node_class(n->args[k]) == CLS_DOT;
-            cost += r->cost[n->args[k]->id];
-        }
+        for (uint32_t k = 0; k < n->nargs; k++) cost += r->cost[n->args[k]->id];
         if (cost == 0) cost = 1; // a view
-        if (!reads_dot && cost <= r->limit) r->cost[i] = (uint16_t)cost;
+        if (!end[i] && cost <= r->limit) r->cost[i] = (uint16_t)cost;
     }
 }
 

@@ -44,6 +44,7 @@ static const Epilogue epilogues[] = {
     [PE_DGELU] = {"dgelu", LT_EPI_DGELU, false, true},
     [PE_BGRAD_A] = {"bias gradient of a", LT_EPI_BGRAD_B, true, false},
     [PE_BGRAD_B] = {"bias gradient of b", LT_EPI_BGRAD_A, true, false},
+    [PE_GELU_AUX] = {"gelu aux", LT_EPI_GELU | LT_EPI_AUX, false, true},
 };
 
 // A row-major (rows, cols) as stored.

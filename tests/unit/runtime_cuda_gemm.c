@@ -96,9 +96,9 @@ static bool has_bias(ProgEpilogue e)
            e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
 }
 
-static const char *const epilogue_names[] = {"none",  "bias",      "relu",          "relu_bias",
-                                             "gelu",  "gelu_bias", "relu_aux_bias", "gelu_aux_bias",
-                                             "drelu", "dgelu",     "bgrad_a",       "bgrad_b"};
+static const char *const epilogue_names[] = {
+    "none",          "bias",  "relu",  "relu_bias", "gelu",    "gelu_bias", "relu_aux_bias",
+    "gelu_aux_bias", "drelu", "dgelu", "bgrad_a",   "bgrad_b", "gelu_aux"};
 
 static void name_case(const Case *c, char *out, size_t n)
 {
@@ -158,7 +158,9 @@ static int build(Hand *h, const Case *c)
     int aux = hand_temp(h, "aux", hand_vector(PD_U8, aux_bytes));
     int ws = hand_temp(h, "workspace", hand_vector(PD_U8, 4 << 20));
     h->p.ngemms = 1;
-    if (c->forward == PE_RELU_AUX_BIAS || c->forward == PE_GELU_AUX_BIAS)
+    if (c->forward == PE_GELU_AUX)
+        hand_step(h, PS_GEMM, 0, 5, a, b, out, aux, ws);
+    else if (c->forward == PE_RELU_AUX_BIAS || c->forward == PE_GELU_AUX_BIAS)
         hand_step(h, PS_GEMM, 0, 6, a, b, out, bias, aux, ws);
     else if (bias >= 0)
         hand_step(h, PS_GEMM, 0, 5, a, b, out, bias, ws);
@@ -198,11 +200,12 @@ static double expected(const Case *c, ProgEpilogue ep, const Data *d, int64_t i)
     case PE_RELU: return s > 0 ? s : 0;
     case PE_RELU_BIAS:
     case PE_RELU_AUX_BIAS: return pre > 0 ? pre : 0;
-    case PE_GELU: return gelu(s);
+    case PE_GELU:
+    case PE_GELU_AUX: return gelu(s);
     case PE_GELU_BIAS:
     case PE_GELU_AUX_BIAS: return gelu(pre);
     case PE_DRELU: return pre > 0 ? s : 0;
-    case PE_DGELU: return s * dgelu(pre);
+    case PE_DGELU: return s * dgelu(c->forward == PE_GELU_AUX ? s : pre);
     default: return s;
     }
 }
@@ -210,7 +213,8 @@ static double expected(const Case *c, ProgEpilogue ep, const Data *d, int64_t i)
 static void compare(const char *name, const Case *c, ProgEpilogue ep, const Data *d,
                     const void *got)
 {
-    bool smooth = ep == PE_GELU || ep == PE_GELU_BIAS || ep == PE_GELU_AUX_BIAS || ep == PE_DGELU;
+    bool smooth = ep == PE_GELU || ep == PE_GELU_BIAS || ep == PE_GELU_AUX_BIAS ||
+                  ep == PE_GELU_AUX || ep == PE_DGELU;
     double worst = 0;
     int64_t at = -1, n = c->batch * c->m * c->n;
     for (int64_t i = 0; i < n; i++) {
@@ -369,13 +373,14 @@ int main(void)
         // epilogues on what a linear layer does: x (m, k) times w (n, k) transposed
         static const int64_t layers[][3] = {{128, 128, 784}, {128, 10, 128}, {96, 72, 40}};
         for (size_t s = 0; s < sizeof layers / sizeof *layers; s++)
-            for (int ep = PE_BIAS; ep <= PE_GELU_AUX_BIAS; ep++) {
+            for (int ep = PE_BIAS; ep <= PE_GELU_AUX; ep++) {
+                if (ep > PE_GELU_AUX_BIAS && ep < PE_GELU_AUX) continue; // gradients
                 c = (Case){types[t].in, types[t].out,     types[t].tf32, false,
                            true,        layers[s][0],     layers[s][1],  layers[s][2],
                            1,           (ProgEpilogue)ep, PE_NONE,       false};
                 c.may_lack = ep > PE_RELU_BIAS;
                 if (ep == PE_RELU_AUX_BIAS) c.backward = PE_DRELU;
-                if (ep == PE_GELU_AUX_BIAS) c.backward = PE_DGELU;
+                if (ep == PE_GELU_AUX_BIAS || ep == PE_GELU_AUX) c.backward = PE_DGELU;
                 run_case(&c);
             }
         // bias gradients: dw (out, in) = dy (batch, out) transposed times x (batch, in)
