@@ -85,29 +85,23 @@ static void explain(FILE *out, const netc_profile_result *r)
             (long long)w->repeats);
     print_time(out, w->low, 8), fputs(" to", out), print_time(out, w->high, 8);
     fputs(")\n", out);
+    double launches = r->empty * calls, rest = w->median - (r->sum - launches);
     print_time(out, r->sum, 10);
     fprintf(out, "  the sum of its %d calls, each timed alone\n", calls);
-    print_time(out, r->apart, 10);
-    fprintf(out, "  the same calls one after another, from the first begin to the last end\n");
-    double rest = w->median - r->sum;
-    if (rest >= 0) {
-        print_time(out, rest, 10);
-        fprintf(out, "  %s between calls%s\n", w->graph ? "gaps" : "launching and gaps",
-                w->graph ? ": edges of the graph" : "");
-    } else {
-        print_time(out, -rest, 10);
-        fprintf(out, "  less than the sum: %s\n",
-                r->empty > 0
-                    ? "in a graph a launch costs less, and calls that do not wait for each "
-                      "other overlap"
-                    : "calls find their data in the cache more often");
-    }
     if (r->empty > 0) {
-        print_time(out, r->empty, 10);
-        fprintf(out, "  of each call is the launch: an empty one reads as much;");
-        print_time(out, r->pair, 8);
-        fputs(" that events around nothing read are taken off\n", out);
+        print_time(out, launches, 10);
+        fputs("  of that are launches: around an empty one events read", out);
+        print_time(out, r->empty, 5), fputs(", and", out), print_time(out, r->pair, 5);
+        fputs(" around nothing, which is taken off\n", out);
     }
+    print_time(out, fabs(rest), 10);
+    fprintf(out, "  the execution needs %s the calls%s: %s\n", rest < 0 ? "less than" : "beyond",
+            r->empty > 0 ? " less their launches" : "",
+            rest < 0   ? "calls overlap, or find their data in the cache"
+            : w->graph ? "edges of the graph, gaps"
+                       : "launching, gaps");
+    print_time(out, r->apart, 10);
+    fprintf(out, "  the calls one after another with events between, from begin to end\n");
 }
 
 static int by_cost(const void *a, const void *b)

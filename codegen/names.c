@@ -165,6 +165,15 @@ static double volume(const Body *b, uint64_t axes)
     return n;
 }
 
+// Whether an instruction runs in a kernel that only sums parts of the rows, or in the one that
+// joins the parts: that one begins where the reductions end.
+static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
+{
+    bool inside = b->col >= 0 && v->axes >> b->col & 1;
+    if (parts) return inside || v->kind == KI_REDUCE;
+    return !joins || (!inside && v->kind != KI_REDUCE);
+}
+
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
 {
     double flops = 0, read = 0, written = 0;
@@ -172,19 +181,28 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
         const Body *b = k->body[n];
         double *reach =
             NEW_ARRAY(k->arena, double, b->bufs.n + 1); // no more than the space it is read over
+        bool joins = k->phase == PHASE_COMBINE,
+             parts = k->phase == PHASE_PARTIAL && b->col >= 0 && b->sched.split > 1;
         for (uint32_t j = 0; j < b->insts.n; j++)
-            if (b->insts.at[j].kind == KI_LOAD)
+            if (b->insts.at[j].kind == KI_LOAD && in_phase(b, &b->insts.at[j], parts, joins))
                 reach[b->insts.at[j].buf] += volume(b, b->insts.at[j].axes);
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
-            if (u->kind != KA_NODE) continue;
             double bytes = (double)dtype_info[u->type].bits / 8;
+            if (u->kind == KA_SCRATCH) { // sums of parts lie in the type they are summed in
+                double sums = (bytes < 4 ? 4 : bytes) * (double)u->elems;
+                written += parts ? sums : 0;
+                read += joins ? sums : 0;
+                flops += joins ? (double)u->elems : 0;
+            }
+            if (u->kind != KA_NODE) continue;
             if (u->read)
                 read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
-            if (u->written) written += bytes * (double)u->elems;
+            if (u->written && !parts) written += bytes * (double)u->elems;
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
+            if (!in_phase(b, v, parts, joins)) continue;
             if (v->kind == KI_EW) flops += volume(b, v->axes);
             if (v->kind == KI_REDUCE)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);

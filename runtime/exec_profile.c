@@ -115,10 +115,14 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
     if (ahead > LONGEST) ahead = LONGEST;
     if (calibrate(c, out, e)) return e->code;
     for (*done = 0; *done < o->repeats && (*done < LEAST || now() < stop); ++*done) {
-        if (rt_cursor_rewind(s, en, e)) return e->code; // the same batch every time
         for (int k = 0; k < steps; k++) c->seconds[k] = 0, c->calls[k] = 0;
         c->slices.n = 0;
-        if (ops->wait && ops->wait(s->stream, ahead, e)) return e->code;
+        // The execution before leaves the cache, the clocks and the memory as they are in a run;
+        // the same batch every time.
+        int64_t one;
+        if ((ops->wait && ops->wait(s->stream, ahead, e)) || rt_cursor_rewind(s, en, e) ||
+            rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
+            return e->code;
         en->error_dirty = true;
         if (ops->event_record(c->start, s->stream, e) || rt_entry_steps(s, en, &watch, e) ||
             drain(c, e))
