@@ -121,8 +121,10 @@ asan:
 	$(Q)$(MAKE) --no-print-directory test BUILD=build-asan OPT=-O1 \
 	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
 
+# On a GPU the table of docs/performance.md; elsewhere what a CPU can measure.
 bench: all
-	$(Q)bash bench/run.sh $(BUILD)
+	$(Q)if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then bash bench/gpu.sh $(BUILD); \
+	  else bash bench/run.sh $(BUILD); fi
 
 fuzz:
 	$(Q)bash tests/fuzz/run.sh

@@ -3,8 +3,8 @@
 #
 #   bench/gpu.sh [BUILD] [PART...]    parts: train accuracy compile memory curve kernels (default: all)
 #
-# Results: a table, and JSON lines in $OUT/gpu_DATE.jsonl (OUT: default BUILD/bench), to be kept in
-# bench/results/. MNIST_DIR: folder of the MNIST files. PEER_PYTHON: a Python with torch and jax
+# Results: JSON lines gpu_DATE.jsonl and a table of them, gpu_DATE.md, in bench/results/, or, when it is
+# given, in $OUT; logs in $OUT (default BUILD/bench). MNIST_DIR: folder of the MNIST files. PEER_PYTHON: a Python with torch and jax
 # (default python3); peers that are not installed are left out.
 set -u
 cd "$(dirname "$0")/.."
@@ -191,4 +191,9 @@ for p in "${parts[@]}"; do
     "part_$p" || echo "part $p did not finish"
     echo "-- $p: $((SECONDS - begin)) s"
 done
-echo "results: $results (copy it to bench/results/)"
+bash bench/report.sh "$results" >"${results%.jsonl}.md" && tail -1 "${results%.jsonl}.md"
+if [ -z "${OUT:-}" ]; then
+    cp "$results" "${results%.jsonl}.md" bench/results/
+    results=bench/results/${results##*/}
+fi
+echo "results: $results, and as a table ${results%.jsonl}.md"

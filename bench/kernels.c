@@ -1,11 +1,12 @@
 // Times the memory-bound kernels of bench/kernels/*.net, and linear layers, on the public API: one
 // JSON line each.
 //
-//     kernels [--device cuda:0] [--small] [--dir bench/kernels] [NAME-PART...]
+//     kernels [--device cuda:0] [--small | --unlisted] [--dir bench/kernels] [NAME-PART...]
 //
 // Seconds of an execution: from the wall times of n + 1 executions and of one, the inputs lying on
 // the device, so that launching a CUDA graph and nothing else repeats. --small: small sizes, to try
-// it out.
+// it out. --unlisted: the same kernels at sizes that no table lists and no power of two divides;
+// each row names the listed ones it should be as fast as.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -106,6 +107,18 @@ static const Case cases[] = {
     LINEARS("linear + gelu", "linear_gelu_forward", 1),
     LINEARS("linear forward + backward", "linear_both", 3),
     LINEARS("linear + gelu forward + backward", "linear_gelu_both", 3),
+};
+
+// Sizes for --unlisted, by the names of the axes.
+typedef struct Shape {
+    const char *axes[2];
+    long size[2];
+} Shape;
+static const Shape unlisted[] = {
+    {{"rows", "width"}, {98304, 1000}},   {{"rows", "width"}, {19200, 5120}},
+    {{"rows", "width"}, {8000, 12289}},   {{"rows", "width"}, {96 * 1024, 1536}},
+    {{"rows", "classes"}, {8160, 50257}}, {{"rows", "classes"}, {12288, 32003}},
+    {{"parts", "size"}, {96, 1250001}},   {{"rows", "channels"}, {96 * 20480, 96}},
 };
 
 // Device memory, through the driver: the library takes device pointers but makes none.
@@ -267,42 +280,60 @@ static bool run_half(Bench *b, const Case *c, const Half *h, const long *size, d
     return ok;
 }
 
-static bool run_case(Bench *b, const Case *c)
+// like: "" or the part of the name that listed rows of the same kernel begin with.
+static bool run_case(Bench *b, const Case *c, const char *name, const long *size, const char *like)
 {
-    const long *size = b->small ? c->small : c->size;
     double seconds = 0, alone = 0,
            bytes = (double)size[0] * (double)size[1] * c->tensors * c->element;
     int launches = 0;
     netc_error *err = NULL;
-    fprintf(stderr, "%s\n", c->name);
+    fprintf(stderr, "%s\n", name);
     for (int i = 0; i < 2 && c->half[i].file; i++) {
         if (run_half(b, c, &c->half[i], size, &seconds, &alone, &launches, &err)) continue;
-        fprintf(stderr, "%s: %s\n", c->name, err ? netc_error_text(err) : "failed");
+        fprintf(stderr, "%s: %s\n", name, err ? netc_error_text(err) : "failed");
         netc_error_free(err);
         return false;
     }
+    printf("{\"name\":\"%s\",\"seconds\":%.6g,", name, seconds);
     if (!c->tensors)
-        printf("{\"name\":\"%s\",\"seconds\":%.6g,\"tflop_per_s\":%.5g,\"steps\":%d,"
-               "\"seconds_of_steps\":%.6g}\n",
-               c->name, seconds,
-               2e-12 * LINEAR_ROWS * (double)size[0] * (double)size[1] * c->element / seconds,
-               launches, alone);
+        printf("\"tflop_per_s\":%.5g,",
+               2e-12 * LINEAR_ROWS * (double)size[0] * (double)size[1] * c->element / seconds);
     else
-        printf("{\"name\":\"%s\",\"seconds\":%.6g,\"gb_per_s\":%.5g,\"bytes\":%.0f,\"steps\":%d,"
-               "\"seconds_of_steps\":%.6g}\n",
-               c->name, seconds, bytes / seconds / 1e9, bytes, launches, alone);
+        printf("\"gb_per_s\":%.5g,\"bytes\":%.0f,", bytes / seconds / 1e9, bytes);
+    printf("\"steps\":%d,\"seconds_of_steps\":%.6g", launches, alone);
+    if (*like) printf(",\"like\":\"%s\"", like);
+    puts("}");
     fflush(stdout);
     return true;
+}
+
+// The case at every size of --unlisted that its axes have.
+static int run_unlisted(Bench *b, const Case *c)
+{
+    const char *last = strrchr(c->name, ' ');
+    char kernel[96], name[160];
+    int failed = 0;
+    snprintf(kernel, sizeof kernel, "%.*s", (int)(last - c->name), c->name);
+    for (size_t i = 0; i < sizeof unlisted / sizeof *unlisted; i++) {
+        const Shape *u = &unlisted[i];
+        if (strcmp(u->axes[0], c->axes[0]) || strcmp(u->axes[1], c->axes[1])) continue;
+        snprintf(name, sizeof name, "%s %ldx%ld", kernel, u->size[0], u->size[1]);
+        failed += !run_case(b, c, name, u->size, kernel);
+    }
+    return failed;
 }
 
 int main(int argc, char **argv)
 {
     Bench b = {.device = "cuda:0", .dir = "bench/kernels"};
     int failed = 0, words = 0;
+    bool all_else = false;
     netc_error *err = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--small"))
             b.small = true;
+        else if (!strcmp(argv[i], "--unlisted"))
+            all_else = true;
         else if (!strcmp(argv[i], "--device") && i + 1 < argc)
             b.device = argv[++i];
         else if (!strcmp(argv[i], "--dir") && i + 1 < argc)
@@ -320,9 +351,16 @@ int main(int argc, char **argv)
         return 2;
     }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Case *c = &cases[i];
         bool wanted = !words;
-        for (int k = 1; k <= words; k++) wanted |= strstr(cases[i].name, argv[k]) != NULL;
-        if (wanted) failed += !run_case(&b, &cases[i]);
+        for (int k = 1; k <= words; k++) wanted |= strstr(c->name, argv[k]) != NULL;
+        // Two listed sizes of a kernel have the same unlisted ones.
+        size_t name = (size_t)(strrchr(c->name, ' ') - c->name) + 1;
+        bool again = i && !strncmp(c->name, cases[i - 1].name, name);
+        if (wanted && !all_else)
+            failed += !run_case(&b, c, c->name, b.small ? c->small : c->size, "");
+        else if (wanted && !again)
+            failed += run_unlisted(&b, c);
     }
     netc_context_free(b.ctx);
     return failed ? 1 : 0;
