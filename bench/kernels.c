@@ -115,10 +115,12 @@ typedef struct Shape {
     long size[2];
 } Shape;
 static const Shape unlisted[] = {
-    {{"rows", "width"}, {98304, 1000}},   {{"rows", "width"}, {19200, 5120}},
-    {{"rows", "width"}, {8000, 12289}},   {{"rows", "width"}, {96 * 1024, 1536}},
-    {{"rows", "classes"}, {8160, 50257}}, {{"rows", "classes"}, {12288, 32003}},
-    {{"parts", "size"}, {96, 1250001}},   {{"rows", "channels"}, {96 * 20480, 96}},
+    {{"rows", "width"}, {98304, 1000}},       {{"rows", "width"}, {19200, 5120}},
+    {{"rows", "width"}, {8000, 12289}},       {{"rows", "width"}, {96 * 1024, 1536}},
+    {{"rows", "classes"}, {8160, 50257}},     {{"rows", "classes"}, {12288, 32003}},
+    {{"wide", "width"}, {1000, 1000}},        {{"wide", "width"}, {768, 5120}},
+    {{"wide", "width"}, {12289, 768}},        {{"parts", "size"}, {96, 1250001}},
+    {{"rows", "channels"}, {96 * 20480, 96}},
 };
 
 // Device memory, through the driver: the library takes device pointers but makes none.

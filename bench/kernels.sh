@@ -43,20 +43,24 @@ timeout 240 "$py" bench/peers/kernels_torch.py >"$peers" 2>"$keep/kernels_torch.
 
 of() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p"; } # NAME: that field of each line
 round() { awk -v v="$1" 'BEGIN { if (v) printf "%.5g", v }'; }
+# The rate of a line: FIELD and UNIT, operations for products, bytes for the rest.
+kind() { case $1 in *tflop_per_s*) field=tflop_per_s unit=TFLOP/s ;; *) field=gb_per_s unit=GB/s ;; esac; }
 while IFS= read -r line; do
-    name=$(of name <<<"$line") rate=$(of gb_per_s <<<"$line") bytes=$(of bytes <<<"$line")
+    kind "$line"
+    name=$(of name <<<"$line") rate=$(of $field <<<"$line") bytes=$(of bytes <<<"$line")
     # The best peer for this kernel; then the copy of as many bytes.
-    best=$(grep -F "\"name\": \"$name\"" "$peers" | awk -F'"gb_per_s": ' '{ split($2, a, ","); print a[1] "\t" $0 }' | sort -gr |
+    best=$(grep -F "\"name\": \"$name\"" "$peers" | awk -F"\"$field\": " '{ split($2, a, ","); print a[1] "\t" $0 }' | sort -gr |
         head -1 | cut -f2-)
-    copy=$(grep -F "\"name\": \"copy $bytes\"" "$peers" | of gb_per_s)
-    record "$name" "$rate" GB/s "bench/kernels '$name'" "torch $(of mode <<<"$best")" "$(of version <<<"$best")" \
-        "$(round "$(of gb_per_s <<<"$best")")"
-    [ -n "$copy" ] && record "$name" "$rate" GB/s "bench/kernels '$name'" "copy of the same bytes" "" "$(round "$copy")"
+    record "$name" "$rate" $unit "bench/kernels '$name'" "torch $(of mode <<<"$best")" "$(of version <<<"$best")" \
+        "$(round "$(of $field <<<"$best")")"
+    copy=$([ -n "$bytes" ] && grep -F "\"name\": \"copy $bytes\"" "$peers" | of gb_per_s)
+    [ -n "$copy" ] && record "$name" "$rate" $unit "bench/kernels '$name'" "copy of the same bytes" "" "$(round "$copy")"
 done <"$ours"
 
 # Sizes no table lists, beside the slowest listed size of the same kernel.
 while IFS= read -r line; do
-    name=$(of name <<<"$line") rate=$(of gb_per_s <<<"$line") like=$(of like <<<"$line")
-    listed=$(grep -F "\"name\":\"$like " "$ours" | of gb_per_s | sort -g | head -1)
-    record "unlisted: $name" "$rate" GB/s "bench/kernels --unlisted '$like'" "netc, listed sizes" "" "$listed"
+    kind "$line"
+    name=$(of name <<<"$line") rate=$(of $field <<<"$line") like=$(of like <<<"$line")
+    listed=$(awk -F'"' -v like="$like" '{ n = $4; sub(/ [^ ]*$/, "", n) } n == like' "$ours" | of $field | sort -g | head -1)
+    record "unlisted: $name" "$rate" $unit "bench/kernels --unlisted '$like'" "netc, listed sizes" "" "$listed"
 done <"$keep/kernels_unlisted.jsonl"
