@@ -71,6 +71,8 @@ void compile_options(const Common *c, netc_compile_options *o)
     o->no_reuse = c->no_reuse;
     o->no_matmul_library = c->no_matmul_library;
     o->rebuild = c->rebuild;
+    o->tune_file = c->tune_file;
+    o->locked = c->locked;
 }
 
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,

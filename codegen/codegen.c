@@ -208,6 +208,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     e->lower.target = g->target;
     e->lower.module = g->module;
     e->lower.entry = entry;
+    e->lower.schedules = g->options->schedules;
     Frame *f = frame_new(e, entry->graph, 0);
     entry_leaves(e, f);
     if (!entry_roots(e, f) || !frame_generate(f)) return false;
