@@ -98,5 +98,6 @@ int verb_tune(int argc, char **argv)
     netc_program_release(p);
     netc_context_free(ctx);
     list_free(&words), list_free(&c.defines);
-    return status == NETC_OK ? 0 : report_error(err);
+    if (status != NETC_OK) return report_error(err);
+    return interrupted(NULL) ? 130 : 0;
 }

@@ -199,6 +199,10 @@ typedef struct netc_inspect_options {
 } netc_inspect_options;
 NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                                   netc_error **err);
+// The schedule of every kernel, with its identity in a tuning file, and what else the choice table
+// holds; of one kernel its knobs and their legal values.
+NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
+                                        char **text, netc_error **err);
 NETC_API void netc_free(void *p);
 
 typedef struct netc_port { // an input or output of an entry
