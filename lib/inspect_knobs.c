@@ -1,4 +1,5 @@
 // netc inspect --knobs: by which schedules the kernels run, and which they could.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -225,3 +225,14 @@ netc_status schedules_locked(netc_program *p, const Build *b, netc_error **err)
                     "up to date%s",
                     p->tuning ? p->tuning->path : "the tuning file", p->name, p->name, b->unlocked);
 }
+
+netc_status schedules_locked_both(netc_program *p, const Build *cpu, const Build *cuda,
+                                  netc_error **err)
+{
+    int lines = p->tuning ? entries_for(p->tuning, "cpu") : 0,
+        others = p->tuning ? (int)p->tuning->kernels.n - lines : 0;
+    netc_status status = NETC_OK;
+    if (cuda && (others || !lines)) status = schedules_locked(p, cuda, err);
+    if (cpu && status == NETC_OK && (lines || !others)) status = schedules_locked(p, cpu, err);
+    return status;
+}

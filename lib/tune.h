@@ -33,9 +33,10 @@ typedef struct Bench { // a launch on a device
     IdMap buffer_of;  // KernelArg -> buffer
     void **reference; // by buffer: what the cost model's schedule leaves there, or NULL
     size_t *reference_bytes;
-    int64_t longest; // the most elements a sum of it adds
-    bool use_cache;  // of times
-    Candidate base;  // by the cost model
+    double *magnitude; // by buffer: of its largest element
+    int64_t longest;   // the most elements a sum of it adds
+    bool use_cache;    // of times
+    Candidate base;    // by the cost model
 } Bench;
 
 // The launch under the schedules find gives. false: it cannot be lowered.

@@ -51,5 +51,9 @@ bool schedules_same(const Build *b, const char *choices);
 RtKey schedule_cache_key(const char *device, uint64_t body);
 // Fails when the program is locked and the build is not wholly by its tuning file.
 netc_status schedules_locked(netc_program *p, const Build *b, netc_error **err);
+// Of a program for both targets: a target the file knows nothing of runs by the cost model, unless
+// that is true of both. Either may be NULL.
+netc_status schedules_locked_both(netc_program *p, const Build *cpu, const Build *cuda,
+                                  netc_error **err);
 
 #endif

@@ -45,7 +45,7 @@ void rt_lab_free(RtLab *lab);
 RtCode rt_lab_run(RtLab *lab, const RtTrial *t, RtError *e);
 // What a buffer holds after rt_lab_run: its elements, or LAB_PIECES pieces spread over it where it
 // is larger than LAB_WHOLE. Returns bytes; *at is the caller's to free.
-enum { LAB_WHOLE = 64 << 20, LAB_PIECES = 64 };
+enum { LAB_WHOLE = 16 << 20, LAB_PIECES = 64 };
 RtCode rt_lab_read(RtLab *lab, int buffer, void **at, size_t *bytes, RtError *e);
 // Seconds of one execution, by events: the median of several rounds, each over all sets of buffers,
 // as a graph where the device has graphs. *spread: between the quartiles.
