@@ -53,6 +53,9 @@ typedef struct BodyStore {
     const Ix *ix;
     bool add;  // accumulates into what is there (serial columns only)
     int guard; // 1 + the bool instruction that says whether to store; 0: always
+    // A reduction over all rows: each block joins the values of the rows it takes and stores its
+    // part at ix of its own share of the (scratch) buffer. NULL: the value itself is stored.
+    const Node *fold;
 } BodyStore;
 
 typedef struct BodyBuf {
@@ -75,6 +78,7 @@ typedef enum ScheduleKind {
     SCHED_MAP,    // a thread takes vectors of the innermost axis
     SCHED_ROW,    // a team of threads takes a row; columns are spread over the team
     SCHED_COLUMN, // neighbouring threads take neighbouring rows (the contiguous direction)
+    SCHED_SWEEP,  // rows, and sums over the rows on the way: teams walk over rows (sweep_cuda.c)
     SCHED_TILE,   // a contraction: blocks take tiles of its result (Body.dot)
 } ScheduleKind;
 
@@ -113,6 +117,7 @@ typedef struct Body {
     VEC(Inst) insts;
     VEC(BodyStore) stores;
     VEC(BodyBuf) bufs;
+    bool joins;    // the parts of sums that a body before it has stored: it is not split again
     bool commits;  // does nothing once the error record is set
     bool can_fail; // has checks
     int error_buf; // the error record's buffer, or -1
@@ -142,15 +147,6 @@ typedef struct Kernel {
     Loc loc;
 } Kernel;
 
-// -- lower_body.c: groups to bodies
-// ----------------------------------------------------------------
-typedef VEC(Body *) BodyList;
-// Bodies for one group, in the order they must run when [*ordered] comes back true (else side by
-// side). false: reported.
-bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered);
-
-// -- lower_value.c: a node's element at an index
-// ---------------------------------------------------
 typedef struct Lower {
     LowerCtx *ctx;
     Graph *graph;
@@ -161,7 +157,33 @@ typedef struct Lower {
     bool failed;
 } Lower;
 
+// -- lower_body.c: groups to bodies
+// ----------------------------------------------------------------
+typedef VEC(Body *) BodyList;
+// Bodies for one group, in the order they must run when [*ordered] comes back true (else side by
+// side). false: reported.
+bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered);
+
+Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group);
+// Stores the element of [n] at idx.
+void lower_out(Lower *l, const Node *n, const Ix *const *idx);
+void lower_finish(Lower *l); // stages and schedule, when all stores are there
+
+// -- lower_sweep.c: sums over the rows of a row body
+// -----------------------------------------------------------------------------------------------
+// Adds the folded outs of the group to a body whose rows and columns are these axes. false: they
+// are of other rows and columns.
+bool lower_folds(Lower *l, const Ix *row, const Ix *col);
+// Of a scheduled body with folds: numbers its scratch buffers from [*scratch] on, and lowers what
+// follows from the parts to a body that runs behind it. false: reported.
+bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out);
+bool body_folds(const Body *b);
+
+// -- lower_value.c: a node's element at an index
+// ---------------------------------------------------
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
+void lower_known(Lower *l, const Node *n, const Ix *const *idx,
+                 int value); // from now on it is that
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
 int lower_error_buf(Lower *l);
 int lower_ix_stage(const Lower *l, const Ix *e); // NULL: 0
@@ -181,7 +203,12 @@ void schedule_body(LowerCtx *ctx, Body *b);
 void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
 bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
 bool schedule_can_split(const Body *b);
-int schedule_turned_axis(const Body *b); // MAP: the axis that can be turned, or -1
+// The widest vector along [axis] that some access can be moved by.
+int schedule_vector(const Body *b, int axis, int64_t extent, bool tail);
+void sweep_schedule(const Target *t, Body *b);
+void sweep_derive(Body *b, const Target *t);
+bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share of each thread
+int schedule_turned_axis(const Body *b);       // MAP: the axis that can be turned, or -1
 
 // -- printers
 // ---------------------------------------------------------------------------------------- Text of
@@ -190,6 +217,7 @@ struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void tile_cuda(struct Emit *e);
 void turn_cuda(struct Emit *e);
+void sweep_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 const char *print_c(Kernel *k, bool pretty);

@@ -30,7 +30,7 @@ static bool holds_teams(const Body *b, int64_t threads)
 static int legal_threads(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
-    if (!cuda_of(b, t, SCHED_ROW)) return 0;
+    if (!cuda_of(b, t, SCHED_ROW) && !cuda_of(b, t, SCHED_SWEEP)) return 0;
     if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
     return powers(b, 64, 512, holds_teams, out);
 }
@@ -39,6 +39,7 @@ static int legal_team(const Body *b, const Target *t, int64_t *out)
 {
     if (b->serial_cols) return 0;
     if (cuda_of(b, t, SCHED_ROW)) return powers(b, 1, t->threads_per_block, NULL, out);
+    if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, t->threads_per_block, sweep_holds, out);
     return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 32, NULL, out) : 0;
 }
 
@@ -52,6 +53,7 @@ static int legal_vector(const Body *b, const Target *t, int64_t *out)
 {
     bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
     bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
+    row |= cuda_of(b, t, SCHED_SWEEP);
     return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
 }
 
@@ -218,7 +220,7 @@ void knob_value_text(const Knob *k, int64_t v, Buf *out)
 
 const char *schedule_kind_name(ScheduleKind k)
 {
-    static const char *const names[] = {"map", "row", "column", "tile"};
+    static const char *const names[] = {"map", "row", "column", "sweep", "tile"};
     return names[k];
 }
 

@@ -190,9 +190,15 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     int scratch = 0;
     bool split = false;
     VEC(Body *) joined = {0};
+    BodyList behind = {0};
     for (uint32_t i = 0; i < all.n; i++) {
-        Body *b = all.at[i];
+        Body *b = all.at[i], *next;
         find_in_place(b);
+        if (body_folds(b)) {
+            if (!lower_joined(ctx, g, b, &scratch, &next)) return -1;
+            schedule_override(ctx, next);
+            vec_push(ctx->arena, &behind, next);
+        }
         if (b->col >= 0 && b->sched.split > 1) {
             add_scratch(ctx, b, &scratch);
             split = true;
@@ -208,6 +214,8 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
         vec_push(ctx->arena, &kernels,
                  make(ctx, all.at, (int)all.n, two ? PHASE_PARTIAL : PHASE_WHOLE));
         if (two) vec_push(ctx->arena, &kernels, make(ctx, joined.at, (int)joined.n, PHASE_COMBINE));
+        if (behind.n)
+            vec_push(ctx->arena, &kernels, make(ctx, behind.at, (int)behind.n, PHASE_WHOLE));
     }
     *out = kernels.at;
     return (int)kernels.n;

@@ -3,7 +3,7 @@
 
 #include "codegen/kernel_ir.h"
 
-static Lower begin(LowerCtx *ctx, Graph *g, const Group *group)
+Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group)
 {
     Lower l = {.ctx = ctx, .graph = g, .group = group};
     l.memo = idmap_new(ctx->arena);
@@ -34,7 +34,7 @@ static const Type *space_of(const Node *n)
 }
 
 // Lowers one output at idx and stores it.
-static void lower_out(Lower *l, const Node *n, const Ix *const *idx)
+void lower_out(Lower *l, const Node *n, const Ix *const *idx)
 {
     const Type *t = space_of(n);
     int v = lower_value(l, n->op == OP_assert ? n->args[0] : n, idx, -1);
@@ -61,7 +61,7 @@ static void lower_out(Lower *l, const Node *n, const Ix *const *idx)
     }
 }
 
-static void finish(Lower *l)
+void lower_finish(Lower *l)
 {
     Body *b = l->body;
     b->nstages = 0;
@@ -89,7 +89,7 @@ static void finish(Lower *l)
 static Lower lower_map_over(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                             const int64_t *dim, int rank)
 {
-    Lower l = begin(ctx, g, group);
+    Lower l = lower_begin(ctx, g, group);
     const Ix *axis[MAX_RANK], *idx[MAX_RANK];
     for (int i = 0; i < rank; i++)
         axis[i] = ix_axis(l.body->ix, lower_new_axis(&l, dim[i]), dim[i]);
@@ -133,7 +133,7 @@ static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
             merged[m++] = dim[i];
     if (m != rank) l = lower_map_over(ctx, g, group, outs, n, merged, m);
     if (l.failed) return fail(&l, outs[0]);
-    finish(&l);
+    lower_finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
 }
@@ -184,9 +184,12 @@ static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols
     return count == rows || count == rows * cols;
 }
 
+// [folded]: the group's sums over rows are part of the first body, when they fit its rows.
 static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-                       BodyList *out)
+                       bool folded, BodyList *out)
 {
+    if (n == 0 && folded)
+        return lower_rows(ctx, g, group, group->folded.at, (int)group->folded.n, false, out);
     if (n == 0) return true;
     const Node *head = lead(ctx, g, group, CLS_REDUCE, outs, n);
     if (!head) {
@@ -198,7 +201,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
             else
                 vec_push(ctx->arena, &rest, outs[i]);
         return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
-               lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
+               lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
     }
     const Type *x = &head->args[0]->type;
     int64_t rows = type_count(&head->type), cols = reduced_count(head);
@@ -213,9 +216,9 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         0) { // the reduction sits inside a different space: a loop in each of its elements
         Node *first = outs[0];
         return lower_map(ctx, g, group, &first, 1, out) &&
-               lower_rows(ctx, g, group, outs + 1, n - 1, out);
+               lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
     }
-    Lower l = begin(ctx, g, group);
+    Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     int r = lower_new_axis(&l, rows);
     l.body->npar = 1;
@@ -246,10 +249,11 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
             lower_out(&l, mine.at[i], idx);
         }
     }
+    if (folded && lower_folds(&l, row, ix_axis(c, l.body->col, cols))) folded = false;
     if (l.failed) return fail(&l, outs[0]);
-    finish(&l);
+    lower_finish(&l);
     vec_push(ctx->arena, out, l.body);
-    return lower_rows(ctx, g, group, rest.at, (int)rest.n, out);
+    return lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
 }
 
 // -- contractions
@@ -294,7 +298,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
             return true;
     if (type_count(&dot->type) == 0) return true;
-    Lower l = begin(ctx, g, group);
+    Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Ix *axis[3], *idx[MAX_RANK];
     for (int i = 0; i < 3; i++) axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
@@ -306,7 +310,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         lower_out(&l, outs[i], idx);
     }
     if (l.failed || !find_product(l.body)) return true; // element by element instead
-    finish(&l);
+    lower_finish(&l);
     *done = true;
     vec_push(ctx->arena, out, l.body);
     return true;
@@ -337,7 +341,7 @@ static int64_t rows_around(const Type *t, int64_t axis)
 
 static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
-    Lower l = begin(ctx, g, group);
+    Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Type *t = &n->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), rows = rows_around(t, axis), cols = t->dim[axis];
@@ -366,7 +370,7 @@ static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node
         lower_error_buf(&l);
     }
     if (l.failed) return fail(&l, n);
-    finish(&l);
+    lower_finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
 }
@@ -374,7 +378,7 @@ static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node
 // sort, argsort: every element counts how many come before it and goes there; stable by the index.
 static bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
-    Lower l = begin(ctx, g, group);
+    Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Type *t = &n->args[0]->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), rows = rows_around(t, axis), cols = t->dim[axis];
@@ -431,7 +435,7 @@ static bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *
         lower_error_buf(&l);
     }
     if (l.failed) return fail(&l, n);
-    finish(&l);
+    lower_finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
 }
@@ -442,7 +446,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
 {
     const Type *t = &n->type, *ut = &n->args[2]->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis], rows = rows_around(t, axis);
-    Lower l = begin(ctx, g, group);
+    Lower l = lower_begin(ctx, g, group);
     const Ix *idx[MAX_RANK];
     int64_t all = type_count(t);
     const Ix *flat = ix_axis(l.body->ix, lower_new_axis(&l, all), all);
@@ -456,10 +460,10 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
         lower_error_buf(&l);
     }
     if (l.failed) return fail(&l, n);
-    finish(&l);
+    lower_finish(&l);
     vec_push(ctx->arena, out, l.body);
 
-    l = begin(ctx, g, group);
+    l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     // Where threads are many, each takes only the places that are its share modulo [shares].
     int64_t shares = 1, device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
@@ -504,7 +508,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
     l.body->commits = is_commit(ctx, n);
     if (l.failed) return fail(&l, n);
-    finish(&l);
+    lower_finish(&l);
     vec_push(ctx->arena, out, l.body);
     return true;
 }
@@ -520,8 +524,17 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
         if (group->anchor->op == OP_cumsum) return lower_cumsum(ctx, g, group, group->anchor, out);
         return lower_sort(ctx, g, group, group->anchor, out);
     }
-    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
-        return lower_rows(ctx, g, group, group->outs.at, (int)group->outs.n, out);
+    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN) {
+        bool sweeps = group->folded.n && ctx->target->kind == TARGET_CUDA;
+        VEC(Node *) outs = {0};
+        for (uint32_t i = 0; i < group->outs.n; i++) {
+            bool folded = false;
+            for (uint32_t k = 0; k < group->folded.n && sweeps; k++)
+                folded |= group->folded.at[k] == group->outs.at[i];
+            if (!folded) vec_push(ctx->arena, &outs, group->outs.at[i]);
+        }
+        return lower_rows(ctx, g, group, outs.at, (int)outs.n, sweeps, out);
+    }
     bool done = false;
     if (group->kind == GROUP_DOT &&
         !lower_dot(ctx, g, group, group->outs.at, (int)group->outs.n, out, &done))

@@ -624,10 +624,21 @@ static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_const_int(l, n->type.dtype, 0);
 }
 
+static uint64_t value_key(const Node *n, const Ix *const *idx, int pred)
+{
+    uint64_t h = hash_mix((uint64_t)(uintptr_t)n, (uint64_t)pred + 0x51ed);
+    for (int i = 0; i < n->type.rank; i++) h = hash_mix(h, (uint64_t)(uintptr_t)idx[i]);
+    return h;
+}
+
+void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value)
+{
+    idmap_set(&l->memo, value_key(n, idx, -1), (uint64_t)value);
+}
+
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
-    uint64_t h = hash_mix((uint64_t)(uintptr_t)n, (uint64_t)pred + 0x51ed), at;
-    for (int i = 0; i < n->type.rank; i++) h = hash_mix(h, (uint64_t)(uintptr_t)idx[i]);
+    uint64_t h = value_key(n, idx, pred), at;
     if (idmap_get(&l->memo, h, &at)) return (int)at;
     int v;
     if (n->op == OP_region_param && l->ctx->is_region && attr_int(n, ATTR_index, 0) == 0 &&

@@ -60,6 +60,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         const BodyStore *s = &b->stores.at[i];
         h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
         h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
+        if (s->fold) h = hash_mix(h, (uint64_t)s->fold->op + 1);
     }
     return h;
 }

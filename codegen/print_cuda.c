@@ -104,6 +104,7 @@ static void stop_if_failed(Emit *e)
 static bool wants_store(const Emit *e, uint32_t i, int stage)
 {
     const BodyStore *s = &e->body->stores.at[i];
+    if (s->fold) return false; // once a block (sweep_cuda.c)
     return store_over(e->body, s, e->body->col) ? s->stage == stage : stage < 0;
 }
 
@@ -295,7 +296,7 @@ DType acc_type(const Inst *v)
     return v->acc == DT_BOOL ? DT_I32 : v->acc;
 }
 
-static void accumulate(Emit *e, int r, const char *axis)
+void accumulate(Emit *e, int r, const char *axis)
 {
     const Inst *v = &e->body->insts.at[r];
     Scope *s = e->scope;
@@ -314,7 +315,7 @@ static void accumulate(Emit *e, int r, const char *axis)
     }
 }
 
-static void declare_accumulator(Emit *e, Scope *row, int r)
+void declare_accumulator(Emit *e, Scope *row, int r)
 {
     const Inst *v = &e->body->insts.at[r];
     const char *t = type_math(acc_type(v)), *zero = emit_identity(e, v->op, v->acc);
@@ -429,7 +430,7 @@ const char *scratch_of(Emit *e, int nth)
 }
 
 // Stores of whole rows: by one thread of the team.
-static void print_row_stores(Emit *e, const char *leader)
+void print_row_stores(Emit *e, const char *leader)
 {
     const Body *b = e->body;
     bool any = false;
@@ -608,6 +609,8 @@ void body_cuda(Emit *e, KernelPhase phase)
     const Schedule *s = &e->body->sched;
     if (s->kind == SCHED_TILE)
         tile_cuda(e);
+    else if (s->kind == SCHED_SWEEP)
+        sweep_cuda(e);
     else if (s->kind == SCHED_MAP && s->turn)
         turn_cuda(e);
     else if (s->kind == SCHED_MAP)

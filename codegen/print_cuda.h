@@ -28,6 +28,10 @@ void flush_stores(Emit *e, const Vectors *v, int stage);
 
 const char *functor(Op op); // the prelude's struct that joins two accumulators
 DType acc_type(const Inst *v);
-const char *scratch_of(Emit *e, int nth); // the body's nth scratch buffer
+// Accumulators of reductions over the columns: declared in the row's scope, joined with an element.
+void declare_accumulator(Emit *e, Scope *row, int r);
+void accumulate(Emit *e, int r, const char *axis);
+void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
+const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer
 
 #endif

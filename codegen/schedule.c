@@ -31,7 +31,7 @@ static int unit_strides(const Body *b, int axis)
 
 // The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most
 // 16 of what is stored and 32 of what is loaded. Accesses not aligned to it go element by element.
-static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
+int schedule_vector(const Body *b, int axis, int64_t extent, bool tail)
 {
     int most = 8, narrow = 16, best = 1;
     int64_t stride;
@@ -41,6 +41,7 @@ static int widest_vector(const Body *b, int axis, int64_t extent, bool tail)
                 bool memory = pass ? b->stores.at[i].buf >= 0 : b->insts.at[i].kind == KI_LOAD;
                 const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].ix;
                 if (!memory || !ix_stride(x, axis, &stride) || stride != 1) continue;
+                if (pass && b->stores.at[i].fold) continue; // once a block
                 int bytes =
                     dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type]
                         .bits /
@@ -85,7 +86,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 
 bool schedule_can_split(const Body *b)
 {
-    return b->nstages == 1 && !b->serial_cols;
+    return b->nstages == 1 && !b->serial_cols && !b->joins;
 }
 
 static int64_t at_most(int64_t a, int64_t b)
@@ -124,7 +125,7 @@ static void cuda_map(const Target *t, Body *b)
     if (s->turn) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
-    s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1);
+    s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1);
     while (s->vector > 1 && crowd / s->vector < device / 8) s->vector /= 2;
     s->unroll = 1;
     int loads = loads_over(b, inner);
@@ -234,7 +235,7 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     s->vector = s->team = s->unroll = 1;
     s->split = 1;
     if (!b->serial_cols) {
-        s->vector = widest_vector(b, b->col, cols, false);
+        s->vector = schedule_vector(b, b->col, cols, false);
         int64_t vectors = ceil_div(cols, s->vector);
         s->team = pow2_at_least(ceil_div(vectors, 4), 32);
         // few rows: more threads for each; past a warp only where each still has vectors to take
@@ -323,6 +324,8 @@ static void cuda_derive(Body *b, const Target *t)
     } else if (s->kind == SCHED_COLUMN) {
         if (!b->serial_cols) s->threads = 32 * s->team;
         s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+    } else if (s->kind == SCHED_SWEEP) {
+        sweep_derive(b, t);
     } else if (s->kind == SCHED_TILE) {
         s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
         s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
@@ -388,6 +391,8 @@ void schedule_body(LowerCtx *ctx, Body *b)
                     .blocks = 1};
     if (b->dot.sum >= 0) {
         s->kind = SCHED_TILE;
+    } else if (body_folds(b)) {
+        s->kind = SCHED_SWEEP;
     } else if (b->col >= 0) {
         int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
         bool columns = b->axis[0].extent > 1 && rows > cols;
@@ -398,6 +403,8 @@ void schedule_body(LowerCtx *ctx, Body *b)
         cuda_tile(t, b);
     else if (s->kind == SCHED_TILE)
         cpu_tile(b);
+    else if (s->kind == SCHED_SWEEP)
+        sweep_schedule(t, b);
     else if (cuda && s->kind == SCHED_ROW)
         cuda_row(ctx->arena, t, b);
     else if (cuda)

@@ -26,6 +26,9 @@ typedef struct Group {
     // when nothing else stores its operand; otherwise it is in no group, and whoever plans lets
     // operand and root share a place or copies.
     VEC(Node *) outs;
+    // ROW: those of outs that are reductions over all rows of what this group computes or reads,
+    // and what follows from these column by column.
+    VEC(Node *) folded;
     Node *anchor;                  // DOT, LOOP, SCAN, SCATTER: the node itself
     unsigned epilogue;             // DOT: TargetEpilogue bits the library folds in
     Node *bias; // DOT: the bias added
@@ -47,6 +50,8 @@ typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, docume
     WHY_ROOT,               // the value is an output or a state anyway
     WHY_UPDATE,             // updates of parameters run together at the end
     WHY_OPTION,             // a pass was switched off
+    WHY_FEW_ROWS,           // too few rows: partial sums would be as large as what is read again
+    WHY_MANY_COLUMNS,       // a block cannot hold a partial sum for every column
     WHY_COUNT
 } UnfusedCause;
 

@@ -66,7 +66,20 @@ typedef struct Fuse {
 
     uint32_t *map; // by id of stored free nodes: union-find of maps, id + 1
     Fusion *fusion;
+    Unfused *no_fold; // by cluster: why its sums did not join the kernel that takes these rows
 } Fuse;
+
+typedef struct Slot { // a group to be, sorted by level and program order
+    int level;
+    uint32_t first; // smallest id it stores
+    Group group;
+    int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads
+                // it
+    uint32_t cluster; // index + 1, 0: none
+    bool commits, checks, movable;
+    int64_t bytes; // it works on: of the reduced operand, or of what a map stores
+} Slot;
+typedef VEC(Slot) Slots;
 
 // fuse_place.c
 void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be stored
@@ -90,6 +103,9 @@ uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 
 // fuse_adopt.c
 void fuse_adopt(Fuse *f); // outputs that a row kernel computes in any case
+
+// fuse_sweep.c
+void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel that takes the rows
 
 // fuse_launch.c
 void fuse_groups(Fuse *f);  // fusion->groups, each with its launch

@@ -4,25 +4,12 @@
 
 #include "passes/fuse.h"
 
-typedef struct Slot { // a group to be, sorted by level and program order
-    int level;
-    uint32_t first; // smallest id it stores
-    Group group;
-    int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads
-                // it
-    uint32_t cluster; // index + 1, 0: none
-    bool commits, checks, movable;
-    int64_t bytes; // it works on: of the reduced operand, or of what a map stores
-} Slot;
-
 static int by_level(const void *a, const void *b)
 {
     const Slot *x = a, *y = b;
     if (x->level != y->level) return x->level < y->level ? -1 : 1;
     return x->first < y->first ? -1 : x->first > y->first;
 }
-
-typedef VEC(Slot) Slots;
 
 static uint32_t new_slot(Fuse *f, Slots *s, GroupKind kind, int level, const Node *first)
 {
@@ -282,6 +269,7 @@ void fuse_groups(Fuse *f)
         s->checks |= n->op == OP_assert || f->checked[i];
     }
     merge_reductions(f, &slots);
+    fuse_sweeps(f, &slots);
     for (uint32_t i = 0; i < slots.n; i++)
         if (slots.at[i].commits && slots.at[i].level > last) last = slots.at[i].level;
     for (uint32_t i = 0; i < slots.n; i++) // checks come before what they gate
@@ -394,4 +382,6 @@ void fuse_explain(Fuse *f)
             vec_push(f->a, &fu->unfused, u);
         }
     }
+    for (uint32_t i = 0; i < f->clusters.n; i++)
+        if (f->no_fold[i].consumer) vec_push(f->a, &fu->unfused, f->no_fold[i]);
 }

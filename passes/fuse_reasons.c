@@ -10,10 +10,19 @@ static const char *name_of(Arena *a, const Node *n)
 const char *unfused_cause(UnfusedCause cause)
 {
     static const char *const names[WHY_COUNT] = {
-        [WHY_CONTRACTION] = "matmul", [WHY_ROWS] = "rows",     [WHY_COST] = "cost",
-        [WHY_SIZE] = "size",          [WHY_ARGS] = "buffers",  [WHY_CYCLE] = "cycle",
-        [WHY_LOOP] = "loop",          [WHY_SCAN] = "scan",     [WHY_ROOT] = "stored",
-        [WHY_UPDATE] = "update",      [WHY_OPTION] = "option",
+        [WHY_CONTRACTION] = "matmul",
+        [WHY_ROWS] = "rows",
+        [WHY_COST] = "cost",
+        [WHY_SIZE] = "size",
+        [WHY_ARGS] = "buffers",
+        [WHY_CYCLE] = "cycle",
+        [WHY_LOOP] = "loop",
+        [WHY_SCAN] = "scan",
+        [WHY_ROOT] = "stored",
+        [WHY_UPDATE] = "update",
+        [WHY_OPTION] = "option",
+        [WHY_FEW_ROWS] = "few-rows",
+        [WHY_MANY_COLUMNS] = "many-columns",
     };
     return cause < WHY_COUNT ? names[cause] : NULL;
 }
@@ -33,6 +42,10 @@ static const char *cause_text(Arena *a, const Unfused *u)
     case WHY_SCAN: return "a sorted, scanned or scattered value is complete before it is read";
     case WHY_ROOT: return "the value is stored anyway";
     case WHY_UPDATE: return "updates run together when all gradients are there";
+    case WHY_FEW_ROWS:
+        return arena_printf(a, "%lld rows, sums over them join a row kernel from %lld on", x, y);
+    case WHY_MANY_COLUMNS:
+        return arena_printf(a, "%lld sums of %lld columns are more than a block can hold", x, y);
     case WHY_OPTION: return "fusion was switched off";
     case WHY_COUNT: break;
     }

@@ -36,6 +36,7 @@ typedef struct Suite {
     Buf c, cu;
     StrMap c_seen, cu_seen;
     const char *only;
+    bool cuda_only; // what follows would take too long on a CPU
     double tiny; // of the cases added from here on
 } Suite;
 
@@ -99,6 +100,7 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
         Node *r = g->roots.at[i];
         Node *v = kind == GROUP_SCAN || kind == GROUP_SCATTER ? r->args[0] : r;
         vec_push(s->a, &gr.outs, v);
+        if (!strncmp(attr_str(r, ATTR_name), "fold", 4)) vec_push(s->a, &gr.folded, v);
         gr.anchor = v;
         f->group_of[v->id] = (uint32_t)ninner + 1;
     }
@@ -107,7 +109,7 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
     g->fusion = f;
     c->ngroups = ninner + 1;
     lower_case(s, c, &s->cuda, &s->cu, &s->cu_seen);
-    lower_case(s, c, &s->cpu, &s->c, &s->c_seen);
+    if (!s->cuda_only) lower_case(s, c, &s->cpu, &s->c, &s->c_seen);
 }
 
 // -- running
@@ -223,6 +225,7 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
 static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
 {
     Graph *g = c->g;
+    if (lib && !c->count[0][0]) return;
     void **memory = NEW_ARRAY(s->a, void *, g->nodes.n + 1);
     EvalEnv env = {.arena = s->a, .inputs = strmap_new(s->a), .cells = strmap_new(s->a)};
     ProgError error = {0};
@@ -671,6 +674,8 @@ static void contractions(Suite *s)
     }
 }
 
+#include "tests/unit/lower_sweeps.h"
+
 // Several updates in one launch: equal bodies become one function.
 static void side_by_side(Suite *s)
 {
@@ -734,6 +739,7 @@ int main(void)
     columns(s);
     indexed(s);
     contractions(s);
+    sweeps(s);
     if (!s->only) side_by_side(s);
     if (s->d->errors) {
         Buf b = buf_new(a);

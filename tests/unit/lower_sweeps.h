@@ -1,0 +1,37 @@
+// Cases of codegen_lower.c: row kernels with sums over their rows.
+#ifndef TESTS_UNIT_LOWER_SWEEPS_H
+#define TESTS_UNIT_LOWER_SWEEPS_H
+
+// Rows with sums over the rows on the way: layer norm backward, and other joins than sums.
+static void sweeps(Suite *s)
+{
+    static const int64_t m[] = {1, 7, 300, 5000}, n[] = {1, 5, 96, 768, 1000, 4096, 12289};
+    for (int k = 0; k < 4 * 7 * 2; k++) {
+        int64_t rows = m[k / 14], cols = n[k / 2 % 7], last[] = {1}, first[] = {0};
+        if (rows * cols > 8 << 20) continue;
+        s->cuda_only = rows * cols > 4096; // its sums are kernels of their own there
+        DType t = k % 2 ? DT_BF16 : DT_F32;
+        Graph *g = begin(s);
+        Node *x = graph_cast(g, IN(g, "x", t, rows, cols), DT_F32),
+             *dy = IN(g, "dy", t, rows, cols);
+        Node *w = IN(g, "w", DT_F32, cols), *inv = graph_const(g, DT_F32, 1.0 / (double)cols);
+        dy = graph_cast(g, dy, DT_F32);
+        Node *mean = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, x, last, 1, true), inv);
+        Node *d = graph_binary(g, OP_sub, x, mean), *dd = graph_binary(g, OP_mul, d, d);
+        Node *var = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, dd, last, 1, true), inv);
+        var = graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-2));
+        Node *y = graph_binary(g, OP_mul, d, graph_unary(g, OP_rsqrt, var));
+        Node *dw = graph_reduce(g, OP_sum, graph_binary(g, OP_mul, y, dy), first, 1, false);
+        Node *c = graph_reduce(g, OP_max, graph_binary(g, OP_mul, dy, w), last, 1, true);
+        out(g, graph_cast(g, graph_binary(g, OP_sub, y, c), t), "y");
+        out(g, graph_reshape(g, mean, 1, &rows), "mean");
+        out(g, graph_binary(g, OP_mul, dw, w), "fold_dw");
+        out(g, graph_cast(g, graph_reduce(g, OP_sum, dy, first, 1, false), t), "fold_db");
+        if (k % 4 < 2) out(g, graph_reduce(g, OP_min, y, first, 1, false), "fold_least");
+        const char *name = arena_printf(s->a, "sweep %dx%d %d", (int)rows, (int)cols, k % 2);
+        add(s, name, g, GROUP_ROW, 0, NULL, NULL, k % 2 ? 1e-2 : 5e-4);
+    }
+    s->cuda_only = false;
+}
+
+#endif
