@@ -35,6 +35,40 @@ static bool bind(netc_session *s, Loaded *l, const ProgEntry *e, Arena *a, RtErr
     return rt_data_bind(s->rt, l->rt, "train", b, e->ninputs, examples, err) == RT_OK;
 }
 
+// Every cell's bytes, to begin each way from the same state and to compare where it ends.
+typedef struct Cells {
+    int n;
+    void **at;
+    size_t *bytes;
+} Cells;
+
+static Cells read_cells(netc_session *s, Arena *a, RtError *err)
+{
+    Cells c = {.n = rt_cell_count(s->rt)};
+    c.at = NEW_ARRAY(a, void *, c.n + 1);
+    c.bytes = NEW_ARRAY(a, size_t, c.n + 1);
+    for (int i = 0; i < c.n && !err->code; i++) {
+        const ProgCell *cell = rt_cell_info(s->rt, i);
+        c.bytes[i] = (size_t)prog_type_bytes(&cell->type);
+        c.at[i] = arena_alloc(a, c.bytes[i] + 1);
+        rt_cell_read(s->rt, cell->name, c.at[i], c.bytes[i], err);
+    }
+    return c;
+}
+
+static void write_cells(netc_session *s, const Cells *c, RtError *err)
+{
+    for (int i = 0; i < c->n && !err->code; i++)
+        rt_cell_write(s->rt, rt_cell_info(s->rt, i)->name, c->at[i], c->bytes[i], err);
+}
+
+static bool equal_cells(const Cells *x, const Cells *y)
+{
+    for (int i = 0; i < x->n; i++)
+        if (memcmp(x->at[i], y->at[i], x->bytes[i]) != 0) return false;
+    return true;
+}
+
 static double measure(netc_session *s, Loaded *l, const ProgEntry *e, int64_t at_once,
                       const int32_t *rows, RtError *err)
 {
@@ -85,19 +119,27 @@ int main(int argc, char **argv)
     bool ok = bind(s, l, e, a, &re);
     RtEntry *en = rt_entry_find(s->rt, l->rt, "train", &re);
     if (ok && en) {
-        double single = measure(s, l, e, 1, rows, &re);
-        double way[3];
-        for (int w = 2; w >= 0; w--) { // the measured choice last
+        Cells start = read_cells(s, a, &re), end[4];
+        double single = measure(s, l, e, 1, rows, &re), way[4];
+        for (int w = 3; w >= 0; w--) { // the measured choice last
             rt_entry_unresolve(s->rt, en);
             en->way = w;
+            write_cells(s, &start, &re);
             way[w] = measure(s, l, e, STEPS, rows, &re);
+            end[w] = read_cells(s, a, &re);
         }
+        bool same = equal_cells(&end[0], &end[1]) && equal_cells(&end[0], &end[2]) &&
+                    equal_cells(&end[0], &end[3]);
         printf("{\"model\": \"%s\", \"options\": \"", argv[1]);
         for (int i = 2; i < argc; i++) printf("%s%s", i > 2 ? " " : "", argv[i]);
         printf(
-            "\", \"batch\": %lld, \"kernel_nodes\": %d, \"one_a_graph_us\": %.2f, \"in_a_row_us\": "
-            "%.2f, \"side_by_side_us\": %.2f, \"chosen\": %d, \"chosen_us\": %.2f}\n",
-            (long long)e->batch, en->graph_nodes, single, way[1], way[2], en->way, way[0]);
+            "\", \"batch\": %lld, \"kernel_nodes\": %d, \"phases\": %d, \"one_a_graph_us\": %.2f, "
+            "\"in_a_row_us\": %.2f, \"side_by_side_us\": %.2f, \"joined_us\": %.2f, \"chosen\": "
+            "%d, "
+            "\"chosen_us\": %.2f, \"same_bits\": %s}\n",
+            (long long)e->batch, (int)en->launches, e->njoins ? (int)e->joins[0].nphases : 0,
+            single, way[1], way[2], way[3], en->way, way[0], same ? "true" : "false");
+        if (!same) re.code = RT_CHECK;
     }
     if (re.code) fprintf(stderr, "%s\n", re.text);
     arena_free(a);

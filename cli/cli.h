@@ -46,11 +46,11 @@ void list_free(StringList *l);
 
 typedef struct Common { // options every verb that compiles takes
     StringList defines;
-    const char *precision, *cache_dir, *skip_passes, *tune_file;
+    const char *precision, *cache_dir, *skip_passes;
     int64_t memory_limit;
-    bool quiet, verbose, no_reuse, no_matmul_library, rebuild, locked;
+    bool quiet, verbose, no_reuse, no_phases, no_matmul_library, rebuild;
 } Common;
-enum { COMMON_OPTIONS = 12 };
+enum { COMMON_OPTIONS = 11 };
 void common_options(Common *c, Option out[COMMON_OPTIONS]);
 
 bool color_wanted(int fd);
@@ -86,7 +86,6 @@ int verb_inspect(int argc, char **argv);
 int verb_check(int argc, char **argv);
 int verb_profile(int argc, char **argv);
 int verb_bench(int argc, char **argv);
-int verb_tune(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 

@@ -69,10 +69,9 @@ void compile_options(const Common *c, netc_compile_options *o)
     o->skip_passes = c->skip_passes;
     o->memory_limit = c->memory_limit;
     o->no_reuse = c->no_reuse;
+    o->no_phases = c->no_phases;
     o->no_matmul_library = c->no_matmul_library;
     o->rebuild = c->rebuild;
-    o->tune_file = c->tune_file;
-    o->locked = c->locked;
 }
 
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,

@@ -208,7 +208,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     e->lower.target = g->target;
     e->lower.module = g->module;
     e->lower.entry = entry;
-    e->lower.schedules = g->options->schedules;
+    e->lower.tf32 = g->options->tf32;
     Frame *f = frame_new(e, entry->graph, 0);
     entry_leaves(e, f);
     if (!entry_roots(e, f) || !frame_generate(f)) return false;
@@ -235,6 +235,8 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     out->rows = entry->rows;
     out->cursor = entry->cursor;
     out->batch = entry->batch;
+    out->join_note = "";
+    if (!g->options->no_phases) gen_join(e, out);
     plan_memory(a, out, g->options->no_reuse);
     const char *wrong = plan_verify(a, out);
     if (wrong) {

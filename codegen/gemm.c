@@ -302,16 +302,13 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     return ta == DT_F64 || g->compute == PD_F32;
 }
 
-// A product so small that its time is latency: the generated kernel takes about half of what a
-// library does, and its epilogue costs nothing (schedule.c, cuda_tile: tiles of 16 x 16).
+// Generated rather than called.
 static bool is_small(const Target *t, const Group *gr, const ProgGemm *g)
 {
     bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
     bool f32 =
         g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
-    int64_t tiles = (g->m + 31) / 32 * ((g->n + 31) / 32) * g->batch;
-    return t->kind == TARGET_CUDA && plain && f32 && tiles > 0 && tiles < t->units && g->k > 0 &&
-           g->k <= 1024;
+    return plain && f32 && target_small_product(t, g->batch, g->m, g->n, g->k);
 }
 
 bool gemm_possible(Frame *f, const Group *gr)

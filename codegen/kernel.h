@@ -68,6 +68,7 @@ typedef struct LowerCtx {
     // assigned value in place), so that the kernel must respect the error record. NULL: only nodes
     // that are `assign` roots. Set anew before each graph.
     const bool *commits;
+    bool tf32;      // f32 contractions may use tensor cores
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
 
     // Collected while lowering; becomes ProgEntry.checks.

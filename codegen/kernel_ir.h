@@ -97,13 +97,14 @@ typedef struct Schedule {
     int keep_in;                // ROW: KEEP_*
     int keep_bytes;             // ROW: of each column, of the loads that several stages read
     int keep;                   // ROW: vectors of a row each thread keeps in registers; 0: none
-    int row_bytes;              // ROW: shared memory (CPU: stack) in which rows are kept; 0: none
+    int row_bytes; // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int resident;               // blocks a multiprocessor must be able to hold; 0: any
     int64_t split;              // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;             // grid
     int64_t tile;               // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
     int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
+    int share; // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
     bool wide; // 64-bit index arithmetic
 } Schedule;
 
@@ -125,6 +126,7 @@ typedef struct Body {
     // where a does not vary over n nor b over m. sum -1: not one.
     struct {
         int sum, a, b;
+        bool tensor; // products may be taken by tensor cores, of operands rounded to tf32
     } dot;
     int64_t crowd; // elements of all bodies of its launch like it; 0: alone
     int *arg;      // by buffer: the kernel's argument (CUDA: shared by bodies)
@@ -216,6 +218,7 @@ int schedule_turned_axis(const Body *b);       // MAP: the axis that can be turn
 struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void tile_cuda(struct Emit *e);
+void small_cuda(struct Emit *e);
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks

@@ -98,7 +98,7 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
 
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE)) return 0;
+    if (!cuda_of(b, t, SCHED_TILE) || b->sched.share) return 0;
     bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
     int n = 0;
     if (narrow) out[n++] = 0;
@@ -118,7 +118,14 @@ static bool tile_fits(const Body *b, int64_t v)
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
-    return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
+    return cuda_of(b, t, SCHED_TILE) && !b->sched.share ? powers(b, 8, 256, tile_fits, out) : 0;
+}
+
+static int legal_share(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor) return 0;
+    out[0] = 0;
+    return 1 + powers(b, 1, 8, NULL, out + 1);
 }
 
 static bool within_inner(const Body *b, int64_t v)
@@ -166,6 +173,8 @@ const Knob knobs[] = {
     {"each", "sums a thread holds along a side; 0: warps share out the columns", INT(each),
      legal_each, -1, true, NULL},
     {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
+    {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
+     legal_share, 0, true, NULL},
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
      NULL},
     {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
@@ -188,26 +197,10 @@ static void put(const Knob *k, Body *b, int64_t v)
         *(int *)at = (int)v;
 }
 
-// A value the body can no longer have gives way to the nearest one it can.
-static void settle(const Knob *k, Body *b, const Target *t)
-{
-    int64_t legal[KNOB_VALUES], v = knob_get(k, b);
-    int n = k->legal(b, t, legal), best = 0;
-    for (int i = 0; i < n; i++) {
-        if (legal[i] == v) return;
-        if (llabs(legal[i] - v) < llabs(legal[best] - v)) best = i;
-    }
-    if (n) put(k, b, legal[best]);
-}
-
 void knob_set(const Knob *k, Body *b, const Target *t, int64_t v)
 {
     put(k, b, v);
     schedule_derive(b, t);
-    for (const Knob *other = knobs; other->name; other++) {
-        if (other != k) settle(other, b, t);
-        schedule_derive(b, t);
-    }
 }
 
 void knob_value_text(const Knob *k, int64_t v, Buf *out)

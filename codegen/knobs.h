@@ -23,8 +23,7 @@ typedef struct Knob {
 extern const Knob knobs[]; // ended by a row without a name
 
 int64_t knob_get(const Knob *k, const Body *b);
-// Sets it and what follows; other knobs move to the nearest value that is still legal.
-void knob_set(const Knob *k, Body *b, const Target *t, int64_t v);
+void knob_set(const Knob *k, Body *b, const Target *t, int64_t v); // and what follows from it
 void knob_value_text(const Knob *k, int64_t v, Buf *out);
 
 const char *schedule_kind_name(ScheduleKind k);

@@ -37,7 +37,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Emit e = emit_begin(k, b, pretty, true);
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
-    if (b->commits && b->sched.kind == SCHED_MAP && !b->sched.turn)
+    const Schedule *s = &b->sched;
+    if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && s->share)))
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
         emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed",

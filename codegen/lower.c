@@ -9,7 +9,8 @@
 const char *lower_prelude(Arena *a, const Target *t)
 {
     static const char *const c[] = {"c_head.h", "common.h", "c_tail.h", NULL};
-    static const char *const cuda[] = {"cuda_head.h", "common.h", "cuda_tail.h", NULL};
+    static const char *const cuda[] = {"cuda_head.h", "common.h",   "cuda_tail.h",
+                                       "cuda_sync.h", "cuda_mma.h", NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
         for (const EmbeddedFile *f = prelude_files; f->name; f++)
@@ -45,10 +46,12 @@ static uint64_t place_key(const Ix *ix, const BodyBuf *buf)
                     hash_mix((uint64_t)buf->elems, (uint64_t)dtype_info[buf->type].bits));
 }
 
-// Which arguments of a map are accessed at one element only by each thread.
+// Which arguments are accessed at one element only by each thread: those of whole rows, too, and of
+// a contraction's results, are read and written by the thread that makes the row or result.
 static void find_in_place(Body *b)
 {
-    if (b->sched.kind != SCHED_MAP) return;
+    bool map = b->sched.kind == SCHED_MAP;
+    if (!map && (!b->commits || b->serial_cols)) return;
     uint64_t wide = 0; // axes of more than one element
     for (int i = 0; i < b->npar; i++)
         if (b->axis[i].extent > 1) wide |= 1ull << i;
@@ -59,7 +62,9 @@ static void find_in_place(Body *b)
     for (uint32_t j = 0; j < b->insts.n; j++) {
         const Inst *v = &b->insts.at[j];
         if (v->kind != KI_LOAD) continue;
-        if ((at[v->buf] && at[v->buf] != v->ix) || (v->axes & ~v->ix->axes)) mixed[v->buf] = true;
+        if ((at[v->buf] && at[v->buf] != v->ix) || (v->axes & ~v->ix->axes) ||
+            (!map && v->axes >> b->npar))
+            mixed[v->buf] = true;
         at[v->buf] = v->ix;
     }
     for (int pass = 0; pass < 2; pass++) {
@@ -68,6 +73,7 @@ static void find_in_place(Body *b)
             if (s->buf < 0 || s->add) continue;
             BodyBuf *out = &b->bufs.at[s->buf];
             if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide) continue;
+            if (!map && s->ix->axes >> b->npar) continue;
             uint64_t key = place_key(s->ix, out);
             idmap_set(&stored, key, 1);
             if (pass && idmap_get(&loaded, key, NULL)) out->in_place = true;

@@ -259,6 +259,11 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
 // -- contractions
 // ----------------------------------------------------------------------------------------------
 
+static bool type_is_half(DType t)
+{
+    return t == DT_BF16 || t == DT_F16;
+}
+
 // Whether the body is one sum of products whose factors each leave out one axis of the result.
 static bool find_product(Body *b)
 {
@@ -310,6 +315,11 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         lower_out(&l, outs[i], idx);
     }
     if (l.failed || !find_product(l.body)) return true; // element by element instead
+    const DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
+    bool narrow = type_is_half(ta) && type_is_half(tb); // exact as tf32
+    l.body->dot.tensor = ctx->target->kind == TARGET_CUDA &&
+                         l.body->insts.at[l.body->dot.sum].acc == DT_F32 &&
+                         (narrow || (ctx->tf32 && ta == DT_F32 && tb == DT_F32));
     lower_finish(&l);
     *done = true;
     vec_push(ctx->arena, out, l.body);

@@ -391,6 +391,15 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
         }
         if (s->kind == PS_LOOP) loop = i;
     }
+    // Steps of one phase run in any order and side by side.
+    int32_t *begin = NEW_ARRAY(a, int32_t, e->nsteps + 1),
+            *end_of = NEW_ARRAY(a, int32_t, e->nsteps + 1);
+    for (int32_t i = 0; i < e->nsteps; i++) begin[i] = end_of[i] = i;
+    for (int32_t j = 0; j < e->njoins; j++)
+        for (int32_t k = 0, at = e->joins[j].first_step; k < e->joins[j].nphases; k++) {
+            int32_t from = at, to = e->joins[j].phase_end[k];
+            for (; at < to; at++) begin[at] = from, end_of[at] = to - 1;
+        }
     PlanItem *items = NEW_ARRAY(a, PlanItem, e->nbuffers + 1);
     int32_t *buffer = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
     uint32_t n = 0;
@@ -405,8 +414,8 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
             continue;
         }
         extend(&life[i], e->steps, loop_of);
-        b->first = no_reuse ? 0 : life[i].first;
-        b->last = no_reuse ? e->nsteps - 1 : life[i].last;
+        b->first = no_reuse ? 0 : begin[life[i].first];
+        b->last = no_reuse ? e->nsteps - 1 : end_of[life[i].last];
         if (!b->bytes) continue;
         b->offset = end; // each its own place
         end += round_up(b->bytes);

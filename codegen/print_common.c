@@ -389,9 +389,15 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x, const S
 {
     int by = v->a[1];
     Scope *s = e->bind[by].scope;
-    if (!e->cuda || v->op != OP_div || s->depth >= home->depth ||
-        strcmp(type_math(v->type), "float") || e->body->insts.at[by].kind == KI_CONST)
-        return NULL;
+    if (!e->cuda || v->op != OP_div || strcmp(type_math(v->type), "float")) return NULL;
+    const Inst *c = &e->body->insts.at[by];
+    if (c->kind == KI_CONST) {
+        float b = (float)c->fvalue, size = b < 0 ? -b : b;
+        if (!dtype_is_float(c->type) || !(size > 0x1p-20f && size < 0x1p20f)) return NULL;
+        return arena_printf(e->arena, "nc_divide_by(%s, %s, %s)", x[0], x[1],
+                            emit_literal(e->arena, DT_F32, 0, (double)(1 / b)));
+    }
+    if (s->depth >= home->depth) return NULL;
     if (e->inverse_in[by] != s || !s->open) {
         e->inverse[by] = arena_printf(e->arena, "%s_inverse", e->name[by]);
         e->inverse_in[by] = s;

@@ -219,6 +219,14 @@ static void print_entry(Buf *b, const Program *p, const ProgEntry *e)
     for (int32_t i = 0; i < e->nbuffers; i++) print_buffer(b, e, i);
     buf_str(b, "  steps\n");
     for (int32_t i = 0; i < e->nsteps; i++) print_step(b, p, e, i);
+    for (int32_t i = 0; i < e->njoins; i++) {
+        const ProgJoin *j = &e->joins[i];
+        buf_printf(b, "  steps %d to %d may run as %s in %d phases, which end with",
+                   (int)j->first_step, (int)j->last_step - 1, text(j->step.name), (int)j->nphases);
+        for (int32_t k = 0; k < j->nphases; k++) buf_printf(b, " %d", (int)j->phase_end[k] - 1);
+        buf_char(b, '\n');
+    }
+    if (*text(e->join_note)) buf_printf(b, "  %s\n", e->join_note);
     for (int32_t i = 0; i < e->nchecks; i++) {
         const ProgCheck *c = &e->checks[i];
         buf_printf(b, "  check %d: %s", (int)i + 1, text(c->message));

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 1 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 2 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -173,6 +173,15 @@ typedef struct ProgStep {
     const char *name, *loc;
 } ProgStep;
 
+// One kernel that may be enqueued in place of steps [first_step, last_step): each of them is part
+// of a phase, and all its blocks, one cluster, wait for each other between phases. Which of both
+// runs is the executor's choice; the results are the same to the bit.
+typedef struct ProgJoin {
+    int32_t first_step, last_step;
+    int32_t nphases, *phase_end; // phase i ends before this step, the last one before last_step
+    ProgStep step;               // PS_KERNEL at depth 0
+} ProgJoin;
+
 typedef enum ProgEntryKind { PK_INIT, PK_TRAIN, PK_EVAL, PK_MODEL } ProgEntryKind;
 
 typedef struct ProgInput {
@@ -199,15 +208,17 @@ typedef struct ProgDim {
 typedef struct ProgEntry {
     const char *name;
     ProgEntryKind kind;
-    int32_t ninputs, noutputs, nbuffers, nsteps, ndims, nchecks;
+    int32_t ninputs, noutputs, nbuffers, nsteps, ndims, nchecks, njoins;
     ProgInput *inputs;
     ProgOutput *outputs;
     ProgBuffer *buffers;
     ProgStep *steps;
     ProgDim *dims;
     ProgCheck *checks;
-    bool rows;          // data inputs are read through the row table
-    const char *cursor; // cell, or NULL
+    ProgJoin *joins;       // ascending, apart from each other
+    const char *join_note; // which steps are in none, and why; "": nothing to tell
+    bool rows;             // data inputs are read through the row table
+    const char *cursor;    // cell, or NULL
     int64_t batch;
     int64_t arena_bytes; // temporaries
     int64_t peak_bytes;  // most bytes of temporaries live at once, by the independent verifier

@@ -181,6 +181,15 @@ static void io_step(Io *io, ProgStep *s)
     io_str(io, &s->loc);
 }
 
+static void io_join(Io *io, ProgJoin *j)
+{
+    io_i32(io, &j->first_step);
+    io_i32(io, &j->last_step);
+    IO_ARRAY(io, j->nphases, j->phase_end, 4);
+    for (int32_t i = 0; i < j->nphases && !io->error; i++) io_i32(io, &j->phase_end[i]);
+    io_step(io, &j->step);
+}
+
 static void io_buffer(Io *io, ProgBuffer *b)
 {
     io_str(io, &b->name);
@@ -232,6 +241,9 @@ static void io_entry(Io *io, ProgEntry *e)
         io_str(io, &e->checks[i].loc);
         io_i64(io, &e->checks[i].bound);
     }
+    IO_ARRAY(io, e->njoins, e->joins, 59);
+    for (int32_t i = 0; i < e->njoins && !io->error; i++) io_join(io, &e->joins[i]);
+    io_str(io, &e->join_note);
     IO_BOOL(io, e->rows);
     bool has_cursor = e->cursor != NULL;
     IO_BOOL(io, has_cursor);

@@ -278,6 +278,28 @@ static const char *check_steps(Validate *v)
     return NULL;
 }
 
+static const char *check_joins(Validate *v)
+{
+    const ProgEntry *e = v->e;
+    int32_t at = 0;
+    for (int32_t i = 0; i < e->njoins; i++) {
+        const ProgJoin *j = &e->joins[i];
+        if (j->first_step < at || j->last_step <= j->first_step || j->last_step > e->nsteps)
+            return "a joined kernel for no steps";
+        for (int32_t k = j->first_step; k < j->last_step; k++)
+            if (e->steps[k].kind != PS_KERNEL || e->steps[k].depth)
+                return "a joined kernel for steps that are none";
+        at = j->first_step;
+        for (int32_t k = 0; k < j->nphases; at = j->phase_end[k++])
+            if (j->phase_end[k] <= at) return "a phase without steps";
+        if (at != j->last_step) return "phases that are not all of a kernel's steps";
+        if (j->step.kind != PS_KERNEL || j->step.depth) return "a joined kernel inside a loop";
+        const char *wrong = check_step(v, &j->step);
+        if (wrong) return wrong;
+    }
+    return NULL;
+}
+
 static const char *check_entry(const Program *p, const ProgEntry *e)
 {
     if (!named(e->name)) return "an entry without a name";
@@ -285,7 +307,7 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     if (e->arena_bytes < 0 || e->arena_bytes > most_bytes || e->peak_bytes < 0 || e->batch < 0)
         return "an entry of an impossible size";
     if (e->ninputs < 0 || e->noutputs < 0 || e->nbuffers < 0 || e->nsteps < 0 || e->ndims < 0 ||
-        e->nchecks < 0)
+        e->nchecks < 0 || e->njoins < 0)
         return "an entry with a negative count";
     StrMap seen = strmap_new(p->arena);
     for (int32_t i = 0; i < e->ninputs; i++) {
@@ -316,7 +338,8 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
         if (wrong) return wrong;
     }
     Validate v = {.p = p, .e = e};
-    return check_steps(&v);
+    const char *wrong = check_steps(&v);
+    return wrong ? wrong : check_joins(&v);
 }
 
 static const char *check_kernels(const Program *p)

@@ -298,6 +298,14 @@ static void cuda_tile(const Target *t, Body *b)
         s->each = 0;
         s->tile_k = pow2_at_least(b->axis[b->col].extent, 256);
         if (s->tile_k < 32) s->tile_k = 32;
+        // on tensor cores a tile of 16 x 8 a warp; as many warps share its columns as there are
+        int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, 16) *
+                        ceil_div(b->axis[2].extent, 8),
+                cols = b->axis[b->col].extent;
+        if (!b->dot.tensor) return;
+        s->share = 1;
+        while (s->share < 8 && tiles * s->share < 6 * t->units && cols > 16 * s->share)
+            s->share *= 2;
     }
 }
 
@@ -326,8 +334,18 @@ static void cuda_derive(Body *b, const Target *t)
         s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
     } else if (s->kind == SCHED_SWEEP) {
         sweep_derive(b, t);
+    } else if (s->kind == SCHED_TILE && s->share) { // a block is eight warps
+        s->threads = 256;
+        s->tile_m = 16;
+        s->tile_n = 8;
+        s->row_bytes = s->share > 1 ? 8 * 128 * 4 : 0;
+        s->blocks = ceil_div(b->axis[0].extent * ceil_div(b->axis[1].extent, 16) *
+                                 ceil_div(b->axis[2].extent, 8),
+                             8 / s->share);
     } else if (s->kind == SCHED_TILE) {
         s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
+        s->row_bytes = math_bytes(b->insts.at[b->dot.sum].acc) *
+                       (s->each ? s->tile_k * 2 * (s->tile_m + 4) : s->tile_k * 2 * 17 + 8 * 256);
         s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
                     ceil_div(b->axis[2].extent, s->tile_n);
     }

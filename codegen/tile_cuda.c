@@ -91,8 +91,9 @@ static void tile_small(Emit *e, const char *t, const char *it)
     Scope *top = e->scope;
     int64_t k = b->axis[b->col].extent;
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-    emit_line(e, top, "__shared__ %s left[%d][17], right[%d][17], sums[8][256];", t, s->tile_k,
-              s->tile_k);
+    emit_line(e, top, "%s (*const left)[17] = (%s (*)[17])nc_shared;", t, t);
+    emit_line(e, top, "%s (*const right)[17] = left + %d;", t, s->tile_k);
+    emit_line(e, top, "%s (*const sums)[256] = (%s (*)[256])(right + %d);", t, t, s->tile_k);
     emit_line(e, top, "%s left_next[%d], right_next[%d], acc[8] = {};", t, s->tile_k / 16,
               s->tile_k / 16);
     emit_open(e, 0);
@@ -139,6 +140,10 @@ void tile_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
+    if (s->share) {
+        small_cuda(e);
+        return;
+    }
     const char *t = type_math(b->insts.at[b->dot.sum].acc), *it = s->wide ? "int64_t" : "int";
     int64_t m = b->axis[1].extent, n = b->axis[2].extent, k = b->axis[b->col].extent;
     int64_t tiles_m = (m + s->tile_m - 1) / s->tile_m, tiles_n = (n + s->tile_n - 1) / s->tile_n;
@@ -156,8 +161,10 @@ void tile_cuda(Emit *e)
         return;
     }
     emit_line(e, top, "const int tx = threadIdx.x %% 16, ty = threadIdx.x / 16;");
-    emit_line(e, top, "__shared__ alignas(16) %s left[%d][%d + 4], right[%d][%d + 4];", t,
-              s->tile_k, s->tile_m, s->tile_k, s->tile_n);
+    emit_line(e, top, "%s (*const left)[%d] = (%s (*)[%d])nc_shared;", t, s->tile_m + 4, t,
+              s->tile_m + 4);
+    emit_line(e, top, "%s (*const right)[%d] = (%s (*)[%d])(left + %d);", t, s->tile_n + 4, t,
+              s->tile_n + 4, s->tile_k);
     emit_line(e, top, "%s left_next[%d], right_next[%d], acc[%d][%d];", t,
               s->tile_k * s->tile_m / s->threads, s->tile_k * s->tile_n / s->threads, s->each,
               s->each);

@@ -58,6 +58,7 @@ Target target_cuda(int arch, bool matmul_library)
         t.shared_per_block = 227 << 10;
         t.shared_per_unit = 228 << 10;
         t.max_cluster = 8;
+        t.widest_cluster = 16;
         t.l2_bytes = 60 << 20;
         t.bytes_per_second = 4.2e12;
         t.f32_flops = 67e12;
@@ -73,4 +74,11 @@ Target target_cuda(int arch, bool matmul_library)
         t.bf16_flops = 1600e12;
     }
     return t;
+}
+
+bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    if (t->kind != TARGET_CUDA || m > 1 << 20 || n > 1 << 20 || batch > 1 << 20) return false;
+    int64_t tiles = (m + 31) / 32 * ((n + 31) / 32) * batch;
+    return tiles > 0 && tiles < t->units && k > 0 && k <= 1024;
 }

@@ -29,6 +29,7 @@ typedef struct Target {
     int64_t shared_per_block, shared_per_unit; // bytes
     int registers_per_unit;
     int max_cluster; // 1 where there are none
+    int widest_cluster; // where a kernel asks for it; may not fit every device of its kind
     int64_t l2_bytes;
     double bytes_per_second, f32_flops, bf16_flops; // measured ceilings, for floors in comments
     bool matmul_library;                            // cuBLASLt / OpenBLAS will be there
@@ -39,5 +40,9 @@ typedef struct Target {
 Target target_cpu(int cores, bool matmul_library);
 Target target_cuda(int arch,
                    bool matmul_library); // limits of a typical device of that architecture
+
+// A contraction so small that its time is latency: the generated kernel takes about half of what a
+// library does, and its prologue and epilogue cost nothing.
+bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 #endif

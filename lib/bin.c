@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/tuning.h"
+#include "lib/lib.h"
 
 typedef VEC(RtSection) Sections;
 
@@ -148,7 +148,6 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
     if (strcmp(target, "cuda")) status = build_get(p, false, "", "", &b.cpu, err);
     if (status == NETC_OK && strcmp(target, "cpu"))
         status = build_get(p, true, "", "", &b.cuda, err);
-    if (status == NETC_OK) status = schedules_locked_both(p, b.cpu, b.cuda, err);
     if (status != NETC_OK) return status;
     pthread_t thread;
     bool cpu = b.cpu && !b.cpu->nimages, threaded = cpu && b.cuda;
@@ -344,7 +343,8 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     netc_status status = NETC_OK;
     const Settings *set = &p->settings;
     bool rebuild = set->rebuild || set->ndefines > 0 || set->skip_passes || set->no_reuse ||
-                   set->no_matmul_library || set->memory_limit || set->dump_dir || set->choices;
+                   set->no_phases || set->no_matmul_library || set->memory_limit || set->dump_dir ||
+                   set->choices;
     for (int i = 0; i < n && status == NETC_OK; i++) {
         if (!strcmp(s[i].name, "source")) source = &s[i];
         if (!strcmp(s[i].name, "info"))

@@ -74,6 +74,7 @@ static void fuse_graph(Graph *g, bool rows, const PassOptions *o)
     Fuse f = {.g = g, .a = g->arena, .target = o->target, .options = o, .rows = rows};
     f.fusion = NEW(g->arena, Fusion);
     g->fusion = f.fusion;
+    f.check_level = INT32_MAX;
     fuse_prepare(&f);
     if (pass_skipped(o, "fuse")) {
         one_kernel_a_node(&f);
@@ -98,7 +99,9 @@ static bool entry_reads_rows(const Module *m, const Graph *g)
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
 {
     bool rows = entry_reads_rows(m, g);
-    g = fuse_legalize(g, rows);
+    const Target *t = pass_skipped(o, "fuse") ? NULL : o->target;
+    if (t) g = fuse_split_operands(g, t);
+    g = fuse_legalize(g, rows, t);
     VEC(Graph *) work = {0};
     IdMap seen = idmap_new(g->arena);
     vec_push(g->arena, &work, g);

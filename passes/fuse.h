@@ -25,6 +25,7 @@ typedef struct Cluster { // reductions over the same rows and columns, in stages
     bool trailing; // the reduced axes are the last ones
     bool open;     // values over all columns may follow a reduction
     uint32_t size;
+    Node *anchor; // of a generated contraction
 } Cluster;
 
 typedef struct Fuse {
@@ -34,7 +35,9 @@ typedef struct Fuse {
     const PassOptions *options;
     bool rows;   // data inputs are read through the row table
     bool checks; // something may fail: an assert, an index that is not proved to be in range
-    bool again;  // placement found more to force
+    bool again;  // placement found more to force, or to join
+    int32_t check_level; // of the last check, as far as known; INT32_MAX: not known
+    bool small;          // has contractions that are generated
 
     bool *live;
     uint32_t *uses;       // live consumers, an operand read twice counts twice
@@ -92,10 +95,17 @@ bool fuse_is_anchor(const Node *n);
 void fuse_epilogues(Fuse *f);
 
 // fuse_dot.c
-Graph *fuse_legalize(Graph *g, bool rows); // the same graph when nothing is to do
+Graph *fuse_legalize(Graph *g, bool rows, const Target *t); // the same graph when nothing is to do
 // Can a matmul library read operand [side] of the dot where [stored] lies, through the views
 // between?
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
+
+// fuse_small.c
+// Is this contraction small enough to be generated? Then it is a cluster, not an anchor.
+bool fuse_generated(const Target *t, const Node *dot);
+bool fuse_inlines(const Node *dot, int side); // is the operand computed inside it?
+// Operands that both parts read get a clone each.
+Graph *fuse_split_operands(Graph *g, const Target *t);
 
 // fuse_map.c
 bool fuse_decide(Fuse *f); // which free values to store; true: something new was forced

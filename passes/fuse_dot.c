@@ -196,10 +196,12 @@ static bool wants_address(const Node *n)
 typedef struct Legalize {
     bool rows;
     const Graph *outermost;
+    const Target *target;
 } Legalize;
 
-static bool is_illegal(const Node *n, bool rows)
+static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
+    if (fuse_generated(l->target, n)) return false; // reads any expression
     for (uint32_t k = 0; k < n->nargs && wants_address(n); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
@@ -212,7 +214,7 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
     const Legalize *l = ctx;
     bool rows = l->rows && g == l->outermost, needed = false;
     for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
-        needed = is_illegal(g->nodes.at[i], rows);
+        needed = is_illegal(l, g->nodes.at[i], rows);
         for (uint32_t k = 0; k < g->nodes.at[i]->nregions; k++)
             needed |= rebuilt(done, g->nodes.at[i]->regions[k]) != g->nodes.at[i]->regions[k];
     }
@@ -221,7 +223,7 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
     Remap r = remap_begin(g, dst);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i], *y;
-        if (!n->nregions && !is_illegal(n, rows)) {
+        if (!n->nregions && !is_illegal(l, n, rows)) {
             remap_node(&r, n);
             continue;
         }
@@ -256,8 +258,8 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
     return dst;
 }
 
-Graph *fuse_legalize(Graph *g, bool rows)
+Graph *fuse_legalize(Graph *g, bool rows, const Target *t)
 {
-    Legalize l = {.rows = rows, .outermost = g};
+    Legalize l = {.rows = rows, .outermost = g, .target = t};
     return over_regions(g, legalize_graph, &l);
 }

@@ -331,6 +331,8 @@ void fuse_epilogues(Fuse *f)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *n = f->g->nodes.at[i];
         if (!f->live[i] || n->op != OP_dot) continue;
+        f->epilogue[i] = n;
+        if (fuse_generated(f->target, n)) continue; // it takes whatever follows, fuse_small.c
         linear_part(f, n, can);
         end_of[f->epilogue[i]->id] = n;
         plain_relu(f, n, can);

@@ -245,6 +245,7 @@ void fuse_groups(Fuse *f)
                 slots.at[slots.n - 1].bytes = type_bytes(&k->full);
                 slots.at[slots.n - 1].cluster = c;
                 slots.at[slots.n - 1].latest = latest.cluster[c - 1];
+                if (k->anchor) fill_anchor(f, &slots.at[slots.n - 1].group, k->anchor);
             }
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n)) {
@@ -272,8 +273,15 @@ void fuse_groups(Fuse *f)
     fuse_sweeps(f, &slots);
     for (uint32_t i = 0; i < slots.n; i++)
         if (slots.at[i].commits && slots.at[i].level > last) last = slots.at[i].level;
+    int32_t first_commit = last; // updates wait for each other where nobody waits for them
+    for (uint32_t i = 0; i < slots.n; i++) {
+        Slot *s = &slots.at[i];
+        if (s->commits && s->cluster && s->latest >= last) s->level = last;
+        if (s->commits && s->level < first_commit) first_commit = s->level;
+    }
     for (uint32_t i = 0; i < slots.n; i++) // checks come before what they gate
-        if (slots.at[i].checks && slots.at[i].latest > last - 1) slots.at[i].latest = last - 1;
+        if (slots.at[i].checks && slots.at[i].latest > first_commit - 1)
+            slots.at[i].latest = first_commit - 1;
     delay_small(f, slots.at, slots.n);
     if (slots.n) qsort(slots.at, slots.n, sizeof *slots.at, by_level);
     f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
@@ -296,7 +304,7 @@ void fuse_groups(Fuse *f)
         Group *gr = &f->fusion->groups.at[i];
         int64_t args = 0;
         for (uint32_t k = 0; k < gr->outs.n; k++) args += 3;
-        bool alone = runs_alone(gr->kind);
+        bool alone = runs_alone(gr->kind) && !s->cluster; // but small contractions
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
         int class = s->commits ? 0 : s->bytes <= SMALL_BYTES ? 1 : 2 + (int)gr->kind;

@@ -4,7 +4,13 @@
 
 #include "passes/fuse.h"
 
-enum { MAX_CLUSTER = 600, MAX_DEPTH = 250, EXPORT_NODES = 48, COSTLY_WEIGHT = 4 };
+enum {
+    MAX_CLUSTER = 600,
+    MAX_DEPTH = 250,
+    EXPORT_NODES = 48,
+    COSTLY_WEIGHT = 4,
+    SMALL_BYTES = 1 << 20
+};
 
 // How much text a node becomes. A transcendental function is inlined whole for every element of a
 // vector; the time a compiler takes grows faster than the text of one kernel.
@@ -155,7 +161,11 @@ void fuse_prepare(Fuse *f)
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
         if (!f->live[i]) continue;
-        if (x->op == OP_dot) {
+        if (fuse_generated(f->target, x)) {
+            f->small = true;
+            for (int k = 0; k < 2; k++)
+                if (!fuse_inlines(x, k)) force(f, behind_views(x->args[k], false));
+        } else if (x->op == OP_dot) {
             for (int k = 0; k < 2; k++) {
                 Node *s = behind_views(x->args[k], false);
                 bool seen_through = fuse_dot_reads(x, k, s);
@@ -265,11 +275,12 @@ static bool export_cheaply(Fuse *f, Node *n)
     int nseen = 0, nstack = 0, reads = 0;
     double flops = 0;
     uint32_t own = fuse_cluster(f, n);
-    bool map = f->clusters.at[own - 1].kind == GROUP_MAP;
+    bool map = f->clusters.at[own - 1].kind == GROUP_MAP || f->clusters.at[own - 1].anchor;
     stack[nstack++] = seen[nseen++] = n;
     while (nstack) {
         Node *x = stack[--nstack];
         flops += op_info(x->op)->flags & OPF_COSTLY ? 20 : 1;
+        if (fuse_is_anchor(x)) return false;
         for (uint32_t k = 0; k < x->nargs; k++) {
             Node *y = x->args[k];
             bool known = node_class(y) == CLS_LEAF && y->type.rank == 0;
@@ -294,7 +305,8 @@ static bool export_cheaply(Fuse *f, Node *n)
 static void publish(Fuse *f, Node *n, bool whole)
 {
     if (!f->cluster[n->id] || f->mat[n->id]) return;
-    bool wide = f->pos[n->id] == POS_FULL || cluster_at(f, fuse_cluster(f, n))->kind == GROUP_MAP;
+    const Cluster *c = cluster_at(f, fuse_cluster(f, n));
+    bool wide = f->pos[n->id] == POS_FULL || c->kind == GROUP_MAP || c->anchor;
     if (!whole && wide && export_cheaply(f, n)) return;
     f->mat[n->id] = true;
 }
@@ -363,6 +375,14 @@ static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const No
     }
 }
 
+// A small step is latency: there updates are made where their gradient is, but for what a check
+// still to come may stop.
+static bool takes_updates(const Fuse *f, const Cluster *c)
+{
+    if (!f->small || (f->checks && c->level <= f->check_level)) return false;
+    return c->anchor || (c->kind != GROUP_MAP && type_bytes(&c->full) <= SMALL_BYTES);
+}
+
 static bool join(Fuse *f, Node *n)
 {
     uint32_t best = 0;
@@ -370,18 +390,20 @@ static bool join(Fuse *f, Node *n)
         uint32_t c = fuse_cluster(f, n->args[k]);
         if (c && (!best || cluster_at(f, c)->level > cluster_at(f, best)->level)) best = c;
     }
-    if (!best || f->late[n->id]) return false;
+    if (!best) return false;
     Cluster *c = cluster_at(f, best);
+    if (f->late[n->id] && !takes_updates(f, c)) return false;
     int depth = 0;
     for (uint32_t k = 0; k < n->nargs; k++)
         if (f->depth[n->args[k]->id] > depth) depth = f->depth[n->args[k]->id];
     if (depth >= 2 * MAX_DEPTH) return false;
     Pos p = position_in(f, c, best, n);
     if (p == POS_NONE || (p == POS_FULL && !c->open) || c->size >= MAX_CLUSTER) return false;
+    if (f->late[n->id] && p == POS_FULL) return false;
     for (uint32_t k = 0; k < n->nargs; k++) {
         uint32_t other = fuse_cluster(f, n->args[k]);
         if (other == best) continue;
-        bool merges = other && cluster_at(f, other)->level == c->level &&
+        bool merges = other && cluster_at(f, other)->level == c->level && !c->anchor &&
                       same_domain(cluster_at(f, other), c) &&
                       cluster_at(f, other)->size + c->size < MAX_CLUSTER;
         if (!merges && outside(f, n->args[k]) > c->level) return false;
@@ -524,6 +546,18 @@ static void place_anchor(Fuse *f, Node *n)
         level = l > level ? l : level;
     }
     f->level[n->id] = level;
+    if (fuse_generated(f->target, n)) {
+        Cluster d = {.kind = GROUP_DOT, .level = level, .full = n->type, .trailing = true};
+        d.rows = type_count(&n->type);
+        d.cols = d.size = 1;
+        d.anchor = n;
+        d.parent = f->clusters.n;
+        vec_push(f->a, &f->clusters, d);
+        f->cluster[n->id] = f->clusters.n;
+        f->pos[n->id] = POS_ROW;
+        f->mat[n->id] = f->forced[n->id];
+        return;
+    }
     Node *end = n->op == OP_dot ? f->epilogue[n->id] : n;
     Node *kept = n->op == OP_dot ? f->kept[n->id] : NULL;
     f->level[end->id] = level;
@@ -545,7 +579,9 @@ static void place_root(Fuse *f, Node *n)
     uint32_t id = n->id;
     f->level[id] = outside(f, a);
     bool stored = f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0);
-    bool gated = n->op == OP_assign && f->checks;
+    bool update = f->cluster[a->id] && f->late[a->id] &&
+                  takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
+    bool gated = n->op == OP_assign && f->checks && !update;
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && n->op != OP_assert) {
         // Computed before the last check: the update kernel copies it into the cell.
@@ -605,4 +641,13 @@ void fuse_place(Fuse *f)
     f->again = false;
     for (uint32_t i = 0; i < f->g->nodes.n; i++)
         if (f->live[i]) place(f, f->g->nodes.at[i]);
+    int32_t check = -1;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        const Node *x = f->g->nodes.at[i];
+        if (!f->live[i] || (!may_fail(x) && !x->nregions)) continue;
+        int32_t at = x->op == OP_assert ? f->level[i] : INT32_MAX;
+        check = at > check ? at : check;
+    }
+    f->again |= f->small && f->check_level == INT32_MAX && check != INT32_MAX;
+    f->check_level = check;
 }

@@ -134,6 +134,11 @@ static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
                 const ProgStep *s = &p->entries[i].steps[k];
                 if (s->kind == PS_KERNEL && s->loc && !*m->loc[s->index]) m->loc[s->index] = s->loc;
             }
+        for (int i = 0; i < p->nentries; i++)
+            for (int k = 0; k < p->entries[i].njoins; k++) {
+                const ProgStep *s = &p->entries[i].joins[k].step;
+                if (s->loc && !*m->loc[s->index]) m->loc[s->index] = s->loc;
+            }
         code = load_kernels(m, images, nimages, o, scratch, e);
         if (!code) code = cuda_gemms_new(m, o, scratch, e);
     }

@@ -69,7 +69,7 @@ typedef struct RtBound RtBound;
 typedef struct RtEntry {
     const ProgEntry *e;
     RtBound *bound;
-    RtStep *step;
+    RtStep *step;        // of the program's steps, then of its joined kernels
     RtSlot *slot, *base; // arguments of all steps: now, and at iteration 0
     void **argv;         // as launch wants them
     void **output;       // device buffers, in output_block
@@ -88,6 +88,7 @@ typedef struct RtEntry {
     RtCell *cursor;
     bool resolved;
     bool warm;      // ran since it was resolved
+    bool joined;    // joined kernels run in place of their steps
     RtGraph *graph; // of one execution
     int graph_nodes;
     RtMany *many;

@@ -22,6 +22,12 @@ static bool moves(const ProgStep *s)
     return false;
 }
 
+// The entry's steps, then its joined kernels.
+static const ProgStep *step_of(const ProgEntry *e, int i)
+{
+    return i < e->nsteps ? &e->steps[i] : &e->joins[i - e->nsteps].step;
+}
+
 // Launches of one execution, saturating.
 static int64_t count_launches(const ProgEntry *e, int first, int last, int depth)
 {
@@ -47,11 +53,11 @@ RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, 
     en->e = e;
     en->bound = b;
     size_t nargs = 0, bytes = room(sizeof(ProgError));
-    for (int i = 0; i < e->nsteps; i++) nargs += (size_t)e->steps[i].nargs;
+    for (int i = 0; i < e->nsteps + e->njoins; i++) nargs += (size_t)step_of(e, i)->nargs;
     for (int i = 0; i < e->noutputs; i++)
         bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
     size_t nin = (size_t)e->ninputs + 1;
-    en->step = calloc((size_t)e->nsteps + 1, sizeof *en->step);
+    en->step = calloc((size_t)e->nsteps + (size_t)e->njoins + 1, sizeof *en->step);
     en->slot = calloc(nargs + 1, sizeof *en->slot);
     en->base = calloc(nargs + 1, sizeof *en->base);
     en->argv = calloc(nargs + 1, sizeof *en->argv);
@@ -64,9 +70,9 @@ RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, 
         !en->own_input || !en->data || !en->row_bytes)
         return rt_fail(err, RT_OOM, "out of memory");
     int at = 0;
-    for (int i = 0; i < e->nsteps; i++) {
-        en->step[i] = (RtStep){&e->steps[i], at, moves(&e->steps[i])};
-        at += e->steps[i].nargs;
+    for (int i = 0; i < e->nsteps + e->njoins; i++) {
+        en->step[i] = (RtStep){step_of(e, i), at, moves(step_of(e, i))};
+        at += step_of(e, i)->nargs;
     }
     en->launches = count_launches(e, 0, e->nsteps, 0);
     if (e->cursor)
@@ -119,7 +125,7 @@ void rt_entry_resolve(RtSession *s, RtEntry *en)
 {
     if (en->resolved) return;
     bool by_address = s->device->ops->args_by_address;
-    for (int i = 0; i < en->e->nsteps; i++) {
+    for (int i = 0; i < en->e->nsteps + en->e->njoins; i++) {
         const ProgStep *step = en->step[i].s;
         for (int k = 0; k < step->nargs; k++) {
             const ProgArg *a = &step->args[k];

@@ -13,7 +13,9 @@ enum {
     MOST_TIMES = 32,
 };
 
-enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, WAYS, ROUNDS = 3 }; // RtEntry.way
+// RtEntry.way. One after the other; with steps side by side that need not wait; with joined kernels
+// in place of their steps.
+enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, JOINED, WAYS, ROUNDS = 3 };
 
 struct RtMany {
     int times; // executions in each graph
@@ -24,11 +26,13 @@ struct RtMany {
 };
 
 // Records [times] executions; NULL when that fails, with the reason in why.
-static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *why, size_t n)
+static RtGraph *record(RtSession *s, RtEntry *en, int way, int times, int *nodes, char *why,
+                       size_t n)
 {
     const RtDeviceOps *ops = s->device->ops;
     RtError begin = {0}, steps = {0}, end = {0};
     RtGraph *g = NULL;
+    en->joined = way == JOINED;
     if (ops->capture_begin(s->stream, &begin) == RT_OK) {
         for (int i = 0; i < times && !steps.code; i++) rt_entry_steps(s, en, NULL, &steps);
         ops->capture_end(s->stream, &g, nodes, &end);
@@ -37,6 +41,7 @@ static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *w
             g = NULL;
         }
     }
+    en->joined = false;
     const RtError *e = begin.code ? &begin : steps.code ? &steps : &end;
     if (!g) snprintf(why, n, "recording failed: %.200s", e->text);
     return g;
@@ -49,7 +54,28 @@ static void record_one(RtSession *s, RtEntry *en)
         snprintf(en->why_not, sizeof en->why_not, "%lld launches are too many to record",
                  (long long)en->launches);
     else
-        en->graph = record(s, en, 1, &en->graph_nodes, en->why_not, sizeof en->why_not);
+        en->graph = record(s, en, en->way == JOINED ? JOINED : ONE_ROW, 1, &en->graph_nodes,
+                           en->why_not, sizeof en->why_not);
+}
+
+static RtGraph *record_way(RtSession *s, RtEntry *en, int way, int times)
+{
+    char why[256];
+    int n;
+    if (way == ONE_ROW) return times > 1 ? record(s, en, way, times, &n, why, sizeof why) : NULL;
+    if (way == JOINED)
+        return en->e->njoins && en->way == JOINED ? record(s, en, way, times, &n, why, sizeof why)
+                                                  : NULL;
+    RtBranches *b = rt_branches_new(s, en);
+    RtGraph *g = b ? rt_branches_record(s, en, b, times) : NULL;
+    rt_branches_free(b);
+    return g;
+}
+
+static RtGraph *graph_of(const RtEntry *en, int way)
+{
+    RtGraph *g = en->many->graph[way];
+    return !g && way == ONE_ROW && en->many->times == 1 ? en->graph : g;
 }
 
 // Made when a run is long enough to gain from it; a failure leaves one without a graph, not tried
@@ -66,26 +92,38 @@ static void record_many(RtSession *s, RtEntry *en, int64_t left)
     if (!m) return; // one by one will do
     en->many = m;
     m->times = (int)times;
-    char why[256];
-    int n;
-    if (times > 1 && en->way != SIDE_BY_SIDE)
-        m->graph[ONE_ROW] = record(s, en, m->times, &n, why, sizeof why);
-    RtBranches *b = en->way == ONE_ROW ? NULL : rt_branches_new(s, en);
-    if (b) m->graph[SIDE_BY_SIDE] = rt_branches_record(s, en, b, m->times);
-    rt_branches_free(b);
+    int ways = 0, any = ONE_ROW;
+    for (int way = ONE_ROW; way < WAYS; way++) {
+        if (en->way && en->way != way) continue;
+        m->graph[way] = record_way(s, en, way, m->times);
+        if (!graph_of(en, way)) continue;
+        ways++;
+        any = way;
+    }
     RtError e = {0};
-    if (!m->graph[SIDE_BY_SIDE])
-        en->way = ONE_ROW;
-    else if (times > 1 && !m->graph[ONE_ROW])
-        en->way = SIDE_BY_SIDE;
-    else if (ops->event_new(s->device, &m->begin, &e) || ops->event_new(s->device, &m->end, &e))
-        en->way = ONE_ROW;
+    if (ways < 2 || ops->event_new(s->device, &m->begin, &e) ||
+        ops->event_new(s->device, &m->end, &e))
+        en->way = ways < 2 ? any : ONE_ROW;
 }
 
-static RtGraph *graph_of(const RtEntry *en, int way)
+// Keeps the way that was fastest.
+static void choose(RtSession *s, RtEntry *en)
 {
-    RtGraph *g = en->many->graph[way];
-    return !g && way == ONE_ROW && en->many->times == 1 ? en->graph : g;
+    const RtDeviceOps *ops = s->device->ops;
+    RtMany *m = en->many;
+    int best = ONE_ROW;
+    for (int way = ONE_ROW; way < WAYS; way++)
+        if (graph_of(en, way) && (!graph_of(en, best) || m->best[way] < 0.99 * m->best[best]))
+            best = way;
+    en->way = best;
+    for (int way = ONE_ROW; way < WAYS; way++) {
+        if (way == best || !m->graph[way]) continue;
+        ops->graph_free(m->graph[way]);
+        m->graph[way] = NULL;
+    }
+    if (best != JOINED) return;
+    ops->graph_free(en->graph); // a single execution is recorded anew, joined as well
+    en->graph = NULL;
 }
 
 // Two launches of the way whose turn it is, the second timed: it is enqueued while the first one
@@ -94,19 +132,18 @@ static RtCode measure(RtSession *s, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
     RtMany *m = en->many;
-    int way = m->measured % 2 ? SIDE_BY_SIDE : ONE_ROW;
+    int way = ONE_ROW, ways = 0, turn;
+    for (int w = ONE_ROW; w < WAYS; w++) ways += graph_of(en, w) != NULL;
+    turn = m->measured % ways;
+    while (!graph_of(en, way) || turn-- > 0) way++;
     RtGraph *g = graph_of(en, way);
     double seconds;
     if (ops->graph_launch(s->stream, g, e) || ops->event_record(m->begin, s->stream, e) ||
         ops->graph_launch(s->stream, g, e) || ops->event_record(m->end, s->stream, e) ||
         ops->event_sync(m->end, e) || ops->event_seconds(m->begin, m->end, &seconds, e))
         return e->code;
-    if (m->measured < 2 || seconds < m->best[way]) m->best[way] = seconds;
-    if (++m->measured < 2 * ROUNDS) return RT_OK;
-    en->way = m->best[SIDE_BY_SIDE] < 0.99 * m->best[ONE_ROW] ? SIDE_BY_SIDE : ONE_ROW;
-    int other = en->way == ONE_ROW ? SIDE_BY_SIDE : ONE_ROW;
-    if (m->graph[other]) ops->graph_free(m->graph[other]);
-    m->graph[other] = NULL;
+    if (m->measured < ways || seconds < m->best[way]) m->best[way] = seconds;
+    if (++m->measured == ways * ROUNDS) choose(s, en);
     return RT_OK;
 }
 

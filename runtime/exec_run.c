@@ -58,8 +58,16 @@ static RtCode do_step(Run *r, int i)
 
 static RtCode steps(Run *r, int first, int last, int depth)
 {
-    for (int i = first; i < last; i++) {
+    const ProgEntry *e = r->en->e;
+    bool joined = r->en->joined && !r->o && depth == 0;
+    for (int i = first, j = 0; i < last; i++) {
         const ProgStep *s = r->en->step[i].s;
+        while (joined && j < e->njoins && e->joins[j].first_step < i) j++;
+        if (joined && j < e->njoins && e->joins[j].first_step == i) {
+            if (do_step(r, e->nsteps + j)) return r->e->code;
+            i = e->joins[j].last_step - 1;
+            continue;
+        }
         if (s->kind == PS_LOOP) {
             if (depth >= PROG_MAX_LOOP_DEPTH)
                 return rt_fail(r->e, RT_USER, "loops nest more than %d deep", PROG_MAX_LOOP_DEPTH);

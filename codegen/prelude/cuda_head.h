@@ -113,5 +113,12 @@ NC_FN NcInverse nc_inverse(float b)
     return NcInverse{scale, 1 / (b * scale)};
 }
 NC_FN float nc_divide(float a, NcInverse b) { return a * b.scale * b.of; }
+// The quotient by a constant of ordinary size, correctly rounded but where it is tiny or huge, and
+// without a branch, which would keep loads after it from starting.
+NC_FN float nc_divide_by(float a, float b, float inverse)
+{
+    float q = a * inverse, better = fmaf(fmaf(-q, b, a), inverse, q), size = fabsf(q);
+    return size > 0x1p-100f && size < 0x1p100f ? better : q;
+}
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, want) == 0; }

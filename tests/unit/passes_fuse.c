@@ -344,6 +344,7 @@ static void test_mlp(bool with_assert)
     build_mlp(&c, with_assert);
     Target t = target_cuda(90, true);
     t.epilogues = EPI_BIAS | EPI_RELU;
+    t.units = 1; // no contraction is small
     CHECK(run_passes(&c, t, NULL, true));
     dump(&c);
     CHECK_MSG(launches(&c, -1) <= 10, "%d launches", launches(&c, -1));
@@ -361,6 +362,30 @@ static void test_mlp(bool with_assert)
             if (launch == UINT32_MAX) launch = f->groups.at[i].launch;
             CHECK(f->groups.at[i].launch == launch);
         }
+    CHECK(!step_is_read_where_written(&c));
+    arena_free(c.a);
+}
+
+// Contractions that are generated take in what comes before and after them element by element.
+static void test_small_mlp(bool with_assert)
+{
+    Ctx c = begin();
+    build_mlp(&c, with_assert);
+    CHECK(run_passes(&c, target_cuda(90, true), NULL, true));
+    dump(&c);
+    const Fusion *f = c.g->fusion;
+    int maps = 0, dots = 0;
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        const Group *gr = &f->groups.at[i];
+        bool update = false;
+        for (uint32_t k = 0; k < gr->outs.n; k++) update |= node_class(gr->outs.at[k]) == CLS_ROOT;
+        dots += gr->kind == GROUP_DOT;
+        maps += gr->kind == GROUP_MAP && !update && type_count(&gr->outs.at[0]->type) > 1;
+    }
+    CHECK_MSG(dots == 5, "%d contractions", dots);
+    CHECK_MSG(maps <= 1, "%d maps", maps); // the input, stored for the backward part
+    CHECK_MSG(launches(&c, -1) <= 8, "%d launches", launches(&c, -1));
+    CHECK(launches_are_ordered(&c));
     CHECK(!step_is_read_where_written(&c));
     arena_free(c.a);
 }
@@ -387,7 +412,9 @@ static void test_matmul_operands(void)
     Node *wt = graph_permute(g, w, flip);
     graph_root(g, OP_output, graph_matmul(g, graph_permute(g, x, front), wt), "y");
     graph_root(g, OP_output, graph_matmul(g, x, wt), "z");
-    CHECK(run_passes(&c, target_cuda(90, true), NULL, false));
+    Target t = target_cuda(90, true);
+    t.units = 1; // the library takes them both
+    CHECK(run_passes(&c, t, NULL, false));
     dump(&c);
     CHECK(launches(&c, GROUP_DOT) == 2);
     CHECK(launches(&c, GROUP_MAP) == 1);
@@ -619,6 +646,8 @@ int main(void)
     test_layer_norm_backward();
     test_mlp(false);
     test_mlp(true);
+    test_small_mlp(false);
+    test_small_mlp(true);
     test_mlp_unfused();
     test_matmul_operands();
     test_checks_before_commits();

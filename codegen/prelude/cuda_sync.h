@@ -1,0 +1,45 @@
+
+// All blocks of a cluster, all of their threads, wait for each other; what was written before is
+// seen after. Devices before sm_90 have no clusters and are never asked.
+NC_FN void nc_cluster_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+// The same for 256 neighbouring threads of a block.
+NC_FN void nc_part_wait() { asm volatile("bar.sync %0, 256;" ::"r"(1 + threadIdx.x / 256) : "memory"); }
+// nc_team and nc_across for these threads, in the same order.
+template <class Op, int N, class T> NC_FN T nc_part_team(T v)
+{
+    if constexpr (N <= 32) {
+        return nc_team<Op, N>(v);
+    } else {
+        __shared__ T part[4][N / 32];
+        T *mine = part[threadIdx.x / 256];
+        int at = threadIdx.x % 256;
+        v = nc_team<Op, 32>(v);
+        nc_part_wait();
+        if (at % 32 == 0) mine[at / 32] = v;
+        nc_part_wait();
+        v = mine[0];
+#pragma unroll
+        for (int k = 1; k < N / 32; k++) v = Op::of(v, mine[k]);
+        return v;
+    }
+}
+template <class Op, int X, int Y, class T> NC_FN T nc_part_across(T v)
+{
+    if constexpr (Y > 1) {
+        __shared__ T part[4][Y][X];
+        int n = threadIdx.x / 256, x = threadIdx.x % 256 % X, y = threadIdx.x % 256 / X;
+        nc_part_wait();
+        part[n][y][x] = v;
+        nc_part_wait();
+        v = part[n][0][x];
+#pragma unroll
+        for (int k = 1; k < Y; k++) v = Op::of(v, part[n][k][x]);
+    }
+    return v;
+}

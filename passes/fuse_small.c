@@ -1,0 +1,139 @@
+// Small contractions, which are generated and not left to a library: their operands may be any
+// cheap expression, and what follows element by element joins them.
+//
+// A generated contraction is a cluster of its own: values of its result's shape join as long as
+// they wait for nothing later. An operand that both parts of a training step read is computed
+// inside the forward contraction and, beside it, stored for the backward part: so neither waits for
+// it.
+#include <string.h>
+
+#include "passes/fuse.h"
+#include "passes/regions.h"
+
+enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
+
+bool fuse_generated(const Target *t, const Node *dot)
+{
+    if (!t || dot->op != OP_dot) return false;
+    int nb, nc;
+    attr_ints(dot, ATTR_batch_a, &nb);
+    const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
+    int64_t size[3] = {1, 1, 1}, k = 1;
+    int frees = dot->args[0]->type.rank - nb - nc;
+    for (int i = 0; i < dot->type.rank; i++)
+        size[i < nb ? 0 : i < nb + frees ? 1 : 2] *= dot->type.dim[i];
+    for (int i = 0; i < nc; i++) k *= dot->args[0]->type.dim[contract[i]];
+    return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
+           dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
+           target_small_product(t, size[0], size[1], size[2], k);
+}
+
+static bool is_step(const Node *n) // of a chain
+{
+    OpClass c = node_class(n);
+    return (c == CLS_ELEMENTWISE && !(op_info(n->op)->flags & OPF_COSTLY)) || c == CLS_VIEW;
+}
+
+// Operations of the chain that ends with n, MOST_CHAIN + 1: too many. *base: some value that is
+// neither leaf nor of the chain.
+static int chain_length(const Node *n, bool *base)
+{
+    const Node *seen[2 * MOST_CHAIN + 2];
+    int nseen = 0, count = 0;
+    seen[nseen++] = n;
+    for (int i = 0; i < nseen; i++) {
+        if (!is_step(seen[i])) {
+            *base |= node_class(seen[i]) != CLS_LEAF;
+            continue;
+        }
+        count += node_class(seen[i]) == CLS_ELEMENTWISE;
+        for (uint32_t k = 0; k < seen[i]->nargs; k++) {
+            bool known = false;
+            for (int j = 0; j < nseen && !known; j++) known = seen[j] == seen[i]->args[k];
+            if (known) continue;
+            if (nseen == 2 * MOST_CHAIN + 2) return MOST_CHAIN + 1;
+            seen[nseen++] = seen[i]->args[k];
+        }
+    }
+    return count;
+}
+
+bool fuse_inlines(const Node *dot, int side)
+{
+    bool base = false;
+    int n = chain_length(dot->args[side], &base);
+    // What needs nothing but leaves is there long before the backward part begins.
+    return n <= MOST_CHAIN && (base || dot->role == ROLE_FORWARD);
+}
+
+typedef struct Split {
+    Graph *src, *dst;
+    Remap map;
+    IdMap clone; // old id -> new id
+} Split;
+
+// The chain below n once more, for one reader. At most MOST_CHAIN operations and as many views
+// deep.
+static Node *again(Split *s, const Node *n)
+{
+    uint64_t id;
+    if (!is_step(n)) return s->map.map[n->id];
+    if (idmap_get(&s->clone, n->id, &id)) return s->dst->nodes.at[id];
+    Node *args[8];
+    if (n->nargs > 8) return s->map.map[n->id];
+    for (uint32_t k = 0; k < n->nargs; k++) args[k] = again(s, n->args[k]);
+    Attrs at = n->attrs;
+    if (node_class(n) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 2);
+    s->dst->loc = n->loc;
+    s->dst->role = n->role;
+    s->dst->name = n->name;
+    Node *c = graph_node(s->dst, n->op, args, (int)n->nargs, &at);
+    idmap_set(&s->clone, n->id, c->id);
+    return c;
+}
+
+Graph *fuse_split_operands(Graph *g, const Target *t)
+{
+    uint32_t n = g->nodes.n + 1;
+    bool *backward = NEW_ARRAY(g->arena, bool, n), any = false;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs; k++)
+            backward[x->args[k]->id] |= x->role != ROLE_FORWARD || (is_step(x) && backward[i]);
+    }
+    bool *split[2] = {NEW_ARRAY(g->arena, bool, n), NEW_ARRAY(g->arena, bool, n)};
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        if (x->role != ROLE_FORWARD || !fuse_generated(t, x)) continue;
+        for (int k = 0; k < 2; k++) {
+            bool base = false;
+            int length = chain_length(x->args[k], &base);
+            split[k][i] = length > 0 && length <= MOST_CHAIN && !base && backward[x->args[k]->id];
+            any |= split[k][i];
+        }
+    }
+    if (!any) return g;
+    Split s = {.src = g, .dst = graph_new(g->arena, g->diags, g->symbols)};
+    s.map = remap_begin(g, s.dst);
+    s.clone = idmap_new(g->arena);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        if (!split[0][i] && !split[1][i]) {
+            remap_node(&s.map, x);
+            continue;
+        }
+        Node *args[2];
+        for (int k = 0; k < 2; k++)
+            args[k] = split[k][i] ? again(&s, x->args[k]) : s.map.map[x->args[k]->id];
+        s.dst->loc = x->loc;
+        s.dst->role = x->role;
+        s.dst->name = x->name;
+        s.map.map[i] = graph_node(s.dst, x->op, args, 2, &x->attrs);
+    }
+    for (uint32_t i = 0; i < g->results.n; i++)
+        vec_push(g->arena, &s.dst->results, s.map.map[g->results.at[i]->id]);
+    s.dst->loc = 0;
+    s.dst->role = ROLE_FORWARD;
+    s.dst->name = NULL;
+    return graph_copy_live(s.dst);
+}
