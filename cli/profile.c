@@ -108,7 +108,8 @@ static int by_cost(const void *a, const void *b)
 {
     const netc_step *x = *(const netc_step *const *)a, *y = *(const netc_step *const *)b;
     double p = x->seconds * x->calls, q = y->seconds * y->calls;
-    return (p < q) - (p > q) ? (p < q) - (p > q) : (x > y) - (x < y);
+    if (p != q) return p < q ? 1 : -1;
+    return (x > y) - (x < y);
 }
 
 static void print_profile(FILE *out, const char *model, const char *entry, const char *device,

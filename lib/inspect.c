@@ -218,8 +218,9 @@ static void compile_for_registers(const Inspect *v, Build *b)
 netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                          netc_error **err)
 {
-    NETC_INIT(netc_inspect_options, none);
-    Inspect v = {.p = p, .o = o ? o : &none, .err = err};
+    netc_inspect_options own = {0};
+    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
+    Inspect v = {.p = p, .o = &own, .err = err};
     *text = NULL;
     if (v.o->target && strcmp(v.o->target, "cpu") && strcmp(v.o->target, "cuda"))
         return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda",

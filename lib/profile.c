@@ -121,9 +121,9 @@ static void profile(void *arg)
 netc_status netc_profile(netc_session *s, const char *entry, const netc_time_options *o,
                          netc_profile_result **out, netc_error **err)
 {
-    NETC_INIT(netc_time_options, none);
-    if (!o) o = &none;
-    Profile p = {.t = {.s = s, .o = o, .arena = arena_new()}, .entry = entry, .err = err};
+    netc_time_options own = {0};
+    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
+    Profile p = {.t = {.s = s, .o = &own, .arena = arena_new()}, .entry = entry, .err = err};
     *out = NULL;
     if (!p.t.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(p.t.arena, profile, &p)) p.status = OUT_OF_MEMORY(err);

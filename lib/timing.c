@@ -204,11 +204,10 @@ static void time_entry(void *arg)
 netc_status netc_time(netc_session *s, const char *entry, const netc_time_options *o,
                       netc_times *out, netc_error **err)
 {
-    NETC_INIT(netc_time_options, none);
-    Call c = {.t = {.s = s, .o = o ? o : &none, .arena = arena_new()},
-              .entry = entry,
-              .out = out,
-              .err = err};
+    netc_time_options own = {0};
+    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
+    Call c = {
+        .t = {.s = s, .o = &own, .arena = arena_new()}, .entry = entry, .out = out, .err = err};
     *out = (netc_times){0};
     if (!c.t.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(c.t.arena, time_entry, &c)) c.status = OUT_OF_MEMORY(err);
