@@ -28,7 +28,7 @@ static void item_text(const Inspect *v, const Items *t, const Item *x, Buf *out)
         else
             buf_printf(out, " %7s %-4s", "-", "");
     }
-    buf_printf(out, "  %*s%s  %s\n", 2 * depth, "", x->name, x->line);
+    buf_printf(out, "  %*s%s  %s  %s\n", 2 * depth, "", x->name, x->line, x->types);
 }
 
 static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
@@ -47,7 +47,9 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
     buf_printf(out, "  %9s %6s %6s %13s %14s", "floor us", "share", "calls", "bytes a call",
                "flops a call");
     if (v->b->program->cuda) buf_printf(out, " %4s %6s %12s", "regs", "shared", "grid x block");
-    buf_printf(out, "  %s\n", v->o->in_order ? "step, in order" : "step, the dearest first");
+    buf_printf(out, "  %s\n",
+               v->o->in_order ? "step in order, line, types"
+                              : "step, the dearest first, line, types");
     if (!v->o->in_order) items_by_cost(&t);
     for (int i = 0; i < t.n; i++) item_text(v, &t, &t.at[i], out);
     // The largest temporaries, so that the memory plan can be read first.
@@ -104,6 +106,7 @@ static void entry_json(const Inspect *v, const ProgEntry *e, Json *j)
         json_key(j, "flops"), json_int(j, x->cost.flops);
         json_key(j, "floor_seconds"), json_double(j, x->cost.floor);
         json_key(j, "schedule"), json_string(j, x->schedule);
+        json_key(j, "types"), json_string(j, x->types);
         if (v->b->program->cuda) {
             known_json(j, "blocks", x->blocks ? (double)x->blocks : -1);
             known_json(j, "registers", x->info.registers);

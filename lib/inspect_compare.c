@@ -33,7 +33,8 @@ static bool same_stem(const Item *a, const Item *b)
 
 static bool equal(const Item *a, const Item *b)
 {
-    return a->cost.bytes == b->cost.bytes && a->cost.flops == b->cost.flops && a->calls == b->calls;
+    return !strcmp(a->types, b->types) && a->cost.bytes == b->cost.bytes &&
+           a->cost.flops == b->cost.flops && a->calls == b->calls;
 }
 
 static Change judge(const Item *a, const Item *b)
@@ -88,6 +89,8 @@ static void pair_text(const Pair *p, Buf *out)
         return;
     }
     if (strcmp(p->a->name, p->b->name)) buf_printf(out, " (was %s)", p->a->name);
+    if (strcmp(p->a->types, p->b->types))
+        buf_printf(out, "; types %s, were %s", p->b->types, p->a->types);
     number(out, "calls", p->a->calls, p->b->calls);
     number(out, "bytes", p->a->cost.bytes, p->b->cost.bytes);
     number(out, "flops", p->a->cost.flops, p->b->cost.flops);
@@ -112,6 +115,7 @@ static void pair_json(const Pair *p, Json *j)
         json_key(j, "bytes"), json_int(j, x->cost.bytes);
         json_key(j, "flops"), json_int(j, x->cost.flops);
         json_key(j, "schedule"), json_string(j, x->schedule);
+        json_key(j, "types"), json_string(j, x->types);
         json_end(j);
     }
     json_end(j);

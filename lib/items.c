@@ -1,5 +1,6 @@
 #include "lib/items.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,37 @@ static RtKernelInfo kernel_info(const Build *b, const ProgKernel *k, const Targe
     return info;
 }
 
+static void type_set(Buf *out, const ProgEntry *e, const ProgStep *s, bool written)
+{
+    bool seen[PD_COUNT] = {false};
+    for (int i = 0; i < s->nargs; i++) {
+        if (s->args[i].kind != PA_BUFFER || s->args[i].written != written) continue;
+        const ProgBuffer *b = &e->buffers[s->args[i].index];
+        // Tables and counters of the executor are nobody's tensors.
+        bool own = b->region == PR_ERROR || b->region == PR_ROWS ||
+                   (b->region == PR_CELL && b->name && b->name[0] == '@');
+        if (own || seen[b->type.dtype]) continue;
+        seen[b->type.dtype] = true;
+        buf_printf(out, "%s%s", out->len ? " " : "", prog_dtype_name(b->type.dtype));
+    }
+}
+
+static const char *types_of(Arena *a, const Program *p, const ProgEntry *e, const ProgStep *s)
+{
+    Buf out = buf_new(a), to = buf_new(a);
+    if (s->kind == PS_GEMM) {
+        const ProgGemm *g = &p->gemms[s->index];
+        if (g->batch > 1) buf_printf(&out, "%" PRId64 " of ", g->batch);
+        buf_printf(&out, "%" PRId64 "x%" PRId64 "x%" PRId64 " %s %s -> %s%s", g->m, g->n, g->k,
+                   prog_dtype_name(g->a_type), prog_dtype_name(g->b_type),
+                   prog_dtype_name(g->c_type), g->tf32 && g->a_type == PD_F32 ? ", tf32" : "");
+        return out.data;
+    }
+    type_set(&out, e, s, false), type_set(&to, e, s, true);
+    buf_printf(&out, "%s-> %s", out.len ? " " : "", to.data ? to.data : "");
+    return out.data;
+}
+
 static void add(Items *t, Arena *a, const Build *b, const Target *target, const Rates *r, int first,
                 int last, int64_t calls)
 {
@@ -69,6 +101,7 @@ static void add(Items *t, Arena *a, const Build *b, const Target *target, const 
                     .kind = step_kind(s),
                     .line = s->loc ? s->loc : "",
                     .schedule = "",
+                    .types = types_of(a, p, t->e, s),
                     .calls = calls,
                     .cost = step_cost(p, s, r),
                     .info = {-1, -1, -1, -1, -1}};

@@ -8,11 +8,13 @@
 typedef struct Item { // a step that does something; loops are in the calls of what they repeat
     const ProgStep *step;
     const char *name, *kind, *line, *schedule;
-    int64_t calls;       // in one execution of the entry
-    Cost cost;           // of one call
-    double floor;        // of all calls
-    RtKernelInfo info;   // -1: not known
-    int64_t blocks;      // of a GPU kernel's launch; 0
+    const char *types; // of the tensors read and written: "u8 f32 -> bf16"; of a product its sizes
+                       // and how it multiplies: "128x10x784 bf16 bf16 -> f32", "..., tf32"
+    int64_t calls;     // in one execution of the entry
+    Cost cost;         // of one call
+    double floor;      // of all calls
+    RtKernelInfo info; // -1: not known
+    int64_t blocks;    // of a GPU kernel's launch; 0
     const ProgKernel *k; // NULL: no kernel
 } Item;
 

@@ -35,6 +35,12 @@ expect 0 "" "$NETC" inspect "$ROOT/samples/lstm/lstm.net" --target cuda --json; 
 json lstm.json "any(s['calls'] > 1 for e in d['entries'] for s in e['steps'])"
 json lstm.json "all(s['floor_seconds'] > 0 for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
 
+# -- types: what runs in what
+expect 0 "" "${I[@]}" --target cuda --precision bf16 --json; kept bf16.json
+json bf16.json "any(s['types'].endswith('bf16 bf16 -> f32') for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
+json bf16.json "any(s['types'] == 'u8 f32 -> bf16' for e in d['entries'] for s in e['steps'])"
+expect 0 "512x2048x784 f32 f32 -> f32, tf32" "$NETC" inspect "$ROOT/bench/mlp.net" --target cuda --precision tf32 -D first=2048 -D batch=512
+
 # -- registers: of a compiled file they are there, of a source they are asked for
 if "$NETC" doctor | grep -q '^yes NVRTC'; then
     expect 0 "" "${I[@]}" --target sm_80 --registers --json; kept r.json

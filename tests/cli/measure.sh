@@ -40,6 +40,12 @@ cp "$W/.out" l.json
 json l.json "any(s['calls'] > 1 for s in d['steps'])"
 printf 'model spread(x: bf16[64, 32]) {\n    v = cast(x, f32)\n    assert sum(v * v) > 1, "only zeros"\n    return y = sum(v)\n}\n' > half.net
 expect 0 "entry 'spread'" "$NETC" profile half.net --device cpu --repeats 2
+# A compiled file, in place of its source.
+expect 0 "" "$NETC" "$MLP" --target cpu -D batch=64 -o a.bin -q
+expect 0 "" "$NETC" profile a.bin --device cpu --repeats 2 --steps 1 --json
+cp "$W/.out" b.json
+json b.json "d['items'] == 64 and d['model'] == 'a.bin'"
+expect 0 "a.bin on cpu" "$NETC" bench a.bin --device cpu --repeats 2 --steps 1 --compiles 0 --entry eval
 # What cannot be
 expect 1 "--steps wants" "${P[@]}" --steps 0
 expect 1 "--repeats wants" "${P[@]}" --repeats 0
