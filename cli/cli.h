@@ -46,11 +46,11 @@ void list_free(StringList *l);
 
 typedef struct Common { // options every verb that compiles takes
     StringList defines;
-    const char *precision, *cache_dir, *skip_passes;
+    const char *precision, *cache_dir, *skip_passes, *tune_file;
     int64_t memory_limit;
-    bool quiet, verbose, no_reuse, no_phases, no_matmul_library, rebuild;
+    bool quiet, verbose, no_reuse, no_phases, no_matmul_library, rebuild, locked;
 } Common;
-enum { COMMON_OPTIONS = 11 };
+enum { COMMON_OPTIONS = 13 };
 void common_options(Common *c, Option out[COMMON_OPTIONS]);
 
 bool color_wanted(int fd);
@@ -86,6 +86,7 @@ int verb_inspect(int argc, char **argv);
 int verb_check(int argc, char **argv);
 int verb_profile(int argc, char **argv);
 int verb_bench(int argc, char **argv);
+int verb_tune(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 

@@ -72,6 +72,8 @@ void compile_options(const Common *c, netc_compile_options *o)
     o->no_phases = c->no_phases;
     o->no_matmul_library = c->no_matmul_library;
     o->rebuild = c->rebuild;
+    o->tune_file = c->tune_file;
+    o->locked = c->locked;
 }
 
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,

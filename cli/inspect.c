@@ -10,7 +10,7 @@ typedef struct InspectArgs {
     Common common;
     StringList words;
     const char *target, *other;
-    bool why, json, in_order, registers;
+    bool why, json, in_order, registers, knobs;
 } InspectArgs;
 
 // sm_XX is CUDA for that architecture; of a model.bin its source is compiled for it.
@@ -44,7 +44,9 @@ static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
     netc_status status = netc_compile_file(ctx, a->words.at[0], &c, &p, err);
     if (status == NETC_OK && a->other) status = netc_compile_file(ctx, a->other, &c, &other, err);
     o.other = other;
-    if (status == NETC_OK) status = netc_inspect(p, &o, &text, err);
+    if (status == NETC_OK)
+        status = a->knobs ? netc_program_knobs(p, o.target, second, &text, err)
+                          : netc_inspect(p, &o, &text, err);
     if (status == NETC_OK) fputs(text, stdout);
     netc_free(text);
     netc_program_release(p);
@@ -56,7 +58,7 @@ int verb_inspect(int argc, char **argv)
 {
     InspectArgs a = {0};
     bool done;
-    enum { OWN = 6 };
+    enum { OWN = 7 };
     Option options[OWN + COMMON_OPTIONS] = {
         {"--why", NULL, OPT_FLAG, &a.why, NULL,
          "which values are stored between kernels, and why (causes: docs/fusion.md)"},
@@ -65,6 +67,8 @@ int verb_inspect(int argc, char **argv)
         {"--order", NULL, OPT_FLAG, &a.in_order, NULL, "steps as they run, not by cost"},
         {"--registers", NULL, OPT_FLAG, &a.registers, NULL,
          "compile the kernels to know registers and shared memory (NVRTC, no GPU)"},
+        {"--knobs", NULL, OPT_FLAG, &a.knobs, NULL,
+         "the kernels' schedules as a tuning file names them; of one kernel its legal values"},
         {"--compare", NULL, OPT_STRING, &a.other, "OTHER",
          "what differs in another build; also as a second word"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},

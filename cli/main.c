@@ -47,6 +47,10 @@ const Verb verbs[] = {
      "netc bench mlp.net --device cuda:0 -o before.jsonl\n"
      "netc bench --compare before.jsonl after.jsonl",
      verb_bench, 1, 2, "one model, or two files with --compare"},
+    {"tune", "Measure faster schedules and write MODEL.tune.",
+     "tune MODEL.net [--budget SECONDS] [--kernel NAME]",
+     "netc tune mlp.net --budget 30\nnetc tune mlp.net --device cuda:0 -D batch=512", verb_tune, 1,
+     1, "one model"},
     {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor",
      verb_doctor, 0, 0, "no file: it looks at this machine"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,

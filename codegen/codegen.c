@@ -209,6 +209,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     e->lower.module = g->module;
     e->lower.entry = entry;
     e->lower.tf32 = g->options->tf32;
+    e->lower.schedules = g->options->schedules;
     Frame *f = frame_new(e, entry->graph, 0);
     entry_leaves(e, f);
     if (!entry_roots(e, f) || !frame_generate(f)) return false;

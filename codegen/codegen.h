@@ -2,18 +2,32 @@
 #ifndef CODEGEN_CODEGEN_H
 #define CODEGEN_CODEGEN_H
 
+#include "codegen/kernel.h"
 #include "codegen/program.h"
 #include "ir/fusion.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
+// A launch as it was lowered, so that it can be lowered again under other schedules.
+typedef struct LaunchRecord {
+    LowerCtx ctx; // a copy, without checks
+    Graph *graph;
+    Group *const *groups;
+    int ngroups;
+    LoweredKernel *kernels; // names are those of the Program
+    int nkernels;
+} LaunchRecord;
+typedef VEC(LaunchRecord) LaunchLog;
+
 typedef struct CodegenOptions {
     const Target *target;
-    bool no_reuse;        // every temporary its own place, for bisecting
-    bool no_side_by_side; // one launch a group
-    bool no_phases;       // no kernel of several phases
-    bool tf32;            // f32 contractions may use tensor cores
-    const char *choices;  // choice table to carry along, or NULL
+    bool no_reuse;                   // every temporary its own place, for bisecting
+    bool no_side_by_side;            // one launch a group
+    bool no_phases;                  // no kernel of several phases
+    bool tf32;                       // f32 contractions may use tensor cores
+    const char *choices;             // choice table to carry along, or NULL
+    const ScheduleSource *schedules; // NULL: the cost model's
+    LaunchLog *log;                  // NULL, or what was lowered is added to it
     // An edited kernel for this name, or NULL; the text replaces the generated one.
     const char *(*override)(void *ctx, const char *name, const char *contract);
     void *override_ctx;

@@ -418,6 +418,18 @@ static bool bind_arg(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
     return (int)out->kind != PLACE_NONE;
 }
 
+static void log_launch(const Frame *f, const Item *it)
+{
+    const Gen *g = f->e->gen;
+    if (!g->options->log) return;
+    LaunchRecord r = {f->e->lower,       f->g,        it->groups.at,
+                      (int)it->groups.n, it->kernels, it->nkernels};
+    r.ctx.schedules = NULL;
+    r.ctx.checks.at = NULL;
+    r.ctx.checks.n = r.ctx.checks.cap = 0;
+    vec_push(g->arena, g->options->log, r);
+}
+
 // Kernels come before the order, which needs to know which of them can fail. Every value that may
 // end in a cell is lowered as if it were written there; what turns out to need a copy is none the
 // worse for looking at the error record first.
@@ -435,6 +447,7 @@ static bool lower_items(Frame *f)
         if (!it->lowered) continue;
         it->nkernels = lower_launch(c, f->g, it->groups.at, (int)it->groups.n, &it->kernels);
         if (it->nkernels < 0) return false;
+        log_launch(f, it);
         for (int k = 0; k < it->nkernels; k++)
             for (int j = 0; j < it->kernels[k].nargs; j++) {
                 const KernelArg *a = &it->kernels[k].args[j];
@@ -476,7 +489,7 @@ static bool emit_kernels(Frame *f, const Item *it)
         }
         int32_t index = gen_kernel(g, &ks[k].prog);
         e->steps.at[e->steps.n - 1].index = index;
-        e->steps.at[e->steps.n - 1].name = g->kernels.at[index].name;
+        e->steps.at[e->steps.n - 1].name = ks[k].prog.name = g->kernels.at[index].name;
     }
     return true;
 }

@@ -197,10 +197,26 @@ static void put(const Knob *k, Body *b, int64_t v)
         *(int *)at = (int)v;
 }
 
+// A value the body can no longer have gives way to the nearest one it can.
+static void settle(const Knob *k, Body *b, const Target *t)
+{
+    int64_t legal[KNOB_VALUES], v = knob_get(k, b);
+    int n = k->legal(b, t, legal), best = 0;
+    for (int i = 0; i < n; i++) {
+        if (legal[i] == v) return;
+        if (llabs(legal[i] - v) < llabs(legal[best] - v)) best = i;
+    }
+    if (n) put(k, b, legal[best]);
+}
+
 void knob_set(const Knob *k, Body *b, const Target *t, int64_t v)
 {
     put(k, b, v);
     schedule_derive(b, t);
+    for (const Knob *other = knobs; other->name; other++) {
+        if (other != k) settle(other, b, t);
+        schedule_derive(b, t);
+    }
 }
 
 void knob_value_text(const Knob *k, int64_t v, Buf *out)

@@ -23,7 +23,8 @@ typedef struct Knob {
 extern const Knob knobs[]; // ended by a row without a name
 
 int64_t knob_get(const Knob *k, const Body *b);
-void knob_set(const Knob *k, Body *b, const Target *t, int64_t v); // and what follows from it
+// Sets it and what follows; other knobs move to the nearest value that is still legal.
+void knob_set(const Knob *k, Body *b, const Target *t, int64_t v);
 void knob_value_text(const Knob *k, int64_t v, Buf *out);
 
 const char *schedule_kind_name(ScheduleKind k);

@@ -153,7 +153,11 @@ const char *kernel_name(const Kernel *k)
     if (first && first->role == ROLE_BACKWARD) buf_str(&out, "_bwd");
     if (k->nbodies > 1) buf_printf(&out, "%sx%d", out.len ? "_" : "", k->nbodies);
     if (out.len > 60) out.data[out.len = 60] = 0;
-    buf_printf(&out, "_%08llx", (unsigned long long)(k->identity >> 32));
+    // Of what is computed, so that another schedule, in one round or two, keeps the name.
+    uint64_t h = 0;
+    for (int i = 0; i < k->nbodies; i++) h = hash_mix(h, k->body[i]->key);
+    buf_printf(&out, "_%08llx%s", (unsigned long long)(h >> 32),
+               k->phase == PHASE_COMBINE ? "_joined" : "");
     return isdigit((unsigned char)out.data[0]) ? arena_printf(k->arena, "k_%s", out.data)
                                                : out.data;
 }

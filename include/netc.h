@@ -159,9 +159,13 @@ typedef struct netc_compile_options {
         *outputs_of; // an entry of which only these outputs are wanted: what they do not need,
     const char *const *outputs; // inputs included, is left out
     int noutputs;
-    bool whole_data; // the arrays of data are whole inputs: axis 0, too, fixes its dimension
-    bool rebuild;    // of a model.bin: its code is ignored and made anew from its source
-    bool no_phases;  // no kernel of several phases: every kernel is launched by itself
+    bool whole_data;       // the arrays of data are whole inputs: axis 0, too, fixes its dimension
+    bool rebuild;          // of a model.bin: its code is ignored and made anew from its source
+    const char *tune_file; // measured schedules (netc_tune); NULL: NAME.tune where a file is
+                           // compiled and there is one; "": none
+    const char *kernels_dir; // edited kernels; NULL: NAME.kernels, as above; "": none
+    bool locked;    // an error when a kernel has no line of the tuning file, or a line no kernel
+    bool no_phases; // no kernel of several phases: every kernel is launched by itself
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its
@@ -196,6 +200,10 @@ typedef struct netc_inspect_options {
 } netc_inspect_options;
 NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                                   netc_error **err);
+// The schedule of every kernel, with its identity in a tuning file, and what else the choice table
+// holds; of one kernel its knobs and their legal values.
+NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
+                                        char **text, netc_error **err);
 NETC_API void netc_free(void *p);
 
 typedef struct netc_port { // an input or output of an entry
@@ -415,6 +423,36 @@ typedef struct netc_memory { // bytes on the session's device
 } netc_memory;
 NETC_API netc_status netc_session_memory(netc_session *s, const char *entry, netc_memory *out,
                                          netc_error **err);
+// The search for faster schedules of a model's kernels on a device, the largest share of the step
+// first. What is found is written into the tuning file after every kernel, and kept in the cache of
+// the device; what was measured is not measured again. The cancel hook ends it like the clock does.
+typedef enum netc_tune_kind {
+    NETC_TUNE_START,   // total: kernels to search
+    NETC_TUNE_KERNEL,  // one is done
+    NETC_TUNE_SKIPPED, // a schedule or a whole kernel that could not be used: text says why
+    NETC_TUNE_END,     // text: the file written
+} netc_tune_kind;
+typedef struct netc_tune_event {
+    netc_tune_kind kind;
+    const char *kernel, *schedule, *text, *device;
+    double share;         // of the step's kernels, 0..1
+    double before, after; // seconds: by the cost model, by the schedule kept
+    int tried;            // schedules measured
+    int done, total;
+    bool finished; // false: time was over before all was tried
+} netc_tune_event;
+typedef struct netc_tune_options {
+    size_t size;
+    double seconds;     // default 60
+    const char *kernel; // only this one
+    const char *file;   // NULL: the program's tuning file
+    bool again;         // measure anew what was measured before
+    bool prune;         // drop the device's lines that no kernel has any more
+    void (*event)(void *user, const netc_tune_event *e);
+    void *user;
+} netc_tune_options;
+NETC_API netc_status netc_tune(netc_program *p, const char *device, const netc_tune_options *o,
+                               netc_error **err);
 // Kernel nodes of the entry's captured CUDA graph; -1 where it was not captured.
 NETC_API int netc_graph_kernels(netc_session *s, const char *entry);
 

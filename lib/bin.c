@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/lib.h"
+#include "lib/tuning.h"
 
 typedef VEC(RtSection) Sections;
 
@@ -148,6 +148,7 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
     if (strcmp(target, "cuda")) status = build_get(p, false, "", "", &b.cpu, err);
     if (status == NETC_OK && strcmp(target, "cpu"))
         status = build_get(p, true, "", "", &b.cuda, err);
+    if (status == NETC_OK) status = schedules_locked_both(p, b.cpu, b.cuda, err);
     if (status != NETC_OK) return status;
     pthread_t thread;
     bool cpu = b.cpu && !b.cpu->nimages, threaded = cpu && b.cuda;

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/lib.h"
+#include "lib/tuning.h"
 
 static double now(void)
 {
@@ -143,9 +143,10 @@ static void run_pipeline(void *arg)
         !keep_outputs(&p->settings, b->module))
         goto invalid;
 
-    Target target = pick_target(p, b->cuda);
+    Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again
+    *target = pick_target(p, b->cuda);
     const char *dir = p->settings.dump_dir;
-    PassOptions po = {.target = &target,
+    PassOptions po = {.target = target,
                       .precision = p->settings.precision,
                       .memory_limit = p->settings.memory_limit,
                       .skip = p->settings.skip_passes,
@@ -155,13 +156,19 @@ static void run_pipeline(void *arg)
     if (dir) dump_module(po.dump_ctx, 0, "elaborate", b->module);
     if (!passes_run(b->module, &po, b->timings) || d->errors) goto invalid;
 
-    CodegenOptions co = {.target = &target,
+    CodegenOptions co = {.target = target,
                          .no_reuse = p->settings.no_reuse,
                          .no_phases = p->settings.no_phases,
                          .tf32 = p->settings.precision == PREC_TF32,
-                         .choices = p->settings.choices};
+                         .choices = p->settings.choices,
+                         .log = &b->launches};
+    Schedules schedules;
+    ScheduleSource source;
+    schedules_begin(p, b, &schedules, &source);
+    co.schedules = &source;
     b->program = codegen(b->module, &co);
     if (!b->program || d->errors) goto invalid;
+    schedules_end(&schedules, b->program);
     for (int i = 0; p->settings.memory_limit > 0 && i < b->program->nentries; i++) {
         const ProgEntry *e = &b->program->entries[i];
         if (e->arena_bytes > p->settings.memory_limit)
@@ -184,10 +191,19 @@ static netc_status make(netc_program *p, Build *b, netc_error **err)
     return job.status;
 }
 
-static Build *find(netc_program *p, bool cuda, const char *define, const char *entry)
+static bool same_choices(const Build *b, const char *choices)
+{
+    if (b->choices && choices) return !strcmp(b->choices, choices);
+    return choices ? schedules_same(b, choices) : !b->choices;
+}
+
+static Build *find(netc_program *p, bool cuda, const char *define, const char *entry,
+                   const char *choices)
 {
     for (Build *b = p->builds; b; b = b->next)
-        if (b->cuda == cuda && !strcmp(b->define, define) && !strcmp(b->entry, entry)) return b;
+        if (b->cuda == cuda && !strcmp(b->define, define) && !strcmp(b->entry, entry) &&
+            same_choices(b, choices))
+            return b;
     return NULL;
 }
 
@@ -197,7 +213,7 @@ void build_free(Build *b)
 }
 
 // The Build lives in its own arena, so that freeing the arena frees it whole. NULL: out of memory.
-static Build *build_new(bool cuda, const char *define, const char *entry)
+static Build *build_new(bool cuda, const char *define, const char *entry, const char *choices)
 {
     Arena *a = arena_new();
     jmp_buf oom;
@@ -210,6 +226,7 @@ static Build *build_new(bool cuda, const char *define, const char *entry)
     *b = (Build){.arena = a, .cuda = cuda, .compiling = PTHREAD_MUTEX_INITIALIZER};
     b->define = arena_strdup(a, define);
     b->entry = arena_strdup(a, entry);
+    if (choices) b->choices = arena_strdup(a, choices);
     arena_on_oom(a, NULL);
     return b;
 }
@@ -217,11 +234,17 @@ static Build *build_new(bool cuda, const char *define, const char *entry)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
                       Build **out, netc_error **err)
 {
+    return build_get_chosen(p, cuda, define, entry, NULL, out, err);
+}
+
+netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, const char *entry,
+                             const char *choices, Build **out, netc_error **err)
+{
     pthread_mutex_lock(&p->lock);
     netc_status status = NETC_OK;
-    Build *b = find(p, cuda, define, entry);
+    Build *b = find(p, cuda, define, entry, choices);
     if (!b) {
-        b = build_new(cuda, define, entry);
+        b = build_new(cuda, define, entry, choices);
         if (!b) {
             pthread_mutex_unlock(&p->lock);
             return OUT_OF_MEMORY(err);
@@ -249,8 +272,8 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
 netc_status build_any(netc_program *p, Build **out, netc_error **err)
 {
     pthread_mutex_lock(&p->lock);
-    Build *b = find(p, false, "", "");
-    if (!b) b = find(p, true, "", "");
+    Build *b = find(p, false, "", "", NULL);
+    if (!b) b = find(p, true, "", "", NULL);
     pthread_mutex_unlock(&p->lock);
     if (b) return *out = b, NETC_OK;
     bool cuda = p->settings.target && !strcmp(p->settings.target, "cuda");

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/lib.h"
+#include "lib/tuning.h"
 
 typedef struct Emit {
     netc_program *p;
@@ -100,10 +100,9 @@ netc_status netc_program_emit(netc_program *p, const char *stage, char **text, n
     if (!e.arena) return OUT_OF_MEMORY(err);
     if (at >= FRONT) {
         bool cuda = !strcmp(stage, "cuda") || !strcmp(stage, "ptx");
-        if (cuda || !strcmp(stage, "c"))
-            e.status = build_get(p, cuda, "", "", &e.b, err);
-        else
-            e.status = build_any(p, &e.b, err);
+        if (cuda || !strcmp(stage, "c")) e.status = build_get(p, cuda, "", "", &e.b, err);
+        if (e.status == NETC_OK && e.b) e.status = schedules_locked(p, e.b, err);
+        if (e.status == NETC_OK && !e.b) e.status = build_any(p, &e.b, err);
         if (e.status == NETC_OK && !e.b->module &&
             (!strcmp(stage, "fused") || !strcmp(stage, "dot")))
             e.status =

@@ -59,7 +59,11 @@ typedef struct Settings {
     int64_t memory_limit;
     bool no_reuse, no_phases, no_matmul_library;
     int arch;
+    const char *tune_file, *kernels_dir; // NULL: none
+    bool tune_file_named;                // by the caller: it must be there
+    bool locked;
 } Settings;
+typedef struct TuneFile TuneFile;
 
 typedef struct Embedded { // the sections of a model.bin
     const RtSection *s;
@@ -71,9 +75,12 @@ typedef struct Build {
     struct Build *next;
     Arena *arena;
     bool cuda;
-    const char *define; // one more "name=value" than the program's settings, or ""
-    const char *entry;  // the only entry elaborated, or "" for all
-    Module *module;     // NULL when it came from model.bin
+    const char *define;  // one more "name=value" than the program's settings, or ""
+    const char *entry;   // the only entry elaborated, or "" for all
+    const char *choices; // a checkpoint's table, the only source of schedules; or NULL
+    LaunchLog launches;
+    const char *unlocked; // what --locked would object to, or NULL
+    Module *module;       // NULL when it came from model.bin
     Program *program;
     RtImage *images;
     int nimages;
@@ -91,6 +98,8 @@ struct netc_program {
     const char *name, *text;
     size_t len;
     Settings settings;
+    TuneFile *tuning; // the tuning file, or NULL
+    char *cuda_model; // of the first GPU a session was opened on: "NVIDIA H200"; or NULL
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;
@@ -104,6 +113,9 @@ struct netc_program {
 // The build for a target, made when there is none yet. define and entry: see Build. (lib/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
                       Build **out, netc_error **err);
+// The same under a checkpoint's choice table: with its schedules and no others.
+netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, const char *entry,
+                             const char *choices, Build **out, netc_error **err);
 // Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
 void build_free(Build *b);

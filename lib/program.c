@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/lib.h"
+#include "lib/tuning.h"
 
 static const char *copy_or_null(Arena *a, const char *s)
 {
@@ -14,6 +14,7 @@ typedef struct Creation {
     const netc_compile_options *o;
     const char *name, *text;
     size_t len;
+    bool file; // text is that of the file [name]
     netc_error **err;
     netc_status status;
 } Creation;
@@ -93,6 +94,12 @@ static void fill(void *arg)
     s->no_phases = o.no_phases;
     s->no_matmul_library = o.no_matmul_library;
     s->arch = o.arch;
+    s->locked = o.locked;
+    s->tune_file_named = o.tune_file && *o.tune_file;
+    s->tune_file = copy_or_null(a, o.tune_file);
+    s->kernels_dir = copy_or_null(a, o.kernels_dir);
+    if (c->file && !o.tune_file) s->tune_file = arena_printf(a, "%s.tune", c->name);
+    if (c->file && !o.kernels_dir) s->kernels_dir = arena_printf(a, "%s.kernels", c->name);
     s->precision_given = o.precision != NULL;
     s->rebuild = o.rebuild || o.outputs_of;
     s->outputs_of = copy_or_null(a, o.outputs_of);
@@ -121,6 +128,8 @@ static void fill(void *arg)
         if (c->status == NETC_OK && o.data) c->status = fit_bin(p, &o, c->err);
         return;
     }
+    c->status = tune_load(p, c->err);
+    if (c->status != NETC_OK) return;
     bool differ;
     p->decl_diags = diags_new(a);
     FrontendOptions fo = lib_frontend_options(p, a, "", "");
@@ -135,7 +144,8 @@ static void fill(void *arg)
 }
 
 static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,
-                          const netc_compile_options *o, netc_program **out, netc_error **err)
+                          bool file, const netc_compile_options *o, netc_program **out,
+                          netc_error **err)
 {
     netc_program *p = calloc(1, sizeof *p);
     Arena *a = arena_new();
@@ -149,7 +159,7 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
     p->arena = a;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->saving, NULL);
-    Creation c = {p, o, name, text, len, err, NETC_OK};
+    Creation c = {p, o, name, text, len, file, err, NETC_OK};
     if (!lib_guarded(a, fill, &c)) c.status = OUT_OF_MEMORY(err);
     Build *b;
     // Errors in the model are reported now, not at the first session.
@@ -168,7 +178,7 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
 netc_status netc_compile_text(netc_context *c, const char *name, const char *text,
                               const netc_compile_options *o, netc_program **out, netc_error **err)
 {
-    return create(c, name, text, strlen(text), o, out, err);
+    return create(c, name, text, strlen(text), false, o, out, err);
 }
 
 netc_status netc_compile_file(netc_context *c, const char *path, const netc_compile_options *o,
@@ -180,7 +190,8 @@ netc_status netc_compile_file(netc_context *c, const char *path, const netc_comp
     size_t n = 0;
     RtError e = {0};
     rt_file_read(a, path, &bytes, &n, &e);
-    netc_status status = e.code ? lib_fail_rt(err, &e) : create(c, path, bytes, n, o, out, err);
+    netc_status status =
+        e.code ? lib_fail_rt(err, &e) : create(c, path, bytes, n, true, o, out, err);
     arena_free(a);
     return status;
 }
@@ -198,6 +209,7 @@ void netc_program_release(netc_program *p)
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->saving);
     arena_free(p->arena);
+    free(p->cuda_model);
     free(p);
 }
 

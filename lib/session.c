@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/lib.h"
+#include "lib/tuning.h"
 
 static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **err)
 {
@@ -44,8 +44,8 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
                            netc_error **err)
 {
     Build *b;
-    netc_status status =
-        build_get(s->program, rt_device_is_cuda(s->device), define, entry, &b, err);
+    netc_status status = build_get_chosen(s->program, rt_device_is_cuda(s->device), define, entry,
+                                          s->choices, &b, err);
     if (status != NETC_OK) return status;
     for (Loaded *l = s->loaded; l; l = l->next)
         if (l->build == b) return *out = l, NETC_OK;
@@ -59,7 +59,8 @@ netc_status session_use_choices(netc_session *s, const char *choices, netc_error
     if (!s->choices) return OUT_OF_MEMORY(err);
     Build *b;
     Loaded *l;
-    netc_status status = build_get(s->program, rt_device_is_cuda(s->device), "", "", &b, err);
+    netc_status status =
+        build_get_chosen(s->program, rt_device_is_cuda(s->device), "", "", s->choices, &b, err);
     return status == NETC_OK ? load(s, b, &l, err) : status;
 }
 
@@ -115,6 +116,7 @@ static netc_status initialise(netc_session *s, netc_error **err)
 {
     Loaded *l;
     netc_status status = session_loaded(s, "", "", &l, err);
+    if (status == NETC_OK) status = schedules_locked(s->program, l->build, err);
     if (status == NETC_OK) status = session_set_control(s, "@seed", s->seed, err);
     if (status == NETC_OK && program_entry(l->build->program, "init")) {
         RtError e = {0};
@@ -124,6 +126,14 @@ static netc_status initialise(netc_session *s, netc_error **err)
     if (status == NETC_OK && s->program->weights)
         status = session_write_weights(s, s->program->weights, err);
     return status;
+}
+
+// Builds for CUDA take the schedules that were measured on this device.
+static void learn_device(netc_program *p, RtDevice *d)
+{
+    pthread_mutex_lock(&p->lock);
+    if (rt_device_is_cuda(d) && !p->cuda_model) p->cuda_model = strdup(rt_device_model(d));
+    pthread_mutex_unlock(&p->lock);
 }
 
 netc_status netc_session_create(netc_program *p, const char *device, const netc_session_options *o,
@@ -161,6 +171,7 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
     if (!e.code) rt_session_new(s->device, &ro, &s->rt, &e);
     netc_status status = e.code ? lib_fail_rt(err, &e) : NETC_OK;
     if (status == NETC_OK) {
+        learn_device(p, s->device);
         snprintf(s->device_text, sizeof s->device_text, "%s %s", rt_device_name(s->device),
                  rt_device_model(s->device));
         Loaded *l;

@@ -26,6 +26,7 @@ struct RtModule {
     CpuKernel *kernel;
     const ProgGemm *gemms;
     int ngemms;
+    const char *choices; // the program's choice table
     CpuBlas *blas; // NULL: no OpenBLAS; our own loops
     int threads;   // parts a matmul is cut into
     int fd;        // of the object in memory; the loader knows it by this number

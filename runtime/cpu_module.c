@@ -116,6 +116,7 @@ RtCode rt_cpu_module_new(RtDevice *d, const Program *p, const RtImage *images, i
     m->threads = rt_cpu_threads();
     m->gemms = p->gemms;
     m->ngemms = p->ngemms;
+    m->choices = p->choices;
     RtCode code = load_code(m, p, images, nimages, o, e);
     if (!code) {
         if (p->ngemms) m->blas = rt_blas_open();

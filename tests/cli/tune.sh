@@ -1,0 +1,96 @@
+#!/bin/bash
+# netc tune and the files it writes, without a GPU: on the CPU from end to end, for CUDA what a tuning
+# file changes in the text.
+. "$(dirname "$0")/../lib.sh"
+cp "$ROOT/samples/mnist/mlp.net" mlp.net
+line() { # TARGET PART-OF-A-NAME: "NAME IDENTITY: SCHEDULE"
+    "$NETC" inspect mlp.net --knobs --target "$1" | sed -n "s/^kernel \($2[^ ]* [0-9a-f]*: .*\)/\1/p" | head -1
+}
+head='# netc tune 1: by hand'
+
+# -- a hand-written file for a GPU: the kernel's schedule changes, its name does not
+read -r name id schedule <<<"$(line cuda loss_mean)"
+id=${id%:}
+expect 0 "again [registers]" "$NETC" inspect mlp.net --knobs --target cuda "$name"
+holds "threads that share a row"
+before=$("$NETC" --emit cuda mlp.net | grep -A9 "^// $name" | grep -m1 "// schedule:")
+printf '%s\nkernel %s %s @ NVIDIA H200: row team=32 vector=1 keep=again threads=128\n' "$head" "$name" "$id" >mlp.net.tune
+expect 0 "note: mlp.net.tune: measured schedules for 1 of" "$NETC" --emit cuda mlp.net
+after=$(grep -A9 "^// $name" "$W/.out" | grep -m1 "// schedule:")
+[ "$before" != "$after" ] && pass || fail "the tuning file changed nothing: $after"
+[ "$after" = "// schedule: row team=32 vector=1 keep=again threads=128" ] && pass || fail "not as the file says: $after"
+expect 0 "# measured" "$NETC" inspect mlp.net --knobs --target cuda
+expect 0 "$before" "$NETC" --emit cuda mlp.net --tune-file ''
+
+# -- mistakes in it
+bad() { # MESSAGE SCHEDULE
+    printf '%s\nkernel %s %s @ NVIDIA H200: %s\n' "$head" "$name" "$id" "$2" >mlp.net.tune
+    expect 1 "$1" "$NETC" --emit cuda mlp.net
+}
+bad "mlp.net.tune:2: kernel $name: there is no knob 'teem'; did you mean 'team'?" "row teem=4"
+bad "vector=3 is not possible here" "row vector=3"
+bad "with the other knobs as given: 1, 2" "row vector=16"
+bad "that is no value of a knob 'keep'" "row keep=nowhere"
+bad "has no knob 'tile_k'" "row tile_k=32"
+bad "team is given twice" "row team=4 team=8"
+bad "'fast' is not name=value" "row fast"
+bad "'circle' is no kind of schedule" "circle team=4"
+bad "a line about a kernel is" ""
+printf '%s\nkernel %s %s @ NVIDIA H200: map vector=1\n' "$head" "$name" "$id" >mlp.net.tune
+expect 0 "it is for a map schedule, the kernel has a row schedule now; the line is ignored" "$NETC" --emit cuda mlp.net
+printf '%s\nkernel %s %s @ NVIDIA H200: row team=4' "$head" "$name" "$id" >mlp.net.tune
+expect 1 "is cut short" "$NETC" --emit cuda mlp.net
+for i in 1 2; do printf 'kernel %s %s @ NVIDIA H200: row team=4\n' "$name" "$id"; done | cat <(echo "$head") - >mlp.net.tune
+expect 1 "already has line 2" "$NETC" --emit cuda mlp.net
+echo "nothing of the kind" >mlp.net.tune
+expect 1 "is no tuning file" "$NETC" --emit cuda mlp.net
+printf '%s\nkernel other 0123456789abcdef @ NVIDIA H200: row team=4\n' "$head" >mlp.net.tune
+expect 0 "none of its 1 kernels is in this model" "$NETC" --emit cuda mlp.net
+expect 1 "mlp.tune" "$NETC" mlp.net --tune-file mlp.tune
+
+# -- --locked
+expect 1 "line 2: no kernel is other" "$NETC" --emit cuda mlp.net --locked
+holds "has no line for NVIDIA H200"
+rm mlp.net.tune
+expect 1 "there is no mlp.net.tune to lock the schedules to" "$NETC" --emit cuda mlp.net --locked
+"$NETC" inspect mlp.net --knobs --target cuda | sed 's/: / @ NVIDIA H200: /' | cat <(echo "$head") - >mlp.net.tune
+expect 0 "// schedule:" "$NETC" --emit cuda mlp.net --locked
+sed -i '$d' mlp.net.tune
+expect 1 "has no line for NVIDIA H200" "$NETC" --emit cuda mlp.net --locked
+rm mlp.net.tune
+
+# -- the CPU from end to end
+expect 1 "leaves no time to measure" "$NETC" tune mlp.net --budget 0
+expect 1 "there is no kernel 'nothing'" "$NETC" tune mlp.net --device cpu --kernel nothing
+rm -f mlp.net.tune
+mkdir closed; cp mlp.net closed/; chmod a-w closed
+if [ -w closed ]; then skip "root may write anywhere"; else
+    expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune closed/mlp.net --device cpu
+fi
+expect 0 "launches to search" "$NETC" tune mlp.net --device cpu --budget 60
+holds "wrote mlp.net.tune; compilation uses it by itself"
+grep -q '^kernel .* @ cpu: .*  # .* -> .* us$' mlp.net.tune && pass || fail "the file: $(head -4 mlp.net.tune)"
+[ "$(tail -n +3 mlp.net.tune | LC_ALL=C sort)" = "$(tail -n +3 mlp.net.tune)" ] && pass || fail "the file is not sorted"
+cp mlp.net.tune first.tune
+expect 0 "every kernel has its schedule" "$NETC" tune mlp.net --device cpu --budget 60
+cmp -s first.tune mlp.net.tune && pass || fail "a second run changed the file"
+expect 0 "" "$NETC" --emit c mlp.net --locked
+expect 0 "kernels on" "$NETC" check mlp.net --device cpu
+holds_not() { ! grep -qF -- "$1" "$W/.out" && pass || fail "'$1' in: $(head -5 "$W/.out")"; }
+holds_not WRONG
+# a line lost is measured again, from the cache, and the file is as it was but for times
+sed -i '3d' mlp.net.tune
+expect 0 "1 launches to search" "$NETC" tune mlp.net --device cpu --budget 60
+[ "$(cut -d'#' -f1 mlp.net.tune | sed 's/:.*//')" = "$(cut -d'#' -f1 first.tune | sed 's/:.*//')" ] && pass || fail "lines differ"
+printf 'kernel gone 0123456789abcdef @ cpu: map\n' >>mlp.net.tune
+expect 1 "no kernel is gone" "$NETC" --emit c mlp.net --locked
+expect 0 "" "$NETC" tune mlp.net --device cpu --prune
+expect 0 "" "$NETC" --emit c mlp.net --locked
+expect 1 "a locked program keeps" "$NETC" tune mlp.net --device cpu --locked
+
+# -- Ctrl-C keeps what was found
+rm -f mlp.net.tune
+timeout -s INT 2 "$NETC" tune mlp.net --device cpu --budget 60 --again --cache-dir '' >/dev/null 2>&1; code=$?
+[ $code = 124 ] || [ $code = 130 ] || [ $code = 0 ] && [ -s mlp.net.tune ] && pass || fail "after Ctrl-C: exit $code, $(ls)"
+expect 0 "" "$NETC" --emit c mlp.net
+finish
