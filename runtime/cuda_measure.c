@@ -3,20 +3,24 @@
 // the driver assembles.
 #include "runtime/cuda.h"
 
-// copy_wide(to, from): a block moves RT_COPY_UNIT bytes, a thread four times 16 of them at once.
+// copy_wide(to, from): a thread moves four times 16 bytes, loaded at once from four quarters of the
+// memory; RT_COPY_UNIT bytes a block. On an H200 this is 3 % faster than quarters of one block.
 // wait(ns): one thread looks at the clock.
-#define LOAD(r, offset)  "ld.global.cs.v4.u32 {" r "0," r "1," r "2," r "3}, [src+" offset "];\n"
-#define STORE(r, offset) "st.global.cs.v4.u32 [dst+" offset "], {" r "0," r "1," r "2," r "3};\n"
+#define LOAD(r)                                                                                    \
+    "ld.global.cs.v4.u32 {" r "0," r "1," r "2," r "3}, [src];\nadd.u64 src, src, step;\n"
+#define STORE(r)                                                                                   \
+    "st.global.cs.v4.u32 [dst], {" r "0," r "1," r "2," r "3};\nadd.u64 dst, dst, step;\n"
 static const char measure_ptx[] =
     ".version 7.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry copy_wide(.param .u64 p_to, .param .u64 p_from)\n{\n"
-    ".reg .b32 block, thread, a<4>, b<4>, c<4>, d<4>;\n.reg .b64 src, dst, at, off;\n"
+    ".reg .b32 block, thread, blocks, a<4>, b<4>, c<4>, d<4>;\n"
+    ".reg .b64 src, dst, at, off, step;\n"
     "ld.param.u64 dst, [p_to];\nld.param.u64 src, [p_from];\n"
-    "mov.u32 block, %ctaid.x;\nmov.u32 thread, %tid.x;\n"
-    "mul.wide.u32 at, block, 16384;\nmul.wide.u32 off, thread, 16;\nadd.u64 at, at, off;\n"
-    "add.u64 src, src, at;\nadd.u64 dst, dst, at;\n"                          //
-    LOAD("a", "0") LOAD("b", "4096") LOAD("c", "8192") LOAD("d", "12288")     //
-    STORE("a", "0") STORE("b", "4096") STORE("c", "8192") STORE("d", "12288") //
+    "mov.u32 block, %ctaid.x;\nmov.u32 thread, %tid.x;\nmov.u32 blocks, %nctaid.x;\n"
+    "mul.wide.u32 at, block, 4096;\nmul.wide.u32 off, thread, 16;\nadd.u64 at, at, off;\n"
+    "mul.wide.u32 step, blocks, 4096;\nadd.u64 src, src, at;\nadd.u64 dst, dst, at;\n" //
+    LOAD("a") LOAD("b") LOAD("c") LOAD("d")                                            //
+    STORE("a") STORE("b") STORE("c") STORE("d")                                        //
     "ret;\n}\n"
     ".visible .entry wait(.param .u64 p_ns)\n{\n"
     ".reg .pred more;\n.reg .b64 begin, now, ns;\n"

@@ -436,6 +436,63 @@ static void test_context(void)
     cu.primary_release(id);
 }
 
+// What measuring is made of: the copy copies, a wait lasts, a profile adds up, the driver knows the
+// kernel.
+static void test_measure(void)
+{
+    enum { BYTES = 3 * RT_COPY_UNIT };
+    const RtDeviceOps *ops = device->ops;
+    static unsigned char from[BYTES], to[BYTES];
+    void *a = NULL, *b = NULL;
+    RtStream *s = NULL;
+    RtEvent *begin = NULL, *end = NULL;
+    RtError e = {0};
+    double seconds = 0;
+    for (int i = 0; i < BYTES; i++) from[i] = (unsigned char)(i * 7 + i / 4096);
+    CHECK(ops->enter(device, &e) == RT_OK && ops->stream_new(device, NULL, &s, &e) == RT_OK);
+    CHECK(ops->alloc(device, BYTES, "a", &a, &e) == RT_OK &&
+          ops->alloc(device, BYTES, "b", &b, &e) == RT_OK);
+    CHECK_MSG(ops->copy(s, a, from, BYTES, RT_H2D, NULL, &e) == RT_OK &&
+                  ops->copy_kernel(s, b, a, BYTES, &e) == RT_OK &&
+                  ops->copy(s, to, b, BYTES, RT_D2H, NULL, &e) == RT_OK &&
+                  ops->stream_sync(s, &e) == RT_OK,
+              "%s", e.text);
+    CHECK(!memcmp(from, to, BYTES));
+    CHECK(ops->event_new(device, &begin, &e) == RT_OK && ops->event_new(device, &end, &e) == RT_OK);
+    CHECK_MSG(ops->event_record(begin, s, &e) == RT_OK && ops->wait(s, 2e-3, &e) == RT_OK &&
+                  ops->event_record(end, s, &e) == RT_OK && ops->event_sync(end, &e) == RT_OK &&
+                  ops->event_seconds(begin, end, &seconds, &e) == RT_OK,
+              "%s", e.text);
+    CHECK_MSG(seconds > 1.5e-3, "a wait of 2 ms took %g s", seconds);
+    ops->event_free(begin), ops->event_free(end), ops->stream_free(s);
+    ops->free(device, a), ops->free(device, b);
+    ops->leave(device);
+    CHECK_MSG(rt_copy_rate(device, &seconds, &e) == RT_OK && seconds > 1e11, "%g %s", seconds,
+              e.text);
+
+    Hand h;
+    Loaded l;
+    map_program(&h);
+    CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
+    check_map("before a profile", &l);
+    Arena *arena = arena_new();
+    RtProfile p;
+    RtProfileOptions o = {.repeats = 5};
+    CHECK_MSG(rt_profile(l.s, l.p, "main", &o, arena, &p, &e) == RT_OK, "%s", e.text);
+    const RtStepTime *t = p.steps;
+    CHECK(p.nsteps == 1 && t->calls == 1 && t->seconds > 0 && t->low <= t->high && p.nslices == 1);
+    CHECK(t->info.registers > 3 && t->info.threads == 256 && t->info.shared_bytes == 0);
+    CHECK(t->info.occupancy > 0 && t->info.occupancy <= 1 && p.empty > 0 && p.pair > 0);
+    o.cold = true;
+    CHECK_MSG(rt_profile(l.s, l.p, "main", &o, arena, &p, &e) == RT_OK, "%s", e.text);
+    double each[3];
+    CHECK_MSG(rt_time(l.s, l.p, "main", 40, 3, each, &e) == RT_OK && each[0] > 0, "%s", e.text);
+    CHECK(rt_graph_executions(l.s, l.p, "main") >= 1);
+    arena_free(arena);
+    check_map("after a profile", &l);
+    hand_unload(&l);
+}
+
 int main(void)
 {
     RtError e = {0};
@@ -458,6 +515,7 @@ int main(void)
     test_sync();
     test_context();
     test_owns();
+    test_measure();
     rt_device_close(device);
     printf("%d passed, %d failed, %d skipped\n", unit_passed, unit_failed, unit_skipped);
     return unit_failed != 0;
