@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/synthetic.h"
 #include "runtime/device.h"
 
 static const char unfinished[] = "not finished";
@@ -176,32 +177,53 @@ static double floor_of(const LaunchRecord *r)
     return t;
 }
 
-// Shares by the steps of the training entry, timed one by one; other entries come behind, by their
-// floors. A model that is not trained goes by floors alone.
+// Seconds of an execution that go into each kernel of the entry, timed one by one.
+static double *time_steps(Tuner *t, const char *entry, double *total)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    const Program *p = t->build->program;
+    double *seconds = NEW_ARRAY(t->arena, double, p->nkernels + 1);
+    t->status = session_entry(t->session, entry, &l, &e, t->err);
+    if (t->status == NETC_OK) t->status = synthetic_bind(t->session, entry, 0, t->arena, t->err);
+    if (t->status == NETC_OK) t->status = netc_run(t->session, entry, 2, t->err);
+    if (t->status == NETC_OK) t->status = netc_sync(t->session, t->err);
+    if (t->status != NETC_OK) return seconds;
+    RtProfileOptions o = {.repeats = 5, .seconds = 1};
+    RtProfile r = {0};
+    RtError re = {0};
+    if (rt_profile(t->session->rt, l->rt, entry, &o, t->arena, &r, &re)) {
+        t->status = lib_fail_rt(t->err, &re);
+        return seconds;
+    }
+    for (int i = 0; i < r.nsteps; i++) {
+        const ProgStep *s = &e->steps[r.steps[i].step];
+        double all = r.steps[i].seconds * r.steps[i].calls;
+        *total += all;
+        if (s->kind == PS_KERNEL) seconds[s->index] += all;
+    }
+    return seconds;
+}
+
+// Shares by the steps of the training entry; other entries come behind, by their floors. A model
+// that is not trained goes by floors alone.
 static void find_shares(Tuner *t, Work *w, int n)
 {
     const Program *p = t->build->program;
     const char *train = NULL;
-    netc_profile_result *profile = NULL;
+    const double *seconds = NULL;
     double total = 0, floors = 0;
     for (int i = 0; i < p->nentries; i++)
         if (p->entries[i].kind == PK_TRAIN) train = p->entries[i].name;
-    NETC_INIT(netc_time_options, o);
-    o.repeats = 5;
-    if (train) t->status = netc_profile(t->session, train, &o, &profile, t->err);
-    int ntimes = profile ? profile->nsteps : 0;
-    const netc_step *times = profile ? profile->steps : NULL;
-    for (int i = 0; i < ntimes; i++) total += times[i].seconds * times[i].calls;
+    if (train) seconds = time_steps(t, train, &total);
     for (int i = 0; i < n; i++) floors += floor_of(w[i].launch);
     for (int i = 0; i < n; i++) {
         const LaunchRecord *r = w[i].launch;
-        bool trained = train && !strcmp(r->ctx.entry->name, train);
-        for (int k = 0; k < ntimes && trained; k++)
-            if (is_called(r, times[k].name))
-                w[i].share += times[k].seconds * times[k].calls / total;
+        bool trained = train && total > 0 && !strcmp(r->ctx.entry->name, train);
+        for (int k = 0; k < p->nkernels && trained; k++)
+            if (is_called(r, p->kernels[k].name)) w[i].share += seconds[k] / total;
         if (!trained) w[i].share = floor_of(r) / floors * (train ? 1e-6 : 1);
     }
-    netc_free(profile);
 }
 
 static Work *find_work(Tuner *t, int *count)
