@@ -9,7 +9,7 @@
 typedef struct InspectArgs {
     Common common;
     StringList words;
-    const char *target, *other;
+    const char *target, *other, *eject;
     bool why, json, in_order, registers, knobs;
 } InspectArgs;
 
@@ -44,6 +44,15 @@ static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
     netc_status status = netc_compile_file(ctx, a->words.at[0], &c, &p, err);
     if (status == NETC_OK && a->other) status = netc_compile_file(ctx, a->other, &c, &other, err);
     o.other = other;
+    if (status == NETC_OK && a->eject) {
+        status = netc_program_eject(p, a->eject, &text, err);
+        if (status == NETC_OK)
+            printf("wrote %s: compiling %s takes it from now on\n", text, a->words.at[0]);
+        netc_free(text);
+        netc_program_release(p);
+        netc_program_release(other);
+        return status;
+    }
     if (status == NETC_OK)
         status = a->knobs ? netc_program_knobs(p, o.target, second, &text, err)
                           : netc_inspect(p, &o, &text, err);
@@ -58,7 +67,7 @@ int verb_inspect(int argc, char **argv)
 {
     InspectArgs a = {0};
     bool done;
-    enum { OWN = 7 };
+    enum { OWN = 8 };
     Option options[OWN + COMMON_OPTIONS] = {
         {"--why", NULL, OPT_FLAG, &a.why, NULL,
          "which values are stored between kernels, and why (causes: docs/fusion.md)"},
@@ -69,6 +78,8 @@ int verb_inspect(int argc, char **argv)
          "compile the kernels to know registers and shared memory (NVRTC, no GPU)"},
         {"--knobs", NULL, OPT_FLAG, &a.knobs, NULL,
          "the kernels' schedules as a tuning file names them; of one kernel its legal values"},
+        {"--eject", NULL, OPT_STRING, &a.eject, "KERNEL",
+         "write a CUDA kernel to MODEL.kernels/KERNEL.cu, to be edited there"},
         {"--compare", NULL, OPT_STRING, &a.other, "OTHER",
          "what differs in another build; also as a second word"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},

@@ -48,21 +48,25 @@ int verb_check(int argc, char **argv)
     Common c = {0};
     StringList words = {0};
     int64_t seed = 0;
-    const char *device = NULL;
+    const char *device = NULL, *kernel = NULL;
     bool json = false, done;
-    Option options[3 + COMMON_OPTIONS] = {
+    Option options[4 + COMMON_OPTIONS] = {
         {"--seed", NULL, OPT_INT, &seed, "N", "of the synthetic data (default 0)"},
         {"--device", NULL, OPT_STRING, &device, "D",
          "cuda:0, cpu; default: a GPU when there is one"},
         {"--json", NULL, OPT_FLAG, &json, NULL, "as one JSON object: ok, report"},
+        {"--kernel", NULL, OPT_STRING, &kernel, "NAME",
+         "only this kernel, edited or tuned: against the generated one, and timed"},
     };
-    common_options(&c, options + 3);
+    common_options(&c, options + 4);
     const Verb *verb = find_verb("check");
-    if (!parse_options(verb, options, 3 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
+    if (!parse_options(verb, options, 4 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
     if (done) return 0;
     Opened o = open_model(&c, words.at[0], NULL);
     char *report = NULL;
-    if (o.status == NETC_OK) o.status = netc_check(o.p, device, seed, &report, &o.err);
+    if (o.status == NETC_OK)
+        o.status = kernel ? netc_check_kernel(o.p, device, kernel, &report, &o.err)
+                          : netc_check(o.p, device, seed, &report, &o.err);
     if (report && json) {
         printf("{\"ok\":%s,\"report\":", o.status == NETC_OK ? "true" : "false");
         print_json_string(report);

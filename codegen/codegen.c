@@ -68,12 +68,12 @@ ProgArg gen_cell(GenEntry *e, const char *cell)
     return gen_arg(e->cell_buffer[i] - 1);
 }
 
-int32_t gen_kernel(Gen *g, const ProgKernel *k)
+int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract)
 {
     ProgKernel n = *k;
     uint64_t at;
     while (idmap_get(&g->kernel_of, n.identity, &at)) {
-        const ProgKernel *o = &g->kernels.at[at];
+        const ProgKernel *o = &g->generated.at[at];
         if (!strcmp(o->text, n.text) && !memcmp(o->grid, n.grid, sizeof n.grid) &&
             !memcmp(o->block, n.block, sizeof n.block) && o->shared_bytes == n.shared_bytes)
             return (int32_t)at;
@@ -83,6 +83,11 @@ int32_t gen_kernel(Gen *g, const ProgKernel *k)
         n.name = arena_printf(g->arena, "%s_%d", k->name, i);
     strmap_set(&g->names, n.name, (void *)n.name);
     idmap_set(&g->kernel_of, n.identity, g->kernels.n);
+    vec_push(g->arena, &g->generated, n);
+    if (g->options->override && contract) {
+        g->options->override(g->options->override_ctx, &n, contract);
+        if (n.text != k->text) n.identity = hash_mix(n.identity, hash_str(n.text));
+    }
     vec_push(g->arena, &g->kernels, n);
     return (int32_t)g->kernels.n - 1;
 }
@@ -110,25 +115,21 @@ void gen_copy(GenEntry *e, ProgArg from, ProgArg to, int64_t bytes, int depth, b
     s->commits = commits;
 }
 
-const char *gen_contract(GenEntry *e, const ProgKernel *k, const ProgArg *args, int nargs)
+const char *gen_contract(GenEntry *e, const ProgArg *args, int nargs)
 {
     Buf b = buf_new(e->gen->arena);
     for (int i = 0; i < nargs; i++) {
         if (i) buf_str(&b, "; ");
         if ((int)args[i].kind != PA_BUFFER) {
-            buf_printf(&b, "a%d: i64 value", i);
+            buf_str(&b, "i64 value");
             continue;
         }
         const ProgType *t = &e->buffers.at[args[i].index].type;
-        buf_printf(&b, "a%d: %s %s[", i, args[i].written ? "write" : "read",
-                   prog_dtype_name(t->dtype));
+        buf_printf(&b, "%s %s[", args[i].written ? "write" : "read", prog_dtype_name(t->dtype));
         for (int j = 0; j < t->rank; j++)
             buf_printf(&b, j ? ", %lld" : "%lld", (long long)t->dim[j]);
         buf_char(&b, ']');
     }
-    if (e->gen->target->kind == TARGET_CUDA)
-        buf_printf(&b, "; grid %u %u %u, block %u %u %u, shared %u", k->grid[0], k->grid[1],
-                   k->grid[2], k->block[0], k->block[1], k->block[2], k->shared_bytes);
     return b.data;
 }
 

@@ -28,8 +28,9 @@ typedef struct CodegenOptions {
     const char *choices;             // choice table to carry along, or NULL
     const ScheduleSource *schedules; // NULL: the cost model's
     LaunchLog *log;                  // NULL, or what was lowered is added to it
-    // An edited kernel for this name, or NULL; the text replaces the generated one.
-    const char *(*override)(void *ctx, const char *name, const char *contract);
+    // May put an edited kernel in a generated one's place: its text, function and launch. contract:
+    // the arguments it is called with.
+    void (*override)(void *ctx, ProgKernel *k, const char *contract);
     void *override_ctx;
 } CodegenOptions;
 

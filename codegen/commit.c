@@ -64,7 +64,7 @@ static int32_t copy_kernel(Gen *g, const int64_t *bytes, int n)
             "        ((uint4 *)to)[w] = ((const uint4 *)from)[w];\n"
             "    for (long long k = words * 16 + i; k < bytes; k += step) to[k] = from[k];\n}\n");
     k.text = k.annotated = b.data;
-    return gen_kernel(g, &k);
+    return gen_kernel(g, &k, NULL);
 }
 
 void gen_gate_copies(GenEntry *e)

@@ -478,16 +478,8 @@ static bool emit_kernels(Frame *f, const Item *it)
                                           a->node ? value_name(a->node) : "a scratch buffer"));
                 return false;
             }
-        const char *text = ks[k].prog.text;
-        if (g->options->override) {
-            const char *contract = gen_contract(e, &ks[k].prog, args, ks[k].nargs);
-            text = g->options->override(g->options->override_ctx, ks[k].prog.name, contract);
-            if (text) {
-                ks[k].prog.text = ks[k].prog.annotated = arena_strdup(g->arena, text);
-                ks[k].prog.identity = hash_mix(ks[k].prog.identity, hash_str(text));
-            }
-        }
-        int32_t index = gen_kernel(g, &ks[k].prog);
+        if (g->options->log) ks[k].contract = gen_contract(e, args, ks[k].nargs);
+        int32_t index = gen_kernel(g, &ks[k].prog, ks[k].contract);
         e->steps.at[e->steps.n - 1].index = index;
         e->steps.at[e->steps.n - 1].name = ks[k].prog.name = g->kernels.at[index].name;
     }

@@ -14,9 +14,9 @@ typedef struct Gen { // one module
     Module *module;
     const CodegenOptions *options;
     const Target *target;
-    VEC(ProgKernel) kernels;
-    IdMap kernel_of; // identity -> kernel index
-    StrMap names;    // kernel names taken
+    VEC(ProgKernel) kernels, generated; // generated: before they were edited
+    IdMap kernel_of;                    // identity -> kernel index
+    StrMap names;                       // kernel names taken
     VEC(ProgGemm) gemms;
     VEC(ProgConst) consts;
     bool failed;
@@ -87,12 +87,14 @@ ProgArg gen_bytes(GenEntry *e, int64_t bytes, const char *name); // scratch
 ProgArg gen_cell(GenEntry *e, const char *cell);
 ProgArg gen_arg(int32_t buffer); // PA_BUFFER without strides
 ProgType gen_type(const Type *t);
-int32_t gen_kernel(Gen *g, const ProgKernel *k); // index of an equal one or a new one
+// Index of an equal one or a new one. contract: what an edited one must agree to; NULL: not to be
+// edited.
+int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract);
 ProgStep *gen_step(GenEntry *e, ProgStepKind kind, int nargs, int depth, const char *name, Loc loc);
 void gen_copy(GenEntry *e, ProgArg from, ProgArg to, int64_t bytes, int depth, bool commits,
               const char *name, Loc loc);
-// What an edited kernel must agree to: arguments, element types, launch.
-const char *gen_contract(GenEntry *e, const ProgKernel *k, const ProgArg *args, int nargs);
+// What an edited kernel must agree to: its arguments, their element types and shapes.
+const char *gen_contract(GenEntry *e, const ProgArg *args, int nargs);
 void gen_internal(Gen *g, Loc loc, const char *what); // an error that is the compiler's fault
 
 // frame.c

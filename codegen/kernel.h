@@ -39,7 +39,8 @@ typedef struct KernelArg {
 struct Body;
 typedef struct LoweredKernel {
     ProgKernel prog;
-    struct Body **body; // what it computes, with the schedules (kernel_ir.h)
+    const char *contract; // its arguments as text, where launches are logged
+    struct Body **body;   // what it computes, with the schedules (kernel_ir.h)
     int nbodies;
     KernelArg *args; // in call order
     int nargs;

@@ -204,6 +204,10 @@ NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o
 // holds; of one kernel its knobs and their legal values.
 NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
                                         char **text, netc_error **err);
+// Writes a CUDA kernel of the model into its folder of edited kernels (kernels_dir), with what it
+// is called with in the head; from then on compiling takes the file's text. *path: netc_free.
+NETC_API netc_status netc_program_eject(netc_program *p, const char *kernel, char **path,
+                                        netc_error **err);
 NETC_API void netc_free(void *p);
 
 typedef struct netc_port { // an input or output of an entry
@@ -353,6 +357,10 @@ NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_met
 // (netc_free) says what was compared also when something differs, which is NETC_CHECK_FAILED.
 NETC_API netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,
                                 netc_error **err);
+// One kernel as it is compiled, edited or by a measured schedule, against the generated one under
+// the cost model's schedule: equal results on made-up inputs, and the time of both.
+NETC_API netc_status netc_check_kernel(netc_program *p, const char *device, const char *kernel,
+                                       char **report, netc_error **err);
 NETC_API netc_status netc_format(netc_context *c, const char *name, const char *text,
                                  char **formatted, netc_error **err);
 // One call a finding: what, usable or not, version and path or what to install.

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/eject.h"
 #include "lib/tuning.h"
 
 static double now(void)
@@ -166,7 +167,10 @@ static void run_pipeline(void *arg)
     ScheduleSource source;
     schedules_begin(p, b, &schedules, &source);
     co.schedules = &source;
+    EditedContext edited = {p, b};
+    if (b->cuda && p->edited) co.override = edited_override, co.override_ctx = &edited;
     b->program = codegen(b->module, &co);
+    if (co.override) edited_end(&edited);
     if (!b->program || d->errors) goto invalid;
     schedules_end(&schedules, b->program);
     for (int i = 0; p->settings.memory_limit > 0 && i < b->program->nentries; i++) {

@@ -185,7 +185,7 @@ static void check_entry(Checking *c, netc_session *s, const Entry *entry, const 
 
 typedef struct Variant {
     const char *name, *skip;
-    bool no_library, no_reuse;
+    bool no_library, no_reuse, as_compiled; // as_compiled: measured schedules, edited kernels
 } Variant;
 
 static void check_variant(Checking *c, const Module *plain, const Variant *v)
@@ -199,6 +199,8 @@ static void check_variant(Checking *c, const Module *plain, const Variant *v)
     o.skip_passes = v->skip;
     o.no_matmul_library = v->no_library || set->no_matmul_library;
     o.no_reuse = v->no_reuse;
+    if (v->as_compiled && c->p->tuning) o.tune_file = set->tune_file;
+    if (v->as_compiled && c->p->edited) o.kernels_dir = set->kernels_dir;
     netc_program *p = NULL;
     netc_session *s = NULL;
     NETC_INIT(netc_session_options, so);
@@ -215,9 +217,9 @@ static void check_variant(Checking *c, const Module *plain, const Variant *v)
 void check_all_kernels(Checking *c)
 {
     static const Variant variants[] = {
-        {"fused", NULL, false, false},
-        {"unfused", "simplify,recompute,fuse", false, true},
-        {"no library", NULL, true, false},
+        {"fused", NULL, false, false, true},
+        {"unfused", "simplify,recompute,fuse", false, true, false},
+        {"no library", NULL, true, false, false},
     };
     Diags *d;
     Module *plain = checking_module(c, "", &d);

@@ -64,6 +64,7 @@ typedef struct Settings {
     bool locked;
 } Settings;
 typedef struct TuneFile TuneFile;
+typedef struct EditedKernels EditedKernels;
 
 typedef struct Embedded { // the sections of a model.bin
     const RtSection *s;
@@ -98,8 +99,9 @@ struct netc_program {
     const char *name, *text;
     size_t len;
     Settings settings;
-    TuneFile *tuning; // the tuning file, or NULL
-    char *cuda_model; // of the first GPU a session was opened on: "NVIDIA H200"; or NULL
+    TuneFile *tuning;      // the tuning file, or NULL
+    EditedKernels *edited; // kernels edited by hand, or NULL
+    char *cuda_model;      // of the first GPU a session was opened on: "NVIDIA H200"; or NULL
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;

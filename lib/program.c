@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/eject.h"
 #include "lib/tuning.h"
 
 static const char *copy_or_null(Arena *a, const char *s)
@@ -129,6 +130,7 @@ static void fill(void *arg)
         return;
     }
     c->status = tune_load(p, c->err);
+    if (c->status == NETC_OK) c->status = edited_load(p, c->err);
     if (c->status != NETC_OK) return;
     bool differ;
     p->decl_diags = diags_new(a);

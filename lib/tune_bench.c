@@ -293,20 +293,21 @@ static double magnitude(ProgDType t, const void *x, size_t bytes)
     return largest;
 }
 
-// Whether two results differ by no more than [allowed]. Integers that follow from sums may fall on
-// the other side of a boundary now and then.
-static bool close_enough(ProgDType t, const void *x, const void *y, size_t bytes, double allowed)
+// The first element in which two results differ by more than [allowed], or -1. Integers that follow
+// from sums may fall on the other side of a boundary now and then.
+static int64_t first_wrong(ProgDType t, const void *x, const void *y, size_t bytes, double allowed)
 {
     size_t size = (size_t)prog_dtype_bytes(t), n = bytes / size, other = 0;
+    int64_t last = -1;
     for (size_t i = 0; i < n; i++) {
         if (!memcmp((const char *)x + i * size, (const char *)y + i * size, size)) continue;
         double a = element(t, x, (int64_t)i), b = element(t, y, (int64_t)i);
         if ((isnan(a) && isnan(b)) || a == b) continue;
-        if (!isfinite(a) || !isfinite(b)) return false;
-        if (t >= PD_BF16 && fabs(a - b) > allowed) return false;
-        other += fabs(a - b) > 1;
+        if (!isfinite(a) || !isfinite(b)) return (int64_t)i;
+        if (t >= PD_BF16 && fabs(a - b) > allowed) return (int64_t)i;
+        if (fabs(a - b) > 1) other++, last = (int64_t)i;
     }
-    return t >= PD_BF16 || other * 1000 <= n;
+    return t < PD_BF16 && other * 1000 > n ? last : -1;
 }
 
 static bool keep_reference(Bench *b, RtError *e)
@@ -342,11 +343,18 @@ bool bench_check(Bench *b, Candidate *c)
         void *have = NULL;
         size_t n = 0;
         if (!b->reference[i]) continue;
+        ProgDType t = b->buffer[i].type;
+        int64_t at = -1;
         if (rt_lab_read(b->lab, i, &have, &n, &e))
             c->wrong = first_line(b->arena, e.text);
-        else if (memcmp(b->reference[i], have, n) &&
-                 !close_enough(b->buffer[i].type, b->reference[i], have, n, allowed(b, c, i)))
-            c->wrong = "its result differs from that of the default schedule";
+        else if (memcmp(b->reference[i], have, n))
+            at = first_wrong(t, b->reference[i], have, n, allowed(b, c, i));
+        if (at >= 0)
+            c->wrong = arena_printf(b->arena,
+                                    "its result differs from the default's: element %lld of buffer "
+                                    "%d is %.9g, not %.9g",
+                                    (long long)at, i, element(t, have, at),
+                                    element(t, b->reference[i], at));
         free(have);
     }
     return !c->wrong;
