@@ -29,6 +29,7 @@ static const char *obstacle(GenEntry *e, const ProgStep *s)
     const ProgKernel *k = &g->kernels.at[s->index];
     if (k->grid[0] > (uint32_t)g->target->widest_cluster * PHASE_PARTS * MOST_TURNS)
         return "is wider than a cluster";
+    if (k->text != g->generated.at[s->index].text) return "is edited by hand";
     return phase_possible(k, &why) ? NULL : why;
 }
 
@@ -76,7 +77,7 @@ static void join(GenEntry *e, ProgEntry *out, int32_t first, int32_t last)
     }
     memcpy(s, sorted, (size_t)n * sizeof *s);
     ProgKernel k = phases_cuda(e, out, &j);
-    j.step.index = gen_kernel(e->gen, &k);
+    j.step.index = gen_kernel(e->gen, &k, NULL);
     j.step.name = e->gen->kernels.at[j.step.index].name;
     ProgJoin *all = NEW_ARRAY(a, ProgJoin, out->njoins + 1);
     memcpy(all, out->joins, (size_t)out->njoins * sizeof *all);
