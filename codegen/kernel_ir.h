@@ -94,14 +94,16 @@ typedef struct Schedule {
     int unroll;  // vectors in flight
     int turn; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
               // some loads are contiguous: they go through shared memory; 0: no
-    int keep_in;                // ROW: KEEP_*
-    int keep_bytes;             // ROW: of each column, of the loads that several stages read
-    int keep;                   // ROW: vectors of a row each thread keeps in registers; 0: none
-    int row_bytes; // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
-    int resident;               // blocks a multiprocessor must be able to hold; 0: any
-    int64_t split;              // parts the columns are cut into, each its own block; 1: none
-    int64_t blocks;             // grid
-    int64_t tile;               // CPU: elements of the inner axis a task takes
+    int keep_in;    // ROW: KEEP_*
+    int keep_bytes; // ROW: of each column, of the loads that several stages read
+    int keep;       // ROW: vectors of a row each thread keeps in registers; 0: none
+    int row_bytes;  // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
+    int resident;   // blocks a multiprocessor must be able to hold; 0: any
+    int walk;       // MAP: a thread takes several outer positions of one place inside
+    int deal;       // COLUMN: neighbouring columns that are dealt to a part at a time
+    int64_t split;  // parts the columns are cut into, each its own block; 1: none
+    int64_t blocks; // grid
+    int64_t tile;   // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
     int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
     int share; // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
@@ -156,6 +158,7 @@ typedef struct Lower {
     IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
     const Group *group;
     int depth;
+    bool one_round; // squared deviations without the mean first, along the columns
     bool failed;
 } Lower;
 
@@ -211,6 +214,16 @@ void sweep_schedule(const Target *t, Body *b);
 void sweep_derive(Body *b, const Target *t);
 bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share of each thread
 int schedule_turned_axis(const Body *b);       // MAP: the axis that can be turned, or -1
+// walk_plan.c: maps that keep what all outer positions read
+bool walk_possible(const Body *b);
+void plan_walk(const Target *t, Body *b);
+void walk_derive(Body *b);
+int64_t walk_tiles(const Body *b); // blocks side by side along the innermost axis
+// column_plan.c: column reductions on CUDA
+void plan_column(const Target *t, Body *b);
+void column_derive(Body *b);
+int column_widest(const Body *b);            // the widest vector all of it allows
+Schedule plan_column_combine(const Body *b); // of the kernel that joins the parts
 
 // -- printers
 // ---------------------------------------------------------------------------------------- Text of
@@ -221,6 +234,8 @@ void tile_cuda(struct Emit *e);
 void small_cuda(struct Emit *e);
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
+void column_cuda(struct Emit *e, KernelPhase phase);
+void walk_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 const char *print_c(Kernel *k, bool pretty);

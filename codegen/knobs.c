@@ -29,6 +29,7 @@ static bool holds_teams(const Body *b, int64_t threads)
 
 static int legal_threads(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_MAP) && b->sched.walk) return out[0] = b->sched.threads, 1;
     if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) && !cuda_of(b, t, SCHED_SWEEP)) return 0;
     if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
@@ -40,7 +41,7 @@ static int legal_team(const Body *b, const Target *t, int64_t *out)
     if (b->serial_cols) return 0;
     if (cuda_of(b, t, SCHED_ROW)) return powers(b, 1, t->threads_per_block, NULL, out);
     if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, t->threads_per_block, sweep_holds, out);
-    return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 32, NULL, out) : 0;
+    return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 128, NULL, out) : 0;
 }
 
 static bool divides_inner(const Body *b, int64_t v)
@@ -51,14 +52,25 @@ static bool divides_inner(const Body *b, int64_t v)
 
 static int legal_vector(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols)
+        return powers(b, 1, column_widest(b), NULL, out);
     bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
     bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
     row |= cuda_of(b, t, SCHED_SWEEP);
     return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
 }
 
+static int legal_walk(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_MAP) || !walk_possible(b)) return 0;
+    out[0] = 0;
+    out[1] = 1;
+    return 2;
+}
+
 static int legal_unroll(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols) return powers(b, 1, 16, NULL, out);
     return cuda_of(b, t, SCHED_MAP) && !b->sched.turn ? powers(b, 1, 8, NULL, out) : 0;
 }
 
@@ -170,6 +182,8 @@ const Knob knobs[] = {
     {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
     {"turn", "1 + the axis turned through shared memory; 0: none", INT(turn), legal_turn, 0, false,
      NULL},
+    {"walk", "1: a thread takes several outer positions of one place inside", INT(walk), legal_walk,
+     0, false, NULL},
     {"each", "sums a thread holds along a side; 0: warps share out the columns", INT(each),
      legal_each, -1, true, NULL},
     {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},

@@ -66,15 +66,13 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
 // The combining half has a grid of its own: a team a row, wide only when rows are few.
 static Schedule combine_schedule(const Body *b)
 {
+    if (b->sched.kind == SCHED_COLUMN) return plan_column_combine(b);
     Schedule s = b->sched;
     int64_t rows = body_rows(b);
     s.team = rows >= 4096 ? 1 : 32;
     s.threads = 128;
     s.vector = 1;
     s.keep = s.row_bytes = 0;
-    if (s.kind == SCHED_COLUMN &&
-        s.team > 1) // neighbouring threads, neighbouring rows; teams of 8 across
-        s.team = 8, s.threads = 256;
     s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
     return s;
 }

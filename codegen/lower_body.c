@@ -184,6 +184,58 @@ static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols
     return count == rows || count == rows * cols;
 }
 
+static bool has_sqdev(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_REDUCE && b->insts.at[i].op == OP_sqdev) return true;
+    return false;
+}
+
+// The outs, which all fit, over the rows and columns of a reduction. one_round: see Lower.
+// *folded: see lower_rows; false when the sums over rows are in.
+static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head,
+                        Node *const *mine, int n, bool one_round, bool *folded)
+{
+    Lower l = lower_begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Type *x = &head->args[0]->type;
+    int64_t rows = type_count(&head->type), cols = reduced_count(head);
+    int r = lower_new_axis(&l, rows);
+    l.one_round = one_round && ctx->target->kind == TARGET_CUDA;
+    l.body->npar = 1;
+    l.body->col = lower_new_axis(&l, cols);
+    int count;
+    const int64_t *axes = attr_ints(head, ATTR_axes, &count);
+    int64_t kept_dim[MAX_RANK], red_dim[MAX_RANK];
+    int nk = 0, nr = 0;
+    for (int i = 0; i < x->rank; i++)
+        if (nr < count && axes[nr] == i)
+            red_dim[nr++] = x->dim[i];
+        else
+            kept_dim[nk++] = x->dim[i];
+    const Ix *kept[MAX_RANK], *sub[MAX_RANK], *at[MAX_RANK], *idx[MAX_RANK];
+    const Ix *row = ix_axis(c, r, rows);
+    ix_delinear(c, row, kept_dim, nk, kept);
+    ix_delinear(c, ix_axis(c, l.body->col, cols), red_dim, nr, sub);
+    for (int i = 0, a = 0, k = 0; i < x->rank; i++)
+        at[i] = a < count && axes[a] == i ? sub[a++] : kept[k++];
+    const Ix *flat = ix_linear(c, at, x->dim, x->rank);
+    for (int i = 0; i < n; i++) {
+        const Type *t = space_of(mine[i]);
+        bool over_cols;
+        fits_rows(mine[i], rows, cols, &over_cols);
+        if (over_cols && shape_equal(t, x)) {
+            lower_out(&l, mine[i], at);
+        } else {
+            ix_delinear(c, over_cols ? flat : row, t->dim, t->rank, idx);
+            lower_out(&l, mine[i], idx);
+        }
+    }
+    if (*folded && lower_folds(&l, row, ix_axis(c, l.body->col, cols))) *folded = false;
+    if (!l.failed) lower_finish(&l);
+    return l;
+}
+
 // [folded]: the group's sums over rows are part of the first body, when they fit its rows.
 static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                        bool folded, BodyList *out)
@@ -203,7 +255,6 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
                lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
     }
-    const Type *x = &head->args[0]->type;
     int64_t rows = type_count(&head->type), cols = reduced_count(head);
     VEC(Node *) mine = {0}, rest = {0};
     bool over_cols;
@@ -218,40 +269,14 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         return lower_map(ctx, g, group, &first, 1, out) &&
                lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
     }
-    Lower l = lower_begin(ctx, g, group);
-    IxCtx *c = l.body->ix;
-    int r = lower_new_axis(&l, rows);
-    l.body->npar = 1;
-    l.body->col = lower_new_axis(&l, cols);
-    int count;
-    const int64_t *axes = attr_ints(head, ATTR_axes, &count);
-    int64_t kept_dim[MAX_RANK], red_dim[MAX_RANK];
-    int nk = 0, nr = 0;
-    for (int i = 0; i < x->rank; i++)
-        if (nr < count && axes[nr] == i)
-            red_dim[nr++] = x->dim[i];
-        else
-            kept_dim[nk++] = x->dim[i];
-    const Ix *kept[MAX_RANK], *sub[MAX_RANK], *at[MAX_RANK], *idx[MAX_RANK];
-    const Ix *row = ix_axis(c, r, rows);
-    ix_delinear(c, row, kept_dim, nk, kept);
-    ix_delinear(c, ix_axis(c, l.body->col, cols), red_dim, nr, sub);
-    for (int i = 0, a = 0, k = 0; i < x->rank; i++)
-        at[i] = a < count && axes[a] == i ? sub[a++] : kept[k++];
-    const Ix *flat = ix_linear(c, at, x->dim, x->rank);
-    for (uint32_t i = 0; i < mine.n; i++) {
-        const Type *t = space_of(mine.at[i]);
-        fits_rows(mine.at[i], rows, cols, &over_cols);
-        if (over_cols && shape_equal(t, x)) {
-            lower_out(&l, mine.at[i], at);
-        } else {
-            ix_delinear(c, over_cols ? flat : row, t->dim, t->rank, idx);
-            lower_out(&l, mine.at[i], idx);
-        }
+    bool fold = folded;
+    Lower l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, true, &fold);
+    if (!l.failed && l.body->sched.kind != SCHED_COLUMN && has_sqdev(l.body)) {
+        fold = folded;
+        l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, false, &fold);
     }
-    if (folded && lower_folds(&l, row, ix_axis(c, l.body->col, cols))) folded = false;
     if (l.failed) return fail(&l, outs[0]);
-    lower_finish(&l);
+    folded = fold;
     vec_push(ctx->arena, out, l.body);
     return lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
 }

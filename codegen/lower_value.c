@@ -520,24 +520,57 @@ static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q
     return inside < 0 ? v : select_value(l, inside, v, zero, x);
 }
 
-static int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
+// Where the operand of a reduction is read; returns the axis it runs over.
+static int reduced_at(Lower *l, const Node *n, const Ix *const *idx, int pred, const Ix **at)
 {
     IxCtx *c = l->body->ix;
-    const Node *x = n->args[0];
     int count;
     const int64_t *axes = attr_ints(n, ATTR_axes, &count);
     int64_t extent = 1, dim[MAX_RANK];
-    for (int i = 0; i < count; i++) extent *= dim[i] = x->type.dim[axes[i]];
+    for (int i = 0; i < count; i++) extent *= dim[i] = n->args[0]->type.dim[axes[i]];
     int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
-    const Ix *sub[MAX_RANK], *at[MAX_RANK];
+    const Ix *sub[MAX_RANK];
     ix_delinear(c, ix_axis(c, q, extent), dim, count, sub);
-    for (int i = 0, r = 0, k = 0; i < x->type.rank; i++)
+    for (int i = 0, r = 0, k = 0; i < n->args[0]->type.rank; i++)
         at[i] = r < count && axes[r] == i ? sub[r++] : idx[k++];
-    int v = count == 1 ? value_picked(l, n, at, (int)axes[0], q, pred) : -1;
+    return q;
+}
+
+// Squared deviations as two sums, one after the other.
+static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    DType t = dtype_accumulator(n->type.dtype);
+    int mean = -1, sum = -1;
+    for (int round = 0; round < 2; round++) {
+        const Ix *at[MAX_RANK];
+        Inst r = {.kind = KI_REDUCE, .op = OP_sum, .na = 1, .type = t, .acc = t, .node = n};
+        r.axis = reduced_at(l, n, idx, pred, at);
+        int64_t count = l->body->axis[r.axis].extent;
+        r.a[0] = lower_cast(l, lower_value(l, n->args[0], at, pred), t, NULL);
+        if (round) {
+            int d = lower_ew(l, OP_sub, t, (int[]){r.a[0], mean}, 2, NULL);
+            r.a[0] = lower_ew(l, OP_mul, t, (int[]){d, d}, 2, NULL);
+        }
+        sum = lower_inst(l, r);
+        Inst share = {.kind = KI_CONST, .type = t, .fvalue = count ? 1.0 / (double)count : 0};
+        if (!round) mean = lower_ew(l, OP_mul, t, (int[]){sum, lower_inst(l, share)}, 2, NULL);
+    }
+    return lower_cast(l, sum, n->type.dtype, n);
+}
+
+static int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const Node *x = n->args[0];
+    const Ix *at[MAX_RANK];
+    int q = reduced_at(l, n, idx, pred, at), count, v = -1;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &count);
+    if (n->op == OP_sqdev && (!l->one_round || q != l->body->col))
+        return value_sqdev(l, n, idx, pred);
+    if (count == 1) v = value_picked(l, n, at, (int)axes[0], q, pred);
     if (v >= 0) return lower_cast(l, v, n->type.dtype, n);
     v = lower_value(l, x, at, pred);
     DType acc = x->type.dtype, out = n->type.dtype;
-    if (n->op == OP_sum || n->op == OP_prod) {
+    if (n->op == OP_sum || n->op == OP_prod || n->op == OP_sqdev) {
         acc = (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(out));
         v = lower_cast(l, v, acc, NULL);
     }

@@ -36,7 +36,8 @@ static bool take_apart(const char *text, Parts *p)
 // Whether threads wait for others than those of their warp.
 static bool waits(const char *text)
 {
-    if (strstr(text, "__syncthreads") || strstr(text, "nc_across<")) return true;
+    if (strstr(text, "__syncthreads") || strstr(text, "nc_across<") || strstr(text, "nc_above<"))
+        return true;
     for (const char *at = text; (at = strstr(at, "nc_team<")); at++) {
         const char *comma = strchr(at, ','), *end = strchr(at, '>');
         if (!comma || !end || comma > end || atoi(comma + 1) > 32) return true;
@@ -69,6 +70,7 @@ static const char *const words[][2] = {
     {"nc_shared", "nc_part_shared"},
     {"nc_team<", "nc_part_team<"},
     {"nc_across<", "nc_part_across<"},
+    {"nc_above<", "nc_part_above<"},
     {"__restrict__ ", ""},
 };
 
@@ -210,8 +212,8 @@ static const char *print_text(GenEntry *e, const ProgEntry *out, const ProgJoin 
             "// %d steps of %s in %d phases. %u blocks, one cluster, wait for each other between "
             "phases; the %u\n// parts of %d threads each of them has take the steps' blocks in "
             "turn.\n",
-            (int)(j->last_step - j->first_step), out->name, (int)j->nphases, k->grid[0],
-            parts, PHASE_THREADS);
+            (int)(j->last_step - j->first_step), out->name, (int)j->nphases, k->grid[0], parts,
+            PHASE_THREADS);
     buf_printf(&b, "#define nc_thread      ((int)threadIdx.x %% %d)\n", PHASE_THREADS);
     buf_printf(&b, "#define nc_part_shared (nc_shared + threadIdx.x / %d * %u)\n\n", PHASE_THREADS,
                k->shared_bytes / parts / 16);

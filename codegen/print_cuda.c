@@ -280,6 +280,7 @@ const char *functor(Op op)
            : op == OP_prod   ? "NcProd"
            : op == OP_min    ? "NcMin"
            : op == OP_argmax ? "NcArgmax"
+           : op == OP_sqdev  ? "NcSqdev"
                              : "NcMax";
 }
 
@@ -613,8 +614,12 @@ void body_cuda(Emit *e, KernelPhase phase)
         sweep_cuda(e);
     else if (s->kind == SCHED_MAP && s->turn)
         turn_cuda(e);
+    else if (s->kind == SCHED_MAP && s->walk)
+        walk_cuda(e);
     else if (s->kind == SCHED_MAP)
         print_map(e);
+    else if (s->kind == SCHED_COLUMN && !e->body->serial_cols)
+        column_cuda(e, phase);
     else
         print_team_body(e, phase);
 }

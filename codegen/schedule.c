@@ -133,6 +133,7 @@ static void cuda_map(const Target *t, Body *b)
            crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
     if (crowd < device / 4) s->threads = 128;
+    plan_walk(t, b);
 }
 
 static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
@@ -264,18 +265,10 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
 
 static void cuda_column(const Target *t, Body *b)
 {
-    Schedule *s = &b->sched;
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    s->vector = s->unroll = 1;
-    s->threads = 256;
-    // 32 neighbouring rows a block; more threads share them where columns are many
-    s->team = b->serial_cols ? 1 : cols >= 1024 ? 32 : 8;
-    s->threads = b->serial_cols ? 64 : 32 * s->team;
-    int64_t tiles = ceil_div(rows, s->threads / s->team);
-    s->split = 1;
-    // a second kernel costs a few microseconds: parts of at least 512 columns are worth it
-    int64_t parts = at_most(at_most(2 * t->units / (tiles ? tiles : 1), cols / 512), 256);
-    if (schedule_can_split(b) && parts > 1) s->split = parts;
+    if (b->serial_cols)
+        b->sched.threads = 64;
+    else
+        plan_column(t, b);
 }
 
 // The largest tiles that still give every multiprocessor one.
@@ -319,6 +312,8 @@ static void cuda_derive(Body *b, const Target *t)
         s->blocks = ceil_div(b->axis[inner].extent, 32);
         for (int i = 0; i < inner; i++)
             s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+    } else if (s->kind == SCHED_MAP && s->walk && walk_possible(b)) {
+        walk_derive(b);
     } else if (s->kind == SCHED_MAP) {
         int64_t vectors = b->npar == 1 ? ceil_div(rows, s->vector) : rows / s->vector;
         s->blocks = ceil_div(ceil_div(vectors, s->unroll), s->threads);
@@ -329,9 +324,10 @@ static void cuda_derive(Body *b, const Target *t)
             s->keep_in == KEEP_REGISTERS ? (int)ceil_div(ceil_div(cols, s->vector), s->team) : 0;
         s->row_bytes = s->keep_in == KEEP_SHARED ? (int)kept_shared(b) : 0;
         s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+    } else if (s->kind == SCHED_COLUMN && b->serial_cols) {
+        s->blocks = ceil_div(rows, s->threads);
     } else if (s->kind == SCHED_COLUMN) {
-        if (!b->serial_cols) s->threads = 32 * s->team;
-        s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+        column_derive(b);
     } else if (s->kind == SCHED_SWEEP) {
         sweep_derive(b, t);
     } else if (s->kind == SCHED_TILE && s->share) { // a block is eight warps

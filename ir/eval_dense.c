@@ -286,6 +286,25 @@ void eval_min(Eval *e, const Node *n, Value *const *args, Value *out)
     reduce(e, n, args[0], out, OP_minimum, high);
 }
 
+// In two rounds, from the mean the first one found.
+void eval_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *v = args[0];
+    Axes s = split_axes(n, &v->type);
+    Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
+    for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
+        Walk r = walk_begin(s.reduced, s.dim, s.stride, w.offset[0], NULL, 0);
+        double sum = 0, count = (double)r.left, all = 0;
+        for (; r.left > 0; walk_next(&r)) sum += v->f[r.offset[0]];
+        r = walk_begin(s.reduced, s.dim, s.stride, w.offset[0], NULL, 0);
+        for (; r.left > 0; walk_next(&r)) {
+            double d = v->f[r.offset[0]] - sum / count;
+            all += d * d;
+        }
+        out->f[at] = e->env->round ? scalar_round(n->type.dtype, all) : all;
+    }
+}
+
 void eval_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;

@@ -313,7 +313,7 @@ static Node *fold_reduce(Graph *g, const Infer *in)
 {
     Node *a = in->args[0];
     Scalar v;
-    if (in->op == OP_argmax) return NULL; // its result is a position
+    if (in->op == OP_argmax || in->op == OP_sqdev) return NULL; // no element is the result
     int64_t count = type_count(&a->type), kept = type_count(&in->out);
     if (count == kept && count) { // nothing is added up: the same elements in the same order
         if (a->type.dtype != in->out.dtype) a = graph_cast(g, a, in->out.dtype);

@@ -146,6 +146,13 @@ bool infer_reduce_sum(Infer *in)
     return true;
 }
 
+bool infer_reduce_float(Infer *in)
+{
+    return infer_needs(in, 0, dtype_is_float(infer_arg(in, 0)->dtype),
+                       "floats (use cast for an integer)") &&
+           infer_reduce(in);
+}
+
 bool infer_argmax(Infer *in)
 {
     int n;

@@ -26,6 +26,17 @@ void grad_sum(Rule *r)
     rule_give(r, 0, unreduce(r, graph_cast(r->g, r->dy, A(0)->type.dtype)));
 }
 
+// The mean moves too, but the deviations from it add up to nothing.
+void grad_sqdev(Rule *r)
+{
+    int naxes;
+    const int64_t *axes = attr_ints(r->n, ATTR_axes, &naxes);
+    Node *x = A(0), *s = graph_reduce(r->g, OP_sum, x, axes, naxes, false);
+    double count = (double)type_count(&x->type) / (double)type_count(&s->type);
+    Node *d = B(sub, x, unreduce(r, B(mul, s, number(r, s, 1 / count))));
+    rule_give(r, 0, B(mul, unreduce(r, B(add, r->dy, r->dy)), d));
+}
+
 void grad_extremum(Rule *r) // ties share the gradient
 {
     int naxes;

@@ -9,7 +9,8 @@ enum {
     MAX_DEPTH = 250,
     EXPORT_NODES = 48,
     COSTLY_WEIGHT = 4,
-    SMALL_BYTES = 1 << 20
+    SMALL_BYTES = 1 << 20,
+    SPLIT_ROWS = 16, // what makes a block of columns
 };
 
 // How much text a node becomes. A transcendental function is inlined whole for every element of a
@@ -248,7 +249,11 @@ static Cluster domain_of(const Fuse *f, const Node *reduce)
     // then.
     int64_t units = f->target && f->target->units > 0 ? f->target->units : 16;
     c.open = c.cols <= 65536 || c.rows >= units;
+    // Columns that stages walk again stay in one block each: on a GPU only while they are short or
+    // the rows beside each other fill it.
     if (c.kind == GROUP_COLUMN) c.open = c.rows >= 32 && c.cols <= 16384;
+    if (c.kind == GROUP_COLUMN && f->target && f->target->kind == TARGET_CUDA && c.cols > 1024)
+        c.open = c.open && c.rows >= units * SPLIT_ROWS;
     return c;
 }
 
@@ -579,8 +584,8 @@ static void place_root(Fuse *f, Node *n)
     uint32_t id = n->id;
     f->level[id] = outside(f, a);
     bool stored = f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0);
-    bool update = f->cluster[a->id] && f->late[a->id] &&
-                  takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
+    bool update =
+        f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
     bool gated = n->op == OP_assign && f->checks && !update;
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && n->op != OP_assert) {

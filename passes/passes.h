@@ -46,6 +46,7 @@ Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_moments(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_factor(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);

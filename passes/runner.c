@@ -10,6 +10,7 @@ const Pass pass_table[] = {
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
+    {"moments", "variance of columns in one round over memory", pass_moments, true},
     {"factor", "factors that a sum does not run over come out of it", pass_factor, true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},

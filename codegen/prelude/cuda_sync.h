@@ -43,3 +43,11 @@ template <class Op, int X, int Y, class T> NC_FN T nc_part_across(T v)
     }
     return v;
 }
+struct NcPartWait {
+    NC_FN void all() { nc_part_wait(); }
+};
+template <class Op, int X, int Y, bool All, int V, class T>
+NC_FN void nc_part_above(T (&v)[V], void *memory)
+{
+    nc_join_above<Op, X, Y, All, NcPartWait>(v, memory, (int)(threadIdx.x % 256));
+}

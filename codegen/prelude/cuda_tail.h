@@ -212,3 +212,86 @@ template <class Op, int X, int Y, class T> NC_FN T nc_across(T v)
     }
     return v;
 }
+
+// Joins the vectors of threads with equal thread % X, for X * Y threads, in a fixed order: the first
+// X threads get the result, or all of them.
+template <class Op, int X, int Y, bool All, class Wait, int V, class T>
+NC_FN void nc_join_above(T (&v)[V], void *memory, int thread)
+{
+    constexpr int W = 32 % X == 0 && X * Y % 32 == 0 ? 32 / X : 1, R = Y / W; // rows a warp, warps
+    if constexpr (W > 1) {
+#pragma unroll
+        for (int m = X; m < 32; m *= 2)
+#pragma unroll
+            for (int k = 0; k < V; k++) v[k] = Op::of(v[k], nc_shuffle(v[k], m));
+    }
+    if constexpr (R > 1) {
+        T *part = (T *)memory;
+        int x = thread % X, r = thread / (X * W);
+        Wait::all();
+        if (r < R && (W == 1 || thread % 32 < X)) {
+#pragma unroll
+            for (int k = 0; k < V; k++) part[(r * V + k) * X + x] = v[k];
+        }
+        Wait::all();
+        if (All || thread < X) {
+#pragma unroll
+            for (int k = 0; k < V; k++) {
+                T t = part[k * X + x];
+#pragma unroll
+                for (int q = 1; q < R; q++) t = Op::of(t, part[(q * V + k) * X + x]);
+                v[k] = t;
+            }
+        }
+    }
+}
+struct NcBlockWait {
+    NC_FN void all() { __syncthreads(); }
+};
+template <class Op, int X, int Y, bool All, int V, class T>
+NC_FN void nc_above(T (&v)[V], void *memory)
+{
+    nc_join_above<Op, X, Y, All, NcBlockWait>(v, memory, (int)threadIdx.x);
+}
+
+// Squared deviations in one round: of a thread's elements from a pivot, which follows the mean.
+template <class T> struct NcRun {
+    T pivot, sum, squares; // of x - pivot
+};
+template <class T> NC_FN void nc_add(NcRun<T> &r, T x)
+{
+    T d = x - r.pivot;
+    r.sum += d;
+    r.squares += d * d;
+}
+// After n elements, share = 1 / n: the pivot moves to the mean, so that squares stay small.
+template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share)
+{
+    T pivot = r.pivot + r.sum * share, d = pivot - r.pivot, left = r.sum - n * d;
+    r.squares -= d * (r.sum + left);
+    r.sum = left;
+    r.pivot = pivot;
+}
+// Of several threads: n elements, their mean and the sum of squared deviations from it.
+template <class T> struct NcMoments {
+    T n, mean, m2;
+};
+template <class T> NC_FN NcMoments<T> nc_moments(const NcRun<T> &r, T n)
+{
+    if (n == 0) return NcMoments<T>{0, 0, 0};
+    T d = r.sum / n, m2 = r.squares - r.sum * d;
+    return NcMoments<T>{n, r.pivot + d, m2 < 0 ? T(0) : m2};
+}
+struct NcSqdev {
+    template <class T> NC_FN NcMoments<T> of(NcMoments<T> a, NcMoments<T> b)
+    {
+        T n = a.n + b.n;
+        if (b.n == 0) return a;
+        T w = b.n / n, d = b.mean - a.mean;
+        return NcMoments<T>{n, a.mean + d * w, a.m2 + b.m2 + d * d * (a.n * w)};
+    }
+};
+template <class T> NC_FN NcMoments<T> nc_shuffle(NcMoments<T> v, int mask)
+{
+    return NcMoments<T>{nc_shuffle(v.n, mask), nc_shuffle(v.mean, mask), nc_shuffle(v.m2, mask)};
+}

@@ -137,6 +137,8 @@ static void fill(Value *v, const Node *n, uint64_t seed)
             v->f[i] = fabs(v->f[i]) + 0.0625;
         if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "small"))
             v->f[i] *= 0.125;
+        if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "far"))
+            v->f[i] = 10000 + v->f[i] * 0.5 + (i < 7 ? 3000 : 0); // the first few are farther still
         if (dtype_is_float(v->type.dtype) && strstr(attr_str(n, ATTR_name), "wide")) {
             static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149, 0x1p127};
             v->f[i] = ldexp((float)(v->f[i] * 0.3), (int)(rng(&state) % 250) - 125);
@@ -331,6 +333,14 @@ static void maps(Suite *s)
         out(g, graph_binary(g, OP_add, graph_cast(g, x, DT_F32), IN(g, "row", DT_F32, m)), "z");
         add(s, arena_printf(s->a, "turned %d", i), g, GROUP_MAP, 0, NULL, NULL, 1e-6);
     }
+
+    g = begin(s); // threads that keep the rows which all positions read
+    x = graph_binary(g, OP_mul, IN(g, "x", DT_F32, 3, 2900, 136), IN(g, "a", DT_F32, 136));
+    x = graph_binary(g, OP_add, graph_binary(g, OP_mul, x, IN(g, "b", DT_F32, 3, 1, 136)),
+                     IN(g, "c", DT_F32, 136));
+    out(g, graph_binary(g, OP_sub, x, IN(g, "d", DT_F32, 2900, 1)), "y");
+    out(g, graph_cast(g, graph_binary(g, OP_mul, x, IN(g, "e", DT_F32, 136)), DT_BF16), "z");
+    add(s, "walk", g, GROUP_MAP, 0, NULL, NULL, 1e-2);
 
     g = begin(s);
     x = IN(g, "x", DT_F32, 5, 6);
@@ -582,6 +592,23 @@ static void columns(Suite *s)
             "y");
         out(g, var, "var");
         add(s, arena_printf(s->a, "batch norm %s", tag), g, GROUP_COLUMN, 0, NULL, NULL, 2e-4);
+    }
+    static const int64_t far[][2] = {{1, 5},     {2, 64},     {33, 7},
+                                     {900, 257}, {70000, 16}, {30000, 72}};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) { // a large mean costs no digits
+        int64_t m = far[i][0], n = far[i][1], first[1] = {0};
+        for (DType t = DT_BF16; t <= DT_F64; t++) {
+            if (!dtype_is_float(t) || (i == 5 && t == DT_F64)) continue;
+            Graph *g = begin(s);
+            Node *x = graph_cast(g, IN(g, dtype_info[t].bits > 16 ? "far" : "x", t, m, n),
+                                 t == DT_F64 ? t : DT_F32);
+            out(g, graph_reduce(g, OP_sqdev, x, first, 1, false), "sqdev");
+            out(g, graph_reduce(g, OP_sum, x, first, 1, false), "sum");
+            add(s,
+                arena_printf(s->a, "sqdev %s %lldx%lld", dtype_info[t].name, (long long)m,
+                             (long long)n),
+                g, GROUP_COLUMN, 0, NULL, NULL, 1e-3);
+        }
     }
 }
 

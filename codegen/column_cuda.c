@@ -1,0 +1,409 @@
+// Column reductions as CUDA C: the kept axis is the contiguous one. A thread takes a vector of
+// neighbouring results and walks the columns, several loads in flight; the threads above each other
+// in a block join through shared memory, blocks through partial results in memory.
+#include <string.h>
+
+#include "codegen/print_cuda.h"
+
+static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static const char *f(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *s = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+static const char *int_type(const Emit *e)
+{
+    return e->body->sched.wide ? "int64_t" : "int";
+}
+
+typedef struct Columns {
+    Vectors v;
+    const char *base; // the first of this thread's neighbouring results
+    bool parts;       // the columns are dealt out to blocks
+    const char *row;  // the axis's own name
+    int64_t rows;
+    int across; // threads side by side; [team] of them above each other
+    bool exact; // every thread has results
+} Columns;
+
+static bool over_columns(const Emit *e, int load)
+{
+    return inst_over(&e->body->insts.at[load], e->body->col);
+}
+
+// Loads issued ahead of the arithmetic of several columns.
+static bool ahead(const Emit *e, int load)
+{
+    return over_columns(e, load) && is_plain(e, load);
+}
+
+// Loads that stay the same from column to column and wait for nothing.
+static bool hoisted(const Emit *e, int load)
+{
+    return !over_columns(e, load) && is_plain(e, load);
+}
+
+// Single elements are vectors of one, so that they are issued ahead too.
+static void add_single_loads(const Emit *e, Vectors *v)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n && v->nloads < MAX_VECTORS; i++)
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && ahead(e, (int)i) &&
+            b->bufs.at[b->insts.at[i].buf].kind == KA_NODE)
+            v->loads[v->nloads++] = (int)i;
+}
+
+static const char *acc_name(Emit *e, int r)
+{
+    return f(e, "%s_acc", e->name[r]);
+}
+
+static const char *acc_struct(Emit *e, const Inst *v)
+{
+    const char *t = type_math(acc_type(v));
+    return v->op == OP_argmax  ? f(e, "NcArg<%s>", t)
+           : v->op == OP_sqdev ? f(e, "NcMoments<%s>", t)
+                               : t;
+}
+
+// Two buffers of partial results instead of one.
+static bool has_two_parts(const Inst *v)
+{
+    return v->op == OP_argmax || v->op == OP_sqdev;
+}
+
+// [walking]: for a thread's own columns, where squared deviations have a form of their own.
+static void declare(Emit *e, Scope *s, int r, int width, bool walking)
+{
+    const Inst *v = &e->body->insts.at[r];
+    const char *t = acc_struct(e, v), *acc = acc_name(e, r);
+    if (v->op == OP_sqdev) {
+        emit_line(e, s, walking ? "NcRun<%s> %s_run[%d] = {};" : "%s %s_acc[%d] = {};",
+                  walking ? type_math(acc_type(v)) : t, e->name[r], width);
+        return;
+    }
+    const char *zero = emit_identity(e, v->op, v->acc);
+    if (v->op == OP_argmax) zero = f(e, "%s{%s, 0x7fffffffffffffffll}", t, zero);
+    emit_line(e, s, "%s %s[%d];", t, acc, width);
+    emit_line(e, s, "#pragma unroll");
+    emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc, zero);
+}
+
+static void add_column(Emit *e, int r, const char *column, const char *taken)
+{
+    const Inst *v = &e->body->insts.at[r];
+    const char *x = emit_value(e, v->a[0]), *acc = f(e, "%s[lane]", acc_name(e, r));
+    if (v->op == OP_sqdev) {
+        const char *run = f(e, "%s_run[lane]", e->name[r]);
+        emit_line(e, e->scope, "if (u == 0 && %s == 0) %s.pivot = %s;", taken, run, x);
+        emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
+    } else if (v->op == OP_argmax) {
+        emit_line(e, e->scope, "%s = NcArgmax::of(%s, %s{%s, %s});", acc, acc, acc_struct(e, v), x,
+                  column);
+    } else {
+        emit_line(e, e->scope, "%s = %s;", acc, emit_combine(e, v->op, acc_type(v), acc, x));
+    }
+}
+
+static bool any_sqdev(const Body *b, const int *r, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (b->insts.at[r[i]].op == OP_sqdev) return true;
+    return false;
+}
+
+// Squared deviations: after every turn of the loop, and as the others join them.
+static void settle(Emit *e, const int *r, int n, int width, const char *taken, bool last)
+{
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        if (v->op != OP_sqdev) continue;
+        const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
+        if (last) emit_line(e, e->scope, "%s %s_acc[%d];", acc_struct(e, v), name, width);
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", width);
+        if (last)
+            emit_line(e, e->scope, "    %s_acc[lane] = nc_moments(%s_run[lane], (%s)%s);", name,
+                      name, t, taken);
+        else
+            emit_line(e, e->scope, "    nc_settle(%s_run[lane], (%s)%s, (%s)1 / (%s)%s);", name, t,
+                      taken, t, t, taken);
+    }
+}
+
+// Joins the threads above each other; where more stages follow, all of them get the result.
+static void join(Emit *e, const Columns *c, int r)
+{
+    const Body *b = e->body;
+    emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);", functor(b->insts.at[r].op),
+              c->across, b->sched.team, b->nstages > 1 ? "true" : "false", acc_name(e, r));
+}
+
+// In a loop over the lanes: results of the stages before, and what was loaded, by element.
+static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
+{
+    const Body *b = e->body;
+    for (int s = 0; s < stage; s++) {
+        int n;
+        const int *r = stage_reductions(e, s, &n);
+        for (int i = 0; i < n; i++) {
+            const Inst *v = &b->insts.at[r[i]];
+            const char *at = f(e, "%s[lane]", acc_name(e, r[i]));
+            emit_line(e, e->scope, "const %s %s = %s;", type_math(v->type), e->name[r[i]],
+                      v->op == OP_argmax  ? f(e, "(int32_t)%s.i", at)
+                      : v->op == OP_sqdev ? f(e, "%s.m2", at)
+                                          : at);
+            emit_bind(e, r[i], e->scope, e->name[r[i]]);
+        }
+    }
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        e->element[load] = NULL;
+        if (b->insts.at[load].stage > stage || (over_columns(e, load) && !column)) continue;
+        e->element[load] = f(e, "%s%s.at[%s]", slot_name(e, load), ahead(e, load) ? "[u]" : "",
+                             c->v.width > 1 ? "lane" : "0");
+    }
+}
+
+static void open_lanes(Emit *e, const Columns *c)
+{
+    emit_open(e, 1);
+    emit_line(e, e->scope, "const %s %s = %s%s;", int_type(e), c->row, c->base,
+              c->v.width > 1 ? " + lane" : "");
+    e->axis[0] = c->row;
+}
+
+static void close_lanes(Emit *e, const Columns *c)
+{
+    for (int i = 0; i < c->v.nloads; i++) e->element[c->v.loads[i]] = NULL;
+    emit_close(e,
+               f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                 e->scope->up->indent * 4, "", c->v.width),
+               "}");
+    e->axis[0] = c->base;
+}
+
+// Vector loads of the stage that are not in registers yet, in the innermost scope.
+static void print_late_loads(Emit *e, const Columns *c, int stage, bool column)
+{
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        if (e->body->insts.at[load].stage <= stage && over_columns(e, load) <= column &&
+            !ahead(e, load) && !hoisted(e, load))
+            print_vector_load(e, &c->v, load, slot_name(e, load), true);
+    }
+}
+
+static void close_unrolled(Emit *e, Scope *loop)
+{
+    emit_line(e, loop, "#pragma unroll");
+    emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll), "}");
+}
+
+// One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
+static void print_stage(Emit *e, const Columns *c, int stage, const char *hi)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const char *col = e->axis[b->col], *first = f(e, "%s_first", col), *t = int_type(e);
+    int64_t stride = c->parts ? s->team * s->split : s->team;
+    const char *column = f(e, "const %s %s = %s + u * %lld;", t, col, first, (long long)stride);
+    Scope *outer = e->scope;
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    bool squares = any_sqdev(b, r, n);
+    const char *taken = stage ? f(e, "taken_%d", stage) : "taken";
+    for (int i = 0; i < n; i++) declare(e, outer, r[i], c->v.width, true);
+    if (squares) emit_line(e, outer, "int %s = 0; // columns so far", taken);
+    Scope *loop = emit_open(e, 0);
+    bool any = false;
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        if (!ahead(e, load)) continue;
+        any = true;
+        emit_line(e, loop, "%s %s[%d];",
+                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, c->v.width),
+                  slot_name(e, load), s->unroll);
+    }
+    if (any) {
+        emit_open(e, 0);
+        emit_line(e, e->scope, "%s", column);
+        emit_open(e, 1ull << b->col);
+        for (int i = 0; i < c->v.nloads; i++)
+            if (ahead(e, c->v.loads[i]))
+                print_vector_load(e, &c->v, c->v.loads[i],
+                                  f(e, "%s[u]", slot_name(e, c->v.loads[i])), false);
+        emit_close(e, f(e, "if (%s < %s) {", col, hi), "}");
+        close_unrolled(e, loop);
+    }
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%s", column);
+    emit_open(e, 1ull << b->col);
+    print_late_loads(e, c, stage, true);
+    open_stores(e, &c->v, stage);
+    open_lanes(e, c);
+    bind_lane(e, c, stage, true);
+    for (int i = 0; i < n; i++) add_column(e, r[i], col, taken);
+    lane_stores(e, &c->v, stage);
+    close_lanes(e, c);
+    flush_stores(e, &c->v, stage);
+    if (squares) emit_line(e, e->scope, "%s++;", taken);
+    emit_close(e, f(e, "if (%s < %s) {", col, hi), "}");
+    close_unrolled(e, loop);
+    settle(e, r, n, c->v.width, taken, false);
+    emit_close(e,
+               f(e, "for (%s %s = %s; %s < %s; %s += %lld) {", t, first,
+                 c->parts ? f(e, "part * %d + member", s->team) : "member", first, hi, first,
+                 (long long)stride * s->unroll),
+               "}");
+    settle(e, r, n, c->v.width, taken, true);
+    for (int i = 0; i < n; i++) join(e, c, r[i]);
+}
+
+static const char *partial_at(Emit *e, const Columns *c)
+{
+    return f(e, "part * %lld + %s", (long long)c->rows, c->base);
+}
+
+// What the blocks of a part leave for the second kernel.
+static void store_partial(Emit *e, const Columns *c)
+{
+    int n, w = c->v.width;
+    const int *r = stage_reductions(e, 0, &n);
+    emit_open(e, 0);
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        const char *t = type_math(acc_type(v));
+        for (int half = 0; half < (has_two_parts(v) ? 2 : 1); half++, k++) {
+            const char *buf = scratch_of(e, k), *field = "";
+            if (v->op == OP_sqdev) field = half ? ".m2" : ".mean";
+            if (v->op == OP_argmax) field = half ? ".v" : ".i";
+            if (v->op == OP_argmax) t = half ? type_math(acc_type(v)) : "int32_t";
+            emit_open(e, 0);
+            emit_line(e, e->scope, "NcVec<%s, %d> all;", t, w);
+            emit_line(e, e->scope, "#pragma unroll");
+            emit_line(e, e->scope,
+                      "for (int lane = 0; lane < %d; lane++) all.at[lane] = (%s)%s[lane]%s;", w, t,
+                      acc_name(e, r[i]), field);
+            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), all);", w, buf, partial_at(e, c));
+            emit_close(e, "{", "}");
+        }
+    }
+    emit_close(e, c->exact ? "if (member == 0) {" : "if (mine && member == 0) {", "}");
+}
+
+// The second kernel: joins the parts in order.
+static void load_partials(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int n, w = c->v.width;
+    const int *r = stage_reductions(e, 0, &n);
+    for (int i = 0; i < n; i++) declare(e, e->scope, r[i], w, false);
+    Scope *outer = e->scope;
+    emit_open(e, 0);
+    if (any_sqdev(b, r, n)) { // how many columns were dealt to the part
+        int team = s->deal;
+        long long cols = b->axis[b->col].extent, turn = s->split * team;
+        emit_line(e, e->scope, "const %s left = %lld - part * %d;", int_type(e), cols % turn, team);
+        emit_line(e, e->scope, "const %s count = %lld + (left > %d ? %d : left > 0 ? left : 0);",
+                  int_type(e), cols / turn * team, team, team);
+    }
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const char *name = e->name[r[i]], *t = type_math(acc_type(v)), *acc = acc_name(e, r[i]);
+        bool two = has_two_parts(v);
+        emit_line(e, e->scope, "const NcVec<%s, %d> %s_part = nc_load<%d>(%s + (%s));",
+                  v->op == OP_argmax ? "int32_t" : t, w, name, w, scratch_of(e, k),
+                  partial_at(e, c));
+        if (two)
+            emit_line(e, e->scope, "const NcVec<%s, %d> %s_part2 = nc_load<%d>(%s + (%s));", t, w,
+                      name, w, scratch_of(e, k + 1), partial_at(e, c));
+        k += two ? 2 : 1;
+        const char *x = f(e, "%s_part.at[lane]", name), *y = f(e, "%s_part2.at[lane]", name),
+                   *a = f(e, "%s[lane]", acc), *of = acc_struct(e, v),
+                   *joined = emit_combine(e, v->op, acc_type(v), a, x);
+        if (v->op == OP_argmax) joined = f(e, "NcArgmax::of(%s, %s{%s, %s})", a, of, y, x);
+        if (v->op == OP_sqdev)
+            joined = f(e, "NcSqdev::of(%s, %s{(%s)count, %s, %s})", a, of, t, x, y);
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", w);
+        emit_line(e, e->scope, "    %s = %s;", a, joined);
+    }
+    emit_line(e, outer, "#pragma unroll 8");
+    emit_close(e,
+               f(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
+                 (long long)s->split, s->team),
+               "}");
+    for (int i = 0; i < n; i++) join(e, c, r[i]);
+}
+
+// Stores of whole results, by the lowest of the threads above each other.
+static void print_results(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    bool any = false;
+    for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
+    if (!any) return;
+    emit_open(e, 0);
+    print_late_loads(e, c, b->nstages, false);
+    open_stores(e, &c->v, -1);
+    open_lanes(e, c);
+    bind_lane(e, c, b->nstages, false);
+    lane_stores(e, &c->v, -1);
+    close_lanes(e, c);
+    flush_stores(e, &c->v, -1);
+    emit_close(e, c->exact ? "if (member == 0) {" : "if (mine && member == 0) {", "}");
+}
+
+void column_cuda(Emit *e, KernelPhase phase)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int64_t rows = body_rows(b);
+    Columns c = {.rows = rows, .across = s->threads / s->team, .row = e->axis[0]};
+    c.base = f(e, "%s_first", c.row);
+    int64_t vectors = rows / s->vector, tiles = (vectors + c.across - 1) / c.across;
+    c.exact = vectors % c.across == 0;
+    c.v = find_vectors(e, 0, s->vector);
+    if (s->vector == 1) add_single_loads(e, &c.v);
+    const char *t = int_type(e);
+    bool parts = c.parts = phase == PHASE_PARTIAL && s->split > 1;
+    Scope *root = e->scope;
+    emit_line(e, root, "const int member = threadIdx.x / %d;", c.across);
+    const char *block = "block", *lane = s->vector > 1 ? f(e, " * %d", s->vector) : "";
+    if (parts && tiles > 1) {
+        emit_line(e, root, "const %s part = block / %lld;", t, (long long)tiles);
+        block = f(e, "block %% %lld", (long long)tiles);
+    } else if (parts) {
+        emit_line(e, root, "const %s part = block;", t);
+    }
+    const char *tile = tiles > 1 ? f(e, "%s * %d + ", block, c.across) : "";
+    emit_line(e, root, "%s%s %s = (%s)(%sthreadIdx.x %% %d)%s;", c.exact ? "const " : "", t, c.base,
+              t, tile, c.across, lane);
+    if (!c.exact) {
+        emit_line(e, root, "const bool mine = %s < %lld; // the others have nothing to read",
+                  c.base, (long long)rows);
+        emit_line(e, root, "if (!mine) %s = %lld;", c.base, (long long)(rows - s->vector));
+    }
+    e->axis[0] = c.base;
+    for (int i = 0; i < c.v.nloads; i++)
+        if (hoisted(e, c.v.loads[i]))
+            print_vector_load(e, &c.v, c.v.loads[i], slot_name(e, c.v.loads[i]), true);
+    if (phase == PHASE_COMBINE) {
+        load_partials(e, &c);
+    } else {
+        const char *hi = f(e, "%lld", (long long)b->axis[b->col].extent);
+        if (!c.exact) hi = f(e, "(mine ? %s : 0)", hi);
+        for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i, hi);
+    }
+    if (parts)
+        store_partial(e, &c);
+    else
+        print_results(e, &c);
+    e->axis[0] = c.row;
+}

@@ -1,0 +1,157 @@
+// The cost model of column reductions on CUDA.
+//
+// A thread takes 16 bytes of neighbouring results and keeps several columns in flight. Blocks side
+// by side cover the results; the columns are cut into as many parts as fill the device once, or
+// into none where a second kernel would cost more than it saves.
+#include "codegen/kernel_ir.h"
+
+enum {
+    BLOCK = 256,          // threads
+    REGISTERS = 32,       // of loads in flight, a thread
+    SMALL = 2 << 20,      // bytes that one kernel of few blocks reads as fast as two of many
+    PART = 64 << 10,      // bytes a part must have: about what a second kernel costs
+    IN_FLIGHT = 64 << 10, // bytes of loads that a multiprocessor should have under way
+    SECTOR = 32,          // bytes that are moved at once
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b > 0);
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int element_bytes(const Body *b, int buf)
+{
+    return dtype_info[b->bufs.at[buf].type].bits / 8;
+}
+
+// The widest vector along the rows whose loads and stores over the columns are aligned.
+int column_widest(const Body *b)
+{
+    int64_t rows = body_rows(b);
+    int narrow = 16, most = 8, best = 1;
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
+            int bytes = v->op == OP_argmax ? 16 : math_bytes(v->acc);
+            most = (int)at_most(most, 32 / bytes);
+        }
+    }
+    for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
+        for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
+            bool store = i >= b->insts.n;
+            const BodyStore *s = store ? &b->stores.at[i - b->insts.n] : NULL;
+            const Inst *v = store ? NULL : &b->insts.at[i];
+            if (store ? s->buf < 0 : v->kind != KI_LOAD) continue;
+            const Ix *x = store ? s->ix : v->ix;
+            if (!(x->axes >> b->col & 1) || !ix_stride(x, 0, &stride) || stride != 1) continue;
+            int bytes = element_bytes(b, store ? s->buf : v->buf);
+            if (limit == 0) {
+                most = (int)at_most(most, (store ? 16 : 32) / bytes);
+                narrow = (int)at_most(narrow, bytes);
+                continue;
+            }
+            int w = (int)at_most(16 / narrow, most);
+            while (w > 1 && (!ix_aligned(x, 0, w) || rows % w)) w /= 2;
+            best = w > best ? w : best;
+        }
+    return best;
+}
+
+// Bytes of one column that a thread reads for each of its results, all loads together.
+static int read_bytes(const Body *b)
+{
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> b->col & 1)
+            bytes += element_bytes(b, b->insts.at[i].buf);
+    return bytes;
+}
+
+// Threads side by side: whole blocks of a power of two, or, where the device is full of parts in
+// any case, equal shares of the results.
+static int threads_across(const Body *b)
+{
+    int64_t vectors = ceil_div(body_rows(b), b->sched.vector), most = BLOCK / b->sched.team;
+    if (most < 1) most = 1;
+    if (b->sched.split == 1) return (int)most;
+    most = at_most(vectors, most);
+    return (int)ceil_div(vectors, ceil_div(vectors, most));
+}
+
+static int64_t tiles_of(const Body *b)
+{
+    return ceil_div(ceil_div(body_rows(b), b->sched.vector), threads_across(b));
+}
+
+// Shared memory in which the threads above each other join (nc_join_above).
+static int joint_bytes(const Body *b, const Schedule *s)
+{
+    int across = s->threads / s->team, each = 0;
+    int above = 32 % across == 0 && s->threads % 32 == 0 ? s->threads / 32 : s->team;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE || v->axis != b->col) continue;
+        int bytes = v->op == OP_argmax ? 16 : math_bytes(v->acc) * (v->op == OP_sqdev ? 3 : 1);
+        if (bytes == 1) bytes = 4; // bool is accumulated as an integer
+        each = bytes > each ? bytes : each;
+    }
+    return above > 1 ? above * across * s->vector * each : 0;
+}
+
+void column_derive(Body *b)
+{
+    Schedule *s = &b->sched;
+    s->threads = threads_across(b) * s->team;
+    s->deal = s->team;
+    s->blocks = tiles_of(b) * s->split;
+    s->row_bytes = joint_bytes(b, s);
+}
+
+void plan_column(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    int bytes = read_bytes(b);
+    double total = (double)rows * (double)cols * (bytes ? bytes : 4);
+    bool splits = schedule_can_split(b) && total > SMALL;
+    s->split = 1;
+    s->vector = column_widest(b);
+    // 32 threads side by side, or all there are; the others above them.
+    int64_t vectors = ceil_div(rows, s->vector);
+    for (s->team = 1; s->team < 8 || vectors * s->team * 2 <= BLOCK; s->team *= 2)
+        if (s->team * 2 > cols) break;
+    // Few blocks: narrower ones, down to what memory moves at once, with more threads above.
+    while (!splits && tiles_of(b) < t->units && s->team * 2 <= cols && s->team < 128 &&
+           BLOCK / (s->team * 2) * s->vector * (bytes ? bytes : 4) >= 2 * SECTOR)
+        s->team *= 2;
+    for (s->unroll = 8; s->unroll > 1; s->unroll /= 2)
+        if (s->unroll * s->vector * bytes <= REGISTERS * 4 && s->unroll * s->team <= cols) break;
+    if (!splits) return;
+    s->split = 2; // or more: equal shares
+    int64_t tiles = tiles_of(b);
+    s->split = 1;
+    int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
+    each = each < 2 ? 2 : at_most(each, t->threads_per_unit / BLOCK);
+    int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;
+    parts = at_most(parts, cols / (s->team * s->unroll));
+    if (parts > 1) s->split = parts;
+}
+
+Schedule plan_column_combine(const Body *b)
+{
+    Schedule s = b->sched;
+    int64_t rows = body_rows(b);
+    for (s.vector = b->sched.vector < 4 ? b->sched.vector : 4; rows % s.vector;) s.vector /= 2;
+    s.threads = BLOCK;
+    s.team = BLOCK / 8;
+    s.unroll = 1;
+    s.blocks = ceil_div(rows / s.vector, 8);
+    s.row_bytes = joint_bytes(b, &s);
+    return s;
+}

@@ -1,0 +1,69 @@
+// When a map walks: the vectors along its innermost axis that every outer position reads again are
+// more than what it streams, and a thread has the registers to keep them.
+#include "codegen/kernel_ir.h"
+
+enum { BLOCK = 256, KEPT_REGISTERS = 96, FLIGHT_REGISTERS = 32 };
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b > 0);
+}
+
+// Bytes an element: of loads that only the innermost axis moves, and of all others.
+static void count_bytes(const Body *b, int *kept, int *streamed)
+{
+    int inner = b->npar - 1;
+    uint64_t outer = (1ull << inner) - 1;
+    int64_t stride;
+    *kept = *streamed = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || !(v->axes >> inner & 1)) continue;
+        int bytes = dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        bool vector = v->pred < 0 && !v->ix->has_value && ix_stride(v->ix, inner, &stride) &&
+                      stride == 1 && ix_aligned(v->ix, inner, b->sched.vector);
+        if (v->axes & outer)
+            *streamed += bytes;
+        else if (vector)
+            *kept += bytes;
+    }
+}
+
+bool walk_possible(const Body *b)
+{
+    return b->npar > 1 && !b->sched.turn && b->sched.vector > 1;
+}
+
+static int walk_across(const Body *b)
+{
+    int64_t vectors = b->axis[b->npar - 1].extent / b->sched.vector;
+    return (int)ceil_div(vectors, ceil_div(vectors, BLOCK));
+}
+
+int64_t walk_tiles(const Body *b)
+{
+    return ceil_div(b->axis[b->npar - 1].extent / b->sched.vector, walk_across(b));
+}
+
+void walk_derive(Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t positions = 1;
+    for (int i = 0; i < b->npar - 1; i++) positions *= b->axis[i].extent;
+    s->team = BLOCK / walk_across(b);
+    s->threads = walk_across(b) * s->team;
+    s->blocks = walk_tiles(b) * ceil_div(positions, (int64_t)s->unroll * s->team);
+}
+
+void plan_walk(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int kept, streamed;
+    count_bytes(b, &kept, &streamed);
+    int64_t device = (int64_t)t->units * t->threads_per_unit;
+    if (!walk_possible(b) || kept <= streamed || body_rows(b) / s->vector < device) return;
+    if (s->vector * kept > 4 * KEPT_REGISTERS) return;
+    s->walk = 1;
+    for (s->unroll = 8; s->unroll > 2; s->unroll /= 2)
+        if (s->unroll * s->vector * streamed <= 4 * FLIGHT_REGISTERS) break;
+}
