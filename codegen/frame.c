@@ -378,7 +378,7 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
     }
 }
 
-static bool bind_arg(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
+bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
 {
     GenEntry *e = f->e;
     uint64_t at;
@@ -470,7 +470,7 @@ static bool emit_kernels(Frame *f, const Item *it)
         ProgArg *args = s->args;
         s->commits = ks[k].commits;
         for (int i = 0; i < ks[k].nargs; i++)
-            if (!bind_arg(f, &ks[k].args[i], &args[i], &scratch)) {
+            if (!frame_bind(f, &ks[k].args[i], &args[i], &scratch)) {
                 const KernelArg *a = &ks[k].args[i];
                 gen_internal(g, ks[k].loc,
                              arena_printf(g->arena, "kernel %s reads a value without a buffer (%s)",
@@ -547,7 +547,7 @@ static void copy_commits(Frame *f)
 static bool emit_item(Frame *f, const Item *it)
 {
     if (it->sink >= 0) return copy_leaf(f, &f->sinks.at[it->sink]);
-    const Group *gr = it->groups.at[0];
+    Group *gr = it->groups.at[0];
     if (gr->kind == GROUP_LOOP) {
         for (uint32_t i = 0; i < it->groups.n; i++)
             if (!loop_generate(f, it->groups.at[i])) return false;

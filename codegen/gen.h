@@ -103,6 +103,9 @@ bool frame_generate(Frame *f);                // sinks and leaf places are set
 ProgArg frame_where(Frame *f, const Node *n); // kind PLACE_NONE when it has none
 // The same, but in memory: the loop index as an element of a constant.
 ProgArg frame_memory(Frame *f, const Node *n);
+// The buffer or number that a kernel's argument stands for; [scratch]: the scratch buffers of one
+// launch. false when it has no place.
+bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch);
 void frame_sink(Frame *f, Sink s);
 int64_t node_bytes(const Node *n);
 
@@ -126,7 +129,7 @@ ProgKernel phases_cuda(GenEntry *e, const ProgEntry *out, ProgJoin *j);
 
 // gemm.c: can the library take this dot as it lies? Else it is lowered.
 bool gemm_possible(Frame *f, const Group *gr);
-bool gemm_generate(Frame *f, const Group *gr);
+bool gemm_generate(Frame *f, Group *gr);
 
 // loops.c
 bool loop_generate(Frame *f, const Group *gr);

@@ -62,6 +62,24 @@ void prog_store(ProgDType t, void *at, double v)
     }
 }
 
+bool prog_epilogue_bias(ProgEpilogue e)
+{
+    return e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_RELU_AUX_BIAS ||
+           e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
+}
+
+bool prog_epilogue_aux(ProgEpilogue e)
+{
+    return e == PE_RELU_AUX_BIAS || e == PE_GELU_AUX_BIAS || e == PE_GELU_AUX || e == PE_DRELU ||
+           e == PE_DGELU;
+}
+
+int prog_gemm_args(const ProgGemm *g)
+{
+    return 3 + prog_epilogue_bias(g->epilogue) + prog_epilogue_aux(g->epilogue) +
+           (g->workspace > 0);
+}
+
 const ProgEntry *program_entry(const Program *p, const char *name)
 {
     for (int32_t i = 0; i < p->nentries; i++)
@@ -153,6 +171,7 @@ static void print_gemm(Buf *b, const ProgGemm *g)
                    g->stride_a, g->stride_b, g->stride_c);
     if (g->epilogue) buf_printf(b, "  epilogue %s", epilogue[g->epilogue]);
     if (g->tf32) buf_str(b, "  tf32");
+    if (g->kernel) buf_str(b, "  or a generated kernel");
     buf_printf(b, "  %.3g MFLOP",
                2e-6 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch);
 }

@@ -134,6 +134,8 @@ typedef enum ProgEpilogue {
     PE_BGRAD_B,
     PE_GELU_AUX,
 } ProgEpilogue;
+bool prog_epilogue_bias(ProgEpilogue e); // has a bias argument, or writes its gradient
+bool prog_epilogue_aux(ProgEpilogue e);  // reads or writes an auxiliary tensor
 
 // C = A * B on row-major operands: A is (m, k) or, when trans_a, stored (k, m); B is (k, n) or,
 // when trans_b, stored (n, k); C is (m, n). ld*: elements between rows as stored.
@@ -150,7 +152,12 @@ typedef struct ProgGemm {
     int64_t aux_ld;
     int64_t workspace;      // bytes planned for it
     const char *choice_key; // the line of the choice table that picks its algorithm
+    // 1 + a generated kernel that computes the same where the library has no algorithm; 0: none.
+    // Its arguments, kernel_args of them, follow the library's in the step.
+    int32_t kernel, kernel_args;
 } ProgGemm;
+enum { PROG_MAX_KERNEL_ARGS = 32 }; // of such a kernel
+int prog_gemm_args(const ProgGemm *g); // of the library's call
 
 typedef enum ProgStepKind {
     PS_KERNEL, // kernels[index]

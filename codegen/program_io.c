@@ -289,6 +289,8 @@ static void io_gemm(Io *io, ProgGemm *g)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
     IO_ENUM(io, g->epilogue, PE_GELU_AUX + 1u);
     io_str(io, &g->choice_key);
+    io_i32(io, &g->kernel);
+    io_i32(io, &g->kernel_args);
 }
 
 static void io_const(Io *io, ProgConst *c)

@@ -172,11 +172,13 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
     if (s->index < 0 || s->index >= p->ngemms) return "a step that calls no matmul";
     const ProgGemm *g = &p->gemms[s->index];
     ProgEpilogue e = g->epilogue;
-    bool aux = e == PE_RELU_AUX_BIAS || e == PE_GELU_AUX_BIAS || e == PE_DRELU || e == PE_DGELU ||
-               e == PE_GELU_AUX;
-    bool bias = e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_RELU_AUX_BIAS ||
-                e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
-    if (s->nargs != 3 + bias + aux + (g->workspace > 0)) return "a matmul with the wrong arguments";
+    bool aux = prog_epilogue_aux(e), bias = prog_epilogue_bias(e);
+    if (g->kernel < 0 || g->kernel > p->nkernels) return "a matmul with a kernel that is not there";
+    if (g->kernel_args < 0 || g->kernel_args > (g->kernel ? PROG_MAX_KERNEL_ARGS : 0) ||
+        s->nargs != prog_gemm_args(g) + g->kernel_args)
+        return "a matmul with the wrong arguments";
+    for (int i = 0; i < prog_gemm_args(g); i++)
+        if (s->args[i].kind != PA_BUFFER) return "an argument that is no buffer";
     int64_t a, b, c;
     if (!footprint(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch,
                    g->stride_a, &a) ||
@@ -224,7 +226,8 @@ static const char *check_args(const Validate *v, const ProgStep *s)
         case PA_INT: break;
         default: return "an argument of an unknown kind";
         }
-        if (a->kind != PA_BUFFER && s->kind != PS_KERNEL) return "an argument that is no buffer";
+        if (a->kind != PA_BUFFER && s->kind != PS_KERNEL && s->kind != PS_GEMM)
+            return "an argument that is no buffer";
     }
     return NULL;
 }

@@ -38,6 +38,7 @@ typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are 
     LtAlgo algo;
     size_t workspace;  // that the algorithm needs
     int bias, aux, ws; // which slots, -1: none
+    bool generated;    // the library has no algorithm: the program's own kernel runs
     char *key, *value; // the line of the choice table, malloc; value NULL: not measured
 } CudaGemm;
 

@@ -161,10 +161,21 @@ LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtS
                         g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
 }
 
+// The kernel's arguments follow the library's.
+static RtCode launch_generated(RtStream *s, RtModule *m, const ProgGemm *p, const RtSlot *slots,
+                               RtError *e)
+{
+    void *argv[PROG_MAX_KERNEL_ARGS];
+    int first = prog_gemm_args(p);
+    for (int i = 0; i < p->kernel_args; i++) argv[i] = (void *)(uintptr_t)&slots[first + i];
+    return cuda_launch(s, m, p->kernel - 1, argv, e);
+}
+
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
 {
     const ProgGemm *p = &m->p->gemms[gemm];
     CudaGemm *g = &m->gemm[gemm];
+    if (g->generated) return launch_generated(s, m, p, slots, e);
     bool lock = g->bias >= 0 || g->aux >= 0;
     if (lock) pthread_mutex_lock(&m->gemm_lock);
     LtStatus r = cuda_gemm_call(m->d, p, g, slots, s->s);

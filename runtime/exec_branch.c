@@ -37,13 +37,13 @@ static bool writes(const ProgStep *s, int arg)
 }
 
 // Bytes of an argument that the step touches. A product's algorithm may need less of its workspace,
-// which comes last, than was planned, or none.
+// the last of its own arguments, than was planned, or none.
 static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
 {
     const RtDeviceOps *ops = s->device->ops;
     const ProgBuffer *b = &en->e->buffers[st->args[arg].index];
-    if (st->kind == PS_GEMM && arg + 1 == st->nargs && ops->gemm_scratch &&
-        en->bound->program->p->gemms[st->index].workspace > 0)
+    const ProgGemm *g = st->kind == PS_GEMM ? &en->bound->program->p->gemms[st->index] : NULL;
+    if (g && arg + 1 == prog_gemm_args(g) && ops->gemm_scratch && g->workspace > 0)
         return ops->gemm_scratch(en->bound->program->module, st->index);
     return b->bytes > 0 ? (size_t)b->bytes : 1;
 }
