@@ -107,6 +107,7 @@ typedef struct Schedule {
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
     int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
     int share; // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
+    bool mma;  // TILE: on tensor cores
     bool wide; // 64-bit index arithmetic
 } Schedule;
 
@@ -232,6 +233,9 @@ struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void tile_cuda(struct Emit *e);
 void small_cuda(struct Emit *e);
+void mma_cuda(struct Emit *e);
+bool mma_fits(const Body *b);        // a contraction of 16-bit floats: tensor cores can take it
+int mma_shared_bytes(const Body *b); // that the schedule's tiles need
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);

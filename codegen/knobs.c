@@ -113,7 +113,7 @@ static int legal_each(const Body *b, const Target *t, int64_t *out)
     if (!cuda_of(b, t, SCHED_TILE) || b->sched.share) return 0;
     bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
     int n = 0;
-    if (narrow) out[n++] = 0;
+    if (narrow && !b->sched.mma) out[n++] = 0;
     out[n++] = 2;
     out[n++] = 4;
     if (narrow) out[n++] = 8;
@@ -125,6 +125,7 @@ static bool tile_fits(const Body *b, int64_t v)
 {
     int64_t bytes = math_bytes(b->insts.at[b->dot.sum].acc), side = b->sched.tile_m;
     if (!b->sched.each) return v >= 32 && v <= 256;
+    if (b->sched.mma) return v >= 16 && v <= 64;
     return 2 * v * (side + 4) * bytes <= 48 << 10 && v * side % 256 == 0 && v <= 64;
 }
 

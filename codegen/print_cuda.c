@@ -84,8 +84,7 @@ const char *slot_name(Emit *e, int load)
     return f(e, "%s_vec", e->name[load]);
 }
 
-// In the lane scope: where the elements of what was loaded are.
-static void print_lane(Emit *e, const Vectors *v, const char *index)
+void print_lane(Emit *e, const Vectors *v, const char *index)
 {
     for (int i = 0; i < v->nloads; i++) {
         const char *at =

@@ -18,6 +18,8 @@ const char *vec_type(Emit *e, DType t, int width);
 // A load that needs nothing but its axes can be issued ahead of all arithmetic.
 bool is_plain(const Emit *e, int load);
 const char *slot_name(Emit *e, int load); // of the vector a load fills
+// In the lane scope: where the elements of what was loaded are; [index]: "" or "[u]".
+void print_lane(Emit *e, const Vectors *v, const char *index);
 // Prints a vector load in the innermost scope, into [slot].
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare);
 // Stores of the stage (-1: those of whole rows): into vectors (declared by open_stores, written by

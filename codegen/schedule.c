@@ -283,6 +283,12 @@ static void cuda_tile(const Target *t, Body *b)
         if (s->each == 2 || s->blocks >= t->units) break;
     }
     s->tile_k = s->each == 8 ? 16 : 32;
+    s->mma = mma_fits(b);
+    if (s->mma) {
+        s->tile_k *= 2;
+        s->threads = 256;
+        return;
+    }
     if (bytes > 4) s->tile_k = 16;
     s->threads = 256;
     if (bytes == 4 &&
@@ -342,6 +348,7 @@ static void cuda_derive(Body *b, const Target *t)
         s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
         s->row_bytes = math_bytes(b->insts.at[b->dot.sum].acc) *
                        (s->each ? s->tile_k * 2 * (s->tile_m + 4) : s->tile_k * 2 * 17 + 8 * 256);
+        if (s->mma) s->row_bytes = mma_shared_bytes(b);
         s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
                     ceil_div(b->axis[2].extent, s->tile_n);
     }

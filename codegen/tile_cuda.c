@@ -156,6 +156,10 @@ void tile_cuda(Emit *e)
     emit_line(e, top,
               "const int origin_m = block / %lld %% %lld * %d, origin_n = block %% %lld * %d;",
               (long long)tiles_n, (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
+    if (s->mma) {
+        mma_cuda(e);
+        return;
+    }
     if (!s->each) {
         tile_small(e, t, it);
         return;

@@ -48,7 +48,7 @@ Target target_cuda(int arch, bool matmul_library)
         .f32_flops = 19.5e12,
         .bf16_flops = 280e12,
         .matmul_library = matmul_library,
-        .epilogues = matmul_library ? ALL_EPILOGUES : 0,
+        .epilogues = ALL_EPILOGUES, // a generated product has them too
         .max_kernel_args = 256, // 4 KB of parameters hold 512 pointers
     };
     if (arch >= 90) { // H200

@@ -8,7 +8,7 @@
 
 typedef enum TargetKind { TARGET_CPU, TARGET_CUDA } TargetKind;
 
-enum TargetEpilogue { // what the matmul library can fold in
+enum TargetEpilogue { // what a matmul can compute behind the product
     EPI_BIAS = 1,
     EPI_RELU = 2,
     EPI_GELU = 4, // forward, any combination with bias

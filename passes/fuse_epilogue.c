@@ -325,7 +325,7 @@ static bool *wanted(const Fuse *f)
 
 void fuse_epilogues(Fuse *f)
 {
-    unsigned can = f->target && f->target->matmul_library ? f->target->epilogues : 0;
+    unsigned can = f->target ? f->target->epilogues : 0;
     const unsigned activations = EPI_RELU | EPI_GELU | EPI_GELU_AUX | EPI_DGELU;
     Node **end_of = NEW_ARRAY(f->a, Node *, f->g->nodes.n + 1); // the contraction that ends here
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {

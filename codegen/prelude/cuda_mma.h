@@ -16,3 +16,50 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
         : "r"(nc_tf32(a0)), "r"(nc_tf32(a1)), "r"(nc_tf32(a2)), "r"(nc_tf32(a3)), "r"(nc_tf32(b0)),
           "r"(nc_tf32(b1)));
 }
+
+// -- tensor cores: 8 x 8 matrices of 16-bit elements from shared memory to a warp's registers, and
+// products of them
+NC_FN uint32_t nc_shared_place(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+// Thread 8 i + r gives where row r of matrix i begins, 16-byte aligned.
+NC_FN void nc_matrices4(uint32_t *r, const uint16_t *p)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(nc_shared_place(p)) : "memory");
+}
+NC_FN void nc_matrices2(uint32_t *r, const uint16_t *p)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(nc_shared_place(p)) : "memory");
+}
+// The same, each matrix transposed.
+NC_FN void nc_turned4(uint32_t *r, const uint16_t *p)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(nc_shared_place(p)) : "memory");
+}
+NC_FN void nc_turned2(uint32_t *r, const uint16_t *p)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(nc_shared_place(p)) : "memory");
+}
+// c (16 x 8) += a (16 x 16) b (16 x 8), sums in f32. Thread t of the warp holds c at rows t / 4 and
+// t / 4 + 8, columns t % 4 * 2 and the next one.
+#define NC_MMA(name, type)                                                                            \
+    NC_FN void name(float *c, const uint32_t *a, const uint32_t *b)                                   \
+    {                                                                                                 \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                   \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                \
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                 \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));             \
+    }
+NC_MMA(nc_mma_b, "bf16")
+NC_MMA(nc_mma_h, "f16")
+// Starts copying 16 aligned bytes to shared memory; zeros where they are not [there].
+NC_FN void nc_copy16(uint16_t *to, const uint16_t *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"(nc_shared_place(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+NC_FN void nc_copies_end() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// Waits for all copies but those of the last N ends.
+template <int N> NC_FN void nc_copied() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }
