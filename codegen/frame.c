@@ -161,7 +161,8 @@ static void group_reads(Walk *w, Item *it, const Group *gr)
     while (w->stack.n) {
         const Node *n = w->stack.at[--w->stack.n];
         const Node *o = owner(n);
-        bool own = f->g->fusion->group_of[n->id] == gr->id + 1 || o == gr->anchor;
+        bool own =
+            f->g->fusion->group_of[n->id] == gr->id + 1 || o == gr->anchor || group_computes(gr, n);
         if (!own && (is_stored(f, n) || node_class(o) == CLS_REGION)) {
             vec_push(a, &it->uses, o->id);
             continue;

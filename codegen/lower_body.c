@@ -164,8 +164,8 @@ static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass cla
         if (idmap_get(&seen, v->id, NULL)) continue;
         idmap_set(&seen, v->id, 1);
         uint32_t stored = g->fusion->group_of[v->id];
-        if ((stored && stored - 1 != group->id) || node_class(v) == CLS_LEAF ||
-            node_class(v) == CLS_REGION || v->op == OP_get)
+        if ((stored && stored - 1 != group->id && !group_computes(group, v)) ||
+            node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION || v->op == OP_get)
             continue;
         if (node_class(v) == class) {
             int64_t a = type_count(&v->args[0]->type),

@@ -296,7 +296,7 @@ static bool is_buffer(const Lower *l, const Node *n)
     const Fusion *f = l->graph->fusion;
     if (node_class(n) == CLS_REGION || n->op == OP_get) return true;
     if (f->group_of[n->id] && node_class(n) != CLS_LEAF)
-        return f->group_of[n->id] - 1 != l->group->id;
+        return f->group_of[n->id] - 1 != l->group->id && !group_computes(l->group, n);
     return n->op == OP_input || n->op == OP_param || n->op == OP_state ||
            n->op == OP_region_param || (n->op == OP_const && attr_find(n, ATTR_values));
 }

@@ -29,13 +29,24 @@ typedef struct Group {
     // ROW: those of outs that are reductions over all rows of what this group computes or reads,
     // and what follows from these column by column.
     VEC(Node *) folded;
-    Node *anchor;                  // DOT, LOOP, SCAN, SCATTER: the node itself
-    unsigned epilogue;             // DOT: TargetEpilogue bits the library folds in
-    Node *bias; // DOT: the bias added
-    Node *aux;  // DOT: what a backward epilogue reads; stored by this group: the value before its
-                // activation
+    Node *anchor;      // DOT, LOOP, SCAN, SCATTER: the node itself
+    unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
+    Node *bias;        // DOT: the bias added
+    Node *aux; // DOT: what a backward epilogue reads; stored by this group: the value before its
+               // activation
+    // DOT: nodes between the product and what the group stores, computed here even where another
+    // group stores them too.
+    Node **inner;
+    int ninner;
     Node *prologue_a, *prologue_b; // DOT: dot operand as stored, after views the library can take
 } Group;
+
+static inline bool group_computes(const Group *g, const Node *n)
+{
+    for (int i = 0; i < g->ninner; i++)
+        if (g->inner[i] == n) return true;
+    return false;
+}
 
 typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, documented in
                             // docs/fusion.md

@@ -50,8 +50,10 @@ typedef struct Fuse {
     Node **absorbed; // by id of nodes folded into a dot (the last included): the dot
     unsigned *epilogue_bits;
     Node **bias;
-    Node **kept; // the value before a dot's activation, stored too
-    Node **aux;  // that, or the value a gradient's epilogue reads
+    Node **kept;   // the value before a dot's activation, stored too
+    Node **aux;    // that, or the value a gradient's epilogue reads
+    Node ***inner; // the nodes of the activation or gradient folded in, by id of the dot
+    int *ninner;
 
     // placement
     int32_t *level;

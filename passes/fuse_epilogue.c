@@ -253,10 +253,18 @@ static bool inner_nodes(const Fuse *f, const Function *fn, const Node *var, bool
     return all;
 }
 
-static void retire(Fuse *f, const Function *fn, const bool *gone)
+// The dot computes the function itself, whoever else needs a part of it.
+static void keep_function(Fuse *f, const Function *fn, const Node *dot, const bool *gone)
 {
-    for (int i = 0; i < fn->n; i++)
+    Node **inner = NEW_ARRAY(f->a, Node *, (uint32_t)fn->n);
+    int n = 0;
+    for (int i = 0; i < fn->n; i++) {
+        bool var = fn->node[i] == fn->var[0] || fn->node[i] == fn->var[1];
         if (gone[i]) f->live[fn->node[i]->id] = false;
+        if (!var && i < fn->n - 1) inner[n++] = fn->node[i];
+    }
+    f->inner[dot->id] = inner;
+    f->ninner[dot->id] = n;
 }
 
 static bool is_low(const Node *n)
@@ -285,7 +293,7 @@ static void forward(Fuse *f, const Function *fn, Node *dot, Node *y, unsigned ca
     } else {
         return;
     }
-    retire(f, fn, gone);
+    keep_function(f, fn, dot, gone);
 }
 
 // y = dz times the slope at z, dz the end of this contraction, z stored by an earlier one.
@@ -301,7 +309,7 @@ static void backward(Fuse *f, const Function *fn, Node *const *end_of, int grad,
     if (!inner_nodes(f, fn, dz, gone) || !is_gradient(fn, gelu_slope, grad)) return;
     f->aux[dot->id] = z;
     take(f, dot, y, EPI_DGELU);
-    retire(f, fn, gone);
+    keep_function(f, fn, dot, gone);
 }
 
 static Node *behind(Node *n)

@@ -42,6 +42,8 @@ static void fill_anchor(Fuse *f, Group *g, Node *anchor)
     g->epilogue = f->epilogue_bits[anchor->id];
     g->bias = f->bias[anchor->id];
     g->aux = f->aux[anchor->id];
+    g->inner = f->inner[anchor->id];
+    g->ninner = f->ninner[anchor->id];
     g->prologue_a = stored_operand(f, anchor->args[0]);
     g->prologue_b = stored_operand(f, anchor->args[1]);
 }

@@ -130,6 +130,8 @@ void fuse_prepare(Fuse *f)
     f->bias = NEW_ARRAY(f->a, Node *, n);
     f->kept = NEW_ARRAY(f->a, Node *, n);
     f->aux = NEW_ARRAY(f->a, Node *, n);
+    f->inner = NEW_ARRAY(f->a, Node **, n);
+    f->ninner = NEW_ARRAY(f->a, int, n);
     graph_mark_live(g, f->live);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
