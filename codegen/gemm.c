@@ -347,7 +347,7 @@ static int alternative(Frame *f, Group *gr, ProgGemm *g, ProgArg *args)
         return 0;
     for (int i = 0; i < ks->nargs; i++)
         if (!frame_bind(f, &ks->args[i], &args[i], &scratch)) return 0;
-    g->kernel = gen_kernel(e->gen, &ks->prog) + 1;
+    g->kernel = gen_kernel(e->gen, &ks->prog, ks->contract) + 1;
     g->kernel_args = ks->nargs;
     return ks->nargs;
 }
