@@ -20,6 +20,13 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
+static double floors(const netc_profile_result *r)
+{
+    double sum = 0;
+    for (int i = 0; i < r->nsteps; i++) sum += r->steps[i].floor * r->steps[i].calls;
+    return sum;
+}
+
 // -- text
 // ---------------------------------------------------------------------------------------------
 static void print_time(FILE *out, double seconds, int width)
@@ -85,6 +92,10 @@ static void explain(FILE *out, const netc_profile_result *r)
             (long long)w->repeats);
     print_time(out, w->low, 8), fputs(" to", out), print_time(out, w->high, 8);
     fputs(")\n", out);
+    double bound = floors(r);
+    print_time(out, bound, 10);
+    fprintf(out, "  the floors of its calls: %.1f %% of the execution\n",
+            100 * share(bound, w->median));
     double launches = r->empty * calls, rest = w->median - (r->sum - launches);
     print_time(out, r->sum, 10);
     fprintf(out, "  the sum of its %d calls, each timed alone\n", calls);
@@ -207,6 +218,7 @@ static void profile_json(Json *j, const char *model, const char *entry, const ch
     json_key(j, "cuda_graph"), json_bool(j, w->graph);
     known(j, "graph_kernels", w->graph ? w->graph_kernels : -1);
     known(j, "graph_steps", w->graph ? w->graph_steps : -1);
+    number(j, "floor_seconds", floors(r)), number(j, "floor_share", share(floors(r), w->median));
     number(j, "sum_seconds", r->sum), number(j, "apart_seconds", r->apart);
     number(j, "empty_launch_seconds", r->empty), number(j, "event_pair_seconds", r->pair);
     json_key(j, "steps"), json_array(j);
