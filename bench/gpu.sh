@@ -191,6 +191,7 @@ for p in "${parts[@]}"; do
     "part_$p" || echo "part $p did not finish"
     echo "-- $p: $((SECONDS - begin)) s"
 done
+[ -s "$results" ] || { echo "nothing was measured" >&2; exit 1; }
 bash bench/report.sh "$results" >"${results%.jsonl}.md" && tail -1 "${results%.jsonl}.md"
 if [ -z "${OUT:-}" ]; then
     cp "$results" "${results%.jsonl}.md" bench/results/
