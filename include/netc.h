@@ -393,8 +393,8 @@ NETC_API netc_status netc_time(netc_session *s, const char *entry, const netc_ti
 
 typedef struct netc_step {  // of an entry, timed on its own
     char name[96], kind[8]; // kind: "kernel", "gemm" (a call of the matmul library), "copy", "zero"
-    char line[96];          // "mlp.net:14"
-    char schedule[160];     // of a kernel
+    char line[256];         // "mlp.net:14"
+    char schedule[256];     // of a kernel
     int calls;              // in one execution; what follows is of one call
     double seconds, low, high;  // median and quartiles
     double bytes, flops;        // that it must move and do, as its head comment counts
