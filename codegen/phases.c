@@ -80,7 +80,7 @@ static void join(GenEntry *e, ProgEntry *out, int32_t first, int32_t last)
     j.step.index = gen_kernel(e->gen, &k, NULL);
     j.step.name = e->gen->kernels.at[j.step.index].name;
     ProgJoin *all = NEW_ARRAY(a, ProgJoin, out->njoins + 1);
-    memcpy(all, out->joins, (size_t)out->njoins * sizeof *all);
+    if (out->njoins) memcpy(all, out->joins, (size_t)out->njoins * sizeof *all);
     all[out->njoins++] = j;
     out->joins = all;
 }
