@@ -94,16 +94,17 @@ typedef struct Schedule {
     int unroll;  // vectors in flight
     int turn; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
               // some loads are contiguous: they go through shared memory; 0: no
-    int keep_in;    // ROW: KEEP_*
-    int keep_bytes; // ROW: of each column, of the loads that several stages read
-    int keep;       // ROW: vectors of a row each thread keeps in registers; 0: none
-    int row_bytes;  // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
-    int resident;   // blocks a multiprocessor must be able to hold; 0: any
-    int walk;       // MAP: a thread takes several outer positions of one place inside
-    int deal;       // COLUMN: neighbouring columns that are dealt to a part at a time
-    int64_t split;  // parts the columns are cut into, each its own block; 1: none
-    int64_t blocks; // grid
-    int64_t tile;   // CPU: elements of the inner axis a task takes
+    int keep_in;      // ROW: KEEP_*
+    int keep_bytes;   // ROW: of each column, of the loads that several stages read
+    int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
+    int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
+    int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
+    int resident;     // blocks a multiprocessor must be able to hold; 0: any
+    int walk;         // MAP: a thread takes several outer positions of one place inside
+    int deal;         // COLUMN: neighbouring columns that are dealt to a part at a time
+    int64_t split;    // parts the columns are cut into, each its own block; 1: none
+    int64_t blocks;   // grid
+    int64_t tile;     // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
     int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
     int share; // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
@@ -131,6 +132,8 @@ typedef struct Body {
         int sum, a, b;
         bool tensor; // products may be taken by tensor cores, of operands rounded to tf32
     } dot;
+    const Ix
+        *uneven;   // ROW: rows are not aligned; their vectors start where this place is. NULL: are
     int64_t crowd; // elements of all bodies of its launch like it; 0: alone
     int *arg;      // by buffer: the kernel's argument (CUDA: shared by bodies)
     uint64_t key;  // of what it computes: what a tuning file knows its schedule by
@@ -231,6 +234,7 @@ Schedule plan_column_combine(const Body *b); // of the kernel that joins the par
 // the whole kernel; [pretty]: with the model's names and the head comment.
 struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
+void row_cuda(struct Emit *e, KernelPhase phase);
 void tile_cuda(struct Emit *e);
 void small_cuda(struct Emit *e);
 void mma_cuda(struct Emit *e);
@@ -241,6 +245,9 @@ void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);
 void walk_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks
+// Whether the place is a multiple of v elements wherever b->uneven is.
+bool body_aligned(const Body *b, const Ix *place, int v);
+uint64_t *body_stage_uses(Arena *a, const Body *b); // by instruction: a bit a stage that needs it
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 const char *print_c(Kernel *k, bool pretty);
 int64_t body_rows(const Body *b); // product of the parallel axes

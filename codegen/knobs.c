@@ -47,6 +47,7 @@ static int legal_team(const Body *b, const Target *t, int64_t *out)
 static bool divides_inner(const Body *b, int64_t v)
 {
     int axis = b->sched.kind == SCHED_MAP ? b->npar - 1 : b->col;
+    if (b->uneven && b->sched.kind == SCHED_ROW) return v == 1 || v == b->sched.vector;
     return (b->sched.kind == SCHED_MAP && b->npar == 1) || b->axis[axis].extent % v == 0;
 }
 
@@ -71,6 +72,10 @@ static int legal_walk(const Body *b, const Target *t, int64_t *out)
 static int legal_unroll(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols) return powers(b, 1, 16, NULL, out);
+    if (cuda_of(b, t, SCHED_ROW) && !b->serial_cols && b->sched.keep_in != KEEP_REGISTERS) {
+        for (int v = 1; v <= 8; v++) out[v - 1] = v;
+        return 8;
+    }
     return cuda_of(b, t, SCHED_MAP) && !b->sched.turn ? powers(b, 1, 8, NULL, out) : 0;
 }
 
@@ -161,10 +166,11 @@ static int legal_tile(const Body *b, const Target *t, int64_t *out)
 // How many blocks of this many threads a multiprocessor can hold at all.
 static int legal_resident(const Body *b, const Target *t, int64_t *out)
 {
+    static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     int n = 0;
     if (t->kind != TARGET_CUDA) return 0;
-    for (int64_t v = 0; v <= 8 && v * b->sched.threads <= t->threads_per_unit; v = v ? 2 * v : 1)
-        out[n++] = v;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (blocks[i] * b->sched.threads <= t->threads_per_unit || !blocks[i]) out[n++] = blocks[i];
     return n;
 }
 

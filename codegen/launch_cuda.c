@@ -72,7 +72,7 @@ static Schedule combine_schedule(const Body *b)
     s.team = rows >= 4096 ? 1 : 32;
     s.threads = 128;
     s.vector = 1;
-    s.keep = s.row_bytes = 0;
+    s.keep = s.row_bytes = s.resident = 0;
     s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
     return s;
 }
@@ -172,16 +172,17 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
         buf_printf(params, "%s%s%s", at ? ", " : "", type[at], name[at]);
 }
 
-// How many blocks a multiprocessor must be able to hold, where a body asks for it.
+// How many blocks a multiprocessor must be able to hold, where all bodies ask for it.
 static const char *launch_bounds(const Kernel *k, int threads)
 {
-    int resident = 0;
-    for (int i = 0; i < k->nbodies; i++)
-        if (k->body[i]->sched.resident > resident) resident = k->body[i]->sched.resident;
-    int most = k->ctx->target->threads_per_unit / threads;
-    if (resident > most) resident = most;
-    return resident ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, resident)
-                    : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
+    int most = k->ctx->target->threads_per_unit, held = most;
+    for (int i = 0; i < k->nbodies; i++) {
+        const Schedule *s = &k->body[i]->sched;
+        if (s->resident * s->threads < held) held = s->resident * s->threads;
+    }
+    return held >= threads
+               ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, held / threads)
+               : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
 }
 
 static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blocks, Buf *out)

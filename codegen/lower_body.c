@@ -113,6 +113,27 @@ static bool mergeable(const Body *b, int hi, int lo)
     return true;
 }
 
+// Rows too odd for vectors: as one long axis they are vectors all the same, if what varies over all
+// of it lies as the result does. The rest (a bias, a factor a row) finds its place by division.
+static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
+{
+    const int64_t narrow = 4, large = 1 << 16;
+    uint64_t all = (1ull << b->npar) - 1;
+    if (ctx->target->kind != TARGET_CUDA || b->npar < 2 || body_rows(b) < large ||
+        b->axis[b->npar - 1].extent % narrow == 0 || !b->stores.n || !b->stores.at[0].ix)
+        return false;
+    bool wide = false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE || (v->kind == KI_LOAD && (v->pred >= 0 || v->ix->has_value)))
+            return false;
+        bool same = v->ix == b->stores.at[0].ix;
+        if (v->kind == KI_LOAD && v->ix->axes == all && !same) return false;
+        wide |= v->kind == KI_LOAD && same;
+    }
+    return wide;
+}
+
 static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                       BodyList *out)
 {
@@ -132,6 +153,10 @@ static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         else
             merged[m++] = dim[i];
     if (m != rank) l = lower_map_over(ctx, g, group, outs, n, merged, m);
+    if (flat_is_faster(ctx, l.body)) {
+        for (int i = 1; i < m; i++) merged[0] *= merged[i];
+        l = lower_map_over(ctx, g, group, outs, n, merged, 1);
+    }
     if (l.failed) return fail(&l, outs[0]);
     lower_finish(&l);
     vec_push(ctx->arena, out, l.body);

@@ -39,6 +39,7 @@ struct Emit {
     const char **inverse; // by instruction: its reciprocal's temporary, where one was printed
     Scope **inverse_in;
     uint64_t stages; // printed now, a bit each
+    int joins;       // reductions of whole blocks so far
     const char **buf_name;
 };
 

@@ -60,12 +60,6 @@ bool is_plain(const Emit *e, int load)
     return v->pred < 0 && !v->ix->has_value && v->stage == 0;
 }
 
-// Where a row that several stages read lies in shared memory.
-static const char *row_name(Emit *e, int load)
-{
-    return f(e, "%s_row", e->name[load]);
-}
-
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
@@ -73,8 +67,6 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
                *buf = e->buf_name[x->buf];
     const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     const char *from = f(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
-    if (x->keep && e->body->sched.row_bytes && declare)
-        from = f(e, "nc_load<%d>(%s + %s)", v->width, row_name(e, load), e->axis[v->axis]);
     if (pred) from = f(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }
@@ -287,7 +279,10 @@ static const char *join(Emit *e, Op op, const char *x)
 {
     const Schedule *s = &e->body->sched;
     if (s->team == 1) return x;
-    if (s->kind == SCHED_ROW) return f(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
+    if (s->kind == SCHED_ROW && s->team <= 32)
+        return f(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
+    if (s->kind == SCHED_ROW)
+        return f(e, "nc_team<%s, %d, %d>(%s)", functor(op), s->team, e->joins++ % 2, x);
     return f(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
 }
 
@@ -327,20 +322,18 @@ void declare_accumulator(Emit *e, Scope *row, int r)
         emit_line(e, row, "%s %s_acc = %s;", t, e->name[r], zero);
 }
 
-// A row kept in registers is [keep] tiles of one vector a thread; a loop only where there are
-// several.
-static const char *tile_first(Emit *e)
+void print_joined(Emit *e, int r)
 {
-    const Schedule *s = &e->body->sched;
-    const char *at = s->keep > 1 ? f(e, "(tile * %d + member)", s->team) : "member";
-    return s->vector > 1 ? f(e, "%s * %d", at, s->vector) : at;
-}
-
-static void close_tiles(Emit *e, Scope *row)
-{
-    int keep = e->body->sched.keep;
-    if (keep > 1) emit_line(e, row, "#pragma unroll");
-    emit_close(e, keep > 1 ? f(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{", "}");
+    const Inst *x = &e->body->insts.at[r];
+    const char *acc = f(e, "%s_acc", e->name[r]);
+    if (x->kind == KI_SCAN) return;
+    if (x->op == OP_argmax)
+        emit_line(e, e->scope, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r],
+                  f(e, "(%s = %s)", acc, join(e, x->op, acc)));
+    else
+        emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[r],
+                  join(e, x->op, acc));
+    emit_bind(e, r, e->scope, e->name[r]);
 }
 
 // The loop over the columns of a stage. lo and hi bound them.
@@ -352,35 +345,27 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     int n;
     const int *r = stage_reductions(e, stage, &n);
     const char *c = e->axis[b->col], *t = int_type(e);
-    bool kept = s->keep > 0, stored = s->row_bytes > 0;
     int width = s->vector;
     const char *base = width > 1 ? f(e, "%s_first", c) : c;
     e->stages = 1ull << stage % 64;
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
-    bool grouped = kept || width > 1;
-    Scope *chunk = grouped ? emit_open(e, 0) : NULL;
-    if (kept) emit_line(e, chunk, "const %s %s = %s;", t, base, tile_first(e));
-    if (kept) emit_open(e, width > 1 ? 0 : 1ull << b->col);
+    if (width > 1) emit_open(e, 0);
     if (width > 1) {
         e->axis[b->col] = base;
         for (int i = 0; i < v->nloads; i++)
             if (inst_over(&b->insts.at[v->loads[i]], b->col) &&
-                b->insts.at[v->loads[i]].stage <= stage && !(kept && b->insts.at[v->loads[i]].keep))
+                b->insts.at[v->loads[i]].stage <= stage)
                 print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
         e->axis[b->col] = c;
         open_stores(e, v, stage);
     }
-    if (width > 1 || !grouped) emit_open(e, 1ull << b->col);
+    emit_open(e, 1ull << b->col);
     if (width > 1) emit_line(e, e->scope, "const %s %s = %s + lane;", t, c, base);
-    if (kept || stored || width > 1)
+    if (width > 1)
         for (int i = 0; i < v->nloads; i++) {
             const Inst *x = &b->insts.at[v->loads[i]];
             if (x->stage > stage || (!inst_over(x, b->col))) continue;
-            const char *at = f(e, "%s%s%s", slot_name(e, v->loads[i]),
-                               kept && x->keep ? s->keep > 1 ? "[tile]" : "[0]" : "",
-                               width > 1 ? ".at[lane]" : ".at[0]");
-            if (stored && x->keep && width == 1) at = f(e, "%s[%s]", row_name(e, v->loads[i]), c);
-            e->element[v->loads[i]] = at;
+            e->element[v->loads[i]] = f(e, "%s.at[lane]", slot_name(e, v->loads[i]));
         }
     for (int i = 0; i < n; i++) accumulate(e, r[i], c);
     lane_stores(e, v, stage);
@@ -393,33 +378,17 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
         flush_stores(e, v, stage);
         e->axis[b->col] = c;
     }
-    if (kept) {
-        emit_close(e, f(e, "if (%s < %s) {", base, hi), "}");
-        close_tiles(e, row);
-    } else {
-        bool writes = false;
-        for (uint32_t i = 0; i < b->stores.n; i++)
-            writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
-        if (!writes && !b->serial_cols) emit_line(e, row, "#pragma unroll 4");
-        const char *start = width > 1 ? f(e, "member * %d", width) : "member";
-        if (s->team == 1 || strcmp(lo, "0")) start = s->team == 1 ? lo : f(e, "%s + %s", lo, start);
-        emit_close(e,
-                   f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base,
-                     s->team * width),
-                   "}");
-    }
-    for (int i = 0; i < n; i++) {
-        const Inst *x = &b->insts.at[r[i]];
-        const char *acc = f(e, "%s_acc", e->name[r[i]]);
-        if (x->kind == KI_SCAN) continue;
-        if (x->op == OP_argmax)
-            emit_line(e, row, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r[i]],
-                      f(e, "(%s = %s)", acc, join(e, x->op, acc)));
-        else
-            emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]],
-                      join(e, x->op, acc));
-        emit_bind(e, r[i], row, e->name[r[i]]);
-    }
+    bool writes = false;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
+    if (!writes && !b->serial_cols) emit_line(e, row, "#pragma unroll 4");
+    const char *start = width > 1 ? f(e, "member * %d", width) : "member";
+    if (s->team == 1 || strcmp(lo, "0")) start = s->team == 1 ? lo : f(e, "%s + %s", lo, start);
+    emit_close(e,
+               f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base,
+                 s->team * width),
+               "}");
+    for (int i = 0; i < n; i++) print_joined(e, r[i]);
 }
 
 const char *scratch_of(Emit *e, int nth)
@@ -442,63 +411,6 @@ void print_row_stores(Emit *e, const char *leader)
     emit_close(e, f(e, "if (%s) {", leader), "}");
 }
 
-// Loads what several stages read, once, into registers or shared memory. Each thread reads back
-// only what it wrote itself, so no barrier is needed.
-static void print_keep(Emit *e, const Vectors *v)
-{
-    const Body *b = e->body;
-    const Schedule *s = &b->sched;
-    const char *c = e->axis[b->col], *base = s->vector > 1 || s->keep ? f(e, "%s_first", c) : c,
-               *t = int_type(e);
-    Scope *row = e->scope;
-    int64_t cols = b->axis[b->col].extent;
-    const char *offset = "0";
-    for (int i = 0; i < v->nloads; i++) {
-        const Inst *x = &b->insts.at[v->loads[i]];
-        DType d = b->bufs.at[x->buf].type;
-        if (!x->keep) continue;
-        if (s->keep) {
-            emit_line(e, row, "%s %s[%d];", vec_type(e, d, v->width), slot_name(e, v->loads[i]),
-                      s->keep);
-            continue;
-        }
-        emit_line(e, row, "%s *const %s = (%s *)((char *)nc_shared + %s);", type_storage(d),
-                  row_name(e, v->loads[i]), type_storage(d), offset);
-        offset = f(e, "%s + %lld", offset,
-                   (long long)((cols * (dtype_info[d].bits / 8) + 15) / 16 * 16));
-    }
-    emit_open(e, 1ull << b->col);
-    if (s->keep) {
-        emit_line(e, e->scope, "const %s %s = %s;", t, base, tile_first(e));
-        emit_open(e, 0);
-    }
-    e->axis[b->col] = base;
-    for (int i = 0; i < v->nloads; i++) {
-        const Inst *x = &b->insts.at[v->loads[i]];
-        if (!x->keep) continue;
-        if (s->keep)
-            print_vector_load(e, v, v->loads[i],
-                              f(e, "%s[%s]", slot_name(e, v->loads[i]), s->keep > 1 ? "tile" : "0"),
-                              false);
-        else
-            emit_line(e, e->scope, "nc_store<%d>(%s + %s, nc_load<%d>(%s + (%s)));", v->width,
-                      row_name(e, v->loads[i]), base, v->width, e->buf_name[x->buf],
-                      emit_index(e, x->ix));
-    }
-    e->axis[b->col] = c;
-    if (s->keep) {
-        emit_close(e, f(e, "if (%s < %lld) {", base, (long long)cols), "}");
-        close_tiles(e, row);
-    } else {
-        emit_line(e, row, "#pragma unroll 4");
-        emit_close(e,
-                   f(e, "for (%s %s = member%s; %s < %lld; %s += %d) {", t, base,
-                     v->width > 1 ? f(e, " * %d", v->width) : "", base, (long long)cols, base,
-                     s->team * v->width),
-                   "}");
-    }
-}
-
 static void print_team_body(Emit *e, KernelPhase phase)
 {
     const Body *b = e->body;
@@ -512,10 +424,7 @@ static void print_team_body(Emit *e, KernelPhase phase)
     const char *block = partial ? f(e, "block / %lld", (long long)s->split) : "block";
     Scope *outer = e->scope;
     if (by_row) {
-        if (s->team > 1)
-            emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
-        else if (s->keep)
-            emit_line(e, outer, "const int member = 0;");
+        if (s->team > 1) emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
         emit_line(e, outer, "const %s row = (%s)(%s)%s;", t, t, block,
                   per_block == 1 ? ""
                                  : f(e, " * %d + threadIdx.x%s", per_block,
@@ -549,11 +458,7 @@ static void print_team_body(Emit *e, KernelPhase phase)
     emit_line(e, e->scope, "const %s %s = %s;", t, r,
               !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
     Vectors v = find_vectors(e, b->col, s->vector);
-    if ((s->keep || s->row_bytes) && s->vector == 1) // kept elements are vectors of one
-        for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
-            if (e->live[i] && b->insts.at[i].keep) v.loads[v.nloads++] = (int)i;
     v.width = s->vector;
-    if (s->keep || s->row_bytes) print_keep(e, &v);
     const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
     if (phase == PHASE_COMBINE) {
         int n;
@@ -619,6 +524,8 @@ void body_cuda(Emit *e, KernelPhase phase)
         print_map(e);
     else if (s->kind == SCHED_COLUMN && !e->body->serial_cols)
         column_cuda(e, phase);
+    else if (s->kind == SCHED_ROW && !e->body->serial_cols && phase != PHASE_COMBINE)
+        row_cuda(e, phase);
     else
         print_team_body(e, phase);
 }

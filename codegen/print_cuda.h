@@ -33,6 +33,7 @@ DType acc_type(const Inst *v);
 // Accumulators of reductions over the columns: declared in the row's scope, joined with an element.
 void declare_accumulator(Emit *e, Scope *row, int r);
 void accumulate(Emit *e, int r, const char *axis);
+void print_joined(Emit *e, int r);                  // the result, known to the whole team
 void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
 const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer
 

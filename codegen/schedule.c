@@ -31,7 +31,7 @@ static int unit_strides(const Body *b, int axis)
 
 // The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most
 // 16 of what is stored and 32 of what is loaded. Accesses not aligned to it go element by element.
-int schedule_vector(const Body *b, int axis, int64_t extent, bool tail)
+static int widest_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared)
 {
     int most = 8, narrow = 16, best = 1;
     int64_t stride;
@@ -47,7 +47,8 @@ int schedule_vector(const Body *b, int axis, int64_t extent, bool tail)
                         .bits /
                     8;
                 if (limit == 0) {
-                    int cap = (pass ? 16 : 32) / bytes;
+                    bool shared = narrow_shared && !pass && !(x->axes & ~(1ull << axis));
+                    int cap = (pass || shared ? 16 : 32) / bytes;
                     most = cap < most ? cap : most;
                     narrow = bytes < narrow ? bytes : narrow;
                     continue;
@@ -59,11 +60,71 @@ int schedule_vector(const Body *b, int axis, int64_t extent, bool tail)
     return best;
 }
 
-static int loads_over(const Body *b, int axis)
+int schedule_vector(const Body *b, int axis, int64_t extent, bool tail)
+{
+    return widest_vector(b, axis, extent, tail, false);
+}
+
+// Of one column, of what differs from row to row; at least 1.
+static int streamed_bytes(const Body *b)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & ((1ull << b->npar) - 1))
+            n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+    }
+    return n ? n : 1;
+}
+
+bool body_aligned(const Body *b, const Ix *place, int v)
+{
+    int64_t stride;
+    if (!ix_stride(place, b->col, &stride) || stride != 1) return false;
+    if (!b->uneven) return ix_aligned(place, b->col, v);
+    return ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
+}
+
+// Rows whose starts are not aligned: vectors of full width between single elements, as wide as
+// the type of what moves most allows. Looks for the place with which most of that is aligned.
+static int uneven_vector(Body *b, int64_t extent)
+{
+    int most = 8, best = 0;
+    const Ix *places[64];
+    int bytes[64], n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < (pass ? b->stores.n : b->insts.n) && n < 64; i++) {
+            bool memory = pass ? b->stores.at[i].buf >= 0 : b->insts.at[i].kind == KI_LOAD;
+            const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].ix;
+            int64_t stride;
+            if (!memory || !ix_stride(x, b->col, &stride) || stride != 1) continue;
+            DType t = b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type;
+            bytes[n] = dtype_info[t].bits / 8;
+            if (16 / bytes[n] < most) most = 16 / bytes[n];
+            if (x->has_value || !(x->axes & ~(1ull << b->col))) continue; // no measure
+            places[n++] = x;
+        }
+    const Ix *found = NULL;
+    for (int i = 0; i < n; i++) {
+        int moved = 0;
+        b->uneven = places[i];
+        for (int k = 0; k < n; k++) moved += body_aligned(b, places[k], most) ? bytes[k] : 0;
+        if (moved > best) {
+            best = moved;
+            found = places[i];
+        }
+    }
+    b->uneven = most > 1 && extent >= 32 * most ? found : NULL;
+    return b->uneven ? most : 1;
+}
+
+// Of one step along [axis].
+static int loaded_bytes(const Body *b, int axis)
 {
     int n = 0;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        n += b->insts.at[i].kind == KI_LOAD && (b->insts.at[i].axes >> axis & 1);
+        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> axis & 1)
+            n += dtype_info[b->bufs.at[b->insts.at[i].buf].type].bits / 8;
     return n;
 }
 
@@ -125,11 +186,13 @@ static void cuda_map(const Target *t, Body *b)
     if (s->turn) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
-    s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1);
+    s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 8) s->vector /= 2;
+    // One access of 16 bytes a thread keeps enough in flight, and blocks that walk through memory
+    // in small steps are fastest; narrow accesses need several.
     s->unroll = 1;
-    int loads = loads_over(b, inner);
-    while (s->unroll < 4 && loads * s->unroll * 2 <= 8 &&
+    int bytes = loaded_bytes(b, inner) * s->vector;
+    while (s->unroll < 4 && bytes && bytes * s->unroll < 16 &&
            crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
     if (crowd < device / 4) s->threads = 128;
@@ -147,7 +210,7 @@ static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
 }
 
 // By instruction over the columns: a bit for each stage that needs it.
-static uint64_t *stage_uses(Arena *a, const Body *b)
+uint64_t *body_stage_uses(Arena *a, const Body *b)
 {
     uint64_t *stages = NEW_ARRAY(a, uint64_t, b->insts.n + 1);
     for (uint32_t i = 0; i < b->stores.n; i++) {
@@ -174,15 +237,14 @@ static uint64_t *stage_uses(Arena *a, const Body *b)
 // column they take.
 static int keep_loads(Arena *a, Body *b)
 {
-    uint64_t *stages = stage_uses(a, b);
+    uint64_t *stages = body_stage_uses(a, b);
     int bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         Inst *v = &b->insts.at[i];
         int64_t stride;
         bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 &&
                      !v->ix->has_value && v->stage == 0 && ix_stride(v->ix, b->col, &stride);
-        if (plain && b->sched.vector > 1)
-            plain = stride == 1 && ix_aligned(v->ix, b->col, b->sched.vector);
+        if (plain && b->sched.vector > 1) plain = body_aligned(b, v->ix, b->sched.vector);
         v->keep = plain && stages[i] & (stages[i] - 1);
         if (v->keep) bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
@@ -192,7 +254,7 @@ static int keep_loads(Arena *a, Body *b)
 // Marks the costly values over the columns that more than one stage needs.
 static int keep_costly(Arena *a, Body *b)
 {
-    uint64_t *stages = stage_uses(a, b);
+    uint64_t *stages = body_stage_uses(a, b);
     int bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         Inst *v = &b->insts.at[i];
@@ -206,14 +268,30 @@ static int keep_costly(Arena *a, Body *b)
     return bytes;
 }
 
+// Of a row; edges are beside them.
+static int64_t row_vectors(const Body *b)
+{
+    int64_t cols = b->axis[b->col].extent;
+    return b->uneven && b->sched.vector > 1 ? cols / b->sched.vector
+                                            : ceil_div(cols, b->sched.vector);
+}
+
 static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
 {
     return (int)(ceil_div(vectors, s->team) * s->vector * bytes / 4);
 }
 
-static int64_t kept_shared(const Body *b)
+static int64_t kept_shared(const Body *b, int64_t cols)
 {
-    return (b->axis[b->col].extent + 16) * b->sched.keep_bytes + 1024;
+    return cols * b->sched.keep_bytes + 512; // (every load's share is rounded up to 16 bytes)
+}
+
+// How many columns of a row fit shared memory: all, or as many as are worth it.
+static int64_t shared_columns(const Body *b, const Target *t)
+{
+    int64_t most = b->sched.keep_bytes ? (t->shared_per_block - 512) / b->sched.keep_bytes : 0,
+            cols = b->axis[b->col].extent;
+    return cols <= most ? cols : most / 1024 * 1024;
 }
 
 bool schedule_can_keep(const Body *b, const Target *t, int where)
@@ -221,10 +299,63 @@ bool schedule_can_keep(const Body *b, const Target *t, int where)
     const Schedule *s = &b->sched;
     if (where == KEEP_AGAIN) return true;
     if (!s->keep_bytes) return false;
-    if (where == KEEP_REGISTERS)
-        return kept_registers(ceil_div(b->axis[b->col].extent, s->vector), s, s->keep_bytes) <= 64;
-    // one row a block, and at most what every data-centre device has
-    return s->team > 32 && kept_shared(b) < at_most(t->shared_per_block, 160 << 10) - 4096;
+    if (where == KEEP_REGISTERS) return kept_registers(row_vectors(b), s, s->keep_bytes) <= 64;
+    // one row a block
+    return s->team > 32 && shared_columns(b, t) > 0;
+}
+
+// Rows in shared memory: as many blocks as fit, and threads for all that a multiprocessor holds.
+static void share_rows(const Target *t, Body *b, int64_t vectors)
+{
+    Schedule *s = &b->sched;
+    int64_t bytes = kept_shared(b, shared_columns(b, t)),
+            fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
+    s->keep_in = KEEP_SHARED;
+    s->resident = (int)at_most(fit, t->threads_per_unit / 256);
+    if (s->resident < 1) s->resident = 1;
+    // 42 registers a thread, or 64: the first stage wants loads in flight
+    for (s->team = 1024; s->team * s->resident > t->threads_per_unit * 3 / 4;) s->team /= 2;
+    while (s->team > 64 && vectors < s->team) s->team /= 2;
+}
+
+// Registers a thread will need: what is kept, a vector of everything else, and the rest.
+static int estimated_registers(const Body *b, int kept)
+{
+    int n = kept + 20;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_LOAD && !v->keep && v->axes >> b->col & 1)
+            n += b->sched.vector * dtype_info[b->bufs.at[v->buf].type].bits / 32;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1) n += b->sched.vector;
+    return n;
+}
+
+// Where a row that several stages read is kept: in registers, else in shared memory, else it is
+// read again.
+static void keep_rows(Arena *arena, const Target *t, Body *b, int64_t vectors)
+{
+    Schedule *s = &b->sched;
+    int bytes = s->keep_bytes = keep_loads(arena, b);
+    if (!bytes) return;
+    // 16 elements a thread, in blocks of more than 256 threads up to 48
+    while (s->team < 512 && s->team < vectors &&
+           (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
+            kept_registers(vectors, s, bytes) > 24))
+        s->team *= 2;
+    int kept = kept_registers(vectors, s, bytes);
+    if (kept > 24) {
+        if (s->team < 64) s->team = 64;
+        if (schedule_can_keep(b, t, KEEP_SHARED)) share_rows(t, b, vectors);
+        return;
+    }
+    s->keep_in = KEEP_REGISTERS;
+    if (s->team < 32) return;
+    int need = estimated_registers(b, kept), threads = s->team > 32 ? s->team : s->threads;
+    s->resident = need <= 42   ? t->threads_per_unit * 3 / 4 / threads
+                  : need <= 64 ? t->threads_per_unit / 2 / threads
+                               : 0;
 }
 
 static void cuda_row(Arena *arena, const Target *t, Body *b)
@@ -232,35 +363,35 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     Schedule *s = &b->sched;
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent,
             device = (int64_t)t->units * t->threads_per_unit;
-    s->threads = 256;
     s->vector = s->team = s->unroll = 1;
     s->split = 1;
-    if (!b->serial_cols) {
-        s->vector = schedule_vector(b, b->col, cols, false);
-        int64_t vectors = ceil_div(cols, s->vector);
-        s->team = pow2_at_least(ceil_div(vectors, 4), 32);
-        // few rows: more threads for each; past a warp only where each still has vectors to take
-        while (s->team < 32 && s->team < vectors && rows * s->team < device / 2) s->team *= 2;
-        while (s->team >= 32 && s->team < 1024 &&
-               (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
-            s->team *= 2;
-        // A row that several stages read is kept: in registers, else in shared memory, else read
-        // again.
-        int bytes = s->keep_bytes = b->nstages > 1 ? keep_loads(arena, b) : 0;
-        while (bytes && s->team >= 32 && s->team < 512 && kept_registers(vectors, s, bytes) > 16)
-            s->team *= 2;
-        while (bytes && s->team >= 32 && s->team < 1024 && kept_registers(vectors, s, bytes) > 24)
-            s->team *= 2;
-        if (bytes && kept_registers(vectors, s, bytes) <= 24)
-            s->keep_in = KEEP_REGISTERS;
-        else if (schedule_can_keep(b, t, KEEP_SHARED))
-            s->keep_in = KEEP_SHARED;
-        int64_t parts =
-            at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
-        if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
-    } else {
-        s->threads = 64;
-    }
+    s->threads = 64;
+    if (b->serial_cols) return;
+    // (weights, which all rows share, come from the first cache: there whole lines count)
+    s->vector = widest_vector(b, b->col, cols, false, true);
+    if (s->vector == 1) s->vector = uneven_vector(b, cols);
+    int64_t vectors = row_vectors(b);
+    while (s->team < 32 && s->team * 2 <= vectors) s->team *= 2;
+    if (b->uneven) s->team = 32; // one for each single element
+    // few rows: more threads for each; past a warp only where each still has vectors to take
+    while (s->team < 32 && s->team < vectors && rows * s->team < device / 2) s->team *= 2;
+    while (s->team >= 32 && s->team < 1024 &&
+           (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
+        s->team *= 2;
+    // Small blocks come and go evenly, but should read some 3 KB each.
+    int64_t moved = cols * streamed_bytes(b);
+    while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < 3072)
+        s->threads *= 2;
+    if (b->nstages > 1) keep_rows(arena, t, b, vectors);
+    int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
+    if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
+    // Streams: 96 KB a multiprocessor in flight, as far as registers go.
+    int64_t blocks = s->resident ? s->resident : t->threads_per_unit / 2 / s->team,
+            each = s->vector * streamed_bytes(b),
+            flight = (96 << 10) / (blocks ? blocks : 1) / s->team / each,
+            spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
+    flight = at_most(at_most(flight, spare * 4 / each), 8);
+    while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;
 }
 
 static void cuda_column(const Target *t, Body *b)
@@ -312,7 +443,7 @@ static void cuda_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    int64_t rows = body_rows(b), cols = b->col >= 0 ? b->axis[b->col].extent : 0;
+    int64_t rows = body_rows(b);
     if (s->kind == SCHED_MAP && s->turn) {
         s->threads = 256;
         s->blocks = ceil_div(b->axis[inner].extent, 32);
@@ -324,11 +455,12 @@ static void cuda_derive(Body *b, const Target *t)
         int64_t vectors = b->npar == 1 ? ceil_div(rows, s->vector) : rows / s->vector;
         s->blocks = ceil_div(ceil_div(vectors, s->unroll), s->threads);
     } else if (s->kind == SCHED_ROW) {
+        if (b->uneven && (s->team < 2 * s->vector || s->split > 1)) s->vector = 1;
         if (s->team > 32) s->threads = s->team;
         if (!schedule_can_keep(b, t, s->keep_in)) s->keep_in = KEEP_AGAIN;
-        s->keep =
-            s->keep_in == KEEP_REGISTERS ? (int)ceil_div(ceil_div(cols, s->vector), s->team) : 0;
-        s->row_bytes = s->keep_in == KEEP_SHARED ? (int)kept_shared(b) : 0;
+        s->keep = s->keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
+        s->row_cols = s->keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
+        s->row_bytes = s->row_cols ? (int)kept_shared(b, s->row_cols) : 0;
         s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
     } else if (s->kind == SCHED_COLUMN && b->serial_cols) {
         s->blocks = ceil_div(rows, s->threads);

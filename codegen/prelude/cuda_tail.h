@@ -77,6 +77,39 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p)
     m.raw = *(const decltype(m.raw) *)p;
     return m.v;
 }
+// The same from wherever p points: whole accesses around it, then moved into place. Nothing is
+// read but 16-byte lines that hold a wanted element.
+template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p)
+{
+    constexpr int S = sizeof(T), W = N * S / 4; // words wanted
+    const int at = (int)((uint64_t)p % 16) / S, words = at * S / 4;
+    const uint4 *line = (const uint4 *)((const char *)p - at * S);
+    uint32_t w[W + 4] = {};
+#pragma unroll
+    for (int i = 0; i < (W + 3) / 4 + 1; i++)
+        if (i * 16 < (at + N) * S) {
+            const uint4 l = line[i];
+            if (4 * i < W + 4) w[4 * i] = l.x;
+            if (4 * i + 1 < W + 4) w[4 * i + 1] = l.y;
+            if (4 * i + 2 < W + 4) w[4 * i + 2] = l.z;
+            if (4 * i + 3 < W + 4) w[4 * i + 3] = l.w;
+        }
+#pragma unroll
+    for (int i = 0; i < W + 2; i++) w[i] = words & 2 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < W + 1; i++) w[i] = words & 1 ? w[i + 1] : w[i];
+    if constexpr (S == 2) {
+#pragma unroll
+        for (int i = 0; i < W; i++) w[i] = at & 1 ? __funnelshift_r(w[i], w[i + 1], 16) : w[i];
+    }
+    union {
+        uint32_t w[W];
+        NcVec<T, N> v;
+    } o;
+#pragma unroll
+    for (int i = 0; i < W; i++) o.w[i] = w[i];
+    return o.v;
+}
 // Floats rounded to 16-bit floats, two by two.
 #define NC_PACK(name, type)                                                   \
     template <int N> NC_FN NcVec<uint16_t, N> name(const NcVec<float, N> &v)  \
@@ -147,18 +180,25 @@ template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
 {
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
 }
-template <class Op, int N, class T> NC_FN T nc_team(T v)
+// Calls that alternate between slots 0 and 1 need no barrier before they write; slot -1: anywhere.
+template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
 {
 #pragma unroll
     for (int m = (N < 32 ? N : 32) / 2; m > 0; m /= 2) v = Op::of(v, nc_shuffle(v, m));
     if constexpr (N > 32) {
-        __shared__ T part[N / 32];
-        __syncthreads();
+        constexpr int W = N / 32;
+        __shared__ T part[W];
+        if (Slot < 0) __syncthreads();
         if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
         __syncthreads();
-        v = part[0];
+        v = part[W > 4 ? threadIdx.x % W : 0];
+        if constexpr (W > 4) {
 #pragma unroll
-        for (int k = 1; k < N / 32; k++) v = Op::of(v, part[k]);
+            for (int m = W / 2; m > 0; m /= 2) v = Op::of(v, nc_shuffle(v, m));
+        } else {
+#pragma unroll
+            for (int k = 1; k < W; k++) v = Op::of(v, part[k]);
+        }
     }
     return v;
 }

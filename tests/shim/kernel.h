@@ -365,6 +365,10 @@ static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
 {
     return (unsigned)((((unsigned long long)high << 32 | low) << (by & 31)) >> 32);
 }
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by)
+{
+    return (unsigned)(((unsigned long long)high << 32 | low) >> (by & 31));
+}
 static inline float __uint2float_rn(unsigned a)
 {
     return (float)a;

@@ -74,13 +74,14 @@ SHIM_SEED=1 bits >bits.1; SHIM_SEED=7 bits >bits.2; SHIM_ARCH=80 bits >bits.3
 broken() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
 }
-first=$'__syncthreads();\n        if (threadIdx.x % 32 == 0) part'
+barrier=$'part[threadIdx.x / 32] = v;\n        __syncthreads();'
 broken 'no such text=>x' 0 'worst'
-broken "$first=>${first#*;}" 2 'race in shared memory'
-broken "$first=>if (threadIdx.x != 40) $first" 2 'wait at different barriers'
+broken "$barrier=>${barrier%%;*};" 2 'shared memory'
+broken "$barrier=>${barrier%%;*}; if (threadIdx.x / 32 != 1) __syncthreads();" 2 'race in shared memory'
+broken 'if (Slot < 0) __syncthreads();=>if (threadIdx.x != 40) __syncthreads();' 2 'wait at different barriers'
 broken '__syncthreads();=>if (threadIdx.x < 32 || part[0] != 0) __syncthreads();' 2 'shared memory'
 broken '__syncthreads();=>while (threadIdx.x == 7) __nanosleep(1); __syncthreads();' 2 'it never ends'
-broken 'v = Op::of(v, part[k])=>v = Op::of(v, part[k - 1])' 1 'WRONG'
+broken 'v = part[W > 4 ? threadIdx.x % W : 0]=>v = part[0]' 1 'WRONG'
 broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
 broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
 broken '(const decltype(m.raw) *)p;=>(const decltype(m.raw) *)(p + (threadIdx.x == 0));' 2 'misaligned'

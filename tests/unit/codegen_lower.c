@@ -147,6 +147,18 @@ static void fill(Value *v, const Node *n, uint64_t seed)
     }
 }
 
+// Rows as attention masks make them: long runs of -inf; the first rows are all -inf, have inf, NaN.
+static void mask(Value *v, const Type *t)
+{
+    int64_t cols = t->dim[t->rank - 1];
+    for (int64_t i = 0; i < type_count(t); i++) {
+        int64_t row = i / cols, col = i % cols;
+        if (row == 0 || col < cols / 2 || col % 97 > 80) v->f[i] = -INFINITY;
+        if (row == 1 && col == cols - 1) v->f[i] = INFINITY;
+        if (row == 2 && col == cols / 3) v->f[i] = NAN;
+    }
+}
+
 // Whether a result of type t is what double precision gives, to the case's tolerance.
 static bool agrees(const Case *c, DType t, double x, double y)
 {
@@ -239,6 +251,7 @@ static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
             Value *v = NEW(s->a, Value);
             *v = value_new(s->a, &n->type);
             fill(v, n, i * 77 + 5);
+            if (strstr(attr_str(n, ATTR_name), "masked")) mask(v, &n->type);
             value_to_bytes(v, memory[i]);
             value_from_bytes(v, memory[i]);
             strmap_set(&env.inputs, attr_str(n, ATTR_name), v);
@@ -465,8 +478,9 @@ static void approximations(Suite *s)
 
 static void rows(Suite *s)
 {
-    static const int64_t sizes[][2] = {{1, 1},    {5, 10},  {128, 10}, {7, 33},   {64, 128},
-                                       {3, 5000}, {4, 784}, {300, 2},  {2, 40000}};
+    static const int64_t sizes[][2] = {{1, 1},     {5, 10},    {128, 10}, {7, 33},
+                                       {64, 128},  {3, 5000},  {4, 784},  {300, 2},
+                                       {2, 40000}, {2, 60000}, {3, 60001}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int64_t m = sizes[i][0], n = sizes[i][1], last[1] = {1};
         const char *tag = arena_printf(s->a, "%lldx%lld", (long long)m, (long long)n);
@@ -516,6 +530,25 @@ static void rows(Suite *s)
         attr_set_ints(g, &ax, ATTR_axes, last, 1);
         out(g, graph_node(g, OP_argmax, &x, 1, &ax), "best");
         add(s, arena_printf(s->a, "cross entropy %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-5);
+    }
+    // 16-bit rows in registers, in shared memory, too long for it; aligned and not; masked rows
+    static const int64_t lengths[] = {3, 64, 768, 1000, 1001, 4096, 12289, 50304, 50257, 120008};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths * 2; i++) {
+        int64_t n = lengths[i / 2], m = n > 10000 ? 3 : 133, last[1] = {1};
+        DType t = i % 2 ? DT_F16 : DT_BF16;
+        Graph *g = begin(s);
+        Node *x = graph_cast(g, IN(g, n % 2 ? "x" : "masked x", t, m, n), DT_F32);
+        Node *y = softmax(g, x), *top = graph_reduce(g, OP_max, x, last, 1, true);
+        Node *e = graph_unary(g, OP_exp, graph_binary(g, OP_sub, x, top));
+        Node *total = graph_reduce(g, OP_sum, e, last, 1, true);
+        out(g, graph_cast(g, y, t), "y");
+        out(g, graph_binary(g, OP_add, graph_unary(g, OP_log, total), top), "log of sum");
+        s->tiny = 0x1p-14;
+        add(s,
+            arena_printf(s->a, "softmax %s %lldx%lld", dtype_info[t].name, (long long)m,
+                         (long long)n),
+            g, GROUP_ROW, 0, NULL, NULL, t == DT_F16 ? 0x1.2p-11 : 0x1.04p-8);
+        s->tiny = 0;
     }
     for (int k = 0; k < 3; k++) { // sums that pick one element, or none: labels are 0..6
         int64_t m = 30, n = k == 1 ? 5 : 64, last[1] = {1};

@@ -1,0 +1,580 @@
+// Rows as CUDA C: a team of threads takes a row, stage by stage. What several stages read is kept:
+// in registers, or in shared memory, filled by the first stage on its way; else it is read again.
+//
+// Loads that need nothing but their place are issued [unroll] vectors ahead of what is done with
+// them. Where one stage takes the maximum m of v and the next sums exp(v - m), both are one loop:
+// the sum is scaled whenever the maximum grows.
+#include <string.h>
+
+#include "codegen/print_cuda.h"
+
+enum { EARLY_LOADS = 8 };
+
+typedef struct Rows {
+    Emit *e;
+    Vectors v;            // of width 1 where nothing else helps
+    bool *any;            // by instruction: a vector load from wherever it starts
+    bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
+    const uint64_t *uses; // by instruction: the stages that need it
+    const char *c, *base, *lo, *hi, *t; // hi: the end of the vectors
+} Rows;
+
+static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static const char *f(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *s = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+// -- loads
+// -----------------------------------------------------------------------------------------------------
+
+static bool over(const Rows *r, int load)
+{
+    return inst_over(&r->e->body->insts.at[load], r->e->body->col);
+}
+
+static bool used(const Rows *r, int load, int stage)
+{
+    return r->uses[load] >> stage % 64 & 1;
+}
+
+static bool kept(const Rows *r, int load)
+{
+    const Schedule *s = &r->e->body->sched;
+    return r->e->body->insts.at[load].keep && (s->keep || s->row_bytes);
+}
+
+static const char *row_name(Emit *e, int load)
+{
+    return f(e, "%s_row", e->name[load]);
+}
+
+static const char *load_type(const Rows *r, int load)
+{
+    const Body *b = r->e->body;
+    return vec_type(r->e, b->bufs.at[b->insts.at[load].buf].type, r->v.width);
+}
+
+// A vector load at the column named base, into [slot].
+static void print_load(Rows *r, int load, const char *slot, bool declare)
+{
+    Emit *e = r->e;
+    const Inst *x = &e->body->insts.at[load];
+    const char *type = load_type(r, load), *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
+    e->axis[e->body->col] = r->base;
+    const char *from = f(e, "nc_load%s<%d>(%s + (%s))", r->any[load] ? "_any" : "", r->v.width,
+                         e->buf_name[x->buf], emit_index(e, x->ix));
+    e->axis[e->body->col] = r->c;
+    if (pred) from = f(e, "%s ? %s : %s{}", pred, from, type);
+    emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);
+}
+
+// Where the lane's element of a vector is.
+static void bind_lane(Rows *r, int load, const char *index)
+{
+    Emit *e = r->e;
+    e->element[load] =
+        f(e, "%s%s.at[%s]", slot_name(e, load), index, r->v.width > 1 ? "lane" : "0");
+}
+
+static void add_single_loads(Rows *r)
+{
+    const Body *b = r->e->body;
+    for (uint32_t i = 0; i < b->insts.n && r->v.nloads < MAX_VECTORS; i++)
+        if (r->e->live[i] && b->insts.at[i].kind == KI_LOAD && over(r, (int)i) &&
+            is_plain(r->e, (int)i))
+            r->v.loads[r->v.nloads++] = (int)i;
+}
+
+// -- rows that start anywhere
+// -------------------------------------------------------------------------------------------------
+
+static void find_uneven(Rows *r)
+{
+    const Body *b = r->e->body;
+    int width = b->sched.vector;
+    r->v = (Vectors){.axis = b->col, .width = width};
+    for (uint32_t i = 0; i < b->insts.n && r->v.nloads < MAX_VECTORS; i++) {
+        const Inst *x = &b->insts.at[i];
+        int64_t stride;
+        if (!r->e->live[i] || x->kind != KI_LOAD || !over(r, (int)i) || x->pred >= 0 ||
+            !ix_stride(x->ix, b->col, &stride) || stride != 1)
+            continue;
+        const BodyBuf *buf = &b->bufs.at[x->buf];
+        int bytes = dtype_info[buf->type].bits / 8;
+        bool aligned = body_aligned(b, x->ix, width);
+        if (width * bytes > 32 || (!aligned && (buf->in_place || (bytes != 2 && bytes != 4))))
+            continue;
+        r->any[i] = !aligned;
+        r->v.loads[r->v.nloads++] = (int)i;
+    }
+    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        r->v.store[i] = s->buf >= 0 && !s->add && !s->guard && s->ix &&
+                        body_aligned(b, s->ix, width) &&
+                        width * dtype_info[b->bufs.at[s->buf].type].bits / 8 <= 32;
+    }
+}
+
+// The vectors' first and last element, from the row's address.
+static void declare_edges(Rows *r)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int width = b->sched.vector;
+    e->axis[b->col] = "0";
+    const char *first = emit_index(e, b->uneven);
+    e->axis[b->col] = r->c;
+    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, width - 1);
+    emit_line(e, e->scope, "const int end = head + (%s - head) / %d * %d;", r->hi, width, width);
+    emit_line(e, e->scope, "const int edges = head + %s - end;", r->hi);
+    r->lo = "head";
+    r->hi = "end";
+}
+
+// The elements before and after the vectors: one a thread.
+static void open_edges(Rows *r)
+{
+    Emit *e = r->e;
+    emit_open(e, 1ull << e->body->col);
+    emit_line(e, e->scope, "const %s %s = member < head ? member : end - head + member;", r->t,
+              r->c);
+}
+
+static void close_edges(Rows *r)
+{
+    emit_close(r->e, "if (member < edges) {", "}");
+}
+
+static void keep_edges(Rows *r)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Scope *row = e->scope;
+    open_edges(r);
+    for (int i = 0; i < r->v.nloads; i++) {
+        const Inst *x = &b->insts.at[r->v.loads[i]];
+        if (!kept(r, r->v.loads[i])) continue;
+        const char *name = f(e, "%s_edge", e->name[r->v.loads[i]]);
+        emit_line(e, row, "%s %s = 0;", type_storage(b->bufs.at[x->buf].type), name);
+        emit_line(e, e->scope, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
+    }
+    close_edges(r);
+}
+
+// Single loads of the row: those whose place is known first, ahead of everything; those at a place
+// that was loaded itself (a label's logit) between the first stage and the last, so that nobody
+// waits for them. As they lie in memory: converting would be waiting.
+static void print_early(Rows *r, bool computed_place)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int n = 0;
+    for (uint32_t i = 0; i < b->insts.n && n < EARLY_LOADS; i++) {
+        const Inst *x = &b->insts.at[i];
+        if (!e->live[i] || x->kind != KI_LOAD || x->stage > 0 || x->pred >= 0 || x->axes != 1 ||
+            x->ix->has_value != computed_place)
+            continue;
+        DType t = b->bufs.at[x->buf].type;
+        const char *name = f(e, "%s_early", e->name[i]);
+        emit_line(e, e->scope, "const %s %s = %s[%s];", type_storage(t), name, e->buf_name[x->buf],
+                  emit_index(e, x->ix));
+        e->element[i] = name;
+        n++;
+    }
+}
+
+// -- the maximum and the sum of exponentials in one loop
+// --------------------------------------------------------
+
+typedef struct Online {
+    int max, sum[8], exp[8], nsums; // reductions; the exponentials summed
+} Online;
+
+// Whether the loops of [stage] and the next one are of that kind.
+static bool find_online(const Rows *r, int stage, Online *o)
+{
+    const Body *b = r->e->body;
+    int n;
+    *o = (Online){.max = -1};
+    if (b->sched.keep || b->sched.split > 1 || r->v.width == 1) return false;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage + 1)
+            return false;
+    const int *first = stage_reductions(r->e, stage, &n);
+    if (n != 1 || b->insts.at[first[0]].op != OP_max || b->insts.at[first[0]].acc != DT_F32)
+        return false;
+    o->max = first[0];
+    int v = b->insts.at[o->max].a[0];
+    const int *next = stage_reductions(r->e, stage + 1, &n);
+    if (!n || n > 8) return false;
+    for (int i = 0; i < n; i++) {
+        const Inst *sum = &b->insts.at[next[i]], *x = &b->insts.at[sum->a[0]];
+        if (sum->kind != KI_REDUCE || sum->op != OP_sum || sum->acc != DT_F32 || x->kind != KI_EW ||
+            x->op != OP_exp || x->type != DT_F32)
+            return false;
+        const Inst *d = &b->insts.at[x->a[0]];
+        if (d->kind != KI_EW || d->op != OP_sub || d->a[0] != v || d->a[1] != o->max) return false;
+        o->sum[i] = next[i];
+        o->exp[i] = sum->a[0];
+    }
+    o->nsums = n;
+    return true;
+}
+
+// -- a stage
+// -------------------------------------------------------------------------------------------------------
+
+static void open_lanes(Rows *r)
+{
+    Emit *e = r->e;
+    emit_open(e, 1ull << e->body->col);
+    if (r->v.width > 1) emit_line(e, e->scope, "const %s %s = %s + lane;", r->t, r->c, r->base);
+}
+
+static void close_lanes(Rows *r)
+{
+    Emit *e = r->e;
+    if (r->v.width == 1)
+        emit_close(e, "{", "}");
+    else
+        emit_close(e,
+                   f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                     e->scope->up->indent * 4, "", r->v.width),
+                   "}");
+}
+
+// The new maximum over a vector first, then its exponentials under that maximum.
+static void print_online(Rows *r, const Online *o)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Scope *s = e->scope;
+    const char *m = e->name[o->max];
+    emit_line(e, s, "float %s_top = %s_acc;", m, m);
+    open_lanes(r);
+    const char *x = emit_value(e, b->insts.at[o->max].a[0]);
+    emit_line(e, e->scope, "%s_top = nc_max(%s_top, %s);", m, m, x);
+    close_lanes(r);
+    emit_line(e, s, "const float %s_now = %s_top == -NC_INF ? 0.0f : %s_top;", m, m, m);
+    for (int i = 0; i < o->nsums; i++) {
+        const char *sum = e->name[o->sum[i]];
+        emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", sum, m, m);
+    }
+    emit_line(e, s, "%s_acc = %s_top;", m, m);
+    emit_bind(e, o->max, s, f(e, "%s_now", m));
+    open_lanes(r);
+    for (int i = 0; i < o->nsums; i++) {
+        const char *sum = e->name[o->sum[i]];
+        emit_line(e, e->scope, "%s_acc += %s;", sum, emit_value(e, o->exp[i]));
+    }
+    close_lanes(r);
+}
+
+// What is done with one vector of columns, whose loads are there.
+static void print_vector(Rows *r, int stage, const Online *o)
+{
+    Emit *e = r->e;
+    int n;
+    if (r->v.width > 1) open_stores(e, &r->v, stage);
+    if (o) {
+        print_online(r, o);
+    } else {
+        const int *red = stage_reductions(e, stage, &n);
+        open_lanes(r);
+        for (int i = 0; i < n; i++) accumulate(e, red[i], r->c);
+        lane_stores(e, &r->v, stage);
+        close_lanes(r);
+    }
+    if (r->v.width > 1) {
+        e->axis[e->body->col] = r->base;
+        flush_stores(e, &r->v, stage);
+        e->axis[e->body->col] = r->c;
+    }
+}
+
+// The row lies in registers: [keep] tiles of one vector a thread.
+static const char *tile_first(Rows *r)
+{
+    const Schedule *s = &r->e->body->sched;
+    const char *at = s->keep > 1 ? f(r->e, "(tile * %d + member)", s->team) : "member";
+    if (s->vector > 1) at = f(r->e, "%s * %d", at, s->vector);
+    return r->uneven ? f(r->e, "head + %s", at) : at;
+}
+
+static void open_tiles(Rows *r)
+{
+    emit_open(r->e, 0);
+    emit_line(r->e, r->e->scope, "const %s %s = %s;", r->t, r->base, tile_first(r));
+    emit_open(r->e, 0);
+}
+
+static void close_tiles(Rows *r)
+{
+    Emit *e = r->e;
+    int keep = e->body->sched.keep;
+    emit_close(e, f(e, "if (%s < %s) {", r->base, r->hi), "}");
+    if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, keep > 1 ? f(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{", "}");
+}
+
+static void fill_registers(Rows *r)
+{
+    Emit *e = r->e;
+    int keep = e->body->sched.keep;
+    for (int i = 0; i < r->v.nloads; i++)
+        if (kept(r, r->v.loads[i]))
+            emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
+                      slot_name(e, r->v.loads[i]), keep);
+    open_tiles(r);
+    for (int i = 0; i < r->v.nloads; i++)
+        if (kept(r, r->v.loads[i]))
+            print_load(r, r->v.loads[i],
+                       f(e, "%s[%s]", slot_name(e, r->v.loads[i]), keep > 1 ? "tile" : "0"), false);
+    close_tiles(r);
+}
+
+static void stage_in_registers(Rows *r, int stage)
+{
+    Emit *e = r->e;
+    open_tiles(r);
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        if (!over(r, load) || !used(r, load, stage)) continue;
+        if (!kept(r, load)) print_load(r, load, slot_name(e, load), true);
+        bind_lane(r, load, !kept(r, load) ? "" : e->body->sched.keep > 1 ? "[tile]" : "[0]");
+    }
+    print_vector(r, stage, NULL);
+    close_tiles(r);
+}
+
+// The row streams by, from memory or (later stages, what is kept) from shared memory.
+static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Scope *row = e->scope;
+    bool from_memory = false; // some load to issue ahead
+    bool *ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        bool wanted =
+            used(r, load, stage) || (o && used(r, load, stage + 1)) || (fills && kept(r, load));
+        // (what every row reads alike is in a cache, and would only take registers)
+        bool streams = over(r, load) && (b->insts.at[load].axes & ((1ull << b->npar) - 1)) != 0;
+        ahead[load] = streams && wanted && is_plain(e, load) && (fills || !kept(r, load));
+        from_memory |= ahead[load];
+    }
+    const char *near = s->row_cols == b->axis[b->col].extent
+                           ? ""
+                           : f(e, "if (%s < %s%lld) ", r->base, r->uneven ? "head + " : "",
+                               (long long)s->row_cols);
+    int step = s->team * r->v.width, unroll = from_memory ? s->unroll : 1;
+    const char *start = s->team == 1      ? ""
+                        : r->v.width == 1 ? "member"
+                                          : f(e, "member * %d", r->v.width);
+    start = !*start ? r->lo : strcmp(r->lo, "0") ? f(e, "%s + %s", r->lo, start) : start;
+    const char *chunk = unroll > 1 ? f(e, "%s_chunk", r->c) : r->base;
+    emit_open(e, 0);
+    if (unroll > 1) {
+        for (int i = 0; i < r->v.nloads; i++)
+            if (ahead[r->v.loads[i]])
+                emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
+                          slot_name(e, r->v.loads[i]), unroll);
+        for (int pass = 0; pass < 2; pass++) {
+            Scope *in_chunk = e->scope;
+            emit_open(e, 0);
+            emit_line(e, e->scope, "const %s %s = %s + u * %d;", r->t, r->base, chunk, step);
+            emit_open(e, 0);
+            for (int i = 0; i < r->v.nloads && !pass; i++)
+                if (ahead[r->v.loads[i]])
+                    print_load(r, r->v.loads[i], f(e, "%s[u]", slot_name(e, r->v.loads[i])), false);
+            if (pass) break;
+            emit_close(e, f(e, "if (%s < %s) {", r->base, r->hi), "}");
+            emit_line(e, in_chunk, "#pragma unroll");
+            emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
+        }
+    }
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        bool wanted = used(r, load, stage) || (o && used(r, load, stage + 1));
+        bool slot = unroll > 1 && ahead[load];
+        if (!over(r, load) || !(wanted || ahead[load])) continue;
+        if (!slot && kept(r, load) && !fills) {
+            emit_line(e, e->scope, "%s %s;", load_type(r, load), slot_name(e, load));
+            emit_line(e, e->scope, "%s%s = nc_load<%d>(%s + %s);", near, slot_name(e, load),
+                      r->v.width, row_name(e, load), r->base);
+            if (*near) {
+                emit_open(e, 0);
+                print_load(r, load, slot_name(e, load), false);
+                emit_close(e, "else {", "}");
+            }
+        } else if (!slot) {
+            print_load(r, load, slot_name(e, load), true);
+        }
+        if (fills && kept(r, load))
+            emit_line(e, e->scope, "%snc_store<%d>(%s + %s, %s%s);", near, r->v.width,
+                      row_name(e, load), r->base, slot_name(e, load), slot ? "[u]" : "");
+        bind_lane(r, load, slot ? "[u]" : "");
+    }
+    print_vector(r, stage, o);
+    if (unroll > 1) {
+        emit_close(e, f(e, "if (%s < %s) {", r->base, r->hi), "}");
+        emit_line(e, e->scope->up, "#pragma unroll");
+        emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
+    } else {
+        bool writes = false;
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
+        if (!writes) emit_line(e, row, "#pragma unroll 4");
+    }
+    emit_close(e,
+               f(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, chunk, start, chunk, r->hi,
+                 chunk, step * unroll),
+               "}");
+}
+
+static void print_stage(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    int n;
+    const int *red = stage_reductions(e, stage, &n);
+    e->stages = 1ull << stage % 64 | (o ? 1ull << (stage + 1) % 64 : 0);
+    for (int i = 0; i < n; i++) declare_accumulator(e, e->scope, red[i]);
+    for (int i = 0; o && i < o->nsums; i++) declare_accumulator(e, e->scope, o->sum[i]);
+    if (e->body->sched.keep)
+        stage_in_registers(r, stage);
+    else
+        stage_in_stream(r, stage, fills, o);
+    if (r->uneven) {
+        Rows edge = *r;
+        edge.v.width = 1;
+        edge.base = r->c;
+        memset(edge.v.store, 0, sizeof edge.v.store);
+        open_edges(r);
+        for (int i = 0; i < r->v.nloads; i++)
+            e->element[r->v.loads[i]] =
+                kept(r, r->v.loads[i]) ? f(e, "%s_edge", e->name[r->v.loads[i]]) : NULL;
+        print_vector(&edge, stage, o);
+        close_edges(r);
+    }
+    for (int i = 0; i < n; i++) print_joined(e, red[i]);
+    for (int i = 0; o && i < o->nsums; i++) {
+        const char *m = e->name[o->max];
+        emit_line(e, e->scope, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[o->sum[i]], m, m);
+        print_joined(e, o->sum[i]);
+    }
+    e->stages = ~0ull;
+}
+
+// -- the body
+// --------------------------------------------------------------------------------------------------
+
+static void declare_rows(Rows *r)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int64_t offset = 0;
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        if (!kept(r, load)) continue;
+        DType d = b->bufs.at[b->insts.at[load].buf].type;
+        emit_line(e, e->scope, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;",
+                  type_storage(d), row_name(e, load), type_storage(d), (long long)offset,
+                  r->uneven ? " - head" : "");
+        offset += (b->sched.row_cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
+    }
+}
+
+// Sums of this block's part of the columns, for the kernel that joins them.
+static void print_parts(Rows *r, const char *leader)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int n;
+    const int *red = stage_reductions(e, 0, &n);
+    emit_open(e, 0);
+    for (int i = 0, k = 0; i < n; i++) {
+        const char *at = f(e, "%s * %lld + part", e->axis[0], (long long)b->sched.split);
+        emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
+        if (b->insts.at[red[i]].op == OP_argmax)
+            emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at, e->name[red[i]]);
+    }
+    emit_close(e, f(e, "if (%s) {", leader), "}");
+}
+
+void row_cuda(Emit *e, KernelPhase phase)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    int per_block = s->threads / s->team;
+    bool partial = phase == PHASE_PARTIAL && s->split > 1;
+    Rows r = {.e = e, .c = e->axis[b->col], .t = s->wide ? "int64_t" : "int", .lo = "0"};
+    r.base = s->vector > 1 ? f(e, "%s_first", r.c) : r.c;
+    r.hi = f(e, "%lld", (long long)cols);
+    r.uses = body_stage_uses(e->arena, b);
+    r.any = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    r.uneven = b->uneven && s->vector > 1;
+    Scope *outer = e->scope;
+    if (s->team > 1)
+        emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
+    else if (s->keep)
+        emit_line(e, outer, "const int member = 0;");
+    emit_line(e, outer, "const %s row = (%s)(%s)%s;", r.t, r.t,
+              partial ? f(e, "block / %lld", (long long)s->split) : "block",
+              per_block == 1 ? ""
+                             : f(e, " * %d + threadIdx.x%s", per_block,
+                                 s->team > 1 ? f(e, " / %d", s->team) : ""));
+    bool exact = rows % per_block == 0, alone = s->team == 1; // threads without a row just leave
+    if (!exact && alone) emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
+    if (!exact && !alone)
+        emit_line(e, outer,
+                  "const bool mine = row < %lld; // the others compute the last row once more",
+                  (long long)rows);
+    if (partial) {
+        long long part = (cols + s->split - 1) / s->split;
+        part = (part + 15) / 16 * 16;
+        emit_line(e, outer, "const %s part = block %% %lld;", r.t, (long long)s->split);
+        emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r.t, part,
+                  (long long)cols, part, (long long)cols);
+        emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r.t, part,
+                  (long long)cols, part, (long long)cols);
+        r.lo = "lo";
+        r.hi = "hi";
+    }
+    emit_open(e, 1);
+    e->scope->indent = outer->indent;
+    emit_line(e, e->scope, "const %s %s = %s;", r.t, e->axis[0],
+              !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
+    if (r.uneven) {
+        find_uneven(&r);
+        declare_edges(&r);
+    } else {
+        r.v = find_vectors(e, b->col, s->vector);
+        r.v.width = s->vector;
+        if (s->vector == 1) add_single_loads(&r);
+    }
+    if (s->row_bytes) declare_rows(&r);
+    print_early(&r, false);
+    if (r.uneven && (s->keep || s->row_bytes)) keep_edges(&r);
+    if (s->keep) fill_registers(&r);
+    for (int i = 0; i < b->nstages; i++) {
+        Online o;
+        bool online = i + 1 < b->nstages && find_online(&r, i, &o);
+        if (i > 0 && i + 1 == b->nstages) print_early(&r, true);
+        print_stage(&r, i, i == 0 && s->row_bytes > 0, online ? &o : NULL);
+        i += online;
+    }
+    const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
+    if (partial)
+        print_parts(&r, leader);
+    else
+        print_row_stores(e, leader);
+    emit_close(e, NULL, NULL);
+}
