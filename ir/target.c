@@ -49,9 +49,15 @@ Target target_cuda(int arch, bool matmul_library)
         .bf16_flops = 280e12,
         .matmul_library = matmul_library,
         .epilogues = ALL_EPILOGUES, // a generated product has them too
-        .max_kernel_args = 256, // 4 KB of parameters hold 512 pointers
+        .max_kernel_args = 256,     // 4 KB of parameters hold 512 pointers
     };
-    if (arch >= 90) { // H200
+    if ((arch > 80 && arch < 90 && arch != 87) || arch >= 120) { // workstations
+        t.arch = arch;
+        t.threads_per_unit = 1536;
+        t.shared_per_block = 99 << 10;
+        t.shared_per_unit = 100 << 10;
+    }
+    if (arch >= 90 && arch < 120) { // H200
         t.name = "sm_90";
         t.arch = 90;
         t.units = 132;
@@ -64,7 +70,7 @@ Target target_cuda(int arch, bool matmul_library)
         t.f32_flops = 67e12;
         t.bf16_flops = 790e12;
     }
-    if (arch >= 100) { // B200
+    if (arch >= 100 && arch < 120) { // B200
         t.name = "sm_100";
         t.arch = 100;
         t.units = 148;

@@ -126,7 +126,13 @@ static bool keep_outputs(const Settings *s, Module *m)
 static Target pick_target(const netc_program *p, bool cuda)
 {
     bool library = !p->settings.no_matmul_library;
-    if (cuda) return target_cuda(p->settings.arch ? p->settings.arch : 90, library);
+    int arch = p->settings.arch ? p->settings.arch : p->cuda_arch;
+    if (cuda && arch) return target_cuda(arch, library);
+    if (cuda) { // any device: no more shared memory than each of the data-centre ones has
+        Target t = target_cuda(90, library);
+        t.shared_per_block = target_cuda(80, library).shared_per_block;
+        return t;
+    }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return target_cpu(cores > 0 ? (int)cores : 1, library && rt_matmul_library(false));
 }

@@ -102,6 +102,7 @@ struct netc_program {
     TuneFile *tuning;      // the tuning file, or NULL
     EditedKernels *edited; // kernels edited by hand, or NULL
     char *cuda_model;      // of the first GPU a session was opened on: "NVIDIA H200"; or NULL
+    int cuda_arch;         // and its architecture; 0: none was opened
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;

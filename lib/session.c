@@ -133,6 +133,7 @@ static void learn_device(netc_program *p, RtDevice *d)
 {
     pthread_mutex_lock(&p->lock);
     if (rt_device_is_cuda(d) && !p->cuda_model) p->cuda_model = strdup(rt_device_model(d));
+    if (rt_device_is_cuda(d) && !p->cuda_arch) sscanf(rt_device_target(d), "sm_%d", &p->cuda_arch);
     pthread_mutex_unlock(&p->lock);
 }
 

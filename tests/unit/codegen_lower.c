@@ -78,6 +78,26 @@ static void lower_case(Suite *s, Case *c, const Target *t, Buf *text, StrMap *se
     }
 }
 
+// No kernel asks for more shared memory than a block of the target may have.
+static void check_limits(Suite *s, Case *c)
+{
+    static const int archs[] = {80, 86, 90, 100, 120};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        Target t = target_cuda(archs[i], false);
+        LowerCtx ctx = {
+            .arena = s->a, .diags = s->d, .target = &t, .module = s->m, .entry = &s->entry};
+        for (int k = 0; k < c->ngroups; k++) {
+            Group *group = &c->g->fusion->groups.at[k];
+            LoweredKernel *lowered;
+            int n = lower_launch(&ctx, c->g, &group, 1, &lowered);
+            for (int j = 0; j < n; j++)
+                CHECK_MSG(lowered[j].prog.shared_bytes <= t.shared_per_block,
+                          "%s: %u bytes of shared memory on sm_%d", c->name,
+                          lowered[j].prog.shared_bytes, archs[i]);
+        }
+    }
+}
+
 // Roots of the graph become the outs of one group; [groups] of inner nodes come before, in order.
 static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner, Node **inner,
                 GroupKind *inner_kind, double tolerance)
@@ -550,6 +570,8 @@ static void rows(Suite *s)
             g, GROUP_ROW, 0, NULL, NULL, t == DT_F16 ? 0x1.2p-11 : 0x1.04p-8);
         s->tiny = 0;
     }
+    for (int i = 0; i < s->n; i++)
+        if (!strncmp(s->cases[i].name, "softmax", 7)) check_limits(s, &s->cases[i]);
     for (int k = 0; k < 3; k++) { // sums that pick one element, or none: labels are 0..6
         int64_t m = 30, n = k == 1 ? 5 : 64, last[1] = {1};
         Graph *g = begin(s);
