@@ -130,8 +130,8 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
             emit_line(e, e->scope, "    %s_acc[lane] = nc_moments(%s_run[lane], (%s)%s);", name,
                       name, t, taken);
         else
-            emit_line(e, e->scope, "    nc_settle(%s_run[lane], (%s)%s, (%s)1 / (%s)%s);", name, t,
-                      taken, t, t, taken);
+            emit_line(e, e->scope, "    nc_settle(%s_run[lane], (%s)%s, nc_share((%s)1, (%s)%s));",
+                      name, t, taken, t, t, taken);
     }
 }
 

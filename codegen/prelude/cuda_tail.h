@@ -312,6 +312,9 @@ template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share)
     r.sum = left;
     r.pivot = pivot;
 }
+// a / b for counts b, a bit less exact than a division.
+NC_FN float nc_share(float a, float b) { return __fdividef(a, b); }
+NC_FN double nc_share(double a, double b) { return a / b; }
 // Of several threads: n elements, their mean and the sum of squared deviations from it.
 template <class T> struct NcMoments {
     T n, mean, m2;
@@ -319,7 +322,7 @@ template <class T> struct NcMoments {
 template <class T> NC_FN NcMoments<T> nc_moments(const NcRun<T> &r, T n)
 {
     if (n == 0) return NcMoments<T>{0, 0, 0};
-    T d = r.sum / n, m2 = r.squares - r.sum * d;
+    T d = nc_share(r.sum, n), m2 = r.squares - r.sum * d;
     return NcMoments<T>{n, r.pivot + d, m2 < 0 ? T(0) : m2};
 }
 struct NcSqdev {
@@ -327,7 +330,7 @@ struct NcSqdev {
     {
         T n = a.n + b.n;
         if (b.n == 0) return a;
-        T w = b.n / n, d = b.mean - a.mean;
+        T w = nc_share(b.n, n), d = b.mean - a.mean;
         return NcMoments<T>{n, a.mean + d * w, a.m2 + b.m2 + d * d * (a.n * w)};
     }
 };
