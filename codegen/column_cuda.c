@@ -26,8 +26,9 @@ typedef struct Columns {
     bool parts;       // the columns are dealt out to blocks
     const char *row;  // the axis's own name
     int64_t rows;
-    int across; // threads side by side; [team] of them above each other
-    bool exact; // every thread has results
+    int across;   // threads side by side; [team] of them above each other
+    bool exact;   // every thread has results
+    bool *walked; // by instruction: the walk over the columns needs it
 } Columns;
 
 static bool over_columns(const Emit *e, int load)
@@ -45,6 +46,40 @@ static bool ahead(const Emit *e, int load)
 static bool hoisted(const Emit *e, int load)
 {
     return !over_columns(e, load) && is_plain(e, load);
+}
+
+static void mark_places(const Ix *x, bool *needed)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        if (x->at[i].term->kind == IT_VALUE)
+            needed[x->at[i].term->id] = true;
+        else if (x->at[i].term->e)
+            mark_places(x->at[i].term->e, needed);
+    }
+}
+
+// What reductions and stores over the columns need. All else is left to the thread that stores the
+// results: another one may read a cell which that thread has written already.
+static bool *mark_walked(const Emit *e)
+{
+    const Body *b = e->body;
+    bool *needed = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!store_over(b, s, b->col)) continue;
+        needed[s->value] = true;
+        if (s->guard) needed[s->guard - 1] = true;
+        mark_places(s->ix, needed);
+    }
+    for (uint32_t i = b->insts.n; i-- > 0;) { // operands come first
+        const Inst *v = &b->insts.at[i];
+        bool sum = v->kind == KI_REDUCE && v->axis == b->col && e->live[i];
+        if (!needed[i] && !sum) continue;
+        for (int k = 0; k < v->na; k++) needed[v->a[k]] = true;
+        if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) needed[v->pred] = true;
+        mark_places(v->ix, needed);
+    }
+    return needed;
 }
 
 // Single elements are vectors of one, so that they are issued ahead too.
@@ -187,14 +222,18 @@ static void close_lanes(Emit *e, const Columns *c)
     e->axis[0] = c->base;
 }
 
-// Vector loads of the stage that are not in registers yet, in the innermost scope.
-static void print_late_loads(Emit *e, const Columns *c, int stage, bool column)
+// Vector loads that are not in registers yet, in the innermost scope: of a stage's columns, or (-1)
+// of the results.
+static void print_late_loads(Emit *e, const Columns *c, int stage)
 {
     for (int i = 0; i < c->v.nloads; i++) {
         int load = c->v.loads[i];
-        if (e->body->insts.at[load].stage <= stage && over_columns(e, load) <= column &&
-            !ahead(e, load) && !hoisted(e, load))
-            print_vector_load(e, &c->v, load, slot_name(e, load), true);
+        bool early = hoisted(e, load);
+        if (stage >= 0 &&
+            (ahead(e, load) || early || !c->walked[load] || e->body->insts.at[load].stage > stage))
+            continue;
+        if (stage < 0 && (over_columns(e, load) || (early && c->walked[load]))) continue;
+        print_vector_load(e, &c->v, load, slot_name(e, load), true);
     }
 }
 
@@ -243,7 +282,7 @@ static void print_stage(Emit *e, const Columns *c, int stage, const char *hi)
     emit_open(e, 0);
     emit_line(e, e->scope, "%s", column);
     emit_open(e, 1ull << b->col);
-    print_late_loads(e, c, stage, true);
+    print_late_loads(e, c, stage);
     open_stores(e, &c->v, stage);
     open_lanes(e, c);
     bind_lane(e, c, stage, true);
@@ -350,7 +389,7 @@ static void print_results(Emit *e, const Columns *c)
     for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
     if (!any) return;
     emit_open(e, 0);
-    print_late_loads(e, c, b->nstages, false);
+    print_late_loads(e, c, -1);
     open_stores(e, &c->v, -1);
     open_lanes(e, c);
     bind_lane(e, c, b->nstages, false);
@@ -391,8 +430,9 @@ void column_cuda(Emit *e, KernelPhase phase)
         emit_line(e, root, "if (!mine) %s = %lld;", c.base, (long long)(rows - s->vector));
     }
     e->axis[0] = c.base;
+    c.walked = phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, bool, b->insts.n + 1) : mark_walked(e);
     for (int i = 0; i < c.v.nloads; i++)
-        if (hoisted(e, c.v.loads[i]))
+        if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]])
             print_vector_load(e, &c.v, c.v.loads[i], slot_name(e, c.v.loads[i]), true);
     if (phase == PHASE_COMBINE) {
         load_partials(e, &c);
