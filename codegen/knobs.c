@@ -22,6 +22,20 @@ static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const B
     return n;
 }
 
+// Of n teams or sizes of blocks, those with which a sweep still fits shared memory.
+static int fit_shared(const Body *b, const Target *t, bool team, int64_t *out, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        Body other = *b;
+        *(team ? &other.sched.team : &other.sched.threads) = (int)out[i];
+        if (other.sched.threads < other.sched.team) other.sched.threads = other.sched.team;
+        schedule_derive(&other, t);
+        if (other.sched.row_bytes <= schedule_shared_limit(t)) out[kept++] = out[i];
+    }
+    return kept;
+}
+
 static bool holds_teams(const Body *b, int64_t threads)
 {
     return threads >= b->sched.team;
@@ -33,14 +47,16 @@ static int legal_threads(const Body *b, const Target *t, int64_t *out)
     if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) && !cuda_of(b, t, SCHED_SWEEP)) return 0;
     if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
-    return powers(b, 64, 512, holds_teams, out);
+    int n = powers(b, 64, 512, holds_teams, out);
+    return b->sched.kind == SCHED_SWEEP ? fit_shared(b, t, false, out, n) : n;
 }
 
 static int legal_team(const Body *b, const Target *t, int64_t *out)
 {
     if (b->serial_cols) return 0;
     if (cuda_of(b, t, SCHED_ROW)) return powers(b, 1, t->threads_per_block, NULL, out);
-    if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, t->threads_per_block, sweep_holds, out);
+    if (cuda_of(b, t, SCHED_SWEEP))
+        return fit_shared(b, t, true, out, powers(b, 1, t->threads_per_block, sweep_holds, out));
     return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 128, NULL, out) : 0;
 }
 
@@ -51,13 +67,22 @@ static bool divides_inner(const Body *b, int64_t v)
     return (b->sched.kind == SCHED_MAP && b->npar == 1) || b->axis[axis].extent % v == 0;
 }
 
+// A sweep moves its vectors whole: 32 bytes of the widest type it touches.
+static bool moves_whole(const Body *b, int64_t v)
+{
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        if (b->bufs.at[i].kind == KA_NODE && v * (dtype_info[b->bufs.at[i].type].bits / 8) > 32)
+            return false;
+    return divides_inner(b, v);
+}
+
 static int legal_vector(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols)
         return powers(b, 1, column_widest(b), NULL, out);
     bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
     bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
-    row |= cuda_of(b, t, SCHED_SWEEP);
+    if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, 16, moves_whole, out);
     return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
 }
 
@@ -168,9 +193,12 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
 {
     static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     int n = 0;
+    int64_t own = b->sched.resident; // need not be a power of two
     if (t->kind != TARGET_CUDA) return 0;
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (blocks[i] * b->sched.threads <= t->threads_per_unit || !blocks[i]) out[n++] = blocks[i];
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        if (i && own > blocks[i - 1] && own < blocks[i]) out[n++] = own;
+        if (blocks[i] * b->sched.threads <= t->threads_per_unit) out[n++] = blocks[i];
+    }
     return n;
 }
 

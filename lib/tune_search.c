@@ -1,11 +1,13 @@
 // The search over one launch: one knob of one body after the other, the fastest legal value kept,
 // until nothing gets better or time is over. What wins must win once more against the default.
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/tune.h"
 
 // Less than this is not worth another schedule.
 #define WORTH 0.02
+enum { PASSES = 3 }; // over all knobs
 
 typedef struct Walk {
     Search *s;
@@ -64,7 +66,8 @@ static bool reorders(const Bench *b, const Candidate *c)
         for (int n = 0; n < c->kernels[k].nbodies; n++) {
             const Body *mine = c->kernels[k].body[n], *base = body_of(&b->base, mine->key);
             for (const Knob *knob = knobs; knob->name; knob++)
-                if (!base || (knob->reorders && knob_get(knob, mine) != knob_get(knob, base)))
+                if (!base || ((knob->reorders || mine->sched.kind == SCHED_SWEEP) &&
+                              knob_get(knob, mine) != knob_get(knob, base)))
                     return true;
         }
     return false;
@@ -82,44 +85,89 @@ static Candidate *point(Walk *w, const char *text)
     return c;
 }
 
-// Tries every other value of a knob; moves to the best one. true: it moved.
-static bool try_knob(Walk *w, const Knob *knob, uint64_t key)
+// One knob of one body, and its other values at the point stood at.
+typedef struct Choice {
+    uint64_t key;
+    const Knob *knob;
+    Candidate *at[KNOB_VALUES];
+    int n;
+} Choice;
+
+static void collect(Walk *w, Choice *c)
 {
     const Target *t = w->b->launch->ctx.target;
     Candidate *here = point(w, NULL);
-    const Body *body = here ? body_of(here, key) : NULL;
+    const Body *body = here ? body_of(here, c->key) : NULL;
     int64_t values[KNOB_VALUES];
-    int n = body ? knob->legal(body, t, values) : 0, count = 0;
-    Candidate *c[KNOB_VALUES];
-    w->own = key;
+    int n = body ? c->knob->legal(body, t, values) : 0;
+    w->own = c->key;
+    c->n = 0;
     for (int i = 0; i < n; i++) {
         Body other = *body;
-        uint64_t print;
-        if (values[i] == knob_get(knob, body)) continue;
-        knob_set(knob, &other, t, values[i]);
+        if (values[i] == knob_get(c->knob, body)) continue;
+        knob_set(c->knob, &other, t, values[i]);
         Candidate *x = point(w, schedule_text(w->a, &other, t, true));
-        if (!x || idmap_get(&w->seen, print = fingerprint(x), NULL)) continue;
-        idmap_set(&w->seen, print, 1);
-        c[count++] = x;
+        if (!x || idmap_get(&w->seen, fingerprint(x), NULL)) continue;
         bench_cached(w->b, x);
+        c->at[c->n++] = x;
     }
-    bench_compile(w->b, c, count);
+}
+
+// Measures a knob's values; moves to the best one. true: it moved.
+static bool try_choice(Walk *w, const Choice *c)
+{
     const Candidate *best = NULL;
-    for (int i = 0; i < count && !w->s->stop(w->s->ctx); i++) {
-        bench_measure(w->b, c[i]);
+    for (int i = 0; i < c->n && !w->s->stop(w->s->ctx); i++) {
+        Candidate *x = c->at[i];
+        uint64_t print = fingerprint(x);
+        if (idmap_get(&w->seen, print, NULL)) continue; // equal to one of another knob
+        idmap_set(&w->seen, print, 1);
+        bench_measure(w->b, x);
         w->s->tried++;
-        if (c[i]->wrong)
-            w->s->skipped(w->s->ctx, c[i]->schedule, c[i]->wrong);
-        else if (!best || c[i]->seconds < best->seconds)
-            best = c[i];
+        if (x->wrong)
+            w->s->skipped(w->s->ctx, x->schedule, x->wrong);
+        else if (x->seconds > 0 && (!best || x->seconds < best->seconds))
+            best = x;
     }
-    bool moved = best && best->seconds < w->seconds * (1 - WORTH / 2);
-    if (moved) {
-        idmap_set(&w->now, key, (uint64_t)(uintptr_t)best->schedule);
-        w->seconds = best->seconds;
+    if (!best || best->seconds >= w->seconds * (1 - WORTH / 2)) return false;
+    idmap_set(&w->now, c->key, (uint64_t)(uintptr_t)best->schedule);
+    w->seconds = best->seconds;
+    return true;
+}
+
+// How many candidates are compiled at once, about. (The CPU's compiler takes one after the other:
+// none in vain.)
+static int batch_size(const Bench *b)
+{
+    long cores = b->context->compile.threads;
+    if (cores <= 0) cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return !b->like->cuda ? 1 : cores < 2 ? 4 : cores > 16 ? 32 : (int)cores * 2;
+}
+
+// One pass over all knobs of all bodies. The values of many are compiled at once, for the device
+// has to wait for the compiler; after a move those not yet tried are collected anew, around the new
+// point. true: something got better.
+static bool pass_over(Walk *w, Choice *all, int n)
+{
+    bool any = false;
+    Candidate **batch = NEW_ARRAY(w->a, Candidate *, n * KNOB_VALUES + 1);
+    for (int i = 0; i < n;) {
+        int end = i, count = 0;
+        for (; end < n && count < batch_size(w->b); end++) {
+            collect(w, &all[end]);
+            for (int k = 0; k < all[end].n; k++) batch[count++] = all[end].at[k];
+        }
+        bench_compile(w->b, batch, count);
+        bool moved = false;
+        while (i < end && !moved && !w->s->stop(w->s->ctx)) moved = try_choice(w, &all[i++]);
+        for (int k = 0; k < count; k++) bench_release(batch[k]);
+        any |= moved;
+        if (w->s->stop(w->s->ctx)) {
+            w->s->finished = false;
+            break;
+        }
     }
-    for (int i = 0; i < count; i++) bench_release(c[i]);
-    return moved;
+    return any;
 }
 
 // Against the default once more, by turns. What does not clearly win is dropped.
@@ -153,7 +201,6 @@ RtCode search_launch(Search *s, RtError *e)
               .now = idmap_new(b->arena),
               .seen = idmap_new(b->arena),
               .seconds = b->base.seconds};
-    enum { PASSES = 3 };
     VEC(uint64_t) keys = {0};
     bool known_any = false;
     s->before = s->after = b->base.seconds;
@@ -171,14 +218,16 @@ RtCode search_launch(Search *s, RtError *e)
         }
     idmap_set(&w.seen, fingerprint(&b->base), 1);
     bool moved = known_any;
-    for (int pass = 0, any = 1; pass < PASSES && any && s->finished; pass++) {
-        any = 0;
-        for (uint32_t i = 0; i < keys.n; i++)
-            for (const Knob *knob = knobs; knob->name && s->finished; knob++) {
-                if (s->stop(s->ctx)) s->finished = false;
-                if (s->finished && try_knob(&w, knob, keys.at[i])) any = 1;
-            }
-        moved |= any;
+    int knob_count = 0, n = 0;
+    while (knobs[knob_count].name) knob_count++;
+    Choice *choices = NEW_ARRAY(b->arena, Choice, (int)keys.n * knob_count + 1);
+    for (uint32_t i = 0; i < keys.n; i++)
+        for (int k = 0; k < knob_count; k++)
+            choices[n++] = (Choice){.key = keys.at[i], .knob = &knobs[k]};
+    for (int pass = 0; pass < PASSES && s->finished; pass++) {
+        if (s->stop(s->ctx)) s->finished = false;
+        if (!s->finished || !pass_over(&w, choices, n)) break;
+        moved = true;
     }
     bool better = false;
     if (moved && decide(&w, &better, e)) return e->code;

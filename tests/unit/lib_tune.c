@@ -8,17 +8,22 @@
 #include "tests/unit/unit.h"
 
 static const char model[] =
-    "use nn\nuse optim\n"
+    "use nn\n"
     "model net(x: f32[64, 96], label: u8[64] in 0..10) {\n"
     "    h = relu(linear(x, 256) as a)\n"
     "    n = layer_norm(h) as norm\n"
     "    logits = linear(n, 10) as b\n"
     "    return loss = cross_entropy(logits, label)\n"
     "}\n"
-    "train net {\n    minimize loss\n    update adamw(lr = 1e-3)\n}\n"
     "model long(x: bf16[8, 40000]) { return y = softmax(cast(x, f32)) }\n"
     "model columns(x: f32[20000, 96]) { return y = sum(x, 0), z = transpose(exp(x)) }\n"
     "model all(x: f32[3000000]) { return y = mean(x * x) }\n"
+    "model back(x: bf16[65536, 96], dy: bf16[65536, 96]) {\n"
+    "    v = cast(x, f32)\n"
+    "    y = layer_norm(v) as other\n"
+    "    total = sum(y * cast(dy, f32))\n"
+    "    return dx = cast(grad(total, v), bf16), dw = grad(total, other.weight)\n"
+    "}\n"
     "model runs(x: f32[64, 100]) { return y = cumsum(x, 1) }\n";
 
 typedef struct One {
@@ -47,8 +52,9 @@ static Build *build(netc_program **p, bool cuda, bool library)
 }
 
 typedef struct Tried {
-    int candidates, compiled, kinds[4];
-    bool tried[4][32][KNOB_VALUES]; // one kernel is compiled of each kind, knob and place of value
+    int candidates, compiled, kinds[SCHED_TILE + 1];
+    bool tried[SCHED_TILE + 1][32]
+              [KNOB_VALUES]; // one kernel is compiled of each kind, knob and place of value
     bool nvrtc, full;
 } Tried;
 
@@ -115,7 +121,9 @@ static void candidates(bool cuda)
     CHECK(b);
     for (uint32_t i = 0; b && i < b->launches.n; i++)
         if (b->launches.at[i].ctx.entry->kind != ENTRY_INIT) try_launch(b, &b->launches.at[i], &t);
-    for (int k = 0; k < 4; k++) CHECK_MSG(t.kinds[k], "no %s schedule", schedule_kind_name(k));
+    for (int k = 0; k <= SCHED_TILE; k++)
+        CHECK_MSG(t.kinds[k] || (k == SCHED_SWEEP && !cuda), "no %s schedule",
+                  schedule_kind_name(k));
     CHECK_MSG(t.candidates > (cuda ? 200 : 20), "%d candidates", t.candidates);
     if (cuda && !t.nvrtc) printf("skip: no NVRTC: candidates are not compiled\n");
     CHECK(!cuda || !t.nvrtc || t.compiled > 20);
