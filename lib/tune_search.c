@@ -66,7 +66,8 @@ static bool reorders(const Bench *b, const Candidate *c)
         for (int n = 0; n < c->kernels[k].nbodies; n++) {
             const Body *mine = c->kernels[k].body[n], *base = body_of(&b->base, mine->key);
             for (const Knob *knob = knobs; knob->name; knob++)
-                if (!base || ((knob->reorders || mine->sched.kind == SCHED_SWEEP) &&
+                if (!base || ((knob->reorders || mine->sched.kind == SCHED_SWEEP ||
+                               mine->sched.kind == SCHED_COLUMN) &&
                               knob_get(knob, mine) != knob_get(knob, base)))
                     return true;
         }
