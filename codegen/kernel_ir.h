@@ -212,7 +212,6 @@ void schedule_body(LowerCtx *ctx, Body *b);
 void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
 bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
 bool schedule_can_split(const Body *b);
-int64_t schedule_shared_limit(const Target *t); // bytes a block may take
 // The widest vector along [axis] that some access can be moved by.
 int schedule_vector(const Body *b, int axis, int64_t extent, bool tail);
 void sweep_schedule(const Target *t, Body *b);

@@ -31,7 +31,7 @@ static int fit_shared(const Body *b, const Target *t, bool team, int64_t *out, i
         *(team ? &other.sched.team : &other.sched.threads) = (int)out[i];
         if (other.sched.threads < other.sched.team) other.sched.threads = other.sched.team;
         schedule_derive(&other, t);
-        if (other.sched.row_bytes <= schedule_shared_limit(t)) out[kept++] = out[i];
+        if (other.sched.row_bytes <= t->shared_per_block - 1024) out[kept++] = out[i];
     }
     return kept;
 }
@@ -408,6 +408,12 @@ const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text,
     Schedule before = b->sched;
     for (int i = 0; i < w.n; i++) put(w.knob[i], b, w.number[i]);
     schedule_derive(b, t);
+    for (const Knob *k = knobs; k->name; k++) {
+        bool named = false;
+        for (int i = 0; i < w.n; i++) named |= w.knob[i] == k;
+        if (!named) settle(k, b, t);
+        schedule_derive(b, t);
+    }
     for (int i = 0; i < w.n && !wrong; i++)
         if (knob_get(w.knob[i], b) != w.number[i] || !is_legal(w.knob[i], b, t, w.number[i]))
             wrong = not_legal(a, b, t, w.knob[i], w.value[i]);

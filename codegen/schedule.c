@@ -294,18 +294,11 @@ static int64_t shared_columns(const Body *b, const Target *t)
     return cols <= most ? cols : most / 1024 * 1024;
 }
 
-// At most what every data-centre device has.
-int64_t schedule_shared_limit(const Target *t)
-{
-    return at_most(t->shared_per_block, 160 << 10) - 4096;
-}
-
 bool schedule_can_keep(const Body *b, const Target *t, int where)
 {
     const Schedule *s = &b->sched;
     if (where == KEEP_AGAIN) return true;
     if (!s->keep_bytes) return false;
-<<<<<<< HEAD
     if (where == KEEP_REGISTERS) return kept_registers(row_vectors(b), s, s->keep_bytes) <= 64;
     // one row a block
     return s->team > 32 && shared_columns(b, t) > 0;
@@ -363,11 +356,6 @@ static void keep_rows(Arena *arena, const Target *t, Body *b, int64_t vectors)
     s->resident = need <= 42   ? t->threads_per_unit * 3 / 4 / threads
                   : need <= 64 ? t->threads_per_unit / 2 / threads
                                : 0;
-=======
-    if (where == KEEP_REGISTERS)
-        return kept_registers(ceil_div(b->axis[b->col].extent, s->vector), s, s->keep_bytes) <= 64;
-    return s->team > 32 && kept_shared(b) < schedule_shared_limit(t); // one row a block
->>>>>>> a889e25 (netc tune: many candidates are compiled at once; sweeps have knobs that fit)
 }
 
 static void cuda_row(Arena *arena, const Target *t, Body *b)

@@ -152,9 +152,10 @@ void edited_end(EditedContext *c)
         if (!e->used && main) {
             Diag *g =
                 diag_error(d, 0, "%s: the model has no kernel '%s' any more", e->path, e->name);
-            diag_note(d, g,
-                      "it, its sizes or the compiler have changed; eject the kernel that does this "
-                      "now (netc inspect lists them), carry the change over, remove this file");
+            diag_note(
+                d, g,
+                "it, its sizes or the compiler have changed: move this file elsewhere, eject the "
+                "kernel that does this now (netc inspect lists them), carry the change over");
         }
         if (e->used && count++ < 4) buf_printf(&taken, "%s %s", count > 1 ? "," : "", e->name);
         c->p->edited->at.at[i].used = false;

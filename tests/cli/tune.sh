@@ -18,7 +18,7 @@ printf '%s\nkernel %s %s @ NVIDIA H200: row team=32 vector=1 keep=again threads=
 expect 0 "note: mlp.net.tune: measured schedules for 1 of" "$NETC" --emit cuda mlp.net
 after=$(grep -A9 "^// $name" "$W/.out" | grep -m1 "// schedule:")
 [ "$before" != "$after" ] && pass || fail "the tuning file changed nothing: $after"
-[ "$after" = "// schedule: row team=32 vector=1 unroll=1 keep=again threads=128" ] && pass || fail "not as the file says: $after"
+for word in team=32 vector=1 keep=again threads=128; do [[ "$after " == *" $word "* ]] && pass || fail "not as the file says: $after"; done
 expect 0 "# measured" "$NETC" inspect mlp.net --knobs --target cuda
 expect 0 "$before" "$NETC" --emit cuda mlp.net --tune-file ''
 
