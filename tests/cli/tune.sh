@@ -40,7 +40,7 @@ printf '%s\nkernel %s %s @ NVIDIA H200: map vector=1\n' "$head" "$name" "$id" >m
 expect 0 "it is for a map schedule, the kernel has a row schedule now; the line is ignored" "$NETC" --emit cuda mlp.net
 printf '%s\nkernel %s %s @ NVIDIA H200: row team=4' "$head" "$name" "$id" >mlp.net.tune
 expect 1 "is cut short" "$NETC" --emit cuda mlp.net
-for i in 1 2; do printf 'kernel %s %s @ NVIDIA H200: row team=4\n' "$name" "$id"; done | cat <(echo "$head") - >mlp.net.tune
+for i in 1 2; do printf 'kernel %s %s @ NVIDIA H200: row team=4\n' "$name" "$id"; done | cat <(echo "$head") - >new.tune; mv new.tune mlp.net.tune
 expect 1 "already has line 2" "$NETC" --emit cuda mlp.net
 echo "nothing of the kind" >mlp.net.tune
 expect 1 "is no tuning file" "$NETC" --emit cuda mlp.net
@@ -53,7 +53,7 @@ expect 1 "line 2: no kernel is other" "$NETC" --emit cuda mlp.net --locked
 holds "has no line for NVIDIA H200"
 rm mlp.net.tune
 expect 1 "there is no mlp.net.tune to lock the schedules to" "$NETC" --emit cuda mlp.net --locked
-"$NETC" inspect mlp.net --knobs --target cuda | sed 's/: / @ NVIDIA H200: /' | cat <(echo "$head") - >mlp.net.tune
+"$NETC" inspect mlp.net --knobs --target cuda | sed 's/: / @ NVIDIA H200: /' | cat <(echo "$head") - >new.tune; mv new.tune mlp.net.tune
 expect 0 "// schedule:" "$NETC" --emit cuda mlp.net --locked
 sed -i '$d' mlp.net.tune
 expect 1 "has no line for NVIDIA H200" "$NETC" --emit cuda mlp.net --locked
