@@ -84,10 +84,32 @@ static const char *types_of(Arena *a, const Program *p, const ProgEntry *e, cons
     return out.data;
 }
 
+static Item item(Arena *a, const Build *b, const ProgEntry *e, const ProgStep *s,
+                 const Target *target, const Rates *r, int64_t calls)
+{
+    const Program *p = b->program;
+    Item v = {.step = s,
+              .name = step_name(p, s),
+              .kind = step_kind(s),
+              .line = s->loc ? s->loc : "",
+              .schedule = "",
+              .types = types_of(a, p, e, s),
+              .calls = calls,
+              .cost = step_cost(p, s, r),
+              .info = {-1, -1, -1, -1, -1}};
+    v.floor = v.cost.floor * (double)calls;
+    if (s->kind != PS_KERNEL) return v;
+    v.k = &p->kernels[s->index];
+    v.schedule = v.k->schedule ? v.k->schedule : "";
+    if (!p->cuda) return v;
+    v.info = kernel_info(b, v.k, target);
+    v.blocks = (int64_t)v.k->grid[0] * v.k->grid[1] * v.k->grid[2];
+    return v;
+}
+
 static void add(Items *t, Arena *a, const Build *b, const Target *target, const Rates *r, int first,
                 int last, int64_t calls)
 {
-    const Program *p = b->program;
     for (int i = first; i < last; i++) {
         const ProgStep *s = &t->e->steps[i];
         if (s->kind == PS_LOOP) {
@@ -95,28 +117,20 @@ static void add(Items *t, Arena *a, const Build *b, const Target *target, const 
             i = s->last_step - 1;
             continue;
         }
-        Item *v = &t->at[t->n++];
-        *v = (Item){.step = s,
-                    .name = step_name(p, s),
-                    .kind = step_kind(s),
-                    .line = s->loc ? s->loc : "",
-                    .schedule = "",
-                    .types = types_of(a, p, t->e, s),
-                    .calls = calls,
-                    .cost = step_cost(p, s, r),
-                    .info = {-1, -1, -1, -1, -1}};
-        v->floor = v->cost.floor * (double)calls;
-        if (s->kind == PS_KERNEL) {
-            v->k = &p->kernels[s->index];
-            v->schedule = v->k->schedule ? v->k->schedule : "";
-            v->info = p->cuda ? kernel_info(b, v->k, target) : v->info;
-            v->blocks = p->cuda ? (int64_t)v->k->grid[0] * v->k->grid[1] * v->k->grid[2] : 0;
-        }
+        Item v = item(a, b, t->e, s, target, r, calls);
+        t->at[t->n++] = v;
         t->calls += calls;
-        t->bytes += calls * v->cost.bytes;
-        t->flops += calls * v->cost.flops;
-        t->floor += v->floor;
+        t->bytes += calls * v.cost.bytes;
+        t->flops += calls * v.cost.flops;
+        t->floor += v.floor;
     }
+}
+
+Item item_of_join(Arena *a, const Build *b, const ProgEntry *e, int i)
+{
+    Target target = target_of_program(b->program);
+    Rates r = rates_of_target(&target);
+    return item(a, b, e, &e->joins[i].step, &target, &r, 1);
 }
 
 Items items_of(Arena *a, const Build *b, const ProgEntry *e)

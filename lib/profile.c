@@ -60,6 +60,12 @@ static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, co
         snprintf(out->schedule, sizeof out->schedule, "%s", prog->kernels[s->index].schedule);
 }
 
+// Of the entry's steps, then its joined kernels.
+static const ProgStep *step_at(const ProgEntry *e, int i)
+{
+    return i < e->nsteps ? &e->steps[i] : &e->joins[i - e->nsteps].step;
+}
+
 // One block for the result and its two arrays.
 static netc_profile_result *result_new(int nsteps, int nslices)
 {
@@ -106,11 +112,11 @@ static void profile(void *arg)
     out->tf32 = rates.tf32;
     out->f16 = rates.matmul[PD_F16];
     out->bf16 = rates.matmul[PD_BF16];
-    int *place = NEW_ARRAY(t->arena, int, t->e->nsteps + 1);
+    int *place = NEW_ARRAY(t->arena, int, t->e->nsteps + t->e->njoins + 1);
     for (int i = 0; i < rp.nsteps; i++) {
         const RtStepTime *st = &rp.steps[i];
         place[st->step] = i;
-        fill_step(&out->steps[i], prog, &t->e->steps[st->step], st, &rates);
+        fill_step(&out->steps[i], prog, step_at(t->e, st->step), st, &rates);
         out->sum += st->seconds * st->calls;
     }
     for (int i = 0; i < rp.nslices; i++)

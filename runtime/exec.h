@@ -126,11 +126,13 @@ typedef struct RtObserver {
     RtCode (*after)(void *ctx, RtEntry *en, int step, RtError *e);
     void *ctx;
     RtStream *stream; // where the next step goes, may change in before; NULL: the session's
+    bool joins;       // knows joined kernels: their steps are numbered from nsteps on
 } RtObserver;
 RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e);
 // Enqueues 1 to [left] executions, by graph where there is one; *done: how many.
 RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e);
 void rt_graphs_free(RtSession *s, RtEntry *en);
+bool rt_entry_joined(const RtEntry *en); // runs enqueue joined kernels in place of their steps
 
 // Steps side by side in a recorded graph (exec_branch.c).
 enum { RT_BRANCHES = 3 }; // streams beside the session's

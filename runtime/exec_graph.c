@@ -200,6 +200,11 @@ bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const cha
     return en && en->graph;
 }
 
+bool rt_entry_joined(const RtEntry *en)
+{
+    return en->way == JOINED;
+}
+
 int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry)
 {
     RtError e = {0};

@@ -109,8 +109,8 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
                          double *times, double *whole, int *done, RtProfile *out, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    RtObserver watch = {.before = before, .after = after, .ctx = c};
-    int steps = en->e->nsteps;
+    RtObserver watch = {.before = before, .after = after, .ctx = c, .joins = true};
+    int steps = en->e->nsteps + en->e->njoins;
     double ahead = (double)en->launches * ENQUEUE, stop = now() + o->seconds;
     if (ahead > LONGEST) ahead = LONGEST;
     if (calibrate(c, out, e)) return e->code;
@@ -124,9 +124,10 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
             rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
             return e->code;
         en->error_dirty = true;
-        if (ops->event_record(c->start, s->stream, e) || rt_entry_steps(s, en, &watch, e) ||
-            drain(c, e))
-            return e->code;
+        en->joined = rt_entry_joined(en);
+        if (!ops->event_record(c->start, s->stream, e)) rt_entry_steps(s, en, &watch, e);
+        en->joined = false;
+        if (e->code || drain(c, e)) return e->code;
         for (int k = 0; k < steps; k++)
             times[k * o->repeats + *done] = c->calls[k] ? c->seconds[k] / c->calls[k] : 0;
         whole[*done] = c->last - (c->slices.n ? c->slices.at[0].begin : 0);
@@ -164,7 +165,7 @@ static RtCode report(RtSession *s, RtEntry *en, const Clock *c, int repeats, dou
                      int done, Arena *a, RtProfile *out, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    int steps = en->e->nsteps;
+    int steps = en->e->nsteps + en->e->njoins;
     out->steps = NEW_ARRAY(a, RtStepTime, steps + 1);
     out->slices = NEW_ARRAY(a, RtSlice, c->slices.n + 1);
     for (uint32_t i = 0; i < c->slices.n; i++) {
@@ -201,7 +202,7 @@ RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, const RtProfile
     if (!en) return e->code;
     if (!en->resolved) return rt_fail(e, RT_USER, "'%s' has to run once before it is timed", entry);
     if (o->repeats < 1) return rt_fail(e, RT_USER, "nothing to time");
-    int steps = en->e->nsteps, done = 0;
+    int steps = en->e->nsteps + en->e->njoins, done = 0;
     double *times = NEW_ARRAY(a, double, (size_t)steps *(size_t)o->repeats + 1);
     double *whole = NEW_ARRAY(a, double, (size_t)o->repeats);
     Clock *c = NEW(a, Clock);

@@ -59,12 +59,15 @@ static RtCode do_step(Run *r, int i)
 static RtCode steps(Run *r, int first, int last, int depth)
 {
     const ProgEntry *e = r->en->e;
-    bool joined = r->en->joined && !r->o && depth == 0;
+    bool joined = r->en->joined && (!r->o || r->o->joins) && depth == 0;
     for (int i = first, j = 0; i < last; i++) {
         const ProgStep *s = r->en->step[i].s;
         while (joined && j < e->njoins && e->joins[j].first_step < i) j++;
         if (joined && j < e->njoins && e->joins[j].first_step == i) {
-            if (do_step(r, e->nsteps + j)) return r->e->code;
+            int at = e->nsteps + j;
+            if (r->o && r->o->before && r->o->before(r->o->ctx, r->en, at, r->e)) return r->e->code;
+            if (do_step(r, at)) return r->e->code;
+            if (r->o && r->o->after && r->o->after(r->o->ctx, r->en, at, r->e)) return r->e->code;
             i = e->joins[j].last_step - 1;
             continue;
         }

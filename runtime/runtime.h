@@ -163,7 +163,7 @@ typedef struct RtKernelInfo { // -1: not known
 } RtKernelInfo;
 
 typedef struct RtStepTime { // a step of an entry, timed on its own
-    int step;               // index in ProgEntry.steps
+    int step;               // index in ProgEntry.steps, joined kernels after these
     int calls;              // in one execution
     double seconds;         // of one call, the median of all executions
     double low, high;       // its quartiles

@@ -31,6 +31,7 @@ json cost.json "all(a['floor_seconds'] * a['calls'] >= b['floor_seconds'] * b['c
 json order.json "d['entries'] != json.load(open('cost.json'))['entries']"
 json order.json "sorted(s['name'] for e in d['entries'] for s in e['steps']) == sorted(s['name'] for e in json.load(open('cost.json'))['entries'] for s in e['steps'])"
 json cost.json "all(e['bytes'] == sum(s['bytes'] * s['calls'] for s in e['steps']) for e in d['entries'])"
+json cost.json "all('kind' not in j and j['name'] for e in d['entries'] for j in e['joins'])"
 expect 0 "" "$NETC" inspect "$ROOT/samples/lstm/lstm.net" --target cuda --json; kept lstm.json
 json lstm.json "any(s['calls'] > 1 for e in d['entries'] for s in e['steps'])"
 json lstm.json "all(s['floor_seconds'] > 0 for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
