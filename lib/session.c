@@ -54,7 +54,9 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
 
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err)
 {
-    if (s->choices || !*choices) return NETC_OK;
+    if (s->choices) return NETC_OK;
+    // A table without a line says that the cost model's schedules were used.
+    if (!*choices && (!s->loaded || schedules_same(s->loaded->build, choices))) return NETC_OK;
     s->choices = strdup(choices);
     if (!s->choices) return OUT_OF_MEMORY(err);
     Build *b;

@@ -88,6 +88,30 @@ expect 0 "" "$NETC" tune mlp.net --device cpu --prune
 expect 0 "" "$NETC" --emit c mlp.net --locked
 expect 1 "a locked program keeps" "$NETC" tune mlp.net --device cpu --locked
 
+# -- a checkpoint's schedules are a resumed training's, whatever lies beside the model by then
+rm -f mlp.net.tune
+digits 600
+run() { # SAVE options...: trains, quietly
+    local to=$1; shift
+    "$NETC" train mlp.net --device cpu -q --data image="$D/train-images-idx3-ubyte" \
+        --data label="$D/train-labels-idx1-ubyte" --save "$to.safetensors" "$@" || fail "training: $to"
+}
+tensors() { tail -c +$((9 + $(od -An -tu8 -N8 "$1.safetensors"))) "$1.safetensors" | md5sum; }
+{ echo "$head"; "$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^\(kernel [^:]*\): column split=1 /\1 @ cpu: column split=4 /p'; } >split.tune
+grep -q split=4 split.tune && pass || fail "no sum over columns to cut"
+run plain2 --epochs 2; run plain1 --epochs 1
+cp split.tune mlp.net.tune
+run split2 --epochs 2; run split1 --epochs 1
+[ "$(tensors plain2)" != "$(tensors split2)" ] && pass || fail "another order of sums gave the same bits: nothing is tested here"
+run plain --epochs 2 --resume plain1.safetensors
+[ "$(tensors plain2)" = "$(tensors plain)" ] && pass || fail "resumed by the tuning file, not by the checkpoint"
+rm mlp.net.tune
+run split --epochs 2 --resume split1.safetensors
+[ "$(tensors split2)" = "$(tensors split)" ] && pass || fail "the checkpoint's schedules were not used"
+cp split.tune mlp.net.tune; expect 0 "" "$NETC" mlp.net --target cpu -o split.bin; rm mlp.net.tune
+"$NETC" train split.bin --device cpu -q --data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte" --epochs 2 --save bin.safetensors
+[ "$(tensors split2)" = "$(tensors bin)" ] && pass || fail "model.bin runs by other schedules than it was compiled with"
+
 # -- Ctrl-C keeps what was found
 rm -f mlp.net.tune
 timeout -s INT 2 "$NETC" tune mlp.net --device cpu --budget 60 --again --cache-dir '' >/dev/null 2>&1; code=$?
