@@ -87,6 +87,7 @@ static void explain(FILE *out, const netc_profile_result *r)
                 w->graph_kernels, w->graph_steps, w->graph_steps == 1 ? "" : "s");
     else
         fprintf(out, "enqueued call by call: %s\n", w->why_not);
+    if (*w->way) fprintf(out, "executions enqueued together: %s\n", w->way);
     print_time(out, w->median, 10);
     fprintf(out, "  an execution, %lld in a row, median of %lld (quartiles", (long long)w->steps,
             (long long)w->repeats);

@@ -112,6 +112,10 @@ typedef struct Schedule {
     bool wide; // 64-bit index arithmetic
 } Schedule;
 
+// Operands rounded to tf32; or three products of their halves, so that what is lost is what f32
+// loses.
+enum { TENSOR_TF32 = 1, TENSOR_F32 };
+
 typedef struct Body {
     IxCtx *ix;
     int naxes, npar; // axes 0..npar are the parallel ones, outermost first
@@ -130,7 +134,7 @@ typedef struct Body {
     // where a does not vary over n nor b over m. sum -1: not one.
     struct {
         int sum, a, b;
-        bool tensor; // products may be taken by tensor cores, of operands rounded to tf32
+        int tensor; // TENSOR_*: how tensor cores may take the products; 0: not
     } dot;
     const Ix
         *uneven;   // ROW: rows are not aligned; their vectors start where this place is. NULL: are

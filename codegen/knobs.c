@@ -140,7 +140,11 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
 
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE) || b->sched.share) return 0;
+    if (!cuda_of(b, t, SCHED_TILE)) return 0;
+    if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
+        for (int i = 0; i < 3; i++) out[i] = i;
+        return 3;
+    }
     bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
     int n = 0;
     if (narrow && !b->sched.mma) out[n++] = 0;
@@ -167,6 +171,7 @@ static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 static int legal_share(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor) return 0;
+    if (b->sched.share && b->sched.each) return powers(b, 1, 8, NULL, out);
     out[0] = 0;
     return 1 + powers(b, 1, 8, NULL, out + 1);
 }
@@ -219,8 +224,10 @@ const Knob knobs[] = {
      NULL},
     {"walk", "1: a thread takes several outer positions of one place inside", INT(walk), legal_walk,
      0, false, NULL},
-    {"each", "sums a thread holds along a side; 0: warps share out the columns", INT(each),
-     legal_each, -1, true, NULL},
+    {"each",
+     "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
+     "warp's tile of 16 x 8, 16 x 16, 32 x 32",
+     INT(each), legal_each, -1, true, NULL},
     {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
     {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
      legal_share, 0, true, NULL},

@@ -367,9 +367,11 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     if (l.failed || !find_product(l.body)) return true; // element by element instead
     const DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
     bool narrow = type_is_half(ta) && type_is_half(tb); // exact as tf32
-    l.body->dot.tensor = ctx->target->kind == TARGET_CUDA &&
-                         l.body->insts.at[l.body->dot.sum].acc == DT_F32 &&
-                         (narrow || (ctx->tf32 && ta == DT_F32 && tb == DT_F32));
+    if (ctx->target->kind == TARGET_CUDA && l.body->insts.at[l.body->dot.sum].acc == DT_F32)
+        l.body->dot.tensor = narrow                         ? TENSOR_TF32
+                             : ta != DT_F32 || tb != DT_F32 ? 0
+                             : ctx->tf32                    ? TENSOR_TF32
+                                                            : TENSOR_F32;
     lower_finish(&l);
     *done = true;
     vec_push(ctx->arena, out, l.body);

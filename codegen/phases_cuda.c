@@ -74,6 +74,11 @@ static const char *const words[][2] = {
     {"__restrict__ ", ""},
 };
 
+static bool in_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
 static void print_replaced(Buf *b, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -81,6 +86,8 @@ static void print_replaced(Buf *b, const char *text, size_t n)
         for (size_t k = 0; k < sizeof words / sizeof *words && !found; k++) {
             size_t len = strlen(words[k][0]);
             if (n - i < len || strncmp(text + i, words[k][0], len) != 0) continue;
+            if (i && in_word(text[i - 1])) continue;
+            if (in_word(words[k][0][len - 1]) && i + len < n && in_word(text[i + len])) continue;
             buf_str(b, words[k][1]);
             i += len;
             found = true;

@@ -405,7 +405,15 @@ void print_row_stores(Emit *e, const char *leader)
     bool any = false;
     for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
     if (!any) return;
+    bool in_place = false; // every thread may have read what the leader is about to write
+    for (uint32_t i = 0; i < b->bufs.n; i++) in_place |= b->bufs.at[i].in_place;
     Vectors none = {.width = 1};
+    Scope *row = e->scope;
+    if (in_place && strcmp(leader, "true")) {
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            if (!store_over(b, &b->stores.at[i], b->col)) emit_value(e, b->stores.at[i].value);
+        emit_line(e, row, "__syncthreads();");
+    }
     emit_open(e, 0);
     lane_stores(e, &none, -1);
     emit_close(e, f(e, "if (%s) {", leader), "}");

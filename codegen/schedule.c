@@ -402,6 +402,26 @@ static void cuda_column(const Target *t, Body *b)
         plan_column(t, b);
 }
 
+// Small contractions go to tensor cores: the largest tile a warp that still gives every
+// multiprocessor one, whose columns as many warps share as there are.
+static void tensor_tile(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent, tiles,
+            cols = b->axis[b->col].extent;
+    if (!b->dot.tensor || !target_small_product(t, true, batch, m, n, cols)) return;
+    for (s->each = 2; s->each >= 0; s->each--) {
+        int rows = s->each == 2 ? 32 : 16, columns = s->each == 2 ? 32 : s->each ? 16 : 8;
+        tiles = batch * ceil_div(m, rows) * ceil_div(n, columns);
+        if (!s->each || tiles >= t->units) break;
+    }
+    s->resident = s->each == 2 ? 2 : 0; // registers for two blocks a multiprocessor
+    s->share = 1;
+    while (s->share < 8 && tiles * s->share < (s->each == 2 ? 12 : 6) * t->units &&
+           cols > 16 * s->share)
+        s->share *= 2;
+}
+
 // The largest tiles that still give every multiprocessor one.
 static void cuda_tile(const Target *t, Body *b)
 {
@@ -428,15 +448,8 @@ static void cuda_tile(const Target *t, Body *b)
         s->each = 0;
         s->tile_k = pow2_at_least(b->axis[b->col].extent, 256);
         if (s->tile_k < 32) s->tile_k = 32;
-        // on tensor cores a tile of 16 x 8 a warp; as many warps share its columns as there are
-        int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, 16) *
-                        ceil_div(b->axis[2].extent, 8),
-                cols = b->axis[b->col].extent;
-        if (!b->dot.tensor) return;
-        s->share = 1;
-        while (s->share < 8 && tiles * s->share < 6 * t->units && cols > 16 * s->share)
-            s->share *= 2;
     }
+    tensor_tile(t, b);
 }
 
 static void cuda_derive(Body *b, const Target *t)
@@ -470,11 +483,11 @@ static void cuda_derive(Body *b, const Target *t)
         sweep_derive(b, t);
     } else if (s->kind == SCHED_TILE && s->share) { // a block is eight warps
         s->threads = 256;
-        s->tile_m = 16;
-        s->tile_n = 8;
-        s->row_bytes = s->share > 1 ? 8 * 128 * 4 : 0;
-        s->blocks = ceil_div(b->axis[0].extent * ceil_div(b->axis[1].extent, 16) *
-                                 ceil_div(b->axis[2].extent, 8),
+        s->tile_m = s->each == 2 ? 32 : 16;
+        s->tile_n = s->each == 2 ? 32 : s->each ? 16 : 8;
+        s->row_bytes = s->share > 1 ? 8 * s->tile_m * s->tile_n * 4 : 0;
+        s->blocks = ceil_div(b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
+                                 ceil_div(b->axis[2].extent, s->tile_n),
                              8 / s->share);
     } else if (s->kind == SCHED_TILE) {
         s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;

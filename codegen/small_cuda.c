@@ -1,13 +1,15 @@
-// A small contraction on tensor cores as CUDA C, for latency: a warp takes a tile of 16 x 8
-// results, or shares its columns (k) with others, and fetches its operands from memory straight
-// into the registers the tensor core reads. All loads of a stretch of columns are in flight at
-// once, and there is no barrier before the sums of the warps meet.
+// A small contraction on tensor cores as CUDA C, for latency: a warp takes a tile of 16 x 8, 16 x
+// 16 or 32 x 32 results, or shares its columns (k) with others, and fetches its operands from
+// memory straight into the registers the tensor core reads. All loads of a stretch of columns are
+// in flight at once, and there is no barrier before the sums of the warps meet.
 //
-// A thread takes four neighbouring columns at once: which columns meet in one instruction does not
-// matter as long as both operands agree.
+// Which columns meet in one instruction, and which rows of an operand it takes for its own, does
+// not matter as long as all agree: thread 4 g + t takes columns 4 t .. 4 t + 3 of a chunk of 16,
+// and neighbouring rows from g times their number on. So either lies side by side for a vector
+// load.
 #include "codegen/print_cuda.h"
 
-enum { DEPTH = 16, MOST_CHUNKS = 8 }; // columns of a chunk; chunks in flight
+enum { DEPTH = 16 }; // columns of a chunk
 
 static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static const char *f(Emit *e, const char *fmt, ...)
@@ -19,7 +21,13 @@ static const char *f(Emit *e, const char *fmt, ...)
     return s;
 }
 
-// Chunks a warp takes in all, and how many of them are in flight.
+// Rows of the operands a thread takes.
+static int rows_of(const Body *b, int axis)
+{
+    return (axis == 1 ? b->sched.tile_m : b->sched.tile_n) / 8;
+}
+
+// Chunks a warp takes in all, and how many of them are in flight: by the registers they take.
 static int64_t chunks_of(const Body *b)
 {
     int64_t chunks = (b->axis[b->col].extent + DEPTH - 1) / DEPTH;
@@ -28,8 +36,9 @@ static int64_t chunks_of(const Body *b)
 
 static int chunks_at_once(const Body *b)
 {
-    int64_t n = chunks_of(b);
-    return n < MOST_CHUNKS ? (int)n : MOST_CHUNKS;
+    int64_t n = chunks_of(b), most = 96 / (4 * (rows_of(b, 1) + rows_of(b, 2)));
+    int64_t stretches = (n + most - 1) / most; // as many each
+    return stretches ? (int)((n + stretches - 1) / stretches) : 1;
 }
 
 static bool *expression_of(Emit *e, int a, int b) // instructions below either
@@ -46,54 +55,77 @@ static bool *expression_of(Emit *e, int a, int b) // instructions below either
     return mine;
 }
 
-// Fills to[0..3] with operand [inst] at columns k .. k + 3 of the row [axis] = [at]; 0 outside.
+// Whether what the operand is made of lies side by side along k rather than along its rows.
+static bool along_k(const Body *b, int inst)
+{
+    int64_t stride;
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    return v->kind != KI_LOAD || (ix_stride(v->ix, b->col, &stride) && stride == 1);
+}
+
+// Ends a scope that is entered only where [at] is below its extent.
+static void close_guarded(Emit *e, bool inside, const char *at, int64_t extent)
+{
+    emit_close(e, inside ? "{" : f(e, "if (%s < %lld) {", at, (long long)extent), "}");
+}
+
+// Fills to[row][column] with operand [inst]: rows from [at] on along its axis, columns from k_first
+// on; 0 outside.
 static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
 {
     const Body *b = e->body;
     const char *it = b->sched.wide ? "int64_t" : "int", *a = e->axis[axis], *k = e->axis[b->col];
-    int64_t rows = b->axis[axis].extent, cols = b->axis[b->col].extent;
-    bool inside_rows = rows % (axis == 1 ? 16 : 8) == 0;
-    bool inside_cols = cols % ((int64_t)DEPTH * b->sched.share * chunks_at_once(b)) == 0;
-    Scope *out = e->scope;
-    emit_line(e, out, "#pragma unroll");
-    emit_line(e, out, "for (int q = 0; q < 4; q++) %s[q] = 0;", to);
-    emit_open(e, 1ull << axis);
-    emit_line(e, e->scope, "const %s %s = %s;", it, a, at);
-    // k is the first of four columns here: vectors of four where they lie side by side
-    Vectors v = find_vectors(e, b->col, 4);
-    e->axis[b->col] = "k_first";
+    int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
+    int rows = rows_of(b, axis);
+    bool by_k = along_k(b, inst);
+    bool inside[2] = {extent[0] % (8 * rows) == 0,
+                      extent[1] % ((int64_t)DEPTH * b->sched.share * chunks_at_once(b)) == 0};
+    // the loop outside takes one row (column) each, the vector lies along the other
+    int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? 4 : rows;
+    const char *outer_axis = by_k ? a : k, *inner_axis = by_k ? k : a;
+    const char *outer_first = by_k ? "row_first" : "k_first",
+               *inner_first = by_k ? "k_first" : "row_first";
+    bool fits = extent[by_k] % width == 0; // the other: a vector is inside or outside as a whole
     emit_open(e, 0);
-    int used = 0;
+    emit_line(e, e->scope, "const %s row_first = %s;", it, at);
+    emit_open(e, 0);
+    Scope *each = e->scope;
+    emit_line(e, each, "const %s %s = %s + o;", it, outer_axis, outer_first);
+    emit_line(e, each, "#pragma unroll");
+    emit_line(e, each, "for (int v = 0; v < %d; v++) %s[%s][%s] = 0;", width, to, by_k ? "o" : "v",
+              by_k ? "v" : "o");
+    // What only the row (column) decides may be a lookup: none outside.
+    emit_open(e, 1ull << outer);
+    Vectors v = find_vectors(e, inner, width);
     const bool *mine = expression_of(e, inst, inst);
-    int loads[MAX_VECTORS];
+    e->axis[inner] = inner_first;
+    emit_open(e, 0);
+    int used = 0, loads[MAX_VECTORS];
     for (int i = 0; i < v.nloads; i++)
-        if (mine[v.loads[i]] && cols % 4 == 0) loads[used++] = v.loads[i];
+        if (mine[v.loads[i]] && fits) loads[used++] = v.loads[i];
     for (int i = 0; i < used; i++) {
         print_vector_load(e, &v, loads[i], slot_name(e, loads[i]), true);
-        e->element[loads[i]] = f(e, "%s.at[q]", slot_name(e, loads[i]));
+        e->element[loads[i]] = f(e, "%s.at[v]", slot_name(e, loads[i]));
     }
-    e->axis[b->col] = k;
-    emit_open(e, 1ull << b->col);
-    emit_line(e, e->scope, "const %s %s = k_first + q;", it, k);
+    e->axis[inner] = inner_axis;
     emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + v;", it, inner_axis, inner_first);
+    emit_open(e, 1ull << inner);
     const char *x = emit_value(e, inst);
-    emit_line(e, e->scope, "%s[q] = %s;", to, x);
-    if (inside_cols || cols % 4 == 0)
-        emit_close(e, "{", "}");
-    else
-        emit_close(e, f(e, "if (%s < %lld) {", k, (long long)cols), "}");
-    emit_close(
-        e, f(e, "#pragma unroll\n%*sfor (int q = 0; q < 4; q++) {", e->scope->up->indent * 4, ""),
-        "}");
+    emit_line(e, e->scope, "%s[%s][%s] = %s;", to, by_k ? "o" : "v", by_k ? "v" : "o", x);
+    close_guarded(e, inside[by_k] || fits, inner_axis, extent[by_k]);
+    emit_close(e,
+               f(e, "#pragma unroll\n%*sfor (int v = 0; v < %d; v++) {", e->scope->up->indent * 4,
+                 "", width),
+               "}");
     for (int i = 0; i < used; i++) e->element[loads[i]] = NULL;
-    const char *rows_text = inside_rows ? "" : f(e, "%s < %lld", a, (long long)rows);
-    const char *cols_text = inside_cols ? "" : f(e, "k_first < %lld", (long long)cols);
-    if (inside_rows && inside_cols)
-        emit_close(e, "{", "}");
-    else
-        emit_close(
-            e, f(e, "if (%s%s%s) {", rows_text, *rows_text && *cols_text ? " && " : "", cols_text),
-            "}");
+    close_guarded(e, inside[by_k], inner_first, extent[by_k]);
+    close_guarded(e, inside[!by_k], outer_axis, extent[!by_k]);
+    emit_close(e,
+               f(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {", e->scope->up->indent * 4,
+                 "", by_k ? rows : 4),
+               "}");
     emit_close(e, "{", "}");
 }
 
@@ -105,32 +137,39 @@ typedef struct Results {
     int loads[MAX_VECTORS], nloads;
 } Results;
 
+static int64_t count_tiles(const Body *b, int64_t *m, int64_t *n)
+{
+    *m = (b->axis[1].extent + b->sched.tile_m - 1) / b->sched.tile_m;
+    *n = (b->axis[2].extent + b->sched.tile_n - 1) / b->sched.tile_n;
+    return b->axis[0].extent * *m * *n;
+}
+
 // Opens the loop over results with their axes known.
 static void open_results(Emit *e, const Results *r)
 {
     const Body *b = e->body;
     const char *it = b->sched.wide ? "int64_t" : "int";
-    int64_t tiles_m = (b->axis[1].extent + 15) / 16, tiles_n = (b->axis[2].extent + 7) / 8;
+    int64_t tiles_m, tiles_n;
+    count_tiles(b, &tiles_m, &tiles_n);
     emit_open(e, 1);
     Scope *in = e->scope;
     emit_line(e, in, "const %s own = %s;", it, r->tile);
     emit_line(e, in, "const %s %s = own / %lld;", it, e->axis[0], (long long)(tiles_m * tiles_n));
-    emit_line(e, in, "const %s %s = own / %lld %% %lld * 16 + %s;", it, e->axis[1],
-              (long long)tiles_n, (long long)tiles_m, r->m);
-    emit_line(e, in, "const %s %s = own %% %lld * 8 + %s;", it, e->axis[2], (long long)tiles_n,
-              r->n);
+    emit_line(e, in, "const %s %s = own / %lld %% %lld * %d + %s;", it, e->axis[1],
+              (long long)tiles_n, (long long)tiles_m, b->sched.tile_m, r->m);
+    emit_line(e, in, "const %s %s = own %% %lld * %d + %s;", it, e->axis[2], (long long)tiles_n,
+              b->sched.tile_n, r->n);
     emit_open(e, 1ull << 1 | 1ull << 2);
 }
 
 static void close_results(Emit *e, const Results *r)
 {
     const Body *b = e->body;
-    int64_t tiles =
-        b->axis[0].extent * ((b->axis[1].extent + 15) / 16) * ((b->axis[2].extent + 7) / 8);
+    int64_t tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n);
     Buf guard = buf_new(e->arena);
     if (tiles % (8 / b->sched.share)) buf_printf(&guard, "own < %lld", (long long)tiles);
     for (int axis = 1; axis <= 2; axis++)
-        if (b->axis[axis].extent % (axis == 1 ? 16 : 8))
+        if (b->axis[axis].extent % (8 * rows_of(b, axis)))
             buf_printf(&guard, "%s%s < %lld", guard.len ? " && " : "", e->axis[axis],
                        (long long)b->axis[axis].extent);
     if (*r->guard) buf_printf(&guard, "%s%s", guard.len ? " && " : "", r->guard);
@@ -146,7 +185,8 @@ static void fetch_ahead(Emit *e, Results *r)
 {
     const Body *b = e->body;
     const bool *operand = expression_of(e, b->dot.a, b->dot.b);
-    for (uint32_t i = 0; i < b->insts.n && r->nloads < 16; i++) {
+    enum { MOST_AHEAD = 48 }; // values a thread fetches
+    for (uint32_t i = 0; i < b->insts.n && (r->nloads + 1) * r->count <= MOST_AHEAD; i++) {
         const Inst *x = &b->insts.at[i];
         bool over = x->axes & (1ull << 1 | 1ull << 2) && !inst_over(x, b->col);
         if (!e->live[i] || x->kind != KI_LOAD || operand[i] || !over || !is_plain(e, (int)i))
@@ -172,13 +212,13 @@ static void finish(Emit *e, Results *r, const char *sum)
     for (int i = 0; i < r->nloads; i++)
         e->element[r->loads[i]] = f(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
     if (b->sched.share > 1) {
+        emit_line(e, e->scope, "const int at = threadIdx.x + i * 256;");
         emit_line(e, e->scope, "float sum = 0;");
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int w = 0; w < %d; w++)", b->sched.share);
-        emit_line(e, e->scope,
-                  "    sum = sum + parts[(threadIdx.x + i * 256) / 128 * %d + w][(threadIdx.x + i "
-                  "* 256) %% 128];",
-                  b->sched.share);
+        emit_line(e, e->scope, "    sum = sum + parts[at / %d * %d + w][at %% %d];",
+                  b->sched.tile_m * b->sched.tile_n, b->sched.share,
+                  b->sched.tile_m * b->sched.tile_n);
     }
     emit_bind(e, b->dot.sum, e->scope, sum);
     if (b->commits)
@@ -192,60 +232,62 @@ void small_cuda(Emit *e)
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const char *it = s->wide ? "int64_t" : "int";
-    int64_t tiles_m = (b->axis[1].extent + 15) / 16, tiles_n = (b->axis[2].extent + 7) / 8;
-    int64_t tiles = b->axis[0].extent * tiles_m * tiles_n, each = chunks_of(b);
-    int unroll = chunks_at_once(b);
-    int groups = 8 / s->share; // of warps, each with a tile of its own
+    int64_t tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n), each = chunks_of(b);
+    int unroll = chunks_at_once(b), left = rows_of(b, 1), right = rows_of(b, 2);
+    int groups = 8 / s->share,
+        size = s->tile_m * s->tile_n; // of warps, each with a tile of its own
+    const char *mma = b->dot.tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma";
     bool all = tiles % groups == 0;
     Scope *top = e->scope;
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, groups,
               s->share > 1 ? f(e, " / %d", s->share) : "");
-    emit_line(e, top, "const int first_m = tile / %lld %% %lld * 16, first_n = tile %% %lld * 8;",
-              (long long)tiles_n, (long long)tiles_m, (long long)tiles_n);
-    Results r = {.count = 4,
+    emit_line(e, top, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
+              (long long)tiles_n, (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
+    Results r = {.count = 2 * left * right,
                  .tile = "tile",
-                 .m = "lane / 4 + i / 2 * 8",
-                 .n = "lane % 4 * 2 + i % 2",
+                 .m = f(e, "lane / 4 * %d + i / %d", left, 2 * right),
+                 .n = f(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
                  .guard = ""};
     if (s->share > 1) {
-        r.count = groups < 2 ? 1 : groups / 2;
-        r.tile = f(e, "(%s)block * %d + (threadIdx.x + i * 256) / 128", it, groups);
-        r.m = "threadIdx.x % 128 / 8";
-        r.n = "threadIdx.x % 8";
-        if (groups < 2) r.guard = "threadIdx.x < 128";
+        r.count = (groups * size + 255) / 256;
+        r.tile = f(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", it, groups, size);
+        r.m = f(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile_n);
+        r.n = f(e, "threadIdx.x %% %d", s->tile_n);
+        if (groups * size < 256) r.guard = f(e, "threadIdx.x < %d", groups * size);
     }
     emit_open(e, 0);
     fetch_ahead(e, &r);
-    emit_line(e, e->scope, "float sums[4] = {};");
+    emit_line(e, e->scope, "float sums[%d][%d][4] = {};", left / 2, right);
     if (s->share > 1)
-        emit_line(e, e->scope, "float (*const parts)[128] = (float (*)[128])nc_shared;");
+        emit_line(e, e->scope, "float (*const parts)[%d] = (float (*)[%d])nc_shared;", size, size);
     emit_open(e, 1);
     emit_line(e, e->scope, "const %s %s = tile / %lld;", it, e->axis[0],
               (long long)(tiles_m * tiles_n));
     emit_open(e, 0); // a stretch of chunks
     Scope *stretch = e->scope;
-    emit_line(e, stretch, "float left[%d][2][4], right[%d][4];", unroll, unroll);
+    emit_line(e, stretch, "float left[%d][%d][4], right[%d][%d][4];", unroll, left, unroll, right);
     emit_open(e, 0);
     Scope *in = e->scope;
     emit_line(e, in, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;", it, s->share,
               s->share > 1 ? f(e, " + warp %% %d", s->share) : "", DEPTH);
-    emit_open(e, 0);
-    fetch(e, b->dot.a, 1, "first_m + lane / 4 + half * 8", "left[c][half]");
-    emit_close(
-        e, f(e, "#pragma unroll\n%*sfor (int half = 0; half < 2; half++) {", in->indent * 4, ""),
-        "}");
-    fetch(e, b->dot.b, 2, "first_n + lane / 4", "right[c]");
+    fetch(e, b->dot.a, 1, f(e, "first_m + lane / 4 * %d", left), "left[c]");
+    fetch(e, b->dot.b, 2, f(e, "first_n + lane / 4 * %d", right), "right[c]");
     emit_close(
         e,
         f(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {", stretch->indent * 4, "", unroll),
         "}");
     emit_line(e, stretch, "#pragma unroll");
-    emit_line(e, stretch, "for (int c = 0; c < %d; c++)", unroll);
-    emit_line(e, stretch, "    #pragma unroll");
-    emit_line(e, stretch, "    for (int q = 0; q < 4; q += 2)");
-    emit_line(e, stretch, "        nc_mma(sums, left[c][0][q], left[c][1][q], left[c][0][q + 1],");
-    emit_line(e, stretch, "               left[c][1][q + 1], right[c][q], right[c][q + 1]);");
+    emit_line(e, stretch, "for (int i = 0; i < %d; i++) { // chunk, two columns, tiles of 16 x 8",
+              unroll * 2 * (left / 2) * right);
+    emit_line(e, stretch,
+              "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
+              left * right, left / 2 * right, right, left / 2, right);
+    emit_line(e, stretch, "    %s(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],", mma);
+    emit_line(e, stretch,
+              "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
+    emit_line(e, stretch, "        right[c][n][q + 1]);");
+    emit_line(e, stretch, "}");
     if (each > unroll)
         emit_close(
             e, f(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", it, (long long)each, unroll),
@@ -253,14 +295,16 @@ void small_cuda(Emit *e)
     else
         emit_close(e, f(e, "{\n%*sconst int chunk = 0;", (stretch->indent) * 4, ""), "}");
     emit_close(e, all ? "{" : f(e, "if (tile < %lld) {", (long long)tiles), "}");
+    const char *result = f(e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]", 4 * right,
+                           right, 2 * right, right);
     if (s->share > 1) {
         emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < 4; i++)");
-        emit_line(
-            e, e->scope,
-            "    parts[warp][(lane / 4 + i / 2 * 8) * 8 + lane %% 4 * 2 + i %% 2] = sums[i];");
+        emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", 2 * left * right);
+        emit_line(e, e->scope,
+                  "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;",
+                  left, 2 * right, s->tile_n, 2 * right, 2 * right, result);
         emit_line(e, e->scope, "__syncthreads();");
     }
-    finish(e, &r, s->share > 1 ? "sum" : "sums[i]");
+    finish(e, &r, s->share > 1 ? "sum" : result);
     emit_close(e, "{", "}");
 }

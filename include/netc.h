@@ -387,6 +387,7 @@ typedef struct netc_times {   // of one execution, in seconds
     int graph_kernels;        // of so many kernel nodes an execution
     int graph_steps;          // and so many executions
     char why_not[160];        // no graph
+    char way[160]; // several executions: ways measured, microseconds, which is taken; "": no choice
 } netc_times;
 NETC_API netc_status netc_time(netc_session *s, const char *entry, const netc_time_options *o,
                                netc_times *out, netc_error **err);

@@ -28,7 +28,7 @@ typedef struct Target {
     int threads_per_block, threads_per_unit, warp;
     int64_t shared_per_block, shared_per_unit; // bytes
     int registers_per_unit;
-    int max_cluster; // 1 where there are none
+    int max_cluster;    // 1 where there are none
     int widest_cluster; // where a kernel asks for it; may not fit every device of its kind
     int64_t l2_bytes;
     double bytes_per_second, f32_flops, bf16_flops; // measured ceilings, for floors in comments
@@ -43,6 +43,8 @@ Target target_cuda(int arch,
 
 // A contraction so small that its time is latency: the generated kernel takes about half of what a
 // library does, and its prologue and epilogue cost nothing.
-bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// tensor: tensor cores may take it.
+bool target_small_product(const Target *t, bool tensor, int64_t batch, int64_t m, int64_t n,
+                          int64_t k);
 
 #endif

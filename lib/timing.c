@@ -183,6 +183,7 @@ netc_status timing_whole(Timing *t, netc_times *out, netc_error **err)
     out->graph_kernels = rt_graph_kernel_nodes(rt, t->l->rt, t->e->name);
     out->graph_steps = rt_graph_executions(rt, t->l->rt, t->e->name);
     snprintf(out->why_not, sizeof out->why_not, "%s", why);
+    rt_graph_way(rt, t->l->rt, t->e->name, out->way, sizeof out->way);
     return NETC_OK;
 }
 

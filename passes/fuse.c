@@ -99,9 +99,9 @@ static bool entry_reads_rows(const Module *m, const Graph *g)
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
 {
     bool rows = entry_reads_rows(m, g);
-    const Target *t = pass_skipped(o, "fuse") ? NULL : o->target;
-    if (t) g = fuse_split_operands(g, t);
-    g = fuse_legalize(g, rows, t);
+    const PassOptions *small = pass_skipped(o, "fuse") ? NULL : o;
+    g = fuse_split_operands(g, small);
+    g = fuse_legalize(g, rows, small);
     VEC(Graph *) work = {0};
     IdMap seen = idmap_new(g->arena);
     vec_push(g->arena, &work, g);

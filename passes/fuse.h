@@ -97,17 +97,19 @@ bool fuse_is_anchor(const Node *n);
 void fuse_epilogues(Fuse *f);
 
 // fuse_dot.c
-Graph *fuse_legalize(Graph *g, bool rows, const Target *t); // the same graph when nothing is to do
+Graph *fuse_legalize(Graph *g, bool rows,
+                     const PassOptions *o); // the same graph when nothing is to do
 // Can a matmul library read operand [side] of the dot where [stored] lies, through the views
 // between?
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
 // fuse_small.c
-// Is this contraction small enough to be generated? Then it is a cluster, not an anchor.
-bool fuse_generated(const Target *t, const Node *dot);
+// Is this contraction small enough to be generated? NULL: none is. Then it is a cluster, not an
+// anchor.
+bool fuse_generated(const PassOptions *o, const Node *dot);
 bool fuse_inlines(const Node *dot, int side); // is the operand computed inside it?
 // Operands that both parts read get a clone each.
-Graph *fuse_split_operands(Graph *g, const Target *t);
+Graph *fuse_split_operands(Graph *g, const PassOptions *o);
 
 // fuse_map.c
 bool fuse_decide(Fuse *f); // which free values to store; true: something new was forced

@@ -196,12 +196,12 @@ static bool wants_address(const Node *n)
 typedef struct Legalize {
     bool rows;
     const Graph *outermost;
-    const Target *target;
+    const PassOptions *options;
 } Legalize;
 
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
-    if (fuse_generated(l->target, n)) return false; // reads any expression
+    if (fuse_generated(l->options, n)) return false; // reads any expression
     for (uint32_t k = 0; k < n->nargs && wants_address(n); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
@@ -258,8 +258,8 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
     return dst;
 }
 
-Graph *fuse_legalize(Graph *g, bool rows, const Target *t)
+Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o)
 {
-    Legalize l = {.rows = rows, .outermost = g, .target = t};
+    Legalize l = {.rows = rows, .outermost = g, .options = o};
     return over_regions(g, legalize_graph, &l);
 }

@@ -340,7 +340,7 @@ void fuse_epilogues(Fuse *f)
         Node *n = f->g->nodes.at[i];
         if (!f->live[i] || n->op != OP_dot) continue;
         f->epilogue[i] = n;
-        if (fuse_generated(f->target, n)) continue; // it takes whatever follows, fuse_small.c
+        if (fuse_generated(f->options, n)) continue; // it takes whatever follows, fuse_small.c
         linear_part(f, n, can);
         end_of[f->epilogue[i]->id] = n;
         plain_relu(f, n, can);

@@ -164,7 +164,7 @@ void fuse_prepare(Fuse *f)
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
         if (!f->live[i]) continue;
-        if (fuse_generated(f->target, x)) {
+        if (fuse_generated(f->options, x)) {
             f->small = true;
             for (int k = 0; k < 2; k++)
                 if (!fuse_inlines(x, k)) force(f, behind_views(x->args[k], false));
@@ -553,7 +553,7 @@ static void place_anchor(Fuse *f, Node *n)
         level = l > level ? l : level;
     }
     f->level[n->id] = level;
-    if (fuse_generated(f->target, n)) {
+    if (fuse_generated(f->options, n)) {
         Cluster d = {.kind = GROUP_DOT, .level = level, .full = n->type, .trailing = true};
         d.rows = type_count(&n->type);
         d.cols = d.size = 1;

@@ -12,9 +12,9 @@
 
 enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
 
-bool fuse_generated(const Target *t, const Node *dot)
+bool fuse_generated(const PassOptions *o, const Node *dot)
 {
-    if (!t || dot->op != OP_dot) return false;
+    if (!o || !o->target || dot->op != OP_dot) return false;
     int nb, nc;
     attr_ints(dot, ATTR_batch_a, &nb);
     const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
@@ -25,7 +25,7 @@ bool fuse_generated(const Target *t, const Node *dot)
     for (int i = 0; i < nc; i++) k *= dot->args[0]->type.dim[contract[i]];
     return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
            dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
-           target_small_product(t, size[0], size[1], size[2], k);
+           target_small_product(o->target, o->precision == PREC_TF32, size[0], size[1], size[2], k);
 }
 
 static bool is_step(const Node *n) // of a chain
@@ -92,7 +92,7 @@ static Node *again(Split *s, const Node *n)
     return c;
 }
 
-Graph *fuse_split_operands(Graph *g, const Target *t)
+Graph *fuse_split_operands(Graph *g, const PassOptions *o)
 {
     uint32_t n = g->nodes.n + 1;
     bool *backward = NEW_ARRAY(g->arena, bool, n), any = false;
@@ -104,7 +104,7 @@ Graph *fuse_split_operands(Graph *g, const Target *t)
     bool *split[2] = {NEW_ARRAY(g->arena, bool, n), NEW_ARRAY(g->arena, bool, n)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *x = g->nodes.at[i];
-        if (x->role != ROLE_FORWARD || !fuse_generated(t, x)) continue;
+        if (x->role != ROLE_FORWARD || !fuse_generated(o, x)) continue;
         for (int k = 0; k < 2; k++) {
             bool base = false;
             int length = chain_length(x->args[k], &base);

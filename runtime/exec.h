@@ -92,9 +92,10 @@ typedef struct RtEntry {
     RtGraph *graph; // of one execution
     int graph_nodes;
     RtMany *many;
-    int way;           // of recording several that was fastest (exec_graph.c); 0: not measured yet
-    int64_t launches;  // steps of one execution, loops unrolled
-    char why_not[256]; // why there is no graph
+    int way; // of recording several that was fastest (exec_graph.c); 0: not measured yet
+    double way_seconds[4]; // of one execution, by way; 0: not measured
+    int64_t launches;      // steps of one execution, loops unrolled
+    char why_not[256];     // why there is no graph
 } RtEntry;
 
 struct RtBound { // a program in a session

@@ -116,6 +116,7 @@ static void choose(RtSession *s, RtEntry *en)
         if (graph_of(en, way) && (!graph_of(en, best) || m->best[way] < 0.99 * m->best[best]))
             best = way;
     en->way = best;
+    for (int way = ONE_ROW; way < WAYS; way++) en->way_seconds[way] = m->best[way] / m->times;
     for (int way = ONE_ROW; way < WAYS; way++) {
         if (way == best || !m->graph[way]) continue;
         ops->graph_free(m->graph[way]);
@@ -211,6 +212,21 @@ int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry)
     RtEntry *en = rt_entry_find(s, p, entry, &e);
     if (!en || !en->graph) return 0;
     return en->many && graph_of(en, en->way ? en->way : ONE_ROW) ? en->many->times : 1;
+}
+
+void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n)
+{
+    static const char *const names[WAYS] = {"", "in a row", "side by side", "with joined kernels"};
+    RtError e = {0};
+    RtEntry *en = rt_entry_find(s, p, entry, &e);
+    size_t at = 0;
+    *out = 0;
+    if (!en || !en->way) return;
+    for (int way = ONE_ROW; way < WAYS && at < n; way++)
+        if (en->way_seconds[way] > 0)
+            at += (size_t)snprintf(out + at, n - at, "%s %.2f us, ", names[way],
+                                   en->way_seconds[way] * 1e6);
+    if (at < n) snprintf(out + at, n - at, "taken: %s", names[en->way]);
 }
 
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry)

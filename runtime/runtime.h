@@ -139,6 +139,8 @@ RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check 
 RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *bytes, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
+// Ways of enqueueing several executions, as measured, and which is taken; "" where there is no choice.
+void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n);
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 where not captured
 
 // Measured choices (library algorithms) as text lines, an input of the next load.

@@ -16,6 +16,17 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
         : "r"(nc_tf32(a0)), "r"(nc_tf32(a1)), "r"(nc_tf32(a2)), "r"(nc_tf32(a3)), "r"(nc_tf32(b0)),
           "r"(nc_tf32(b1)));
 }
+// The same with the digits of f32: each operand as the sum of two, of whose four products the
+// smallest is left out.
+NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
+{
+    const float h0 = nc_from_bits(nc_tf32(a0)), h1 = nc_from_bits(nc_tf32(a1));
+    const float h2 = nc_from_bits(nc_tf32(a2)), h3 = nc_from_bits(nc_tf32(a3));
+    const float g0 = nc_from_bits(nc_tf32(b0)), g1 = nc_from_bits(nc_tf32(b1));
+    nc_mma(c, a0 - h0, a1 - h1, a2 - h2, a3 - h3, g0, g1);
+    nc_mma(c, h0, h1, h2, h3, b0 - g0, b1 - g1);
+    nc_mma(c, h0, h1, h2, h3, g0, g1);
+}
 
 // -- tensor cores: 8 x 8 matrices of 16-bit elements from shared memory to a warp's registers, and
 // products of them
