@@ -1,5 +1,5 @@
 #!/bin/bash
-# The memory-bound kernels beside PyTorch and a copy of as many bytes: called by bench/gpu.sh.
+# The memory-bound kernels and linear layers beside PyTorch and a copy of as many bytes: called by bench/gpu.sh.
 #
 #   bench/kernels.sh BUILD RESULTS FOLDER
 #
@@ -32,14 +32,18 @@ norms_backward.net -D rows=40 -D width=4096
 loss.net -D rows=6 -D classes=50304
 adamw.net -D parts=16 -D size=1001
 batch_norm.net -D rows=5000 -D channels=64
+linear.net -D rows=300 -D wide=72 -D width=136
 END
-record "benchmark models of 7 that differ from the reference" "$wrong" "" "netc check bench/kernels/*.net"
+record "benchmark models of 8 that differ from the reference" "$wrong" "" "netc check bench/kernels/*.net"
 
 "$out/kernels" >"$ours" 2>"$keep/kernels_steps.txt" || echo "not all kernels ran: see kernels_steps.txt"
 "$out/kernels" --unlisted >"$keep/kernels_unlisted.jsonl" 2>>"$keep/kernels_steps.txt" ||
     echo "not all unlisted sizes ran: see kernels_steps.txt"
 timeout 240 "$py" bench/peers/kernels_torch.py >"$peers" 2>"$keep/kernels_torch.err" ||
     echo "PyTorch did not finish: $(tail -1 "$keep/kernels_torch.err")"
+# shellcheck disable=SC2086
+timeout 300 "$py" bench/peers/linear_torch.py ${LINEAR_MODES:---mode default} >>"$peers" 2>"$keep/linear_torch.err" ||
+    echo "PyTorch did not finish: $(tail -1 "$keep/linear_torch.err")"
 
 of() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p"; } # NAME: that field of each line
 round() { awk -v v="$1" 'BEGIN { if (v) printf "%.5g", v }'; }

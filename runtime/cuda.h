@@ -50,7 +50,7 @@ struct RtModule {
     CuFunction *function;      // by kernel
     const char **loc;          // by kernel: the line of the first step that calls it, or ""
     CudaGemm *gemm;            // by gemm
-    double tuned;              // seconds spent measuring their algorithms
+    double tuned, searched;    // seconds spent measuring their algorithms, and variants of these
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
 };
 

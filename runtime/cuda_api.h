@@ -209,8 +209,15 @@ enum { // preference
 };
 // Split-K sums: none, in place in an order that varies, in the workspace (compute or output type).
 enum { LT_REDUCE_NONE = 0, LT_REDUCE_INPLACE = 1, LT_REDUCE_COMPUTE = 2, LT_REDUCE_OUTPUT = 4 };
-enum { LT_ALGO_REDUCTION = 3 }; // attribute of an algorithm
-enum {                          // epilogues
+enum { // attributes of an algorithm
+    LT_ALGO_ID = 0,
+    LT_ALGO_TILE = 1,
+    LT_ALGO_SPLIT = 2,
+    LT_ALGO_REDUCTION = 3,
+    LT_ALGO_CUSTOM = 5,
+    LT_ALGO_CLUSTER = 8,
+};
+enum { // epilogues
     LT_EPI_DEFAULT = 1,
     LT_EPI_RELU = 2,
     LT_EPI_BIAS = 4,
@@ -260,6 +267,8 @@ typedef struct LtResult { // of a heuristic search
        LtResult *result))                                                                          \
     F(LtStatus, algo_get, "cublasLtMatmulAlgoConfigGetAttribute",                                  \
       (const LtAlgo *algo, int attribute, void *value, size_t n, size_t *written))                 \
+    F(LtStatus, algo_set, "cublasLtMatmulAlgoConfigSetAttribute",                                  \
+      (LtAlgo * algo, int attribute, const void *value, size_t n))                                 \
     F(LtStatus, matmul, "cublasLtMatmul",                                                          \
       (LtHandle h, LtDesc d, const void *alpha, const void *a, LtLayout la, const void *b,         \
        LtLayout lb, const void *beta, const void *c, LtLayout lc, void *out, LtLayout lout,        \

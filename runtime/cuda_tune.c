@@ -1,16 +1,21 @@
 // Which of cuBLASLt's algorithms a product uses: the choice table's, else the cache's, else the
-// fastest of the library's candidates, measured here.
+// fastest of the library's candidates, and for long products of their variants, measured here.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda_bench.h"
 
-enum { CANDIDATES = 32, SURE = 4, CALLS = 16, ROUNDS = 3 };
+enum { CANDIDATES = 32, SURE = 4 };
 // Seconds for all products of a program; SURE candidates of each are measured however long it
 // takes.
 #define BUDGET 0.15
+// Products that take longer than this are searched further, for so many seconds each at most, and
+// so many in a program.
+#define LONG_CALL    40e-6
+#define VARIANTS     0.5
+#define ALL_VARIANTS 4.0
 
 static int64_t pow2_of(int64_t v, int64_t most)
 {
@@ -142,115 +147,6 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
         r == LT_OK ? "" : d->lt.status_name(r));
 }
 
-// -- timing
-// -------------------------------------------------------------------------------------------
-// Enough memory for one call, filled with small positive numbers of any element type.
-typedef struct Bench {
-    CudaDevice *d;
-    const ProgGemm *p;
-    CudaGemm *g;
-    CuPtr block;
-    RtSlot slot[6];
-    CuStream s;
-    CuEvent begin, end;
-} Bench;
-
-static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
-                           int64_t batch)
-{
-    int64_t n = (rows - 1) * ld + cols + (batch > 1 ? (batch - 1) * stride : 0);
-    return ((size_t)n * (size_t)prog_dtype_bytes(t) + 511) / 512 * 512;
-}
-
-static bool bench_open(Bench *b)
-{
-    const ProgGemm *p = b->p;
-    CuDriver *cu = &b->d->cu;
-    int64_t longest = p->m > p->n ? p->m : p->n;
-    size_t size[6] = {
-        matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
-                     p->stride_a, p->batch),
-        matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
-                     p->stride_b, p->batch),
-        matrix_bytes(p->c_type, p->m, p->n, p->ldc, p->stride_c, p->batch),
-    };
-    if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
-    if (b->g->aux >= 0)
-        size[b->g->aux] = (size_t)(p->m * p->aux_ld * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
-    if (b->g->ws >= 0) size[b->g->ws] = (size_t)p->workspace;
-    size_t total = 0, at[6];
-    for (int i = 0; i < 6; i++) {
-        at[i] = total;
-        total += (size[i] + 511) / 512 * 512;
-    }
-    size_t avail = 0, all = 0;
-    if (cu->mem_info(&avail, &all) != CU_OK || total > avail / 2) return false;
-    if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
-    for (int i = 0; i < 6; i++) b->slot[i].p = (void *)(uintptr_t)(b->block + at[i]);
-    return cu->stream_create(&b->s, CU_STREAM_NO_LEGACY_SYNC) == CU_OK &&
-           cu->event_create(&b->begin, 0) == CU_OK && cu->event_create(&b->end, 0) == CU_OK &&
-           cu->memset_u8(b->block, 0x3c, total, b->s) == CU_OK && cu->stream_sync(b->s) == CU_OK;
-}
-
-static void bench_close(Bench *b)
-{
-    CuDriver *cu = &b->d->cu;
-    if (b->begin) cu->event_destroy(b->begin);
-    if (b->end) cu->event_destroy(b->end);
-    if (b->s) cu->stream_destroy(b->s);
-    if (b->block) cu->mem_free(b->block);
-}
-
-// Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
-static double bench_rounds(Bench *b, CuGraphExec exec, int calls)
-{
-    CuDriver *cu = &b->d->cu;
-    double best = -1;
-    for (int i = 0; i < ROUNDS; i++) {
-        float ms = 0;
-        if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
-        if (exec && cu->graph_launch(exec, b->s) != CU_OK) return -1;
-        if (!exec && cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK) return -1;
-        if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
-            cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
-            return -1;
-        if (best < 0 || ms < best) best = ms;
-    }
-    return best * 1e-3 / calls;
-}
-
-static double bench_graph(Bench *b)
-{
-    CuDriver *cu = &b->d->cu;
-    CuGraph graph = NULL;
-    CuGraphExec exec = NULL;
-    if (cu->stream_begin_capture(b->s, CU_CAPTURE_THREAD_LOCAL) != CU_OK) return -1;
-    bool ok = true;
-    for (int i = 0; i < CALLS && ok; i++)
-        ok = cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK;
-    ok = cu->stream_end_capture(b->s, &graph) == CU_OK && ok;
-    ok = ok && cu->graph_instantiate(&exec, graph, 0) == CU_OK;
-    ok = ok && cu->graph_launch(exec, b->s) == CU_OK;
-    double t = ok ? bench_rounds(b, exec, CALLS) : -1;
-    if (exec) cu->graph_exec_destroy(exec);
-    if (graph) cu->graph_destroy(graph);
-    return t;
-}
-
-// Seconds of one call with g->algo; negative when it fails or is clearly slower than [best]
-// (negative: none yet). A product shorter than its launch from the host is timed as part of a
-// graph, its operands in the L2 cache, as it will run.
-static double bench_time(Bench *b, double best)
-{
-    const double launch = 20e-6, short_call = 200e-6;
-    if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK ||
-        b->d->cu.stream_sync(b->s) != CU_OK)
-        return -1;
-    double t = bench_rounds(b, NULL, 1);
-    if (t < 0 || (best >= 0 && t > 2 * best + launch)) return -1;
-    return t < short_call ? bench_graph(b) : t;
-}
-
 static double now(void)
 {
     struct timespec t;
@@ -258,30 +154,139 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// Leaves the fastest in g; false when nothing could be measured. One that needs no workspace may be
-// 3 % slower: it does not stand in the way of what could run beside it.
-static bool fastest(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const LtResult *c, int n,
-                    double seconds)
+// -- the search
+// ---------------------------------------------------------------------------------------
+typedef struct Ranked {
+    LtAlgo algo;
+    size_t workspace;
+    double seconds; // of a call
+    double cost;    // a little more where it needs a workspace
+} Ranked;
+
+typedef struct Search {
+    GemmBench b;
+    Ranked top[6]; // cheapest first
+    int n;
+    double deadline;
+} Search;
+
+// One that needs no workspace may be 3 % slower: it does not stand in the way of what could run
+// beside it.
+static void rank(Search *s, const LtAlgo *algo, size_t workspace, double seconds)
 {
-    Bench b = {.d = d, .p = p, .g = g};
-    int best = -1;
-    double least = 0, begin = now(), shortest = -1;
-    bool open = bench_open(&b);
-    for (int i = 0; i < n && open && (i < SURE || now() - begin < seconds); i++) {
-        g->algo = c[i].algo;
-        g->workspace = c[i].workspace;
-        double t = bench_time(&b, shortest), cost = g->workspace ? t * 1.03 : t;
-        if (t < 0) continue;
-        if (shortest < 0 || t < shortest) shortest = t;
-        if (best < 0 || cost < least) {
-            best = i;
-            least = cost;
+    enum { TOP = sizeof s->top / sizeof *s->top };
+    if (seconds < 0) return;
+    Ranked r = {*algo, workspace, seconds, workspace ? seconds * 1.03 : seconds};
+    int at = s->n < TOP ? s->n++ : TOP;
+    for (; at > 0 && s->top[at - 1].cost > r.cost; at--)
+        if (at < TOP) s->top[at] = s->top[at - 1];
+    if (at < TOP) s->top[at] = r;
+}
+
+static void use(Search *s, const LtAlgo *algo, size_t workspace)
+{
+    s->b.g->algo = *algo;
+    s->b.g->workspace = workspace;
+}
+
+// The heuristic looks at sizes, not at the epilogue or the power a device may draw: it leaves out
+// variants that are up to a fifth faster. Tiles, clusters and the options of the algorithms it did
+// propose are tried in every combination that the library accepts: a call each, three more where
+// that comes near the best.
+static void try_variants(Search *s, const LtAlgo *base)
+{
+    // of cublasLtMatmulTile_t: 128x128, 256x64, 128x256, 256x128, 96x128, 128x160, 160x128,
+    // 192x128, 128x192, 192x192, 256x96
+    static const int32_t tiles[] = {20, 29, 28, 24, 21, 23, 30, 31, 32, 209, 495};
+    static const uint16_t clusters[] = {3, 5, 2}; // 2x1, 1x2, one block
+    enum {
+        TILES = sizeof tiles / sizeof *tiles,
+        OPTIONS = 8,
+        CLUSTERS = sizeof clusters / sizeof *clusters
+    };
+    const CudaDevice *d = s->b.d;
+    const CudaGemm *g = s->b.g;
+    const int32_t one = 1, none = LT_REDUCE_NONE;
+    for (int i = 0; i < TILES * OPTIONS && now() < s->deadline; i++)
+        for (int k = 0; k < CLUSTERS; k++) {
+            LtAlgo algo = *base;
+            uint16_t cluster = clusters[k];
+            LtResult r = {0};
+            int32_t tile = tiles[i / OPTIONS], option = i % OPTIONS;
+            if (d->lt.algo_set(&algo, LT_ALGO_TILE, &tile, sizeof tile) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_CUSTOM, &option, sizeof option) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_CLUSTER, &cluster, sizeof cluster) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_SPLIT, &one, sizeof one) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_REDUCTION, &none, sizeof none) != LT_OK ||
+                d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) !=
+                    LT_OK ||
+                r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace)
+                continue;
+            use(s, &algo, r.workspace);
+            gemm_bench_calls(&s->b, 1); // the first call of a kernel loads it
+            double t = gemm_bench_calls(&s->b, 1);
+            if (t < 0 || t > 1.15 * s->top[0].seconds) continue;
+            rank(s, &algo, r.workspace, gemm_bench_calls(&s->b, 3));
         }
+}
+
+// A device slows down as it gets hot: the best are timed again, taking turns.
+static void take_turns(Search *s)
+{
+    enum { TURNS = 4, CALLS = 4 };
+    for (int i = 0; i < s->n; i++) s->top[i].seconds = 0;
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; i < s->n; i++) {
+            use(s, &s->top[i].algo, s->top[i].workspace);
+            double t = gemm_bench_calls(&s->b, CALLS);
+            s->top[i].seconds += t < 0 ? 1 : t;
+        }
+    Search again = *s;
+    s->n = 0;
+    for (int i = 0; i < again.n; i++)
+        rank(s, &again.top[i].algo, again.top[i].workspace, again.top[i].seconds / TURNS);
+}
+
+static bool proposed_before(const CudaDevice *d, const LtResult *c, int i)
+{
+    int32_t id = -1, other = -1;
+    size_t written;
+    d->lt.algo_get(&c[i].algo, LT_ALGO_ID, &id, sizeof id, &written);
+    for (int k = 0; k < i; k++) {
+        d->lt.algo_get(&c[k].algo, LT_ALGO_ID, &other, sizeof other, &written);
+        if (other == id) return true;
     }
-    bench_close(&b);
-    g->algo = c[best < 0 ? 0 : best].algo;
-    g->workspace = c[best < 0 ? 0 : best].workspace;
-    return best >= 0;
+    return false;
+}
+
+// Leaves the fastest in its CudaGemm; false when nothing could be measured.
+static bool fastest(RtModule *m, int gemm, const LtResult *c, int n)
+{
+    Search s = {.b = {.d = m->d, .p = &m->p->gemms[gemm], .g = &m->gemm[gemm]}};
+    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), shortest = -1;
+    bool open = gemm_bench_open(&s.b);
+    for (int i = 0; i < n && open && (i < SURE || now() - begin < share); i++) {
+        use(&s, &c[i].algo, c[i].workspace);
+        double t = gemm_bench_time(&s.b, shortest);
+        if (t >= 0 && (shortest < 0 || t < shortest)) shortest = t;
+        rank(&s, &c[i].algo, c[i].workspace, t);
+    }
+    double proposed = now();
+    m->tuned += proposed - begin;
+    if (s.n && s.top[0].seconds >= LONG_CALL) {
+        double left = ALL_VARIANTS - m->searched;
+        s.deadline = proposed + (left < VARIANTS ? left : VARIANTS);
+        for (int i = 0; i < n; i++)
+            if (!proposed_before(m->d, c, i)) try_variants(&s, &c[i].algo);
+        take_turns(&s);
+        m->searched += now() - proposed;
+    }
+    gemm_bench_close(&s.b);
+    if (s.n)
+        use(&s, &s.top[0].algo, s.top[0].workspace);
+    else
+        use(&s, &c[0].algo, c[0].workspace);
+    return s.n > 0;
 }
 
 RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
@@ -301,7 +306,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     size_t n = 0;
     const char *line = find_line(m->p->choices, g->key, &n);
     if (accept(d, p, g, line, n)) return RT_OK;
-    RtKey key = rt_key_start("matmul choice 2");
+    RtKey key = rt_key_start("matmul choice 3");
     rt_key_str(&key, g->key);
     void *cached;
     if (rt_cache_get(o, key, scratch, &cached, &n) && accept(d, p, g, cached, n)) return RT_OK;
@@ -315,10 +320,8 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
         return RT_OK;
     }
     if (code) return code;
-    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm);
-    bool measured = fastest(d, p, g, found, nfound, share > 0 ? share : 0);
-    m->tuned += now() - begin;
-    if (!measured) return RT_OK; // no memory to measure in: the library's first
+    if (!fastest(m, gemm, found, nfound))
+        return RT_OK; // no memory to measure in: the library's first
     g->value = print_choice(g);
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
     rt_cache_put(o, key, g->value, strlen(g->value));

@@ -148,6 +148,13 @@ LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle h, LtDesc d, LtLayout a, LtLayo
     return LT_OK;
 }
 
+LtStatus cublasLtMatmulAlgoConfigSetAttribute(LtAlgo *algo, int attribute, const void *value,
+                                              size_t n)
+{
+    (void)algo, (void)attribute, (void)value, (void)n;
+    return LT_NOT_SUPPORTED; // there is one algorithm
+}
+
 LtStatus cublasLtMatmulAlgoConfigGetAttribute(const LtAlgo *algo, int attribute, void *value,
                                               size_t n, size_t *written)
 {

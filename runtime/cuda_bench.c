@@ -1,0 +1,135 @@
+// Memory and clocks for timing a matmul.
+#include "runtime/cuda_bench.h"
+
+#include <stdlib.h>
+
+enum { CALLS = 16, ROUNDS = 3 };
+
+static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
+                           int64_t batch)
+{
+    int64_t n = (rows - 1) * ld + cols + (batch > 1 ? (batch - 1) * stride : 0);
+    return ((size_t)n * (size_t)prog_dtype_bytes(t) + 511) / 512 * 512;
+}
+
+// Two bytes at a time: any low one, and a high one that makes a number of size 2^-7 to 2 of every
+// float type but f64.
+static bool fill(GemmBench *b, size_t total)
+{
+    enum { SEED = 1 << 16 };
+    CuDriver *cu = &b->d->cu;
+    uint16_t *seed = malloc(SEED * sizeof *seed);
+    uint32_t state = 12345;
+    if (!seed) return false;
+    for (int i = 0; i < SEED; i++) {
+        state = state * 1664525u + 1013904223u;
+        seed[i] = (uint16_t)((state >> 8 & 0x83ff) | 0x3c00);
+    }
+    size_t done = total < SEED * sizeof *seed ? total : SEED * sizeof *seed;
+    bool ok = cu->copy_h2d(b->block, seed, done, b->s) == CU_OK && cu->stream_sync(b->s) == CU_OK;
+    free(seed);
+    for (size_t n; ok && done < total; done += n) {
+        n = total - done < done ? total - done : done;
+        ok = cu->copy_d2d(b->block + done, b->block, n, b->s) == CU_OK;
+    }
+    return ok;
+}
+
+bool gemm_bench_open(GemmBench *b)
+{
+    const ProgGemm *p = b->p;
+    CuDriver *cu = &b->d->cu;
+    int64_t longest = p->m > p->n ? p->m : p->n;
+    size_t size[6] = {
+        matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
+                     p->stride_a, p->batch),
+        matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
+                     p->stride_b, p->batch),
+        matrix_bytes(p->c_type, p->m, p->n, p->ldc, p->stride_c, p->batch),
+    };
+    if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
+    if (b->g->aux >= 0)
+        size[b->g->aux] = (size_t)(p->m * p->aux_ld * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
+    if (b->g->ws >= 0) size[b->g->ws] = (size_t)p->workspace;
+    size_t total = 0, at[6];
+    for (int i = 0; i < 6; i++) {
+        at[i] = total;
+        total += (size[i] + 511) / 512 * 512;
+    }
+    size_t avail = 0, all = 0;
+    if (cu->mem_info(&avail, &all) != CU_OK || total > avail / 2) return false;
+    if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
+    for (int i = 0; i < 6; i++) b->slot[i].p = (void *)(uintptr_t)(b->block + at[i]);
+    return cu->stream_create(&b->s, CU_STREAM_NO_LEGACY_SYNC) == CU_OK &&
+           cu->event_create(&b->begin, 0) == CU_OK && cu->event_create(&b->end, 0) == CU_OK &&
+           fill(b, total) && cu->stream_sync(b->s) == CU_OK;
+}
+
+void gemm_bench_close(GemmBench *b)
+{
+    CuDriver *cu = &b->d->cu;
+    if (b->begin) cu->event_destroy(b->begin);
+    if (b->end) cu->event_destroy(b->end);
+    if (b->s) cu->stream_destroy(b->s);
+    if (b->block) cu->mem_free(b->block);
+}
+
+// Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
+static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)
+{
+    CuDriver *cu = &b->d->cu;
+    double best = -1;
+    for (int i = 0; i < ROUNDS; i++) {
+        float ms = 0;
+        if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
+        if (exec && cu->graph_launch(exec, b->s) != CU_OK) return -1;
+        if (!exec && cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK) return -1;
+        if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
+            cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
+            return -1;
+        if (best < 0 || ms < best) best = ms;
+    }
+    return best * 1e-3 / calls;
+}
+
+static double bench_graph(GemmBench *b)
+{
+    CuDriver *cu = &b->d->cu;
+    CuGraph graph = NULL;
+    CuGraphExec exec = NULL;
+    if (cu->stream_begin_capture(b->s, CU_CAPTURE_THREAD_LOCAL) != CU_OK) return -1;
+    bool ok = true;
+    for (int i = 0; i < CALLS && ok; i++)
+        ok = cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK;
+    ok = cu->stream_end_capture(b->s, &graph) == CU_OK && ok;
+    ok = ok && cu->graph_instantiate(&exec, graph, 0) == CU_OK;
+    ok = ok && cu->graph_launch(exec, b->s) == CU_OK;
+    double t = ok ? bench_rounds(b, exec, CALLS) : -1;
+    if (exec) cu->graph_exec_destroy(exec);
+    if (graph) cu->graph_destroy(graph);
+    return t;
+}
+
+double gemm_bench_time(GemmBench *b, double best)
+{
+    const double launch = 20e-6, short_call = 200e-6;
+    if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK ||
+        b->d->cu.stream_sync(b->s) != CU_OK)
+        return -1;
+    double t = bench_rounds(b, NULL, 1);
+    if (t < 0 || (best >= 0 && t > 2 * best + launch)) return -1;
+    return t < short_call ? bench_graph(b) : t;
+}
+
+double gemm_bench_calls(GemmBench *b, int calls)
+{
+    CuDriver *cu = &b->d->cu;
+    float ms = 0;
+    if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
+    for (int i = 0; i < calls; i++)
+        if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK) return -1;
+    if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
+        cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
+        return -1;
+    return ms * 1e-3 / calls;
+}
