@@ -22,9 +22,9 @@ static const char *int_type(const Emit *e)
 
 typedef struct Columns {
     Vectors v;
-    const char *base; // the first of this thread's neighbouring results
-    bool parts;       // the columns are dealt out to blocks
-    const char *row;  // the axis's own name
+    const char *base;    // the first of this thread's neighbouring results
+    const char *lo, *hi; // this block's columns
+    const char *row;     // the axis's own name
     int64_t rows;
     int across;   // threads side by side; [team] of them above each other
     bool exact;   // every thread has results
@@ -105,6 +105,11 @@ static const char *acc_struct(Emit *e, const Inst *v)
                                : t;
 }
 
+static int64_t part_columns(const Body *b)
+{
+    return (b->axis[b->col].extent + b->sched.split - 1) / b->sched.split;
+}
+
 // Two buffers of partial results instead of one.
 static bool has_two_parts(const Inst *v)
 {
@@ -151,22 +156,37 @@ static bool any_sqdev(const Body *b, const int *r, int n)
     return false;
 }
 
+// A sum of what squared deviations are taken of, too, comes out of these: which of the reductions;
+// -1: none.
+static int squares_of(const Body *b, const int *r, int n, int sum)
+{
+    const Inst *v = &b->insts.at[r[sum]];
+    for (int i = 0; i < n && v->op == OP_sum; i++) {
+        const Inst *q = &b->insts.at[r[i]];
+        if (q->op == OP_sqdev && q->a[0] == v->a[0] && q->acc == v->acc) return i;
+    }
+    return -1;
+}
+
 // Squared deviations: after every turn of the loop, and as the others join them.
 static void settle(Emit *e, const int *r, int n, int width, const char *taken, bool last)
 {
+    const Body *b = e->body;
     for (int i = 0; i < n; i++) {
-        const Inst *v = &e->body->insts.at[r[i]];
-        if (v->op != OP_sqdev) continue;
+        const Inst *v = &b->insts.at[r[i]];
+        int from = squares_of(b, r, n, i);
         const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
+        if (v->op != OP_sqdev && (from < 0 || !last)) continue;
         if (last) emit_line(e, e->scope, "%s %s_acc[%d];", acc_struct(e, v), name, width);
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", width);
-        if (last)
-            emit_line(e, e->scope, "    %s_acc[lane] = nc_moments(%s_run[lane], (%s)%s);", name,
-                      name, t, taken);
-        else
+        if (!last)
             emit_line(e, e->scope, "    nc_settle(%s_run[lane], (%s)%s, nc_share((%s)1, (%s)%s));",
                       name, t, taken, t, t, taken);
+        else
+            emit_line(e, e->scope, "    %s_acc[lane] = %s(%s_run[lane], (%s)%s);", name,
+                      from < 0 ? "nc_moments" : "nc_total", from < 0 ? name : e->name[r[from]], t,
+                      taken);
     }
 }
 
@@ -244,19 +264,19 @@ static void close_unrolled(Emit *e, Scope *loop)
 }
 
 // One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
-static void print_stage(Emit *e, const Columns *c, int stage, const char *hi)
+static void print_stage(Emit *e, const Columns *c, int stage)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const char *col = e->axis[b->col], *first = f(e, "%s_first", col), *t = int_type(e);
-    int64_t stride = c->parts ? s->team * s->split : s->team;
-    const char *column = f(e, "const %s %s = %s + u * %lld;", t, col, first, (long long)stride);
+    const char *hi = c->hi, *column = f(e, "const %s %s = %s + u * %d;", t, col, first, s->team);
     Scope *outer = e->scope;
     int n;
     const int *r = stage_reductions(e, stage, &n);
     bool squares = any_sqdev(b, r, n);
     const char *taken = stage ? f(e, "taken_%d", stage) : "taken";
-    for (int i = 0; i < n; i++) declare(e, outer, r[i], c->v.width, true);
+    for (int i = 0; i < n; i++)
+        if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
     if (squares) emit_line(e, outer, "int %s = 0; // columns so far", taken);
     Scope *loop = emit_open(e, 0);
     bool any = false;
@@ -286,7 +306,8 @@ static void print_stage(Emit *e, const Columns *c, int stage, const char *hi)
     open_stores(e, &c->v, stage);
     open_lanes(e, c);
     bind_lane(e, c, stage, true);
-    for (int i = 0; i < n; i++) add_column(e, r[i], col, taken);
+    for (int i = 0; i < n; i++)
+        if (squares_of(b, r, n, i) < 0) add_column(e, r[i], col, taken);
     lane_stores(e, &c->v, stage);
     close_lanes(e, c);
     flush_stores(e, &c->v, stage);
@@ -295,9 +316,8 @@ static void print_stage(Emit *e, const Columns *c, int stage, const char *hi)
     close_unrolled(e, loop);
     settle(e, r, n, c->v.width, taken, false);
     emit_close(e,
-               f(e, "for (%s %s = %s; %s < %s; %s += %lld) {", t, first,
-                 c->parts ? f(e, "part * %d + member", s->team) : "member", first, hi, first,
-                 (long long)stride * s->unroll),
+               f(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo, first, hi,
+                 first, s->team * s->unroll),
                "}");
     settle(e, r, n, c->v.width, taken, true);
     for (int i = 0; i < n; i++) join(e, c, r[i]);
@@ -345,12 +365,11 @@ static void load_partials(Emit *e, const Columns *c)
     for (int i = 0; i < n; i++) declare(e, e->scope, r[i], w, false);
     Scope *outer = e->scope;
     emit_open(e, 0);
-    if (any_sqdev(b, r, n)) { // how many columns were dealt to the part
-        int team = s->deal;
-        long long cols = b->axis[b->col].extent, turn = s->split * team;
-        emit_line(e, e->scope, "const %s left = %lld - part * %d;", int_type(e), cols % turn, team);
-        emit_line(e, e->scope, "const %s count = %lld + (left > %d ? %d : left > 0 ? left : 0);",
-                  int_type(e), cols / turn * team, team, team);
+    if (any_sqdev(b, r, n)) { // how many columns the part has
+        long long cols = b->axis[b->col].extent, part = part_columns(b);
+        emit_line(e, e->scope, "const %s left = %lld - part * %lld;", int_type(e), cols, part);
+        emit_line(e, e->scope, "const %s count = left > %lld ? %lld : left > 0 ? left : 0;",
+                  int_type(e), part, part);
     }
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
@@ -411,7 +430,7 @@ void column_cuda(Emit *e, KernelPhase phase)
     c.v = find_vectors(e, 0, s->vector);
     if (s->vector == 1) add_single_loads(e, &c.v);
     const char *t = int_type(e);
-    bool parts = c.parts = phase == PHASE_PARTIAL && s->split > 1;
+    bool parts = phase == PHASE_PARTIAL && s->split > 1;
     Scope *root = e->scope;
     emit_line(e, root, "const int member = threadIdx.x / %d;", c.across);
     const char *block = "block", *lane = s->vector > 1 ? f(e, " * %d", s->vector) : "";
@@ -437,9 +456,19 @@ void column_cuda(Emit *e, KernelPhase phase)
     if (phase == PHASE_COMBINE) {
         load_partials(e, &c);
     } else {
-        const char *hi = f(e, "%lld", (long long)b->axis[b->col].extent);
-        if (!c.exact) hi = f(e, "(mine ? %s : 0)", hi);
-        for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i, hi);
+        long long cols = b->axis[b->col].extent, part = part_columns(b);
+        c.lo = "0";
+        c.hi = f(e, "%lld", cols);
+        if (parts) {
+            emit_line(e, root, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, part,
+                      cols, part, cols);
+            emit_line(e, root, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, part, cols,
+                      part, cols);
+            c.lo = "lo";
+            c.hi = "hi";
+        }
+        if (!c.exact) c.hi = f(e, "(mine ? %s : 0)", c.hi);
+        for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
     }
     if (parts)
         store_partial(e, &c);

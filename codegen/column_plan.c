@@ -108,9 +108,15 @@ void column_derive(Body *b)
 {
     Schedule *s = &b->sched;
     s->threads = threads_across(b) * s->team;
-    s->deal = s->team;
     s->blocks = tiles_of(b) * s->split;
     s->row_bytes = joint_bytes(b, s);
+}
+
+static bool has_sqdev(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_REDUCE && b->insts.at[i].op == OP_sqdev) return true;
+    return false;
 }
 
 void plan_column(const Target *t, Body *b)
@@ -136,8 +142,9 @@ void plan_column(const Target *t, Body *b)
     s->split = 2; // or more: equal shares
     int64_t tiles = tiles_of(b);
     s->split = 1;
+    int squares = has_sqdev(b); // more arithmetic between loads
     int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
-    each = each < 2 ? 2 : at_most(each, t->threads_per_unit / BLOCK);
+    each = each < 2 + squares ? 2 + squares : at_most(each, t->threads_per_unit / BLOCK);
     int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;
     parts = at_most(parts, cols / (s->team * s->unroll));
     if (parts > 1) s->split = parts;
@@ -147,7 +154,10 @@ Schedule plan_column_combine(const Body *b)
 {
     Schedule s = b->sched;
     int64_t rows = body_rows(b);
-    for (s.vector = b->sched.vector < 4 ? b->sched.vector : 4; rows % s.vector;) s.vector /= 2;
+    // Latency is what it costs: few results are spread over many blocks.
+    for (s.vector = 1; s.vector < 4 && s.vector < b->sched.vector && rows >= 2048 * s.vector;)
+        s.vector *= 2;
+    while (rows % s.vector) s.vector /= 2;
     s.threads = BLOCK;
     s.team = BLOCK / 8;
     s.unroll = 1;

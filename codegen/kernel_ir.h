@@ -101,7 +101,6 @@ typedef struct Schedule {
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
     int resident;     // blocks a multiprocessor must be able to hold; 0: any
     int walk;         // MAP: a thread takes several outer positions of one place inside
-    int deal;         // COLUMN: neighbouring columns that are dealt to a part at a time
     int64_t split;    // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;   // grid
     int64_t tile;     // CPU: elements of the inner axis a task takes

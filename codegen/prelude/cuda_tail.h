@@ -312,6 +312,7 @@ template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share)
     r.sum = left;
     r.pivot = pivot;
 }
+template <class T> NC_FN T nc_total(const NcRun<T> &r, T n) { return n * r.pivot + r.sum; }
 // a / b for counts b, a bit less exact than a division.
 NC_FN float nc_share(float a, float b) { return __fdividef(a, b); }
 NC_FN double nc_share(double a, double b) { return a / b; }
