@@ -57,6 +57,13 @@ static void columns(Suite *s)
                 g, GROUP_COLUMN, 0, NULL, NULL, 1e-3);
         }
     }
+    Graph *g = begin(s); // threads that keep the rows which all positions read
+    Node *x = graph_binary(g, OP_mul, IN(g, "x", DT_F32, 3, 2900, 136), IN(g, "a", DT_F32, 136));
+    x = graph_binary(g, OP_add, graph_binary(g, OP_mul, x, IN(g, "b", DT_F32, 3, 1, 136)),
+                     IN(g, "c", DT_F32, 136));
+    out(g, graph_binary(g, OP_sub, x, IN(g, "d", DT_F32, 2900, 1)), "y");
+    out(g, graph_cast(g, graph_binary(g, OP_mul, x, IN(g, "e", DT_F32, 136)), DT_BF16), "z");
+    add(s, "walk", g, GROUP_MAP, 0, NULL, NULL, 1e-2);
 }
 
 #endif
