@@ -205,13 +205,13 @@ static void release(Bound *b)
 void netc_session_free(netc_session *s)
 {
     if (!s) return;
+    if (s->rt) rt_session_free(s->rt); // before the programs that it has attached
     for (Loaded *l = s->loaded, *next; l; l = next) {
         next = l->next;
         rt_program_free(l->rt);
         free(l->own);
         free(l);
     }
-    if (s->rt) rt_session_free(s->rt);
     SharedDevice *sd = s->shared_device;
     if (sd && atomic_fetch_sub(&sd->refs, 1) == 1) {
         if (sd->device) rt_device_close(sd->device);

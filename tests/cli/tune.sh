@@ -63,6 +63,7 @@ rm mlp.net.tune
 expect 1 "leaves no time to measure" "$NETC" tune mlp.net --budget 0
 expect 1 "there is no kernel 'nothing'" "$NETC" tune mlp.net --device cpu --kernel nothing
 rm -f mlp.net.tune
+expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune mlp.net --device cpu --tune-file nodir/x.tune
 mkdir closed; cp mlp.net closed/; chmod a-w closed
 if [ -w closed ]; then skip "root may write anywhere"; else
     expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune closed/mlp.net --device cpu
