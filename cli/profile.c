@@ -219,6 +219,7 @@ static void profile_json(Json *j, const char *model, const char *entry, const ch
     json_key(j, "cuda_graph"), json_bool(j, w->graph);
     known(j, "graph_kernels", w->graph ? w->graph_kernels : -1);
     known(j, "graph_steps", w->graph ? w->graph_steps : -1);
+    json_key(j, "way"), json_string(j, w->way);
     number(j, "floor_seconds", floors(r)), number(j, "floor_share", share(floors(r), w->median));
     number(j, "sum_seconds", r->sum), number(j, "apart_seconds", r->apart);
     number(j, "empty_launch_seconds", r->empty), number(j, "event_pair_seconds", r->pair);
