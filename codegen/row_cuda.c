@@ -431,7 +431,7 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
         bool writes = false;
         for (uint32_t i = 0; i < b->stores.n; i++)
             writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
-        if (!writes) emit_line(e, row, "#pragma unroll 4");
+        if (!writes || !from_memory) emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
     }
     emit_close(e,
                f(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, chunk, start, chunk, r->hi,

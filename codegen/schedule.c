@@ -344,6 +344,11 @@ static void keep_rows(Arena *arena, const Target *t, Body *b, int64_t vectors)
            (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
             kept_registers(vectors, s, bytes) > 24))
         s->team *= 2;
+    // (not where more than one thread in nine would idle, if half as many have less to idle about)
+    int64_t half = ceil_div(vectors, s->team / 2 ? s->team / 2 : 1);
+    if (s->team > 32 && ceil_div(vectors, s->team) * s->team * 8 > vectors * 9 &&
+        half * s->vector <= 48 && half * (s->team / 2) < ceil_div(vectors, s->team) * s->team)
+        s->team /= 2;
     int kept = kept_registers(vectors, s, bytes);
     if (kept > 24) {
         if (s->team < 64) s->team = 64;
@@ -351,7 +356,13 @@ static void keep_rows(Arena *arena, const Target *t, Body *b, int64_t vectors)
         return;
     }
     s->keep_in = KEEP_REGISTERS;
-    if (s->team < 32) return;
+    // Loads of weights would all be issued early, and leave room for too few threads.
+    bool weights = false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        weights |= v->kind == KI_LOAD && !v->keep && v->axes >> b->col & 1;
+    }
+    if (s->team < 32 || !weights) return;
     int need = estimated_registers(b, kept), threads = s->team > 32 ? s->team : s->threads;
     s->resident = need <= 42   ? t->threads_per_unit * 3 / 4 / threads
                   : need <= 64 ? t->threads_per_unit / 2 / threads
@@ -385,10 +396,8 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     if (b->nstages > 1) keep_rows(arena, t, b, vectors);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
     if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
-    // Streams: 96 KB a multiprocessor in flight, as far as registers go.
-    int64_t blocks = s->resident ? s->resident : t->threads_per_unit / 2 / s->team,
-            each = s->vector * streamed_bytes(b),
-            flight = (96 << 10) / (blocks ? blocks : 1) / s->team / each,
+    // Streams: 48 KB a block in flight, as far as registers go.
+    int64_t each = s->vector * streamed_bytes(b), flight = (48 << 10) / s->team / each,
             spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
     flight = at_most(at_most(flight, spare * 4 / each), 8);
     while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;
