@@ -101,6 +101,8 @@ int main(int argc, char **argv)
             o.no_reuse = true;
         else if (!strcmp(argv[i], "cpu"))
             device = "cpu";
+        else if (!strcmp(argv[i], "phases"))
+            o.phases = true;
         else if (strchr(argv[i], '='))
             defines[o.ndefines++] = argv[i];
         else
@@ -128,17 +130,18 @@ int main(int argc, char **argv)
             way[w] = measure(s, l, e, STEPS, rows, &re);
             end[w] = read_cells(s, a, &re);
         }
-        bool same = equal_cells(&end[0], &end[1]) && equal_cells(&end[0], &end[2]) &&
-                    equal_cells(&end[0], &end[3]);
+        bool same = equal_cells(&end[1], &end[2]), joined = equal_cells(&end[1], &end[3]);
         printf("{\"model\": \"%s\", \"options\": \"", argv[1]);
         for (int i = 2; i < argc; i++) printf("%s%s", i > 2 ? " " : "", argv[i]);
         printf(
             "\", \"batch\": %lld, \"kernel_nodes\": %d, \"phases\": %d, \"one_a_graph_us\": %.2f, "
             "\"in_a_row_us\": %.2f, \"side_by_side_us\": %.2f, \"joined_us\": %.2f, \"chosen\": "
             "%d, "
-            "\"chosen_us\": %.2f, \"same_bits\": %s}\n",
-            (long long)e->batch, (int)en->launches, e->njoins ? (int)e->joins[0].nphases : 0,
-            single, way[1], way[2], way[3], en->way, way[0], same ? "true" : "false");
+            "\"chosen_us\": %.2f, \"same_bits\": %s, \"joined_same_bits\": %s}
+            ",
+            (long long)e->batch,
+            (int)en->launches, e->njoins ? (int)e->joins[0].nphases : 0, single, way[1], way[2],
+            way[3], en->way, way[0], same ? "true" : "false", joined ? "true" : "false");
         if (!same) re.code = RT_CHECK;
     }
     if (re.code) fprintf(stderr, "%s\n", re.text);

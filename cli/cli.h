@@ -48,7 +48,7 @@ typedef struct Common { // options every verb that compiles takes
     StringList defines;
     const char *precision, *cache_dir, *skip_passes, *tune_file;
     int64_t memory_limit;
-    bool quiet, verbose, no_reuse, no_phases, no_matmul_library, rebuild, locked;
+    bool quiet, verbose, no_reuse, phases, no_matmul_library, rebuild, locked;
 } Common;
 enum { COMMON_OPTIONS = 13 };
 void common_options(Common *c, Option out[COMMON_OPTIONS]);

@@ -238,7 +238,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     out->cursor = entry->cursor;
     out->batch = entry->batch;
     out->join_note = "";
-    if (!g->options->no_phases) gen_join(e, out);
+    if (g->options->phases) gen_join(e, out);
     plan_memory(a, out, g->options->no_reuse);
     const char *wrong = plan_verify(a, out);
     if (wrong) {

@@ -418,7 +418,7 @@ static void tensor_tile(const Target *t, Body *b)
     Schedule *s = &b->sched;
     int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent, tiles,
             cols = b->axis[b->col].extent;
-    if (!b->dot.tensor || !target_small_product(t, true, batch, m, n, cols)) return;
+    if (!b->dot.tensor || !target_small_product(t, batch, m, n, cols)) return;
     for (s->each = 2; s->each >= 0; s->each--) {
         int rows = s->each == 2 ? 32 : 16, columns = s->each == 2 ? 32 : s->each ? 16 : 8;
         tiles = batch * ceil_div(m, rows) * ceil_div(n, columns);

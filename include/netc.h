@@ -164,8 +164,8 @@ typedef struct netc_compile_options {
     const char *tune_file; // measured schedules (netc_tune); NULL: NAME.tune where a file is
                            // compiled and there is one; "": none
     const char *kernels_dir; // edited kernels; NULL: NAME.kernels, as above; "": none
-    bool locked;    // an error when a kernel has no line of the tuning file, or a line no kernel
-    bool no_phases; // no kernel of several phases: every kernel is launched by itself
+    bool locked; // an error when a kernel has no line of the tuning file, or a line no kernel
+    bool phases; // small kernels of a training step run as phases of one
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

@@ -82,10 +82,9 @@ Target target_cuda(int arch, bool matmul_library)
     return t;
 }
 
-bool target_small_product(const Target *t, bool tensor, int64_t batch, int64_t m, int64_t n,
-                          int64_t k)
+bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
     if (t->kind != TARGET_CUDA || m > 1 << 20 || n > 1 << 20 || batch > 1 << 20) return false;
     int64_t tiles = (m + 31) / 32 * ((n + 31) / 32) * batch;
-    return tiles > 0 && tiles < t->units * (tensor ? 4 : 1) && k > 0 && k <= 1024;
+    return tiles > 0 && tiles < t->units && k > 0 && k <= 1024;
 }

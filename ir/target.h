@@ -43,8 +43,6 @@ Target target_cuda(int arch,
 
 // A contraction so small that its time is latency: the generated kernel takes about half of what a
 // library does, and its prologue and epilogue cost nothing.
-// tensor: tensor cores may take it.
-bool target_small_product(const Target *t, bool tensor, int64_t batch, int64_t m, int64_t n,
-                          int64_t k);
+bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 #endif

@@ -344,7 +344,7 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     netc_status status = NETC_OK;
     const Settings *set = &p->settings;
     bool rebuild = set->rebuild || set->ndefines > 0 || set->skip_passes || set->no_reuse ||
-                   set->no_phases || set->no_matmul_library || set->memory_limit || set->dump_dir ||
+                   set->phases || set->no_matmul_library || set->memory_limit || set->dump_dir ||
                    set->choices;
     for (int i = 0; i < n && status == NETC_OK; i++) {
         if (!strcmp(s[i].name, "source")) source = &s[i];

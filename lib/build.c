@@ -165,7 +165,7 @@ static void run_pipeline(void *arg)
 
     CodegenOptions co = {.target = target,
                          .no_reuse = p->settings.no_reuse,
-                         .no_phases = p->settings.no_phases,
+                         .phases = p->settings.phases,
                          .tf32 = p->settings.precision == PREC_TF32,
                          .choices = p->settings.choices,
                          .log = &b->launches};

@@ -92,7 +92,7 @@ static void fill(void *arg)
     s->choices = copy_or_null(a, o.choices);
     s->memory_limit = o.memory_limit;
     s->no_reuse = o.no_reuse;
-    s->no_phases = o.no_phases;
+    s->phases = o.phases;
     s->no_matmul_library = o.no_matmul_library;
     s->arch = o.arch;
     s->locked = o.locked;

@@ -12,13 +12,13 @@ typedef struct World {
     Module *m;
     Graph *g;
     Target target;
-    bool no_phases, no_reuse;
+    bool phases, no_reuse;
     EntryKind kind;
 } World;
 
 static World world(void)
 {
-    World w = {.a = arena_new(), .kind = ENTRY_TRAIN};
+    World w = {.a = arena_new(), .kind = ENTRY_TRAIN, .phases = true};
     w.d = diags_new(w.a);
     w.m = module_new(w.a, w.d, "test");
     w.g = graph_new(w.a, w.d, NULL);
@@ -40,7 +40,7 @@ static const ProgEntry *compile(World *w)
     vec_push(w->a, &w->m->entries, e);
     PassOptions po = {.target = &w->target};
     CodegenOptions co = {
-        .target = &w->target, .no_phases = w->no_phases, .no_reuse = w->no_reuse, .tf32 = true};
+        .target = &w->target, .phases = w->phases, .no_reuse = w->no_reuse, .tf32 = true};
     Program *p = passes_run(w->m, &po, NULL) ? codegen(w->m, &co) : NULL;
     Buf b = buf_new(w->a), again = buf_new(w->a);
     if (!p) {
@@ -150,7 +150,7 @@ static void test_side_by_side(void)
 static void test_none(void)
 {
     World w = world();
-    w.no_phases = true;
+    w.phases = false;
     chain(&w, 4, 64, 64);
     const ProgEntry *e = compile(&w);
     CHECK(e && e->njoins == 0);
