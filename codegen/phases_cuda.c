@@ -50,7 +50,7 @@ bool phase_possible(const ProgKernel *k, const char **why)
     Parts p;
     // What only a launch of its own can give, and what the prelude does with a whole block.
     static const char *const own[] = {"gridDim",    "blockDim", "blockIdx.y", "blockIdx.z",
-                                      "__shared__", "cluster",  "griddep"};
+                                      "__shared__", "cluster",  "griddep",    "nc_teams<"};
     *why = NULL;
     if (k->cluster > 1 || k->cooperative || k->grid[1] > 1 || k->grid[2] > 1 || k->block[1] > 1 ||
         k->block[2] > 1 || k->block[0] > PHASE_THREADS || !take_apart(k->text, &p))

@@ -26,7 +26,7 @@ typedef struct Sweep {
     int teams;       // of a block
     bool whole;      // every thread has columns in every tile
     bool even;       // every team has a row each time around
-    int site, sites; // joins across a block: those printed, how many there are in a row
+    int site, sites; // joins across a team: those printed, how many there are in a row
 } Sweep;
 
 static bool over_rows(const Sweep *w, int load)
@@ -112,12 +112,12 @@ static void declare_folds(Sweep *w)
     }
 }
 
-// -- joins across a block
+// -- joins across a team
 // -------------------------------------------------------------------------
 
-static bool joins_block(const Sweep *w, const Inst *x)
+static bool joins_several(const Sweep *w, const Inst *x)
 {
-    return w->b->sched.team > 32 && x->op != OP_argmax;
+    return w->b->sched.team > 1 && x->op != OP_argmax;
 }
 
 static bool one_join(const Inst *a, const Inst *b)
@@ -125,7 +125,7 @@ static bool one_join(const Inst *a, const Inst *b)
     return a->op == b->op && acc_type(a) == acc_type(b);
 }
 
-// How many joins across the block a row takes: reductions of one kind and stage share one.
+// How many joins a row takes: reductions of one kind and stage share one.
 static int count_sites(Sweep *w)
 {
     int sites = 0;
@@ -134,7 +134,7 @@ static int count_sites(Sweep *w)
         const int *r = stage_reductions(w->e, stage, &n);
         for (int i = 0; i < n; i++) {
             const Inst *x = &w->b->insts.at[r[i]];
-            bool first = joins_block(w, x);
+            bool first = joins_several(w, x);
             for (int k = 0; k < i && first; k++) first = !one_join(x, &w->b->insts.at[r[k]]);
             sites += first;
         }
@@ -150,7 +150,7 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
         const Inst *x = &w->b->insts.at[r[i]];
         const char *acc = f(e, "%s_acc", e->name[r[i]]);
         if (e->bind[r[i]].scope == row) continue;
-        if (!joins_block(w, x)) {
+        if (!joins_several(w, x)) {
             const char *all =
                 s->team == 1 ? acc : f(e, "nc_team<%s, %d>(%s)", functor(x->op), s->team, acc);
             if (x->op == OP_argmax)
@@ -168,7 +168,7 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
                 buf_printf(&list, "%s%s_acc", count++ ? ", " : "", e->name[r[k]]);
         const char *name = f(e, "%s_all", e->name[r[i]]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
-        emit_line(e, row, "nc_block<%s, %d, %d, %s>(%s);", functor(x->op), s->team, w->site++,
+        emit_line(e, row, "nc_teams<%s, %d, %d, %s>(%s);", functor(x->op), s->team, w->site++,
                   w->sites == 1 ? "true" : "false", name);
         for (int k = i, at = 0; k < n; k++) {
             const Inst *y = &w->b->insts.at[r[k]];

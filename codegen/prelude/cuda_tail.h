@@ -202,32 +202,39 @@ template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
     }
     return v;
 }
-// K values at once over a block of N > 32 threads. The calls of a loop differ in Site, which gives
-// each memory of its own: one barrier is enough then, unless it is Alone in the loop.
-template <class Op, int N, int Site, bool Alone, int K, class T> NC_FN void nc_block(T (&v)[K])
+// K values at once, so that their shuffles overlap. Over a block (N > 32) the calls of a loop differ
+// in Site, which gives each memory of its own: one barrier is enough then, unless it is Alone in
+// the loop.
+template <class Op, int N, int Site, bool Alone, int K, class T> NC_FN void nc_teams(T (&v)[K])
 {
-    constexpr int W = N / 32;
-    __shared__ __align__(16) T part[K][W];
 #pragma unroll
-    for (int m = 16; m > 0; m /= 2)
+    for (int m = (N < 32 ? N : 32) / 2; m > 0; m /= 2) {
+        T other[K];
 #pragma unroll
-        for (int k = 0; k < K; k++) v[k] = Op::of(v[k], nc_shuffle(v[k], m));
-    if (Alone) __syncthreads();
-    if (threadIdx.x % 32 == 0) {
+        for (int k = 0; k < K; k++) other[k] = nc_shuffle(v[k], m);
 #pragma unroll
-        for (int k = 0; k < K; k++) part[k][threadIdx.x / 32] = v[k];
+        for (int k = 0; k < K; k++) v[k] = Op::of(v[k], other[k]);
     }
-    __syncthreads();
+    if constexpr (N > 32) {
+        constexpr int W = N / 32;
+        __shared__ __align__(16) T part[K][W];
+        if (Alone) __syncthreads();
+        if (threadIdx.x % 32 == 0) {
 #pragma unroll
-    for (int k = 0; k < K; k++) {
-        T all[W];
+            for (int k = 0; k < K; k++) part[k][threadIdx.x / 32] = v[k];
+        }
+        __syncthreads();
 #pragma unroll
-        for (int i = 0; i < W; i++) all[i] = part[k][i];
+        for (int k = 0; k < K; k++) {
+            T all[W];
 #pragma unroll
-        for (int m = W / 2; m > 0; m /= 2)
+            for (int i = 0; i < W; i++) all[i] = part[k][i];
 #pragma unroll
-            for (int i = 0; i < m; i++) all[i] = Op::of(all[i], all[i + m]);
-        v[k] = all[0];
+            for (int m = W / 2; m > 0; m /= 2)
+#pragma unroll
+                for (int i = 0; i < m; i++) all[i] = Op::of(all[i], all[i + m]);
+            v[k] = all[0];
+        }
     }
 }
 template <int N, int W, class T> NC_FN void nc_fill(NcVec<T, W> (&v)[N], T value)
