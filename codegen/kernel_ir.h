@@ -99,6 +99,7 @@ typedef struct Schedule {
     int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
+    int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
     int resident;     // blocks a multiprocessor must be able to hold; 0: any
     int walk;         // MAP: a thread takes several outer positions of one place inside
     int64_t split;    // parts the columns are cut into, each its own block; 1: none

@@ -45,7 +45,7 @@ static int legal_threads(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_MAP) && b->sched.walk) return out[0] = b->sched.threads, 1;
     if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
-    if (!cuda_of(b, t, SCHED_ROW) && !cuda_of(b, t, SCHED_SWEEP)) return 0;
+    if (!cuda_of(b, t, SCHED_ROW)) return 0;
     if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
     int n = powers(b, 64, 512, holds_teams, out);
     return b->sched.kind == SCHED_SWEEP ? fit_shared(b, t, false, out, n) : n;
@@ -193,13 +193,26 @@ static int legal_tile(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
+static int legal_walkers(const Body *b, const Target *t, int64_t *out)
+{
+    static const int values[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    int n = 0;
+    if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
+    for (int i = 0; i < 8 && values[i] * b->sched.threads <= t->threads_per_unit; i++) {
+        if (b->sched.walkers < values[i] && (!i || b->sched.walkers > values[i - 1]))
+            out[n++] = b->sched.walkers;
+        out[n++] = values[i];
+    }
+    return n;
+}
+
 // How many blocks of this many threads a multiprocessor can hold at all.
 static int legal_resident(const Body *b, const Target *t, int64_t *out)
 {
     static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     int n = 0;
     int64_t own = b->sched.resident; // need not be a power of two
-    if (t->kind != TARGET_CUDA) return 0;
+    if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP) return 0;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         if (i && own > blocks[i - 1] && own < blocks[i]) out[n++] = own;
         if (blocks[i] * b->sched.threads <= t->threads_per_unit) out[n++] = blocks[i];
@@ -233,6 +246,8 @@ const Knob knobs[] = {
      legal_share, 0, true, NULL},
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
      NULL},
+    {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
+     true, NULL},
     {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
      legal_resident, 0, false, NULL},
     {0},

@@ -68,25 +68,24 @@ void sweep_schedule(const Target *t, Body *b)
     s->team = pow2_at_least(ceil_div(cols, s->vector), 32);
     if (registers(b, s->team) > MOST_REGISTERS)
         while (s->team < t->threads_per_block && registers(b, s->team) > MOST_IN_TEAM) s->team *= 2;
-    s->threads = s->team > BLOCK ? s->team : BLOCK;
-    if (s->team > 32) s->threads = s->team;
-    int64_t each = ceil_div(registers(b, s->team), 8) * 8 * s->threads,
-            most = t->threads_per_unit / s->threads;
-    s->resident = (int)(t->registers_per_unit / each);
-    if (s->resident > most) s->resident = (int)most;
-    if (s->resident < 1) s->resident = 1;
+    int threads = s->team > 32 ? s->team : BLOCK;
+    s->walkers = (int)(t->registers_per_unit / (ceil_div(registers(b, s->team), 8) * 8 * threads));
+    if (s->walkers < 1) s->walkers = 1;
 }
 
 void sweep_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     int64_t rows = b->axis[0].extent, cols = b->axis[b->col].extent;
-    if (s->team > 32) s->threads = s->team;
-    int64_t teams = s->threads / s->team,
-            device = (int64_t)t->units * (s->resident > 0 ? s->resident : 1);
+    s->threads = s->team > 32 ? s->team : BLOCK;
+    if (s->walkers > t->threads_per_unit / s->threads)
+        s->walkers = t->threads_per_unit / s->threads;
+    s->resident = s->walkers;
     s->keep = (int)ceil_div(ceil_div(cols, s->vector), s->team);
-    s->blocks = ceil_div(rows, teams);
-    if (s->blocks > device) s->blocks = device;
+    // As few blocks as take the device no longer: each leaves a part of every sum.
+    int64_t teams = s->threads / s->team, turns = ceil_div(rows, teams),
+            device = (int64_t)t->units * s->walkers;
+    s->blocks = ceil_div(turns, ceil_div(turns, device));
     int widest = 0;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         int bytes = b->stores.at[i].fold ? math_bytes(b->insts.at[b->stores.at[i].value].type) : 0;
