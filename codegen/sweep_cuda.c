@@ -257,8 +257,15 @@ static void print_parts(Sweep *w)
             share = f(e, "(%s *)nc_shared + team * %lld", t, (long long)w->cols);
         }
         open_tiles(w, 0);
-        emit_line(e, e->scope, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first, i,
-                  in_tile(w));
+        if (s->vector * math_bytes(w->b->bufs.at[x->buf].type) <= 32) {
+            emit_line(e, e->scope, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first,
+                      i, in_tile(w));
+        } else {
+            emit_line(e, e->scope, "#pragma unroll");
+            emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", s->vector);
+            emit_line(e, e->scope, "    (%s)[%s + lane] = part%u%s.at[lane];", share, w->first, i,
+                      in_tile(w));
+        }
         close_tiles(w);
         if (w->teams == 1) continue;
         emit_line(e, outer, "__syncthreads();");
