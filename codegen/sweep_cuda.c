@@ -75,8 +75,11 @@ static void print_fetch(Sweep *w, const char *suffix, bool of_row)
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (is_early(w, at) && over_rows(w, at) == of_row)
-            print_vector_load(e, &w->v, at, f(e, "%s%s%s", slot_name(e, at), suffix, in_tile(w)),
-                              false);
+            emit_line(e, e->scope, "%s%s%s = nc_%s<%d>(%s + (%s));", slot_name(e, at), suffix,
+                      in_tile(w),
+                      of_row && !w->b->bufs.at[w->b->insts.at[at].buf].written ? "fetch" : "load",
+                      w->v.width, e->buf_name[w->b->insts.at[at].buf],
+                      emit_index(e, w->b->insts.at[at].ix));
     }
     close_tiles(w);
 }
@@ -293,7 +296,8 @@ void sweep_cuda(Emit *e)
     w.first = f(e, "%s_first", w.col);
     w.teams = s->threads / s->team;
     w.whole = w.cols % ((int64_t)s->team * s->vector) == 0;
-    w.even = w.rows % w.teams == 0;
+    bool full = w.rows % w.teams == 0;
+    w.even = full || s->team >= 32; // the threads of a warp leave together
     w.v = find_vectors(e, b->col, s->vector);
     w.v.width = s->vector;
     w.sites = count_sites(&w);
@@ -310,18 +314,16 @@ void sweep_cuda(Emit *e)
     print_fetch(&w, "", false);
     declare_folds(&w);
     declare_slots(&w, outer, "_next", true);
-    // the first row
     emit_line(e, outer, "%s next = (%s)block%s%s;", w.t, w.t,
               w.teams > 1 ? f(e, " * %d", w.teams) : "", own);
-    if (!w.even) emit_line(e, outer, "next = next < %s ? next : %s;", last, last);
+    const char *clamp = f(e, "next = next < %s ? next : %s;", last, last);
+    if (!full) emit_line(e, outer, "%s", clamp);
     e->axis[0] = "next";
     print_fetch(&w, "_next", true);
     emit_open(e, 1);
     Scope *loop = e->scope;
-    emit_line(e, loop, "const %s row = base%s;", w.t, own);
-    if (w.even)
-        emit_line(e, loop, "const %s %s = row;", w.t, row);
-    else {
+    if (!w.even) {
+        emit_line(e, loop, "const %s row = base%s;", w.t, own);
         emit_line(e, loop, "const bool mine = row < %lld; // the others compute the last row again",
                   (long long)w.rows);
         emit_line(e, loop, "const %s %s = mine ? row : %s;", w.t, row, last);
@@ -333,18 +335,20 @@ void sweep_cuda(Emit *e)
             emit_line(e, e->scope, "%s%s = %s_next%s;", slot_name(e, w.v.loads[i]), in_tile(&w),
                       slot_name(e, w.v.loads[i]), in_tile(&w));
     close_tiles(&w);
+    const char *base = w.even ? row : "base";
     emit_open(e, 0);
-    emit_line(e, e->scope, "next = base + %lld%s;", step, own);
-    if (!w.even) emit_line(e, e->scope, "next = next < %s ? next : %s;", last, last);
+    emit_line(e, e->scope, "next = %s + %lld%s;", base, step, w.even ? "" : own);
+    if (!w.even) emit_line(e, e->scope, "%s", clamp);
     e->axis[0] = "next";
     print_fetch(&w, "_next", true);
-    emit_close(e, f(e, "if (base + %lld < %lld) {", step, (long long)w.rows), "}");
+    emit_close(e, f(e, "if (%s + %lld < %lld) {", base, step, (long long)w.rows), "}");
     e->axis[0] = row;
     for (int i = 0; i < b->nstages; i++) print_stage(&w, i);
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
     emit_close(e,
-               f(e, "for (%s base = (%s)block%s; base < %lld; base += %lld) {", w.t, w.t,
-                 w.teams > 1 ? f(e, " * %d", w.teams) : "", (long long)w.rows, step),
+               f(e, "for (%s %s = (%s)block%s%s; %s < %lld; %s += %lld) {", w.t, base, w.t,
+                 w.teams > 1 ? f(e, " * %d", w.teams) : "", w.even ? own : "", base,
+                 (long long)w.rows, base, step),
                "}");
     print_parts(&w);
 }

@@ -3,11 +3,13 @@
 //
 // Registers decide. A thread holds, for each of its columns: every sum, the loads of this row and
 // of the next one, what all rows share (a weight), and a temporary. Teams are the smallest whose
-// threads need no more than MOST_REGISTERS; a multiprocessor then takes as many blocks as its
-// registers allow, and the grid is what the device holds at once.
+// threads need no more than MOST_REGISTERS; blocks are as many and as large as the registers of a
+// multiprocessor allow. Few large blocks are better than many small ones: each leaves a part of
+// every sum, which is read again. On an H200 a layer norm's backward kernel over 768 columns ran
+// faster with 8 warps a multiprocessor than with 12 that had to spill.
 #include "codegen/kernel_ir.h"
 
-enum { MOST_REGISTERS = 168, MOST_IN_TEAM = 128, OWN_REGISTERS = 16, BLOCK = 128 };
+enum { MOST_REGISTERS = 168, MOST_IN_TEAM = 128, OWN_REGISTERS = 16, SPARE = 24, WARPS = 16 };
 
 static int pow2_at_least(int64_t n, int most)
 {
@@ -68,8 +70,18 @@ void sweep_schedule(const Target *t, Body *b)
     s->team = pow2_at_least(ceil_div(cols, s->vector), 32);
     if (registers(b, s->team) > MOST_REGISTERS)
         while (s->team < t->threads_per_block && registers(b, s->team) > MOST_IN_TEAM) s->team *= 2;
-    int threads = s->team > 32 ? s->team : BLOCK;
-    s->walkers = (int)(t->registers_per_unit / (ceil_div(registers(b, s->team), 8) * 8 * threads));
+    // One large block on each multiprocessor: blocks leave parts behind, and those are read again.
+    int64_t each = ceil_div(registers(b, s->team) + SPARE, 8) * 8,
+            warps = t->registers_per_unit / 32 / each, most = t->threads_per_unit / 32;
+    if (warps > most) warps = most;
+    if (warps > 4) warps -= warps % 4; // registers are given out to four warps at a time
+    if (s->team > 32) {
+        s->threads = s->team;
+        s->walkers = (int)(t->registers_per_unit / (registers(b, s->team) * s->team));
+    } else {
+        s->walkers = (int)ceil_div(warps, WARPS);
+        s->threads = warps / s->walkers > 1 ? (int)(warps / s->walkers) * 32 : 32;
+    }
     if (s->walkers < 1) s->walkers = 1;
 }
 
@@ -77,7 +89,7 @@ void sweep_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     int64_t rows = b->axis[0].extent, cols = b->axis[b->col].extent;
-    s->threads = s->team > 32 ? s->team : BLOCK;
+    if (s->team > 32) s->threads = s->team;
     if (s->walkers > t->threads_per_unit / s->threads)
         s->walkers = t->threads_per_unit / s->threads;
     s->resident = s->walkers;

@@ -110,6 +110,19 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p)
     for (int i = 0; i < W; i++) o.w[i] = w[i];
     return o.v;
 }
+// A load that stays where it stands: the compiler would move it down to its first use, a loop
+// around further on.
+template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p)
+{
+    NcMove<T, N> m;
+    if constexpr (sizeof(T) * N == 16)
+        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(m.raw.x), "=r"(m.raw.y), "=r"(m.raw.z), "=r"(m.raw.w)
+                     : "l"(p));
+    else
+        m.raw = *(const decltype(m.raw) *)p;
+    return m.v;
+}
 // Floats rounded to 16-bit floats, two by two.
 #define NC_PACK(name, type)                                                   \
     template <int N> NC_FN NcVec<uint16_t, N> name(const NcVec<float, N> &v)  \
