@@ -137,11 +137,10 @@ int main(int argc, char **argv)
             "\", \"batch\": %lld, \"kernel_nodes\": %d, \"phases\": %d, \"one_a_graph_us\": %.2f, "
             "\"in_a_row_us\": %.2f, \"side_by_side_us\": %.2f, \"joined_us\": %.2f, \"chosen\": "
             "%d, "
-            "\"chosen_us\": %.2f, \"same_bits\": %s, \"joined_same_bits\": %s}
-            ",
-            (long long)e->batch,
-            (int)en->launches, e->njoins ? (int)e->joins[0].nphases : 0, single, way[1], way[2],
-            way[3], en->way, way[0], same ? "true" : "false", joined ? "true" : "false");
+            "\"chosen_us\": %.2f, \"same_bits\": %s, \"joined_same_bits\": %s}\n",
+            (long long)e->batch, (int)en->launches, e->njoins ? (int)e->joins[0].nphases : 0,
+            single, way[1], way[2], way[3], en->way, way[0], same ? "true" : "false",
+            joined ? "true" : "false");
         if (!same) re.code = RT_CHECK;
     }
     if (re.code) fprintf(stderr, "%s\n", re.text);
