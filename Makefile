@@ -87,6 +87,7 @@ $(BUILD)/shim/libcuda.so.1: $(SHIM_SRC) $(wildcard tests/shim/*.h)
 $(BUILD)/shim/libnvrtc.so.13: tests/shim/nvrtc.c tests/shim/shim.h
 	@mkdir -p $(@D)
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $<
+	$(Q)ln -sf $(@F) $(@D)/libnvrtc.so
 $(BUILD)/shim/libcublasLt.so.13: tests/shim/cublaslt.c $(BUILD)/shim/libcuda.so.1
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $^ -lm
 

@@ -1,4 +1,5 @@
 // Compiles the kernels of all loaded modules that nobody has run yet as one translation unit.
+#include <ctype.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <spawn.h>
@@ -13,6 +14,7 @@
 
 extern char **environ;
 static char problem[4096];
+static Code *codes; // all of them: they stay to the end
 
 typedef struct Find {
     const char *base;
@@ -158,11 +160,11 @@ static void *build(const char *text)
     return library;
 }
 
-static void *symbol(void *library, const char *what, int number)
+static void *symbol(const struct CUmod_st *m, const char *what, const char *kernel)
 {
-    char name[64];
-    snprintf(name, sizeof name, "shim_%s_%d", what, number);
-    return dlsym(library, name);
+    char name[512];
+    snprintf(name, sizeof name, "shim_%s_m%d_%s", what, m->number, kernel);
+    return dlsym(m->code->library, name);
 }
 
 static size_t prelude_length(const char *text)
@@ -175,13 +177,44 @@ static size_t prelude_length(const char *text)
 static bool belongs(const struct CUmod_st *m, const struct CUmod_st *first)
 {
     size_t n = prelude_length(first->text);
-    return m->text && !m->code && m->functions && prelude_length(m->text) == n &&
-           !strncmp(m->text, first->text, n);
+    return m->text && !m->code && prelude_length(m->text) == n && !strncmp(m->text, first->text, n);
+}
+
+// Kernels of the text: __global__ void [__launch_bounds__(...)] NAME(...) {
+static void export_kernels(Buf *out, int module, const char *text)
+{
+    for (const char *p = text; (p = strstr(p, "__global__")) != NULL; p += 10) {
+        const char *open = p, *name;
+        do {
+            open = strchr(open + 1, '(');
+            for (name = open; name && name > p && isspace((unsigned char)name[-1]);) name--;
+            const char *end = name;
+            while (name && name > p && (isalnum((unsigned char)name[-1]) || name[-1] == '_'))
+                name--;
+            if (name && strncmp(name, "__", 2) != 0 && end > name) {
+                buf_printf(out, "SHIM_KERNEL(m%d, %.*s)\n", module, (int)(end - name), name);
+                break;
+            }
+        } while (open);
+    }
+}
+
+static bool find_function(CuFunction f)
+{
+    const size_t *(*sizes)(void) = NULL;
+    *(void **)&sizes = symbol(f->module, "sizes", f->name);
+    *(void **)&f->call = symbol(f->module, "call", f->name);
+    if (!sizes || !f->call) return false;
+    f->sizes = sizes();
+    f->code = f->module->code;
+    return true;
 }
 
 const char *shim_prepare(CuFunction f)
 {
+    static const char absent[] = "the kernel is not in what was compiled";
     if (f->call || f->builtin) return NULL;
+    if (f->module->code) return find_function(f) ? NULL : absent;
     Arena *arena = arena_new();
     if (!arena) return "out of memory";
     Buf out = buf_new(arena);
@@ -191,9 +224,9 @@ const char *shim_prepare(CuFunction f)
     int number = 0;
     for (CuModule m = shim_modules(); m; m = m->next) {
         if (m != first && !belongs(m, first)) continue;
-        buf_printf(&out, "namespace m%d {\n%s\n", number, m->text + prelude);
-        for (CuFunction k = m->functions; k; k = k->next)
-            buf_printf(&out, "SHIM_KERNEL(%d, %s)\n", number++, k->name);
+        m->number = number++;
+        buf_printf(&out, "namespace m%d {\n%s\n", m->number, m->text + prelude);
+        export_kernels(&out, m->number, m->text + prelude);
         buf_str(&out, "}\n");
     }
     void *library = build(shim_cut(arena, out.data));
@@ -202,6 +235,8 @@ const char *shim_prepare(CuFunction f)
     Code *code = calloc(1, sizeof *code);
     struct link_map *map;
     if (!code || dlinfo(library, RTLD_DI_LINKMAP, &map)) return "out of memory";
+    code->next = codes;
+    codes = code;
     Find find = {(const char *)map->l_addr, code};
     dl_iterate_phdr(find_vars, &find);
     code->library = library;
@@ -209,17 +244,7 @@ const char *shim_prepare(CuFunction f)
     *(void **)&dynamic = dlsym(library, "shim_dynamic");
     code->dynamic = dynamic ? dynamic() : code->vars + code->vars_bytes;
     code->dynamic_bytes = dynamic ? SHIM_DYNAMIC : 0;
-    number = 0;
-    for (CuModule m = shim_modules(); m; m = m->next) {
-        if (m != first && !belongs(m, first)) continue;
-        for (CuFunction k = m->functions; k; k = k->next, number++) {
-            const size_t *(*sizes)(void);
-            *(void **)&sizes = symbol(library, "sizes", number);
-            *(void **)&k->call = symbol(library, "call", number);
-            k->sizes = sizes();
-            k->code = code;
-        }
-        m->code = code;
-    }
-    return f->call ? NULL : "the kernel is not in what was compiled";
+    for (CuModule m = shim_modules(); m; m = m->next)
+        if (m == first || belongs(m, first)) m->code = code;
+    return find_function(f) ? NULL : absent;
 }

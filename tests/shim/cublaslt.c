@@ -202,6 +202,7 @@ static uint16_t half(double v)
     uint16_t sign = signbit(v) ? 0x8000 : 0;
     double a = fabs(v);
     if (isnan(v)) return 0x7fff;
+    if (a == 0) return sign;
     if (a >= 65520) return sign | 0x7c00;
     int e = 0;
     if (a > 0) frexp(a, &e);

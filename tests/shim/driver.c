@@ -166,21 +166,34 @@ CuResult cuDevicePrimaryCtxRelease_v2(CuDeviceId d)
     return CU_OK;
 }
 
+enum { MOST_CONTEXTS = 64 };
+static _Thread_local CuContext contexts[MOST_CONTEXTS]; // a thread's stack of current ones
+static _Thread_local int ncontexts;
+
 CuResult cuCtxPushCurrent_v2(CuContext c)
 {
-    (void)c;
+    if (ncontexts == MOST_CONTEXTS) return INVALID_VALUE;
+    contexts[ncontexts++] = c;
     return CU_OK;
 }
 
 CuResult cuCtxPopCurrent_v2(CuContext *c)
 {
-    *c = (CuContext)&driver;
+    if (!ncontexts) return 201; // no context
+    *c = contexts[--ncontexts];
+    return CU_OK;
+}
+
+CuResult cuCtxGetCurrent(CuContext *c)
+{
+    *c = ncontexts ? contexts[ncontexts - 1] : NULL;
     return CU_OK;
 }
 
 CuResult cuCtxSetCurrent(CuContext c)
 {
-    (void)c;
+    if (!ncontexts) return cuCtxPushCurrent_v2(c);
+    contexts[ncontexts - 1] = c;
     return CU_OK;
 }
 
@@ -730,4 +743,15 @@ CuResult cuLaunchKernelEx(const CuLaunch *c, CuFunction f, void **params, void *
     }
     pthread_mutex_unlock(&driver.lock);
     return r;
+}
+
+CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                        unsigned by, unsigned bz, unsigned shared_bytes, CuStream stream,
+                        void **params, void **extra)
+{
+    CuLaunch l = {.grid = {gx, gy, gz},
+                  .block = {bx, by, bz},
+                  .shared_bytes = shared_bytes,
+                  .stream = stream};
+    return cuLaunchKernelEx(&l, f, params, extra);
 }

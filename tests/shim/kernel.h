@@ -496,12 +496,12 @@ template <class... A> static const size_t *shim_sizes(void (*)(A...))
     static const size_t size[] = {sizeof(A)..., 0};
     return size;
 }
-#define SHIM_KERNEL(number, kernel)                                                                \
-    extern "C" void shim_call_##number(void *const *a)                                             \
+#define SHIM_KERNEL(module, kernel)                                                                \
+    extern "C" void shim_call_##module##_##kernel(void *const *a)                                  \
     {                                                                                              \
         shim_call(kernel, a);                                                                      \
     }                                                                                              \
-    extern "C" const size_t *shim_sizes_##number(void)                                             \
+    extern "C" const size_t *shim_sizes_##module##_##kernel(void)                                  \
     {                                                                                              \
         return shim_sizes(kernel);                                                                 \
     }

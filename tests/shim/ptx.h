@@ -77,6 +77,8 @@ static inline float shim_tf32(ShimU32 a) // the tensor core looks at the upper 1
 #define ptx_cvta_to_shared_u64(d, a) ((d) = shim_shared_number((const void *)(a)))
 #define SREG_cluster_ctarank         shim_cluster_rank()
 #define SREG_cluster_nctarank        shim_cluster_size()
+#define SREG_cluster_nctaid_x        shim_cluster_size()
+#define SREG_cluster_ctaid_x         shim_cluster_rank()
 #define SREG_laneid                  shim_lane()
 
 // -- barriers

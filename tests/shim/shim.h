@@ -37,6 +37,7 @@ typedef struct Code { // a shared object of compiled kernels, and its shared var
     size_t vars_bytes;
     char *dynamic; // in vars
     size_t dynamic_bytes;
+    struct Code *next;
 } Code;
 
 enum { SHIM_DYNAMIC = 227 * 1024 };
@@ -56,6 +57,7 @@ struct CUmod_st {
     char *text;
     CuFunction functions;
     const Code *code;
+    int number; // in code
     CuModule next;
 };
 

@@ -1,0 +1,43 @@
+#!/bin/bash
+# What netc says about drivers, devices and libraries that no test machine has: the shim of shim.h
+# plays them.
+. "$(dirname "$0")/../lib.sh"
+MLP=$ROOT/samples/mnist/mlp.net
+SHIM=$BUILD/shim
+digits 2000
+DATA=(--data "image=$D/train-images-idx3-ubyte" --data "label=$D/train-labels-idx1-ubyte")
+T=(train "$MLP" "${DATA[@]}" --device cuda:0 --steps 3)
+# shimmed CODE TEXT VARIABLE=VALUE... command
+shimmed() { expect "$1" "$2" env LD_LIBRARY_PATH="$SHIM" "${@:3}"; }
+
+command -v g++ >/dev/null && g=1 || { g=; skip "no g++: nothing is trained on the shim"; }
+[ -n "$g" ] && { shimmed 0 "3 steps" "$NETC" "${T[@]}" --save trained.safetensors; }
+
+# -- a driver older than what compiled the kernels, too old at all, devices too old or absent
+shimmed 2 "the driver is older than the compiler that made it" SHIM_TOO_NEW=1 "$NETC" "${T[@]}"
+holds "cannot load kernel"
+holds "driver for CUDA 13.0"
+holds "update the NVIDIA driver, or compile again here (--rebuild)"
+holds "made by a newer compiler" # the driver's own words
+shimmed 2 "for CUDA 11.8; netc needs 12.0 or later" SHIM_DRIVER=11080 "$NETC" "${T[@]}"
+shimmed 2 "sm_75; netc needs sm_80 (A100) or later" SHIM_ARCH=75 "$NETC" "${T[@]}" --precision bf16
+holds "--device cpu"
+shimmed 0 "netc needs sm_80 or later" SHIM_ARCH=75 "$NETC" doctor
+shimmed 2 "no GPU" SHIM_DEVICES=0 "$NETC" "${T[@]}"
+shimmed 0 "cpu" SHIM_DEVICES=0 "$NETC" run "$ROOT/samples/xor/xor.net" --help
+shimmed 2 "there is no cuda:3; this machine has cuda:0 only" "$NETC" "${T[@]}" --device cuda:3
+
+# -- a file of kernels for another device: its text is compiled; without NVRTC that is an error
+shimmed 0 "" "$NETC" "$MLP" -o other.bin --arch sm_80
+[ -n "$g" ] && { shimmed 0 "no code for host shim (sm_90) in the file: compiling its text" "$NETC" train other.bin "${DATA[@]}" --device cuda:0 --steps 3 -v; }
+[ -n "$g" ] && { shimmed 0 "3 steps" SHIM_ARCH=80 "$NETC" train other.bin "${DATA[@]}" --device cuda:0 --steps 3; }
+
+# -- out of memory: what it was for, and a batch that fits
+shimmed 2 "out of memory" SHIM_MEMORY=400000 "$NETC" "${T[@]}"
+holds "parameters"
+shimmed 2 "out of memory" SHIM_MEMORY=3000000 "$NETC" "${T[@]}" -D batch=1024
+holds "batch"
+
+# -- a kernel that faults is named with its line
+[ -n "$g" ] && { shimmed 2 "out of bounds" NETC_SYNC=1 'SHIM_CUT=*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 90000000) = m.raw;' "$NETC" "${T[@]}"; holds "mlp.net:"; }
+finish
