@@ -50,9 +50,6 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
         if (b->sched.kind == SCHED_MAP && b->npar == 1)
             emit_line(&e, root, "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
     }
-    // Threads beyond a single element must not even read it: the first may be writing it in place.
-    if (b->sched.kind == SCHED_MAP && !b->sched.turn && body_rows(b) == 1)
-        emit_line(&e, root, "if (threadIdx.x) return;");
     if (body_rows(b) > 0) body_cuda(&e, phase);
     buf_str(&out, "(");
     for (uint32_t i = 0; i < b->bufs.n; i++)

@@ -13,6 +13,7 @@ typedef struct Scope {
     uint64_t axes; // that this loop adds
     int depth, indent;
     bool open;
+    bool guard; // not every thread runs it: what lies where others write is not read outside of it
     Buf text;
 } Scope;
 

@@ -425,6 +425,14 @@ static Scope *deeper(Scope *a, Scope *b)
     return b && b->depth > a->depth ? b : a;
 }
 
+// The innermost guard around the open scope; NULL: none.
+static Scope *guard_of(const Emit *e)
+{
+    Scope *s = e->scope;
+    while (s && !s->guard) s = s->up;
+    return s;
+}
+
 static Scope *scope_of_ix(Emit *e, const Ix *x, Scope *s)
 {
     for (int i = 0; x && x->has_value && i < x->n; i++) {
@@ -513,6 +521,7 @@ const char *emit_value(Emit *e, int at)
         home = deeper(home, e->bind[v->pred].scope);
     }
     home = scope_of_ix(e, v->ix, home);
+    if (v->kind == KI_LOAD && e->body->bufs.at[v->buf].in_place) home = deeper(home, guard_of(e));
     const char *text = "";
     switch (v->kind) {
     case KI_INDEX: text = emit_index(e, v->ix); break;

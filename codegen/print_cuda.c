@@ -225,6 +225,7 @@ static void print_map(Emit *e)
     if (s->unroll > 1) unrolled = emit_open(e, 0);
     emit_line(e, e->scope, "%s", first);
     emit_open(e, ((1ull << inner) - 1) | (s->vector > 1 ? 0 : 1ull << inner)); // in range
+    e->scope->guard = true;
     print_axes(e, s->vector, base);
     if (s->vector > 1) {
         e->axis[inner] = base;
@@ -415,6 +416,7 @@ void print_row_stores(Emit *e, const char *leader)
         emit_line(e, row, "__syncthreads();");
     }
     emit_open(e, 0);
+    e->scope->guard = true;
     lane_stores(e, &none, -1);
     emit_close(e, f(e, "if (%s) {", leader), "}");
 }

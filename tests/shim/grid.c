@@ -113,6 +113,7 @@ void shim_fault(const char *fmt, ...)
     vsnprintf(report + n, sizeof report - (size_t)n, fmt, args);
     va_end(args);
     grid.failed = true;
+    if (getenv("SHIM_SAY")) fprintf(stderr, "%s\n", report);
     if (shim_running) to_scheduler(); // never comes back
 }
 

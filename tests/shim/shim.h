@@ -13,6 +13,7 @@
 //   SHIM_TOO_NEW=1       every image is refused as made by a newer compiler
 //   SHIM_CUT=OLD=>NEW    replaces this text in prelude and kernels: how the tests break a kernel
 //   SHIM_HOME=DIR        where kernel.h and ptx.h lie (tests/shim)
+//   SHIM_SAY=1           reports go to stderr too, for hosts that drop them
 //   SHIM_STATS=FILE      a line a process: kernels compiled, launches, threads, accesses
 #ifndef TESTS_SHIM_H
 #define TESTS_SHIM_H
