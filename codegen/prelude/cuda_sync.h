@@ -11,21 +11,27 @@ NC_FN void nc_cluster_wait()
 // The same for 256 neighbouring threads of a block.
 NC_FN void nc_part_wait() { asm volatile("bar.sync %0, 256;" ::"r"(1 + threadIdx.x / 256) : "memory"); }
 // nc_team and nc_across for these threads, in the same order.
-template <class Op, int N, class T> NC_FN T nc_part_team(T v)
+template <class Op, int N, int Slot = -1, class T> NC_FN T nc_part_team(T v)
 {
     if constexpr (N <= 32) {
         return nc_team<Op, N>(v);
     } else {
-        __shared__ T part[4][N / 32];
+        constexpr int W = N / 32;
+        __shared__ T part[4][W];
         T *mine = part[threadIdx.x / 256];
         int at = threadIdx.x % 256;
         v = nc_team<Op, 32>(v);
         nc_part_wait();
         if (at % 32 == 0) mine[at / 32] = v;
         nc_part_wait();
-        v = mine[0];
+        v = mine[W > 4 ? at % W : 0];
+        if constexpr (W > 4) {
 #pragma unroll
-        for (int k = 1; k < N / 32; k++) v = Op::of(v, mine[k]);
+            for (int m = W / 2; m > 0; m /= 2) v = Op::of(v, nc_shuffle(v, m));
+        } else {
+#pragma unroll
+            for (int k = 1; k < W; k++) v = Op::of(v, mine[k]);
+        }
         return v;
     }
 }
