@@ -284,13 +284,13 @@ static CuResult bad_memory(const char *what)
     return CU_FAULT_LAST;
 }
 
-static CuResult perform(const struct CUgraphNode_st *n)
+static CuResult perform_now(const struct CUgraphNode_st *n)
 {
     switch (n->kind) {
     case KERNEL:
         driver.launches++;
         if (!n->launch.f->builtin) return shim_run(&n->launch);
-        return n->launch.f->builtin(n->launch.params) ? CU_OK : bad_memory("a gated copy");
+        return n->launch.f->builtin(&n->launch) ? CU_OK : bad_memory("a copy");
     case CALL: return n->call(n->arg);
     case FILL:
         if (!shim_touch(n->to, n->bytes, true)) return bad_memory("a fill");
@@ -300,6 +300,24 @@ static CuResult perform(const struct CUgraphNode_st *n)
     }
     memmove(n->to, n->from, n->bytes);
     return CU_OK;
+}
+
+static double host_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double shim_clock;
+
+static CuResult perform(const struct CUgraphNode_st *n)
+{
+    double begin = host_clock();
+    CuResult r = perform_now(n);
+    bool builtin = n->kind == KERNEL && n->launch.f->builtin;
+    shim_clock += builtin ? 2e-6 : host_clock() - begin;
+    return r;
 }
 
 static CuResult enqueue(CuStream s, struct CUgraphNode_st n)
@@ -425,9 +443,7 @@ CuResult cuEventDestroy_v2(CuEvent e)
 
 CuResult cuEventRecord(CuEvent e, CuStream s)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    e->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    e->seconds = shim_clock += 1e-6;
     free(e->after.at);
     e->graph = s ? s->graph : NULL;
     e->after = e->graph ? nodes_copy(&s->tail) : (Nodes){.n = 0};
@@ -593,35 +609,6 @@ CuResult cuGraphExecDestroy(CuGraphExec exec)
 
 // -- modules and launches
 // -----------------------------------------------------------------------------------
-// The driver's own kernels, which the runtime brings as PTX: gated copies and fills.
-static bool fill(void *const *p, size_t each)
-{
-    char *to = *(char **)p[0];
-    const char *from = *(const char **)p[1];
-    size_t n = *(size_t *)p[2] * each;
-    const uint32_t *gate = *(const uint32_t **)p[3];
-    if (!shim_touch(gate, 4, false)) return false;
-    if (*gate) return true;
-    if (!shim_touch(to, n, true)) return false;
-    if (from) {
-        shim_filled(to, n, from);
-        memmove(to, from, n);
-    } else {
-        memset(to, 0, n);
-    }
-    return true;
-}
-
-static bool fill_1(void *const *p)
-{
-    return fill(p, 1);
-}
-
-static bool fill_16(void *const *p)
-{
-    return fill(p, 16);
-}
-
 CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *options, void **values)
 {
     static const char magic[] = "host shim\n";
@@ -670,11 +657,8 @@ CuResult cuModuleGetFunction(CuFunction *f, CuModule m, const char *name)
     CuFunction r = calloc(1, sizeof *r);
     if (!r || !(r->name = strdup(name))) return CU_OUT_OF_MEMORY;
     r->module = m;
-    if (!m->text) {
-        static const size_t four[] = {8, 8, 8, 8, 0};
-        r->builtin = !strcmp(name, "fill_1") ? fill_1 : fill_16;
-        r->sizes = four;
-    }
+    if (!m->text) shim_builtin(r);
+    if (!m->text && !r->builtin) return NOT_FOUND;
     if (m->text && !strstr(m->text, name)) return NOT_FOUND;
     pthread_mutex_lock(&driver.lock);
     r->next = m->functions;

@@ -32,6 +32,7 @@ int shim_option(const char *name, int otherwise);
 uint32_t shim_random(uint32_t below);
 
 // -- compile.c: modules and functions
+struct Launch;
 typedef struct Code { // a shared object of compiled kernels, and its shared variables
     void *library;
     char *vars; // all memory the object has of its own: __shared__ variables, dynamic at the end
@@ -46,7 +47,7 @@ enum { SHIM_DYNAMIC = 227 * 1024 };
 struct CUfunc_st {
     struct CUmod_st *module;
     char *name;
-    bool (*builtin)(void *const *params); // of the driver's own kernels, else NULL
+    bool (*builtin)(const struct Launch *l); // of the driver's own kernels, else NULL
     const Code *code;
     void (*call)(void *const *params);
     const size_t *sizes; // of the parameters, ended by 0
@@ -67,6 +68,10 @@ const char *shim_prepare(CuFunction f);
 CuModule shim_modules(void); // all loaded ones
 // For the libraries: work on a stream; arg is malloc'ed and theirs no more.
 CuResult shim_enqueue(CuStream s, CuResult (*call)(void *), void *arg);
+
+// -- builtin.c: finds the driver's own kernel of f's name, if there is one.
+void shim_builtin(CuFunction f);
+extern double shim_clock; // the device's, seconds: moves on with what runs there
 
 // -- rewrite.c: CUDA text to what the host's compiler takes; malloc. NULL with *why on text the
 // shim has no meaning for.
