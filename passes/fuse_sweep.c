@@ -11,7 +11,8 @@
 enum {
     SMALL_BYTES = 8 << 20, // smaller sums over columns wait for each other and share a launch
     ROWS_A_UNIT = 32,      // fewer rows and the partial sums are as large as what is read again
-    MOST_PARTIALS = 16384, // elements a block holds in registers
+    MOST_PARTIALS = 8192,  // elements a block holds in registers; with more, a multiprocessor has
+                           // room for one block, which stands still at each of its barriers
     MOST_SUMS = 16,
     MOST_TRIES = 8 // row groups looked at for each sum
 };
