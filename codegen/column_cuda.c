@@ -5,21 +5,6 @@
 
 #include "codegen/print_cuda.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
-static const char *int_type(const Emit *e)
-{
-    return e->body->sched.wide ? "int64_t" : "int";
-}
-
 typedef struct Columns {
     Vectors v;
     const char *base;    // the first of this thread's neighbouring results
@@ -94,14 +79,14 @@ static void add_single_loads(const Emit *e, Vectors *v)
 
 static const char *acc_name(Emit *e, int r)
 {
-    return f(e, "%s_acc", e->name[r]);
+    return emit_text(e, "%s_acc", e->name[r]);
 }
 
 static const char *acc_struct(Emit *e, const Inst *v)
 {
     const char *t = type_math(acc_type(v));
-    return v->op == OP_argmax  ? f(e, "NcArg<%s>", t)
-           : v->op == OP_sqdev ? f(e, "NcMoments<%s>", t)
+    return v->op == OP_argmax  ? emit_text(e, "NcArg<%s>", t)
+           : v->op == OP_sqdev ? emit_text(e, "NcMoments<%s>", t)
                                : t;
 }
 
@@ -127,7 +112,7 @@ static void declare(Emit *e, Scope *s, int r, int width, bool walking)
         return;
     }
     const char *zero = emit_identity(e, v->op, v->acc);
-    if (v->op == OP_argmax) zero = f(e, "%s{%s, 0x7fffffffffffffffll}", t, zero);
+    if (v->op == OP_argmax) zero = emit_text(e, "%s{%s, 0x7fffffffffffffffll}", t, zero);
     emit_line(e, s, "%s %s[%d];", t, acc, width);
     emit_line(e, s, "#pragma unroll");
     emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc, zero);
@@ -136,9 +121,9 @@ static void declare(Emit *e, Scope *s, int r, int width, bool walking)
 static void add_column(Emit *e, int r, const char *column, const char *taken)
 {
     const Inst *v = &e->body->insts.at[r];
-    const char *x = emit_value(e, v->a[0]), *acc = f(e, "%s[lane]", acc_name(e, r));
+    const char *x = emit_value(e, v->a[0]), *acc = emit_text(e, "%s[lane]", acc_name(e, r));
     if (v->op == OP_sqdev) {
-        const char *run = f(e, "%s_run[lane]", e->name[r]);
+        const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
         emit_line(e, e->scope, "if (u == 0 && %s == 0) %s.pivot = %s;", taken, run, x);
         emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
     } else if (v->op == OP_argmax) {
@@ -207,10 +192,10 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
         const int *r = stage_reductions(e, s, &n);
         for (int i = 0; i < n; i++) {
             const Inst *v = &b->insts.at[r[i]];
-            const char *at = f(e, "%s[lane]", acc_name(e, r[i]));
+            const char *at = emit_text(e, "%s[lane]", acc_name(e, r[i]));
             emit_line(e, e->scope, "const %s %s = %s;", type_math(v->type), e->name[r[i]],
-                      v->op == OP_argmax  ? f(e, "(int32_t)%s.i", at)
-                      : v->op == OP_sqdev ? f(e, "%s.m2", at)
+                      v->op == OP_argmax  ? emit_text(e, "(int32_t)%s.i", at)
+                      : v->op == OP_sqdev ? emit_text(e, "%s.m2", at)
                                           : at);
             emit_bind(e, r[i], e->scope, e->name[r[i]]);
         }
@@ -219,8 +204,8 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
         int load = c->v.loads[i];
         e->element[load] = NULL;
         if (b->insts.at[load].stage > stage || (over_columns(e, load) && !column)) continue;
-        e->element[load] = f(e, "%s%s.at[%s]", slot_name(e, load), ahead(e, load) ? "[u]" : "",
-                             c->v.width > 1 ? "lane" : "0");
+        e->element[load] = emit_text(e, "%s%s.at[%s]", slot_name(e, load),
+                                     ahead(e, load) ? "[u]" : "", c->v.width > 1 ? "lane" : "0");
     }
 }
 
@@ -236,8 +221,8 @@ static void close_lanes(Emit *e, const Columns *c)
 {
     for (int i = 0; i < c->v.nloads; i++) e->element[c->v.loads[i]] = NULL;
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                 e->scope->up->indent * 4, "", c->v.width),
+               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                         e->scope->up->indent * 4, "", c->v.width),
                "}");
     e->axis[0] = c->base;
 }
@@ -260,7 +245,7 @@ static void print_late_loads(Emit *e, const Columns *c, int stage)
 static void close_unrolled(Emit *e, Scope *loop)
 {
     emit_line(e, loop, "#pragma unroll");
-    emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll), "}");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll), "}");
 }
 
 // One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
@@ -268,13 +253,14 @@ static void print_stage(Emit *e, const Columns *c, int stage)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *col = e->axis[b->col], *first = f(e, "%s_first", col), *t = int_type(e);
-    const char *hi = c->hi, *column = f(e, "const %s %s = %s + u * %d;", t, col, first, s->team);
+    const char *col = e->axis[b->col], *first = emit_text(e, "%s_first", col), *t = int_type(e);
+    const char *hi = c->hi,
+               *column = emit_text(e, "const %s %s = %s + u * %d;", t, col, first, s->team);
     Scope *outer = e->scope;
     int n;
     const int *r = stage_reductions(e, stage, &n);
     bool squares = any_sqdev(b, r, n);
-    const char *taken = stage ? f(e, "taken_%d", stage) : "taken";
+    const char *taken = stage ? emit_text(e, "taken_%d", stage) : "taken";
     for (int i = 0; i < n; i++)
         if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
     if (squares) emit_line(e, outer, "int %s = 0; // columns so far", taken);
@@ -295,8 +281,8 @@ static void print_stage(Emit *e, const Columns *c, int stage)
         for (int i = 0; i < c->v.nloads; i++)
             if (ahead(e, c->v.loads[i]))
                 print_vector_load(e, &c->v, c->v.loads[i],
-                                  f(e, "%s[u]", slot_name(e, c->v.loads[i])), false);
-        emit_close(e, f(e, "if (%s < %s) {", col, hi), "}");
+                                  emit_text(e, "%s[u]", slot_name(e, c->v.loads[i])), false);
+        emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
         close_unrolled(e, loop);
     }
     emit_open(e, 0);
@@ -312,12 +298,12 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     close_lanes(e, c);
     flush_stores(e, &c->v, stage);
     if (squares) emit_line(e, e->scope, "%s++;", taken);
-    emit_close(e, f(e, "if (%s < %s) {", col, hi), "}");
+    emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
     close_unrolled(e, loop);
     settle(e, r, n, c->v.width, taken, false);
     emit_close(e,
-               f(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo, first, hi,
-                 first, s->team * s->unroll),
+               emit_text(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo,
+                         first, hi, first, s->team * s->unroll),
                "}");
     settle(e, r, n, c->v.width, taken, true);
     for (int i = 0; i < n; i++) join(e, c, r[i]);
@@ -325,7 +311,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
 
 static const char *partial_at(Emit *e, const Columns *c)
 {
-    return f(e, "part * %lld + %s", (long long)c->rows, c->base);
+    return emit_text(e, "part * %lld + %s", (long long)c->rows, c->base);
 }
 
 // What the blocks of a part leave for the second kernel.
@@ -382,20 +368,20 @@ static void load_partials(Emit *e, const Columns *c)
             emit_line(e, e->scope, "const NcVec<%s, %d> %s_part2 = nc_load<%d>(%s + (%s));", t, w,
                       name, w, scratch_of(e, k + 1), partial_at(e, c));
         k += two ? 2 : 1;
-        const char *x = f(e, "%s_part.at[lane]", name), *y = f(e, "%s_part2.at[lane]", name),
-                   *a = f(e, "%s[lane]", acc), *of = acc_struct(e, v),
-                   *joined = emit_combine(e, v->op, acc_type(v), a, x);
-        if (v->op == OP_argmax) joined = f(e, "NcArgmax::of(%s, %s{%s, %s})", a, of, y, x);
+        const char *x = emit_text(e, "%s_part.at[lane]", name),
+                   *y = emit_text(e, "%s_part2.at[lane]", name), *a = emit_text(e, "%s[lane]", acc),
+                   *of = acc_struct(e, v), *joined = emit_combine(e, v->op, acc_type(v), a, x);
+        if (v->op == OP_argmax) joined = emit_text(e, "NcArgmax::of(%s, %s{%s, %s})", a, of, y, x);
         if (v->op == OP_sqdev)
-            joined = f(e, "NcSqdev::of(%s, %s{(%s)count, %s, %s})", a, of, t, x, y);
+            joined = emit_text(e, "NcSqdev::of(%s, %s{(%s)count, %s, %s})", a, of, t, x, y);
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", w);
         emit_line(e, e->scope, "    %s = %s;", a, joined);
     }
     emit_line(e, outer, "#pragma unroll 8");
     emit_close(e,
-               f(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
-                 (long long)s->split, s->team),
+               emit_text(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
+                         (long long)s->split, s->team),
                "}");
     for (int i = 0; i < n; i++) join(e, c, r[i]);
 }
@@ -424,7 +410,7 @@ void column_cuda(Emit *e, KernelPhase phase)
     const Schedule *s = &b->sched;
     int64_t rows = body_rows(b);
     Columns c = {.rows = rows, .across = s->threads / s->team, .row = e->axis[0]};
-    c.base = f(e, "%s_first", c.row);
+    c.base = emit_text(e, "%s_first", c.row);
     int64_t vectors = rows / s->vector, tiles = (vectors + c.across - 1) / c.across;
     c.exact = vectors % c.across == 0;
     c.v = find_vectors(e, 0, s->vector);
@@ -433,14 +419,14 @@ void column_cuda(Emit *e, KernelPhase phase)
     bool parts = phase == PHASE_PARTIAL && s->split > 1;
     Scope *root = e->scope;
     emit_line(e, root, "const int member = threadIdx.x / %d;", c.across);
-    const char *block = "block", *lane = s->vector > 1 ? f(e, " * %d", s->vector) : "";
+    const char *block = "block", *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
     if (parts && tiles > 1) {
         emit_line(e, root, "const %s part = block / %lld;", t, (long long)tiles);
-        block = f(e, "block %% %lld", (long long)tiles);
+        block = emit_text(e, "block %% %lld", (long long)tiles);
     } else if (parts) {
         emit_line(e, root, "const %s part = block;", t);
     }
-    const char *tile = tiles > 1 ? f(e, "%s * %d + ", block, c.across) : "";
+    const char *tile = tiles > 1 ? emit_text(e, "%s * %d + ", block, c.across) : "";
     emit_line(e, root, "%s%s %s = (%s)(%sthreadIdx.x %% %d)%s;", c.exact ? "const " : "", t, c.base,
               t, tile, c.across, lane);
     if (!c.exact) {
@@ -458,7 +444,7 @@ void column_cuda(Emit *e, KernelPhase phase)
     } else {
         long long cols = b->axis[b->col].extent, part = part_columns(b);
         c.lo = "0";
-        c.hi = f(e, "%lld", cols);
+        c.hi = emit_text(e, "%lld", cols);
         if (parts) {
             emit_line(e, root, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, part,
                       cols, part, cols);
@@ -467,7 +453,7 @@ void column_cuda(Emit *e, KernelPhase phase)
             c.lo = "lo";
             c.hi = "hi";
         }
-        if (!c.exact) c.hi = f(e, "(mine ? %s : 0)", c.hi);
+        if (!c.exact) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
         for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
     }
     if (parts)

@@ -4,30 +4,15 @@
 
 #include "codegen/print.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
-static const char *int_type(const Emit *e)
-{
-    return e->body->sched.wide ? "int64_t" : "int";
-}
-
 static const char *parameter(Emit *e, uint32_t i)
 {
     const BodyBuf *u = &e->body->bufs.at[i];
     const char *name = e->buf_name[i];
-    if (u->kind == KA_ERROR) return f(e, "NcError *%s", name);
-    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT) return f(e, "int64_t %s", name);
+    if (u->kind == KA_ERROR) return emit_text(e, "NcError *%s", name);
+    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT) return emit_text(e, "int64_t %s", name);
     const char *t = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
-    return f(e, "%s%s *%s%s", u->written ? "" : "const ", t, u->in_place ? "" : "__restrict__ ",
-             name);
+    return emit_text(e, "%s%s *%s%s", u->written ? "" : "const ", t,
+                     u->in_place ? "" : "__restrict__ ", name);
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
@@ -86,7 +71,7 @@ typedef struct Place {
 static const char *parameter_type(Emit *e, uint32_t j)
 {
     const char *p = parameter(e, j);
-    return f(e, "%.*s", (int)(strlen(p) - strlen(e->buf_name[j])), p);
+    return emit_text(e, "%.*s", (int)(strlen(p) - strlen(e->buf_name[j])), p);
 }
 
 // Whether all n bodies take the same argument j.
@@ -123,7 +108,7 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
     }
     buf_printf(out, "        %s(", p->function);
     for (int j = 0; j < p->nargs; j++)
-        buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? f(e, "a%d", j) : p->arg[j]);
+        buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);
     if (n > 1)
         buf_str(out, "n, (int)blockIdx.x - first);\n");
     else

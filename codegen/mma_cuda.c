@@ -8,16 +8,6 @@
 // (any fused expression, any number of results) is read and written by whole vectors.
 #include "codegen/print_cuda.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 enum { VECTOR = 8, WARPS_M = 2, WARPS_N = 4, AHEAD = 4 };
 
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
@@ -91,7 +81,8 @@ static void place_vector(Emit *e, const Operand *o)
     const char *t = s->wide ? "int64_t" : "int";
     int row = (o->along_k ? s->tile_k : o->side) / VECTOR; // vectors of one
     emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", s->threads);
-    const char *major = f(e, "slot / %d", row), *minor = f(e, "slot %% %d * %d", row, VECTOR);
+    const char *major = emit_text(e, "slot / %d", row),
+               *minor = emit_text(e, "slot %% %d * %d", row, VECTOR);
     emit_line(e, e->scope, "const %s %s = %s + %s, %s = next + %s;", t, e->axis[o->axis], o->origin,
               o->along_k ? major : minor, e->axis[b->col], o->along_k ? minor : major);
 }
@@ -107,27 +98,29 @@ static void close_vectors(Emit *e, const Operand *o)
     int n = vectors_of(e->body, o);
     Scope *out = e->scope->up;
     emit_line(e, out, "#pragma unroll");
-    emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", (n + s->threads - 1) / s->threads), "}");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", (n + s->threads - 1) / s->threads),
+               "}");
 }
 
 // Where vector [slot] lies in the tile.
 static const char *place_in_tile(Emit *e, const Operand *o)
 {
     int row = (o->along_k ? e->body->sched.tile_k : o->side) / VECTOR;
-    return f(e, "slot / %d * %d + slot %% %d * %d", row, o->pitch, row, VECTOR);
+    return emit_text(e, "slot / %d * %d + slot %% %d * %d", row, o->pitch, row, VECTOR);
 }
 
 static const char *in_range(Emit *e, const Operand *o)
 {
     const Body *b = e->body;
-    return f(e, "%s < %lld && %s < %lld", e->axis[o->axis], (long long)b->axis[o->axis].extent,
-             e->axis[b->col], (long long)b->axis[b->col].extent);
+    return emit_text(e, "%s < %lld && %s < %lld", e->axis[o->axis],
+                     (long long)b->axis[o->axis].extent, e->axis[b->col],
+                     (long long)b->axis[b->col].extent);
 }
 
 static const char *guard_slot(Emit *e, const Operand *o)
 {
     int n = vectors_of(e->body, o);
-    return n % e->body->sched.threads ? f(e, "if (slot < %d) ", n) : "";
+    return n % e->body->sched.threads ? emit_text(e, "if (slot < %d) ", n) : "";
 }
 
 // Starts copying the tile at column "next" into [slot] of the ring.
@@ -164,7 +157,7 @@ static void fetch_tile(Emit *e, const Operand *o, DType type)
     // each element by itself, with its own bounds
     emit_line(e, e->scope, "NcVec<float, %d> %s_of;", VECTOR, o->name);
     Scope *vector = e->scope;
-    const char *axis = e->axis[inner], *first = f(e, "%s_first", axis);
+    const char *axis = e->axis[inner], *first = emit_text(e, "%s_first", axis);
     emit_line(e, vector, "const %s %s = %s;", t, first, axis);
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = %s + lane;", t, axis, first);
@@ -172,10 +165,10 @@ static void fetch_tile(Emit *e, const Operand *o, DType type)
     emit_open(e, 1ull << o->axis | 1ull << b->col);
     const char *x = emit_value(e, o->inst);
     emit_line(e, e->scope, "%s_of.at[lane] = %s;", o->name, x);
-    emit_close(e, f(e, "if (%s) {", in_range(e, o)), "}");
+    emit_close(e, emit_text(e, "if (%s) {", in_range(e, o)), "}");
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                 vector->indent * 4, "", VECTOR),
+               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                         vector->indent * 4, "", VECTOR),
                "}");
     emit_line(e, vector, "%s_next[u] = %s(%s_of);", o->name,
               type == DT_BF16 ? "nc_pack_b" : "nc_pack_h", o->name);
@@ -203,7 +196,7 @@ static void multiply(Emit *e, const Operand *a, const Operand *b, DType type, co
     emit_line(e, in, "    uint32_t x[%d][4], y[%d][2];", mt, nt);
     emit_line(e, in, "    #pragma unroll");
     emit_line(e, in, "    for (int i = 0; i < %d; i++)", mt);
-    const char *base = f(e, "left + (%s) * %d", ring, tile_elements(body, a));
+    const char *base = emit_text(e, "left + (%s) * %d", ring, tile_elements(body, a));
     if (a->along_k)
         emit_line(e, in,
                   "        nc_matrices4(x[i], %s + (warp_m + i * 16 + thread %% 16) * %d + kk + "
@@ -214,12 +207,12 @@ static void multiply(Emit *e, const Operand *a, const Operand *b, DType type, co
                   "        nc_turned4(x[i], %s + (kk + thread / 16 * 8 + thread %% 8) * %d + "
                   "warp_m + i * 16 + thread / 8 %% 2 * 8);",
                   base, a->pitch);
-    base = f(e, "right + (%s) * %d", ring, tile_elements(body, b));
+    base = emit_text(e, "right + (%s) * %d", ring, tile_elements(body, b));
     // four matrices are two neighbours in n, two matrices one
     int by = nt > 1 ? 2 : 1;
     emit_line(e, in, "    #pragma unroll");
     emit_line(e, in, "    for (int j = 0; j < %d; j += %d)", nt, by);
-    const char *n = f(e, "warp_n + j * 8%s", nt > 1 ? " + thread / 16 * 8" : "");
+    const char *n = emit_text(e, "warp_n + j * 8%s", nt > 1 ? " + thread / 16 * 8" : "");
     if (b->along_k)
         emit_line(e, in,
                   "        nc_matrices%d(y[j], %s + (%s + thread %% 8) * %d + kk + thread / 8 %% 2 "
@@ -243,7 +236,8 @@ static void finish_sums(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *t = s->wide ? "int64_t" : "int", *axis = e->axis[2], *base = f(e, "%s_first", axis);
+    const char *t = s->wide ? "int64_t" : "int", *axis = e->axis[2],
+               *base = emit_text(e, "%s_first", axis);
     int mt = s->tile_m / WARPS_M / 16, wide = s->tile_n / WARPS_N, pitch = wide + 4;
     int64_t n = b->axis[2].extent;
     bool whole = n % VECTOR == 0;
@@ -284,12 +278,12 @@ static void finish_sums(Emit *e)
     emit_line(e, e->scope, "const %s %s = %s + lane;", t, axis, base);
     emit_open(e, 1ull << 2);
     print_lane(e, &v, "");
-    emit_bind(e, b->dot.sum, e->scope, f(e, "sums[row * %d + from + lane]", pitch));
+    emit_bind(e, b->dot.sum, e->scope, emit_text(e, "sums[row * %d + from + lane]", pitch));
     lane_stores(e, &v, -1);
-    emit_close(e, whole ? "{" : f(e, "if (%s < %lld) {", axis, (long long)n), "}");
+    emit_close(e, whole ? "{" : emit_text(e, "if (%s < %lld) {", axis, (long long)n), "}");
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                 vector->indent * 4, "", VECTOR),
+               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                         vector->indent * 4, "", VECTOR),
                "}");
     if (whole) {
         e->axis[2] = base;
@@ -297,13 +291,14 @@ static void finish_sums(Emit *e)
         e->axis[2] = axis;
     }
     emit_close(e,
-               f(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)b->axis[1].extent, base,
-                 (long long)n),
+               emit_text(e, "if (%s < %lld && %s < %lld) {", e->axis[1],
+                         (long long)b->axis[1].extent, base, (long long)n),
                "}");
-    emit_close(e, f(e, "for (int slot = thread; slot < %d; slot += 32) {", 16 * wide / VECTOR),
+    emit_close(e,
+               emit_text(e, "for (int slot = thread; slot < %d; slot += 32) {", 16 * wide / VECTOR),
                "}");
     emit_line(e, top, "#pragma unroll");
-    emit_close(e, f(e, "for (int i = 0; i < %d; i++) {", mt), "}");
+    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", mt), "}");
 }
 
 // After the block's place in the result is known: the whole rest of the kernel.
@@ -342,30 +337,30 @@ void mma_cuda(Emit *e)
         emit_line(e, e->scope, "const int place = (step + %d) %% %d;", ring - 1, ring);
         copy_tile(e, &x, "place");
         copy_tile(e, &y, "place");
-        emit_close(e, f(e, "if (step + %d < %lld) {", ring - 1, (long long)steps), "}");
+        emit_close(e, emit_text(e, "if (step + %d < %lld) {", ring - 1, (long long)steps), "}");
         emit_line(e, step, "nc_copies_end();");
     } else {
         emit_open(e, 0);
         emit_line(e, e->scope, "const %s next = (%s)(step + 1) * %d;", it, it, s->tile_k);
         fetch_tile(e, &x, type);
         fetch_tile(e, &y, type);
-        emit_close(e, f(e, "if (step + 1 < %lld) {", (long long)steps), "}");
+        emit_close(e, emit_text(e, "if (step + 1 < %lld) {", (long long)steps), "}");
     }
     emit_open(e, 0);
-    multiply(e, &x, &y, type, f(e, "step %% %d", ring));
+    multiply(e, &x, &y, type, emit_text(e, "step %% %d", ring));
     emit_close(e, "if (step >= 0) {", "}");
     if (!async) {
         emit_open(e, 0);
         emit_line(e, e->scope, "const int place = (step + 1) %% %d;", ring);
         put_tile(e, &x, "place");
         put_tile(e, &y, "place");
-        emit_close(e, f(e, "if (step + 1 < %lld) {", (long long)steps), "}");
+        emit_close(e, emit_text(e, "if (step + 1 < %lld) {", (long long)steps), "}");
         emit_line(e, step, "__syncthreads();");
     }
-    emit_close(
-        e,
-        f(e, "for (int step = %d; step < %lld; step++) {", async ? 1 - ring : -1, (long long)steps),
-        "}");
+    emit_close(e,
+               emit_text(e, "for (int step = %d; step < %lld; step++) {", async ? 1 - ring : -1,
+                         (long long)steps),
+               "}");
     finish_sums(e);
     emit_close(e, NULL, NULL);
 }

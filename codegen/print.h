@@ -51,6 +51,9 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
 void emit_close(Emit *e, const char *head,
                 const char *tail); // its text goes to the outer, between the two lines
+// Formatted in the arena.
+const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *int_type(const Emit *e); // of index arithmetic
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
 const char *emit_value(Emit *e, int inst); // its name, printed first where needed

@@ -5,16 +5,6 @@
 
 enum { CHUNK = 4096 };
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 // Whether anything computed over [axis] calls for scalar code (checks, loops of their own, argmax).
 static bool plain_over(const Emit *e, int axis)
 {
@@ -85,8 +75,8 @@ static int64_t print_flat(Emit *e)
     const char *a = e->axis[0];
     emit_open(e, 1);
     emit_stores(e, -1);
-    const char *head = f(e, "for (long %s = begin; %s < end; %s++) {", a, a, a);
-    emit_close(e, plain_over(e, 0) ? f(e, "#pragma omp simd\n    %s", head) : head, "}");
+    const char *head = emit_text(e, "for (long %s = begin; %s < end; %s++) {", a, a, a);
+    emit_close(e, plain_over(e, 0) ? emit_text(e, "#pragma omp simd\n    %s", head) : head, "}");
     return e->body->axis[0].extent;
 }
 
@@ -105,23 +95,24 @@ static int64_t print_map(Emit *e)
                   (long long)tiles, (long long)tile);
     int64_t stride = tiles > 1 ? tiles : 1;
     for (int i = inner; i-- > 0;) {
-        const char *q = stride == 1 ? "task" : f(e, "task / %lld", (long long)stride);
+        const char *q = stride == 1 ? "task" : emit_text(e, "task / %lld", (long long)stride);
         emit_line(e, e->scope, "const long %s = %s;", e->axis[i],
-                  i == 0 ? q : f(e, "%s %% %lld", q, (long long)b->axis[i].extent));
+                  i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
-    const char *lo = "0", *hi = f(e, "%lld", (long long)extent);
+    const char *lo = "0", *hi = emit_text(e, "%lld", (long long)extent);
     if (tiles > 1) {
-        lo = f(e, "begin_%s", e->axis[inner]);
+        lo = emit_text(e, "begin_%s", e->axis[inner]);
         emit_line(e, e->scope, "const long end_%s = %s + %lld < %s ? %s + %lld : %s;",
                   e->axis[inner], lo, (long long)tile, hi, lo, (long long)tile, hi);
-        hi = f(e, "end_%s", e->axis[inner]);
+        hi = emit_text(e, "end_%s", e->axis[inner]);
     }
     emit_open(e, 1ull << inner);
     emit_stores(e, -1);
     const char *a = e->axis[inner];
-    const char *head = f(e, "for (long %s = %s; %s < %s; %s++) {", a, lo, a, hi, a);
-    emit_close(e, plain_over(e, inner) ? f(e, "#pragma omp simd\n        %s", head) : head, "}");
+    const char *head = emit_text(e, "for (long %s = %s; %s < %s; %s++) {", a, lo, a, hi, a);
+    emit_close(e, plain_over(e, inner) ? emit_text(e, "#pragma omp simd\n        %s", head) : head,
+               "}");
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return outer * tiles;
 }
@@ -133,8 +124,8 @@ static const char *part_place(Emit *e, const char *part)
 {
     const Body *b = e->body;
     if (b->sched.kind == SCHED_COLUMN)
-        return f(e, "%s * %lld + %s", part, (long long)b->axis[0].extent, e->axis[0]);
-    return f(e, "%s * %lld + %s", e->axis[0], (long long)b->sched.split, part);
+        return emit_text(e, "%s * %lld + %s", part, (long long)b->axis[0].extent, e->axis[0]);
+    return emit_text(e, "%s * %lld + %s", e->axis[0], (long long)b->sched.split, part);
 }
 
 // Scratch buffers in the order reductions use them: one each, argmax a second for the value.
@@ -151,7 +142,7 @@ static void recall(Emit *e, int stage, const char *c)
     const Body *b = e->body;
     for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
         if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use < stage)
-            e->element[i] = f(e, "%s_row[%s]", e->name[i], c);
+            e->element[i] = emit_text(e, "%s_row[%s]", e->name[i], c);
 }
 
 static void remember(Emit *e, int stage, const char *c)
@@ -177,7 +168,8 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     emit_open(e, 1ull << b->col);
     recall(e, stage, c);
     for (int i = 0; i < n; i++)
-        accumulate(e, r[i], f(e, "%s_acc", e->name[r[i]]), f(e, "%s_best", e->name[r[i]]), c, lo);
+        accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
+                   emit_text(e, "%s_best", e->name[r[i]]), c, lo);
     emit_stores(e, stage);
     remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
@@ -195,21 +187,23 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
                   name, v->op == OP_argmax ? "0" : emit_identity(e, v->op, v->acc));
         if (v->op == OP_argmax) emit_line(e, row, "%s %s_best = 0;", t, name);
     }
-    const char *pragma = simd ? f(e, "#pragma omp simd%s\n", omp_reduction(e, r, n, "_acc")) : "";
+    const char *pragma =
+        simd ? emit_text(e, "#pragma omp simd%s\n", omp_reduction(e, r, n, "_acc")) : "";
     emit_close(e,
-               f(e, "%s%*sfor (long %s = %s; %s < %s; %s++) {", pragma,
-                 simd ? chunk->indent * 4 : 0, "", c, from, c, to, c),
+               emit_text(e, "%s%*sfor (long %s = %s; %s < %s; %s++) {", pragma,
+                         simd ? chunk->indent * 4 : 0, "", c, from, c, to, c),
                "}");
     if (chunked) {
         for (int i = 0; i < n; i++)
             if (float_sum(&b->insts.at[r[i]]))
                 emit_line(e, chunk, "%s_total += %s_acc;", e->name[r[i]], e->name[r[i]]);
-        emit_close(e,
-                   f(e,
-                     "for (long chunk = %s; chunk < %s; chunk += %d) {\n%*sconst long chunk_end = "
-                     "chunk + %d < %s ? chunk + %d : %s;",
-                     lo, hi, CHUNK, row->indent * 4 + 4, "", CHUNK, hi, CHUNK, hi),
-                   "}");
+        emit_close(
+            e,
+            emit_text(e,
+                      "for (long chunk = %s; chunk < %s; chunk += %d) {\n%*sconst long chunk_end = "
+                      "chunk + %d < %s ? chunk + %d : %s;",
+                      lo, hi, CHUNK, row->indent * 4 + 4, "", CHUNK, hi, CHUNK, hi),
+            "}");
     }
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
@@ -233,9 +227,9 @@ static int64_t print_row(Emit *e, bool partial)
     emit_open(e, 1);
     if (!partial) {
         for (int s = 0; s < b->nstages; s++)
-            row_stage(e, s, "0", f(e, "%lld", (long long)cols), cols);
+            row_stage(e, s, "0", emit_text(e, "%lld", (long long)cols), cols);
         emit_stores(e, -1);
-        emit_close(e, f(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
+        emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
         return b->axis[0].extent;
     }
     int64_t part = (cols + split - 1) / split;
@@ -273,10 +267,10 @@ static int64_t print_combine(Emit *e)
         const Inst *v = &b->insts.at[red[i]];
         const char *t = float_sum(v) ? "double" : type_math(v->acc), *name = e->name[red[i]];
         const char *loop =
-            f(e, "for (long part = 0; part < %lld; part++)", (long long)b->sched.split);
-        const char *x = f(e, "%s[%s]", scratch_of(e, k++), part_place(e, "part"));
+            emit_text(e, "for (long part = 0; part < %lld; part++)", (long long)b->sched.split);
+        const char *x = emit_text(e, "%s[%s]", scratch_of(e, k++), part_place(e, "part"));
         if (v->op == OP_argmax) {
-            const char *best = f(e, "%s[%s]", scratch_of(e, k++), part_place(e, "part"));
+            const char *best = emit_text(e, "%s[%s]", scratch_of(e, k++), part_place(e, "part"));
             emit_line(e, row, "%s %s_best = 0;", t, name);
             emit_line(e, row, "int32_t %s_acc = 0;", name);
             emit_line(e, row, "%s {", loop);
@@ -292,14 +286,14 @@ static int64_t print_combine(Emit *e)
             emit_line(e, row, "%s %s_acc = %s;", t, name, emit_identity(e, v->op, v->acc));
             emit_line(e, row, "%s", loop);
             emit_line(e, row, "    %s_acc = %s;", name,
-                      emit_combine(e, v->op, v->acc, f(e, "%s_acc", name), x));
+                      emit_combine(e, v->op, v->acc, emit_text(e, "%s_acc", name), x));
         }
         emit_line(e, row, "const %s %s = (%s)%s_acc;", type_math(v->type), name, type_math(v->type),
                   name);
         emit_bind(e, red[i], row, name);
     }
     emit_stores(e, -1);
-    emit_close(e, f(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
+    emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
     return b->axis[0].extent;
 }
 
@@ -314,9 +308,9 @@ static void bind_earlier(Emit *e, int stage)
         for (int i = 0; i < n; i++)
             if (e->body->insts.at[r[i]].kind == KI_REDUCE)
                 emit_bind(e, r[i], e->scope,
-                          f(e, "%s%s[%s - first]",
-                            float_sum(&e->body->insts.at[r[i]]) ? "(float)" : "", e->name[r[i]],
-                            e->axis[0]));
+                          emit_text(e, "%s%s[%s - first]",
+                                    float_sum(&e->body->insts.at[r[i]]) ? "(float)" : "",
+                                    e->name[r[i]], e->axis[0]));
     }
 }
 
@@ -324,9 +318,9 @@ static void close_tile_loop(Emit *e, bool simd)
 {
     const char *r = e->axis[0];
     emit_close(e,
-               f(e, "%s%*sfor (long %s = first; %s < last; %s++) {",
-                 simd ? "#pragma omp simd\n" : "", simd ? e->scope->up->indent * 4 : 0, "", r, r,
-                 r),
+               emit_text(e, "%s%*sfor (long %s = first; %s < last; %s++) {",
+                         simd ? "#pragma omp simd\n" : "", simd ? e->scope->up->indent * 4 : 0, "",
+                         r, r, r),
                "}");
 }
 
@@ -351,7 +345,8 @@ static int64_t print_column(Emit *e, bool partial)
         emit_line(e, task, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", (long long)part,
                   (long long)cols, (long long)part, (long long)cols);
     }
-    const char *lo = partial ? "lo" : "0", *hi = partial ? "hi" : f(e, "%lld", (long long)cols);
+    const char *lo = partial ? "lo" : "0",
+               *hi = partial ? "hi" : emit_text(e, "%lld", (long long)cols);
     for (int s = 0; s < b->nstages; s++) {
         int n;
         const int *r = stage_reductions(e, s, &n);
@@ -363,7 +358,7 @@ static int64_t print_column(Emit *e, bool partial)
                 emit_line(e, task, "%s %s_best[%lld];", t, name, (long long)tile);
                 t = "int32_t";
             }
-            const char *array = v->kind == KI_SCAN ? f(e, "%s_acc", name) : name;
+            const char *array = v->kind == KI_SCAN ? emit_text(e, "%s_acc", name) : name;
             emit_line(e, task, "%s %s[%lld];", t, array, (long long)tile);
             emit_line(e, task, "for (long k = 0; k < last - first; k++)");
             emit_line(e, task, "    %s[k] = %s;", array,
@@ -375,14 +370,14 @@ static int64_t print_column(Emit *e, bool partial)
         bind_earlier(e, s);
         for (int i = 0; i < n; i++) {
             const Inst *v = &b->insts.at[r[i]];
-            const char *slot = f(e, "%s%s[%s - first]", e->name[r[i]],
-                                 v->kind == KI_SCAN ? "_acc" : "", e->axis[0]);
-            accumulate(e, r[i], slot, f(e, "%s_best[%s - first]", e->name[r[i]], e->axis[0]), c,
-                       lo);
+            const char *slot = emit_text(e, "%s%s[%s - first]", e->name[r[i]],
+                                         v->kind == KI_SCAN ? "_acc" : "", e->axis[0]);
+            accumulate(e, r[i], slot,
+                       emit_text(e, "%s_best[%s - first]", e->name[r[i]], e->axis[0]), c, lo);
         }
         emit_stores(e, s);
         close_tile_loop(e, simd);
-        emit_close(e, f(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
+        emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
     }
     bool rest = partial;
     for (uint32_t i = 0; i < b->stores.n; i++) rest |= !store_over(b, &b->stores.at[i], b->col);

@@ -145,6 +145,20 @@ static void line(Scope *s, int indent, const char *text)
     buf_char(&s->text, '\n');
 }
 
+const char *emit_text(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *s = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+const char *int_type(const Emit *e)
+{
+    return e->body->sched.wide ? "int64_t" : "int";
+}
+
 void emit_line(Emit *e, Scope *s, const char *fmt, ...)
 {
     va_list args;

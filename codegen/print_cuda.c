@@ -3,21 +3,6 @@
 
 #include "codegen/print_cuda.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
-static const char *int_type(const Emit *e)
-{
-    return e->body->sched.wide ? "int64_t" : "int";
-}
-
 // -- vectors along an axis
 // ---------------------------------------------------------------------------------
 
@@ -51,7 +36,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
 
 const char *vec_type(Emit *e, DType t, int width)
 {
-    return f(e, "NcVec<%s, %d>", type_storage(t), width);
+    return emit_text(e, "NcVec<%s, %d>", type_storage(t), width);
 }
 
 bool is_plain(const Emit *e, int load)
@@ -66,21 +51,21 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width),
                *buf = e->buf_name[x->buf];
     const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
-    const char *from = f(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
-    if (pred) from = f(e, "%s ? %s : %s{}", pred, from, t);
+    const char *from = emit_text(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
+    if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }
 
 const char *slot_name(Emit *e, int load)
 {
-    return f(e, "%s_vec", e->name[load]);
+    return emit_text(e, "%s_vec", e->name[load]);
 }
 
 void print_lane(Emit *e, const Vectors *v, const char *index)
 {
     for (int i = 0; i < v->nloads; i++) {
-        const char *at =
-            f(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), is_plain(e, v->loads[i]) ? index : "");
+        const char *at = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
+                                   is_plain(e, v->loads[i]) ? index : "");
         e->element[v->loads[i]] = at;
     }
 }
@@ -137,7 +122,9 @@ void open_stores(Emit *e, const Vectors *v, int stage)
         if (v->store[i] && wants_store(e, i, stage)) {
             DType t = e->body->bufs.at[e->body->stores.at[i].buf].type;
             emit_line(e, e->scope, "%s out%u;",
-                      packs(t) ? f(e, "NcVec<float, %d>", v->width) : vec_type(e, t, v->width), i);
+                      packs(t) ? emit_text(e, "NcVec<float, %d>", v->width)
+                               : vec_type(e, t, v->width),
+                      i);
         }
 }
 
@@ -150,7 +137,7 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
         if (v->store[i] && wants_store(e, i, stage))
             emit_line(e, e->scope, "nc_store<%d>(%s + (%s), %s);", v->width, e->buf_name[s->buf],
                       emit_index(e, s->ix),
-                      packs(t) ? f(e, "%s(out%u)", packs(t), i) : f(e, "out%u", i));
+                      packs(t) ? emit_text(e, "%s(out%u)", packs(t), i) : emit_text(e, "out%u", i));
     }
 }
 
@@ -165,18 +152,18 @@ static void print_axes(Emit *e, int width, const char *base)
     const char *t = int_type(e);
     if (b->npar == 1) {
         emit_line(e, e->scope, "const %s %s = j%s;", t, base,
-                  width > 1 ? f(e, " * %d", width) : "");
+                  width > 1 ? emit_text(e, " * %d", width) : "");
         return;
     }
     const char *left = "j";
     int64_t extent = b->axis[inner].extent / width;
     emit_line(e, e->scope, "const %s %s = nc_rem(%s, %lld)%s;", t, base, left, (long long)extent,
-              width > 1 ? f(e, " * %d", width) : "");
+              width > 1 ? emit_text(e, " * %d", width) : "");
     int64_t stride = extent;
     for (int i = inner; i-- > 0;) {
-        const char *q = stride == 1 ? "j" : f(e, "nc_quo(j, %lld)", (long long)stride);
+        const char *q = stride == 1 ? "j" : emit_text(e, "nc_quo(j, %lld)", (long long)stride);
         emit_line(e, e->scope, "const %s %s = %s;", t, e->axis[i],
-                  i == 0 ? q : f(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+                  i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
 }
@@ -190,13 +177,13 @@ static void print_map(Emit *e)
     Vectors v = find_vectors(e, inner, s->vector);
     int64_t count = body_rows(b) / s->vector;
     const char *t = int_type(e), *axis = e->axis[inner],
-               *base = s->vector > 1 ? f(e, "%s_first", axis) : axis;
-    const char *limit =
-        flat ? s->vector > 1 ? f(e, "n / %d", s->vector) : "n" : f(e, "%lld", (long long)count);
-    const char *first =
-        f(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t, s->unroll, s->threads);
+               *base = s->vector > 1 ? emit_text(e, "%s_first", axis) : axis;
+    const char *limit = flat ? s->vector > 1 ? emit_text(e, "n / %d", s->vector) : "n"
+                             : emit_text(e, "%lld", (long long)count);
+    const char *first = emit_text(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t,
+                                  s->unroll, s->threads);
     if (s->unroll == 1)
-        first = f(e, "const %s j = (%s)block * %d + threadIdx.x;", t, t, s->threads);
+        first = emit_text(e, "const %s j = (%s)block * %d + threadIdx.x;", t, t, s->threads);
     bool ahead = false;
     Scope *body = e->scope;
     for (int i = 0; i < v.nloads; i++) ahead |= is_plain(e, v.loads[i]);
@@ -214,12 +201,12 @@ static void print_map(Emit *e)
         e->axis[inner] = base;
         for (int i = 0; i < v.nloads; i++)
             if (is_plain(e, v.loads[i]))
-                print_vector_load(e, &v, v.loads[i], f(e, "%s[u]", slot_name(e, v.loads[i])),
-                                  false);
+                print_vector_load(e, &v, v.loads[i],
+                                  emit_text(e, "%s[u]", slot_name(e, v.loads[i])), false);
         e->axis[inner] = axis;
-        emit_close(e, f(e, "if (j < %s) {", limit), "}");
+        emit_close(e, emit_text(e, "if (j < %s) {", limit), "}");
         emit_line(e, body, "#pragma unroll");
-        emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
+        emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
     }
     Scope *unrolled = NULL;
     if (s->unroll > 1) unrolled = emit_open(e, 0);
@@ -239,8 +226,8 @@ static void print_map(Emit *e)
         print_lane(e, &v, ahead ? "[u]" : "");
         lane_stores(e, &v, -1);
         emit_close(e,
-                   f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                     e->scope->up->indent * 4, "", s->vector),
+                   emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                             e->scope->up->indent * 4, "", s->vector),
                    "}");
         e->axis[inner] = base;
         flush_stores(e, &v, -1);
@@ -248,10 +235,10 @@ static void print_map(Emit *e)
     } else {
         lane_stores(e, &v, -1);
     }
-    emit_close(e, f(e, "if (j < %s) {", limit), "}");
+    emit_close(e, emit_text(e, "if (j < %s) {", limit), "}");
     if (unrolled) {
         emit_line(e, unrolled->up, "#pragma unroll");
-        emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
+        emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
     }
     if (flat && s->vector > 1) { // the last elements, fewer than a vector
         Vectors none = {.axis = inner, .width = 1};
@@ -259,7 +246,7 @@ static void print_map(Emit *e)
         emit_open(e, 1ull << inner);
         emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, axis, t);
         lane_stores(e, &none, -1);
-        emit_close(e, f(e, "if (block == 0 && threadIdx.x < n %% %d) {", s->vector), "}");
+        emit_close(e, emit_text(e, "if (block == 0 && threadIdx.x < n %% %d) {", s->vector), "}");
     }
 }
 
@@ -281,10 +268,10 @@ static const char *join(Emit *e, Op op, const char *x)
     const Schedule *s = &e->body->sched;
     if (s->team == 1) return x;
     if (s->kind == SCHED_ROW && s->team <= 32)
-        return f(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
+        return emit_text(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
     if (s->kind == SCHED_ROW)
-        return f(e, "nc_team<%s, %d, %d>(%s)", functor(op), s->team, e->joins++ % 2, x);
-    return f(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
+        return emit_text(e, "nc_team<%s, %d, %d>(%s)", functor(op), s->team, e->joins++ % 2, x);
+    return emit_text(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
 }
 
 DType acc_type(const Inst *v)
@@ -296,7 +283,7 @@ void accumulate(Emit *e, int r, const char *axis)
 {
     const Inst *v = &e->body->insts.at[r];
     Scope *s = e->scope;
-    const char *x = emit_value(e, v->a[0]), *acc = f(e, "%s_acc", e->name[r]);
+    const char *x = emit_value(e, v->a[0]), *acc = emit_text(e, "%s_acc", e->name[r]);
     if (v->kind == KI_SCAN) {
         if (v->exclusive) emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
         emit_line(e, s, "%s = %s + %s;", acc, acc, x);
@@ -326,11 +313,11 @@ void declare_accumulator(Emit *e, Scope *row, int r)
 void print_joined(Emit *e, int r)
 {
     const Inst *x = &e->body->insts.at[r];
-    const char *acc = f(e, "%s_acc", e->name[r]);
+    const char *acc = emit_text(e, "%s_acc", e->name[r]);
     if (x->kind == KI_SCAN) return;
     if (x->op == OP_argmax)
         emit_line(e, e->scope, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r],
-                  f(e, "(%s = %s)", acc, join(e, x->op, acc)));
+                  emit_text(e, "(%s = %s)", acc, join(e, x->op, acc)));
     else
         emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[r],
                   join(e, x->op, acc));
@@ -347,7 +334,7 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     const int *r = stage_reductions(e, stage, &n);
     const char *c = e->axis[b->col], *t = int_type(e);
     int width = s->vector;
-    const char *base = width > 1 ? f(e, "%s_first", c) : c;
+    const char *base = width > 1 ? emit_text(e, "%s_first", c) : c;
     e->stages = 1ull << stage % 64;
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
     if (width > 1) emit_open(e, 0);
@@ -366,14 +353,14 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
         for (int i = 0; i < v->nloads; i++) {
             const Inst *x = &b->insts.at[v->loads[i]];
             if (x->stage > stage || (!inst_over(x, b->col))) continue;
-            e->element[v->loads[i]] = f(e, "%s.at[lane]", slot_name(e, v->loads[i]));
+            e->element[v->loads[i]] = emit_text(e, "%s.at[lane]", slot_name(e, v->loads[i]));
         }
     for (int i = 0; i < n; i++) accumulate(e, r[i], c);
     lane_stores(e, v, stage);
     if (width > 1) {
         emit_close(e,
-                   f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                     e->scope->up->indent * 4, "", width),
+                   emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                             e->scope->up->indent * 4, "", width),
                    "}");
         e->axis[b->col] = base;
         flush_stores(e, v, stage);
@@ -383,11 +370,12 @@ static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, co
     for (uint32_t i = 0; i < b->stores.n; i++)
         writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
     if (!writes && !b->serial_cols) emit_line(e, row, "#pragma unroll 4");
-    const char *start = width > 1 ? f(e, "member * %d", width) : "member";
-    if (s->team == 1 || strcmp(lo, "0")) start = s->team == 1 ? lo : f(e, "%s + %s", lo, start);
+    const char *start = width > 1 ? emit_text(e, "member * %d", width) : "member";
+    if (s->team == 1 || strcmp(lo, "0"))
+        start = s->team == 1 ? lo : emit_text(e, "%s + %s", lo, start);
     emit_close(e,
-               f(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base,
-                 s->team * width),
+               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base,
+                         s->team * width),
                "}");
     for (int i = 0; i < n; i++) print_joined(e, r[i]);
 }
@@ -418,7 +406,7 @@ void print_row_stores(Emit *e, const char *leader)
     emit_open(e, 0);
     e->scope->guard = true;
     lane_stores(e, &none, -1);
-    emit_close(e, f(e, "if (%s) {", leader), "}");
+    emit_close(e, emit_text(e, "if (%s) {", leader), "}");
 }
 
 static void print_team_body(Emit *e, KernelPhase phase)
@@ -431,18 +419,18 @@ static void print_team_body(Emit *e, KernelPhase phase)
     const char *t = int_type(e), *r = e->axis[0];
     bool by_row = s->kind == SCHED_ROW;
     // the row of this thread and its number in the team
-    const char *block = partial ? f(e, "block / %lld", (long long)s->split) : "block";
+    const char *block = partial ? emit_text(e, "block / %lld", (long long)s->split) : "block";
     Scope *outer = e->scope;
     if (by_row) {
         if (s->team > 1) emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
         emit_line(e, outer, "const %s row = (%s)(%s)%s;", t, t, block,
                   per_block == 1 ? ""
-                                 : f(e, " * %d + threadIdx.x%s", per_block,
-                                     s->team > 1 ? f(e, " / %d", s->team) : ""));
+                                 : emit_text(e, " * %d + threadIdx.x%s", per_block,
+                                             s->team > 1 ? emit_text(e, " / %d", s->team) : ""));
     } else {
         if (s->team > 1) emit_line(e, outer, "const int member = threadIdx.x / %d;", per_block);
         emit_line(e, outer, "const %s row = (%s)(%s) * %d + threadIdx.x%s;", t, t, block, per_block,
-                  s->team > 1 ? f(e, " %% %d", per_block) : "");
+                  s->team > 1 ? emit_text(e, " %% %d", per_block) : "");
     }
     bool exact = rows % per_block == 0;
     bool alone = s->team == 1; // threads without a row just leave
@@ -451,7 +439,7 @@ static void print_team_body(Emit *e, KernelPhase phase)
         emit_line(e, outer,
                   "const bool mine = row < %lld; // the others compute the last row once more",
                   (long long)rows);
-    const char *lo = "0", *hi = f(e, "%lld", (long long)cols);
+    const char *lo = "0", *hi = emit_text(e, "%lld", (long long)cols);
     if (partial) {
         int64_t part = (cols + s->split - 1) / s->split;
         part = (part + 15) / 16 * 16;
@@ -466,7 +454,7 @@ static void print_team_body(Emit *e, KernelPhase phase)
     emit_open(e, 1);
     e->scope->indent = outer->indent;
     emit_line(e, e->scope, "const %s %s = %s;", t, r,
-              !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
+              !exact && !alone ? emit_text(e, "mine ? row : %lld", (long long)rows - 1) : "row");
     Vectors v = find_vectors(e, b->col, s->vector);
     v.width = s->vector;
     const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
@@ -475,11 +463,11 @@ static void print_team_body(Emit *e, KernelPhase phase)
         const int *red = stage_reductions(e, 0, &n);
         for (int i = 0, k = 0; i < n; i++) {
             const Inst *x = &b->insts.at[red[i]];
-            const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split)
-                                    : f(e, "part * %lld + %s", (long long)rows, r);
+            const char *at = by_row ? emit_text(e, "%s * %lld + part", r, (long long)s->split)
+                                    : emit_text(e, "part * %lld + %s", (long long)rows, r);
             declare_accumulator(e, e->scope, red[i]);
-            const char *one = f(e, "%s[%s]", scratch_of(e, k++), at),
-                       *acc = f(e, "%s_acc", e->name[red[i]]);
+            const char *one = emit_text(e, "%s[%s]", scratch_of(e, k++), at),
+                       *acc = emit_text(e, "%s_acc", e->name[red[i]]);
             emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", t,
                       s->team > 1 ? "member" : "0", (long long)s->split, s->team);
             if (x->op == OP_argmax)
@@ -504,14 +492,14 @@ static void print_team_body(Emit *e, KernelPhase phase)
             const int *red = stage_reductions(e, 0, &n);
             emit_open(e, 0);
             for (int i = 0, k = 0; i < n; i++) {
-                const char *at = by_row ? f(e, "%s * %lld + part", r, (long long)s->split)
-                                        : f(e, "part * %lld + %s", (long long)rows, r);
+                const char *at = by_row ? emit_text(e, "%s * %lld + part", r, (long long)s->split)
+                                        : emit_text(e, "part * %lld + %s", (long long)rows, r);
                 emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
                 if (b->insts.at[red[i]].op == OP_argmax)
                     emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at,
                               e->name[red[i]]);
             }
-            emit_close(e, f(e, "if (%s) {", leader), "}");
+            emit_close(e, emit_text(e, "if (%s) {", leader), "}");
         } else {
             print_row_stores(e, leader);
         }

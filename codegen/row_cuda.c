@@ -19,16 +19,6 @@ typedef struct Rows {
     const char *c, *base, *lo, *hi, *t; // hi: the end of the vectors
 } Rows;
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 // -- loads
 // -----------------------------------------------------------------------------------------------------
 
@@ -50,7 +40,7 @@ static bool kept(const Rows *r, int load)
 
 static const char *row_name(Emit *e, int load)
 {
-    return f(e, "%s_row", e->name[load]);
+    return emit_text(e, "%s_row", e->name[load]);
 }
 
 static const char *load_type(const Rows *r, int load)
@@ -66,10 +56,10 @@ static void print_load(Rows *r, int load, const char *slot, bool declare)
     const Inst *x = &e->body->insts.at[load];
     const char *type = load_type(r, load), *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     e->axis[e->body->col] = r->base;
-    const char *from = f(e, "nc_load%s<%d>(%s + (%s))", r->any[load] ? "_any" : "", r->v.width,
-                         e->buf_name[x->buf], emit_index(e, x->ix));
+    const char *from = emit_text(e, "nc_load%s<%d>(%s + (%s))", r->any[load] ? "_any" : "",
+                                 r->v.width, e->buf_name[x->buf], emit_index(e, x->ix));
     e->axis[e->body->col] = r->c;
-    if (pred) from = f(e, "%s ? %s : %s{}", pred, from, type);
+    if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, type);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);
 }
 
@@ -78,7 +68,7 @@ static void bind_lane(Rows *r, int load, const char *index)
 {
     Emit *e = r->e;
     e->element[load] =
-        f(e, "%s%s.at[%s]", slot_name(e, load), index, r->v.width > 1 ? "lane" : "0");
+        emit_text(e, "%s%s.at[%s]", slot_name(e, load), index, r->v.width > 1 ? "lane" : "0");
 }
 
 static void add_single_loads(Rows *r)
@@ -159,7 +149,7 @@ static void keep_edges(Rows *r)
     for (int i = 0; i < r->v.nloads; i++) {
         const Inst *x = &b->insts.at[r->v.loads[i]];
         if (!kept(r, r->v.loads[i])) continue;
-        const char *name = f(e, "%s_edge", e->name[r->v.loads[i]]);
+        const char *name = emit_text(e, "%s_edge", e->name[r->v.loads[i]]);
         emit_line(e, row, "%s %s = 0;", type_storage(b->bufs.at[x->buf].type), name);
         emit_line(e, e->scope, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
     }
@@ -180,7 +170,7 @@ static void print_early(Rows *r, bool computed_place)
             x->ix->has_value != computed_place)
             continue;
         DType t = b->bufs.at[x->buf].type;
-        const char *name = f(e, "%s_early", e->name[i]);
+        const char *name = emit_text(e, "%s_early", e->name[i]);
         emit_line(e, e->scope, "const %s %s = %s[%s];", type_storage(t), name, e->buf_name[x->buf],
                   emit_index(e, x->ix));
         e->element[i] = name;
@@ -243,8 +233,8 @@ static void close_lanes(Rows *r)
         emit_close(e, "{", "}");
     else
         emit_close(e,
-                   f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                     e->scope->up->indent * 4, "", r->v.width),
+                   emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                             e->scope->up->indent * 4, "", r->v.width),
                    "}");
 }
 
@@ -266,7 +256,7 @@ static void print_online(Rows *r, const Online *o)
         emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", sum, m, m);
     }
     emit_line(e, s, "%s_acc = %s_top;", m, m);
-    emit_bind(e, o->max, s, f(e, "%s_now", m));
+    emit_bind(e, o->max, s, emit_text(e, "%s_now", m));
     open_lanes(r);
     for (int i = 0; i < o->nsums; i++) {
         const char *sum = e->name[o->sum[i]];
@@ -301,9 +291,9 @@ static void print_vector(Rows *r, int stage, const Online *o)
 static const char *tile_first(Rows *r)
 {
     const Schedule *s = &r->e->body->sched;
-    const char *at = s->keep > 1 ? f(r->e, "(tile * %d + member)", s->team) : "member";
-    if (s->vector > 1) at = f(r->e, "%s * %d", at, s->vector);
-    return r->uneven ? f(r->e, "head + %s", at) : at;
+    const char *at = s->keep > 1 ? emit_text(r->e, "(tile * %d + member)", s->team) : "member";
+    if (s->vector > 1) at = emit_text(r->e, "%s * %d", at, s->vector);
+    return r->uneven ? emit_text(r->e, "head + %s", at) : at;
 }
 
 static void open_tiles(Rows *r)
@@ -317,9 +307,10 @@ static void close_tiles(Rows *r)
 {
     Emit *e = r->e;
     int keep = e->body->sched.keep;
-    emit_close(e, f(e, "if (%s < %s) {", r->base, r->hi), "}");
+    emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
     if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, keep > 1 ? f(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{", "}");
+    emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
+               "}");
 }
 
 static void fill_registers(Rows *r)
@@ -334,7 +325,8 @@ static void fill_registers(Rows *r)
     for (int i = 0; i < r->v.nloads; i++)
         if (kept(r, r->v.loads[i]))
             print_load(r, r->v.loads[i],
-                       f(e, "%s[%s]", slot_name(e, r->v.loads[i]), keep > 1 ? "tile" : "0"), false);
+                       emit_text(e, "%s[%s]", slot_name(e, r->v.loads[i]), keep > 1 ? "tile" : "0"),
+                       false);
     close_tiles(r);
 }
 
@@ -372,14 +364,14 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
     }
     const char *near = s->row_cols == b->axis[b->col].extent
                            ? ""
-                           : f(e, "if (%s < %s%lld) ", r->base, r->uneven ? "head + " : "",
-                               (long long)s->row_cols);
+                           : emit_text(e, "if (%s < %s%lld) ", r->base, r->uneven ? "head + " : "",
+                                       (long long)s->row_cols);
     int step = s->team * r->v.width, unroll = from_memory ? s->unroll : 1;
     const char *start = s->team == 1      ? ""
                         : r->v.width == 1 ? "member"
-                                          : f(e, "member * %d", r->v.width);
-    start = !*start ? r->lo : strcmp(r->lo, "0") ? f(e, "%s + %s", r->lo, start) : start;
-    const char *chunk = unroll > 1 ? f(e, "%s_chunk", r->c) : r->base;
+                                          : emit_text(e, "member * %d", r->v.width);
+    start = !*start ? r->lo : strcmp(r->lo, "0") ? emit_text(e, "%s + %s", r->lo, start) : start;
+    const char *chunk = unroll > 1 ? emit_text(e, "%s_chunk", r->c) : r->base;
     emit_open(e, 0);
     if (unroll > 1) {
         for (int i = 0; i < r->v.nloads; i++)
@@ -393,11 +385,12 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
             emit_open(e, 0);
             for (int i = 0; i < r->v.nloads && !pass; i++)
                 if (ahead[r->v.loads[i]])
-                    print_load(r, r->v.loads[i], f(e, "%s[u]", slot_name(e, r->v.loads[i])), false);
+                    print_load(r, r->v.loads[i], emit_text(e, "%s[u]", slot_name(e, r->v.loads[i])),
+                               false);
             if (pass) break;
-            emit_close(e, f(e, "if (%s < %s) {", r->base, r->hi), "}");
+            emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
             emit_line(e, in_chunk, "#pragma unroll");
-            emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
+            emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
         }
     }
     for (int i = 0; i < r->v.nloads; i++) {
@@ -424,9 +417,9 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
     }
     print_vector(r, stage, o);
     if (unroll > 1) {
-        emit_close(e, f(e, "if (%s < %s) {", r->base, r->hi), "}");
+        emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
         emit_line(e, e->scope->up, "#pragma unroll");
-        emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
+        emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
     } else {
         bool writes = false;
         for (uint32_t i = 0; i < b->stores.n; i++)
@@ -434,8 +427,8 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
         if (!writes || !from_memory) emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
     }
     emit_close(e,
-               f(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, chunk, start, chunk, r->hi,
-                 chunk, step * unroll),
+               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, chunk, start, chunk,
+                         r->hi, chunk, step * unroll),
                "}");
 }
 
@@ -459,7 +452,7 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
         open_edges(r);
         for (int i = 0; i < r->v.nloads; i++)
             e->element[r->v.loads[i]] =
-                kept(r, r->v.loads[i]) ? f(e, "%s_edge", e->name[r->v.loads[i]]) : NULL;
+                kept(r, r->v.loads[i]) ? emit_text(e, "%s_edge", e->name[r->v.loads[i]]) : NULL;
         print_vector(&edge, stage, o);
         close_edges(r);
     }
@@ -500,12 +493,12 @@ static void print_parts(Rows *r, const char *leader)
     const int *red = stage_reductions(e, 0, &n);
     emit_open(e, 0);
     for (int i = 0, k = 0; i < n; i++) {
-        const char *at = f(e, "%s * %lld + part", e->axis[0], (long long)b->sched.split);
+        const char *at = emit_text(e, "%s * %lld + part", e->axis[0], (long long)b->sched.split);
         emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
         if (b->insts.at[red[i]].op == OP_argmax)
             emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at, e->name[red[i]]);
     }
-    emit_close(e, f(e, "if (%s) {", leader), "}");
+    emit_close(e, emit_text(e, "if (%s) {", leader), "}");
 }
 
 void row_cuda(Emit *e, KernelPhase phase)
@@ -516,8 +509,8 @@ void row_cuda(Emit *e, KernelPhase phase)
     int per_block = s->threads / s->team;
     bool partial = phase == PHASE_PARTIAL && s->split > 1;
     Rows r = {.e = e, .c = e->axis[b->col], .t = s->wide ? "int64_t" : "int", .lo = "0"};
-    r.base = s->vector > 1 ? f(e, "%s_first", r.c) : r.c;
-    r.hi = f(e, "%lld", (long long)cols);
+    r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
+    r.hi = emit_text(e, "%lld", (long long)cols);
     r.uses = body_stage_uses(e->arena, b);
     r.any = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     r.uneven = b->uneven && s->vector > 1;
@@ -527,10 +520,10 @@ void row_cuda(Emit *e, KernelPhase phase)
     else if (s->keep)
         emit_line(e, outer, "const int member = 0;");
     emit_line(e, outer, "const %s row = (%s)(%s)%s;", r.t, r.t,
-              partial ? f(e, "block / %lld", (long long)s->split) : "block",
+              partial ? emit_text(e, "block / %lld", (long long)s->split) : "block",
               per_block == 1 ? ""
-                             : f(e, " * %d + threadIdx.x%s", per_block,
-                                 s->team > 1 ? f(e, " / %d", s->team) : ""));
+                             : emit_text(e, " * %d + threadIdx.x%s", per_block,
+                                         s->team > 1 ? emit_text(e, " / %d", s->team) : ""));
     bool exact = rows % per_block == 0, alone = s->team == 1; // threads without a row just leave
     if (!exact && alone) emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
     if (!exact && !alone)
@@ -551,7 +544,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     emit_open(e, 1);
     e->scope->indent = outer->indent;
     emit_line(e, e->scope, "const %s %s = %s;", r.t, e->axis[0],
-              !exact && !alone ? f(e, "mine ? row : %lld", (long long)rows - 1) : "row");
+              !exact && !alone ? emit_text(e, "mine ? row : %lld", (long long)rows - 1) : "row");
     if (r.uneven) {
         find_uneven(&r);
         declare_edges(&r);

@@ -11,16 +11,6 @@
 
 enum { DEPTH = 16 }; // columns of a chunk
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 // Rows of the operands a thread takes.
 static int rows_of(const Body *b, int axis)
 {
@@ -67,7 +57,7 @@ static bool along_k(const Body *b, int inst)
 // Ends a scope that is entered only where [at] is below its extent.
 static void close_guarded(Emit *e, bool inside, const char *at, int64_t extent)
 {
-    emit_close(e, inside ? "{" : f(e, "if (%s < %lld) {", at, (long long)extent), "}");
+    emit_close(e, inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent), "}");
 }
 
 // Fills to[row][column] with operand [inst]: rows from [at] on along its axis, columns from k_first
@@ -106,7 +96,7 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
         if (mine[v.loads[i]] && fits) loads[used++] = v.loads[i];
     for (int i = 0; i < used; i++) {
         print_vector_load(e, &v, loads[i], slot_name(e, loads[i]), true);
-        e->element[loads[i]] = f(e, "%s.at[v]", slot_name(e, loads[i]));
+        e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
     }
     e->axis[inner] = inner_axis;
     emit_open(e, 0);
@@ -116,15 +106,15 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
     emit_line(e, e->scope, "%s[%s][%s] = %s;", to, by_k ? "o" : "v", by_k ? "v" : "o", x);
     close_guarded(e, inside[by_k] || fits, inner_axis, extent[by_k]);
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int v = 0; v < %d; v++) {", e->scope->up->indent * 4,
-                 "", width),
+               emit_text(e, "#pragma unroll\n%*sfor (int v = 0; v < %d; v++) {",
+                         e->scope->up->indent * 4, "", width),
                "}");
     for (int i = 0; i < used; i++) e->element[loads[i]] = NULL;
     close_guarded(e, inside[by_k], inner_first, extent[by_k]);
     close_guarded(e, inside[!by_k], outer_axis, extent[!by_k]);
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {", e->scope->up->indent * 4,
-                 "", by_k ? rows : 4),
+               emit_text(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {",
+                         e->scope->up->indent * 4, "", by_k ? rows : 4),
                "}");
     emit_close(e, "{", "}");
 }
@@ -173,10 +163,10 @@ static void close_results(Emit *e, const Results *r)
             buf_printf(&guard, "%s%s < %lld", guard.len ? " && " : "", e->axis[axis],
                        (long long)b->axis[axis].extent);
     if (*r->guard) buf_printf(&guard, "%s%s", guard.len ? " && " : "", r->guard);
-    emit_close(e, guard.len ? f(e, "if (%s) {", guard.data) : "{", "}");
+    emit_close(e, guard.len ? emit_text(e, "if (%s) {", guard.data) : "{", "}");
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int i = 0; i < %d; i++) {", e->scope->up->indent * 4,
-                 "", r->count),
+               emit_text(e, "#pragma unroll\n%*sfor (int i = 0; i < %d; i++) {",
+                         e->scope->up->indent * 4, "", r->count),
                "}");
 }
 
@@ -200,7 +190,8 @@ static void fetch_ahead(Emit *e, Results *r)
     open_results(e, r);
     Vectors v = {.axis = 2, .width = 1};
     for (int i = 0; i < r->nloads; i++)
-        print_vector_load(e, &v, r->loads[i], f(e, "%s[i]", slot_name(e, r->loads[i])), false);
+        print_vector_load(e, &v, r->loads[i], emit_text(e, "%s[i]", slot_name(e, r->loads[i])),
+                          false);
     close_results(e, r);
 }
 
@@ -210,7 +201,7 @@ static void finish(Emit *e, Results *r, const char *sum)
     const Body *b = e->body;
     open_results(e, r);
     for (int i = 0; i < r->nloads; i++)
-        e->element[r->loads[i]] = f(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
+        e->element[r->loads[i]] = emit_text(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
     if (b->sched.share > 1) {
         emit_line(e, e->scope, "const int at = threadIdx.x + i * 256;");
         emit_line(e, e->scope, "float sum = 0;");
@@ -241,20 +232,20 @@ void small_cuda(Emit *e)
     Scope *top = e->scope;
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, groups,
-              s->share > 1 ? f(e, " / %d", s->share) : "");
+              s->share > 1 ? emit_text(e, " / %d", s->share) : "");
     emit_line(e, top, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
               (long long)tiles_n, (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
     Results r = {.count = 2 * left * right,
                  .tile = "tile",
-                 .m = f(e, "lane / 4 * %d + i / %d", left, 2 * right),
-                 .n = f(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
+                 .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
+                 .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
                  .guard = ""};
     if (s->share > 1) {
         r.count = (groups * size + 255) / 256;
-        r.tile = f(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", it, groups, size);
-        r.m = f(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile_n);
-        r.n = f(e, "threadIdx.x %% %d", s->tile_n);
-        if (groups * size < 256) r.guard = f(e, "threadIdx.x < %d", groups * size);
+        r.tile = emit_text(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", it, groups, size);
+        r.m = emit_text(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile_n);
+        r.n = emit_text(e, "threadIdx.x %% %d", s->tile_n);
+        if (groups * size < 256) r.guard = emit_text(e, "threadIdx.x < %d", groups * size);
     }
     emit_open(e, 0);
     fetch_ahead(e, &r);
@@ -270,13 +261,13 @@ void small_cuda(Emit *e)
     emit_open(e, 0);
     Scope *in = e->scope;
     emit_line(e, in, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;", it, s->share,
-              s->share > 1 ? f(e, " + warp %% %d", s->share) : "", DEPTH);
-    fetch(e, b->dot.a, 1, f(e, "first_m + lane / 4 * %d", left), "left[c]");
-    fetch(e, b->dot.b, 2, f(e, "first_n + lane / 4 * %d", right), "right[c]");
-    emit_close(
-        e,
-        f(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {", stretch->indent * 4, "", unroll),
-        "}");
+              s->share > 1 ? emit_text(e, " + warp %% %d", s->share) : "", DEPTH);
+    fetch(e, b->dot.a, 1, emit_text(e, "first_m + lane / 4 * %d", left), "left[c]");
+    fetch(e, b->dot.b, 2, emit_text(e, "first_n + lane / 4 * %d", right), "right[c]");
+    emit_close(e,
+               emit_text(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {",
+                         stretch->indent * 4, "", unroll),
+               "}");
     emit_line(e, stretch, "#pragma unroll");
     emit_line(e, stretch, "for (int i = 0; i < %d; i++) { // chunk, two columns, tiles of 16 x 8",
               unroll * 2 * (left / 2) * right);
@@ -289,14 +280,15 @@ void small_cuda(Emit *e)
     emit_line(e, stretch, "        right[c][n][q + 1]);");
     emit_line(e, stretch, "}");
     if (each > unroll)
-        emit_close(
-            e, f(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", it, (long long)each, unroll),
-            "}");
+        emit_close(e,
+                   emit_text(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", it,
+                             (long long)each, unroll),
+                   "}");
     else
-        emit_close(e, f(e, "{\n%*sconst int chunk = 0;", (stretch->indent) * 4, ""), "}");
-    emit_close(e, all ? "{" : f(e, "if (tile < %lld) {", (long long)tiles), "}");
-    const char *result = f(e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]", 4 * right,
-                           right, 2 * right, right);
+        emit_close(e, emit_text(e, "{\n%*sconst int chunk = 0;", (stretch->indent) * 4, ""), "}");
+    emit_close(e, all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles), "}");
+    const char *result = emit_text(e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]",
+                                   4 * right, right, 2 * right, right);
     if (s->share > 1) {
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", 2 * left * right);

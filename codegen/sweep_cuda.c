@@ -6,16 +6,6 @@
 
 #include "codegen/print_cuda.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 typedef struct Sweep {
     Emit *e;
     const Body *b;
@@ -45,9 +35,9 @@ static void open_tiles(Sweep *w, uint64_t axes)
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
     emit_open(e, axes);
-    const char *at = s->keep > 1 ? f(e, "(tile * %d + member)", s->team) : "member";
+    const char *at = s->keep > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
     emit_line(e, e->scope, "const %s %s = %s%s;", w->t, w->first, at,
-              s->vector > 1 ? f(e, " * %d", s->vector) : "");
+              s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
     if (!w->whole) emit_open(e, axes);
     e->axis[w->b->col] = w->first;
 }
@@ -57,9 +47,11 @@ static void close_tiles(Sweep *w)
     Emit *e = w->e;
     int keep = w->b->sched.keep;
     e->axis[w->b->col] = w->col;
-    if (!w->whole) emit_close(e, f(e, "if (%s < %lld) {", w->first, (long long)w->cols), "}");
+    if (!w->whole)
+        emit_close(e, emit_text(e, "if (%s < %lld) {", w->first, (long long)w->cols), "}");
     if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, keep > 1 ? f(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{", "}");
+    emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
+               "}");
 }
 
 static const char *in_tile(const Sweep *w)
@@ -151,11 +143,12 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
     const Schedule *s = &w->b->sched;
     for (int i = 0; i < n; i++) {
         const Inst *x = &w->b->insts.at[r[i]];
-        const char *acc = f(e, "%s_acc", e->name[r[i]]);
+        const char *acc = emit_text(e, "%s_acc", e->name[r[i]]);
         if (e->bind[r[i]].scope == row) continue;
         if (!joins_several(w, x)) {
             const char *all =
-                s->team == 1 ? acc : f(e, "nc_team<%s, %d>(%s)", functor(x->op), s->team, acc);
+                s->team == 1 ? acc
+                             : emit_text(e, "nc_team<%s, %d>(%s)", functor(x->op), s->team, acc);
             if (x->op == OP_argmax)
                 emit_line(e, row, "const %s %s = (int32_t)(%s = %s).i;", type_math(x->type),
                           e->name[r[i]], acc, all);
@@ -169,7 +162,7 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
         for (int k = i; k < n; k++)
             if (one_join(x, &w->b->insts.at[r[k]]))
                 buf_printf(&list, "%s%s_acc", count++ ? ", " : "", e->name[r[k]]);
-        const char *name = f(e, "%s_all", e->name[r[i]]);
+        const char *name = emit_text(e, "%s_all", e->name[r[i]]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
         emit_line(e, row, "nc_teams<%s, %d, %d, %s>(%s);", functor(x->op), s->team, w->site++,
                   w->sites == 1 ? "true" : "false", name);
@@ -193,7 +186,8 @@ static void bind_elements(Sweep *w, int stage)
         int at = w->v.loads[i];
         if (w->b->insts.at[at].stage > stage || !inst_over(&w->b->insts.at[at], w->b->col))
             continue;
-        e->element[at] = f(e, "%s%s.at[lane]", slot_name(e, at), is_early(w, at) ? in_tile(w) : "");
+        e->element[at] =
+            emit_text(e, "%s%s.at[lane]", slot_name(e, at), is_early(w, at) ? in_tile(w) : "");
     }
 }
 
@@ -204,9 +198,10 @@ static void print_folds(Sweep *w, int stage)
         const BodyStore *s = &w->b->stores.at[i];
         if (!s->fold || s->stage != stage) continue;
         DType t = w->b->bufs.at[s->buf].type;
-        const char *part = f(e, "part%u%s.at[lane]", i, in_tile(w));
+        const char *part = emit_text(e, "part%u%s.at[lane]", i, in_tile(w));
         const char *sum = emit_combine(e, s->fold->op, t, part, emit_value(e, s->value));
-        emit_line(e, e->scope, "%s = %s;", part, w->even ? sum : f(e, "mine ? %s : %s", sum, part));
+        emit_line(e, e->scope, "%s = %s;", part,
+                  w->even ? sum : emit_text(e, "mine ? %s : %s", sum, part));
     }
 }
 
@@ -234,7 +229,7 @@ static void print_stage(Sweep *w, int stage)
     print_folds(w, stage);
     lane_stores(e, &w->v, stage);
     emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, f(e, "for (int lane = 0; lane < %d; lane++) {", w->b->sched.vector), "}");
+    emit_close(e, emit_text(e, "for (int lane = 0; lane < %d; lane++) {", w->b->sched.vector), "}");
     e->axis[w->b->col] = w->first;
     flush_stores(e, &w->v, stage);
     close_tiles(w);
@@ -254,10 +249,10 @@ static void print_parts(Sweep *w)
         const BodyStore *x = &w->b->stores.at[i];
         if (!x->fold) continue;
         const char *t = fold_type(w, x), *to = e->buf_name[x->buf];
-        const char *share = f(e, "%s + (%s)block * %lld", to, w->t, (long long)w->cols);
+        const char *share = emit_text(e, "%s + (%s)block * %lld", to, w->t, (long long)w->cols);
         if (w->teams > 1) {
             emit_line(e, outer, "__syncthreads();");
-            share = f(e, "(%s *)nc_shared + team * %lld", t, (long long)w->cols);
+            share = emit_text(e, "(%s *)nc_shared + team * %lld", t, (long long)w->cols);
         }
         open_tiles(w, 0);
         if (s->vector * math_bytes(w->b->bufs.at[x->buf].type) <= 32) {
@@ -275,14 +270,15 @@ static void print_parts(Sweep *w)
         emit_open(e, 0);
         emit_line(e, e->scope, "%s all = ((%s *)nc_shared)[c];", t, t);
         emit_line(e, e->scope, "for (int k = 1; k < %d; k++)", w->teams);
-        emit_line(e, e->scope, "    all = %s;",
-                  emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all",
-                               f(e, "((%s *)nc_shared)[k * %lld + c]", t, (long long)w->cols)));
+        emit_line(
+            e, e->scope, "    all = %s;",
+            emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all",
+                         emit_text(e, "((%s *)nc_shared)[k * %lld + c]", t, (long long)w->cols)));
         emit_line(e, e->scope, "%s[(%s)block * %lld + c] = all;", to, w->t, (long long)w->cols);
-        emit_close(
-            e,
-            f(e, "for (int c = threadIdx.x; c < %lld; c += %d) {", (long long)w->cols, s->threads),
-            "}");
+        emit_close(e,
+                   emit_text(e, "for (int c = threadIdx.x; c < %lld; c += %d) {",
+                             (long long)w->cols, s->threads),
+                   "}");
     }
 }
 
@@ -293,7 +289,7 @@ void sweep_cuda(Emit *e)
     Sweep w = {.e = e, .b = b, .rows = body_rows(b), .cols = b->axis[b->col].extent};
     w.t = s->wide ? "int64_t" : "int";
     w.col = e->axis[b->col];
-    w.first = f(e, "%s_first", w.col);
+    w.first = emit_text(e, "%s_first", w.col);
     w.teams = s->threads / s->team;
     w.whole = w.cols % ((int64_t)s->team * s->vector) == 0;
     bool full = w.rows % w.teams == 0;
@@ -307,16 +303,17 @@ void sweep_cuda(Emit *e)
     Scope *outer = e->scope;
     long long step = (long long)s->blocks * w.teams;
     emit_line(e, outer, "const int member = threadIdx.x%s;",
-              w.teams > 1 ? f(e, " %% %d", s->team) : "");
+              w.teams > 1 ? emit_text(e, " %% %d", s->team) : "");
     if (w.teams > 1) emit_line(e, outer, "const int team = threadIdx.x / %d;", s->team);
-    const char *own = w.teams > 1 ? " + team" : "", *last = f(e, "%lld", (long long)w.rows - 1);
+    const char *own = w.teams > 1 ? " + team" : "",
+               *last = emit_text(e, "%lld", (long long)w.rows - 1);
     declare_slots(&w, outer, "", false);
     print_fetch(&w, "", false);
     declare_folds(&w);
     declare_slots(&w, outer, "_next", true);
     emit_line(e, outer, "%s next = (%s)block%s%s;", w.t, w.t,
-              w.teams > 1 ? f(e, " * %d", w.teams) : "", own);
-    const char *clamp = f(e, "next = next < %s ? next : %s;", last, last);
+              w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", own);
+    const char *clamp = emit_text(e, "next = next < %s ? next : %s;", last, last);
     if (!full) emit_line(e, outer, "%s", clamp);
     e->axis[0] = "next";
     print_fetch(&w, "_next", true);
@@ -341,14 +338,14 @@ void sweep_cuda(Emit *e)
     if (!w.even) emit_line(e, e->scope, "%s", clamp);
     e->axis[0] = "next";
     print_fetch(&w, "_next", true);
-    emit_close(e, f(e, "if (%s + %lld < %lld) {", base, step, (long long)w.rows), "}");
+    emit_close(e, emit_text(e, "if (%s + %lld < %lld) {", base, step, (long long)w.rows), "}");
     e->axis[0] = row;
     for (int i = 0; i < b->nstages; i++) print_stage(&w, i);
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
     emit_close(e,
-               f(e, "for (%s %s = (%s)block%s%s; %s < %lld; %s += %lld) {", w.t, base, w.t,
-                 w.teams > 1 ? f(e, " * %d", w.teams) : "", w.even ? own : "", base,
-                 (long long)w.rows, base, step),
+               emit_text(e, "for (%s %s = (%s)block%s%s; %s < %lld; %s += %lld) {", w.t, base, w.t,
+                         w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", w.even ? own : "", base,
+                         (long long)w.rows, base, step),
                "}");
     print_parts(&w);
 }

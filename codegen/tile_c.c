@@ -3,16 +3,6 @@
 // results are any fused expressions.
 #include "codegen/print.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 // Packs operand [inst] over its axis and the columns first_k..last_k into array[k][side].
 static void pack(Emit *e, int inst, int axis, int side, const char *array, const char *first,
                  const char *last)
@@ -23,8 +13,8 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
     while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
     bool k_inner = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &stride) && stride == 1;
     const char *a = e->axis[axis], *k = e->axis[b->col];
-    const char *over_k = f(e, "for (long %s = first_k; %s < last_k; %s++) {", k, k, k);
-    const char *over_a = f(e, "for (long %s = %s; %s < %s; %s++) {", a, first, a, last, a);
+    const char *over_k = emit_text(e, "for (long %s = first_k; %s < last_k; %s++) {", k, k, k);
+    const char *over_a = emit_text(e, "for (long %s = %s; %s < %s; %s++) {", a, first, a, last, a);
     emit_open(e, 1ull << (k_inner ? axis : b->col));
     emit_open(e, 1ull << (k_inner ? b->col : axis));
     const char *x = emit_value(e, inst);
@@ -74,22 +64,25 @@ int64_t tile_c(Emit *e)
     emit_line(e, in, "    }");
     emit_line(e, in, "    memcpy(sums[i], acc, sizeof acc);");
     emit_line(e, in, "}");
-    emit_close(
-        e,
-        f(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", (long long)cols, s->tile_k),
-        "}");
+    emit_close(e,
+               emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {",
+                         (long long)cols, s->tile_k),
+               "}");
     emit_line(e, task, "const %s *const flat = (const %s *)sums;", t, t);
     emit_open(e, 1ull << 1);
     emit_open(e, 1ull << 2);
     emit_bind(e, b->dot.sum, e->scope,
-              f(e, "flat[(%s - first_m) * %d + %s - first_n]", e->axis[1], s->tile_n, e->axis[2]));
+              emit_text(e, "flat[(%s - first_m) * %d + %s - first_n]", e->axis[1], s->tile_n,
+                        e->axis[2]));
     emit_stores(e, -1);
-    emit_close(
-        e, f(e, "for (long %s = first_n; %s < last_n; %s++) {", e->axis[2], e->axis[2], e->axis[2]),
-        "}");
-    emit_close(
-        e, f(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1], e->axis[1]),
-        "}");
+    emit_close(e,
+               emit_text(e, "for (long %s = first_n; %s < last_n; %s++) {", e->axis[2], e->axis[2],
+                         e->axis[2]),
+               "}");
+    emit_close(e,
+               emit_text(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1],
+                         e->axis[1]),
+               "}");
     Scope *root = task->up;
     emit_line(e, root, "%s left_tile[%d] __attribute__((aligned(64))) = {0};", t,
               s->tile_k * s->tile_m);

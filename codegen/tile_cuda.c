@@ -4,16 +4,6 @@
 // expressions.
 #include "codegen/print.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 // Fetches a tile_k x side tile of operand [inst] (axis: its own axis of the result) into regs.
 static void fetch(Emit *e, int inst, int axis, int side, const char *origin, const char *regs)
 {
@@ -27,19 +17,22 @@ static void fetch(Emit *e, int inst, int axis, int side, const char *origin, con
     Scope *out = e->scope;
     emit_open(e, 0);
     emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", s->threads);
-    const char *row = k_first ? f(e, "slot / %d", s->tile_k) : f(e, "slot %% %d", side);
-    const char *col = k_first ? f(e, "slot %% %d", s->tile_k) : f(e, "slot / %d", side);
+    const char *row =
+        k_first ? emit_text(e, "slot / %d", s->tile_k) : emit_text(e, "slot %% %d", side);
+    const char *col =
+        k_first ? emit_text(e, "slot %% %d", s->tile_k) : emit_text(e, "slot / %d", side);
     emit_line(e, e->scope, "const %s %s = %s + %s, %s = next + %s;", t, a, origin, row, k, col);
     emit_line(e, e->scope, "%s[u] = 0;", regs);
     emit_open(e, 1ull << axis | 1ull << b->col);
     const char *x = emit_value(e, inst);
     emit_line(e, e->scope, "%s[u] = %s;", regs, x);
     emit_close(e,
-               f(e, "if (%s < %lld && %s < %lld) {", a, (long long)b->axis[axis].extent, k,
-                 (long long)b->axis[b->col].extent),
+               emit_text(e, "if (%s < %lld && %s < %lld) {", a, (long long)b->axis[axis].extent, k,
+                         (long long)b->axis[b->col].extent),
                "}");
     emit_line(e, out, "#pragma unroll");
-    emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", s->tile_k * side / s->threads), "}");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->tile_k * side / s->threads),
+               "}");
 }
 
 static void put(Emit *e, int inst, int side, const char *regs, const char *shared)
@@ -103,7 +96,7 @@ static void tile_small(Emit *e, const char *t, const char *it)
     emit_open(e, 0);
     fetch(e, b->dot.a, 1, 16, "origin_m", "left_next");
     fetch(e, b->dot.b, 2, 16, "origin_n", "right_next");
-    emit_close(e, f(e, "if (next < %lld) {", (long long)k), "}");
+    emit_close(e, emit_text(e, "if (next < %lld) {", (long long)k), "}");
     Scope *in = e->scope;
     multiply_small(e, t);
     emit_line(e, in, "__syncthreads();");
@@ -111,8 +104,8 @@ static void tile_small(Emit *e, const char *t, const char *it)
     put(e, b->dot.b, 16, "right_next", "right");
     emit_line(e, in, "__syncthreads();");
     emit_close(e,
-               f(e, "for (%s first = -%d; first < %lld; first += %d) {", it, s->tile_k,
-                 (long long)k, s->tile_k),
+               emit_text(e, "for (%s first = -%d; first < %lld; first += %d) {", it, s->tile_k,
+                         (long long)k, s->tile_k),
                "}");
     emit_line(e, top, "#pragma unroll");
     emit_line(e, top, "for (int i = 0; i < 8; i++)");
@@ -130,8 +123,8 @@ static void tile_small(Emit *e, const char *t, const char *it)
     emit_bind(e, b->dot.sum, e->scope, "sum");
     emit_stores(e, -1);
     emit_close(e,
-               f(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)b->axis[1].extent,
-                 e->axis[2], (long long)b->axis[2].extent),
+               emit_text(e, "if (%s < %lld && %s < %lld) {", e->axis[1],
+                         (long long)b->axis[1].extent, e->axis[2], (long long)b->axis[2].extent),
                "}");
     emit_close(e, NULL, NULL);
 }
@@ -182,7 +175,7 @@ void tile_cuda(Emit *e)
     emit_open(e, 0);
     fetch(e, b->dot.a, 1, s->tile_m, "origin_m", "left_next");
     fetch(e, b->dot.b, 2, s->tile_n, "origin_n", "right_next");
-    emit_close(e, f(e, "if (next < %lld) {", (long long)k), "}");
+    emit_close(e, emit_text(e, "if (next < %lld) {", (long long)k), "}");
     Scope *in = e->scope;
     emit_line(e, in, "if (first >= 0) {");
     emit_line(e, in, "    #pragma unroll");
@@ -207,8 +200,8 @@ void tile_cuda(Emit *e)
     put(e, b->dot.b, s->tile_n, "right_next", "right");
     emit_line(e, in, "__syncthreads();");
     emit_close(e,
-               f(e, "for (%s first = -%d; first < %lld; first += %d) {", it, s->tile_k,
-                 (long long)k, s->tile_k),
+               emit_text(e, "for (%s first = -%d; first < %lld; first += %d) {", it, s->tile_k,
+                         (long long)k, s->tile_k),
                "}");
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = origin_m + i / %d * %d + ty * %d + i %% %d;", it,
@@ -218,15 +211,16 @@ void tile_cuda(Emit *e)
     emit_open(e, 1ull << 1 | 1ull << 2);
     emit_bind(e, b->dot.sum, e->scope, "acc[i][j]");
     emit_stores(e, -1);
-    emit_close(
-        e,
-        f(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)m, e->axis[2], (long long)n),
-        "}");
+    emit_close(e,
+               emit_text(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)m, e->axis[2],
+                         (long long)n),
+               "}");
     emit_line(e, top, "#pragma unroll");
     emit_close(
         e,
-        f(e, "for (int i = 0; i < %d; i++)\n%*s#pragma unroll\n%*sfor (int j = 0; j < %d; j++) {",
-          s->each, top->indent * 4, "", top->indent * 4, "", s->each),
+        emit_text(
+            e, "for (int i = 0; i < %d; i++)\n%*s#pragma unroll\n%*sfor (int j = 0; j < %d; j++) {",
+            s->each, top->indent * 4, "", top->indent * 4, "", s->each),
         "}");
     emit_close(e, NULL, NULL);
 }

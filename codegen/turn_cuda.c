@@ -3,16 +3,6 @@
 // and used along the other, so that both sides of a transpose move whole lines.
 #include "codegen/print.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
 static bool turned(const Emit *e, uint32_t i)
 {
     const Body *b = e->body;
@@ -55,17 +45,17 @@ void turn_cuda(Emit *e)
         if (turned(e, i))
             emit_line(e, e->scope, "%s_tile[ty + u][tx] = %s[%s];", e->name[i],
                       e->buf_name[b->insts.at[i].buf], emit_index(e, b->insts.at[i].ix));
-    emit_close(e, f(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
+    emit_close(e, emit_text(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
     emit_line(e, top, "#pragma unroll");
     emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
     emit_line(e, top, "__syncthreads();");
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (turned(e, i)) e->element[i] = f(e, "%s_tile[tx][ty + u]", e->name[i]);
+        if (turned(e, i)) e->element[i] = emit_text(e, "%s_tile[tx][ty + u]", e->name[i]);
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = first_%s + tx, %s = first_%s + ty + u;", t, x, x, y, y);
     emit_open(e, both);
     emit_stores(e, -1);
-    emit_close(e, f(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
+    emit_close(e, emit_text(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
     emit_line(e, top, "#pragma unroll");
     emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
     emit_close(e, NULL, NULL);

@@ -3,21 +3,6 @@
 // positions, so that it reads those vectors once.
 #include "codegen/print_cuda.h"
 
-static const char *f(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static const char *f(Emit *e, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    const char *s = arena_vprintf(e->arena, fmt, args);
-    va_end(args);
-    return s;
-}
-
-static const char *int_type(const Emit *e)
-{
-    return e->body->sched.wide ? "int64_t" : "int";
-}
-
 static uint64_t outer_axes(const Body *b)
 {
     return (1ull << (b->npar - 1)) - 1;
@@ -42,15 +27,15 @@ static void open_position(Emit *e)
     const char *t = int_type(e);
     emit_open(e, 0);
     const char *block =
-        walk_tiles(b) > 1 ? f(e, "(block / %lld)", (long long)walk_tiles(b)) : "block";
+        walk_tiles(b) > 1 ? emit_text(e, "(block / %lld)", (long long)walk_tiles(b)) : "block";
     emit_line(e, e->scope, "const %s at = (%s)%s * %d + u * %d + member;", t, t, block,
               s->unroll * s->team, s->team);
     emit_open(e, outer_axes(b));
     int64_t stride = 1;
     for (int i = b->npar - 1; i-- > 0;) {
-        const char *q = stride == 1 ? "at" : f(e, "nc_quo(at, %lld)", (long long)stride);
+        const char *q = stride == 1 ? "at" : emit_text(e, "nc_quo(at, %lld)", (long long)stride);
         emit_line(e, e->scope, "const %s %s = %s;", t, e->axis[i],
-                  i == 0 ? q : f(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+                  i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
 }
@@ -60,9 +45,9 @@ static void close_position(Emit *e, Scope *outer)
     const Body *b = e->body;
     int64_t positions = 1;
     for (int i = 0; i < b->npar - 1; i++) positions *= b->axis[i].extent;
-    emit_close(e, f(e, "if (at < %lld) {", (long long)positions), "}");
+    emit_close(e, emit_text(e, "if (at < %lld) {", (long long)positions), "}");
     emit_line(e, outer, "#pragma unroll");
-    emit_close(e, f(e, "for (int u = 0; u < %d; u++) {", b->sched.unroll), "}");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", b->sched.unroll), "}");
 }
 
 static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char *base)
@@ -73,12 +58,12 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
     emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, base);
     e->axis[inner] = axis;
     for (int i = 0; i < v->nloads; i++)
-        e->element[v->loads[i]] =
-            f(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), ahead(e, v->loads[i]) ? "[u]" : "");
+        e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
+                                            ahead(e, v->loads[i]) ? "[u]" : "");
     lane_stores(e, v, -1);
     emit_close(e,
-               f(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                 e->scope->up->indent * 4, "", v->width),
+               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                         e->scope->up->indent * 4, "", v->width),
                "}");
     e->axis[inner] = base;
     flush_stores(e, v, -1);
@@ -91,10 +76,11 @@ void walk_cuda(Emit *e)
     int inner = b->npar - 1, across = s->threads / s->team;
     Vectors v = find_vectors(e, inner, s->vector);
     Scope *root = e->scope;
-    const char *t = int_type(e), *axis = e->axis[inner], *base = f(e, "%s_first", axis);
+    const char *t = int_type(e), *axis = e->axis[inner], *base = emit_text(e, "%s_first", axis);
     emit_line(e, root, "const int member = threadIdx.x / %d;", across);
-    const char *tile =
-        walk_tiles(b) > 1 ? f(e, "block %% %lld * %d + ", (long long)walk_tiles(b), across) : "";
+    const char *tile = walk_tiles(b) > 1
+                           ? emit_text(e, "block %% %lld * %d + ", (long long)walk_tiles(b), across)
+                           : "";
     emit_line(e, root, "const %s %s = (%s)(%sthreadIdx.x %% %d) * %d;", t, base, t, tile, across,
               s->vector);
     if (b->axis[inner].extent / s->vector % across)
@@ -114,8 +100,8 @@ void walk_cuda(Emit *e)
         open_position(e);
         for (int i = 0; i < v.nloads; i++)
             if (ahead(e, v.loads[i]))
-                print_vector_load(e, &v, v.loads[i], f(e, "%s[u]", slot_name(e, v.loads[i])),
-                                  false);
+                print_vector_load(e, &v, v.loads[i],
+                                  emit_text(e, "%s[u]", slot_name(e, v.loads[i])), false);
         close_position(e, root);
     }
     open_position(e);
