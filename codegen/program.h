@@ -102,7 +102,7 @@ typedef struct ProgArg {
 // How a kernel is called. args are the step's, in order.
 //   CUDA: extern "C" __global__ void SYMBOL(T0 *a0, long long a1, ...): one parameter an argument.
 //   CPU:  void SYMBOL(void *const *args, const NcPar *par): args[i] is the buffer's address, or the
-//         address of an int64_t. par is NULL (OpenMP) or the host's parallel_for:
+//         address of an int64_t. par is NULL (one thread) or the host's parallel_for:
 //         typedef struct NcPar { void (*run)(void *ctx, long n, void (*body)(void *arg, long begin,
 //         long end), void *arg); void *ctx; } NcPar;
 typedef struct ProgKernel {
