@@ -82,62 +82,43 @@ static const char *acc_name(Emit *e, int r)
     return emit_text(e, "%s_acc", e->name[r]);
 }
 
-static const char *acc_struct(Emit *e, const Inst *v)
-{
-    const char *t = type_math(acc_type(v));
-    return v->op == OP_argmax  ? emit_text(e, "NcArg<%s>", t)
-           : v->op == OP_sqdev ? emit_text(e, "NcMoments<%s>", t)
-                               : t;
-}
-
 static int64_t part_columns(const Body *b)
 {
     return (b->axis[b->col].extent + b->sched.split - 1) / b->sched.split;
 }
 
-// Two buffers of partial results instead of one.
-static bool has_two_parts(const Inst *v)
-{
-    return v->op == OP_argmax || v->op == OP_sqdev;
-}
-
-// [walking]: for a thread's own columns, where squared deviations have a form of their own.
+// [walking]: for a thread's own columns, where some accumulators have a form of their own.
 static void declare(Emit *e, Scope *s, int r, int width, bool walking)
 {
     const Inst *v = &e->body->insts.at[r];
-    const char *t = acc_struct(e, v), *acc = acc_name(e, r);
-    if (v->op == OP_sqdev) {
-        emit_line(e, s, walking ? "NcRun<%s> %s_run[%d] = {};" : "%s %s_acc[%d] = {};",
-                  walking ? type_math(acc_type(v)) : t, e->name[r], width);
+    const char *acc = acc_name(e, r);
+    if (walking && inst_acc(v)->runs) {
+        emit_line(e, s, "NcRun<%s> %s_run[%d] = {};", type_math(acc_type(v)), e->name[r], width);
         return;
     }
-    const char *zero = emit_identity(e, v->op, v->acc);
-    if (v->op == OP_argmax) zero = emit_text(e, "%s{%s, 0x7fffffffffffffffll}", t, zero);
-    emit_line(e, s, "%s %s[%d];", t, acc, width);
+    emit_line(e, s, "%s %s[%d];", acc_struct(e, v), acc, width);
     emit_line(e, s, "#pragma unroll");
-    emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc, zero);
+    emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc,
+              acc_start(e, v));
 }
 
 static void add_column(Emit *e, int r, const char *column, const char *taken)
 {
     const Inst *v = &e->body->insts.at[r];
     const char *x = emit_value(e, v->a[0]), *acc = emit_text(e, "%s[lane]", acc_name(e, r));
-    if (v->op == OP_sqdev) {
+    if (inst_acc(v)->runs) {
         const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
         emit_line(e, e->scope, "if (u == 0 && %s == 0) %s.pivot = %s;", taken, run, x);
         emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
-    } else if (v->op == OP_argmax) {
-        emit_line(e, e->scope, "%s = NcArgmax::of(%s, %s{%s, %s});", acc, acc, acc_struct(e, v), x,
-                  column);
     } else {
-        emit_line(e, e->scope, "%s = %s;", acc, emit_combine(e, v->op, acc_type(v), acc, x));
+        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, x, column));
     }
 }
 
-static bool any_sqdev(const Body *b, const int *r, int n)
+static bool any_runs(const Body *b, const int *r, int n)
 {
     for (int i = 0; i < n; i++)
-        if (b->insts.at[r[i]].op == OP_sqdev) return true;
+        if (inst_acc(&b->insts.at[r[i]])->runs) return true;
     return false;
 }
 
@@ -146,9 +127,9 @@ static bool any_sqdev(const Body *b, const int *r, int n)
 static int squares_of(const Body *b, const int *r, int n, int sum)
 {
     const Inst *v = &b->insts.at[r[sum]];
-    for (int i = 0; i < n && v->op == OP_sum; i++) {
+    for (int i = 0; i < n && op_info(v->op)->acc == ACC_SUM; i++) {
         const Inst *q = &b->insts.at[r[i]];
-        if (q->op == OP_sqdev && q->a[0] == v->a[0] && q->acc == v->acc) return i;
+        if (inst_acc(q)->runs && q->a[0] == v->a[0] && q->acc == v->acc) return i;
     }
     return -1;
 }
@@ -161,7 +142,7 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
         const Inst *v = &b->insts.at[r[i]];
         int from = squares_of(b, r, n, i);
         const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
-        if (v->op != OP_sqdev && (from < 0 || !last)) continue;
+        if (!inst_acc(v)->runs && (from < 0 || !last)) continue;
         if (last) emit_line(e, e->scope, "%s %s_acc[%d];", acc_struct(e, v), name, width);
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", width);
@@ -179,8 +160,9 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
 static void join(Emit *e, const Columns *c, int r)
 {
     const Body *b = e->body;
-    emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);", functor(b->insts.at[r].op),
-              c->across, b->sched.team, b->nstages > 1 ? "true" : "false", acc_name(e, r));
+    emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);",
+              inst_acc(&b->insts.at[r])->functor, c->across, b->sched.team,
+              b->nstages > 1 ? "true" : "false", acc_name(e, r));
 }
 
 // In a loop over the lanes: results of the stages before, and what was loaded, by element.
@@ -194,9 +176,7 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
             const Inst *v = &b->insts.at[r[i]];
             const char *at = emit_text(e, "%s[lane]", acc_name(e, r[i]));
             emit_line(e, e->scope, "const %s %s = %s;", type_math(v->type), e->name[r[i]],
-                      v->op == OP_argmax  ? emit_text(e, "(int32_t)%s.i", at)
-                      : v->op == OP_sqdev ? emit_text(e, "%s.m2", at)
-                                          : at);
+                      acc_result(e, v, at));
             emit_bind(e, r[i], e->scope, e->name[r[i]]);
         }
     }
@@ -259,7 +239,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     Scope *outer = e->scope;
     int n;
     const int *r = stage_reductions(e, stage, &n);
-    bool squares = any_sqdev(b, r, n);
+    bool squares = any_runs(b, r, n);
     const char *taken = stage ? emit_text(e, "taken_%d", stage) : "taken";
     for (int i = 0; i < n; i++)
         if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
@@ -322,12 +302,10 @@ static void store_partial(Emit *e, const Columns *c)
     emit_open(e, 0);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &e->body->insts.at[r[i]];
-        const char *t = type_math(acc_type(v));
-        for (int half = 0; half < (has_two_parts(v) ? 2 : 1); half++, k++) {
-            const char *buf = scratch_of(e, k), *field = "";
-            if (v->op == OP_sqdev) field = half ? ".m2" : ".mean";
-            if (v->op == OP_argmax) field = half ? ".v" : ".i";
-            if (v->op == OP_argmax) t = half ? type_math(acc_type(v)) : "int32_t";
+        const Accumulator *a = inst_acc(v);
+        for (int p = 0; p < a->nparts; p++, k++) {
+            const char *buf = scratch_of(e, k), *field = a->parts[p] ? a->parts[p] : "";
+            const char *t = type_math(acc_part_type(v, p));
             emit_open(e, 0);
             emit_line(e, e->scope, "NcVec<%s, %d> all;", t, w);
             emit_line(e, e->scope, "#pragma unroll");
@@ -351,7 +329,7 @@ static void load_partials(Emit *e, const Columns *c)
     for (int i = 0; i < n; i++) declare(e, e->scope, r[i], w, false);
     Scope *outer = e->scope;
     emit_open(e, 0);
-    if (any_sqdev(b, r, n)) { // how many columns the part has
+    if (any_runs(b, r, n)) { // how many columns the part has
         long long cols = b->axis[b->col].extent, part = part_columns(b);
         emit_line(e, e->scope, "const %s left = %lld - part * %lld;", int_type(e), cols, part);
         emit_line(e, e->scope, "const %s count = left > %lld ? %lld : left > 0 ? left : 0;",
@@ -359,24 +337,18 @@ static void load_partials(Emit *e, const Columns *c)
     }
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        const char *name = e->name[r[i]], *t = type_math(acc_type(v)), *acc = acc_name(e, r[i]);
-        bool two = has_two_parts(v);
-        emit_line(e, e->scope, "const NcVec<%s, %d> %s_part = nc_load<%d>(%s + (%s));",
-                  v->op == OP_argmax ? "int32_t" : t, w, name, w, scratch_of(e, k),
-                  partial_at(e, c));
-        if (two)
-            emit_line(e, e->scope, "const NcVec<%s, %d> %s_part2 = nc_load<%d>(%s + (%s));", t, w,
-                      name, w, scratch_of(e, k + 1), partial_at(e, c));
-        k += two ? 2 : 1;
-        const char *x = emit_text(e, "%s_part.at[lane]", name),
-                   *y = emit_text(e, "%s_part2.at[lane]", name), *a = emit_text(e, "%s[lane]", acc),
-                   *of = acc_struct(e, v), *joined = emit_combine(e, v->op, acc_type(v), a, x);
-        if (v->op == OP_argmax) joined = emit_text(e, "NcArgmax::of(%s, %s{%s, %s})", a, of, y, x);
-        if (v->op == OP_sqdev)
-            joined = emit_text(e, "NcSqdev::of(%s, %s{(%s)count, %s, %s})", a, of, t, x, y);
+        const char *name = e->name[r[i]], *acc = emit_text(e, "%s[lane]", acc_name(e, r[i])),
+                   *part[2] = {"", ""};
+        for (int p = 0; p < inst_acc(v)->nparts; p++, k++) {
+            emit_line(e, e->scope, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s + (%s));",
+                      type_math(acc_part_type(v, p)), w, name, p, w, scratch_of(e, k),
+                      partial_at(e, c));
+            part[p] = emit_text(e, "%s_part%d.at[lane]", name, p);
+        }
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", w);
-        emit_line(e, e->scope, "    %s = %s;", a, joined);
+        emit_line(e, e->scope, "    %s = %s;", acc,
+                  acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
     }
     emit_line(e, outer, "#pragma unroll 8");
     emit_close(e,

@@ -3,7 +3,7 @@
 // A thread takes 16 bytes of neighbouring results and keeps several columns in flight. Blocks side
 // by side cover the results; the columns are cut into as many parts as fill the device once, or
 // into none where a second kernel would cost more than it saves.
-#include "codegen/kernel_ir.h"
+#include "codegen/accumulator.h"
 
 enum {
     BLOCK = 256,          // threads
@@ -38,7 +38,7 @@ int column_widest(const Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
-            int bytes = v->op == OP_argmax ? 16 : math_bytes(v->acc);
+            int bytes = inst_acc(v)->place ? acc_bytes(v) : math_bytes(v->acc);
             most = (int)at_most(most, 32 / bytes);
         }
     }
@@ -97,7 +97,7 @@ static int joint_bytes(const Body *b, const Schedule *s)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind != KI_REDUCE || v->axis != b->col) continue;
-        int bytes = v->op == OP_argmax ? 16 : math_bytes(v->acc) * (v->op == OP_sqdev ? 3 : 1);
+        int bytes = acc_bytes(v);
         if (bytes == 1) bytes = 4; // bool is accumulated as an integer
         each = bytes > each ? bytes : each;
     }
@@ -110,13 +110,6 @@ void column_derive(Body *b)
     s->threads = threads_across(b) * s->team;
     s->blocks = tiles_of(b) * s->split;
     s->row_bytes = joint_bytes(b, s);
-}
-
-static bool has_sqdev(const Body *b)
-{
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].kind == KI_REDUCE && b->insts.at[i].op == OP_sqdev) return true;
-    return false;
 }
 
 void plan_column(const Target *t, Body *b)
@@ -142,7 +135,7 @@ void plan_column(const Target *t, Body *b)
     s->split = 2; // or more: equal shares
     int64_t tiles = tiles_of(b);
     s->split = 1;
-    int squares = has_sqdev(b); // more arithmetic between loads
+    int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
     int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
     each = each < 2 + squares ? 2 + squares : at_most(each, t->threads_per_unit / BLOCK);
     int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;

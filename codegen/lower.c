@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/embedded.h"
+#include "codegen/accumulator.h"
 #include "codegen/knobs.h"
 #include "codegen/print.h"
 
@@ -28,12 +29,10 @@ static void add_scratch(LowerCtx *ctx, Body *b, int *count)
     int64_t elems = body_rows(b) * b->sched.split;
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        // argmax: index and value; squared deviations: mean and their sum
-        DType types[2] = {v->op == OP_argmax ? DT_I32 : v->acc, v->acc};
-        for (int j = 0; j < (v->op == OP_argmax || v->op == OP_sqdev ? 2 : 1); j++)
+        for (int p = 0; p < inst_acc(v)->nparts; p++)
             vec_push(ctx->arena, &b->bufs,
                      (BodyBuf){.kind = KA_SCRATCH,
-                               .type = types[j],
+                               .type = acc_part_type(v, p),
                                .elems = elems,
                                .scratch = (*count)++,
                                .read = true,

@@ -1,6 +1,7 @@
 // Groups to bodies: chooses the axes of a group's loop nest and lowers its outputs over them.
 #include <string.h>
 
+#include "codegen/accumulator.h"
 #include "codegen/kernel_ir.h"
 
 Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group)
@@ -209,13 +210,6 @@ static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols
     return count == rows || count == rows * cols;
 }
 
-static bool has_sqdev(const Body *b)
-{
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].kind == KI_REDUCE && b->insts.at[i].op == OP_sqdev) return true;
-    return false;
-}
-
 // The outs, which all fit, over the rows and columns of a reduction. one_round: see Lower.
 // *folded: see lower_rows; false when the sums over rows are in.
 static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head,
@@ -296,7 +290,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
     }
     bool fold = folded;
     Lower l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, true, &fold);
-    if (!l.failed && l.body->sched.kind != SCHED_COLUMN && has_sqdev(l.body)) {
+    if (!l.failed && l.body->sched.kind != SCHED_COLUMN && reduces_with(l.body, ACC_MOMENTS)) {
         fold = folded;
         l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, false, &fold);
     }

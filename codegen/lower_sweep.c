@@ -1,5 +1,6 @@
 // Sums over the rows in a row body: the body stores one part of each a block (BodyStore.fold), a
 // second body behind it joins the parts and computes what follows column by column.
+#include "codegen/accumulator.h"
 #include "codegen/kernel_ir.h"
 
 bool body_folds(const Body *b)
@@ -55,7 +56,7 @@ static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
             continue;
         if (node_class(n) == CLS_REDUCE) {
             if (type_count(&n->type) != cols || reduced_count(n) != rows || !over_rows(n) ||
-                n->op == OP_argmax || n->type.dtype == DT_BOOL)
+                accumulator(n->op)->place || n->type.dtype == DT_BOOL)
                 return false;
             vec_push(l->ctx->arena, out, n);
             continue;
@@ -63,13 +64,6 @@ static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
         for (uint32_t i = 0; i < n->nargs; i++) vec_push(l->ctx->arena, &work, n->args[i]);
     }
     return out->n > 0;
-}
-
-static DType accumulator(const Node *n)
-{
-    bool adds = n->op == OP_sum || n->op == OP_prod;
-    return adds ? (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype))
-                : n->args[0]->type.dtype;
 }
 
 bool lower_folds(Lower *l, const Ix *row, const Ix *col)
@@ -81,7 +75,7 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
     const Ix *at[MAX_RANK], *flat = ix_linear(c, (const Ix *[]){row, col}, dim, 2);
     for (uint32_t i = 0; i < folds.n; i++) {
         const Node *n = folds.at[i], *x = n->args[0];
-        DType acc = accumulator(n);
+        DType acc = acc_type_of(n);
         ix_delinear(c, flat, x->type.dim, x->type.rank, at);
         int v = lower_cast(l, lower_value(l, x, at, -1), acc, NULL);
         lower_store(l, lower_buf(l, KA_SCRATCH, NULL, acc, 0), col, v);

@@ -2,6 +2,7 @@
 // index, leaves and values other kernels wrote are loads, reductions introduce an axis.
 #include <string.h>
 
+#include "codegen/accumulator.h"
 #include "codegen/kernel_ir.h"
 
 enum { MAX_DEPTH = 4000 };
@@ -194,7 +195,7 @@ static bool inst_range(const Lower *l, int at, int64_t *low, int64_t *high)
     case KI_REDUCE:
         *low = 0;
         *high = l->body->axis[i->axis].extent - 1;
-        return i->op == OP_argmax;
+        return inst_acc(i)->place;
     case KI_LOAD: {
         const Node *n = l->body->bufs.at[i->buf].node;
         if (!n || !attr_find(n, ATTR_high_bound) || !attr_find(n, ATTR_low_bound)) {
@@ -564,18 +565,15 @@ static int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const Ix *at[MAX_RANK];
     int q = reduced_at(l, n, idx, pred, at), count, v = -1;
     const int64_t *axes = attr_ints(n, ATTR_axes, &count);
-    if (n->op == OP_sqdev && (!l->one_round || q != l->body->col))
+    if (op_info(n->op)->acc == ACC_MOMENTS && (!l->one_round || q != l->body->col))
         return value_sqdev(l, n, idx, pred);
     if (count == 1) v = value_picked(l, n, at, (int)axes[0], q, pred);
     if (v >= 0) return lower_cast(l, v, n->type.dtype, n);
     v = lower_value(l, x, at, pred);
-    DType acc = x->type.dtype, out = n->type.dtype;
-    if (n->op == OP_sum || n->op == OP_prod || n->op == OP_sqdev) {
-        acc = (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(out));
-        v = lower_cast(l, v, acc, NULL);
-    }
+    DType acc = acc_type_of(n), out = n->type.dtype;
+    v = lower_cast(l, v, acc, NULL);
     Inst i = {.kind = KI_REDUCE, .op = n->op, .na = 1, .a = {v}, .axis = q, .acc = acc, .node = n};
-    i.type = n->op == OP_argmax ? DT_I32 : acc;
+    i.type = inst_acc(&i)->place ? DT_I32 : acc;
     return lower_cast(l, lower_inst(l, i), out, n);
 }
 

@@ -1,6 +1,7 @@
 // Where a body needs all digits of f32. A value that reaches memory only as bf16 or f16 may come
 // from the cheaper forms of the prelude (nc_exp_16 ...): their errors are far below a rounding step
 // of the result. What leads to an f32 result, to an integer or to a comparison stays exact.
+#include "codegen/accumulator.h"
 #include "codegen/print.h"
 
 static bool is_short(DType t)
@@ -22,7 +23,7 @@ uint64_t *body_precision(Arena *a, const Body *b)
         const Inst *v = &b->insts.at[i];
         uint64_t own = is_short(v->type) ? 0 : full[i];
         if (v->kind == KI_REDUCE && v->axis == b->col && own) own = 1ull << (v->stage - 1) % 64;
-        bool smooth = v->kind == KI_CAST || (v->kind == KI_REDUCE && v->op != OP_argmax) ||
+        bool smooth = v->kind == KI_CAST || (v->kind == KI_REDUCE && !inst_acc(v)->place) ||
                       (v->kind == KI_EW && op_info(v->op)->flags & OPF_SMOOTH);
         if (!smooth || !dtype_is_float(v->type)) own = all;
         for (int k = 0; k < v->na; k++) full[v->a[k]] |= own;

@@ -65,8 +65,6 @@ int emit_unrounded(const Emit *e, const BodyStore *s);
 // In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.
 void emit_stores(Emit *e, int stage);
 void emit_store(Emit *e, const BodyStore *s); // one of them, to memory
-const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
-const char *emit_identity(Emit *e, Op op, DType t); // what a reduction starts from
 const char *emit_literal(Arena *a, DType t, int64_t i, double f);
 
 const char *type_storage(DType t);

@@ -1,6 +1,7 @@
 // Kernel IR as C: tasks run in parallel, inner loops vectorise.
 #include <string.h>
 
+#include "codegen/accumulator.h"
 #include "codegen/print.h"
 
 enum { CHUNK = 4096 };
@@ -15,7 +16,7 @@ static bool plain_over(const Emit *e, int axis)
         bool over = inst_over(v, axis) || (v->kind == KI_REDUCE && v->axis == axis);
         if (over && (v->kind == KI_CHECK || v->kind == KI_ASSERT || v->kind == KI_SCAN ||
                      (v->kind == KI_REDUCE && v->axis != b->col) ||
-                     (v->kind == KI_REDUCE && v->op == OP_argmax)))
+                     (v->kind == KI_REDUCE && inst_acc(v)->place)))
             return false;
     }
     return true;
@@ -26,19 +27,16 @@ static const char *omp_reduction(Emit *e, const int *r, int n, const char *suffi
     Buf o = buf_new(e->arena);
     for (int i = 0; i < n; i++) {
         const Inst *v = &e->body->insts.at[r[i]];
-        const char *op = v->op == OP_sum    ? "+"
-                         : v->op == OP_prod ? "*"
-                         : v->op == OP_max  ? "nc_rmax"
-                                            : "nc_rmin";
-        if (v->acc == DT_BOOL) op = v->op == OP_max ? "||" : "&&";
-        buf_printf(&o, " reduction(%s : %s%s)", op, e->name[r[i]], suffix);
+        const Accumulator *a = inst_acc(v);
+        buf_printf(&o, " reduction(%s : %s%s)",
+                   v->acc == DT_BOOL && a->bool_omp ? a->bool_omp : a->omp, e->name[r[i]], suffix);
     }
     return o.data;
 }
 
 static bool float_sum(const Inst *v)
 {
-    return v->kind == KI_REDUCE && v->op == OP_sum && math_bytes(v->acc) == 4 &&
+    return v->kind == KI_REDUCE && op_info(v->op)->acc == ACC_SUM && math_bytes(v->acc) == 4 &&
            dtype_is_float(v->acc);
 }
 
@@ -55,7 +53,7 @@ static void accumulate(Emit *e, int r, const char *acc, const char *best, const 
         if (!v->exclusive)
             emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
         emit_bind(e, r, s, e->name[r]);
-    } else if (v->op == OP_argmax) {
+    } else if (inst_acc(v)->place) {
         emit_line(e, s, "if (%s == %s || %s > %s || (%s != %s && %s == %s)) {", axis, first, x,
                   best, x, x, best, best);
         emit_line(e, s, "    %s = %s;", best, x);
@@ -183,9 +181,9 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         }
         bool part = chunked && float_sum(v);
         if (part) emit_line(e, row, "double %s_total = 0;", name);
-        emit_line(e, part ? chunk : row, "%s %s_acc = %s;", v->op == OP_argmax ? "int32_t" : t,
-                  name, v->op == OP_argmax ? "0" : emit_identity(e, v->op, v->acc));
-        if (v->op == OP_argmax) emit_line(e, row, "%s %s_best = 0;", t, name);
+        emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
+                  name, inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
+        if (inst_acc(v)->place) emit_line(e, row, "%s %s_best = 0;", t, name);
     }
     const char *pragma =
         simd ? emit_text(e, "#pragma omp simd%s\n", omp_reduction(e, r, n, "_acc")) : "";
@@ -246,7 +244,7 @@ static int64_t print_row(Emit *e, bool partial)
         const Inst *v = &b->insts.at[red[i]];
         emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), part_place(e, "part"),
                   e->name[red[i]]);
-        if (v->op == OP_argmax)
+        if (inst_acc(v)->place)
             emit_line(e, e->scope, "%s[%s] = %s_best;", scratch_of(e, k++), part_place(e, "part"),
                       e->name[red[i]]);
     }
@@ -269,7 +267,7 @@ static int64_t print_combine(Emit *e)
         const char *loop =
             emit_text(e, "for (long part = 0; part < %lld; part++)", (long long)b->sched.split);
         const char *x = emit_text(e, "%s[%s]", scratch_of(e, k++), part_place(e, "part"));
-        if (v->op == OP_argmax) {
+        if (inst_acc(v)->place) {
             const char *best = emit_text(e, "%s[%s]", scratch_of(e, k++), part_place(e, "part"));
             emit_line(e, row, "%s %s_best = 0;", t, name);
             emit_line(e, row, "int32_t %s_acc = 0;", name);
@@ -354,7 +352,7 @@ static int64_t print_column(Emit *e, bool partial)
             const Inst *v = &b->insts.at[r[i]];
             const char *t = float_sum(v) && part > 1024 ? "double" : type_math(v->acc),
                        *name = e->name[r[i]];
-            if (v->kind == KI_REDUCE && v->op == OP_argmax) {
+            if (v->kind == KI_REDUCE && inst_acc(v)->place) {
                 emit_line(e, task, "%s %s_best[%lld];", t, name, (long long)tile);
                 t = "int32_t";
             }
@@ -362,7 +360,7 @@ static int64_t print_column(Emit *e, bool partial)
             emit_line(e, task, "%s %s[%lld];", t, array, (long long)tile);
             emit_line(e, task, "for (long k = 0; k < last - first; k++)");
             emit_line(e, task, "    %s[k] = %s;", array,
-                      v->kind == KI_SCAN || v->op == OP_argmax ? "0"
+                      v->kind == KI_SCAN || inst_acc(v)->place ? "0"
                                                                : emit_identity(e, v->op, v->acc));
         }
         emit_open(e, 1ull << b->col);
@@ -393,7 +391,7 @@ static int64_t print_column(Emit *e, bool partial)
         for (int i = 0, k = 0; i < n; i++) {
             emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), part_place(e, "part"),
                       e->bind[r[i]].text);
-            if (b->insts.at[r[i]].op == OP_argmax)
+            if (inst_acc(&b->insts.at[r[i]])->place)
                 emit_line(e, e->scope, "%s[%s] = %s_best[%s - first];", scratch_of(e, k++),
                           part_place(e, "part"), e->name[r[i]], e->axis[0]);
         }

@@ -1,4 +1,5 @@
 // Instructions to text, and in which loop each is placed: the same for CUDA C and for C.
+#include "codegen/accumulator.h"
 #include "codegen/print.h"
 
 #include <ctype.h>
@@ -370,34 +371,6 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     return b.data;
 }
 
-const char *emit_identity(Emit *e, Op op, DType t)
-{
-    bool f = dtype_is_float(t);
-    if (op == OP_prod) return emit_literal(e->arena, t, 1, 1);
-    if (op == OP_sum) return emit_literal(e->arena, t, 0, 0);
-    bool low = op != OP_min;
-    if (f) return emit_literal(e->arena, t, 0, low ? -INFINITY : INFINITY);
-    int64_t least = t == DT_I32 ? INT32_MIN : t == DT_I64 ? INT64_MIN : 0;
-    int64_t most = t == DT_I32   ? INT32_MAX
-                   : t == DT_I64 ? INT64_MAX
-                   : t == DT_U32 ? UINT32_MAX
-                   : t == DT_U8  ? 255
-                                 : 1;
-    return emit_literal(e->arena, t, low ? least : most, 0);
-}
-
-const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v)
-{
-    switch (op) {
-    case OP_sum: return arena_printf(e->arena, "%s + %s", acc, v);
-    case OP_prod: return arena_printf(e->arena, "%s * %s", acc, v);
-    default:
-        if (t == DT_BOOL)
-            return arena_printf(e->arena, "%s %s %s", acc, op == OP_max ? "||" : "&&", v);
-        return arena_printf(e->arena, "nc_%s(%s, %s)", op == OP_max ? "max" : "min", acc, v);
-    }
-}
-
 // Division by what stands outside the loop that divides: there the reciprocal is taken once.
 static const char *divided(Emit *e, const Inst *v, const char *const *x, const Scope *home)
 {
@@ -470,7 +443,7 @@ static void emit_nested(Emit *e, int at, Scope *home)
     const char *it =
         e->cuda ? (e->body->axis[v->axis].extent > INT32_MAX ? "int64_t" : "int") : "long";
     e->scope = home;
-    bool arg = v->op == OP_argmax;
+    bool arg = inst_acc(v)->place;
     const char *best = arg ? arena_printf(e->arena, "%s_value", acc) : acc;
     emit_open(e, 1ull << v->axis);
     const char *x = emit_value(e, v->a[0]);

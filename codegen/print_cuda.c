@@ -253,30 +253,17 @@ static void print_map(Emit *e)
 // -- rows and columns: teams of threads
 // ---------------------------------------------------------------------------
 
-const char *functor(Op op)
-{
-    return op == OP_sum      ? "NcSum"
-           : op == OP_prod   ? "NcProd"
-           : op == OP_min    ? "NcMin"
-           : op == OP_argmax ? "NcArgmax"
-           : op == OP_sqdev  ? "NcSqdev"
-                             : "NcMax";
-}
-
 static const char *join(Emit *e, Op op, const char *x)
 {
     const Schedule *s = &e->body->sched;
     if (s->team == 1) return x;
     if (s->kind == SCHED_ROW && s->team <= 32)
-        return emit_text(e, "nc_team<%s, %d>(%s)", functor(op), s->team, x);
+        return emit_text(e, "nc_team<%s, %d>(%s)", accumulator(op)->functor, s->team, x);
     if (s->kind == SCHED_ROW)
-        return emit_text(e, "nc_team<%s, %d, %d>(%s)", functor(op), s->team, e->joins++ % 2, x);
-    return emit_text(e, "nc_across<%s, %d, %d>(%s)", functor(op), s->threads / s->team, s->team, x);
-}
-
-DType acc_type(const Inst *v)
-{
-    return v->acc == DT_BOOL ? DT_I32 : v->acc;
+        return emit_text(e, "nc_team<%s, %d, %d>(%s)", accumulator(op)->functor, s->team,
+                         e->joins++ % 2, x);
+    return emit_text(e, "nc_across<%s, %d, %d>(%s)", accumulator(op)->functor, s->threads / s->team,
+                     s->team, x);
 }
 
 void accumulate(Emit *e, int r, const char *axis)
@@ -290,24 +277,18 @@ void accumulate(Emit *e, int r, const char *axis)
         if (!v->exclusive)
             emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
         emit_bind(e, r, s, e->name[r]);
-    } else if (v->op == OP_argmax) {
-        emit_line(e, s, "%s = NcArgmax::of(%s, NcArg<%s>{%s, %s});", acc, acc,
-                  type_math(acc_type(v)), x, axis);
     } else {
-        emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, acc_type(v), acc, x));
+        emit_line(e, s, "%s = %s;", acc, acc_step(e, v, acc, x, axis));
     }
 }
 
 void declare_accumulator(Emit *e, Scope *row, int r)
 {
     const Inst *v = &e->body->insts.at[r];
-    const char *t = type_math(acc_type(v)), *zero = emit_identity(e, v->op, v->acc);
     if (v->kind == KI_SCAN)
-        emit_line(e, row, "%s %s_acc = 0;", t, e->name[r]);
-    else if (v->op == OP_argmax)
-        emit_line(e, row, "NcArg<%s> %s_acc = {%s, 0x7fffffffffffffffll};", t, e->name[r], zero);
+        emit_line(e, row, "%s %s_acc = 0;", type_math(acc_type(v)), e->name[r]);
     else
-        emit_line(e, row, "%s %s_acc = %s;", t, e->name[r], zero);
+        emit_line(e, row, "%s %s_acc = %s;", acc_struct(e, v), e->name[r], acc_start(e, v));
 }
 
 void print_joined(Emit *e, int r)
@@ -315,13 +296,18 @@ void print_joined(Emit *e, int r)
     const Inst *x = &e->body->insts.at[r];
     const char *acc = emit_text(e, "%s_acc", e->name[r]);
     if (x->kind == KI_SCAN) return;
-    if (x->op == OP_argmax)
-        emit_line(e, e->scope, "const %s %s = (int32_t)%s.i;", type_math(x->type), e->name[r],
-                  emit_text(e, "(%s = %s)", acc, join(e, x->op, acc)));
-    else
-        emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[r],
-                  join(e, x->op, acc));
+    emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[r],
+              acc_joined(e, x, acc, join(e, x->op, acc)));
     emit_bind(e, r, e->scope, e->name[r]);
+}
+
+void store_parts(Emit *e, int r, int *scratch, const char *at)
+{
+    const Accumulator *a = inst_acc(&e->body->insts.at[r]);
+    emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, (*scratch)++), at, e->name[r]);
+    for (int p = 1; p < a->nparts; p++)
+        emit_line(e, e->scope, "%s[%s] = %s_acc%s;", scratch_of(e, (*scratch)++), at, e->name[r],
+                  a->parts[p]);
 }
 
 // The loop over the columns of a stage. lo and hi bound them.
@@ -466,23 +452,14 @@ static void print_team_body(Emit *e, KernelPhase phase)
             const char *at = by_row ? emit_text(e, "%s * %lld + part", r, (long long)s->split)
                                     : emit_text(e, "part * %lld + %s", (long long)rows, r);
             declare_accumulator(e, e->scope, red[i]);
-            const char *one = emit_text(e, "%s[%s]", scratch_of(e, k++), at),
-                       *acc = emit_text(e, "%s_acc", e->name[red[i]]);
+            const char *part[2] = {"", ""}, *acc = emit_text(e, "%s_acc", e->name[red[i]]);
+            for (int p = 0; p < inst_acc(x)->nparts; p++)
+                part[p] = emit_text(e, "%s[%s]", scratch_of(e, k++), at);
             emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", t,
                       s->team > 1 ? "member" : "0", (long long)s->split, s->team);
-            if (x->op == OP_argmax)
-                emit_line(e, e->scope, "    %s = NcArgmax::of(%s, NcArg<%s>{%s[%s], %s});", acc,
-                          acc, type_math(acc_type(x)), scratch_of(e, k++), at, one);
-            else
-                emit_line(e, e->scope, "    %s = %s;", acc,
-                          emit_combine(e, x->op, acc_type(x), acc, one));
-            if (x->op == OP_argmax)
-                emit_line(e, e->scope, "const int32_t %s = (int32_t)(%s = %s).i;", e->name[red[i]],
-                          acc, join(e, x->op, acc));
-            else
-                emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[red[i]],
-                          join(e, x->op, acc));
-            emit_bind(e, red[i], e->scope, e->name[red[i]]);
+            emit_line(e, e->scope, "    %s = %s;", acc,
+                      acc_join(e, x, acc, acc_of_parts(e, x, part[0], part[1], NULL)));
+            print_joined(e, red[i]);
         }
         print_row_stores(e, leader);
     } else {
@@ -494,10 +471,7 @@ static void print_team_body(Emit *e, KernelPhase phase)
             for (int i = 0, k = 0; i < n; i++) {
                 const char *at = by_row ? emit_text(e, "%s * %lld + part", r, (long long)s->split)
                                         : emit_text(e, "part * %lld + %s", (long long)rows, r);
-                emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
-                if (b->insts.at[red[i]].op == OP_argmax)
-                    emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at,
-                              e->name[red[i]]);
+                store_parts(e, red[i], &k, at);
             }
             emit_close(e, emit_text(e, "if (%s) {", leader), "}");
         } else {

@@ -2,7 +2,7 @@
 #ifndef CODEGEN_PRINT_CUDA_H
 #define CODEGEN_PRINT_CUDA_H
 
-#include "codegen/print.h"
+#include "codegen/accumulator.h"
 
 enum { MAX_VECTORS = 64 }; // more loads than that go element by element
 
@@ -28,12 +28,13 @@ void open_stores(Emit *e, const Vectors *v, int stage);
 void lane_stores(Emit *e, const Vectors *v, int stage);
 void flush_stores(Emit *e, const Vectors *v, int stage);
 
-const char *functor(Op op); // the prelude's struct that joins two accumulators
-DType acc_type(const Inst *v);
 // Accumulators of reductions over the columns: declared in the row's scope, joined with an element.
 void declare_accumulator(Emit *e, Scope *row, int r);
 void accumulate(Emit *e, int r, const char *axis);
-void print_joined(Emit *e, int r);                  // the result, known to the whole team
+void print_joined(Emit *e, int r); // the result, known to the whole team
+// ... and kept at [at] of the scratch buffers from *scratch on, for the kernel that joins the
+// parts.
+void store_parts(Emit *e, int r, int *scratch, const char *at);
 void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
 const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer
 

@@ -494,9 +494,7 @@ static void print_parts(Rows *r, const char *leader)
     emit_open(e, 0);
     for (int i = 0, k = 0; i < n; i++) {
         const char *at = emit_text(e, "%s * %lld + part", e->axis[0], (long long)b->sched.split);
-        emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, k++), at, e->name[red[i]]);
-        if (b->insts.at[red[i]].op == OP_argmax)
-            emit_line(e, e->scope, "%s[%s] = %s_acc.v;", scratch_of(e, k++), at, e->name[red[i]]);
+        store_parts(e, red[i], &k, at);
     }
     emit_close(e, emit_text(e, "if (%s) {", leader), "}");
 }

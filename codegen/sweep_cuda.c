@@ -112,7 +112,7 @@ static void declare_folds(Sweep *w)
 
 static bool joins_several(const Sweep *w, const Inst *x)
 {
-    return w->b->sched.team > 1 && x->op != OP_argmax;
+    return w->b->sched.team > 1 && !inst_acc(x)->place;
 }
 
 static bool one_join(const Inst *a, const Inst *b)
@@ -146,14 +146,11 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
         const char *acc = emit_text(e, "%s_acc", e->name[r[i]]);
         if (e->bind[r[i]].scope == row) continue;
         if (!joins_several(w, x)) {
-            const char *all =
-                s->team == 1 ? acc
-                             : emit_text(e, "nc_team<%s, %d>(%s)", functor(x->op), s->team, acc);
-            if (x->op == OP_argmax)
-                emit_line(e, row, "const %s %s = (int32_t)(%s = %s).i;", type_math(x->type),
-                          e->name[r[i]], acc, all);
-            else
-                emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]], all);
+            const char *all = s->team == 1 ? acc
+                                           : emit_text(e, "nc_team<%s, %d>(%s)",
+                                                       inst_acc(x)->functor, s->team, acc);
+            emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]],
+                      acc_joined(e, x, acc, all));
             emit_bind(e, r[i], row, e->name[r[i]]);
             continue;
         }
@@ -164,7 +161,7 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
                 buf_printf(&list, "%s%s_acc", count++ ? ", " : "", e->name[r[k]]);
         const char *name = emit_text(e, "%s_all", e->name[r[i]]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
-        emit_line(e, row, "nc_teams<%s, %d, %d, %s>(%s);", functor(x->op), s->team, w->site++,
+        emit_line(e, row, "nc_teams<%s, %d, %d, %s>(%s);", inst_acc(x)->functor, s->team, w->site++,
                   w->sites == 1 ? "true" : "false", name);
         for (int k = i, at = 0; k < n; k++) {
             const Inst *y = &w->b->insts.at[r[k]];

@@ -313,15 +313,16 @@ static Node *fold_reduce(Graph *g, const Infer *in)
 {
     Node *a = in->args[0];
     Scalar v;
-    if (in->op == OP_argmax || in->op == OP_sqdev) return NULL; // no element is the result
+    Accumulate acc = op_info(in->op)->acc;
+    if (acc == ACC_PLACE || acc == ACC_MOMENTS) return NULL; // no element is the result
     int64_t count = type_count(&a->type), kept = type_count(&in->out);
     if (count == kept && count) { // nothing is added up: the same elements in the same order
         if (a->type.dtype != in->out.dtype) a = graph_cast(g, a, in->out.dtype);
         return graph_reshape(g, a, in->out.rank, in->out.dim);
     }
-    if (count && (in->op == OP_max || in->op == OP_min) && uniform_value(a, &v))
+    if (count && (acc == ACC_MAX || acc == ACC_MIN) && uniform_value(a, &v))
         return fold_const(g, &in->out, v);
-    if (count && in->op == OP_sum && !dtype_is_float(in->out.dtype) && uniform_value(a, &v))
+    if (count && acc == ACC_SUM && !dtype_is_float(in->out.dtype) && uniform_value(a, &v))
         return fold_const(g, &in->out, (Scalar){.i = v.i * (count / kept)});
     return NULL;
 }

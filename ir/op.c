@@ -28,6 +28,8 @@ static const OpInfo table[OP_COUNT] = {
 #define OP(id, n, c, f, rule, gradient, attributes)                                                \
     [OP_##id].name = #id, [OP_##id].arity = n, [OP_##id].class = CLS_##c, [OP_##id].flags = f,     \
     [OP_##id].attrs = "" attributes,
+#define RE(id, accumulator, rule, gradient, attributes)                                            \
+    [OP_##id].acc = ACC_##accumulator, OP(id, 1, REDUCE, 0, rule, gradient, attributes)
 #include "ir/ops.def"
 #undef NEED
 #undef MAY

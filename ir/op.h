@@ -37,6 +37,18 @@ enum OpFlags {
     OPF_APPROX = 64,    // the CUDA prelude has a cheaper form for 16-bit results: its helper, _16
 };
 
+// What a reduction keeps while it runs.
+typedef enum Accumulate {
+    ACC_NONE, // no reduction
+    ACC_SUM,
+    ACC_PROD,
+    ACC_MAX,
+    ACC_MIN,
+    ACC_PLACE,   // the largest value and where it stands
+    ACC_MOMENTS, // count, mean and the sum of squared deviations from it
+    ACC_COUNT
+} Accumulate;
+
 enum { VARIADIC = -1 };
 
 typedef enum AttrKey {
@@ -53,6 +65,7 @@ typedef struct OpInfo {
     int arity; // or VARIADIC
     OpClass class;
     unsigned flags;
+    Accumulate acc;
     const char *expr;                     // elementwise: the expression's text; else NULL
     const char *attrs;                    // names as in the table; elementwise: ""
     uint64_t attr_required, attr_allowed; // bit per AttrKey

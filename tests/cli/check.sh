@@ -10,7 +10,7 @@ done
 # regions (dumps write them in the region's head) and the mark of an error.
 P=$ROOT/tests/net/check/primitives.net
 "$NETC" --emit ir "$P" > ir.net; "$NETC" --emit grad "$P" > grad.net
-for op in $(grep -oE '^(EW|OP)\([a-z_0-9]+' "$ROOT/ir/ops.def" | cut -d'(' -f2); do
+for op in $(grep -oE '^(EW|RE|OP)\([a-z_0-9]+' "$ROOT/ir/ops.def" | cut -d'(' -f2); do
     case $op in dynamic_slice|region_param|poison) continue ;; esac
     grep -qE "(= |^ *)$op\(" ir.net grad.net && pass || fail "primitives.net has no '$op'"
 done
