@@ -145,14 +145,13 @@ static void entry_leaves(GenEntry *e, Frame *f)
     for (uint32_t i = 0; i < graph->nodes.n; i++) {
         const Node *n = graph->nodes.at[i];
         if (!live[i]) continue;
-        if (n->op == OP_param || n->op == OP_state) {
+        if (node_has(n, OPF_CELL)) {
             f->place[i] = gen_cell(e, attr_str(n, ATTR_name));
         } else if (n->op == OP_input) {
-            const char *kind = attr_str(n, ATTR_kind);
             ProgInput in = {
                 .name = attr_str(n, ATTR_name),
                 .type = gen_type(&n->type),
-                .data = kind && !strcmp(kind, "data"),
+                .data = node_is_data(n),
                 .has_range = attr_find(n, ATTR_low_bound) && attr_find(n, ATTR_high_bound),
                 .low = attr_int(n, ATTR_low_bound, 0),
                 .high = attr_int(n, ATTR_high_bound, 0),

@@ -99,11 +99,6 @@ void frame_sink(Frame *f, Sink s)
     vec_push(f->e->gen->arena, &f->sinks, s);
 }
 
-static bool is_leaf_cell(const Node *n)
-{
-    return n->op == OP_param || n->op == OP_state;
-}
-
 static bool is_stored(const Frame *f, const Node *n)
 {
     return f->g->fusion->group_of[n->id] != 0;
@@ -167,10 +162,9 @@ static void group_reads(Walk *w, Item *it, const Group *gr)
             vec_push(a, &it->uses, o->id);
             continue;
         }
-        if (is_leaf_cell(n) || n->op == OP_region_param || n->op == OP_input) {
+        if (node_has(n, OPF_MEMORY)) {
             vec_push(a, &it->leaves, n->id);
-            const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
-            if (kind && !strcmp(kind, "data") && entry->rows) it->reads_cursor = true;
+            if (node_is_data(n) && entry->rows) it->reads_cursor = true;
         }
         if (n->op == OP_get)
             visit(w, n->args[0]);

@@ -99,18 +99,9 @@ static bool apply_view(Layout *l, const Node *n)
 static bool in_memory(const Frame *f, const Node *n)
 {
     if (f->g->fusion->group_of[n->id]) return true;
-    switch (n->op) {
-    case OP_param:
-    case OP_state:
-    case OP_get: return true;
-    case OP_const: return attr_find(n, ATTR_values) != NULL;
-    case OP_region_param: return attr_int(n, ATTR_index, 0) != 0;
-    case OP_input: {
-        const char *kind = attr_str(n, ATTR_kind);
-        return !(f->e->entry->rows && kind && !strcmp(kind, "data"));
-    }
-    default: return node_class(n) == CLS_REGION;
-    }
+    if (n->op == OP_get || node_class(n) == CLS_REGION) return true;
+    bool counter = n->op == OP_region_param && attr_int(n, ATTR_index, 0) == 0;
+    return node_in_memory(n) && !counter && !(f->e->entry->rows && node_is_data(n));
 }
 
 static bool layout_of(const Frame *f, const Node *n, Layout *out)

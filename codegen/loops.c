@@ -34,8 +34,7 @@ static bool operand(Frame *f, const Node *n, ProgArg *out)
         *out = full_const(e, &n->type, v, n->name ? n->name : "const");
         f->place[n->id] = *out;
     }
-    const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
-    if ((int)out->kind == PLACE_NONE || (kind && !strcmp(kind, "data") && e->entry->rows)) {
+    if ((int)out->kind == PLACE_NONE || (node_is_data(n) && e->entry->rows)) {
         gen_internal(e->gen, n->loc, "an operand of a loop that no kernel stores");
         return false;
     }

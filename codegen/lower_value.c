@@ -263,9 +263,8 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const LowerCtx *x = l->ctx;
     const Type *t = &n->type;
     const Ix *at = ix_linear(c, idx, t->dim, t->rank);
-    const char *kind = attr_str(n, ATTR_kind);
     int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
-    if (n->op == OP_input && kind && !strcmp(kind, "data") && x->entry->rows && t->rank > 0) {
+    if (node_is_data(n) && x->entry->rows && t->rank > 0) {
         // Element (i, ...) of the batch is row rows[cursor + i] of the data set.
         const Ix *row = idx[0];
         if (x->entry->cursor) {
@@ -298,8 +297,7 @@ static bool is_buffer(const Lower *l, const Node *n)
     if (node_class(n) == CLS_REGION || n->op == OP_get) return true;
     if (f->group_of[n->id] && node_class(n) != CLS_LEAF)
         return f->group_of[n->id] - 1 != l->group->id && !group_computes(l->group, n);
-    return n->op == OP_input || n->op == OP_param || n->op == OP_state ||
-           n->op == OP_region_param || (n->op == OP_const && attr_find(n, ATTR_values));
+    return node_in_memory(n);
 }
 
 static int value_const(Lower *l, const Node *n)

@@ -59,8 +59,8 @@ static void mark_stale(Check *c, const char *leaf)
 {
     for (uint32_t i = 0; i < c->graph->nodes.n; i++) {
         const Node *n = c->graph->nodes.at[i];
-        bool is_cell = n->op == OP_param || n->op == OP_state || n->op == OP_input;
-        c->stale[i] = is_cell && !strcmp(attr_str(n, ATTR_name), leaf);
+        bool named = node_has(n, OPF_CELL) || n->op == OP_input;
+        c->stale[i] = named && !strcmp(attr_str(n, ATTR_name), leaf);
         for (uint32_t k = 0; k < n->nargs; k++) c->stale[i] |= c->stale[n->args[k]->id];
     }
 }

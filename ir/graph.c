@@ -215,6 +215,17 @@ Node *graph_result(Graph *g, Node *region_op, int index)
     return graph_node(g, OP_get, &region_op, 1, &a);
 }
 
+bool node_in_memory(const Node *n)
+{
+    return node_has(n, OPF_MEMORY) || (n->op == OP_const && attr_find(n, ATTR_values));
+}
+
+bool node_is_data(const Node *n)
+{
+    const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
+    return kind && !strcmp(kind, "data");
+}
+
 bool node_const_value(const Node *n, double *v)
 {
     while (n->op == OP_broadcast) n = n->args[0];

@@ -119,6 +119,12 @@ static inline OpClass node_class(const Node *n)
 {
     return op_info(n->op)->class;
 }
+static inline bool node_has(const Node *n, unsigned flags) // one of these OPF_*
+{
+    return op_info(n->op)->flags & flags;
+}
+bool node_in_memory(const Node *n); // a leaf that is read as a buffer
+bool node_is_data(const Node *n);   // an input whose rows may come through the row table
 static inline bool node_is_poison(const Node *n)
 {
     return n->op == OP_poison;

@@ -13,6 +13,12 @@ enum {
     CONVERTS = OPF_CONVERTS,
     SMOOTH = OPF_SMOOTH,
     APPROX = OPF_APPROX,
+    STRIDES = OPF_STRIDES,
+    PERMUTES = OPF_PERMUTES,
+    MEMORY = OPF_MEMORY,
+    CELL = OPF_CELL,
+    WHOLE = OPF_WHOLE,
+    CHECKS = OPF_CHECKS,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -35,6 +35,13 @@ enum OpFlags {
     OPF_CONVERTS = 16,  // the printers spell it by operand and result type
     OPF_SMOOTH = 32,    // small errors of the operands stay small: relative to the largest of them
     OPF_APPROX = 64,    // the CUDA prelude has a cheaper form for 16-bit results: its helper, _16
+    OPF_STRIDES =
+        128, // a view of one operand that strides express: loops and libraries look through
+    OPF_PERMUTES = 256, // ... in which each element of the operand stands once
+    OPF_MEMORY = 512,   // a leaf that lies in memory (a const does when it has a value an element)
+    OPF_CELL = 1024,    // ... of a cell
+    OPF_WHOLE = 2048,   // computed by a kernel or a call of its own, and stored: an anchor
+    OPF_CHECKS = 4096,  // can fail on the device (a gather: unless its index is proved)
 };
 
 // What a reduction keeps while it runs.

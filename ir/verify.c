@@ -77,7 +77,7 @@ static bool place_holds(const Graph *g, const char *after, const Node *n, const 
                         StrMap *names)
 {
     bool root = node_class(n) == CLS_ROOT;
-    bool outer = n->op == OP_input || n->op == OP_param || n->op == OP_state;
+    bool outer = node_has(n, OPF_CELL) || n->op == OP_input;
     if (owner && (root || outer)) return broken(g, after, n, "stands in a region");
     if (!owner && n->op == OP_region_param && !g->params.n)
         return broken(g, after, n, "stands outside a region");

@@ -26,15 +26,10 @@ static const char *leaf_name(Leaves *l, const Node *n)
     return text;
 }
 
-static bool is_cell(const Node *n)
-{
-    return n->op == OP_param || n->op == OP_state;
-}
-
 // What a gradient with respect to n is called: the cell's name, or that of the leaf n becomes.
 static const char *variable_name(Leaves *l, const Node *n)
 {
-    return is_cell(n) || n->op == OP_input ? attr_str(n, ATTR_name) : leaf_name(l, n);
+    return node_has(n, OPF_CELL) || n->op == OP_input ? attr_str(n, ATTR_name) : leaf_name(l, n);
 }
 
 static void find_leaves(Leaves *l, const Graph *g)

@@ -78,7 +78,7 @@ static bool one_run(const Layout *l, const int64_t *axes, int n, int64_t *stride
 
 static const Node *behind(const Node *n)
 {
-    while (n->op == OP_reshape || n->op == OP_permute || n->op == OP_broadcast) n = n->args[0];
+    while (node_has(n, OPF_STRIDES)) n = n->args[0];
     return n;
 }
 
@@ -184,8 +184,7 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 
 static bool is_row_data(const Node *n, bool rows)
 {
-    const char *kind = n->op == OP_input ? attr_str(n, ATTR_kind) : NULL;
-    return rows && kind && kind[0] == 'd';
+    return rows && node_is_data(n);
 }
 
 static bool wants_address(const Node *n)

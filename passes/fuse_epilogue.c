@@ -314,7 +314,7 @@ static void backward(Fuse *f, const Function *fn, Node *const *end_of, int grad,
 
 static Node *behind(Node *n)
 {
-    while (n->op == OP_reshape || n->op == OP_permute) n = n->args[0];
+    while (node_has(n, OPF_PERMUTES)) n = n->args[0];
     return n;
 }
 

@@ -30,8 +30,7 @@ static GroupKind anchor_kind(const Node *n)
 
 static Node *stored_operand(const Fuse *f, Node *n)
 {
-    while (!f->mat[n->id] && (n->op == OP_reshape || n->op == OP_permute || n->op == OP_broadcast))
-        n = n->args[0];
+    while (!f->mat[n->id] && node_has(n, OPF_STRIDES)) n = n->args[0];
     return n;
 }
 

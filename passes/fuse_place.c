@@ -22,38 +22,18 @@ static int weight(const Node *n)
 
 bool fuse_is_anchor(const Node *n)
 {
-    switch (node_class(n)) {
-    case CLS_DOT:
-    case CLS_SCAN:
-    case CLS_REGION: return true;
-    default: return n->op == OP_scatter || n->op == OP_scatter_add;
-    }
+    return node_has(n, OPF_WHOLE);
 }
 
 bool fuse_in_memory(const Fuse *f, const Node *n)
 {
-    const char *kind;
-    switch (n->op) {
-    case OP_param:
-    case OP_state:
-    case OP_region_param: return true;
-    case OP_const: return attr_find(n, ATTR_values) != NULL;
-    case OP_input:
-        kind = attr_str(n, ATTR_kind);
-        return !(f->rows && kind && !strcmp(kind, "data"));
-    default: return false;
-    }
-}
-
-static bool is_view_of_one(const Node *n)
-{
-    return n->op == OP_reshape || n->op == OP_permute || n->op == OP_broadcast;
+    return node_in_memory(n) && !(f->rows && node_is_data(n));
 }
 
 // The value behind the views a library or a loop can look through.
 static Node *behind_views(Node *n, bool reshape_only)
 {
-    while (reshape_only ? n->op == OP_reshape : is_view_of_one(n)) n = n->args[0];
+    while (reshape_only ? n->op == OP_reshape : node_has(n, OPF_STRIDES)) n = n->args[0];
     return n;
 }
 
@@ -69,12 +49,11 @@ static void force(Fuse *f, Node *n)
 static bool index_proved(const Node *index, int64_t bound)
 {
     double v;
-    while (is_view_of_one(index) ||
+    while (node_has(index, OPF_STRIDES) ||
            (index->op == OP_cast && dtype_is_int(index->args[0]->type.dtype)))
         index = index->args[0];
     if (node_const_value(index, &v)) return v >= 0 && v < (double)bound;
     if (index->op == OP_iota) return index->type.dim[attr_int(index, ATTR_axis, 0)] <= bound;
-    if (index->op == OP_argsort || index->op == OP_argmax) return false;
     if (attr_find(index, ATTR_high_bound))
         return attr_int(index, ATTR_low_bound, -1) >= 0 &&
                attr_int(index, ATTR_high_bound, 0) <= bound;
@@ -85,7 +64,7 @@ static bool may_fail(const Node *n)
 {
     if (n->op == OP_gather)
         return !index_proved(n->args[1], n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)]);
-    return n->op == OP_scatter || n->op == OP_scatter_add || n->op == OP_assert;
+    return node_has(n, OPF_CHECKS);
 }
 
 // A scalar made of a cell that this entry also writes (the step in a schedule) is stored before the
@@ -101,7 +80,7 @@ static void force_counters(Fuse *f)
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (!f->live[i]) continue;
-        if (n->op == OP_state || n->op == OP_param)
+        if (node_has(n, OPF_CELL))
             depends[i] = n->type.rank == 0 && strmap_has(&written, attr_str(n, ATTR_name));
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
@@ -175,8 +154,8 @@ void fuse_prepare(Fuse *f)
                 force(f, seen_through ? s : x->args[k]);
                 // Data read through the row table has no address: what views it is stored.
                 s = x->args[k];
-                while (is_view_of_one(s) && s->args[0]->op != OP_input) s = s->args[0];
-                if (seen_through && is_view_of_one(s) && !fuse_in_memory(f, s->args[0]))
+                while (node_has(s, OPF_STRIDES) && s->args[0]->op != OP_input) s = s->args[0];
+                if (seen_through && node_has(s, OPF_STRIDES) && !fuse_in_memory(f, s->args[0]))
                     force(f, s);
             }
             if (f->bias[i]) force(f, behind_views(f->bias[i], false));
@@ -535,7 +514,7 @@ static void place_anchor(Fuse *f, Node *n)
     int level = 0;
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k], *s = a;
-        while (!f->mat[s->id] && is_view_of_one(s)) s = s->args[0];
+        while (!f->mat[s->id] && node_has(s, OPF_STRIDES)) s = s->args[0];
         if (f->mat[s->id])
             a = s; // read through its views
         else

@@ -67,7 +67,7 @@ static Carry find_sum(const Loop *l, uint32_t j, const uint32_t *uses)
         return no;
     Node *x = next->args[next->args[0] == param];
     if (next->args[0] != param && next->args[1] != param) return no;
-    while ((x->op == OP_reshape || x->op == OP_permute) && c.nviews < MOST_VIEWS) {
+    while (node_has(x, OPF_PERMUTES) && c.nviews < MOST_VIEWS) {
         c.view[c.nviews++] = x;
         x = x->args[0];
     }

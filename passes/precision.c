@@ -26,7 +26,7 @@ static bool wants_low(const Node *n, Precision p)
 
 static const Node *behind(const Node *n)
 {
-    while (n->op == OP_reshape || n->op == OP_permute) n = n->args[0];
+    while (node_has(n, OPF_PERMUTES)) n = n->args[0];
     return n;
 }
 
@@ -92,7 +92,7 @@ static Node *lowered(Graph *g, Node *x, DType low)
     enum { MOST = 16 };
     const Node *views[MOST];
     int n = 0;
-    while ((x->op == OP_reshape || x->op == OP_permute) && n < MOST) {
+    while (node_has(x, OPF_PERMUTES) && n < MOST) {
         views[n++] = x;
         x = x->args[0];
     }
