@@ -413,12 +413,12 @@ bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
     return (int)out->kind != PLACE_NONE;
 }
 
-static void log_launch(const Frame *f, const Item *it)
+void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel *kernels,
+               int nkernels)
 {
     const Gen *g = f->e->gen;
     if (!g->options->log) return;
-    LaunchRecord r = {f->e->lower,       f->g,        it->groups.at,
-                      (int)it->groups.n, it->kernels, it->nkernels};
+    LaunchRecord r = {f->e->lower, f->g, groups, ngroups, kernels, nkernels};
     r.ctx.schedules = NULL;
     r.ctx.checks.at = NULL;
     r.ctx.checks.n = r.ctx.checks.cap = 0;
@@ -442,7 +442,7 @@ static bool lower_items(Frame *f)
         if (!it->lowered) continue;
         it->nkernels = lower_launch(c, f->g, it->groups.at, (int)it->groups.n, &it->kernels);
         if (it->nkernels < 0) return false;
-        log_launch(f, it);
+        frame_log(f, it->groups.at, (int)it->groups.n, it->kernels, it->nkernels);
         for (int k = 0; k < it->nkernels; k++)
             for (int j = 0; j < it->kernels[k].nargs; j++) {
                 const KernelArg *a = &it->kernels[k].args[j];

@@ -317,28 +317,28 @@ static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
     return c < most ? c : most;
 }
 
-// Products that the library may turn out not to have on some device: rows of narrow types that are
-// no multiple of 16 bytes, and epilogues beyond a bias and a ReLU.
-static bool may_lack(const Target *t, const Match *m)
-{
-    const ProgGemm *g = &m->gemm;
-    bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
-    bool odd = (g->lda | g->ldb | g->ldc | g->stride_a | g->stride_b | g->stride_c) % 8 != 0;
-    return t->kind == TARGET_CUDA && ((narrow && odd) || g->epilogue > PE_RELU_BIAS);
-}
-
-// A kernel that computes the same, for where the library has no algorithm; its arguments go to args
-// + n. Returns how many; 0 when one kernel cannot.
+// A kernel that computes the same: for where the library has no algorithm, or is slower. Its
+// arguments go to args. Returns how many; 0 where there is none.
 static int alternative(Frame *f, Group *gr, ProgGemm *g, ProgArg *args)
 {
     GenEntry *e = f->e;
+    const Target *t = e->gen->target;
+    Arena *a = e->gen->arena;
     LoweredKernel *ks;
-    IdMap scratch = idmap_new(e->gen->arena);
-    if (lower_launch(&e->lower, f->g, &gr, 1, &ks) != 1 || ks->nargs > PROG_MAX_KERNEL_ARGS)
+    IdMap scratch = idmap_new(a);
+    bool needed = rival_may_lack(t, g);
+    if (!needed && !rival_may_pay(t, g)) return 0;
+    Group **groups = NEW_ARRAY(a, Group *, 1);
+    groups[0] = gr;
+    if (lower_launch(&e->lower, f->g, groups, 1, &ks) != 1 || ks->nargs > PROG_MAX_KERNEL_ARGS ||
+        (!needed && !rival_may_win(t, ks)))
         return 0;
     for (int i = 0; i < ks->nargs; i++)
         if (!frame_bind(f, &ks->args[i], &args[i], &scratch)) return 0;
+    frame_log(f, groups, 1, ks, 1);
+    if (e->gen->options->log) ks->contract = gen_contract(e, args, ks->nargs);
     g->kernel = gen_kernel(e->gen, &ks->prog, ks->contract) + 1;
+    ks->prog.name = e->gen->kernels.at[g->kernel - 1].name;
     g->kernel_args = ks->nargs;
     return ks->nargs;
 }
@@ -391,7 +391,7 @@ bool gemm_generate(Frame *f, Group *gr)
             prog_dtype_name(g->a_type), prog_dtype_name(g->b_type), prog_dtype_name(g->c_type),
             g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n', (long long)g->m, (long long)g->n,
             (long long)g->k, (long long)g->batch, (int)g->epilogue, g->tf32 ? " tf32" : "");
-        if (may_lack(gen->target, &m)) n += alternative(f, gr, g, args + n);
+        n += alternative(f, gr, g, args + n);
         vec_push(gen->arena, &gen->gemms, *g);
         ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, name, dot->loc);
         memcpy(s->args, args, (size_t)n * sizeof *args);

@@ -107,6 +107,9 @@ ProgArg frame_memory(Frame *f, const Node *n);
 // launch. false when it has no place.
 bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch);
 void frame_sink(Frame *f, Sink s);
+// Adds a launch that was lowered to the log, if one is kept.
+void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel *kernels,
+               int nkernels);
 int64_t node_bytes(const Node *n);
 
 // order.c: fills f->order and every item's position.
@@ -121,7 +124,8 @@ void gen_gate_copies(GenEntry *e);
 void gen_join(GenEntry *e, ProgEntry *out);
 
 // phases_cuda.c
-// Of a joined kernel: threads of a part of a block, which runs a block of a step, and parts at most.
+// Of a joined kernel: threads of a part of a block, which runs a block of a step, and parts at
+// most.
 enum { PHASE_THREADS = 256, PHASE_PARTS = 4 };
 bool phase_possible(const ProgKernel *k, const char **why); // else why not
 // The kernel of a join whose steps and phases are set; fills in the arguments of its step.
@@ -130,6 +134,13 @@ ProgKernel phases_cuda(GenEntry *e, const ProgEntry *out, ProgJoin *j);
 // gemm.c: can the library take this dot as it lies? Else it is lowered.
 bool gemm_possible(Frame *f, const Group *gr);
 bool gemm_generate(Frame *f, Group *gr);
+
+// rival.c: whether the library may turn out not to have this product on some device (rows of narrow
+// types that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
+// long that a second candidate may pay; and whether this kernel is one.
+bool rival_may_lack(const Target *t, const ProgGemm *g);
+bool rival_may_pay(const Target *t, const ProgGemm *g);
+bool rival_may_win(const Target *t, const LoweredKernel *k);
 
 // loops.c
 bool loop_generate(Frame *f, const Group *gr);

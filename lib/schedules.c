@@ -15,8 +15,7 @@ RtKey schedule_cache_key(const char *device, uint64_t body)
     return k;
 }
 
-// The main program of a model, not one specialised for a last batch or a check.
-static bool is_main(const Build *b)
+bool build_is_main(const Build *b)
 {
     return !*b->define && !*b->entry;
 }
@@ -178,7 +177,7 @@ void schedules_end(Schedules *s, Program *p)
             }
     }
     p->choices = table.data ? table.data : "";
-    if (!is_main(b)) return;
+    if (!build_is_main(b)) return;
     say(s, kernels, without);
     b->unlocked = unlocked(s, missing, without);
 }

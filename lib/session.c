@@ -26,8 +26,9 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
         *l->own = *b->program;
         l->own->choices = s->choices;
     }
-    if (rt_program_load(s->device, l->own ? l->own : b->program, images, nimages,
-                        &s->context->compile, &l->rt, &e) ||
+    RtCompileOptions o = s->context->compile;
+    o.locked = s->program->settings.locked && !s->choices && build_is_main(b);
+    if (rt_program_load(s->device, l->own ? l->own : b->program, images, nimages, &o, &l->rt, &e) ||
         rt_session_attach(s->rt, l->rt, &e)) {
         rt_program_free(l->rt);
         free(l->own);

@@ -43,6 +43,8 @@ typedef struct Schedules {
     IdMap taken;           // Body.key -> text
     int of_file, of_cache;
 } Schedules;
+// The main program of a model, not one specialised for a last batch or a check.
+bool build_is_main(const Build *b);
 void schedules_begin(netc_program *p, Build *b, Schedules *s, ScheduleSource *source);
 // After code generation: the program's choice table, notes, what --locked has to say.
 void schedules_end(Schedules *s, Program *p);

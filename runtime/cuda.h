@@ -38,7 +38,7 @@ typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are 
     LtAlgo algo;
     size_t workspace;  // that the algorithm needs
     int bias, aux, ws; // which slots, -1: none
-    bool generated;    // the library has no algorithm: the program's own kernel runs
+    bool generated;    // the program's own kernel runs instead
     char *key, *value; // the line of the choice table, malloc; value NULL: not measured
 } CudaGemm;
 
@@ -101,6 +101,9 @@ RtCode cuda_module_new(RtDevice *d, const Program *p, const RtImage *images, int
 void cuda_module_free(RtModule *m);
 RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
 
+// By kernel: whether no step needs it, so that the program runs without it: kernels that products
+// may be computed by. Written to out[nkernels].
+void cuda_spare_kernels(const Program *p, bool *out);
 // cuda_compile.c: the key an image of this kernel carries; text, prelude and target, not the
 // compiler.
 uint64_t cuda_image_key(const Program *p, int kernel, const char *target);
@@ -123,5 +126,9 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
 // Enqueues it. The caller holds gemm_lock where there is an epilogue with pointers.
 LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
                         CuStream s);
+// Enqueues the kernel that computes the same; slots: all of the step's.
+RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
+// Whether there is such a kernel, and it could be compiled and loaded here.
+bool cuda_gemm_has_kernel(const RtModule *m, int gemm);
 
 #endif

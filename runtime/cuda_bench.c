@@ -35,12 +35,36 @@ static bool fill(GemmBench *b, size_t total)
     return ok;
 }
 
-bool gemm_bench_open(GemmBench *b)
+// The bytes of what argument [arg] of the product points to wherever it is called first; the index
+// of the library's argument that is the same memory, or -1, in *same.
+static size_t kernel_argument(const Program *p, int gemm, int arg, int *same, int64_t *value)
 {
-    const ProgGemm *p = b->p;
+    *same = -1;
+    *value = 0;
+    for (int i = 0; i < p->nentries; i++)
+        for (int k = 0; k < p->entries[i].nsteps; k++) {
+            const ProgStep *s = &p->entries[i].steps[k];
+            if (s->kind != PS_GEMM || s->index != gemm) continue;
+            const ProgArg *a = &s->args[arg];
+            *value = a->value;
+            if (a->kind != PA_BUFFER) return 0;
+            for (int j = 0; j < prog_gemm_args(&p->gemms[gemm]); j++)
+                if (s->args[j].index == a->index) *same = j;
+            return (size_t)p->entries[i].buffers[a->index].bytes;
+        }
+    return 0;
+}
+
+bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
+{
+    enum { MOST = sizeof b->slot / sizeof *b->slot };
+    const ProgGemm *p = &m->p->gemms[gemm];
+    *b = (GemmBench){.m = m, .gemm = gemm, .d = m->d, .p = p, .g = &m->gemm[gemm]};
     CuDriver *cu = &b->d->cu;
-    int64_t longest = p->m > p->n ? p->m : p->n;
-    size_t size[6] = {
+    int64_t longest = p->m > p->n ? p->m : p->n, value[MOST] = {0};
+    int same[MOST], library = prog_gemm_args(p),
+                    all = library + (cuda_gemm_has_kernel(m, gemm) ? p->kernel_args : 0);
+    size_t size[MOST] = {
         matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
                      p->stride_a, p->batch),
         matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
@@ -51,15 +75,25 @@ bool gemm_bench_open(GemmBench *b)
     if (b->g->aux >= 0)
         size[b->g->aux] = (size_t)(p->m * p->aux_ld * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
     if (b->g->ws >= 0) size[b->g->ws] = (size_t)p->workspace;
-    size_t total = 0, at[6];
-    for (int i = 0; i < 6; i++) {
+    for (int i = library; i < all; i++) {
+        size[i] = kernel_argument(m->p, gemm, i, &same[i], &value[i]);
+        if (same[i] >= 0) size[i] = 0;
+    }
+    size_t total = 0, at[MOST];
+    for (int i = 0; i < all; i++) {
         at[i] = total;
         total += (size[i] + 511) / 512 * 512;
     }
-    size_t avail = 0, all = 0;
-    if (cu->mem_info(&avail, &all) != CU_OK || total > avail / 2) return false;
+    size_t avail = 0, most = 0;
+    if (cu->mem_info(&avail, &most) != CU_OK || total > avail / 2) return false;
     if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
-    for (int i = 0; i < 6; i++) b->slot[i].p = (void *)(uintptr_t)(b->block + at[i]);
+    for (int i = 0; i < all; i++)
+        if (i >= library && same[i] >= 0)
+            b->slot[i] = b->slot[same[i]];
+        else if (i >= library && !size[i])
+            b->slot[i].v = value[i];
+        else
+            b->slot[i].p = (void *)(uintptr_t)(b->block + at[i]);
     return cu->stream_create(&b->s, CU_STREAM_NO_LEGACY_SYNC) == CU_OK &&
            cu->event_create(&b->begin, 0) == CU_OK && cu->event_create(&b->end, 0) == CU_OK &&
            fill(b, total) && cu->stream_sync(b->s) == CU_OK;
@@ -74,6 +108,14 @@ void gemm_bench_close(GemmBench *b)
     if (b->block) cu->mem_free(b->block);
 }
 
+static bool call(GemmBench *b)
+{
+    RtStream s = {b->d, b->s, false};
+    RtError e = {0};
+    if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
+    return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK;
+}
+
 // Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
 static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)
 {
@@ -83,7 +125,7 @@ static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)
         float ms = 0;
         if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
         if (exec && cu->graph_launch(exec, b->s) != CU_OK) return -1;
-        if (!exec && cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK) return -1;
+        if (!exec && !call(b)) return -1;
         if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
             cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
             return -1;
@@ -99,8 +141,7 @@ static double bench_graph(GemmBench *b)
     CuGraphExec exec = NULL;
     if (cu->stream_begin_capture(b->s, CU_CAPTURE_THREAD_LOCAL) != CU_OK) return -1;
     bool ok = true;
-    for (int i = 0; i < CALLS && ok; i++)
-        ok = cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK;
+    for (int i = 0; i < CALLS && ok; i++) ok = call(b);
     ok = cu->stream_end_capture(b->s, &graph) == CU_OK && ok;
     ok = ok && cu->graph_instantiate(&exec, graph, 0) == CU_OK;
     ok = ok && cu->graph_launch(exec, b->s) == CU_OK;
@@ -113,9 +154,7 @@ static double bench_graph(GemmBench *b)
 double gemm_bench_time(GemmBench *b, double best)
 {
     const double launch = 20e-6, short_call = 200e-6;
-    if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK ||
-        b->d->cu.stream_sync(b->s) != CU_OK)
-        return -1;
+    if (!call(b) || b->d->cu.stream_sync(b->s) != CU_OK) return -1;
     double t = bench_rounds(b, NULL, 1);
     if (t < 0 || (best >= 0 && t > 2 * best + launch)) return -1;
     return t < short_call ? bench_graph(b) : t;
@@ -127,7 +166,7 @@ double gemm_bench_calls(GemmBench *b, int calls)
     float ms = 0;
     if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
     for (int i = 0; i < calls; i++)
-        if (cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) != LT_OK) return -1;
+        if (!call(b)) return -1;
     if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
         cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
         return -1;

@@ -1,24 +1,26 @@
-// Times calls of one matmul by cuBLASLt, in memory of its own.
+// Times calls of one matmul, by cuBLASLt or by its generated kernel, in memory of its own.
 #ifndef RUNTIME_CUDA_BENCH_H
 #define RUNTIME_CUDA_BENCH_H
 
 #include "runtime/cuda.h"
 
 typedef struct GemmBench {
+    RtModule *m;
+    int gemm;
     CudaDevice *d;
     const ProgGemm *p;
-    CudaGemm *g; // its algo is what a call runs
+    CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
     CuPtr block;
-    RtSlot slot[6];
+    RtSlot slot[6 + PROG_MAX_KERNEL_ARGS]; // as the step has them
     CuStream s;
     CuEvent begin, end;
 } GemmBench;
 
 // Memory for one call, filled with random numbers of both signs: how fast a large product runs
 // depends on its operands, through the power that the device may draw. false: there is no room.
-bool gemm_bench_open(GemmBench *b);
+bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm);
 void gemm_bench_close(GemmBench *b);
-// Seconds of one call with g->algo; negative when it fails or is clearly slower than [best]
+// Seconds of one call; negative when it fails or is clearly slower than [best]
 // (negative: none yet). A product shorter than its launch from the host is timed as part of a
 // graph, its operands in the L2 cache, as it will run.
 double gemm_bench_time(GemmBench *b, double best);

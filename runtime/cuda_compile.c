@@ -25,8 +25,22 @@ const char *cuda_kernel_loc(const Program *p, int kernel)
     return "";
 }
 
+void cuda_spare_kernels(const Program *p, bool *out)
+{
+    memset(out, 0, (size_t)p->nkernels * sizeof *out);
+    for (int i = 0; i < p->ngemms; i++)
+        if (p->gemms[i].kernel) out[p->gemms[i].kernel - 1] = true;
+    for (int i = 0; i < p->nentries; i++) {
+        const ProgEntry *en = &p->entries[i];
+        for (int k = 0; k < en->nsteps; k++)
+            if (en->steps[k].kind == PS_KERNEL) out[en->steps[k].index] = false;
+        for (int k = 0; k < en->njoins; k++) out[en->joins[k].step.index] = false;
+    }
+}
+
 typedef struct Job {
     int kernel;
+    bool spare; // need not compile
     RtKey key;
     RtImage *image;
     char *bytes, *log; // results; malloc
@@ -92,7 +106,8 @@ static void *worker(void *arg)
     int i;
     while ((i = atomic_fetch_add(&w->next, 1)) < w->njobs && !atomic_load(&w->failed)) {
         compile_one(w, &w->job[i]);
-        if (w->job[i].result != NVRTC_OK || w->job[i].no_memory) atomic_store(&w->failed, 1);
+        if (w->job[i].no_memory || (w->job[i].result != NVRTC_OK && !w->job[i].spare))
+            atomic_store(&w->failed, 1);
     }
     return NULL;
 }
@@ -118,7 +133,7 @@ static RtCode report(const Work *w, const char *target, RtError *e)
         const char *loc = cuda_kernel_loc(w->p, j->kernel);
         if (j->no_memory)
             return rt_fail(e, RT_OOM, "out of memory while compiling kernel %s", k->name);
-        if (j->result == NVRTC_OK) continue;
+        if (j->result == NVRTC_OK || (j->spare && !atomic_load(&w->failed))) continue;
         if (j->result == NVRTC_INVALID_OPTION)
             return rt_fail(e, RT_ENV,
                            "NVRTC %d.%d (%s) cannot compile for %s: %s\n"
@@ -167,6 +182,8 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     int noptions = nvrtc.major >= 13 ? 3 : 2;
 
     *images = NEW_ARRAY(a, RtImage, p->nkernels);
+    bool *spare = NEW_ARRAY(a, bool, p->nkernels);
+    cuda_spare_kernels(p, spare);
     Job *job = NEW_ARRAY(a, Job, p->nkernels);
     IdMap seen = idmap_new(a);
     int njobs = 0;
@@ -186,7 +203,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
         if (rt_cache_get(o, key, a, &bytes, &im->size))
             im->bytes = bytes;
         else
-            job[njobs++] = (Job){.kernel = i, .key = key, .image = im};
+            job[njobs++] = (Job){.kernel = i, .spare = spare[i], .key = key, .image = im};
     }
     if (!njobs) return RT_OK;
 
@@ -204,7 +221,13 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     code = report(&w, target, e);
     for (int i = 0; i < njobs; i++) {
         Job *j = &job[i];
-        if (!code) {
+        if (!code && j->result != NVRTC_OK) {
+            size_t line = strcspn(j->log ? j->log : "", "\n");
+            rt_log(o,
+                   "note: kernel %s does not compile for %s: %.*s; the matmul library goes on "
+                   "without it",
+                   p->kernels[j->kernel].name, target, (int)line, j->log ? j->log : "");
+        } else if (!code) {
             char *copy = arena_alloc(a, j->size + 1);
             memcpy(copy, j->bytes, j->size);
             j->image->bytes = copy;
@@ -214,6 +237,10 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
         free(j->bytes);
         free(j->log);
     }
+    int kept = 0; // what did not compile has no image
+    for (int i = 0; i < *n; i++)
+        if ((*images)[i].bytes) (*images)[kept++] = (*images)[i];
+    *n = kept;
     return code;
 }
 

@@ -161,10 +161,16 @@ LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtS
                         g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
 }
 
-// The kernel's arguments follow the library's.
-static RtCode launch_generated(RtStream *s, RtModule *m, const ProgGemm *p, const RtSlot *slots,
-                               RtError *e)
+bool cuda_gemm_has_kernel(const RtModule *m, int gemm)
 {
+    const ProgGemm *p = &m->p->gemms[gemm];
+    return p->kernel && m->function[p->kernel - 1];
+}
+
+// The kernel's arguments follow the library's.
+RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
+{
+    const ProgGemm *p = &m->p->gemms[gemm];
     void *argv[PROG_MAX_KERNEL_ARGS];
     int first = prog_gemm_args(p);
     for (int i = 0; i < p->kernel_args; i++) argv[i] = (void *)(uintptr_t)&slots[first + i];
@@ -175,7 +181,7 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
 {
     const ProgGemm *p = &m->p->gemms[gemm];
     CudaGemm *g = &m->gemm[gemm];
-    if (g->generated) return launch_generated(s, m, p, slots, e);
+    if (g->generated) return cuda_gemm_kernel(s, m, gemm, slots, e);
     bool lock = g->bias >= 0 || g->aux >= 0;
     if (lock) pthread_mutex_lock(&m->gemm_lock);
     LtStatus r = cuda_gemm_call(m->d, p, g, slots, s->s);

@@ -79,8 +79,10 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
 {
     const Program *p = m->p;
     const RtImage **use = NEW_ARRAY(scratch, const RtImage *, p->nkernels + 1);
-    bool *wanted = NEW_ARRAY(scratch, bool, p->nkernels + 1);
+    bool *wanted = NEW_ARRAY(scratch, bool, p->nkernels + 1),
+         *spare = NEW_ARRAY(scratch, bool, p->nkernels + 1);
     int missing = 0;
+    cuda_spare_kernels(p, spare);
     for (int i = 0; i < p->nkernels; i++) {
         use[i] = best_image(m->d, p, i, images, nimages);
         wanted[i] = !use[i];
@@ -98,16 +100,21 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
             if (wanted[i]) use[i] = best_image(m->d, p, i, made, nmade);
     }
     for (int i = 0; i < p->nkernels; i++) {
+        if (!use[i] && spare[i]) continue;
         if (!use[i]) return rt_fail(e, RT_ENV, "kernel %s has no code", p->kernels[i].name);
         int same = -1;
         for (int k = 0; k < i && same < 0; k++)
-            if (use[k] == use[i]) same = k;
+            if (use[k] == use[i] && m->function[k]) same = k;
         RtCode code = RT_OK;
         if (same >= 0)
             m->function[i] = m->function[same];
         else
             code = load_image(m, i, use[i], e);
-        if (code || configure(m, i, e)) return e->code;
+        if (!code && !configure(m, i, e)) continue;
+        if (!spare[i]) return e->code;
+        rt_log(o, "note: %s; the matmul library goes on without it", e->text);
+        *e = (RtError){0};
+        m->function[i] = NULL;
     }
     return RT_OK;
 }

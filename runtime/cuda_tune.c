@@ -1,10 +1,11 @@
-// Which of cuBLASLt's algorithms a product uses: the choice table's, else the cache's, else the
-// fastest of the library's candidates, and for long products of their variants, measured here.
+// What computes a product: the choice table says, else the cache, else the fastest of the library's
+// candidates, for long products of their variants, and of the program's own kernel, measured here.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/map.h"
 #include "runtime/cuda_bench.h"
 
 enum { CANDIDATES = 32, SURE = 4 };
@@ -43,25 +44,36 @@ static uint32_t alignment(const Program *p, int gemm, int arg)
     return (uint32_t)align;
 }
 
-static char *make_key(const RtModule *m, const ProgGemm *g, const uint32_t align[3])
+// All that the choice depends on, the text of the kernel that takes part included: what was
+// measured beside another one, or without any, is no choice here.
+static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
 {
-    char *key = NULL;
-    if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u @ %s @ cublasLt %zu",
+    const ProgGemm *g = &m->p->gemms[gemm];
+    char *key = NULL, kernel[40] = "";
+    if (cuda_gemm_has_kernel(m, gemm))
+        snprintf(kernel, sizeof kernel, " or kernel %016llx",
+                 (unsigned long long)hash_str(m->p->kernels[g->kernel - 1].text));
+    if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u%s @ %s @ cublasLt %zu",
                  g->choice_key ? g->choice_key : g->name, (long long)g->lda, (long long)g->ldb,
-                 (long long)g->ldc, (long long)g->workspace, align[0], align[1], align[2],
+                 (long long)g->ldc, (long long)g->workspace, align[0], align[1], align[2], kernel,
                  m->d->base.model, m->d->lt.number) < 0)
         return NULL;
     return key;
 }
 
-// -- a choice as text: the algorithm's eight words in hex, then its workspace
+// -- a choice as text: "kernel", or the algorithm's eight words in hex and its workspace. Where
+// both were timed, both times follow, for people.
 // ------------------------
-static char *print_choice(const CudaGemm *g)
+static const char own_kernel[] = "kernel";
+
+static char *print_choice(const CudaGemm *g, const char *note)
 {
     char *text = NULL, hex[8 * 16 + 1];
     for (int i = 0; i < 8; i++)
         snprintf(hex + i * 16, 17, "%016llx", (unsigned long long)g->algo.data[i]);
-    return asprintf(&text, "%s %zu", hex, g->workspace) < 0 ? NULL : text;
+    int n = g->generated ? asprintf(&text, "%s%s", own_kernel, note)
+                         : asprintf(&text, "%s %zu%s", hex, g->workspace, note);
+    return n < 0 ? NULL : text;
 }
 
 static bool parse_choice(const char *text, size_t n, LtAlgo *algo)
@@ -89,18 +101,26 @@ static const char *find_line(const char *choices, const char *key, size_t *n)
     return NULL;
 }
 
-// Takes a choice the library still accepts.
-static bool accept(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const char *text, size_t n)
+// Takes a choice that is still possible: the library accepts the algorithm, or the kernel is there.
+static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 {
+    CudaDevice *d = m->d;
+    CudaGemm *g = &m->gemm[gemm];
+    size_t word = sizeof own_kernel - 1;
     LtAlgo algo;
     LtResult r = {0};
+    if (text && n >= word && !memcmp(text, own_kernel, word) && (n == word || text[word] == ' ')) {
+        g->generated = cuda_gemm_has_kernel(m, gemm);
+        if (g->generated) g->value = strndup(text, n);
+        return g->value != NULL;
+    }
     if (!text || !parse_choice(text, n, &algo)) return false;
     if (d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
-        r.state != LT_OK || r.workspace > (size_t)p->workspace)
+        r.state != LT_OK || r.workspace > (size_t)m->p->gemms[gemm].workspace)
         return false;
     g->algo = algo;
     g->workspace = r.workspace;
-    g->value = print_choice(g);
+    g->value = strndup(text, n);
     return g->value != NULL;
 }
 
@@ -159,6 +179,7 @@ static double now(void)
 typedef struct Ranked {
     LtAlgo algo;
     size_t workspace;
+    bool generated; // the program's own kernel, no algorithm
     double seconds; // of a call
     double cost;    // a little more where it needs a workspace
 } Ranked;
@@ -167,26 +188,31 @@ typedef struct Search {
     GemmBench b;
     Ranked top[6]; // cheapest first
     int n;
+    double library, kernel; // seconds of the fastest of either; 0: none
     double deadline;
 } Search;
 
 // One that needs no workspace may be 3 % slower: it does not stand in the way of what could run
 // beside it.
-static void rank(Search *s, const LtAlgo *algo, size_t workspace, double seconds)
+static void rank(Search *s, Ranked r, double seconds)
 {
     enum { TOP = sizeof s->top / sizeof *s->top };
     if (seconds < 0) return;
-    Ranked r = {*algo, workspace, seconds, workspace ? seconds * 1.03 : seconds};
+    double *least = r.generated ? &s->kernel : &s->library;
+    if (!*least || seconds < *least) *least = seconds;
+    r.seconds = seconds;
+    r.cost = r.workspace ? seconds * 1.03 : seconds;
     int at = s->n < TOP ? s->n++ : TOP;
     for (; at > 0 && s->top[at - 1].cost > r.cost; at--)
         if (at < TOP) s->top[at] = s->top[at - 1];
     if (at < TOP) s->top[at] = r;
 }
 
-static void use(Search *s, const LtAlgo *algo, size_t workspace)
+static void use(Search *s, const Ranked *r)
 {
-    s->b.g->algo = *algo;
-    s->b.g->workspace = workspace;
+    s->b.g->algo = r->algo;
+    s->b.g->workspace = r->workspace;
+    s->b.g->generated = r->generated;
 }
 
 // The heuristic looks at sizes, not at the epilogue or the power a device may draw: it leaves out
@@ -222,11 +248,12 @@ static void try_variants(Search *s, const LtAlgo *base)
                     LT_OK ||
                 r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace)
                 continue;
-            use(s, &algo, r.workspace);
+            const Ranked variant = {.algo = algo, .workspace = r.workspace};
+            use(s, &variant);
             gemm_bench_calls(&s->b, 1); // the first call of a kernel loads it
             double t = gemm_bench_calls(&s->b, 1);
             if (t < 0 || t > 1.15 * s->top[0].seconds) continue;
-            rank(s, &algo, r.workspace, gemm_bench_calls(&s->b, 3));
+            rank(s, variant, gemm_bench_calls(&s->b, 3));
         }
 }
 
@@ -237,14 +264,16 @@ static void take_turns(Search *s)
     for (int i = 0; i < s->n; i++) s->top[i].seconds = 0;
     for (int turn = 0; turn < TURNS; turn++)
         for (int i = 0; i < s->n; i++) {
-            use(s, &s->top[i].algo, s->top[i].workspace);
+            use(s, &s->top[i]);
             double t = gemm_bench_calls(&s->b, CALLS);
             s->top[i].seconds += t < 0 ? 1 : t;
         }
     Search again = *s;
     s->n = 0;
-    for (int i = 0; i < again.n; i++)
-        rank(s, &again.top[i].algo, again.top[i].workspace, again.top[i].seconds / TURNS);
+    s->library = s->kernel = 0;
+    for (int i = 0; i < again.n; i++) rank(s, again.top[i], again.top[i].seconds / TURNS);
+    if (!s->library) s->library = again.library;
+    if (!s->kernel) s->kernel = again.kernel;
 }
 
 static bool proposed_before(const CudaDevice *d, const LtResult *c, int i)
@@ -259,18 +288,22 @@ static bool proposed_before(const CudaDevice *d, const LtResult *c, int i)
     return false;
 }
 
+// An algorithm clearly slower than the best before it is not timed to the end.
+static void try_candidate(Search *s, Ranked r)
+{
+    use(s, &r);
+    rank(s, r, gemm_bench_time(&s->b, s->n && !r.generated ? s->top[0].seconds : -1));
+}
+
 // Leaves the fastest in its CudaGemm; false when nothing could be measured.
 static bool fastest(RtModule *m, int gemm, const LtResult *c, int n)
 {
-    Search s = {.b = {.d = m->d, .p = &m->p->gemms[gemm], .g = &m->gemm[gemm]}};
-    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), shortest = -1;
-    bool open = gemm_bench_open(&s.b);
-    for (int i = 0; i < n && open && (i < SURE || now() - begin < share); i++) {
-        use(&s, &c[i].algo, c[i].workspace);
-        double t = gemm_bench_time(&s.b, shortest);
-        if (t >= 0 && (shortest < 0 || t < shortest)) shortest = t;
-        rank(&s, &c[i].algo, c[i].workspace, t);
-    }
+    Search s = {0};
+    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm);
+    bool open = gemm_bench_open(&s.b, m, gemm);
+    for (int i = 0; i < n && open && (i < SURE || now() - begin < share); i++)
+        try_candidate(&s, (Ranked){.algo = c[i].algo, .workspace = c[i].workspace});
+    if (open && cuda_gemm_has_kernel(m, gemm)) try_candidate(&s, (Ranked){.generated = true});
     double proposed = now();
     m->tuned += proposed - begin;
     if (s.n && s.top[0].seconds >= LONG_CALL) {
@@ -282,11 +315,15 @@ static bool fastest(RtModule *m, int gemm, const LtResult *c, int n)
         m->searched += now() - proposed;
     }
     gemm_bench_close(&s.b);
-    if (s.n)
-        use(&s, &s.top[0].algo, s.top[0].workspace);
-    else
-        use(&s, &c[0].algo, c[0].workspace);
-    return s.n > 0;
+    const Ranked first = {.algo = c[0].algo, .workspace = c[0].workspace};
+    use(&s, s.n ? &s.top[0] : &first);
+    if (!s.n) return false;
+    char note[80] = "";
+    if (s.library > 0 && s.kernel > 0)
+        snprintf(note, sizeof note, "  # library %.2f us, kernel %.2f us", s.library * 1e6,
+                 s.kernel * 1e6);
+    s.b.g->value = print_choice(s.b.g, note);
+    return true;
 }
 
 RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
@@ -297,32 +334,36 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     CudaGemm *g = &m->gemm[gemm];
     uint32_t align[3];
     for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
-    g->key = make_key(m, p, align);
+    g->key = make_key(m, gemm, align);
     if (!g->key) return rt_fail(e, RT_OOM, "out of memory");
     for (int i = 0; i < gemm; i++)
         if (m->gemm[i].value && !strcmp(m->gemm[i].key, g->key) &&
-            accept(d, p, g, m->gemm[i].value, strlen(m->gemm[i].value)))
+            accept(m, gemm, m->gemm[i].value, strlen(m->gemm[i].value)))
             return RT_OK;
     size_t n = 0;
     const char *line = find_line(m->p->choices, g->key, &n);
-    if (accept(d, p, g, line, n)) return RT_OK;
-    RtKey key = rt_key_start("matmul choice 3");
+    if (accept(m, gemm, line, n)) return RT_OK;
+    if (o->locked)
+        return rt_fail(e, RT_USER,
+                       "--locked: what computes matmul %s%s%s is not in the tuning file: %s\n"
+                       "'netc tune' measures it on this device and writes the line",
+                       p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "", g->key);
+    RtKey key = rt_key_start("matmul choice 4");
     rt_key_str(&key, g->key);
     void *cached;
-    if (rt_cache_get(o, key, scratch, &cached, &n) && accept(d, p, g, cached, n)) return RT_OK;
+    if (rt_cache_get(o, key, scratch, &cached, &n) && accept(m, gemm, cached, n)) return RT_OK;
 
     LtResult found[CANDIDATES];
     int nfound;
     RtCode code = candidates(d, p, g, align, found, &nfound, e);
-    if (code && p->kernel) {
+    if (code && !cuda_gemm_has_kernel(m, gemm)) return code;
+    if (code) { // no algorithm: nothing to measure
         *e = (RtError){0};
         g->generated = true;
-        return RT_OK;
-    }
-    if (code) return code;
-    if (!fastest(m, gemm, found, nfound))
+        g->value = print_choice(g, "");
+    } else if (!fastest(m, gemm, found, nfound)) {
         return RT_OK; // no memory to measure in: the library's first
-    g->value = print_choice(g);
+    }
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
     rt_cache_put(o, key, g->value, strlen(g->value));
     return RT_OK;

@@ -39,6 +39,7 @@ typedef struct RtCompileOptions {
     const char *cache_dir; // NULL: no cache on disk
     int threads;           // parallel compilations; 0: as many as cores
     bool may_spawn;        // the CPU target starts cc; false: error RT_ENV
+    bool locked;           // what the choice table does not say is an error, not measured
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
 } RtCompileOptions;

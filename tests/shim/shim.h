@@ -12,6 +12,8 @@
 //   SHIM_MEMORY=BYTES    of the device; 1 GiB
 //   SHIM_TOO_NEW=1       every image is refused as made by a newer compiler
 //   SHIM_CUT=OLD=>NEW    replaces this text in prelude and kernels: how the tests break a kernel
+//   SHIM_LT=MODE         cuBLASLt has no algorithm (none), takes 0.1 s a product (slow)
+//   SHIM_REFUSE=WORD     kernels in whose text it stands do not compile
 //   SHIM_HOME=DIR        where kernel.h and ptx.h lie (tests/shim)
 //   SHIM_SAY=1           reports go to stderr too, for hosts that drop them
 //   SHIM_STATS=FILE      a line a process: kernels compiled, launches, threads, accesses

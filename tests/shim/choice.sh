@@ -1,0 +1,55 @@
+#!/bin/bash
+# A product that the matmul library or a generated kernel may compute: what is chosen is measured, kept, used
+# again, and asked for by --locked. A library without an algorithm, or a slow one, is played by the shim.
+. "$(dirname "$0")/../lib.sh"
+if ! command -v g++ >/dev/null; then
+    skip "no g++: nothing runs on the shim"
+    finish
+fi
+export LD_LIBRARY_PATH=$BUILD/shim
+cat >two.net <<'NET'
+use nn
+model two(a: bf16[16, 32], b: bf16[24, 32], bias: bf16[24]) {
+    return y = cast(gelu_tanh(cast(matmul(a, transpose(b)) + bias, f32)), bf16)
+}
+NET
+# tuned WORD VARIABLE=VALUE...: tunes from nothing; the product's line then says WORD.
+tuned() {
+    local want=$1; shift
+    rm -rf two.net.tune cache
+    expect 0 "wrote two.net.tune" env "$@" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir cache
+    [[ $(grep -c '^gemm ' two.net.tune) = 1 ]] && pass || fail "not one product in: $(cat two.net.tune)"
+    grep -q "^gemm bf16bf16bf16 nt 16 24 32 1 epilogue 5 .* or kernel [0-9a-f]\{16\} @ .*: $want" two.net.tune && pass ||
+        fail "not '$want': $(grep '^gemm' two.net.tune)"
+}
+check() { expect "$1" "$2" "$NETC" check two.net --device cuda:0 --cache-dir ''; ! grep -qE 'WRONG|BAD' "$W/.out" && pass || fail "wrong: $(cat "$W/.out")"; }
+ran() { expect "$1" "$2" "$NETC" bench two.net --device cuda:0 --cache-dir '' "${@:3}"; }
+
+# no algorithm, a slow library, a fast one
+tuned 'kernel$' SHIM_LT=none
+ran 0 "step" --locked # by the kernel, though the library has an algorithm again
+check 0 "kernels on"
+tuned 'kernel  # library [0-9.]* us, kernel [0-9.]* us$' SHIM_LT=slow
+cp two.net.tune kernel.tune
+check 0 "kernels on"
+tuned '[0-9a-f]\{128\} 0  # library '
+ran 0 "step" --locked
+
+# what was measured beside another kernel is no choice here
+sed -i 's/ or kernel [0-9a-f]*/ or kernel 0123456789abcdef/' two.net.tune
+ran 0 "step"
+ran 1 "what computes matmul y, two.net:3 is not in the tuning file: gemm bf16bf16bf16 nt 16 24 32 1" --locked
+holds "'netc tune' measures it"
+expect 0 "wrote two.net.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+[[ $(grep -c '^gemm ' two.net.tune) = 1 ]] && pass || fail "the old line stayed: $(cat two.net.tune)"
+ran 0 "step" --locked
+
+# a kernel that does not compile leaves the library to it; without either there is nothing
+cp kernel.tune two.net.tune
+export SHIM_REFUSE=nc_mma_b
+ran 0 "does not compile for sm_90: error: the test wants it so; the matmul library goes on without it"
+ran 1 "is not in the tuning file" --locked
+expect 0 "wrote other.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --tune-file other.tune --cache-dir ''
+grep -q '^gemm [^@]*align [0-9 ]* @ .*: [0-9a-f]\{128\} 0$' other.tune && pass || fail "not the library: $(cat other.tune)"
+SHIM_LT=none ran 2 "has no algorithm for matmul y"
+finish
