@@ -1,0 +1,79 @@
+#!/bin/bash
+# What README.md and docs/ show is what netc does: the quoted source, the quoted kernel, the commands.
+. "$(dirname "$0")/../lib.sh"
+README=$ROOT/README.md
+
+# indented_after TEXT FILE: the indented block behind the first line that holds TEXT, without its indent.
+indented_after() {
+    awk -v text="$1" '!on && index($0, text) { on = 1; next }
+        on == 1 && /^    / { on = 2 }
+        on == 2 && /^(    |$)/ { sub(/^    /, ""); print; next }
+        on == 2 { exit }' "$2"
+}
+# quoted QUOTE TEXT: the lines of QUOTE stand in TEXT in this order, layout and remarks behind two blanks
+# and a // aside; `…` stands for anything.
+quoted() {
+    awk 'function plain(s) { sub(/  +\/\/.*$/, "", s); gsub(/[ \t]+/, " ", s); sub(/^ /, "", s); sub(/ $/, "", s); return s }
+        function fits(s, want,   n, i, at, part) {
+            n = split(want, part, "…")
+            for (i = 1; i <= n; i++) {
+                at = index(s, part[i])
+                if (part[i] == "") continue
+                if (!at || (i == 1 && at != 1)) return 0
+                s = substr(s, at + length(part[i]))
+            }
+            return part[n] == "" || s == ""
+        }
+        NR == FNR { w = plain($0); if (w != "" && w != "…") want[++n] = w; next }
+        done < n && fits(plain($0), want[done + 1]) { done++ }
+        END { if (!n || done < n) { print "not there: " want[done + 1]; exit 1 } }' "$1" "$2"
+}
+same_code() { # FILE FILE WHAT: alike but for comment lines and blank lines
+    diff <(grep -v '^#' "$1" | grep -v '^$') <(grep -v '^#' "$2" | grep -v '^$') >diff && pass || fail "$3: $(head -5 diff)"
+}
+
+# -- what is quoted
+indented_after 'whole but for its head comment' "$README" > model
+same_code model "$ROOT/samples/mnist/mlp.net" "the sample in README.md"
+indented_after 'Here is `linear`' "$README" > linear
+sed -n '/^fn linear/,/^}/p' "$ROOT/frontend/std/nn.net" > std_linear
+same_code linear std_linear "linear in README.md"
+indented_after 'shows all of them' "$README" > kernel
+(cd "$ROOT" && "$NETC" --emit cuda samples/mnist/mlp.net) > cuda
+[ "$(wc -l < kernel)" -gt 20 ] && quoted kernel cuda > why && pass || fail "the kernel in README.md: $(cat why)"
+echo "const float never = 1.0f;" >> kernel
+quoted kernel cuda > why && fail "a line that is not there is found" || pass
+for stage in $(grep -o 'netc --emit [a-z|]*' "$README" | head -1 | cut -d' ' -f3 | tr '|' ' '); do
+    expect 0 "" "$NETC" --emit $stage "$ROOT/samples/mnist/mlp.net"
+done
+
+# -- the commands, beside the files they speak of
+PATH=$(dirname "$NETC"):$PATH
+digits 600
+for f in train t10k; do
+    for k in images-idx3 labels-idx1; do gzip -c "$D/$f-$k-ubyte" > "$f-$k-ubyte.gz"; done
+done
+mkdir -p samples/mnist; cp "$ROOT/samples/mnist/mlp.net" samples/mnist; cp "$ROOT/samples/mnist/mlp.net" .
+indented_after 'Trained on the four files' "$README" > train
+expect 0 "eval_accuracy" bash -e train
+[ -s mlp.safetensors ] && pass || fail "no mlp.safetensors"
+expect 0 "" netc mlp.net -o mlp.bin
+cp mlp.bin before.bin; cp mlp.bin after.bin
+cpu=$(netc inspect mlp.net --target cpu --json | grep -o '"name":"[a-z0-9_]*_[0-9a-f]\{8\}"' | head -1 | cut -d'"' -f4)
+cuda=$(grep -o 'loss_mean_v_max_exp_sum_[0-9a-f]\{8\}' cuda | head -1)
+on_gpu=0; netc doctor | grep -q '^yes cuda' && on_gpu=1
+# Every line of a code block that begins with "netc", but for placeholders of files.
+grep -hE '^(    )?netc ' "$ROOT/docs/performance.md" "$ROOT/docs/profiling.md" "$ROOT/docs/tuning.md" |
+    sed -E 's/^ +//; s/  +.*//; s/--budget [0-9]+/--budget 1/' | grep -v ' OLD NEW' > commands
+[ "$(wc -l < commands)" -ge 15 ] && pass || fail "only $(wc -l < commands) commands are found in docs/"
+while read -r line; do
+    case $line in *--compare*) cp before.jsonl after.jsonl ;; esac # exits 3 where times differ
+    # What is edited by hand is a CUDA kernel; without a GPU nothing can run it.
+    case $line in *--kernel*) [ $on_gpu = 1 ] || continue ;; esac
+    case $line in
+        *--target\ cuda*KERNEL* | *--eject* | *--kernel*) line=${line/KERNEL/$cuda} ;;
+        *) [ $on_gpu = 1 ] && line=${line/KERNEL/$cuda} || line=${line/KERNEL/$cpu} ;;
+    esac
+    expect 0 "" bash -c "$line"
+done < commands
+finish
