@@ -12,9 +12,10 @@
 
 typedef struct BenchArgs {
     Common common;
-    StringList words, data, entries;
+    Timing timing;
+    StringList entries;
     const char *device, *out;
-    int64_t steps, repeats, compiles, seed;
+    int64_t compiles;
     double least;
     bool json, compare;
     char *command; // as typed
@@ -113,8 +114,8 @@ static netc_status bench_entry(const Bench *b, netc_session *s, const char *entr
                                netc_dataset *data)
 {
     NETC_INIT(netc_time_options, o);
-    o.steps = b->a->steps == NOT_GIVEN ? 0 : b->a->steps;
-    o.repeats = b->a->repeats, o.seed = b->a->seed, o.data = data;
+    time_options(&b->a->timing, &o);
+    o.data = data;
     netc_times t;
     netc_memory m;
     netc_status status = netc_time(s, entry, &o, &t, b->err);
@@ -183,7 +184,7 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
     netc_status status = open_context(&c, &ctx, b->err);
     double begin = now();
     if (status == NETC_OK)
-        status = open_program(&c, ctx, b->a->words.at[0], NULL, data, &p, b->err);
+        status = open_program(&c, ctx, b->a->common.words.at[0], NULL, data, &p, b->err);
     if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
     *seconds = now() - begin;
     netc_session_free(s);
@@ -266,16 +267,15 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
     netc_program *p = NULL;
     netc_session *s = NULL;
     netc_dataset *d = NULL;
-    const char *slash = strrchr(a->words.at[0], '/');
-    Bench b = {.a = a, .model = slash ? slash + 1 : a->words.at[0], .err = err};
+    const char *slash = strrchr(a->common.words.at[0], '/');
+    Bench b = {.a = a, .model = slash ? slash + 1 : a->common.words.at[0], .err = err};
     if (a->out) {
         b.file = fopen(a->out, "a");
         if (!b.file) return fail("cannot write %s", a->out), NETC_ENVIRONMENT;
     }
-    netc_status status = NETC_OK;
-    if (a->data.n) status = netc_dataset_create(ctx, &d, err);
-    if (status == NETC_OK && d) status = add_data(d, &a->data, err);
-    if (status == NETC_OK) status = open_program(&a->common, ctx, a->words.at[0], NULL, d, &p, err);
+    netc_status status = open_data(ctx, &a->timing.data, &d, err);
+    if (status == NETC_OK)
+        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, &p, err);
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) {
         describe(&b, ctx, s);
@@ -311,40 +311,34 @@ static char *join(int argc, char **argv)
 
 int verb_bench(int argc, char **argv)
 {
-    BenchArgs a = {.steps = NOT_GIVEN, .repeats = 25, .compiles = 3, .least = 0.02};
-    bool done;
-    enum { OWN = 11 };
-    Option options[OWN + COMMON_OPTIONS] = {
+    BenchArgs a = {.timing = timing_default(), .compiles = 3, .least = 0.02};
+    const Option options[] = {
         {"--output", "-o", OPT_STRING, &a.out, "FILE.jsonl", "add the results to this file"},
         {"--compare", NULL, OPT_FLAG, &a.compare, NULL,
          "compare two files of results; exit 3 when the second is worse"},
-        {"--device", NULL, OPT_STRING, &a.device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
+        device_option(&a.device),
         {"--entry", "-e", OPT_LIST, &a.entries, "NAME", "only this entry; default: all but init"},
-        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "data to run on; default: made up within the inputs' ranges"},
-        {"--steps", NULL, OPT_INT, &a.steps, "N",
-         "executions enqueued in a row (default: as many as fill 10 ms)"},
-        {"--repeats", NULL, OPT_INT, &a.repeats, "N", "how often; medians count (default 25)"},
+        data_option(&a.timing.data),
+        steps_option(&a.timing),
+        repeats_option(&a.timing),
+        seed_option(&a.timing.seed, "of made-up data (default 0)"),
         {"--compiles", NULL, OPT_INT, &a.compiles, "N",
          "how often it is compiled, cold and warm (default 3; 0: not)"},
         {"--least", NULL, OPT_REAL, &a.least, "SHARE",
          "--compare: smaller differences do not count (default 0.02)"},
-        {"--seed", NULL, OPT_INT, &a.seed, "N", "of made-up data (default 0)"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON lines"},
     };
-    common_options(&a.common, options + OWN);
-    const Verb *verb = find_verb("bench");
-    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
-    if (done) return 0;
     int code = 0;
+    if (!read_command("bench", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
     netc_error *err = NULL;
-    if (a.compare != (a.words.n == 2)) {
+    if (a.compare != (a.common.words.n == 2)) {
         code = fail("give one model, or two files of results with --compare");
     } else if (a.compare) {
-        code = a.least >= 0 ? compare_results(a.words.at[0], a.words.at[1], a.least, a.json)
-                            : fail("--least wants a share from 0 up, as 0.02");
-    } else if (!counts_valid(a.steps, a.repeats)) {
+        code = a.least >= 0
+                   ? compare_results(a.common.words.at[0], a.common.words.at[1], a.least, a.json)
+                   : fail("--least wants a share from 0 up, as 0.02");
+    } else if (!timing_valid(&a.timing)) {
         code = 1;
     } else if (a.compiles < 0 || a.compiles > 64) {
         code = fail("--compiles wants a number from 0 to 64");
@@ -355,9 +349,8 @@ int verb_bench(int argc, char **argv)
         if (status == NETC_OK) status = run(&a, ctx, &err);
         netc_context_free(ctx);
         free(a.command);
-        if (status != NETC_OK) code = err ? report_error(err) : status == NETC_INVALID ? 1 : 2;
+        code = exit_code(status, err);
     }
-    list_free(&a.words), list_free(&a.data), list_free(&a.entries);
-    list_free(&a.common.defines);
+    free_command(OPTIONS(options), &a.common);
     return code;
 }

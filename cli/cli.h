@@ -36,26 +36,52 @@ typedef struct Verb {
 extern const Verb verbs[]; // ended by a row without a name
 extern const int verb_count;
 
-// Fills the options' targets; other words go to *words, as many as the verb takes. Handles --help
-// (prints, *done = true). false: an error was printed; exit with 1. After done and after an error
-// all lists are empty.
-bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
-                   StringList *words, bool *done);
-const Verb *find_verb(const char *name);
-void list_free(StringList *l);
-
-typedef struct Common { // options every verb that compiles takes
-    StringList defines;
+typedef struct Common { // what every verb that compiles takes: options, and words that are none
+    StringList words, defines;
     const char *precision, *cache_dir, *skip_passes, *tune_file;
     int64_t memory_limit;
     bool quiet, verbose, no_reuse, phases, no_matmul_library, rebuild, locked;
 } Common;
-enum { COMMON_OPTIONS = 13 };
-void common_options(Common *c, Option out[COMMON_OPTIONS]);
+
+// A command line by the verb's own options and, unless c is NULL, the common ones; words that are
+// no options go to *words, as many as the verb takes. false: done (--help) or wrong, which is said;
+// exit with *code, nothing is to be freed.
+bool read_command(const char *verb, const Option *own, int n, Common *c, StringList *words,
+                  int argc, char **argv, int *code);
+#define OPTIONS(rows) rows, (int)(sizeof(rows) / sizeof *(rows))
+void free_command(const Option *own, int n, Common *c); // the lists that it filled
+const Verb *find_verb(const char *name);
+void list_free(StringList *l);
+
+// Rows that several verbs have.
+Option device_option(const char **to);
+Option data_option(StringList *to); // "--data", for verbs that make data up otherwise
+Option seed_option(int64_t *to, const char *help);
+Option set_option(StringList *to);
+typedef struct Weights { // parameters to start from
+    const char *file;
+    StringList map;
+    bool allow_missing;
+} Weights;
+Option weights_option(Weights *w);
+Option map_option(Weights *w);
+Option missing_option(Weights *w);
+netc_status load_weights(netc_session *s, const Weights *w, netc_error **err);
+typedef struct Timing { // how a verb measures
+    StringList data;
+    int64_t steps, repeats, seed;
+} Timing;
+Timing timing_default(void);
+Option steps_option(Timing *t);
+Option repeats_option(Timing *t);
+bool timing_valid(const Timing *t);                       // false: said so
+void time_options(const Timing *t, netc_time_options *o); // all but the data
 
 bool color_wanted(int fd);
 // Prints the error and returns the exit code for it.
 int report_error(netc_error *err);
+// The exit code of what ended so; prints and frees the error. Without one it was printed already.
+int exit_code(netc_status status, netc_error *err);
 int fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
@@ -64,12 +90,12 @@ netc_status open_program(const Common *c, netc_context *ctx, const char *path, c
                          const netc_dataset *data, netc_program **out, netc_error **err);
 // "NAME=FILE" or "NAME=FILE:PART" words into a data set.
 netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err);
+// The same into a new one; *out stays NULL where there are none.
+netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out,
+                      netc_error **err);
 // The entry asked for, or else train, or else the first model; what a verb times when it is not
 // told. NULL: the file has none.
 const char *entry_of(netc_program *p, const char *asked);
-// Of --steps and --repeats: positive, or steps NOT_GIVEN. false: said so.
-enum { NOT_GIVEN = -1 };
-bool counts_valid(int64_t steps, int64_t repeats);
 // --set name=value words.
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
 char *read_text(const char *path);                   // malloc'ed; NULL: it cannot be read

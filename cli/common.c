@@ -34,6 +34,14 @@ int report_error(netc_error *err)
     return status == NETC_INVALID || status == NETC_CHECK_FAILED ? 1 : 2;
 }
 
+int exit_code(netc_status status, netc_error *err)
+{
+    if (status == NETC_OK) return 0;
+    if (err) return report_error(err);
+    if (status == NETC_OUT_OF_MEMORY) fail("out of memory");
+    return status == NETC_INVALID ? 1 : 2;
+}
+
 static void print_note(void *verbose, const char *line)
 {
     // Notes that say a fallback was taken are always shown; the rest with -v.
@@ -108,6 +116,14 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
     return NETC_OK;
 }
 
+netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out,
+                      netc_error **err)
+{
+    if (!words->n) return NETC_OK;
+    netc_status status = netc_dataset_create(ctx, out, err);
+    return status == NETC_OK ? add_data(*out, words, err) : status;
+}
+
 const char *entry_of(netc_program *p, const char *asked)
 {
     const char *first = NULL;
@@ -120,13 +136,38 @@ const char *entry_of(netc_program *p, const char *asked)
     return first;
 }
 
-bool counts_valid(int64_t steps, int64_t repeats)
+enum { NOT_GIVEN = -1 };
+
+Timing timing_default(void)
 {
-    if (steps != NOT_GIVEN && (steps < 1 || steps > 1000000))
+    return (Timing){.steps = NOT_GIVEN, .repeats = 25};
+}
+
+bool timing_valid(const Timing *t)
+{
+    if (t->steps != NOT_GIVEN && (t->steps < 1 || t->steps > 1000000))
         return fail("--steps wants a number from 1 to 1000000"), false;
-    if (repeats < 1 || repeats > 100000)
+    if (t->repeats < 1 || t->repeats > 100000)
         return fail("--repeats wants a number from 1 to 100000"), false;
     return true;
+}
+
+void time_options(const Timing *t, netc_time_options *o)
+{
+    o->steps = t->steps == NOT_GIVEN ? 0 : t->steps;
+    o->repeats = t->repeats;
+    o->seed = t->seed;
+}
+
+netc_status load_weights(netc_session *s, const Weights *w, netc_error **err)
+{
+    if (!w->file) return NETC_OK;
+    NETC_INIT(netc_load_options, o);
+    o.map = w->map.at;
+    o.nmap = w->map.n;
+    o.allow_missing = w->allow_missing;
+    o.weights_only = true;
+    return netc_state_load(s, w->file, &o, err);
 }
 
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err)

@@ -29,11 +29,10 @@ static netc_status dump_stages(netc_program *p, const char *dir, netc_error **er
 int verb_compile(int argc, char **argv)
 {
     Common c = {0};
-    StringList words = {0};
     const char *out = NULL, *emit = NULL, *dump = NULL, *archs = NULL, *target = NULL,
                *weights = NULL;
-    bool done, json = false;
-    Option options[COMMON_OPTIONS + 7] = {
+    bool json = false;
+    const Option options[] = {
         {"--output", "-o", OPT_STRING, &out, "FILE", "write model.bin here"},
         {"--emit", NULL, OPT_STRING, &emit, "STAGE",
          "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
@@ -45,14 +44,12 @@ int verb_compile(int argc, char **argv)
         {"--weights", NULL, OPT_STRING, &weights, "FILE", "put these weights into model.bin"},
         {"--json", NULL, OPT_FLAG, &json, NULL, "errors as JSON on standard output"},
     };
-    common_options(&c, options + 7);
-    const Verb *verb = find_verb("compile");
-    if (!parse_options(verb, options, COMMON_OPTIONS + 7, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
+    int code;
+    if (!read_command("compile", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
     if (dump && mkdir(dump, 0777)) {
         struct stat st;
         if (stat(dump, &st) || !S_ISDIR(st.st_mode)) {
-            list_free(&words), list_free(&c.defines);
+            free_command(OPTIONS(options), &c);
             return fail("cannot make the folder %s", dump);
         }
     }
@@ -73,7 +70,7 @@ int verb_compile(int argc, char **argv)
         const char *sm = archs ? strstr(archs, "sm_") : NULL;
         int arch = 0;
         if (sm && sscanf(sm, "sm_%d", &arch) == 1) o.arch = arch;
-        status = netc_compile_file(ctx, words.at[0], &o, &p, &err);
+        status = netc_compile_file(ctx, c.words.at[0], &o, &p, &err);
     }
     if (status == NETC_OK && emit) {
         char *text = NULL;
@@ -95,16 +92,14 @@ int verb_compile(int argc, char **argv)
         }
     }
     if (status == NETC_OK && !out && !emit && !dump && !c.quiet)
-        printf("%s compiles; -o FILE writes it, --emit STAGE shows it\n", words.at[0]);
+        printf("%s compiles; -o FILE writes it, --emit STAGE shows it\n", c.words.at[0]);
     netc_session_free(s);
     netc_program_release(p);
     netc_context_free(ctx);
-    list_free(&words);
-    list_free(&c.defines);
+    free_command(OPTIONS(options), &c);
     if (status != NETC_OK && json) {
         puts(netc_error_json(err));
         fflush(stdout);
     }
-    if (status != NETC_OK) return err ? report_error(err) : 2;
-    return 0;
+    return exit_code(status, err);
 }

@@ -8,7 +8,6 @@
 
 typedef struct InspectArgs {
     Common common;
-    StringList words;
     const char *target, *other, *eject;
     bool why, json, in_order, registers, knobs;
 } InspectArgs;
@@ -29,7 +28,7 @@ static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
 {
     netc_program *p = NULL, *other = NULL;
     char *text = NULL;
-    const char *second = a->words.n == 2 ? a->words.at[1] : NULL;
+    const char *second = a->common.words.n == 2 ? a->common.words.at[1] : NULL;
     NETC_INIT(netc_compile_options, c);
     NETC_INIT(netc_inspect_options, o);
     compile_options(&a->common, &c);
@@ -41,13 +40,13 @@ static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
     if (a->other && a->why) return fail("--why is about one build"), NETC_INVALID;
     o.kernel = second;
     o.why = a->why, o.json = a->json, o.in_order = a->in_order, o.registers = a->registers;
-    netc_status status = netc_compile_file(ctx, a->words.at[0], &c, &p, err);
+    netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
     if (status == NETC_OK && a->other) status = netc_compile_file(ctx, a->other, &c, &other, err);
     o.other = other;
     if (status == NETC_OK && a->eject) {
         status = netc_program_eject(p, a->eject, &text, err);
         if (status == NETC_OK)
-            printf("wrote %s: compiling %s takes it from now on\n", text, a->words.at[0]);
+            printf("wrote %s: compiling %s takes it from now on\n", text, a->common.words.at[0]);
         netc_free(text);
         netc_program_release(p);
         netc_program_release(other);
@@ -66,9 +65,7 @@ static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
 int verb_inspect(int argc, char **argv)
 {
     InspectArgs a = {0};
-    bool done;
-    enum { OWN = 8 };
-    Option options[OWN + COMMON_OPTIONS] = {
+    const Option options[] = {
         {"--why", NULL, OPT_FLAG, &a.why, NULL,
          "which values are stored between kernels, and why (causes: docs/fusion.md)"},
         {"--target", NULL, OPT_STRING, &a.target, "T",
@@ -84,16 +81,14 @@ int verb_inspect(int argc, char **argv)
          "what differs in another build; also as a second word"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
     };
-    common_options(&a.common, options + OWN);
-    const Verb *verb = find_verb("inspect");
-    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
-    if (done) return 0;
+    int code;
+    if (!read_command("inspect", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     netc_status status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = run(&a, ctx, &err);
     netc_context_free(ctx);
-    list_free(&a.words), list_free(&a.common.defines);
-    if (status == NETC_OK) return 0;
-    return err ? report_error(err) : status == NETC_INVALID ? 1 : 2;
+    free_command(OPTIONS(options), &a.common);
+    return exit_code(status, err);
 }

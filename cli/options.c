@@ -127,19 +127,65 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
     return fail("give %s: netc %s", verb->words, verb->usage), false;
 }
 
-bool parse_options(const Verb *verb, const Option *options, int noptions, int argc, char **argv,
-                   StringList *words, bool *done)
+// -- rows that several verbs have
+// -------------------------------------------------------------------------------------------------
+
+Option device_option(const char **to)
 {
-    *done = false;
-    bool ok = parse(verb, options, noptions, argc, argv, words, done);
-    if (ok && !*done) return true;
-    for (int i = 0; i < noptions; i++)
-        if (options[i].kind == OPT_LIST) list_free(options[i].to);
-    list_free(words);
-    return ok;
+    return (Option){"--device", NULL, OPT_STRING,
+                    to,         "D",  "cuda:0, cpu; default: a GPU when there is one"};
 }
 
-void common_options(Common *c, Option out[COMMON_OPTIONS])
+Option data_option(StringList *to)
+{
+    return (Option){"--data",    NULL,
+                    OPT_LIST,    to,
+                    "NAME=FILE", "data to run on; default: made up within the inputs' ranges"};
+}
+
+Option seed_option(int64_t *to, const char *help)
+{
+    return (Option){"--seed", NULL, OPT_INT, to, "N", help};
+}
+
+Option set_option(StringList *to)
+{
+    return (Option){"--set", NULL, OPT_LIST, to, "NAME=VALUE", "change a setting"};
+}
+
+Option weights_option(Weights *w)
+{
+    return (Option){"--weights", NULL,   OPT_STRING,
+                    &w->file,    "FILE", "start from these parameters (.safetensors)"};
+}
+
+Option map_option(Weights *w)
+{
+    return (Option){"--map", NULL, OPT_LIST, &w->map, "A.*=B.*", "rename tensors of that file"};
+}
+
+Option missing_option(Weights *w)
+{
+    return (Option){"--allow-missing", NULL, OPT_FLAG,
+                    &w->allow_missing, NULL, "keep the initial value of tensors it lacks"};
+}
+
+Option steps_option(Timing *t)
+{
+    return (Option){"--steps", NULL,
+                    OPT_INT,   &t->steps,
+                    "N",       "executions enqueued in a row (default: as many as fill 10 ms)"};
+}
+
+Option repeats_option(Timing *t)
+{
+    return (Option){"--repeats", NULL, OPT_INT,
+                    &t->repeats, "N",  "how often; medians count (default 25)"};
+}
+
+enum { COMMON_OPTIONS = 13, MOST_OPTIONS = 40 };
+
+static void common_options(Common *c, Option out[COMMON_OPTIONS])
 {
     const Option rows[COMMON_OPTIONS] = {
         {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE",
@@ -165,4 +211,26 @@ void common_options(Common *c, Option out[COMMON_OPTIONS])
          "say what is compiled and which fallbacks are taken"},
     };
     for (int i = 0; i < COMMON_OPTIONS; i++) out[i] = rows[i];
+}
+
+void free_command(const Option *own, int n, Common *c)
+{
+    for (int i = 0; i < n; i++)
+        if (own[i].kind == OPT_LIST) list_free(own[i].to);
+    if (c) list_free(&c->words), list_free(&c->defines);
+}
+
+bool read_command(const char *verb, const Option *own, int n, Common *c, StringList *words,
+                  int argc, char **argv, int *code)
+{
+    Option all[MOST_OPTIONS];
+    int count = n;
+    bool done = false;
+    memcpy(all, own, (size_t)n * sizeof *own);
+    if (c) common_options(c, all + n), count += COMMON_OPTIONS;
+    *code = !parse(find_verb(verb), all, count, argc, argv, words, &done);
+    if (!*code && !done) return true;
+    free_command(own, n, c);
+    list_free(words);
+    return false;
 }

@@ -9,9 +9,8 @@
 
 typedef struct ProfileArgs {
     Common common;
-    StringList words, data;
+    Timing timing;
     const char *device, *entry, *trace;
-    int64_t steps, repeats, seed;
     bool json, cold;
 } ProfileArgs;
 
@@ -314,17 +313,16 @@ static netc_status run(ProfileArgs *a, netc_context *ctx, netc_error **err)
     netc_dataset *d = NULL;
     netc_profile_result *r = NULL;
     NETC_INIT(netc_time_options, o);
-    o.steps = a->steps == NOT_GIVEN ? 0 : a->steps, o.repeats = a->repeats, o.seed = a->seed,
+    time_options(&a->timing, &o);
     o.cold = a->cold;
-    netc_status status = NETC_OK;
-    if (a->data.n) status = netc_dataset_create(ctx, &d, err);
-    if (status == NETC_OK && d) status = add_data(d, &a->data, err);
+    netc_status status = open_data(ctx, &a->timing.data, &d, err);
     o.data = d;
-    if (status == NETC_OK) status = open_program(&a->common, ctx, a->words.at[0], NULL, d, &p, err);
+    if (status == NETC_OK)
+        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, &p, err);
     const char *entry = status == NETC_OK ? entry_of(p, a->entry) : NULL;
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) status = netc_profile(s, entry, &o, &r, err);
-    const char *device = s ? netc_session_device(s) : "", *model = a->words.at[0];
+    const char *device = s ? netc_session_device(s) : "", *model = a->common.words.at[0];
     if (status == NETC_OK && a->json) {
         char *text = form(FORM_JSON, model, entry, device, a->cold, r);
         if (text) fputs(text, stdout);
@@ -350,37 +348,29 @@ static netc_status run(ProfileArgs *a, netc_context *ctx, netc_error **err)
 
 int verb_profile(int argc, char **argv)
 {
-    ProfileArgs a = {0};
-    bool done;
-    enum { OWN = 9 };
-    a.steps = NOT_GIVEN, a.repeats = 25;
-    Option options[OWN + COMMON_OPTIONS] = {
-        {"--device", NULL, OPT_STRING, &a.device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
+    ProfileArgs a = {.timing = timing_default()};
+    const Option options[] = {
+        device_option(&a.device),
         {"--entry", "-e", OPT_STRING, &a.entry, "NAME",
          "which entry (default train, else the first model)"},
-        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "data to run on; default: made up within the inputs' ranges"},
-        {"--steps", NULL, OPT_INT, &a.steps, "N",
-         "executions enqueued in a row (default: as many as fill 10 ms)"},
-        {"--repeats", NULL, OPT_INT, &a.repeats, "N", "how often; medians count (default 25)"},
+        data_option(&a.timing.data),
+        steps_option(&a.timing),
+        repeats_option(&a.timing),
+        seed_option(&a.timing.seed, "of made-up data (default 0)"),
         {"--cold", NULL, OPT_FLAG, &a.cold, NULL, "empty the cache before each call"},
         {"--trace", NULL, OPT_STRING, &a.trace, "FILE",
          "write a trace for ui.perfetto.dev (Chrome's trace events)"},
-        {"--seed", NULL, OPT_INT, &a.seed, "N", "of made-up data (default 0)"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
     };
-    common_options(&a.common, options + OWN);
-    const Verb *verb = find_verb("profile");
-    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
-    if (done) return 0;
+    int code;
+    if (!read_command("profile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
     netc_context *ctx = NULL;
     netc_error *err = NULL;
-    netc_status status = counts_valid(a.steps, a.repeats) ? NETC_OK : NETC_INVALID;
+    netc_status status = timing_valid(&a.timing) ? NETC_OK : NETC_INVALID;
     if (status == NETC_OK) status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = run(&a, ctx, &err);
     netc_context_free(ctx);
-    list_free(&a.words), list_free(&a.data), list_free(&a.common.defines);
-    if (status == NETC_OK) return 0;
-    return err ? report_error(err) : status == NETC_INVALID ? 1 : 2;
+    free_command(OPTIONS(options), &a.common);
+    return exit_code(status, err);
 }

@@ -9,10 +9,11 @@
 
 typedef struct RunArgs {
     Common common;
-    StringList words, inputs, outputs, map, set;
-    const char *device, *weights, *entry;
+    Weights weights;
+    StringList inputs, outputs, set;
+    const char *device, *entry;
     int64_t seed, times;
-    bool allow_missing, json;
+    bool json;
 } RunArgs;
 
 // The entry to run when none is named: the only model of the file.
@@ -211,7 +212,7 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     compile_options(&a->common, &o);
     o.data = d;
     o.whole_data = true;
-    netc_status status = netc_compile_file(ctx, a->words.at[0], &o, p, err);
+    netc_status status = netc_compile_file(ctx, a->common.words.at[0], &o, p, err);
     if (status != NETC_OK) return status;
     *entry = a->entry ? a->entry : only_model(*p);
     if (!*entry) return NETC_INVALID;
@@ -222,7 +223,8 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     o.outputs_of = *entry;
     o.outputs = (const char *const *)names;
     o.noutputs = n;
-    status = names ? netc_compile_file(ctx, a->words.at[0], &o, &needed, err) : NETC_OUT_OF_MEMORY;
+    status = names ? netc_compile_file(ctx, a->common.words.at[0], &o, &needed, err)
+                   : NETC_OUT_OF_MEMORY;
     for (int i = 0; names && i < n; i++) free(names[i]);
     free(names);
     if (status != NETC_OK) return status;
@@ -246,14 +248,7 @@ static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
     NETC_INIT(netc_session_options, so);
     so.seed = a->seed;
     if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
-    if (status == NETC_OK && a->weights) {
-        NETC_INIT(netc_load_options, lo);
-        lo.map = a->map.at;
-        lo.nmap = a->map.n;
-        lo.allow_missing = a->allow_missing;
-        lo.weights_only = true;
-        status = netc_state_load(s, a->weights, &lo, err);
-    }
+    if (status == NETC_OK) status = load_weights(s, &a->weights, err);
     if (status == NETC_OK) status = apply_settings(s, &a->set, err);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = netc_bind(s, entry, in[i].name, &in[i].t, err);
@@ -274,37 +269,28 @@ static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
 int verb_run(int argc, char **argv)
 {
     RunArgs a = {0};
-    bool done;
-    enum { OWN = 11 };
-    Option options[OWN + COMMON_OPTIONS] = {
+    const Option options[] = {
         {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE", "an input's values (.npy, IDX)"},
         {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
          "write an output as .npy; none: print their heads"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
-        {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "parameters (.safetensors)"},
-        {"--map", NULL, OPT_LIST, &a.map, "A.*=B.*", "rename tensors of the file"},
-        {"--allow-missing", NULL, OPT_FLAG, &a.allow_missing, NULL,
-         "keep initial values of missing tensors"},
-        {"--device", NULL, OPT_STRING, &a.device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
-        {"--seed", NULL, OPT_INT, &a.seed, "N",
-         "of initial weights and random numbers (default 0)"},
+        weights_option(&a.weights),
+        map_option(&a.weights),
+        missing_option(&a.weights),
+        device_option(&a.device),
+        seed_option(&a.seed, "of initial weights and random numbers (default 0)"),
         {"--times", NULL, OPT_INT, &a.times, "N", "run it N times in a row"},
-        {"--set", NULL, OPT_LIST, &a.set, "NAME=VALUE", "change a setting"},
+        set_option(&a.set),
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "all outputs as one JSON object"},
     };
-    common_options(&a.common, options + OWN);
-    const Verb *verb = find_verb("run");
-    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &a.words, &done)) return 1;
-    if (done) return 0;
+    int code;
+    if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     netc_status status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = run(&a, ctx, &err);
     netc_context_free(ctx);
-    list_free(&a.words), list_free(&a.inputs), list_free(&a.outputs), list_free(&a.map),
-        list_free(&a.set);
-    list_free(&a.common.defines);
-    if (status != NETC_OK) return err ? report_error(err) : 1;
-    return 0;
+    free_command(OPTIONS(options), &a.common);
+    return exit_code(status, err);
 }

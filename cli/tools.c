@@ -40,29 +40,25 @@ static int close_model(Opened *o)
 {
     netc_program_release(o->p);
     netc_context_free(o->ctx);
-    return o->status == NETC_OK ? 0 : report_error(o->err);
+    return exit_code(o->status, o->err);
 }
 
 int verb_check(int argc, char **argv)
 {
     Common c = {0};
-    StringList words = {0};
     int64_t seed = 0;
     const char *device = NULL, *kernel = NULL;
-    bool json = false, done;
-    Option options[4 + COMMON_OPTIONS] = {
-        {"--seed", NULL, OPT_INT, &seed, "N", "of the synthetic data (default 0)"},
-        {"--device", NULL, OPT_STRING, &device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
+    bool json = false;
+    const Option options[] = {
+        seed_option(&seed, "of made-up data (default 0)"),
+        device_option(&device),
         {"--json", NULL, OPT_FLAG, &json, NULL, "as one JSON object: ok, report"},
         {"--kernel", NULL, OPT_STRING, &kernel, "NAME",
          "only this kernel, edited or tuned: against the generated one, and timed"},
     };
-    common_options(&c, options + 4);
-    const Verb *verb = find_verb("check");
-    if (!parse_options(verb, options, 4 + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
-    Opened o = open_model(&c, words.at[0], NULL);
+    int code;
+    if (!read_command("check", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
+    Opened o = open_model(&c, c.words.at[0], NULL);
     char *report = NULL;
     if (o.status == NETC_OK)
         o.status = kernel ? netc_check_kernel(o.p, device, kernel, &report, &o.err)
@@ -75,7 +71,7 @@ int verb_check(int argc, char **argv)
         fputs(report, stdout);
     }
     netc_free(report);
-    list_free(&words), list_free(&c.defines);
+    free_command(OPTIONS(options), &c);
     return close_model(&o);
 }
 
@@ -104,10 +100,9 @@ int verb_doctor(int argc, char **argv)
     Common c = {0};
     StringList words = {0};
     Doctor d = {.color = color_wanted(STDOUT_FILENO)};
-    bool done;
-    Option options[1] = {{"--json", NULL, OPT_FLAG, &d.json, NULL, "as JSON"}};
-    if (!parse_options(find_verb("doctor"), options, 1, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
+    int code;
+    const Option options[] = {{"--json", NULL, OPT_FLAG, &d.json, NULL, "as JSON"}};
+    if (!read_command("doctor", OPTIONS(options), NULL, &words, argc, argv, &code)) return code;
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     if (open_context(&c, &ctx, &err) != NETC_OK) return report_error(err);
@@ -120,13 +115,11 @@ int verb_doctor(int argc, char **argv)
 int verb_fmt(int argc, char **argv)
 {
     StringList words = {0};
-    bool check = false, done;
-    Option options[1] = {{"--check", NULL, OPT_FLAG, &check, NULL,
-                          "change nothing; exit 1 when a file would change"}};
-    const Verb *verb = find_verb("fmt");
-    if (!parse_options(verb, options, 1, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
-    int code = 0;
+    bool check = false;
+    const Option options[] = {{"--check", NULL, OPT_FLAG, &check, NULL,
+                               "change nothing; exit 1 when a file would change"}};
+    int code;
+    if (!read_command("fmt", OPTIONS(options), NULL, &words, argc, argv, &code)) return code;
     for (int i = 0; i < words.n; i++) {
         const char *path = words.at[i];
         char *text = read_text(path), *out = NULL;

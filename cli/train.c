@@ -104,60 +104,13 @@ static void on_event(void *user, const netc_event *e)
 
 typedef struct TrainArgs {
     Common common;
-    StringList words, data, eval_data, watch, set, map;
-    const char *device, *save, *resume, *log, *weights;
+    Weights weights;
+    StringList data, eval_data, watch, set;
+    const char *device, *save, *resume, *log;
     netc_train_options o;
     int64_t seed;
-    bool json, allow_missing;
+    bool json;
 } TrainArgs;
-
-static bool parse(TrainArgs *a, int argc, char **argv, bool *done)
-{
-    enum { OWN = 21 };
-    Option options[OWN + COMMON_OPTIONS] = {
-        {"--data", NULL, OPT_LIST, &a->data, "NAME=FILE",
-         "an input's examples; FILE:PART, FILE,FILE"},
-        {"--eval-data", NULL, OPT_LIST, &a->eval_data, "NAME=FILE", "examples to evaluate on"},
-        {"--split", NULL, OPT_REAL, &a->o.split, "S",
-         "train on this share of the data, evaluate on the rest"},
-        {"--epochs", NULL, OPT_REAL, &a->o.epochs, "N", "passes over the data (default 1)"},
-        {"--steps", NULL, OPT_INT, &a->o.steps, "N", "updates, instead of epochs"},
-        {"--device", NULL, OPT_STRING, &a->device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
-        {"--seed", NULL, OPT_INT, &a->seed, "N", "of weights, dropout and shuffling (default 0)"},
-        {"--save", NULL, OPT_STRING, &a->save, "FILE",
-         "checkpoint (.safetensors), at the end and on Ctrl-C"},
-        {"--save-every", NULL, OPT_INT, &a->o.save_every, "N", "and every N steps"},
-        {"--resume", NULL, OPT_STRING, &a->resume, "FILE", "go on from a checkpoint, bit for bit"},
-        {"--weights", NULL, OPT_STRING, &a->weights, "FILE", "start from these parameters"},
-        {"--map", NULL, OPT_LIST, &a->map, "A.*=B.*", "rename tensors of that file"},
-        {"--allow-missing", NULL, OPT_FLAG, &a->allow_missing, NULL,
-         "keep the initial value of tensors it lacks"},
-        {"--eval-every", NULL, OPT_INT, &a->o.eval_every, "N",
-         "steps between evaluations (default: an epoch)"},
-        {"--report-every", NULL, OPT_INT, &a->o.report_every, "N", "steps between progress lines"},
-        {"--log", NULL, OPT_STRING, &a->log, "FILE",
-         "one JSON object a line: step, epoch, every scalar output"},
-        {"--watch", NULL, OPT_LIST, &a->watch, "NAME",
-         "log mean, deviation, extremes of a parameter or tap"},
-        {"--set", NULL, OPT_LIST, &a->set, "NAME=VALUE", "change a setting"},
-        {"--no-shuffle", NULL, OPT_FLAG, &a->o.no_shuffle, NULL, "read the examples in order"},
-        {"--keep-last", NULL, OPT_FLAG, &a->o.keep_last_partial, NULL,
-         "train on an epoch's last, smaller batch too"},
-        {"--json", NULL, OPT_FLAG, &a->json, NULL, "the log's lines on standard output"},
-    };
-    common_options(&a->common, options + OWN);
-    return parse_options(find_verb("train"), options, OWN + COMMON_OPTIONS, argc, argv, &a->words,
-                         done);
-}
-
-static netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out,
-                             netc_error **err)
-{
-    if (!words->n) return NETC_OK;
-    netc_status status = netc_dataset_create(ctx, out, err);
-    return status == NETC_OK ? add_data(*out, words, err) : status;
-}
 
 static const char *device_target(const char *device)
 {
@@ -174,21 +127,14 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     netc_status status = open_data(ctx, &a->data, &a->o.data, err);
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->words.at[0], device_target(a->device), a->o.data,
-                              &p, err);
+        status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device),
+                              a->o.data, &p, err);
     if (status == NETC_OK) {
         NETC_INIT(netc_session_options, so);
         so.seed = a->seed;
         status = netc_session_create(p, a->device, &so, &s, err);
     }
-    if (status == NETC_OK && a->weights) {
-        NETC_INIT(netc_load_options, lo);
-        lo.map = a->map.at;
-        lo.nmap = a->map.n;
-        lo.allow_missing = a->allow_missing;
-        lo.weights_only = true;
-        status = netc_state_load(s, a->weights, &lo, err);
-    }
+    if (status == NETC_OK) status = load_weights(s, &a->weights, err);
     if (status == NETC_OK) status = apply_settings(s, &a->set, err);
     if (status == NETC_OK) {
         a->o.size = sizeof a->o;
@@ -209,21 +155,45 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     return status;
 }
 
-static void free_lists(TrainArgs *a)
-{
-    list_free(&a->words), list_free(&a->data), list_free(&a->eval_data), list_free(&a->watch);
-    list_free(&a->set), list_free(&a->map), list_free(&a->common.defines);
-}
-
 int verb_train(int argc, char **argv)
 {
     TrainArgs a = {0};
-    bool done;
-    if (!parse(&a, argc, argv, &done)) return 1;
-    if (done) return 0;
+    const Option options[] = {
+        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
+         "an input's examples; FILE:PART, FILE,FILE"},
+        {"--eval-data", NULL, OPT_LIST, &a.eval_data, "NAME=FILE", "examples to evaluate on"},
+        {"--split", NULL, OPT_REAL, &a.o.split, "S",
+         "train on this share of the data, evaluate on the rest"},
+        {"--epochs", NULL, OPT_REAL, &a.o.epochs, "N", "passes over the data (default 1)"},
+        {"--steps", NULL, OPT_INT, &a.o.steps, "N", "updates, instead of epochs"},
+        device_option(&a.device),
+        seed_option(&a.seed, "of weights, dropout and shuffling (default 0)"),
+        {"--save", NULL, OPT_STRING, &a.save, "FILE",
+         "checkpoint (.safetensors), at the end and on Ctrl-C"},
+        {"--save-every", NULL, OPT_INT, &a.o.save_every, "N", "and every N steps"},
+        {"--resume", NULL, OPT_STRING, &a.resume, "FILE", "go on from a checkpoint, bit for bit"},
+        weights_option(&a.weights),
+        map_option(&a.weights),
+        missing_option(&a.weights),
+        {"--eval-every", NULL, OPT_INT, &a.o.eval_every, "N",
+         "steps between evaluations (default: an epoch)"},
+        {"--report-every", NULL, OPT_INT, &a.o.report_every, "N", "steps between progress lines"},
+        {"--log", NULL, OPT_STRING, &a.log, "FILE",
+         "one JSON object a line: step, epoch, every scalar output"},
+        {"--watch", NULL, OPT_LIST, &a.watch, "NAME",
+         "log mean, deviation, extremes of a parameter or tap"},
+        set_option(&a.set),
+        {"--no-shuffle", NULL, OPT_FLAG, &a.o.no_shuffle, NULL, "read the examples in order"},
+        {"--keep-last", NULL, OPT_FLAG, &a.o.keep_last_partial, NULL,
+         "train on an epoch's last, smaller batch too"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "the log's lines on standard output"},
+    };
+    int code;
+    if (!read_command("train", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
     Display d = {.quiet = a.common.quiet, .json = a.json, .terminal = isatty(STDOUT_FILENO)};
     if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) {
-        free_lists(&a);
+        free_command(OPTIONS(options), &a.common);
         return fail("cannot write the log %s", a.log), 2;
     }
     netc_context *ctx = NULL;
@@ -232,14 +202,13 @@ int verb_train(int argc, char **argv)
     if (status == NETC_OK) status = train(&a, ctx, &d, &err);
     netc_context_free(ctx);
     if (d.log && fclose(d.log)) d.log_failed = true;
-    free_lists(&a);
+    free_command(OPTIONS(options), &a.common);
     if (status == NETC_CANCELLED) {
         fprintf(stderr, "%s\n", netc_error_text(err));
         netc_error_free(err);
         return 130;
     }
-    // An error printed by an option's own check carries no error object.
-    if (status != NETC_OK) return err ? report_error(err) : 1;
+    if (status != NETC_OK) return exit_code(status, err);
     if (d.log_failed) return fail("the log %s could not be written completely", a.log), 2;
     return 0;
 }

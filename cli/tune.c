@@ -52,26 +52,21 @@ static void show(void *user, const netc_tune_event *e)
 int verb_tune(int argc, char **argv)
 {
     Common c = {0};
-    StringList words = {0};
     const char *device = NULL, *kernel = NULL;
     double budget = 60;
-    bool again = false, prune = false, done;
-    enum { OWN = 5 };
-    Option options[OWN + COMMON_OPTIONS] = {
+    bool again = false, prune = false;
+    const Option options[] = {
         {"--budget", NULL, OPT_REAL, &budget, "SECONDS", "time for measuring (default 60)"},
-        {"--device", NULL, OPT_STRING, &device, "D",
-         "cuda:0, cpu; default: a GPU when there is one"},
+        device_option(&device),
         {"--kernel", NULL, OPT_STRING, &kernel, "NAME", "only this kernel (netc inspect names it)"},
         {"--again", NULL, OPT_FLAG, &again, NULL, "measure anew what was measured before"},
         {"--prune", NULL, OPT_FLAG, &prune, NULL,
          "drop the device's lines whose kernel is gone from the model"},
     };
-    common_options(&c, options + OWN);
-    const Verb *verb = find_verb("tune");
-    if (!parse_options(verb, options, OWN + COMMON_OPTIONS, argc, argv, &words, &done)) return 1;
-    if (done) return 0;
+    int code;
+    if (!read_command("tune", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
     if (!(budget > 0)) {
-        list_free(&words), list_free(&c.defines);
+        free_command(OPTIONS(options), &c);
         return fail("a budget of %g seconds leaves no time to measure: give --budget more than 0",
                     budget);
     }
@@ -93,11 +88,11 @@ int verb_tune(int argc, char **argv)
     // A file that is to be written need not be there.
     if (c.tune_file && access(c.tune_file, F_OK)) co.tune_file = "";
     netc_status status = open_context(&c, &ctx, &err);
-    if (status == NETC_OK) status = netc_compile_file(ctx, words.at[0], &co, &p, &err);
+    if (status == NETC_OK) status = netc_compile_file(ctx, c.words.at[0], &co, &p, &err);
     if (status == NETC_OK) status = netc_tune(p, device, &o, &err);
     netc_program_release(p);
     netc_context_free(ctx);
-    list_free(&words), list_free(&c.defines);
-    if (status != NETC_OK) return report_error(err);
+    free_command(OPTIONS(options), &c);
+    if (status != NETC_OK) return exit_code(status, err);
     return interrupted(NULL) ? 130 : 0;
 }
