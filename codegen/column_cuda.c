@@ -11,9 +11,11 @@ typedef struct Columns {
     const char *lo, *hi; // this block's columns
     const char *row;     // the axis's own name
     int64_t rows;
-    int across;   // threads side by side; [team] of them above each other
-    bool exact;   // every thread has results
-    bool *walked; // by instruction: the walk over the columns needs it
+    int across;         // threads side by side; [team] of them above each other
+    bool exact;         // every thread has results
+    bool shifted;       // vectors start before the tile, by thread
+    bool *walked;       // by instruction: the walk over the columns needs it
+    const char *leader; // who stores results
 } Columns;
 
 static bool over_columns(const Emit *e, int load)
@@ -31,6 +33,26 @@ static bool ahead(const Emit *e, int load)
 static bool hoisted(const Emit *e, int load)
 {
     return !over_columns(e, load) && is_plain(e, load);
+}
+
+// Loads of a shifted walk: those over the columns that move by vectors from its place.
+static Vectors find_shifted(const Emit *e, int width)
+{
+    const Body *b = e->body;
+    Vectors v = {.axis = 0, .width = width, .open = true};
+    for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && ahead(e, (int)i) &&
+            column_shifts(b, b->insts.at[i].ix, width))
+            v.loads[v.nloads++] = (int)i;
+    return v;
+}
+
+// A load of the results' own places, which a shifted walk keeps: element by element.
+static bool near(const Emit *e, const Columns *c, int load)
+{
+    const Inst *v = &e->body->insts.at[load];
+    return c->shifted && v->kind == KI_LOAD && e->live[load] && hoisted(e, load) && v->axes & 1 &&
+           c->walked[load] && e->body->bufs.at[v->buf].kind == KA_NODE;
 }
 
 static void mark_places(const Ix *x, bool *needed)
@@ -84,7 +106,9 @@ static const char *acc_name(Emit *e, int r)
 
 static int64_t part_columns(const Body *b)
 {
-    return (b->axis[b->col].extent + b->sched.split - 1) / b->sched.split;
+    int64_t each = (b->axis[b->col].extent + b->sched.split - 1) / b->sched.split;
+    // (a part starts where shifts are those of the first one)
+    return b->uneven ? (each + COLUMN_SHIFTS - 1) / COLUMN_SHIFTS * COLUMN_SHIFTS : each;
 }
 
 // [walking]: for a thread's own columns, where some accumulators have a form of their own.
@@ -160,9 +184,13 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
 static void join(Emit *e, const Columns *c, int r)
 {
     const Body *b = e->body;
-    emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);",
-              inst_acc(&b->insts.at[r])->functor, c->across, b->sched.team,
-              b->nstages > 1 ? "true" : "false", acc_name(e, r));
+    const char *op = inst_acc(&b->insts.at[r])->functor;
+    if (c->shifted)
+        emit_line(e, e->scope, "%s[0] = nc_aside<%s, %d, %d>(%s, nc_shared, shift);",
+                  acc_name(e, r), op, c->across, b->sched.team, acc_name(e, r));
+    else
+        emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);", op, c->across,
+                  b->sched.team, b->nstages > 1 ? "true" : "false", acc_name(e, r));
 }
 
 // In a loop over the lanes: results of the stages before, and what was loaded, by element.
@@ -180,6 +208,8 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
             emit_bind(e, r[i], e->scope, e->name[r[i]]);
         }
     }
+    for (int i = 0; column && i < (int)b->insts.n; i++)
+        if (near(e, c, i)) e->element[i] = emit_text(e, "%s_near[lane]", e->name[i]);
     for (int i = 0; i < c->v.nloads; i++) {
         int load = c->v.loads[i];
         e->element[load] = NULL;
@@ -192,14 +222,18 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
 static void open_lanes(Emit *e, const Columns *c)
 {
     emit_open(e, 1);
-    emit_line(e, e->scope, "const %s %s = %s%s;", int_type(e), c->row, c->base,
-              c->v.width > 1 ? " + lane" : "");
+    const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
+    if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
+        at = emit_text(e, "nc_within(%s, %lld)", at, (long long)c->rows);
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), c->row, at);
     e->axis[0] = c->row;
 }
 
 static void close_lanes(Emit *e, const Columns *c)
 {
     for (int i = 0; i < c->v.nloads; i++) e->element[c->v.loads[i]] = NULL;
+    for (int i = 0; i < (int)e->body->insts.n; i++)
+        if (near(e, c, i)) e->element[i] = NULL;
     emit_close(e,
                emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
                          e->scope->up->indent * 4, "", c->v.width),
@@ -316,7 +350,7 @@ static void store_partial(Emit *e, const Columns *c)
             emit_close(e, "{", "}");
         }
     }
-    emit_close(e, c->exact ? "if (member == 0) {" : "if (mine && member == 0) {", "}");
+    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
 }
 
 // The second kernel: joins the parts in order.
@@ -373,7 +407,54 @@ static void print_results(Emit *e, const Columns *c)
     lane_stores(e, &c->v, -1);
     close_lanes(e, c);
     flush_stores(e, &c->v, -1);
-    emit_close(e, c->exact ? "if (member == 0) {" : "if (mine && member == 0) {", "}");
+    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+}
+
+static void declare_base(Emit *e, const Columns *c, const char *vector, const char *lane)
+{
+    const char *t = int_type(e);
+    emit_line(e, e->scope, "%s%s %s = (%s)(%s)%s;", c->exact ? "const " : "", t, c->base, t, vector,
+              lane);
+    if (c->exact) return;
+    emit_line(e, e->scope, "const bool mine = %s < %lld; // the others have nothing to read",
+              c->base, (long long)c->rows);
+    emit_line(e, e->scope, "if (!mine) %s = %lld;", c->base,
+              (long long)(c->rows - e->body->sched.vector));
+}
+
+// Columns a part's first one is away from others by multiples of the vector: shifts follow from the
+// thread alone.
+static void declare_shift(Emit *e, const Columns *c, const char *block)
+{
+    const Body *b = e->body;
+    const char *t = int_type(e), *col = e->axis[b->col];
+    int width = b->sched.vector;
+    emit_line(e, e->scope, "const %s tile = (%s)(%s) * %d;", t, t, block, column_tile(b));
+    e->axis[0] = "tile";
+    e->axis[b->col] = "member";
+    emit_line(e, e->scope, "const int shift = (int)(%s) & %d;", emit_index(e, b->uneven),
+              width - 1);
+    e->axis[b->col] = col;
+    emit_line(e, e->scope, "const %s %s = tile - shift + (int)threadIdx.x %% %d * %d;", t, c->base,
+              c->across, width);
+    emit_line(e, e->scope, "const bool mine = %s < %lld && %s < tile + %d;", c->base,
+              (long long)c->rows, c->base, column_tile(b));
+}
+
+static void print_near(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < (int)b->insts.n; i++) {
+        if (!near(e, c, i)) continue;
+        const Inst *v = &b->insts.at[i];
+        emit_line(e, e->scope, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i],
+                  c->v.width);
+        emit_line(e, e->scope, "#pragma unroll");
+        e->axis[0] = emit_text(e, "nc_within(%s + lane, %lld)", c->base, (long long)c->rows);
+        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];",
+                  c->v.width, e->name[i], e->buf_name[v->buf], emit_index(e, v->ix));
+        e->axis[0] = c->base;
+    }
 }
 
 void column_cuda(Emit *e, KernelPhase phase)
@@ -385,7 +466,11 @@ void column_cuda(Emit *e, KernelPhase phase)
     c.base = emit_text(e, "%s_first", c.row);
     int64_t vectors = rows / s->vector, tiles = (vectors + c.across - 1) / c.across;
     c.exact = vectors % c.across == 0;
-    c.v = find_vectors(e, 0, s->vector);
+    c.shifted = b->uneven && s->vector > 1;
+    c.leader = c.exact ? "member == 0" : "mine && member == 0";
+    c.v = c.shifted ? find_shifted(e, s->vector) : find_vectors(e, 0, s->vector);
+    c.v.streams = true;
+    if (c.shifted) tiles = column_tiles(b);
     if (s->vector == 1) add_single_loads(e, &c.v);
     const char *t = int_type(e);
     bool parts = phase == PHASE_PARTIAL && s->split > 1;
@@ -399,18 +484,16 @@ void column_cuda(Emit *e, KernelPhase phase)
         emit_line(e, root, "const %s part = block;", t);
     }
     const char *tile = tiles > 1 ? emit_text(e, "%s * %d + ", block, c.across) : "";
-    emit_line(e, root, "%s%s %s = (%s)(%sthreadIdx.x %% %d)%s;", c.exact ? "const " : "", t, c.base,
-              t, tile, c.across, lane);
-    if (!c.exact) {
-        emit_line(e, root, "const bool mine = %s < %lld; // the others have nothing to read",
-                  c.base, (long long)rows);
-        emit_line(e, root, "if (!mine) %s = %lld;", c.base, (long long)(rows - s->vector));
-    }
+    if (c.shifted)
+        declare_shift(e, &c, block);
+    else
+        declare_base(e, &c, emit_text(e, "%sthreadIdx.x %% %d", tile, c.across), lane);
     e->axis[0] = c.base;
     c.walked = phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, bool, b->insts.n + 1) : mark_walked(e);
     for (int i = 0; i < c.v.nloads; i++)
         if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]])
             print_vector_load(e, &c.v, c.v.loads[i], slot_name(e, c.v.loads[i]), true);
+    print_near(e, &c);
     if (phase == PHASE_COMBINE) {
         load_partials(e, &c);
     } else {
@@ -425,8 +508,15 @@ void column_cuda(Emit *e, KernelPhase phase)
             c.lo = "lo";
             c.hi = "hi";
         }
-        if (!c.exact) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
+        if (!c.exact || c.shifted) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
         for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
+    }
+    if (c.shifted) { // from here on a thread has one result
+        c.v = (Vectors){.axis = 0, .width = 1};
+        e->axis[0] = c.base = emit_text(e, "%s_own", c.row);
+        emit_line(e, root, "const %s %s = tile + (int)threadIdx.x;", t, c.base);
+        c.leader =
+            emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(b), c.base, (long long)rows);
     }
     if (parts)
         store_partial(e, &c);

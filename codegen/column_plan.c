@@ -29,9 +29,47 @@ static int element_bytes(const Body *b, int buf)
     return dtype_info[b->bufs.at[buf].type].bits / 8;
 }
 
+bool column_shifts(const Body *b, const Ix *place, int v)
+{
+    int64_t stride;
+    return ix_stride(place, 0, &stride) && stride == 1 &&
+           ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
+}
+
+// Where rows of memory start anywhere: vectors of 16 bytes of the widest type that moves.
+static int shifted_vector(const Body *b)
+{
+    int widest = 2;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || !(v->axes & 1)) continue;
+        int bytes = element_bytes(b, v->buf);
+        widest = bytes > widest ? bytes : widest;
+    }
+    return 16 / widest;
+}
+
+// The place from which vectors are counted: of the first load that moves by vectors. Everything
+// else must bear being computed for elements of neighbouring tiles.
+static void find_shifted(Body *b)
+{
+    int64_t stride, step;
+    if (b->nstages > 1 || b->npar > 1 || b->can_fail || shifted_vector(b) < 2) return;
+    if (body_rows(b) < 8 * shifted_vector(b)) return;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (!b->stores.at[i].ix || b->stores.at[i].ix->axes >> b->col & 1) return;
+    for (uint32_t i = 0; i < b->insts.n && !b->uneven; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
+            ix_stride(v->ix, 0, &stride) && stride == 1 && ix_stride(v->ix, b->col, &step) && step)
+            b->uneven = v->ix;
+    }
+}
+
 // The widest vector along the rows whose loads and stores over the columns are aligned.
 int column_widest(const Body *b)
 {
+    if (b->uneven) return shifted_vector(b);
     int64_t rows = body_rows(b);
     int narrow = 16, most = 8, best = 1;
     int64_t stride;
@@ -63,14 +101,21 @@ int column_widest(const Body *b)
     return best;
 }
 
-// Bytes of one column that a thread reads for each of its results, all loads together.
+// Bytes of one column that a thread reads for each of its results, all loads together (what all
+// results of a column share is in a cache).
 static int read_bytes(const Body *b)
 {
     int bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> b->col & 1)
+        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> b->col & 1 &&
+            b->insts.at[i].axes & 1)
             bytes += element_bytes(b, b->insts.at[i].buf);
     return bytes;
+}
+
+static bool shifted(const Body *b)
+{
+    return b->uneven && b->sched.vector > 1;
 }
 
 // Threads side by side: whole blocks of a power of two, or, where the device is full of parts in
@@ -79,13 +124,19 @@ static int threads_across(const Body *b)
 {
     int64_t vectors = ceil_div(body_rows(b), b->sched.vector), most = BLOCK / b->sched.team;
     if (most < 1) most = 1;
-    if (b->sched.split == 1) return (int)most;
+    if (b->sched.split == 1 || shifted(b)) return (int)most;
     most = at_most(vectors, most);
     return (int)ceil_div(vectors, ceil_div(vectors, most));
 }
 
-static int64_t tiles_of(const Body *b)
+int column_tile(const Body *b)
 {
+    return (threads_across(b) - 1) * b->sched.vector;
+}
+
+int64_t column_tiles(const Body *b)
+{
+    if (shifted(b)) return ceil_div(body_rows(b), column_tile(b));
     return ceil_div(ceil_div(body_rows(b), b->sched.vector), threads_across(b));
 }
 
@@ -93,7 +144,9 @@ static int64_t tiles_of(const Body *b)
 static int joint_bytes(const Body *b, const Schedule *s)
 {
     int across = s->threads / s->team, each = 0;
-    int above = 32 % across == 0 && s->threads % 32 == 0 ? s->threads / 32 : s->team;
+    int above = shifted(b)                                 ? s->team
+                : 32 % across == 0 && s->threads % 32 == 0 ? s->threads / 32
+                                                           : s->team;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind != KI_REDUCE || v->axis != b->col) continue;
@@ -107,8 +160,9 @@ static int joint_bytes(const Body *b, const Schedule *s)
 void column_derive(Body *b)
 {
     Schedule *s = &b->sched;
+    if (b->uneven && s->team < COLUMN_SHIFTS) s->vector = 1;
     s->threads = threads_across(b) * s->team;
-    s->blocks = tiles_of(b) * s->split;
+    s->blocks = column_tiles(b) * s->split;
     s->row_bytes = joint_bytes(b, s);
 }
 
@@ -121,19 +175,21 @@ void plan_column(const Target *t, Body *b)
     bool splits = schedule_can_split(b) && total > SMALL;
     s->split = 1;
     s->vector = column_widest(b);
+    if (s->vector == 1) find_shifted(b);
+    if (b->uneven) s->vector = column_widest(b);
     // 32 threads side by side, or all there are; the others above them.
     int64_t vectors = ceil_div(rows, s->vector);
     for (s->team = 1; s->team < 8 || vectors * s->team * 2 <= BLOCK; s->team *= 2)
         if (s->team * 2 > cols) break;
     // Few blocks: narrower ones, down to what memory moves at once, with more threads above.
-    while (!splits && tiles_of(b) < t->units && s->team * 2 <= cols && s->team < 128 &&
+    while (!splits && column_tiles(b) < t->units && s->team * 2 <= cols && s->team < 128 &&
            BLOCK / (s->team * 2) * s->vector * (bytes ? bytes : 4) >= 2 * SECTOR)
         s->team *= 2;
     for (s->unroll = 8; s->unroll > 1; s->unroll /= 2)
         if (s->unroll * s->vector * bytes <= REGISTERS * 4 && s->unroll * s->team <= cols) break;
     if (!splits) return;
     s->split = 2; // or more: equal shares
-    int64_t tiles = tiles_of(b);
+    int64_t tiles = column_tiles(b);
     s->split = 1;
     int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
     int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));

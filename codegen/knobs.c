@@ -76,10 +76,15 @@ static bool moves_whole(const Body *b, int64_t v)
     return divides_inner(b, v);
 }
 
+static bool one_or_widest(const Body *b, int64_t v)
+{
+    return !b->uneven || v == 1 || (v == column_widest(b) && b->sched.team >= COLUMN_SHIFTS);
+}
+
 static int legal_vector(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols)
-        return powers(b, 1, column_widest(b), NULL, out);
+        return powers(b, 1, column_widest(b), one_or_widest, out);
     bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
     bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
     if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, 16, moves_whole, out);

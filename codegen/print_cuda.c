@@ -51,7 +51,13 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width),
                *buf = e->buf_name[x->buf];
     const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
-    const char *from = emit_text(e, "nc_load<%d>(%s + (%s))", v->width, buf, emit_index(e, x->ix));
+    const BodyBuf *b = &e->body->bufs.at[x->buf];
+    const char *at = emit_index(e, x->ix), *left = "";
+    if (v->open && b->elems % v->width)
+        left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
+    bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
+    const char *from =
+        emit_text(e, "nc_%s<%d>(%s + (%s)%s)", stream ? "fetch" : "load", v->width, buf, at, left);
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }

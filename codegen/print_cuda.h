@@ -11,6 +11,8 @@ typedef struct Vectors {
     int axis, width;
     int loads[MAX_VECTORS], nloads;
     bool store[256]; // by store, the first 256
+    bool open;       // a vector may reach beyond the end of its array
+    bool streams;    // what varies over the columns is read once: the first cache need not hold it
 } Vectors;
 
 Vectors find_vectors(const Emit *e, int axis, int width);

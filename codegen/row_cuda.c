@@ -56,8 +56,11 @@ static void print_load(Rows *r, int load, const char *slot, bool declare)
     const Inst *x = &e->body->insts.at[load];
     const char *type = load_type(r, load), *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     e->axis[e->body->col] = r->base;
-    const char *from = emit_text(e, "nc_load%s<%d>(%s + (%s))", r->any[load] ? "_any" : "",
-                                 r->v.width, e->buf_name[x->buf], emit_index(e, x->ix));
+    const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
+    const char *from = emit_text(e, "nc_load<%d>(%s + (%s))", r->v.width, buf, at);
+    if (r->any[load])
+        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %lld - (%s))", r->v.width, buf, at,
+                         (long long)e->body->bufs.at[x->buf].elems, at);
     e->axis[e->body->col] = r->c;
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, type);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);

@@ -77,11 +77,29 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p)
     m.raw = *(const decltype(m.raw) *)p;
     return m.v;
 }
+// The first N elements from p on, one by one; 0 for those behind the [left] that are there.
+template <int N, class T> NC_FN NcVec<T, N> nc_load_last(const T *p, int64_t left)
+{
+    union {
+        T at[N];
+        NcVec<T, N> v;
+    } o;
+#pragma unroll
+    for (int i = 0; i < N; i++) o.at[i] = i < left ? p[i] : T(0);
+    return o.v;
+}
+// A vector load where the array may end within the vector: [left] elements from p on.
+template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p, int64_t left)
+{
+    return left < N ? nc_load_last<N>(p, left) : nc_load<N>(p);
+}
 // The same from wherever p points: whole accesses around it, then moved into place. Nothing is
-// read but 16-byte lines that hold a wanted element.
-template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p)
+// read but 16-byte lines that hold a wanted element, and nothing behind the [left] elements that
+// are there.
+template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left)
 {
     constexpr int S = sizeof(T), W = N * S / 4; // words wanted
+    if (left < N + 16 / S) return nc_load_last<N>(p, left);
     const int at = (int)((uint64_t)p % 16) / S, words = at * S / 4;
     const uint4 *line = (const uint4 *)((const char *)p - at * S);
     uint32_t w[W + 4] = {};
@@ -122,6 +140,10 @@ template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p)
     else
         m.raw = *(const decltype(m.raw) *)p;
     return m.v;
+}
+template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p, int64_t left)
+{
+    return left < N ? nc_load_last<N>(p, left) : nc_fetch<N>(p);
 }
 // Floats rounded to 16-bit floats, two by two.
 #define NC_PACK(name, type)                                                   \
@@ -250,6 +272,7 @@ template <class Op, int N, int Site, bool Alone, int K, class T> NC_FN void nc_t
         }
     }
 }
+NC_FN int nc_within(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 template <int N, int W, class T> NC_FN void nc_fill(NcVec<T, W> (&v)[N], T value)
 {
 #pragma unroll
@@ -312,6 +335,25 @@ template <class Op, int X, int Y, bool All, int V, class T>
 NC_FN void nc_above(T (&v)[V], void *memory)
 {
     nc_join_above<Op, X, Y, All, NcBlockWait>(v, memory, (int)threadIdx.x);
+}
+
+// The same of vectors that start [shift] elements early, thread by thread, over a tile of
+// X - 1 vectors: a thread gets the result of its number.
+template <class Op, int X, int Y, int V, class T>
+NC_FN T nc_aside(const T (&v)[V], void *memory, int shift)
+{
+    T *part = (T *)memory;
+    const int x = threadIdx.x % X, y = threadIdx.x / X, own = threadIdx.x;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        if (x * V + k >= shift) part[y * X * V + x * V + k - shift] = v[k];
+    __syncthreads();
+    if (own >= (X - 1) * V) return v[0];
+    T t = part[own];
+#pragma unroll
+    for (int q = 1; q < Y; q++) t = Op::of(t, part[q * X * V + own]);
+    return t;
 }
 
 // Squared deviations in one round: of a thread's elements from a pivot, which follows the mean.

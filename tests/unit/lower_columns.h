@@ -57,6 +57,26 @@ static void columns(Suite *s)
                 g, GROUP_COLUMN, 0, NULL, NULL, 1e-3);
         }
     }
+    // Rows of memory that start anywhere: shifted vectors, whose last one may reach beyond the end.
+    static const int64_t odd[][2] = {{37, 65}, {3, 515}, {300, 1001}, {70, 12289}, {9, 5121}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        int64_t m = odd[i][0], n = odd[i][1], first[1] = {0};
+        for (int k = 0; k < 2; k++) {
+            DType t = k ? DT_BF16 : DT_F32;
+            Graph *g = begin(s);
+            Node *x = graph_cast(g, IN(g, "x", t, m, n), DT_F32),
+                 *mean = graph_reshape(g, IN(g, "mean", DT_F32, n), 2, (int64_t[]){1, n}),
+                 *scale = IN(g, "scale", DT_F32, m, 1);
+            Node *d = graph_binary(g, OP_mul, graph_binary(g, OP_sub, x, mean), scale);
+            out(g, graph_reduce(g, OP_sum, d, first, 1, false), "sum");
+            out(g, graph_reduce(g, OP_max, d, first, 1, false), "max");
+            out(g, graph_reduce(g, OP_argmax, x, first, 1, false), "place");
+            add(s,
+                arena_printf(s->a, "shifted columns %s %lldx%lld", dtype_info[t].name, (long long)m,
+                             (long long)n),
+                g, GROUP_COLUMN, 0, NULL, NULL, 1e-3);
+        }
+    }
     Graph *g = begin(s); // threads that keep the rows which all positions read
     Node *x = graph_binary(g, OP_mul, IN(g, "x", DT_F32, 3, 2900, 136), IN(g, "a", DT_F32, 136));
     x = graph_binary(g, OP_add, graph_binary(g, OP_mul, x, IN(g, "b", DT_F32, 3, 1, 136)),
