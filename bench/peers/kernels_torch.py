@@ -11,6 +11,8 @@ import sys
 import torch
 import torch.nn.functional as F
 
+from torch_times import graphed, report
+
 dev = "cuda"
 COPY = r"""
 extern "C" __global__ void __launch_bounds__(256) copy16(const uint4 *in, uint4 *out, long n)
@@ -27,47 +29,8 @@ extern "C" __global__ void __launch_bounds__(256) copy16(const uint4 *in, uint4 
 """
 
 
-def graphed(fn, n=25):
-    """Median seconds of a call."""
-    s = torch.cuda.Stream()
-    s.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(s):
-        for _ in range(3):
-            fn()
-    torch.cuda.current_stream().wait_stream(s)
-    torch.cuda.synchronize()
-    begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-    begin.record()
-    fn()
-    end.record()
-    torch.cuda.synchronize()
-    inner = max(2, min(50, int(5 / max(begin.elapsed_time(end), 1e-3))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(inner):
-            fn()
-    for _ in range(3):
-        graph.replay()
-    times = []
-    for _ in range(n):
-        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-        begin.record()
-        graph.replay()
-        end.record()
-        times.append((begin, end))
-    torch.cuda.synchronize()
-    return sorted(a.elapsed_time(b) for a, b in times)[n // 2] / inner / 1e3
-
-
 def out(name, mode, nbytes, fn):
-    try:
-        seconds = graphed(fn)
-    except Exception as e:  # a peer that fails is left out, with its reason
-        print(f"{name} {mode}: {str(e)[:200]}", file=sys.stderr)
-        torch.cuda.synchronize()
-        return
-    print(json.dumps({"name": name, "mode": mode, "seconds": seconds, "gb_per_s": nbytes / seconds / 1e9,
-                      "bytes": nbytes, "peer": "torch", "version": torch.__version__}), flush=True)
+    report(name, mode, lambda: graphed(fn), lambda s: {"gb_per_s": nbytes / s / 1e9, "bytes": nbytes})
 
 
 def both(name, nbytes, f, args):

@@ -7,50 +7,18 @@ Prints one JSON object a measurement: name, mode, seconds, tflop_per_s.
 Seconds: calls captured in one CUDA graph, median of its replays by CUDA events, over the calls. All
 tensors are bf16, products accumulate in f32 (reductions in bf16 are forbidden, as in netc).
 """
-import json
 import os
 import sys
 
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from torch_times import graphed, report
+
 dev = "cuda"
 ROWS = int(os.environ.get("ROWS", 32768))
 SHAPES = ((768, 768), (768, 2304), (768, 3072), (3072, 768))
 torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-
-
-def graphed(fn, n=25):
-    """Median seconds of a call."""
-    s = torch.cuda.Stream()
-    s.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(s):
-        for _ in range(3):
-            fn()
-    torch.cuda.current_stream().wait_stream(s)
-    torch.cuda.synchronize()
-    begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-    begin.record()
-    fn()
-    end.record()
-    torch.cuda.synchronize()
-    inner = max(2, min(50, int(8 / max(begin.elapsed_time(end), 1e-3))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(inner):
-            fn()
-    for _ in range(3):
-        graph.replay()
-    times = []
-    for _ in range(n):
-        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-        begin.record()
-        graph.replay()
-        end.record()
-        times.append((begin, end))
-    torch.cuda.synchronize()
-    return sorted(a.elapsed_time(b) for a, b in times)[n // 2] / inner / 1e3
 
 
 def linear(x, w, b):
@@ -69,17 +37,13 @@ def linear_gelu_kept(x, w, b):  # with what its backward reads
 def measure(name, mode, flops, f, args):
     torch._dynamo.reset()
     g = f if mode == "eager" else torch.compile(f, mode=None if mode == "default" else mode)
-    try:
-        seconds = graphed(lambda: g(*args)) if "backward" not in name else None
-        if seconds is None:
-            leaves, dy = args
-            seconds = graphed(lambda: torch.autograd.grad(g(*leaves), leaves, dy))
-    except Exception as e:  # a peer that fails is left out, with its reason
-        print(f"{name} {mode}: {str(e)[:200]}", file=sys.stderr)
-        torch.cuda.synchronize()
-        return
-    print(json.dumps({"name": name, "mode": mode, "seconds": seconds, "tflop_per_s": flops / seconds / 1e12,
-                      "peer": "torch", "version": torch.__version__}), flush=True)
+
+    def call():
+        if "backward" not in name:
+            return g(*args)
+        leaves, dy = args
+        return torch.autograd.grad(g(*leaves), leaves, dy)
+    report(name, mode, lambda: graphed(call, fill=8), lambda s: {"tflop_per_s": flops / s / 1e12})
 
 
 modes, words, given = [], [], sys.argv[1:]

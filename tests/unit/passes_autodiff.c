@@ -3,46 +3,17 @@
 #include <string.h>
 
 #include "ir/eval.h"
-#include "passes/passes.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/one_graph.h"
 
 enum { MAX_VARS = 3 };
 
-typedef struct Ctx {
-    Arena *a;
-    Diags *d;
-    Module *m;
-    Graph *g;
-} Ctx;
-
-static Ctx begin(void)
-{
-    Ctx c = {.a = arena_new()};
-    c.d = diags_new(c.a);
-    c.m = module_new(c.a, c.d, "test");
-    c.g = graph_new(c.a, c.d, NULL);
-    return c;
-}
-
-static void add_entry(Ctx *c)
-{
-    Entry e = {.name = "test", .kind = ENTRY_MODEL, .graph = c->g, .batch = 1};
-    vec_push(c->a, &c->m->entries, e);
-}
+static const Entry test_entry = {.name = "test", .kind = ENTRY_MODEL};
 
 static bool run_passes(Ctx *c, const char *skip)
 {
     static Target t;
     t = target_cpu(2, false);
-    PassOptions o = {.target = &t, .skip = skip};
-    bool ok = passes_run(c->m, &o, NULL);
-    if (!ok || c->d->errors) {
-        Buf b = buf_new(c->a);
-        diags_render(c->d, &b, false);
-        printf("%s\n", b.data);
-    }
-    c->g = c->m->entries.at[0].graph;
-    return ok;
+    return run_module(c, &(PassOptions){.target = &t, .skip = skip});
 }
 
 typedef struct Var {
@@ -111,7 +82,7 @@ static void check_vars(const char *what, Build f, const Var *vars, int nvars, bo
     for (int i = 0; i < nvars; i++)
         graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, x[i]}, 2, NULL),
                    gnames[i]);
-    add_entry(&c);
+    add_entry(&c, test_entry);
     bool ok = run_passes(&c, NULL);
     CHECK_MSG(ok, "%s: passes fail", what);
     EvalResult r;
@@ -460,7 +431,7 @@ static void test_handwritten_rule_is_used(void)
     int64_t axis = 0;
     Node *y = graph_reduce(c.g, OP_sum, call(c.g, x, 10), &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, x[0]}, 2, NULL), "g0");
-    add_entry(&c);
+    add_entry(&c, test_entry);
     CHECK(run_passes(&c, NULL));
     EvalEnv env = {.arena = c.a, .inputs = strmap_new(c.a), .cells = strmap_new(c.a)};
     Value v0 = value_new(c.a, &t), v1 = value_new(c.a, &t);
@@ -482,7 +453,7 @@ static void test_ties_are_split(void)
     Node *s = graph_reduce(c.g, OP_sum, graph_binary(c.g, OP_maximum, p, q), &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){m, p}, 2, NULL), "g0");
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){s, q}, 2, NULL), "g1");
-    add_entry(&c);
+    add_entry(&c, test_entry);
     CHECK(run_passes(&c, NULL));
     EvalEnv env = {.arena = c.a, .inputs = strmap_new(c.a), .cells = strmap_new(c.a)};
     Value v = value_new(c.a, &t);
@@ -503,7 +474,7 @@ static void test_prod_with_zeros(void)
     int64_t axis = 0;
     Node *m = graph_reduce(c.g, OP_prod, p, &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){m, p}, 2, NULL), "g0");
-    add_entry(&c);
+    add_entry(&c, test_entry);
     CHECK(run_passes(&c, NULL));
     EvalEnv env = {.arena = c.a, .inputs = strmap_new(c.a), .cells = strmap_new(c.a)};
     Value v = value_new(c.a, &t);
@@ -532,7 +503,7 @@ static void test_unreached_parameter(void)
     int64_t axis = 0;
     Node *y = graph_reduce(c.g, OP_sum, q, &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, p}, 2, NULL), "g");
-    add_entry(&c);
+    add_entry(&c, test_entry);
     PassOptions o = {0};
     CHECK(!passes_run(c.m, &o, NULL));
     CHECK(says(&c, "parameter 'fc3.weight' receives no gradient from the loss"));
@@ -547,7 +518,7 @@ static void test_cut_path_is_shown(void)
     int64_t axis = 0;
     Node *y = graph_reduce(c.g, OP_sum, graph_unary(c.g, OP_floor, p), &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, p}, 2, NULL), "g");
-    add_entry(&c);
+    add_entry(&c, test_entry);
     PassOptions o = {0};
     CHECK(!passes_run(c.m, &o, NULL));
     CHECK(says(&c, "floor passes no gradient on"));
@@ -565,7 +536,7 @@ static void test_intermediate_variables(void)
     Node *y = graph_reduce(c.g, OP_sum, graph_binary(c.g, OP_mul, h, h), &axis, 1, false);
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, h}, 2, NULL), "dh");
     graph_root(c.g, OP_output, graph_node(c.g, OP_grad, (Node *[]){y, cell}, 2, NULL), "dcell");
-    add_entry(&c);
+    add_entry(&c, test_entry);
     CHECK(run_passes(&c, NULL));
     EvalEnv env = {.arena = c.a, .inputs = strmap_new(c.a), .cells = strmap_new(c.a)};
     Value v = value_new(c.a, &t);

@@ -1,30 +1,10 @@
 // What fuse folds into a matmul's library call, by the functions that stand behind it.
-#include "passes/passes.h"
-#include "tests/unit/unit.h"
-
-typedef struct Ctx {
-    Arena *a;
-    Diags *d;
-    Module *m;
-    Graph *g;
-} Ctx;
-
-static Ctx begin(void)
-{
-    Ctx c = {.a = arena_new()};
-    c.d = diags_new(c.a);
-    c.m = module_new(c.a, c.d, "test");
-    c.g = graph_new(c.a, c.d, NULL);
-    return c;
-}
+#include "tests/unit/one_graph.h"
 
 static void run_passes(Ctx *c, Target t)
 {
-    Entry e = {.name = "net", .kind = ENTRY_MODEL, .graph = c->g, .batch = 1};
-    vec_push(c->a, &c->m->entries, e);
-    PassOptions o = {.target = &t};
-    CHECK(passes_run(c->m, &o, NULL));
-    c->g = c->m->entries.at[0].graph;
+    add_entry(c, (Entry){.name = "net", .kind = ENTRY_MODEL});
+    CHECK(run_module(c, &(PassOptions){.target = &t}));
 }
 
 static Node *bin(Graph *g, Op op, Node *a, double v)

@@ -5,41 +5,12 @@
 #include <string.h>
 
 #include "ir/eval.h"
-#include "passes/passes.h"
-#include "tests/unit/unit.h"
-
-typedef struct Ctx {
-    Arena *a;
-    Diags *d;
-    Module *m;
-    Graph *g;
-} Ctx;
-
-static Ctx begin(void)
-{
-    Ctx c = {.a = arena_new()};
-    c.d = diags_new(c.a);
-    c.m = module_new(c.a, c.d, "test");
-    c.g = graph_new(c.a, c.d, NULL);
-    return c;
-}
-
-static void show(const Ctx *c)
-{
-    Buf b = buf_new(c->a);
-    diags_render(c->d, &b, false);
-    if (b.len) printf("%s\n", b.data);
-}
+#include "tests/unit/one_graph.h"
 
 static bool run_passes(Ctx *c, Target t, const char *skip, bool rows)
 {
-    Entry e = {.name = "train", .kind = ENTRY_TRAIN, .graph = c->g, .batch = 1, .rows = rows};
-    vec_push(c->a, &c->m->entries, e);
-    PassOptions o = {.target = &t, .skip = skip};
-    bool ok = passes_run(c->m, &o, NULL);
-    show(c);
-    c->g = c->m->entries.at[0].graph;
-    return ok;
+    add_entry(c, (Entry){.name = "train", .kind = ENTRY_TRAIN, .rows = rows});
+    return run_module(c, &(PassOptions){.target = &t, .skip = skip});
 }
 
 static void dump(const Ctx *c)

@@ -1,0 +1,49 @@
+"""Times of calls on a GPU, for the peers in PyTorch."""
+import json
+import sys
+
+import torch
+
+
+def graphed(fn, n=25, fill=5):
+    """Median seconds of a call: n replays of a CUDA graph of as many calls as fill so many ms, timed by events."""
+    s = torch.cuda.Stream()
+    s.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(s):
+        for _ in range(3):
+            fn()
+    torch.cuda.current_stream().wait_stream(s)
+    torch.cuda.synchronize()
+    begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+    begin.record()
+    fn()
+    end.record()
+    torch.cuda.synchronize()
+    inner = max(2, min(50, int(fill / max(begin.elapsed_time(end), 1e-3))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(inner):
+            fn()
+    for _ in range(3):
+        graph.replay()
+    times = []
+    for _ in range(n):
+        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+        begin.record()
+        graph.replay()
+        end.record()
+        times.append((begin, end))
+    torch.cuda.synchronize()
+    return sorted(a.elapsed_time(b) for a, b in times)[n // 2] / inner / 1e3
+
+
+def report(name, mode, measure, rates):
+    """Prints measure() seconds as one JSON object; rates: from seconds, further fields."""
+    try:
+        seconds = measure()
+    except Exception as e:  # a peer that fails is left out, with its reason
+        print(f"{name} {mode}: {str(e)[:200]}", file=sys.stderr)
+        torch.cuda.synchronize()
+        return
+    print(json.dumps({"name": name, "mode": mode, "seconds": seconds, **rates(seconds),
+                      "peer": "torch", "version": torch.__version__}), flush=True)
