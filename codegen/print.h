@@ -46,6 +46,9 @@ struct Emit {
 
 // codegen/precision.c: by instruction, a bit for each stage whose results need its f32 digits.
 uint64_t *body_precision(Arena *a, const Body *b);
+// [sum] adds exp(x - m) along the columns, m being the maximum of x along them: which instruction
+// x - m is; -1: it does not.
+int sum_under_maximum(const Body *b, int sum);
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope

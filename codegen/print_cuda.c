@@ -14,6 +14,22 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
            width * bytes <= 32;
 }
 
+// A map's load of p[at % n], where at goes along with the axis: the n that its place goes round at;
+// 0: it is not one.
+static int64_t goes_round(const Emit *e, const Inst *x, int axis)
+{
+    const Body *b = e->body;
+    const Ix *at = x->ix;
+    int bytes = dtype_info[b->bufs.at[x->buf].type].bits / 8;
+    int64_t stride;
+    if (b->sched.kind != SCHED_MAP || x->pred >= 0 || (bytes != 2 && bytes != 4)) return 0;
+    if (at->n != 1 || at->constant || at->at[0].coeff != 1 || at->at[0].term->kind != IT_MOD)
+        return 0;
+    const IxTerm *t = at->at[0].term;
+    bool along = ix_stride(t->e, axis, &stride) && stride == 1 && t->by >= 16;
+    return along && t->by == b->bufs.at[x->buf].elems ? t->by : 0;
+}
+
 Vectors find_vectors(const Emit *e, int axis, int width)
 {
     Vectors v = {.axis = axis, .width = width};
@@ -23,7 +39,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
         const Inst *x = &b->insts.at[i];
         bool guarded = x->pred >= 0 && inst_over(&b->insts.at[x->pred < 0 ? 0 : x->pred], axis);
         if (e->live[i] && x->kind == KI_LOAD && !guarded &&
-            vector_place(e, x->ix, axis, width, x->buf))
+            (vector_place(e, x->ix, axis, width, x->buf) || goes_round(e, x, axis)))
             v.loads[v.nloads++] = (int)i;
     }
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
@@ -58,6 +74,9 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
     const char *from =
         emit_text(e, "nc_%s<%d>(%s + (%s)%s)", stream ? "fetch" : "load", v->width, buf, at, left);
+    int64_t round = goes_round(e, x, v->axis);
+    if (round)
+        from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", v->width, buf, at, (long long)round);
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }

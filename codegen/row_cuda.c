@@ -202,18 +202,13 @@ static bool find_online(const Rows *r, int stage, Online *o)
     if (n != 1 || b->insts.at[first[0]].op != OP_max || b->insts.at[first[0]].acc != DT_F32)
         return false;
     o->max = first[0];
-    int v = b->insts.at[o->max].a[0];
     const int *next = stage_reductions(r->e, stage + 1, &n);
     if (!n || n > 8) return false;
     for (int i = 0; i < n; i++) {
-        const Inst *sum = &b->insts.at[next[i]], *x = &b->insts.at[sum->a[0]];
-        if (sum->kind != KI_REDUCE || sum->op != OP_sum || sum->acc != DT_F32 || x->kind != KI_EW ||
-            x->op != OP_exp || x->type != DT_F32)
-            return false;
-        const Inst *d = &b->insts.at[x->a[0]];
-        if (d->kind != KI_EW || d->op != OP_sub || d->a[0] != v || d->a[1] != o->max) return false;
+        int d = sum_under_maximum(b, next[i]);
+        if (d < 0 || b->insts.at[d].a[1] != o->max) return false;
         o->sum[i] = next[i];
-        o->exp[i] = sum->a[0];
+        o->exp[i] = b->insts.at[next[i]].a[0];
     }
     o->nsums = n;
     return true;
@@ -268,21 +263,70 @@ static void print_online(Rows *r, const Online *o)
     close_lanes(r);
 }
 
+// A comparison of the column's number with an integer of the row (a label): -1 or which of the
+// instructions of the stage.
+static int find_pick(const Rows *r, int stage)
+{
+    const Body *b = r->e->body;
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n && r->v.width > 1; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_EW || v->op != OP_eq || !r->e->live[i] || !used(r, (int)i, stage))
+            continue;
+        for (int k = 0; k < 2; k++) {
+            const Inst *n = &b->insts.at[v->a[k]], *of = &b->insts.at[v->a[1 - k]];
+            if (n->kind == KI_INDEX && ix_stride(n->ix, b->col, &stride) && stride == 1 &&
+                !inst_over(of, b->col) && of->stage <= stage && n->type == of->type)
+                return (int)i;
+        }
+    }
+    return -1;
+}
+
+static void print_lanes(Rows *r, int stage)
+{
+    Emit *e = r->e;
+    int n;
+    const int *red = stage_reductions(e, stage, &n);
+    open_lanes(r);
+    for (int i = 0; i < n; i++) accumulate(e, red[i], r->c);
+    lane_stores(e, &r->v, stage);
+    close_lanes(r);
+}
+
+// All vectors but one of a row do not meet the picked column, and need not ask at every element.
+static void print_picked(Rows *r, int stage, int pick)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[pick];
+    int index = b->insts.at[v->a[0]].kind == KI_INDEX ? 0 : 1;
+    const char *at = emit_value(e, v->a[1 - index]);
+    e->axis[b->col] = r->base;
+    const char *first = emit_index(e, b->insts.at[v->a[index]].ix);
+    e->axis[b->col] = r->c;
+    emit_open(e, 0);
+    print_lanes(r, stage);
+    emit_close(e, emit_text(e, "if (%s >= %s && %s < %s + %d) {", at, first, at, first, r->v.width),
+               "}");
+    emit_open(e, 0);
+    emit_bind(e, pick, e->scope, "false");
+    print_lanes(r, stage);
+    emit_close(e, "else {", "}");
+}
+
 // What is done with one vector of columns, whose loads are there.
 static void print_vector(Rows *r, int stage, const Online *o)
 {
     Emit *e = r->e;
-    int n;
+    int pick = o ? -1 : find_pick(r, stage);
     if (r->v.width > 1) open_stores(e, &r->v, stage);
-    if (o) {
+    if (o)
         print_online(r, o);
-    } else {
-        const int *red = stage_reductions(e, stage, &n);
-        open_lanes(r);
-        for (int i = 0; i < n; i++) accumulate(e, red[i], r->c);
-        lane_stores(e, &r->v, stage);
-        close_lanes(r);
-    }
+    else if (pick >= 0)
+        print_picked(r, stage, pick);
+    else
+        print_lanes(r, stage);
     if (r->v.width > 1) {
         e->axis[e->body->col] = r->base;
         flush_stores(e, &r->v, stage);

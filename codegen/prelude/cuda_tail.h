@@ -128,6 +128,18 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left
     for (int i = 0; i < W; i++) o.w[i] = w[i];
     return o.v;
 }
+// N elements of p[0..n), from [at] on and round again at its end.
+template <int N, class T> NC_FN NcVec<T, N> nc_load_round(const T *p, int at, int n)
+{
+    if (at + N + 16 / (int)sizeof(T) <= n) return nc_load_any<N>(p + at, n - at);
+    union {
+        T at[N];
+        NcVec<T, N> v;
+    } o;
+#pragma unroll
+    for (int i = 0; i < N; i++) o.at[i] = p[at + i < n ? at + i : at + i - n];
+    return o.v;
+}
 // A load that stays where it stands: the compiler would move it down to its first use, a loop
 // around further on.
 template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p)
