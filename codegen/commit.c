@@ -40,7 +40,7 @@ static int32_t copy_kernel(Gen *g, const int64_t *bytes, int n)
     for (int i = 0; i < n; i++) buf_printf(&b, "char *to%d, const char *from%d, ", i, i);
     buf_str(
         &b,
-        "const unsigned *error)\n{\n    if (*error) return;\n"
+        "const unsigned *error)\n{\n    nc_follow();\n    if (*error) return;\n"
         "    char *to;\n    const char *from;\n    long long bytes, block = blockIdx.x, blocks;\n");
     for (int i = 0; i < n; i++) {
         long long mine = blocks_for(g->target, bytes[i]);

@@ -23,6 +23,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
+    if (alone) emit_line(&e, root, "nc_follow();");
     if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && s->share)))
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
@@ -212,7 +213,7 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
-    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s}\n", launch_bounds(k, threads),
+    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n    nc_follow();\n%s}\n", launch_bounds(k, threads),
                pretty ? k->name : k->symbol, params.data, calls.data);
 }
 

@@ -71,6 +71,7 @@ static const char *const words[][2] = {
     {"nc_team<", "nc_part_team<"},
     {"nc_across<", "nc_part_across<"},
     {"nc_above<", "nc_part_above<"},
+    {"nc_follow();", ""},
     {"__restrict__ ", ""},
 };
 
@@ -234,7 +235,7 @@ static const char *print_text(GenEntry *e, const ProgEntry *out, const ProgJoin 
     for (uint32_t i = 0; i < p->args.n; i++)
         buf_printf(&b, "%s%sp%u", i ? ", " : "", p->types.at[i], i);
     buf_printf(&b,
-               ")\n{\n    const int count = gridDim.x * %u, first = threadIdx.x / %d * gridDim.x + "
+               ")\n{\n    nc_follow();\n    const int count = gridDim.x * %u, first = threadIdx.x / %d * gridDim.x + "
                "blockIdx.x;\n",
                parts, PHASE_THREADS);
     for (int32_t i = 0, at = j->first_step; i < j->nphases; at = j->phase_end[i++]) {

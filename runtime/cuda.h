@@ -49,6 +49,7 @@ struct RtModule {
     int nmodules;
     CuFunction *function;      // by kernel
     const char **loc;          // by kernel: the line of the first step that calls it, or ""
+    bool *follows;             // by kernel: its launch may begin before the one before it ends
     CudaGemm *gemm;            // by gemm
     double tuned, searched;    // seconds spent measuring their algorithms, and variants of these
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue

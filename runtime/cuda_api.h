@@ -53,7 +53,7 @@ enum { // function attributes
 enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_CAPTURE_THREAD_LOCAL = 1 };
 enum { CU_NODE_KERNEL = 0, CU_NODE_GRAPH = 4 };
 enum { CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_LOG_BYTES = 6 };
-enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4 };
+enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6 };
 
 typedef struct CuLaunchAttr {
     int id;
@@ -61,6 +61,7 @@ typedef struct CuLaunchAttr {
     union {
         char pad[64];
         int cooperative;
+        int early; // the kernel waits itself for what was enqueued before it
         struct {
             unsigned x, y, z;
         } cluster;

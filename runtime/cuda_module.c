@@ -60,6 +60,16 @@ static RtCode load_image(RtModule *m, int kernel, const RtImage *im, RtError *e)
     return RT_OK;
 }
 
+// Whether a launch may begin before the one in front of it has ended: the text waits for that, and
+// the image was made of it for a device that can.
+static bool waits_itself(const CudaDevice *d, const ProgKernel *k, const RtImage *im)
+{
+    int v;
+    const char *number = strchr(im->target, '_');
+    return number && sscanf(number + 1, "%d", &v) == 1 && v >= 90 && d->driver_version >= 12030 &&
+           strstr(k->text, "nc_follow();");
+}
+
 static RtCode configure(RtModule *m, int kernel, RtError *e)
 {
     CudaDevice *d = m->d;
@@ -110,6 +120,7 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
             m->function[i] = m->function[same];
         else
             code = load_image(m, i, use[i], e);
+        m->follows[i] = waits_itself(m->d, &p->kernels[i], use[i]);
         if (!code && !configure(m, i, e)) continue;
         if (!spare[i]) return e->code;
         rt_log(o, "note: %s; the matmul library goes on without it", e->text);
@@ -126,10 +137,11 @@ static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
     m->module = calloc((size_t)p->nkernels + 1, sizeof *m->module);
     m->function = calloc((size_t)p->nkernels + 1, sizeof *m->function);
     m->loc = calloc((size_t)p->nkernels + 1, sizeof *m->loc);
+    m->follows = calloc((size_t)p->nkernels + 1, sizeof *m->follows);
     Arena *scratch = arena_new();
     jmp_buf oom;
     RtCode code;
-    if (!m->module || !m->function || !m->loc || !scratch) {
+    if (!m->module || !m->function || !m->loc || !m->follows || !scratch) {
         code = rt_fail(e, RT_OOM, "out of memory");
     } else if (setjmp(oom)) {
         code = rt_fail(e, RT_OOM, "out of memory");
@@ -180,6 +192,7 @@ void cuda_module_free(RtModule *m)
     free(m->module);
     free(m->function);
     free(m->loc);
+    free(m->follows);
     free(m);
 }
 
@@ -187,7 +200,7 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
 {
     CudaDevice *d = m->d;
     const ProgKernel *k = &m->p->kernels[kernel];
-    CuLaunchAttr attr[2];
+    CuLaunchAttr attr[3];
     CuLaunch launch = {.shared_bytes = k->shared_bytes, .stream = s->s, .attrs = attr};
     for (int i = 0; i < 3; i++) {
         launch.grid[i] = k->grid[i];
@@ -206,6 +219,12 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
         memset(a, 0, sizeof *a);
         a->id = CU_LAUNCH_COOPERATIVE;
         a->value.cooperative = 1;
+    }
+    if (m->follows[kernel]) {
+        CuLaunchAttr *a = &attr[launch.nattrs++];
+        memset(a, 0, sizeof *a);
+        a->id = CU_LAUNCH_EARLY;
+        a->value.early = 1;
     }
     CU_AT(d, e, k->name, m->loc[kernel], launch(&launch, m->function[kernel], (void **)argv, NULL));
     if (d->sync) CU_AT(d, e, k->name, m->loc[kernel], stream_sync(s->s));

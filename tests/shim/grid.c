@@ -29,6 +29,7 @@ typedef struct Thread {
     int line;          // of the barrier it waits at, or -1
     const char *waits; // for what, for the report
     bool arrived;      // at the cluster's barrier
+    bool ahead;        // began early, and has not waited for the kernel before
     uint32_t *knows;   // by thread of the block: up to when; NULL: only barriers so far
 } Thread;
 
@@ -279,6 +280,11 @@ static void open_cluster(void)
     grid.group_baseline = shim_actor.now++;
 }
 
+void shim_follow(void)
+{
+    grid.thread->ahead = shim_actor.ahead = false;
+}
+
 void shim_cluster_arrive(void)
 {
     if (grid.thread->arrived) shim_fault("a thread arrives twice at the cluster's barrier");
@@ -497,6 +503,7 @@ static void step(Block *b, int pick)
     grid.thread = t;
     shim_actor.id = b->number << 10 | t->number;
     shim_actor.stack = grid.stacks + ((size_t)b->rank * (size_t)grid.threads + t->number) * STACK;
+    shim_actor.ahead = t->ahead;
     t->state = RUNNING;
     shim_running = true;
     shim_switch(&grid.scheduler, &t->stack);
@@ -566,7 +573,7 @@ static void start_block(Block *b, uint32_t number, uint32_t rank)
     for (uint32_t i = 0; i < (uint32_t)grid.threads; i++) {
         Thread *t = &b->thread[i];
         uint32_t *knows = t->knows; // of another block: older than anything of this one
-        *t = (Thread){.number = i, .line = -1, .knows = knows};
+        *t = (Thread){.number = i, .line = -1, .knows = knows, .ahead = l->early};
         t->index =
             (Index3){i % l->block.x, i / l->block.x % l->block.y, i / l->block.x / l->block.y};
         stack_make(&t->stack, grid.stacks + ((size_t)rank * (size_t)grid.threads + i) * STACK,

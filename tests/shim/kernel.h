@@ -72,6 +72,7 @@ unsigned shim_vote(unsigned mask, bool yes);
 unsigned long long shim_shuffle(unsigned mask, unsigned long long mine, int from);
 // The same of all lanes at once; they stay until two meetings later.
 const unsigned long long *shim_shuffle_all(unsigned mask, unsigned long long mine);
+void shim_follow(void);
 void shim_cluster_arrive(void);
 void shim_cluster_wait(void);
 unsigned shim_cluster_rank(void);

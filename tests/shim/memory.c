@@ -323,6 +323,10 @@ static void access(uintptr_t a, size_t bytes, bool write)
     shim_settle();
     uintptr_t end = a + bytes;
     if (on_device((const void *)a)) {
+        if (shim_actor.ahead)
+            shim_fault("%s of device memory before the wait for the kernel before, by thread %u of "
+                       "block %u",
+                       write ? "write" : "read", shim_actor.id & 1023, shim_actor.id >> 10);
         // An aligned line of 16 bytes may reach past the end: one of its bytes is there.
         bool line = false;
         for (uintptr_t p = a; p < end && bytes == 16 && a % 16 == 0 && !write; p += 4)

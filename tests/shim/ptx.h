@@ -79,6 +79,7 @@ static inline float shim_tf32(ShimU32 a) // the tensor core looks at the upper 1
 #define SREG_cluster_nctarank        shim_cluster_size()
 #define SREG_cluster_nctaid_x        shim_cluster_size()
 #define SREG_cluster_ctaid_x         shim_cluster_rank()
+#define SREG_nctaid_x                gridDim.x
 #define SREG_laneid                  shim_lane()
 
 // -- barriers
@@ -105,7 +106,7 @@ static inline int shim_count(int n = -1)
 #define ptx_membar_cta()            shim_fence()
 #define ptx_nanosleep_u32(n)        shim_pause()
 #define ptx_trap()                  shim_trap("trap")
-#define ptx_griddepcontrol_wait()
+#define ptx_griddepcontrol_wait() shim_follow()
 #define ptx_griddepcontrol_launch_dependents()
 
 // -- memory: addresses are integers or pointers

@@ -85,7 +85,7 @@ typedef struct Launch {
     CuFunction f;
     Index3 grid, block;
     unsigned shared_bytes, cluster;
-    bool cooperative;
+    bool cooperative, early;
     void **params; // copies
 } Launch;
 CuResult shim_run(const Launch *l);
@@ -101,6 +101,7 @@ typedef struct Actor {
     uint32_t life;     // of the block: its shared variables begin with it
     const char *stack; // [stack, stack + stack_bytes)
     size_t stack_bytes;
+    bool ahead; // its kernel began early, and it has not waited for the one before
 } Actor;
 extern Actor shim_actor;
 extern bool shim_running;
