@@ -289,6 +289,8 @@ ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, cons
 ECell *cell_control(Elab *e, const char *name);
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
+Node *cell_on_entry(Elab *e, const ECell *c); // its value when the entry begins, in the root graph
+void cell_set(Elab *e, ECell *c, Node *n);    // its value from here on
 void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span);
 void exec_param(Elab *e, const Stmt *s);
 void exec_update_cell(Elab *e, const Stmt *s);
@@ -332,12 +334,19 @@ void entries_elaborate(Elab *e);
 bool entry_wanted(const Elab *e, const char *name);
 int64_t batch_size(Elab *e, const char *batch);
 
+// elab_scale.c: loss scaling, where the train entry has it; else values pass through
+Node *loss_scaled(Elab *e, Node *loss, Span span);
+Node *gradient_unscaled(Elab *e, Node *gradient, Span span);
+// The roots of a step that is skipped unless [finite]: what was written is kept as it was.
+void scale_commits(Elab *e, Node *finite);
+
 // elab_train.c
 typedef struct TrainResult {
     Seq *outputs; // of the model; NULL after an error
     ModelInputs inputs;
     const char *batch;
     int64_t accumulate;
+    Node *finite; // losses and gradients are; NULL: nothing is scaled
 } TrainResult;
 TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f);
 bool exec_train_stmt(Elab *e, const Stmt *s); // false: an ordinary statement

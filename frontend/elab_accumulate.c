@@ -167,9 +167,7 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
     for (uint32_t k = 0; k < m.states.n; k++) {
         Node *last = graph_result(e->g, loop, at++);
         if (again) continue;
-        m.states.at[k]->cur = last;
-        m.states.at[k]->written = true;
-        m.states.at[k]->writer = e->frame->id;
+        cell_set(e, m.states.at[k], last);
     }
     Val v = val_seq(e, V_TUPLE, m.scalars.n);
     v.seq->names = NEW_ARRAY(e->arena, const char *, m.scalars.n + 1);
@@ -177,7 +175,7 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
         Node *sum = graph_result(e->g, loop, at++);
         Node *mean = graph_binary(e->g, OP_mul, sum, graph_const(e->g, DT_F32, share));
         if (k == m.scalars.n) {
-            train_finite(e, s, mean);
+            train_finite(e, t, s, mean, "");
             break;
         }
         v.seq->at[k] = val_node(mean);

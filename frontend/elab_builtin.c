@@ -261,6 +261,7 @@ static Val run_grad(Elab *e, const Call *c)
         diag_note(e->diags, d, "sum(…) or mean(…) makes one");
         return val_poison();
     }
+    y = loss_scaled(e, y, c->arg_span[0]);
     uint32_t n = 1;
     bool many = seq_length(&c->arg[1], &n);
     Val out = val_seq(e, V_LIST, n);
@@ -271,7 +272,8 @@ static Val run_grad(Elab *e, const Call *c)
             return fail(e, c->arg_span[1], "grad is taken with respect to a float tensor, found %s",
                         val_text(e, &xv));
         at_span(e, c->span);
-        out.seq->at[i] = val_node(graph_node(e->g, OP_grad, (Node *[]){y, x}, 2, NULL));
+        Node *d = graph_node(e->g, OP_grad, (Node *[]){y, x}, 2, NULL);
+        out.seq->at[i] = val_node(gradient_unscaled(e, d, c->span));
         if (out.seq->at[i].kind == V_POISON) return val_poison();
     }
     return many ? out : out.seq->at[0];
@@ -326,7 +328,8 @@ const Builtin *builtin_find(const char *name)
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max)
 {
     (void)e;
-    static const char *const special[] = {"training", "step", "epoch", "total", "none", "pi"};
+    static const char *const special[] = {"training", "step", "epoch", "total",
+                                          "updates",  "none", "pi"};
     for (const Builtin *b = builtins; b->name && *n < max; b++) out[(*n)++] = b->name;
     for (const Builtin *b = shape_builtins; b->name && *n < max; b++) out[(*n)++] = b->name;
     for (Op op = 0; op < OP_COUNT && *n < max; op++)

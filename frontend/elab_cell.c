@@ -25,9 +25,14 @@ ECell *cell_control(Elab *e, const char *name)
     ECell *c = cell_find(e, name);
     if (c) return c;
     bool sum = !strncmp(name, "@sum.", 5) || !strncmp(name, "@items.", 7);
-    return cell_new(e, &(Cell){.name = name,
-                               .kind = sum ? CELL_SCRATCH : CELL_CONTROL,
-                               .type = type_scalar(sum ? DT_F64 : DT_I64)});
+    Cell cell = {.name = name,
+                 .kind = sum ? CELL_SCRATCH : CELL_CONTROL,
+                 .type = type_scalar(sum ? DT_F64 : DT_I64)};
+    if (!strcmp(name, CELL_LOSS_SCALE))
+        cell = (Cell){name, CELL_STATE, type_scalar(DT_F32), .initial = 65536};
+    else if (!strcmp(name, CELL_GOOD_STEPS) || !strcmp(name, CELL_SKIPPED))
+        cell.kind = CELL_STATE;
+    return cell_new(e, &cell);
 }
 
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
@@ -57,6 +62,20 @@ ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
 
 // -- reading
 // -----------------------------------------------------------------------------------------
+Node *cell_on_entry(Elab *e, const ECell *c)
+{
+    Graph *g = e->root;
+    Role role = g->role;
+    Loc loc = g->loc;
+    if (c->cell.loc) g->loc = c->cell.loc;
+    g->role = ROLE_FORWARD;
+    Op op = c->cell.kind == CELL_PARAM ? OP_param : OP_state;
+    Node *n = graph_leaf_cell(g, op, c->cell.name, &c->cell.type);
+    g->role = role;
+    g->loc = loc;
+    return n;
+}
+
 Node *init_value(Elab *e, ECell *c)
 {
     if (c->init) return c->init;
@@ -75,26 +94,24 @@ Node *cell_read(Elab *e, ECell *c, Span span)
         return kept ? init_value(e, c)
                     : graph_leaf_cell(e->g, OP_state, c->cell.name, &c->cell.type);
     if (!c->cur) {
-        Op op = c->cell.kind == CELL_PARAM ? OP_param : OP_state;
-        Graph *g = e->g;
-        Role role = e->root->role;
-        Loc loc = c->cell.loc ? c->cell.loc : g->loc;
         Loc outer = e->root->loc;
-        e->root->loc = loc;
-        e->root->role = ROLE_FORWARD;
-        c->cur = graph_leaf_cell(e->root, op, c->cell.name, &c->cell.type);
-        e->root->role = role;
+        e->root->loc = e->g->loc;
+        c->cur = cell_on_entry(e, c);
         e->root->loc = outer;
         at_span(e, span);
     }
     return own(e, c->cur, span);
 }
 
-// step, epoch and total as f32.
+// step, epoch, total and updates as f32.
 Node *control_f32(Elab *e, const char *name, Span span)
 {
     bool total = !strcmp(name, "total");
     Node *n = cell_read(e, cell_control(e, total ? CELL_TOTAL : CELL_STEP), span);
+    if (n && e->options->scale_loss && !strcmp(name, "updates")) {
+        Node *skipped = cell_read(e, cell_control(e, CELL_SKIPPED), span);
+        n = skipped ? graph_binary(e->g, OP_sub, n, skipped) : NULL;
+    }
     if (n && !strcmp(name, "epoch")) {
         Node *each = cell_read(e, cell_control(e, CELL_EPOCH_STEPS), span);
         each = graph_binary(e->g, OP_maximum, each, graph_const_int(e->g, DT_I64, 1));
@@ -265,6 +282,13 @@ void exec_param(Elab *e, const Stmt *s)
 
 // -- writing
 // -------------------------------------------------------------------------------------------
+void cell_set(Elab *e, ECell *c, Node *n)
+{
+    c->cur = n;
+    c->written = true;
+    c->writer = e->frame ? e->frame->id : 0;
+}
+
 void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
 {
     const Type *t = &c->cell.type;
@@ -309,9 +333,7 @@ void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
         return;
     }
     n = graph_broadcast_to(e->g, n, t);
-    c->cur = graph_unary(e->g, OP_stop_gradient, n);
-    c->written = true;
-    c->writer = e->frame->id;
+    cell_set(e, c, graph_unary(e->g, OP_stop_gradient, n));
 }
 
 void exec_update_cell(Elab *e, const Stmt *s)

@@ -133,20 +133,13 @@ Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span)
     return v;
 }
 
-static void set_cell(Elab *e, ECell *c, Node *n)
-{
-    c->cur = n;
-    c->written = true;
-    c->writer = e->frame ? e->frame->id : 0;
-}
-
 // cell + n for a control cell.
 static void advance(Elab *e, const char *name, int64_t n)
 {
     ECell *c = cell_control(e, name);
     Node *now = cell_read(e, c, (Span){0});
     e->g->loc = 0;
-    set_cell(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
+    cell_set(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
 }
 
 void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
@@ -162,12 +155,12 @@ void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
         e->g->loc = outputs->at[i].node->loc;
         Node *v = graph_cast(e->g, outputs->at[i].node, DT_F64);
         v = graph_binary(e->g, OP_mul, v, graph_const(e->g, DT_F64, (double)batch));
-        set_cell(e, c, graph_binary(e->g, OP_add, sum, v));
+        cell_set(e, c, graph_binary(e->g, OP_add, sum, v));
     }
     ECell *items = cell_control(e, arena_printf(e->arena, "@items.%s", entry));
     Node *n = cell_read(e, items, nowhere);
     e->g->loc = 0;
-    set_cell(e, items, graph_binary(e->g, OP_add, n, graph_const(e->g, DT_F64, (double)batch)));
+    cell_set(e, items, graph_binary(e->g, OP_add, n, graph_const(e->g, DT_F64, (double)batch)));
     e->g->role = role;
 }
 
@@ -266,6 +259,7 @@ static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
     output_roots(e, r.outputs, true);
     entry.batch = batch_size(e, r.batch) * r.accumulate;
     scalar_sums(e, "train", r.outputs, entry.batch);
+    if (r.finite) scale_commits(e, r.finite);
     e->g->role = ROLE_UPDATE;
     advance(e, CELL_STEP, 1);
     if (any_data(&r.inputs)) {

@@ -142,7 +142,8 @@ static bool special_name(Elab *e, const char *name, Span span, Val *out)
     if (!strcmp(name, "pi")) return *out = val_float(3.14159265358979323846), true;
     if (!strcmp(name, "inf")) return *out = val_float(__builtin_inf()), true;
     if (!strcmp(name, "nan")) return *out = val_float(__builtin_nan("")), true;
-    if (!strcmp(name, "step") || !strcmp(name, "epoch") || !strcmp(name, "total")) {
+    if (!strcmp(name, "step") || !strcmp(name, "epoch") || !strcmp(name, "total") ||
+        !strcmp(name, "updates")) {
         return *out = val_node(control_f32(e, name, span)), true;
     }
     if (e->train && !strcmp(name, "rest")) return *out = train_rest(e, span), true;

@@ -215,6 +215,7 @@ bool train_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, NodeList
         no_gradient(e, t, &at, from, known, loss, span);
         return false;
     }
+    loss = loss_scaled(e, loss, span);
     at_span(e, span);
     for (uint32_t i = 0; i < t->set.n; i++) {
         Node *g = graph_node(e->g, OP_grad, (Node *[]){loss, at.at[i]}, 2, NULL);
@@ -223,14 +224,6 @@ bool train_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, NodeList
         vec_push(e->arena, out, g);
     }
     return true;
-}
-
-void train_finite(Elab *e, const Stmt *s, Node *loss)
-{
-    const char *name = s->expr->kind == EXPR_NAME ? s->expr->text : "the loss";
-    at_span(e, s->expr->span);
-    graph_root(e->g, OP_assert, graph_unary(e->g, OP_isfinite, loss),
-               arena_printf(e->arena, "%s is not finite", name));
 }
 
 static void begin_group(TrainState *t, const Stmt *s)
@@ -249,6 +242,7 @@ static void exec_minimize(Elab *e, TrainState *t, const Stmt *s)
     if (t->accumulate > 1) {
         begin_group(t, s);
         t->open = train_accumulated(e, t, s);
+        if (t->open) train_unscale(e, t, s);
         return;
     }
     if (!need_model(e, t)) return;
@@ -257,9 +251,10 @@ static void exec_minimize(Elab *e, TrainState *t, const Stmt *s)
     Node *loss = train_loss(e, s);
     bool ok = loss && train_choose(e, t, s);
     if (ok) {
-        train_finite(e, s, loss);
+        train_finite(e, t, s, loss, "");
         ok = train_gradients(e, t, s, loss, &t->grad);
     }
+    if (ok) train_unscale(e, t, s);
     t->open = ok;
 }
 
@@ -420,5 +415,6 @@ TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f)
     out.inputs = t.inputs;
     out.batch = t.batch;
     out.accumulate = t.accumulate;
+    out.finite = t.finite;
     return out;
 }

@@ -25,6 +25,7 @@ struct TrainState {
     bool updating; // an update of the group has run
     CellList set;
     NodeList grad;
+    Node *finite; // under loss scaling: losses and gradients so far are
 };
 
 // elab_train.c
@@ -34,9 +35,15 @@ Seq *train_model(Elab *e, TrainState *t, Val *inputs); // its outputs, NULL afte
 void train_bind(Elab *e, TrainState *t, const Seq *outputs);
 Node *train_loss(Elab *e, const Stmt *minimize);
 bool train_choose(Elab *e, TrainState *t, const Stmt *minimize); // fills t->set
-// d loss / d p for every parameter of the set, in the current graph.
+// d loss / d p for every parameter of the set, in the current graph; of the scaled loss, where
+// losses are scaled: train_unscale makes of t->grad what the program sees.
 bool train_gradients(Elab *e, TrainState *t, const Stmt *minimize, Node *loss, NodeList *out);
-void train_finite(Elab *e, const Stmt *minimize, Node *loss); // asserts it
+
+// elab_scale.c
+// Requires value, the minimized one or [what] of it, to be finite: asserts it, or skips the step as
+// long as a smaller scale may help.
+void train_finite(Elab *e, TrainState *t, const Stmt *minimize, Node *value, const char *what);
+void train_unscale(Elab *e, TrainState *t, const Stmt *minimize);
 
 // elab_sets.c
 CellList train_all(Elab *e, TrainState *t); // the model's parameters that are not frozen

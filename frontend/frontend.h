@@ -15,6 +15,7 @@ typedef struct FrontendOptions {
     // Entries to elaborate by name; none: all of the file ("init", "train", "eval", every model).
     const char *const *entries;
     uint32_t nentries;
+    bool scale_loss; // train entries scale their losses for f16 (elab_scale.c)
     // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using
     // file. Returns the text in the arena and its display path, or NULL when there is no such file.
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,

@@ -276,7 +276,8 @@ NETC_API netc_status netc_set(netc_session *s, const char *setting, double value
 NETC_API netc_status netc_get(netc_session *s, const char *setting, double *value,
                               netc_error **err);
 
-// Parameters and states by full name ("fc1.weight").
+// Parameters and states by full name ("fc1.weight"). Training in f16 adds "@loss_scale" (f32),
+// "@good_steps" and "@skipped" (i64).
 NETC_API int netc_state_count(netc_session *s);
 NETC_API netc_status netc_state_info(netc_session *s, int i, netc_port *out, netc_error **err);
 NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t,
@@ -317,7 +318,10 @@ typedef struct netc_event {
     netc_event_kind kind;
     int64_t step, total, epoch, epochs, examples;
     double seconds, items_per_second, seconds_left;
-    const netc_metric *metrics; // means over the interval, weighted by examples
+    // PROGRESS, EVAL: means over the interval, weighted by examples (NaN: every step was skipped).
+    // PROGRESS and END under precision "f16" also loss_scale, and skipped: the steps so far that made
+    // no update because a gradient overflowed.
+    const netc_metric *metrics;
     int nmetrics;
     const char *text;   // START: tables of configuration and memory; SAVED: the path
     double epochs_done; // with the part of the epoch under way

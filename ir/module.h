@@ -14,12 +14,16 @@ typedef enum CellKind {
 } CellKind;
 
 // Control cells, scalars the runtime sets and graphs read (states named like this):
-#define CELL_STEP        "@step"        // i64, updates done so far; assigned by the train entry
+#define CELL_STEP        "@step"        // i64, steps done so far; assigned by the train entry
 #define CELL_SEED        "@seed"        // i64
 #define CELL_TOTAL       "@total"       // i64, updates of the whole run
 #define CELL_EPOCH_STEPS "@epoch_steps" // i64, updates an epoch; epoch = step // epoch_steps
 #define CELL_CURSOR      "@cursor"      // i64, row of the row table where the next batch begins
 #define CELL_EVAL_CURSOR "@eval_cursor" // i64, the same for evaluation
+// Loss scaling, saved states that the train entry of an f16 program writes (frontend/elab_scale.c):
+#define CELL_LOSS_SCALE "@loss_scale" // f32, what the loss is multiplied by
+#define CELL_GOOD_STEPS "@good_steps" // i64, updates since the scale last changed
+#define CELL_SKIPPED    "@skipped"    // i64, steps that made no update
 // Sums of reported scalars: "@sum.<entry>.<output>" f64 and "@items.<entry>" f64, CELL_SCRATCH.
 // train and eval entries assign them: sum + value * batch, items + batch. The runtime reads and
 // zeroes them each reporting interval.

@@ -81,12 +81,12 @@ static void replay(void *arg)
     d->sources.n = g->diags->sources.n;
     d->locs.at = g->diags->locs.at;
     d->locs.n = g->diags->locs.n;
-    Diag *diag =
-        diag_error(d, bad->loc,
-                   "the loss is not finite at step %" PRId64 "; the first value that is not "
-                   "is the result of '%s'%s%s%s",
-                   r->step, op_info(bad->op)->name, bad->name ? " (" : "",
-                   bad->name ? bad->name : "", bad->name ? ")" : "");
+    Diag *diag = diag_error(d, bad->loc,
+                            "the loss or its gradient is not finite at step %" PRId64
+                            "; the first value that is not "
+                            "is the result of '%s'%s%s%s",
+                            r->step, op_info(bad->op)->name, bad->name ? " (" : "",
+                            bad->name ? bad->name : "", bad->name ? ")" : "");
     diag_note(d, diag,
               "nothing of this step was kept: parameters and states are those of step %" PRId64,
               r->step);

@@ -1,6 +1,7 @@
 // Evaluation: the eval entry over a whole data set, a last smaller batch as a second
 // specialisation.
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
         netc_metric *out = &m[(*n)++];
         out->name = text;
         text += sprintf(text, "%s%s", prefix, e->outputs[i].name) + 1;
-        out->value = items > 0 ? sum / items : 0;
+        out->value = items > 0 ? sum / items : NAN; // NaN: every step was skipped
     }
     if (re.code) {
         free(m);

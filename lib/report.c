@@ -39,6 +39,8 @@ typedef struct Report {
     const netc_train_options *o;
     int64_t total, steps_per_epoch;
     Arena *arena;
+    netc_error **err;
+    netc_status status;
     char *text;
 } Report;
 
@@ -71,7 +73,14 @@ static void write_report(void *arg)
     row(&b, "model", "%s (%s)", r->l->build->program->model, r->s->program->name);
     row(&b, "parameters", "%" PRId64 " in %d tensors", params, tensors);
     row(&b, "device", "%s", r->s->device_text);
-    row(&b, "precision", "%s", precision[set->precision]);
+    netc_metric scale[SCALE_METRICS];
+    int scaled = 0;
+    r->status = scale_metrics(r->s, scale, &scaled, r->err);
+    if (r->status != NETC_OK) return;
+    if (scaled)
+        row(&b, "precision", "%s, losses times %g", precision[set->precision], scale[0].value);
+    else
+        row(&b, "precision", "%s", precision[set->precision]);
     for (int i = 0; i < r->e->ndims; i++)
         row(&b, r->e->dims[i].name, "%" PRId64, r->e->dims[i].value);
     for (int i = 0; i < set->ndefines; i++) row(&b, i ? "" : "defined", "%s", set->defines[i]);
@@ -103,11 +112,12 @@ netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
                             const netc_train_options *o, int64_t total, int64_t steps_per_epoch,
                             char **text, netc_error **err)
 {
-    Report r = {s, l, e, o, total, steps_per_epoch, arena_new(), NULL};
+    Report r = {s, l, e, o, total, steps_per_epoch, .arena = arena_new(), .err = err};
     if (!r.arena) return OUT_OF_MEMORY(err);
     bool ok = lib_guarded(r.arena, write_report, &r);
     arena_free(r.arena);
     *text = r.text;
+    if (r.status != NETC_OK) return r.status;
     return ok && r.text ? NETC_OK : OUT_OF_MEMORY(err);
 }
 
@@ -229,5 +239,21 @@ netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const 
         }
     }
     *out = m;
+    return NETC_OK;
+}
+
+netc_status scale_metrics(netc_session *s, netc_metric out[SCALE_METRICS], int *n, netc_error **err)
+{
+    const ProgCell *c;
+    float scale = 0;
+    int64_t skipped = 0;
+    RtError e = {0};
+    *n = 0;
+    if (!session_cell(s, "@loss_scale", &c) || !session_cell(s, "@skipped", &c)) return NETC_OK;
+    if (rt_cell_read(s->rt, "@loss_scale", &scale, sizeof scale, &e) ||
+        rt_cell_read(s->rt, "@skipped", &skipped, sizeof skipped, &e))
+        return lib_fail_rt(err, &e);
+    out[(*n)++] = (netc_metric){"loss_scale", scale};
+    out[(*n)++] = (netc_metric){"skipped", (double)skipped};
     return NETC_OK;
 }

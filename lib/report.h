@@ -16,4 +16,9 @@ netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *
 netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
                           int n, netc_metric **out, int *nout, netc_error **err);
 
+// loss_scale and skipped (steps so far), where the program scales its losses.
+enum { SCALE_METRICS = 2 };
+netc_status scale_metrics(netc_session *s, netc_metric out[SCALE_METRICS], int *n,
+                          netc_error **err);
+
 #endif

@@ -13,6 +13,12 @@ static bool saved(const ProgCell *c)
     return c->kind == PC_PARAM || c->kind == PC_STATE || c->kind == PC_SETTING;
 }
 
+// The compiler's own states, those of loss scaling: a checkpoint of another precision has none.
+static bool own_state(const ProgCell *c)
+{
+    return c->kind == PC_STATE && c->name[0] == '@';
+}
+
 static const ProgCell *nth_saved(const netc_session *s, int i)
 {
     for (int k = 0; k < rt_cell_count(s->rt); k++) {
@@ -209,7 +215,7 @@ static void load(void *arg)
         const ProgCell *c = rt_cell_info(s->rt, i);
         if (!saved(c) || (v->o.weights_only && c->kind != PC_PARAM)) continue;
         const RtTensor *t = strmap_get(&by_name, c->name);
-        if (!t && (v->o.allow_missing || c->kind == PC_SETTING)) continue;
+        if (!t && (v->o.allow_missing || c->kind == PC_SETTING || own_state(c))) continue;
         if (t && t->type.dtype == c->type.dtype && t->type.rank == c->type.rank &&
             !memcmp(t->type.dim, c->type.dim, sizeof c->type.dim))
             continue;
@@ -230,13 +236,24 @@ static void load(void *arg)
                              v->path, nwrong, wrong.data);
         return;
     }
+    const ProgCell *begun = NULL; // the loss scale, when the file has none
     for (int i = 0; i < rt_cell_count(s->rt); i++) {
         const ProgCell *c = rt_cell_info(s->rt, i);
         if (!saved(c) || (v->o.weights_only && c->kind != PC_PARAM)) continue;
         const RtTensor *t = strmap_get(&by_name, c->name);
-        if (t && rt_cell_write(s->rt, c->name, t->data, (size_t)prog_type_bytes(&c->type), &v->e))
+        const void *data = t ? t->data : NULL;
+        if (!t && own_state(c)) {
+            double scalar;
+            prog_store(c->type.dtype, &scalar, c->initial);
+            data = &scalar;
+            if (c->initial != 0) begun = c;
+        }
+        if (data && rt_cell_write(s->rt, c->name, data, (size_t)prog_type_bytes(&c->type), &v->e))
             return;
     }
+    if (begun)
+        lib_log(s->context, "note: %s holds no loss scale, it begins at %g", v->path,
+                begun->initial);
     for (int i = 0; i < v->file.nmeta; i++) {
         if (!strcmp(v->file.meta_keys[i], "netc.choices") && !v->choices)
             v->choices = strdup(v->file.meta_values[i]);

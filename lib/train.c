@@ -212,19 +212,20 @@ static netc_status evaluate(Run *r, netc_error **err)
 
 static netc_status report(Run *r, netc_error **err)
 {
-    netc_metric *m = NULL, *all;
-    int n = 0, watched = 0;
+    netc_metric *m = NULL, *w = NULL, *all = NULL, scale[SCALE_METRICS];
+    int n = 0, watched = 0, scales = 0;
     netc_status status = take_means(r->s, r->e, "", &m, &n, err);
-    if (status != NETC_OK) return status;
-    netc_metric *w = NULL;
-    status = watch_metrics(r->s, r->l, r->e, r->o->watch, r->o->nwatch, &w, &watched, err);
-    all = status == NETC_OK && watched ? calloc((size_t)(n + watched), sizeof *all) : NULL;
-    if (all) {
-        memcpy(all, m, (size_t)n * sizeof *m);
-        memcpy(all + n, w, (size_t)watched * sizeof *w);
-    }
+    if (status == NETC_OK) status = scale_metrics(r->s, scale, &scales, err);
     if (status == NETC_OK)
-        send(r, NETC_EVENT_PROGRESS, all ? all : m, n + (all ? watched : 0), NULL);
+        status = watch_metrics(r->s, r->l, r->e, r->o->watch, r->o->nwatch, &w, &watched, err);
+    if (status == NETC_OK && !(all = calloc((size_t)(n + scales + watched) + 1, sizeof *all)))
+        status = OUT_OF_MEMORY(err);
+    if (status == NETC_OK) {
+        if (n) memcpy(all, m, (size_t)n * sizeof *m);
+        memcpy(all + n, scale, (size_t)scales * sizeof *scale);
+        if (watched) memcpy(all + n + scales, w, (size_t)watched * sizeof *w);
+        send(r, NETC_EVENT_PROGRESS, all, n + scales + watched, NULL);
+    }
     r->last_report = now();
     r->last_report_step = r->step;
     free(all);
@@ -323,7 +324,13 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         r.last_report = now();
         status = loop(&r, err);
     }
-    if (status == NETC_OK || status == NETC_CANCELLED) send(&r, NETC_EVENT_END, NULL, 0, NULL);
+    if (status == NETC_OK || status == NETC_CANCELLED) {
+        netc_metric scale[SCALE_METRICS];
+        int scales;
+        netc_status read = scale_metrics(s, scale, &scales, status == NETC_OK ? err : NULL);
+        send(&r, NETC_EVENT_END, scale, scales, NULL);
+        if (status == NETC_OK) status = read;
+    }
     free(text);
     free(r.rows);
     return status;

@@ -2,8 +2,8 @@
 //
 //   f32, tf32  the graph stays as it is; tf32 is a property of the library calls, set by codegen
 //   bf16       every f32 matmul reads bf16 operands
-//   f16        forward matmuls read f16 operands; the backward ones stay f32, because small
-//              gradients vanish in f16 without loss scaling
+//   f16        the same with f16, where the entry scales its losses (it reads @loss_scale);
+//              elsewhere backward matmuls stay f32, because small gradients vanish in f16
 //
 // Products are accumulated in f32, a bias is added to the f32 sum, and the result is rounded to the
 // low type: activations and their gradients cost two bytes to store and to read. What goes element
@@ -14,13 +14,20 @@
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
+#include <string.h>
+
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-static bool wants_low(const Node *n, Precision p)
+typedef struct Policy {
+    DType low;
+    bool forward_only;
+} Policy;
+
+static bool wants_low(const Node *n, const Policy *p)
 {
     if (n->op != OP_dot || n->type.dtype != DT_F32) return false;
-    if (p == PREC_F16 && n->role != ROLE_FORWARD) return false;
+    if (p->forward_only && n->role != ROLE_FORWARD) return false;
     return n->args[0]->type.dtype == DT_F32 && n->args[1]->type.dtype == DT_F32;
 }
 
@@ -55,7 +62,7 @@ static bool reads_rounded(const Facts *f, const Node *n, uint32_t k)
            (node_class(n) == CLS_ELEMENTWISE && x->role == ROLE_FORWARD);
 }
 
-static Facts facts_of(Graph *g, Precision p)
+static Facts facts_of(Graph *g, const Policy *p)
 {
     uint32_t count = g->nodes.n + 1;
     Facts f = {NEW_ARRAY(g->arena, bool, count), NEW_ARRAY(g->arena, bool, count)};
@@ -113,8 +120,7 @@ static Node *rounded(Graph *g, Node *x, DType low)
 typedef struct Lowering {
     Graph *dst;
     Remap *map;
-    const PassOptions *options;
-    DType low;
+    const Policy *policy;
     Facts facts;
 } Lowering;
 
@@ -126,7 +132,7 @@ static Node *biased(const Lowering *l, const Node *n)
         const Node *a = n->args[k];
         args[k] = l->map->map[a->id];
         if (a->op != OP_broadcast) continue;
-        Node *vector = rounded(l->dst, l->map->map[a->args[0]->id], l->low);
+        Node *vector = rounded(l->dst, l->map->map[a->args[0]->id], l->policy->low);
         args[k] = graph_node(l->dst, OP_broadcast, &vector, 1, &a->attrs);
     }
     return graph_node(l->dst, OP_add, args, 2, &n->attrs);
@@ -135,15 +141,16 @@ static Node *biased(const Lowering *l, const Node *n)
 static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
 {
     Graph *dst = l->dst;
-    bool dot = wants_low(n, l->options->precision);
+    DType low = l->policy->low;
+    bool dot = wants_low(n, l->policy);
     Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
     Graph **regions = NEW_ARRAY(dst->arena, Graph *, n->nregions + 1);
     for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(done, n->regions[k]);
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *x = l->map->map[n->args[k]->id];
         args[k] = x;
-        if (dot) args[k] = lowered(dst, x, l->low);
-        if (reads_rounded(&l->facts, n, k)) args[k] = rounded(dst, x, l->low);
+        if (dot) args[k] = lowered(dst, x, low);
+        if (reads_rounded(&l->facts, n, k)) args[k] = rounded(dst, x, low);
     }
     Node *y;
     if (n->op == OP_add && l->facts.round[n->id]) {
@@ -154,34 +161,30 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
                               (int)n->nregions);
     }
     if (!l->facts.round[n->id]) return y;
-    Node *low = lowered(dst, y, l->low);
-    if (!low->name) low->name = y->name ? y->name : n->name;
-    return graph_cast(dst, low, DT_F32);
+    Node *stored = lowered(dst, y, low);
+    if (!stored->name) stored->name = y->name ? y->name : n->name;
+    return graph_cast(dst, stored, DT_F32);
 }
 
 static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
 {
-    const PassOptions *o = ctx;
+    const Policy *p = ctx;
     bool needed = false;
     for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
         const Node *n = g->nodes.at[i];
-        needed = wants_low(n, o->precision);
+        needed = wants_low(n, p);
         for (uint32_t k = 0; k < n->nregions; k++)
             needed |= rebuilt(done, n->regions[k]) != n->regions[k];
     }
     if (!needed) return g;
     Graph *dst = graph_new(g->arena, g->diags, g->symbols);
     Remap r = remap_begin(g, dst);
-    Lowering l = {.dst = dst,
-                  .map = &r,
-                  .options = o,
-                  .low = o->precision == PREC_BF16 ? DT_BF16 : DT_F16,
-                  .facts = facts_of(g, o->precision)};
+    Lowering l = {.dst = dst, .map = &r, .policy = p, .facts = facts_of(g, p)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         bool reads = false;
         for (uint32_t k = 0; k < n->nargs; k++) reads |= reads_rounded(&l.facts, n, k);
-        if (!n->nregions && !reads && !l.facts.round[i] && !wants_low(n, o->precision)) {
+        if (!n->nregions && !reads && !l.facts.round[i] && !wants_low(n, p)) {
             remap_node(&r, n);
             continue;
         }
@@ -198,10 +201,20 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
     return dst;
 }
 
+static bool scales_loss(const Graph *g)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op == OP_state && !strcmp(attr_str(n, ATTR_name), CELL_LOSS_SCALE)) return true;
+    }
+    return false;
+}
+
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     if (o->precision == PREC_F32 || o->precision == PREC_TF32) return g;
-    PassOptions options = *o;
-    return over_regions(g, lower_precision, &options);
+    Policy p = {.low = DT_BF16};
+    if (o->precision == PREC_F16) p = (Policy){DT_F16, !scales_loss(g)};
+    return over_regions(g, lower_precision, &p);
 }

@@ -40,6 +40,9 @@ json lstm.json "all(s['floor_seconds'] > 0 for e in d['entries'] for s in e['ste
 expect 0 "" "${I[@]}" --target cuda --precision bf16 --json; kept bf16.json
 json bf16.json "any(s['types'].endswith('bf16 bf16 -> f32') for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
 json bf16.json "any(s['types'] == 'u8 f32 -> bf16' for e in d['entries'] for s in e['steps'])"
+expect 0 "" "${I[@]}" --target cuda --precision f16 --json; kept f16.json
+json f16.json "[s['types'].split(' ', 1)[1] for e in d['entries'] if e['name'] == 'train' for s in e['steps'] if s['kind'] == 'gemm'].count('f16 f16 -> f32') == 2" # weight gradients
+json f16.json "all(' f16 f16 -> ' in s['types'] for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
 expect 0 "512x2048x784 f32 f32 -> f32, tf32" "$NETC" inspect "$ROOT/bench/mlp.net" --target cuda --precision tf32 -D first=2048 -D batch=512
 
 # -- registers: of a compiled file they are there, of a source they are asked for

@@ -1,4 +1,5 @@
-// The dump of every sample, before the passes and after each, reads back to equal graphs.
+// The dump of every sample, before the passes and after each, reads back to equal graphs; in f32
+// and in f16 with its scaled losses.
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +17,16 @@ static const char *rendered(Arena *a, Diags *d)
     return b.data;
 }
 
-static void check_stage(const char *path, const char *text, size_t len, const char *stop_before)
+static void check_stage(const char *path, const char *text, size_t len, const char *stop_before,
+                        Precision precision)
 {
     Arena *a = arena_new();
     Diags *d = diags_new(a);
-    Module *m = frontend_compile(a, d, path, text, len, &(FrontendOptions){0});
+    FrontendOptions o = {.scale_loss = precision == PREC_F16};
+    PassOptions po = {.target = &(Target){0}, .precision = precision, .stop_before = stop_before};
+    Module *m = frontend_compile(a, d, path, text, len, &o);
     CHECK_MSG(m && !d->errors, "%s\n%s", path, rendered(a, d));
-    bool ran =
-        m && !d->errors &&
-        passes_run(m, &(PassOptions){.target = &(Target){0}, .stop_before = stop_before}, NULL);
+    bool ran = m && !d->errors && passes_run(m, &po, NULL);
     CHECK_MSG(ran, "%s before %s\n%s", path, stop_before, rendered(a, d));
     if (!ran) {
         arena_free(a);
@@ -59,7 +61,8 @@ int main(void)
         size_t len = f ? fread(text, 1, sizeof text, f) : 0;
         if (f) fclose(f);
         for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
-            check_stage(found.gl_pathv[k], text, len, stages[s]);
+            for (int half = 0; half < 2; half++)
+                check_stage(found.gl_pathv[k], text, len, stages[s], half ? PREC_F16 : PREC_F32);
     }
     globfree(&found);
     return unit_done();

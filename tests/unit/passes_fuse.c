@@ -470,14 +470,17 @@ static void test_loop(void)
     arena_free(c.a);
 }
 
-static void test_precision(void)
+// Which matmuls read low operands: all of them, in f16 the backward ones where losses are scaled.
+static void test_precision(Precision precision, bool scaled)
 {
     Ctx c = begin();
     build_mlp(&c, false);
+    DType low = precision == PREC_BF16 ? DT_BF16 : DT_F16;
+    if (scaled) graph_root(c.g, OP_output, cell(c.g, OP_state, CELL_LOSS_SCALE, 0, NULL), "scale");
     Entry e = {.name = "train", .kind = ENTRY_TRAIN, .graph = c.g, .batch = 1, .rows = true};
     vec_push(c.a, &c.m->entries, e);
     Target t = target_cuda(90, true);
-    PassOptions o = {.target = &t, .precision = PREC_BF16};
+    PassOptions o = {.target = &t, .precision = precision};
     CHECK(passes_run(c.m, &o, NULL));
     c.g = c.m->entries.at[0].graph;
     int dots = 0;
@@ -485,7 +488,9 @@ static void test_precision(void)
         const Node *n = c.g->nodes.at[i];
         if (n->op != OP_dot) continue;
         dots++;
-        CHECK(n->args[0]->type.dtype == DT_BF16 && n->args[1]->type.dtype == DT_BF16);
+        bool wide = precision == PREC_F16 && !scaled && n->role != ROLE_FORWARD;
+        DType want = wide ? DT_F32 : low;
+        CHECK(n->args[0]->type.dtype == want && n->args[1]->type.dtype == want);
         CHECK(n->type.dtype == DT_F32);
     }
     CHECK(dots == 5);
@@ -625,7 +630,9 @@ int main(void)
     test_shared_values(false);
     test_shared_values(true);
     test_loop();
-    test_precision();
+    test_precision(PREC_BF16, false);
+    test_precision(PREC_F16, false);
+    test_precision(PREC_F16, true);
     test_deep_chain();
     test_memory_limit();
     test_passes_keep_values();

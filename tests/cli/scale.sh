@@ -1,0 +1,45 @@
+#!/bin/bash
+# Loss scaling from the command line: what is shown and logged, checkpoints, resuming.
+. "$(dirname "$0")/../lib.sh"
+digits 2000
+DATA=(--data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte" --device cpu)
+# Gradients a thousand times as large: the first scales are too large for f16.
+sed 's/cross_entropy(logits, label)/1000 * cross_entropy(logits, label)/' "$ROOT/samples/mnist/mlp.net" >loud.net
+T=("$NETC" train loud.net "${DATA[@]}" --precision f16)
+expect 0 "losses times 65536" "${T[@]}" --steps 30 --report-every 10 --log l.jsonl --save once.safetensors
+holds ", skipped "
+holds "30 steps in"
+python3 - <<'PY' && pass || fail "the log: $(cat l.jsonl)"
+import json
+lines = [json.loads(l) for l in open("l.jsonl")]
+last = lines[-1]
+assert [l["step"] for l in lines] == [10, 20, 30]
+assert 0 < last["skipped"] < 17 and last["loss_scale"] == 65536 / 2 ** last["skipped"], last
+assert last["loss"] < lines[0]["loss"] * 0.9, lines
+PY
+# Stopped while it still skips, and gone on: the same bits, scale and counters included.
+expect 0 "skipped 2" "${T[@]}" --steps 2 --save part.safetensors
+expect 0 "losses times 16384" "${T[@]}" --steps 30 --resume part.safetensors --save part.safetensors
+cmp -s once.safetensors part.safetensors && pass || fail "resuming among skipped steps differs from an uninterrupted run"
+# Every step of an interval skipped: its loss is no number.
+expect 0 '"loss":null' "${T[@]}" --steps 2 --report-every 2 --json
+
+# Between precisions: a checkpoint without a scale begins with the first one, f32 passes over it.
+expect 0 "" "$NETC" train loud.net "${DATA[@]}" --steps 5 --save wide.safetensors -q
+expect 0 "note: wide.safetensors holds no loss scale, it begins at 65536" "${T[@]}" --steps 7 --resume wide.safetensors
+expect 0 "steps in" "$NETC" train loud.net "${DATA[@]}" --steps 32 --resume once.safetensors
+grep -q loss_scale "$W/.out" && fail "f32 shows a loss scale" || pass
+
+# What a smaller scale does not help against is reported as in f32, with its line, once the scale is 1.
+sed 's/cross_entropy(logits, label)/mean(log(abs(logits) * 0))/' loud.net >log.net
+expect 1 "not finite at step 16; the first value that is not is the result of 'log'" "$NETC" train log.net "${DATA[@]}" --precision f16 --steps 40
+holds "log.net:18"
+sed 's/cross_entropy(logits, label)/mean(sqrt(abs(logits) * 0))/' loud.net >root.net
+expect 1 "not finite at step 16; the first value that is not is the result of 'div'" "$NETC" train root.net "${DATA[@]}" --precision f16 --steps 40
+holds "root.net:18"
+
+# A model.bin trains like its source.
+expect 0 "" "$NETC" loud.net --precision f16 -o m.bin --target cpu -q
+expect 0 "" "$NETC" train m.bin "${DATA[@]}" --steps 30 --save bin.safetensors -q
+cmp -s once.safetensors bin.safetensors && pass || fail "model.bin trains differently from its source"
+finish
