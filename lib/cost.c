@@ -1,3 +1,4 @@
+// What a step moves and computes, and the least time a device needs for it.
 #include "lib/cost.h"
 
 const char *step_name(const Program *p, const ProgStep *s)

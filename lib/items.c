@@ -1,3 +1,4 @@
+// The steps of an entry, each with what inspect says of it; registers and occupancy from cubins.
 #include "lib/items.h"
 
 #include <inttypes.h>
