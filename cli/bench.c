@@ -1,4 +1,5 @@
 // netc bench: what a model costs, as lines that can be kept and compared.
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,7 @@ static netc_status record(const Bench *b, const Row *r)
     Buf line = buf_new(a);
     write_row(b, r, a, &line);
     if (b->file) ok = fputs(line.data, b->file) >= 0 && !fflush(b->file);
+    int why = errno;
     if (b->a->json) {
         fputs(line.data, stdout);
     } else {
@@ -104,7 +106,8 @@ static netc_status record(const Bench *b, const Row *r)
     }
     fflush(stdout);
     arena_free(a);
-    if (!ok) fail("cannot write %s", b->a->out);
+    errno = why;
+    if (!ok) fail_to_write(b->a->out);
     return ok ? NETC_OK : NETC_ENVIRONMENT;
 }
 
@@ -271,7 +274,7 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
     Bench b = {.a = a, .model = slash ? slash + 1 : a->common.words.at[0], .err = err};
     if (a->out) {
         b.file = fopen(a->out, "a");
-        if (!b.file) return fail("cannot write %s", a->out), NETC_ENVIRONMENT;
+        if (!b.file) return fail_to_write(a->out), NETC_ENVIRONMENT;
     }
     netc_status status = open_data(ctx, &a->timing.data, &d, err);
     if (status == NETC_OK)
@@ -293,7 +296,7 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
     netc_program_release(p);
     netc_dataset_free(d);
     if (b.file && fclose(b.file) && status == NETC_OK)
-        status = (fail("cannot write %s", a->out), NETC_ENVIRONMENT);
+        status = (fail_to_write(a->out), NETC_ENVIRONMENT);
     return status;
 }
 

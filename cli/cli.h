@@ -82,6 +82,8 @@ bool color_wanted(int fd);
 int report_error(netc_error *err);
 // The exit code of what ended so; prints and frees the error. Without one it was printed already.
 int exit_code(netc_status status, netc_error *err);
+// "cannot write PATH" and errno's reason; returns 2.
+int fail_to_write(const char *path);
 int fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
@@ -99,7 +101,8 @@ const char *entry_of(netc_program *p, const char *asked);
 // --set name=value words.
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
 char *read_text(const char *path);                   // malloc'ed; NULL: it cannot be read
-bool write_text(const char *path, const char *text); // beside the target, then renamed
+// Beside the target, then renamed. false: said so.
+bool write_text(const char *path, const char *text);
 // Ctrl-C: asks for a stop after the current step; a second one ends at once.
 void catch_interrupt(void);
 bool interrupted(void *unused);

@@ -1,4 +1,5 @@
 // Opening contexts, programs and data; errors and interrupts.
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +24,11 @@ int fail(const char *fmt, ...)
     fputc('\n', stderr);
     va_end(args);
     return 1;
+}
+
+int fail_to_write(const char *path)
+{
+    return fail("cannot write %s: %s", path, strerror(errno)), 2;
 }
 
 int report_error(netc_error *err)
@@ -213,12 +219,17 @@ char *read_text(const char *path)
 bool write_text(const char *path, const char *text)
 {
     char *temporary = NULL;
-    if (asprintf(&temporary, "%s.netc-new", path) < 0) return false;
+    if (asprintf(&temporary, "%s.netc-new", path) < 0) return fail("out of memory"), false;
     FILE *f = fopen(temporary, "wb");
     bool ok = f && fputs(text, f) >= 0 && !fflush(f);
-    if (f && fclose(f)) ok = false;
-    if (ok) ok = !rename(temporary, path);
-    if (!ok) remove(temporary);
+    int why = errno;
+    if (f && fclose(f) && ok) ok = false, why = errno;
+    if (ok && rename(temporary, path)) ok = false, why = errno;
+    if (!ok) {
+        if (f) remove(temporary);
+        errno = why;
+        fail_to_write(path);
+    }
     free(temporary);
     return ok;
 }

@@ -333,10 +333,8 @@ static netc_status run(ProfileArgs *a, netc_context *ctx, netc_error **err)
     }
     if (status == NETC_OK && a->trace) {
         char *text = form(FORM_TRACE, model, entry, device, a->cold, r);
-        if (!text || !write_text(a->trace, text)) {
-            fail("cannot write %s", a->trace);
-            status = NETC_ENVIRONMENT;
-        }
+        if (!text) status = NETC_OUT_OF_MEMORY;
+        if (text && !write_text(a->trace, text)) status = NETC_ENVIRONMENT;
         free(text);
     }
     netc_free(r);

@@ -134,7 +134,7 @@ int verb_fmt(int argc, char **argv)
             if (check)
                 printf("%s would change\n", path), code = 1;
             else if (!write_text(path, out))
-                fail("cannot write %s", path), code = 2;
+                code = 2;
         }
         free(text);
         netc_free(out);

@@ -196,8 +196,9 @@ int verb_train(int argc, char **argv)
         return code;
     Display d = {.quiet = a.common.quiet, .json = a.json, .terminal = isatty(STDOUT_FILENO)};
     if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) {
+        code = fail_to_write(a.log);
         free_command(OPTIONS(options), &a.common);
-        return fail("cannot write the log %s", a.log), 2;
+        return code;
     }
     netc_context *ctx = NULL;
     netc_error *err = NULL;
