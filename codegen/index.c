@@ -181,16 +181,40 @@ static const Ix *shrink(IxCtx *c, const Parts *rest, int64_t *by)
     return finish(c, &p);
 }
 
+// Moves to [below] what is always less than one step of all else and of the divisor: i0 in
+// (1000 * i1 + i0) / 3000, which is i1 / 3, while i0 < 1000.
+static void split_step(IxCtx *c, Parts *rest, int64_t by, Parts *below)
+{
+    for (int i = 0; i < rest->n; i++) {
+        int64_t g = gcd(rest->at[i].coeff, by), low, high;
+        if (g == 1 || g == by) continue;
+        low = high = rest->constant - floor_div(rest->constant, g) * g;
+        Parts large = {.constant = rest->constant - low}, small = {.constant = low};
+        for (int k = 0; k < rest->n; k++) {
+            const struct IxPart *p = &rest->at[k];
+            parts_add(c, p->coeff % g ? &small : &large, p->term, p->coeff);
+            if (p->coeff % g == 0) continue;
+            low += p->coeff * (p->coeff > 0 ? p->term->low : p->term->high);
+            high += p->coeff * (p->coeff > 0 ? p->term->high : p->term->low);
+        }
+        if (low < 0 || high >= g) continue;
+        *rest = large;
+        *below = small;
+        return;
+    }
+}
+
 const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by)
 {
     if (by == 1) return a;
-    Parts whole = {.constant = floor_div(a->constant, by)}, rest = {0};
+    Parts whole = {.constant = floor_div(a->constant, by)}, rest = {0}, below = {0};
     rest.constant = a->constant - whole.constant * by;
     for (int i = 0; i < a->n; i++)
         if (a->at[i].coeff % by == 0)
             parts_add(c, &whole, a->at[i].term, a->at[i].coeff / by);
         else
             parts_add(c, &rest, a->at[i].term, a->at[i].coeff);
+    split_step(c, &rest, by, &below);
     const Ix *r = shrink(c, &rest, &by);
     if (r->low >= 0 && r->high < by) return finish(c, &whole);
     const Ix *q;
@@ -224,6 +248,8 @@ const Ix *ix_mod(IxCtx *c, const Ix *a, int64_t by)
     if (r->low >= 0 && r->high < by) return r;
     int64_t small = by;
     int64_t g, low;
+    Parts below = {0};
+    split_step(c, &rest, by, &below);
     r = shrink(c, &rest, &small);
     g = by / small;
     low = rest.constant % g;
@@ -240,7 +266,8 @@ const Ix *ix_mod(IxCtx *c, const Ix *a, int64_t by)
             c,
             term(c, (IxTerm){
                         .kind = IT_MOD, .e = r, .by = small, .high = small - 1, .axes = r->axes}));
-    return ix_add(c, ix_scale(c, m, g), ix_const(c, low));
+    below.constant += low;
+    return ix_add(c, ix_scale(c, m, g), intern(c, &below));
 }
 
 const Ix *ix_linear(IxCtx *c, const Ix *const *idx, const int64_t *dim, int rank)

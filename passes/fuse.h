@@ -121,6 +121,9 @@ void fuse_adopt(Fuse *f); // outputs that a row kernel computes in any case
 // fuse_sweep.c
 void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel that takes the rows
 
+// fuse_columns.c
+void fuse_columns(Fuse *f, Slots *slots); // what sums over rows are made of joins these sums
+
 // fuse_launch.c
 void fuse_groups(Fuse *f);  // fusion->groups, each with its launch
 void fuse_explain(Fuse *f); // fusion->unfused

@@ -178,8 +178,10 @@ static int by_id(const void *a, const void *b)
 // Puts what [from] stores into [to], whose level is the higher one.
 static void take_over(Fuse *f, Slot *to, Slot *from)
 {
-    for (uint32_t i = 0; i < from->group.outs.n; i++)
+    for (uint32_t i = 0; i < from->group.outs.n; i++) {
         vec_push(f->a, &to->group.outs, from->group.outs.at[i]);
+        f->level[from->group.outs.at[i]->id] = to->level;
+    }
     qsort(to->group.outs.at, to->group.outs.n, sizeof *to->group.outs.at, by_id);
     to->first = to->group.outs.at[0]->id;
     to->latest = from->latest < to->latest ? from->latest : to->latest;
@@ -272,6 +274,7 @@ void fuse_groups(Fuse *f)
     }
     merge_reductions(f, &slots);
     fuse_sweeps(f, &slots);
+    fuse_columns(f, &slots);
     for (uint32_t i = 0; i < slots.n; i++)
         if (slots.at[i].commits && slots.at[i].level > last) last = slots.at[i].level;
     int32_t first_commit = last; // updates wait for each other where nobody waits for them

@@ -40,6 +40,25 @@ static void columns(Suite *s)
         out(g, var, "var");
         add(s, arena_printf(s->a, "batch norm %s", tag), g, GROUP_COLUMN, 0, NULL, NULL, 2e-4);
     }
+    static const int64_t stored[][2] = {{1, 5}, {300, 24}, {5000, 33}, {3001, 1024}};
+    for (size_t i = 0; i < 4 * 3; i++) { // sums of values that the kernel stores on its way
+        int64_t m = stored[i / 3][0], n = stored[i / 3][1], first[1] = {0}, flat[2] = {m, n};
+        DType t = i % 3 == 0 ? DT_F32 : i % 3 == 1 ? DT_BF16 : DT_F16;
+        Graph *g = begin(s);
+        Node *x = graph_cast(g, IN(g, "x", t, 1, m, n), DT_F32), *w = IN(g, "w", DT_F32, n);
+        Node *dy = graph_reshape(g, IN(g, "dy", DT_BF16, m, n), 3, (int64_t[]){1, m, n});
+        Node *z = graph_binary(g, OP_mul, graph_unary(g, OP_tanh, x), graph_cast(g, dy, DT_F32));
+        Node *v = graph_reshape(g, z, 2, flat);
+        out(g, graph_cast(g, z, t), "z");
+        out(g, graph_reduce(g, OP_sum, v, first, 1, false), "sum");
+        out(g,
+            graph_binary(g, OP_mul,
+                         graph_reduce(g, OP_max, graph_binary(g, OP_mul, v, w), first, 1, false),
+                         w),
+            "max");
+        add(s, arena_printf(s->a, "stored columns %dx%d %s", (int)m, (int)n, dtype_info[t].name), g,
+            GROUP_COLUMN, 0, NULL, NULL, i % 3 ? 1e-2 : 2e-4);
+    }
     static const int64_t far[][2] = {{1, 5},     {2, 64},     {33, 7},
                                      {900, 257}, {70000, 16}, {30000, 72}};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) { // a large mean costs no digits
