@@ -398,16 +398,22 @@ bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
         out->value = 0;
         break;
     case KA_INT: *out = (ProgArg){.kind = PA_INT, .value = a->value}; break;
-    case KA_SCRATCH:
+    case KA_SCRATCH: {
+        int64_t elems = a->scratch_bytes / (dtype_info[a->scratch_type].bits / 8);
         if (!idmap_get(scratch, (uint64_t)a->scratch, &at)) {
-            *out = gen_bytes(e, a->scratch_bytes, "scratch");
+            Type t = type_make(a->scratch_type, 1, &elems);
+            *out = gen_temp(e, &t, "scratch", 0);
             at = (uint64_t)out->index;
             idmap_set(scratch, (uint64_t)a->scratch, at);
         }
         *out = gen_arg((int32_t)at);
         ProgBuffer *b = &e->buffers.at[at];
-        if (b->bytes < a->scratch_bytes) b->bytes = b->type.dim[0] = a->scratch_bytes;
+        if (b->bytes < a->scratch_bytes) {
+            b->type.dim[0] = elems;
+            b->bytes = a->scratch_bytes;
+        }
         break;
+    }
     }
     out->written = a->written;
     return (int)out->kind != PLACE_NONE;

@@ -27,6 +27,7 @@ typedef struct KernelArg {
     KernelArgKind kind;
     const Node *node;      // KA_NODE, KA_LOOP_INDEX
     int scratch;           // KA_SCRATCH
+    DType scratch_type;    // KA_SCRATCH: of an element
     int64_t scratch_bytes; // KA_SCRATCH
     int64_t value;         // KA_INT
     bool written;          // else only read

@@ -136,9 +136,8 @@ typedef struct Body {
         int sum, a, b;
         int tensor; // TENSOR_*: how tensor cores may take the products; 0: not
     } dot;
-    const Ix
-        *uneven;   // ROW: rows are not aligned; their vectors start where this place is. NULL: are;
-                   // COLUMN: likewise, of memory's rows
+    const Ix *uneven; // ROW: rows are not aligned; their vectors start where this place is. NULL:
+                      // are; COLUMN: likewise, of memory's rows
     int64_t crowd; // elements of all bodies of its launch like it; 0: alone
     int *arg;      // by buffer: the kernel's argument (CUDA: shared by bodies)
     uint64_t key;  // of what it computes: what a tuning file knows its schedule by
@@ -231,12 +230,12 @@ int64_t walk_tiles(const Body *b); // blocks side by side along the innermost ax
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
-int column_widest(const Body *b);            // the widest vector all of it allows
-enum { COLUMN_SHIFTS = 8 };                  // widest vector of rows that start anywhere
+int column_widest(const Body *b); // the widest vector all of it allows
+enum { COLUMN_SHIFTS = 8 };       // widest vector of rows that start anywhere
 // Whether the place is a multiple of v elements wherever b->uneven is.
 bool column_shifts(const Body *b, const Ix *place, int v);
-int column_tile(const Body *b);      // results of a block where vectors are shifted
-int64_t column_tiles(const Body *b); // blocks side by side
+int column_tile(const Body *b);              // results of a block where vectors are shifted
+int64_t column_tiles(const Body *b);         // blocks side by side
 Schedule plan_column_combine(const Body *b); // of the kernel that joins the parts
 
 // -- printers
@@ -261,6 +260,7 @@ uint64_t *body_stage_uses(Arena *a, const Body *b); // by instruction: a bit a s
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 const char *print_c(Kernel *k, bool pretty);
 int64_t body_rows(const Body *b); // product of the parallel axes
-int math_bytes(DType t);          // of a temporary of arithmetic type
+DType math_type(DType t);         // of a temporary that holds such an element
+int math_bytes(DType t);
 
 #endif

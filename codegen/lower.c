@@ -127,7 +127,10 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
             KernelArg *a = &out->args[b->arg[j]];
             users[b->arg[j]]++;
             a->written |= u->written || (u->kind == KA_ERROR && b->can_fail);
-            if (u->kind == KA_SCRATCH) a->scratch_bytes = u->elems * math_bytes(u->type);
+            if (u->kind == KA_SCRATCH) {
+                a->scratch_bytes = u->elems * math_bytes(u->type);
+                a->scratch_type = math_type(u->type);
+            }
             if (u->in_place && u->written && shared < 0) shared = b->arg[j];
         }
         for (uint32_t j = 0; j < b->bufs.n; j++)

@@ -128,9 +128,14 @@ static int loaded_bytes(const Body *b, int axis)
     return n;
 }
 
+DType math_type(DType t)
+{
+    return t == DT_U8 ? DT_I32 : t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
+}
+
 int math_bytes(DType t)
 {
-    return t == DT_BOOL ? 1 : t == DT_I64 || t == DT_F64 ? 8 : 4;
+    return dtype_info[math_type(t)].bits / 8;
 }
 
 int64_t body_rows(const Body *b)

@@ -40,6 +40,9 @@ json lstm.json "all(s['floor_seconds'] > 0 for e in d['entries'] for s in e['ste
 expect 0 "" "${I[@]}" --target cuda --precision bf16 --json; kept bf16.json
 json bf16.json "any(s['types'].endswith('bf16 bf16 -> f32') for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
 json bf16.json "any(s['types'] == 'u8 f32 -> bf16' for e in d['entries'] for s in e['steps'])"
+printf 'model m(x: f32[64, 1000000], y: bf16[4096, 4096]) {\n    return s = sum(x, 1), a = argmax(x, 1), t = sum(cast(y, f32), 0)\n}\n' > parts.net
+expect 0 "" "$NETC" inspect parts.net --target cuda --json; cp "$W/.out" parts.json # sums in parts: scratch has a type
+json parts.json "sorted(s['types'] for s in d['entries'][1]['steps'] if 'joined' not in s['name']) == ['bf16 -> f32', 'f32 -> f32 i32']"
 expect 0 "" "${I[@]}" --target cuda --precision f16 --json; kept f16.json
 json f16.json "[s['types'].split(' ', 1)[1] for e in d['entries'] if e['name'] == 'train' for s in e['steps'] if s['kind'] == 'gemm'].count('f16 f16 -> f32') == 2" # weight gradients
 json f16.json "all(' f16 f16 -> ' in s['types'] for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
