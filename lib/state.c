@@ -242,8 +242,8 @@ static void load(void *arg)
         if (!saved(c) || (v->o.weights_only && c->kind != PC_PARAM)) continue;
         const RtTensor *t = strmap_get(&by_name, c->name);
         const void *data = t ? t->data : NULL;
+        double scalar;
         if (!t && own_state(c)) {
-            double scalar;
             prog_store(c->type.dtype, &scalar, c->initial);
             data = &scalar;
             if (c->initial != 0) begun = c;
