@@ -158,7 +158,7 @@ static int squares_of(const Body *b, const int *r, int n, int sum)
     return -1;
 }
 
-// Squared deviations: after every turn of the loop, and as the others join them.
+// Squared deviations: on the way, so that pivots follow the mean, and as the others join them.
 static void settle(Emit *e, const int *r, int n, int width, const char *taken, bool last)
 {
     const Body *b = e->body;
@@ -277,7 +277,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     const char *taken = stage ? emit_text(e, "taken_%d", stage) : "taken";
     for (int i = 0; i < n; i++)
         if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
-    if (squares) emit_line(e, outer, "int %s = 0; // columns so far", taken);
+    if (squares) emit_line(e, outer, "int %s = 0, %s_due = 0; // columns so far", taken, taken);
     Scope *loop = emit_open(e, 0);
     bool any = false;
     for (int i = 0; i < c->v.nloads; i++) {
@@ -314,7 +314,12 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     if (squares) emit_line(e, e->scope, "%s++;", taken);
     emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
     close_unrolled(e, loop);
-    settle(e, r, n, c->v.width, taken, false);
+    if (squares) { // (as often as what was taken has doubled)
+        emit_open(e, 0);
+        settle(e, r, n, c->v.width, taken, false);
+        emit_line(e, e->scope, "%s_due = 2 * %s;", taken, taken);
+        emit_close(e, emit_text(e, "if (%s >= %s_due) {", taken, taken), "}");
+    }
     emit_close(e,
                emit_text(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo,
                          first, hi, first, s->team * s->unroll),
