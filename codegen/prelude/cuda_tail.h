@@ -279,7 +279,8 @@ template <class Op, int N, int Site, bool Alone, int K, class T> NC_FN void nc_t
 #pragma unroll
             for (int m = W / 2; m > 0; m /= 2)
 #pragma unroll
-                for (int i = 0; i < m; i++) all[i] = Op::of(all[i], all[i + m]);
+                for (int i = 0; i < W / 2; i++) // (with m as its bound it would stay a loop)
+                    if (i < m) all[i] = Op::of(all[i], all[i + m]);
             v[k] = all[0];
         }
     }
