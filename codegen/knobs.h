@@ -30,6 +30,8 @@ void knob_value_text(const Knob *k, int64_t v, Buf *out);
 const char *schedule_kind_name(ScheduleKind k);
 // For people: knobs that are off are left out. whole: every knob the body has.
 const char *schedule_text(Arena *a, const Body *b, const Target *t, bool whole);
+// Why the cost model chose the schedule, for people (reason.c).
+const char *schedule_reason(Arena *a, const Body *b, const Target *t);
 // Takes a schedule from its text; knobs the text does not name keep their value. NULL when all of
 // it is legal, else what is wrong, and the schedule is as before. *stale: the text is sound, but
 // for another kind of schedule.
