@@ -115,7 +115,8 @@ static bool mergeable(const Body *b, int hi, int lo)
 }
 
 // Rows too odd for vectors: as one long axis they are vectors all the same, if what varies over all
-// of it lies as the result does. The rest (a bias, a factor a row) finds its place by division.
+// of it lies as the result does, or in rows that are longer (their elements are loaded one by one,
+// of lines that all come). The rest (a bias, a factor a row) finds its place by division.
 static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
 {
     const int64_t narrow = 4, large = 1 << 16;
@@ -128,9 +129,11 @@ static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE || (v->kind == KI_LOAD && (v->pred >= 0 || v->ix->has_value)))
             return false;
-        bool same = v->ix == b->stores.at[0].ix;
-        if (v->kind == KI_LOAD && v->ix->axes == all && !same) return false;
-        wide |= v->kind == KI_LOAD && same;
+        int64_t step;
+        bool runs = v->kind == KI_LOAD && v->ix->axes == all &&
+                    ix_stride(v->ix, b->npar - 1, &step) && step == 1;
+        if (v->kind == KI_LOAD && v->ix->axes == all && !runs) return false;
+        wide |= runs;
     }
     return wide;
 }

@@ -102,6 +102,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
     const PassOptions *small = pass_skipped(o, "fuse") ? NULL : o;
     g = fuse_split_operands(g, small);
     g = fuse_legalize(g, rows, small);
+    g = fuse_pad(g, small);
     VEC(Graph *) work = {0};
     IdMap seen = idmap_new(g->arena);
     vec_push(g->arena, &work, g);

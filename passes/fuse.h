@@ -103,6 +103,9 @@ Graph *fuse_legalize(Graph *g, bool rows,
 // between?
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
+// fuse_pad.c
+Graph *fuse_pad(Graph *g, const PassOptions *o); // the same graph when nothing is to do
+
 // fuse_small.c
 // Is this contraction small enough to be generated? NULL: none is. Then it is a cluster, not an
 // anchor.
