@@ -86,6 +86,7 @@ expect 1 "no kernel 'nothing'" "${I[@]}" nothing
 # -- why
 expect 0 "[matmul]" "${I[@]}" --why
 holds "[rows]"; holds "different rows: 128 against"
+expect 0 "a tile a warp" "$NETC" inspect "$MLP" --target cuda --why; holds "stages read the row, which"
 expect 0 '"cause":"rows","a":128' "${I[@]}" --why --json
 kept w.json
 json w.json "all(s['cause'] and s['text'] for e in d['entries'] for s in e['stored'])"

@@ -272,6 +272,36 @@ static void gemm_into_cell(Arena *a)
     }
 }
 
+// The kernel that a product of bf16 brings along, or NULL.
+static const ProgKernel *rival(Arena *a, int arch, int64_t m, int64_t n, int64_t k, bool relu)
+{
+    World w = world(a, true);
+    w.target = target_cuda(arch, true);
+    Type x = type_make(DT_BF16, 2, (int64_t[]){m, k}), y = type_make(DT_BF16, 2, (int64_t[]){k, n});
+    Node *p = graph_dot(w.g, graph_input(w.g, "x", &x, "arg"), graph_input(w.g, "y", &y, "arg"),
+                        NULL, NULL, 0, (int64_t[]){1}, (int64_t[]){0}, 1, DT_BF16);
+    if (relu) p = graph_binary(w.g, OP_maximum, p, graph_full_like(w.g, p, 0));
+    graph_root(w.g, OP_output, p, "p");
+    Program *prog = compile_on(&w, "product", ENTRY_MODEL, NULL);
+    CHECK(prog && prog->ngemms == 1);
+    return prog && prog->ngemms == 1 && prog->gemms[0].kernel
+               ? &prog->kernels[prog->gemms[0].kernel - 1]
+               : NULL;
+}
+
+// A second candidate beside the library costs a compilation: it comes where the library may have
+// nothing, and where a long product may be faster by it.
+static void rivals(Arena *a)
+{
+    const ProgKernel *k = rival(a, 80, 8192, 2048, 2048, false);
+    CHECK(k && !strncmp(k->schedule, "tile", 4));
+    CHECK(rival(a, 80, 8192, 2048, 2048, true));
+    CHECK(!rival(a, 80, 512, 512, 512, false));      // done before it matters
+    CHECK(!rival(a, 100, 32768, 4096, 4096, false)); // mma.sync is a fraction of what it can do
+    CHECK(rival(a, 90, 64, 100, 72, false));         // rows of 200 bytes
+    CHECK(!rival(a, 90, 64, 104, 72, false));
+}
+
 // The gradient of x = sin(x) + x, n times: how often the kernels compute a sine or cosine, and the
 // longest kernel.
 static int text_of_chain(Arena *a, int n, size_t *longest)
@@ -371,6 +401,7 @@ int main(int argc, char **argv)
     gated_copies(a);
     long_chain(a);
     gemm_into_cell(a);
+    rivals(a);
     recurrence(a, true);
     recurrence(a, false);
     arena_free(a);
