@@ -94,12 +94,14 @@ typedef struct Schedule {
     int unroll;  // vectors in flight
     int turn; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
               // some loads are contiguous: they go through shared memory; 0: no
-    int keep_in;      // ROW: KEEP_*
+    int keep_in;      // ROW: KEEP_*; SWEEP: where a thread keeps what all rows share
     int keep_bytes;   // ROW: of each column, of the loads that several stages read
     int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
+    int cluster;      // ROW: blocks that share a row, through each other's shared memory; 1: none
     int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
+    int ahead;        // SWEEP: rows of a team in shared memory: this one and those copied ahead
     int resident;     // blocks a multiprocessor must be able to hold; 0: any
     int walk;         // MAP: a thread takes several outer positions of one place inside
     int64_t split;    // parts the columns are cut into, each its own block; 1: none
@@ -218,10 +220,14 @@ bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
 bool schedule_can_split(const Body *b);
 // The widest vector along [axis] that some access can be moved by.
 int schedule_vector(const Body *b, int axis, int64_t extent, bool tail);
+int schedule_uneven_vector(Body *b, int64_t extent, bool held); // of rows that start anywhere
+int64_t row_columns(const Body *b);                             // ROW: of a row, those of one block
+int64_t row_vectors(const Body *b);                             // of these; edges are beside them
 void sweep_schedule(const Target *t, Body *b);
 void sweep_derive(Body *b, const Target *t);
 bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share of each thread
-int schedule_turned_axis(const Body *b);       // MAP: the axis that can be turned, or -1
+int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
+int schedule_turned_axis(const Body *b); // MAP: the axis that can be turned, or -1
 // walk_plan.c: maps that keep what all outer positions read
 bool walk_possible(const Body *b);
 void plan_walk(const Target *t, Body *b);

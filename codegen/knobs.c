@@ -22,13 +22,13 @@ static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const B
     return n;
 }
 
-// Of n teams or sizes of blocks, those with which a sweep still fits shared memory.
-static int fit_shared(const Body *b, const Target *t, bool team, int64_t *out, int n)
+// Of n values of a field of the schedule, those with which a sweep still fits shared memory.
+static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out, int n)
 {
     int kept = 0;
     for (int i = 0; i < n; i++) {
         Body other = *b;
-        *(team ? &other.sched.team : &other.sched.threads) = (int)out[i];
+        *(int *)((char *)&other.sched + field) = (int)out[i];
         if (other.sched.threads < other.sched.team) other.sched.threads = other.sched.team;
         schedule_derive(&other, t);
         if (other.sched.row_bytes <= t->shared_per_block - 1024) out[kept++] = out[i];
@@ -43,12 +43,15 @@ static bool holds_teams(const Body *b, int64_t threads)
 
 static int legal_threads(const Body *b, const Target *t, int64_t *out)
 {
+    int n = 0;
     if (cuda_of(b, t, SCHED_MAP) && b->sched.walk) return out[0] = b->sched.threads, 1;
     if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
-    if (!cuda_of(b, t, SCHED_ROW)) return 0;
+    bool sweep = cuda_of(b, t, SCHED_SWEEP);
+    if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
     if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
-    int n = powers(b, 64, 512, holds_teams, out);
-    return b->sched.kind == SCHED_SWEEP ? fit_shared(b, t, false, out, n) : n;
+    if (!sweep) return powers(b, 64, 512, holds_teams, out);
+    for (int warps = 1; warps <= 16; warps += warps < 4 ? 1 : 4) out[n++] = 32 * warps;
+    return fit_shared(b, t, offsetof(Schedule, threads), out, n);
 }
 
 static int legal_team(const Body *b, const Target *t, int64_t *out)
@@ -56,14 +59,15 @@ static int legal_team(const Body *b, const Target *t, int64_t *out)
     if (b->serial_cols) return 0;
     if (cuda_of(b, t, SCHED_ROW)) return powers(b, 1, t->threads_per_block, NULL, out);
     if (cuda_of(b, t, SCHED_SWEEP))
-        return fit_shared(b, t, true, out, powers(b, 1, t->threads_per_block, sweep_holds, out));
+        return fit_shared(b, t, offsetof(Schedule, team), out,
+                          powers(b, b->uneven ? 32 : 1, t->threads_per_block, sweep_holds, out));
     return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 128, NULL, out) : 0;
 }
 
 static bool divides_inner(const Body *b, int64_t v)
 {
     int axis = b->sched.kind == SCHED_MAP ? b->npar - 1 : b->col;
-    if (b->uneven && b->sched.kind == SCHED_ROW) return v == 1 || v == b->sched.vector;
+    if (b->uneven) return v == 1 || v == b->sched.vector;
     return (b->sched.kind == SCHED_MAP && b->npar == 1) || b->axis[axis].extent % v == 0;
 }
 
@@ -121,6 +125,11 @@ static int legal_turn(const Body *b, const Target *t, int64_t *out)
 static int legal_keep(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
+    if (cuda_of(b, t, SCHED_SWEEP)) { // what all rows share
+        out[0] = KEEP_REGISTERS;
+        out[1] = KEEP_SHARED;
+        return fit_shared(b, t, offsetof(Schedule, keep_in), out, 2);
+    }
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
     for (int where = KEEP_AGAIN; where <= KEEP_SHARED; where++)
         if (schedule_can_keep(b, t, where)) out[n++] = where;
@@ -211,6 +220,25 @@ static int legal_walkers(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
+static bool fills_blocks(const Body *b, int64_t v)
+{
+    return v == 1 || (b->sched.team > 32 && b->sched.split == 1 &&
+                      b->axis[b->col].extent >= v * b->sched.team * b->sched.vector);
+}
+
+static int legal_cluster(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
+    return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
+}
+
+static int legal_ahead(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
+    for (int v = 2; v <= 8; v++) out[v - 2] = v;
+    return fit_shared(b, t, offsetof(Schedule, ahead), out, 7);
+}
+
 // How many blocks of this many threads a multiprocessor can hold at all.
 static int legal_resident(const Body *b, const Target *t, int64_t *out)
 {
@@ -251,8 +279,11 @@ const Knob knobs[] = {
      legal_share, 0, true, NULL},
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
      NULL},
+    {"cluster", "blocks that share a row", INT(cluster), legal_cluster, 1, true, NULL},
     {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
      true, NULL},
+    {"ahead", "rows of a team in shared memory: this one and those copied ahead", INT(ahead),
+     legal_ahead, -1, false, NULL},
     {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
      legal_resident, 0, false, NULL},
     {0},

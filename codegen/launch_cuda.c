@@ -55,6 +55,7 @@ static Schedule combine_schedule(const Body *b)
     s.team = rows >= 4096 ? 1 : 32;
     s.threads = 128;
     s.vector = 1;
+    s.cluster = 1;
     s.keep = s.row_bytes = s.resident = 0;
     s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
     return s;
@@ -231,6 +232,7 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
             launch->shared_bytes = (uint32_t)b->sched.row_bytes;
     }
+    launch->cluster = (uint32_t)k->body[0]->sched.cluster;
     if (k->nbodies == 1) {
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, &e);

@@ -195,7 +195,13 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             all.at[i]->crowd = crowd;
             schedule_body(ctx, all.at[i]);
         }
-    for (uint32_t i = 0; i < all.n; i++) schedule_override(ctx, all.at[i]);
+    for (uint32_t i = 0; i < all.n; i++) {
+        Body *b = all.at[i];
+        schedule_override(ctx, b);
+        if (all.n == 1 || b->sched.cluster == 1) continue;
+        b->sched.cluster = 1; // blocks side by side belong to several bodies
+        schedule_derive(b, ctx->target);
+    }
     int scratch = 0;
     bool split = false;
     VEC(Body *) joined = {0};

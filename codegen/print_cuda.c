@@ -284,6 +284,9 @@ static const char *join(Emit *e, Op op, const char *x)
     if (s->team == 1) return x;
     if (s->kind == SCHED_ROW && s->team <= 32)
         return emit_text(e, "nc_team<%s, %d>(%s)", accumulator(op)->functor, s->team, x);
+    if (s->kind == SCHED_ROW && s->cluster > 1)
+        return emit_text(e, "nc_cluster<%s, %d, %d, %d>(%s)", accumulator(op)->functor, s->team,
+                         s->cluster, e->joins++, x);
     if (s->kind == SCHED_ROW)
         return emit_text(e, "nc_team<%s, %d, %d>(%s)", accumulator(op)->functor, s->team,
                          e->joins++ % 2, x);

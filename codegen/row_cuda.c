@@ -16,7 +16,7 @@ typedef struct Rows {
     bool *any;            // by instruction: a vector load from wherever it starts
     bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
     const uint64_t *uses; // by instruction: the stages that need it
-    const char *c, *base, *lo, *hi, *t; // hi: the end of the vectors
+    const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
 } Rows;
 
 // -- loads
@@ -113,18 +113,27 @@ static void find_uneven(Rows *r)
     }
 }
 
-// The vectors' first and last element, from the row's address.
+static bool from_zero(const Rows *r)
+{
+    return !strcmp(r->lo, "0");
+}
+
+// The vectors' first and last element, from the address of the block's columns.
 static void declare_edges(Rows *r)
 {
     Emit *e = r->e;
     const Body *b = e->body;
     int width = b->sched.vector;
-    e->axis[b->col] = "0";
+    bool whole = from_zero(r);
+    e->axis[b->col] = r->lo;
     const char *first = emit_index(e, b->uneven);
     e->axis[b->col] = r->c;
-    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, width - 1);
+    emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);", whole ? "" : "lo + ", first,
+              width - 1);
     emit_line(e, e->scope, "const int end = head + (%s - head) / %d * %d;", r->hi, width, width);
-    emit_line(e, e->scope, "const int edges = head + %s - end;", r->hi);
+    emit_line(e, e->scope, "const int edges = head%s + %s - end;", whole ? "" : " - lo", r->hi);
+    emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);",
+              whole ? "" : " - lo", whole ? "0" : "lo", whole ? "" : " + lo");
     r->lo = "head";
     r->hi = "end";
 }
@@ -134,8 +143,7 @@ static void open_edges(Rows *r)
 {
     Emit *e = r->e;
     emit_open(e, 1ull << e->body->col);
-    emit_line(e, e->scope, "const %s %s = member < head ? member : end - head + member;", r->t,
-              r->c);
+    emit_line(e, e->scope, "const %s %s = edge;", r->t, r->c);
 }
 
 static void close_edges(Rows *r)
@@ -340,7 +348,7 @@ static const char *tile_first(Rows *r)
     const Schedule *s = &r->e->body->sched;
     const char *at = s->keep > 1 ? emit_text(r->e, "(tile * %d + member)", s->team) : "member";
     if (s->vector > 1) at = emit_text(r->e, "%s * %d", at, s->vector);
-    return r->uneven ? emit_text(r->e, "head + %s", at) : at;
+    return from_zero(r) ? at : emit_text(r->e, "%s + %s", r->lo, at);
 }
 
 static void open_tiles(Rows *r)
@@ -409,15 +417,14 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
         ahead[load] = streams && wanted && is_plain(e, load) && (fills || !kept(r, load));
         from_memory |= ahead[load];
     }
-    const char *near = s->row_cols == b->axis[b->col].extent
-                           ? ""
-                           : emit_text(e, "if (%s < %s%lld) ", r->base, r->uneven ? "head + " : "",
-                                       (long long)s->row_cols);
+    const char *near = s->row_cols >= row_columns(b) ? ""
+                                                     : emit_text(e, "if (%s < %s + %lld) ", r->base,
+                                                                 r->lo, (long long)s->row_cols);
     int step = s->team * r->v.width, unroll = from_memory ? s->unroll : 1;
     const char *start = s->team == 1      ? ""
                         : r->v.width == 1 ? "member"
                                           : emit_text(e, "member * %d", r->v.width);
-    start = !*start ? r->lo : strcmp(r->lo, "0") ? emit_text(e, "%s + %s", r->lo, start) : start;
+    start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
     const char *chunk = unroll > 1 ? emit_text(e, "%s_chunk", r->c) : r->base;
     emit_open(e, 0);
     if (unroll > 1) {
@@ -526,7 +533,7 @@ static void declare_rows(Rows *r)
         DType d = b->bufs.at[b->insts.at[load].buf].type;
         emit_line(e, e->scope, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;",
                   type_storage(d), row_name(e, load), type_storage(d), (long long)offset,
-                  r->uneven ? " - head" : "");
+                  from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
         offset += (b->sched.row_cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
     }
 }
@@ -553,6 +560,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     int per_block = s->threads / s->team;
     bool partial = phase == PHASE_PARTIAL && s->split > 1;
+    long long shared = partial ? s->split : s->cluster; // blocks that share a row
     Rows r = {.e = e, .c = e->axis[b->col], .t = s->wide ? "int64_t" : "int", .lo = "0"};
     r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
     r.hi = emit_text(e, "%lld", (long long)cols);
@@ -565,7 +573,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     else if (s->keep)
         emit_line(e, outer, "const int member = 0;");
     emit_line(e, outer, "const %s row = (%s)(%s)%s;", r.t, r.t,
-              partial ? emit_text(e, "block / %lld", (long long)s->split) : "block",
+              shared > 1 ? emit_text(e, "block / %lld", shared) : "block",
               per_block == 1 ? ""
                              : emit_text(e, " * %d + threadIdx.x%s", per_block,
                                          s->team > 1 ? emit_text(e, " / %d", s->team) : ""));
@@ -575,10 +583,10 @@ void row_cuda(Emit *e, KernelPhase phase)
         emit_line(e, outer,
                   "const bool mine = row < %lld; // the others compute the last row once more",
                   (long long)rows);
-    if (partial) {
-        long long part = (cols + s->split - 1) / s->split;
+    if (shared > 1) {
+        long long part = partial ? (cols + s->split - 1) / s->split : row_columns(b);
         part = (part + 15) / 16 * 16;
-        emit_line(e, outer, "const %s part = block %% %lld;", r.t, (long long)s->split);
+        emit_line(e, outer, "const %s part = block %% %lld;", r.t, shared);
         emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r.t, part,
                   (long long)cols, part, (long long)cols);
         emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r.t, part,
@@ -586,6 +594,7 @@ void row_cuda(Emit *e, KernelPhase phase)
         r.lo = "lo";
         r.hi = "hi";
     }
+    if (s->cluster > 1) emit_line(e, outer, "nc_cluster_begin();");
     emit_open(e, 1);
     e->scope->indent = outer->indent;
     emit_line(e, e->scope, "const %s %s = %s;", r.t, e->axis[0],
@@ -609,7 +618,10 @@ void row_cuda(Emit *e, KernelPhase phase)
         print_stage(&r, i, i == 0 && s->row_bytes > 0, online ? &o : NULL);
         i += online;
     }
-    const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
+    const char *leader = alone            ? "true"
+                         : s->cluster > 1 ? "part == 0 && member == 0"
+                         : exact          ? "member == 0"
+                                          : "mine && member == 0";
     if (partial)
         print_parts(&r, leader);
     else

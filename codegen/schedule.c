@@ -86,8 +86,9 @@ bool body_aligned(const Body *b, const Ix *place, int v)
 }
 
 // Rows whose starts are not aligned: vectors of full width between single elements, as wide as
-// the type of what moves most allows. Looks for the place with which most of that is aligned.
-static int uneven_vector(Body *b, int64_t extent)
+// the type of what moves most allows; [held]: what all rows share is no measure. Looks for the
+// place with which most of that is aligned.
+int schedule_uneven_vector(Body *b, int64_t extent, bool held)
 {
     int most = 8, best = 0;
     const Ix *places[64];
@@ -100,8 +101,9 @@ static int uneven_vector(Body *b, int64_t extent)
             if (!memory || !ix_stride(x, b->col, &stride) || stride != 1) continue;
             DType t = b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type;
             bytes[n] = dtype_info[t].bits / 8;
-            if (16 / bytes[n] < most) most = 16 / bytes[n];
-            if (x->has_value || !(x->axes & ~(1ull << b->col))) continue; // no measure
+            bool shared = x->has_value || !(x->axes & ~(1ull << b->col)); // no measure
+            if (16 / bytes[n] < most && !(shared && held)) most = 16 / bytes[n];
+            if (shared) continue;
             places[n++] = x;
         }
     const Ix *found = NULL;
@@ -273,10 +275,15 @@ static int keep_costly(Arena *a, Body *b)
     return bytes;
 }
 
-// Of a row; edges are beside them.
-static int64_t row_vectors(const Body *b)
+int64_t row_columns(const Body *b)
 {
     int64_t cols = b->axis[b->col].extent;
+    return b->sched.cluster > 1 ? ceil_div(ceil_div(cols, b->sched.cluster), 16) * 16 : cols;
+}
+
+int64_t row_vectors(const Body *b)
+{
+    int64_t cols = row_columns(b);
     return b->uneven && b->sched.vector > 1 ? cols / b->sched.vector
                                             : ceil_div(cols, b->sched.vector);
 }
@@ -295,7 +302,7 @@ static int64_t kept_shared(const Body *b, int64_t cols)
 static int64_t shared_columns(const Body *b, const Target *t)
 {
     int64_t most = b->sched.keep_bytes ? (t->shared_per_block - 512) / b->sched.keep_bytes : 0,
-            cols = b->axis[b->col].extent;
+            cols = row_columns(b);
     return cols <= most ? cols : most / 1024 * 1024;
 }
 
@@ -316,7 +323,7 @@ static void share_rows(const Target *t, Body *b, int64_t vectors)
     int64_t bytes = kept_shared(b, shared_columns(b, t)),
             fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
     s->keep_in = KEEP_SHARED;
-    s->resident = (int)at_most(fit, t->threads_per_unit / 256);
+    s->resident = (int)at_most(fit, t->threads_per_unit * 3 / 4 / 256);
     if (s->resident < 1) s->resident = 1;
     // 42 registers a thread, or 64: the first stage wants loads in flight
     for (s->team = 1024; s->team * s->resident > t->threads_per_unit * 3 / 4;) s->team /= 2;
@@ -337,13 +344,31 @@ static int estimated_registers(const Body *b, int kept)
     return n;
 }
 
+// Blocks that share a row: those of a multiprocessor should be two at least, or it stands still at
+// their barriers. On an H200 blocks with 32 KB of a row were fastest where one would hold 128 KB or
+// more (softmax of 65536 columns of bf16 3.5 TB/s instead of 3.1); two blocks with rows of their
+// own are faster than any that share theirs.
+static void share_long_rows(const Target *t, Body *b)
+{
+    enum { SLICE = 32 << 10 };
+    Schedule *s = &b->sched;
+    if (2 * (kept_shared(b, row_columns(b)) + 1024) <= t->shared_per_unit) return;
+    while (s->cluster < t->max_cluster && row_columns(b) * s->keep_bytes > SLICE) s->cluster *= 2;
+}
+
 // Where a row that several stages read is kept: in registers, else in shared memory, else it is
 // read again.
-static void keep_rows(Arena *arena, const Target *t, Body *b, int64_t vectors)
+static void keep_rows(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int bytes = s->keep_bytes = keep_loads(arena, b);
     if (!bytes) return;
+    share_long_rows(t, b);
+    int64_t vectors = row_vectors(b);
+    if (s->cluster > 1) {
+        share_rows(t, b, vectors);
+        return;
+    }
     // 16 elements a thread, in blocks of more than 256 threads up to 48
     while (s->team < 512 && s->team < vectors &&
            (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
@@ -385,7 +410,7 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     if (b->serial_cols) return;
     // (weights, which all rows share, come from the first cache: there whole lines count)
     s->vector = widest_vector(b, b->col, cols, false, true);
-    if (s->vector == 1) s->vector = uneven_vector(b, cols);
+    if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, false);
     int64_t vectors = row_vectors(b);
     while (s->team < 32 && s->team * 2 <= vectors) s->team *= 2;
     if (b->uneven) s->team = 32; // one for each single element
@@ -398,7 +423,8 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     int64_t moved = cols * streamed_bytes(b);
     while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < 3072)
         s->threads *= 2;
-    if (b->nstages > 1) keep_rows(arena, t, b, vectors);
+    if (b->nstages > 1) keep_rows(arena, t, b);
+    vectors = row_vectors(b);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
     if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
     // Streams: 48 KB a block in flight, as far as registers go.
@@ -484,11 +510,12 @@ static void cuda_derive(Body *b, const Target *t)
     } else if (s->kind == SCHED_ROW) {
         if (b->uneven && (s->team < 2 * s->vector || s->split > 1)) s->vector = 1;
         if (s->team > 32) s->threads = s->team;
+        if (s->team <= 32 || s->split > 1) s->cluster = 1; // whole blocks join
         if (!schedule_can_keep(b, t, s->keep_in)) s->keep_in = KEEP_AGAIN;
         s->keep = s->keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
         s->row_cols = s->keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
         s->row_bytes = s->row_cols ? (int)kept_shared(b, s->row_cols) : 0;
-        s->blocks = ceil_div(rows, s->threads / s->team) * s->split;
+        s->blocks = ceil_div(rows, s->threads / s->team) * s->split * s->cluster;
     } else if (s->kind == SCHED_COLUMN && b->serial_cols) {
         s->blocks = ceil_div(rows, s->threads);
     } else if (s->kind == SCHED_COLUMN) {
@@ -568,6 +595,7 @@ void schedule_body(LowerCtx *ctx, Body *b)
                     .vector = 1,
                     .unroll = 1,
                     .split = 1,
+                    .cluster = 1,
                     .blocks = 1};
     if (b->dot.sum >= 0) {
         s->kind = SCHED_TILE;

@@ -1,7 +1,12 @@
 // Rows and sums over rows in one pass, as CUDA C: teams of threads walk over rows in a fixed
-// pattern. A thread has the same columns in every row; it holds their sums in registers, and the
-// loads of the next row are in flight while it computes this one. Each block stores one part of
-// every sum; the kernel behind it joins the parts in order.
+// pattern. A thread has the same columns in every row; it holds their sums in registers, and copies
+// its share of the next rows to shared memory while it computes this one. Nobody else reads that
+// share, so no barrier guards it. Each block stores one part of every sum; the kernel behind it
+// joins the parts in order.
+//
+// Where rows start anywhere, a vector still has to be aligned. The rows of one team all start
+// equally far from such a place (sweep_plan.c), so its threads have the same columns in all of
+// them: whole vectors between "head" and "end", and an element of the edges each.
 #include <string.h>
 
 #include "codegen/print_cuda.h"
@@ -13,10 +18,14 @@ typedef struct Sweep {
     const char *t;           // of index arithmetic
     const char *col, *first; // a column, and the first one of a vector
     int64_t rows, cols;
-    int teams;       // of a block
-    bool whole;      // every thread has columns in every tile
-    bool even;       // every team has a row each time around
-    int site, sites; // joins across a team: those printed, how many there are in a row
+    int teams;            // of a block
+    bool uneven;          // rows that start anywhere
+    bool whole;           // every thread has columns in every tile
+    bool even;            // every team has a row each time around
+    bool in_row;          // printed now: the loop over rows
+    bool edges;           // printed now: the edges
+    const uint64_t *uses; // by instruction: the stages that need it
+    int site, sites;      // joins across a team: those printed, how many there are in a row
 } Sweep;
 
 static bool over_rows(const Sweep *w, int load)
@@ -24,9 +33,41 @@ static bool over_rows(const Sweep *w, int load)
     return w->b->insts.at[load].axes >> 0 & 1;
 }
 
-static bool is_early(const Sweep *w, int load)
+// Held: copied ahead, or once where all rows share it.
+static bool is_held(const Sweep *w, int load)
 {
     return w->b->insts.at[load].keep;
+}
+
+static bool in_registers(const Sweep *w, int load)
+{
+    return !over_rows(w, load) && w->b->sched.keep_in == KEEP_REGISTERS;
+}
+
+static DType loaded_type(const Sweep *w, int load)
+{
+    return w->b->bufs.at[w->b->insts.at[load].buf].type;
+}
+
+static const char *loaded_place(Sweep *w, int load)
+{
+    const Inst *x = &w->b->insts.at[load];
+    return emit_text(w->e, "%s + (%s)", w->e->buf_name[x->buf], emit_index(w->e, x->ix));
+}
+
+static const char *in_tile(const Sweep *w)
+{
+    return w->b->sched.keep > 1 ? "[tile]" : "[0]";
+}
+
+// When a thread has a vector of columns in a tile; NULL: always.
+static const char *column_guard(const Sweep *w)
+{
+    if (w->uneven) return emit_text(w->e, "%s < end", w->first);
+    const char *mine = w->in_row && !w->even ? "mine" : NULL;
+    if (w->whole) return mine;
+    return emit_text(w->e, "%s%s%s < %lld", mine ? mine : "", mine ? " && " : "", w->first,
+                     (long long)w->cols);
 }
 
 // The loop over a thread's tiles: one vector of columns each.
@@ -36,9 +77,9 @@ static void open_tiles(Sweep *w, uint64_t axes)
     const Schedule *s = &w->b->sched;
     emit_open(e, axes);
     const char *at = s->keep > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
-    emit_line(e, e->scope, "const %s %s = %s%s;", w->t, w->first, at,
+    emit_line(e, e->scope, "const %s %s = %s%s%s;", w->t, w->first, w->uneven ? "head + " : "", at,
               s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
-    if (!w->whole) emit_open(e, axes);
+    if (column_guard(w)) emit_open(e, axes);
     e->axis[w->b->col] = w->first;
 }
 
@@ -47,45 +88,161 @@ static void close_tiles(Sweep *w)
     Emit *e = w->e;
     int keep = w->b->sched.keep;
     e->axis[w->b->col] = w->col;
-    if (!w->whole)
-        emit_close(e, emit_text(e, "if (%s < %lld) {", w->first, (long long)w->cols), "}");
+    const char *guard = column_guard(w);
+    if (guard) emit_close(e, emit_text(e, "if (%s) {", guard), "}");
     if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
                "}");
 }
 
-static const char *in_tile(const Sweep *w)
+// A thread's element of the edges.
+static void open_edges(Sweep *w)
 {
-    return w->b->sched.keep > 1 ? "[tile]" : "[0]";
+    Emit *e = w->e;
+    emit_open(e, 1ull << w->b->col);
+    emit_line(e, e->scope, "const %s %s = edge;", w->t, w->col);
+    w->edges = true;
 }
 
-// Fetches early loads into [prefix]: those of a row, or those all rows share.
-static void print_fetch(Sweep *w, const char *suffix, bool of_row)
+static void close_edges(Sweep *w)
+{
+    emit_close(w->e, "if (member < edges) {", "}");
+    w->edges = false;
+}
+
+// Where the vectors begin and end: the same in every row of the team, "row" is its first.
+static void declare_edges(Sweep *w, const char *row)
+{
+    Emit *e = w->e;
+    const char *axis = e->axis[0];
+    int width = w->b->sched.vector;
+    e->axis[w->b->col] = "0";
+    e->axis[0] = row;
+    const char *first = emit_index(e, w->b->uneven);
+    e->axis[w->b->col] = w->col;
+    e->axis[0] = axis;
+    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, width - 1);
+    emit_line(e, e->scope, "const int end = head + (%lld - head) / %d * %d;", (long long)w->cols,
+              width, width);
+    emit_line(e, e->scope, "const int edges = head + %lld - end;", (long long)w->cols);
+    emit_line(e, e->scope, "const int edge = member < head ? member : end - head + member;");
+}
+
+// -- what a thread holds
+// --------------------------------------------------------------------------
+
+static const char *hold_name(Sweep *w, int load)
+{
+    return emit_text(w->e, "%s_%s", w->e->name[load], over_rows(w, load) ? "rows" : "held");
+}
+
+// Elements of one row in a thread's share of shared memory, from one vector of it to the next.
+static int vector_step(const Sweep *w)
+{
+    return w->b->sched.threads * w->b->sched.vector;
+}
+
+static const char *hold_place(Sweep *w, int load, const char *slot)
+{
+    const Schedule *s = &w->b->sched;
+    const char *tile = s->keep > 1 ? emit_text(w->e, " + tile * %d", vector_step(w)) : "";
+    const char *row =
+        over_rows(w, load) ? emit_text(w->e, " + %s * %d", slot, s->keep * vector_step(w)) : "";
+    return emit_text(w->e, "%s%s%s", hold_name(w, load), row, tile);
+}
+
+static void declare_held(Sweep *w)
+{
+    Emit *e = w->e;
+    const Schedule *s = &w->b->sched;
+    int64_t offset = 0;
+    for (int i = 0; i < w->v.nloads; i++) {
+        int at = w->v.loads[i];
+        const char *t = type_storage(loaded_type(w, at));
+        if (!is_held(w, at)) continue;
+        if (in_registers(w, at)) {
+            emit_line(e, e->scope, "%s %s[%d];", vec_type(e, loaded_type(w, at), w->v.width),
+                      slot_name(e, at), s->keep);
+        } else {
+            emit_line(e, e->scope,
+                      "%s *const %s = (%s *)((char *)nc_shared + %lld) + threadIdx.x * %d;", t,
+                      hold_name(w, at), t, (long long)offset, w->v.width);
+            offset += sweep_held_bytes(w->b, &w->b->insts.at[at]);
+        }
+        if (w->uneven)
+            emit_line(e, e->scope, "%s %s_edge%s = 0;", t, e->name[at],
+                      over_rows(w, at) ? "_next" : "");
+    }
+}
+
+// What all rows share, once.
+static void fetch_shared(Sweep *w)
 {
     Emit *e = w->e;
     open_tiles(w, 0);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
-        if (is_early(w, at) && over_rows(w, at) == of_row)
-            emit_line(e, e->scope, "%s%s%s = nc_%s<%d>(%s + (%s));", slot_name(e, at), suffix,
-                      in_tile(w),
-                      of_row && !w->b->bufs.at[w->b->insts.at[at].buf].written ? "fetch" : "load",
-                      w->v.width, e->buf_name[w->b->insts.at[at].buf],
-                      emit_index(e, w->b->insts.at[at].ix));
+        if (!is_held(w, at) || over_rows(w, at)) continue;
+        const char *slot = in_registers(w, at) ? emit_text(e, "%s%s", slot_name(e, at), in_tile(w))
+                                               : slot_name(e, at);
+        if (!in_registers(w, at))
+            emit_line(e, e->scope, "%s %s;", vec_type(e, loaded_type(w, at), w->v.width), slot);
+        const Inst *x = &w->b->insts.at[at];
+        const char *left =
+            w->uneven ? emit_text(e, ", %lld - (%s)", (long long)w->b->bufs.at[x->buf].elems,
+                                  emit_index(e, x->ix))
+                      : "";
+        emit_line(e, e->scope, "%s = nc_load%s<%d>(%s%s);", slot, w->uneven ? "_any" : "",
+                  w->v.width, loaded_place(w, at), left);
+        if (!in_registers(w, at))
+            emit_line(e, e->scope, "nc_store<%d>(%s, %s);", w->v.width, hold_place(w, at, ""),
+                      slot);
     }
     close_tiles(w);
-}
-
-static void declare_slots(Sweep *w, Scope *s, const char *suffix, bool of_row)
-{
-    Emit *e = w->e;
+    if (!w->uneven) return;
+    open_edges(w);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
-        DType t = w->b->bufs.at[w->b->insts.at[at].buf].type;
-        if (is_early(w, at) && over_rows(w, at) == of_row)
-            emit_line(e, s, "%s %s%s[%d];", vec_type(e, t, w->v.width), slot_name(e, at), suffix,
-                      w->b->sched.keep);
+        if (is_held(w, at) && !over_rows(w, at))
+            emit_line(e, e->scope, "%s_edge = *(%s);", e->name[at], loaded_place(w, at));
     }
+    close_edges(w);
+}
+
+// Copies of the row "next", if there is one, into a slot.
+static void print_copies(Sweep *w, const char *slot)
+{
+    Emit *e = w->e;
+    const char *row = e->axis[0];
+    emit_open(e, 0);
+    e->axis[0] = "next";
+    open_tiles(w, 0);
+    for (int i = 0; i < w->v.nloads; i++) {
+        int at = w->v.loads[i];
+        if (is_held(w, at) && over_rows(w, at))
+            emit_line(e, e->scope, "nc_copy<%d>(%s, %s);", w->v.width, hold_place(w, at, slot),
+                      loaded_place(w, at));
+    }
+    close_tiles(w);
+    e->axis[0] = row;
+    emit_close(e, emit_text(e, "if (next < %lld) {", (long long)w->rows), "}");
+    emit_line(e, e->scope, "nc_copies_end();");
+}
+
+// Elements of the edges are no copies: registers hold those of the next row.
+static void fetch_edges(Sweep *w, const char *next)
+{
+    Emit *e = w->e;
+    const char *row = e->axis[0];
+    open_edges(w);
+    e->axis[0] = next;
+    for (int i = 0; i < w->v.nloads; i++) {
+        int at = w->v.loads[i];
+        if (is_held(w, at) && over_rows(w, at))
+            emit_line(e, e->scope, "%s_edge_next = *(%s);", e->name[at], loaded_place(w, at));
+    }
+    e->axis[0] = row;
+    close_edges(w);
 }
 
 static const char *fold_type(const Sweep *w, const BodyStore *s)
@@ -100,10 +257,11 @@ static void declare_folds(Sweep *w)
     for (uint32_t i = 0; i < w->b->stores.n; i++) {
         const BodyStore *x = &w->b->stores.at[i];
         if (!x->fold) continue;
+        const char *zero = emit_identity(e, x->fold->op, w->b->bufs.at[x->buf].type);
         emit_line(e, e->scope, "NcVec<%s, %d> part%u[%d]; // %s over the rows of this block",
                   fold_type(w, x), s->vector, i, s->keep, op_info(x->fold->op)->name);
-        emit_line(e, e->scope, "nc_fill<%d>(part%u, %s);", s->keep, i,
-                  emit_identity(e, x->fold->op, w->b->bufs.at[x->buf].type));
+        emit_line(e, e->scope, "nc_fill<%d>(part%u, %s);", s->keep, i, zero);
+        if (w->uneven) emit_line(e, e->scope, "%s part%u_edge = %s;", fold_type(w, x), i, zero);
     }
 }
 
@@ -176,6 +334,7 @@ static void print_joins(Sweep *w, Scope *row, const int *r, int n)
 // -- a stage
 // --------------------------------------------------------------------------------------
 
+// Where the elements of held loads are, in the lane scope or at an edge.
 static void bind_elements(Sweep *w, int stage)
 {
     Emit *e = w->e;
@@ -183,8 +342,11 @@ static void bind_elements(Sweep *w, int stage)
         int at = w->v.loads[i];
         if (w->b->insts.at[at].stage > stage || !inst_over(&w->b->insts.at[at], w->b->col))
             continue;
-        e->element[at] =
-            emit_text(e, "%s%s.at[lane]", slot_name(e, at), is_early(w, at) ? in_tile(w) : "");
+        if (w->edges)
+            e->element[at] = is_held(w, at) ? emit_text(e, "%s_edge", e->name[at]) : NULL;
+        else
+            e->element[at] = emit_text(e, "%s%s.at[lane]", slot_name(e, at),
+                                       is_held(w, at) && in_registers(w, at) ? in_tile(w) : "");
     }
 }
 
@@ -195,11 +357,22 @@ static void print_folds(Sweep *w, int stage)
         const BodyStore *s = &w->b->stores.at[i];
         if (!s->fold || s->stage != stage) continue;
         DType t = w->b->bufs.at[s->buf].type;
-        const char *part = emit_text(e, "part%u%s.at[lane]", i, in_tile(w));
+        const char *part = w->edges ? emit_text(e, "part%u_edge", i)
+                                    : emit_text(e, "part%u%s.at[lane]", i, in_tile(w));
         const char *sum = emit_combine(e, s->fold->op, t, part, emit_value(e, s->value));
-        emit_line(e, e->scope, "%s = %s;", part,
-                  w->even ? sum : emit_text(e, "mine ? %s : %s", sum, part));
+        emit_line(e, e->scope, "%s = %s;", part, sum);
     }
+}
+
+// What the stage does with one column.
+static void print_column(Sweep *w, const Vectors *v, int stage)
+{
+    int n;
+    const int *r = stage_reductions(w->e, stage, &n);
+    bind_elements(w, stage);
+    for (int i = 0; i < n; i++) accumulate(w->e, r[i], w->col);
+    print_folds(w, stage);
+    lane_stores(w->e, v, stage);
 }
 
 static void print_stage(Sweep *w, int stage)
@@ -213,23 +386,32 @@ static void print_stage(Sweep *w, int stage)
     open_tiles(w, 0);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
-        if (!is_early(w, at) && inst_over(&w->b->insts.at[at], w->b->col) &&
-            w->b->insts.at[at].stage <= stage)
+        if (!inst_over(&w->b->insts.at[at], w->b->col) || w->b->insts.at[at].stage > stage)
+            continue;
+        if (!is_held(w, at))
             print_vector_load(e, &w->v, at, slot_name(e, at), true);
+        else if (!in_registers(w, at) && w->uses[at] >> stage % 64 & 1)
+            emit_line(e, e->scope, "const %s %s = nc_load<%d>(%s);",
+                      vec_type(e, loaded_type(w, at), w->v.width), slot_name(e, at), w->v.width,
+                      hold_place(w, at, "slot"));
     }
     open_stores(e, &w->v, stage);
     emit_open(e, 1ull << w->b->col);
     e->axis[w->b->col] = w->col;
     emit_line(e, e->scope, "const %s %s = %s + lane;", w->t, w->col, w->first);
-    bind_elements(w, stage);
-    for (int i = 0; i < n; i++) accumulate(e, r[i], w->col);
-    print_folds(w, stage);
-    lane_stores(e, &w->v, stage);
+    print_column(w, &w->v, stage);
     emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e, emit_text(e, "for (int lane = 0; lane < %d; lane++) {", w->b->sched.vector), "}");
     e->axis[w->b->col] = w->first;
     flush_stores(e, &w->v, stage);
     close_tiles(w);
+    if (w->uneven) {
+        Vectors single = w->v;
+        memset(single.store, 0, sizeof single.store);
+        open_edges(w);
+        print_column(w, &single, stage);
+        close_edges(w);
+    }
     print_joins(w, row, r, n);
 }
 
@@ -252,7 +434,7 @@ static void print_parts(Sweep *w)
             share = emit_text(e, "(%s *)nc_shared + team * %lld", t, (long long)w->cols);
         }
         open_tiles(w, 0);
-        if (s->vector * math_bytes(w->b->bufs.at[x->buf].type) <= 32) {
+        if (!w->uneven && s->vector * math_bytes(w->b->bufs.at[x->buf].type) <= 32) {
             emit_line(e, e->scope, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first,
                       i, in_tile(w));
         } else {
@@ -262,6 +444,8 @@ static void print_parts(Sweep *w)
                       in_tile(w));
         }
         close_tiles(w);
+        if (w->uneven)
+            emit_line(e, outer, "if (member < edges) (%s)[edge] = part%u_edge;", share, i);
         if (w->teams == 1) continue;
         emit_line(e, outer, "__syncthreads();");
         emit_open(e, 0);
@@ -279,6 +463,26 @@ static void print_parts(Sweep *w)
     }
 }
 
+// What is moved by vectors: held loads, other loads where rows are aligned, and stores.
+static void find_moves(Sweep *w)
+{
+    const Body *b = w->b;
+    const Schedule *s = &b->sched;
+    if (w->uneven || s->vector == 1) {
+        w->v = (Vectors){.axis = b->col, .width = s->vector};
+        for (uint32_t i = 0; i < b->insts.n && w->v.nloads < MAX_VECTORS; i++)
+            if (w->e->live[i] && b->insts.at[i].keep) w->v.loads[w->v.nloads++] = (int)i;
+    } else {
+        w->v = find_vectors(w->e, b->col, s->vector);
+    }
+    for (uint32_t i = 0; w->uneven && i < b->stores.n && i < 256; i++) {
+        const BodyStore *x = &b->stores.at[i];
+        w->v.store[i] = x->buf >= 0 && !x->add && !x->guard && !x->fold && x->ix &&
+                        body_aligned(b, x->ix, s->vector) &&
+                        s->vector * dtype_info[b->bufs.at[x->buf].type].bits / 8 <= 32;
+    }
+}
+
 void sweep_cuda(Emit *e)
 {
     const Body *b = e->body;
@@ -288,61 +492,67 @@ void sweep_cuda(Emit *e)
     w.col = e->axis[b->col];
     w.first = emit_text(e, "%s_first", w.col);
     w.teams = s->threads / s->team;
-    w.whole = w.cols % ((int64_t)s->team * s->vector) == 0;
+    w.uneven = b->uneven && s->vector > 1;
+    w.whole = !w.uneven && w.cols % ((int64_t)s->team * s->vector) == 0;
+    w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
     w.even = full || s->team >= 32; // the threads of a warp leave together
-    w.v = find_vectors(e, b->col, s->vector);
-    w.v.width = s->vector;
     w.sites = count_sites(&w);
-    for (uint32_t i = 0; s->vector == 1 && i < b->insts.n && w.v.nloads < MAX_VECTORS; i++)
-        if (e->live[i] && b->insts.at[i].keep) w.v.loads[w.v.nloads++] = (int)i;
-    const char *row = e->axis[0];
+    find_moves(&w);
+    const char *row = e->axis[0], *own = w.teams > 1 ? " + team" : "";
     Scope *outer = e->scope;
     long long step = (long long)s->blocks * w.teams;
     emit_line(e, outer, "const int member = threadIdx.x%s;",
               w.teams > 1 ? emit_text(e, " %% %d", s->team) : "");
     if (w.teams > 1) emit_line(e, outer, "const int team = threadIdx.x / %d;", s->team);
-    const char *own = w.teams > 1 ? " + team" : "",
-               *last = emit_text(e, "%lld", (long long)w.rows - 1);
-    declare_slots(&w, outer, "", false);
-    print_fetch(&w, "", false);
-    declare_folds(&w);
-    declare_slots(&w, outer, "_next", true);
-    emit_line(e, outer, "%s next = (%s)block%s%s;", w.t, w.t,
+    emit_line(e, outer, "const %s begin = (%s)block%s%s;", w.t, w.t,
               w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", own);
-    const char *clamp = emit_text(e, "next = next < %s ? next : %s;", last, last);
-    if (!full) emit_line(e, outer, "%s", clamp);
-    e->axis[0] = "next";
-    print_fetch(&w, "_next", true);
+    if (w.uneven) declare_edges(&w, "begin");
+    declare_held(&w);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s next = begin + slot * %lld;", w.t, step);
+    print_copies(&w, "slot");
+    emit_close(e, emit_text(e, "for (int slot = 0; slot < %d; slot++) {", s->ahead - 1), "}");
+    if (w.uneven) {
+        emit_open(e, 0);
+        fetch_edges(&w, "begin");
+        emit_close(e, emit_text(e, "if (begin < %lld) {", (long long)w.rows), "}");
+    }
+    fetch_shared(&w);
+    declare_folds(&w);
+    emit_line(e, outer, "int slot = 0; // of this row in shared memory");
     emit_open(e, 1);
     Scope *loop = e->scope;
     if (!w.even) {
-        emit_line(e, loop, "const %s row = base%s;", w.t, own);
-        emit_line(e, loop, "const bool mine = row < %lld; // the others compute the last row again",
-                  (long long)w.rows);
-        emit_line(e, loop, "const %s %s = mine ? row : %s;", w.t, row, last);
+        emit_line(e, loop, "const bool mine = row < %lld;", (long long)w.rows);
+        emit_line(e, loop, "const %s %s = mine ? row : %lld;", w.t, row, (long long)w.rows - 1);
     }
-    declare_slots(&w, loop, "", true);
-    open_tiles(&w, 0);
-    for (int i = 0; i < w.v.nloads; i++)
-        if (is_early(&w, w.v.loads[i]) && over_rows(&w, w.v.loads[i]))
-            emit_line(e, e->scope, "%s%s = %s_next%s;", slot_name(e, w.v.loads[i]), in_tile(&w),
-                      slot_name(e, w.v.loads[i]), in_tile(&w));
-    close_tiles(&w);
-    const char *base = w.even ? row : "base";
+    emit_line(e, loop, "nc_copied<%d>();", s->ahead - 2);
+    const char *now = w.even ? row : "row";
     emit_open(e, 0);
-    emit_line(e, e->scope, "next = %s + %lld%s;", base, step, w.even ? "" : own);
-    if (!w.even) emit_line(e, e->scope, "%s", clamp);
-    e->axis[0] = "next";
-    print_fetch(&w, "_next", true);
-    emit_close(e, emit_text(e, "if (%s + %lld < %lld) {", base, step, (long long)w.rows), "}");
-    e->axis[0] = row;
+    emit_line(e, e->scope, "const int freed = slot ? slot - 1 : %d;", s->ahead - 1);
+    emit_line(e, e->scope, "const %s next = %s + %lld;", w.t, now, step * (s->ahead - 1));
+    print_copies(&w, "freed");
+    emit_close(e, "{", "}");
+    if (w.uneven) {
+        for (int i = 0; i < w.v.nloads; i++)
+            if (over_rows(&w, w.v.loads[i]))
+                emit_line(e, loop, "const %s %s_edge = %s_edge_next;",
+                          type_storage(loaded_type(&w, w.v.loads[i])), e->name[w.v.loads[i]],
+                          e->name[w.v.loads[i]]);
+        emit_open(e, 0);
+        fetch_edges(&w, emit_text(e, "(%s + %lld)", now, step));
+        emit_close(e, emit_text(e, "if (%s + %lld < %lld) {", now, step, (long long)w.rows), "}");
+    }
+    w.in_row = true;
     for (int i = 0; i < b->nstages; i++) print_stage(&w, i);
+    w.in_row = false;
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
+    emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->ahead);
     emit_close(e,
-               emit_text(e, "for (%s %s = (%s)block%s%s; %s < %lld; %s += %lld) {", w.t, base, w.t,
-                         w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", w.even ? own : "", base,
-                         (long long)w.rows, base, step),
+               emit_text(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now,
+                         w.even ? now : emit_text(e, "row%s", w.teams > 1 ? " - team" : ""),
+                         (long long)w.rows, now, step),
                "}");
     print_parts(&w);
 }

@@ -1,15 +1,21 @@
 // The schedule of a sweep: teams of threads walk over rows, each thread has the same columns in
-// every row and holds their sums in registers.
+// every row and holds their sums in registers; the rows to come are copied to shared memory.
 //
-// Registers decide. A thread holds, for each of its columns: every sum, the loads of this row and
-// of the next one, what all rows share (a weight), and a temporary. Teams are the smallest whose
-// threads need no more than MOST_REGISTERS; blocks are as many and as large as the registers of a
-// multiprocessor allow. Few large blocks are better than many small ones: each leaves a part of
-// every sum, which is read again. On an H200 a layer norm's backward kernel over 768 columns ran
-// faster with 8 warps a multiprocessor than with 12 that had to spill.
+// Registers decide about teams. A thread holds, for each of its columns: every sum, the loads of
+// this row, a temporary, and what all rows share (a weight), unless that is in shared memory. Teams
+// are the smallest whose threads need no more than MOST_REGISTERS; blocks are as many and as large
+// as the registers of a multiprocessor allow. Few large blocks are better than many small ones:
+// each leaves a part of every sum, which is read again.
 #include "codegen/kernel_ir.h"
 
-enum { MOST_REGISTERS = 168, MOST_IN_TEAM = 128, OWN_REGISTERS = 16, SPARE = 24, WARPS = 16 };
+enum {
+    MOST_REGISTERS = 168,
+    MOST_IN_TEAM = 128,
+    OWN_REGISTERS = 16,
+    SPARE = 24,
+    WARPS = 16,
+    AHEAD = 2 // rows: more of them in flight make memory slower, as they lie farther apart
+};
 
 static int pow2_at_least(int64_t n, int most)
 {
@@ -23,43 +29,96 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-// A load that a whole vector of columns can be fetched by before the row is computed.
-static bool is_early(const Body *b, const Inst *v)
+static bool over_rows(const Inst *v)
+{
+    return v->axes & 1;
+}
+
+static int own_bytes(const Body *b, const Inst *v)
+{
+    return dtype_info[b->bufs.at[v->buf].type].bits / 8;
+}
+
+// A load whose vectors of columns a thread can hold: copied before the row's turn where it differs
+// from row to row, once where it does not.
+static bool can_hold(const Body *b, const Inst *v)
 {
     int64_t stride;
     if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || v->pred >= 0 || v->ix->has_value ||
         v->stage > 0 || !ix_stride(v->ix, b->col, &stride))
         return false;
-    int bytes = dtype_info[b->bufs.at[v->buf].type].bits / 8;
-    return b->sched.vector == 1 || (stride == 1 && ix_aligned(v->ix, b->col, b->sched.vector) &&
-                                    b->sched.vector * bytes <= 32);
+    int width = b->sched.vector, bytes = width * own_bytes(b, v);
+    if (over_rows(v) && bytes < 4) return false; // no copy is as small
+    if (width == 1) return true;
+    int own = own_bytes(b, v);
+    bool moved = b->uneven && !over_rows(v) && (own == 2 || own == 4); // into place, as it is held
+    return stride == 1 && bytes <= 32 && (moved || body_aligned(b, v->ix, width));
 }
 
-// Registers a thread needs for one column.
-static int column_bytes(const Body *b)
+// Registers a thread needs for one column. A team of a warp keeps a row there from stage to stage;
+// others have barriers between, and read it again.
+static int column_bytes(const Body *b, int64_t team, int keep_in)
 {
     int bytes = 4;
-    uint64_t rows = (1ull << b->npar) - 1;
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (b->stores.at[i].fold) bytes += math_bytes(b->insts.at[b->stores.at[i].value].type);
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (!is_early(b, v)) continue;
-        int own = dtype_info[b->bufs.at[v->buf].type].bits / 8;
-        bytes += v->axes & rows ? 2 * own : own;
+        if (can_hold(b, v) && (over_rows(v) ? team <= 32 : keep_in == KEEP_REGISTERS))
+            bytes += own_bytes(b, v);
     }
     return bytes;
 }
 
-static int64_t registers(const Body *b, int64_t team)
+static int64_t registers(const Body *b, int64_t team, int keep_in)
 {
-    int64_t vectors = ceil_div(b->axis[b->col].extent, b->sched.vector);
-    return ceil_div(vectors, team) * b->sched.vector * column_bytes(b) / 4 + OWN_REGISTERS;
+    return ceil_div(row_vectors(b), team) * b->sched.vector * column_bytes(b, team, keep_in) / 4 +
+           OWN_REGISTERS;
 }
 
 bool sweep_holds(const Body *b, int64_t team)
 {
-    return registers(b, team) <= 255 && team * ceil_div(registers(b, team), 8) * 8 <= 65536;
+    int64_t n = registers(b, team, b->sched.keep_in);
+    return n <= 255 && team * ceil_div(n, 8) * 8 <= 65536;
+}
+
+int64_t sweep_held_bytes(const Body *b, const Inst *load)
+{
+    const Schedule *s = &b->sched;
+    if (!over_rows(load) && s->keep_in == KEEP_REGISTERS) return 0;
+    int64_t bytes = (int64_t)s->keep * s->threads * s->vector * own_bytes(b, load);
+    return (over_rows(load) ? bytes * s->ahead : bytes + 15) / 16 * 16;
+}
+
+// Of a block: what its threads hold, or later the parts of its teams.
+static int64_t shared_bytes(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    int64_t teams = s->threads / s->team, held = 0, parts = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (can_hold(b, &b->insts.at[i])) held += sweep_held_bytes(b, &b->insts.at[i]);
+    for (uint32_t i = 0; i < b->stores.n && teams > 1; i++) {
+        int64_t bytes =
+            b->stores.at[i].fold ? math_bytes(b->insts.at[b->stores.at[i].value].type) : 0;
+        bytes *= teams * b->axis[b->col].extent;
+        parts = bytes > parts ? bytes : parts;
+    }
+    return held > parts ? held : parts;
+}
+
+// The smallest team whose registers hold its share of a row.
+static void choose_team(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    s->team = b->uneven ? 32 : pow2_at_least(row_vectors(b), 32);
+    for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
+        for (int64_t team = s->team; team <= t->threads_per_block / 2; team *= 2)
+            if (registers(b, team, s->keep_in) <= (team > 32 ? MOST_IN_TEAM : MOST_REGISTERS)) {
+                s->team = (int)team;
+                return;
+            }
+    s->keep_in = KEEP_SHARED;
+    s->team = t->threads_per_block;
 }
 
 void sweep_schedule(const Target *t, Body *b)
@@ -67,42 +126,56 @@ void sweep_schedule(const Target *t, Body *b)
     Schedule *s = &b->sched;
     int64_t cols = b->axis[b->col].extent;
     s->vector = schedule_vector(b, b->col, cols, false);
-    s->team = pow2_at_least(ceil_div(cols, s->vector), 32);
-    if (registers(b, s->team) > MOST_REGISTERS)
-        while (s->team < t->threads_per_block && registers(b, s->team) > MOST_IN_TEAM) s->team *= 2;
+    if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, true);
+    choose_team(t, b);
     // One large block on each multiprocessor: blocks leave parts behind, and those are read again.
-    int64_t each = ceil_div(registers(b, s->team) + SPARE, 8) * 8,
+    int64_t need = registers(b, s->team, s->keep_in), each = ceil_div(need + SPARE, 8) * 8,
             warps = t->registers_per_unit / 32 / each, most = t->threads_per_unit / 32;
     if (warps > most) warps = most;
     if (warps > 4) warps -= warps % 4; // registers are given out to four warps at a time
     if (s->team > 32) {
         s->threads = s->team;
-        s->walkers = (int)(t->registers_per_unit / (registers(b, s->team) * s->team));
+        s->walkers = (int)(t->registers_per_unit / (need * s->team));
     } else {
         s->walkers = (int)ceil_div(warps, WARPS);
         s->threads = warps / s->walkers > 1 ? (int)(warps / s->walkers) * 32 : 32;
     }
     if (s->walkers < 1) s->walkers = 1;
+    s->ahead = AHEAD;
+    sweep_derive(b, t);
+    while (s->walkers > 1 && s->row_bytes > t->shared_per_unit / s->walkers - 2048) s->walkers--;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
+// Rows a team steps over must be a multiple of this many blocks' for it to find all of them aligned
+// alike.
+static int64_t block_period(const Body *b, int64_t teams)
+{
+    int64_t stride = 0, width = b->sched.vector;
+    if (!b->uneven || width == 1) return 1;
+    ix_stride(b->uneven, 0, &stride);
+    int64_t rows = width / common_divisor(width, stride);
+    return rows / common_divisor(rows, teams);
 }
 
 void sweep_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
-    int64_t rows = b->axis[0].extent, cols = b->axis[b->col].extent;
+    int64_t rows = b->axis[0].extent;
     if (s->team > 32) s->threads = s->team;
     if (s->walkers > t->threads_per_unit / s->threads)
         s->walkers = t->threads_per_unit / s->threads;
     s->resident = s->walkers;
-    s->keep = (int)ceil_div(ceil_div(cols, s->vector), s->team);
+    s->keep = (int)ceil_div(row_vectors(b), s->team);
     // As few blocks as take the device no longer: each leaves a part of every sum.
     int64_t teams = s->threads / s->team, turns = ceil_div(rows, teams),
-            device = (int64_t)t->units * s->walkers;
+            device = (int64_t)t->units * s->walkers, period = block_period(b, teams);
     s->blocks = ceil_div(turns, ceil_div(turns, device));
-    int widest = 0;
-    for (uint32_t i = 0; i < b->stores.n; i++) {
-        int bytes = b->stores.at[i].fold ? math_bytes(b->insts.at[b->stores.at[i].value].type) : 0;
-        widest = bytes > widest ? bytes : widest;
-    }
-    s->row_bytes = teams > 1 ? (int)(teams * cols * widest) : 0; // to join the block's teams
-    for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].keep = is_early(b, &b->insts.at[i]);
+    s->blocks = (s->blocks < period ? 1 : s->blocks / period) * period;
+    s->row_bytes = (int)shared_bytes(b);
+    for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].keep = can_hold(b, &b->insts.at[i]);
 }

@@ -9,10 +9,9 @@
 #include "passes/fuse.h"
 
 enum {
-    SMALL_BYTES = 8 << 20, // smaller sums over columns wait for each other and share a launch
-    ROWS_A_UNIT = 32,      // fewer rows and the partial sums are as large as what is read again
-    MOST_PARTIALS = 8192,  // elements a block holds in registers; with more, a multiprocessor has
-                           // room for one block, which stands still at each of its barriers
+    SMALL_BYTES = 8 << 20,    // smaller sums over columns wait for each other and share a launch
+    ROWS_A_UNIT = 32,         // fewer rows and the partial sums are as large as what is read again
+    MOST_PARTIALS = 28 << 10, // elements a block holds in registers
     MOST_SUMS = 16,
     MOST_TRIES = 8 // row groups looked at for each sum
 };

@@ -75,7 +75,8 @@ static RtCode configure(RtModule *m, int kernel, RtError *e)
     CudaDevice *d = m->d;
     const ProgKernel *k = &m->p->kernels[kernel];
     CuFunction f = m->function[kernel];
-    if (k->shared_bytes > 48 * 1024)
+    // (past 48 KB with the variables of the text, which are not counted here)
+    if (k->shared_bytes)
         CU_AT(d, e, k->name, m->loc[kernel],
               func_set(f, CU_FUNC_MAX_DYNAMIC_SHARED, (int)k->shared_bytes));
     if (k->cluster > 8)

@@ -71,6 +71,22 @@ NC_FN void nc_copy16(uint16_t *to, const uint16_t *from, bool there)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  : : "r"(nc_shared_place(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
+// The same for N neighbouring elements of 4, 8, 16 or 32 bytes, aligned to the lesser of these and
+// 16.
+template <int N, class T> NC_FN void nc_copy(T *to, const T *from)
+{
+    constexpr int bytes = sizeof(T) * N, each = bytes < 16 ? bytes : 16;
+#pragma unroll
+    for (int i = 0; i < bytes; i += each) {
+        const uint32_t at = nc_shared_place(to) + i;
+        if constexpr (each == 16)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                         : : "r"(at), "l"((const char *)from + i) : "memory");
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                         : : "r"(at), "l"((const char *)from + i), "n"(each) : "memory");
+    }
+}
 NC_FN void nc_copies_end() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 // Waits for all copies but those of the last N ends.
 template <int N> NC_FN void nc_copied() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }

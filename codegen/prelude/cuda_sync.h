@@ -24,7 +24,43 @@ NC_FN void nc_cluster_wait()
                  "barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
-// The same for 256 neighbouring threads of a block.
+// A block must not write to another's shared memory before that runs: all arrive where they begin,
+// and the first join waits for it.
+NC_FN void nc_cluster_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#endif
+}
+// A shared variable of another block of the cluster.
+template <class T> NC_FN T *nc_of_block(T *p, int block)
+{
+#if __CUDA_ARCH__ >= 900
+    uint64_t at;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((uint64_t)p), "r"(block));
+    return (T *)at;
+#else
+    return p;
+#endif
+}
+// nc_team over a block of N threads, and then over the C blocks of the cluster in order: each
+// writes its value to all of them. Every join of a kernel, numbered from 0 by Site, has memory of
+// its own, so that one barrier is enough.
+template <class Op, int N, int C, int Site, class T> NC_FN T nc_cluster(T v)
+{
+    __shared__ T part[C];
+    v = nc_team<Op, N, Site % 2>(v);
+#if __CUDA_ARCH__ >= 900
+    if (Site == 0) asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+    if (threadIdx.x < C) *nc_of_block(&part[blockIdx.x % C], (int)threadIdx.x) = v;
+    nc_cluster_wait();
+    v = part[0];
+#pragma unroll
+    for (int k = 1; k < C; k++) v = Op::of(v, part[k]);
+    return v;
+}
+// Of 256 neighbouring threads of a block: they wait for each other.
 NC_FN void nc_part_wait() { asm volatile("bar.sync %0, 256;" ::"r"(1 + threadIdx.x / 256) : "memory"); }
 // nc_team and nc_across for these threads, in the same order.
 template <class Op, int N, int Slot = -1, class T> NC_FN T nc_part_team(T v)

@@ -23,6 +23,7 @@ typedef struct Case {
     double tolerance;    // relative to results of 1 and more, absolute below
     double tiny;         // not 0: relative down to results of this size
     int checks_expected; // an index out of range is expected
+    bool twice;          // is run twice on the GPU
 } Case;
 
 typedef struct Suite {
@@ -37,6 +38,7 @@ typedef struct Suite {
     StrMap c_seen, cu_seen;
     const char *only;
     bool cuda_only; // what follows would take too long on a CPU
+    bool twice;     // what follows joins sums of several blocks: two runs must give the same bits
     double tiny;    // of the cases added from here on
 } Suite;
 
@@ -105,7 +107,11 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
     if (s->only && !strstr(name, s->only)) return;
     CHECK_MSG(s->d->errors == 0, "%s: graph has errors", name);
     Case *c = &s->cases[s->n++];
-    *c = (Case){.name = arena_strdup(s->a, name), .g = g, .tolerance = tolerance, .tiny = s->tiny};
+    *c = (Case){.name = arena_strdup(s->a, name),
+                .g = g,
+                .tolerance = tolerance,
+                .tiny = s->tiny,
+                .twice = s->twice};
     Fusion *f = NEW(s->a, Fusion);
     f->group_of = NEW_ARRAY(s->a, uint32_t, g->nodes.n + 1);
     for (int i = 0; i < ninner; i++) {
@@ -238,10 +244,9 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
             }
             CHECK_MSG(g->function(&fn, g->module, p->symbol) == 0, "%s: no symbol %s", c->name,
                       p->symbol);
-            if (p->shared_bytes > 48 << 10)
+            if (p->shared_bytes)
                 CHECK(g->set(fn, 8, (int)p->shared_bytes) == 0); // most dynamic shared memory
-            int rc = g->launch(fn, p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1],
-                               p->block[2], p->shared_bytes, NULL, args, NULL);
+            int rc = gpu_launch(g, fn, p, args);
             int rc2 = g->sync();
             CHECK_MSG(rc == 0 && rc2 == 0, "%s: launch %d, sync %d", c->name, rc, rc2);
         }
@@ -253,6 +258,27 @@ static void run_gpu(Suite *s, Case *c, Gpu *g, void **memory, ProgError *error)
     g->release(record);
     for (int i = 0; i < 64; i++)
         if (scratch[i]) g->release(scratch[i]);
+}
+
+// Outputs of a second run are the same to the bit.
+static void run_again(Suite *s, Case *c, Gpu *gpu, void **memory)
+{
+    Graph *g = c->g;
+    ProgError error = {0};
+    void **again = NEW_ARRAY(s->a, void *, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        size_t bytes = (size_t)type_bytes(&g->nodes.at[i]->type);
+        again[i] = malloc(bytes + 1);
+        memcpy(again[i], memory[i], bytes);
+    }
+    run_gpu(s, c, gpu, again, &error);
+    for (uint32_t r = 0; r < g->roots.n; r++) {
+        const Node *root = g->roots.at[r],
+                   *at = g->fusion->group_of[root->id] ? root : root->args[0];
+        CHECK_MSG(!memcmp(again[at->id], memory[at->id], (size_t)type_bytes(&root->type)),
+                  "%s %s: two runs differ", c->name, attr_str(root, ATTR_name));
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) free(again[i]);
 }
 
 // On the CPU when lib is given, else on the GPU.
@@ -283,6 +309,7 @@ static void run_case(Suite *s, Case *c, void *lib, Gpu *gpu)
         run_cpu(c, lib, memory, &error);
     else
         run_gpu(s, c, gpu, memory, &error);
+    if (gpu && c->twice) run_again(s, c, gpu, memory);
     CHECK_MSG((error.code != 0) == (c->checks_expected != 0), "%s: error record %u", c->name,
               error.code);
     for (uint32_t r = 0; r < g->roots.n; r++) {
@@ -493,119 +520,7 @@ static void approximations(Suite *s)
     s->tiny = 0;
 }
 
-static void rows(Suite *s)
-{
-    static const int64_t sizes[][2] = {{1, 1},     {5, 10},    {128, 10}, {7, 33},
-                                       {64, 128},  {3, 5000},  {4, 784},  {300, 2},
-                                       {2, 40000}, {2, 60000}, {3, 60001}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        int64_t m = sizes[i][0], n = sizes[i][1], last[1] = {1};
-        const char *tag = arena_printf(s->a, "%lldx%lld", (long long)m, (long long)n);
-        Graph *g = begin(s);
-        out(g, softmax(g, IN(g, "x", DT_F32, m, n)), "y");
-        add(s, arena_printf(s->a, "softmax %s", tag), g, GROUP_ROW, 0, NULL, NULL, 1e-5);
-
-        g = begin(s);
-        Node *x = IN(g, "x", DT_F32, m, n);
-        Node *inv = graph_const(g, DT_F32, 1.0 / (double)n);
-        Node *mean = graph_binary(g, OP_mul, graph_reduce(g, OP_sum, x, last, 1, true), inv);
-        Node *d = graph_binary(g, OP_sub, x, mean);
-        Node *var = graph_binary(
-            g, OP_mul, graph_reduce(g, OP_sum, graph_binary(g, OP_mul, d, d), last, 1, true), inv);
-        Node *y = graph_binary(
-            g, OP_mul, d,
-            graph_unary(g, OP_rsqrt, graph_binary(g, OP_add, var, graph_const(g, DT_F32, 1e-5))));
-        out(g,
-            graph_binary(g, OP_add, graph_binary(g, OP_mul, y, IN(g, "w", DT_F32, n)),
-                         IN(g, "bias", DT_F32, n)),
-            "y");
-        out(g, graph_reshape(g, mean, 1, &m), "mean");
-        add(s, arena_printf(s->a, "layer norm %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-4);
-
-        // cross entropy with its gradient, labels picked by comparison
-        g = begin(s);
-        x = IN(g, "x", DT_F32, m, n);
-        Node *label = in(g, "label", DT_I32, 1, &m);
-        Attrs io = {0};
-        attr_set_ints(g, &io, ATTR_shape, (int64_t[]){m, n}, 2);
-        attr_set_int(&io, ATTR_dtype, DT_I32);
-        attr_set_int(&io, ATTR_axis, 1);
-        Node *classes = graph_node(g, OP_iota, NULL, 0, &io);
-        Node *lab = graph_reshape(g, label, 2, (int64_t[]){m, 1});
-        Node *hot = graph_cast(g, graph_binary(g, OP_eq, classes, lab), DT_F32);
-        Node *top = graph_reduce(g, OP_max, x, last, 1, true);
-        Node *shift = graph_binary(g, OP_sub, x, top), *e = graph_unary(g, OP_exp, shift);
-        Node *sum = graph_reduce(g, OP_sum, e, last, 1, true);
-        Node *logp = graph_binary(g, OP_sub, shift, graph_unary(g, OP_log, sum));
-        out(g,
-            graph_unary(
-                g, OP_neg,
-                graph_reduce(g, OP_sum, graph_binary(g, OP_mul, hot, logp), last, 1, false)),
-            "loss");
-        out(g, graph_binary(g, OP_sub, graph_binary(g, OP_div, e, sum), hot), "dx");
-        Attrs ax = {0};
-        attr_set_ints(g, &ax, ATTR_axes, last, 1);
-        out(g, graph_node(g, OP_argmax, &x, 1, &ax), "best");
-        add(s, arena_printf(s->a, "cross entropy %s", tag), g, GROUP_ROW, 0, NULL, NULL, 2e-5);
-    }
-    // 16-bit rows in registers, in shared memory, too long for it; aligned and not; masked rows
-    static const int64_t lengths[] = {3, 64, 768, 1000, 1001, 4096, 12289, 50304, 50257, 120008};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths * 2; i++) {
-        int64_t n = lengths[i / 2], m = n > 10000 ? 3 : 133, last[1] = {1};
-        DType t = i % 2 ? DT_F16 : DT_BF16;
-        Graph *g = begin(s);
-        Node *x = graph_cast(g, IN(g, n % 2 ? "x" : "masked x", t, m, n), DT_F32);
-        Node *y = softmax(g, x), *top = graph_reduce(g, OP_max, x, last, 1, true);
-        Node *e = graph_unary(g, OP_exp, graph_binary(g, OP_sub, x, top));
-        Node *total = graph_reduce(g, OP_sum, e, last, 1, true);
-        out(g, graph_cast(g, y, t), "y");
-        out(g, graph_binary(g, OP_add, graph_unary(g, OP_log, total), top), "log of sum");
-        s->tiny = 0x1p-14;
-        add(s,
-            arena_printf(s->a, "softmax %s %lldx%lld", dtype_info[t].name, (long long)m,
-                         (long long)n),
-            g, GROUP_ROW, 0, NULL, NULL, t == DT_F16 ? 0x1.2p-11 : 0x1.04p-8);
-        s->tiny = 0;
-    }
-    for (int i = 0; i < s->n; i++)
-        if (!strncmp(s->cases[i].name, "softmax", 7)) check_limits(s, &s->cases[i]);
-    for (int k = 0; k < 3; k++) { // sums that pick one element, or none: labels are 0..6
-        int64_t m = 30, n = k == 1 ? 5 : 64, last[1] = {1};
-        Graph *g = begin(s);
-        Node *x = IN(g, "x", DT_F32, m, n), *key = IN(g, "key", DT_I32, m, 1);
-        Attrs io = {0};
-        attr_set_ints(g, &io, ATTR_shape, (int64_t[]){m, n}, 2);
-        attr_set_int(&io, ATTR_dtype, DT_I32);
-        attr_set_int(&io, ATTR_axis, 1);
-        Node *hit = graph_binary(g, OP_eq, graph_node(g, OP_iota, NULL, 0, &io), key);
-        if (k == 2)
-            key = graph_const(g, DT_I32, 3), hit = graph_binary(g, OP_eq, key, hit->args[0]);
-        Node *top = graph_reduce(g, OP_max, x, last, 1, true);
-        Node *zero = graph_broadcast_to(g, graph_const(g, DT_F32, 0), &x->type);
-        Node *pick[3] = {hit, graph_binary(g, OP_sub, x, top), zero};
-        Node *v = graph_node(g, OP_select, pick, 3, NULL);
-        out(g, graph_reduce(g, OP_sum, v, last, 1, false), "picked");
-        add(s, arena_printf(s->a, "picked %d", k), g, GROUP_ROW, 0, NULL, NULL, 1e-6);
-    }
-    static const DType types[] = {DT_BOOL, DT_U8,  DT_I32, DT_U32, DT_I64,
-                                  DT_BF16, DT_F16, DT_F32, DT_F64};
-    for (int i = 0; i < 9; i++)
-        for (int k = 0; k < 2; k++) {
-            int64_t ax[1] = {k ? 0 : 1};
-            Graph *g = begin(s);
-            Node *x = IN(g, "x", types[i], 19, 70);
-            out(g, graph_reduce(g, OP_sum, x, ax, 1, false), "sum");
-            if (types[i] != DT_BOOL) {
-                out(g, graph_reduce(g, OP_max, x, ax, 1, false), "max");
-                out(g, graph_reduce(g, OP_min, x, ax, 1, false), "min");
-                Attrs a = {0};
-                attr_set_ints(g, &a, ATTR_axes, ax, 1);
-                out(g, graph_node(g, OP_argmax, &x, 1, &a), "argmax");
-            }
-            add(s, arena_printf(s->a, "reduce %s %d", dtype_info[types[i]].name, k), g,
-                k ? GROUP_COLUMN : GROUP_ROW, 0, NULL, NULL, 1e-2);
-        }
-}
+#include "tests/unit/lower_rows.h"
 
 #include "tests/unit/lower_columns.h"
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "codegen/kernel.h"
+#include "runtime/cuda_api.h"
 
 typedef struct Gpu {
     void *nvrtc, *driver, *module;
@@ -17,8 +18,7 @@ typedef struct Gpu {
     int (*to)(uint64_t, const void *, size_t), (*from)(void *, uint64_t, size_t), (*sync)(void);
     int (*function)(void **, void *, const char *), (*load)(void **, const void *);
     int (*set)(void *, int, int);
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                  void *, void **, void **);
+    int (*start)(const CuLaunch *, void *, void **, void **);
 } Gpu;
 
 static void *gpu_sym(void *lib, const char *name)
@@ -52,7 +52,7 @@ static Gpu gpu_open(void)
     *(void **)&g.function = gpu_sym(g.driver, "cuModuleGetFunction");
     *(void **)&g.load = gpu_sym(g.driver, "cuModuleLoadData");
     *(void **)&g.set = gpu_sym(g.driver, "cuFuncSetAttribute");
-    *(void **)&g.launch = gpu_sym(g.driver, "cuLaunchKernel");
+    *(void **)&g.start = gpu_sym(g.driver, "cuLaunchKernelEx");
     int d, major, minor;
     void *context;
     if (init(0) || device(&d, 0) || attribute(&major, 75, d) || attribute(&minor, 76, d) ||
@@ -60,6 +60,17 @@ static Gpu gpu_open(void)
         return g;
     g.arch = major * 10 + minor;
     return g;
+}
+
+static int gpu_launch(const Gpu *g, void *fn, const ProgKernel *k, void **args)
+{
+    CuLaunchAttr cluster = {.id = CU_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}};
+    CuLaunch l = {.grid = {k->grid[0], k->grid[1], k->grid[2]},
+                  .block = {k->block[0], k->block[1], k->block[2]},
+                  .shared_bytes = k->shared_bytes,
+                  .attrs = &cluster,
+                  .nattrs = k->cluster > 1};
+    return g->start(&l, fn, args, NULL);
 }
 
 // The cubin of [text], or NULL after printing the compiler's messages.

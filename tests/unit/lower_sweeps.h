@@ -5,9 +5,10 @@
 // Rows with sums over the rows on the way: layer norm backward, and other joins than sums.
 static void sweeps(Suite *s)
 {
-    static const int64_t m[] = {1, 7, 300, 5000}, n[] = {1, 5, 96, 768, 1000, 4096, 12289};
-    for (int k = 0; k < 4 * 7 * 2; k++) {
-        int64_t rows = m[k / 14], cols = n[k / 2 % 7], last[] = {1}, first[] = {0};
+    static const int64_t m[] = {1, 7, 300, 5000}, n[] = {1, 5, 96, 768, 1000, 1003, 4096, 12289};
+    s->twice = true;
+    for (int k = 0; k < 4 * 8 * 2; k++) {
+        int64_t rows = m[k / 16], cols = n[k / 2 % 8], last[] = {1}, first[] = {0};
         if (rows * cols > 8 << 20) continue;
         s->cuda_only = rows * cols > 4096; // its sums are kernels of their own there
         DType t = k % 2 ? DT_BF16 : DT_F32;
@@ -31,7 +32,7 @@ static void sweeps(Suite *s)
         const char *name = arena_printf(s->a, "sweep %dx%d %d", (int)rows, (int)cols, k % 2);
         add(s, name, g, GROUP_ROW, 0, NULL, NULL, k % 2 ? 1e-2 : 5e-4);
     }
-    s->cuda_only = false;
+    s->cuda_only = s->twice = false;
 }
 
 #endif
