@@ -51,20 +51,13 @@ static int shifted_vector(const Body *b)
     return 16 / widest;
 }
 
-static bool stores_columns(const Body *b)
-{
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1) return true;
-    return false;
-}
-
 // The place from which vectors are counted: of the first load that moves by vectors. Everything
 // else must bear being computed for elements of neighbouring tiles.
 static void find_shifted(Body *b)
 {
     int64_t stride, step;
     if (b->nstages > 1 || b->npar > 1 || b->can_fail || shifted_vector(b) < 2) return;
-    if (body_rows(b) < 8 * shifted_vector(b) || stores_columns(b)) return;
+    if (body_rows(b) < 8 * shifted_vector(b) || body_stores_columns(b, -1)) return;
     for (uint32_t i = 0; i < b->insts.n && !b->uneven; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
@@ -201,9 +194,9 @@ void plan_column(const Target *t, Body *b)
     int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
     int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
     each = each < 2 + squares ? 2 + squares : at_most(each, t->threads_per_unit / BLOCK);
-    if (stores_columns(b)) each = STORING;
+    if (body_stores_columns(b, -1)) each = STORING;
     int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;
-    parts = at_most(parts, cols / (s->team * s->unroll * (stores_columns(b) ? 2 : 1)));
+    parts = at_most(parts, cols / (s->team * s->unroll * (body_stores_columns(b, -1) ? 2 : 1)));
     if (parts > 1) s->split = parts;
 }
 

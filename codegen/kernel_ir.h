@@ -218,6 +218,9 @@ void schedule_body(LowerCtx *ctx, Body *b);
 void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
 bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
 bool schedule_can_split(const Body *b);
+// Whether the buffer (-1: any) is stored to column by column: where parts of the columns are joined
+// by a second kernel, by the first one.
+bool body_stores_columns(const Body *b, int buf);
 // The widest vector along [axis] that some access can be moved by.
 int schedule_vector(const Body *b, int axis, int64_t extent, bool tail);
 int schedule_uneven_vector(Body *b, int64_t extent, bool held); // of rows that start anywhere

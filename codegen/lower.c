@@ -126,7 +126,8 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
             }
             KernelArg *a = &out->args[b->arg[j]];
             users[b->arg[j]]++;
-            a->written |= u->written || (u->kind == KA_ERROR && b->can_fail);
+            bool before = k->phase == PHASE_COMBINE && body_stores_columns(b, (int)j);
+            a->written |= (u->written && !before) || (u->kind == KA_ERROR && b->can_fail);
             if (u->kind == KA_SCRATCH) {
                 a->scratch_bytes = u->elems * math_bytes(u->type);
                 a->scratch_type = math_type(u->type);

@@ -179,14 +179,6 @@ static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
     return !joins || (!inside && v->kind != KI_REDUCE);
 }
 
-// Whether a buffer is written column by column: by the kernel that sums parts, where there are two.
-static bool written_over_columns(const Body *b, uint32_t buf)
-{
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].buf == (int)buf && store_over(b, &b->stores.at[i], b->col)) return true;
-    return false;
-}
-
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
 {
     double flops = 0, read = 0, written = 0;
@@ -211,7 +203,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             if (u->kind != KA_NODE) continue;
             if (u->read)
                 read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
-            bool here = !(parts || joins) || written_over_columns(b, i) == parts;
+            bool here = !(parts || joins) || body_stores_columns(b, (int)i) == parts;
             if (u->written && here) written += bytes * (double)u->elems;
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {

@@ -3,7 +3,7 @@
 // Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
 // written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device.
 // Columns are cut into parts when rows alone are too few.
-#include "codegen/kernel_ir.h"
+#include "codegen/print.h"
 
 static int pow2_at_least(int64_t n, int most)
 {
@@ -150,6 +150,14 @@ int64_t body_rows(const Body *b)
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b > 0);
+}
+
+bool body_stores_columns(const Body *b, int buf)
+{
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if ((buf < 0 || b->stores.at[i].buf == buf) && store_over(b, &b->stores.at[i], b->col))
+            return true;
+    return false;
 }
 
 bool schedule_can_split(const Body *b)
