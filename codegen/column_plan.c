@@ -12,8 +12,9 @@ enum {
     PART = 64 << 10,      // bytes a part must have: about what a second kernel costs
     IN_FLIGHT = 64 << 10, // bytes of loads that a multiprocessor should have under way
     SECTOR = 32,          // bytes that are moved at once
-    STORING = 16, // blocks for each multiprocessor where columns are stored too: those that wait
-                  // for loads and those that compute and store are not the same then
+    STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
+                       // while others compute and store
+    STORING_PARTS = 1024, // are joined in little time
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -194,9 +195,11 @@ void plan_column(const Target *t, Body *b)
     int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
     int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
     each = each < 2 + squares ? 2 + squares : at_most(each, t->threads_per_unit / BLOCK);
-    if (body_stores_columns(b, -1)) each = STORING;
     int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;
-    parts = at_most(parts, cols / (s->team * s->unroll * (body_stores_columns(b, -1) ? 2 : 1)));
+    int64_t turns = cols / (s->team * s->unroll);
+    parts = at_most(parts, turns);
+    if (body_stores_columns(b, -1) && 2 * turns / STORING_TURNS > parts)
+        parts = at_most(turns / STORING_TURNS, STORING_PARTS);
     if (parts > 1) s->split = parts;
 }
 
