@@ -138,8 +138,7 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
     if (!s->cuda_only) lower_case(s, c, &s->cpu, &s->c, &s->c_seen);
 }
 
-// -- running
-// ------------------------------------------------------------------------------------------------
+// -- running --
 
 static uint64_t rng(uint64_t *state)
 {
@@ -350,8 +349,7 @@ static void cuda(Suite *s)
     for (int i = 0; g.module && i < s->n; i++) run_case(s, &s->cases[i], NULL, &g);
 }
 
-// -- the cases
-// ------------------------------------------------------------------------------------------------
+// -- the cases --
 
 static Node *softmax(Graph *g, Node *x)
 {
