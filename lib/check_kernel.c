@@ -88,8 +88,6 @@ static void check(void *arg)
 {
     CheckKernel *v = arg;
     const LaunchLog *log = &v->build->launches;
-    const char **names = NEW_ARRAY(v->arena, const char *, log->n * 2 + 1);
-    size_t n = 0;
     v->out = buf_new(v->arena);
     for (uint32_t i = 0; i < log->n; i++)
         for (int k = 0; k < log->at[i].nkernels; k++) {
@@ -97,13 +95,8 @@ static void check(void *arg)
                 compare(v, &log->at[i]);
                 return;
             }
-            if (n < log->n * 2) names[n++] = log->at[i].kernels[k].prog.name;
         }
-    const char *near = suggest(v->kernel, names, n);
-    v->status = lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->kernel,
-                         v->build->program->target,
-                         near ? "; did you mean '" : "; netc inspect MODEL lists them",
-                         near ? near : "", near ? "'?" : "");
+    v->status = lib_no_kernel(v->err, v->build->program, v->kernel);
 }
 
 netc_status netc_check_kernel(netc_program *p, const char *device, const char *kernel,

@@ -215,8 +215,6 @@ static void eject(void *arg)
 {
     Eject *v = arg;
     const LaunchLog *log = &v->b->launches;
-    const char **names = NEW_ARRAY(v->arena, const char *, log->n * 2 + 1);
-    size_t n = 0;
     for (uint32_t i = 0; i < log->n; i++)
         for (int k = 0; k < log->at[i].nkernels; k++) {
             const LoweredKernel *l = &log->at[i].kernels[k];
@@ -224,13 +222,8 @@ static void eject(void *arg)
                 write_kernel(v, l);
                 return;
             }
-            if (n < log->n * 2) names[n++] = l->prog.name;
         }
-    const char *near = suggest(v->kernel, names, n);
-    v->status =
-        lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for cuda%s%s%s", v->kernel,
-                 near ? "; did you mean '" : "; netc inspect MODEL --target cuda lists them",
-                 near ? near : "", near ? "'?" : "");
+    v->status = lib_no_kernel(v->err, v->b->program, v->kernel);
 }
 
 netc_status netc_program_eject(netc_program *p, const char *kernel, char **path, netc_error **err)

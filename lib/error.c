@@ -54,6 +54,31 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     return plain(err, status, text);
 }
 
+netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name)
+{
+    enum { MOST = 3 };
+    char text[600] = "";
+    const char **names = calloc((size_t)p->nkernels + 1, sizeof *names), *near[MOST];
+    int n = 0;
+    if (!names) return OUT_OF_MEMORY(err);
+    for (int i = 0; i < p->nkernels; i++) {
+        names[i] = p->kernels[i].name;
+        if (n < MOST && strstr(names[i], name)) near[n++] = names[i];
+    }
+    if (!n && (near[0] = suggest(name, names, (size_t)p->nkernels))) n = 1;
+    free(names);
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
+                 i == 0      ? "; did you mean "
+                 : i < n - 1 ? ", "
+                             : " or ",
+                 near[i]);
+    return lib_fail(err, NETC_INVALID, "there is no kernel '%s' for %s%s%s", name, p->target, text,
+                    n         ? "?"
+                    : p->cuda ? "; netc inspect MODEL --target cuda lists them"
+                              : "; netc inspect MODEL --target cpu lists them");
+}
+
 netc_status lib_fail_rt(netc_error **err, const RtError *e)
 {
     static const netc_status status[] = {

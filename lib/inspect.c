@@ -139,18 +139,13 @@ static void entry_json(const Inspect *v, const ProgEntry *e, Json *j)
 static netc_status kernel_text(const Inspect *v, Buf *out)
 {
     const Program *p = v->b->program;
-    const char **names = NEW_ARRAY(v->arena, const char *, p->nkernels + 1);
     for (int i = 0; i < p->nkernels; i++) {
         const ProgKernel *k = &p->kernels[i];
-        names[i] = k->name;
-        if (strcmp(v->o->kernel, names[i])) continue;
+        if (strcmp(v->o->kernel, k->name)) continue;
         buf_str(out, k->annotated ? k->annotated : k->text);
         return NETC_OK;
     }
-    const char *near = suggest(v->o->kernel, names, (size_t)p->nkernels);
-    return lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s", v->o->kernel,
-                    p->target, near ? "; did you mean '" : "; netc inspect MODEL lists them",
-                    near ? near : "", near ? "'?" : "");
+    return lib_no_kernel(v->err, p, v->o->kernel);
 }
 
 static void list_json(const Inspect *v, Buf *out)

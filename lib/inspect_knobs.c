@@ -56,24 +56,16 @@ static void inspect(void *arg)
     Knobs *v = arg;
     const LaunchLog *log = &v->b->launches;
     Buf out = buf_new(v->arena);
-    const char **names = NEW_ARRAY(v->arena, const char *, log->n * 2 + 1);
-    size_t nnames = 0;
     IdMap seen = idmap_new(v->arena);
     for (uint32_t i = 0; i < log->n; i++) {
         const LaunchRecord *r = &log->at[i];
         bool wanted = !v->kernel;
-        for (int k = 0; k < r->nkernels && nnames < log->n * 2; k++) {
-            names[nnames++] = r->kernels[k].prog.name;
+        for (int k = 0; k < r->nkernels; k++)
             wanted |= v->kernel && !strcmp(v->kernel, r->kernels[k].prog.name);
-        }
         if (wanted && r->nkernels) launch_knobs(v, r, &seen, &out);
     }
     if (v->kernel && !seen.n) {
-        const char *near = suggest(v->kernel, names, nnames);
-        v->status = lib_fail(v->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s",
-                             v->kernel, v->b->program->target,
-                             near ? "; did you mean '" : "; netc inspect MODEL lists them",
-                             near ? near : "", near ? "'?" : "");
+        v->status = lib_no_kernel(v->err, v->b->program, v->kernel);
         return;
     }
     for (const char *line = v->b->program->choices, *end; *line && !v->kernel;

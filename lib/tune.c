@@ -237,8 +237,6 @@ static Work *find_work(Tuner *t, int *count)
 {
     const LaunchLog *log = &t->build->launches;
     Work *w = NEW_ARRAY(t->arena, Work, log->n + 1);
-    const char **names = NEW_ARRAY(t->arena, const char *, log->n * 2 + 1);
-    size_t nnames = 0;
     int n = 0;
     IdMap listed = idmap_new(t->arena);
     for (uint32_t i = 0; i < t->file.kernels.n; i++)
@@ -247,8 +245,6 @@ static Work *find_work(Tuner *t, int *count)
     for (uint32_t i = 0; i < log->n; i++) {
         const LaunchRecord *r = &log->at[i];
         if (r->ctx.entry->kind == ENTRY_INIT) continue; // runs once
-        for (int k = 0; k < r->nkernels && nnames < log->n * 2; k++)
-            names[nnames++] = r->kernels[k].prog.name;
         if (t->o.kernel && !is_called(r, t->o.kernel)) continue;
         if (all_in(&listed, r)) continue; // known already, or equal to one that is listed
         for (int k = 0; k < r->nkernels; k++)
@@ -257,11 +253,7 @@ static Work *find_work(Tuner *t, int *count)
         w[n++].launch = r;
     }
     if (t->o.kernel && !n) {
-        const char *near = suggest(t->o.kernel, names, nnames);
-        t->status = lib_fail(t->err, NETC_INVALID, "there is no kernel '%s' for %s%s%s%s",
-                             t->o.kernel, t->build->program->target,
-                             near ? "; did you mean '" : "; netc inspect lists them",
-                             near ? near : "", near ? "'?" : "");
+        t->status = lib_no_kernel(t->err, t->build->program, t->o.kernel);
         return NULL;
     }
     if (n) find_shares(t, w, n);

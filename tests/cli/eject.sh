@@ -12,7 +12,7 @@ name=$("$NETC" inspect m.net --knobs --target cuda | sed -n 's/^kernel \(loss[^ 
 [ -n "$name" ] || fail "no kernel of the loss"
 edited=m.net.kernels/$name.cu
 
-expect 1 "did you mean '$name'?" "$NETC" inspect m.net --eject "${name%?}x"
+expect 1 "did you mean $name?" "$NETC" inspect m.net --eject "${name%?}x"
 expect 0 "wrote $edited" "$NETC" inspect m.net --eject "$name"
 expect 1 "is there already" "$NETC" inspect m.net --eject "$name"
 grep -q '^// contract: read f32\[6, 40\]; ' "$edited" && pass || fail "no contract: $(head -7 "$edited")"

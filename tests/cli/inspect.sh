@@ -36,6 +36,12 @@ expect 0 "" "$NETC" inspect "$ROOT/samples/lstm/lstm.net" --target cuda --json; 
 json lstm.json "any(s['calls'] > 1 for e in d['entries'] for s in e['steps'])"
 json lstm.json "all(s['floor_seconds'] > 0 for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
 
+# -- part of a kernel's name, and none
+expect 1 "did you mean loss_mean_v_max_exp_sum_" "$NETC" inspect "$MLP" loss_mean_v --target cuda
+expect 1 "--target cuda lists them" "$NETC" inspect "$MLP" nothing --target cuda
+expect 1 "did you mean loss_mean_v_max_exp_sum_" "$NETC" inspect "$MLP" --eject loss_mean_v
+expect 1 "did you mean loss_mean_v_max_exp_sum_" "$NETC" inspect "$MLP" --knobs loss_mean_v --target cuda
+
 # -- types: what runs in what
 expect 0 "" "${I[@]}" --target cuda --precision bf16 --json; kept bf16.json
 json bf16.json "any(s['types'].endswith('bf16 bf16 -> f32') for e in d['entries'] for s in e['steps'] if s['kind'] == 'gemm')"
