@@ -3,6 +3,7 @@
 // was opened instead of at the end of the file.
 #include <string.h>
 
+#include "base/map.h"
 #include "frontend/parse.h"
 #include "frontend/token.h"
 
@@ -165,6 +166,15 @@ static const struct Head *head_of(const Token *t)
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         if (!strcmp(heads[k].text, t->text)) return &heads[k];
     return NULL;
+}
+
+const char *nearest_head(const char *word)
+{
+    enum { COUNT = sizeof heads / sizeof *heads };
+    const char *words[COUNT + 1];
+    for (size_t k = 0; k < COUNT; k++) words[k] = heads[k].text;
+    words[COUNT] = "return";
+    return suggest(word, words, COUNT + 1);
 }
 
 static bool reserved(int k)

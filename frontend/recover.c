@@ -188,6 +188,10 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         if (head == T_ASSERT && (t->kind == T_SEP || t->kind == '}'))
             diag_note(p->diags, g, "say what went wrong: assert condition, \"message\"");
         note_foreign(p, g, &p->tokens->list.at[start]);
+        if (k == start + 1 && head == T_NAME && starts_operand(t->kind)) {
+            const char *near = nearest_head(p->tokens->list.at[start].text);
+            if (near) diag_note(p->diags, g, "did you mean '%s'?", near);
+        }
         note_continuation(p, g, start, k);
     }
 }

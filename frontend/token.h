@@ -27,6 +27,8 @@ void scan_source(Arena *a, Diags *d, uint32_t source, Tokens *out);
 // the opening bracket), statements end in T_SEP, and a word is a keyword only where it stands for
 // one.
 void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out);
+// The word that begins a statement and is spelt nearly like this, or NULL.
+const char *nearest_head(const char *word);
 
 enum { MAX_NESTING = 200, MAX_EXPR_DEPTH = 400 };
 
