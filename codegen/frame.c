@@ -545,8 +545,45 @@ static void copy_commits(Frame *f)
     }
 }
 
-static bool emit_item(Frame *f, const Item *it)
+bool frame_wanted(const Frame *f, const Node *n, const Item *reader)
 {
+    for (uint32_t i = 0; i < f->items.n; i++)
+        for (uint32_t k = 0; k < f->items.at[i].uses.n && &f->items.at[i] != reader; k++)
+            if (f->items.at[i].uses.at[k] == n->id) return true;
+    for (uint32_t i = 0; i < f->sinks.n; i++)
+        if (f->sinks.at[i].stored == n || f->sinks.at[i].value == n) return true;
+    return false;
+}
+
+// What a kernel that computes the product could do with it: a map over the same elements that reads
+// its result and runs right behind it. NULL: there is none.
+static const Item *tail_of(const Frame *f, uint32_t at)
+{
+    const Item *it = &f->items.at[f->order[at]],
+               *next = at + 1 < f->items.n ? &f->items.at[f->order[at + 1]] : NULL;
+    const Group *gr = it->sink < 0 ? it->groups.at[0] : NULL;
+    if (!gr || it->lowered || gr->kind != GROUP_DOT || !next || !next->lowered || f->depth > 0 ||
+        next->groups.n != 1 || next->groups.at[0]->kind != GROUP_MAP || next->nkernels != 1 ||
+        next->checks || next->kernels[0].commits)
+        return NULL;
+    bool reads = false;
+    for (uint32_t i = 0; i < gr->outs.n; i++)
+        for (uint32_t k = 0; k < next->uses.n; k++) reads |= next->uses.at[k] == gr->outs.at[i]->id;
+    for (uint32_t i = 0; i < next->groups.at[0]->outs.n; i++) {
+        const Node *n = next->groups.at[0]->outs.at[i];
+        const Type *t = node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+        if (type_count(t) != type_count(&gr->anchor->type)) return NULL;
+    }
+    for (uint32_t i = 0; i < next->sinks.n; i++)
+        if (f->sinks.at[next->sinks.at[i]].commit) return NULL;
+    return reads ? next : NULL;
+}
+
+// [*tail]: may be done in the same step; comes back as NULL where it is not.
+static bool emit_item(Frame *f, const Item *it, const Item **tail)
+{
+    const Item *follows = *tail;
+    *tail = NULL;
     if (it->sink >= 0) return copy_leaf(f, &f->sinks.at[it->sink]);
     Group *gr = it->groups.at[0];
     if (gr->kind == GROUP_LOOP) {
@@ -554,7 +591,10 @@ static bool emit_item(Frame *f, const Item *it)
             if (!loop_generate(f, it->groups.at[i])) return false;
         return true;
     }
-    if (!it->lowered) return gemm_generate(f, gr);
+    if (!it->lowered) {
+        *tail = follows;
+        return gemm_generate(f, gr, tail);
+    }
     return emit_kernels(f, it);
 }
 
@@ -576,9 +616,14 @@ bool frame_generate(Frame *f)
     uint32_t *last = last_reads(f);
     for (uint32_t i = 0; i < f->items.n; i++) {
         const Item *it = &f->items.at[f->order[i]];
+        const Item *tail = tail_of(f, i);
         if (it->sink < 0) choose_places(f, it, last, last_check);
-        if (!emit_item(f, it)) return false;
+        if (tail) choose_places(f, tail, last, last_check);
+        if (!emit_item(f, it, &tail)) return false;
         copy_outputs(f, it);
+        if (!tail) continue;
+        copy_outputs(f, tail);
+        i++;
     }
     copy_commits(f);
     return true;

@@ -317,37 +317,81 @@ static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
     return c < most ? c : most;
 }
 
-// A kernel that computes the same: for where the library has no algorithm, or is slower. Its
-// arguments go to args. Returns how many; 0 where there is none.
-static int alternative(Frame *f, Group *gr, ProgGemm *g, ProgArg *args)
+// Puts a kernel of the step into the program: 1 + its index, 0 where it cannot be called from
+// there. Its arguments go to args.
+static int32_t add_kernel(Frame *f, LoweredKernel *k, ProgArg *args)
+{
+    Gen *gen = f->e->gen;
+    IdMap scratch = idmap_new(gen->arena);
+    if (k->nargs > PROG_MAX_KERNEL_ARGS) return 0;
+    for (int i = 0; i < k->nargs; i++)
+        if (!frame_bind(f, &k->args[i], &args[i], &scratch)) return 0;
+    if (gen->options->log) k->contract = gen_contract(f->e, args, k->nargs);
+    int32_t index = gen_kernel(gen, &k->prog, k->contract);
+    k->prog.name = gen->kernels.at[index].name;
+    return index + 1;
+}
+
+// The product and what follows it as one group: what only that reads is not stored.
+static Group *with_tail(Frame *f, const Group *gr, const Item *tail)
+{
+    Arena *a = f->e->gen->arena;
+    const Group *next = tail->groups.at[0];
+    Group *wide = NEW(a, Group);
+    *wide = *gr;
+    memset(&wide->outs, 0, sizeof wide->outs);
+    wide->inner = NEW_ARRAY(a, Node *, (uint32_t)gr->ninner + gr->outs.n + next->outs.n + 1);
+    if (gr->ninner) memcpy(wide->inner, gr->inner, (size_t)gr->ninner * sizeof *gr->inner);
+    for (uint32_t i = 0; i < gr->outs.n; i++) {
+        wide->inner[wide->ninner++] = gr->outs.at[i];
+        if (frame_wanted(f, gr->outs.at[i], tail)) vec_push(a, &wide->outs, gr->outs.at[i]);
+    }
+    for (uint32_t i = 0; i < next->outs.n; i++) {
+        wide->inner[wide->ninner++] = next->outs.at[i];
+        vec_push(a, &wide->outs, next->outs.at[i]);
+    }
+    return wide;
+}
+
+// A kernel that computes the same: for where the library has no algorithm, or is slower. Where it
+// may be faster it also does what follows the product (*tail; else that becomes NULL), which then
+// is part of the step. The arguments of both go to args. Returns how many; 0 where there is none.
+static int alternative(Frame *f, Group *gr, const Item **tail, ProgGemm *g, ProgArg *args)
 {
     GenEntry *e = f->e;
     const Target *t = e->gen->target;
-    Arena *a = e->gen->arena;
+    bool needed = rival_may_lack(t, g), pays = rival_may_pay(t, g);
+    const Item *next = pays ? *tail : NULL;
     LoweredKernel *ks;
-    IdMap scratch = idmap_new(a);
-    bool needed = rival_may_lack(t, g);
-    if (!needed && !rival_may_pay(t, g)) return 0;
-    Group **groups = NEW_ARRAY(a, Group *, 1);
-    groups[0] = gr;
-    if (lower_launch(&e->lower, f->g, groups, 1, &ks) != 1 || ks->nargs > PROG_MAX_KERNEL_ARGS ||
-        (!needed && !rival_may_win(t, ks)))
-        return 0;
-    for (int i = 0; i < ks->nargs; i++)
-        if (!frame_bind(f, &ks->args[i], &args[i], &scratch)) return 0;
+    Group **groups = NEW_ARRAY(e->gen->arena, Group *, 1);
+    *tail = NULL;
+    if (next) {
+        groups[0] = with_tail(f, gr, next);
+        bool one = lower_launch(&e->lower, f->g, groups, 1, &ks) == 1 && rival_may_win(t, ks);
+        if (one) g->kernel = add_kernel(f, ks, args);
+        if (g->kernel) g->tail = add_kernel(f, &next->kernels[0], args + ks->nargs);
+        if (g->tail) *tail = next;
+        if (!g->tail) g->kernel = 0;
+    }
+    if (!*tail && (needed || pays)) {
+        groups[0] = gr;
+        if (lower_launch(&e->lower, f->g, groups, 1, &ks) == 1 && (needed || rival_may_win(t, ks)))
+            g->kernel = add_kernel(f, ks, args);
+    }
+    if (!g->kernel) return 0;
     frame_log(f, groups, 1, ks, 1);
-    if (e->gen->options->log) ks->contract = gen_contract(e, args, ks->nargs);
-    g->kernel = gen_kernel(e->gen, &ks->prog, ks->contract) + 1;
-    ks->prog.name = e->gen->kernels.at[g->kernel - 1].name;
     g->kernel_args = ks->nargs;
-    return ks->nargs;
+    g->tail_args = *tail ? next->kernels[0].nargs : 0;
+    return g->kernel_args + g->tail_args;
 }
 
-bool gemm_generate(Frame *f, Group *gr)
+bool gemm_generate(Frame *f, Group *gr, const Item **tail)
 {
     GenEntry *e = f->e;
     Gen *gen = e->gen;
     Match m;
+    const Item *follows = *tail;
+    *tail = NULL;
     if (!gemm_possible(f, gr) || !match(f, gr, &m)) return false;
     ProgGemm *g = &m.gemm;
     const Node *dot = gr->anchor;
@@ -367,8 +411,8 @@ bool gemm_generate(Frame *f, Group *gr)
         s->args[0].written = true;
         s->bytes = bytes;
     } else if (bytes > 0) {
-        ProgArg args[6 + PROG_MAX_KERNEL_ARGS] = {frame_memory(f, m.a.stored),
-                                                  frame_memory(f, m.b.stored), c};
+        ProgArg args[PROG_MAX_GEMM_ARGS] = {frame_memory(f, m.a.stored),
+                                            frame_memory(f, m.b.stored), c};
         int n = 3;
         args[2].written = true;
         if (m.bias) args[n++] = frame_memory(f, m.bias);
@@ -391,7 +435,13 @@ bool gemm_generate(Frame *f, Group *gr)
             prog_dtype_name(g->a_type), prog_dtype_name(g->b_type), prog_dtype_name(g->c_type),
             g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n', (long long)g->m, (long long)g->n,
             (long long)g->k, (long long)g->batch, (int)g->epilogue, g->tf32 ? " tf32" : "");
-        n += alternative(f, gr, g, args + n);
+        int own = n;
+        n += alternative(f, gr, &follows, g, args + n);
+        *tail = follows;
+        for (int i = own; i < n; i++) // what the call writes and the tail reads: the step writes it
+            for (int k = 0; k < own; k++)
+                args[i].written |= args[k].written && args[k].index == args[i].index &&
+                                   (int)args[i].kind == PA_BUFFER;
         vec_push(gen->arena, &gen->gemms, *g);
         ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, name, dot->loc);
         memcpy(s->args, args, (size_t)n * sizeof *args);

@@ -107,6 +107,8 @@ ProgArg frame_memory(Frame *f, const Node *n);
 // launch. false when it has no place.
 bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch);
 void frame_sink(Frame *f, Sink s);
+// Whether anything but [reader] reads what the value's group stores.
+bool frame_wanted(const Frame *f, const Node *n, const Item *reader);
 // Adds a launch that was lowered to the log, if one is kept.
 void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel *kernels,
                int nkernels);
@@ -133,7 +135,9 @@ ProgKernel phases_cuda(GenEntry *e, const ProgEntry *out, ProgJoin *j);
 
 // gemm.c: can the library take this dot as it lies? Else it is lowered.
 bool gemm_possible(Frame *f, const Group *gr);
-bool gemm_generate(Frame *f, Group *gr);
+// [*tail]: the map that follows the product, or NULL; comes back as NULL where it is not part of
+// the step.
+bool gemm_generate(Frame *f, Group *gr, const Item **tail);
 
 // rival.c: whether the library may turn out not to have this product on some device (rows of narrow
 // types that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 2 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 3 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -152,11 +152,14 @@ typedef struct ProgGemm {
     int64_t aux_ld;
     int64_t workspace;      // bytes planned for it
     const char *choice_key; // the line of the choice table that picks its algorithm
-    // 1 + a generated kernel that computes the same where the library has no algorithm; 0: none.
-    // Its arguments, kernel_args of them, follow the library's in the step.
+    // 1 + a generated kernel that computes the same, where the library has no algorithm or is
+    // slower; 0: none. Its arguments, kernel_args of them, follow the library's in the step.
     int32_t kernel, kernel_args;
+    // 1 + a kernel that runs behind the library's call, and whose work [kernel] does as well; 0:
+    // none. Its arguments come last.
+    int32_t tail, tail_args;
 } ProgGemm;
-enum { PROG_MAX_KERNEL_ARGS = 32 }; // of such a kernel
+enum { PROG_MAX_KERNEL_ARGS = 32, PROG_MAX_GEMM_ARGS = 6 + 2 * PROG_MAX_KERNEL_ARGS };
 int prog_gemm_args(const ProgGemm *g); // of the library's call
 
 typedef enum ProgStepKind {

@@ -33,5 +33,8 @@ bool rival_may_pay(const Target *t, const ProgGemm *g)
 
 bool rival_may_win(const Target *t, const LoweredKernel *k)
 {
-    return k->nbodies == 1 && tensor_share(k->body[0], t) >= WORTH_TIMING;
+    const Body *b = k->body[0];
+    int sums = 0; // the product's own and no other: all of it is computed element by element
+    for (uint32_t i = 0; i < b->insts.n; i++) sums += b->insts.at[i].kind == KI_REDUCE;
+    return k->nbodies == 1 && sums == 1 && b->dot.sum >= 0 && tensor_share(b, t) >= WORTH_TIMING;
 }

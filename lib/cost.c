@@ -49,6 +49,7 @@ Cost step_cost(const Program *p, const ProgStep *s, const Rates *r)
                               g->k * g->n * prog_dtype_bytes(g->b_type) +
                               g->m * g->n * prog_dtype_bytes(g->c_type));
         compute = rate > 0 ? (double)c.flops / rate : 0;
+        if (g->tail) c.bytes += p->kernels[g->tail - 1].bytes_written;
     } else if (s->kind == PS_COPY) {
         c.bytes = 2 * s->bytes;
     } else if (s->kind == PS_ZERO) {

@@ -124,11 +124,14 @@ const char *cuda_choices(RtModule *m, Arena *a);
 // cuda_tune.c: picks g's algorithm and fills algo, workspace, key and value.
 RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
                         RtError *e);
-// Enqueues it. The caller holds gemm_lock where there is an epilogue with pointers.
+// Enqueues the library's call alone. The caller holds gemm_lock where there is an epilogue with
+// pointers.
 LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
                         CuStream s);
-// Enqueues the kernel that computes the same; slots: all of the step's.
+// Enqueue the kernel that computes the same, and what follows the library's call; slots: all of the
+// step's.
 RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
+RtCode cuda_gemm_tail(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
 // Whether there is such a kernel, and it could be compiled and loaded here.
 bool cuda_gemm_has_kernel(const RtModule *m, int gemm);
 

@@ -36,7 +36,7 @@ static bool fill(GemmBench *b, size_t total)
 }
 
 // The bytes of what argument [arg] of the product points to wherever it is called first; the index
-// of the library's argument that is the same memory, or -1, in *same.
+// of the first argument before it that is the same memory, or -1, in *same.
 static size_t kernel_argument(const Program *p, int gemm, int arg, int *same, int64_t *value)
 {
     *same = -1;
@@ -48,8 +48,8 @@ static size_t kernel_argument(const Program *p, int gemm, int arg, int *same, in
             const ProgArg *a = &s->args[arg];
             *value = a->value;
             if (a->kind != PA_BUFFER) return 0;
-            for (int j = 0; j < prog_gemm_args(&p->gemms[gemm]); j++)
-                if (s->args[j].index == a->index) *same = j;
+            for (int j = arg; j-- > 0;)
+                if (s->args[j].kind == PA_BUFFER && s->args[j].index == a->index) *same = j;
             return (size_t)p->entries[i].buffers[a->index].bytes;
         }
     return 0;
@@ -62,8 +62,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     *b = (GemmBench){.m = m, .gemm = gemm, .d = m->d, .p = p, .g = &m->gemm[gemm]};
     CuDriver *cu = &b->d->cu;
     int64_t longest = p->m > p->n ? p->m : p->n, value[MOST] = {0};
-    int same[MOST], library = prog_gemm_args(p),
-                    all = library + (cuda_gemm_has_kernel(m, gemm) ? p->kernel_args : 0);
+    int same[MOST], library = prog_gemm_args(p), all = library + p->kernel_args + p->tail_args;
     size_t size[MOST] = {
         matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
                      p->stride_a, p->batch),
@@ -113,7 +112,8 @@ static bool call(GemmBench *b)
     RtStream s = {b->d, b->s, false};
     RtError e = {0};
     if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
-    return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK;
+    return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
+           cuda_gemm_tail(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
 }
 
 // Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.

@@ -1,4 +1,5 @@
-// Times calls of one matmul, by cuBLASLt or by its generated kernel, in memory of its own.
+// Times calls of one matmul, by cuBLASLt and what follows its call or by the generated kernel that
+// does both, in memory of its own.
 #ifndef RUNTIME_CUDA_BENCH_H
 #define RUNTIME_CUDA_BENCH_H
 
@@ -11,7 +12,7 @@ typedef struct GemmBench {
     const ProgGemm *p;
     CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
     CuPtr block;
-    RtSlot slot[6 + PROG_MAX_KERNEL_ARGS]; // as the step has them
+    RtSlot slot[PROG_MAX_GEMM_ARGS]; // as the step has them
     CuStream s;
     CuEvent begin, end;
 } GemmBench;

@@ -167,14 +167,25 @@ bool cuda_gemm_has_kernel(const RtModule *m, int gemm)
     return p->kernel && m->function[p->kernel - 1];
 }
 
-// The kernel's arguments follow the library's.
+// A kernel whose arguments are n slots.
+static RtCode launch(RtStream *s, RtModule *m, int kernel, const RtSlot *slots, int n, RtError *e)
+{
+    void *argv[PROG_MAX_KERNEL_ARGS];
+    for (int i = 0; i < n; i++) argv[i] = (void *)(uintptr_t)&slots[i];
+    return cuda_launch(s, m, kernel, argv, e);
+}
+
 RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
 {
     const ProgGemm *p = &m->p->gemms[gemm];
-    void *argv[PROG_MAX_KERNEL_ARGS];
-    int first = prog_gemm_args(p);
-    for (int i = 0; i < p->kernel_args; i++) argv[i] = (void *)(uintptr_t)&slots[first + i];
-    return cuda_launch(s, m, p->kernel - 1, argv, e);
+    return launch(s, m, p->kernel - 1, slots + prog_gemm_args(p), p->kernel_args, e);
+}
+
+RtCode cuda_gemm_tail(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
+{
+    const ProgGemm *p = &m->p->gemms[gemm];
+    if (!p->tail) return RT_OK;
+    return launch(s, m, p->tail - 1, slots + prog_gemm_args(p) + p->kernel_args, p->tail_args, e);
 }
 
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
@@ -187,7 +198,7 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
     LtStatus r = cuda_gemm_call(m->d, p, g, slots, s->s);
     if (lock) pthread_mutex_unlock(&m->gemm_lock);
     if (r == LT_OK && m->d->sync) CU_AT(m->d, e, p->name, p->loc, stream_sync(s->s));
-    if (r == LT_OK) return RT_OK;
+    if (r == LT_OK) return cuda_gemm_tail(s, m, gemm, slots, e);
     return lt_failed(m->d, r, "matmul(...)", __FILE__, __LINE__, p->name, p->loc, e);
 }
 

@@ -152,7 +152,11 @@ static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
         for (int i = 0; i < p->nentries; i++)
             for (int k = 0; k < p->entries[i].nsteps; k++) {
                 const ProgStep *s = &p->entries[i].steps[k];
-                if (s->kind == PS_KERNEL && s->loc && !*m->loc[s->index]) m->loc[s->index] = s->loc;
+                if (!s->loc) continue;
+                const ProgGemm *g = s->kind == PS_GEMM ? &p->gemms[s->index] : NULL;
+                if (s->kind == PS_KERNEL && !*m->loc[s->index]) m->loc[s->index] = s->loc;
+                if (g && g->kernel) m->loc[g->kernel - 1] = s->loc;
+                if (g && g->tail) m->loc[g->tail - 1] = s->loc;
             }
         for (int i = 0; i < p->nentries; i++)
             for (int k = 0; k < p->entries[i].njoins; k++) {

@@ -2,7 +2,7 @@
 # Unit tests that need a GPU or take one, on the device made of the host.
 . "$(dirname "$0")/../lib.sh"
 command -v g++ >/dev/null || { skip "no g++: the CUDA text cannot be run on the host"; finish; }
-for t in runtime_cuda codegen_lower lib_pad; do
+for t in runtime_cuda codegen_lower lib_products; do
     LIMIT=600 expect 0 " 0 failed, 0 skipped" env QUICK=1 LD_LIBRARY_PATH="$BUILD/shim" "$BUILD/tests/unit/$t"
 done
 LIMIT=600 expect 0 " 0 failed, 0 skipped" env DEVICE=cuda:0 LD_LIBRARY_PATH="$BUILD/shim" "$BUILD/tests/unit/lib_scale"

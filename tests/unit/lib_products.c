@@ -1,7 +1,8 @@
-// Products of odd sizes, compiled for a device slow enough that padding pays at sizes the reference
-// evaluator can follow: what is padded, and, where there is a GPU, that the results are the
-// evaluator's.
+// Products compiled for a device so slow that at sizes the reference evaluator can follow odd ones
+// are padded, and generated kernels stand beside the library's calls and what follows these. What
+// the program is like; and, where there is a GPU, that the results are the evaluator's.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
@@ -13,7 +14,7 @@
 
 static RtDevice *device;
 
-static const char text[] =
+static const char odd[] =
     "use nn\n"
     "const m = 40\n"
     "const k = 33\n"
@@ -60,11 +61,36 @@ static double draw(void) // -1 to 1, by eighths
     return (double)((int)(seed >> 33) % 9) / 8;
 }
 
-static Program *compile(Arena *a, const Target *target, Module **out)
+// What a library's epilogue cannot do, which a generated kernel does with the product.
+static const char behind[] =
+    "use nn\n"
+    "const m = 40\n"
+    "const k = 48\n"
+    "const n = 56\n"
+    "model exact(x: bf16[m, k], w: bf16[n, k], b: bf16[n]) {\n"
+    "    z = matmul(x, transpose(w)) + b\n"
+    "    return y = cast(gelu(cast(z, f32)), bf16)\n"
+    "}\n"
+    "model several(x: bf16[m, k], w: bf16[n, k], more: bf16[m, n], s: bf16[n]) {\n"
+    "    z = matmul(x, transpose(w))\n"
+    "    a = cast(tanh(cast(z, f32)) * cast(s, f32), bf16)\n"
+    "    return a, c = a + more\n"
+    "}\n"
+    "model kept(x: bf16[m, k], w: bf16[n, k], more: bf16[m, n]) {\n"
+    "    z = matmul(x, transpose(w))\n"
+    "    return z, a = cast(tanh(cast(z, f32)), bf16) * more\n"
+    "}\n"
+    "model turned(x: bf16[m, k], w: bf16[n, k], more: bf16[n, m]) {\n" // no element of the
+                                                                       // product's
+    "    z = matmul(x, transpose(w))\n"
+    "    return a = transpose(cast(tanh(cast(z, f32)), bf16)) * more\n"
+    "}\n";
+
+static Program *compile(Arena *a, const Target *target, const char *text, Module **out)
 {
     Diags *d = diags_new(a);
     FrontendOptions fo = {0};
-    Module *m = *out = frontend_compile(a, d, "odd", text, strlen(text), &fo);
+    Module *m = *out = frontend_compile(a, d, "test", text, strlen(text), &fo);
     CHECK(m && !d->errors);
     if (!m || d->errors) return NULL;
     PassOptions po = {.target = target};
@@ -137,36 +163,65 @@ static void run_entry(Arena *a, const Module *m, const Program *p, RtProgram *rt
     }
 }
 
-int main(void)
+static void run_all(Arena *a, const Module *m, const Program *p, bool by_kernel)
 {
-    Arena *a = arena_new();
     RtError e = {0};
-    Module *m;
-    Target slow = target_cuda(90, true);
-    slow.bf16_flops = 1e8;
-    Program *p = compile(a, &slow, &m);
-    if (p) check_plan(p);
-    // at these sizes no copy pays on the device itself
-    Module *other;
-    Target fast = target_cuda(90, true);
-    Program *plain = compile(a, &fast, &other);
-    for (int i = 0; plain && i < plain->ngemms; i++)
-        CHECK((plain->gemms[i].lda | plain->gemms[i].ldb | plain->gemms[i].ldc) % 8);
     RtProgram *rt = NULL;
     RtSession *s = NULL;
     RtCompileOptions o = {0};
-    if (!p || rt_device_open("cuda:0", NULL, &device, &e)) {
-        printf("skipped: no GPU: %s\n", e.text);
-        printf("%d passed, %d failed, 1 skipped\n", unit_passed, unit_failed);
-        return unit_failed != 0;
-    }
     CHECK_MSG(!rt_program_load(device, p, NULL, 0, &o, &rt, &e) &&
                   !rt_session_new(device, NULL, &s, &e) && !rt_session_attach(s, rt, &e),
               "%s", e.text);
+    if (by_kernel && !e.code) CHECK(strstr(rt_choices(rt, a), ": kernel  # library "));
     for (int i = 0; i < p->nentries && !e.code; i++)
         if (p->entries[i].kind == PK_MODEL) run_entry(a, m, p, rt, s, i);
     rt_session_free(s);
     rt_program_free(rt);
+}
+
+// The step of the product does what follows it, by two kernels or by one.
+static void check_tails(const Program *p)
+{
+    for (int i = 0; i < p->nentries; i++) {
+        const ProgEntry *e = &p->entries[i];
+        if (e->kind != PK_MODEL) continue;
+        bool turned = !strcmp(e->name, "turned");
+        const ProgGemm *g = &p->gemms[e->steps[0].index];
+        CHECK(e->nsteps == (turned ? 2 : 1) && e->steps[0].kind == PS_GEMM && g->kernel);
+        CHECK_MSG(!g->tail == turned, "%s", e->name);
+        if (!g->tail) continue;
+        // the value before is stored only where it is an output
+        CHECK(g->kernel_args == (!strcmp(e->name, "several") ? 6 : 5) - !strcmp(e->name, "exact"));
+    }
+}
+
+int main(void)
+{
+    Arena *a = arena_new();
+    RtError e = {0};
+    Module *m, *after;
+    Target slow = target_cuda(90, true), older = target_cuda(80, true);
+    slow.bf16_flops = older.bf16_flops = 1e8;
+    Program *p = compile(a, &slow, odd, &m), *q = compile(a, &older, behind, &after);
+    if (p) check_plan(p);
+    if (q) check_tails(q);
+    // at these sizes no copy pays on the device itself
+    Module *other;
+    Target fast = target_cuda(90, true);
+    Program *plain = compile(a, &fast, odd, &other);
+    for (int i = 0; plain && i < plain->ngemms; i++)
+        CHECK((plain->gemms[i].lda | plain->gemms[i].ldb | plain->gemms[i].ldc) % 8);
+    if (!p || !q || rt_device_open("cuda:0", NULL, &device, &e)) {
+        printf("skipped: no GPU: %s\n", e.text);
+        printf("%d passed, %d failed, 1 skipped\n", unit_passed, unit_failed);
+        return unit_failed != 0;
+    }
+    run_all(a, m, p, false);
+    run_all(a, after, q, false);
+    if (strstr(rt_device_model(device), "shim")) { // a slow library: by the kernels
+        setenv("SHIM_LT", "slow", 1);
+        run_all(a, after, q, true);
+    }
     rt_device_close(device);
     arena_free(a);
     return unit_done();
