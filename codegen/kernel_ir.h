@@ -123,7 +123,7 @@ typedef struct Body {
     int naxes, npar; // axes 0..npar are the parallel ones, outermost first
     BodyAxis axis[BODY_MAX_AXES];
     int col;          // the column axis, or -1
-    bool serial_cols; // the columns must be taken in order by one thread
+    bool serial_cols; // the columns have an order: one thread takes them, or a team scans
     int nstages;      // loops over the columns
     VEC(Inst) insts;
     VEC(BodyStore) stores;
@@ -236,6 +236,8 @@ bool walk_possible(const Body *b);
 void plan_walk(const Target *t, Body *b);
 void walk_derive(Body *b);
 int64_t walk_tiles(const Body *b); // blocks side by side along the innermost axis
+// scan_cuda.c: running sums
+void plan_scan(const Target *t, Body *b);
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
@@ -261,6 +263,7 @@ int mma_shared_bytes(const Body *b); // that the schedule's tiles need
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);
+void scan_cuda(struct Emit *e);
 void walk_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks
 // Whether the place is a multiple of v elements wherever b->uneven is.

@@ -38,7 +38,10 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
     const Schedule *s = &b->sched;
     long long rows = (long long)body_rows(b), cols = (long long)b->axis[b->col].extent;
     if (b->serial_cols) {
-        buf_str(o, "the columns have an order: a thread a row");
+        buf_printf(o, "the columns have an order: %s",
+                   s->team > 1 ? arena_printf(a, "%d threads add up %d of a row at a time", s->team,
+                                              s->team * s->unroll)
+                               : "a thread a row");
         return;
     }
     buf_printf(o, "%s; %lld rows of %lld: %d threads a row take %lld vectors each",
@@ -80,9 +83,8 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
     const Schedule *s = &b->sched;
     buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile_m, s->tile_n);
     if (s->share)
-        buf_printf(
-            o, "a tile a warp, and %d warps share its columns, to have more of them at work",
-            s->share);
+        buf_printf(o, "a tile a warp, and %d warps share its columns, to have more of them at work",
+                   s->share);
     else if (s->blocks >= t->units)
         buf_printf(o, "the largest that give %d multiprocessors one each", t->units);
     else

@@ -415,7 +415,10 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     s->vector = s->team = s->unroll = 1;
     s->split = 1;
     s->threads = 64;
-    if (b->serial_cols) return;
+    if (b->serial_cols) {
+        plan_scan(t, b);
+        return;
+    }
     // (weights, which all rows share, come from the first cache: there whole lines count)
     s->vector = widest_vector(b, b->col, cols, false, true);
     if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, false);
@@ -444,8 +447,9 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
 
 static void cuda_column(const Target *t, Body *b)
 {
+    b->sched.threads = 64;
     if (b->serial_cols)
-        b->sched.threads = 64;
+        plan_scan(t, b);
     else
         plan_column(t, b);
 }

@@ -227,6 +227,37 @@ template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
 {
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
 }
+// Across a team (as nc_team): the sum of what the threads before have, and [all], of the whole team.
+template <int N, class T> NC_FN T nc_scan(T v, T &all)
+{
+    constexpr int W = N < 32 ? N : 32;
+    int lane = threadIdx.x % W;
+    T run = v;
+#pragma unroll
+    for (int m = 1; m < W; m *= 2) {
+        T left = __shfl_up_sync(0xffffffffu, run, m, W);
+        if (lane >= m) run += left;
+    }
+    T before = __shfl_up_sync(0xffffffffu, run, 1, W);
+    if (lane == 0) before = 0;
+    all = __shfl_sync(0xffffffffu, run, W - 1, W);
+    if constexpr (N > 32) {
+        __shared__ T part[N / 32];
+        int warp = threadIdx.x / 32;
+        __syncthreads();
+        if (lane == 0) part[warp] = all;
+        __syncthreads();
+        T left = 0;
+        all = 0;
+#pragma unroll
+        for (int k = 0; k < N / 32; k++) {
+            if (k < warp) left += part[k];
+            all += part[k];
+        }
+        before += left;
+    }
+    return before;
+}
 // Calls that alternate between slots 0 and 1 need no barrier before they write; slot -1: anywhere.
 template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
 {
