@@ -1,7 +1,10 @@
 // Memory and clocks for timing a matmul.
 #include "runtime/cuda_bench.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+#include "base/half.h"
 
 enum { CALLS = 16, ROUNDS = 3 };
 
@@ -35,24 +38,24 @@ static bool fill(GemmBench *b, size_t total)
     return ok;
 }
 
-// The bytes of what argument [arg] of the product points to wherever it is called first; the index
-// of the first argument before it that is the same memory, or -1, in *same.
-static size_t kernel_argument(const Program *p, int gemm, int arg, int *same, int64_t *value)
+// The first step that calls the product; its entry in *e.
+static const ProgStep *first_call(const Program *p, int gemm, const ProgEntry **e)
 {
-    *same = -1;
-    *value = 0;
     for (int i = 0; i < p->nentries; i++)
         for (int k = 0; k < p->entries[i].nsteps; k++) {
             const ProgStep *s = &p->entries[i].steps[k];
-            if (s->kind != PS_GEMM || s->index != gemm) continue;
-            const ProgArg *a = &s->args[arg];
-            *value = a->value;
-            if (a->kind != PA_BUFFER) return 0;
-            for (int j = arg; j-- > 0;)
-                if (s->args[j].kind == PA_BUFFER && s->args[j].index == a->index) *same = j;
-            return (size_t)p->entries[i].buffers[a->index].bytes;
+            *e = &p->entries[i];
+            if (s->kind == PS_GEMM && s->index == gemm) return s;
         }
-    return 0;
+    return NULL;
+}
+
+// The index of the first argument that is the same memory as argument [arg]; arg: none is.
+static int same_memory(const ProgStep *s, int arg)
+{
+    for (int i = 0; i < arg && s->args[arg].kind == PA_BUFFER; i++)
+        if (s->args[i].kind == PA_BUFFER && s->args[i].index == s->args[arg].index) return i;
+    return arg;
 }
 
 bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
@@ -61,8 +64,10 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     const ProgGemm *p = &m->p->gemms[gemm];
     *b = (GemmBench){.m = m, .gemm = gemm, .d = m->d, .p = p, .g = &m->gemm[gemm]};
     CuDriver *cu = &b->d->cu;
-    int64_t longest = p->m > p->n ? p->m : p->n, value[MOST] = {0};
-    int same[MOST], library = prog_gemm_args(p), all = library + p->kernel_args + p->tail_args;
+    int64_t longest = p->m > p->n ? p->m : p->n;
+    int library = prog_gemm_args(p), all = library + p->kernel_args + p->tail_args;
+    b->step = first_call(m->p, gemm, &b->entry);
+    if (!b->step || b->step->nargs != all) all = library; // a product no entry calls
     size_t size[MOST] = {
         matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
                      p->stride_a, p->batch),
@@ -74,9 +79,14 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     if (b->g->aux >= 0)
         size[b->g->aux] = (size_t)(p->m * p->aux_ld * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
     if (b->g->ws >= 0) size[b->g->ws] = (size_t)p->workspace;
-    for (int i = library; i < all; i++) {
-        size[i] = kernel_argument(m->p, gemm, i, &same[i], &value[i]);
-        if (same[i] >= 0) size[i] = 0;
+    for (int i = 0; i < all && b->step; i++) {
+        const ProgArg *a = &b->step->args[i];
+        int first = same_memory(b->step, i);
+        if (i >= library && a->kind == PA_BUFFER)
+            size[i] = (size_t)b->entry->buffers[a->index].bytes;
+        if (first == i) continue;
+        if (size[i] > size[first]) size[first] = size[i];
+        size[i] = 0;
     }
     size_t total = 0, at[MOST];
     for (int i = 0; i < all; i++) {
@@ -86,13 +96,15 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     size_t avail = 0, most = 0;
     if (cu->mem_info(&avail, &most) != CU_OK || total > avail / 2) return false;
     if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
-    for (int i = 0; i < all; i++)
-        if (i >= library && same[i] >= 0)
-            b->slot[i] = b->slot[same[i]];
-        else if (i >= library && !size[i])
-            b->slot[i].v = value[i];
+    for (int i = 0; i < all; i++) {
+        int first = b->step ? same_memory(b->step, i) : i;
+        if (first < i)
+            b->slot[i] = b->slot[first];
+        else if (b->step && b->step->args[i].kind != PA_BUFFER)
+            b->slot[i].v = b->step->args[i].value;
         else
             b->slot[i].p = (void *)(uintptr_t)(b->block + at[i]);
+    }
     return cu->stream_create(&b->s, CU_STREAM_NO_LEGACY_SYNC) == CU_OK &&
            cu->event_create(&b->begin, 0) == CU_OK && cu->event_create(&b->end, 0) == CU_OK &&
            fill(b, total) && cu->stream_sync(b->s) == CU_OK;
@@ -115,6 +127,79 @@ static bool call(GemmBench *b)
     return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
            cuda_gemm_tail(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
 }
+
+// -- comparing
+// ---------------------------------------------------------------------------------------------
+
+enum { PIECES = 32, PIECE = 4096 };
+
+static double element(ProgDType t, const char *at)
+{
+    switch (t) {
+    case PD_BF16: return half_value(*(const uint16_t *)at, HALF_BF16);
+    case PD_F16: return half_value(*(const uint16_t *)at, HALF_F16);
+    case PD_F32: return *(const float *)at;
+    case PD_F64: return *(const double *)at;
+    default: return 0; // of integers nothing is said
+    }
+}
+
+// Pieces of a buffer, evenly spread; how many bytes in all, or -1.
+static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot, char *to)
+{
+    int64_t each = from->bytes < PIECE ? from->bytes : PIECE, done = 0;
+    for (int i = 0; i < PIECES && done + each <= from->bytes; i++, done += each) {
+        int64_t at = (from->bytes - each) / (PIECES - 1) * i / 16 * 16;
+        if (b->d->cu.copy_d2h(to + done, (CuPtr)(uintptr_t)slot->p + (CuPtr)at, (size_t)each,
+                              b->s) != CU_OK)
+            return -1;
+    }
+    return b->d->cu.stream_sync(b->s) == CU_OK ? (long)done : -1;
+}
+
+// Both round sums in their own order, a library perhaps once more; what leaves the range of the
+// type may do so a little earlier by one of them.
+static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
+{
+    double worst = 0, scale = 0;
+    long beyond = 0, width = prog_dtype_bytes(t);
+    for (long i = 0; i < bytes; i += width) {
+        double a = element(t, x + i), b = element(t, y + i);
+        if (isfinite(b)) scale = fmax(scale, fabs(b));
+        if (a == b || (isnan(a) && isnan(b))) continue;
+        if (isfinite(a) && isfinite(b))
+            worst = fmax(worst, fabs(a - b));
+        else
+            beyond++;
+    }
+    return worst <= scale / 32 && beyond * width * 32 <= bytes;
+}
+
+bool gemm_bench_agrees(GemmBench *b)
+{
+    enum { EACH = PIECES * PIECE };
+    int first = prog_gemm_args(b->p), n = b->step ? b->p->kernel_args : 0;
+    char *pieces = malloc(2 * (size_t)n * EACH + 1);
+    bool ok = pieces && n;
+    for (int by = 0; by < 2 && ok; by++) { // the kernel, then the library
+        b->g->generated = by == 0;
+        ok = call(b);
+        for (int i = 0; i < n && ok; i++) {
+            const ProgArg *a = &b->step->args[first + i];
+            if (a->kind != PA_BUFFER || !a->written) continue;
+            const ProgBuffer *of = &b->entry->buffers[a->index];
+            char *own = pieces + (size_t)i * EACH, *library = own + (size_t)n * EACH;
+            long bytes = read_pieces(b, of, &b->slot[first + i], by ? library : own);
+            ok = bytes >= 0 && (!by || close_enough(of->type.dtype, own, library, bytes));
+        }
+    }
+    b->g->generated = false;
+    free(pieces);
+    return ok;
+}
+
+// -- timing
+// ------------------------------------------------------------------------------------------------
 
 // Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
 static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)

@@ -8,6 +8,8 @@
 typedef struct GemmBench {
     RtModule *m;
     int gemm;
+    const ProgStep *step; // the first that calls it, of this entry; NULL: none does
+    const ProgEntry *entry;
     CudaDevice *d;
     const ProgGemm *p;
     CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
@@ -21,6 +23,9 @@ typedef struct GemmBench {
 // depends on its operands, through the power that the device may draw. false: there is no room.
 bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm);
 void gemm_bench_close(GemmBench *b);
+// Whether the kernel's results are those of the library, g->algo, and its tail. Before anything is
+// timed: what it does not write is random yet.
+bool gemm_bench_agrees(GemmBench *b);
 // Seconds of one call; negative when it fails or is clearly slower than [best]
 // (negative: none yet). A product shorter than its launch from the host is timed as part of a
 // graph, its operands in the L2 cache, as it will run.

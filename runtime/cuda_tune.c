@@ -296,14 +296,21 @@ static void try_candidate(Search *s, Ranked r)
 }
 
 // Leaves the fastest in its CudaGemm; false when nothing could be measured.
-static bool fastest(RtModule *m, int gemm, const LtResult *c, int n)
+static bool fastest(RtModule *m, int gemm, const LtResult *c, int n, const RtCompileOptions *o)
 {
     Search s = {0};
     double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm);
-    bool open = gemm_bench_open(&s.b, m, gemm);
+    bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
+    if (kernel) {
+        use(&s, &(Ranked){.algo = c[0].algo, .workspace = c[0].workspace});
+        kernel = gemm_bench_agrees(&s.b);
+        if (!kernel)
+            rt_log(o, "note: kernel %s differs from the matmul library and is not used",
+                   m->p->kernels[m->p->gemms[gemm].kernel - 1].name);
+    }
     for (int i = 0; i < n && open && (i < SURE || now() - begin < share); i++)
         try_candidate(&s, (Ranked){.algo = c[i].algo, .workspace = c[i].workspace});
-    if (open && cuda_gemm_has_kernel(m, gemm)) try_candidate(&s, (Ranked){.generated = true});
+    if (kernel) try_candidate(&s, (Ranked){.generated = true});
     double proposed = now();
     m->tuned += proposed - begin;
     if (s.n && s.top[0].seconds >= LONG_CALL) {
@@ -361,7 +368,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
         *e = (RtError){0};
         g->generated = true;
         g->value = print_choice(g, "");
-    } else if (!fastest(m, gemm, found, nfound)) {
+    } else if (!fastest(m, gemm, found, nfound, o)) {
         return RT_OK; // no memory to measure in: the library's first
     }
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");

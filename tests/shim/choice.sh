@@ -46,6 +46,12 @@ expect 0 "wrote two.net.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --
 [[ $(grep -c '^gemm ' two.net.tune) = 1 ]] && pass || fail "the old line stayed: $(cat two.net.tune)"
 ran 0 "step" --locked
 
+# a kernel that computes something else is not timed, however fast
+rm two.net.tune
+SHIM_LT=slow SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + 3;' expect 0 "note: kernel y_dot_tanh" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+holds "differs from the matmul library and is not used"
+grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the library: $(cat two.net.tune)"
+
 # a kernel that does not compile leaves the library to it; without either there is nothing
 cp kernel.tune two.net.tune
 export SHIM_REFUSE=nc_mma_b
