@@ -24,6 +24,7 @@ typedef enum InstKind {
     KI_ASSERT, // a[0]; false is recorded
     KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
     KI_SCAN,   // running sum of a[0] along the columns; [exclusive]
+    KI_SORT,   // the a[0] along the columns in order, [down]; [places]: where they stood
 } InstKind;
 
 typedef struct Inst {
@@ -34,7 +35,7 @@ typedef struct Inst {
     int pred; // LOAD, CHECK: only where this bool holds; -1: everywhere
     int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
-    bool exclusive;
+    bool exclusive, down, places;
     bool keep; // the schedule keeps its row from stage to stage: loads on CUDA, costly ops on the
                // CPU
     int first_use;   // the stage that computes a kept row
@@ -140,9 +141,9 @@ typedef struct Body {
     } dot;
     const Ix *uneven; // ROW: rows are not aligned; their vectors start where this place is. NULL:
                       // are; COLUMN: likewise, of memory's rows
-    int64_t crowd; // elements of all bodies of its launch like it; 0: alone
-    int *arg;      // by buffer: the kernel's argument (CUDA: shared by bodies)
-    uint64_t key;  // of what it computes: what a tuning file knows its schedule by
+    int64_t crowd;    // elements of all bodies of its launch like it; 0: alone
+    int *arg;         // by buffer: the kernel's argument (CUDA: shared by bodies)
+    uint64_t key;     // of what it computes: what a tuning file knows its schedule by
     Schedule sched;
     const Group *group;
 } Body;
@@ -238,6 +239,10 @@ void walk_derive(Body *b);
 int64_t walk_tiles(const Body *b); // blocks side by side along the innermost axis
 // scan_cuda.c: running sums
 void plan_scan(const Target *t, Body *b);
+// sort_cuda.c: rows in order
+bool sort_fits(const Target *t, int64_t cols, DType type);
+bool plan_sort(Body *b); // false: it is none
+void sort_derive(Body *b);
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
@@ -264,6 +269,7 @@ void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);
 void scan_cuda(struct Emit *e);
+void sort_cuda(struct Emit *e);
 void walk_cuda(struct Emit *e);
 int64_t tile_c(struct Emit *e); // tasks
 // Whether the place is a multiple of v elements wherever b->uneven is.

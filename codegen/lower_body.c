@@ -398,7 +398,9 @@ static int64_t rows_around(const Type *t, int64_t axis)
     return n;
 }
 
-static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
+// cumsum, and sort and argsort of rows that shared memory holds: an element a column, whose value
+// depends on the others.
+static bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
@@ -411,15 +413,18 @@ static bool lower_cumsum(LowerCtx *ctx, Graph *g, const Group *group, const Node
     const Ix *col = ix_axis(c, l.body->col, cols), *at[MAX_RANK];
     if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
     around(c, t, axis, row, col, at);
-    DType acc = dtype_accumulator(t->dtype);
+    bool sums = n->op == OP_cumsum, places = n->op == OP_argsort;
+    DType in = n->args[0]->type.dtype, acc = sums ? dtype_accumulator(t->dtype) : in;
     int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
-    v = lower_inst(&l, (Inst){.kind = KI_SCAN,
-                              .type = acc,
+    v = lower_inst(&l, (Inst){.kind = sums ? KI_SCAN : KI_SORT,
+                              .type = places ? DT_I32 : acc,
                               .acc = acc,
                               .na = 1,
                               .a = {v},
                               .axis = l.body->col,
                               .exclusive = attr_int(n, ATTR_exclusive, 0) != 0,
+                              .down = attr_int(n, ATTR_descending, 0) != 0,
+                              .places = places,
                               .node = n});
     v = lower_cast(&l, v, t->dtype, n);
     int buf = lower_buf(&l, KA_NODE, n, t->dtype, type_count(t));
@@ -580,8 +585,11 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
         return lower_scatter(ctx, g, group, group->anchor, out);
     }
     if (group->kind == GROUP_SCAN) {
-        if (group->anchor->op == OP_cumsum) return lower_cumsum(ctx, g, group, group->anchor, out);
-        return lower_sort(ctx, g, group, group->anchor, out);
+        const Node *n = group->anchor;
+        int64_t cols = n->type.dim[attr_int(n, ATTR_axis, 0)];
+        if (n->op == OP_cumsum || sort_fits(ctx->target, cols, n->args[0]->type.dtype))
+            return lower_ordered(ctx, g, group, n, out);
+        return lower_sort(ctx, g, group, n, out);
     }
     if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN) {
         bool sweeps = group->folded.n && ctx->target->kind == TARGET_CUDA;

@@ -50,7 +50,8 @@ bool phase_possible(const ProgKernel *k, const char **why)
     Parts p;
     // What only a launch of its own can give, and what the prelude does with a whole block.
     static const char *const own[] = {"gridDim",    "blockDim", "blockIdx.y", "blockIdx.z",
-                                      "__shared__", "cluster",  "griddep",    "nc_teams<"};
+                                      "__shared__", "cluster",  "griddep",    "nc_teams<",
+                                      "nc_scan<",   "nc_sort<"};
     *why = NULL;
     if (k->cluster > 1 || k->cooperative || k->grid[1] > 1 || k->grid[2] > 1 || k->block[1] > 1 ||
         k->block[2] > 1 || k->block[0] > PHASE_THREADS || !take_apart(k->text, &p))
@@ -235,7 +236,8 @@ static const char *print_text(GenEntry *e, const ProgEntry *out, const ProgJoin 
     for (uint32_t i = 0; i < p->args.n; i++)
         buf_printf(&b, "%s%sp%u", i ? ", " : "", p->types.at[i], i);
     buf_printf(&b,
-               ")\n{\n    nc_follow();\n    const int count = gridDim.x * %u, first = threadIdx.x / %d * gridDim.x + "
+               ")\n{\n    nc_follow();\n    const int count = gridDim.x * %u, first = threadIdx.x "
+               "/ %d * gridDim.x + "
                "blockIdx.x;\n",
                parts, PHASE_THREADS);
     for (int32_t i = 0, at = j->first_step; i < j->nphases; at = j->phase_end[i++]) {

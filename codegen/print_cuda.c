@@ -524,6 +524,8 @@ void body_cuda(Emit *e, KernelPhase phase)
         print_map(e);
     else if (s->kind == SCHED_COLUMN && !e->body->serial_cols)
         column_cuda(e, phase);
+    else if (s->kind == SCHED_ROW && e->body->serial_cols && s->row_bytes)
+        sort_cuda(e);
     else if (s->kind == SCHED_ROW && e->body->serial_cols && s->team > 1)
         scan_cuda(e);
     else if (s->kind == SCHED_ROW && !e->body->serial_cols && phase != PHASE_COMBINE)

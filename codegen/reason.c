@@ -39,9 +39,10 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
     long long rows = (long long)body_rows(b), cols = (long long)b->axis[b->col].extent;
     if (b->serial_cols) {
         buf_printf(o, "the columns have an order: %s",
-                   s->team > 1 ? arena_printf(a, "%d threads add up %d of a row at a time", s->team,
-                                              s->team * s->unroll)
-                               : "a thread a row");
+                   s->row_bytes  ? "a block sorts a row in shared memory"
+                   : s->team > 1 ? arena_printf(a, "%d threads add up %d of a row at a time",
+                                                s->team, s->team * s->unroll)
+                                 : "a thread a row");
         return;
     }
     buf_printf(o, "%s; %lld rows of %lld: %d threads a row take %lld vectors each",

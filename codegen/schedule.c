@@ -416,7 +416,7 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
     s->split = 1;
     s->threads = 64;
     if (b->serial_cols) {
-        plan_scan(t, b);
+        if (!plan_sort(b)) plan_scan(t, b);
         return;
     }
     // (weights, which all rows share, come from the first cache: there whole lines count)
@@ -448,6 +448,7 @@ static void cuda_row(Arena *arena, const Target *t, Body *b)
 static void cuda_column(const Target *t, Body *b)
 {
     b->sched.threads = 64;
+    if (b->serial_cols && plan_sort(b)) return;
     if (b->serial_cols)
         plan_scan(t, b);
     else
@@ -527,6 +528,7 @@ static void cuda_derive(Body *b, const Target *t)
         s->keep = s->keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
         s->row_cols = s->keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
         s->row_bytes = s->row_cols ? (int)kept_shared(b, s->row_cols) : 0;
+        if (b->serial_cols) sort_derive(b);
         s->blocks = ceil_div(rows, s->threads / s->team) * s->split * s->cluster;
     } else if (s->kind == SCHED_COLUMN && b->serial_cols) {
         s->blocks = ceil_div(rows, s->threads);
