@@ -14,10 +14,12 @@
 #include "passes/fuse.h"
 
 enum { UNIT = 8, MOST_ARGS = 4 };
-// Of the tensor cores' rate, what the library reaches on odd sizes. (An H200: 100 to 150 of 760
-// TFLOP/s.)
-#define ODD_SHARE 0.2
-#define LAUNCH    1.5e-6
+// Of the rate on aligned sizes, what the library reaches where the contracted axis or the result's
+// last one is odd (an H200: 100 to 150 of 760 TFLOP/s), and where only another axis of an operand
+// is (430).
+#define ODD_SHARE   0.2
+#define OTHER_SHARE 0.55
+#define LAUNCH      1.5e-6
 
 typedef struct Form { // of a node: what it is padded to
     Node *node;       // NULL: it is not
@@ -46,7 +48,7 @@ static bool is_narrow(const Node *n)
 
 typedef struct Sides { // of a contraction with one contracted axis and at most one free axis last
     int64_t want[2][MAX_RANK]; // extents of the operands
-    bool any;
+    double share;              // of the aligned rate; 1: nothing is odd
 } Sides;
 
 // Whether neighbours along this axis of the operand are neighbours in memory.
@@ -68,7 +70,7 @@ static Sides sides_of(const Node *dot)
 {
     static const AttrKey keys[2][2] = {{ATTR_batch_a, ATTR_contract_a},
                                        {ATTR_batch_b, ATTR_contract_b}};
-    Sides s = {0};
+    Sides s = {.share = 1};
     const int64_t *contract[2];
     int nb, nc, last[2] = {-1, -1}; // free axes
     for (int side = 0; side < 2; side++) {
@@ -82,7 +84,7 @@ static Sides sides_of(const Node *dot)
             if (is_free) last[side] = i;
             if (is_free && odd && is_inner(dot->args[side], i)) {
                 s.want[side][i] = round_up(t->dim[i]);
-                s.any = true;
+                s.share = OTHER_SHARE;
             }
         }
     }
@@ -92,12 +94,12 @@ static Sides sides_of(const Node *dot)
             (!is_inner(dot->args[0], contract[0][k]) && !is_inner(dot->args[1], contract[1][k])))
             continue;
         for (int side = 0; side < 2; side++) s.want[side][contract[side][k]] = round_up(extent);
-        s.any = true;
+        s.share = ODD_SHARE;
     }
     int side = last[1] >= 0 ? 1 : 0; // whose free axis is the result's last
     if (last[side] >= 0 && dot->args[side]->type.dim[last[side]] % UNIT) {
         s.want[side][last[side]] = round_up(dot->args[side]->type.dim[last[side]]);
-        s.any = true;
+        s.share = ODD_SHARE;
     }
     return s;
 }
@@ -134,7 +136,7 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
             moved += moving(t, &x->type);
     }
     if (dot->type.rank && dot->type.dim[dot->type.rank - 1] % UNIT) moved += moving(t, &dot->type);
-    return product * (1 / ODD_SHARE - 1) > moved;
+    return product * (1 / s->share - 1) > moved;
 }
 
 // -- making what is padded
@@ -287,7 +289,7 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
         Node *n = g->nodes.at[i];
         if (n->op == OP_dot && is_narrow(n->args[0]) && !fuse_generated(o, n)) {
             Sides s = sides_of(n);
-            if (s.any && pays(&p, n, &s)) pad_dot(&p, n, &s);
+            if (s.share < 1 && pays(&p, n, &s)) pad_dot(&p, n, &s);
         } else {
             follow(&p, n);
         }
