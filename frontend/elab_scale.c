@@ -74,8 +74,8 @@ void train_unscale(Elab *e, TrainState *t, const Stmt *s)
     e->g->role = ROLE_UPDATE;
     for (uint32_t i = 0; i < t->grad.n; i++) {
         Node **d = &t->grad.at[i];
-        *d = gradient_unscaled(e, *d, s->expr->span);
         Node *m = graph_cast(e->g, largest(e->g, *d), DT_F64);
+        *d = gradient_unscaled(e, *d, s->expr->span);
         most = most ? graph_binary(e->g, OP_maximum, most, m) : m;
     }
     train_finite(e, t, s, most, "the gradient of ");

@@ -68,26 +68,34 @@ static bool may_fail(const Node *n)
 }
 
 // A scalar made of a cell that this entry also writes (the step in a schedule) is stored before the
-// updates: they are one kernel, in which no block may still read what another one has written.
+// updates: they are one kernel, in which no block may still read what another one has written. So
+// is one that meets scalars of another such cell.
 static void force_counters(Fuse *f)
 {
     Graph *g = f->g;
     StrMap written = strmap_new(f->a);
-    bool *depends = NEW_ARRAY(f->a, bool, g->nodes.n + 1);
+    const uint32_t several = UINT32_MAX;
+    uint32_t *depends =
+        NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // 1 + the cell's root, or several
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (g->roots.at[i]->op == OP_assign)
-            strmap_set(&written, attr_str(g->roots.at[i], ATTR_name), g->roots.at[i]);
+            strmap_set(&written, attr_str(g->roots.at[i], ATTR_name), (void *)(uintptr_t)(i + 1));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (!f->live[i]) continue;
         if (node_has(n, OPF_CELL))
-            depends[i] = n->type.rank == 0 && strmap_has(&written, attr_str(n, ATTR_name));
-        for (uint32_t k = 0; k < n->nargs; k++) {
+            depends[i] = n->type.rank == 0
+                             ? (uint32_t)(uintptr_t)strmap_get(&written, attr_str(n, ATTR_name))
+                             : 0;
+        bool scalar = n->type.rank == 0 && node_class(n) == CLS_ELEMENTWISE;
+        for (uint32_t k = 0; k < n->nargs && scalar; k++) {
+            uint32_t cell = depends[n->args[k]->id];
+            if (cell) depends[i] = !depends[i] || depends[i] == cell ? cell : several;
+        }
+        bool meets = n->type.rank > 0 || (scalar && depends[i] == several);
+        for (uint32_t k = 0; k < n->nargs && meets && f->late[i]; k++) {
             const Node *a = n->args[k];
-            if (!depends[a->id]) continue;
-            if (n->type.rank == 0 && node_class(n) == CLS_ELEMENTWISE)
-                depends[i] = true;
-            else if (n->type.rank > 0 && f->late[i] && node_class(a) != CLS_LEAF)
+            if (depends[a->id] && depends[a->id] != depends[i] && node_class(a) != CLS_LEAF)
                 f->forced[a->id] = true;
         }
     }
