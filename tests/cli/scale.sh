@@ -2,6 +2,10 @@
 # Loss scaling from the command line: what is shown and logged, checkpoints, resuming.
 . "$(dirname "$0")/../lib.sh"
 digits 2000
+python() { # WHAT FILE...: the script on standard input, which reads them, must not fail
+    command -v python3 >/dev/null || { skip "no python3: $1 is not read"; cat >/dev/null; return; }
+    python3 - && pass || fail "$1: $(cat "${@:2}")"
+}
 DATA=(--data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte" --device cpu)
 # Gradients a thousand times as large: the first scales are too large for f16.
 sed 's/cross_entropy(logits, label)/1000 * cross_entropy(logits, label)/' "$ROOT/samples/mnist/mlp.net" >loud.net
@@ -9,7 +13,7 @@ T=("$NETC" train loud.net "${DATA[@]}" --precision f16)
 expect 0 "losses times 65536" "${T[@]}" --steps 30 --report-every 10 --log l.jsonl --save once.safetensors
 holds ", skipped "
 holds "30 steps in"
-python3 - <<'PY' && pass || fail "the log: $(cat l.jsonl)"
+python "the log" l.jsonl <<'PY'
 import json
 lines = [json.loads(l) for l in open("l.jsonl")]
 last = lines[-1]
@@ -37,6 +41,15 @@ holds "log.net:18"
 sed 's/cross_entropy(logits, label)/mean(sqrt(abs(logits) * 0))/' loud.net >root.net
 expect 1 "not finite at step 16; the first value that is not is the result of 'div'" "$NETC" train root.net "${DATA[@]}" --precision f16 --steps 40
 holds "root.net:18"
+
+# A watched gradient has no scale in it.
+sed 's/    minimize loss/&\n    tap grad(loss, fc2.weight) as slope/' "$ROOT/samples/mnist/mlp.net" >tap.net
+for p in f32 f16; do expect 0 "" "$NETC" train tap.net "${DATA[@]}" --precision $p --steps 1 --watch slope --log $p.jsonl -q; done
+python "the watched gradients" f32.jsonl f16.jsonl <<'PY'
+import json
+a, b = (json.loads(open(p + ".jsonl").read())["slope.std"] for p in ("f32", "f16"))
+assert 0 < a and abs(a - b) < 0.01 * a
+PY
 
 # A model.bin trains like its source.
 expect 0 "" "$NETC" loud.net --precision f16 -o m.bin --target cpu -q
