@@ -142,7 +142,7 @@ install: all
 	install -m 644 $(BUILD)/libnetc.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/netc.h $(DESTDIR)$(PREFIX)/include/
 	sed 's|@PREFIX@|$(PREFIX)|' tools/netc.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/netc.pc
-	install -m 644 docs/netc.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	sh tools/man.sh $(BUILD)/netc docs/netc.1 > $(DESTDIR)$(PREFIX)/share/man/man1/netc.1
 	install -m 644 tools/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/netc
 
 clean:

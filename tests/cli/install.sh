@@ -8,6 +8,13 @@ for f in bin/netc lib/libnetc.a lib/libnetc.so include/netc.h lib/pkgconfig/netc
     [ -e "$R/$f" ] && pass || fail "no $f"
 done
 expect 0 "netc " "$R/bin/netc" --version
+sed 's/\\//g' "$R/share/man/man1/netc.1" > man # every option stands in the manual
+for verb in compile train eval run inspect check profile bench tune doctor fmt; do
+    grep -qx ".SS $verb" man || fail "the manual lacks $verb"
+    for option in $("$R/bin/netc" $verb --help | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p'); do
+        grep -q -e " $option " man && pass || fail "the manual lacks $option"
+    done
+done
 grep -q '^prefix=/usr$' "$R/lib/pkgconfig/netc.pc" && pass || fail "netc.pc: $(cat "$R/lib/pkgconfig/netc.pc")"
 expect 0 "" bash -n "$R/share/bash-completion/completions/netc"
 flags=("-I$R/include" "-L$R/lib" -lnetc)
