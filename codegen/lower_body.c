@@ -378,6 +378,20 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
 // -- ordered along an axis
 // -------------------------------------------------------------------------------------
 
+// Stores the value of n at a place; the body is done.
+static bool deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
+{
+    lower_store(l, lower_buf(l, KA_NODE, n, n->type.dtype, type_count(&n->type)), place, value);
+    if (is_commit(l->ctx, n)) {
+        l->body->commits = true;
+        lower_error_buf(l);
+    }
+    if (l->failed) return fail(l, n);
+    lower_finish(l);
+    vec_push(l->ctx->arena, out, l->body);
+    return true;
+}
+
 // Splits a shape at an axis: at[axis] = col, the others from the row's flat index.
 static void around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
                    const Ix **at)
@@ -427,16 +441,7 @@ static bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Nod
                               .places = places,
                               .node = n});
     v = lower_cast(&l, v, t->dtype, n);
-    int buf = lower_buf(&l, KA_NODE, n, t->dtype, type_count(t));
-    lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
-    if (is_commit(ctx, n)) {
-        l.body->commits = true;
-        lower_error_buf(&l);
-    }
-    if (l.failed) return fail(&l, n);
-    lower_finish(&l);
-    vec_push(ctx->arena, out, l.body);
-    return true;
+    return deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
 // sort, argsort: every element counts how many come before it and goes there; stable by the index.
@@ -492,16 +497,7 @@ static bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *
     const Ix *place = ix_value(c, rank, 0, cols > 0 ? cols - 1 : 0, l.body->insts.at[rank].axes);
     around(c, t, axis, row, place, at);
     int v = n->op == OP_argsort ? lower_cast(&l, i, n->type.dtype, n) : mine;
-    int buf = lower_buf(&l, KA_NODE, n, n->type.dtype, type_count(&n->type));
-    lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
-    if (is_commit(ctx, n)) {
-        l.body->commits = true;
-        lower_error_buf(&l);
-    }
-    if (l.failed) return fail(&l, n);
-    lower_finish(&l);
-    vec_push(ctx->arena, out, l.body);
-    return true;
+    return deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
 // scatter, scatter_add: a copy of the data, then the updates in order; a thread owns what lies off
@@ -517,15 +513,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     l.body->npar = 1;
     ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
     int v = lower_value(&l, n->args[0], idx, -1);
-    int buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
-    lower_store(&l, buf, flat, v);
-    if (is_commit(ctx, n)) {
-        l.body->commits = true;
-        lower_error_buf(&l);
-    }
-    if (l.failed) return fail(&l, n);
-    lower_finish(&l);
-    vec_push(ctx->arena, out, l.body);
+    if (!deliver(&l, n, flat, v, out)) return false;
 
     l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
@@ -566,7 +554,7 @@ static bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, 
     }
     v = lower_value(&l, n->args[2], at, guard);
     at[axis] = place;
-    buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
+    int buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
     lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
     l.body->stores.at[l.body->stores.n - 1].add = n->op == OP_scatter_add;
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;

@@ -314,7 +314,7 @@ static Node *fold_reduce(Graph *g, const Infer *in)
     Node *a = in->args[0];
     Scalar v;
     Accumulate acc = op_info(in->op)->acc;
-    if (acc == ACC_PLACE || acc == ACC_MOMENTS) return NULL; // no element is the result
+    if (!op_keeps_one(in->op)) return NULL; // no element is the result
     int64_t count = type_count(&a->type), kept = type_count(&in->out);
     if (count == kept && count) { // nothing is added up: the same elements in the same order
         if (a->type.dtype != in->out.dtype) a = graph_cast(g, a, in->out.dtype);

@@ -76,6 +76,12 @@ const OpInfo *op_info(Op op)
     return &table[op];
 }
 
+bool op_keeps_one(Op reduction)
+{
+    Accumulate acc = table[reduction].acc;
+    return acc != ACC_NONE && acc != ACC_PLACE && acc != ACC_MOMENTS;
+}
+
 bool op_parse(const char *name, Op *out)
 {
     for (int i = 0; i < OP_COUNT; i++) {

@@ -79,6 +79,7 @@ typedef struct OpInfo {
 } OpInfo;
 
 const OpInfo *op_info(Op op);
+bool op_keeps_one(Op reduction); // one value, which joins with others of its kind one by one
 bool op_parse(const char *name, Op *out);
 const char *attr_name(AttrKey k);
 AttrKind attr_kind(AttrKey k);

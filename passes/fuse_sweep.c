@@ -52,8 +52,7 @@ static bool transposed(const Cluster *row, const Cluster *column)
 static bool can_fold(const Node *n)
 {
     DType t = n->type.dtype;
-    return (n->op == OP_sum || n->op == OP_prod || n->op == OP_max || n->op == OP_min) &&
-           t != DT_BOOL && t != DT_U8;
+    return node_class(n) == CLS_REDUCE && op_keeps_one(n->op) && t != DT_BOOL && t != DT_U8;
 }
 
 static void read_stored(Folder *x, const Node *n)
