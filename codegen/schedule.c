@@ -86,11 +86,12 @@ bool body_aligned(const Body *b, const Ix *place, int v)
 }
 
 // Rows whose starts are not aligned: vectors of full width between single elements, as wide as
-// the type of what moves most allows; [held]: what all rows share is no measure. Looks for the
-// place with which most of that is aligned.
+// the type of what moves most allows; what all rows share narrows them where it is more than a
+// float a column, and not where it is [held]. Looks for the place with which most of that is
+// aligned.
 int schedule_uneven_vector(Body *b, int64_t extent, bool held)
 {
-    int most = 8, best = 0;
+    int most = 8, narrow = 8, shares = 0, best = 0;
     const Ix *places[64];
     int bytes[64], n = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -102,10 +103,15 @@ int schedule_uneven_vector(Body *b, int64_t extent, bool held)
             DType t = b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type;
             bytes[n] = dtype_info[t].bits / 8;
             bool shared = x->has_value || !(x->axes & ~(1ull << b->col)); // no measure
-            if (16 / bytes[n] < most && !(shared && held)) most = 16 / bytes[n];
-            if (shared) continue;
+            if (16 / bytes[n] < narrow) narrow = 16 / bytes[n];
+            if (shared) {
+                shares += bytes[n];
+                continue;
+            }
+            if (16 / bytes[n] < most) most = 16 / bytes[n];
             places[n++] = x;
         }
+    if (shares > 4 && !held) most = narrow;
     const Ix *found = NULL;
     for (int i = 0; i < n; i++) {
         int moved = 0;
