@@ -64,7 +64,8 @@ int verb_compile(int argc, char **argv)
         o.target = target                                                    ? target
                    : emit && (!strcmp(emit, "cuda") || !strcmp(emit, "ptx")) ? "cuda"
                                                                              : NULL;
-        const char *sm = archs ? strstr(archs, "sm_") : NULL;
+        // (several: what all of them have)
+        const char *sm = archs && !strchr(archs, ',') ? strstr(archs, "sm_") : NULL;
         int arch = 0;
         if (sm && sscanf(sm, "sm_%d", &arch) == 1) o.arch = arch;
         status = netc_compile_file(ctx, c.words.at[0], &o, &p, &err);

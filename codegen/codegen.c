@@ -75,7 +75,9 @@ int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract)
     while (idmap_get(&g->kernel_of, n.identity, &at)) {
         const ProgKernel *o = &g->generated.at[at];
         if (!strcmp(o->text, n.text) && !memcmp(o->grid, n.grid, sizeof n.grid) &&
-            !memcmp(o->block, n.block, sizeof n.block) && o->shared_bytes == n.shared_bytes)
+            !memcmp(o->block, n.block, sizeof n.block) && o->shared_bytes == n.shared_bytes &&
+            o->cluster == n.cluster && o->nmaps == n.nmaps &&
+            !memcmp(o->maps, n.maps, sizeof n.maps))
             return (int32_t)at;
         n.identity = hash_mix(n.identity, 1);
     }
@@ -227,6 +229,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     out->steps = e->steps.at;
     out->nchecks = (int32_t)e->lower.checks.n;
     out->checks = e->lower.checks.at;
+    g->group_products |= e->lower.group_products;
     out->ndims = (int32_t)entry->dims.n;
     out->dims = NEW_ARRAY(a, ProgDim, entry->dims.n + 1);
     for (uint32_t i = 0; i < entry->dims.n; i++) {
@@ -277,7 +280,6 @@ Program *codegen(Module *m, const CodegenOptions *o)
     p->model = m->name ? m->name : "";
     p->cuda = o->target->kind == TARGET_CUDA;
     p->target = arena_strdup(a, o->target->name);
-    p->prelude = lower_prelude(a, o->target);
     p->choices = o->choices ? o->choices : "";
     p->ncells = (int32_t)m->cells.n;
     p->cells = NEW_ARRAY(a, ProgCell, m->cells.n + 1);
@@ -297,6 +299,7 @@ Program *codegen(Module *m, const CodegenOptions *o)
                 gen_internal(g, m->entries.at[i].loc, "an entry failed without a reason");
             return NULL;
         }
+    p->prelude = lower_prelude(a, o->target, g->group_products);
     p->nkernels = (int32_t)g->kernels.n;
     p->kernels = g->kernels.at;
     p->ngemms = (int32_t)g->gemms.n;

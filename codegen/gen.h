@@ -19,6 +19,7 @@ typedef struct Gen { // one module
     StrMap names;                       // kernel names taken
     VEC(ProgGemm) gemms;
     VEC(ProgConst) consts;
+    bool group_products; // LowerCtx's, of all entries
     bool failed;
 } Gen;
 

@@ -75,6 +75,7 @@ typedef struct LowerCtx {
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;
+    bool group_products; // some contraction may be made by groups of warps (wgmma_cuda.c)
 } LowerCtx;
 
 // Lowers the groups of one launch (equal Group.launch; GROUP_LOOP is not lowered here, nor a
@@ -83,7 +84,8 @@ typedef struct LowerCtx {
 // in *out, or reports through ctx->diags and returns -1.
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
 
-// The text put before every kernel of the target (Program.prelude).
-const char *lower_prelude(Arena *a, const Target *t);
+// The text put before every kernel of the target (Program.prelude); with what products by groups of
+// warps need, or without.
+const char *lower_prelude(Arena *a, const Target *t, bool group_products);
 
 #endif

@@ -100,20 +100,25 @@ typedef struct Schedule {
     int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
-    int cluster;      // ROW: blocks that share a row, through each other's shared memory; 1: none
-    int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
-    int ahead;        // SWEEP: rows of a team in shared memory: this one and those copied ahead
-    int resident;     // blocks a multiprocessor must be able to hold; 0: any
-    int walk;         // MAP: a thread takes several outer positions of one place inside
-    int64_t split;    // parts the columns are cut into, each its own block; 1: none
-    int64_t blocks;   // grid
-    int64_t tile;     // CPU: elements of the inner axis a task takes
+    int cluster;   // ROW: blocks that share a row, through each other's shared memory; TILE, wgmma:
+                   // that copy the right operand for each other; 1: none
+    int walkers;   // SWEEP: blocks of a multiprocessor that walk over rows
+    int ahead;     // SWEEP: rows of a team in shared memory: this one and those copied ahead
+    int resident;  // blocks a multiprocessor must be able to hold; 0: any
+    int walk;      // MAP: a thread takes several outer positions of one place inside
+    int64_t split; // parts the columns are cut into, each its own block; 1: none
+    int64_t blocks;             // grid
+    int64_t tile;               // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
     int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
     int share; // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
     bool mma;  // TILE: on tensor cores
+    int wgmma; // TILE: WGMMA_*: by groups of four warps (wgmma_cuda.c); 0: not
+    int ring;  // TILE, wgmma: steps along the columns that shared memory holds
     bool wide; // 64-bit index arithmetic
 } Schedule;
+
+enum { WGMMA_SHARED = 1, WGMMA_OWN }; // two groups multiply a tile together, or each its own
 
 // Operands rounded to tf32; or three products of their halves, so that what is lost is what f32
 // loses.
@@ -265,6 +270,11 @@ void small_cuda(struct Emit *e);
 void mma_cuda(struct Emit *e);
 bool mma_fits(const Body *b);        // a contraction of 16-bit floats: tensor cores can take it
 int mma_shared_bytes(const Body *b); // that the schedule's tiles need
+void wgmma_cuda(struct Emit *e);
+bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
+void wgmma_schedule(const Target *t, Body *b);   // takes the body where it is large enough
+void wgmma_derive(Body *b, const Target *t);
+void wgmma_maps(const Body *b, ProgKernel *k); // the launch's maps
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);

@@ -152,9 +152,23 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
+static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
+    for (int i = 0; i <= WGMMA_OWN; i++) out[i] = i;
+    return WGMMA_OWN + 1;
+}
+
+static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !b->sched.wgmma) return 0;
+    for (int i = 0; i < 4; i++) out[i] = 64 * (i + 1);
+    return 4;
+}
+
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE)) return 0;
+    if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma) return 0;
     if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
         for (int i = 0; i < 3; i++) out[i] = i;
         return 3;
@@ -179,12 +193,13 @@ static bool tile_fits(const Body *b, int64_t v)
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
-    return cuda_of(b, t, SCHED_TILE) && !b->sched.share ? powers(b, 8, 256, tile_fits, out) : 0;
+    if (b->sched.share || b->sched.wgmma) return 0;
+    return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
 }
 
 static int legal_share(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor) return 0;
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.wgmma) return 0;
     if (b->sched.share && b->sched.each) return powers(b, 1, 8, NULL, out);
     out[0] = 0;
     return 1 + powers(b, 1, 8, NULL, out + 1);
@@ -228,6 +243,7 @@ static bool fills_blocks(const Body *b, int64_t v)
 
 static int legal_cluster(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.wgmma) return powers(b, 1, 2, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
     return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
 }
@@ -245,7 +261,7 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
     static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     int n = 0;
     int64_t own = b->sched.resident; // need not be a power of two
-    if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP) return 0;
+    if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP || b->sched.wgmma) return 0;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         if (i && own > blocks[i - 1] && own < blocks[i]) out[n++] = own;
         if (blocks[i] * b->sched.threads <= t->threads_per_unit) out[n++] = blocks[i];
@@ -253,6 +269,7 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
+static const char *const wgmma_words[] = {"no", "together", "own", NULL};
 static const char *const keep_words[] = {"again", "registers", "shared", NULL};
 
 #define INT(field)  offsetof(Schedule, field), false
@@ -274,12 +291,17 @@ const Knob knobs[] = {
      "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
      "warp's tile of 16 x 8, 16 x 16, 32 x 32",
      INT(each), legal_each, -1, true, NULL},
+    {"wgmma", "groups of four warps multiply: a tile together, or each its own; no: they do not",
+     INT(wgmma), legal_wgmma, 0, true, wgmma_words},
+    {"tile_n", "neighbours of the result in a row of a group's tile", INT(tile_n), legal_tile_n, -1,
+     false, NULL},
     {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
     {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
      legal_share, 0, true, NULL},
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
      NULL},
-    {"cluster", "blocks that share a row", INT(cluster), legal_cluster, 1, true, NULL},
+    {"cluster", "blocks that share a row, or the copies of a product's right operand", INT(cluster),
+     legal_cluster, 1, true, NULL},
     {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
      true, NULL},
     {"ahead", "rows of a team in shared memory: this one and those copied ahead", INT(ahead),

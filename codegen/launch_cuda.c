@@ -41,6 +41,10 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
     if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
+    if (s->wgmma)
+        buf_str(
+            &out,
+            ", const __grid_constant__ NcMap left_map, const __grid_constant__ NcMap right_map");
     buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
     *names = e;
     return out.data;
@@ -214,8 +218,8 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
-    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n    nc_follow();\n%s}\n", launch_bounds(k, threads),
-               pretty ? k->name : k->symbol, params.data, calls.data);
+    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n    nc_follow();\n%s}\n",
+               launch_bounds(k, threads), pretty ? k->name : k->symbol, params.data, calls.data);
 }
 
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
@@ -237,6 +241,7 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, &e);
         blocks = k->body[0]->sched.blocks;
+        if (k->body[0]->sched.wgmma) wgmma_maps(k->body[0], launch);
         buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {

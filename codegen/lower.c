@@ -7,11 +7,12 @@
 #include "codegen/print.h"
 
 // The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
-const char *lower_prelude(Arena *a, const Target *t)
+const char *lower_prelude(Arena *a, const Target *t, bool group_products)
 {
     static const char *const c[] = {"c_head.h", "common.h", "c_tail.h", NULL};
-    static const char *const cuda[] = {"cuda_head.h", "common.h",   "cuda_tail.h",
-                                       "cuda_sync.h", "cuda_mma.h", NULL};
+    const char *const cuda[] = {"cuda_head.h", "common.h",   "cuda_tail.h",
+                                "cuda_sync.h", "cuda_mma.h", group_products ? "cuda_wgmma.h" : NULL,
+                                NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
         for (const EmbeddedFile *f = prelude_files; f->name; f++)
@@ -170,6 +171,7 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
     p->grid[0] = p->grid[1] = p->grid[2] = p->block[0] = p->block[1] = p->block[2] = 1;
     p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
+    if (p->nmaps) p->nargs = out.nargs;
     Buf pretty = buf_new(ctx->arena);
     kernel_comment(&k, p, ctx->target, &pretty);
     buf_str(&pretty, cuda ? print_cuda(&k, true, p) : print_c(&k, true));
@@ -199,8 +201,10 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     for (uint32_t i = 0; i < all.n; i++) {
         Body *b = all.at[i];
         schedule_override(ctx, b);
-        if (all.n == 1 || b->sched.cluster == 1) continue;
+        ctx->group_products |= wgmma_fits(b, ctx->target);
+        if (all.n == 1 || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
         b->sched.cluster = 1; // blocks side by side belong to several bodies
+        b->sched.wgmma = 0;   // (whose maps are parameters of a kernel)
         schedule_derive(b, ctx->target);
     }
     int scratch = 0;

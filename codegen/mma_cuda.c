@@ -231,6 +231,66 @@ static void multiply(Emit *e, const Operand *a, const Operand *b, DType type, co
     emit_line(e, in, "}");
 }
 
+// Whether that place of the result is one. (Tiles that end with the result need no test: what
+// follows from several vectors may overlap.)
+const char *finish_range(Emit *e, const char *base)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int64_t m = b->axis[1].extent, n = b->axis[2].extent,
+            high = (int64_t)s->tile_m * (s->cluster > 1 ? s->cluster : 1);
+    const char *row = m % high ? emit_text(e, "%s < %lld", e->axis[1], (long long)m) : "",
+               *col = n % s->tile_n ? emit_text(e, "%s < %lld", base, (long long)n) : "";
+    if (!*row && !*col) return "{";
+    return emit_text(e, "if (%s%s%s) {", row, *row && *col ? " && " : "", col);
+}
+
+static void store_vectors(Emit *e, Vectors *v)
+{
+    flush_stores(e, v, -1);
+}
+
+// In a scope that knows axis 1 and, as [base], the first of [width] neighbours along axis 2: what
+// the body makes of the sums, of which [sum] is the one of this "lane". store: prints what is done
+// with whole vectors of results.
+void finish_vector(Emit *e, const char *base, int width, const char *sum,
+                   void (*store)(Emit *e, Vectors *v))
+{
+    const Body *b = e->body;
+    const char *axis = e->axis[2];
+    int64_t n = b->axis[2].extent;
+    bool whole = n % width == 0;
+    emit_open(e, 1ull << 1); // in range
+    Vectors v = find_vectors(e, 2, whole ? width : 1);
+    int kept = 0;
+    for (int i = 0; i < v.nloads; i++) // not the operands
+        if (!inst_over(&b->insts.at[v.loads[i]], b->col)) v.loads[kept++] = v.loads[i];
+    v.nloads = kept;
+    e->axis[2] = base;
+    for (int i = 0; i < v.nloads; i++)
+        print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
+    e->axis[2] = axis;
+    if (whole) open_stores(e, &v, -1);
+    Scope *vector = e->scope;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, base);
+    emit_open(e, 1ull << 2);
+    print_lane(e, &v, "");
+    emit_bind(e, b->dot.sum, e->scope, sum);
+    lane_stores(e, &v, -1);
+    emit_close(e, whole ? "{" : emit_text(e, "if (%s < %lld) {", axis, (long long)n), "}");
+    emit_close(e,
+               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
+                         vector->indent * 4, "", width),
+               "}");
+    if (whole) {
+        e->axis[2] = base;
+        store(e, &v);
+        e->axis[2] = axis;
+    }
+    emit_close(e, finish_range(e, base), "}");
+}
+
 // What the body makes of the sums, from shared memory, a vector of neighbours in n a thread.
 static void finish_sums(Emit *e)
 {
@@ -239,8 +299,6 @@ static void finish_sums(Emit *e)
     const char *t = s->wide ? "int64_t" : "int", *axis = e->axis[2],
                *base = emit_text(e, "%s_first", axis);
     int mt = s->tile_m / WARPS_M / 16, wide = s->tile_n / WARPS_N, pitch = wide + 4;
-    int64_t n = b->axis[2].extent;
-    bool whole = n % VECTOR == 0;
     Scope *top = e->scope;
     emit_line(e, top, "__syncthreads();");
     emit_line(e, top, "float *const sums = (float *)nc_shared + threadIdx.x / 32 * %d;",
@@ -262,38 +320,8 @@ static void finish_sums(Emit *e)
               wide / VECTOR, VECTOR);
     emit_line(e, e->scope, "const %s %s = origin_m + warp_m + i * 16 + row;", t, e->axis[1]);
     emit_line(e, e->scope, "const %s %s = origin_n + warp_n + from;", t, base);
-    emit_open(e, 1ull << 1); // in range
-    Vectors v = find_vectors(e, 2, whole ? VECTOR : 1);
-    int kept = 0;
-    for (int i = 0; i < v.nloads; i++) // not the operands
-        if (!inst_over(&b->insts.at[v.loads[i]], b->col)) v.loads[kept++] = v.loads[i];
-    v.nloads = kept;
-    e->axis[2] = base;
-    for (int i = 0; i < v.nloads; i++)
-        print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
-    e->axis[2] = axis;
-    if (whole) open_stores(e, &v, -1);
-    Scope *vector = e->scope;
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = %s + lane;", t, axis, base);
-    emit_open(e, 1ull << 2);
-    print_lane(e, &v, "");
-    emit_bind(e, b->dot.sum, e->scope, emit_text(e, "sums[row * %d + from + lane]", pitch));
-    lane_stores(e, &v, -1);
-    emit_close(e, whole ? "{" : emit_text(e, "if (%s < %lld) {", axis, (long long)n), "}");
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         vector->indent * 4, "", VECTOR),
-               "}");
-    if (whole) {
-        e->axis[2] = base;
-        flush_stores(e, &v, -1);
-        e->axis[2] = axis;
-    }
-    emit_close(e,
-               emit_text(e, "if (%s < %lld && %s < %lld) {", e->axis[1],
-                         (long long)b->axis[1].extent, base, (long long)n),
-               "}");
+    finish_vector(e, base, VECTOR, emit_text(e, "sums[row * %d + from + lane]", pitch),
+                  store_vectors);
     emit_close(e,
                emit_text(e, "for (int slot = thread; slot < %d; slot += 32) {", 16 * wide / VECTOR),
                "}");

@@ -53,8 +53,9 @@ bool phase_possible(const ProgKernel *k, const char **why)
                                       "__shared__", "cluster",  "griddep",    "nc_teams<",
                                       "nc_scan<",   "nc_sort<"};
     *why = NULL;
-    if (k->cluster > 1 || k->cooperative || k->grid[1] > 1 || k->grid[2] > 1 || k->block[1] > 1 ||
-        k->block[2] > 1 || k->block[0] > PHASE_THREADS || !take_apart(k->text, &p))
+    if (k->cluster > 1 || k->cooperative || k->nmaps || k->grid[1] > 1 || k->grid[2] > 1 ||
+        k->block[1] > 1 || k->block[2] > 1 || k->block[0] > PHASE_THREADS ||
+        !take_apart(k->text, &p))
         *why = "needs a launch of its own";
     for (size_t i = 0; i < sizeof own / sizeof *own && !*why; i++)
         if (strstr(k->text, own[i])) *why = "needs a launch of its own";

@@ -30,6 +30,11 @@ void open_stores(Emit *e, const Vectors *v, int stage);
 void lane_stores(Emit *e, const Vectors *v, int stage);
 void flush_stores(Emit *e, const Vectors *v, int stage);
 
+// mma_cuda.c: what follows from the sums of a product, for neighbours of the result.
+const char *finish_range(Emit *e, const char *base);
+void finish_vector(Emit *e, const char *base, int width, const char *sum,
+                   void (*store)(Emit *e, Vectors *v));
+
 // Accumulators of reductions over the columns: declared in the row's scope, joined with an element.
 void declare_accumulator(Emit *e, Scope *row, int r);
 void accumulate(Emit *e, int r, const char *axis);

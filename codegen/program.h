@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 3 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 4 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -99,8 +99,19 @@ typedef struct ProgArg {
     bool written;
 } ProgArg;
 
+// A matrix of 16-bit elements that a kernel reads by bulk copies, a box of it at a time. What the
+// copies need to know of it is made when the kernel is launched, and is a parameter of its own.
+enum { PROG_MAX_MAPS = 2, PROG_MAX_MAP_ARGS = 64 };
+typedef struct ProgMap {
+    int32_t arg;               // the kernel's argument it lies in
+    int64_t offset;            // where in it, in elements
+    int64_t rows, cols, pitch; // elements; pitch: between rows
+    int32_t box_rows, box_cols;
+} ProgMap;
+
 // How a kernel is called. args are the step's, in order.
-//   CUDA: extern "C" __global__ void SYMBOL(T0 *a0, long long a1, ...): one parameter an argument.
+//   CUDA: extern "C" __global__ void SYMBOL(T0 *a0, long long a1, ...): one parameter an argument,
+//         then one for each of its maps.
 //   CPU:  void SYMBOL(void *const *args, const NcPar *par): args[i] is the buffer's address, or the
 //         address of an int64_t. par is NULL (one thread) or the host's parallel_for:
 //         typedef struct NcPar { void (*run)(void *ctx, long n, void (*body)(void *arg, long begin,
@@ -114,6 +125,8 @@ typedef struct ProgKernel {
     uint32_t grid[3], block[3], cluster; // CUDA launch; cluster 0 or 1: none
     uint32_t shared_bytes;               // dynamic
     bool cooperative;                    // has a grid barrier
+    int32_t nargs, nmaps;                // nargs: known where there are maps, else 0
+    ProgMap maps[PROG_MAX_MAPS];
     int64_t bytes_read, bytes_written, flops;
     double floor_seconds;
     const char *schedule; // one line, for people and the tuning file

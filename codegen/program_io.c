@@ -253,6 +253,15 @@ static void io_entry(Io *io, ProgEntry *e)
     io_i64(io, &e->peak_bytes);
 }
 
+static void io_map(Io *io, ProgMap *m)
+{
+    io_i32(io, &m->arg);
+    int64_t *wide[] = {&m->offset, &m->rows, &m->cols, &m->pitch};
+    for (int i = 0; i < 4; i++) io_i64(io, wide[i]);
+    io_i32(io, &m->box_rows);
+    io_i32(io, &m->box_cols);
+}
+
 static void io_kernel(Io *io, ProgKernel *k)
 {
     io_str(io, &k->name);
@@ -265,6 +274,9 @@ static void io_kernel(Io *io, ProgKernel *k)
     io_u32(io, &k->cluster);
     io_u32(io, &k->shared_bytes);
     IO_BOOL(io, k->cooperative);
+    io_i32(io, &k->nargs);
+    io_i32(io, &k->nmaps);
+    for (int i = 0; i < k->nmaps && i < PROG_MAX_MAPS; i++) io_map(io, &k->maps[i]);
     io_i64(io, &k->bytes_read);
     io_i64(io, &k->bytes_written);
     io_i64(io, &k->flops);
@@ -321,7 +333,7 @@ static void io_program(Io *io, Program *p)
     for (int32_t i = 0; i < p->ncells && !io->error; i++) io_cell(io, &p->cells[i]);
     IO_ARRAY(io, p->nentries, p->entries, 55);
     for (int32_t i = 0; i < p->nentries && !io->error; i++) io_entry(io, &p->entries[i]);
-    IO_ARRAY(io, p->nkernels, p->kernels, 93);
+    IO_ARRAY(io, p->nkernels, p->kernels, 101);
     for (int32_t i = 0; i < p->nkernels && !io->error; i++) io_kernel(io, &p->kernels[i]);
     IO_ARRAY(io, p->ngemms, p->gemms, 116);
     for (int32_t i = 0; i < p->ngemms && !io->error; i++) io_gemm(io, &p->gemms[i]);

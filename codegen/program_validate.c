@@ -347,6 +347,22 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     return wrong ? wrong : check_joins(&v);
 }
 
+// Bulk copies reach every element of a map: it has to lie in the argument. (Its size is the
+// step's to know; kernels are trusted with it as with all they read.)
+static bool check_maps(const ProgKernel *k)
+{
+    if (k->nmaps < 0 || k->nmaps > PROG_MAX_MAPS || k->nargs < 0 || k->nargs > PROG_MAX_MAP_ARGS)
+        return false;
+    for (int i = 0; i < k->nmaps; i++) {
+        const ProgMap *m = &k->maps[i];
+        if (m->arg < 0 || m->arg >= k->nargs || m->offset < 0 || m->rows < 1 || m->cols < 1 ||
+            m->pitch < m->cols || m->box_rows < 1 || m->box_rows > 256 || m->box_cols < 1 ||
+            m->box_cols > 256)
+            return false;
+    }
+    return true;
+}
+
 static const char *check_kernels(const Program *p)
 {
     for (int32_t i = 0; i < p->nkernels; i++) {
@@ -360,7 +376,7 @@ static const char *check_kernels(const Program *p)
                 return "a kernel with an impossible launch";
             threads *= k->block[d];
         }
-        if (threads > 1024 || k->cluster > 16 || k->shared_bytes > 1 << 20)
+        if (threads > 1024 || k->cluster > 16 || k->shared_bytes > 1 << 20 || !check_maps(k))
             return "a kernel with an impossible launch";
     }
     return NULL;

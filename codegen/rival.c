@@ -10,9 +10,11 @@
 #define WORTH_TIMING 0.6
 
 // Of the tensor cores' rate, what the main loop of the body's schedule reaches on large tiles:
-// measured on sm_90, where mma.sync cannot feed them; elsewhere what their instructions allow.
+// measured on sm_90, where mma.sync cannot feed them and wgmma can; elsewhere what their
+// instructions allow.
 static double tensor_share(const Body *b, const Target *t)
 {
+    if (b->sched.wgmma) return 0.85;
     if (!b->sched.mma) return 0;
     return t->arch < 90 ? 0.75 : 0.35;
 }

@@ -497,6 +497,7 @@ static void cuda_tile(const Target *t, Body *b)
     if (s->mma) {
         s->tile_k *= 2;
         s->threads = 256;
+        wgmma_schedule(t, b);
         return;
     }
     if (bytes > 4) s->tile_k = 16;
@@ -550,11 +551,17 @@ static void cuda_derive(Body *b, const Target *t)
         s->blocks = ceil_div(b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
                                  ceil_div(b->axis[2].extent, s->tile_n),
                              8 / s->share);
+    } else if (s->kind == SCHED_TILE && s->wgmma) {
+        wgmma_derive(b, t);
     } else if (s->kind == SCHED_TILE) {
         s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
         s->row_bytes = math_bytes(b->insts.at[b->dot.sum].acc) *
                        (s->each ? s->tile_k * 2 * (s->tile_m + 4) : s->tile_k * 2 * 17 + 8 * 256);
-        if (s->mma) s->row_bytes = mma_shared_bytes(b);
+        if (s->mma) {
+            s->row_bytes = mma_shared_bytes(b);
+            s->threads = 256; // (it may have been wgmma)
+            s->cluster = 1;
+        }
         s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
                     ceil_div(b->axis[2].extent, s->tile_n);
     }

@@ -133,8 +133,8 @@ void tile_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    if (s->share) {
-        small_cuda(e);
+    if (s->share || s->wgmma) {
+        (s->share ? small_cuda : wgmma_cuda)(e);
         return;
     }
     const char *t = type_math(b->insts.at[b->dot.sum].acc), *it = s->wide ? "int64_t" : "int";

@@ -69,6 +69,7 @@ Target target_cuda(int arch, bool matmul_library)
         t.bytes_per_second = 4.2e12;
         t.f32_flops = 67e12;
         t.bf16_flops = 790e12;
+        t.group_products = arch < 100;
     }
     if (arch >= 100 && arch < 120) { // B200
         t.name = "sm_100";

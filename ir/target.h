@@ -35,6 +35,7 @@ typedef struct Target {
     bool matmul_library;                            // cuBLASLt / OpenBLAS will be there
     unsigned epilogues;                             // TargetEpilogue bits
     int max_kernel_args;
+    bool group_products; // four warps multiply together from shared memory (wgmma)
 } Target;
 
 Target target_cpu(int cores, bool matmul_library);

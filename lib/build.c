@@ -131,6 +131,7 @@ static Target pick_target(const netc_program *p, bool cuda)
     if (cuda) { // any device: no more shared memory than each of the data-centre ones has
         Target t = target_cuda(90, library);
         t.shared_per_block = target_cuda(80, library).shared_per_block;
+        t.group_products = false;
         return t;
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -22,6 +22,7 @@ typedef struct CUgraphNode_st *CuGraphNode;
 
 enum { // CuResult
     CU_OK = 0,
+    CU_INVALID_VALUE = 1,
     CU_OUT_OF_MEMORY = 2,
     CU_STUB_LIBRARY = 34,
     CU_NO_DEVICE = 100,
@@ -54,6 +55,11 @@ enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_CAPTURE_THREAD_LOCAL = 1 };
 enum { CU_NODE_KERNEL = 0, CU_NODE_GRAPH = 4 };
 enum { CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_LOG_BYTES = 6 };
 enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6 };
+enum { CU_MAP_U16 = 1, CU_MAP_SWIZZLE_128 = 3, CU_MAP_L2_256 = 3 };
+
+typedef struct CuTensorMap { // opaque
+    _Alignas(64) char bytes[128];
+} CuTensorMap;
 
 typedef struct CuLaunchAttr {
     int id;
@@ -124,6 +130,10 @@ enum { // of pointer_attribute
     F(module_function, "cuModuleGetFunction", (CuFunction * f, CuModule m, const char *name))      \
     F(func_set, "cuFuncSetAttribute", (CuFunction f, int attribute, int value))                    \
     F(func_get, "cuFuncGetAttribute", (int *value, int attribute, CuFunction f))                   \
+    F(map_tiled, "cuTensorMapEncodeTiled",                                                         \
+      (CuTensorMap * map, int type, unsigned rank, CuPtr at, const uint64_t *dims,                 \
+       const uint64_t *pitches, const unsigned *box, const unsigned *steps, int interleave,        \
+       int swizzle, int l2, int fill))                                                             \
     F(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                    \
       (int *blocks, CuFunction f, int threads, size_t dynamic_shared))                             \
     F(launch, "cuLaunchKernelEx",                                                                  \

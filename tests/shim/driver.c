@@ -695,6 +695,23 @@ CuResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CuFunction f, 
     return CU_OK;
 }
 
+// What tests/shim/ptx.h reads: two dimensions of 16-bit elements, boxes of 128-byte rows, turned.
+CuResult cuTensorMapEncodeTiled(CuTensorMap *map, int type, unsigned rank, CuPtr at,
+                                const uint64_t *dims, const uint64_t *pitches, const unsigned *box,
+                                const unsigned *steps, int interleave, int swizzle, int l2,
+                                int fill)
+{
+    uint64_t words[] = {at, dims[0], dims[1], pitches[0], box[0], box[1]};
+    (void)l2;
+    if (type != CU_MAP_U16 || rank != 2 || at % 16 || pitches[0] % 16 || pitches[0] >> 40 ||
+        dims[0] >> 32 || dims[1] >> 32 || !dims[0] || !dims[1] || box[0] * 2 != 128 || !box[1] ||
+        box[1] > 256 || steps[0] != 1 || steps[1] != 1 || interleave ||
+        swizzle != CU_MAP_SWIZZLE_128 || fill)
+        return CU_INVALID_VALUE;
+    memcpy(map, words, sizeof words);
+    return CU_OK;
+}
+
 CuResult cuLaunchKernelEx(const CuLaunch *c, CuFunction f, void **params, void **extra)
 {
     (void)extra;

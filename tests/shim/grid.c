@@ -319,15 +319,21 @@ void *shim_cluster_map(void *p, unsigned rank)
     return b == grid.block ? p : b->slot + at;
 }
 
+// Numbers are aligned as addresses are.
+static size_t first_number(void)
+{
+    return (uintptr_t)grid.launch->f->code->vars % 1024;
+}
+
 unsigned shim_shared_number(const void *p)
 {
     const Code *c = grid.launch->f->code;
     size_t at = (size_t)((const char *)p - c->vars);
-    if (at < c->vars_bytes) return (grid.block->rank + 1) << 24 | (unsigned)at;
+    if (at < c->vars_bytes) return (grid.block->rank + 1) << 24 | (unsigned)(at + first_number());
     for (int i = 0; i < grid.nresident; i++) {
         at = (size_t)((const char *)p - grid.resident[i].slot);
         if (grid.resident[i].slot && at < c->vars_bytes)
-            return (unsigned)(i + 1) << 24 | (unsigned)at;
+            return (unsigned)(i + 1) << 24 | (unsigned)(at + first_number());
     }
     shim_fault("an address that is not shared memory (%p) is used as one", p);
     return 0;
@@ -335,7 +341,7 @@ unsigned shim_shared_number(const void *p)
 
 void *shim_shared_at(unsigned number)
 {
-    unsigned rank = (number >> 24) - 1, at = number & 0xffffff;
+    unsigned rank = (number >> 24) - 1, at = (number & 0xffffff) - (unsigned)first_number();
     if (rank >= (unsigned)grid.nresident) shim_fault("0x%x is no shared address", number);
     return (rank == grid.block->rank ? grid.launch->f->code->vars : grid.resident[rank].slot) + at;
 }

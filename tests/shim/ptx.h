@@ -106,7 +106,7 @@ static inline int shim_count(int n = -1)
 #define ptx_membar_cta()            shim_fence()
 #define ptx_nanosleep_u32(n)        shim_pause()
 #define ptx_trap()                  shim_trap("trap")
-#define ptx_griddepcontrol_wait() shim_follow()
+#define ptx_griddepcontrol_wait()   shim_follow()
 #define ptx_griddepcontrol_launch_dependents()
 
 // -- memory: addresses are integers or pointers
@@ -295,3 +295,131 @@ SHIM_LDMATRIX(shim_ldm, true)
 #define ptx_ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16      shim_ldm_x2_true
 #define ptx_ldmatrix_sync_aligned_m8n8_x4_shared__cta_b16       shim_ldm_x4_false
 #define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared__cta_b16 shim_ldm_x4_true
+
+// -- barriers that also count bytes: a word in shared memory, 8 bits phase, 12 bits arrivals of a
+// phase, 12 bits still missing, 32 bits bytes still missing
+static __attribute__((no_sanitize("thread"))) void shim_bar_count(unsigned at, int arrivals,
+                                                                  long long bytes)
+{
+    ShimU64 *bar = (ShimU64 *)shim_shared_at(at), v = *bar;
+    unsigned phase = (unsigned)(v & 255), all = (unsigned)(v >> 8 & 4095);
+    int missing = (int)(v >> 20 & 4095) - arrivals;
+    int wanted = (int)(ShimU32)(v >> 32) + (int)bytes;
+    if (missing < 0) shim_trap("more arrive at an mbarrier than it was made for");
+    if (!missing && !wanted) phase = (phase + 1) & 255, missing = (int)all;
+    v = (ShimU64)(ShimU32)wanted << 32 | (ShimU64)missing << 20 | (ShimU64)all << 8 | phase;
+    shim_atomic(bar, 8, 'w', v, 0);
+}
+static inline bool shim_bar_ended(unsigned at, int parity)
+{
+    return (int)(shim_atomic(shim_shared_at(at), 8, 'r', 0, 0) & 1) != parity;
+}
+#define ptx_mbarrier_init_shared__cta_b64(at, n)                                                   \
+    shim_atomic(shim_shared_at(at), 8, 'w', (ShimU64)(n) << 20 | (ShimU64)(n) << 8, 0)
+#define ptx_mbarrier_arrive_shared__cta_b64(state, at)                  shim_bar_count(at, 1, 0)
+#define ptx_mbarrier_arrive_shared__cluster_b64(state, at)              shim_bar_count(at, 1, 0)
+#define ptx_mbarrier_arrive_expect_tx_shared__cta_b64(state, at, bytes) shim_bar_count(at, 1, bytes)
+#define ptx_mbarrier_try_wait_parity_shared__cta_b64(done, at, parity)                             \
+    ((done) = shim_bar_ended(at, parity))
+#define ptx_fence_mbarrier_init_release_cluster()
+#define ptx_setmaxnreg_dec_sync_aligned_u32(n)
+#define ptx_setmaxnreg_inc_sync_aligned_u32(n)
+
+// -- bulk copies of boxes, done at once. Byte b of a 128-byte row is where tensor cores look for
+// it: its 16-byte piece exchanged by the row's number.
+static inline unsigned shim_turned(unsigned at)
+{
+    return at ^ (at >> 7 & 7) << 4;
+}
+static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, unsigned to,
+                                                            ShimU64 map, int x, int y, unsigned bar)
+{
+    const ShimU64 *m = (const ShimU64 *)map;
+    unsigned own = shim_cluster_rank();
+    if (to % 1024) shim_trap("a bulk copy to a place that is no multiple of 1024");
+    for (unsigned block = 0; block < shim_cluster_size(); block++) {
+        if (!(blocks >> block & 1)) continue;
+        for (unsigned r = 0; r < m[5]; r++)
+            for (unsigned c = 0; c < m[4]; c++) {
+                bool in = (ShimU64)(x + (int)c) < m[1] && (ShimU64)(y + (int)r) < m[2] &&
+                          x + (int)c >= 0 && y + (int)r >= 0;
+                ShimU16 v = 0;
+                if (in)
+                    v = *(const ShimU16 *)(m[0] + (ShimU64)(y + (int)r) * m[3] +
+                                           (ShimU64)(x + (int)c) * 2);
+                void *p = shim_shared_at(shim_turned(to + r * 128 + c * 2));
+                *(ShimU16 *)(block == own ? p : shim_cluster_map(p, block)) = v;
+            }
+        void *b = shim_shared_at(bar);
+        shim_bar_count(shim_shared_number(block == own ? b : shim_cluster_map(b, block)), 0,
+                       -(long long)(m[4] * m[5] * 2));
+    }
+}
+#define ptx_cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes(to, map,   \
+                                                                                        x, y, bar) \
+    shim_box(1u << shim_cluster_rank(), to, (ShimU64)(map), x, y, bar)
+#define ptx_cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster( \
+    to, map, x, y, bar, blocks)                                                                             \
+    shim_box(blocks, to, (ShimU64)(map), x, y, bar)
+
+extern "C" void *shim_dynamic(void);
+static inline void shim_row(ShimU64 to, unsigned from, int bytes)
+{
+    if (to % 16 || from % 16 || bytes % 16) shim_trap("a bulk copy of a row that is not aligned");
+    const ShimU16 *f = (const ShimU16 *)shim_shared_at(from);
+    for (int i = 0; i < bytes / 2; i++) ((ShimU16 *)to)[i] = f[i];
+}
+#define ptx_fence_proxy_async_shared__cta()
+#define ptx_cp_async_bulk_global_shared__cta_bulk_group(to, from, bytes)                           \
+    shim_row((ShimU64)(to), from, bytes)
+#define ptx_cp_async_bulk_commit_group()
+#define ptx_cp_async_bulk_wait_group_read(n)
+
+// -- products of four warps, done at once, each thread its own sums
+static __attribute__((no_sanitize("thread"))) ShimU16 shim_operand(ShimU64 desc, bool k_rows, int i,
+                                                                   int k)
+{
+    // desc: place, distance of 64 neighbours, distance of 8 rows
+    unsigned at = (shim_shared_number(shim_dynamic()) & 0xff000000u) | (unsigned)(desc & 0x3fff)
+                                                                           << 4;
+    unsigned far = (unsigned)(desc >> 16 & 0x3fff) << 4, rows = (unsigned)(desc >> 32 & 0x3fff)
+                                                                << 4;
+    at += k_rows ? (unsigned)(i / 64) * far + (unsigned)(i % 64) * 2 + (unsigned)(k / 8) * rows +
+                       (unsigned)(k % 8) * 128
+                 : (unsigned)(i / 8) * rows + (unsigned)(i % 8) * 128 + (unsigned)k * 2;
+    return *(const ShimU16 *)shim_shared_at(shim_turned(at));
+}
+template <int N, class... A>
+static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(ShimU16), A &&...a)
+{
+    void *const at[] = {(void *)&a...}; // N / 2 sums, operands, whether to add, 1, 1, their kinds
+    ShimU64 x = *(ShimU64 *)at[N / 2], y = *(ShimU64 *)at[N / 2 + 1];
+    bool add = *(bool *)at[N / 2 + 2], kx = *(int *)at[N / 2 + 5], ky = *(int *)at[N / 2 + 6];
+    int lane = shim_lane(), row = (int)(threadIdx.x / 32 % 4) * 16 + lane / 4;
+    for (int h = 0; h < 2; h++) {
+        float left[16];
+        for (int k = 0; k < 16; k++) left[k] = wide(shim_operand(x, kx, row + 8 * h, k));
+        for (int j = 0; j < N / 4; j++) {
+            float *d = (float *)at[j / 2 * 4 + h * 2 + j % 2], sum = add ? *d : 0;
+            for (int k = 0; k < 16; k++)
+                sum += left[k] * wide(shim_operand(y, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
+            *d = sum;
+        }
+    }
+}
+#define SHIM_PRODUCT(n, type, wide)                                                                \
+    template <class... A>                                                                          \
+    static inline void ptx_wgmma_mma_async_sync_aligned_m64n##n##k16_f32_##type##_##type(A &&...a) \
+    {                                                                                              \
+        shim_product<n>(wide, a...);                                                               \
+    }
+#define SHIM_PRODUCTS(type, wide)                                                                  \
+    SHIM_PRODUCT(64, type, wide)                                                                   \
+    SHIM_PRODUCT(128, type, wide)                                                                  \
+    SHIM_PRODUCT(192, type, wide)                                                                  \
+    SHIM_PRODUCT(256, type, wide)
+SHIM_PRODUCTS(bf16, shim_brain)
+SHIM_PRODUCTS(f16, shim_half)
+#define ptx_wgmma_fence_sync_aligned()
+#define ptx_wgmma_commit_group_sync_aligned()
+#define ptx_wgmma_wait_group_sync_aligned(n)

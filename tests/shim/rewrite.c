@@ -18,7 +18,7 @@ static char problem[512];
 
 typedef struct Asm {
     Buf text;                // of the template
-    const char *operand[64]; // C expressions
+    const char *operand[160]; // C expressions
     int n;
 } Asm;
 
@@ -94,7 +94,7 @@ static bool read_asm(Arena *arena, const char *p, const char *end, Asm *a)
             if (*p != '"') return false;
             p = spaces(literal(p, &constraint));
             const char *close = *p == '(' ? closing(p) : NULL;
-            if (!close || a->n == 64) return false;
+            if (!close || a->n == 160) return false;
             a->operand[a->n++] = arena_strndup(arena, p, (size_t)(close + 1 - p));
             p = close + 1;
         }

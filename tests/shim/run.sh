@@ -70,6 +70,20 @@ SHIM_SEED=1 bits >bits.1; SHIM_SEED=7 bits >bits.2; SHIM_ARCH=80 bits >bits.3
 [ "$(grep -cE '^(y|s|t|all) ' bits.1)" = 4 ] && cmp -s bits.1 bits.2 && cmp -s bits.1 bits.3 && pass ||
     fail "bits: $(head -c 300 bits.1) against $(head -c 300 bits.2)"
 
+# Products by groups of four warps, which only large ones take by themselves.
+groups() { # SCHEDULE EXIT_CODE TEXT
+    { echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/mma.net" --target sm_90 --knobs --no-library "${small[@]}" |
+        sed -n "s/: tile .*wgmma=no.*/ @ host shim: tile $1/p"; } >groups.tune
+    LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check "$ROOT/tests/shim/net/mma.net" --device cuda:0 --cache-dir '' \
+        --no-library --tune-file groups.tune "${small[@]}"
+}
+small=(-D m=136 -D n=72 -D k=200)
+groups 'wgmma=own tile_n=64 cluster=2' 0 worst
+holds 'measured schedules for 7 of 11 kernels'
+small=(-D m=200 -D n=136 -D k=72)
+groups 'wgmma=together tile_n=128 cluster=1' 0 worst
+SHIM_CUT='rows + thread * 72=>rows + (thread ^ 1) * 72' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''

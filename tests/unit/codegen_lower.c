@@ -666,8 +666,8 @@ int main(void)
     s->cu = buf_new(a);
     s->c_seen = strmap_new(a);
     s->cu_seen = strmap_new(a);
-    buf_str(&s->c, lower_prelude(a, &s->cpu));
-    buf_str(&s->cu, lower_prelude(a, &s->cuda));
+    buf_str(&s->c, lower_prelude(a, &s->cpu, false));
+    buf_str(&s->cu, lower_prelude(a, &s->cuda, false));
     maps(s);
     casts(s);
     functions(s);

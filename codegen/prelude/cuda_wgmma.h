@@ -1,0 +1,113 @@
+
+// -- products of four warps on tensor cores, and the bulk copies that feed them. Only sm_90 has these
+// instructions; kernels for other devices do without.
+struct alignas(64) NcMap { // how bulk copies see a matrix; the driver makes it
+    char opaque[128];
+};
+// Barriers in shared memory: a phase ends when so many have arrived and the bytes that one of them
+// has announced are there. Waiting is for the end of the phase of that parity.
+NC_FN void nc_bar_init(uint64_t *bar, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(nc_shared_place(bar)), "r"(arrivals) : "memory");
+}
+// All threads of the block, or cluster: the barriers that one of them has set up may be used.
+NC_FN void nc_bars_ready()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+    nc_cluster_wait();
+}
+NC_FN void nc_bar_expect(uint64_t *bar, int bytes) // and arrives
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 : : "r"(nc_shared_place(bar)), "r"(bytes) : "memory");
+}
+NC_FN void nc_bar_wait(uint64_t *bar, int parity)
+{
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }"
+                 : : "r"(nc_shared_place(bar)), "r"(parity) : "memory");
+}
+NC_FN void nc_bar_arrive(uint64_t *bar, int block) // at the barrier of that block of the cluster
+{
+    asm volatile("{ .reg .b32 at; mapa.shared::cluster.u32 at, %0, %1; "
+                 "mbarrier.arrive.shared::cluster.b64 _, [at]; }"
+                 : : "r"(nc_shared_place(bar)), "r"(block) : "memory");
+}
+NC_FN int nc_cluster_rank()
+{
+    int r;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return r;
+}
+// Where the dynamic shared memory begins that bulk copies may lay out.
+NC_FN uint8_t *nc_bulk_shared() { return (uint8_t *)nc_shared + (1024 - nc_shared_place(nc_shared) % 1024) % 1024; }
+// Starts copying the map's box at column x, row y; its bytes count at the barrier.
+NC_FN void nc_copy_box(uint8_t *to, const NcMap &map, int x, int y, uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y) : "memory");
+}
+// The same to the same place of all blocks of the cluster whose bit is set.
+NC_FN void nc_copy_box_to(uint16_t blocks, uint8_t *to, const NcMap &map, int x, int y, uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%3, %4}], [%2], %5;"
+                 : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y), "h"(blocks) : "memory");
+}
+// Four warps give registers back, or take them: so many a thread from now on.
+template <int N> NC_FN void nc_registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N)); }
+template <int N> NC_FN void nc_registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N)); }
+// An operand in shared memory as boxes of 128-byte rows: each row eight neighbours along k (boxes
+// of all of its rows), or along the other axis (boxes of 64 rows k).
+NC_FN uint64_t nc_operand(const uint8_t *p)
+{
+    return (nc_shared_place(p) & 0x3ffff) >> 4 | 512ull << 16 | 64ull << 32 | 1ull << 62;
+}
+// c (64 x N) += or = a (64 x 16) b (16 x N). Ka, Kb: 0 where the operand's rows run along k, 1 along
+// the other axis. Thread t of the 128 holds, of rows t / 32 * 16 + t % 32 / 4 and that + 8, columns
+// 8 j + t % 4 * 2 and the next: c[4 j], c[4 j + 1] and c[4 j + 2], c[4 j + 3].
+#define NC_REGS8(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
+#define NC_REGS32(i) NC_REGS8(i), NC_REGS8(i + 8), NC_REGS8(i + 16), NC_REGS8(i + 24)
+#define NC_NAMES32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NC_NAMES64 NC_NAMES32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NC_NAMES96 NC_NAMES64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define NC_NAMES128 NC_NAMES96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define NC_PRODUCT(name, type, n, names, a_, b_, add_, ta, tb, ...)                                    \
+    template <int Ka, int Kb> NC_FN void name(float (&c)[n / 2], uint64_t a, uint64_t b, bool add)      \
+    {                                                                                                 \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, " add_ ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type \
+                     " {" names "}, " a_ ", " b_ ", p, 1, 1, " ta ", " tb "; }"                         \
+                     : __VA_ARGS__ : "l"(a), "l"(b), "r"((int)add), "n"(Ka), "n"(Kb));                  \
+    }
+NC_PRODUCT(nc_product_b, "bf16", 64, NC_NAMES32, "%32", "%33", "%34", "%35", "%36", NC_REGS32(0))
+NC_PRODUCT(nc_product_h, "f16", 64, NC_NAMES32, "%32", "%33", "%34", "%35", "%36", NC_REGS32(0))
+NC_PRODUCT(nc_product_b, "bf16", 128, NC_NAMES64, "%64", "%65", "%66", "%67", "%68", NC_REGS32(0), NC_REGS32(32))
+NC_PRODUCT(nc_product_h, "f16", 128, NC_NAMES64, "%64", "%65", "%66", "%67", "%68", NC_REGS32(0), NC_REGS32(32))
+NC_PRODUCT(nc_product_b, "bf16", 192, NC_NAMES96, "%96", "%97", "%98", "%99", "%100", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64))
+NC_PRODUCT(nc_product_h, "f16", 192, NC_NAMES96, "%96", "%97", "%98", "%99", "%100", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64))
+NC_PRODUCT(nc_product_b, "bf16", 256, NC_NAMES128, "%128", "%129", "%130", "%131", "%132", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64), NC_REGS32(96))
+NC_PRODUCT(nc_product_h, "f16", 256, NC_NAMES128, "%128", "%129", "%130", "%131", "%132", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64), NC_REGS32(96))
+// Of two groups of four warps one waits until the other lets it go on.
+NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 + group) : "memory"); }
+NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
+// Products are asynchronous: begin before the first that follows other uses of its registers, end
+// behind some; done<N> waits for all but those of the last N ends.
+NC_FN void nc_products_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
+NC_FN void nc_products_end() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+template <int N> NC_FN void nc_products_done() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory"); }
+// Sums of finished products, from here on.
+template <int N> NC_FN void nc_settled(float (&c)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i]) : : "memory");
+}
+// Copies of rows from shared memory, a multiple of 16 bytes each: begun by this thread, behind what
+// any thread has stored there and declared written. read<N> waits until all but those of the last N
+// ends have been read.
+NC_FN void nc_rows_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+NC_FN void nc_copy_row(uint16_t *to, const uint16_t *from, int bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 : : "l"(to), "r"(nc_shared_place(from)), "r"(bytes) : "memory");
+}
+NC_FN void nc_rows_end() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
+template <int N> NC_FN void nc_rows_read() { asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(N) : "memory"); }

@@ -1,0 +1,410 @@
+// A contraction of bf16 or f16 matrices on the tensor cores of sm_90, as CUDA C: four warps
+// multiply together, straight from shared memory, which bulk copies fill.
+//
+// A block stays on its multiprocessor and takes tile after tile. One thread keeps a ring of tiles
+// of the operands filled, as far ahead as shared memory goes. Two groups of four warps multiply:
+// both the same tile (each half of its rows), or each a tile of its own, so that one multiplies
+// while the other computes what follows from its sums. The blocks of a cluster take tiles below
+// each other: each copies its share of the right operand to all of them.
+//
+// A thread holds pairs of neighbours of the sums, and computes what follows (any fused expression,
+// any number of results) pair by pair. 16-bit results pass through shared memory once more, within
+// a warp, and are written by whole lines.
+#include "codegen/print_cuda.h"
+
+// PITCH: between rows of results in shared memory, so that neither pairs nor lines meet a bank
+// twice.
+enum { STEP = 64, GROUPS = 2, ROWS = 64, LINE = 128, SPARE = 1024, PITCH = 72, STAGE = 16 * PITCH };
+
+// An operand as bulk copies see it; false: it is no matrix in memory they can read.
+static bool operand_map(const Body *b, int axis, ProgMap *m, bool *along_k)
+{
+    const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
+    int64_t by_axis, by_k;
+    if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
+        v->ix->axes & ~(1ull << axis | 1ull << b->col) || v->ix->constant < 0 ||
+        !ix_stride(v->ix, axis, &by_axis) || !ix_stride(v->ix, b->col, &by_k))
+        return false;
+    *along_k = by_k == 1;
+    *m = (ProgMap){.offset = v->ix->constant,
+                   .rows = b->axis[*along_k ? axis : b->col].extent,
+                   .cols = b->axis[*along_k ? b->col : axis].extent,
+                   .pitch = *along_k ? by_axis : by_k,
+                   .box_cols = STEP};
+    return (*along_k ? by_k : by_axis) == 1 && m->pitch >= m->cols && m->pitch % 8 == 0 &&
+           m->offset % 8 == 0;
+}
+
+bool wgmma_fits(const Body *b, const Target *t)
+{
+    ProgMap m;
+    bool along_k;
+    return t->group_products && b->dot.sum >= 0 && mma_fits(b) && b->axis[0].extent == 1 &&
+           b->axis[b->col].extent < INT32_MAX / 2 && operand_map(b, 1, &m, &along_k) &&
+           operand_map(b, 2, &m, &along_k);
+}
+
+static bool is_staged(const Body *b, uint32_t store);
+
+static int staged_stores(const Body *b)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < b->stores.n; i++) n += is_staged(b, i);
+    return n;
+}
+
+// How many times a warp has room for its staged results.
+static int stages(const Body *b)
+{
+    return staged_stores(b) > 1 ? 1 : 2;
+}
+
+// Rows of the tile of one group.
+static int tile_rows(const Schedule *s)
+{
+    return s->wgmma == WGMMA_SHARED ? s->tile_m / GROUPS : s->tile_m;
+}
+
+// Of one place of the ring.
+static int place_bytes(const Schedule *s)
+{
+    return (s->tile_m + s->tile_n) * LINE;
+}
+
+// Tiles that a cluster takes one by one: its blocks' side by side count as one.
+static int64_t tiles_of(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    int64_t high = (int64_t)s->tile_m * s->cluster;
+    return ((b->axis[1].extent + high - 1) / high) *
+           ((b->axis[2].extent + s->tile_n - 1) / s->tile_n);
+}
+
+// What follows from wgmma, tile_n and cluster.
+void wgmma_derive(Body *b, const Target *t)
+{
+    Schedule *s = &b->sched;
+    if (s->tile_n % ROWS || s->tile_n < ROWS || s->tile_n > 256) s->tile_n = 128;
+    if (s->cluster > 2) s->cluster = 2;
+    int blocks = s->tile_n > 192 ? 1 : 2; // of 64 rows a group: registers hold so many sums
+    s->threads = (1 + GROUPS) * 128;
+    s->resident = 1;
+    s->tile_k = STEP;
+    s->tile_m = ROWS * blocks * (s->wgmma == WGMMA_SHARED ? GROUPS : 1);
+    int other = SPARE + 256 + stages(b) * staged_stores(b) * GROUPS * 4 * STAGE * 2;
+    s->ring = (int)(t->shared_per_block - other) / place_bytes(s);
+    s->row_bytes = s->ring * place_bytes(s) + other;
+    int64_t tiles = tiles_of(b), most = t->units / s->cluster;
+    if (s->wgmma == WGMMA_OWN) tiles = (tiles + 1) / 2; // one for each group
+    s->blocks = (tiles < most ? tiles : most) * s->cluster;
+}
+
+// Products with a tile for every multiprocessor, by the width of tiles that leaves the fewest idle.
+void wgmma_schedule(const Target *t, Body *b)
+{
+    static const int widths[] = {192, 128};
+    Schedule *s = &b->sched, before = *s, best = *s;
+    int64_t least = INT64_MAX;
+    if (!wgmma_fits(b, t)) return;
+    for (int i = 0; i < 2; i++) {
+        *s = before;
+        s->wgmma = WGMMA_OWN;
+        s->tile_n = widths[i];
+        wgmma_derive(b, t);
+        int64_t rounds = (tiles_of(b) + t->units - 1) / t->units;
+        if (tiles_of(b) >= t->units && rounds * s->tile_n < least) {
+            least = rounds * s->tile_n;
+            best = *s;
+        }
+    }
+    *s = best;
+}
+
+void wgmma_maps(const Body *b, ProgKernel *k)
+{
+    const Schedule *s = &b->sched;
+    k->nmaps = 2;
+    for (int axis = 1; axis <= 2; axis++) {
+        ProgMap *m = &k->maps[axis - 1];
+        bool along_k;
+        operand_map(b, axis, m, &along_k);
+        // a block copies all of its left tile, and its share of the right one
+        int side = axis == 1 ? s->tile_m : s->tile_n, share = axis == 1 ? 1 : s->cluster;
+        m->box_rows = (along_k ? side : STEP) / share;
+        m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
+    }
+}
+
+// The copies of one step's tile of an operand, whose place begins at [to].
+static void print_copy(Emit *e, int axis, const char *to)
+{
+    const Schedule *s = &e->body->sched;
+    ProgMap m;
+    bool along_k, shared = axis == 2 && s->cluster > 1;
+    operand_map(e->body, axis, &m, &along_k);
+    const char *origin = axis == 1 ? "origin_m" : "origin_n",
+               *map = axis == 1 ? "left_map" : "right_map";
+    int side = axis == 1 ? s->tile_m : s->tile_n;
+    const char *copy =
+        shared ? emit_text(e, "nc_copy_box_to(%d, ", (1 << s->cluster) - 1) : "nc_copy_box(";
+    Scope *in = e->scope;
+    if (along_k) {
+        const char *part = shared ? emit_text(e, " + rank * %d", side / s->cluster) : "";
+        emit_line(e, in, "%s%s%s, %s, first, %s%s, full + place);", copy, to,
+                  shared ? emit_text(e, " + rank * %d", side / s->cluster * LINE) : "", map, origin,
+                  part);
+        return;
+    }
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int i = 0; i < %d; i += %d)", side, STEP);
+    emit_line(e, in, "    %s%s + i * %d%s, %s, %s + i, first%s, full + place);", copy, to, LINE,
+              shared ? emit_text(e, " + rank * %d", STEP / s->cluster * LINE) : "", map, origin,
+              shared ? emit_text(e, " + rank * %d", STEP / s->cluster) : "");
+}
+
+// for (...) over the tiles this block takes; in it origin_m and origin_n.
+static Scope *open_tiles(Emit *e)
+{
+    const Schedule *s = &e->body->sched;
+    int64_t across = (e->body->axis[2].extent + s->tile_n - 1) / s->tile_n;
+    Scope *in = emit_open(e, 0);
+    const char *rank = s->cluster > 1 ? emit_text(e, " * %d + rank", s->cluster) : "";
+    emit_line(e, in, "const int origin_n = tile %% %lld * %d;", (long long)across, s->tile_n);
+    emit_line(e, in, "const int origin_m = (tile / %lld%s) * %d;", (long long)across, rank,
+              s->tile_m);
+    return in;
+}
+
+static void close_tiles(Emit *e)
+{
+    const Schedule *s = &e->body->sched;
+    emit_close(e,
+               emit_text(e, "for (int tile = first_tile; tile < %lld; tile += %lld) {",
+                         (long long)tiles_of(e->body), (long long)(s->blocks / s->cluster)),
+               "}");
+}
+
+static void print_next_place(Emit *e)
+{
+    emit_line(e, e->scope, "if (++place == %d) place = 0, parity ^= 1;", e->body->sched.ring);
+}
+
+// One thread keeps the ring filled.
+static void print_copies(Emit *e, int64_t k)
+{
+    const Schedule *s = &e->body->sched;
+    emit_open(e, 0);
+    Scope *copies = e->scope;
+    emit_line(e, copies, "nc_registers_give<%d>();", s->tile_m * s->tile_n > 192 * 128 ? 24 : 40);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "int place = 0, parity = 1;");
+    open_tiles(e);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "nc_bar_wait(empty + place, parity);");
+    emit_line(e, e->scope, "nc_bar_expect(full + place, %d);", place_bytes(s));
+    emit_line(e, e->scope, "uint8_t *const left = ring + place * %d, *const right = left + %d;",
+              place_bytes(s), s->tile_m * LINE);
+    print_copy(e, 1, "left");
+    print_copy(e, 2, "right");
+    print_next_place(e);
+    emit_close(e,
+               emit_text(e, "for (int first = 0; first < %lld; first += %d) {", (long long)k, STEP),
+               "}");
+    close_tiles(e);
+    emit_close(e, "if (threadIdx.x == 0) {", "}");
+    emit_line(e, copies, "__syncwarp();");
+    emit_close(e, "if (group < 0) {", "} else {");
+}
+
+// The sums of a tile: acc.
+static void print_products(Emit *e, int64_t steps)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    ProgMap m;
+    bool ka, kb;
+    operand_map(b, 1, &m, &ka);
+    operand_map(b, 2, &m, &kb);
+    bool brain = b->insts.at[b->dot.a].from == DT_BF16;
+    int high = tile_rows(s);
+    Scope *tile = e->scope;
+    emit_line(e, tile, "float acc[%d][%d];", high / ROWS, s->tile_n / 2);
+    emit_line(e, tile, "int place = taken %% %d, parity = taken / %d %% 2, before = 0;", s->ring,
+              s->ring);
+    emit_line(e, tile, "taken += %lld;", (long long)steps);
+    bool own = s->wgmma == WGMMA_OWN;
+    if (own) emit_line(e, tile, "if (tile != first_tile) nc_turn_wait(group);");
+    emit_open(e, 0);
+    Scope *in = e->scope;
+    emit_line(e, in, "const uint8_t *const left = ring + place * %d;", place_bytes(s));
+    emit_line(e, in, "const uint64_t x = nc_operand(left%s), y = nc_operand(left + %d);",
+              s->wgmma == WGMMA_SHARED ? emit_text(e, " + group * %d", high * LINE) : "",
+              s->tile_m * LINE);
+    emit_line(e, in, "nc_bar_wait(full + place, parity);");
+    if (own) // (the parity of a place says which round it is in only to those one round behind)
+        emit_line(e, in, "if (step == %lld && tile + %lld < %lld) nc_turn_pass(group ^ 1);",
+                  (long long)steps - 1, (long long)(s->blocks / s->cluster),
+                  (long long)tiles_of(b));
+    emit_line(e, in, "nc_products_begin();");
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int kk = 0; kk < 4; kk++)");
+    emit_line(e, in, "    #pragma unroll");
+    emit_line(e, in, "    for (int i = 0; i < %d; i++)", high / ROWS);
+    emit_line(
+        e, in,
+        "        nc_product_%s<%d, %d>(acc[i], x + kk * %d + i * %d, y + kk * %d, step + kk > 0);",
+        brain ? "b" : "h", !ka, !kb, ka ? 2 : 128, ROWS * LINE / 16, kb ? 2 : 128);
+    emit_line(e, in, "nc_products_end();");
+    emit_line(e, in, "nc_products_done<1>();");
+    emit_line(e, in, "if (step > 0 && thread < %d) nc_bar_arrive(empty + before, thread);",
+              s->cluster);
+    emit_line(e, in, "before = place;");
+    print_next_place(e);
+    emit_close(e, emit_text(e, "for (int step = 0; step < %lld; step++) {", (long long)steps), "}");
+    emit_line(e, tile, "nc_products_done<0>();");
+    emit_line(e, tile, "#pragma unroll");
+    emit_line(e, tile, "for (int i = 0; i < %d; i++) nc_settled(acc[i]);", high / ROWS);
+    emit_line(e, tile, "if (thread < %d) nc_bar_arrive(empty + before, thread);", s->cluster);
+}
+
+// Stores of 16-bit results along rows go through shared memory, so that whole lines are written.
+static bool is_staged(const Body *b, uint32_t i)
+{
+    const BodyStore *s = &b->stores.at[i];
+    int64_t step;
+    return i < 256 && s->buf >= 0 && !s->add && !s->guard && s->ix &&
+           dtype_info[b->bufs.at[s->buf].type].bits == 16 && ix_stride(s->ix, 2, &step) &&
+           step == 1 && ix_aligned(s->ix, 2, 8) && b->axis[2].extent % 8 == 0;
+}
+
+// Pairs of neighbours: to this warp's part of shared memory, or where they belong.
+static void store_pairs(Emit *e, Vectors *v)
+{
+    const Body *b = e->body;
+    int n = 0;
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        if (!is_staged(b, i)) continue;
+        DType t = b->bufs.at[b->stores.at[i].buf].type;
+        v->store[i] = false;
+        emit_line(e, e->scope, "nc_store<2>(rows + row * %d + from + %d, %s(out%u));", PITCH,
+                  STAGE * n++, t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
+    }
+    flush_stores(e, v, -1);
+}
+
+// The rows that a warp has in shared memory: one thread starts the copy of each.
+static void print_rows(Emit *e, Scope *in, const char *base)
+{
+    const Body *b = e->body;
+    const char *axis = e->axis[2], *t = int_type(e);
+    long long n = (long long)b->axis[2].extent;
+    const char *bytes =
+        n % 64 ? emit_text(e, "(%s + 64 < %lld ? 64 : %lld - %s) * 2", base, n, n, base) : "128";
+    int nth = 0;
+    emit_line(e, in, "nc_rows_written();");
+    emit_line(e, in, "__syncwarp();");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = part_m + thread, %s = part_n;", t, e->axis[1], base);
+    emit_open(e, 1ull << 1 | 1ull << 2);
+    e->axis[2] = base;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (is_staged(b, i))
+            emit_line(e, e->scope, "nc_copy_row(%s + (%s), rows + thread * %d + %d, %s);",
+                      e->buf_name[b->stores.at[i].buf], emit_index(e, b->stores.at[i].ix), PITCH,
+                      STAGE * nth++, bytes);
+    emit_line(e, e->scope, "nc_rows_end();");
+    e->axis[2] = axis;
+    emit_close(e, finish_range(e, base), "}");
+    emit_close(e, "if (thread < 16) {", "}");
+}
+
+// What follows from the sums of a tile: 16 rows of 64 neighbours at a time a warp.
+static void print_results(Emit *e)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const char *t = int_type(e), *base = emit_text(e, "%s_first", e->axis[2]);
+    int high = tile_rows(s),
+        below = high / ROWS; // parts below each other come first: they share columns
+    const char *first = s->wgmma == WGMMA_SHARED ? emit_text(e, " + group * %d", high) : "";
+    Scope *tile = e->scope;
+    emit_open(e, 0);
+    Scope *in = e->scope;
+    emit_line(e, in,
+              "const int part_m = origin_m%s + part %% %d * %d + warp * 16, part_n = origin_n + "
+              "part / %d * 64;",
+              first, below, ROWS, below);
+    if (staged_stores(b)) {
+        emit_line(e, in, "uint16_t *const rows = stage + part %% %d * %d;", stages(b),
+                  staged_stores(b) * STAGE);
+        emit_line(e, in, "nc_rows_read<%d>(); // what was there before", stages(b) - 1);
+        emit_line(e, in, "__syncwarp();");
+    }
+    emit_open(e, 0);
+    emit_line(e, e->scope,
+              "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
+    emit_line(e, e->scope, "const float *const sums = acc[part %% %d] + part / %d * 32 + pair * 2;",
+              below, below);
+    emit_line(e, e->scope, "const %s %s = part_m + row, %s = part_n + from;", t, e->axis[1], base);
+    finish_vector(e, base, 2, "sums[lane]", store_pairs);
+    emit_line(e, in, "#pragma unroll");
+    emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");
+    if (staged_stores(b)) print_rows(e, in, base);
+    emit_line(e, tile, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int part = 0; part < %d; part++) {", below * s->tile_n / 64),
+               "}");
+}
+
+void wgmma_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int64_t k = b->axis[b->col].extent, steps = (k + STEP - 1) / STEP;
+    int arrivals = (s->wgmma == WGMMA_SHARED ? GROUPS : 1) * 4 * s->cluster;
+    emit_open(e, 1); // batch: one
+    Scope *top = e->scope;
+    top->indent--;
+    emit_line(e, top, "const int %s = 0;", e->axis[0]);
+    emit_line(e, top,
+              "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
+    emit_line(e, top, "const int warp = threadIdx.x / 32 %% 4, thread = threadIdx.x %% 32;");
+    if (s->cluster > 1) emit_line(e, top, "const int rank = nc_cluster_rank();");
+    emit_line(e, top, "const int first_tile = block%s;",
+              s->cluster > 1 ? emit_text(e, " / %d", s->cluster) : "");
+    emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
+    emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
+              s->ring * place_bytes(s), s->ring);
+    if (staged_stores(b))
+        emit_line(e, top,
+                  "uint16_t *const stage = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - 4) * %d;",
+                  s->ring * place_bytes(s) + 256, stages(b) * staged_stores(b) * STAGE);
+    emit_line(e, top, "if (threadIdx.x == 0)");
+    emit_line(e, top, "    for (int i = 0; i < %d; i++) {", s->ring);
+    emit_line(e, top, "        nc_bar_init(full + i, 1);");
+    emit_line(e, top, "        nc_bar_init(empty + i, %d);", arrivals);
+    emit_line(e, top, "    }");
+    emit_line(e, top, "nc_bars_ready();");
+    print_copies(e, k);
+    emit_open(e, 0);
+    Scope *group = e->scope;
+    emit_line(e, group, "nc_registers_take<%d>();", s->tile_m * s->tile_n > 192 * 128 ? 240 : 232);
+    emit_line(e, group, "int taken = 0; // steps");
+    if (s->wgmma == WGMMA_OWN) emit_line(e, group, "int turn = 0;");
+    open_tiles(e);
+    if (s->wgmma == WGMMA_OWN) {
+        emit_line(e, e->scope, "turn ^= 1;");
+        emit_line(e, e->scope, "if (turn == group) { // the other group's");
+        emit_line(e, e->scope, "    taken += %lld;", (long long)steps);
+        emit_line(e, e->scope, "    continue;");
+        emit_line(e, e->scope, "}");
+    }
+    print_products(e, steps);
+    print_results(e);
+    close_tiles(e);
+    if (staged_stores(b)) emit_line(e, group, "nc_rows_read<0>();");
+    emit_close(e, NULL, "}");
+    if (s->cluster > 1)
+        emit_line(e, top,
+                  "nc_cluster_wait(); // none leaves while another arrives at its barriers");
+    emit_close(e, NULL, NULL);
+}
