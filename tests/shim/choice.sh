@@ -31,7 +31,7 @@ ran 0 "step" --locked # by the kernel, though the library has an algorithm again
 check 0 "kernels on"
 tuned 'kernel  # library [0-9.]* us, kernel [0-9.]* us$' SHIM_LT=slow
 cp two.net.tune kernel.tune
-expect 0 "y_dot_tanh" "$NETC" inspect two.net --target cuda --why
+expect 0 "y_dot_tanh" "$NETC" inspect two.net --target sm_90 --why
 grep -A1 '^  y: y_dot_tanh' "$W/.out" | grep -q 'measured: library [0-9.]* us, kernel [0-9.]* us' && pass || fail "no times: $(cat "$W/.out")"
 check 0 "kernels on"
 tuned '[0-9a-f]\{128\} 0  # library '
