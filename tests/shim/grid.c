@@ -621,6 +621,21 @@ static void run_group(uint32_t first)
     }
 }
 
+// Memory for the shared variables of a block that does not run, aligned as they are.
+enum { ALIGNED = 64 };
+
+static char *slot_new(const Code *c)
+{
+    void *at;
+    size_t beyond = (uintptr_t)c->vars % ALIGNED;
+    return posix_memalign(&at, ALIGNED, beyond + c->vars_bytes + 1) ? NULL : (char *)at + beyond;
+}
+
+static void slot_free(const Code *c, char *slot)
+{
+    if (slot) free(slot - (uintptr_t)c->vars % ALIGNED);
+}
+
 static bool grid_make(int n)
 {
     const Launch *l = grid.launch;
@@ -641,7 +656,7 @@ static bool grid_make(int n)
         b->thread = calloc((size_t)grid.threads, sizeof *b->thread);
         b->ready = calloc((size_t)grid.threads, sizeof *b->ready);
         b->warp = calloc(warps * CONVERGENCES, sizeof *b->warp);
-        if (n > 1) b->slot = malloc(l->f->code->vars_bytes + 1);
+        if (n > 1) b->slot = slot_new(l->f->code);
         if (!b->thread || !b->ready || !b->warp || (n > 1 && !b->slot)) return false;
     }
     return true;
@@ -655,7 +670,7 @@ static void grid_free(void)
         free(b->thread);
         free(b->ready);
         free(b->warp);
-        free(b->slot);
+        slot_free(grid.launch->f->code, b->slot);
         free(b->known);
     }
     free(grid.resident);
