@@ -103,7 +103,8 @@ typedef struct Schedule {
     int cluster;   // ROW: blocks that share a row, through each other's shared memory; TILE, wgmma:
                    // that copy the right operand for each other; 1: none
     int walkers;   // SWEEP: blocks of a multiprocessor that walk over rows
-    int ahead;     // SWEEP: rows of a team in shared memory: this one and those copied ahead
+    int together;  // SWEEP: rows of a team that share their joins: a turn
+    int ahead;     // SWEEP: turns of a team in shared memory: this one and those copied ahead
     int resident;  // blocks a multiprocessor must be able to hold; 0: any
     int walk;      // MAP: a thread takes several outer positions of one place inside
     int64_t split; // parts the columns are cut into, each its own block; 1: none
@@ -235,6 +236,9 @@ int64_t row_vectors(const Body *b);                             // of these; edg
 void sweep_schedule(const Target *t, Body *b);
 void sweep_derive(Body *b, const Target *t);
 bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share of each thread
+// A load whose vectors a thread holds: copied before the row's turn where it differs from row to
+// row, fetched once where it does not.
+bool sweep_held(const Body *b, const Inst *load);
 int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
 int schedule_turned_axis(const Body *b); // MAP: the axis that can be turned, or -1
 // walk_plan.c: maps that keep what all outer positions read

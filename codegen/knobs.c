@@ -125,6 +125,7 @@ static int legal_turn(const Body *b, const Target *t, int64_t *out)
 static int legal_keep(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
+    if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.ahead) return 0; // holds nothing
     if (cuda_of(b, t, SCHED_SWEEP)) { // what all rows share
         out[0] = KEEP_REGISTERS;
         out[1] = KEEP_SHARED;
@@ -248,9 +249,16 @@ static int legal_cluster(const Body *b, const Target *t, int64_t *out)
     return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
 }
 
-static int legal_ahead(const Body *b, const Target *t, int64_t *out)
+static int legal_together(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
+    return fit_shared(b, t, offsetof(Schedule, together), out,
+                      powers(b, 1, b->sched.team < 32 ? 1 : 4, NULL, out));
+}
+
+static int legal_ahead(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_SWEEP) || !b->sched.ahead) return 0;
     for (int v = 2; v <= 8; v++) out[v - 2] = v;
     return fit_shared(b, t, offsetof(Schedule, ahead), out, 7);
 }
@@ -304,7 +312,9 @@ const Knob knobs[] = {
      legal_cluster, 1, true, NULL},
     {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
      true, NULL},
-    {"ahead", "rows of a team in shared memory: this one and those copied ahead", INT(ahead),
+    {"together", "rows of a team that share their joins", INT(together), legal_together, 1, false,
+     NULL},
+    {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(ahead),
      legal_ahead, -1, false, NULL},
     {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
      legal_resident, 0, false, NULL},

@@ -623,6 +623,7 @@ void schedule_body(LowerCtx *ctx, Body *b)
                     .unroll = 1,
                     .split = 1,
                     .cluster = 1,
+                    .together = 1,
                     .blocks = 1};
     if (b->dot.sum >= 0) {
         s->kind = SCHED_TILE;

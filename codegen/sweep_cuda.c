@@ -11,15 +11,21 @@
 
 #include "codegen/print_cuda.h"
 
+enum { MOST_TOGETHER = 4 };
+
 typedef struct Sweep {
-    Emit *e;
+    Emit *e;                     // of the row that is printed
+    Emit *of_row[MOST_TOGETHER]; // the rows of a turn: each has values of its own
+    int row;                     // its number in the turn
     const Body *b;
     Vectors v;
     const char *t;           // of index arithmetic
     const char *col, *first; // a column, and the first one of a vector
     int64_t rows, cols;
+    long long step;       // rows from one of a team's to its next one
     int teams;            // of a block
     bool uneven;          // rows that start anywhere
+    int full_tiles;       // in which every thread has columns
     bool whole;           // every thread has columns in every tile
     bool even;            // every team has a row each time around
     bool in_row;          // printed now: the loop over rows
@@ -36,7 +42,7 @@ static bool over_rows(const Sweep *w, int load)
 // Held: copied ahead, or once where all rows share it.
 static bool is_held(const Sweep *w, int load)
 {
-    return w->b->insts.at[load].keep;
+    return sweep_held(w->b, &w->b->insts.at[load]);
 }
 
 static bool in_registers(const Sweep *w, int load)
@@ -60,14 +66,63 @@ static const char *in_tile(const Sweep *w)
     return w->b->sched.keep > 1 ? "[tile]" : "[0]";
 }
 
+// -- rows of a turn
+// --------------------------------------------------------------------------
+
+static void take_row(Sweep *w, int r)
+{
+    Scope *s = w->e->scope;
+    w->row = r;
+    w->e = w->of_row[r];
+    w->e->scope = s;
+}
+
+static void *copied(Arena *a, const void *from, size_t bytes)
+{
+    return memcpy(arena_alloc(a, bytes), from, bytes);
+}
+
+// Row r of a turn, with names that end in what no other name ends in.
+static Emit *another_row(const Emit *e, int r)
+{
+    Emit *o = copied(e->arena, e, sizeof *e);
+    size_t n = e->body->insts.n + 1;
+    o->bind = copied(e->arena, e->bind, n * sizeof *e->bind);
+    o->name = NEW_ARRAY(e->arena, const char *, n);
+    o->element = NEW_ARRAY(e->arena, const char *, n);
+    o->inverse = NEW_ARRAY(e->arena, const char *, n);
+    o->inverse_in = NEW_ARRAY(e->arena, Scope *, n);
+    o->axis = copied(e->arena, e->axis, BODY_MAX_AXES * sizeof *e->axis);
+    const char *end = emit_text(o, "_r%d", r);
+    for (size_t i = 0; i + 1 < n; i++) {
+        size_t have = e->name[i] ? strlen(e->name[i]) : 0, tail = strlen(end);
+        if (have < tail || strcmp(e->name[i] + have - tail, end) != 0) continue;
+        end = emit_text(o, "_%s", end);
+        i = (size_t)-1; // again from the first
+    }
+    for (size_t i = 0; i + 1 < n; i++)
+        if (e->name[i]) o->name[i] = emit_text(o, "%s%s", e->name[i], end);
+    o->axis[0] = emit_text(o, "%s%s", e->axis[0], end);
+    return o;
+}
+
+// Whether the row that is printed is there; NULL: always.
+static const char *row_guard(const Sweep *w)
+{
+    if (!w->in_row) return NULL;
+    return w->row ? emit_text(w->e, "more_%d", w->row) : w->even ? NULL : "mine";
+}
+
 // When a thread has a vector of columns in a tile; NULL: always.
 static const char *column_guard(const Sweep *w)
 {
-    if (w->uneven) return emit_text(w->e, "%s < end", w->first);
-    const char *mine = w->in_row && !w->even ? "mine" : NULL;
-    if (w->whole) return mine;
-    return emit_text(w->e, "%s%s%s < %lld", mine ? mine : "", mine ? " && " : "", w->first,
-                     (long long)w->cols);
+    const char *row = row_guard(w);
+    if (w->whole) return row;
+    const char *end = w->uneven ? "end" : emit_text(w->e, "%lld", (long long)w->cols),
+               *in = emit_text(w->e, "%s < %s", w->first, end);
+    // (tiles before the last are whole: without a branch each, their loads overlap)
+    if (w->full_tiles > 0) in = emit_text(w->e, "(tile < %d || %s)", w->full_tiles, in);
+    return row ? emit_text(w->e, "%s && %s", row, in) : in;
 }
 
 // The loop over a thread's tiles: one vector of columns each.
@@ -106,7 +161,9 @@ static void open_edges(Sweep *w)
 
 static void close_edges(Sweep *w)
 {
-    emit_close(w->e, "if (member < edges) {", "}");
+    const char *row = row_guard(w);
+    emit_close(
+        w->e, emit_text(w->e, "if (%s%smember < edges) {", row ? row : "", row ? " && " : ""), "}");
     w->edges = false;
 }
 
@@ -133,13 +190,20 @@ static void declare_edges(Sweep *w, const char *row)
 
 static const char *hold_name(Sweep *w, int load)
 {
-    return emit_text(w->e, "%s_%s", w->e->name[load], over_rows(w, load) ? "rows" : "held");
+    return emit_text(w->e, "%s_%s", w->of_row[0]->name[load], over_rows(w, load) ? "rows" : "held");
 }
 
 // Elements of one row in a thread's share of shared memory, from one vector of it to the next.
 static int vector_step(const Sweep *w)
 {
     return w->b->sched.threads * w->b->sched.vector;
+}
+
+// What all rows share: in registers, or the element of the edges.
+static const char *shared_slot(Sweep *w, int load, bool edge)
+{
+    return edge ? emit_text(w->e, "%s_edge", w->of_row[0]->name[load])
+                : emit_text(w->e, "%s%s", slot_name(w->of_row[0], load), in_tile(w));
 }
 
 static const char *hold_place(Sweep *w, int load, const char *slot)
@@ -169,8 +233,8 @@ static void declare_held(Sweep *w)
                       hold_name(w, at), t, (long long)offset, w->v.width);
             offset += sweep_held_bytes(w->b, &w->b->insts.at[at]);
         }
-        if (w->uneven)
-            emit_line(e, e->scope, "%s %s_edge%s = 0;", t, e->name[at],
+        for (int r = 0; w->uneven && r < (over_rows(w, at) ? s->together : 1); r++)
+            emit_line(e, e->scope, "%s %s_edge%s = 0;", t, w->of_row[r]->name[at],
                       over_rows(w, at) ? "_next" : "");
     }
 }
@@ -226,14 +290,30 @@ static void print_copies(Sweep *w, const char *slot)
     close_tiles(w);
     e->axis[0] = row;
     emit_close(e, emit_text(e, "if (next < %lld) {", (long long)w->rows), "}");
+}
+
+// Copies of a turn's rows, the first of which is [begin], into their slots.
+static void print_turn(Sweep *w, const char *begin, const char *slot)
+{
+    Emit *e = w->e;
+    int together = w->b->sched.together;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s next = %s%s;", w->t, begin,
+              together > 1 ? emit_text(e, " + r * %lld", w->step) : "");
+    print_copies(w, together > 1 ? emit_text(e, "(%s * %d + r)", slot, together) : slot);
+    emit_close(e, together > 1 ? emit_text(e, "for (int r = 0; r < %d; r++) {", together) : "{",
+               "}");
     emit_line(e, e->scope, "nc_copies_end();");
 }
 
-// Elements of the edges are no copies: registers hold those of the next row.
+// Elements of the edges are no copies: registers hold those of the next turn, whose first row is
+// [next].
 static void fetch_edges(Sweep *w, const char *next)
 {
     Emit *e = w->e;
     const char *row = e->axis[0];
+    if (w->row) next = emit_text(e, "(%s + %lld)", next, w->step * w->row);
+    emit_open(e, 0);
     open_edges(w);
     e->axis[0] = next;
     for (int i = 0; i < w->v.nloads; i++) {
@@ -243,6 +323,7 @@ static void fetch_edges(Sweep *w, const char *next)
     }
     e->axis[0] = row;
     close_edges(w);
+    emit_close(e, emit_text(e, "if (%s < %lld) {", next, (long long)w->rows), "}");
 }
 
 static const char *fold_type(const Sweep *w, const BodyStore *s)
@@ -295,39 +376,43 @@ static int count_sites(Sweep *w)
     return sites;
 }
 
+static void bind_joined(Sweep *w, Scope *row, int r, int reduction, const char *value)
+{
+    Emit *e = w->of_row[r];
+    emit_line(e, row, "const %s %s = %s;", type_math(w->b->insts.at[reduction].type),
+              e->name[reduction], value);
+    emit_bind(e, reduction, row, e->name[reduction]);
+}
+
+// All rows of the turn join at once.
 static void print_joins(Sweep *w, Scope *row, const int *r, int n)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
     for (int i = 0; i < n; i++) {
         const Inst *x = &w->b->insts.at[r[i]];
-        const char *acc = emit_text(e, "%s_acc", e->name[r[i]]);
         if (e->bind[r[i]].scope == row) continue;
-        if (!joins_several(w, x)) {
+        for (int k = 0; k < s->together && !joins_several(w, x); k++) {
+            const char *acc = emit_text(e, "%s_acc", w->of_row[k]->name[r[i]]);
             const char *all = s->team == 1 ? acc
                                            : emit_text(e, "nc_team<%s, %d>(%s)",
                                                        inst_acc(x)->functor, s->team, acc);
-            emit_line(e, row, "const %s %s = %s;", type_math(x->type), e->name[r[i]],
-                      acc_joined(e, x, acc, all));
-            emit_bind(e, r[i], row, e->name[r[i]]);
-            continue;
+            bind_joined(w, row, k, r[i], acc_joined(e, x, acc, all));
         }
+        if (!joins_several(w, x)) continue;
         Buf list = buf_new(e->arena);
         int count = 0;
         for (int k = i; k < n; k++)
-            if (one_join(x, &w->b->insts.at[r[k]]))
-                buf_printf(&list, "%s%s_acc", count++ ? ", " : "", e->name[r[k]]);
+            for (int q = 0; q < s->together && one_join(x, &w->b->insts.at[r[k]]); q++)
+                buf_printf(&list, "%s%s_acc", count++ ? ", " : "", w->of_row[q]->name[r[k]]);
         const char *name = emit_text(e, "%s_all", e->name[r[i]]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
         emit_line(e, row, "nc_teams<%s, %d, %d, %s>(%s);", inst_acc(x)->functor, s->team, w->site++,
                   w->sites == 1 ? "true" : "false", name);
-        for (int k = i, at = 0; k < n; k++) {
-            const Inst *y = &w->b->insts.at[r[k]];
-            if (!one_join(x, y)) continue;
-            emit_line(e, row, "const %s %s = %s[%d];", type_math(y->type), e->name[r[k]], name,
-                      at++);
-            emit_bind(e, r[k], row, e->name[r[k]]);
-        }
+        count = 0;
+        for (int k = i; k < n; k++)
+            for (int q = 0; q < s->together && one_join(x, &w->b->insts.at[r[k]]); q++)
+                bind_joined(w, row, q, r[k], emit_text(e, "%s[%d]", name, count++));
     }
 }
 
@@ -342,11 +427,15 @@ static void bind_elements(Sweep *w, int stage)
         int at = w->v.loads[i];
         if (w->b->insts.at[at].stage > stage || !inst_over(&w->b->insts.at[at], w->b->col))
             continue;
+        bool held = is_held(w, at);
         if (w->edges)
-            e->element[at] = is_held(w, at) ? emit_text(e, "%s_edge", e->name[at]) : NULL;
+            e->element[at] = !held              ? NULL
+                             : over_rows(w, at) ? emit_text(e, "%s_edge", e->name[at])
+                                                : shared_slot(w, at, true);
         else
-            e->element[at] = emit_text(e, "%s%s.at[lane]", slot_name(e, at),
-                                       is_held(w, at) && in_registers(w, at) ? in_tile(w) : "");
+            e->element[at] = emit_text(e, "%s.at[lane]",
+                                       held && in_registers(w, at) ? shared_slot(w, at, false)
+                                                                   : slot_name(e, at));
     }
 }
 
@@ -375,11 +464,13 @@ static void print_column(Sweep *w, const Vectors *v, int stage)
     lane_stores(w->e, v, stage);
 }
 
-static void print_stage(Sweep *w, int stage)
+// The stage of one row, but for its joins.
+static void print_row_stage(Sweep *w, int stage)
 {
     Emit *e = w->e;
     Scope *row = e->scope;
-    int n;
+    int n, together = w->b->sched.together;
+    const char *slot = together > 1 ? emit_text(e, "(slot * %d + %d)", together, w->row) : "slot";
     const int *r = stage_reductions(e, stage, &n);
     e->stages = 1ull << stage % 64;
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
@@ -393,7 +484,7 @@ static void print_stage(Sweep *w, int stage)
         else if (!in_registers(w, at) && w->uses[at] >> stage % 64 & 1)
             emit_line(e, e->scope, "const %s %s = nc_load<%d>(%s);",
                       vec_type(e, loaded_type(w, at), w->v.width), slot_name(e, at), w->v.width,
-                      hold_place(w, at, "slot"));
+                      hold_place(w, at, slot));
     }
     open_stores(e, &w->v, stage);
     emit_open(e, 1ull << w->b->col);
@@ -412,7 +503,18 @@ static void print_stage(Sweep *w, int stage)
         print_column(w, &single, stage);
         close_edges(w);
     }
-    print_joins(w, row, r, n);
+}
+
+static void print_stage(Sweep *w, int stage)
+{
+    int n;
+    const int *r = stage_reductions(w->e, stage, &n);
+    for (int i = 0; i < w->b->sched.together; i++) {
+        take_row(w, i);
+        print_row_stage(w, stage);
+    }
+    take_row(w, 0);
+    print_joins(w, w->e->scope, r, n);
 }
 
 // -- the parts
@@ -471,7 +573,7 @@ static void find_moves(Sweep *w)
     if (w->uneven || s->vector == 1) {
         w->v = (Vectors){.axis = b->col, .width = s->vector};
         for (uint32_t i = 0; i < b->insts.n && w->v.nloads < MAX_VECTORS; i++)
-            if (w->e->live[i] && b->insts.at[i].keep) w->v.loads[w->v.nloads++] = (int)i;
+            if (w->e->live[i] && sweep_held(b, &b->insts.at[i])) w->v.loads[w->v.nloads++] = (int)i;
     } else {
         w->v = find_vectors(w->e, b->col, s->vector);
     }
@@ -483,17 +585,47 @@ static void find_moves(Sweep *w)
     }
 }
 
+// The rows of this turn, and what registers hold of their edges; the edges of the next turn.
+static void declare_turn(Sweep *w, const char *now)
+{
+    Emit *e = w->e;
+    const Schedule *s = &w->b->sched;
+    for (int r = 1; r < s->together; r++) {
+        const char *place = emit_text(e, "%s + %lld", now, w->step * r);
+        emit_line(e, e->scope, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
+        emit_line(e, e->scope, "const %s %s = more_%d ? %s : %s;", w->t, w->of_row[r]->axis[0], r,
+                  place, now);
+    }
+    for (int r = 0; w->uneven && r < s->together; r++) {
+        take_row(w, r);
+        for (int i = 0; i < w->v.nloads; i++) {
+            int at = w->v.loads[i];
+            if (over_rows(w, at))
+                emit_line(w->e, w->e->scope, "const %s %s_edge = %s_edge_next;",
+                          type_storage(loaded_type(w, at)), w->e->name[at], w->e->name[at]);
+        }
+        fetch_edges(w, emit_text(e, "(%s + %lld)", now, w->step * s->together));
+    }
+    take_row(w, 0);
+}
+
 void sweep_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     Sweep w = {.e = e, .b = b, .rows = body_rows(b), .cols = b->axis[b->col].extent};
+    w.of_row[0] = e;
+    for (int r = 1; r < s->together; r++) w.of_row[r] = another_row(e, r);
     w.t = s->wide ? "int64_t" : "int";
     w.col = e->axis[b->col];
     w.first = emit_text(e, "%s_first", w.col);
     w.teams = s->threads / s->team;
+    w.step = (long long)s->blocks * w.teams;
     w.uneven = b->uneven && s->vector > 1;
     w.whole = !w.uneven && w.cols % ((int64_t)s->team * s->vector) == 0;
+    if (s->keep > 1)
+        w.full_tiles =
+            (int)((w.cols - (w.uneven ? s->vector - 1 : 0)) / ((int64_t)s->team * s->vector));
     w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
     w.even = full || s->team >= 32; // the threads of a warp leave together
@@ -501,7 +633,7 @@ void sweep_cuda(Emit *e)
     find_moves(&w);
     const char *row = e->axis[0], *own = w.teams > 1 ? " + team" : "";
     Scope *outer = e->scope;
-    long long step = (long long)s->blocks * w.teams;
+    long long turn = w.step * s->together;
     emit_line(e, outer, "const int member = threadIdx.x%s;",
               w.teams > 1 ? emit_text(e, " %% %d", s->team) : "");
     if (w.teams > 1) emit_line(e, outer, "const int team = threadIdx.x / %d;", s->team);
@@ -509,50 +641,46 @@ void sweep_cuda(Emit *e)
               w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", own);
     if (w.uneven) declare_edges(&w, "begin");
     declare_held(&w);
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const %s next = begin + slot * %lld;", w.t, step);
-    print_copies(&w, "slot");
-    emit_close(e, emit_text(e, "for (int slot = 0; slot < %d; slot++) {", s->ahead - 1), "}");
-    if (w.uneven) {
+    if (s->ahead) {
         emit_open(e, 0);
-        fetch_edges(&w, "begin");
-        emit_close(e, emit_text(e, "if (begin < %lld) {", (long long)w.rows), "}");
+        print_turn(&w, emit_text(e, "begin + slot * %lld", turn), "slot");
+        emit_close(e, emit_text(e, "for (int slot = 0; slot < %d; slot++) {", s->ahead - 1), "}");
     }
+    for (int r = 0; w.uneven && r < s->together; r++) {
+        take_row(&w, r);
+        fetch_edges(&w, "begin");
+    }
+    take_row(&w, 0);
     fetch_shared(&w);
     declare_folds(&w);
-    emit_line(e, outer, "int slot = 0; // of this row in shared memory");
+    if (s->ahead) emit_line(e, outer, "int slot = 0; // of this turn in shared memory");
     emit_open(e, 1);
     Scope *loop = e->scope;
     if (!w.even) {
         emit_line(e, loop, "const bool mine = row < %lld;", (long long)w.rows);
         emit_line(e, loop, "const %s %s = mine ? row : %lld;", w.t, row, (long long)w.rows - 1);
     }
-    emit_line(e, loop, "nc_copied<%d>();", s->ahead - 2);
     const char *now = w.even ? row : "row";
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const int freed = slot ? slot - 1 : %d;", s->ahead - 1);
-    emit_line(e, e->scope, "const %s next = %s + %lld;", w.t, now, step * (s->ahead - 1));
-    print_copies(&w, "freed");
-    emit_close(e, "{", "}");
-    if (w.uneven) {
-        for (int i = 0; i < w.v.nloads; i++)
-            if (over_rows(&w, w.v.loads[i]))
-                emit_line(e, loop, "const %s %s_edge = %s_edge_next;",
-                          type_storage(loaded_type(&w, w.v.loads[i])), e->name[w.v.loads[i]],
-                          e->name[w.v.loads[i]]);
-        emit_open(e, 0);
-        fetch_edges(&w, emit_text(e, "(%s + %lld)", now, step));
-        emit_close(e, emit_text(e, "if (%s + %lld < %lld) {", now, step, (long long)w.rows), "}");
+    if (s->ahead) {
+        emit_line(e, loop, "nc_copied<%d>();", s->ahead - 2);
+        emit_line(e, loop, "const int freed = slot ? slot - 1 : %d;", s->ahead - 1);
+        print_turn(&w, emit_text(e, "%s + %lld", now, turn * (s->ahead - 1)), "freed");
     }
+    declare_turn(&w, now);
     w.in_row = true;
     for (int i = 0; i < b->nstages; i++) print_stage(&w, i);
     w.in_row = false;
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
-    emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->ahead);
+    for (int r = 1; r < s->together; r++) {
+        take_row(&w, r);
+        print_row_stores(w.e, emit_text(e, "more_%d && member == 0", r));
+    }
+    take_row(&w, 0);
+    if (s->ahead) emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->ahead);
     emit_close(e,
                emit_text(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now,
                          w.even ? now : emit_text(e, "row%s", w.teams > 1 ? " - team" : ""),
-                         (long long)w.rows, now, step),
+                         (long long)w.rows, now, turn),
                "}");
     print_parts(&w);
 }

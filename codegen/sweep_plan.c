@@ -13,8 +13,9 @@ enum {
     MOST_IN_TEAM = 128,
     OWN_REGISTERS = 16,
     SPARE = 24,
+    FLIGHT = 80 << 10,
     WARPS = 16,
-    AHEAD = 2 // rows: more of them in flight make memory slower, as they lie farther apart
+    AHEAD = 2 // turns: more of them in flight make memory slower, as they lie farther apart
 };
 
 static int pow2_at_least(int64_t n, int most)
@@ -39,16 +40,15 @@ static int own_bytes(const Body *b, const Inst *v)
     return dtype_info[b->bufs.at[v->buf].type].bits / 8;
 }
 
-// A load whose vectors of columns a thread can hold: copied before the row's turn where it differs
-// from row to row, once where it does not.
-static bool can_hold(const Body *b, const Inst *v)
+bool sweep_held(const Body *b, const Inst *v)
 {
     int64_t stride;
     if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || v->pred >= 0 || v->ix->has_value ||
         v->stage > 0 || !ix_stride(v->ix, b->col, &stride))
         return false;
     int width = b->sched.vector, bytes = width * own_bytes(b, v);
-    if (over_rows(v) && bytes < 4) return false; // no copy is as small
+    if (over_rows(v) ? !b->sched.ahead || bytes < 4 : b->sched.keep_in == KEEP_AGAIN)
+        return false; // (no copy is smaller)
     if (width == 1) return true;
     int own = own_bytes(b, v);
     bool moved = b->uneven && !over_rows(v) && (own == 2 || own == 4); // into place, as it is held
@@ -64,7 +64,7 @@ static int column_bytes(const Body *b, int64_t team, int keep_in)
         if (b->stores.at[i].fold) bytes += math_bytes(b->insts.at[b->stores.at[i].value].type);
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (can_hold(b, v) && (over_rows(v) ? team <= 32 : keep_in == KEEP_REGISTERS))
+        if (sweep_held(b, v) && (over_rows(v) ? team <= 32 : keep_in == KEEP_REGISTERS))
             bytes += own_bytes(b, v);
     }
     return bytes;
@@ -87,7 +87,7 @@ int64_t sweep_held_bytes(const Body *b, const Inst *load)
     const Schedule *s = &b->sched;
     if (!over_rows(load) && s->keep_in == KEEP_REGISTERS) return 0;
     int64_t bytes = (int64_t)s->keep * s->threads * s->vector * own_bytes(b, load);
-    return (over_rows(load) ? bytes * s->ahead : bytes + 15) / 16 * 16;
+    return (over_rows(load) ? bytes * s->ahead * s->together : bytes + 15) / 16 * 16;
 }
 
 // Of a block: what its threads hold, or later the parts of its teams.
@@ -96,7 +96,7 @@ static int64_t shared_bytes(const Body *b)
     const Schedule *s = &b->sched;
     int64_t teams = s->threads / s->team, held = 0, parts = 0;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (can_hold(b, &b->insts.at[i])) held += sweep_held_bytes(b, &b->insts.at[i]);
+        if (sweep_held(b, &b->insts.at[i])) held += sweep_held_bytes(b, &b->insts.at[i]);
     for (uint32_t i = 0; i < b->stores.n && teams > 1; i++) {
         int64_t bytes =
             b->stores.at[i].fold ? math_bytes(b->insts.at[b->stores.at[i].value].type) : 0;
@@ -111,14 +111,27 @@ static void choose_team(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     s->team = b->uneven ? 32 : pow2_at_least(row_vectors(b), 32);
+    // A warp needs no barrier; of other teams, those that reread weights in every stage come last.
     for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
-        for (int64_t team = s->team; team <= t->threads_per_block / 2; team *= 2)
-            if (registers(b, team, s->keep_in) <= (team > 32 ? MOST_IN_TEAM : MOST_REGISTERS)) {
-                s->team = (int)team;
-                return;
-            }
+        if (registers(b, s->team, s->keep_in) <= MOST_REGISTERS) return;
+    for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
+        for (s->team = 64; s->team < t->threads_per_block; s->team *= 2)
+            if (registers(b, s->team, s->keep_in) <= MOST_IN_TEAM) return;
     s->keep_in = KEEP_SHARED;
-    s->team = t->threads_per_block;
+}
+
+// Rows in flight lie apart, and memory is faster with few of them: no more than FLIGHT bytes a
+// multiprocessor, in two blocks at least. Where these are small, larger teams.
+static void limit_flight(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    sweep_derive(b, t);
+    int64_t most = FLIGHT / (s->row_bytes > 0 ? s->row_bytes : 1), vectors = row_vectors(b);
+    if (most < 2) most = 2;
+    if (s->walkers <= most) return;
+    s->walkers = (int)most;
+    while (s->team * s->walkers < 512 && vectors % (2 * s->team) == 0) s->team *= 2;
+    s->threads = s->team;
 }
 
 void sweep_schedule(const Target *t, Body *b)
@@ -127,6 +140,7 @@ void sweep_schedule(const Target *t, Body *b)
     int64_t cols = b->axis[b->col].extent;
     s->vector = schedule_vector(b, b->col, cols, false);
     if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, true);
+    s->ahead = AHEAD;
     choose_team(t, b);
     // One large block on each multiprocessor: blocks leave parts behind, and those are read again.
     int64_t need = registers(b, s->team, s->keep_in), each = ceil_div(need + SPARE, 8) * 8,
@@ -141,9 +155,20 @@ void sweep_schedule(const Target *t, Body *b)
         s->threads = warps / s->walkers > 1 ? (int)(warps / s->walkers) * 32 : 32;
     }
     if (s->walkers < 1) s->walkers = 1;
-    s->ahead = AHEAD;
-    sweep_derive(b, t);
-    while (s->walkers > 1 && s->row_bytes > t->shared_per_unit / s->walkers - 2048) s->walkers--;
+    if (s->team > 32) limit_flight(t, b);
+    for (;;) { // (1 KB a block is the system's)
+        sweep_derive(b, t);
+        if (s->row_bytes <= t->shared_per_unit / s->walkers - 2048) return;
+        if (s->team <= 32 && s->threads > 128)
+            s->threads -= 128;
+        else if (s->walkers > 1)
+            s->walkers--;
+        else
+            break;
+    }
+    s->walkers = 1; // rows too wide to be held: every stage loads them
+    s->ahead = 0;
+    s->keep_in = KEEP_AGAIN;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -177,5 +202,4 @@ void sweep_derive(Body *b, const Target *t)
     s->blocks = ceil_div(turns, ceil_div(turns, device));
     s->blocks = (s->blocks < period ? 1 : s->blocks / period) * period;
     s->row_bytes = (int)shared_bytes(b);
-    for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].keep = can_hold(b, &b->insts.at[i]);
 }

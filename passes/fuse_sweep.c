@@ -26,6 +26,7 @@ typedef struct Folder {
     // of the column group that was looked at last:
     int sums;        // its reductions
     int shared, own; // large values it reads that the row group has at hand, and others
+    int64_t bytes;   // of a row of those that are loaded
     int level;       // the first one at which all it reads is stored
 } Folder;
 
@@ -131,6 +132,7 @@ static bool below_sums(Folder *x, const Slot *column, const Slot *row, Nodes *wo
         if (c == column->cluster || f->checked[n->id]) return false;
         bool large = type_count(&n->type) * 2 >= k->rows * k->cols, has = x->has[n->id] == x->mark;
         bool stored = f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
+        if (large && stored) x->bytes += k->rows * (dtype_info[n->type.dtype].bits / 8);
         if (large && (stored || (has && c == row->cluster))) *(has ? &x->shared : &x->own) += 1;
         if (class == CLS_LEAF || (has && c == row->cluster)) continue;
         if (f->mat[n->id] && c != row->cluster)
@@ -165,13 +167,16 @@ static bool can_join(Folder *x, const Slot *row, const Slot *column)
     mark_row(x, row);
     Nodes below = {0};
     x->sums = x->shared = x->own = x->level = 0;
+    x->bytes = 0;
     if (!above_sums(x, column, row, &below) || !below_sums(x, column, row, &below)) return false;
     if (!x->shared || x->own > x->shared || x->level > row->level) return false;
     int64_t units = f->target->units > 0 ? f->target->units : 1,
             sums = x->sums + (int64_t)row->group.folded.n;
     if (r->rows < ROWS_A_UNIT * units)
         return no_fold(f, row, column, WHY_FEW_ROWS, r->rows, ROWS_A_UNIT * units);
-    if (sums > MOST_SUMS || sums * r->cols > MOST_PARTIALS)
+    // (a block has two rows of what it loads in shared memory)
+    if (sums > MOST_SUMS || sums * r->cols > MOST_PARTIALS ||
+        2 * x->bytes > f->target->shared_per_block)
         return no_fold(f, row, column, WHY_MANY_COLUMNS, sums, r->cols);
     return true;
 }

@@ -5,10 +5,11 @@
 // Rows with sums over the rows on the way: layer norm backward, and other joins than sums.
 static void sweeps(Suite *s)
 {
-    static const int64_t m[] = {1, 7, 300, 5000}, n[] = {1, 5, 96, 768, 1000, 1003, 4096, 12289};
+    static const int64_t m[] = {1, 7, 300, 5000},
+                         n[] = {1, 5, 96, 768, 1000, 1003, 4096, 12289, 40001};
     s->twice = true;
-    for (int k = 0; k < 4 * 8 * 2; k++) {
-        int64_t rows = m[k / 16], cols = n[k / 2 % 8], last[] = {1}, first[] = {0};
+    for (int k = 0; k < 4 * 9 * 2; k++) {
+        int64_t rows = m[k / 18], cols = n[k / 2 % 9], last[] = {1}, first[] = {0};
         if (rows * cols > 8 << 20) continue;
         s->cuda_only = rows * cols > 4096; // its sums are kernels of their own there
         DType t = k % 2 ? DT_BF16 : DT_F32;
