@@ -5,7 +5,7 @@
 #
 # Results: JSON lines gpu_DATE.jsonl and a table of them, gpu_DATE.md, in bench/results/, or, when it is
 # given, in $OUT; logs in $OUT (default BUILD/bench). MNIST_DIR: folder of the MNIST files. PEER_PYTHON: a Python with torch and jax
-# (default python3); peers that are not installed are left out.
+# (default python3); peers that are not installed are left out. QUICK=1: without the peers' slow modes.
 set -u
 cd "$(dirname "$0")/.."
 . bench/lib.sh
@@ -72,9 +72,10 @@ train() { # NAME MODEL STEPS PRECISION "PEERS" "PEER OPTIONS" [OPTION...]
 }
 
 part_train() {
-    local rounds=2
-    train "784-128-10, batch 128" samples/mnist/mlp.net 468 f32 \
-        "jax:scan torch:graph jax:step torch:eager torch:compile" "--batch 128 --hidden 128"
+    local rounds=2 slow="jax:step torch:eager torch:compile"
+    [ -n "${QUICK:-}" ] && rounds=1 slow=
+    train "784-128-10, batch 128" samples/mnist/mlp.net 468 f32 "jax:scan torch:graph $slow" \
+        "--batch 128 --hidden 128"
     rounds=1
     train "784-128-10, batch 128" samples/mnist/mlp.net 468 tf32 "jax:scan torch:graph" "--batch 128 --hidden 128"
     train "784-128-64-10, batch 64" bench/mlp.net 937 tf32 "jax:scan torch:graph" "--batch 64 --hidden 128,64"
