@@ -478,6 +478,37 @@ static const char *read_words(Arena *a, const char *text, Words *w)
     return NULL;
 }
 
+// Sets the knobs that are named, the others follow. Returns the first of the words whose value the
+// body cannot have on this target; -1: it has them all.
+static int apply(const Words *w, Body *b, const Target *t)
+{
+    for (int i = 0; i < w->n; i++) put(w->knob[i], b, w->number[i]);
+    schedule_derive(b, t);
+    for (const Knob *k = knobs; k->name; k++) {
+        bool named = false;
+        for (int i = 0; i < w->n; i++) named |= w->knob[i] == k;
+        if (!named) settle(k, b, t);
+        schedule_derive(b, t);
+    }
+    for (int i = 0; i < w->n; i++)
+        if (knob_get(w->knob[i], b) != w->number[i] || !is_legal(w->knob[i], b, t, w->number[i]))
+            return i;
+    return -1;
+}
+
+// Whether some GPU has the schedule: it was measured there, and this target is another or, where no
+// device is known, has only what all of them have.
+static bool elsewhere(const Words *w, const Body *b)
+{
+    static const int archs[] = {80, 90, 100};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        Target t = target_cuda(archs[i], true);
+        Body other = *b;
+        if (apply(w, &other, &t) < 0) return true;
+    }
+    return false;
+}
+
 const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale)
 {
     Words w = {0};
@@ -496,19 +527,15 @@ const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text,
                             (int)n, text, own);
     }
     Schedule before = b->sched;
-    for (int i = 0; i < w.n; i++) put(w.knob[i], b, w.number[i]);
-    schedule_derive(b, t);
-    for (const Knob *k = knobs; k->name; k++) {
-        bool named = false;
-        for (int i = 0; i < w.n; i++) named |= w.knob[i] == k;
-        if (!named) settle(k, b, t);
-        schedule_derive(b, t);
-    }
-    for (int i = 0; i < w.n && !wrong; i++)
-        if (knob_get(w.knob[i], b) != w.number[i] || !is_legal(w.knob[i], b, t, w.number[i]))
-            wrong = not_legal(a, b, t, w.knob[i], w.value[i]);
-    if (wrong) b->sched = before;
-    return wrong;
+    int bad = apply(&w, b, t);
+    if (bad < 0) return NULL;
+    wrong = not_legal(a, b, t, w.knob[bad], w.value[bad]);
+    b->sched = before;
+    *stale = t->kind == TARGET_CUDA && elsewhere(&w, b);
+    return *stale ? arena_printf(
+                        a, "%s=%s is a schedule of other GPUs than %s as it is compiled for here",
+                        w.knob[bad]->name, w.value[bad], t->name)
+                  : wrong;
 }
 
 void schedule_override(LowerCtx *ctx, Body *b)

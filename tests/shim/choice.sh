@@ -34,6 +34,8 @@ cp two.net.tune kernel.tune
 expect 0 "y_dot_tanh" "$NETC" inspect two.net --target sm_90 --why
 grep -A1 '^  y: y_dot_tanh' "$W/.out" | grep -q 'measured: library [0-9.]* us, kernel [0-9.]* us' && pass || fail "no times: $(cat "$W/.out")"
 check 0 "kernels on"
+# what this GPU has and not every one is left out where none is known
+expect 0 "wgmma=no is a schedule of other GPUs than sm_90 as it is compiled for here; the line is ignored" env -u LD_LIBRARY_PATH "$NETC" two.net --emit cuda
 tuned '[0-9a-f]\{128\} 0  # library '
 ran 0 "step" --locked
 
