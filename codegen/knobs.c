@@ -50,7 +50,11 @@ static int legal_threads(const Body *b, const Target *t, int64_t *out)
     if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
     if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
     if (!sweep) return powers(b, 64, 512, holds_teams, out);
-    for (int warps = 1; warps <= 16; warps += warps < 4 ? 1 : 4) out[n++] = 32 * warps;
+    for (int warps = 1, last = 0; warps <= 16; last = warps, warps += warps < 4 ? 1 : 4) {
+        int own = b->sched.threads; // any number of warps
+        if (own > 32 * last && own < 32 * warps) out[n++] = own;
+        out[n++] = 32 * warps;
+    }
     return fit_shared(b, t, offsetof(Schedule, threads), out, n);
 }
 
@@ -126,7 +130,7 @@ static int legal_keep(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
     if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.ahead) return 0; // holds nothing
-    if (cuda_of(b, t, SCHED_SWEEP)) { // what all rows share
+    if (cuda_of(b, t, SCHED_SWEEP)) {                            // what all rows share
         out[0] = KEEP_REGISTERS;
         out[1] = KEEP_SHARED;
         return fit_shared(b, t, offsetof(Schedule, keep_in), out, 2);
