@@ -312,9 +312,9 @@ static void print_rows(Emit *e, Scope *in, const char *base)
             emit_line(e, e->scope, "nc_copy_row(%s + (%s), rows + thread * %d + %d, %s);",
                       e->buf_name[b->stores.at[i].buf], emit_index(e, b->stores.at[i].ix), PITCH,
                       STAGE * nth++, bytes);
-    emit_line(e, e->scope, "nc_rows_end();");
     e->axis[2] = axis;
     emit_close(e, finish_range(e, base), "}");
+    emit_line(e, e->scope, "nc_rows_end();"); // (of no rows as well: parts are counted)
     emit_close(e, "if (thread < 16) {", "}");
 }
 
