@@ -294,18 +294,19 @@ static bool match(const Frame *f, const Group *gr, Match *m)
 }
 
 // Generated rather than called.
-static bool is_small(const Target *t, const Group *gr, const ProgGemm *g)
+static bool is_generated(const Gen *gen, const Group *gr, const ProgGemm *g)
 {
     bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
     bool f32 =
         g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
-    return plain && f32 && target_small_product(t, g->batch, g->m, g->n, g->k);
+    return plain && f32 &&
+           target_generated_product(gen->target, g->batch, g->m, g->n, g->k, gen->options->tf32);
 }
 
 bool gemm_possible(Frame *f, const Group *gr)
 {
     Match m;
-    return match(f, gr, &m) && !is_small(f->e->gen->target, gr, &m.gemm);
+    return match(f, gr, &m) && !is_generated(f->e->gen, gr, &m.gemm);
 }
 
 // Room for split reductions over k. A handful of copies of c is what they use.

@@ -100,23 +100,24 @@ typedef struct Schedule {
     int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
-    int cluster;   // ROW: blocks that share a row, through each other's shared memory; TILE, wgmma:
-                   // that copy the right operand for each other; 1: none
-    int walkers;   // SWEEP: blocks of a multiprocessor that walk over rows
-    int together;  // SWEEP: rows of a team that share their joins: a turn
-    int ahead;     // SWEEP: turns of a team in shared memory: this one and those copied ahead
-    int resident;  // blocks a multiprocessor must be able to hold; 0: any
-    int walk;      // MAP: a thread takes several outer positions of one place inside
-    int64_t split; // parts the columns are cut into, each its own block; 1: none
-    int64_t blocks;             // grid
-    int64_t tile;               // CPU: elements of the inner axis a task takes
+    int cluster;      // blocks that share a row (ROW) or the columns of a staged tile, through each
+                      // other's shared memory; wgmma: that copy the right operand for each other
+    int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
+    int together;     // SWEEP: rows of a team that share their joins: a turn
+    int ahead;        // SWEEP: turns of a team in shared memory: this one and those copied ahead
+    int resident;     // blocks a multiprocessor must be able to hold; 0: any
+    int walk;         // MAP: a thread takes several outer positions of one place inside
+    int64_t split;    // parts the columns are cut into, each its own block; 1: none
+    int64_t blocks;   // grid
+    int64_t tile;     // CPU: elements of the inner axis a task takes
     int tile_m, tile_n, tile_k; // TILE: of the result, and of the columns at once
-    int each;  // TILE: results a thread holds along each side; 0: warps share out the columns
-    int share; // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
-    bool mma;  // TILE: on tensor cores
-    int wgmma; // TILE: WGMMA_*: by groups of four warps (wgmma_cuda.c); 0: not
-    int ring;  // TILE, wgmma: steps along the columns that shared memory holds
-    bool wide; // 64-bit index arithmetic
+    int each;   // TILE: results a thread holds along each side; 0: warps share out the columns
+    int share;  // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
+    bool mma;   // TILE: on tensor cores
+    int wgmma;  // TILE: WGMMA_*: by groups of four warps (wgmma_cuda.c); 0: not
+    int ring;   // TILE, wgmma: steps along the columns that shared memory holds
+    int staged; // TILE: tensor cores, tiles of f32 operands in a ring of so many; 0: no
+    bool wide;  // 64-bit index arithmetic
 } Schedule;
 
 enum { WGMMA_SHARED = 1, WGMMA_OWN }; // two groups multiply a tile together, or each its own
@@ -252,6 +253,12 @@ void plan_scan(const Target *t, Body *b);
 bool sort_fits(const Target *t, int64_t cols, DType type);
 bool plan_sort(Body *b); // false: it is none
 void sort_derive(Body *b);
+// staged_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
+enum { STAGED_WARPS = 8, STAGED_SIDE = 32 }; // of a block; results of a warp, along either axis
+void staged_plan(const Target *t, Body *b);
+void staged_derive(Body *b, const Target *t);
+int staged_sharing(const Schedule *s); // warps that share the columns of one place in the tile
+int staged_pitch(const Schedule *s);   // elements between rows of sums in shared memory
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
@@ -271,6 +278,7 @@ void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void row_cuda(struct Emit *e, KernelPhase phase);
 void tile_cuda(struct Emit *e);
 void small_cuda(struct Emit *e);
+void staged_cuda(struct Emit *e);
 void mma_cuda(struct Emit *e);
 bool mma_fits(const Body *b);        // a contraction of 16-bit floats: tensor cores can take it
 int mma_shared_bytes(const Body *b); // that the schedule's tiles need

@@ -164,16 +164,9 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
     return WGMMA_OWN + 1;
 }
 
-static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
-{
-    if (!cuda_of(b, t, SCHED_TILE) || !b->sched.wgmma) return 0;
-    for (int i = 0; i < 4; i++) out[i] = 64 * (i + 1);
-    return 4;
-}
-
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma) return 0;
+    if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma || b->sched.staged) return 0;
     if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
         for (int i = 0; i < 3; i++) out[i] = i;
         return 3;
@@ -198,7 +191,7 @@ static bool tile_fits(const Body *b, int64_t v)
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
-    if (b->sched.share || b->sched.wgmma) return 0;
+    if (b->sched.share || b->sched.wgmma || b->sched.staged) return 0;
     return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
 }
 
@@ -207,7 +200,46 @@ static int legal_share(const Body *b, const Target *t, int64_t *out)
     if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.wgmma) return 0;
     if (b->sched.share && b->sched.each) return powers(b, 1, 8, NULL, out);
     out[0] = 0;
-    return 1 + powers(b, 1, 8, NULL, out + 1);
+    return b->sched.staged ? 1 : 1 + powers(b, 1, 8, NULL, out + 1);
+}
+
+static int legal_staged(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.mma || b->sched.wgmma ||
+        b->sched.share)
+        return 0;
+    int n = 0;
+    out[n++] = 0;
+    for (Body other = *b; n <= 3; n++) {
+        other.sched.staged = n + 1;
+        staged_derive(&other, t);
+        if (other.sched.staged != n + 1) break;
+        out[n] = n + 1;
+    }
+    return n;
+}
+
+static bool staged_tall(const Body *b, int64_t v)
+{
+    return v * b->sched.tile_n <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
+}
+
+static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
+{
+    return t->kind == TARGET_CUDA && b->sched.staged ? powers(b, 32, 128, staged_tall, out) : 0;
+}
+
+static bool staged_wide(const Body *b, int64_t v)
+{
+    return v * b->sched.tile_m <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
+}
+
+static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE)) return 0;
+    if (b->sched.staged) return powers(b, 32, 128, staged_wide, out);
+    for (int i = 0; i < 4 && b->sched.wgmma; i++) out[i] = 64 * (i + 1);
+    return b->sched.wgmma ? 4 : 0;
 }
 
 static bool within_inner(const Body *b, int64_t v)
@@ -249,6 +281,8 @@ static bool fills_blocks(const Body *b, int64_t v)
 static int legal_cluster(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_TILE) && b->sched.wgmma) return powers(b, 1, 2, NULL, out);
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.staged)
+        return powers(b, 1, t->max_cluster, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
     return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
 }
@@ -305,15 +339,20 @@ const Knob knobs[] = {
      INT(each), legal_each, -1, true, NULL},
     {"wgmma", "groups of four warps multiply: a tile together, or each its own; no: they do not",
      INT(wgmma), legal_wgmma, 0, true, wgmma_words},
-    {"tile_n", "neighbours of the result in a row of a group's tile", INT(tile_n), legal_tile_n, -1,
-     false, NULL},
+    {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile_n),
+     legal_tile_n, -1, false, NULL},
     {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
+    {"staged", "tiles of f32 operands in the ring before tensor cores; 0: none", INT(staged),
+     legal_staged, 0, true, NULL},
+    {"tile_m", "rows of a staged tile", INT(tile_m), legal_tile_m, -1, true, NULL},
     {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
      legal_share, 0, true, NULL},
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
      NULL},
-    {"cluster", "blocks that share a row, or the copies of a product's right operand", INT(cluster),
-     legal_cluster, 1, true, NULL},
+    {"cluster",
+     "blocks that share a row or the columns of a staged tile, or the copies of a product's right "
+     "operand",
+     INT(cluster), legal_cluster, 1, true, NULL},
     {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
      true, NULL},
     {"together", "rows of a team that share their joins", INT(together), legal_together, 1, false,

@@ -4,6 +4,8 @@
 
 #include "codegen/print.h"
 
+enum { MOST_CLUSTER = 16 };
+
 static const char *parameter(Emit *e, uint32_t i)
 {
     const BodyBuf *u = &e->body->bufs.at[i];
@@ -24,7 +26,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
     if (alone) emit_line(&e, root, "nc_follow();");
-    if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && s->share)))
+    if (b->commits &&
+        ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && (s->share || s->staged))))
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
         emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed",
@@ -173,6 +176,17 @@ static const char *launch_bounds(const Kernel *k, int threads)
                : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
 }
 
+// Blocks of a cluster are neighbours whose first has a number that is a multiple of their count:
+// bodies of larger clusters come first.
+static const int *by_cluster(const Kernel *k)
+{
+    int *order = NEW_ARRAY(k->arena, int, k->nbodies), n = 0;
+    for (int c = MOST_CLUSTER; c >= 0; c--)
+        for (int i = 0; i < k->nbodies; i++)
+            if (k->body[i]->sched.cluster == c) order[n++] = i;
+    return order;
+}
+
 static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blocks, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
@@ -181,7 +195,9 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
     int *function = NEW_ARRAY(k->arena, int, k->nbodies),
         *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
     Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
-    for (int i = 0; i < k->nbodies; i++) {
+    const int *order = by_cluster(k);
+    for (int at = 0; at < k->nbodies; at++) {
+        int i = order[at];
         Body *b = k->body[i];
         Emit *e = &names[i];
         const char *text = print_body(k, b, false, false, e);
@@ -228,15 +244,16 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
     Schedule *own = NEW_ARRAY(k->arena, Schedule, k->nbodies);
     int threads = 32;
     int64_t blocks = k->body[0]->sched.blocks;
+    launch->cluster = 1;
     for (int i = 0; i < k->nbodies; i++) {
         Body *b = k->body[i];
         own[i] = b->sched;
         if (k->phase == PHASE_COMBINE) b->sched = combine_schedule(b);
         if (b->sched.threads > threads) threads = b->sched.threads;
+        if (b->sched.cluster > (int)launch->cluster) launch->cluster = (uint32_t)b->sched.cluster;
         if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
             launch->shared_bytes = (uint32_t)b->sched.row_bytes;
     }
-    launch->cluster = (uint32_t)k->body[0]->sched.cluster;
     if (k->nbodies == 1) {
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, &e);
@@ -248,6 +265,8 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         print_side_by_side(k, pretty, threads, &blocks, &out);
     }
     for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
+    if (launch->cluster > 1)
+        blocks = (blocks + launch->cluster - 1) / launch->cluster * launch->cluster;
     launch->grid[0] = (uint32_t)(blocks > 0 ? blocks : 1);
     launch->block[0] = (uint32_t)threads;
     return out.data;

@@ -202,7 +202,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
         Body *b = all.at[i];
         schedule_override(ctx, b);
         ctx->group_products |= wgmma_fits(b, ctx->target);
-        if (all.n == 1 || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
+        if (all.n == 1 || b->sched.staged || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
         b->sched.cluster = 1; // blocks side by side belong to several bodies
         b->sched.wgmma = 0;   // (whose maps are parameters of a kernel)
         schedule_derive(b, ctx->target);

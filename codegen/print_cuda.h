@@ -45,4 +45,16 @@ void store_parts(Emit *e, int r, int *scratch, const char *at);
 void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
 const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer
 
+// -- operands of contractions (operand_cuda.c)
+bool *operand_expression(Emit *e, int a, int b); // the instructions below either of two
+// Whether what the operand is made of lies side by side along k rather than along its rows.
+bool operand_along_k(const Body *b, int inst);
+// Prints, in the innermost scope, the fetch of operand [inst] at [width] neighbours along axis
+// [inner] from [first] on, each into [to], an expression of v; nothing outside the axis' extent.
+// [inside]: all are within it.
+void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const char *first,
+                    const char *to);
+// Ends a scope that is entered only where [at] is below its extent.
+void operand_close(Emit *e, bool inside, const char *at, int64_t extent);
+
 #endif

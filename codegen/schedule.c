@@ -468,7 +468,11 @@ static void tensor_tile(const Target *t, Body *b)
     Schedule *s = &b->sched;
     int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent, tiles,
             cols = b->axis[b->col].extent;
-    if (!b->dot.tensor || !target_small_product(t, batch, m, n, cols)) return;
+    if (!b->dot.tensor) return;
+    if (!target_small_product(t, batch, m, n, cols)) {
+        if (b->dot.tensor == TENSOR_TF32) staged_plan(t, b);
+        return;
+    }
     for (s->each = 2; s->each >= 0; s->each--) {
         int rows = s->each == 2 ? 32 : 16, columns = s->each == 2 ? 32 : s->each ? 16 : 8;
         tiles = batch * ceil_div(m, rows) * ceil_div(n, columns);
@@ -553,6 +557,8 @@ static void cuda_derive(Body *b, const Target *t)
                              8 / s->share);
     } else if (s->kind == SCHED_TILE && s->wgmma) {
         wgmma_derive(b, t);
+    } else if (s->kind == SCHED_TILE && s->staged) {
+        staged_derive(b, t);
     } else if (s->kind == SCHED_TILE) {
         s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
         s->row_bytes = math_bytes(b->insts.at[b->dot.sum].acc) *

@@ -31,35 +31,6 @@ static int chunks_at_once(const Body *b)
     return stretches ? (int)((n + stretches - 1) / stretches) : 1;
 }
 
-static bool *expression_of(Emit *e, int a, int b) // instructions below either
-{
-    const Body *body = e->body;
-    bool *mine = NEW_ARRAY(e->arena, bool, body->insts.n + 1);
-    mine[a] = mine[b] = true;
-    for (int i = a > b ? a : b; i >= 0; i--) {
-        const Inst *x = &body->insts.at[i];
-        for (int j = 0; j < x->na && mine[i]; j++) mine[x->a[j]] = true;
-        if (mine[i] && x->pred >= 0 && (x->kind == KI_LOAD || x->kind == KI_CHECK))
-            mine[x->pred] = true;
-    }
-    return mine;
-}
-
-// Whether what the operand is made of lies side by side along k rather than along its rows.
-static bool along_k(const Body *b, int inst)
-{
-    int64_t stride;
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
-    return v->kind != KI_LOAD || (ix_stride(v->ix, b->col, &stride) && stride == 1);
-}
-
-// Ends a scope that is entered only where [at] is below its extent.
-static void close_guarded(Emit *e, bool inside, const char *at, int64_t extent)
-{
-    emit_close(e, inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent), "}");
-}
-
 // Fills to[row][column] with operand [inst]: rows from [at] on along its axis, columns from k_first
 // on; 0 outside.
 static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
@@ -68,15 +39,14 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
     const char *it = b->sched.wide ? "int64_t" : "int", *a = e->axis[axis], *k = e->axis[b->col];
     int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
     int rows = rows_of(b, axis);
-    bool by_k = along_k(b, inst);
+    bool by_k = operand_along_k(b, inst);
     bool inside[2] = {extent[0] % (8 * rows) == 0,
                       extent[1] % ((int64_t)DEPTH * b->sched.share * chunks_at_once(b)) == 0};
     // the loop outside takes one row (column) each, the vector lies along the other
     int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? 4 : rows;
-    const char *outer_axis = by_k ? a : k, *inner_axis = by_k ? k : a;
+    const char *outer_axis = by_k ? a : k;
     const char *outer_first = by_k ? "row_first" : "k_first",
                *inner_first = by_k ? "k_first" : "row_first";
-    bool fits = extent[by_k] % width == 0; // the other: a vector is inside or outside as a whole
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s row_first = %s;", it, at);
     emit_open(e, 0);
@@ -87,31 +57,9 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
               by_k ? "v" : "o");
     // What only the row (column) decides may be a lookup: none outside.
     emit_open(e, 1ull << outer);
-    Vectors v = find_vectors(e, inner, width);
-    const bool *mine = expression_of(e, inst, inst);
-    e->axis[inner] = inner_first;
-    emit_open(e, 0);
-    int used = 0, loads[MAX_VECTORS];
-    for (int i = 0; i < v.nloads; i++)
-        if (mine[v.loads[i]] && fits) loads[used++] = v.loads[i];
-    for (int i = 0; i < used; i++) {
-        print_vector_load(e, &v, loads[i], slot_name(e, loads[i]), true);
-        e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
-    }
-    e->axis[inner] = inner_axis;
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = %s + v;", it, inner_axis, inner_first);
-    emit_open(e, 1ull << inner);
-    const char *x = emit_value(e, inst);
-    emit_line(e, e->scope, "%s[%s][%s] = %s;", to, by_k ? "o" : "v", by_k ? "v" : "o", x);
-    close_guarded(e, inside[by_k] || fits, inner_axis, extent[by_k]);
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int v = 0; v < %d; v++) {",
-                         e->scope->up->indent * 4, "", width),
-               "}");
-    for (int i = 0; i < used; i++) e->element[loads[i]] = NULL;
-    close_guarded(e, inside[by_k], inner_first, extent[by_k]);
-    close_guarded(e, inside[!by_k], outer_axis, extent[!by_k]);
+    operand_vector(e, inst, inner, width, inside[by_k], inner_first,
+                   emit_text(e, "%s[%s][%s]", to, by_k ? "o" : "v", by_k ? "v" : "o"));
+    operand_close(e, inside[!by_k], outer_axis, extent[!by_k]);
     emit_close(e,
                emit_text(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {",
                          e->scope->up->indent * 4, "", by_k ? rows : 4),
@@ -174,7 +122,7 @@ static void close_results(Emit *e, const Results *r)
 static void fetch_ahead(Emit *e, Results *r)
 {
     const Body *b = e->body;
-    const bool *operand = expression_of(e, b->dot.a, b->dot.b);
+    const bool *operand = operand_expression(e, b->dot.a, b->dot.b);
     enum { MOST_AHEAD = 48 }; // values a thread fetches
     for (uint32_t i = 0; i < b->insts.n && (r->nloads + 1) * r->count <= MOST_AHEAD; i++) {
         const Inst *x = &b->insts.at[i];

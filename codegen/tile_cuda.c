@@ -137,6 +137,10 @@ void tile_cuda(Emit *e)
         (s->share ? small_cuda : wgmma_cuda)(e);
         return;
     }
+    if (s->staged) {
+        staged_cuda(e);
+        return;
+    }
     const char *t = type_math(b->insts.at[b->dot.sum].acc), *it = s->wide ? "int64_t" : "int";
     int64_t m = b->axis[1].extent, n = b->axis[2].extent, k = b->axis[b->col].extent;
     int64_t tiles_m = (m + s->tile_m - 1) / s->tile_m, tiles_n = (n + s->tile_n - 1) / s->tile_n;

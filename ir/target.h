@@ -46,4 +46,12 @@ Target target_cuda(int arch,
 // library does, and its prologue and epilogue cost nothing.
 bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
+// A contraction of f32 that is generated though a library has it: a small one, or, where TF32 is
+// allowed, one of few operations for its results, which a library multiplies faster, but not by as
+// much as the kernels take that the generated one makes part of itself.
+bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
+                              bool tf32);
+// Operations a second of generated contractions of f32 on tensor cores.
+double target_generated_flops(const Target *t);
+
 #endif

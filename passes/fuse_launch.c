@@ -96,6 +96,7 @@ static bool runs_alone(GroupKind k)
 // Little work waits for company: bias gradients for each other, sums for the log and a schedule's
 // scalars for any kernel that runs before they are read.
 enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20, MOST_MERGED = 64 };
+enum { LATENCY_BYTES = 8 << 20 }; // what is small beside generated contractions
 
 static int ascending(const void *a, const void *b)
 {
@@ -311,7 +312,8 @@ void fuse_groups(Fuse *f)
         bool alone = runs_alone(gr->kind) && !s->cluster; // but small contractions
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
-        int class = s->commits ? 0 : s->bytes <= SMALL_BYTES ? 1 : 2 + (int)gr->kind;
+        bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);
+        int class = s->commits ? 0 : small ? 1 : 2 + (int)gr->kind;
         if (!alone && current[class].open && current[class].level == s->level &&
             current[class].args + args <= most) {
             gr->launch = current[class].launch;

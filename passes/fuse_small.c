@@ -25,7 +25,8 @@ bool fuse_generated(const PassOptions *o, const Node *dot)
     for (int i = 0; i < nc; i++) k *= dot->args[0]->type.dim[contract[i]];
     return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
            dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
-           target_small_product(o->target, size[0], size[1], size[2], k);
+           target_generated_product(o->target, size[0], size[1], size[2], k,
+                                    o->precision == PREC_TF32);
 }
 
 static bool is_step(const Node *n) // of a chain

@@ -8,13 +8,25 @@ NC_FN uint32_t nc_tf32(float a)
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(a));
     return r;
 }
-NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
+// (operands rounded already)
+NC_FN void nc_mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(nc_tf32(a0)), "r"(nc_tf32(a1)), "r"(nc_tf32(a2)), "r"(nc_tf32(a3)), "r"(nc_tf32(b0)),
-          "r"(nc_tf32(b1)));
+        : "r"(nc_bits(a0)), "r"(nc_bits(a1)), "r"(nc_bits(a2)), "r"(nc_bits(a3)), "r"(nc_bits(b0)),
+          "r"(nc_bits(b1)));
+}
+NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
+{
+    nc_mma_tf32(c, nc_from_bits(nc_tf32(a0)), nc_from_bits(nc_tf32(a1)), nc_from_bits(nc_tf32(a2)),
+                nc_from_bits(nc_tf32(a3)), nc_from_bits(nc_tf32(b0)), nc_from_bits(nc_tf32(b1)));
+}
+NC_FN NcVec<float, 4> nc_rounded(NcVec<float, 4> v)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) v.at[i] = nc_from_bits(nc_tf32(v.at[i]));
+    return v;
 }
 // The same with the digits of f32: each operand as the sum of two, of whose four products the
 // smallest is left out.
@@ -66,7 +78,7 @@ NC_FN void nc_turned2(uint32_t *r, const uint16_t *p)
 NC_MMA(nc_mma_b, "bf16")
 NC_MMA(nc_mma_h, "f16")
 // Starts copying 16 aligned bytes to shared memory; zeros where they are not [there].
-NC_FN void nc_copy16(uint16_t *to, const uint16_t *from, bool there)
+NC_FN void nc_copy16(void *to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  : : "r"(nc_shared_place(to)), "l"(from), "r"(there ? 16 : 0) : "memory");

@@ -43,6 +43,15 @@ template <class T> NC_FN T *nc_of_block(T *p, int block)
     return p;
 #endif
 }
+// This block's number in its cluster.
+NC_FN int nc_cluster_rank()
+{
+    uint32_t rank = 0;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+    return (int)rank;
+}
 // nc_team over a block of N threads, and then over the C blocks of the cluster in order: each
 // writes its value to all of them. Every join of a kernel, numbered from 0 by Site, has memory of
 // its own, so that one barrier is enough.

@@ -32,12 +32,6 @@ NC_FN void nc_bar_arrive(uint64_t *bar, int block) // at the barrier of that blo
                  "mbarrier.arrive.shared::cluster.b64 _, [at]; }"
                  : : "r"(nc_shared_place(bar)), "r"(block) : "memory");
 }
-NC_FN int nc_cluster_rank()
-{
-    int r;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
-}
 // Where the dynamic shared memory begins that bulk copies may lay out.
 NC_FN uint8_t *nc_bulk_shared() { return (uint8_t *)nc_shared + (1024 - nc_shared_place(nc_shared) % 1024) % 1024; }
 // Starts copying the map's box at column x, row y; its bytes count at the barrier.

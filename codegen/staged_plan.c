@@ -1,0 +1,90 @@
+// Staged tiles: the tile, and the blocks that share its columns, by what they are expected to take.
+#include "codegen/kernel_ir.h"
+
+enum { CHUNK = 16, LEAST_K = 32, MOST_CLUSTER = 8 };
+
+static const struct {
+    int m, n;
+} tiles[] = {{128, 64}, {64, 128}, {64, 64}, {64, 32}, {32, 64}, {32, 32}};
+
+int staged_sharing(const Schedule *s)
+{
+    return STAGED_WARPS / (s->tile_m / STAGED_SIDE * (s->tile_n / STAGED_SIDE));
+}
+
+int staged_pitch(const Schedule *s)
+{
+    return s->tile_n + 4;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t count_tiles(const Body *b)
+{
+    return b->axis[0].extent * ceil_div(b->axis[1].extent, b->sched.tile_m) *
+           ceil_div(b->axis[2].extent, b->sched.tile_n);
+}
+
+void staged_derive(Body *b, const Target *t)
+{
+    Schedule *s = &b->sched;
+    s->threads = 32 * STAGED_WARPS;
+    if (s->tile_m % STAGED_SIDE || s->tile_n % STAGED_SIDE ||
+        s->tile_m * s->tile_n >
+            STAGED_WARPS * STAGED_SIDE * STAGED_SIDE) // not planned, but asked for
+        s->tile_m = s->tile_n = 2 * STAGED_SIDE;
+    s->tile_k = CHUNK * staged_sharing(s);
+    if (s->tile_k < LEAST_K) s->tile_k = LEAST_K;
+    int stage = (s->tile_m + s->tile_n) * s->tile_k,
+        sums = staged_sharing(s) * s->tile_m * staged_pitch(s);
+    while (s->staged > 2 && 4 * s->staged * stage > t->shared_per_block) s->staged--;
+    s->row_bytes = 4 * (s->staged * stage > sums ? s->staged * stage : sums);
+    s->blocks = count_tiles(b) * s->cluster;
+}
+
+// What a block takes on an H200: half a microsecond a step, in which a tile comes from the second
+// cache, is rounded and multiplied; blocks of one multiprocessor overlap by half. Joining the sums
+// of a cluster takes two.
+static double seconds(const Target *t, const Body *b)
+{
+    const Schedule *s = &b->sched;
+    const double step = 0.5e-6, line = 60e9, barrier = 2e-6;
+    int64_t cols = b->axis[b->col].extent, each = ceil_div(s->blocks, t->units),
+            steps = ceil_div(cols, (int64_t)s->tile_k * s->cluster);
+    double bytes = 4.0 * (s->tile_m + s->tile_n) * (double)cols / s->cluster,
+           results = 8.0 * s->tile_m * s->tile_n / s->cluster,
+           flops = 2.0 * s->tile_m * s->tile_n * (double)cols / s->cluster;
+    if (b->dot.tensor == TENSOR_F32) flops *= 3;
+    double waits = (double)steps * step * (double)(each + 1) / 2,
+           moved = (double)each * (bytes + results) / line,
+           mma = (double)each * flops * t->units / target_generated_flops(t),
+           most = waits > moved ? waits : moved;
+    if (mma > most) most = mma;
+    return most + (s->cluster > 1 ? barrier : 0);
+}
+
+void staged_plan(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched, best = *s;
+    double least = 0;
+    s->share = s->each = 0;
+    s->resident = 2;
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+        for (s->cluster = 1; s->cluster <= t->max_cluster && s->cluster <= MOST_CLUSTER;
+             s->cluster *= 2) {
+            s->tile_m = tiles[i].m;
+            s->tile_n = tiles[i].n;
+            s->staged = 4;
+            staged_derive(b, t);
+            if (s->cluster > 1 && s->tile_k * s->cluster > b->axis[b->col].extent) break;
+            double took = seconds(t, b);
+            if (least == 0 || took < least) {
+                least = took;
+                best = *s;
+            }
+        }
+    *s = best;
+}
