@@ -17,6 +17,15 @@ static const char *parameter(Emit *e, uint32_t i)
                      u->in_place ? "" : "__restrict__ ", name);
 }
 
+// The first words of a kernel whose blocks are all on the device at once. With more of them there
+// is no launch to hide, and each of them pays: layer norm of 131072 rows, a block each, took 160 us
+// on an H200 instead of 97.
+static const char *first_words(const Kernel *k, int64_t blocks, int threads)
+{
+    const Target *t = k->ctx->target;
+    return blocks * threads <= (int64_t)t->units * t->threads_per_unit ? "nc_follow();" : NULL;
+}
+
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
 // [alone]: the kernel itself, without the two parameters that place a body in a launch.
 static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, Emit *names)
@@ -25,7 +34,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
-    if (alone) emit_line(&e, root, "nc_follow();");
+    const char *words = alone ? first_words(k, s->blocks, s->threads) : NULL;
+    if (words) emit_line(&e, root, "%s", words);
     if (b->commits &&
         ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && (s->share || s->staged))))
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
@@ -234,8 +244,10 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
-    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n    nc_follow();\n%s}\n",
-               launch_bounds(k, threads), pretty ? k->name : k->symbol, params.data, calls.data);
+    const char *words = first_words(k, *blocks, threads);
+    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s%s%s}\n",
+               launch_bounds(k, threads), pretty ? k->name : k->symbol, params.data,
+               words ? "    " : "", words ? words : "", words ? "\n" : "", calls.data);
 }
 
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
