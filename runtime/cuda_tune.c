@@ -16,7 +16,6 @@ enum { CANDIDATES = 32, SURE = 4 };
 // so many in a program.
 #define LONG_CALL    40e-6
 #define VARIANTS     0.5
-#define WARM         0.03
 #define ALL_VARIANTS 4.0
 
 static int64_t pow2_of(int64_t v, int64_t most)
@@ -187,14 +186,14 @@ typedef struct Ranked {
 
 typedef struct Search {
     GemmBench b;
-    Ranked top[8]; // cheapest first
+    Ranked top[6]; // cheapest first
     int n;
     double library, kernel; // seconds of the fastest of either; 0: none
     double deadline;
 } Search;
 
-// One that needs no workspace may be 3 % slower, while calls are short: it does not stand in the
-// way of what could run beside it.
+// One that needs no workspace may be 3 % slower: it does not stand in the way of what could run
+// beside it.
 static void rank(Search *s, Ranked r, double seconds)
 {
     enum { TOP = sizeof s->top / sizeof *s->top };
@@ -202,7 +201,7 @@ static void rank(Search *s, Ranked r, double seconds)
     double *least = r.generated ? &s->kernel : &s->library;
     if (!*least || seconds < *least) *least = seconds;
     r.seconds = seconds;
-    r.cost = r.workspace && seconds < LONG_CALL ? seconds * 1.03 : seconds;
+    r.cost = r.workspace ? seconds * 1.03 : seconds;
     int at = s->n < TOP ? s->n++ : TOP;
     for (; at > 0 && s->top[at - 1].cost > r.cost; at--)
         if (at < TOP) s->top[at] = s->top[at - 1];
@@ -216,85 +215,52 @@ static void use(Search *s, const Ranked *r)
     s->b.g->generated = r->generated;
 }
 
-// A device at rest has a low clock: the first candidates would look slow.
-static void warm_up(Search *s, const LtResult *first)
-{
-    use(s, &(Ranked){.algo = first->algo, .workspace = first->workspace});
-    gemm_bench_calls(&s->b, 1); // the first call of a kernel loads it
-    double begin = now(), t = gemm_bench_calls(&s->b, 1);
-    while (t >= LONG_CALL && now() - begin < WARM)
-        t = gemm_bench_calls(&s->b, t * 16 < WARM ? 16 : 1);
-}
-
-// A way to cut the work of a product into blocks.
-typedef struct Cut {
-    int32_t tile, option, parts; // parts of k
-    uint16_t cluster;
-} Cut;
-
-static void try_cut(Search *s, const LtAlgo *base, Cut c)
-{
-    const CudaDevice *d = s->b.d;
-    const CudaGemm *g = s->b.g;
-    const uint32_t reduce = c.parts > 1 ? LT_REDUCE_COMPUTE : LT_REDUCE_NONE;
-    LtAlgo algo = *base;
-    LtResult r = {0};
-    if (d->lt.algo_set(&algo, LT_ALGO_TILE, &c.tile, sizeof c.tile) != LT_OK ||
-        d->lt.algo_set(&algo, LT_ALGO_CUSTOM, &c.option, sizeof c.option) != LT_OK ||
-        d->lt.algo_set(&algo, LT_ALGO_CLUSTER, &c.cluster, sizeof c.cluster) != LT_OK ||
-        d->lt.algo_set(&algo, LT_ALGO_SPLIT, &c.parts, sizeof c.parts) != LT_OK ||
-        d->lt.algo_set(&algo, LT_ALGO_REDUCTION, &reduce, sizeof reduce) != LT_OK ||
-        d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
-        r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace)
-        return;
-    const Ranked variant = {.algo = algo, .workspace = r.workspace};
-    use(s, &variant);
-    gemm_bench_calls(&s->b, 1);
-    double t = gemm_bench_calls(&s->b, 1);
-    if (t >= 0 && t <= 1.15 * s->top[0].seconds) rank(s, variant, gemm_bench_calls(&s->b, 3));
-}
-
 // The heuristic looks at sizes, not at the epilogue or the power a device may draw: it leaves out
 // variants that are up to a fifth faster. Tiles, clusters and the options of the algorithms it did
 // propose are tried in every combination that the library accepts: a call each, three more where
-// that comes near the best. Where tiles are few, so are parts of k that fill the device once or
-// twice.
+// that comes near the best.
 static void try_variants(Search *s, const LtAlgo *base)
 {
-    static const struct {
-        int32_t id, m, n; // of cublasLtMatmulTile_t, whose m is our n
-    } tiles[] = {{20, 128, 128}, {29, 160, 128}, {209, 192, 192}, {28, 128, 96},
-                 {24, 128, 256}, {21, 64, 256},  {31, 128, 192},  {32, 192, 128},
-                 {23, 256, 128}, {30, 128, 160}, {495, 96, 256}};
+    // of cublasLtMatmulTile_t: 128x128, 256x64, 128x256, 256x128, 96x128, 128x160, 160x128,
+    // 192x128, 128x192, 192x192, 256x96
+    static const int32_t tiles[] = {20, 29, 28, 24, 21, 23, 30, 31, 32, 209, 495};
     static const uint16_t clusters[] = {3, 5, 2}; // 2x1, 1x2, one block
     enum {
         TILES = sizeof tiles / sizeof *tiles,
         OPTIONS = 8,
-        CLUSTERS = sizeof clusters / sizeof *clusters,
-        LEAST_PART = 1024 // columns
+        CLUSTERS = sizeof clusters / sizeof *clusters
     };
-    const ProgGemm *p = s->b.p;
-    for (int i = 0; i < TILES * OPTIONS * CLUSTERS && now() < s->deadline; i++) {
-        int tile = i / (OPTIONS * CLUSTERS);
-        int64_t down = (p->m - 1) / tiles[tile].m + 1, across = (p->n - 1) / tiles[tile].n + 1,
-                before = 0;
-        for (int fill = 0; fill <= 2; fill++) {
-            int64_t parts = fill * s->b.d->units / (down * across * p->batch);
-            if (parts > p->k / LEAST_PART) parts = p->k / LEAST_PART;
-            if (parts < 1) parts = 1;
-            if (parts == before) continue;
-            before = parts;
-            try_cut(s, base,
-                    (Cut){tiles[tile].id, i / CLUSTERS % OPTIONS, (int32_t)parts,
-                          clusters[i % CLUSTERS]});
+    const CudaDevice *d = s->b.d;
+    const CudaGemm *g = s->b.g;
+    const int32_t one = 1, none = LT_REDUCE_NONE;
+    for (int i = 0; i < TILES * OPTIONS && now() < s->deadline; i++)
+        for (int k = 0; k < CLUSTERS; k++) {
+            LtAlgo algo = *base;
+            uint16_t cluster = clusters[k];
+            LtResult r = {0};
+            int32_t tile = tiles[i / OPTIONS], option = i % OPTIONS;
+            if (d->lt.algo_set(&algo, LT_ALGO_TILE, &tile, sizeof tile) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_CUSTOM, &option, sizeof option) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_CLUSTER, &cluster, sizeof cluster) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_SPLIT, &one, sizeof one) != LT_OK ||
+                d->lt.algo_set(&algo, LT_ALGO_REDUCTION, &none, sizeof none) != LT_OK ||
+                d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) !=
+                    LT_OK ||
+                r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace)
+                continue;
+            const Ranked variant = {.algo = algo, .workspace = r.workspace};
+            use(s, &variant);
+            gemm_bench_calls(&s->b, 1); // the first call of a kernel loads it
+            double t = gemm_bench_calls(&s->b, 1);
+            if (t < 0 || t > 1.15 * s->top[0].seconds) continue;
+            rank(s, variant, gemm_bench_calls(&s->b, 3));
         }
-    }
 }
 
 // A device slows down as it gets hot: the best are timed again, taking turns.
 static void take_turns(Search *s)
 {
-    enum { TURNS = 6, CALLS = 4 };
+    enum { TURNS = 4, CALLS = 4 };
     for (int i = 0; i < s->n; i++) s->top[i].seconds = 0;
     for (int turn = 0; turn < TURNS; turn++)
         for (int i = 0; i < s->n; i++) {
@@ -333,8 +299,8 @@ static void try_candidate(Search *s, Ranked r)
 static bool fastest(RtModule *m, int gemm, const LtResult *c, int n, const RtCompileOptions *o)
 {
     Search s = {0};
+    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm);
     bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
-    if (open) warm_up(&s, &c[0]);
     if (kernel) {
         use(&s, &(Ranked){.algo = c[0].algo, .workspace = c[0].workspace});
         kernel = gemm_bench_agrees(&s.b);
@@ -342,7 +308,6 @@ static bool fastest(RtModule *m, int gemm, const LtResult *c, int n, const RtCom
             rt_log(o, "note: kernel %s differs from the matmul library and is not used",
                    m->p->kernels[m->p->gemms[gemm].kernel - 1].name);
     }
-    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm);
     for (int i = 0; i < n && open && (i < SURE || now() - begin < share); i++)
         try_candidate(&s, (Ranked){.algo = c[i].algo, .workspace = c[i].workspace});
     if (kernel) try_candidate(&s, (Ranked){.generated = true});
@@ -390,7 +355,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
                        "--locked: what computes matmul %s%s%s is not in the tuning file: %s\n"
                        "'netc tune' measures it on this device and writes the line",
                        p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "", g->key);
-    RtKey key = rt_key_start("matmul choice 5");
+    RtKey key = rt_key_start("matmul choice 4");
     rt_key_str(&key, g->key);
     void *cached;
     if (rt_cache_get(o, key, scratch, &cached, &n) && accept(m, gemm, cached, n)) return RT_OK;

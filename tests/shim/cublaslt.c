@@ -1,6 +1,5 @@
 // libcublasLt of the shim: one algorithm, three loops in double precision, and the epilogues that
-// netc asks for. Matrices are column-major, as there. SHIM_LT=none: it has no algorithm; slow: it
-// is slow; parts: it is slow but where k is cut into parts.
+// netc asks for. Matrices are column-major, as there.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,12 +159,8 @@ LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle h, LtDesc d, LtLayout a, LtLayo
 LtStatus cublasLtMatmulAlgoConfigSetAttribute(LtAlgo *algo, int attribute, const void *value,
                                               size_t n)
 {
-    int32_t parts = 0;
-    if (!is_mode("parts")) return LT_NOT_SUPPORTED; // there is one algorithm
-    if (attribute != LT_ALGO_SPLIT) return LT_OK;
-    memcpy(&parts, value, n);
-    algo->data[1] = (uint64_t)parts;
-    return LT_OK;
+    (void)algo, (void)attribute, (void)value, (void)n;
+    return LT_NOT_SUPPORTED; // there is one algorithm
 }
 
 LtStatus cublasLtMatmulAlgoConfigGetAttribute(const LtAlgo *algo, int attribute, void *value,
@@ -245,7 +240,6 @@ typedef struct Call {
     double alpha;
     const void *a, *b;
     void *c;
-    uint64_t parts;
 } Call;
 
 static bool column_touch(const Layout *l, const void *p, bool write)
@@ -320,8 +314,7 @@ static CuResult compute(void *arg)
     bool ok = column_touch(la, c->a, false) && column_touch(lb, c->b, false) &&
               column_touch(lc, c->c, true);
     int64_t nbias = d->epilogue & LT_EPI_BGRAD_B ? n : m;
-    if (is_mode("slow") || (is_mode("parts") && c->parts < 2))
-        nanosleep(&(struct timespec){.tv_nsec = is_mode("slow") ? 100000000 : 10000000}, NULL);
+    if (is_mode("slow")) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     if (d->bias) ok = ok && shim_touch(d->bias, (size_t)nbias * bias_width, out_bias != 0);
     if (d->aux && d->epilogue & LT_EPI_AUX) {
         bool mask = d->epilogue & LT_EPI_RELU || (d->epilogue & LT_EPI_DRELU) == LT_EPI_DRELU;
@@ -353,12 +346,11 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
                         void *out, LtLayout lout, const LtAlgo *algo, void *workspace,
                         size_t workspace_bytes, CuStream s)
 {
-    (void)h, (void)beta, (void)c, (void)lc, (void)workspace, (void)workspace_bytes;
+    (void)h, (void)beta, (void)c, (void)lc, (void)algo, (void)workspace, (void)workspace_bytes;
     Call *call = malloc(sizeof *call);
     if (!call) return 3;
     *call =
         (Call){.d = *(Desc *)d, .la = *(Layout *)la, .lb = *(Layout *)lb, .lc = *(Layout *)lout};
-    call->parts = algo->data[1];
     call->a = a;
     call->b = b;
     call->c = out;
