@@ -17,24 +17,29 @@ static const char *parameter(Emit *e, uint32_t i)
                      u->in_place ? "" : "__restrict__ ", name);
 }
 
-// The first words of a kernel whose blocks are all on the device at once. With more of them there
-// is no launch to hide, and each of them pays: layer norm of 131072 rows, a block each, took 160 us
-// on an H200 instead of 97.
-static const char *first_words(const Kernel *k, int64_t blocks, int threads)
+// The first words of a short kernel whose blocks are all on the device at once: its launch is worth
+// hiding. A longer one only loses. With more blocks each of them pays for the words (layer norm of
+// 131072 rows, a block each, took 160 us on an H200 instead of 97), and a single wave of them is
+// brought to where the kernel before happens to leave room, unevenly (a bias gradient that reads
+// 201 MB took 72 us in a row and 57 alone).
+static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blocks, int threads)
 {
+    const double SHORT = 8e-6; // seconds at the device's rates
     const Target *t = k->ctx->target;
-    return blocks * threads <= (int64_t)t->units * t->threads_per_unit ? "nc_follow();" : NULL;
+    bool one_wave = blocks * threads <= (int64_t)t->units * t->threads_per_unit;
+    return one_wave && p->floor_seconds <= SHORT ? "nc_follow();" : NULL;
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
-// [alone]: the kernel itself, without the two parameters that place a body in a launch.
-static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, Emit *names)
+// [alone]: the kernel itself, without the two parameters that place a body in a launch; else NULL.
+static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgKernel *alone,
+                              Emit *names)
 {
     Emit e = emit_begin(k, b, pretty, true);
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
-    const char *words = alone ? first_words(k, s->blocks, s->threads) : NULL;
+    const char *words = alone ? first_words(k, alone, s->blocks, s->threads) : NULL;
     if (words) emit_line(&e, root, "%s", words);
     if (b->commits &&
         ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && (s->share || s->staged))))
@@ -197,7 +202,8 @@ static const int *by_cluster(const Kernel *k)
     return order;
 }
 
-static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blocks, Buf *out)
+static void print_side_by_side(Kernel *k, bool pretty, const ProgKernel *launch, int threads,
+                               int64_t *blocks, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
     StrMap seen = strmap_new(k->arena); // canonical text -> function number + 1
@@ -210,8 +216,8 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         int i = order[at];
         Body *b = k->body[i];
         Emit *e = &names[i];
-        const char *text = print_body(k, b, false, false, e);
-        const char *shown = pretty ? print_body(k, b, true, false, e) : text;
+        const char *text = print_body(k, b, false, NULL, e);
+        const char *shown = pretty ? print_body(k, b, true, NULL, e) : text;
         int known = (int)(intptr_t)strmap_get(&seen, text);
         if (!known) { // (the text for people shows the first of equal bodies)
             strmap_set(&seen, text, (void *)(intptr_t)++functions);
@@ -244,7 +250,7 @@ static void print_side_by_side(Kernel *k, bool pretty, int threads, int64_t *blo
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
-    const char *words = first_words(k, *blocks, threads);
+    const char *words = first_words(k, launch, *blocks, threads);
     buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s%s%s}\n",
                launch_bounds(k, threads), pretty ? k->name : k->symbol, params.data,
                words ? "    " : "", words ? words : "", words ? "\n" : "", calls.data);
@@ -268,13 +274,13 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
     }
     if (k->nbodies == 1) {
         Emit e;
-        const char *text = print_body(k, k->body[0], pretty, true, &e);
+        const char *text = print_body(k, k->body[0], pretty, launch, &e);
         blocks = k->body[0]->sched.blocks;
         if (k->body[0]->sched.wgmma) wgmma_maps(k->body[0], launch);
         buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {
-        print_side_by_side(k, pretty, threads, &blocks, &out);
+        print_side_by_side(k, pretty, launch, threads, &blocks, &out);
     }
     for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
     if (launch->cluster > 1)
