@@ -86,6 +86,12 @@ typedef struct Slot { // a group to be, sorted by level and program order
 } Slot;
 typedef VEC(Slot) Slots;
 
+// Walks from results to operands: whether the walk with [mark] meets n for the first time; what n
+// reads, to be walked.
+typedef VEC(Node *) Nodes;
+bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n);
+void fuse_push_args(Fuse *f, Nodes *work, const Node *n);
+
 // fuse_place.c
 void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be stored
 void fuse_place(Fuse *f);   // levels and clusters

@@ -16,8 +16,6 @@ enum {
     MOST_VALUES = 128      // that a map computes and reads
 };
 
-typedef VEC(Node *) Nodes;
-
 typedef struct Columns {
     Fuse *f;
     const Slots *slots;
@@ -42,18 +40,6 @@ static void read_stored(Columns *x, const Node *n)
     if (!x->owner[n->id]) return;
     int level = x->slots->at[x->owner[n->id] - 1].level + 1;
     if (level > x->level) x->level = level;
-}
-
-static bool first_visit(Columns *x, const Node *n)
-{
-    if (x->seen[n->id] == x->mark) return false;
-    x->seen[n->id] = x->mark;
-    return true;
-}
-
-static void push_args(Fuse *f, Nodes *work, const Node *n)
-{
-    for (uint32_t i = 0; i < n->nargs; i++) vec_push(f->a, work, n->args[i]);
 }
 
 static int64_t elements(const Node *n)
@@ -89,7 +75,7 @@ static bool mark_map(Columns *x, const Slot *map, int64_t count)
             continue;
         }
         if (!walks_in_order(n)) return false;
-        push_args(f, &work, n);
+        fuse_push_args(f, &work, n);
     }
     return true;
 }
@@ -105,14 +91,14 @@ static bool above_sums(Columns *x, const Slot *column, Nodes *below)
         vec_push(f->a, &work, column->group.outs.at[i]);
     while (work.n) {
         Node *n = work.at[--work.n];
-        if (!first_visit(x, n)) continue;
+        if (!fuse_first_visit(x->seen, x->mark, n)) continue;
         if (x->owner[n->id] == x->map) return false;
         if (fuse_cluster(f, n) == column->cluster && node_class(n) == CLS_REDUCE)
-            push_args(f, below, n);
+            fuse_push_args(f, below, n);
         else if (fuse_cluster(f, n) != column->cluster && stored(x, n))
             read_stored(x, n);
         else
-            push_args(f, &work, n);
+            fuse_push_args(f, &work, n);
     }
     return true;
 }
@@ -127,7 +113,7 @@ static bool below_sums(Columns *x, const Slot *column, int64_t count, Nodes *wor
     x->mark++;
     while (work->n) {
         Node *n = work->at[--work->n];
-        if (!first_visit(x, n)) continue;
+        if (!fuse_first_visit(x->seen, x->mark, n)) continue;
         bool has = x->has[n->id] == x->mark_has, mapped = x->owner[n->id] == x->map;
         if (fuse_cluster(f, n) == column->cluster || f->checked[n->id]) return false;
         if (mapped && !elementwise) return false;
@@ -139,7 +125,7 @@ static bool below_sums(Columns *x, const Slot *column, int64_t count, Nodes *wor
         }
         bool goes_on = elementwise && (node_class(n) == CLS_ELEMENTWISE || n->op == OP_reshape);
         if (goes_on && f->uses[n->id] == 1) vec_push(f->a, &x->between, n);
-        push_args(f, goes_on || !elementwise ? work : &other, n);
+        fuse_push_args(f, goes_on || !elementwise ? work : &other, n);
     }
     return !elementwise || below_sums(x, column, count, &other, false);
 }

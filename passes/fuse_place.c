@@ -188,6 +188,18 @@ static uint32_t find(const Fuse *f, uint32_t c) // index -> root index
     return c;
 }
 
+bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n)
+{
+    bool first = seen[n->id] != mark;
+    seen[n->id] = mark;
+    return first;
+}
+
+void fuse_push_args(Fuse *f, Nodes *work, const Node *n)
+{
+    for (uint32_t i = 0; i < n->nargs; i++) vec_push(f->a, work, n->args[i]);
+}
+
 uint32_t fuse_cluster(const Fuse *f, const Node *n)
 {
     return f->cluster[n->id] ? find(f, f->cluster[n->id] - 1) + 1 : 0;

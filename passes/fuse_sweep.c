@@ -16,8 +16,6 @@ enum {
     MOST_TRIES = 8 // row groups looked at for each sum
 };
 
-typedef VEC(Node *) Nodes;
-
 typedef struct Folder {
     Fuse *f;
     uint32_t *has;  // by id: the mark of the row group that computes or reads it
@@ -61,18 +59,6 @@ static void read_stored(Folder *x, const Node *n)
     if (x->f->level[n->id] + 1 > x->level) x->level = x->f->level[n->id] + 1;
 }
 
-static bool first_visit(Folder *x, const Node *n)
-{
-    if (x->seen[n->id] == x->mark) return false;
-    x->seen[n->id] = x->mark;
-    return true;
-}
-
-static void push_args(Fuse *f, Nodes *work, const Node *n)
-{
-    for (uint32_t i = 0; i < n->nargs; i++) vec_push(f->a, work, n->args[i]);
-}
-
 // Marks what the row group computes and the values it reads.
 static void mark_row(Folder *x, const Slot *row)
 {
@@ -85,7 +71,7 @@ static void mark_row(Folder *x, const Slot *row)
         if (x->has[n->id] == x->mark) continue;
         x->has[n->id] = x->mark;
         bool outside = f->mat[n->id] && fuse_cluster(f, n) != row->cluster;
-        if (node_class(n) != CLS_LEAF && !outside) push_args(f, &work, n);
+        if (node_class(n) != CLS_LEAF && !outside) fuse_push_args(f, &work, n);
     }
 }
 
@@ -101,16 +87,16 @@ static bool above_sums(Folder *x, const Slot *column, const Slot *row, Nodes *be
         Node *n = work.at[--work.n];
         uint32_t c = fuse_cluster(f, n);
         OpClass class = node_class(n);
-        if (!first_visit(x, n)) continue;
+        if (!fuse_first_visit(x->seen, x->mark, n)) continue;
         if (c == row->cluster) return false;
         if (c == column->cluster && class == CLS_REDUCE) {
             if (!can_fold(n)) return false;
             x->sums++;
-            push_args(f, below, n);
+            fuse_push_args(f, below, n);
         } else if (c != column->cluster && f->mat[n->id]) {
             read_stored(x, n);
         } else if (class == CLS_ELEMENTWISE || class == CLS_VIEW || class == CLS_ROOT) {
-            push_args(f, &work, n);
+            fuse_push_args(f, &work, n);
         } else if (class != CLS_LEAF) {
             return false;
         }
@@ -128,7 +114,7 @@ static bool below_sums(Folder *x, const Slot *column, const Slot *row, Nodes *wo
         Node *n = work->at[--work->n];
         uint32_t c = fuse_cluster(f, n);
         OpClass class = node_class(n);
-        if (!first_visit(x, n)) continue;
+        if (!fuse_first_visit(x->seen, x->mark, n)) continue;
         if (c == column->cluster || f->checked[n->id]) return false;
         bool large = type_count(&n->type) * 2 >= k->rows * k->cols, has = x->has[n->id] == x->mark;
         bool stored = f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
@@ -139,7 +125,7 @@ static bool below_sums(Folder *x, const Slot *column, const Slot *row, Nodes *wo
             read_stored(x, n);
         else if (class == CLS_ELEMENTWISE || class == CLS_VIEW || class == CLS_INDEX ||
                  c == row->cluster)
-            push_args(f, work, n);
+            fuse_push_args(f, work, n);
         else
             return false;
     }
