@@ -38,10 +38,11 @@ static int32_t copy_kernel(Gen *g, const int64_t *bytes, int n)
                 "// changes nothing.\n");
     buf_printf(&b, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", BLOCK, k.symbol);
     for (int i = 0; i < n; i++) buf_printf(&b, "char *to%d, const char *from%d, ", i, i);
-    buf_str(
+    buf_printf(
         &b,
-        "const unsigned *error)\n{\n    nc_follow();\n    if (*error) return;\n"
-        "    char *to;\n    const char *from;\n    long long bytes, block = blockIdx.x, blocks;\n");
+        "const unsigned *error)\n{\n%s    if (*error) return;\n"
+        "    char *to;\n    const char *from;\n    long long bytes, block = blockIdx.x, blocks;\n",
+        cuda_first_words(g->target, &k, blocks, BLOCK));
     for (int i = 0; i < n; i++) {
         long long mine = blocks_for(g->target, bytes[i]);
         if (i + 1 < n)

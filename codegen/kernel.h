@@ -84,6 +84,9 @@ typedef struct LowerCtx {
 // in *out, or reports through ctx->diags and returns -1.
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
 
+// "nc_follow();" as a line, where a kernel of so many blocks should begin before the one in front
+// of it has ended, else ""; p: its floor.
+const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads);
 // The text put before every kernel of the target (Program.prelude); with what products by groups of
 // warps need, or without.
 const char *lower_prelude(Arena *a, const Target *t, bool group_products);

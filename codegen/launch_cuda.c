@@ -17,17 +17,15 @@ static const char *parameter(Emit *e, uint32_t i)
                      u->in_place ? "" : "__restrict__ ", name);
 }
 
-// The first words of a short kernel whose blocks are all on the device at once: its launch is worth
-// hiding. A longer one only loses. With more blocks each of them pays for the words (layer norm of
-// 131072 rows, a block each, took 160 us on an H200 instead of 97), and a single wave of them is
-// brought to where the kernel before happens to leave room, unevenly (a bias gradient that reads
-// 201 MB took 72 us in a row and 57 alone).
-static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blocks, int threads)
+// The launch of a short kernel is worth hiding. A longer one only loses. With more blocks than fit
+// each of them pays for the words (layer norm of 131072 rows, a block each, took 160 us on an H200
+// instead of 97), and a single wave of them is brought to where the kernel before happens to leave
+// room, unevenly (a bias gradient that reads 201 MB took 72 us in a row and 57 alone).
+const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads)
 {
     const double SHORT = 8e-6; // seconds at the device's rates
-    const Target *t = k->ctx->target;
     bool one_wave = blocks * threads <= (int64_t)t->units * t->threads_per_unit;
-    return one_wave && p->floor_seconds <= SHORT ? "nc_follow();" : NULL;
+    return one_wave && p->floor_seconds <= SHORT ? "    nc_follow();\n" : "";
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
@@ -39,8 +37,6 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgK
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
-    const char *words = alone ? first_words(k, alone, s->blocks, s->threads) : NULL;
-    if (words) emit_line(&e, root, "%s", words);
     if (b->commits &&
         ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && (s->share || s->staged))))
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
@@ -63,7 +59,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgK
         buf_str(
             &out,
             ", const __grid_constant__ NcMap left_map, const __grid_constant__ NcMap right_map");
-    buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
+    const char *words = alone ? cuda_first_words(k->ctx->target, alone, s->blocks, s->threads) : "";
+    buf_printf(&out, ")\n{\n%s%s}\n\n", words, root->text.data);
     *names = e;
     return out.data;
 }
@@ -250,10 +247,9 @@ static void print_side_by_side(Kernel *k, bool pretty, const ProgKernel *launch,
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
-    const char *words = first_words(k, launch, *blocks, threads);
-    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s%s%s}\n",
-               launch_bounds(k, threads), pretty ? k->name : k->symbol, params.data,
-               words ? "    " : "", words ? words : "", words ? "\n" : "", calls.data);
+    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s}\n", launch_bounds(k, threads),
+               pretty ? k->name : k->symbol, params.data,
+               cuda_first_words(k->ctx->target, launch, *blocks, threads), calls.data);
 }
 
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
