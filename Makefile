@@ -144,6 +144,7 @@ install: all
 	sed 's|@PREFIX@|$(PREFIX)|' tools/netc.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/netc.pc
 	sh tools/man.sh $(BUILD)/netc docs/netc.1 > $(DESTDIR)$(PREFIX)/share/man/man1/netc.1
 	install -m 644 tools/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/netc
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # so that programs find the library at once
 
 clean:
 	rm -rf $(BUILD)

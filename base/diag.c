@@ -180,25 +180,36 @@ static void render_place(const Diags *d, Buf *out, Span s)
     buf_printf(out, "%s:%u:%u: ", d->sources.at[s.source].path, line, col);
 }
 
-// The source line and a caret under the span; control characters and tabs become single spaces.
+static bool starts_column(char c) // a UTF-8 continuation byte takes none
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+// The source line and a caret under the span; control characters and tabs become single spaces. Of
+// a long line, what stands around the span.
 static void render_line(const Diags *d, Buf *out, Span s, const char *on, const char *off)
 {
+    enum { BEFORE = 80, AFTER = 120 };
     const Source *src = &d->sources.at[s.source];
+    const char *text = src->text;
     uint32_t b, e, line, col;
     line_bounds(src, s.begin, &b, &e);
     span_line_col(d, s, &line, &col);
-    buf_printf(out, "%5u | ", line);
-    for (uint32_t i = b; i < e; i++)
-        buf_char(out, (unsigned char)src->text[i] < ' ' ? ' ' : src->text[i]);
-    buf_str(out, "\n      | ");
-    // A UTF-8 continuation byte takes no column.
+    bool from = s.begin - b > BEFORE && e - b > BEFORE + AFTER, to = e - s.begin > BEFORE + AFTER;
+    if (from) b = s.begin - BEFORE;
+    if (to) e = s.begin + AFTER;
+    while (from && b < s.begin && !starts_column(text[b])) b++;
+    while (to && !starts_column(text[e])) e--;
+    buf_printf(out, "%5u | %s", line, from ? "..." : "");
+    for (uint32_t i = b; i < e; i++) buf_char(out, (unsigned char)text[i] < ' ' ? ' ' : text[i]);
+    buf_printf(out, "%s\n      | %s", to ? "..." : "", from ? "   " : "");
     for (uint32_t i = b; i < s.begin && i < e; i++)
-        if (((unsigned char)src->text[i] & 0xc0) != 0x80) buf_char(out, ' ');
+        if (starts_column(text[i])) buf_char(out, ' ');
     uint32_t end = s.end < e ? s.end : e;
     buf_str(out, on);
     buf_char(out, '^');
     for (uint32_t i = s.begin + 1; i < end; i++)
-        if (((unsigned char)src->text[i] & 0xc0) != 0x80) buf_char(out, '~');
+        if (starts_column(text[i])) buf_char(out, '~');
     buf_printf(out, "%s\n", off);
 }
 

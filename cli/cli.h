@@ -8,7 +8,16 @@
 
 #include "include/netc.h"
 
-typedef enum OptionKind { OPT_FLAG, OPT_STRING, OPT_INT, OPT_REAL, OPT_LIST } OptionKind;
+typedef enum OptionKind {
+    OPT_FLAG,
+    OPT_STRING,
+    OPT_OUTPUT, // a file that the verb writes: looked at before the work that makes it
+    OPT_INT,
+    OPT_COUNT, // a whole number above 0
+    OPT_REAL,
+    OPT_POSITIVE, // a finite number above 0
+    OPT_LIST
+} OptionKind;
 
 typedef struct StringList {
     const char **at;
@@ -74,7 +83,6 @@ typedef struct Timing { // how a verb measures
 Timing timing_default(void);
 Option steps_option(Timing *t);
 Option repeats_option(Timing *t);
-bool timing_valid(const Timing *t);                       // false: said so
 void time_options(const Timing *t, netc_time_options *o); // all but the data
 
 bool color_wanted(int fd);
@@ -82,8 +90,11 @@ bool color_wanted(int fd);
 int report_error(netc_error *err);
 // The exit code of what ended so; prints and frees the error. Without one it was printed already.
 int exit_code(netc_status status, netc_error *err);
-// "cannot write PATH" and errno's reason; returns 2.
+// "cannot write PATH" and errno's reason; returns 1 where the path is to blame, else 2.
 int fail_to_write(const char *path);
+// Whether the file can be written as far as can be told before there is anything to write: its
+// folder takes files, and it is not the model itself. false: said so; exit with *code.
+bool output_possible(const char *path, const char *model, int *code);
 int fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
@@ -100,8 +111,8 @@ netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset *
 const char *entry_of(netc_program *p, const char *asked);
 // --set name=value words.
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
-char *read_text(const char *path);                   // malloc'ed; NULL: it cannot be read
-// Beside the target, then renamed. false: said so.
+char *read_text(const char *path); // malloc'ed; NULL: it cannot be read or is no text, errno is why
+// Beside the target, then renamed; through what is no plain file. false: said so.
 bool write_text(const char *path, const char *text);
 // Ctrl-C: asks for a stop after the current step; a second one ends at once.
 void catch_interrupt(void);

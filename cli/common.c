@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -28,7 +29,27 @@ int fail(const char *fmt, ...)
 
 int fail_to_write(const char *path)
 {
-    return fail("cannot write %s: %s", path, strerror(errno)), 2;
+    int why = errno;
+    bool user = why == ENOENT || why == EACCES || why == ENOTDIR || why == EISDIR || why == EROFS;
+    return fail("cannot write %s: %s", path, strerror(why)), user ? 1 : 2;
+}
+
+bool output_possible(const char *path, const char *model, int *code)
+{
+    struct stat out, in;
+    bool there = !stat(path, &out);
+    if (there && model && !stat(model, &in) && out.st_dev == in.st_dev && out.st_ino == in.st_ino) {
+        *code = fail("%s is the model; name another file to write", path);
+        return false;
+    }
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) slash[slash == folder] = 0; // "/x" lies in "/"
+    if (there && S_ISDIR(out.st_mode)) errno = EISDIR;
+    bool possible = there ? !S_ISDIR(out.st_mode) && !access(path, W_OK)
+                          : !access(slash ? folder : ".", W_OK | X_OK);
+    free(folder);
+    if (!possible) *code = fail_to_write(path);
+    return possible;
 }
 
 int report_error(netc_error *err)
@@ -142,25 +163,14 @@ const char *entry_of(netc_program *p, const char *asked)
     return first;
 }
 
-enum { NOT_GIVEN = -1 };
-
 Timing timing_default(void)
 {
-    return (Timing){.steps = NOT_GIVEN, .repeats = 25};
-}
-
-bool timing_valid(const Timing *t)
-{
-    if (t->steps != NOT_GIVEN && (t->steps < 1 || t->steps > 1000000))
-        return fail("--steps wants a number from 1 to 1000000"), false;
-    if (t->repeats < 1 || t->repeats > 100000)
-        return fail("--repeats wants a number from 1 to 100000"), false;
-    return true;
+    return (Timing){.repeats = 25};
 }
 
 void time_options(const Timing *t, netc_time_options *o)
 {
-    o->steps = t->steps == NOT_GIVEN ? 0 : t->steps;
+    o->steps = t->steps;
     o->repeats = t->repeats;
     o->seed = t->seed;
 }
@@ -209,6 +219,7 @@ char *read_text(const char *path)
     }
     bool ok = f && text && !ferror(f);
     if (f) fclose(f);
+    if (ok && memchr(text, 0, n)) ok = false, errno = EILSEQ; // "invalid character"
     if (ok)
         text[n] = 0;
     else
@@ -218,15 +229,18 @@ char *read_text(const char *path)
 
 bool write_text(const char *path, const char *text)
 {
+    struct stat st;
+    bool beside = lstat(path, &st) || S_ISREG(st.st_mode); // else a link, a pipe, a device
     char *temporary = NULL;
-    if (asprintf(&temporary, "%s.netc-new", path) < 0) return fail("out of memory"), false;
+    if (asprintf(&temporary, beside ? "%s.netc-new" : "%s", path) < 0)
+        return fail("out of memory"), false;
     FILE *f = fopen(temporary, "wb");
     bool ok = f && fputs(text, f) >= 0 && !fflush(f);
     int why = errno;
     if (f && fclose(f) && ok) ok = false, why = errno;
-    if (ok && rename(temporary, path)) ok = false, why = errno;
+    if (ok && beside && rename(temporary, path)) ok = false, why = errno;
     if (!ok) {
-        if (f) remove(temporary);
+        if (f && beside) remove(temporary);
         errno = why;
         fail_to_write(path);
     }

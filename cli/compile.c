@@ -1,4 +1,5 @@
 // netc MODEL.net: compile, or show a stage.
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,7 +31,7 @@ int verb_compile(int argc, char **argv)
                *weights = NULL;
     bool json = false;
     const Option options[] = {
-        {"--output", "-o", OPT_STRING, &out, "FILE", "write model.bin here"},
+        {"--output", "-o", OPT_OUTPUT, &out, "FILE", "write model.bin here; with --emit, the text"},
         {"--emit", NULL, OPT_STRING, &emit, "STAGE",
          "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
         {"--dump", NULL, OPT_STRING, &dump, "DIR",
@@ -45,9 +46,10 @@ int verb_compile(int argc, char **argv)
     if (!read_command("compile", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
     if (dump && mkdir(dump, 0777)) {
         struct stat st;
+        int why = errno;
         if (stat(dump, &st) || !S_ISDIR(st.st_mode)) {
             free_command(OPTIONS(options), &c);
-            return fail("cannot make the folder %s", dump);
+            return fail("cannot make the folder %s: %s", dump, strerror(why));
         }
     }
 
@@ -73,11 +75,12 @@ int verb_compile(int argc, char **argv)
     if (status == NETC_OK && emit) {
         char *text = NULL;
         status = netc_program_emit(p, emit, &text, &err);
-        if (status == NETC_OK) fputs(text, stdout);
+        if (status == NETC_OK && !out) fputs(text, stdout);
+        if (status == NETC_OK && out && !write_text(out, text)) status = NETC_ENVIRONMENT;
         netc_free(text);
     }
     if (status == NETC_OK && dump) status = dump_stages(p, dump, &err);
-    if (status == NETC_OK && out) {
+    if (status == NETC_OK && out && !emit) {
         if (weights) {
             status = netc_session_create(p, "cpu", NULL, &s, &err);
             if (status == NETC_OK) status = netc_state_load(s, weights, NULL, &err);

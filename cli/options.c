@@ -43,20 +43,28 @@ void list_free(StringList *l)
 
 static bool store(const Option *o, const char *value)
 {
+    static const char *const above[] = {"", " above 0"};
     char *end;
+    double real;
     errno = 0;
     switch (o->kind) {
     case OPT_FLAG: *(bool *)o->to = true; return true;
+    case OPT_OUTPUT:
     case OPT_STRING: *(const char **)o->to = value; return true;
     case OPT_LIST: return list_add(o->to, value);
     case OPT_INT:
+    case OPT_COUNT:
         *(int64_t *)o->to = strtoll(value, &end, 10);
-        if (*value && !*end && !errno) return true;
-        return fail("%s wants a whole number, not '%s'", o->name, value), false;
+        if (*value && !*end && !errno && (o->kind == OPT_INT || *(int64_t *)o->to > 0)) return true;
+        fail("%s wants a whole number%s, not '%s'", o->name, above[o->kind == OPT_COUNT], value);
+        return false;
     case OPT_REAL:
-        *(double *)o->to = strtod(value, &end);
-        if (*value && !*end && !errno) return true;
-        return fail("%s wants a number, not '%s'", o->name, value), false;
+    case OPT_POSITIVE:
+        real = *(double *)o->to = strtod(value, &end);
+        if (*value && !*end && !errno && (o->kind == OPT_REAL || (real > 0 && real - real == 0)))
+            return true;
+        fail("%s wants a number%s, not '%s'", o->name, above[o->kind == OPT_POSITIVE], value);
+        return false;
     }
     return false;
 }
@@ -173,13 +181,13 @@ Option missing_option(Weights *w)
 Option steps_option(Timing *t)
 {
     return (Option){"--steps", NULL,
-                    OPT_INT,   &t->steps,
+                    OPT_COUNT, &t->steps,
                     "N",       "executions enqueued in a row (default: as many as fill 10 ms)"};
 }
 
 Option repeats_option(Timing *t)
 {
-    return (Option){"--repeats", NULL, OPT_INT,
+    return (Option){"--repeats", NULL, OPT_COUNT,
                     &t->repeats, "N",  "how often; medians count (default 25)"};
 }
 
@@ -213,6 +221,15 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
     for (int i = 0; i < COMMON_OPTIONS; i++) out[i] = rows[i];
 }
 
+static bool outputs_possible(const Option *options, int n, const StringList *words, int *code)
+{
+    for (int i = 0; i < n; i++) {
+        const char *path = options[i].kind == OPT_OUTPUT ? *(const char **)options[i].to : NULL;
+        if (path && !output_possible(path, words->n ? words->at[0] : NULL, code)) return false;
+    }
+    return true;
+}
+
 void free_command(const Option *own, int n, Common *c)
 {
     for (int i = 0; i < n; i++)
@@ -229,7 +246,7 @@ bool read_command(const char *verb, const Option *own, int n, Common *c, StringL
     memcpy(all, own, (size_t)n * sizeof *own);
     if (c) common_options(c, all + n), count += COMMON_OPTIONS;
     *code = !parse(find_verb(verb), all, count, argc, argv, words, &done);
-    if (!*code && !done) return true;
+    if (!*code && !done && outputs_possible(all, count, words, code)) return true;
     free_command(own, n, c);
     list_free(words);
     return false;

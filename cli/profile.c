@@ -356,7 +356,7 @@ int verb_profile(int argc, char **argv)
         repeats_option(&a.timing),
         seed_option(&a.timing.seed, "of made-up data (default 0)"),
         {"--cold", NULL, OPT_FLAG, &a.cold, NULL, "empty the cache before each call"},
-        {"--trace", NULL, OPT_STRING, &a.trace, "FILE",
+        {"--trace", NULL, OPT_OUTPUT, &a.trace, "FILE",
          "write a trace for ui.perfetto.dev (Chrome's trace events)"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
     };
@@ -365,8 +365,7 @@ int verb_profile(int argc, char **argv)
         return code;
     netc_context *ctx = NULL;
     netc_error *err = NULL;
-    netc_status status = timing_valid(&a.timing) ? NETC_OK : NETC_INVALID;
-    if (status == NETC_OK) status = open_context(&a.common, &ctx, &err);
+    netc_status status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = run(&a, ctx, &err);
     netc_context_free(ctx);
     free_command(OPTIONS(options), &a.common);

@@ -1,6 +1,7 @@
 #include "cli/results.h"
 
 #include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ const Result *results_find(const Results *r, const Result *like)
 bool results_read(Arena *a, const char *path, Results *out)
 {
     char *whole = read_text(path);
-    if (!whole) return fail("cannot read %s", path), false;
+    if (!whole) return fail("cannot read %s: %s", path, strerror(errno)), false;
     bool ok = true;
     int count = 0;
     for (const char *line = whole; *line && ok;) {

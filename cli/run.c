@@ -139,10 +139,6 @@ static void print_json(const char *name, const netc_tensor *t, bool first)
 static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a,
                                  const char *entry, netc_error **err)
 {
-    for (int i = 0; i < a->outputs.n; i++) {
-        const char *eq = strchr(a->outputs.at[i], '=');
-        if (!eq) return fail("--output wants NAME=FILE, not '%s'", a->outputs.at[i]), NETC_INVALID;
-    }
     bool *written = calloc((size_t)a->outputs.n + 1, 1);
     netc_status status = written ? NETC_OK : NETC_OUT_OF_MEMORY;
     for (int i = 0; status == NETC_OK && i < netc_output_count(p, entry); i++) {
@@ -279,13 +275,24 @@ int verb_run(int argc, char **argv)
         missing_option(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "of initial weights and random numbers (default 0)"),
-        {"--times", NULL, OPT_INT, &a.times, "N", "run it N times in a row"},
+        {"--times", NULL, OPT_COUNT, &a.times, "N", "run it N times in a row"},
         set_option(&a.set),
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "all outputs as one JSON object"},
     };
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
+    for (int i = 0; i < a.outputs.n && !code; i++) {
+        const char *word = a.outputs.at[i], *eq = strchr(word, '=');
+        if (!eq || eq == word || !eq[1])
+            code = fail("--output wants NAME=FILE, not '%s'", word);
+        else
+            output_possible(eq + 1, a.common.words.at[0], &code);
+    }
+    if (code) {
+        free_command(OPTIONS(options), &a.common);
+        return code;
+    }
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     netc_status status = open_context(&a.common, &ctx, &err);

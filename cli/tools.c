@@ -1,4 +1,5 @@
 // The short verbs: check, doctor, fmt.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,7 @@ int verb_fmt(int argc, char **argv)
         char *text = read_text(path), *out = NULL;
         netc_error *err = NULL;
         if (!text) {
-            fail("cannot read %s", path);
+            fail("cannot read %s: %s", path, strerror(errno));
             code = code ? code : 1;
         } else if (netc_format(NULL, path, text, &out, &err) != NETC_OK) {
             report_error(err);

@@ -1,5 +1,6 @@
 // Constructors of the tree, and the rules that are about places rather than grammar.
 #include "frontend/syntax.h"
+#include <string.h>
 
 Span span_join(Span a, Span b)
 {
@@ -183,6 +184,17 @@ static void check_block(Parser *p, const Block *b, bool train)
     }
 }
 
+static void check_params(Parser *p, const Param *at, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (!strcmp(at[i].name, at[j].name)) {
+                diag_span(p->diags, SEV_ERROR, at[i].span, "there is a '%s' before this one",
+                          at[i].name);
+                break;
+            }
+}
+
 void check_places(Parser *p, const File *f)
 {
     for (uint32_t k = 0; k < f->stmts.n; k++) {
@@ -194,6 +206,8 @@ void check_places(Parser *p, const File *f)
                       s->names.at[0].name);
         else if (!top_level_kind(s->kind))
             diag_span(p->diags, SEV_ERROR, s->span, "a statement outside of a function or model");
+        check_params(p, s->params.at, s->params.n);
+        check_params(p, s->gparams.at, s->gparams.n);
         check_block(p, s->body, s->kind == STMT_TRAIN);
         check_block(p, s->gbody, false);
     }

@@ -102,6 +102,10 @@ static Val named_results(Elab *e, Val v, const Stmt *model)
         const char *name = many && v.seq->names ? v.seq->names[i] : NULL;
         if (!name) name = n == 1 ? "out" : arena_printf(e->arena, "out%u", i);
         out.seq->at[i] = many ? v.seq->at[i] : v;
+        for (uint32_t j = 0; j < i; j++)
+            if (!strcmp(name, out.seq->names[j]))
+                return fail(e, model->name_span, "two results of model '%s' are named '%s'",
+                            model->name, name);
         out.seq->names[i] = name;
         if (out.seq->at[i].kind == V_POISON) return val_poison();
     }
@@ -168,11 +172,6 @@ void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
 static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
-        for (uint32_t j = 0; j < i; j++)
-            if (!strcmp(outputs->names[i], outputs->names[j])) {
-                diag_error(e->diags, 0, "two outputs are named '%s'", outputs->names[i]);
-                return;
-            }
         Span span = {0};
         Node *n = to_tensor(e, &outputs->at[i], DT_COUNT, span);
         if (!n) continue;

@@ -18,7 +18,7 @@ typedef struct Token {
 typedef struct Tokens {
     VEC(Token) list;
     uint32_t *match; // layout only: index of the partner of a bracket, else 0
-    bool fatal;      // too deep or too large: not to be parsed
+    bool fatal;      // too deep, too large or no text: not to be parsed
 } Tokens;
 
 // Every token of the source in order; lexical errors are reported.

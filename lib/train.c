@@ -112,8 +112,11 @@ static netc_status plan(Run *r, netc_error **err)
         return lib_fail(err, NETC_INVALID,
                         "the last partial batch can only be kept when the batch is a dim");
     r->steps_per_epoch += r->tail > 0;
-    double epochs = o->epochs > 0 ? o->epochs : 1;
-    r->total = o->steps > 0 ? o->steps : (int64_t)ceil(epochs * (double)r->steps_per_epoch);
+    double epochs = o->epochs > 0 ? o->epochs : 1,
+           steps = ceil(epochs * (double)r->steps_per_epoch);
+    if (!o->steps && !(steps < 1e15))
+        return lib_fail(err, NETC_INVALID, "%g epochs are more than can be counted", epochs);
+    r->total = o->steps > 0 ? o->steps : (int64_t)steps;
     r->report_every = o->report_every > 0 ? o->report_every : (r->steps_per_epoch + 19) / 20;
     r->eval_every = o->eval_every > 0 ? o->eval_every : r->steps_per_epoch;
     r->chunk_limit = 1;
@@ -266,6 +269,7 @@ static netc_status chunk(Run *r, netc_error **err)
 static netc_status loop(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
+    if (r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
     if (r->step % r->steps_per_epoch) status = begin_epoch(r, err);
     while (status == NETC_OK && r->step < r->total) {
         if (cancelled(r)) {

@@ -62,6 +62,10 @@ static RtCode read_one(const char *path, const char *part, const ProgType *wante
 {
     RtBytes b;
     if (rt_bytes_read(path, &b, e)) return e->code;
+    if (!b.n) {
+        free(b.at);
+        return rt_fail(e, RT_USER, "%s is empty", path);
+    }
     if (parse(path, part, wanted, &b, out, e)) {
         free(b.at);
         *out = (RtArray){0};

@@ -38,6 +38,10 @@ expect 1 "" "$NETC" unbound.net -D n=99999999999999999999
 printf 'dim n = 4000000000\nmodel m(x: f32[n, n, n]) {\n    return y = x * 2\n}\n' > huge.net
 expect 1 "" "$NETC" huge.net
 expect 1 "did you mean" "$NETC" "$MLP" -D hiden=3
+printf 'model m(x: f32[4]) {\n    return x\n}\n\0' > zero.net
+expect 1 "zero.net is no text file: byte 36 of it is zero" "$NETC" zero.net
+[ "$(wc -l < "$W/.out")" = 1 ] && pass || fail "more than one line about a file that is no text"
+expect 1 "cannot read zero.net" "$NETC" fmt zero.net # and nothing behind the zero is lost
 
 # -- data
 expect 1 "needs data" "$NETC" train "$MLP"
@@ -50,6 +54,9 @@ expect 1 "2000" "$NETC" train "$MLP" --data image="$D/train-images-idx3-ubyte" -
 { head -c 8 "$D/train-labels-idx1-ubyte"; head -c 2000 /dev/zero | tr '\0' '\013'; } > wrong-labels
 expect 1 "11" "$NETC" train "$MLP" --data image="$D/train-images-idx3-ubyte" --data label=wrong-labels --device cpu
 expect 1 "fewer than a batch" "$NETC" train "$MLP" "${DATA[@]}" -D batch=5000 --device cpu
+
+: > nothing
+expect 1 "nothing is empty" "$NETC" train "$MLP" --data image=nothing --data label="$D/train-labels-idx1-ubyte" --device cpu
 
 # -- checkpoints and model.bin
 expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 5 --save a.safetensors -q

@@ -24,8 +24,9 @@ expect 1 "encode, decode" "$NETC" run "$ROOT/samples/autoencoder/autoencoder.net
 expect 1 "makes no sense" "$NETC" "$MLP" --memory-limit -5
 expect 0 "note: the temporaries of 'train' need" "$NETC" "$MLP" --memory-limit 1000
 expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
-expect 1 "negative" "$NETC" "${T[@]}" --epochs -1
-expect 1 "negative" "$NETC" "${T[@]}" --steps -1
+for n in -1 0 nan inf; do expect 1 "--epochs wants a number above 0" "$NETC" "${T[@]}" --epochs $n; done
+expect 1 "more than can be counted" "$NETC" "${T[@]}" --epochs 1e300
+for n in -1 0 1.5; do expect 1 "--steps wants a whole number above 0" "$NETC" "${T[@]}" --steps $n; done
 expect 1 "--save FILE" "$NETC" "${T[@]}" --save-every 3
 expect 1 "split" "$NETC" "${T[@]}" --split 1.5
 expect 1 "did you mean 'fc1.weight'" "$NETC" "${T[@]}" --watch fc1.wieght
@@ -34,6 +35,27 @@ expect 1 "NAME=NUMBER" "$NETC" "${T[@]}" --set lr
 expect 1 "nope.safetensors" "$NETC" "${T[@]}" --resume nope.safetensors
 printf 'model m(x: f32[4]) {\n    return y = x +\n}\n' > bad.net
 expect 1 '"line":2' "$NETC" bad.net --json
+
+# -- output that cannot be written is said before the work; the model itself is never written over
+cp "$MLP" model.net
+for words in "train model.net ${DATA[*]} --device cpu --save" "train model.net ${DATA[*]} --device cpu --log" \
+    "profile model.net --device cpu --trace" "bench model.net --device cpu -o" "model.net -o" "--emit cuda model.net -o" \
+    "run model.net --device cpu --output logits="; do
+    sep=' '; [ "${words%=}" = "$words" ] || sep=
+    for path in model.net ./model.net; do
+        expect 1 "$path is the model" bash -c "'$NETC' $words$sep$path"
+    done
+    expect 1 "cannot write none/file: No such file or directory" bash -c "'$NETC' $words${sep}none/file"
+    expect 1 "cannot write $D: Is a directory" bash -c "'$NETC' $words$sep$D"
+done
+grep -q '^step' "$W/.out" && fail "trained before it said so" || pass
+same model.net "$MLP"
+expect 0 "" "$NETC" --emit cuda model.net -o model.cu
+"$NETC" --emit cuda model.net > shown.cu; same model.cu shown.cu
+"$NETC" --emit ast model.net > ast; : > linked; ln -s linked link
+expect 0 "" "$NETC" --emit ast model.net -o link # what a link leads to is written, the link stays
+[ -L link ] && pass || fail "a link was replaced"
+same linked ast
 
 # -- output: none lost unnoticed, colour only on a terminal
 for words in "--emit cuda $MLP" "inspect $MLP" "eval $MLP ${DATA[*]} --device cpu" "${T[*]} --steps 3" "train --help"; do
@@ -62,7 +84,8 @@ holds '"step":15,"epoch":1,'
 expect 0 "16 steps" "$NETC" "${T[@]}" --steps 16 --keep-last
 expect 0 "" "$NETC" "${T[@]}" --steps 10 --save a.safetensors -q
 expect 0 "5 steps in" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors
-expect 0 "stands at step 10" "$NETC" "${T[@]}" --steps 10 --resume a.safetensors
+expect 0 "stands at step 10" "$NETC" "${T[@]}" --steps 10 --resume a.safetensors --save again.safetensors
+[ -s again.safetensors ] && pass || fail "nothing left to train, and nothing saved"
 for p in tf32 bf16 f16; do expect 0 "" "$NETC" "${T[@]}" --steps 15 --precision $p -q; done
 
 # -- weights under other names

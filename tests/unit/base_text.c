@@ -117,6 +117,24 @@ static void json(void)
     CHECK(!json_parse(arena, deep, sizeof deep, &error));
 }
 
+static void long_line(void) // only what stands around the span is shown
+{
+    Diags *d = diags_new(arena);
+    char text[2001];
+    memset(text, 'a', 2000);
+    memcpy(text + 1000, "HERE", 5);
+    memset(text + 1004, 'b', 996);
+    uint32_t s = source_add(d, "m.net", text, 2000, false);
+    diag_span(d, SEV_ERROR, (Span){s, 1000, 1004}, "wrong");
+    Buf b = buf_new(arena);
+    diags_render(d, &b, false);
+    CHECK(b.len < 500 && strstr(b.data, "m.net:1:1001: error: wrong\n    1 | ...aaaa"));
+    const char *here = strstr(b.data, "HERE"), *caret = strstr(b.data, "^~~~\n");
+    CHECK(here && strstr(here, "bbb...\n"));
+    const char *line = strstr(b.data, "    1 | "), *under = strstr(b.data, "\n      | ");
+    CHECK(here && caret && here - line == caret - (under + 1));
+}
+
 static void diagnostics(void)
 {
     Diags *d = diags_new(arena);
@@ -141,6 +159,7 @@ static void diagnostics(void)
     Buf many = buf_new(arena);
     diags_render(d, &many, false);
     CHECK(d->list.n == d->max_errors && strstr(many.data, "11 more errors not shown"));
+    long_line();
     Buf text = buf_new(arena);
     diags_json(d, &text);
     const char *error;
