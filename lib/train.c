@@ -23,7 +23,9 @@ typedef struct Run {
     int64_t chunk_limit; // steps a chunk may hold, so that a cancel is seen within a quarter second
     int64_t last_report_step;
     double start, last_report;
-    int32_t *rows;
+    int32_t *rows;  // the order of the epoch that step lies in
+    int32_t *ahead; // that of epoch ahead_of
+    int64_t ahead_of;
 } Run;
 
 static double now(void)
@@ -133,14 +135,27 @@ static netc_status controls(Run *r, netc_error **err)
     return status;
 }
 
+// The order of an epoch, in r->ahead.
+static void make_order(Run *r, int64_t epoch)
+{
+    int64_t n = r->train.end - r->train.begin;
+    if (r->ahead_of == epoch) return;
+    for (int64_t i = 0; i < n; i++) r->ahead[i] = (int32_t)i;
+    if (!r->o->no_shuffle) rt_shuffle(r->ahead, n, r->s->seed, epoch);
+    if (r->train.begin)
+        for (int64_t i = 0; i < n; i++) r->ahead[i] += (int32_t)r->train.begin;
+    r->ahead_of = epoch;
+}
+
 // The order of the epoch that [step] lies in goes to the device; reading goes on where step says.
 static netc_status begin_epoch(Run *r, netc_error **err)
 {
-    int64_t epoch = r->step / r->steps_per_epoch, n = r->train.end - r->train.begin;
-    for (int64_t i = 0; i < n; i++) r->rows[i] = (int32_t)i;
-    if (!r->o->no_shuffle) rt_shuffle(r->rows, n, r->s->seed, epoch);
-    if (r->train.begin)
-        for (int64_t i = 0; i < n; i++) r->rows[i] += (int32_t)r->train.begin;
+    int64_t n = r->train.end - r->train.begin;
+    make_order(r, r->step / r->steps_per_epoch);
+    int32_t *made = r->ahead;
+    r->ahead = r->rows;
+    r->ahead_of = -1;
+    r->rows = made;
     RtError e = {0};
     if (rt_rows_set(r->s->rt, r->l->rt, "train", r->rows, n, &e)) return lib_fail_rt(err, &e);
     int64_t done = r->step % r->steps_per_epoch;
@@ -255,8 +270,11 @@ static netc_status chunk(Run *r, netc_error **err)
     n = least(n, r->chunk_limit);
     RtError e = {0};
     double t = now();
-    if (rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e) || rt_sync(r->s->rt, &e))
-        return explain(r, r->l->build, NULL, &e, err);
+    RtCode code = rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e);
+    int64_t after = r->step / r->steps_per_epoch + 1;
+    if (!code && after * r->steps_per_epoch < r->total)
+        make_order(r, after); // while the device works
+    if (code || rt_sync(r->s->rt, &e)) return explain(r, r->l->build, NULL, &e, err);
     t = now() - t;
     // Aim at a quarter second a chunk; grow at most eightfold at a time.
     double per_step = t / (double)n;
@@ -317,9 +335,11 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
                     options.resume, r.step, r.total);
     }
     r.last_report_step = r.step;
-    r.rows = malloc((size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1);
-    if (!r.rows) return OUT_OF_MEMORY(err);
-    status = controls(&r, err);
+    size_t bytes = (size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1;
+    r.rows = malloc(bytes);
+    r.ahead = malloc(bytes);
+    r.ahead_of = -1;
+    status = r.rows && r.ahead ? controls(&r, err) : OUT_OF_MEMORY(err);
     char *text = NULL;
     if (status == NETC_OK)
         status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
@@ -337,5 +357,6 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     }
     free(text);
     free(r.rows);
+    free(r.ahead);
     return status;
 }

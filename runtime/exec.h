@@ -82,6 +82,7 @@ typedef struct RtEntry {
     int64_t *row_bytes;
     int64_t examples;         // of the bound data
     int32_t *rows, *identity; // device: the bound table and 0, 1, 2 ...
+    int32_t *rows_pinned;     // on the host: what is on its way to rows
     int64_t rows_cap, nrows;
     const int32_t *rows_now; // the table the arguments are resolved with
     RtStage *stage;
@@ -151,6 +152,7 @@ RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b,
 
 RtCode rt_cursor_rewind(RtSession *s, RtEntry *en, RtError *e); // to row 0; enqueued
 void rt_data_release(RtSession *s, RtEntry *en);
+void rt_rows_free(RtSession *s, RtEntry *en); // the table on the device and on the host
 // Enqueues [times] executions whose batches come through the ring.
 RtCode rt_stage_run(RtSession *s, RtEntry *en, int64_t times, RtError *e);
 RtCode rt_stage_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n, RtError *e);

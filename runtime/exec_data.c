@@ -94,14 +94,23 @@ static RtCode grow_rows(RtSession *s, RtEntry *en, int64_t n, RtError *e)
     if (n <= en->rows_cap) return RT_OK;
     if (ops->stream_sync(s->stream, e)) return e->code;
     if (en->rows_now == en->rows) rt_entry_unresolve(s, en);
-    ops->free(s->device, en->rows);
-    en->rows = NULL;
-    en->rows_cap = 0;
-    void *p;
-    if (ops->alloc(s->device, (size_t)n * sizeof *en->rows, "row table", &p, e)) return e->code;
+    rt_rows_free(s, en);
+    size_t bytes = (size_t)n * sizeof *en->rows;
+    void *p, *pinned;
+    if (ops->alloc(s->device, bytes, "row table", &p, e)) return e->code;
     en->rows = p;
+    if (ops->host_alloc(s->device, bytes, &pinned, e)) return e->code;
+    en->rows_pinned = pinned;
     en->rows_cap = n;
     return RT_OK;
+}
+
+void rt_rows_free(RtSession *s, RtEntry *en)
+{
+    s->device->ops->free(s->device, en->rows);
+    if (en->rows_pinned) s->device->ops->host_free(s->device, en->rows_pinned);
+    en->rows = en->rows_pinned = NULL;
+    en->rows_cap = 0;
 }
 
 static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int64_t examples,
@@ -184,9 +193,10 @@ static RtCode set_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n
     if (en->stage) {
         if (rt_stage_rows(s, en, rows, n, e)) return e->code;
     } else if (n > 0) {
-        if (s->device->ops->copy(s->stream, en->rows, rows, (size_t)n * sizeof *rows, RT_H2D, NULL,
-                                 e) ||
-            s->device->ops->stream_sync(s->stream, e)) // the rows stay the caller's
+        if (s->device->ops->stream_sync(s->stream, e)) return e->code; // the copy before has ended
+        memcpy(en->rows_pinned, rows, (size_t)n * sizeof *rows);
+        if (s->device->ops->copy(s->stream, en->rows, en->rows_pinned, (size_t)n * sizeof *rows,
+                                 RT_H2D, NULL, e))
             return e->code;
     }
     return rt_cursor_rewind(s, en, e);

@@ -99,7 +99,7 @@ void rt_entry_free(RtSession *s, RtEntry *en)
     for (int i = 0; en->own_input && i < en->e->ninputs; i++)
         ops->free(s->device, en->own_input[i]);
     ops->free(s->device, en->output_block);
-    ops->free(s->device, en->rows);
+    rt_rows_free(s, en);
     ops->free(s->device, en->identity);
     free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
         free(en->input);

@@ -1,7 +1,7 @@
 // Recording an entry: one execution as a graph, and several executions as one graph, since a launch
-// from the host costs about as much as a small kernel. A remainder runs one by one. The larger
-// graph is recorded in more than one way, all with the same results to the bit; the first launches
-// tell which is fastest.
+// from the host costs about as much as a small kernel. The larger graph is recorded in more than
+// one way, all with the same results to the bit; the first launches tell which is fastest. A
+// remainder runs in graphs of powers of two, recorded that way when they are first needed.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +16,7 @@ enum {
 // RtEntry.way. One after the other; with steps side by side that need not wait; with joined kernels
 // in place of their steps.
 enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, JOINED, WAYS, ROUNDS = 3 };
+enum { PARTS = 5 }; // 1 << PARTS is MOST_TIMES
 
 struct RtMany {
     int times; // executions in each graph
@@ -23,6 +24,8 @@ struct RtMany {
     RtEvent *begin, *end;
     int measured; // launches timed so far
     double best[WAYS];
+    RtGraph *part[PARTS]; // of 1 << i executions, i from 1
+    bool parts_failed;
 };
 
 // Records [times] executions; NULL when that fails, with the reason in why.
@@ -127,6 +130,20 @@ static void choose(RtSession *s, RtEntry *en)
     en->graph = NULL;
 }
 
+// The largest graph for a remainder of [left] executions, of which it holds *times; NULL: none.
+static RtGraph *graph_of_part(RtSession *s, RtEntry *en, int64_t left, int64_t *times)
+{
+    RtMany *m = en->many;
+    for (int i = PARTS - 1; i > 0 && !m->parts_failed; i--) {
+        *times = 1 << i;
+        if (*times > left || *times >= m->times) continue;
+        if (!m->part[i]) m->part[i] = record_way(s, en, en->way, (int)*times);
+        m->parts_failed = !m->part[i]; // not tried again
+        return m->part[i];
+    }
+    return NULL;
+}
+
 // Two launches of the way whose turn it is, the second timed: it is enqueued while the first one
 // runs.
 static RtCode measure(RtSession *s, RtEntry *en, RtError *e)
@@ -155,6 +172,8 @@ void rt_graphs_free(RtSession *s, RtEntry *en)
     if (en->graph) ops->graph_free(en->graph);
     for (int i = 0; m && i < WAYS; i++)
         if (m->graph[i]) ops->graph_free(m->graph[i]);
+    for (int i = 0; m && i < PARTS; i++)
+        if (m->part[i]) ops->graph_free(m->part[i]);
     if (m && m->begin) ops->event_free(m->begin);
     if (m && m->end) ops->event_free(m->end);
     free(m);
@@ -183,6 +202,9 @@ RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtE
         *done = en->many->times;
         return ops->graph_launch(s->stream, many, e);
     }
+    if (en->many && en->way && (many = graph_of_part(s, en, left, done)))
+        return ops->graph_launch(s->stream, many, e);
+    *done = 1;
     if (en->graph) return ops->graph_launch(s->stream, en->graph, e);
     RtCode code = rt_entry_steps(s, en, NULL, e);
     en->warm = true;
