@@ -206,7 +206,7 @@ static bool epilogue_of(unsigned bits, ProgEpilogue *out)
 // The value an out stores, through roots and reshapes, which change no byte.
 static const Node *through(const Node *n)
 {
-    while (node_class(n) == CLS_ROOT || n->op == OP_reshape) n = n->args[0];
+    while (node_class(n) == CLS_ROOT || node_keeps_all(n)) n = n->args[0];
     return n;
 }
 

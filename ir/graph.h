@@ -123,6 +123,10 @@ static inline bool node_has(const Node *n, unsigned flags) // one of these OPF_*
 {
     return op_info(n->op)->flags & flags;
 }
+static inline bool node_keeps_all(const Node *n) // a view of all elements in their order: a reshape
+{
+    return node_has(n, OPF_PERMUTES) && node_has(n, OPF_ORDER);
+}
 bool node_in_memory(const Node *n); // a leaf that is read as a buffer
 bool node_is_data(const Node *n);   // an input whose rows may come through the row table
 static inline bool node_is_poison(const Node *n)

@@ -19,6 +19,7 @@ enum {
     CELL = OPF_CELL,
     WHOLE = OPF_WHOLE,
     CHECKS = OPF_CHECKS,
+    ORDER = OPF_ORDER,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -42,6 +42,7 @@ enum OpFlags {
     OPF_CELL = 1024,    // ... of a cell
     OPF_WHOLE = 2048,   // computed by a kernel or a call of its own, and stored: an anchor
     OPF_CHECKS = 4096,  // can fail on the device (a gather: unless its index is proved)
+    OPF_ORDER = 8192,   // a view that keeps the order of what it takes: all, parts or repeats of it
 };
 
 // What a reduction keeps while it runs.

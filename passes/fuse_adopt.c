@@ -21,10 +21,10 @@ void fuse_adopt(Fuse *f)
         if (!f->live[i]) continue;
         OpClass class = node_class(n);
         uint32_t c = fuse_cluster(f, n);
-        if (!c && !f->mat[i] && (class == CLS_ELEMENTWISE || n->op == OP_reshape)) c = reader[i];
+        if (!c && !f->mat[i] && (class == CLS_ELEMENTWISE || node_keeps_all(n))) c = reader[i];
         if (!c || !takes_outputs(&f->clusters.at[c - 1])) continue;
         const Cluster *k = &f->clusters.at[c - 1];
-        if (class != CLS_ELEMENTWISE && class != CLS_REDUCE && n->op != OP_reshape) continue;
+        if (class != CLS_ELEMENTWISE && class != CLS_REDUCE && !node_keeps_all(n)) continue;
         for (uint32_t j = 0; j < n->nargs; j++) {
             const Node *a = n->args[j];
             if (type_count(&a->type) == k->rows * k->cols && !f->mat[a->id] && !fuse_cluster(f, a))

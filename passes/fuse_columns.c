@@ -51,8 +51,7 @@ static int64_t elements(const Node *n)
 static bool walks_in_order(const Node *n)
 {
     OpClass class = node_class(n);
-    return class == CLS_ELEMENTWISE || class == CLS_ROOT || n->op == OP_reshape ||
-           n->op == OP_broadcast || n->op == OP_slice;
+    return class == CLS_ELEMENTWISE || class == CLS_ROOT || node_has(n, OPF_ORDER);
 }
 
 // Marks what the map computes and reads. false: it is none of [count] elements in order.
@@ -123,7 +122,7 @@ static bool below_sums(Columns *x, const Slot *column, int64_t count, Nodes *wor
             if (!mapped) read_stored(x, n);
             continue;
         }
-        bool goes_on = elementwise && (node_class(n) == CLS_ELEMENTWISE || n->op == OP_reshape);
+        bool goes_on = elementwise && (node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n));
         if (goes_on && f->uses[n->id] == 1) vec_push(f->a, &x->between, n);
         fuse_push_args(f, goes_on || !elementwise ? work : &other, n);
     }

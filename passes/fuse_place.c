@@ -31,9 +31,9 @@ bool fuse_in_memory(const Fuse *f, const Node *n)
 }
 
 // The value behind the views a library or a loop can look through.
-static Node *behind_views(Node *n, bool reshape_only)
+static Node *behind_views(Node *n, bool in_order)
 {
-    while (reshape_only ? n->op == OP_reshape : node_has(n, OPF_STRIDES)) n = n->args[0];
+    while (in_order ? node_keeps_all(n) : node_has(n, OPF_STRIDES)) n = n->args[0];
     return n;
 }
 
@@ -269,7 +269,7 @@ static int outside(const Fuse *f, const Node *n)
 static bool reads_as_much(const Node *y, const Node *n)
 {
     double v;
-    while (y->op == OP_broadcast) y = y->args[0];
+    while (node_has(y, OPF_STRIDES)) y = y->args[0];
     return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
 }
 
@@ -367,12 +367,9 @@ static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const No
         return p;
     case CLS_VIEW:
         p = f->pos[n->args[0]->id];
-        if (n->op == OP_reshape ||
-            (n->op == OP_broadcast && type_count(&n->type) == type_count(&n->args[0]->type)))
+        if (node_keeps_all(n))
             return p == POS_ROW || (c->trailing && splits_at(&n->type, c->rows)) ? p : POS_NONE;
-        if (n->op == OP_broadcast && p == POS_ROW)
-            return broadcasts_rows(c, n) ? POS_FULL : POS_NONE;
-        return POS_NONE;
+        return n->op == OP_broadcast && p == POS_ROW && broadcasts_rows(c, n) ? POS_FULL : POS_NONE;
     case CLS_REDUCE: {
         Cluster d = domain_of(f, n);
         return f->pos[n->args[0]->id] == POS_FULL && same_domain(&d, c) ? POS_ROW : POS_NONE;

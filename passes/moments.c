@@ -58,7 +58,7 @@ static bool is_mean(const Node *b, const Node *x, const Node *like)
     double scale = 1, v;
     if (!spreads(b, &x->type, axes, naxes)) return false;
     for (b = b->args[0];;) {
-        if (b->op == OP_reshape) {
+        if (node_keeps_all(b)) {
             b = b->args[0];
         } else if (b->op == OP_mul && node_const_value(b->args[1], &v)) {
             scale *= v;

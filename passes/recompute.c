@@ -28,9 +28,8 @@ typedef struct Recompute {
 
 static bool is_chain(const Node *n)
 {
-    OpClass c = node_class(n);
-    return (c == CLS_ELEMENTWISE || n->op == OP_broadcast || n->op == OP_reshape) &&
-           n->role == ROLE_FORWARD;
+    bool in_order = node_has(n, OPF_STRIDES) && node_has(n, OPF_ORDER);
+    return (node_class(n) == CLS_ELEMENTWISE || in_order) && n->role == ROLE_FORWARD;
 }
 
 // What a matmul or a loop reads has to lie in memory: nothing is gained by a second one.
