@@ -2,99 +2,14 @@
 // terms. Views between the dot and a stored operand become strides; where they cannot, or the types
 // are not the library's, the dot is lowered to a kernel like everything else.
 #include "codegen/gen.h"
+#include "ir/strides.h"
 
 #include <string.h>
 
-typedef struct Layout { // an operand: a strided view of a stored node
+typedef struct Operand { // a strided view of a stored node
     const Node *stored;
-    int rank;
-    int64_t dim[MAX_RANK], stride[MAX_RANK]; // elements
-} Layout;
-
-static void contiguous(Layout *l, const Type *t)
-{
-    l->rank = t->rank;
-    int64_t s = 1;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        l->dim[i] = t->dim[i];
-        l->stride[i] = s;
-        s *= t->dim[i];
-    }
-}
-
-// The view of l with the dims of t, without moving anything; false when there is none.
-static bool reshape(Layout *l, const Type *t)
-{
-    Layout out = {.stored = l->stored, .rank = t->rank};
-    int i = 0, j = 0;
-    while (i < l->rank || j < t->rank) {
-        int i0 = i, j0 = j;
-        int64_t a = i < l->rank ? l->dim[i++] : 1, b = j < t->rank ? t->dim[j++] : 1;
-        while (a != b) {
-            if (a < b) {
-                if (i >= l->rank) return false;
-                a *= l->dim[i++];
-            } else {
-                if (j >= t->rank) return false;
-                b *= t->dim[j++];
-            }
-        }
-        // old axes i0..i must be one run; axes of extent 1 have no say
-        int64_t stride = 0;
-        bool any = false;
-        for (int k = i - 1; k >= i0; k--) {
-            if (l->dim[k] == 1) continue;
-            if (!any)
-                stride = l->stride[k];
-            else if (l->stride[k] != stride)
-                return false;
-            stride = l->stride[k] * l->dim[k];
-            any = true;
-        }
-        int64_t s = 1;
-        for (int k = i - 1; k >= i0; k--)
-            if (l->dim[k] != 1) {
-                s = l->stride[k];
-                break;
-            }
-        for (int k = j - 1; k >= j0; k--) {
-            out.dim[k] = t->dim[k];
-            out.stride[k] = s;
-            s *= t->dim[k];
-        }
-    }
-    *l = out;
-    return true;
-}
-
-static bool apply_view(Layout *l, const Node *n)
-{
-    int count;
-    Layout in = *l;
-    switch (n->op) {
-    case OP_reshape: return reshape(l, &n->type);
-    case OP_permute: {
-        const int64_t *perm = attr_ints(n, ATTR_perm, &count);
-        for (int i = 0; i < count; i++) {
-            l->dim[i] = in.dim[perm[i]];
-            l->stride[i] = in.stride[perm[i]];
-        }
-        return true;
-    }
-    case OP_broadcast: {
-        const int64_t *dims = attr_ints(n, ATTR_dims, &count);
-        l->rank = n->type.rank;
-        for (int i = 0; i < l->rank; i++) {
-            l->dim[i] = n->type.dim[i];
-            l->stride[i] = 0;
-        }
-        for (int i = 0; i < count; i++)
-            if (in.dim[i] == l->dim[dims[i]]) l->stride[dims[i]] = in.stride[i];
-        return true;
-    }
-    default: return false;
-    }
-}
+    Strides s;
+} Operand;
 
 static bool in_memory(const Frame *f, const Node *n)
 {
@@ -104,50 +19,14 @@ static bool in_memory(const Frame *f, const Node *n)
     return node_in_memory(n) && !counter && !(f->e->entry->rows && node_is_data(n));
 }
 
-static bool layout_of(const Frame *f, const Node *n, Layout *out)
+static bool operand_of(const Frame *f, const Node *n, Operand *out)
 {
-    const Node *chain[64];
-    int depth = 0;
-    while (!in_memory(f, n)) {
-        if (node_class(n) != CLS_VIEW || n->nargs != 1 || depth == 64) return false;
-        chain[depth++] = n;
-        n = n->args[0];
-    }
     out->stored = n;
-    contiguous(out, &n->type);
-    while (depth > 0)
-        if (!apply_view(out, chain[--depth])) return false;
-    return true;
-}
-
-// Axes of a layout as one axis: extent and stride. false when they are no single run.
-static bool collapse(const Layout *l, const int64_t *axes, int n, int64_t *extent, int64_t *stride)
-{
-    *extent = 1;
-    *stride = 0;
-    for (int i = n - 1; i >= 0; i--) {
-        int64_t d = l->dim[axes[i]], s = l->stride[axes[i]];
-        if (d == 1) continue;
-        if (*extent == 1)
-            *stride = s;
-        else if (s != *stride * *extent)
-            return false;
-        *extent *= d;
+    while (!in_memory(f, out->stored)) {
+        if (!node_has(out->stored, OPF_STRIDES)) return false;
+        out->stored = out->stored->args[0];
     }
-    return true;
-}
-
-static int free_axes(const Layout *l, const int64_t *x, int nx, const int64_t *y, int ny,
-                     int64_t *out)
-{
-    int n = 0;
-    for (int i = 0; i < l->rank; i++) {
-        bool used = false;
-        for (int k = 0; k < nx; k++) used = used || x[k] == i;
-        for (int k = 0; k < ny; k++) used = used || y[k] == i;
-        if (!used) out[n++] = i;
-    }
-    return n;
+    return strides_through(n, out->stored, &out->s);
 }
 
 // A (rows, cols) matrix by strides: as stored, or stored transposed.
@@ -175,7 +54,7 @@ static bool matrix(int64_t rows, int64_t row_stride, int64_t cols, int64_t col_s
 
 typedef struct Match {
     ProgGemm gemm;
-    Layout a, b;
+    Operand a, b;
     const Node *bias, *aux, *out; // aux: read, or stored beside out
 } Match;
 
@@ -238,26 +117,27 @@ static bool match(const Frame *f, const Group *gr, Match *m)
         return false;
     DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
     if (!types_fit(f, ta, tb, m->out->type.dtype)) return false;
-    if (!layout_of(f, dot->args[0], &m->a) || !layout_of(f, dot->args[1], &m->b)) return false;
+    if (!operand_of(f, dot->args[0], &m->a) || !operand_of(f, dot->args[1], &m->b)) return false;
     int nb, nc;
     const int64_t *ba = attr_ints(dot, ATTR_batch_a, &nb), *bb = attr_ints(dot, ATTR_batch_b, &nb);
     const int64_t *ca = attr_ints(dot, ATTR_contract_a, &nc),
                   *cb = attr_ints(dot, ATTR_contract_b, &nc);
     int64_t fa[MAX_RANK], fb[MAX_RANK], sa[MAX_RANK], sb[MAX_RANK];
-    int na = free_axes(&m->a, ba, nb, ca, nc, fa), nn = free_axes(&m->b, bb, nb, cb, nc, fb);
+    int na = strides_others(&m->a.s, ba, nb, ca, nc, fa),
+        nn = strides_others(&m->b.s, bb, nb, cb, nc, fb);
     // Contracted axes may be taken in any order: by a's strides, largest first.
     for (int i = 0; i < nc; i++) {
         int k = i;
-        for (; k > 0 && m->a.stride[sa[k - 1]] < m->a.stride[ca[i]]; k--)
+        for (; k > 0 && m->a.s.step[sa[k - 1]] < m->a.s.step[ca[i]]; k--)
             sa[k] = sa[k - 1], sb[k] = sb[k - 1];
         sa[k] = ca[i];
         sb[k] = cb[i];
     }
     int64_t am, ak, bk, bn, k2, batch2;
-    if (!collapse(&m->a, fa, na, &g->m, &am) || !collapse(&m->a, sa, nc, &g->k, &ak) ||
-        !collapse(&m->b, sb, nc, &k2, &bk) || !collapse(&m->b, fb, nn, &g->n, &bn) ||
-        !collapse(&m->a, ba, nb, &g->batch, &g->stride_a) ||
-        !collapse(&m->b, bb, nb, &batch2, &g->stride_b))
+    if (!strides_run(&m->a.s, fa, na, &g->m, &am) || !strides_run(&m->a.s, sa, nc, &g->k, &ak) ||
+        !strides_run(&m->b.s, sb, nc, &k2, &bk) || !strides_run(&m->b.s, fb, nn, &g->n, &bn) ||
+        !strides_run(&m->a.s, ba, nb, &g->batch, &g->stride_a) ||
+        !strides_run(&m->b.s, bb, nb, &batch2, &g->stride_b))
         return false;
     if (!matrix(g->m, am, g->k, ak, &g->trans_a, &g->lda) ||
         !matrix(g->k, bk, g->n, bn, &g->trans_b, &g->ldb))
@@ -265,25 +145,21 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     g->ldc = g->n;
     g->stride_c = g->batch > 1 ? g->m * g->n : 0;
     if (gr->epilogue & EPI_BIAS) {
-        Layout l;
-        if (!gr->bias || !layout_of(f, gr->bias, &l)) return false;
-        for (int i = 0; i < l.rank; i++) // a vector along n, the same for every row
-            if (l.dim[i] != 1 && l.stride[i] != (i == l.rank - 1 ? 1 : 0)) return false;
-        if ((l.rank ? l.dim[l.rank - 1] : 1) != g->n) return false;
-        m->bias = l.stored;
+        Operand b;
+        if (!gr->bias || !operand_of(f, gr->bias, &b)) return false;
+        int last = b.s.rank - 1;
+        for (int i = 0; i <= last; i++) // a vector along n, the same for every row
+            if (b.s.dim[i] != 1 && b.s.step[i] != (i == last)) return false;
+        if ((last >= 0 ? b.s.dim[last] : 1) != g->n) return false;
+        m->bias = b.stored;
         if (m->bias->type.dtype != m->out->type.dtype) return false;
     }
     if (gr->aux) { // a matrix of the result's type and shape, in rows
-        Layout l;
-        int64_t step = 1;
-        if (!layout_of(f, gr->aux, &l) || gr->aux->type.dtype != m->out->type.dtype ||
-            type_count(&gr->aux->type) != g->m * g->n * g->batch)
+        Operand aux;
+        if (!operand_of(f, gr->aux, &aux) || gr->aux->type.dtype != m->out->type.dtype ||
+            type_count(&gr->aux->type) != g->m * g->n * g->batch || !strides_row_major(&aux.s))
             return false;
-        for (int i = l.rank - 1; i >= 0; i--) {
-            if (l.dim[i] != 1 && l.stride[i] != step) return false;
-            step *= l.dim[i];
-        }
-        m->aux = l.stored;
+        m->aux = aux.stored;
         g->aux_ld = g->n;
     }
     g->a_type = (ProgDType)ta;

@@ -97,6 +97,7 @@ void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be st
 void fuse_place(Fuse *f);   // levels and clusters
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
 bool fuse_in_memory(const Fuse *f, const Node *n);   // a leaf kernels read as a buffer
+bool fuse_stored(const Fuse *f, const Node *n);      // read from memory, not computed again
 bool fuse_is_anchor(const Node *n);
 
 // fuse_epilogue.c

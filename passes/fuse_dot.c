@@ -1,80 +1,7 @@
 // Operands of a contraction: how they lie in memory, and giving an address to those that have none.
+#include "ir/strides.h"
 #include "passes/fuse.h"
 #include "passes/regions.h"
-
-typedef struct Layout { // elements between neighbours along each axis
-    int rank;
-    int64_t dim[MAX_RANK], stride[MAX_RANK];
-} Layout;
-
-static Layout row_major(const Type *t)
-{
-    Layout l = {.rank = t->rank};
-    int64_t step = 1;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        l.dim[i] = t->dim[i];
-        l.stride[i] = step;
-        step *= t->dim[i];
-    }
-    return l;
-}
-
-static bool is_row_major(const Layout *l)
-{
-    int64_t step = 1;
-    for (int i = l->rank - 1; i >= 0; i--) {
-        if (l->dim[i] != 1 && l->stride[i] != step) return false;
-        step *= l->dim[i];
-    }
-    return true;
-}
-
-// How n lies in memory when [stored] does row-major; false when a view between cannot be strides.
-static bool layout_through(const Node *n, const Node *stored, Layout *l)
-{
-    enum { MOST = 32 };
-    const Node *views[MOST];
-    int nviews = 0, count;
-    for (; n != stored; n = n->args[0]) {
-        if (nviews == MOST) return false;
-        views[nviews++] = n;
-    }
-    *l = row_major(&stored->type);
-    while (nviews) {
-        const Node *v = views[--nviews];
-        Layout in = *l;
-        if (v->op == OP_permute) {
-            const int64_t *perm = attr_ints(v, ATTR_perm, &count);
-            for (int i = 0; i < count; i++) {
-                l->dim[i] = in.dim[perm[i]];
-                l->stride[i] = in.stride[perm[i]];
-            }
-        } else if (v->op == OP_reshape) {
-            if (!is_row_major(&in)) return false;
-            *l = row_major(&v->type);
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
-
-// The axes as one: false when they are no single run. [stride] stays 0 for an extent of 1.
-static bool one_run(const Layout *l, const int64_t *axes, int n, int64_t *stride)
-{
-    int64_t extent = 1;
-    *stride = 0;
-    for (int i = n - 1; i >= 0; i--) {
-        int64_t d = l->dim[axes[i]], s = l->stride[axes[i]];
-        if (d == 1) continue;
-        if (extent == 1)
-            *stride = s;
-        else if (s != *stride * extent)
-            return false;
-        extent *= d;
-    }
-    return true;
-}
 
 static const Node *behind(const Node *n)
 {
@@ -83,45 +10,43 @@ static const Node *behind(const Node *n)
 }
 
 // The operand's axes are three runs, its contracted ones taken in the given order.
-static bool reads_in_order(const Node *dot, int side, const Layout *l, const int *order)
+static bool reads_in_order(const Node *dot, int side, const Strides *l, const int *order)
 {
-    int nb, nc, nf = 0;
+    int nb, nc;
     const int64_t *b = attr_ints(dot, side ? ATTR_batch_b : ATTR_batch_a, &nb);
     const int64_t *c = attr_ints(dot, side ? ATTR_contract_b : ATTR_contract_a, &nc);
-    int64_t free[MAX_RANK], run[MAX_RANK], sb, sc, sf;
-    for (int i = 0; i < l->rank; i++) {
-        bool used = false;
-        for (int k = 0; k < nb; k++) used |= b[k] == i;
-        for (int k = 0; k < nc; k++) used |= c[k] == i;
-        if (!used) free[nf++] = i;
-    }
+    int64_t free[MAX_RANK], run[MAX_RANK], extent, sb, sc, sf;
+    for (int i = 0; i < l->rank; i++)
+        if (l->dim[i] != 1 && !l->step[i]) return false; // repeated: no matrix in memory
+    int nf = strides_others(l, b, nb, c, nc, free);
     for (int i = 0; i < nc; i++) run[i] = c[order[i]];
-    if (!one_run(l, b, nb, &sb) || !one_run(l, run, nc, &sc) || !one_run(l, free, nf, &sf))
+    if (!strides_run(l, b, nb, &extent, &sb) || !strides_run(l, run, nc, &extent, &sc) ||
+        !strides_run(l, free, nf, &extent, &sf))
         return false;
     return sc <= 1 || sf <= 1;
 }
 
 // The order in which the first operand stores its contracted axes; the second has to follow it.
-static void contraction_order(const Node *dot, const Layout *a, int *order)
+static void contraction_order(const Node *dot, const Strides *a, int *order)
 {
     int nc;
     const int64_t *c = attr_ints(dot, ATTR_contract_a, &nc);
     for (int i = 0; i < nc; i++) {
         int k = i;
-        for (; k > 0 && a->stride[c[order[k - 1]]] < a->stride[c[i]]; k--) order[k] = order[k - 1];
+        for (; k > 0 && a->step[c[order[k - 1]]] < a->step[c[i]]; k--) order[k] = order[k - 1];
         order[k] = i;
     }
 }
 
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
 {
-    Layout l, a;
+    Strides l, a;
     int order[MAX_RANK];
-    if (!layout_through(dot->args[side], stored, &l)) return false;
+    if (!strides_through(dot->args[side], stored, &l)) return false;
     if (side) {
         const Node *first = behind(dot->args[0]);
         if (!fuse_dot_reads(dot, 0, first)) first = dot->args[0];
-        layout_through(dot->args[0], first, &a);
+        strides_through(dot->args[0], first, &a);
     }
     contraction_order(dot, side ? &a : &l, order);
     return reads_in_order(dot, side, &l, order);

@@ -90,7 +90,7 @@ static void costs(Decide *d)
         double flops = op_flops(n), bytes = 0;
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
-            bool stored = f->mat[a->id] || fuse_in_memory(f, a) || a->op == OP_input;
+            bool stored = fuse_stored(f, a);
             if (!stored) flops += d->flops[a->id] * (a->type.rank == 0 ? scalar_share(f) : 1);
             bytes += stored ? (double)type_bytes(&a->type) : d->bytes[a->id];
         }
@@ -191,7 +191,7 @@ static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
     *flops = *bytes = 0;
     for (int i = 0; i < nseen; i++) {
         Node *x = seen[i];
-        bool stored = f->mat[x->id] || fuse_in_memory(f, x) || x->op == OP_input;
+        bool stored = fuse_stored(f, x);
         if (stored && x != n) {
             *bytes += (double)type_bytes(&x->type);
             continue;

@@ -30,6 +30,11 @@ bool fuse_in_memory(const Fuse *f, const Node *n)
     return node_in_memory(n) && !(f->rows && node_is_data(n));
 }
 
+bool fuse_stored(const Fuse *f, const Node *n)
+{
+    return f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
+}
+
 // The value behind the views a library or a loop can look through.
 static Node *behind_views(Node *n, bool in_order)
 {
@@ -510,7 +515,7 @@ static void place_free(Fuse *f, Node *n)
         publish(f, a, false);
         int l = outside(f, a);
         level = l > level ? l : level;
-        bool stored = f->mat[a->id] || fuse_in_memory(f, a) || a->op == OP_input;
+        bool stored = fuse_stored(f, a);
         checked |= f->checked[a->id] && !stored;
         if (!stored && f->depth[a->id] > depth) depth = f->depth[a->id];
         reads += stored ? 1 : f->reads[a->id];

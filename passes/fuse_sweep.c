@@ -117,7 +117,7 @@ static bool below_sums(Folder *x, const Slot *column, const Slot *row, Nodes *wo
         if (!fuse_first_visit(x->seen, x->mark, n)) continue;
         if (c == column->cluster || f->checked[n->id]) return false;
         bool large = type_count(&n->type) * 2 >= k->rows * k->cols, has = x->has[n->id] == x->mark;
-        bool stored = f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
+        bool stored = fuse_stored(f, n);
         if (large && stored) x->bytes += k->rows * (dtype_info[n->type.dtype].bits / 8);
         if (large && (stored || (has && c == row->cluster))) *(has ? &x->shared : &x->own) += 1;
         if (class == CLS_LEAF || (has && c == row->cluster)) continue;

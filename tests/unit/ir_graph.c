@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "ir/module.h"
+#include "ir/strides.h"
 
 static Node *un(Graph *g, Op op, Node *a)
 {
@@ -318,6 +319,31 @@ static void printing(void)
     CHECK(module_cell(m, "w")->initial == 0.5 && !module_cell(m, "v") && module_entry(m, "train"));
 }
 
+// -- strides --------------------------------------------------------------------------------------
+
+static void strides(void)
+{
+    Graph *g = fresh();
+    Node *x = input(g, "x", shape(DT_F32, 3, 4, 6, 10));
+    Node *turned = graph_permute(g, x, (int64_t[]){1, 0, 2}); // [6, 4, 10]
+    Node *cut = graph_reshape(g, turned, 4, (int64_t[]){6, 4, 2, 5});
+    Strides s;
+    CHECK(strides_through(cut, x, &s) && s.rank == 4 && !strides_row_major(&s));
+    CHECK(s.step[0] == 10 && s.step[1] == 60 && s.step[2] == 5 && s.step[3] == 1);
+    CHECK(strides_through(cut, cut, &s) && strides_row_major(&s) && s.step[0] == 40);
+    // Axes 0 and 1 of the turned value are no run, so nothing joins them without a copy.
+    CHECK(!strides_through(graph_reshape(g, turned, 2, (int64_t[]){24, 10}), x, &s));
+    CHECK(!strides_through(graph_unary(g, OP_neg, x), x, &s));
+    Type wide = shape(DT_F32, 4, 3, 4, 6, 10);
+    CHECK(strides_through(graph_broadcast_to(g, x, &wide), x, &s));
+    CHECK(s.rank == 4 && s.step[0] == 0 && s.step[1] == 60 && s.step[3] == 1);
+    int64_t extent, step, rest[MAX_RANK];
+    CHECK(strides_run(&s, (int64_t[]){1, 2, 3}, 3, &extent, &step) && extent == 240 && step == 1);
+    CHECK(!strides_run(&s, (int64_t[]){2, 1}, 2, &extent, &step));
+    CHECK(strides_others(&s, (int64_t[]){0}, 1, (int64_t[]){2}, 1, rest) == 2 && rest[0] == 1 &&
+          rest[1] == 3);
+}
+
 int main(void)
 {
     arena = arena_new();
@@ -328,6 +354,7 @@ int main(void)
     verifying();
     deep();
     printing();
+    strides();
     arena_free(arena);
     return unit_done();
 }

@@ -1,0 +1,129 @@
+#include "ir/strides.h"
+
+static Strides row_major(const Type *t)
+{
+    Strides s = {.rank = t->rank};
+    int64_t step = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        s.dim[i] = t->dim[i];
+        s.step[i] = step;
+        step *= t->dim[i];
+    }
+    return s;
+}
+
+bool strides_row_major(const Strides *s)
+{
+    int64_t step = 1;
+    for (int i = s->rank - 1; i >= 0; i--) {
+        if (s->dim[i] != 1 && s->step[i] != step) return false;
+        step *= s->dim[i];
+    }
+    return true;
+}
+
+bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, int64_t *step)
+{
+    *extent = 1;
+    *step = 0;
+    for (int i = n - 1; i >= 0; i--) {
+        int64_t d = s->dim[axes[i]], st = s->step[axes[i]];
+        if (d == 1) continue;
+        if (*extent == 1)
+            *step = st;
+        else if (st != *step * *extent)
+            return false;
+        *extent *= d;
+    }
+    return true;
+}
+
+int strides_others(const Strides *s, const int64_t *x, int nx, const int64_t *y, int ny,
+                   int64_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < s->rank; i++) {
+        bool used = false;
+        for (int k = 0; k < nx; k++) used |= x[k] == i;
+        for (int k = 0; k < ny; k++) used |= y[k] == i;
+        if (!used) out[n++] = i;
+    }
+    return n;
+}
+
+// The dims of t, without moving anything: groups of old and new axes of one extent are matched from
+// the left, and the old ones of a group must be one run.
+static bool reshape(Strides *s, const Type *t)
+{
+    Strides out = {.rank = t->rank};
+    int i = 0, j = 0;
+    while (i < s->rank || j < t->rank) {
+        int i0 = i, j0 = j;
+        int64_t a = i < s->rank ? s->dim[i++] : 1, b = j < t->rank ? t->dim[j++] : 1;
+        while (a != b) {
+            if (a < b) {
+                if (i >= s->rank) return false;
+                a *= s->dim[i++];
+            } else {
+                if (j >= t->rank) return false;
+                b *= t->dim[j++];
+            }
+        }
+        int64_t axes[MAX_RANK], extent, step;
+        for (int k = i0; k < i; k++) axes[k - i0] = k;
+        if (!strides_run(s, axes, i - i0, &extent, &step)) return false;
+        if (extent == 1) step = 1;
+        for (int k = j - 1; k >= j0; k--) {
+            out.dim[k] = t->dim[k];
+            out.step[k] = step;
+            step *= t->dim[k];
+        }
+    }
+    *s = out;
+    return true;
+}
+
+static void permute(Strides *s, const int64_t *perm)
+{
+    Strides in = *s;
+    for (int i = 0; i < s->rank; i++) {
+        s->dim[i] = in.dim[perm[i]];
+        s->step[i] = in.step[perm[i]];
+    }
+}
+
+static void broadcast(Strides *s, const Type *t, const int64_t *dims)
+{
+    Strides in = *s;
+    *s = (Strides){.rank = t->rank};
+    for (int i = 0; i < t->rank; i++) s->dim[i] = t->dim[i];
+    for (int i = 0; i < in.rank; i++)
+        if (in.dim[i] == s->dim[dims[i]]) s->step[dims[i]] = in.step[i];
+}
+
+// The ops whose row says STRIDES.
+static bool view(Strides *s, const Node *n)
+{
+    int count;
+    switch (n->op) {
+    case OP_reshape: return reshape(s, &n->type);
+    case OP_permute: permute(s, attr_ints(n, ATTR_perm, &count)); return true;
+    case OP_broadcast: broadcast(s, &n->type, attr_ints(n, ATTR_dims, &count)); return true;
+    default: return false;
+    }
+}
+
+bool strides_through(const Node *n, const Node *stored, Strides *out)
+{
+    enum { MOST = 64 };
+    const Node *views[MOST];
+    int count = 0;
+    for (; n != stored; n = n->args[0]) {
+        if (!node_has(n, OPF_STRIDES) || count == MOST) return false;
+        views[count++] = n;
+    }
+    *out = row_major(&stored->type);
+    while (count > 0)
+        if (!view(out, views[--count])) return false;
+    return true;
+}

@@ -1,0 +1,25 @@
+// How a value lies in memory: its axes as steps over the stored value it is a view of. What a
+// matmul library can be asked (codegen/gemm.c), and what has to be copied for it
+// (passes/fuse_dot.c), is the same question.
+#ifndef IR_STRIDES_H
+#define IR_STRIDES_H
+
+#include "ir/graph.h"
+
+typedef struct Strides {
+    int rank;
+    int64_t dim[MAX_RANK], step[MAX_RANK]; // elements between neighbours; extents of 1: anything
+} Strides;
+
+// n, as it lies when [stored], n itself or behind views of one operand, does row by row. false: a
+// view between cannot be steps.
+bool strides_through(const Node *n, const Node *stored, Strides *out);
+bool strides_row_major(const Strides *s);
+// These axes as one, its extent and its step, 0 where the extent is 1. false: they are no single
+// run.
+bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, int64_t *step);
+// The axes that stand in neither list, ascending; returns how many.
+int strides_others(const Strides *s, const int64_t *x, int nx, const int64_t *y, int ny,
+                   int64_t *out);
+
+#endif
