@@ -77,6 +77,7 @@ NC_FN uint16_t nc_f2b(float a)
     uint32_t u = nc_bits(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
     return (uint16_t)(a != a ? 0x7fc0u : r);
 }
+NC_FN float nc_round_bf16(float a) { return nc_b2f(nc_f2b(a)); }
 
 // NaN wins.
 NC_FN float nc_min_f(float a, float b) { return a != a || a < b ? a : b; }

@@ -134,7 +134,6 @@ NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a 
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)
 NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
-NC_FN float nc_round_bf16(float a) { return nc_b2f(nc_f2b(a)); }
 
 // Philox4x32-10, word [lane]. counter = (index, step lo, site lo), key = seed with site's high
 // word.

@@ -31,8 +31,8 @@ ran 0 "step" --locked # by the kernel, though the library has an algorithm again
 check 0 "kernels on"
 tuned 'kernel  # library [0-9.]* us, kernel [0-9.]* us$' SHIM_LT=slow
 cp two.net.tune kernel.tune
-expect 0 "y_dot_tanh" "$NETC" inspect two.net --target sm_90 --why
-grep -A1 '^  y: y_dot_tanh' "$W/.out" | grep -q 'measured: library [0-9.]* us, kernel [0-9.]* us' && pass || fail "no times: $(cat "$W/.out")"
+expect 0 "y_dot_sigmoid" "$NETC" inspect two.net --target sm_90 --why
+grep -A1 '^  y: y_dot_sigmoid' "$W/.out" | grep -q 'measured: library [0-9.]* us, kernel [0-9.]* us' && pass || fail "no times: $(cat "$W/.out")"
 check 0 "kernels on"
 # what this GPU has and not every one is left out where none is known
 expect 0 "wgmma=no is a schedule of other GPUs than sm_90 as it is compiled for here; the line is ignored" env -u LD_LIBRARY_PATH "$NETC" two.net --emit cuda
@@ -50,7 +50,7 @@ ran 0 "step" --locked
 
 # a kernel that computes something else is not timed, however fast
 rm two.net.tune
-SHIM_LT=slow SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + 3;' expect 0 "note: kernel y_dot_tanh" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+SHIM_LT=slow SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + 3;' expect 0 "note: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
 holds "differs from the matmul library and is not used"
 grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the library: $(cat two.net.tune)"
 
