@@ -169,23 +169,6 @@ NC_FN float nc_tanh_f(float a)
 }
 NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + nc_exp_f(-a)); }
 NC_FN float nc_rsqrt_f(float a) { return 1 / sqrtf(a); }
-NC_FN float nc_erf_f(float a) // a rational function of a, odd, within a few ulp
-{
-    float x = a > 4 ? 4 : a;
-    x = x < -4 ? -4 : x;
-    float z = x * x, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
-    p = p * z + 2.77068142495902e-08f;
-    p = p * z - 2.10102402082508e-06f;
-    p = p * z - 5.69250639462346e-05f;
-    p = p * z - 7.34990630326855e-04f;
-    p = p * z - 2.95459980854025e-03f;
-    p = p * z - 1.60960333262415e-02f;
-    q = q * z - 2.13374055278905e-04f;
-    q = q * z - 1.68282697438203e-03f;
-    q = q * z - 7.37332916720468e-03f;
-    q = q * z - 1.42647390514189e-02f;
-    return x * p / q;
-}
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want)
 {

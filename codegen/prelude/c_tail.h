@@ -1,3 +1,12 @@
+NC_FN float nc_erf_f(float a)
+{
+    float x = a > 4 ? 4 : a;
+    x = x < -4 ? -4 : x;
+    float z = x * x;
+    NC_ERF(p, q, z)
+    return x * p / q;
+}
+
 // Names without types pick the function by the operand's type.
 #define NC_FLOAT(a, f)     _Generic((a), float : f##_f, double : f##_d)(a)
 #define NC_FLOAT2(a, b, f) _Generic((a), float : f##_f, double : f##_d)(a, b)

@@ -86,21 +86,6 @@ NC_FN float nc_tanh_16(float a) // near 0 a polynomial, so that small results ke
     float near = a * (((-0.0443927384f * z + 0.131899394f) * z - 0.333262842f) * z + 0.999999451f);
     return z < 0.25f ? near : far;
 }
-NC_FN float nc_erf_16(float a) // a rational function of a, odd
-{
-    float x = fminf(fmaxf(a, -4), 4), z = x * x, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
-    p = p * z + 2.77068142495902e-08f;
-    p = p * z - 2.10102402082508e-06f;
-    p = p * z - 5.69250639462346e-05f;
-    p = p * z - 7.34990630326855e-04f;
-    p = p * z - 2.95459980854025e-03f;
-    p = p * z - 1.60960333262415e-02f;
-    q = q * z - 2.13374055278905e-04f;
-    q = q * z - 1.68282697438203e-03f;
-    q = q * z - 7.37332916720468e-03f;
-    q = q * z - 1.42647390514189e-02f;
-    return a != a ? a : x * p * nc_rcp_16(q);
-}
 NC_FN float nc_div_16(float a, float b)
 {
     float r;

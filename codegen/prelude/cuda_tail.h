@@ -1,3 +1,10 @@
+NC_FN float nc_erf_16(float a) // as the others of that name, in the head
+{
+    float x = fminf(fmaxf(a, -4), 4), z = x * x;
+    NC_ERF(p, q, z)
+    return a != a ? a : x * p * nc_rcp_16(q);
+}
+
 // Names without types pick the function by the operand's type.
 #define NC_FLOAT(f)                        \
     NC_FN auto f(float a) { return f##_f(a); } \
