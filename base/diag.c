@@ -98,10 +98,10 @@ const char *loc_line(const Diags *d, Loc loc)
     return arena_strndup(d->arena, src->text + b, e - b);
 }
 
-static Diag *add(Diags *d, Severity severity, Span span, bool placed, const char *fmt, va_list args)
+static Diag *add(Diags *d, Span span, bool placed, const char *fmt, va_list args)
 {
-    if (severity == SEV_ERROR) d->errors++;
-    Diag diag = {.severity = severity, .span = span, .placed = placed};
+    d->errors++;
+    Diag diag = {.span = span, .placed = placed};
     diag.text = arena_vprintf(d->arena, fmt, args);
     if (d->errors > d->max_errors) {
         Diag *lost = NEW(d->arena, Diag);
@@ -112,11 +112,11 @@ static Diag *add(Diags *d, Severity severity, Span span, bool placed, const char
     return &d->list.at[d->list.n - 1];
 }
 
-Diag *diag_span(Diags *d, Severity severity, Span span, const char *fmt, ...)
+Diag *diag_span(Diags *d, Span span, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    Diag *diag = add(d, severity, span, true, fmt, args);
+    Diag *diag = add(d, span, true, fmt, args);
     va_end(args);
     return diag;
 }
@@ -142,18 +142,9 @@ Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    Diag *diag = add(d, SEV_ERROR, loc_user_span(d, loc), loc != 0, fmt, args);
+    Diag *diag = add(d, loc_user_span(d, loc), loc != 0, fmt, args);
     va_end(args);
     call_chain(d, diag, loc);
-    return diag;
-}
-
-Diag *diag_warning(Diags *d, Loc loc, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    Diag *diag = add(d, SEV_WARNING, loc_user_span(d, loc), loc != 0, fmt, args);
-    va_end(args);
     return diag;
 }
 
@@ -216,17 +207,13 @@ static void render_line(const Diags *d, Buf *out, Span s, const char *on, const 
 void diags_render(const Diags *d, Buf *out, bool color)
 {
     const char *bold = color ? "\033[1m" : "", *red = color ? "\033[1;31m" : "";
-    const char *cyan = color ? "\033[1;36m" : "", *yellow = color ? "\033[1;33m" : "";
-    const char *off = color ? "\033[0m" : "";
+    const char *cyan = color ? "\033[1;36m" : "", *off = color ? "\033[0m" : "";
     for (uint32_t i = 0; i < d->list.n; i++) {
         const Diag *g = &d->list.at[i];
-        bool error = g->severity == SEV_ERROR;
-        const char *hue = error ? red : yellow;
         buf_str(out, bold);
         if (g->placed) render_place(d, out, g->span);
-        buf_printf(out, "%s%s: %s%s%s%s\n", hue, error ? "error" : "warning", off, bold, g->text,
-                   off);
-        if (g->placed) render_line(d, out, g->span, hue, off);
+        buf_printf(out, "%serror: %s%s%s%s\n", red, off, bold, g->text, off);
+        if (g->placed) render_line(d, out, g->span, red, off);
         for (uint32_t k = 0; k < g->notes.n; k++) {
             const DiagNote *n = &g->notes.at[k];
             bool placed = n->span.source || n->span.end;
@@ -255,7 +242,7 @@ void diags_json(const Diags *d, Buf *out)
     for (uint32_t i = 0; i < d->list.n; i++) {
         const Diag *g = &d->list.at[i];
         json_object(&j);
-        json_key(&j, "severity"), json_string(&j, g->severity == SEV_ERROR ? "error" : "warning");
+        json_key(&j, "severity"), json_string(&j, "error");
         json_key(&j, "message"), json_string(&j, g->text);
         if (g->placed) json_place(d, &j, g->span);
         json_key(&j, "notes"), json_array(&j);

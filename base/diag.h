@@ -23,15 +23,12 @@ typedef struct Source {
     uint32_t *line_start, nlines; // byte offsets, so that places are found by bisection
 } Source;
 
-typedef enum Severity { SEV_ERROR, SEV_WARNING } Severity;
-
 typedef struct DiagNote {
     Span span; // source 0 with begin == end == 0: a note without a place
     const char *text;
 } DiagNote;
 
 typedef struct Diag {
-    Severity severity;
     Span span;
     bool placed; // span is meaningful
     const char *text;
@@ -66,11 +63,9 @@ const char *loc_text(const Diags *d, Loc loc);
 const char *loc_line(const Diags *d, Loc loc);
 
 // Each returns the new diagnostic for notes, never NULL. Messages start lower case, no full stop.
-Diag *diag_span(Diags *d, Severity s, Span span, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+Diag *diag_span(Diags *d, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // An error at loc, with a note for every call it came through. Points at the user's line.
 Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-Diag *diag_warning(Diags *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note(Diags *d, Diag *diag, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note_span(Diags *d, Diag *diag, Span span, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

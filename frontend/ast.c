@@ -31,7 +31,7 @@ void expr_holds(Parser *p, Expr *e, const Expr *child)
     e->depth = child->depth + 1;
     if (e->depth == MAX_EXPR_DEPTH)
         diag_span(
-            p->diags, SEV_ERROR, e->span,
+            p->diags, e->span,
             "this expression is more than %d operations deep: give parts of it names of their own",
             MAX_EXPR_DEPTH);
 }
@@ -99,7 +99,7 @@ Expr *expr_tuple(Parser *p, const Exprs *values)
 void type_range(Parser *p, TypeExpr *t, Expr *range)
 {
     if (range->kind != EXPR_RANGE) {
-        diag_span(p->diags, SEV_ERROR, range->span, "expected a range of values such as 0..10");
+        diag_span(p->diags, range->span, "expected a range of values such as 0..10");
         return;
     }
     t->low = range->lo;
@@ -109,7 +109,7 @@ void type_range(Parser *p, TypeExpr *t, Expr *range)
 void attach_attrs(Parser *p, Expr *call, const Items *attrs, Span end)
 {
     if (call->kind != EXPR_CALL || call->regions.n) {
-        diag_span(p->diags, SEV_ERROR, span_join(call->span, end),
+        diag_span(p->diags, span_join(call->span, end),
                   "'@{...}' belongs after the arguments of a call");
         return;
     }
@@ -120,7 +120,7 @@ void attach_attrs(Parser *p, Expr *call, const Items *attrs, Span end)
 void attach_region(Parser *p, Expr *call, Block *region)
 {
     if (call->kind != EXPR_CALL) {
-        diag_span(p->diags, SEV_ERROR, region->span, "a region belongs after a call");
+        diag_span(p->diags, region->span, "a region belongs after a call");
         return;
     }
     vec_push(p->arena, &call->regions, region);
@@ -151,10 +151,10 @@ void stmt_targets(Parser *p, Stmt *s, const Exprs *targets)
         const Expr *e = targets->list.at[k];
         if (e->kind == EXPR_INDEX || e->kind == EXPR_MEMBER)
             diag_span(
-                p->diags, SEV_ERROR, e->span,
+                p->diags, e->span,
                 "'=' names a value; to write a parameter, a state or a part of one, use '<-'");
         else if (e->kind != EXPR_NAME)
-            diag_span(p->diags, SEV_ERROR, e->span, "only a name can stand to the left of '='");
+            diag_span(p->diags, e->span, "only a name can stand to the left of '='");
         vec_push(p->arena, &s->names, (Item){e->text, e->span, NULL});
     }
 }
@@ -174,11 +174,11 @@ static void check_block(Parser *p, const Block *b, bool train)
     for (uint32_t k = 0; b && k < b->stmts.n; k++) {
         const Stmt *s = b->stmts.at[k];
         if (top_level_kind(s->kind))
-            diag_span(p->diags, SEV_ERROR, s->name_span,
+            diag_span(p->diags, s->name_span,
                       "'%s' is declared inside a block; declarations stand at the top level",
                       s->name);
         if (in_train_kind(s->kind) && !train)
-            diag_span(p->diags, SEV_ERROR, s->span, "this statement belongs in a 'train' block");
+            diag_span(p->diags, s->span, "this statement belongs in a 'train' block");
         check_block(p, s->body, train);
         check_block(p, s->orelse, train);
     }
@@ -189,8 +189,7 @@ static void check_params(Parser *p, const Param *at, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < i; j++)
             if (!strcmp(at[i].name, at[j].name)) {
-                diag_span(p->diags, SEV_ERROR, at[i].span, "there is a '%s' before this one",
-                          at[i].name);
+                diag_span(p->diags, at[i].span, "there is a '%s' before this one", at[i].name);
                 break;
             }
 }
@@ -200,12 +199,12 @@ void check_places(Parser *p, const File *f)
     for (uint32_t k = 0; k < f->stmts.n; k++) {
         const Stmt *s = f->stmts.at[k];
         if (s->kind == STMT_LET && s->names.n && s->names.at[0].name)
-            diag_span(p->diags, SEV_ERROR, s->span,
+            diag_span(p->diags, s->span,
                       "a statement outside of a function or model; for a compile-time value write "
                       "'const %s = ...'",
                       s->names.at[0].name);
         else if (!top_level_kind(s->kind))
-            diag_span(p->diags, SEV_ERROR, s->span, "a statement outside of a function or model");
+            diag_span(p->diags, s->span, "a statement outside of a function or model");
         check_params(p, s->params.at, s->params.n);
         check_params(p, s->gparams.at, s->gparams.n);
         check_block(p, s->body, s->kind == STMT_TRAIN);

@@ -326,7 +326,7 @@ void entries_elaborate(Elab *e)
         if (s->kind == STMT_MODEL) vec_push(e->arena, &known, s->name);
         if (s->kind != STMT_TRAIN) continue;
         if (train) {
-            Diag *d = diag_span(e->diags, SEV_ERROR, s->span, "a file has one train block");
+            Diag *d = diag_span(e->diags, s->span, "a file has one train block");
             diag_note_span(e->diags, d, train->span, "the first is here");
             return;
         }
@@ -339,8 +339,8 @@ void entries_elaborate(Elab *e)
                 if (main->ast->stmts.at[k]->kind == STMT_MODEL)
                     names[n++] = main->ast->stmts.at[k]->name;
             const char *near = suggest(s->name, names, n);
-            diag_span(e->diags, SEV_ERROR, s->name_span, "there is no model '%s' to train%s%s%s",
-                      s->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            diag_span(e->diags, s->name_span, "there is no model '%s' to train%s%s%s", s->name,
+                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
             return;
         }
         trained = g->stmt;
@@ -351,7 +351,7 @@ void entries_elaborate(Elab *e)
     if (unknown_entries(e, known.at, known.n)) return;
     if (known.n == 1) {
         Span top = {.source = main->ast->source};
-        diag_span(e->diags, SEV_ERROR, top, "this file has no model: nothing to compile");
+        diag_span(e->diags, top, "this file has no model: nothing to compile");
         return;
     }
     bool init = entry_wanted(e, "init");

@@ -26,7 +26,7 @@ static void add_global(Elab *e, EFile *f, const Stmt *s)
     Span span = s->name_span.end ? s->name_span : s->span;
     Global *known = strmap_get(&f->globals, s->name);
     if (known) {
-        Diag *d = diag_span(e->diags, SEV_ERROR, span, "'%s' is defined twice", s->name);
+        Diag *d = diag_span(e->diags, span, "'%s' is defined twice", s->name);
         diag_note_span(e->diags, d,
                        known->stmt->name_span.end ? known->stmt->name_span : known->stmt->span,
                        "first here");
@@ -87,7 +87,7 @@ static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
         for (const EmbeddedFile *f = std_files; f->name && count < 64; f++)
             names[count++] = arena_strndup(e->arena, f->name, strlen(f->name) - 4);
         const char *near = suggest(s->name, names, count);
-        Diag *d = diag_span(e->diags, SEV_ERROR, span, "cannot read '%s'%s%s%s", path ? path : file,
+        Diag *d = diag_span(e->diags, span, "cannot read '%s'%s%s%s", path ? path : file,
                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         if (!s->flag)
             diag_note(e->diags, d, "it is neither in the standard library nor beside this file");

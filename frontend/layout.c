@@ -84,7 +84,7 @@ static void put_closer(Layout *l, Token t)
 static void close_unclosed(Layout *l)
 {
     Open o = l->stack.at[l->stack.n - 1];
-    diag_span(l->diags, SEV_ERROR, o.span, "this '%s' is never closed", bracket_text(o.kind));
+    diag_span(l->diags, o.span, "this '%s' is never closed", bracket_text(o.kind));
     uint32_t at = l->out->list.at[l->out->list.n - 1].span.end;
     put_closer(l, (Token){.span = {o.span.source, at, at}});
 }
@@ -267,8 +267,7 @@ static void open_bracket(Layout *l, Token t, uint32_t raw_index)
     while (t.kind == '{' && l->stack.n && !is_block(l->stack.at[l->stack.n - 1].kind))
         close_unclosed(l); // a block never stands inside round or square brackets
     if (l->stack.n == MAX_NESTING) {
-        diag_span(l->diags, SEV_ERROR, t.span, "brackets are nested more than %d deep",
-                  MAX_NESTING);
+        diag_span(l->diags, t.span, "brackets are nested more than %d deep", MAX_NESTING);
         l->out->fatal = true;
     }
     vec_push(l->arena, &l->stack, (Open){t.kind, l->out->list.n, l->indent, t.span});
@@ -290,15 +289,13 @@ static void close_bracket(Layout *l, Token t)
     if (!k) {
         if (l->stack.n && !is_block(l->stack.at[l->stack.n - 1].kind)) {
             Open o = l->stack.at[l->stack.n - 1];
-            Diag *g =
-                diag_span(l->diags, SEV_ERROR, t.span, "'%c' does not close the '%s' before it",
-                          t.kind, bracket_text(o.kind));
+            Diag *g = diag_span(l->diags, t.span, "'%c' does not close the '%s' before it", t.kind,
+                                bracket_text(o.kind));
             diag_note_span(l->diags, g, o.span, "'%s' opened here", bracket_text(o.kind));
             put_closer(l, t);
             return;
         }
-        diag_span(l->diags, SEV_ERROR, t.span, "'%c' closes nothing: there is no open '%s' here",
-                  t.kind,
+        diag_span(l->diags, t.span, "'%c' closes nothing: there is no open '%s' here", t.kind,
                   t.kind == ')'   ? "("
                   : t.kind == ']' ? "["
                                   : "{");
@@ -359,7 +356,7 @@ void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out)
         } else {
             if (t.text && (t.kind == T_NAME || reserved(t.kind))) t.kind = word_kind(&l, i);
             if (t.kind == T_INT && t.i == INT64_MIN && *t.text != '0' && !after_sign(&l))
-                diag_span(d, SEV_ERROR, t.span, "integer %s does not fit in 64 bits", t.text);
+                diag_span(d, t.span, "integer %s does not fit in 64 bits", t.text);
             put(&l, t);
         }
     }

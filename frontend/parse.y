@@ -225,7 +225,7 @@ compound: FOR names IN values block {
           $$->orelse->span = @5;
           if ($5) vec_push(A, &$$->orelse->stmts, $5);
           if ($5 && $5->kind != STMT_IF)
-              diag_span(p->diags, SEV_ERROR, @4, "expected '{' or 'if' after 'else'");
+              diag_span(p->diags, @4, "expected '{' or 'if' after 'else'");
       }
     | IF recover block { $$ = NULL; }
     | LOOP NAME IN expr carried overs block {
@@ -549,7 +549,7 @@ static int net_lex(NET_STYPE *value, Span *at, Parser *p)
 static void net_error(const Span *at, Parser *p, const char *text)
 {
     (void)text; // only "memory exhausted" comes here
-    diag_span(p->diags, SEV_ERROR, *at,
+    diag_span(p->diags, *at,
               "this is nested too deeply: give parts of it names of their own");
     p->dead = true;
 }

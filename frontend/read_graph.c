@@ -19,7 +19,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(Reader *r, Span span, con
 {
     va_list args;
     va_start(args, fmt);
-    diag_span(r->diags, SEV_ERROR, span, "%s", arena_vprintf(r->arena, fmt, args));
+    diag_span(r->diags, span, "%s", arena_vprintf(r->arena, fmt, args));
     va_end(args);
     return false;
 }
@@ -28,7 +28,7 @@ static bool unknown(Reader *r, Span span, const char *what, const char *name,
                     const char *const *known, size_t n)
 {
     const char *near = suggest(name, known, n);
-    Diag *g = diag_span(r->diags, SEV_ERROR, span, "unknown %s '%s'", what, name);
+    Diag *g = diag_span(r->diags, span, "unknown %s '%s'", what, name);
     if (near) diag_note(r->diags, g, "did you mean '%s'?", near);
     return false;
 }

@@ -169,19 +169,17 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
     const char *what = token_words(p, t);
     bool after_operand = k && (starts_operand(t[-1].kind) || closes(t[-1].kind));
     if (t->kind == '=' && (head == T_IF || head == T_ASSERT))
-        diag_span(p->diags, SEV_ERROR, t->span,
-                  "'=' gives a name to a value; to compare, write '=='");
+        diag_span(p->diags, t->span, "'=' gives a name to a value; to compare, write '=='");
     else if (is_word(t) && ((e->name && !e->integer) || t[1].kind == '=' || t[1].kind == T_GETS ||
                             (in == '(' && (head == T_FN || head == T_MODEL))))
-        diag_span(p->diags, SEV_ERROR, t->span, "%s is a word of the language and cannot be a name",
-                  what);
+        diag_span(p->diags, t->span, "%s is a word of the language and cannot be a name", what);
     else if (after_operand && starts_operand(t->kind) && (in == '(' || in == '[' || in == T_ATTRS))
-        diag_span(p->diags, SEV_ERROR, t->span, "missing ',' before %s", what);
+        diag_span(p->diags, t->span, "missing ',' before %s", what);
     else if (t->kind == T_GETS)
-        diag_span(p->diags, SEV_ERROR, t->span,
+        diag_span(p->diags, t->span,
                   "'<-' writes a state and cannot stand here; for 'less than minus' write '< -'");
     else {
-        Diag *g = diag_span(p->diags, SEV_ERROR, t->span, "unexpected %s, expected %s", what,
+        Diag *g = diag_span(p->diags, t->span, "unexpected %s, expected %s", what,
                             expected_words(p, e, t - (k > 0)));
         if (t->kind == T_IF && after_operand)
             diag_note(p->diags, g, "a choice is written 'if condition then a else b'");

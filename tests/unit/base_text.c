@@ -125,7 +125,7 @@ static void long_line(void) // only what stands around the span is shown
     memcpy(text + 1000, "HERE", 5);
     memset(text + 1004, 'b', 996);
     uint32_t s = source_add(d, "m.net", text, 2000, false);
-    diag_span(d, SEV_ERROR, (Span){s, 1000, 1004}, "wrong");
+    diag_span(d, (Span){s, 1000, 1004}, "wrong");
     Buf b = buf_new(arena);
     diags_render(d, &b, false);
     CHECK(b.len < 500 && strstr(b.data, "m.net:1:1001: error: wrong\n    1 | ...aaaa"));
