@@ -207,6 +207,9 @@ bool body_folds(const Body *b);
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
 void lower_known(Lower *l, const Node *n, const Ix *const *idx,
                  int value); // from now on it is that
+
+// -- lower_inst.c: what a body consists of
+// ---------------------------------------------------
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
 int lower_error_buf(Lower *l);
 int lower_ix_stage(const Lower *l, const Ix *e); // NULL: 0

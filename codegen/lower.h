@@ -1,0 +1,25 @@
+// What the files that lower values share. A rule gives the element of a node of its ops at an
+// index, where [pred] holds (-1: everywhere); elsewhere any value will do.
+#ifndef CODEGEN_LOWER_H
+#define CODEGEN_LOWER_H
+
+#include "codegen/kernel_ir.h"
+
+// -- lower_inst.c
+int lower_index(Lower *l, const Ix *e); // an index as a value
+int lower_both(Lower *l, int a, int b); // of predicates; -1: always true
+int lower_select(Lower *l, int cond, int a, int b, const Node *n);
+// The range an integer instruction is known to stay in.
+bool lower_range(const Lower *l, int at, int64_t *low, int64_t *high);
+
+// -- lower_value.c
+bool lower_is_buffer(const Lower *l, const Node *n); // read from memory, not computed here
+
+// -- lower_view.c
+int lower_view(Lower *l, const Node *n, const Ix *const *idx, int pred); // and indexed accesses
+
+// -- lower_reduce.c
+int lower_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred);
+int lower_dot(Lower *l, const Node *n, const Ix *const *idx, int pred);
+
+#endif
