@@ -158,19 +158,13 @@ step_cli() {
         TMP="$(mktemp -d)" bash tests/cli/train.sh
 }
 
-step_sanitize() {
+step_sanitize() { # every kind of kernel under every tool; the runtime itself under memcheck
     command -v compute-sanitizer >/dev/null || { skip "compute-sanitizer is not here"; return; }
-    local tool
-    for tool in memcheck racecheck initcheck synccheck; do
-        # A test runs out of memory on purpose: a refused allocation is no finding.
-        local quiet=; [ $tool = memcheck ] && quiet="--report-api-errors no"
-        run "$tool of the runtime's test" compute-sanitizer --tool $tool $quiet --error-exitcode 9 \
-            build/tests/unit/runtime_cuda
-        run "$tool of every kernel kind" timeout 240 compute-sanitizer --tool $tool $quiet --error-exitcode 9 \
-            build/tests/unit/codegen_lower
-        run "$tool of 20 steps" compute-sanitizer --tool $tool $quiet --error-exitcode 9 $netc train \
-            samples/mnist/mlp.net "${data[@]}" --steps 20 --device cuda:0
-    done
+    run "the sanitizers' tools over every kernel kind" env OUT="$OUT" bash bench/sanitize.sh $netc
+    tail -7 "$OUT/last.txt" | sed 's/^/     | /'
+    # That test runs out of memory on purpose: a refused allocation is no finding.
+    run "memcheck of the runtime's test" timeout 120 compute-sanitizer --report-api-errors no \
+        --error-exitcode 9 build/tests/unit/runtime_cuda
 }
 
 step_peers() {

@@ -200,6 +200,7 @@ static void check_variant(Checking *c, const Module *plain, const Variant *v)
     o.no_matmul_library = v->no_library || set->no_matmul_library;
     o.no_reuse = v->no_reuse;
     if (v->as_compiled && c->p->tuning) o.tune_file = set->tune_file;
+    o.locked = v->as_compiled && set->locked;
     if (v->as_compiled && c->p->edited) o.kernels_dir = set->kernels_dir;
     netc_program *p = NULL;
     netc_session *s = NULL;

@@ -85,6 +85,7 @@ expect 0 "1 launches to search" "$NETC" tune mlp.net --device cpu --budget 60
 [ "$(cut -d'#' -f1 mlp.net.tune | sed 's/:.*//')" = "$(cut -d'#' -f1 first.tune | sed 's/:.*//')" ] && pass || fail "lines differ"
 printf 'kernel gone 0123456789abcdef @ cpu: map\n' >>mlp.net.tune
 expect 1 "no kernel is gone" "$NETC" --emit c mlp.net --locked
+expect 1 "no kernel is gone" "$NETC" check mlp.net --device cpu --locked
 expect 0 "" "$NETC" tune mlp.net --device cpu --prune
 expect 0 "" "$NETC" --emit c mlp.net --locked
 expect 1 "a locked program keeps" "$NETC" tune mlp.net --device cpu --locked

@@ -1,10 +1,8 @@
 #!/bin/bash
 # Runs generated CUDA without a GPU: every .net here and in tests/net is checked (`netc check`) on a
 # device made of the host, which executes the CUDA text thread by thread and reports races, accesses
-# out of bounds and divergent barriers (shim.h). A new kind of kernel needs a .net file in net/.
-#
-#   # shapes: n=1 n=33,rows=9      the file is checked again with these definitions each
-#   # options: --precision bf16    and with these options (a line each)
+# out of bounds and divergent barriers (shim.h). A new kind of kernel needs a .net file in net/;
+# variants says how it asks for more sizes.
 #
 # SHIM_ONLY=WORD: only files whose name holds it. SHIM_TIMES=1: how long each took.
 . "$(dirname "$0")/../lib.sh"
@@ -28,30 +26,13 @@ one() {
     fi
 }
 
-# Every file with all its variants, a line each: FILE OPTION...
-variants() {
-    local f s d
-    for f in "$ROOT"/tests/shim/net/*.net; do
-        echo "$f"
-        for s in $(sed -n 's/^# shapes: //p' "$f"); do
-            d=; for s in ${s//,/ }; do d="$d -D $s"; done
-            echo "$f$d"
-        done
-        sed -n "s|^# options: |$f |p" "$f"
-    done
-    # Gradients are checked on the CPU; of the larger files there the kernels are like others.
-    for f in "$ROOT"/tests/net/check/*.net "$ROOT"/tests/net/fuse/*.net; do
-        case $f in */check/transformer.net | */fuse/mlp.net) ;; *) echo "$f" ;; esac
-    done
-}
-
 : >"$W/results"
 while read -r file options; do
     case $file in *"${SHIM_ONLY:-}"*) ;; *) continue ;; esac
     while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
     # shellcheck disable=SC2086
     one "$file" $options &
-done < <(variants)
+done < <("$ROOT/tests/shim/variants")
 wait
 passed=$(grep -c '^ok ' "$W/results"); failed=$(grep -c '^failed' "$W/results"); grep '^failed' "$W/results"
 [ -z "${SHIM_TIMES:-}" ] || grep '^ok ' "$W/results" | sort -k2nr

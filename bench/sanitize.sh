@@ -1,0 +1,116 @@
+#!/bin/bash
+# compute-sanitizer over every kind of kernel: every .net that runs generated CUDA in the tests, products
+# by groups of warps, and training in every precision; all of it under memcheck, racecheck, initcheck and
+# synccheck. Many small processes share the GPU, as many at once as there are cores.
+#
+#   bench/sanitize.sh [NETC]        a line each that is not clean, and the sum; exit 1 when there is one
+#
+# SANITIZE_SECONDS (150): what has not begun by then is counted as not run, and fails.
+# SANITIZE_ONLY=WORD: only what has it in its name. SANITIZE_TOOLS, SANITIZE_JOBS. OUT: logs of what failed.
+set -u
+cd "$(dirname "$0")/.."
+export NETC=${1:-build/netc} OUT=${OUT:-build/sanitize}
+tools=${SANITIZE_TOOLS:-memcheck racecheck initcheck synccheck}
+export BEGIN=$EPOCHSECONDS DEADLINE=$((EPOCHSECONDS + ${SANITIZE_SECONDS:-150}))
+command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; exit 1; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export WORK=$work XDG_CACHE_HOME=$work/cache
+mkdir -p "$OUT" "$XDG_CACHE_HOME"
+compute-sanitizer --version | tail -1
+
+# What a tool reports that is no defect: TOOL, a pattern of its report, why. A report is excused only if
+# every one of its findings matches.
+limits() {
+    cat <<'ROWS'
+ROWS
+}
+
+# Products by groups of four warps, which small sizes do not take by themselves: a tuning file for here.
+groups() { # FILE SCHEDULE OPTION...
+    local file=$1 schedule=$2 device name; shift 2
+    device=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null)
+    { echo '# netc tune 1'
+      $NETC inspect tests/shim/net/mma.net --target sm_90 --knobs --no-library "$@" |
+          sed "s/: tile .*wgmma=no.*/: tile $schedule/; s/: / @ ${SANITIZE_DEVICE:-$device}: /"; } >"$file"
+    name=${schedule#*=}; echo "wgmma:${name// /,} $NETC check tests/shim/net/mma.net --device cuda:0 --no-library --tune-file $file --locked $*"
+}
+
+# What is run, a line each: NAME COMMAND. First each kind once, then the other sizes.
+commands() {
+    local p file options
+    plain() { grep -v ' ' "$work/variants" | grep "$1"; }
+    sized() { grep ' ' "$work/variants"; }
+    tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
+    check() {
+        while read -r file options; do
+            echo "$(basename "$file" .net)${options:+:${options// /,}} $NETC check $file --device cuda:0 --no-library $options"
+        done
+    }
+    plain shim/ | check
+    groups "$work/own" 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
+    groups "$work/both" 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
+    for p in f32 tf32 bf16 f16; do
+        echo "train:$p $NETC bench bench/mlp.net --entry train --device cuda:0 --precision $p --steps 6 --repeats 2 --compiles 0"
+    done
+    sized | check
+    plain tests/net/ | check
+}
+
+one() { # TOOL INDEX NAME COMMAND...: a line into $WORK/results
+    local tool=$1 index=$2 name=$3 begin=${EPOCHREALTIME/./} state=ok log=$WORK/$2.$1; shift 3
+    if [ "$EPOCHSECONDS" -ge "$DEADLINE" ]; then echo "late $tool $name" >>"$WORK/results"; return; fi
+    timeout -k 5 "${SANITIZE_LIMIT:-60}" compute-sanitizer --tool "$tool" --error-exitcode 9 --launch-timeout 0 \
+        --show-backtrace device --print-limit 20 --port $((20000 + 8 * index)) --max-connections 8 "$@" >"$log" 2>&1
+    local code=$?
+    case $code in
+        0) grep -q 'SUMMARY: 0 ' "$log" || state=tool-failed ;;
+        9) state=found ;;
+        124 | 137) state=timeout ;;
+        *) state=exit-$code ;;
+    esac
+    echo "$state $tool $name $(((${EPOCHREALTIME/./} - begin) / 1000)) $log" >>"$WORK/results"
+}
+export -f one
+
+commands | grep -F -- "${SANITIZE_ONLY:-}" >"$work/commands"
+# The first of each kind under every tool, before the sizes; training once without a tool, so that the
+# library's algorithms are chosen and not timed under each.
+grep '^train:' "$work/commands" | cut -d' ' -f2- | xargs -P4 -I{} sh -c '{} >/dev/null 2>&1'
+: >"$work/results"
+awk -v tools="$tools" '
+    { line[NR] = $0; late[NR] = $1 ~ /:-/ || $0 ~ /tests\/net\// }
+    END { n = split(tools, tool, " ")
+          for (part = 0; part < 2; part++)
+              for (t = 1; t <= n; t++)
+                  for (i = 1; i <= NR; i++) if (late[i] == part) print tool[t], ++index_, line[i] }' "$work/commands" |
+    xargs -P "${SANITIZE_JOBS:-$(nproc)}" -I{} bash -c 'one {}'
+
+excused() { # TOOL LOG: every finding is a limit of the tool
+    local tool pattern why rest
+    rest=$(grep -E '^========= (Error|Warning|Invalid|Uninitialized|Barrier|Program hit|Out-of)' "$2")
+    while IFS='|' read -r tool pattern why; do
+        [ "$tool" = "$1" ] && rest=$(grep -vE "$pattern" <<<"$rest")
+    done < <(limits)
+    [ -z "$rest" ]
+}
+
+ok=0 bad=0 limit=0 late=0
+while read -r state tool name ms log; do
+    case $state in
+        ok) ok=$((ok + 1)); continue ;;
+        late) late=$((late + 1)); continue ;;
+        found) if [ -n "$(limits)" ] && excused "$tool" "$log"; then limit=$((limit + 1)); continue; fi ;;
+    esac
+    bad=$((bad + 1))
+    head -c 30000 "$log" >"$OUT/$tool.${name//[^a-zA-Z0-9=.,-]/_}.txt"
+    echo "FAIL $tool $name ($state, $ms ms)"
+    grep -vE '^========= *$|COMPUTE-SANITIZER|^ *[a-z]+ +(fused|unfused|no library)' "$log" | cut -c1-180 | head -"${SANITIZE_LINES:-8}" | sed 's/^/     | /'
+done < <(sort -k2,2 -k3,3 "$work/results")
+for tool in $tools; do
+    awk -v t="$tool" '$2 == t && $1 != "late" { n++; ms += $4; if ($4 > m) { m = $4; w = $3 } if ($1 == "ok") ok++ }
+        END { printf "%-10s %d of %d clean, %.1f s each, the longest %.1f s (%s)\n", t, ok, n, ms / (n ? n : 1) / 1000, m / 1000, w }' "$work/results"
+done
+limits | while IFS='|' read -r tool pattern why; do echo "excused: $tool, '$pattern': $why"; done
+echo "$ok clean, $bad not clean, $limit with limits of a tool only, $late not run; $((EPOCHSECONDS - BEGIN)) s"
+[ $bad -eq 0 ] && [ $late -eq 0 ]
