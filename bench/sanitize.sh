@@ -5,8 +5,9 @@
 #
 #   bench/sanitize.sh [NETC]        a line each that is not clean, and the sum; exit 1 when there is one
 #
-# SANITIZE_SECONDS (150): what has not begun by then is counted as not run, and fails.
-# SANITIZE_ONLY=WORD: only what has it in its name. SANITIZE_TOOLS, SANITIZE_JOBS. OUT: logs of what failed.
+# First comes every kind once (under two minutes on 16 cores), then the other sizes (six in all).
+# SANITIZE_SECONDS (150): what has not begun by then is counted as not run; of a kind that is a failure.
+# SANITIZE_ONLY=PATTERN: only what matches. SANITIZE_TOOLS, SANITIZE_JOBS. OUT: logs of what failed.
 set -u
 cd "$(dirname "$0")/.."
 export NETC=${1:-build/netc} OUT=${OUT:-build/sanitize}
@@ -33,35 +34,34 @@ groups() { # FILE SCHEDULE OPTION...
     { echo '# netc tune 1'
       $NETC inspect tests/shim/net/mma.net --target sm_90 --knobs --no-library "$@" |
           sed "s/: tile .*wgmma=no.*/: tile $schedule/; s/: / @ ${SANITIZE_DEVICE:-$device}: /"; } >"$file"
-    name=${schedule#*=}; echo "wgmma:${name// /,} $NETC check tests/shim/net/mma.net --device cuda:0 --no-library --tune-file $file --locked $*"
+    name=${schedule#*=}; echo "0 wgmma:${name// /,} $NETC check tests/shim/net/mma.net --device cuda:0 --no-library --tune-file $file --locked $*"
 }
 
-# What is run, a line each: NAME COMMAND. First each kind once, then the other sizes.
+# What is run, a line each: PART NAME COMMAND. Part 0: every kind once; 1: other sizes.
 commands() {
     local p file options
-    plain() { grep -v ' ' "$work/variants" | grep "$1"; }
-    sized() { grep ' ' "$work/variants"; }
-    tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
-    check() {
+    checks() { # PART, lines of tests/shim/variants
         while read -r file options; do
-            echo "$(basename "$file" .net)${options:+:${options// /,}} $NETC check $file --device cuda:0 --no-library $options"
+            echo "$1 $(basename "$file" .net)${options:+:${options// /,}} $NETC check $file --device cuda:0 --no-library $options"
         done
     }
-    plain shim/ | check
+    tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
+    grep -E '^tests/shim/[^ ]*( --|$)' "$work/variants" | checks 0
     groups "$work/own" 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
     groups "$work/both" 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
     for p in f32 tf32 bf16 f16; do
-        echo "train:$p $NETC bench bench/mlp.net --entry train --device cuda:0 --precision $p --steps 6 --repeats 2 --compiles 0"
+        p="$p $NETC bench bench/mlp.net --entry train --device cuda:0 --steps 6 --repeats 2 --compiles 0 --precision $p"
+        echo "0 train:$p"
+        echo "0 own:train:$p --no-library"
     done
-    sized | check
-    plain tests/net/ | check
+    grep -vE '^tests/shim/[^ ]*( --|$)' "$work/variants" | checks 1
 }
 
-one() { # TOOL INDEX NAME COMMAND...: a line into $WORK/results
-    local tool=$1 index=$2 name=$3 begin=${EPOCHREALTIME/./} state=ok log=$WORK/$2.$1; shift 3
-    if [ "$EPOCHSECONDS" -ge "$DEADLINE" ]; then echo "late $tool $name" >>"$WORK/results"; return; fi
+one() { # TOOL NUMBER PART NAME COMMAND...: a line into $WORK/results
+    local tool=$1 number=$2 part=$3 name=$4 begin=${EPOCHREALTIME/./} state=ok log=$WORK/$2.$1; shift 4
+    if [ "$EPOCHSECONDS" -ge "$DEADLINE" ]; then echo "late$part $tool $name" >>"$WORK/results"; return; fi
     timeout -k 5 "${SANITIZE_LIMIT:-60}" compute-sanitizer --tool "$tool" --error-exitcode 9 --launch-timeout 0 \
-        --show-backtrace device --print-limit 20 --port $((20000 + 8 * index)) --max-connections 8 "$@" >"$log" 2>&1
+        --show-backtrace device --print-limit 20 --port $((20000 + 8 * number)) --max-connections 8 "$@" >"$log" 2>&1
     local code=$?
     case $code in
         0) grep -q 'SUMMARY: 0 ' "$log" || state=tool-failed ;;
@@ -73,17 +73,18 @@ one() { # TOOL INDEX NAME COMMAND...: a line into $WORK/results
 }
 export -f one
 
-commands | grep -F -- "${SANITIZE_ONLY:-}" >"$work/commands"
-# The first of each kind under every tool, before the sizes; training once without a tool, so that the
-# library's algorithms are chosen and not timed under each.
-grep '^train:' "$work/commands" | cut -d' ' -f2- | xargs -P4 -I{} sh -c '{} >/dev/null 2>&1'
+commands | grep -E -- "${SANITIZE_ONLY:-}" >"$work/commands"
+# Training once without a tool, so that the library's algorithms are chosen and not timed under each.
+grep '^0 train:' "$work/commands" | cut -d' ' -f3- | xargs -P4 -I{} sh -c '{} >/dev/null 2>&1'
 : >"$work/results"
 awk -v tools="$tools" '
-    { line[NR] = $0; late[NR] = $1 ~ /:-/ || $0 ~ /tests\/net\// }
-    END { n = split(tools, tool, " ")
-          for (part = 0; part < 2; part++)
+    BEGIN { n = split(tools, tool, " ") }
+    { line[NR] = $0 }
+    END { for (part = 0; part < 2; part++)
               for (t = 1; t <= n; t++)
-                  for (i = 1; i <= NR; i++) if (late[i] == part) print tool[t], ++index_, line[i] }' "$work/commands" |
+                  for (i = 1; i <= NR; i++)
+                      if (line[i] ~ "^" part && !(tool[t] == "initcheck" && line[i] ~ /^0 train:/))
+                          print tool[t], ++number, line[i] }' "$work/commands" |
     xargs -P "${SANITIZE_JOBS:-$(nproc)}" -I{} bash -c 'one {}'
 
 excused() { # TOOL LOG: every finding is a limit of the tool
@@ -95,11 +96,11 @@ excused() { # TOOL LOG: every finding is a limit of the tool
     [ -z "$rest" ]
 }
 
-ok=0 bad=0 limit=0 late=0
+ok=0 bad=0 limit=0 late0=0 late1=0
 while read -r state tool name ms log; do
     case $state in
         ok) ok=$((ok + 1)); continue ;;
-        late) late=$((late + 1)); continue ;;
+        late?) ((++$state)); continue ;;
         found) if [ -n "$(limits)" ] && excused "$tool" "$log"; then limit=$((limit + 1)); continue; fi ;;
     esac
     bad=$((bad + 1))
@@ -108,9 +109,9 @@ while read -r state tool name ms log; do
     grep -vE '^========= *$|COMPUTE-SANITIZER|^ *[a-z]+ +(fused|unfused|no library)' "$log" | cut -c1-180 | head -"${SANITIZE_LINES:-8}" | sed 's/^/     | /'
 done < <(sort -k2,2 -k3,3 "$work/results")
 for tool in $tools; do
-    awk -v t="$tool" '$2 == t && $1 != "late" { n++; ms += $4; if ($4 > m) { m = $4; w = $3 } if ($1 == "ok") ok++ }
+    awk -v t="$tool" '$2 == t && $1 !~ /^late/ { n++; ms += $4; if ($4 > m) { m = $4; w = $3 } if ($1 == "ok") ok++ }
         END { printf "%-10s %d of %d clean, %.1f s each, the longest %.1f s (%s)\n", t, ok, n, ms / (n ? n : 1) / 1000, m / 1000, w }' "$work/results"
 done
 limits | while IFS='|' read -r tool pattern why; do echo "excused: $tool, '$pattern': $why"; done
-echo "$ok clean, $bad not clean, $limit with limits of a tool only, $late not run; $((EPOCHSECONDS - BEGIN)) s"
-[ $bad -eq 0 ] && [ $late -eq 0 ]
+echo "$ok clean, $bad not clean, $limit with limits of a tool only, $late0 not run, $late1 other sizes not run; $((EPOCHSECONDS - BEGIN)) s"
+[ $bad -eq 0 ] && [ $late0 -eq 0 ]

@@ -214,6 +214,7 @@ int main(void)
     if (!p || !q || rt_device_open("cuda:0", NULL, &device, &e)) {
         printf("skipped: no GPU: %s\n", e.text);
         printf("%d passed, %d failed, 1 skipped\n", unit_passed, unit_failed);
+        arena_free(a);
         return unit_failed != 0;
     }
     run_all(a, m, p, false);
