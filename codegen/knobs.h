@@ -23,8 +23,10 @@ typedef struct Knob {
 extern const Knob knobs[]; // ended by a row without a name
 
 int64_t knob_get(const Knob *k, const Body *b);
-// Sets it and what follows; other knobs move to the nearest value that is still legal.
-void knob_set(const Knob *k, Body *b, const Target *t, int64_t v);
+// Sets these and what follows; other knobs move to the nearest value that is still legal.
+void knobs_set(const Knob *const *k, const int64_t *v, int n, Body *b, const Target *t);
+
+// -- schedule_text.c
 void knob_value_text(const Knob *k, int64_t v, Buf *out);
 
 const char *schedule_kind_name(ScheduleKind k);

@@ -1,9 +1,18 @@
-// What the files that lower values share. A rule gives the element of a node of its ops at an
-// index, where [pred] holds (-1: everywhere); elsewhere any value will do.
+// What the files that lower groups and values share. A rule (value_*) gives the element of a node
+// of its ops at an index, where [pred] holds (-1: everywhere); elsewhere any value will do.
 #ifndef CODEGEN_LOWER_H
 #define CODEGEN_LOWER_H
 
 #include "codegen/kernel_ir.h"
+
+// -- lower_body.c
+bool lower_failed(const Lower *l, const Node *n); // reports it; false
+bool lower_commits(const LowerCtx *ctx, const Node *n);
+
+// -- lower_ordered.c: a body or several of a group's anchor. false: reported.
+bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
+bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
+bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out);
 
 // -- lower_inst.c
 int lower_index(Lower *l, const Ix *e); // an index as a value
@@ -16,10 +25,10 @@ bool lower_range(const Lower *l, int at, int64_t *low, int64_t *high);
 bool lower_is_buffer(const Lower *l, const Node *n); // read from memory, not computed here
 
 // -- lower_view.c
-int lower_view(Lower *l, const Node *n, const Ix *const *idx, int pred); // and indexed accesses
+int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred); // and indexed accesses
 
 // -- lower_reduce.c
-int lower_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred);
-int lower_dot(Lower *l, const Node *n, const Ix *const *idx, int pred);
+int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred);
+int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred);
 
 #endif

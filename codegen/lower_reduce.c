@@ -98,7 +98,7 @@ static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, sum, n->type.dtype, n);
 }
 
-int lower_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
+int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     const Node *x = n->args[0];
     const Ix *at[MAX_RANK];
@@ -116,7 +116,7 @@ int lower_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, lower_inst(l, i), out, n);
 }
 
-int lower_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
+int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
     const Node *x[2] = {n->args[0], n->args[1]};

@@ -112,9 +112,9 @@ static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
     switch (node_class(n)) {
     case CLS_ELEMENTWISE: return value_elementwise(l, n, idx, pred);
     case CLS_VIEW:
-    case CLS_INDEX: return lower_view(l, n, idx, pred);
-    case CLS_REDUCE: return lower_reduce(l, n, idx, pred);
-    case CLS_DOT: return lower_dot(l, n, idx, pred);
+    case CLS_INDEX: return value_view(l, n, idx, pred);
+    case CLS_REDUCE: return value_reduce(l, n, idx, pred);
+    case CLS_DOT: return value_dot(l, n, idx, pred);
     case CLS_LEAF: return value_leaf(l, n, idx);
     case CLS_ROOT: return lower_value(l, n->args[0], idx, pred);
     default: break;

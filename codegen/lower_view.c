@@ -208,7 +208,7 @@ static Rule *const rules[OP_COUNT] = {
     [OP_dynamic_update] = value_dynamic_update,
 };
 
-int lower_view(Lower *l, const Node *n, const Ix *const *idx, int pred)
+int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     if (rules[n->op]) return rules[n->op](l, n, idx, pred);
     l->failed = true;

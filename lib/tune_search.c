@@ -106,7 +106,7 @@ static void collect(Walk *w, Choice *c)
     for (int i = 0; i < n; i++) {
         Body other = *body;
         if (values[i] == knob_get(c->knob, body)) continue;
-        knob_set(c->knob, &other, t, values[i]);
+        knobs_set(&c->knob, &values[i], 1, &other, t);
         Candidate *x = point(w, schedule_text(w->a, &other, t, true));
         if (!x || idmap_get(&w->seen, fingerprint(x), NULL)) continue;
         bench_cached(w->b, x);

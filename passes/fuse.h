@@ -92,13 +92,16 @@ typedef VEC(Node *) Nodes;
 bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n);
 void fuse_push_args(Fuse *f, Nodes *work, const Node *n);
 
-// fuse_place.c
+// fuse_prepare.c
 void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be stored
-void fuse_place(Fuse *f);   // levels and clusters
-uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
-bool fuse_in_memory(const Fuse *f, const Node *n);   // a leaf kernels read as a buffer
-bool fuse_stored(const Fuse *f, const Node *n);      // read from memory, not computed again
+bool fuse_in_memory(const Fuse *f, const Node *n); // a leaf kernels read as a buffer
+bool fuse_stored(const Fuse *f, const Node *n);    // read from memory, not computed again
 bool fuse_is_anchor(const Node *n);
+bool fuse_may_fail(const Node *n);
+
+// fuse_place.c
+void fuse_place(Fuse *f); // levels and clusters
+uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
 
 // fuse_epilogue.c
 void fuse_epilogues(Fuse *f);

@@ -80,7 +80,7 @@ static void try_launch(Build *b, const LaunchRecord *r, Tried *t)
                           base.kernels[k].prog.name, knob->name, (long long)knob_get(knob, body));
                 for (int i = 0; i < values; i++) {
                     Body other = *body;
-                    knob_set(knob, &other, target, value[i]);
+                    knobs_set(&knob, &value[i], 1, &other, target);
                     One one = {body->key, schedule_text(a, &other, target, true)};
                     Candidate c = {0};
                     CHECK(bench_lower(&bench, find_one, &one, &c));
