@@ -1,10 +1,9 @@
-// Variance in one round over memory: the sum of (x - mean(x))^2 over some axes becomes sqdev(x),
-// which needs no mean first, and the sum of x - mean(x), which derivatives of a variance bring, is
-// zero.
+// The sum of x - mean(x), which derivatives of a variance bring, is zero. And variance in one round
+// over memory: the sum of (x - mean(x))^2 over some axes becomes sqdev(x), which needs no mean
+// first; for columns on a GPU only, whatever wrote the formula: a row is kept on the chip while its
+// mean is found, but columns would be read a second time.
 //
-// For columns on a GPU only, whatever wrote the formula: a row is kept on the chip while its mean
-// is found, but columns would be read a second time.
-//
+// Behind `factor`, which leaves deviations alone under their sum.
 // Requires: gradients expanded, no clones yet. Keeps: every finite value within rounding, f32 and
 // f64 only. Breaks: nothing. Only the entry's own graph, loop bodies stay as they are.
 #include <math.h>
@@ -89,14 +88,14 @@ static Node *centred(const Node *d, const Node *like)
     return NULL;
 }
 
-// The sum n with operand x in the new graph, in one round; NULL: it is no such sum.
-static Node *one_round(Graph *g, const Node *n, Node *x)
+// What the sum n is, with operand x in the new graph; NULL: no such sum. [columns]: of columns, in
+// one round.
+static Node *known_sum(Graph *g, const Node *n, Node *x, bool columns)
 {
     DType t = n->type.dtype;
     int naxes;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t || !type_count(&x->type)) return NULL;
-    if (!are_columns(&x->type, axes, naxes)) return NULL;
     g->loc = n->loc;
     g->role = n->role;
     g->name = NULL;
@@ -104,7 +103,8 @@ static Node *one_round(Graph *g, const Node *n, Node *x)
         Node *zero = graph_const(g, t, 0);
         return graph_broadcast_to(g, zero, &n->type);
     }
-    if (x->op != OP_mul || x->args[0] != x->args[1]) return NULL;
+    if (!columns || x->op != OP_mul || x->args[0] != x->args[1]) return NULL;
+    if (!are_columns(&x->type, axes, naxes)) return NULL;
     Node *from = centred(x->args[0], n);
     return from ? graph_reduce(g, OP_sqdev, from, axes, naxes, false) : NULL;
 }
@@ -112,13 +112,13 @@ static Node *one_round(Graph *g, const Node *n, Node *x)
 Graph *pass_moments(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
-    if (!o->target || o->target->kind != TARGET_CUDA) return g;
+    bool columns = o->target && o->target->kind == TARGET_CUDA;
     Graph *dst = graph_new(g->arena, g->diags, g->symbols);
     Remap map = remap_begin(g, dst);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        Node *v = n->op == OP_sum ? one_round(dst, n, map.map[n->args[0]->id]) : NULL;
+        Node *v = n->op == OP_sum ? known_sum(dst, n, map.map[n->args[0]->id], columns) : NULL;
         any |= v != NULL;
         if (!v) {
             remap_node(&map, n);

@@ -305,6 +305,12 @@ static void test_layer_norm_backward(void)
     CHECK(run_passes(&c, target_cuda(90, true), NULL, false));
     dump(&c);
     CHECK_MSG(launches(&c, -1) <= 3, "%d launches", launches(&c, -1)); // rows, columns, the sum
+    int sums = 0; // of a row: its mean, its variance, two of the gradient; deviations add up to 0
+    for (uint32_t i = 0; i < c.g->nodes.n; i++) {
+        const Node *n = c.g->nodes.at[i];
+        sums += n->op == OP_sum && type_count(&n->type) == 64;
+    }
+    CHECK_MSG(sums == 4, "%d sums over rows", sums);
     CHECK(launches_are_ordered(&c));
     arena_free(c.a);
 }
