@@ -5,7 +5,8 @@
 #
 # Results: JSON lines gpu_DATE.jsonl and a table of them, gpu_DATE.md, in bench/results/, or, when it is
 # given, in $OUT; logs in $OUT (default BUILD/bench). MNIST_DIR: folder of the MNIST files. PEER_PYTHON: a Python with torch and jax
-# (default python3); peers that are not installed are left out. QUICK=1: without the peers' slow modes.
+# (default python3); peers that are not installed are left out. QUICK=1: without the peers' slow modes,
+# and fewer of their runs.
 set -u
 cd "$(dirname "$0")/.."
 . bench/lib.sh
@@ -100,7 +101,8 @@ reached() { # of a log of netc or of a peer: seconds at the first such evaluatio
         awk '$1 >= 0.975 && !done { print $2; done = 1 }'
 }
 part_accuracy() {
-    local seed begin wall last at
+    local seed begin wall last at peer_runs=3
+    [ -n "${QUICK:-}" ] && peer_runs=1
     : >"$out/ours"; : >"$out/warm"; : >"$out/jax"; : >"$out/torch"
     for seed in 0 1 2 3 4; do
         for cache in cold warm; do
@@ -113,7 +115,7 @@ part_accuracy() {
             last=$(field seconds "$out/log.jsonl") at=$(reached "$out/log.jsonl")
             [ -n "$at" ] && awk "BEGIN { printf \"%.4f\n\", $wall - $last + $at }" >>"$out/$([ $cache = cold ] && echo ours || echo warm)"
         done
-        [ $seed -lt 3 ] || continue # three runs of each peer
+        [ $seed -lt $peer_runs ] || continue
         peer_run jax scan "$out/jax.json" --evaluate --seed $seed && reached "$out/jax.json" >>"$out/jax"
         peer_run torch graph "$out/torch.json" --evaluate --seed $seed && reached "$out/torch.json" >>"$out/torch"
     done

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The kernels of bench/kernels.c in PyTorch, eager and compiled, and a copy kernel of 16-byte accesses.
 
-usage: kernels_torch.py [NAME-PART...]
+usage: kernels_torch.py [--mode MODE]... [NAME-PART...]
+MODE: compile, eager, fused (an optimizer's own kernel); without one all of them.
 Prints one JSON object a measurement: name, mode, seconds, gb_per_s (of the bytes that must be moved).
 Seconds: calls captured in one CUDA graph, median of its replays by CUDA events, over the calls.
 """
@@ -30,6 +31,8 @@ extern "C" __global__ void __launch_bounds__(256) copy16(const uint4 *in, uint4 
 
 
 def out(name, mode, nbytes, fn):
+    if modes and mode.split(",")[0] not in modes:
+        return
     report(name, mode, lambda: graphed(fn), lambda s: {"gb_per_s": nbytes / s / 1e9, "bytes": nbytes})
 
 
@@ -165,7 +168,13 @@ def all_copies():
         copies([k * v for v in (t, u) for k in (1, 2, 3, 4, 5)] + [4 * 8192 * 50304, 28 * 124_000_000, 16 * 2097152 * 64])
 
 
-wanted = sys.argv[1:]
+modes, wanted, words = [], [], sys.argv[1:]
+while words:
+    a = words.pop(0)
+    if a == "--mode":
+        modes.append(words.pop(0))
+    else:
+        wanted.append(a)
 for part in (all_copies, rows_kernels, loss, batch_norm, adamw):
     try:
         part()
