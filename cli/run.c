@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "cli/cli.h"
 
 typedef struct RunArgs {
@@ -56,23 +57,6 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     return status;
 }
 
-static float half(uint16_t h)
-{
-    int exponent = h >> 10 & 31, mantissa = h & 1023;
-    float v = exponent == 31  ? (mantissa ? NAN : INFINITY)
-              : exponent == 0 ? ldexpf((float)mantissa, -24)
-                              : ldexpf((float)mantissa + 1024, exponent - 25);
-    return h >> 15 ? -v : v;
-}
-
-static float brain(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
 // An element as text; all: with every digit that tells it from its neighbours, as JSON.
 static void print_element(const netc_tensor *t, size_t i, bool all)
 {
@@ -81,8 +65,8 @@ static void print_element(const netc_tensor *t, size_t i, bool all)
     switch (t->dtype) {
     case NETC_F32: v = ((const float *)d)[i]; break;
     case NETC_F64: v = ((const double *)d)[i]; break;
-    case NETC_F16: v = half(((const uint16_t *)d)[i]); break;
-    case NETC_BF16: v = brain(((const uint16_t *)d)[i]); break;
+    case NETC_F16: v = half_value(((const uint16_t *)d)[i], HALF_F16); break;
+    case NETC_BF16: v = half_value(((const uint16_t *)d)[i], HALF_BF16); break;
     case NETC_I32: printf("%" PRId32, ((const int32_t *)d)[i]); return;
     case NETC_I64: printf("%" PRId64, ((const int64_t *)d)[i]); return;
     case NETC_U32: printf("%" PRIu32, ((const uint32_t *)d)[i]); return;

@@ -7,6 +7,10 @@
 #include "codegen/program.h"
 
 enum { PLAN_ALIGN = 256 }; // sizes and offsets are multiples of it; peaks are counted in it too
+static inline int64_t plan_round(int64_t bytes)
+{
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
 
 typedef struct PlanItem { // a block of memory over a closed interval of steps
     int64_t bytes;
@@ -15,12 +19,15 @@ typedef struct PlanItem { // a block of memory over a closed interval of steps
     int64_t offset;                // out
 } PlanItem;
 
+// -- pack.c
 // Places the items so that those alive together do not overlap; returns the arena's bytes.
 int64_t plan_pack(Arena *a, PlanItem *items, uint32_t n);
 int64_t plan_lower_bound(Arena *a, const PlanItem *items, uint32_t n); // most bytes alive at once
 
+// -- plan.c
 // Sets first, last, offset of every PR_ARENA buffer and arena_bytes.
 void plan_memory(Arena *a, ProgEntry *e, bool no_reuse);
+// -- plan_verify.c
 // NULL when sound, else what is wrong, in the arena. Sets e->peak_bytes. Shares no code with the
 // planner: liveness comes from the steps again.
 const char *plan_verify(Arena *a, ProgEntry *e);

@@ -62,6 +62,23 @@ void prog_store(ProgDType t, void *at, double v)
     }
 }
 
+double prog_load(ProgDType t, const void *at)
+{
+    switch (t) {
+    case PD_BOOL:
+    case PD_U8: return *(const uint8_t *)at;
+    case PD_I32: return *(const int32_t *)at;
+    case PD_U32: return *(const uint32_t *)at;
+    case PD_I64: return (double)*(const int64_t *)at;
+    case PD_BF16: return half_value(*(const uint16_t *)at, HALF_BF16);
+    case PD_F16: return half_value(*(const uint16_t *)at, HALF_F16);
+    case PD_F32: return *(const float *)at;
+    case PD_F64: return *(const double *)at;
+    case PD_COUNT: break;
+    }
+    return 0;
+}
+
 bool prog_epilogue_bias(ProgEpilogue e)
 {
     return e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_RELU_AUX_BIAS ||

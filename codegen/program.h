@@ -36,6 +36,7 @@ int64_t prog_type_bytes(const ProgType *t);
 void prog_type_text(char *out, size_t n, const ProgType *t);
 // The bytes of one element of value [v], rounded to the type, at [at] (aligned to its size).
 void prog_store(ProgDType t, void *at, double v);
+double prog_load(ProgDType t, const void *at);
 
 typedef enum ProgCellKind { PC_PARAM, PC_STATE, PC_SCRATCH, PC_SETTING, PC_CONTROL } ProgCellKind;
 

@@ -312,6 +312,8 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
                 Node *const *scanned, uint32_t nscanned);
 void exec_loop(Elab *e, const Stmt *s);
 void exec_emit(Elab *e, const Stmt *s);
+
+// elab_rule.c
 Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_entry.c

@@ -121,45 +121,14 @@ netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
     return ok && r.text ? NETC_OK : OUT_OF_MEMORY(err);
 }
 
-static double half_to_double(uint16_t h)
-{
-    int exponent = h >> 10 & 31, mantissa = h & 1023;
-    double v = exponent == 31  ? (mantissa ? NAN : INFINITY)
-               : exponent == 0 ? ldexp(mantissa, -24)
-                               : ldexp(mantissa + 1024, exponent - 25);
-    return h >> 15 ? -v : v;
-}
-
-static double element(const ProgType *t, const void *data, int64_t i)
-{
-    switch (t->dtype) {
-    case PD_BOOL:
-    case PD_U8: return ((const uint8_t *)data)[i];
-    case PD_I32: return ((const int32_t *)data)[i];
-    case PD_U32: return ((const uint32_t *)data)[i];
-    case PD_I64: return (double)((const int64_t *)data)[i];
-    case PD_F16: return half_to_double(((const uint16_t *)data)[i]);
-    case PD_F32: return ((const float *)data)[i];
-    case PD_F64: return ((const double *)data)[i];
-    case PD_BF16: {
-        uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-        float f;
-        memcpy(&f, &bits, sizeof f);
-        return f;
-    }
-    case PD_COUNT: break;
-    }
-    return NAN;
-}
-
 enum { STATS = 5, NAME_ROOM = 160 };
 
 static void statistics(const ProgType *t, const void *data, double out[STATS])
 {
-    int64_t n = prog_type_bytes(t) / prog_dtype_bytes(t->dtype), bad = 0;
+    int64_t size = prog_dtype_bytes(t->dtype), n = prog_type_bytes(t) / size, bad = 0;
     double sum = 0, squares = 0, low = INFINITY, high = -INFINITY;
     for (int64_t i = 0; i < n; i++) {
-        double v = element(t, data, i);
+        double v = prog_load(t->dtype, (const char *)data + i * size);
         if (!isfinite(v)) {
             bad++;
             continue;

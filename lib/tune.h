@@ -48,12 +48,16 @@ void bench_close(Bench *b);
 void bench_compile(Bench *b, Candidate *const *c, int n);
 // Runs a compiled candidate, compares, times it: seconds or wrong is set.
 void bench_measure(Bench *b, Candidate *c);
-// Compares only.
-bool bench_check(Bench *b, Candidate *c);
 // Times both by turns: seconds of each, and what is noise.
 RtCode bench_duel(Bench *b, Candidate *x, Candidate *y, double *noise, RtError *e);
 bool bench_cached(Bench *b, Candidate *c); // takes the time measured before, if any
 void bench_release(Candidate *c);
+const char *bench_first_line(Arena *a, const char *text); // of an error
+
+// -- whether it computes the same (lib/tune_equal.c)
+bool bench_keep_reference(Bench *b, RtError *e); // the results of the base candidate
+// Runs a compiled candidate and compares; false: wrong is set.
+bool bench_check(Bench *b, Candidate *c);
 
 // -- the search over one launch (lib/tune_search.c)
 // ------------------------------------------------------------

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "lib/tune.h"
 #include "runtime/device.h"
 
@@ -194,7 +193,7 @@ static RtCode load(Bench *b, Candidate *const *c, int n, RtError *e)
     return code;
 }
 
-static const char *first_line(Arena *a, const char *text)
+const char *bench_first_line(Arena *a, const char *text)
 {
     size_t n = strcspn(text, "\n");
     return arena_strndup(a, text, n > 300 ? 300 : n);
@@ -211,7 +210,7 @@ void bench_compile(Bench *b, Candidate *const *c, int n)
     if (count > 1 && b->like->cuda && !load(b, todo, count, &together)) return;
     for (int i = 0; i < count; i++) {
         RtError e = {0};
-        if (load(b, &todo[i], 1, &e)) todo[i]->wrong = first_line(b->arena, e.text);
+        if (load(b, &todo[i], 1, &e)) todo[i]->wrong = bench_first_line(b->arena, e.text);
     }
 }
 
@@ -258,108 +257,6 @@ static void remember(Bench *b, const Candidate *c)
     rt_cache_put(&b->context->compile, time_key(b, c), text, strlen(text));
 }
 
-// -- comparing
-// ---------------------------------------------------------------------------------------------
-
-static double element(ProgDType t, const void *at, int64_t i)
-{
-    switch (t) {
-    case PD_BOOL:
-    case PD_U8: return ((const uint8_t *)at)[i];
-    case PD_I32: return ((const int32_t *)at)[i];
-    case PD_U32: return ((const uint32_t *)at)[i];
-    case PD_I64: return (double)((const int64_t *)at)[i];
-    case PD_BF16: return half_value(((const uint16_t *)at)[i], HALF_BF16);
-    case PD_F16: return half_value(((const uint16_t *)at)[i], HALF_F16);
-    case PD_F32: return ((const float *)at)[i];
-    case PD_F64: return ((const double *)at)[i];
-    case PD_COUNT: break;
-    }
-    return 0;
-}
-
-static double epsilon(ProgDType t)
-{
-    return t == PD_BF16 ? 0x1p-7 : t == PD_F16 ? 0x1p-10 : t == PD_F64 ? 0x1p-52 : 0x1p-23;
-}
-
-static double magnitude(ProgDType t, const void *x, size_t bytes)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < (int64_t)bytes / prog_dtype_bytes(t); i++) {
-        double v = fabs(element(t, x, i));
-        if (v > largest && isfinite(v)) largest = v;
-    }
-    return largest;
-}
-
-// The first element in which two results differ by more than [allowed], or -1. Integers that follow
-// from sums may fall on the other side of a boundary now and then.
-static int64_t first_wrong(ProgDType t, const void *x, const void *y, size_t bytes, double allowed)
-{
-    size_t size = (size_t)prog_dtype_bytes(t), n = bytes / size, other = 0;
-    int64_t last = -1;
-    for (size_t i = 0; i < n; i++) {
-        if (!memcmp((const char *)x + i * size, (const char *)y + i * size, size)) continue;
-        double a = element(t, x, (int64_t)i), b = element(t, y, (int64_t)i);
-        if ((isnan(a) && isnan(b)) || a == b) continue;
-        if (!isfinite(a) || !isfinite(b)) return (int64_t)i;
-        if (t >= PD_BF16 && fabs(a - b) > allowed) return (int64_t)i;
-        if (fabs(a - b) > 1) other++, last = (int64_t)i;
-    }
-    return t < PD_BF16 && other * 1000 > n ? last : -1;
-}
-
-static bool keep_reference(Bench *b, RtError *e)
-{
-    b->reference = NEW_ARRAY(b->arena, void *, b->nbuffers + 1);
-    b->reference_bytes = NEW_ARRAY(b->arena, size_t, b->nbuffers + 1);
-    b->magnitude = NEW_ARRAY(b->arena, double, b->nbuffers + 1);
-    if (rt_lab_run(b->lab, &b->base.trial, e)) return false;
-    for (int i = 0; i < b->nbuffers; i++) {
-        if (!b->buffer[i].written || b->buffer[i].fill == LAB_ZERO) continue;
-        if (rt_lab_read(b->lab, i, &b->reference[i], &b->reference_bytes[i], e)) return false;
-        b->magnitude[i] = magnitude(b->buffer[i].type, b->reference[i], b->reference_bytes[i]);
-    }
-    return true;
-}
-
-// What rounding may do: to a sum in another order, or where a product and a sum are fused in one
-// schedule and not in the other.
-static double allowed(const Bench *b, const Candidate *c, int buffer)
-{
-    double ulps = c->reorders ? 32 * sqrt((double)b->longest) : 8;
-    return ulps * epsilon(b->buffer[buffer].type) * b->magnitude[buffer];
-}
-
-bool bench_check(Bench *b, Candidate *c)
-{
-    RtError e = {0};
-    if (rt_lab_run(b->lab, &c->trial, &e)) {
-        c->wrong = first_line(b->arena, e.text);
-        return false;
-    }
-    for (int i = 0; i < b->nbuffers && !c->wrong; i++) {
-        void *have = NULL;
-        size_t n = 0;
-        if (!b->reference[i]) continue;
-        ProgDType t = b->buffer[i].type;
-        int64_t at = -1;
-        if (rt_lab_read(b->lab, i, &have, &n, &e))
-            c->wrong = first_line(b->arena, e.text);
-        else if (memcmp(b->reference[i], have, n))
-            at = first_wrong(t, b->reference[i], have, n, allowed(b, c, i));
-        if (at >= 0)
-            c->wrong = arena_printf(b->arena,
-                                    "its result differs from the default's: element %lld of buffer "
-                                    "%d is %.9g, not %.9g",
-                                    (long long)at, i, element(t, have, at),
-                                    element(t, b->reference[i], at));
-        free(have);
-    }
-    return !c->wrong;
-}
-
 // -- measuring
 // ---------------------------------------------------------------------------------------------
 
@@ -369,7 +266,7 @@ void bench_measure(Bench *b, Candidate *c)
     double spread;
     if (c->wrong || c->seconds > 0 || !c->rt || !bench_check(b, c)) return;
     if (rt_lab_time(b->lab, &c->trial, &c->seconds, &spread, &e))
-        c->wrong = first_line(b->arena, e.text);
+        c->wrong = bench_first_line(b->arena, e.text);
     else
         remember(b, c);
 }
@@ -404,7 +301,7 @@ RtCode bench_open(Bench *b, RtError *e)
     if (base->wrong) return rt_fail(e, RT_ENV, "%s", base->wrong);
     if (rt_lab_new(b->device, b->buffer, b->nbuffers, &b->lab, e)) return e->code;
     double spread;
-    if (!keep_reference(b, e)) return e->code;
+    if (!bench_keep_reference(b, e)) return e->code;
     if (bench_cached(b, base)) return RT_OK;
     if (rt_lab_time(b->lab, &base->trial, &base->seconds, &spread, e)) return e->code;
     remember(b, base);

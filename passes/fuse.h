@@ -100,7 +100,7 @@ bool fuse_is_anchor(const Node *n);
 bool fuse_may_fail(const Node *n);
 
 // fuse_place.c
-void fuse_place(Fuse *f); // levels and clusters
+void fuse_place(Fuse *f);                            // levels and clusters
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
 
 // fuse_epilogue.c
@@ -138,7 +138,9 @@ void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel t
 void fuse_columns(Fuse *f, Slots *slots); // what sums over rows are made of joins these sums
 
 // fuse_launch.c
-void fuse_groups(Fuse *f);  // fusion->groups, each with its launch
+void fuse_groups(Fuse *f); // fusion->groups, each with its launch
+
+// fuse_why.c
 void fuse_explain(Fuse *f); // fusion->unfused
 
 #endif

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/half.h"
-
 enum { CALLS = 16, ROUNDS = 3 };
 
 static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
@@ -133,17 +131,6 @@ static bool call(GemmBench *b)
 
 enum { PIECES = 32, PIECE = 4096 };
 
-static double element(ProgDType t, const char *at)
-{
-    switch (t) {
-    case PD_BF16: return half_value(*(const uint16_t *)at, HALF_BF16);
-    case PD_F16: return half_value(*(const uint16_t *)at, HALF_F16);
-    case PD_F32: return *(const float *)at;
-    case PD_F64: return *(const double *)at;
-    default: return 0; // of integers nothing is said
-    }
-}
-
 // Pieces of a buffer, evenly spread; how many bytes in all, or -1.
 static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot, char *to)
 {
@@ -164,7 +151,7 @@ static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
     double worst = 0, scale = 0;
     long beyond = 0, width = prog_dtype_bytes(t);
     for (long i = 0; i < bytes; i += width) {
-        double a = element(t, x + i), b = element(t, y + i);
+        double a = prog_load(t, x + i), b = prog_load(t, y + i);
         if (isfinite(b)) scale = fmax(scale, fabs(b));
         if (a == b || (isnan(a) && isnan(b))) continue;
         if (isfinite(a) && isfinite(b))

@@ -1,0 +1,176 @@
+// fn f(x) { … } grad(dy) { … }: functions with their own gradient, as regions. Both bodies are
+// elaborated twice: once to learn what they capture, once with that declared, so that the two
+// regions agree on their parameters.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+typedef struct Call2 {
+    Fn *fn;
+    Val *args; // as bound
+    const Span *spans;
+    Span span;
+    Scope *scope;
+    Node **tensor; // per parameter, NULL when not a tensor
+    VEC(Node *) captured;
+    VEC(Node *) results; // of the forward region, for their types
+    bool tuple;
+} Call2;
+
+static Region *body_region(Elab *e, Call2 *c, bool backward, Val *result)
+{
+    const Stmt *s = c->fn->stmt;
+    Region *r = region_open(e);
+    r->no_cells = true;
+    Val *args = NEW_ARRAY(e->arena, Val, s->params.n + 1);
+    for (uint32_t i = 0; i < s->params.n; i++)
+        args[i] = c->tensor[i] ? val_node(region_param(e, r, &c->tensor[i]->type)) : c->args[i];
+    for (uint32_t i = 0; i < c->captured.n; i++) {
+        Node *in = region_param(e, r, &c->captured.at[i]->type);
+        idmap_set(&r->inner, (uintptr_t)c->captured.at[i], (uintptr_t)in);
+    }
+    if (!backward) {
+        Fn plain = *c->fn;
+        *result = fn_body(e, &plain, args, c->spans, c->span, c->scope);
+        return r;
+    }
+    Frame frame = {.up = e->frame, .fn = s, .name = c->fn->name, .file = c->fn->file};
+    frame.id = ++e->frames;
+    frame.vars = strmap_new(e->arena);
+    frame.scope = c->scope;
+    frame.call = loc_add(e->diags, c->span, e->frame->call, c->fn->name);
+    frame.result = val_none();
+    e->frame = &frame;
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        if (args[i].kind == V_ABSENT) args[i] = eval(e, s->params.at[i].otherwise);
+        name_bind(e, s->params.at[i].name, args[i]);
+    }
+    for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
+        name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
+    exec_block(e, s->gbody);
+    *result = frame.result;
+    e->frame = frame.up;
+    return r;
+}
+
+static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
+{
+    const Stmt *s = c->fn->stmt;
+    uint32_t n = 1;
+    if (v.kind == V_POISON) return false;
+    bool many = v.kind == V_TUPLE && seq_length(&v, &n);
+    if (!backward) {
+        c->tuple = many;
+        c->results.n = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            Val item = many ? v.seq->at[i] : v;
+            Node *t = to_tensor(e, &item, DT_COUNT, c->span);
+            if (!t) return false;
+            vec_push(e->arena, &r->g->results, t);
+            vec_push(e->arena, &c->results, t);
+        }
+        return true;
+    }
+    uint32_t at = 0, tensors = 0;
+    for (uint32_t i = 0; i < s->params.n; i++) tensors += c->tensor[i] != NULL;
+    if (n != tensors) {
+        fail(e, s->span,
+             "the gradient of '%s' must return one value for each of its %u tensors, "
+             "found %u",
+             c->fn->name, tensors, n);
+        return false;
+    }
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        if (!c->tensor[i]) continue;
+        const Type *t = &c->tensor[i]->type;
+        Val item = many ? v.seq->at[at] : v;
+        at++;
+        Node *g = to_tensor(e, &item, t->dtype, s->span);
+        if (!g) return false;
+        at_span(e, s->span);
+        if (g->type.rank == 0) g = graph_broadcast_to(e->g, g, t);
+        if (!type_equal(&g->type, t)) {
+            fail(e, s->span, "the gradient for '%s' of '%s' must be %s, found %s",
+                 s->params.at[i].name, c->fn->name, type_text(e, t), type_text(e, &g->type));
+            return false;
+        }
+        vec_push(e->arena, &r->g->results, g);
+    }
+    for (uint32_t i = 0; i < c->captured.n; i++) { // captured values are constants to the rule
+        const Type *t = &c->captured.at[i]->type;
+        Node *zero = dtype_is_int(t->dtype) ? graph_const_int(e->g, t->dtype, 0)
+                                            : graph_const(e->g, t->dtype, 0);
+        vec_push(e->arena, &r->g->results, graph_broadcast_to(e->g, zero, t));
+    }
+    return true;
+}
+
+static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
+{
+    for (int k = 0; k < 2; k++) {
+        Val v;
+        region[k] = body_region(e, c, k == 1, &v);
+        bool ok = take_results(e, c, region[k], v, k == 1);
+        region_close(e, region[k]);
+        if (!ok) return false;
+        if (final) continue;
+        if (k == 0 && c->fn->stmt->gparams.n != c->results.n) {
+            fail(e, c->fn->stmt->span,
+                 "the gradient of '%s' takes %u value%s, the function "
+                 "returns %u",
+                 c->fn->name, c->fn->stmt->gparams.n, c->fn->stmt->gparams.n == 1 ? "" : "s",
+                 c->results.n);
+            return false;
+        }
+    }
+    for (int k = 0; k < 2 && !final; k++)
+        for (uint32_t i = 0; i < region[k]->outer.n; i++) {
+            bool known = false;
+            for (uint32_t j = 0; j < c->captured.n; j++)
+                known |= c->captured.at[j] == region[k]->outer.at[i];
+            if (!known) vec_push(e->arena, &c->captured, region[k]->outer.at[i]);
+        }
+    return true;
+}
+
+Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope)
+{
+    const Stmt *s = fn->stmt;
+    Call2 c = {.fn = fn, .args = args, .spans = spans, .span = span, .scope = scope};
+    c.tensor = NEW_ARRAY(e->arena, Node *, s->params.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->params.n; i++) {
+        if (!val_is_tensor(&args[i])) continue;
+        c.tensor[i] = to_tensor(e, &args[i], DT_COUNT, spans[i]);
+        if (!c.tensor[i]) return val_poison();
+        n++;
+    }
+    if (!n) return fn_body(e, fn, args, spans, span, scope); // all known at compile time
+    Region *region[2];
+    uint32_t errors = e->diags->errors;
+    enum { MAX_NESTED = 5 }; // every level elaborates its body twice
+    if (e->own_gradients >= MAX_NESTED)
+        return fail(e, span, "functions with their own gradient are nested more than %d deep",
+                    MAX_NESTED);
+    e->own_gradients++;
+    bool ok = both_regions(e, &c, region, false) && e->diags->errors == errors &&
+              both_regions(e, &c, region, true);
+    e->own_gradients--;
+    if (!ok) return val_poison();
+    Node **operand = NEW_ARRAY(e->arena, Node *, n + c.captured.n + 1);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < s->params.n; i++)
+        if (c.tensor[i]) operand[at++] = c.tensor[i];
+    for (uint32_t i = 0; i < c.captured.n; i++) operand[at++] = c.captured.at[i];
+    at_span(e, span);
+    Attrs attrs = {0};
+    attr_set_str(e->g, &attrs, ATTR_name, fn->name);
+    Graph *graphs[2] = {region[0]->g, region[1]->g};
+    Node *call = graph_region_node(e->g, OP_call, operand, (int)at, &attrs, graphs, 2);
+    if (node_is_poison(call)) return val_poison();
+    if (!c.tuple) return val_node(graph_result(e->g, call, 0));
+    Val v = val_seq(e, V_TUPLE, c.results.n);
+    for (uint32_t i = 0; i < c.results.n; i++)
+        v.seq->at[i] = val_node(graph_result(e->g, call, (int)i));
+    return v;
+}
