@@ -31,30 +31,44 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+static Cost cost(int64_t bytes, int64_t flops, double rate, const Rates *r)
+{
+    double compute = rate > 0 ? (double)flops / rate : 0;
+    return (Cost){bytes, flops, larger(r->copy > 0 ? (double)bytes / r->copy : 0, compute)};
+}
+
+Cost kernel_cost(const Program *p, int kernel, const Rates *r)
+{
+    const ProgKernel *k = &p->kernels[kernel];
+    return cost(k->bytes_read + k->bytes_written, k->flops, r->f32, r);
+}
+
+static Cost product(const Program *p, int gemm, int64_t more_bytes, const Rates *r)
+{
+    const ProgGemm *g = &p->gemms[gemm];
+    int64_t bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
+                                g->k * g->n * prog_dtype_bytes(g->b_type) +
+                                g->m * g->n * prog_dtype_bytes(g->c_type));
+    return cost(bytes + more_bytes, 2 * g->m * g->n * g->k * g->batch,
+                g->tf32 && g->a_type == PD_F32 ? r->tf32 : r->matmul[g->a_type], r);
+}
+
+Cost product_cost(const Program *p, int gemm, const Rates *r)
+{
+    return product(p, gemm, 0, r);
+}
+
 Cost step_cost(const Program *p, const ProgStep *s, const Rates *r)
 {
-    Cost c = {0};
-    double compute = 0;
-    if (s->kind == PS_KERNEL) {
-        const ProgKernel *k = &p->kernels[s->index];
-        c.bytes = k->bytes_read + k->bytes_written;
-        c.flops = k->flops;
-        compute = r->f32 > 0 ? (double)c.flops / r->f32 : 0;
-    } else if (s->kind == PS_GEMM) {
-        const ProgGemm *g = &p->gemms[s->index];
-        bool tf32 = g->tf32 && g->a_type == PD_F32;
-        double rate = tf32 ? r->tf32 : r->matmul[g->a_type];
-        c.flops = 2 * g->m * g->n * g->k * g->batch;
-        c.bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
-                              g->k * g->n * prog_dtype_bytes(g->b_type) +
-                              g->m * g->n * prog_dtype_bytes(g->c_type));
-        compute = rate > 0 ? (double)c.flops / rate : 0;
-        if (g->tail) c.bytes += p->kernels[g->tail - 1].bytes_written;
-    } else if (s->kind == PS_COPY) {
-        c.bytes = 2 * s->bytes;
-    } else if (s->kind == PS_ZERO) {
-        c.bytes = s->bytes;
+    switch (s->kind) {
+    case PS_KERNEL: return kernel_cost(p, s->index, r);
+    case PS_GEMM: {
+        int tail = p->gemms[s->index].tail - 1;
+        return product(p, s->index, tail < 0 ? 0 : p->kernels[tail].bytes_written, r);
     }
-    c.floor = larger(r->copy > 0 ? (double)c.bytes / r->copy : 0, compute);
-    return c;
+    case PS_COPY: return cost(2 * s->bytes, 0, 0, r);
+    case PS_ZERO: return cost(s->bytes, 0, 0, r);
+    case PS_LOOP: break;
+    }
+    return (Cost){0};
 }

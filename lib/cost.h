@@ -16,6 +16,9 @@ typedef struct Cost { // of one call
     double floor; // seconds
 } Cost;
 Cost step_cost(const Program *p, const ProgStep *s, const Rates *r);
+// Of a product's step, where a kernel stands behind the library's call: each alone.
+Cost product_cost(const Program *p, int gemm, const Rates *r);
+Cost kernel_cost(const Program *p, int kernel, const Rates *r);
 const char *step_name(const Program *p, const ProgStep *s);
 const char *step_kind(const ProgStep *s); // "kernel", "gemm", "copy", "zero", "loop"
 

@@ -37,10 +37,20 @@ static netc_status measure_rates(Profile *p, const Program *prog, Rates *r)
     return NETC_OK;
 }
 
+// A product's step is two calls where a kernel stands behind the library's; a kernel in its place
+// does the work of both.
+static Cost call_cost(const Program *prog, const ProgStep *s, const RtStepTime *t, const Rates *r)
+{
+    if (t->behind) return kernel_cost(prog, t->kernel, r);
+    if (s->kind == PS_GEMM && t->kernel < 0) return product_cost(prog, s->index, r);
+    return step_cost(prog, s, r);
+}
+
 static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, const RtStepTime *t,
                       const Rates *r)
 {
-    Cost c = step_cost(prog, s, r);
+    Cost c = call_cost(prog, s, t, r);
+    const ProgKernel *k = t->kernel >= 0 ? &prog->kernels[t->kernel] : NULL;
     *out = (netc_step){.calls = t->calls,
                        .seconds = t->seconds,
                        .low = t->low,
@@ -53,11 +63,10 @@ static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, co
                        .shared_bytes = t->info.shared_bytes,
                        .threads = t->info.threads,
                        .occupancy = t->info.occupancy};
-    snprintf(out->name, sizeof out->name, "%s", step_name(prog, s));
-    snprintf(out->kind, sizeof out->kind, "%s", step_kind(s));
+    snprintf(out->name, sizeof out->name, "%s", k ? k->name : step_name(prog, s));
+    snprintf(out->kind, sizeof out->kind, "%s", k ? "kernel" : step_kind(s));
     snprintf(out->line, sizeof out->line, "%s", s->loc ? s->loc : "");
-    if (s->kind == PS_KERNEL && prog->kernels[s->index].schedule)
-        snprintf(out->schedule, sizeof out->schedule, "%s", prog->kernels[s->index].schedule);
+    if (k && k->schedule) snprintf(out->schedule, sizeof out->schedule, "%s", k->schedule);
 }
 
 // Of the entry's steps, then its joined kernels.
@@ -112,16 +121,13 @@ static void profile(void *arg)
     out->tf32 = rates.tf32;
     out->f16 = rates.matmul[PD_F16];
     out->bf16 = rates.matmul[PD_BF16];
-    int *place = NEW_ARRAY(t->arena, int, t->e->nsteps + t->e->njoins + 1);
     for (int i = 0; i < rp.nsteps; i++) {
         const RtStepTime *st = &rp.steps[i];
-        place[st->step] = i;
         fill_step(&out->steps[i], prog, step_at(t->e, st->step), st, &rates);
         out->sum += st->seconds * st->calls;
     }
     for (int i = 0; i < rp.nslices; i++)
-        out->slices[i] =
-            (netc_slice){place[rp.slices[i].step], rp.slices[i].begin, rp.slices[i].seconds};
+        out->slices[i] = (netc_slice){rp.slices[i].at, rp.slices[i].begin, rp.slices[i].seconds};
 }
 
 netc_status netc_profile(netc_session *s, const char *entry, const netc_time_options *o,

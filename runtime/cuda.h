@@ -118,6 +118,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
 RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
 void cuda_gemms_free(RtModule *m);
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
+int cuda_gemm_takes(const RtModule *m, int gemm, bool behind); // RtDeviceOps.gemm_kernel
 size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
 

@@ -311,6 +311,7 @@ const RtDeviceOps rt_cuda_ops = {
     .module_choices = cuda_choices,
     .launch = cuda_launch,
     .gemm = cuda_gemm,
+    .gemm_kernel = cuda_gemm_takes,
     .gemm_scratch = cuda_gemm_scratch,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,

@@ -198,8 +198,15 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
     LtStatus r = cuda_gemm_call(m->d, p, g, slots, s->s);
     if (lock) pthread_mutex_unlock(&m->gemm_lock);
     if (r == LT_OK && m->d->sync) CU_AT(m->d, e, p->name, p->loc, stream_sync(s->s));
-    if (r == LT_OK) return cuda_gemm_tail(s, m, gemm, slots, e);
+    if (r == LT_OK) return RT_OK;
     return lt_failed(m->d, r, "matmul(...)", __FILE__, __LINE__, p->name, p->loc, e);
+}
+
+int cuda_gemm_takes(const RtModule *m, int gemm, bool behind)
+{
+    const ProgGemm *p = &m->p->gemms[gemm];
+    if (behind) return m->gemm[gemm].generated ? -1 : p->tail - 1;
+    return m->gemm[gemm].generated ? p->kernel - 1 : -1;
 }
 
 size_t cuda_gemm_scratch(const RtModule *m, int gemm)

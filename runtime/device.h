@@ -82,8 +82,12 @@ struct RtDeviceOps {
     const char *(*module_choices)(RtModule *m, Arena *a); // text lines "key value"; ""
     // argv: one entry an argument, see args_by_address.
     RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
+    // The library's call or the kernel in its place, without what stands behind the library's call.
     // slots: A, B, C, bias, aux, workspace, as ProgGemm says.
     RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
+    // The kernel that a product takes now in place of the library's call, or behind it; -1: none.
+    // NULL: the library computes all of it.
+    int (*gemm_kernel)(const RtModule *m, int gemm, bool behind);
     size_t (*gemm_scratch)(const RtModule *m, int gemm); // bytes of its workspace in use; NULL: all
 
     // Recording what is enqueued between begin and end, to be enqueued again by launch; NULL where

@@ -122,14 +122,21 @@ void rt_entry_free(RtSession *s, RtEntry *en);
 // Addresses of the arguments from en->input, en->rows_now and the session's arena.
 void rt_entry_resolve(RtSession *s, RtEntry *en);
 void rt_entry_unresolve(RtSession *s, RtEntry *en); // an address changed
+// The kernel that step [step] takes now: its own, or the one in place of the matmul library's call,
+// or behind that call; -1: none.
+int rt_step_kernel(const RtSession *s, const RtEntry *en, int step, bool behind);
+
 // One execution, step by step. each: called before and after every step, or NULL.
 typedef struct RtObserver {
     RtCode (*before)(void *ctx, RtEntry *en, int step, RtError *e);
     RtCode (*after)(void *ctx, RtEntry *en, int step, RtError *e);
     void *ctx;
     RtStream *stream; // where the next step goes, may change in before; NULL: the session's
-    bool joins;       // knows joined kernels: their steps are numbered from nsteps on
+    // Tells parts of steps apart: joined kernels are numbered from nsteps on, behind them what
+    // stands behind the library's call of a product, by the product's step.
+    bool parts;
 } RtObserver;
+int rt_entry_parts(const RtEntry *en); // numbers there are
 RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e);
 // Enqueues 1 to [left] executions, by graph where there is one; *done: how many.
 RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e);

@@ -18,7 +18,7 @@ typedef struct Clock {
     RtSession *s;
     RtEvent *start, *begin[MARKS], *end[MARKS];
     int step[MARKS], used;
-    double *seconds; // of this execution, by step
+    double *seconds; // of this execution, by the number of a step or part
     int *calls;
     VEC(RtSlice) slices;
     double last; // end of the last slice
@@ -40,12 +40,12 @@ static RtCode drain(Clock *c, RtError *e)
     const RtDeviceOps *ops = c->s->device->ops;
     if (c->used && ops->event_sync(c->end[c->used - 1], e)) return e->code;
     for (int i = 0; i < c->used; i++) {
-        RtSlice v = {.step = c->step[i]};
+        RtSlice v = {.at = c->step[i]}; // its number until the report
         if (ops->event_seconds(c->begin[i], c->end[i], &v.seconds, e) ||
             ops->event_seconds(c->start, c->begin[i], &v.begin, e))
             return e->code;
-        c->seconds[v.step] += v.seconds;
-        c->calls[v.step]++;
+        c->seconds[v.at] += v.seconds;
+        c->calls[v.at]++;
         c->last = v.begin + v.seconds;
         vec_push(c->arena, &c->slices, v);
     }
@@ -109,8 +109,8 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
                          double *times, double *whole, int *done, RtProfile *out, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    RtObserver watch = {.before = before, .after = after, .ctx = c, .joins = true};
-    int steps = en->e->nsteps + en->e->njoins;
+    RtObserver watch = {.before = before, .after = after, .ctx = c, .parts = true};
+    int steps = rt_entry_parts(en);
     double ahead = (double)en->launches * ENQUEUE, stop = now() + o->seconds;
     if (ahead > LONGEST) ahead = LONGEST;
     if (calibrate(c, out, e)) return e->code;
@@ -165,7 +165,8 @@ static RtCode report(RtSession *s, RtEntry *en, const Clock *c, int repeats, dou
                      int done, Arena *a, RtProfile *out, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    int steps = en->e->nsteps + en->e->njoins;
+    int steps = rt_entry_parts(en), apart = en->e->nsteps + en->e->njoins;
+    int *place = NEW_ARRAY(a, int, steps + 1);
     out->steps = NEW_ARRAY(a, RtStepTime, steps + 1);
     out->slices = NEW_ARRAY(a, RtSlice, c->slices.n + 1);
     for (uint32_t i = 0; i < c->slices.n; i++) {
@@ -179,18 +180,23 @@ static RtCode report(RtSession *s, RtEntry *en, const Clock *c, int repeats, dou
         double *t = times + (size_t)i * (size_t)repeats;
         qsort(t, (size_t)done, sizeof *t, by_value);
         for (int k = 0; k < done; k++) t[k] = t[k] > out->pair ? t[k] - out->pair : 0;
+        bool behind = i >= apart;
+        int step = behind ? i - apart : i;
+        place[i] = out->nsteps;
         RtStepTime *v = &out->steps[out->nsteps++];
-        *v = (RtStepTime){.step = i,
+        *v = (RtStepTime){.step = step,
+                          .behind = behind,
+                          .kernel = rt_step_kernel(s, en, step, behind),
                           .calls = c->calls[i],
                           .seconds = at(t, done, 0.5),
                           .low = at(t, done, 0.25),
                           .high = at(t, done, 0.75),
                           .info = {-1, -1, -1, -1, -1}};
-        const ProgStep *st = en->step[i].s;
-        if (st->kind == PS_KERNEL && ops->kernel_info &&
-            ops->kernel_info(en->bound->program->module, st->index, &v->info, e))
+        if (v->kernel >= 0 && ops->kernel_info &&
+            ops->kernel_info(en->bound->program->module, v->kernel, &v->info, e))
             return e->code;
     }
+    for (int i = 0; i < out->nslices; i++) out->slices[i].at = place[out->slices[i].at];
     return RT_OK;
 }
 
@@ -202,7 +208,7 @@ RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, const RtProfile
     if (!en) return e->code;
     if (!en->resolved) return rt_fail(e, RT_USER, "'%s' has to run once before it is timed", entry);
     if (o->repeats < 1) return rt_fail(e, RT_USER, "nothing to time");
-    int steps = en->e->nsteps + en->e->njoins, done = 0;
+    int steps = rt_entry_parts(en), done = 0;
     double *times = NEW_ARRAY(a, double, (size_t)steps *(size_t)o->repeats + 1);
     double *whole = NEW_ARRAY(a, double, (size_t)o->repeats);
     Clock *c = NEW(a, Clock);

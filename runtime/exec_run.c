@@ -42,7 +42,7 @@ static RtCode do_step(Run *r, int i)
     if (st->moves) move_arguments(r, st);
     switch (s->kind) {
     case PS_KERNEL: return ops->launch(stream, m, s->index, en->argv + st->first_arg, r->e);
-    case PS_GEMM:
+    case PS_GEMM: // what stands behind it: do_behind
         if (gate && ops->unified && en->error->code) return RT_OK;
         return ops->gemm(stream, m, s->index, slot, r->e);
     case PS_COPY:
@@ -56,18 +56,56 @@ static RtCode do_step(Run *r, int i)
     return RT_OK;
 }
 
+static RtCode do_behind(Run *r, int i)
+{
+    const RtStep *st = &r->en->step[i];
+    const Program *p = r->en->bound->program->p;
+    const ProgGemm *g = &p->gemms[st->s->index];
+    RtStream *stream = r->o && r->o->stream ? r->o->stream : r->s->stream;
+    int arg = st->first_arg + prog_gemm_args(g) + g->kernel_args;
+    return r->s->device->ops->launch(stream, r->en->bound->program->module, g->tail - 1,
+                                     r->en->argv + arg, r->e);
+}
+
+static RtCode whole_step(Run *r, int i)
+{
+    if (do_step(r, i)) return r->e->code;
+    return rt_step_kernel(r->s, r->en, i, true) < 0 ? RT_OK : do_behind(r, i);
+}
+
+// Step i, or a part of it, under its number.
+static RtCode watched(Run *r, int number, RtCode (*what)(Run *r, int i), int i)
+{
+    const RtObserver *o = r->o;
+    if (o && o->before && o->before(o->ctx, r->en, number, r->e)) return r->e->code;
+    if (what(r, i)) return r->e->code;
+    return o && o->after ? o->after(o->ctx, r->en, number, r->e) : RT_OK;
+}
+
+int rt_step_kernel(const RtSession *s, const RtEntry *en, int step, bool behind)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    const ProgStep *st = en->step[step].s;
+    if (st->kind == PS_KERNEL) return behind ? -1 : st->index;
+    if (st->kind != PS_GEMM || !ops->gemm_kernel) return -1;
+    return ops->gemm_kernel(en->bound->program->module, st->index, behind);
+}
+
+int rt_entry_parts(const RtEntry *en)
+{
+    return 2 * en->e->nsteps + en->e->njoins;
+}
+
 static RtCode steps(Run *r, int first, int last, int depth)
 {
     const ProgEntry *e = r->en->e;
-    bool joined = r->en->joined && (!r->o || r->o->joins) && depth == 0;
+    bool parts = r->o && r->o->parts;
+    bool joined = r->en->joined && (!r->o || parts) && depth == 0;
     for (int i = first, j = 0; i < last; i++) {
         const ProgStep *s = r->en->step[i].s;
         while (joined && j < e->njoins && e->joins[j].first_step < i) j++;
         if (joined && j < e->njoins && e->joins[j].first_step == i) {
-            int at = e->nsteps + j;
-            if (r->o && r->o->before && r->o->before(r->o->ctx, r->en, at, r->e)) return r->e->code;
-            if (do_step(r, at)) return r->e->code;
-            if (r->o && r->o->after && r->o->after(r->o->ctx, r->en, at, r->e)) return r->e->code;
+            if (watched(r, e->nsteps + j, do_step, e->nsteps + j)) return r->e->code;
             i = e->joins[j].last_step - 1;
             continue;
         }
@@ -81,9 +119,10 @@ static RtCode steps(Run *r, int first, int last, int depth)
             i = s->last_step - 1;
             continue;
         }
-        if (r->o && r->o->before && r->o->before(r->o->ctx, r->en, i, r->e)) return r->e->code;
-        if (do_step(r, i)) return r->e->code;
-        if (r->o && r->o->after && r->o->after(r->o->ctx, r->en, i, r->e)) return r->e->code;
+        if (watched(r, i, parts ? do_step : whole_step, i)) return r->e->code;
+        if (parts && rt_step_kernel(r->s, r->en, i, true) >= 0 &&
+            watched(r, e->nsteps + e->njoins + i, do_behind, i))
+            return r->e->code;
     }
     return RT_OK;
 }

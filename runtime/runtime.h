@@ -140,7 +140,8 @@ RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check 
 RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *bytes, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
-// Ways of enqueueing several executions, as measured, and which is taken; "" where there is no choice.
+// Ways of enqueueing several executions, as measured, and which is taken; "" where there is no
+// choice.
 void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n);
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 where not captured
 
@@ -166,15 +167,17 @@ typedef struct RtKernelInfo { // -1: not known
 } RtKernelInfo;
 
 typedef struct RtStepTime { // a step of an entry, timed on its own
-    int step;               // index in ProgEntry.steps, joined kernels after these
+    int step;               // index in ProgEntry.steps; joined kernels after these
+    bool behind;            // what stands behind the library's call of this product
+    int kernel;             // that ran; -1: a call of the library, a copy
     int calls;              // in one execution
     double seconds;         // of one call, the median of all executions
     double low, high;       // its quartiles
     RtKernelInfo info;
 } RtStepTime;
 
-typedef struct RtSlice { // a call in the last execution that was timed step by step
-    int step;
+typedef struct RtSlice {   // a call in the last execution that was timed step by step
+    int at;                // in RtProfile.steps
     double begin, seconds; // from the first call's begin
 } RtSlice;
 

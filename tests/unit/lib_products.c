@@ -163,6 +163,36 @@ static void run_entry(Arena *a, const Module *m, const Program *p, RtProgram *rt
     }
 }
 
+// A profile times what a kernel behind the library's call takes as a call of its own, and names a
+// kernel in the library's place.
+static void profile_entry(Arena *a, const Program *p, RtProgram *rt, RtSession *s, int entry)
+{
+    const ProgEntry *en = &p->entries[entry];
+    RtError e = {0};
+    RtProfile pr;
+    RtProfileOptions o = {.repeats = 1};
+    CHECK_MSG(!rt_profile(s, rt, en->name, &o, a, &pr, &e), "%s: %s", en->name, e.text);
+    int at = 0;
+    for (int i = 0; i < en->nsteps && !e.code; i++) {
+        const ProgGemm *g = en->steps[i].kind == PS_GEMM ? &p->gemms[en->steps[i].index] : NULL;
+        const RtStepTime *t = &pr.steps[at++];
+        bool alone = g && t->kernel >= 0;
+        CHECK(at <= pr.nsteps && t->step == i && !t->behind && t->calls == 1);
+        if (g) CHECK(t->kernel == (alone ? g->kernel - 1 : -1));
+    }
+    for (int i = 0; i < en->nsteps && !e.code; i++) {
+        const ProgGemm *g = en->steps[i].kind == PS_GEMM ? &p->gemms[en->steps[i].index] : NULL;
+        if (!g || !g->tail || pr.steps[i].kernel >= 0) continue;
+        const RtStepTime *t = &pr.steps[at++];
+        CHECK(at <= pr.nsteps && t->step == i && t->behind && t->kernel == g->tail - 1);
+        CHECK(t->calls == 1 && t->info.threads > 0);
+    }
+    CHECK(e.code || (at == pr.nsteps && pr.nslices == at));
+    for (int i = 1; i < pr.nslices; i++) // in the order they ran
+        CHECK(pr.slices[i].begin >= pr.slices[i - 1].begin &&
+              pr.steps[pr.slices[i].at].step >= pr.steps[pr.slices[i - 1].at].step);
+}
+
 static void run_all(Arena *a, const Module *m, const Program *p, bool by_kernel)
 {
     RtError e = {0};
@@ -174,7 +204,10 @@ static void run_all(Arena *a, const Module *m, const Program *p, bool by_kernel)
               "%s", e.text);
     if (by_kernel && !e.code) CHECK(strstr(rt_choices(rt, a), ": kernel  # library "));
     for (int i = 0; i < p->nentries && !e.code; i++)
-        if (p->entries[i].kind == PK_MODEL) run_entry(a, m, p, rt, s, i);
+        if (p->entries[i].kind == PK_MODEL) {
+            run_entry(a, m, p, rt, s, i);
+            profile_entry(a, p, rt, s, i);
+        }
     rt_session_free(s);
     rt_program_free(rt);
 }

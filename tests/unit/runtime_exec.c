@@ -330,7 +330,7 @@ int main(void)
     RtProfileOptions po = {.repeats = 3, .cold = true};
     Arena *a = arena_new();
     CHECK(rt_profile(shared, p, "mm", &po, a, &profile, &e) == RT_OK && profile.nsteps == 1 &&
-          profile.steps[0].calls == 1 && profile.nslices == 1 && profile.slices[0].step == 0 &&
+          profile.steps[0].calls == 1 && profile.nslices == 1 && profile.slices[0].at == 0 &&
           profile.steps[0].low <= profile.steps[0].high && profile.apart > 0);
     double seconds[2], rate;
     CHECK(rt_time(shared, p, "mm", 3, 2, seconds, &e) == RT_OK && seconds[0] > 0);
