@@ -4,9 +4,9 @@
 // Keeps: every value. Sets Graph.fusion of the graph and of every region in it (ir/fusion.h).
 // Breaks: nothing; but a later change of the graph makes the fusion stale.
 //
-// fuse_place.c says where nodes can be computed, fuse_map.c which shared values are stored,
-// fuse_adopt.c which kernels store outputs on their way, fuse_launch.c makes groups and launches of
-// it. Placement repeats until nothing more is to be stored; each round forces values for good, and
+// fuse_prepare.c says what is stored whatever happens, fuse_place.c where nodes can be computed,
+// fuse_map.c which shared values are stored, fuse_adopt.c which kernels store outputs on their way,
+// fuse_launch.c makes groups and launches of it, fuse_why.c says why the rest is apart. Placement repeats until nothing more is to be stored; each round forces values for good, and
 // there are three at most.
 #include "passes/fuse.h"
 
