@@ -290,6 +290,7 @@ bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices b
 void wgmma_schedule(const Target *t, Body *b);   // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);
 void wgmma_maps(const Body *b, ProgKernel *k); // the launch's maps
+const char *wgmma_parameters(struct Emit *e);  // ... as further parameters of the kernel
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);

@@ -55,10 +55,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgK
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
     if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
-    if (s->wgmma)
-        buf_str(
-            &out,
-            ", const __grid_constant__ NcMap left_map, const __grid_constant__ NcMap right_map");
+    if (s->wgmma) buf_str(&out, wgmma_parameters(&e));
     const char *words = alone ? cuda_first_words(k->ctx->target, alone, s->blocks, s->threads) : "";
     buf_printf(&out, ")\n{\n%s%s}\n\n", words, root->text.data);
     *names = e;

@@ -100,9 +100,10 @@ typedef struct ProgArg {
     bool written;
 } ProgArg;
 
-// A matrix of 16-bit elements that a kernel reads by bulk copies, a box of it at a time. What the
-// copies need to know of it is made when the kernel is launched, and is a parameter of its own.
-enum { PROG_MAX_MAPS = 2, PROG_MAX_MAP_ARGS = 64 };
+// A matrix of 16-bit elements that a kernel reads or writes by bulk copies, a box of it at a time.
+// What the copies need to know of it is made when the kernel is launched, and is a parameter of its
+// own.
+enum { PROG_MAX_MAPS = 6, PROG_MAX_MAP_ARGS = 64 };
 typedef struct ProgMap {
     int32_t arg;               // the kernel's argument it lies in
     int64_t offset;            // where in it, in elements

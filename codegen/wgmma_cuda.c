@@ -9,12 +9,11 @@
 //
 // A thread holds pairs of neighbours of the sums, and computes what follows (any fused expression,
 // any number of results) pair by pair. 16-bit results pass through shared memory once more, within
-// a warp, and are written by whole lines.
+// a warp, and are written from there by bulk copies as well, while the warp goes on.
 #include "codegen/print_cuda.h"
 
-// PITCH: between rows of results in shared memory, so that neither pairs nor lines meet a bank
-// twice.
-enum { STEP = 64, GROUPS = 2, ROWS = 64, LINE = 128, SPARE = 1024, PITCH = 72, STAGE = 16 * PITCH };
+// BOX: rows of 64 results that a warp writes at once.
+enum { STEP = 64, GROUPS = 2, ROWS = 64, LINE = 128, SPARE = 1024, BOX = 16, STAGE = BOX * STEP };
 
 // An operand as bulk copies see it; false: it is no matrix in memory they can read.
 static bool operand_map(const Body *b, int axis, ProgMap *m, bool *along_k)
@@ -44,7 +43,31 @@ bool wgmma_fits(const Body *b, const Target *t)
            operand_map(b, 2, &m, &along_k);
 }
 
-static bool is_staged(const Body *b, uint32_t store);
+// A result that bulk copies can write: a matrix of 16-bit elements. false: it goes to memory pair
+// by pair.
+static bool result_map(const Body *b, uint32_t i, ProgMap *m)
+{
+    const BodyStore *s = &b->stores.at[i];
+    int64_t step, pitch;
+    if (i >= PROG_MAX_MAPS - 2 || s->buf < 0 || s->add || s->guard || !s->ix || s->ix->has_value ||
+        dtype_info[b->bufs.at[s->buf].type].bits != 16 || s->ix->constant < 0 ||
+        !ix_stride(s->ix, 1, &pitch) || !ix_stride(s->ix, 2, &step))
+        return false;
+    *m = (ProgMap){.offset = s->ix->constant,
+                   .rows = b->axis[1].extent,
+                   .cols = b->axis[2].extent,
+                   .pitch = pitch,
+                   .box_rows = BOX,
+                   .box_cols = STEP};
+    return step == 1 && pitch >= m->cols && pitch % 8 == 0 && m->offset % 8 == 0 &&
+           m->cols % 2 == 0;
+}
+
+static bool is_staged(const Body *b, uint32_t store)
+{
+    ProgMap m;
+    return result_map(b, store, &m);
+}
 
 static int staged_stores(const Body *b)
 {
@@ -56,7 +79,7 @@ static int staged_stores(const Body *b)
 // How many times a warp has room for its staged results.
 static int stages(const Body *b)
 {
-    return staged_stores(b) > 1 ? 1 : 2;
+    return staged_stores(b) > 2 ? 1 : 2;
 }
 
 // Rows of the tile of one group.
@@ -99,9 +122,12 @@ void wgmma_derive(Body *b, const Target *t)
     s->blocks = (tiles < most ? tiles : most) * s->cluster;
 }
 
-// Products with a tile for every multiprocessor, by the width of tiles that leaves the fewest idle.
+// Products with a tile for every multiprocessor, by the width of tiles that leaves the fewest idle;
+// a tile costs as much as if it were EDGE wider (on an H200 wide tiles are 3 % ahead of narrow
+// ones).
 void wgmma_schedule(const Target *t, Body *b)
 {
+    enum { EDGE = 16 };
     static const int widths[] = {192, 128};
     Schedule *s = &b->sched, before = *s, best = *s;
     int64_t least = INT64_MAX;
@@ -112,8 +138,8 @@ void wgmma_schedule(const Target *t, Body *b)
         s->tile_n = widths[i];
         wgmma_derive(b, t);
         int64_t rounds = (tiles_of(b) + t->units - 1) / t->units;
-        if (tiles_of(b) >= t->units && rounds * s->tile_n < least) {
-            least = rounds * s->tile_n;
+        if (tiles_of(b) >= t->units && rounds * (s->tile_n + EDGE) < least) {
+            least = rounds * (s->tile_n + EDGE);
             best = *s;
         }
     }
@@ -133,6 +159,18 @@ void wgmma_maps(const Body *b, ProgKernel *k)
         m->box_rows = (along_k ? side : STEP) / share;
         m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
     }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (result_map(b, i, &k->maps[k->nmaps]))
+            k->maps[k->nmaps++].arg = b->arg[b->stores.at[i].buf];
+}
+
+const char *wgmma_parameters(Emit *e)
+{
+    const char *map = ", const __grid_constant__ NcMap ";
+    const char *all = emit_text(e, "%sleft_map%sright_map", map, map);
+    for (uint32_t i = 0; i < e->body->stores.n; i++)
+        if (is_staged(e->body, i)) all = emit_text(e, "%s%sout%u_map", all, map, i);
+    return all;
 }
 
 // The copies of one step's tile of an operand, whose place begins at [to].
@@ -267,55 +305,49 @@ static void print_products(Emit *e, int64_t steps)
     emit_line(e, tile, "if (thread < %d) nc_bar_arrive(empty + before, thread);", s->cluster);
 }
 
-// Stores of 16-bit results along rows go through shared memory, so that whole lines are written.
-static bool is_staged(const Body *b, uint32_t i)
-{
-    const BodyStore *s = &b->stores.at[i];
-    int64_t step;
-    return i < 256 && s->buf >= 0 && !s->add && !s->guard && s->ix &&
-           dtype_info[b->bufs.at[s->buf].type].bits == 16 && ix_stride(s->ix, 2, &step) &&
-           step == 1 && ix_aligned(s->ix, 2, 8) && b->axis[2].extent % 8 == 0;
-}
-
-// Pairs of neighbours: to this warp's part of shared memory, or where they belong.
+// Pairs of neighbours: kept for this warp's part of shared memory, or to where they belong.
 static void store_pairs(Emit *e, Vectors *v)
 {
     const Body *b = e->body;
-    int n = 0;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         if (!is_staged(b, i)) continue;
         DType t = b->bufs.at[b->stores.at[i].buf].type;
         v->store[i] = false;
-        emit_line(e, e->scope, "nc_store<2>(rows + row * %d + from + %d, %s(out%u));", PITCH,
-                  STAGE * n++, t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
+        emit_line(e, e->scope, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
+                  t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
     }
     flush_stores(e, v, -1);
 }
 
-// The rows that a warp has in shared memory: one thread starts the copy of each.
-static void print_rows(Emit *e, Scope *in, const char *base)
+// Four pairs of a thread: 16 columns of the box, laid out as bulk copies expect it, 16-byte pieces
+// exchanged by the row.
+static void print_pairs(Emit *e)
 {
     const Body *b = e->body;
-    const char *axis = e->axis[2], *t = int_type(e);
-    long long n = (long long)b->axis[2].extent;
-    const char *bytes =
-        n % 64 ? emit_text(e, "(%s + 64 < %lld ? 64 : %lld - %s) * 2", base, n, n, base) : "128";
-    int nth = 0;
-    emit_line(e, in, "nc_rows_written();");
-    emit_line(e, in, "__syncwarp();");
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = part_m + thread, %s = part_n;", t, e->axis[1], base);
-    emit_open(e, 1ull << 1 | 1ull << 2);
-    e->axis[2] = base;
+    int n = 0;
+    if (!staged_stores(b)) return;
+    emit_line(e, e->scope, "if (pair %% 4 == 3) {");
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (is_staged(b, i))
-            emit_line(e, e->scope, "nc_copy_row(%s + (%s), rows + thread * %d + %d, %s);",
-                      e->buf_name[b->stores.at[i].buf], emit_index(e, b->stores.at[i].ix), PITCH,
-                      STAGE * nth++, bytes);
-    e->axis[2] = axis;
-    emit_close(e, finish_range(e, base), "}");
-    emit_line(e, e->scope, "nc_rows_end();"); // (of no rows as well: parts are counted)
-    emit_close(e, "if (thread < 16) {", "}");
+            emit_line(e, e->scope, "    nc_put_matrices4<%d>(place ^ pair / 4 * 32, pairs%u);",
+                      STAGE * 2 * n++, i);
+    emit_line(e, e->scope, "}");
+}
+
+// The boxes that a warp has in shared memory: one thread starts their copies.
+static void print_boxes(Emit *e, Scope *in)
+{
+    const Body *b = e->body;
+    int n = 0;
+    emit_line(e, in, "nc_box_written();");
+    emit_line(e, in, "__syncwarp();");
+    emit_line(e, in, "if (thread == 0) {");
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (is_staged(b, i))
+            emit_line(e, in, "    nc_write_box(out%u_map, box + %d, part_n, part_m);", i,
+                      STAGE * n++);
+    emit_line(e, in, "    nc_boxes_end();");
+    emit_line(e, in, "}");
 }
 
 // What follows from the sums of a tile: 16 rows of 64 neighbours at a time a warp.
@@ -335,10 +367,13 @@ static void print_results(Emit *e)
               "part / %d * 64;",
               first, below, ROWS, below);
     if (staged_stores(b)) {
-        emit_line(e, in, "uint16_t *const rows = stage + part %% %d * %d;", stages(b),
+        emit_line(e, in, "uint16_t *const box = stage + part %% %d * %d;", stages(b),
                   staged_stores(b) * STAGE);
-        emit_line(e, in, "nc_rows_read<%d>(); // what was there before", stages(b) - 1);
+        emit_line(e, in, "nc_boxes_read<%d>(); // what was there before", stages(b) - 1);
         emit_line(e, in, "__syncwarp();");
+        emit_line(e, in, "const uint32_t place = nc_place_anew(box + at);");
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            if (is_staged(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
     }
     emit_open(e, 0);
     emit_line(e, e->scope,
@@ -347,9 +382,10 @@ static void print_results(Emit *e)
               below, below);
     emit_line(e, e->scope, "const %s %s = part_m + row, %s = part_n + from;", t, e->axis[1], base);
     finish_vector(e, base, 2, "sums[lane]", store_pairs);
+    print_pairs(e);
     emit_line(e, in, "#pragma unroll");
     emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");
-    if (staged_stores(b)) print_rows(e, in, base);
+    if (staged_stores(b)) print_boxes(e, in);
     emit_line(e, tile, "#pragma unroll");
     emit_close(e, emit_text(e, "for (int part = 0; part < %d; part++) {", below * s->tile_n / 64),
                "}");
@@ -372,12 +408,13 @@ void wgmma_cuda(Emit *e)
     emit_line(e, top, "const int first_tile = block%s;",
               s->cluster > 1 ? emit_text(e, " / %d", s->cluster) : "");
     emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
-    emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
-              s->ring * place_bytes(s), s->ring);
-    if (staged_stores(b))
+    int boxes = stages(b) * staged_stores(b) * STAGE; // of a warp
+    if (boxes)
         emit_line(e, top,
                   "uint16_t *const stage = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - 4) * %d;",
-                  s->ring * place_bytes(s) + 256, stages(b) * staged_stores(b) * STAGE);
+                  s->ring * place_bytes(s), boxes);
+    emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
+              s->ring * place_bytes(s) + boxes * 2 * GROUPS * 4, s->ring);
     emit_line(e, top, "if (threadIdx.x == 0)");
     emit_line(e, top, "    for (int i = 0; i < %d; i++) {", s->ring);
     emit_line(e, top, "        nc_bar_init(full + i, 1);");
@@ -390,6 +427,10 @@ void wgmma_cuda(Emit *e)
     emit_line(e, group, "nc_registers_take<%d>();", s->tile_m * s->tile_n > 192 * 128 ? 240 : 232);
     emit_line(e, group, "int taken = 0; // steps");
     if (s->wgmma == WGMMA_OWN) emit_line(e, group, "int turn = 0;");
+    if (boxes)
+        emit_line(
+            e, group,
+            "const int at = thread %% 16 * 64 + (thread / 16 ^ thread %% 8) * 8; // in a box");
     open_tiles(e);
     if (s->wgmma == WGMMA_OWN) {
         emit_line(e, e->scope, "turn ^= 1;");
@@ -401,7 +442,7 @@ void wgmma_cuda(Emit *e)
     print_products(e, steps);
     print_results(e);
     close_tiles(e);
-    if (staged_stores(b)) emit_line(e, group, "nc_rows_read<0>();");
+    if (boxes) emit_line(e, group, "nc_boxes_read<0>();");
     emit_close(e, NULL, "}");
     if (s->cluster > 1)
         emit_line(e, top,

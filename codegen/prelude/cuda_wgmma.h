@@ -94,14 +94,28 @@ template <int N> NC_FN void nc_settled(float (&c)[N])
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i]) : : "memory");
 }
-// Copies of rows from shared memory, a multiple of 16 bytes each: begun by this thread, behind what
-// any thread has stored there and declared written. read<N> waits until all but those of the last N
-// ends have been read.
-NC_FN void nc_rows_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
-NC_FN void nc_copy_row(uint16_t *to, const uint16_t *from, int bytes)
+// A place in shared memory, computed anew where this stands: registers are too few to keep it in.
+NC_FN uint32_t nc_place_anew(const void *p)
 {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                 : : "l"(to), "r"(nc_shared_place(from)), "r"(bytes) : "memory");
+    uint32_t place = nc_shared_place(p);
+    asm volatile("" : "+r"(place));
+    return place;
 }
-NC_FN void nc_rows_end() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
-template <int N> NC_FN void nc_rows_read() { asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(N) : "memory"); }
+// The other way than nc_matrices4: stores what that would load, each row so many bytes behind the
+// place that a thread gives.
+template <int Behind> NC_FN void nc_put_matrices4(uint32_t place, const uint32_t *r)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0 + %5], {%1, %2, %3, %4};"
+                 : : "r"(place), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "n"(Behind) : "memory");
+}
+// Copies of boxes from shared memory to the map's matrix at column x, row y; nothing beyond its
+// edges: begun by this thread, behind what any thread has stored there and declared written. read<N>
+// waits until all but those of the last N ends have been read.
+NC_FN void nc_box_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+NC_FN void nc_write_box(const NcMap &map, const uint16_t *from, int x, int y)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+                 : : "l"(&map), "r"(nc_shared_place(from)), "r"(x), "r"(y) : "memory");
+}
+NC_FN void nc_boxes_end() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
+template <int N> NC_FN void nc_boxes_read() { asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(N) : "memory"); }

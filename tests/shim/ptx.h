@@ -293,6 +293,17 @@ SHIM_LDMATRIX(shim_ldm, true)
 #define ptx_ldmatrix_sync_aligned_m8n8_x2_shared_b16            shim_ldm_x2_false
 #define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16      shim_ldm_x4_true
 #define ptx_ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16      shim_ldm_x2_true
+static inline void shim_stmatrix(unsigned address, ShimU32 a, ShimU32 b, ShimU32 c, ShimU32 d)
+{
+    const ShimU32 v[] = {a, b, c, d};
+    int lane = shim_lane();
+    for (int m = 0; m < 4; m++) {
+        unsigned row = __shfl_sync(0xffffffffu, address, m * 8 + lane / 4);
+        if (row % 16) shim_trap("a row of stmatrix that is not aligned");
+        *(ShimU32 *)((char *)shim_shared_at(row) + lane % 4 * 4) = v[m];
+    }
+}
+#define ptx_stmatrix_sync_aligned_m8n8_x4_shared_b16            shim_stmatrix
 #define ptx_ldmatrix_sync_aligned_m8n8_x4_shared__cta_b16       shim_ldm_x4_false
 #define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared__cta_b16 shim_ldm_x4_true
 
@@ -363,15 +374,19 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
     shim_box(blocks, to, (ShimU64)(map), x, y, bar)
 
 extern "C" void *shim_dynamic(void);
-static inline void shim_row(ShimU64 to, unsigned from, int bytes)
+static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
 {
-    if (to % 16 || from % 16 || bytes % 16) shim_trap("a bulk copy of a row that is not aligned");
-    const ShimU16 *f = (const ShimU16 *)shim_shared_at(from);
-    for (int i = 0; i < bytes / 2; i++) ((ShimU16 *)to)[i] = f[i];
+    const ShimU64 *m = (const ShimU64 *)map;
+    if (from % 128) shim_trap("a bulk copy from a place that is no multiple of 128");
+    for (unsigned r = 0; r < m[5]; r++)
+        for (unsigned c = 0; c < m[4]; c++)
+            if ((ShimU64)(x + (int)c) < m[1] && (ShimU64)(y + (int)r) < m[2])
+                *(ShimU16 *)(m[0] + (ShimU64)(y + (int)r) * m[3] + (ShimU64)(x + (int)c) * 2) =
+                    *(const ShimU16 *)shim_shared_at(shim_turned(from + r * 128 + c * 2));
 }
 #define ptx_fence_proxy_async_shared__cta()
-#define ptx_cp_async_bulk_global_shared__cta_bulk_group(to, from, bytes)                           \
-    shim_row((ShimU64)(to), from, bytes)
+#define ptx_cp_async_bulk_tensor_2d_global_shared__cta_bulk_group(map, x, y, from)                 \
+    shim_box_out((ShimU64)(map), x, y, from)
 #define ptx_cp_async_bulk_commit_group()
 #define ptx_cp_async_bulk_wait_group_read(n)
 

@@ -63,7 +63,7 @@ groups 'wgmma=own tile_n=64 cluster=2' 0 worst
 holds 'measured schedules for 7 of 11 kernels'
 small=(-D m=200 -D n=136 -D k=72)
 groups 'wgmma=together tile_n=128 cluster=1' 0 worst
-SHIM_CUT='rows + thread * 72=>rows + (thread ^ 1) * 72' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
 
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
