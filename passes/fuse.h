@@ -140,7 +140,7 @@ void fuse_columns(Fuse *f, Slots *slots); // what sums over rows are made of joi
 // fuse_launch.c
 void fuse_groups(Fuse *f); // fusion->groups, each with its launch
 
-// fuse_why.c
+// fuse_reasons.c
 void fuse_explain(Fuse *f); // fusion->unfused
 
 #endif

@@ -1,5 +1,5 @@
 // Why two values are not computed by one kernel, in the user's terms. docs/fusion.md explains each.
-#include "passes/passes.h"
+#include "passes/fuse.h"
 
 static const char *name_of(Arena *a, const Node *n)
 {
@@ -56,4 +56,76 @@ const char *unfused_text(Arena *a, const Unfused *u)
 {
     return arena_printf(a, "%s -> %s: %s", name_of(a, u->producer), name_of(a, u->consumer),
                         cause_text(a, u));
+}
+
+// -- of every edge that was not fused
+// ----------------------------------------------------------------------------------
+
+static const Group *group_of(const Fuse *f, const Node *n)
+{
+    uint32_t g = f->fusion->group_of[n->id];
+    return g ? &f->fusion->groups.at[g - 1] : NULL;
+}
+
+static Unfused reason(const Fuse *f, const Node *p, const Node *c)
+{
+    Unfused u = {.producer = p, .consumer = c};
+    const Group *from = group_of(f, p), *to = group_of(f, c);
+    GroupKind a = from->kind, b = to ? to->kind : GROUP_MAP;
+    uint32_t cp = fuse_cluster(f, p), cc = fuse_cluster(f, c);
+    const Cluster *kp = cp ? &f->clusters.at[cp - 1] : NULL,
+                  *kc = cc ? &f->clusters.at[cc - 1] : NULL;
+    if (a == GROUP_LOOP || c->op == OP_loop) {
+        u.cause = WHY_LOOP;
+    } else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER) {
+        u.cause = WHY_SCAN;
+    } else if (a == GROUP_DOT || c->op == OP_dot || f->absorbed[c->id]) {
+        u.cause = WHY_CONTRACTION;
+    } else if (node_class(c) == CLS_ROOT) {
+        u.cause = WHY_ROOT;
+    } else if (f->late[c->id]) {
+        u.cause = WHY_UPDATE;
+    } else if (f->too_big[p->id]) {
+        u.cause = f->depth[p->id] < f->reads[p->id] ? WHY_ARGS : WHY_SIZE;
+        u.a = u.cause == WHY_ARGS ? f->reads[p->id] : f->depth[p->id];
+        u.b = f->target ? f->target->max_kernel_args : 0;
+    } else if (f->cost_users[p->id]) {
+        u.cause = WHY_COST;
+        u.a = f->cost_users[p->id];
+        u.b = (int64_t)f->cost_flops[p->id];
+    } else if (!kp || kp->kind == GROUP_MAP) {
+        u.cause = WHY_ROOT; // stored for another reader
+    } else if (kc && kp->rows == kc->rows && kp->cols == kc->cols) {
+        u.cause = WHY_CYCLE;
+    } else {
+        u.cause = WHY_ROWS;
+        u.a = kp->rows;
+        u.b = kc ? kc->rows : type_count(&c->type);
+    }
+    return u;
+}
+
+void fuse_explain(Fuse *f)
+{
+    Fusion *fu = f->fusion;
+    IdMap told = idmap_new(f->a);
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        Node *c = f->g->nodes.at[i];
+        if (!f->live[i]) continue;
+        for (uint32_t k = 0; k < c->nargs; k++) {
+            Node *p = c->args[k];
+            if (!fu->group_of[p->id]) continue;
+            if (fu->group_of[p->id] == fu->group_of[c->id]) continue;
+            if (fuse_cluster(f, p) && fuse_cluster(f, p) == fuse_cluster(f, c)) continue;
+            if (f->absorbed[c->id] && f->absorbed[c->id] == f->absorbed[p->id]) continue;
+            if (c->op == OP_get || node_class(c) == CLS_VIEW) continue; // told at the view's reader
+            Unfused u = reason(f, p, c);
+            uint64_t key = (uint64_t)p->id << 8 | (uint64_t)u.cause; // each value and cause once
+            if (idmap_get(&told, key, NULL)) continue;
+            idmap_set(&told, key, 1);
+            vec_push(f->a, &fu->unfused, u);
+        }
+    }
+    for (uint32_t i = 0; i < f->clusters.n; i++)
+        if (f->no_fold[i].consumer) vec_push(f->a, &fu->unfused, f->no_fold[i]);
 }

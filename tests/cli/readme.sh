@@ -47,6 +47,16 @@ for stage in $(grep -o 'netc --emit [a-z|]*' "$README" | head -1 | cut -d' ' -f3
     expect 0 "" "$NETC" --emit $stage "$ROOT/samples/mnist/mlp.net"
 done
 
+# -- what is listed: every knob, every pass, every file of the folders whose files are listed
+sed -n '/^const Knob knobs/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/codegen/knobs.c" > knobs
+sed -n '/^const Pass pass_table/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/passes/runner.c" > passes
+[ "$(wc -l < knobs)" -gt 15 ] && [ "$(wc -l < passes)" -gt 5 ] && pass || fail "the tables of knobs and passes are not found"
+while read -r k; do grep -q "^|.*\`$k\`" "$ROOT/docs/tuning.md" && pass || fail "docs/tuning.md: no knob $k"; done < knobs
+while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "docs/fusion.md: no pass $p"; done < passes
+for f in "$ROOT"/codegen/*.c "$ROOT"/lib/*.c; do
+    grep -q "\`${f##*/}\`" "$ROOT/docs/kernels.md" "$ROOT/docs/design.md" && pass || fail "neither docs/kernels.md nor design.md: ${f##*/}"
+done
+
 # -- the commands, beside the files they speak of
 PATH=$(dirname "$NETC"):$PATH
 digits 600
