@@ -180,6 +180,18 @@ static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
     return !joins || (!inside && v->kind != KI_REDUCE);
 }
 
+// The operations of the product that a contraction's body is about.
+static void product_costs(const Kernel *k, const Body *b, ProgKernel *p)
+{
+    if (b->dot.sum < 0) return;
+    const Inst *sum = &b->insts.at[b->dot.sum];
+    const Type *t = sum->node && sum->node->nargs == 2 ? &sum->node->args[0]->type : NULL;
+    if (!t || !dtype_is_float(t->dtype)) return;
+    p->product_flops += (int64_t)(2 * volume(b, b->insts.at[sum->a[0]].axes | 1ull << sum->axis));
+    p->product_type = (ProgDType)t->dtype;
+    p->product_tf32 = k->ctx->tf32 && t->dtype == DT_F32;
+}
+
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
 {
     double flops = 0, read = 0, written = 0;
@@ -214,6 +226,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             if (v->kind == KI_REDUCE)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }
+        if (k->phase == PHASE_WHOLE) product_costs(k, b, p);
     }
     p->bytes_read = (int64_t)read;
     p->bytes_written = (int64_t)written;

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 4 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 5 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -130,7 +130,11 @@ typedef struct ProgKernel {
     int32_t nargs, nmaps;                // nargs: known where there are maps, else 0
     ProgMap maps[PROG_MAX_MAPS];
     int64_t bytes_read, bytes_written, flops;
-    double floor_seconds;
+    // Of these operations those of matrix products, whose operands are of this type.
+    int64_t product_flops;
+    ProgDType product_type;
+    bool product_tf32;
+    double floor_seconds; // with all operations at the rate of those that are no product's
     const char *schedule; // one line, for people and the tuning file
 } ProgKernel;
 

@@ -280,6 +280,9 @@ static void io_kernel(Io *io, ProgKernel *k)
     io_i64(io, &k->bytes_read);
     io_i64(io, &k->bytes_written);
     io_i64(io, &k->flops);
+    io_i64(io, &k->product_flops);
+    IO_ENUM(io, k->product_type, PD_COUNT);
+    IO_BOOL(io, k->product_tf32);
     io_double(io, &k->floor_seconds);
     io_str(io, &k->schedule);
 }

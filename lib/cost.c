@@ -31,16 +31,26 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static Cost cost(int64_t bytes, int64_t flops, double rate, const Rates *r)
+// scalar: operations that are no product's.
+static Cost cost(int64_t bytes, int64_t scalar, int64_t product, double product_rate,
+                 const Rates *r)
 {
-    double compute = rate > 0 ? (double)flops / rate : 0;
-    return (Cost){bytes, flops, larger(r->copy > 0 ? (double)bytes / r->copy : 0, compute)};
+    double t = r->copy > 0 ? (double)bytes / r->copy : 0;
+    if (r->f32 > 0) t = larger(t, (double)scalar / r->f32);
+    if (product_rate > 0) t = larger(t, (double)product / product_rate);
+    return (Cost){bytes, scalar + product, t};
+}
+
+static double product_rate(ProgDType type, bool tf32, const Rates *r)
+{
+    return tf32 && type == PD_F32 ? r->tf32 : r->matmul[type];
 }
 
 Cost kernel_cost(const Program *p, int kernel, const Rates *r)
 {
     const ProgKernel *k = &p->kernels[kernel];
-    return cost(k->bytes_read + k->bytes_written, k->flops, r->f32, r);
+    return cost(k->bytes_read + k->bytes_written, k->flops - k->product_flops, k->product_flops,
+                product_rate(k->product_type, k->product_tf32, r), r);
 }
 
 static Cost product(const Program *p, int gemm, int64_t more_bytes, const Rates *r)
@@ -49,8 +59,8 @@ static Cost product(const Program *p, int gemm, int64_t more_bytes, const Rates 
     int64_t bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
                                 g->k * g->n * prog_dtype_bytes(g->b_type) +
                                 g->m * g->n * prog_dtype_bytes(g->c_type));
-    return cost(bytes + more_bytes, 2 * g->m * g->n * g->k * g->batch,
-                g->tf32 && g->a_type == PD_F32 ? r->tf32 : r->matmul[g->a_type], r);
+    return cost(bytes + more_bytes, 0, 2 * g->m * g->n * g->k * g->batch,
+                product_rate(g->a_type, g->tf32, r), r);
 }
 
 Cost product_cost(const Program *p, int gemm, const Rates *r)
@@ -66,8 +76,8 @@ Cost step_cost(const Program *p, const ProgStep *s, const Rates *r)
         int tail = p->gemms[s->index].tail - 1;
         return product(p, s->index, tail < 0 ? 0 : p->kernels[tail].bytes_written, r);
     }
-    case PS_COPY: return cost(2 * s->bytes, 0, 0, r);
-    case PS_ZERO: return cost(s->bytes, 0, 0, r);
+    case PS_COPY: return cost(2 * s->bytes, 0, 0, 0, r);
+    case PS_ZERO: return cost(s->bytes, 0, 0, 0, r);
     case PS_LOOP: break;
     }
     return (Cost){0};

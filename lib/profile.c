@@ -27,11 +27,14 @@ static netc_status measure_rates(Profile *p, const Program *prog, Rates *r)
     if (rt_copy_rate(d, &r->copy, &e)) return lib_fail_rt(p->err, &e);
     for (int i = 0; i < p->t.e->nsteps; i++) {
         const ProgStep *s = &p->t.e->steps[i];
-        if (s->kind != PS_GEMM) continue;
-        const ProgGemm *g = &prog->gemms[s->index];
-        bool tf32 = g->tf32 && g->a_type == PD_F32;
-        double *rate = tf32 ? &r->tf32 : &r->matmul[g->a_type];
-        if (*rate == 0 && rt_matmul_rate(d, g->a_type, tf32, &p->t.s->context->compile, rate, &e))
+        const ProgGemm *g = s->kind == PS_GEMM ? &prog->gemms[s->index] : NULL;
+        const ProgKernel *k = s->kind == PS_KERNEL ? &prog->kernels[s->index] : NULL;
+        bool generated = k && k->product_flops && rt_device_is_cuda(d); // a CPU's library has f32
+        if (!g && !generated) continue;
+        ProgDType type = g ? g->a_type : k->product_type;
+        bool tf32 = type == PD_F32 && (g ? g->tf32 : k->product_tf32);
+        double *rate = tf32 ? &r->tf32 : &r->matmul[type];
+        if (*rate == 0 && rt_matmul_rate(d, type, tf32, &p->t.s->context->compile, rate, &e))
             return lib_fail_rt(p->err, &e);
     }
     return NETC_OK;
