@@ -229,12 +229,11 @@ static void merge_reductions(Fuse *f, Slots *slots)
     slots->n = kept;
 }
 
-void fuse_groups(Fuse *f)
+// Every stored value goes to the slot of what computes it: a cluster, a matmul or its like, a map.
+static void gather(Fuse *f, Slots *slots)
 {
     Graph *g = f->g;
-    Slots slots = {0};
     Latest latest = find_latest(f);
-    int32_t last = 0;
     uint32_t *of_cluster = NEW_ARRAY(f->a, uint32_t, f->clusters.n + 1); // slot + 1
     uint32_t *of_map = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
     uint32_t *of_anchor = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // by id of the anchor
@@ -245,58 +244,54 @@ void fuse_groups(Fuse *f)
         if (c) {
             if (!of_cluster[c]) {
                 const Cluster *k = &f->clusters.at[c - 1];
-                of_cluster[c] = 1 + new_slot(f, &slots, k->kind, k->level, n);
-                slots.at[slots.n - 1].bytes = type_bytes(&k->full);
-                slots.at[slots.n - 1].cluster = c;
-                slots.at[slots.n - 1].latest = latest.cluster[c - 1];
-                if (k->anchor) fill_anchor(f, &slots.at[slots.n - 1].group, k->anchor);
+                of_cluster[c] = 1 + new_slot(f, slots, k->kind, k->level, n);
+                slots->at[slots->n - 1].bytes = type_bytes(&k->full);
+                slots->at[slots->n - 1].cluster = c;
+                slots->at[slots->n - 1].latest = latest.cluster[c - 1];
+                if (k->anchor) fill_anchor(f, &slots->at[slots->n - 1].group, k->anchor);
             }
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n)) {
             Node *anchor = f->absorbed[i] ? f->absorbed[i] : n;
             if (!of_anchor[anchor->id]) {
-                of_anchor[anchor->id] =
-                    1 + new_slot(f, &slots, anchor_kind(anchor), f->level[i], n);
-                fill_anchor(f, &slots.at[slots.n - 1].group, anchor);
+                of_anchor[anchor->id] = 1 + new_slot(f, slots, anchor_kind(anchor), f->level[i], n);
+                fill_anchor(f, &slots->at[slots->n - 1].group, anchor);
             }
             slot = of_anchor[anchor->id] - 1;
         } else {
             uint32_t m = fuse_map_of(f, i);
-            if (!of_map[m]) of_map[m] = 1 + new_slot(f, &slots, GROUP_MAP, f->level[m], n);
+            if (!of_map[m]) of_map[m] = 1 + new_slot(f, slots, GROUP_MAP, f->level[m], n);
             slot = of_map[m] - 1;
-            if (f->level[i] > slots.at[slot].level) slots.at[slot].level = f->level[i];
-            slots.at[slot].bytes += type_bytes(&n->type);
-            slots.at[slot].latest = latest.map[m];
+            if (f->level[i] > slots->at[slot].level) slots->at[slot].level = f->level[i];
+            slots->at[slot].bytes += type_bytes(&n->type);
+            slots->at[slot].latest = latest.map[m];
         }
-        Slot *s = &slots.at[slot];
+        Slot *s = &slots->at[slot];
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->checks |= n->op == OP_assert || f->checked[i];
     }
-    merge_reductions(f, &slots);
-    fuse_sweeps(f, &slots);
-    fuse_columns(f, &slots);
-    for (uint32_t i = 0; i < slots.n; i++)
-        if (slots.at[i].commits && slots.at[i].level > last) last = slots.at[i].level;
-    int32_t first_commit = last; // updates wait for each other where nobody waits for them
-    for (uint32_t i = 0; i < slots.n; i++) {
-        Slot *s = &slots.at[i];
+}
+
+// Updates wait for each other where nobody waits for them; checks come before what they gate.
+static void order_commits(Slots *slots)
+{
+    int32_t last = 0;
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].commits && slots->at[i].level > last) last = slots->at[i].level;
+    int32_t first = last;
+    for (uint32_t i = 0; i < slots->n; i++) {
+        Slot *s = &slots->at[i];
         if (s->commits && s->cluster && s->latest >= last) s->level = last;
-        if (s->commits && s->level < first_commit) first_commit = s->level;
+        if (s->commits && s->level < first) first = s->level;
     }
-    for (uint32_t i = 0; i < slots.n; i++) // checks come before what they gate
-        if (slots.at[i].checks && slots.at[i].latest > first_commit - 1)
-            slots.at[i].latest = first_commit - 1;
-    delay_small(f, slots.at, slots.n);
-    if (slots.n) qsort(slots.at, slots.n, sizeof *slots.at, by_level);
-    f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
-    for (uint32_t i = 0; i < slots.n; i++) {
-        Group *gr = &slots.at[i].group;
-        gr->id = i;
-        for (uint32_t k = 0; k < gr->outs.n; k++) f->fusion->group_of[gr->outs.at[k]->id] = i + 1;
-        vec_push(f->a, &f->fusion->groups, *gr);
-    }
-    // Launches: what stands at one level does not wait for each other.
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].checks && slots->at[i].latest > first - 1) slots->at[i].latest = first - 1;
+}
+
+// What stands at one level does not wait for each other.
+static void share_launches(Fuse *f, const Slots *slots)
+{
     int64_t most = f->target && f->target->max_kernel_args > 16 ? f->target->max_kernel_args : 256;
     struct {
         uint32_t launch;
@@ -304,11 +299,10 @@ void fuse_groups(Fuse *f)
         int64_t args;
         bool open;
     } current[16] = {0};
-    for (uint32_t i = 0; i < slots.n; i++) {
-        Slot *s = &slots.at[i];
+    for (uint32_t i = 0; i < slots->n; i++) {
+        const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
-        int64_t args = 0;
-        for (uint32_t k = 0; k < gr->outs.n; k++) args += 3;
+        int64_t args = 3 * (int64_t)gr->outs.n;
         bool alone = runs_alone(gr->kind) && !s->cluster; // but small contractions
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
@@ -327,4 +321,24 @@ void fuse_groups(Fuse *f)
         current[class].level = s->level;
         current[class].args = args;
     }
+}
+
+void fuse_groups(Fuse *f)
+{
+    Slots slots = {0};
+    gather(f, &slots);
+    merge_reductions(f, &slots);
+    fuse_sweeps(f, &slots);
+    fuse_columns(f, &slots);
+    order_commits(&slots);
+    delay_small(f, slots.at, slots.n);
+    if (slots.n) qsort(slots.at, slots.n, sizeof *slots.at, by_level);
+    f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    for (uint32_t i = 0; i < slots.n; i++) {
+        Group *gr = &slots.at[i].group;
+        gr->id = i;
+        for (uint32_t k = 0; k < gr->outs.n; k++) f->fusion->group_of[gr->outs.at[k]->id] = i + 1;
+        vec_push(f->a, &f->fusion->groups, *gr);
+    }
+    share_launches(f, &slots);
 }
