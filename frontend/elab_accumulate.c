@@ -93,32 +93,28 @@ static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *
     return true;
 }
 
-bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
+// What the loop carries at its start: sums at zero, states as they are (again: as they were when
+// the entry began, for every `minimize` runs the model from there).
+static void start_values(Elab *e, TrainState *t, const Stmt *s, Micro *m, bool again)
 {
-    Micro m = {0};
-    bool again = t->first != NULL;
-    if (again) e->replay = true;
-    if (!again) t->entry = train_cells(e);
-    if (!trial(e, t, s, &m)) return false;
-    at_span(e, s->span);
-    Loc loc = e->g->loc;
     Type scalar = type_scalar(DT_F32);
     for (uint32_t i = 0; i < t->set.n; i++)
-        vec_push(e->arena, &m.init, zeros(e, &t->set.at[i]->cell.type));
-    for (uint32_t i = 0; i < m.states.n; i++) {
-        ECell *c = m.states.at[i];
+        vec_push(e->arena, &m->init, zeros(e, &t->set.at[i]->cell.type));
+    for (uint32_t i = 0; i < m->states.n; i++) {
+        ECell *c = m->states.at[i];
         Node *cur = c->cur;
         if (again) c->cur = c->index < t->entry.n ? t->entry.at[c->index] : NULL;
-        vec_push(e->arena, &m.init, cell_read(e, c, s->span));
+        vec_push(e->arena, &m->init, cell_read(e, c, s->span));
         if (again) c->cur = cur;
     }
-    for (uint32_t i = 0; i < m.scalars.n + 1; i++) vec_push(e->arena, &m.init, zeros(e, &scalar));
-    // Inputs: (n * batch, ...) as (n, batch, ...), a slice a round.
-    NodeList scanned = {0};
-    Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
+    for (uint32_t i = 0; i < m->scalars.n + 1; i++) vec_push(e->arena, &m->init, zeros(e, &scalar));
+}
+
+// Inputs: (n * batch, ...) as (n, batch, ...), a slice a round.
+static bool slice_inputs(Elab *e, TrainState *t, NodeList *scanned)
+{
     for (uint32_t i = 0; i < t->inputs.n; i++) {
         const ModelInput *in = &t->inputs.at[i];
-        inputs[i] = t->input[i];
         if (!in->data) continue;
         int64_t dim[MAX_RANK] = {t->accumulate};
         memcpy(dim + 1, in->type.dim, (MAX_RANK - 1) * sizeof *dim);
@@ -126,37 +122,47 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
             fail(e, in->span, "accumulate needs inputs of at most %d axes", MAX_RANK - 1);
             return false;
         }
-        vec_push(e->arena, &scanned, graph_reshape(e->g, t->input[i].node, in->type.rank + 1, dim));
+        vec_push(e->arena, scanned, graph_reshape(e->g, t->input[i].node, in->type.rank + 1, dim));
     }
-    Region *r = region_open(e);
+    return true;
+}
+
+// The region of the loop; the model's states are what it carries while its body is elaborated.
+static bool micro_region(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region **region)
+{
+    Region *r = *region = region_open(e);
     Type index = type_scalar(DT_I64);
     Node *i = region_param(e, r, &index);
     NodeList carried = {0}, state_cur = {0};
-    for (uint32_t k = 0; k < m.init.n; k++)
-        vec_push(e->arena, &carried, region_param(e, r, &m.init.at[k]->type));
+    Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
+    for (uint32_t k = 0; k < m->init.n; k++)
+        vec_push(e->arena, &carried, region_param(e, r, &m->init.at[k]->type));
     for (uint32_t k = 0; k < t->inputs.n; k++)
-        if (t->inputs.at[k].data) inputs[k] = val_node(region_param(e, r, &t->inputs.at[k].type));
+        inputs[k] = t->inputs.at[k].data ? val_node(region_param(e, r, &t->inputs.at[k].type))
+                                         : t->input[k];
     VEC(bool) state_written = {0};
-    for (uint32_t k = 0; k < m.states.n; k++) {
-        ECell *c = m.states.at[k];
+    for (uint32_t k = 0; k < m->states.n; k++) {
+        ECell *c = m->states.at[k];
         vec_push(e->arena, &state_cur, c->cur);
         vec_push(e->arena, &state_written, c->written);
         c->cur = carried.at[t->set.n + k];
         c->written = false;
     }
-    bool ok = micro_body(e, t, s, &m, r, i, &carried, inputs);
+    bool ok = micro_body(e, t, s, m, r, i, &carried, inputs);
     e->micro_step = NULL;
     region_close(e, r);
-    for (uint32_t k = 0; k < m.states.n; k++) {
-        m.states.at[k]->cur = state_cur.at[k];
-        m.states.at[k]->written = state_written.at[k];
+    for (uint32_t k = 0; k < m->states.n; k++) {
+        m->states.at[k]->cur = state_cur.at[k];
+        m->states.at[k]->written = state_written.at[k];
     }
-    e->replay = false;
-    if (!ok) return false;
-    e->g->loc = loc;
-    Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n);
-    if (node_is_poison(loop)) return false;
-    // Means of gradients and outputs; the states as the last round leaves them.
+    return ok;
+}
+
+// Means of gradients and outputs; the states as the last round leaves them; asserts. Returns the
+// outputs.
+static Seq *take_results(Elab *e, TrainState *t, const Stmt *s, Micro *m, const Region *r,
+                         Node *loop, bool again)
+{
     int at = 0;
     double share = 1 / (double)t->accumulate;
     for (uint32_t k = 0; k < t->set.n; k++) {
@@ -164,33 +170,55 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
         vec_push(e->arena, &t->grad,
                  graph_binary(e->g, OP_mul, sum, graph_const(e->g, sum->type.dtype, share)));
     }
-    for (uint32_t k = 0; k < m.states.n; k++) {
+    for (uint32_t k = 0; k < m->states.n; k++) {
         Node *last = graph_result(e->g, loop, at++);
-        if (again) continue;
-        cell_set(e, m.states.at[k], last);
+        if (!again) cell_set(e, m->states.at[k], last);
     }
-    Val v = val_seq(e, V_TUPLE, m.scalars.n);
-    v.seq->names = NEW_ARRAY(e->arena, const char *, m.scalars.n + 1);
-    for (uint32_t k = 0; k < m.scalars.n + 1; k++) {
+    Val v = val_seq(e, V_TUPLE, m->scalars.n);
+    v.seq->names = NEW_ARRAY(e->arena, const char *, m->scalars.n + 1);
+    for (uint32_t k = 0; k < m->scalars.n + 1; k++) {
         Node *sum = graph_result(e->g, loop, at++);
         Node *mean = graph_binary(e->g, OP_mul, sum, graph_const(e->g, DT_F32, share));
-        if (k == m.scalars.n) {
+        if (k == m->scalars.n) {
             train_finite(e, t, s, mean, "");
             break;
         }
         v.seq->at[k] = val_node(mean);
-        v.seq->names[k] = m.outputs->names[m.scalars.at[k]];
+        v.seq->names[k] = m->outputs->names[m->scalars.at[k]];
     }
     for (uint32_t k = 0; k < r->assert_cond.n && !again; k++)
         region_assert(e, graph_result(e->g, loop, at++), r->assert_text.at[k]);
+    return v.seq;
+}
+
+bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
+{
+    Micro m = {0};
+    NodeList scanned = {0};
+    Region *r;
+    bool again = t->first != NULL;
+    if (again) e->replay = true;
+    if (!again) t->entry = train_cells(e);
+    if (!trial(e, t, s, &m)) return false;
+    at_span(e, s->span);
+    Loc loc = e->g->loc;
+    start_values(e, t, s, &m, again);
+    if (!slice_inputs(e, t, &scanned)) return false;
+    bool ok = micro_region(e, t, s, &m, &r);
+    e->replay = false;
+    if (!ok) return false;
+    e->g->loc = loc;
+    Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n);
+    if (node_is_poison(loop)) return false;
+    Seq *means = take_results(e, t, s, &m, r, loop, again);
     // Other outputs live in the loop only.
     for (uint32_t k = 0; k < m.outputs->n; k++) {
         Val *slot = NEW(e->arena, Val);
         *slot = val_poison();
         strmap_set(&t->frame->vars, m.outputs->names[k], slot);
     }
-    if (!t->first) t->first = v.seq;
-    train_bind(e, t, v.seq);
+    if (!t->first) t->first = means;
+    train_bind(e, t, means);
     t->seen = train_cells(e);
     return true;
 }

@@ -68,111 +68,137 @@ static Type slice_type(const Type *stacked)
     return t;
 }
 
-void grad_loop_region(Rule *r)
-{
-    Node *n = r->n;
-    Graph *g = r->g, *body = n->regions[0];
-    Arena *a = g->arena;
-    uint32_t ncarried = (uint32_t)attr_int(n, ATTR_carried, 0);
-    uint32_t nscanned = (uint32_t)attr_int(n, ATTR_scanned, 0), nargs = n->nargs;
-    uint32_t nres = body->results.n, ncaptured = nargs - ncarried - nscanned;
-    Node *forward = augmented_loop(r);
-    if (node_is_poison(forward)) return;
+// The backward loop while it is made. Its operands, and the parameters of its body after the
+// counter: cotangents of carried values, accumulators of captured ones; stacked carried values,
+// scanned ones, cotangents of stacked results; captured values.
+typedef struct Backward {
+    Rule *r;
+    const Graph *body;          // of the forward loop
+    Graph *back;                // the body of the backward loop
+    uint32_t carried, captured; // operands of the forward loop from carried to captured are scanned
+    Node **dcarried;            // by carried value: the parameter, NULL for integers
+    Node **acc;                 // by operand: its accumulator, NULL where nobody asks
+    Node **dstack;              // by result: the slice of its cotangent
+    Node **in;                  // arguments of an iteration that is computed again
+    VEC(Node *) operands;
+    uint32_t bcarried, bscanned;
+} Backward;
 
-    // Parameters of the backward body, with the operands of the backward loop beside them.
-    Graph *bb = graph_new(a, g->diags, g->symbols);
-    bb->role = ROLE_BACKWARD;
-    bb->loc = n->loc;
+static Node *parameter(Backward *b, const Type *t, Node *operand)
+{
+    vec_push(b->r->g->arena, &b->operands, operand);
+    return region_param_add(b->back, t);
+}
+
+static void add_parameters(Backward *b, Node *forward)
+{
+    Rule *r = b->r;
+    Node *n = r->n;
+    Graph *g = r->g;
+    Arena *a = g->arena;
+    uint32_t nres = b->body->results.n;
     Type counter = type_scalar(DT_I64);
-    VEC(Node *) operands = {0};
-    Node **dcarried = NEW_ARRAY(a, Node *, ncarried + 1); // parameters, NULL for integers
-    Node **acc = NEW_ARRAY(a, Node *, nargs + 1);         // by operand: its accumulator
-    Node **dstack = NEW_ARRAY(a, Node *, nres + 1);
-    Node **in = NEW_ARRAY(a, Node *, nargs + 1); // arguments of the recomputed body
-    in[0] = region_param_add(bb, &counter);
-    for (uint32_t j = 0; j < ncarried; j++) {
+    b->dcarried = NEW_ARRAY(a, Node *, b->carried + 1);
+    b->acc = NEW_ARRAY(a, Node *, n->nargs + 1);
+    b->dstack = NEW_ARRAY(a, Node *, nres + 1);
+    b->in = NEW_ARRAY(a, Node *, n->nargs + 1);
+    b->in[0] = region_param_add(b->back, &counter);
+    for (uint32_t j = 0; j < b->carried; j++) {
         Type t = n->args[j]->type;
-        if (!dtype_is_float(t.dtype)) continue;
-        dcarried[j] = region_param_add(bb, &t);
-        vec_push(a, &operands, r->dres[j] ? r->dres[j] : zeros_like(g, &t));
+        if (dtype_is_float(t.dtype))
+            b->dcarried[j] = parameter(b, &t, r->dres[j] ? r->dres[j] : zeros_like(g, &t));
     }
-    for (uint32_t k = ncarried + nscanned; k < nargs; k++) {
-        if (!rule_wants(r, k)) continue;
-        acc[k] = region_param_add(bb, &n->args[k]->type);
-        vec_push(a, &operands, zeros_like(g, &n->args[k]->type));
-    }
-    uint32_t bcarried = operands.n;
-    for (uint32_t j = 0; j < ncarried; j++) {
-        in[1 + j] = region_param_add(bb, &n->args[j]->type);
-        vec_push(a, &operands, graph_result(g, forward, (int)(nres + j)));
-    }
-    for (uint32_t k = ncarried; k < ncarried + nscanned; k++) {
+    for (uint32_t k = b->captured; k < n->nargs; k++)
+        if (rule_wants(r, k))
+            b->acc[k] = parameter(b, &n->args[k]->type, zeros_like(g, &n->args[k]->type));
+    b->bcarried = b->operands.n;
+    for (uint32_t j = 0; j < b->carried; j++)
+        b->in[1 + j] = parameter(b, &n->args[j]->type, graph_result(g, forward, (int)(nres + j)));
+    for (uint32_t k = b->carried; k < b->captured; k++) {
         Type t = slice_type(&n->args[k]->type);
-        in[1 + k] = region_param_add(bb, &t);
-        vec_push(a, &operands, n->args[k]);
+        b->in[1 + k] = parameter(b, &t, n->args[k]);
     }
-    for (uint32_t j = ncarried; j < nres; j++) {
+    for (uint32_t j = b->carried; j < nres; j++) {
         if (!r->dres[j]) continue;
         Type t = slice_type(&r->dres[j]->type);
-        dstack[j] = region_param_add(bb, &t);
-        vec_push(a, &operands, r->dres[j]);
+        b->dstack[j] = parameter(b, &t, r->dres[j]);
     }
-    uint32_t bscanned = operands.n - bcarried;
-    for (uint32_t k = ncarried + nscanned; k < nargs; k++) {
-        in[1 + k] = region_param_add(bb, &n->args[k]->type);
-        vec_push(a, &operands, n->args[k]);
-    }
+    b->bscanned = b->operands.n - b->bcarried;
+    for (uint32_t k = b->captured; k < n->nargs; k++)
+        b->in[1 + k] = parameter(b, &n->args[k]->type, n->args[k]);
+}
 
-    // One iteration again, then its sweep.
-    Node **out = NEW_ARRAY(a, Node *, nres + 1);
-    graph_inline(bb, body, in, out);
-    Sweep s = sweep_begin(r->s->ad, bb, bb->nodes.n);
+// One iteration again, then its sweep: the cotangents of its arguments are the body's results.
+static void sweep_iteration(Backward *b)
+{
+    Rule *r = b->r;
+    Node *n = r->n;
+    Graph *back = b->back;
+    Arena *a = back->arena;
+    Node **out = NEW_ARRAY(a, Node *, b->body->results.n + 1);
+    graph_inline(back, b->body, b->in, out);
+    Sweep s = sweep_begin(r->s->ad, back, back->nodes.n);
     VEC(Node *) variables = {0};
-    for (uint32_t k = 0; k < nargs; k++)
-        if (k < ncarried ? dcarried[k] != NULL : rule_wants(r, k))
-            vec_push(a, &variables, in[1 + k]);
+    for (uint32_t k = 0; k < n->nargs; k++)
+        if (k < b->carried ? b->dcarried[k] != NULL : rule_wants(r, k))
+            vec_push(a, &variables, b->in[1 + k]);
     sweep_mark(&s, variables.at, variables.n);
-    for (uint32_t j = 0; j < nres; j++) {
-        Node *d = j < ncarried ? dcarried[j] : dstack[j];
+    for (uint32_t j = 0; j < b->body->results.n; j++) {
+        Node *d = j < b->carried ? b->dcarried[j] : b->dstack[j];
         if (d) sweep_seed(&s, out[j], d);
     }
     sweep_run(&s);
-    bb->role = ROLE_BACKWARD;
-
-    for (uint32_t j = 0; j < ncarried; j++) {
-        if (!dcarried[j]) continue;
-        Node *d = s.cot[in[1 + j]->id];
-        vec_push(a, &bb->results, d ? d : zeros_like(bb, &n->args[j]->type));
+    back->role = ROLE_BACKWARD;
+    for (uint32_t j = 0; j < b->carried; j++) {
+        if (!b->dcarried[j]) continue;
+        Node *d = s.cot[b->in[1 + j]->id];
+        vec_push(a, &back->results, d ? d : zeros_like(back, &n->args[j]->type));
     }
-    for (uint32_t k = ncarried + nscanned; k < nargs; k++) {
-        if (!acc[k]) continue;
-        Node *d = s.cot[in[1 + k]->id];
-        vec_push(a, &bb->results, d ? graph_binary(bb, OP_add, acc[k], d) : acc[k]);
+    for (uint32_t k = b->captured; k < n->nargs; k++) {
+        if (!b->acc[k]) continue;
+        Node *d = s.cot[b->in[1 + k]->id];
+        vec_push(a, &back->results, d ? graph_binary(back, OP_add, b->acc[k], d) : b->acc[k]);
     }
-    for (uint32_t k = ncarried; k < ncarried + nscanned; k++) {
+    for (uint32_t k = b->carried; k < b->captured; k++) {
         if (!rule_wants(r, k)) continue;
-        Node *d = s.cot[in[1 + k]->id];
+        Node *d = s.cot[b->in[1 + k]->id];
         Type t = slice_type(&n->args[k]->type);
-        vec_push(a, &bb->results, d ? d : zeros_like(bb, &t));
+        vec_push(a, &back->results, d ? d : zeros_like(back, &t));
     }
-    if (!bb->results.n) return;
+}
+
+void grad_loop_region(Rule *r)
+{
+    Node *n = r->n;
+    Graph *g = r->g;
+    Backward b = {.r = r, .body = n->regions[0]};
+    b.carried = (uint32_t)attr_int(n, ATTR_carried, 0);
+    b.captured = b.carried + (uint32_t)attr_int(n, ATTR_scanned, 0);
+    Node *forward = augmented_loop(r);
+    if (node_is_poison(forward)) return;
+    b.back = graph_new(g->arena, g->diags, g->symbols);
+    b.back->role = ROLE_BACKWARD;
+    b.back->loc = n->loc;
+    add_parameters(&b, forward);
+    sweep_iteration(&b);
+    if (!b.back->results.n) return;
 
     Attrs at = {0};
     attr_set_int(&at, ATTR_count, attr_int(n, ATTR_count, 0));
-    attr_set_int(&at, ATTR_carried, bcarried);
-    attr_set_int(&at, ATTR_scanned, bscanned);
+    attr_set_int(&at, ATTR_carried, b.bcarried);
+    attr_set_int(&at, ATTR_scanned, b.bscanned);
     if (!attr_int(n, ATTR_reverse, 0)) attr_set_int(&at, ATTR_reverse, 1);
-    if (n->name) g->name = arena_printf(a, "d_%s", n->name);
-    Node *loop = graph_region_node(g, OP_loop, operands.at, (int)operands.n, &at, &bb, 1);
+    if (n->name) g->name = arena_printf(g->arena, "d_%s", n->name);
+    Node *loop = graph_region_node(g, OP_loop, b.operands.at, (int)b.operands.n, &at, &b.back, 1);
     if (node_is_poison(loop)) return;
     int result = 0;
-    for (uint32_t j = 0; j < ncarried; j++) {
-        if (!dcarried[j]) continue;
+    for (uint32_t j = 0; j < b.carried; j++) {
+        if (!b.dcarried[j]) continue;
         if (rule_wants(r, j)) rule_give(r, j, graph_result(g, loop, result));
         result++;
     }
-    for (uint32_t k = ncarried + nscanned; k < ncarried + nscanned + ncaptured; k++)
-        if (acc[k]) rule_give(r, k, graph_result(g, loop, result++));
-    for (uint32_t k = ncarried; k < ncarried + nscanned; k++)
+    for (uint32_t k = b.captured; k < n->nargs; k++)
+        if (b.acc[k]) rule_give(r, k, graph_result(g, loop, result++));
+    for (uint32_t k = b.carried; k < b.captured; k++)
         if (rule_wants(r, k)) rule_give(r, k, graph_result(g, loop, result++));
 }
