@@ -73,7 +73,7 @@ static Type slice_type(const Type *stacked)
 // scanned ones, cotangents of stacked results; captured values.
 typedef struct Backward {
     Rule *r;
-    const Graph *body;          // of the forward loop
+    Graph *body;                // of the forward loop
     Graph *back;                // the body of the backward loop
     uint32_t carried, captured; // operands of the forward loop from carried to captured are scanned
     Node **dcarried;            // by carried value: the parameter, NULL for integers
