@@ -238,7 +238,7 @@ static bool measure(netc_session *s, const char *entry, double *seconds, double 
     for (int i = 0; i < 3; i++)
         if (!timed(s, entry, 1, &one, err)) return false;
     if (!timed(s, entry, 6, &many, err)) return false;
-    int n = (int)fmin(200, fmax(4, 0.02 / (fmax(many - one, 1e-7) / 5)));
+    int n = (int)fmin(1000, fmax(4, 0.025 / (fmax(many - one, 1e-7) / 5)));
     for (int i = 0; i < ROUNDS; i++) {
         if (!timed(s, entry, 1, &one, err) || !timed(s, entry, n + 1, &many, err)) return false;
         each[i] = (many - one) / n;

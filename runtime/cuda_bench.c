@@ -232,13 +232,18 @@ double gemm_bench_time(GemmBench *b, double best)
     return t < short_call ? bench_graph(b) : t;
 }
 
+bool gemm_bench_enqueue(GemmBench *b, int calls)
+{
+    for (int i = 0; i < calls; i++)
+        if (!call(b)) return false;
+    return true;
+}
+
 double gemm_bench_calls(GemmBench *b, int calls)
 {
     CuDriver *cu = &b->d->cu;
     float ms = 0;
-    if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
-    for (int i = 0; i < calls; i++)
-        if (!call(b)) return -1;
+    if (cu->event_record(b->begin, b->s) != CU_OK || !gemm_bench_enqueue(b, calls)) return -1;
     if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
         cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
         return -1;

@@ -30,6 +30,8 @@ bool gemm_bench_agrees(GemmBench *b);
 // (negative: none yet). A product shorter than its launch from the host is timed as part of a
 // graph, its operands in the L2 cache, as it will run.
 double gemm_bench_time(GemmBench *b, double best);
+// Calls that the device is given and nobody waits for; false when that fails.
+bool gemm_bench_enqueue(GemmBench *b, int calls);
 // Seconds of one call, by [calls] in a row; negative when it fails.
 double gemm_bench_calls(GemmBench *b, int calls);
 

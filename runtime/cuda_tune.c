@@ -1,22 +1,13 @@
-// What computes a product: the choice table says, else the cache, else the fastest of the library's
-// candidates, for long products of their variants, and of the program's own kernel, measured here.
+// What computes a product: the choice table says, else the cache, else what is measured to be the
+// fastest (cuda_search.c).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/map.h"
-#include "runtime/cuda_bench.h"
+#include "runtime/cuda_search.h"
 
-enum { CANDIDATES = 32, SURE = 4 };
-// Seconds for all products of a program; SURE candidates of each are measured however long it
-// takes.
-#define BUDGET 0.15
-// Products that take longer than this are searched further, for so many seconds each at most, and
-// so many in a program.
-#define LONG_CALL    40e-6
-#define VARIANTS     0.5
-#define ALL_VARIANTS 4.0
+enum { CANDIDATES = 32 };
 
 static int64_t pow2_of(int64_t v, int64_t most)
 {
@@ -167,172 +158,6 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
         r == LT_OK ? "" : d->lt.status_name(r));
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-// -- the search
-// ---------------------------------------------------------------------------------------
-typedef struct Ranked {
-    LtAlgo algo;
-    size_t workspace;
-    bool generated; // the program's own kernel, no algorithm
-    double seconds; // of a call
-    double cost;    // a little more where it needs a workspace
-} Ranked;
-
-typedef struct Search {
-    GemmBench b;
-    Ranked top[6]; // cheapest first
-    int n;
-    double library, kernel; // seconds of the fastest of either; 0: none
-    double deadline;
-} Search;
-
-// One that needs no workspace may be 3 % slower: it does not stand in the way of what could run
-// beside it.
-static void rank(Search *s, Ranked r, double seconds)
-{
-    enum { TOP = sizeof s->top / sizeof *s->top };
-    if (seconds < 0) return;
-    double *least = r.generated ? &s->kernel : &s->library;
-    if (!*least || seconds < *least) *least = seconds;
-    r.seconds = seconds;
-    r.cost = r.workspace ? seconds * 1.03 : seconds;
-    int at = s->n < TOP ? s->n++ : TOP;
-    for (; at > 0 && s->top[at - 1].cost > r.cost; at--)
-        if (at < TOP) s->top[at] = s->top[at - 1];
-    if (at < TOP) s->top[at] = r;
-}
-
-static void use(Search *s, const Ranked *r)
-{
-    s->b.g->algo = r->algo;
-    s->b.g->workspace = r->workspace;
-    s->b.g->generated = r->generated;
-}
-
-// The heuristic looks at sizes, not at the epilogue or the power a device may draw: it leaves out
-// variants that are up to a fifth faster. Tiles, clusters and the options of the algorithms it did
-// propose are tried in every combination that the library accepts: a call each, three more where
-// that comes near the best.
-static void try_variants(Search *s, const LtAlgo *base)
-{
-    // of cublasLtMatmulTile_t: 128x128, 256x64, 128x256, 256x128, 96x128, 128x160, 160x128,
-    // 192x128, 128x192, 192x192, 256x96
-    static const int32_t tiles[] = {20, 29, 28, 24, 21, 23, 30, 31, 32, 209, 495};
-    static const uint16_t clusters[] = {3, 5, 2}; // 2x1, 1x2, one block
-    enum {
-        TILES = sizeof tiles / sizeof *tiles,
-        OPTIONS = 8,
-        CLUSTERS = sizeof clusters / sizeof *clusters
-    };
-    const CudaDevice *d = s->b.d;
-    const CudaGemm *g = s->b.g;
-    const int32_t one = 1, none = LT_REDUCE_NONE;
-    for (int i = 0; i < TILES * OPTIONS && now() < s->deadline; i++)
-        for (int k = 0; k < CLUSTERS; k++) {
-            LtAlgo algo = *base;
-            uint16_t cluster = clusters[k];
-            LtResult r = {0};
-            int32_t tile = tiles[i / OPTIONS], option = i % OPTIONS;
-            if (d->lt.algo_set(&algo, LT_ALGO_TILE, &tile, sizeof tile) != LT_OK ||
-                d->lt.algo_set(&algo, LT_ALGO_CUSTOM, &option, sizeof option) != LT_OK ||
-                d->lt.algo_set(&algo, LT_ALGO_CLUSTER, &cluster, sizeof cluster) != LT_OK ||
-                d->lt.algo_set(&algo, LT_ALGO_SPLIT, &one, sizeof one) != LT_OK ||
-                d->lt.algo_set(&algo, LT_ALGO_REDUCTION, &none, sizeof none) != LT_OK ||
-                d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) !=
-                    LT_OK ||
-                r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace)
-                continue;
-            const Ranked variant = {.algo = algo, .workspace = r.workspace};
-            use(s, &variant);
-            gemm_bench_calls(&s->b, 1); // the first call of a kernel loads it
-            double t = gemm_bench_calls(&s->b, 1);
-            if (t < 0 || t > 1.15 * s->top[0].seconds) continue;
-            rank(s, variant, gemm_bench_calls(&s->b, 3));
-        }
-}
-
-// A device slows down as it gets hot: the best are timed again, taking turns.
-static void take_turns(Search *s)
-{
-    enum { TURNS = 4, CALLS = 4 };
-    for (int i = 0; i < s->n; i++) s->top[i].seconds = 0;
-    for (int turn = 0; turn < TURNS; turn++)
-        for (int i = 0; i < s->n; i++) {
-            use(s, &s->top[i]);
-            double t = gemm_bench_calls(&s->b, CALLS);
-            s->top[i].seconds += t < 0 ? 1 : t;
-        }
-    Search again = *s;
-    s->n = 0;
-    s->library = s->kernel = 0;
-    for (int i = 0; i < again.n; i++) rank(s, again.top[i], again.top[i].seconds / TURNS);
-    if (!s->library) s->library = again.library;
-    if (!s->kernel) s->kernel = again.kernel;
-}
-
-static bool proposed_before(const CudaDevice *d, const LtResult *c, int i)
-{
-    int32_t id = -1, other = -1;
-    size_t written;
-    d->lt.algo_get(&c[i].algo, LT_ALGO_ID, &id, sizeof id, &written);
-    for (int k = 0; k < i; k++) {
-        d->lt.algo_get(&c[k].algo, LT_ALGO_ID, &other, sizeof other, &written);
-        if (other == id) return true;
-    }
-    return false;
-}
-
-// An algorithm clearly slower than the best before it is not timed to the end.
-static void try_candidate(Search *s, Ranked r)
-{
-    use(s, &r);
-    rank(s, r, gemm_bench_time(&s->b, s->n && !r.generated ? s->top[0].seconds : -1));
-}
-
-// Leaves the fastest in its CudaGemm; false when nothing could be measured.
-static bool fastest(RtModule *m, int gemm, const LtResult *c, int n, const RtCompileOptions *o)
-{
-    Search s = {0};
-    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm);
-    bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
-    if (kernel) {
-        use(&s, &(Ranked){.algo = c[0].algo, .workspace = c[0].workspace});
-        kernel = gemm_bench_agrees(&s.b);
-        if (!kernel)
-            rt_log(o, "note: kernel %s differs from the matmul library and is not used",
-                   m->p->kernels[m->p->gemms[gemm].kernel - 1].name);
-    }
-    for (int i = 0; i < n && open && (i < SURE || now() - begin < share); i++)
-        try_candidate(&s, (Ranked){.algo = c[i].algo, .workspace = c[i].workspace});
-    if (kernel) try_candidate(&s, (Ranked){.generated = true});
-    double proposed = now();
-    m->tuned += proposed - begin;
-    if (s.n && s.top[0].seconds >= LONG_CALL) {
-        double left = ALL_VARIANTS - m->searched;
-        s.deadline = proposed + (left < VARIANTS ? left : VARIANTS);
-        for (int i = 0; i < n; i++)
-            if (!proposed_before(m->d, c, i)) try_variants(&s, &c[i].algo);
-        take_turns(&s);
-        m->searched += now() - proposed;
-    }
-    gemm_bench_close(&s.b);
-    const Ranked first = {.algo = c[0].algo, .workspace = c[0].workspace};
-    use(&s, s.n ? &s.top[0] : &first);
-    if (!s.n) return false;
-    char note[80] = "";
-    if (s.library > 0 && s.kernel > 0)
-        snprintf(note, sizeof note, "  # library %.2f us, kernel %.2f us", s.library * 1e6,
-                 s.kernel * 1e6);
-    s.b.g->value = print_choice(s.b.g, note);
-    return true;
-}
-
 RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
                         RtError *e)
 {
@@ -355,7 +180,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
                        "--locked: what computes matmul %s%s%s is not in the tuning file: %s\n"
                        "'netc tune' measures it on this device and writes the line",
                        p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "", g->key);
-    RtKey key = rt_key_start("matmul choice 4");
+    RtKey key = rt_key_start("matmul choice 6");
     rt_key_str(&key, g->key);
     void *cached;
     if (rt_cache_get(o, key, scratch, &cached, &n) && accept(m, gemm, cached, n)) return RT_OK;
@@ -368,8 +193,18 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
         *e = (RtError){0};
         g->generated = true;
         g->value = print_choice(g, "");
-    } else if (!fastest(m, gemm, found, nfound, o)) {
-        return RT_OK; // no memory to measure in: the library's first
+    } else {
+        GemmTimes t = {0};
+        char note[80] = "";
+        bool differs, measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs);
+        if (differs)
+            rt_log(o, "note: kernel %s differs from the matmul library and is not used",
+                   m->p->kernels[p->kernel - 1].name);
+        if (!measured) return RT_OK; // no memory to measure in: the library's first
+        if (t.library > 0 && t.kernel > 0)
+            snprintf(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
+                     t.kernel * 1e6);
+        g->value = print_choice(g, note);
     }
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
     rt_cache_put(o, key, g->value, strlen(g->value));

@@ -5,6 +5,22 @@ import sys
 import torch
 
 
+def captured(fn, calls):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            fn()
+    return graph
+
+
+def elapsed(fn):
+    begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+    begin.record()
+    fn()
+    end.record()
+    return begin, end
+
+
 def graphed(fn, n=25, fill=5):
     """Median seconds of a call: n replays of a CUDA graph of as many calls as fill so many ms, timed by events."""
     s = torch.cuda.Stream()
@@ -14,25 +30,15 @@ def graphed(fn, n=25, fill=5):
             fn()
     torch.cuda.current_stream().wait_stream(s)
     torch.cuda.synchronize()
-    begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-    begin.record()
-    fn()
-    end.record()
+    few = captured(fn, 4)  # a single call would be timed with its launch from the host
+    few.replay()
+    begin, end = elapsed(few.replay)
     torch.cuda.synchronize()
-    inner = max(2, min(50, int(fill / max(begin.elapsed_time(end), 1e-3))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(inner):
-            fn()
+    inner = max(2, min(200, int(fill * 4 / max(begin.elapsed_time(end), 1e-3))))
+    graph = captured(fn, inner)
     for _ in range(3):
         graph.replay()
-    times = []
-    for _ in range(n):
-        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-        begin.record()
-        graph.replay()
-        end.record()
-        times.append((begin, end))
+    times = [elapsed(graph.replay) for _ in range(n)]
     torch.cuda.synchronize()
     return sorted(a.elapsed_time(b) for a, b in times)[n // 2] / inner / 1e3
 
