@@ -61,6 +61,29 @@ bool is_plain(const Emit *e, int load)
     return v->pred < 0 && !v->ix->has_value && v->stage == 0;
 }
 
+static int64_t array_bytes(const BodyBuf *b)
+{
+    return b->elems * (dtype_info[b->type].bits / 8);
+}
+
+// Rows and maps that read and write arrays larger than the second-level cache: lines read are kept
+// there longest, so that those written go to memory early and in order. On an H200 softmax of
+// bf16[32768, 4096] went from 4080 to 4247 GB/s; layer norm of rows that start anywhere was slower.
+const char *load_word(const Emit *e, const Inst *load)
+{
+    const Body *b = e->body;
+    int64_t cache = e->kernel->ctx->target->l2_bytes, written = 0;
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        if (b->bufs.at[i].written && array_bytes(&b->bufs.at[i]) > written)
+            written = array_bytes(&b->bufs.at[i]);
+    const BodyBuf *from = &b->bufs.at[load->buf];
+    bool streams = b->sched.kind == SCHED_MAP || (b->sched.kind == SCHED_ROW && !b->uneven);
+    return streams && !from->written && !from->in_place && array_bytes(from) > cache &&
+                   written > cache
+               ? "keep"
+               : "load";
+}
+
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
@@ -72,8 +95,8 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     if (v->open && b->elems % v->width)
         left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
     bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
-    const char *from =
-        emit_text(e, "nc_%s<%d>(%s + (%s)%s)", stream ? "fetch" : "load", v->width, buf, at, left);
+    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)", stream ? "fetch" : load_word(e, x),
+                                 v->width, buf, at, left);
     int64_t round = goes_round(e, x, v->axis);
     if (round)
         from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", v->width, buf, at, (long long)round);

@@ -57,7 +57,7 @@ static void print_load(Rows *r, int load, const char *slot, bool declare)
     const char *type = load_type(r, load), *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     e->axis[e->body->col] = r->base;
     const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
-    const char *from = emit_text(e, "nc_load<%d>(%s + (%s))", r->v.width, buf, at);
+    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s))", load_word(e, x), r->v.width, buf, at);
     if (r->any[load])
         from = emit_text(e, "nc_load_any<%d>(%s + (%s), %lld - (%s))", r->v.width, buf, at,
                          (long long)e->body->bufs.at[x->buf].elems, at);

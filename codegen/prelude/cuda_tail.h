@@ -164,6 +164,29 @@ template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p, int64_t left)
 {
     return left < N ? nc_load_last<N>(p, left) : nc_fetch<N>(p);
 }
+// A load whose lines the second-level cache gives up last: what the kernel writes makes room first.
+// It stays where it stands.
+template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p)
+{
+    NcMove<T, N> m;
+    uint64_t last;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(last));
+    if constexpr (sizeof(T) * N == 16)
+        asm volatile("ld.global.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"
+                     : "=r"(m.raw.x), "=r"(m.raw.y), "=r"(m.raw.z), "=r"(m.raw.w)
+                     : "l"(p), "l"(last));
+    else if constexpr (sizeof(T) * N == 8)
+        asm volatile("ld.global.L2::cache_hint.v2.u32 {%0,%1}, [%2], %3;"
+                     : "=r"(m.raw.x), "=r"(m.raw.y)
+                     : "l"(p), "l"(last));
+    else
+        m.raw = *(const decltype(m.raw) *)p;
+    return m.v;
+}
+template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p, int64_t left)
+{
+    return left < N ? nc_load_last<N>(p, left) : nc_keep<N>(p);
+}
 // Floats rounded to 16-bit floats, two by two.
 #define NC_PACK(name, type)                                                   \
     template <int N> NC_FN NcVec<uint16_t, N> name(const NcVec<float, N> &v)  \

@@ -162,6 +162,9 @@ template <class A, class P> static inline void shim_ld2(A &a, A &b, P p)
 #define ptx_st_global_v4_u32                    shim_st4
 #define ptx_st_global_cs_v4_u32                 shim_st4
 #define ptx_st_global_L1__no_allocate_v4_u32    shim_st4
+#define ptx_createpolicy_fractional_L2__evict_last_b64(d, share) ((d) = 0)
+#define ptx_ld_global_L2__cache_hint_v4_u32(a, b, c, d, p, policy) shim_ld4(a, b, c, d, p)
+#define ptx_ld_global_L2__cache_hint_v2_u32(a, b, p, policy)       shim_ld2(a, b, p)
 #define ptx_ld_acquire_gpu_u32(d, p)                                                               \
     ((d) = (ShimU32)shim_atomic((void *)(uintptr_t)(p), 4, 'r', 0, 0))
 #define ptx_ld_acquire_gpu_b32                   ptx_ld_acquire_gpu_u32

@@ -2,6 +2,28 @@
 #ifndef TESTS_UNIT_LOWER_ROWS_H
 #define TESTS_UNIT_LOWER_ROWS_H
 
+// Rows larger than the second-level cache, which here is tiny: what is read stays in it longest, in
+// registers, in shared memory and in clusters.
+static void rows_beyond_cache(Suite *s)
+{
+    static const int64_t widths[] = {520, 522, 20480, 80000};
+    int64_t cache = s->cuda.l2_bytes, last[1] = {1};
+    size_t before = s->cu.len;
+    s->cuda.l2_bytes = 1024;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", DT_BF16, 5, widths[i]), *v = graph_cast(g, x, DT_F32);
+        Node *sum = graph_reduce(g, OP_sum, v, last, 1, true);
+        out(g, graph_cast(g, graph_binary(g, OP_sub, v, sum), DT_BF16), "y");
+        add(s, arena_printf(s->a, "beyond cache %lld", (long long)widths[i]), g, GROUP_ROW, 0, NULL,
+            NULL, 2e-2);
+    }
+    s->cuda.l2_bytes = cache;
+    int kept = 0;
+    for (const char *p = s->cu.data + before; (p = strstr(p, "= nc_keep<")); p++) kept++;
+    if (!s->only) CHECK_MSG(kept == 4, "%d kernels keep what they read in the cache", kept);
+}
+
 static void rows(Suite *s)
 {
     static const int64_t sizes[][2] = {{1, 1},     {5, 10},    {128, 10}, {7, 33},
@@ -130,6 +152,7 @@ static void rows(Suite *s)
             add(s, arena_printf(s->a, "reduce %s %d", dtype_info[types[i]].name, k), g,
                 k ? GROUP_COLUMN : GROUP_ROW, 0, NULL, NULL, 1e-2);
         }
+    rows_beyond_cache(s);
 }
 
 #endif
