@@ -53,6 +53,10 @@ sed -n '/^const Pass pass_table/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/passe
 [ "$(wc -l < knobs)" -gt 15 ] && [ "$(wc -l < passes)" -gt 5 ] && pass || fail "the tables of knobs and passes are not found"
 while read -r k; do grep -q "^|.*\`$k\`" "$ROOT/docs/tuning.md" && pass || fail "docs/tuning.md: no knob $k"; done < knobs
 while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "docs/fusion.md: no pass $p"; done < passes
+# The standard library, but for what only it calls.
+sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction' > std
+[ "$(wc -l < std)" -gt 40 ] && pass || fail "the functions of the standard library are not found"
+while read -r s; do grep -qw -- "$s" "$ROOT/docs/language.md" && pass || fail "docs/language.md: no function $s"; done < std
 for f in "$ROOT"/codegen/*.c "$ROOT"/lib/*.c; do
     grep -q "\`${f##*/}\`" "$ROOT/docs/kernels.md" "$ROOT/docs/design.md" && pass || fail "neither docs/kernels.md nor design.md: ${f##*/}"
 done
