@@ -212,6 +212,11 @@ bool val_equal(const Val *a, const Val *b);  // compile-time values
 Val fail(Elab *e, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 Diag *error_at(Elab *e, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void at_span(Elab *e, Span span); // the place of the nodes made next
+const char *type_text(Elab *e, const Type *t);
+Val seq_item(Elab *e, const Val *v, uint32_t i); // of a list, tuple or range
+bool seq_length(const Val *v, uint32_t *n);
+
+// elab_convert.c
 // The tensor v stands for, owned by the current graph; NULL after reporting. weak: the type a
 // number takes (DT_COUNT: f32 for floats, i64 for integers, bool).
 Node *to_tensor(Elab *e, const Val *v, DType weak, Span span);
@@ -222,11 +227,8 @@ bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out);
 bool to_shape(Elab *e, const Val *v, Span span, Type *out);
 bool to_ints(Elab *e, const Val *v, Span span, int64_t *out, int max, int *n);
 bool check_size(Elab *e, const Type *t, Span span); // positive, count does not overflow
-const char *type_text(Elab *e, const Type *t);
 // Brings operands to one type by the rules of mixing; false after reporting.
 bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, Node **out, Span at);
-Val seq_item(Elab *e, const Val *v, uint32_t i); // of a list, tuple or range
-bool seq_length(const Val *v, uint32_t *n);
 
 // elab_op.c
 Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at);
@@ -273,9 +275,10 @@ const char *fn_signature(Elab *e, const Fn *fn);
 const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
-// elab_builtin.c, elab_shape.c
+// elab_builtin.c, elab_shape.c, elab_gather.c
 const Builtin *builtin_find(const char *name);
-extern const Builtin shape_builtins[]; // ended by {0}
+extern const Builtin shape_builtins[], index_builtins[]; // ended by {0}
+Node *tensor_arg(Elab *e, const Call *c, int i);         // NULL after reporting
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
 
 // elab_stmt.c

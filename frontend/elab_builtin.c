@@ -1,6 +1,6 @@
 // Built-in functions that ask about values or make leaves. Those that move data are in
-// elab_shape.c; elementwise ops and reductions come from the op table by name; the rest is written
-// in std/*.net.
+// elab_shape.c and elab_index.c; elementwise ops and reductions come from the op table by name; the
+// rest is written in std/*.net.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -253,7 +253,7 @@ static Val run_random_bits(Elab *e, const Call *c)
 
 static Val run_grad(Elab *e, const Call *c)
 {
-    Node *y = to_tensor(e, &c->arg[0], DT_COUNT, c->arg_span[0]);
+    Node *y = tensor_arg(e, c, 0);
     if (!y) return val_poison();
     if (y->type.rank || !dtype_is_float(y->type.dtype)) {
         Diag *d = error_at(e, c->arg_span[0], "grad differentiates a float scalar, found %s",
@@ -316,13 +316,20 @@ static const Builtin builtins[] = {
     {0},
 };
 
+static const Builtin *const tables[] = {builtins, shape_builtins, index_builtins};
+enum { TABLES = sizeof tables / sizeof *tables };
+
 const Builtin *builtin_find(const char *name)
 {
-    for (const Builtin *b = builtins; b->name; b++)
-        if (!strcmp(b->name, name)) return b;
-    for (const Builtin *b = shape_builtins; b->name; b++)
-        if (!strcmp(b->name, name)) return b;
+    for (int i = 0; i < TABLES; i++)
+        for (const Builtin *b = tables[i]; b->name; b++)
+            if (!strcmp(b->name, name)) return b;
     return NULL;
+}
+
+Node *tensor_arg(Elab *e, const Call *c, int i)
+{
+    return to_tensor(e, &c->arg[i], DT_COUNT, c->arg_span[i]);
 }
 
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max)
@@ -330,8 +337,8 @@ void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max)
     (void)e;
     static const char *const special[] = {"training", "step", "epoch", "total",
                                           "updates",  "none", "pi"};
-    for (const Builtin *b = builtins; b->name && *n < max; b++) out[(*n)++] = b->name;
-    for (const Builtin *b = shape_builtins; b->name && *n < max; b++) out[(*n)++] = b->name;
+    for (int i = 0; i < TABLES; i++)
+        for (const Builtin *b = tables[i]; b->name && *n < max; b++) out[(*n)++] = b->name;
     for (Op op = 0; op < OP_COUNT && *n < max; op++)
         if (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE)
             out[(*n)++] = op_info(op)->name;

@@ -75,13 +75,17 @@ netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *inp
         return lib_fail(err, NETC_INVALID,
                         "'%s' lies on a device that is neither the CPU nor a CUDA GPU", input);
     out.on_device = t->device_type == DL_CUDA;
-    for (Bound *b = s->bound; b; b = b->next)
-        if (b->dlpack == m && !strcmp(b->entry, entry) && !strcmp(b->input, input))
-            return NETC_OK; // bound already
+    const Bound *before = bound_find(s, entry, input);
+    if (before && before->dlpack == m) return NETC_OK; // bound already
     status = netc_bind(s, entry, input, &out, err);
-    for (Bound *b = s->bound; status == NETC_OK && b; b = b->next)
-        if (!strcmp(b->entry, entry) && !strcmp(b->input, input)) b->dlpack = m;
+    if (status == NETC_OK) bound_find(s, entry, input)->dlpack = m;
     return status;
+}
+
+void dlpack_release(void *managed)
+{
+    DlManaged *m = managed;
+    if (m && m->deleter) m->deleter(m);
 }
 
 typedef struct Exported {

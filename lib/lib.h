@@ -202,6 +202,10 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
 netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data);
+// -- bindings (lib/bind.c)
+Bound *bound_find(const netc_session *s, const char *entry, const char *input); // NULL: none
+void bound_free(netc_session *s);
+void dlpack_release(void *managed); // lib/dlpack.c; NULL is fine
 // NETC_OK when the tensor given is of the type wanted, else an error that names both types.
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);

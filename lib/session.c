@@ -1,4 +1,4 @@
-// Sessions: a program's state on a device, bindings, runs and reads.
+// Sessions: a program's state on a device, and the builds that are loaded there.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,20 +189,6 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
     return NETC_OK;
 }
 
-// The part of DLPack's ABI that is needed to give a tensor back.
-typedef struct DlManaged {
-    unsigned char tensor[48];
-    void *manager;
-    void (*deleter)(struct DlManaged *self);
-} DlManaged;
-
-static void release(Bound *b)
-{
-    DlManaged *m = b->dlpack;
-    if (m && m->deleter) m->deleter(m);
-    b->dlpack = NULL;
-}
-
 void netc_session_free(netc_session *s)
 {
     if (!s) return;
@@ -218,13 +204,7 @@ void netc_session_free(netc_session *s)
         if (sd->device) rt_device_close(sd->device);
         free(sd);
     }
-    for (Bound *b = s->bound, *next; b; b = next) {
-        next = b->next;
-        release(b);
-        free(b->entry);
-        free(b->input);
-        free(b);
-    }
+    bound_free(s);
     netc_program_release(s->program);
     free(s->choices);
     free(s);
@@ -233,181 +213,6 @@ void netc_session_free(netc_session *s)
 const char *netc_session_device(const netc_session *s)
 {
     return s->device_text;
-}
-
-static ProgType type_of(const netc_tensor *t)
-{
-    ProgType p = {.dtype = (ProgDType)t->dtype, .rank = t->rank};
-    for (int i = 0; i < t->rank && i < PROG_MAX_RANK; i++) p.dim[i] = t->dim[i];
-    return p;
-}
-
-netc_status same_type(const char *what, const char *name, const ProgType *want,
-                      const netc_tensor *t, netc_error **err)
-{
-    if (t->rank < 0 || t->rank > PROG_MAX_RANK)
-        return lib_fail(err, NETC_INVALID,
-                        "the tensor given for %s '%s' has rank %d; there are at most %d axes", what,
-                        name, t->rank, PROG_MAX_RANK);
-    ProgType have = type_of(t);
-    bool equal = have.dtype == want->dtype && have.rank == want->rank &&
-                 !memcmp(have.dim, want->dim, sizeof have.dim);
-    if (equal) return NETC_OK;
-    char a[160], b[160];
-    prog_type_text(a, sizeof a, want);
-    prog_type_text(b, sizeof b, &have);
-    return lib_fail(err, NETC_INVALID, "%s '%s' is %s, the tensor given is %s", what, name, a, b);
-}
-
-static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_error **err)
-{
-    const char *names[64], *near;
-    size_t n = 0;
-    for (int i = 0; i < e->ninputs; i++) {
-        if (!strcmp(e->inputs[i].name, input)) return &e->inputs[i];
-        if (n < 64) names[n++] = e->inputs[i].name;
-    }
-    near = suggest(input, names, n);
-    lib_fail(err, NETC_INVALID, "'%s' has no input '%s'%s%s%s", e->name, input,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    return NULL;
-}
-
-netc_status netc_bind(netc_session *s, const char *entry, const char *input, const netc_tensor *t,
-                      netc_error **err)
-{
-    Loaded *l;
-    const ProgEntry *en;
-    netc_status status = session_entry(s, entry, &l, &en, err);
-    if (status != NETC_OK) return status;
-    const ProgInput *in = find_input(en, input, err);
-    if (!in) return NETC_INVALID;
-    status = same_type("input", input, &in->type, t, err);
-    if (status != NETC_OK) return status;
-    if (t->on_device && !rt_device_is_cuda(s->device))
-        return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
-                        input);
-    // Kernels read 16 bytes at a time, and the matmul library is told so.
-    if (t->on_device && (uintptr_t)t->data % 16)
-        return lib_fail(err, NETC_INVALID,
-                        "the device pointer for '%s' must be aligned to 16 bytes", input);
-    RtError e = {0};
-    if (t->on_device && rt_device_owns(s->device, t->data, (size_t)prog_type_bytes(&in->type), &e))
-        return lib_fail(err, NETC_INVALID, "the device pointer for '%s': %s", input, e.text);
-    Bound *b = s->bound;
-    while (b && (strcmp(b->entry, entry) || strcmp(b->input, input))) b = b->next;
-    if (!b) {
-        b = calloc(1, sizeof *b);
-        if (!b) return OUT_OF_MEMORY(err);
-        b->entry = strdup(entry);
-        b->input = strdup(input);
-        if (!b->entry || !b->input) {
-            free(b->entry), free(b->input), free(b);
-            return OUT_OF_MEMORY(err);
-        }
-        b->next = s->bound;
-        s->bound = b;
-    }
-    release(b);
-    b->data = t->data;
-    b->device = t->on_device;
-    return NETC_OK;
-}
-
-netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err)
-{
-    Loaded *l;
-    const ProgEntry *e;
-    netc_status status = session_entry(s, entry, &l, &e, err);
-    if (status != NETC_OK) return status;
-    RtInput *in = calloc((size_t)e->ninputs + 1, sizeof *in);
-    if (!in) return OUT_OF_MEMORY(err);
-    int n = 0;
-    for (int i = 0; i < e->ninputs && status == NETC_OK; i++) {
-        const Bound *b = s->bound;
-        while (b && (strcmp(b->entry, entry) || strcmp(b->input, e->inputs[i].name))) b = b->next;
-        if (b)
-            in[n++] = (RtInput){b->input, b->data, b->device};
-        else
-            status = lib_fail(
-                err, NETC_INVALID,
-                "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE, or "
-                "ask only for outputs that do not need it: --output NAME=FILE)",
-                e->inputs[i].name, entry, e->inputs[i].name);
-    }
-    RtError re = {0};
-    if (status == NETC_OK && rt_run(s->rt, l->rt, entry, in, n, times, &re))
-        status = lib_fail_rt(err, &re);
-    free(in);
-    return status;
-}
-
-netc_status netc_sync(netc_session *s, netc_error **err)
-{
-    RtError e = {0};
-    return rt_sync(s->rt, &e) ? lib_fail_rt(err, &e) : NETC_OK;
-}
-
-netc_status netc_read(netc_session *s, const char *entry, const char *output, netc_tensor *t,
-                      netc_error **err)
-{
-    Loaded *l;
-    const ProgEntry *e;
-    netc_status status = session_entry(s, entry, &l, &e, err);
-    if (status != NETC_OK) return status;
-    for (int i = 0; i < e->noutputs; i++) {
-        if (strcmp(e->outputs[i].name, output)) continue;
-        status = same_type("output", output, &e->outputs[i].type, t, err);
-        if (status != NETC_OK) return status;
-        RtError re = {0};
-        if (rt_sync(s->rt, &re) ||
-            rt_output_read(s->rt, l->rt, entry, output, t->data,
-                           (size_t)prog_type_bytes(&e->outputs[i].type), &re))
-            return lib_fail_rt(err, &re);
-        return NETC_OK;
-    }
-    return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'", entry, output);
-}
-
-static netc_status setting(netc_session *s, const char *name, netc_error **err)
-{
-    const ProgCell *c;
-    if (session_cell(s, name, &c) && c->kind == PC_SETTING) return NETC_OK;
-    const char *names[64], *near;
-    size_t n = 0;
-    for (int i = 0; i < rt_cell_count(s->rt) && n < 64; i++)
-        if (rt_cell_info(s->rt, i)->kind == PC_SETTING) names[n++] = rt_cell_info(s->rt, i)->name;
-    near = suggest(name, names, n);
-    if (!n)
-        return lib_fail(
-            err, NETC_INVALID,
-            "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
-            s->program->name, name, name);
-    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'; %s '%s'%s", s->program->name, name,
-                    near ? "did you mean" : "there is", near ? near : names[0],
-                    near    ? "?"
-                    : n > 1 ? " and others"
-                            : "");
-}
-
-netc_status netc_set(netc_session *s, const char *name, double value, netc_error **err)
-{
-    netc_status status = setting(s, name, err);
-    float v = (float)value;
-    RtError e = {0};
-    if (status != NETC_OK) return status;
-    return rt_cell_write(s->rt, name, &v, sizeof v, &e) ? lib_fail_rt(err, &e) : NETC_OK;
-}
-
-netc_status netc_get(netc_session *s, const char *name, double *value, netc_error **err)
-{
-    netc_status status = setting(s, name, err);
-    float v = 0;
-    RtError e = {0};
-    if (status != NETC_OK) return status;
-    if (rt_cell_read(s->rt, name, &v, sizeof v, &e)) return lib_fail_rt(err, &e);
-    *value = v;
-    return NETC_OK;
 }
 
 int netc_graph_kernels(netc_session *s, const char *entry)

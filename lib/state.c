@@ -1,4 +1,5 @@
-// Parameters and states in and out of a session: one by one, as safetensors, from another session.
+// Parameters, states and settings in and out of a session: one by one, as safetensors, from another
+// session.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,53 @@ netc_status netc_state_write(netc_session *s, const char *name, const netc_tenso
         return lib_fail_rt(err, &e);
     return NETC_OK;
 }
+
+// -- settings
+// -----------------------------------------------------------------------------------------
+
+static netc_status setting(netc_session *s, const char *name, netc_error **err)
+{
+    const ProgCell *c;
+    if (session_cell(s, name, &c) && c->kind == PC_SETTING) return NETC_OK;
+    const char *names[64], *near;
+    size_t n = 0;
+    for (int i = 0; i < rt_cell_count(s->rt) && n < 64; i++)
+        if (rt_cell_info(s->rt, i)->kind == PC_SETTING) names[n++] = rt_cell_info(s->rt, i)->name;
+    near = suggest(name, names, n);
+    if (!n)
+        return lib_fail(
+            err, NETC_INVALID,
+            "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
+            s->program->name, name, name);
+    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'; %s '%s'%s", s->program->name, name,
+                    near ? "did you mean" : "there is", near ? near : names[0],
+                    near    ? "?"
+                    : n > 1 ? " and others"
+                            : "");
+}
+
+netc_status netc_set(netc_session *s, const char *name, double value, netc_error **err)
+{
+    netc_status status = setting(s, name, err);
+    float v = (float)value;
+    RtError e = {0};
+    if (status != NETC_OK) return status;
+    return rt_cell_write(s->rt, name, &v, sizeof v, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
+netc_status netc_get(netc_session *s, const char *name, double *value, netc_error **err)
+{
+    netc_status status = setting(s, name, err);
+    float v = 0;
+    RtError e = {0};
+    if (status != NETC_OK) return status;
+    if (rt_cell_read(s->rt, name, &v, sizeof v, &e)) return lib_fail_rt(err, &e);
+    *value = v;
+    return NETC_OK;
+}
+
+// -- checkpoints
+// --------------------------------------------------------------------------------------
 
 typedef struct Saving {
     netc_session *s;

@@ -89,8 +89,7 @@ static netc_status bind_arguments(Timing *t, netc_error **err)
     for (int i = 0; i < e->ninputs; i++) {
         const ProgInput *x = &e->inputs[i];
         const RtArray *a = d ? dataset_find(d, x->name) : NULL;
-        const Bound *b = t->s->bound;
-        while (b && (strcmp(b->entry, e->name) || strcmp(b->input, x->name))) b = b->next;
+        const Bound *b = bound_find(t->s, e->name, x->name);
         if (a && (a->type.dtype != x->type.dtype || (int64_t)a->bytes < prog_type_bytes(&x->type)))
             return lib_fail(err, NETC_INVALID,
                             "the data for '%s' are too few or of another type for one execution",

@@ -1,0 +1,157 @@
+// Inputs bound to entries, runs, and outputs read.
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+Bound *bound_find(const netc_session *s, const char *entry, const char *input)
+{
+    Bound *b = s->bound;
+    while (b && (strcmp(b->entry, entry) || strcmp(b->input, input))) b = b->next;
+    return b;
+}
+
+void bound_free(netc_session *s)
+{
+    for (Bound *b = s->bound, *next; b; b = next) {
+        next = b->next;
+        dlpack_release(b->dlpack);
+        free(b->entry);
+        free(b->input);
+        free(b);
+    }
+    s->bound = NULL;
+}
+
+static ProgType type_of(const netc_tensor *t)
+{
+    ProgType p = {.dtype = (ProgDType)t->dtype, .rank = t->rank};
+    for (int i = 0; i < t->rank && i < PROG_MAX_RANK; i++) p.dim[i] = t->dim[i];
+    return p;
+}
+
+netc_status same_type(const char *what, const char *name, const ProgType *want,
+                      const netc_tensor *t, netc_error **err)
+{
+    if (t->rank < 0 || t->rank > PROG_MAX_RANK)
+        return lib_fail(err, NETC_INVALID,
+                        "the tensor given for %s '%s' has rank %d; there are at most %d axes", what,
+                        name, t->rank, PROG_MAX_RANK);
+    ProgType have = type_of(t);
+    bool equal = have.dtype == want->dtype && have.rank == want->rank &&
+                 !memcmp(have.dim, want->dim, sizeof have.dim);
+    if (equal) return NETC_OK;
+    char a[160], b[160];
+    prog_type_text(a, sizeof a, want);
+    prog_type_text(b, sizeof b, &have);
+    return lib_fail(err, NETC_INVALID, "%s '%s' is %s, the tensor given is %s", what, name, a, b);
+}
+
+static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_error **err)
+{
+    const char *names[64], *near;
+    size_t n = 0;
+    for (int i = 0; i < e->ninputs; i++) {
+        if (!strcmp(e->inputs[i].name, input)) return &e->inputs[i];
+        if (n < 64) names[n++] = e->inputs[i].name;
+    }
+    near = suggest(input, names, n);
+    lib_fail(err, NETC_INVALID, "'%s' has no input '%s'%s%s%s", e->name, input,
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return NULL;
+}
+
+netc_status netc_bind(netc_session *s, const char *entry, const char *input, const netc_tensor *t,
+                      netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *en;
+    netc_status status = session_entry(s, entry, &l, &en, err);
+    if (status != NETC_OK) return status;
+    const ProgInput *in = find_input(en, input, err);
+    if (!in) return NETC_INVALID;
+    status = same_type("input", input, &in->type, t, err);
+    if (status != NETC_OK) return status;
+    if (t->on_device && !rt_device_is_cuda(s->device))
+        return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
+                        input);
+    // Kernels read 16 bytes at a time, and the matmul library is told so.
+    if (t->on_device && (uintptr_t)t->data % 16)
+        return lib_fail(err, NETC_INVALID,
+                        "the device pointer for '%s' must be aligned to 16 bytes", input);
+    RtError e = {0};
+    if (t->on_device && rt_device_owns(s->device, t->data, (size_t)prog_type_bytes(&in->type), &e))
+        return lib_fail(err, NETC_INVALID, "the device pointer for '%s': %s", input, e.text);
+    Bound *b = bound_find(s, entry, input);
+    if (!b) {
+        b = calloc(1, sizeof *b);
+        if (!b) return OUT_OF_MEMORY(err);
+        b->entry = strdup(entry);
+        b->input = strdup(input);
+        if (!b->entry || !b->input) {
+            free(b->entry), free(b->input), free(b);
+            return OUT_OF_MEMORY(err);
+        }
+        b->next = s->bound;
+        s->bound = b;
+    }
+    dlpack_release(b->dlpack);
+    b->dlpack = NULL;
+    b->data = t->data;
+    b->device = t->on_device;
+    return NETC_OK;
+}
+
+netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    netc_status status = session_entry(s, entry, &l, &e, err);
+    if (status != NETC_OK) return status;
+    RtInput *in = calloc((size_t)e->ninputs + 1, sizeof *in);
+    if (!in) return OUT_OF_MEMORY(err);
+    int n = 0;
+    for (int i = 0; i < e->ninputs && status == NETC_OK; i++) {
+        const Bound *b = bound_find(s, entry, e->inputs[i].name);
+        if (b)
+            in[n++] = (RtInput){b->input, b->data, b->device};
+        else
+            status = lib_fail(
+                err, NETC_INVALID,
+                "input '%s' of '%s' has no value; bind it first (netc run: --input %s=FILE, or "
+                "ask only for outputs that do not need it: --output NAME=FILE)",
+                e->inputs[i].name, entry, e->inputs[i].name);
+    }
+    RtError re = {0};
+    if (status == NETC_OK && rt_run(s->rt, l->rt, entry, in, n, times, &re))
+        status = lib_fail_rt(err, &re);
+    free(in);
+    return status;
+}
+
+netc_status netc_sync(netc_session *s, netc_error **err)
+{
+    RtError e = {0};
+    return rt_sync(s->rt, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
+netc_status netc_read(netc_session *s, const char *entry, const char *output, netc_tensor *t,
+                      netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    netc_status status = session_entry(s, entry, &l, &e, err);
+    if (status != NETC_OK) return status;
+    for (int i = 0; i < e->noutputs; i++) {
+        if (strcmp(e->outputs[i].name, output)) continue;
+        status = same_type("output", output, &e->outputs[i].type, t, err);
+        if (status != NETC_OK) return status;
+        RtError re = {0};
+        if (rt_sync(s->rt, &re) ||
+            rt_output_read(s->rt, l->rt, entry, output, t->data,
+                           (size_t)prog_type_bytes(&e->outputs[i].type), &re))
+            return lib_fail_rt(err, &re);
+        return NETC_OK;
+    }
+    return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'", entry, output);
+}
