@@ -127,7 +127,12 @@ static Target pick_target(const netc_program *p, bool cuda)
 {
     bool library = !p->settings.no_matmul_library;
     int arch = p->settings.arch ? p->settings.arch : p->cuda_arch;
-    if (cuda && arch) return target_cuda(arch, library);
+    if (cuda && arch) {
+        Target t = target_cuda(arch, library);
+        // Of one architecture there are devices of several sizes, and slices of a device.
+        if (!p->settings.arch && p->cuda_units > 0) t.units = p->cuda_units;
+        return t;
+    }
     if (cuda) { // any device: no more shared memory than each of the data-centre ones has
         Target t = target_cuda(90, library);
         t.shared_per_block = target_cuda(80, library).shared_per_block;

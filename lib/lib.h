@@ -105,6 +105,7 @@ struct netc_program {
     EditedKernels *edited; // kernels edited by hand, or NULL
     char *cuda_model;      // of the first GPU a session was opened on: "NVIDIA H200"; or NULL
     int cuda_arch;         // and its architecture; 0: none was opened
+    int cuda_units;        // and how many multiprocessors it has
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;

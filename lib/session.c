@@ -131,12 +131,14 @@ static netc_status initialise(netc_session *s, netc_error **err)
     return status;
 }
 
-// Builds for CUDA take the schedules that were measured on this device.
+// Builds for CUDA take the schedules that were measured on this device, and its size.
 static void learn_device(netc_program *p, RtDevice *d)
 {
+    if (!rt_device_is_cuda(d)) return;
     pthread_mutex_lock(&p->lock);
-    if (rt_device_is_cuda(d) && !p->cuda_model) p->cuda_model = strdup(rt_device_model(d));
-    if (rt_device_is_cuda(d) && !p->cuda_arch) sscanf(rt_device_target(d), "sm_%d", &p->cuda_arch);
+    if (!p->cuda_model) p->cuda_model = strdup(rt_device_model(d));
+    if (!p->cuda_arch && sscanf(rt_device_target(d), "sm_%d", &p->cuda_arch) == 1)
+        p->cuda_units = rt_device_units(d);
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -13,7 +13,6 @@ typedef struct CudaDevice {
     CuDeviceId id;
     CuContext context; // the primary one
     int arch;          // 90
-    int units;
     int driver_version;   // 13000
     bool sync;            // NETC_SYNC=1: wait after every launch, so that a fault names its kernel
     pthread_mutex_t lock; // guards what follows, made when first needed

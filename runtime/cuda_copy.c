@@ -49,7 +49,7 @@ static RtCode gated(RtStream *s, void *to, const void *from, size_t bytes, const
     bool wide = (((uintptr_t)to | (uintptr_t)from | bytes) & 15) == 0;
     size_t n = wide ? bytes / 16 : bytes;
     void *params[] = {&to, &from, &n, &gate};
-    size_t blocks = (n + 255) / 256, most = (size_t)d->units * 8;
+    size_t blocks = (n + 255) / 256, most = (size_t)d->base.units * 8;
     CuLaunch launch = {.grid = {(unsigned)(blocks < most ? blocks : most), 1, 1},
                        .block = {256, 1, 1},
                        .stream = s->s};

@@ -60,7 +60,7 @@ static RtCode start(CudaDevice *d, int ordinal, RtError *e)
     CU(d, e, device_name(d->base.model, sizeof d->base.model, d->id));
     CU(d, e, device_attribute(&major, CU_ATTR_CC_MAJOR, d->id));
     CU(d, e, device_attribute(&minor, CU_ATTR_CC_MINOR, d->id));
-    CU(d, e, device_attribute(&d->units, CU_ATTR_UNITS, d->id));
+    CU(d, e, device_attribute(&d->base.units, CU_ATTR_UNITS, d->id));
     d->arch = major * 10 + minor;
     snprintf(d->base.target, sizeof d->base.target, "sm_%d", d->arch);
     if (d->arch < 80)

@@ -68,6 +68,11 @@ RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e)
     return e->code;
 }
 
+int rt_device_units(const RtDevice *d)
+{
+    return d->units;
+}
+
 bool rt_device_is_cuda(const RtDevice *d)
 {
     return d->ops->cuda;

@@ -19,6 +19,7 @@ struct RtDevice {
     char name[32];         // "cuda:0"
     char model[128];       // "NVIDIA H200"
     char target[32];       // "sm_90"
+    int units;             // multiprocessors; 0 on a CPU
     RtAllocator allocator; // alloc NULL: the device's own
 };
 

@@ -68,6 +68,7 @@ const char *rt_device_name(const RtDevice *d);   // "cuda:0"
 const char *rt_device_model(const RtDevice *d);  // "NVIDIA H200", "cpu, 2 threads"
 const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
+int rt_device_units(const RtDevice *d); // multiprocessors; 0 on a CPU
 // RT_USER where [bytes] at p are known not to be the device's.
 RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e);
 int rt_cuda_count(void);               // GPUs that can be used; 0 without a driver

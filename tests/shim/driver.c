@@ -139,7 +139,7 @@ CuResult cuDeviceGetAttribute(int *value, int attribute, CuDeviceId d)
     switch (attribute) {
     case CU_ATTR_CC_MAJOR: *value = arch / 10; return CU_OK;
     case CU_ATTR_CC_MINOR: *value = arch % 10; return CU_OK;
-    case CU_ATTR_UNITS: *value = 4; return CU_OK;
+    case CU_ATTR_UNITS: *value = shim_option("SHIM_UNITS", 132); return CU_OK;
     case CU_ATTR_THREADS_PER_UNIT: *value = 2048; return CU_OK;
     case CU_ATTR_SHARED_OPTIN: *value = SHIM_DYNAMIC; return CU_OK;
     default: *value = 0; return CU_OK;

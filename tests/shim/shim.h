@@ -7,6 +7,7 @@
 // Environment:
 //   SHIM_SEED=N          of the random order; 1
 //   SHIM_ARCH=90         what the device says it is
+//   SHIM_UNITS=132       how many multiprocessors it says it has
 //   SHIM_DRIVER=13000    CUDA version the driver says it is for
 //   SHIM_DEVICES=1       how many devices there are
 //   SHIM_MEMORY=BYTES    of the device; 1 GiB
