@@ -210,9 +210,12 @@ static bool pick_cuda(const Inspect *v, char *note, size_t n)
                       : only ? " (all that the file holds)"
                       : gpu  ? " (this machine has a GPU; --target cpu shows the CPU's)"
                              : " (this machine has no GPU; --target cuda shows a GPU's)";
-    char arch[32];
-    snprintf(arch, sizeof arch, "sm_%d", v->p->settings.arch ? v->p->settings.arch : 90);
-    snprintf(note, n, "%s%s", cuda ? arch : "cpu", why);
+    if (cuda) program_learn_gpu(v->p);
+    int arch = v->p->settings.arch ? v->p->settings.arch : v->p->cuda_arch ? v->p->cuda_arch : 90;
+    if (cuda)
+        snprintf(note, n, "sm_%d%s", arch, why);
+    else
+        snprintf(note, n, "cpu%s", why);
     return cuda;
 }
 
@@ -243,6 +246,7 @@ netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **
     bool cuda = pick_cuda(&v, note, sizeof note);
     v.note = note;
     netc_status status = build_get(p, cuda, "", "", &v.b, err);
+    if (cuda && v.o->other) program_learn_gpu(v.o->other);
     if (status == NETC_OK && v.o->other)
         status = build_get(v.o->other, cuda, "", "", &v.other, err);
     if (status != NETC_OK) return status;

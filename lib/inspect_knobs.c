@@ -83,6 +83,7 @@ netc_status netc_program_knobs(netc_program *p, const char *target, const char *
     Build *b;
     if (target && strcmp(target, "cpu") && strcmp(target, "cuda"))
         return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda", target);
+    if (target && !strcmp(target, "cuda")) program_learn_gpu(p);
     netc_status status =
         target ? build_get(p, !strcmp(target, "cuda"), "", "", &b, err) : build_any(p, &b, err);
     if (status != NETC_OK) return status;

@@ -103,9 +103,10 @@ struct netc_program {
     Settings settings;
     TuneFile *tuning;      // the tuning file, or NULL
     EditedKernels *edited; // kernels edited by hand, or NULL
-    char *cuda_model;      // of the first GPU a session was opened on: "NVIDIA H200"; or NULL
-    int cuda_arch;         // and its architecture; 0: none was opened
-    int cuda_units;        // and how many multiprocessors it has
+    // Of the first GPU a session was opened on, or that is here and asked about: builds for CUDA
+    // take the schedules that were measured on it, its architecture and its size.
+    char *cuda_model;          // "NVIDIA H200"; or NULL
+    int cuda_arch, cuda_units; // 0: none; multiprocessors
     Build *builds;
     FileDecls *decls;
     Diags *decl_diags;
@@ -115,6 +116,8 @@ struct netc_program {
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
 };
+
+void program_learn_gpu(netc_program *p); // the one that is here, if any
 
 // The build for a target, made when there is none yet. define and entry: see Build. (lib/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,

@@ -131,15 +131,26 @@ static netc_status initialise(netc_session *s, netc_error **err)
     return status;
 }
 
-// Builds for CUDA take the schedules that were measured on this device, and its size.
+// The first GPU a program meets.
+static void learn_gpu(netc_program *p, const char *model, int arch, int units)
+{
+    pthread_mutex_lock(&p->lock);
+    if (!p->cuda_model) p->cuda_model = strdup(model);
+    if (!p->cuda_arch) p->cuda_arch = arch, p->cuda_units = units;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void program_learn_gpu(netc_program *p)
+{
+    RtGpu gpu;
+    if (rt_cuda_first(&gpu)) learn_gpu(p, gpu.model, gpu.arch, gpu.units);
+}
+
 static void learn_device(netc_program *p, RtDevice *d)
 {
-    if (!rt_device_is_cuda(d)) return;
-    pthread_mutex_lock(&p->lock);
-    if (!p->cuda_model) p->cuda_model = strdup(rt_device_model(d));
-    if (!p->cuda_arch && sscanf(rt_device_target(d), "sm_%d", &p->cuda_arch) == 1)
-        p->cuda_units = rt_device_units(d);
-    pthread_mutex_unlock(&p->lock);
+    int arch;
+    if (rt_device_is_cuda(d) && sscanf(rt_device_target(d), "sm_%d", &arch) == 1)
+        learn_gpu(p, rt_device_model(d), arch, rt_device_units(d));
 }
 
 netc_status netc_session_create(netc_program *p, const char *device, const netc_session_options *o,

@@ -28,6 +28,8 @@ RtCode cuda_failed(const CudaDevice *d, CuResult r, const char *call, const char
 
 // -- opening
 // ------------------------------------------------------------------------------------------
+enum { OLDEST = 80 }; // architecture
+
 int rt_cuda_count(void)
 {
     CuDriver cu;
@@ -35,6 +37,24 @@ int rt_cuda_count(void)
     int n = 0;
     if (cu_driver_open(&cu, &e) || cu.device_count(&n) != CU_OK) return 0;
     return n;
+}
+
+bool rt_cuda_first(RtGpu *out)
+{
+    CuDriver cu;
+    RtError e = {0};
+    CuDeviceId id;
+    int n = 0, major = 0, minor = 0;
+    *out = (RtGpu){0};
+    if (cu_driver_open(&cu, &e) || cu.device_count(&n) != CU_OK || n == 0 ||
+        cu.device_get(&id, 0) != CU_OK ||
+        cu.device_name(out->model, sizeof out->model, id) != CU_OK ||
+        cu.device_attribute(&major, CU_ATTR_CC_MAJOR, id) != CU_OK ||
+        cu.device_attribute(&minor, CU_ATTR_CC_MINOR, id) != CU_OK ||
+        cu.device_attribute(&out->units, CU_ATTR_UNITS, id) != CU_OK)
+        return false;
+    out->arch = major * 10 + minor;
+    return out->arch >= OLDEST;
 }
 
 static RtCode start(CudaDevice *d, int ordinal, RtError *e)
@@ -63,7 +83,7 @@ static RtCode start(CudaDevice *d, int ordinal, RtError *e)
     CU(d, e, device_attribute(&d->base.units, CU_ATTR_UNITS, d->id));
     d->arch = major * 10 + minor;
     snprintf(d->base.target, sizeof d->base.target, "sm_%d", d->arch);
-    if (d->arch < 80)
+    if (d->arch < OLDEST)
         return rt_fail(e, RT_ENV,
                        "%s is sm_%d; netc needs sm_80 (A100) or later: use the CPU "
                        "(--device cpu)",

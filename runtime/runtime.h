@@ -71,7 +71,12 @@ bool rt_device_is_cuda(const RtDevice *d);
 int rt_device_units(const RtDevice *d); // multiprocessors; 0 on a CPU
 // RT_USER where [bytes] at p are known not to be the device's.
 RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e);
-int rt_cuda_count(void);               // GPUs that can be used; 0 without a driver
+int rt_cuda_count(void); // GPUs that can be used; 0 without a driver
+typedef struct RtGpu {
+    char model[128];
+    int arch, units;
+} RtGpu;
+bool rt_cuda_first(RtGpu *out);        // what the first of them is; it is not opened
 bool rt_matmul_library(bool cuda);     // can cuBLASLt / OpenBLAS be opened here?
 bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else

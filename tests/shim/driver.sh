@@ -38,6 +38,22 @@ holds "parameters"
 shimmed 2 "out of memory" SHIM_MEMORY=3000000 "$NETC" "${T[@]}" -D batch=1024
 holds "batch"
 
+# -- a device with fewer multiprocessors than others of its architecture, or a slice of one: fewer parts, and the
+# same sums. What runs there is what inspect shows there; an architecture asked for is a typical device.
+cat >parts.net <<'NET'
+model parts(x: f32[9000, 64]) { return s = sum(x, 0), m = max(x * x, 0) }
+NET
+parts() { # UNITS OPTION...: blocks of the kernel that reads x
+    shimmed 0 "parts for sm_90" SHIM_UNITS="$1" "$NETC" inspect parts.net --order "${@:2}" >&2
+    grep -m1 -o '[0-9]*x[0-9]* *[a-z_0-9]*sum' "$W/.out" | cut -dx -f1
+}
+all=$(parts 132) few=$(parts 12) typical=$(parts 12 --target sm_90)
+[ "${few:-0}" -gt 0 ] && [ "$few" -lt "$all" ] && [ "$typical" = "$all" ] && pass || fail "$all, $few, $typical blocks"
+[ -n "$g" ] && for units in 12 1; do
+    shimmed 0 "kernels on cuda:0" SHIM_UNITS=$units "$NETC" check parts.net --device cuda:0 --cache-dir ''
+    ! grep -qE 'WRONG|BAD' "$W/.out" && pass || fail "$units multiprocessors: $(cat "$W/.out")"
+done
+
 # -- a kernel that faults is named with its line
 [ -n "$g" ] && { shimmed 2 "out of bounds" NETC_SYNC=1 'SHIM_CUT=*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 90000000) = m.raw;' "$NETC" "${T[@]}"; holds "mlp.net:"; }
 finish
