@@ -122,6 +122,10 @@ void rt_entry_free(RtSession *s, RtEntry *en);
 // Addresses of the arguments from en->input, en->rows_now and the session's arena.
 void rt_entry_resolve(RtSession *s, RtEntry *en);
 void rt_entry_unresolve(RtSession *s, RtEntry *en); // an address changed
+// Whether an argument is a product's workspace, of which its algorithm may need less than was
+// planned, or nothing: *bytes.
+bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step, int arg,
+                     size_t *bytes);
 // The kernel that step [step] takes now: its own, or the one in place of the matmul library's call,
 // or behind that call; -1: none.
 int rt_step_kernel(const RtSession *s, const RtEntry *en, int step, bool behind);

@@ -36,15 +36,12 @@ static bool writes(const ProgStep *s, int arg)
            (s->kind == PS_COPY && arg == 1) || (s->kind == PS_ZERO && arg == 0);
 }
 
-// Bytes of an argument that the step touches. A product's algorithm may need less of its workspace,
-// the last of its own arguments, than was planned, or none.
+// Bytes of an argument that the step touches.
 static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
 {
-    const RtDeviceOps *ops = s->device->ops;
     const ProgBuffer *b = &en->e->buffers[st->args[arg].index];
-    const ProgGemm *g = st->kind == PS_GEMM ? &en->bound->program->p->gemms[st->index] : NULL;
-    if (g && arg + 1 == prog_gemm_args(g) && ops->gemm_scratch && g->workspace > 0)
-        return ops->gemm_scratch(en->bound->program->module, st->index);
+    size_t scratch;
+    if (rt_step_scratch(s, en, st, arg, &scratch)) return scratch;
     return b->bytes > 0 ? (size_t)b->bytes : 1;
 }
 

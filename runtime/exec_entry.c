@@ -121,6 +121,30 @@ static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)
     return p ? p + b->offset : NULL;
 }
 
+bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step, int arg,
+                     size_t *bytes)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    const ProgGemm *g = step->kind == PS_GEMM ? &en->bound->program->p->gemms[step->index] : NULL;
+    if (!g || !g->workspace || arg + 1 != prog_gemm_args(g) || !ops->gemm_scratch) return false;
+    *bytes = ops->gemm_scratch(en->bound->program->module, step->index);
+    return true;
+}
+
+// How far into the workspace that was planned for step [i] its own begins. The plan lets all
+// products have the same room, and most algorithms need a few bytes of it: these lie at its end,
+// each product's elsewhere, so that products can run side by side.
+static size_t scratch_shift(const RtSession *s, const RtEntry *en, int i, int arg)
+{
+    enum { PLACES = 64 };
+    const ProgStep *step = en->step[i].s;
+    size_t need, planned = (size_t)en->e->buffers[step->args[arg].index].bytes;
+    if (!rt_step_scratch(s, en, step, arg, &need) || !need || room(need) > planned) return 0;
+    size_t last = (planned - room(need)) / ALIGN * ALIGN,
+           before = room(need) * (size_t)(i % PLACES);
+    return before <= last ? last - before : last;
+}
+
 void rt_entry_resolve(RtSession *s, RtEntry *en)
 {
     if (en->resolved) return;
@@ -131,10 +155,12 @@ void rt_entry_resolve(RtSession *s, RtEntry *en)
             const ProgArg *a = &step->args[k];
             int at = en->step[i].first_arg + k;
             RtSlot *slot = &en->slot[at];
-            if (a->kind == PA_BUFFER)
-                slot->p = address(s, en, &en->e->buffers[a->index]);
-            else
+            if (a->kind == PA_BUFFER) {
+                char *p = address(s, en, &en->e->buffers[a->index]);
+                slot->p = p ? p + scratch_shift(s, en, i, k) : NULL;
+            } else {
                 slot->v = a->kind == PA_INT ? a->value : 0;
+            }
             en->base[at] = *slot;
             en->argv[at] = by_address || a->kind != PA_BUFFER ? slot : slot->p;
         }

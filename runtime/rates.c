@@ -2,6 +2,7 @@
 // share of a floor.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/device.h"
 
@@ -106,17 +107,23 @@ static RtCode gemm_once(Yard *y, void *arg, RtError *e)
     return y->d->ops->gemm(y->stream, y->module, 0, slots, e);
 }
 
-// Values of both signs: a product of zeros runs at a rate no other reaches.
+// Values of both signs: a product of zeros runs at a rate no other reaches. A period of them is
+// made, and repeated.
 static RtCode fill(Yard *y, int i, ProgDType t, int64_t n, RtError *e)
 {
+    enum { PERIOD = 1048573 };
     size_t bytes = (size_t)(n * prog_dtype_bytes(t));
+    int64_t fresh = n < PERIOD ? n : PERIOD;
     char *host = malloc(bytes);
     uint32_t v = 7 + (uint32_t)i;
     if (!host) return rt_fail(e, RT_OOM, "out of memory");
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = 0; k < fresh; k++) {
         v = v * 1664525u + 1013904223u;
         prog_store(t, host + k * prog_dtype_bytes(t), (double)(v >> 8) * 0x1p-23 - 1);
     }
+    size_t have = (size_t)(fresh * prog_dtype_bytes(t));
+    for (; have < bytes; have += have)
+        memcpy(host + have, host, have < bytes - have ? have : bytes - have);
     RtCode code = y->d->ops->copy(y->stream, y->mem[i], host, bytes, RT_H2D, NULL, e);
     if (!code) code = y->d->ops->stream_sync(y->stream, e);
     free(host);

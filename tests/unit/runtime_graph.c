@@ -179,6 +179,74 @@ static void test_commit(RtDevice *d, const RtCompileOptions *o)
     }
 }
 
+static size_t few_bytes;
+static size_t needs_few(const RtModule *m, int gemm)
+{
+    (void)m, (void)gemm;
+    return few_bytes;
+}
+
+// Two products have the same planned workspace: side by side when their algorithms need little of
+// it, and the parts they use do not overlap.
+static void test_workspace(RtDevice *d, Fake *f, const RtCompileOptions *o)
+{
+    enum { ALL = 4096 };
+    for (int part = 0; part < 2; part++) {
+        Model m;
+        RtProgram *p = NULL;
+        RtSession *s = NULL;
+        RtError e = {0};
+        ProgGemm g = {.name = "g",
+                      .loc = "",
+                      .a_type = PD_F32,
+                      .b_type = PD_F32,
+                      .c_type = PD_F32,
+                      .compute = PD_F32,
+                      .m = 2,
+                      .n = 1,
+                      .k = 2,
+                      .lda = 2,
+                      .ldb = 1,
+                      .ldc = 1,
+                      .batch = 1,
+                      .workspace = ALL,
+                      .choice_key = "g"};
+        build(&m);
+        m.p.gemms = &g;
+        m.p.ngemms = 1;
+        m.entry.nsteps = 2;
+        m.entry.arena_bytes = ALL;
+        for (int i = 0; i < 2; i++) { // c2 and c3 from c0 and c1
+            ProgArg *a = m.args[i];
+            m.buffers[CELLS + i] =
+                (ProgBuffer){.region = PR_ARENA, .bytes = ALL, .type = pair, .name = "w"};
+            for (int k = 0; k < 4; k++)
+                a[k] = (ProgArg){.kind = PA_BUFFER, .index = k, .written = k > 1};
+            a[2].index = 2 + i;
+            a[3].index = CELLS + i;
+            m.steps[i] = (ProgStep){.kind = PS_GEMM, .args = a, .nargs = 4, .name = "g", .loc = ""};
+        }
+        f->ops.gemm_scratch = needs_few;
+        few_bytes = part ? ALL : 4;
+        CHECK_MSG(rt_program_load(d, &m.p, NULL, 0, o, &p, &e) == RT_OK, "%s", e.text);
+        if (!p) return;
+        CHECK(rt_session_new(d, NULL, &s, &e) == RT_OK && rt_session_attach(s, p, &e) == RT_OK);
+        RtEntry *en = rt_entry_find(s, p, "main", &e);
+        rt_entry_resolve(s, en);
+        const char *one = en->slot[en->step[0].first_arg + 3].p,
+                   *two = en->slot[en->step[1].first_arg + 3].p, *arena = s->arena;
+        CHECK(one >= arena && two >= arena && one + few_bytes <= arena + ALL &&
+              two + few_bytes <= arena + ALL);
+        CHECK(part || one + few_bytes <= two || two + few_bytes <= one);
+        RtBranches *b = rt_branches_new(s, en);
+        CHECK((b != NULL) == (part == 0));
+        rt_branches_free(b);
+        f->ops.gemm_scratch = NULL;
+        rt_program_free(p);
+        rt_session_free(s);
+    }
+}
+
 int main(void)
 {
     RtDevice *d = NULL;
@@ -192,6 +260,7 @@ int main(void)
     d->ops = &f.ops;
     test_random(d, &o);
     test_commit(d, &o);
+    test_workspace(d, &f, &o);
     d->ops = &rt_cpu_ops;
     rt_device_close(d);
     char command[64];
