@@ -23,7 +23,7 @@
 #define WARM         1.5e-3 // of a race
 #define TURN         0.2e-3 // of a way in a race, at least
 
-enum { SURE = 4, WAYS = 96, PARENTS = 3, FINALISTS = 5 };
+enum { SURE = 4, WAYS = 96, PARENTS = 3, FINALISTS = 8 };
 
 typedef struct Way {
     LtAlgo algo;
@@ -190,6 +190,8 @@ static void note_times(const Search *s, GemmTimes *t)
 
 static void search_long(Search *s, const LtResult *proposed, int n, bool kernel, GemmTimes *times)
 {
+    for (int i = 0; i <= WAYS; i++)
+        if (s->b.d->cu.event_create(&s->mark[i], 0) != CU_OK) return;
     for (int i = 0; i < n && (i < SURE || now() < s->deadline); i++)
         enter(s, (Way){.algo = proposed[i].algo, .workspace = proposed[i].workspace});
     if (kernel) times->kernel = enter(s, (Way){.algo = proposed[0].algo, .generated = true});
@@ -210,17 +212,17 @@ static void search_long(Search *s, const LtResult *proposed, int n, bool kernel,
     note_times(s, times);
 }
 
-// One by one, in a graph where that is shorter than a launch. One that needs a workspace stands in
-// the way of what could run beside it: 3 % are its price.
-static void search_short(Search *s, const LtResult *proposed, int n, bool kernel, double until,
-                         GemmTimes *times)
+// One by one, in a graph where that is shorter than a launch. first: seconds of the first proposal.
+// One that needs a workspace stands in the way of what could run beside it: 3 % are its price.
+static void search_short(Search *s, const LtResult *proposed, int n, bool kernel, double first,
+                         double until, GemmTimes *times)
 {
     for (int i = 0; i < n + kernel && s->n < WAYS; i++) {
         Way w = {.algo = proposed[i % n].algo, .generated = i == n};
         if (i < n) w.workspace = proposed[i].workspace;
         if (i >= SURE && i < n && now() > until) continue;
         use(s, &w);
-        w.seconds = gemm_bench_time(&s->b, i < n ? s->least : -1);
+        w.seconds = i ? gemm_bench_time(&s->b, i < n ? s->least : -1) : first;
         if (w.seconds < 0) continue;
         double *t = w.generated ? &times->kernel : &times->library;
         if (!*t || w.seconds < *t) *t = w.seconds;
@@ -231,33 +233,19 @@ static void search_short(Search *s, const LtResult *proposed, int n, bool kernel
     sort(s);
 }
 
-static bool open_search(Search *s, RtModule *m, int gemm)
-{
-    bool ok = gemm_bench_open(&s->b, m, gemm);
-    for (int i = 0; i <= WAYS && ok; i++) ok = s->b.d->cu.event_create(&s->mark[i], 0) == CU_OK;
-    return ok;
-}
-
-static void close_search(Search *s)
-{
-    for (int i = 0; i <= WAYS; i++)
-        if (s->mark[i]) s->b.d->cu.event_destroy(s->mark[i]);
-    gemm_bench_close(&s->b);
-}
-
 bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, GemmTimes *times,
                        bool *differs)
 {
     Search s = {.least = -1};
     const Way first = {.algo = proposed[0].algo, .workspace = proposed[0].workspace};
     double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), t = -1;
-    bool open = open_search(&s, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
+    bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
     use(&s, &first);
     if (kernel) kernel = gemm_bench_agrees(&s.b);
     *differs = open && cuda_gemm_has_kernel(m, gemm) && !kernel;
     if (open) t = gemm_bench_time(&s.b, -1);
     if (t < LONG_CALL && open) {
-        search_short(&s, proposed, n, kernel, begin + share, times);
+        search_short(&s, proposed, n, kernel, t, begin + share, times);
         m->tuned += now() - begin;
     } else if (open) {
         double left = ALL_VARIANTS - m->searched;
@@ -265,7 +253,9 @@ bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, G
         search_long(&s, proposed, n, kernel, times);
         m->searched += now() - begin;
     }
-    close_search(&s);
+    for (int i = 0; i <= WAYS; i++)
+        if (s.mark[i]) m->d->cu.event_destroy(s.mark[i]);
+    gemm_bench_close(&s.b);
     use(&s, s.n ? &s.way[0] : &first);
     return s.n > 0;
 }
