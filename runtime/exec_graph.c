@@ -12,6 +12,11 @@ enum {
     MOST_NODES = 200,      // of a graph of several executions
     MOST_TIMES = 32,
 };
+// Such a graph takes no longer than this by what its kernels move and its products compute:
+// launching it costs nothing beside that any more, and a longer one is seldom filled.
+#define MOST_SECONDS 2e-3
+#define BYTES        5e12 // a second, about what the fastest devices reach
+#define FLOPS        1e15
 
 // RtEntry.way. One after the other; with steps side by side that need not wait; with joined kernels
 // in place of their steps.
@@ -79,6 +84,24 @@ static RtGraph *graph_of(const RtEntry *en, int way)
     return !g && way == ONE_ROW && en->many->times == 1 ? en->graph : g;
 }
 
+// Of an execution at these rates, the bodies of loops counted once.
+static double seconds_about(const RtEntry *en)
+{
+    const Program *p = en->bound->program->p;
+    double seconds = 0;
+    for (int i = 0; i < en->e->nsteps; i++) {
+        const ProgStep *step = &en->e->steps[i];
+        if (step->kind == PS_GEMM) {
+            const ProgGemm *g = &p->gemms[step->index];
+            seconds += 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch / FLOPS;
+        } else if (step->kind == PS_KERNEL) {
+            const ProgKernel *k = &p->kernels[step->index];
+            seconds += (double)(k->bytes_read + k->bytes_written) / BYTES;
+        }
+    }
+    return seconds;
+}
+
 // Made when a run is long enough to gain from it; a failure leaves one without a graph, not tried
 // again.
 static void record_many(RtSession *s, RtEntry *en, int64_t left)
@@ -86,7 +109,9 @@ static void record_many(RtSession *s, RtEntry *en, int64_t left)
     const RtDeviceOps *ops = s->device->ops;
     int64_t nodes = en->launches > en->graph_nodes ? en->launches : en->graph_nodes;
     int64_t times = nodes > 0 ? MOST_NODES / nodes : MOST_TIMES;
+    double seconds = seconds_about(en);
     if (times > MOST_TIMES) times = MOST_TIMES;
+    if ((double)times * seconds > MOST_SECONDS) times = (int64_t)(MOST_SECONDS / seconds);
     if (times < 1) times = 1;
     if (left < 2 * times) return;
     // Asked for, not measured: a compiler may round the same text otherwise inside a larger kernel.

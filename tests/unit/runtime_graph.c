@@ -179,6 +179,26 @@ static void test_commit(RtDevice *d, const RtCompileOptions *o)
     }
 }
 
+// Executions that take long are not gathered: a run seldom has so many.
+static void test_long(RtDevice *d, const RtCompileOptions *o)
+{
+    Model m;
+    RtProgram *p = NULL;
+    RtSession *s = NULL;
+    RtError e = {0};
+    build(&m);
+    m.kernel.bytes_read = 250 << 20; // about 50 us for each of 8 kernels
+    CHECK_MSG(rt_program_load(d, &m.p, NULL, 0, o, &p, &e) == RT_OK, "%s", e.text);
+    if (!p) return;
+    CHECK(rt_session_new(d, NULL, &s, &e) == RT_OK && rt_session_attach(s, p, &e) == RT_OK);
+    CHECK(rt_run(s, p, "main", NULL, 0, 2, &e) == RT_OK);
+    CHECK_MSG(rt_run(s, p, "main", NULL, 0, 10, &e) == RT_OK, "%s", e.text);
+    int times = rt_graph_executions(s, p, "main");
+    CHECK_MSG(times == 4, "%d", times);
+    rt_program_free(p);
+    rt_session_free(s);
+}
+
 static size_t few_bytes;
 static size_t needs_few(const RtModule *m, int gemm)
 {
@@ -260,6 +280,7 @@ int main(void)
     d->ops = &f.ops;
     test_random(d, &o);
     test_commit(d, &o);
+    test_long(d, &o);
     test_workspace(d, &f, &o);
     d->ops = &rt_cpu_ops;
     rt_device_close(d);
