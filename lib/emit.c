@@ -105,9 +105,7 @@ netc_status netc_program_emit(netc_program *p, const char *stage, char **text, n
         if (e.status == NETC_OK && !e.b) e.status = build_any(p, &e.b, err);
         if (e.status == NETC_OK && !e.b->module &&
             (!strcmp(stage, "fused") || !strcmp(stage, "dot")))
-            e.status =
-                lib_fail(err, NETC_INVALID, "%s holds no graph; emit '%s' from its .net source",
-                         p->name, stage);
+            e.status = lib_no_graph(err, p, stage);
     }
     if (e.status == NETC_OK && !lib_guarded(e.arena, emit, &e)) e.status = OUT_OF_MEMORY(err);
     arena_free(e.arena);

@@ -54,6 +54,13 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     return plain(err, status, text);
 }
 
+netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what)
+{
+    return lib_fail(err, NETC_INVALID,
+                    "%s holds no graph, which %s needs; --rebuild compiles its source again",
+                    p->embedded ? p->embedded->path : p->name, what);
+}
+
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name)
 {
     enum { MOST = 3 };

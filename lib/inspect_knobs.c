@@ -87,9 +87,7 @@ netc_status netc_program_knobs(netc_program *p, const char *target, const char *
     netc_status status =
         target ? build_get(p, !strcmp(target, "cuda"), "", "", &b, err) : build_any(p, &b, err);
     if (status != NETC_OK) return status;
-    if (!b->module)
-        return lib_fail(err, NETC_INVALID, "%s holds no graph; ask --knobs of its .net source",
-                        p->name);
+    if (!b->module) return lib_no_graph(err, p, "--knobs");
     Knobs v = {.b = b, .kernel = kernel, .arena = arena_new(), .err = err};
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(v.arena, inspect, &v)) v.status = OUT_OF_MEMORY(err);

@@ -147,9 +147,7 @@ static void entry_json(const Inspect *v, const char *name, const Fusion *f, cons
 netc_status inspect_why(const Inspect *v, Buf *out)
 {
     const Module *m = v->b->module;
-    if (!m)
-        return lib_fail(v->err, NETC_INVALID, "%s holds no graph; ask --why of its .net source",
-                        v->p->name);
+    if (!m) return lib_no_graph(v->err, v->p, "--why");
     Json j = json_writer(out);
     if (v->o->json) {
         json_object(&j);

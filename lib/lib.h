@@ -40,6 +40,8 @@ netc_status lib_fail_rt(netc_error **err, const RtError *e);
 netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d);
 // No kernel of the program is called so: those that could be meant, or how to list them.
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name);
+// [what] needs the graph, and a model.bin holds only what was made of it, and its source.
+netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what);
 #define OUT_OF_MEMORY(err) lib_fail(err, NETC_OUT_OF_MEMORY, "out of memory")
 void lib_log(const netc_context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Runs fn(arg) with an arena whose exhaustion comes back here. false: out of memory.

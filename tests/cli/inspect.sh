@@ -104,7 +104,8 @@ expect 0 '"cause":"rows","a":128' "${I[@]}" --why --json
 kept w.json
 json w.json "all(s['cause'] and s['text'] for e in d['entries'] for s in e['stored'])"
 expect 0 "[option]" "${I[@]}" --why --skip-passes fuse
-expect 1 "holds no graph" "$NETC" inspect one.bin --why --target cpu
+expect 1 "one.bin holds no graph, which --why needs; --rebuild compiles its source again" "$NETC" inspect one.bin --why --target cpu
+expect 0 "what computes it, and why" "$NETC" inspect one.bin --why --target cpu --rebuild
 # The head comment of a kernel names each line of the source once.
 for f in "$ROOT"/samples/*/*.net; do
     "$NETC" --emit cuda "$f" | awk -v f="$f" '/^\/\/ [^ ]*:[0-9]+ / { if (seen[$2]++) { print f ": " $0; bad = 1 } next } !/^\/\// { delete seen } END { exit bad }' && pass || fail "a line is listed twice"

@@ -70,4 +70,11 @@ ran 1 "is not in the tuning file" --locked
 expect 0 "wrote other.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --tune-file other.tune --cache-dir ''
 grep -q '^gemm [^@]*align [0-9 ]* @ .*: [0-9a-f]\{128\} 0$' other.tune && pass || fail "not the library: $(cat other.tune)"
 SHIM_LT=none ran 2 "has no algorithm for matmul y"
+
+# a candidate of the search that does not compile is left out, by name, and the search goes on
+unset SHIM_REFUSE
+echo 'model row(x: f32[64, 96]) { return y = exp(x - max(x, 1, keep = true)) }' >row.net
+SHIM_REFUSE='launch_bounds__(64)' expect 0 "threads=64 cluster=1 resident=0: skipped: NVRTC" "$NETC" tune row.net --device cuda:0 --budget 6 --cache-dir ''
+holds "does not compile"
+grep -q '^kernel y_max_exp' row.net.tune && ! grep -q 'threads=64 ' row.net.tune && pass || fail "row.net.tune: $(cat row.net.tune)"
 finish
