@@ -37,7 +37,11 @@ static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
     if (!a->other && second && (strchr(second, '.') || !access(second, F_OK)))
         a->other = second, second = NULL;
     if (a->other && second) return fail("give a kernel or another build, not both"), NETC_INVALID;
-    if (a->other && a->why) return fail("--why is about one build"), NETC_INVALID;
+    if (a->other && (a->why || a->knobs))
+        return fail("--why and --knobs are about one build"), NETC_INVALID;
+    if (a->knobs + a->why + !!a->eject > 1)
+        return fail("--why, --knobs and --eject: one of them at a time"), NETC_INVALID;
+    if (a->knobs && a->json) return fail("--knobs is text, as a tuning file has it"), NETC_INVALID;
     o.kernel = second;
     o.why = a->why, o.json = a->json, o.in_order = a->in_order, o.registers = a->registers;
     netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);

@@ -94,6 +94,8 @@ expect 1 "different models" "$NETC" inspect "$MLP" "$ROOT/samples/autoencoder/au
 expect 1 "missing.bin" "$NETC" inspect "$MLP" missing.bin
 expect 1 "a kernel or another build" "$NETC" inspect one.bin kernel --compare two.bin
 expect 1 "about one build" "$NETC" inspect one.bin two.bin --why
+expect 1 "one of them at a time" "$NETC" inspect one.bin --why --knobs
+expect 1 "as a tuning file has it" "$NETC" inspect one.bin --knobs --json
 expect 1 "no kernel 'nothing'" "${I[@]}" nothing
 
 # -- why
