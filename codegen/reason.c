@@ -82,6 +82,13 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 static void tile_reason(const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
+    if (s->wgmma) {
+        buf_printf(o,
+                   "groups of four warps take tiles of %d x %d, which put %.0f %% of %d "
+                   "multiprocessors to use",
+                   s->tile_m, s->tile_n, 100 * wgmma_share(b, t), t->units);
+        return;
+    }
     buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile_m, s->tile_n);
     if (s->share)
         buf_printf(o, "a tile a warp, and %d warps share its columns, to have more of them at work",

@@ -14,7 +14,7 @@
 // instructions allow.
 static double tensor_share(const Body *b, const Target *t)
 {
-    if (b->sched.wgmma) return 0.85;
+    if (b->sched.wgmma) return wgmma_share(b, t);
     if (!b->sched.mma) return 0;
     return t->arch < 90 ? 0.75 : 0.35;
 }

@@ -15,6 +15,9 @@
 // BOX: rows of 64 results that a warp writes at once.
 enum { STEP = 64, GROUPS = 2, ROWS = 64, LINE = 128, SPARE = 1024, BOX = 16, STAGE = BOX * STEP };
 
+// mma.sync reaches this share of the tensor cores' rate there.
+#define LEAST_SHARE 0.35
+
 // An operand as bulk copies see it; false: it is no matrix in memory they can read.
 static bool operand_map(const Body *b, int axis, ProgMap *m, bool *along_k)
 {
@@ -118,30 +121,37 @@ void wgmma_derive(Body *b, const Target *t)
     s->ring = (int)(t->shared_per_block - other) / place_bytes(s);
     s->row_bytes = s->ring * place_bytes(s) + other;
     int64_t tiles = tiles_of(b), most = t->units / s->cluster;
-    if (s->wgmma == WGMMA_OWN) tiles = (tiles + 1) / 2; // one for each group
     s->blocks = (tiles < most ? tiles : most) * s->cluster;
 }
 
-// Products with a tile for every multiprocessor, by the width of tiles that leaves the fewest idle;
-// a tile costs as much as if it were EDGE wider (on an H200 wide tiles are 3 % ahead of narrow
-// ones).
-void wgmma_schedule(const Target *t, Body *b)
+// Rounds are whole, and a tile costs as much as if it were EDGE wider (on an H200 wide tiles are 3
+// % ahead of narrow ones).
+double wgmma_share(const Body *b, const Target *t)
 {
     enum { EDGE = 16 };
+    const Schedule *s = &b->sched;
+    int64_t at_once = t->units / s->cluster, rounds = (tiles_of(b) + at_once - 1) / at_once;
+    return (double)b->axis[1].extent * (double)b->axis[2].extent /
+           ((double)rounds * t->units * s->tile_m * (s->tile_n + EDGE));
+}
+
+// The width of tiles that leaves the least of the device idle; products too small for any are left
+// to mma.
+void wgmma_schedule(const Target *t, Body *b)
+{
     static const int widths[] = {192, 128};
+    double most = LEAST_SHARE;
     Schedule *s = &b->sched, before = *s, best = *s;
-    int64_t least = INT64_MAX;
     if (!wgmma_fits(b, t)) return;
     for (int i = 0; i < 2; i++) {
         *s = before;
         s->wgmma = WGMMA_OWN;
         s->tile_n = widths[i];
         wgmma_derive(b, t);
-        int64_t rounds = (tiles_of(b) + t->units - 1) / t->units;
-        if (tiles_of(b) >= t->units && rounds * (s->tile_n + EDGE) < least) {
-            least = rounds * (s->tile_n + EDGE);
-            best = *s;
-        }
+        double share = wgmma_share(b, t);
+        if (share <= most) continue;
+        most = share;
+        best = *s;
     }
     *s = best;
 }

@@ -108,6 +108,13 @@ json w.json "all(s['cause'] and s['text'] for e in d['entries'] for s in e['stor
 expect 0 "[option]" "${I[@]}" --why --skip-passes fuse
 expect 1 "one.bin holds no graph, which --why needs; --rebuild compiles its source again" "$NETC" inspect one.bin --why --target cpu
 expect 0 "what computes it, and why" "$NETC" inspect one.bin --why --target cpu --rebuild
+# Tiles of products on sm_90: the width that leaves the least of the device idle; small ones are left to mma.
+printf 'model m(x: bf16[4096, 512], v: bf16[768, 512], w: bf16[1024, 512], s: bf16[64, 512]) {\n    return a = matmul(x, transpose(v)), b = matmul(x, transpose(w)), c = matmul(s, transpose(w))\n}\n' > p.net
+expect 0 "tiles of 128 x 192, which put 90 % of 132" "$NETC" inspect p.net --target sm_90 --no-library --why; holds "tiles of 128 x 128, which put 86 %"
+expect 0 "" "$NETC" inspect p.net --target sm_90 --no-library --knobs
+for t in 'a_.* wgmma=own tile_n=192' 'b_.* wgmma=own tile_n=128' 'c_.* wgmma=no'; do
+    grep -q "^kernel $t" "$W/.out" && pass || fail "no $t: $(cat "$W/.out")"
+done
 # The head comment of a kernel names each line of the source once.
 for f in "$ROOT"/samples/*/*.net; do
     "$NETC" --emit cuda "$f" | awk -v f="$f" '/^\/\/ [^ ]*:[0-9]+ / { if (seen[$2]++) { print f ": " $0; bad = 1 } next } !/^\/\// { delete seen } END { exit bad }' && pass || fail "a line is listed twice"
