@@ -289,7 +289,7 @@ void wgmma_cuda(struct Emit *e);
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
 void wgmma_schedule(const Target *t, Body *b);   // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);
-double wgmma_share(const Body *b, const Target *t); // of the device that its tiles put to use
+double wgmma_share(const Body *b, const Target *t); // of what the device can multiply
 void wgmma_maps(const Body *b, ProgKernel *k); // the launch's maps
 const char *wgmma_parameters(struct Emit *e);  // ... as further parameters of the kernel
 void turn_cuda(struct Emit *e);

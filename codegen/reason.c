@@ -83,10 +83,11 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
     if (s->wgmma) {
-        buf_printf(o,
-                   "groups of four warps take tiles of %d x %d, which put %.0f %% of %d "
-                   "multiprocessors to use",
-                   s->tile_m, s->tile_n, 100 * wgmma_share(b, t), t->units);
+        buf_printf(
+            o,
+            "groups of four warps take tiles of %d x %d: %.0f %% of what %d multiprocessors can "
+            "multiply",
+            s->tile_m, s->tile_n, 100 * wgmma_share(b, t), t->units);
         return;
     }
     buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile_m, s->tile_n);

@@ -7,7 +7,7 @@
 #define LONG_PRODUCT 40e-6
 // The library reaches nearly all of what the tensor cores do. A kernel that is expected to reach
 // less than this share of it wins too seldom.
-#define WORTH_TIMING 0.6
+#define WORTH_TIMING 0.65
 
 // Of the tensor cores' rate, what the main loop of the body's schedule reaches on large tiles:
 // measured on sm_90, where mma.sync cannot feed them and wgmma can; elsewhere what their

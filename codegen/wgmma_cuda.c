@@ -91,6 +91,12 @@ static int tile_rows(const Schedule *s)
     return s->wgmma == WGMMA_SHARED ? s->tile_m / GROUPS : s->tile_m;
 }
 
+// Sums and what is made of them need all registers there are, so that copies have to do with few.
+static bool is_tight(const Body *b)
+{
+    return b->sched.tile_m * b->sched.tile_n > 192 * 128 || staged_stores(b) > 1;
+}
+
 // Of one place of the ring.
 static int place_bytes(const Schedule *s)
 {
@@ -124,11 +130,11 @@ void wgmma_derive(Body *b, const Target *t)
     s->blocks = (tiles < most ? tiles : most) * s->cluster;
 }
 
-// Rounds are whole, and a tile costs as much as if it were EDGE wider (on an H200 wide tiles are 3
-// % ahead of narrow ones).
+// Rounds are whole, and a tile costs as much as if it were EDGE wider: on an H200 tiles 128 wide
+// are a few percent behind those of 192, and those of 64 a sixth behind them.
 double wgmma_share(const Body *b, const Target *t)
 {
-    enum { EDGE = 16 };
+    enum { EDGE = 32 };
     const Schedule *s = &b->sched;
     int64_t at_once = t->units / s->cluster, rounds = (tiles_of(b) + at_once - 1) / at_once;
     return (double)b->axis[1].extent * (double)b->axis[2].extent /
@@ -139,11 +145,11 @@ double wgmma_share(const Body *b, const Target *t)
 // to mma.
 void wgmma_schedule(const Target *t, Body *b)
 {
-    static const int widths[] = {192, 128};
+    static const int widths[] = {192, 128, 64};
     double most = LEAST_SHARE;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         *s = before;
         s->wgmma = WGMMA_OWN;
         s->tile_n = widths[i];
@@ -243,7 +249,7 @@ static void print_copies(Emit *e, int64_t k)
     const Schedule *s = &e->body->sched;
     emit_open(e, 0);
     Scope *copies = e->scope;
-    emit_line(e, copies, "nc_registers_give<%d>();", s->tile_m * s->tile_n > 192 * 128 ? 24 : 40);
+    emit_line(e, copies, "nc_registers_give<%d>();", is_tight(e->body) ? 24 : 40);
     emit_open(e, 0);
     emit_line(e, e->scope, "int place = 0, parity = 1;");
     open_tiles(e);
@@ -434,7 +440,7 @@ void wgmma_cuda(Emit *e)
     print_copies(e, k);
     emit_open(e, 0);
     Scope *group = e->scope;
-    emit_line(e, group, "nc_registers_take<%d>();", s->tile_m * s->tile_n > 192 * 128 ? 240 : 232);
+    emit_line(e, group, "nc_registers_take<%d>();", is_tight(b) ? 240 : 232);
     emit_line(e, group, "int taken = 0; // steps");
     if (s->wgmma == WGMMA_OWN) emit_line(e, group, "int turn = 0;");
     if (boxes)
