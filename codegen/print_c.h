@@ -1,0 +1,24 @@
+// What the printers of C share.
+#ifndef CODEGEN_PRINT_C_H
+#define CODEGEN_PRINT_C_H
+
+#include "codegen/print.h"
+
+// Whether nothing computed over [axis] calls for scalar code (checks, loops of their own, argmax).
+bool c_plain_over(const Emit *e, int axis);
+const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses
+bool c_float_sum(const Inst *v); // in f32: long ones go on in double
+// One step of a reduction or scan on element x, in the innermost scope; acc names the accumulator.
+void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis,
+                  const char *first);
+// Scratch buffers in the order reductions use them: one each, argmax a second for the value; where
+// a part's result stands in it.
+const char *c_scratch(Emit *e, int nth);
+const char *c_part_place(Emit *e, const char *part);
+
+// Each returns how many tasks there are. partial: a part of the columns; combine: the parts joined.
+int64_t row_c(Emit *e, bool partial);
+int64_t combine_c(Emit *e);
+int64_t column_c(Emit *e, bool partial);
+
+#endif
