@@ -231,8 +231,12 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
     p->bytes_read = (int64_t)read;
     p->bytes_written = (int64_t)written;
     p->flops = (int64_t)flops;
-    double a = (read + written) / t->bytes_per_second, c = flops / t->f32_flops;
-    p->floor_seconds = a > c ? a : c;
+    bool half = p->product_type == PD_BF16 || p->product_type == PD_F16;
+    double least[] = {(read + written) / t->bytes_per_second,
+                      (flops - (double)p->product_flops) / t->f32_flops,
+                      (double)p->product_flops / target_product_flops(t, half, p->product_tf32)};
+    for (int i = 0; i < 3; i++)
+        if (least[i] > p->floor_seconds) p->floor_seconds = least[i];
 }
 
 static const char *amount(Arena *a, double v, const char *unit)

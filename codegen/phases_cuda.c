@@ -264,6 +264,9 @@ ProgKernel phases_cuda(GenEntry *e, const ProgEntry *out, ProgJoin *j)
             k.bytes_read += s->bytes_read;
             k.bytes_written += s->bytes_written;
             k.flops += s->flops;
+            k.product_flops += s->product_flops;
+            if (s->product_flops) k.product_type = s->product_type;
+            if (s->product_flops) k.product_tf32 = s->product_tf32;
             k.floor_seconds += s->floor_seconds;
         }
         most = blocks > most ? blocks : most;

@@ -134,7 +134,7 @@ typedef struct ProgKernel {
     int64_t product_flops;
     ProgDType product_type;
     bool product_tf32;
-    double floor_seconds; // with all operations at the rate of those that are no product's
+    double floor_seconds; // the least that a typical device of the target needs
     const char *schedule; // one line, for people and the tuning file
 } ProgKernel;
 

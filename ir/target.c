@@ -90,6 +90,12 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
     return tiles > 0 && tiles < t->units && k > 0 && k <= 1024;
 }
 
+double target_product_flops(const Target *t, bool half, bool tf32)
+{
+    if (half) return t->bf16_flops;
+    return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
+}
+
 double target_generated_flops(const Target *t)
 {
     return t->bf16_flops * (t->arch < 90 ? 0.4 : 0.2); // mma, from sm_90 on less than half the rate

@@ -51,6 +51,8 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 // much as the kernels take that the generated one makes part of itself.
 bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                               bool tf32);
+// Operations a second that products of 16-bit floats, or of f32, can reach.
+double target_product_flops(const Target *t, bool half, bool tf32);
 // Operations a second of generated contractions of f32 on tensor cores.
 double target_generated_flops(const Target *t);
 

@@ -20,9 +20,9 @@ const char *step_kind(const ProgStep *s)
 Rates rates_of_target(const Target *t)
 {
     Rates r = {.copy = t->bytes_per_second, .f32 = t->f32_flops};
-    r.matmul[PD_F32] = t->f32_flops;
-    r.matmul[PD_BF16] = r.matmul[PD_F16] = t->bf16_flops;
-    r.tf32 = t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
+    r.matmul[PD_F32] = target_product_flops(t, false, false);
+    r.matmul[PD_BF16] = r.matmul[PD_F16] = target_product_flops(t, true, false);
+    r.tf32 = target_product_flops(t, false, true);
     return r;
 }
 

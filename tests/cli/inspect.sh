@@ -40,6 +40,7 @@ echo 'model big(a: bf16[2048, 4096], b: bf16[4096, 2048], c: f32[2048, 4096], d:
 for how in "" --no-library; do
     expect 0 "" "$NETC" inspect big.net --target sm_90 --json $how; cp "$W/.out" "big$how.json"
 done
+"$NETC" --emit cuda big.net --no-library | grep -q '^// reads .*, 34.4 GFLOP, floor 43.49 us' && pass || fail "no such floor in the head of y's kernel"
 json big--no-library.json "[s['kind'] for s in d['entries'][-1]['steps']].count('gemm') == 0"
 json big--no-library.json "(lambda f: len(f) == 2 and abs(f[0] / f[1] - 790 / 67) < 0.1 and abs(f[1] - 2 * 2048 * 2048 * 4096 / 790e12) < 1e-7)([s['floor_seconds'] for s in d['entries'][-1]['steps'] if s['flops'] > 1e9])"
 
