@@ -221,9 +221,6 @@ enum { // preference
 // Split-K sums: none, in place in an order that varies, in the workspace (compute or output type).
 enum { LT_REDUCE_NONE = 0, LT_REDUCE_INPLACE = 1, LT_REDUCE_COMPUTE = 2, LT_REDUCE_OUTPUT = 4 };
 enum { // attributes of an algorithm
-    LT_ALGO_ID = 0,
-    LT_ALGO_TILE = 1,
-    LT_ALGO_SPLIT = 2,
     LT_ALGO_REDUCTION = 3,
     LT_ALGO_CUSTOM = 5,
     LT_ALGO_CLUSTER = 8,
