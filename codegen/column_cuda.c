@@ -193,6 +193,27 @@ static void join(Emit *e, const Columns *c, int r)
                   b->sched.team, b->nstages > 1 ? "true" : "false", acc_name(e, r));
 }
 
+static bool joined_as_run(const Body *b, const int *r, int n, int i)
+{
+    return inst_acc(&b->insts.at[r[i]])->runs || squares_of(b, r, n, i) >= 0;
+}
+
+// Squared deviations of the threads above each other: about one pivot they join as sums do, without
+// the divisions of moments. Returns how many columns the block took.
+static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, const char *taken)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        if (!inst_acc(v)->runs) continue;
+        emit_line(e, e->scope, "nc_level<%d>(%s_run, (%s)%s, nc_shared);", c->across, e->name[r[i]],
+                  type_math(acc_type(v)), taken);
+        emit_line(e, e->scope, "nc_above<NcRuns, %d, %d, %s>(%s_run, nc_shared);", c->across,
+                  b->sched.team, b->nstages > 1 ? "true" : "false", e->name[r[i]]);
+    }
+    return emit_text(e, "(%s - %s)", c->hi, c->lo);
+}
+
 // In a loop over the lanes: results of the stages before, and what was loaded, by element.
 static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
 {
@@ -324,8 +345,11 @@ static void print_stage(Emit *e, const Columns *c, int stage)
                emit_text(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo,
                          first, hi, first, s->team * s->unroll),
                "}");
+    bool runs = squares && !c->shifted && s->team > 1;
+    if (runs) taken = join_runs(e, c, r, n, taken);
     settle(e, r, n, c->v.width, taken, true);
-    for (int i = 0; i < n; i++) join(e, c, r[i]);
+    for (int i = 0; i < n; i++)
+        if (!runs || !joined_as_run(b, r, n, i)) join(e, c, r[i]);
 }
 
 static const char *partial_at(Emit *e, const Columns *c)

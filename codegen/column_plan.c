@@ -141,7 +141,8 @@ int64_t column_tiles(const Body *b)
     return ceil_div(ceil_div(body_rows(b), b->sched.vector), threads_across(b));
 }
 
-// Shared memory in which the threads above each other join (nc_join_above).
+// Shared memory in which the threads above each other join (nc_join_above) and find a common pivot
+// (nc_level).
 static int joint_bytes(const Body *b, const Schedule *s)
 {
     int across = s->threads / s->team, each = 0;
@@ -155,7 +156,8 @@ static int joint_bytes(const Body *b, const Schedule *s)
         if (bytes == 1) bytes = 4; // bool is accumulated as an integer
         each = bytes > each ? bytes : each;
     }
-    return above > 1 ? above * across * s->vector * each : 0;
+    if (above == 1 && (s->team == 1 || !reduces_with(b, ACC_MOMENTS))) return 0;
+    return above * across * s->vector * each;
 }
 
 void column_derive(Body *b)

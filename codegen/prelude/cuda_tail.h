@@ -469,13 +469,38 @@ template <class T> NC_FN void nc_add(NcRun<T> &r, T x)
     r.sum += d;
     r.squares += d * d;
 }
-// After n elements, share = 1 / n: the pivot moves to the mean, so that squares stay small.
-template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share)
+// After n elements: to another pivot.
+template <class T> NC_FN void nc_move(NcRun<T> &r, T n, T pivot)
 {
-    T pivot = r.pivot + r.sum * share, d = pivot - r.pivot, left = r.sum - n * d;
+    T d = pivot - r.pivot, left = r.sum - n * d;
     r.squares -= d * (r.sum + left);
     r.sum = left;
     r.pivot = pivot;
+}
+// share = 1 / n: the pivot moves to the mean, so that squares stay small.
+template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share) { nc_move(r, n, r.pivot + r.sum * share); }
+// The runs of threads with equal thread % X, which are of n elements each, get the pivot of the lowest
+// of these threads: then they are joined by sums.
+template <int X, int V, class T> NC_FN void nc_level(NcRun<T> (&r)[V], T n, void *memory)
+{
+    T *pivot = (T *)memory + threadIdx.x % X;
+    __syncthreads();
+    if (threadIdx.x < X)
+#pragma unroll
+        for (int k = 0; k < V; k++) pivot[k * X] = r[k].pivot;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < V; k++) nc_move(r[k], n, pivot[k * X]);
+}
+struct NcRuns { // of one pivot
+    template <class T> NC_FN NcRun<T> of(NcRun<T> a, NcRun<T> b)
+    {
+        return NcRun<T>{a.pivot, a.sum + b.sum, a.squares + b.squares};
+    }
+};
+template <class T> NC_FN NcRun<T> nc_shuffle(NcRun<T> v, int mask)
+{
+    return NcRun<T>{v.pivot, nc_shuffle(v.sum, mask), nc_shuffle(v.squares, mask)};
 }
 template <class T> NC_FN T nc_total(const NcRun<T> &r, T n) { return n * r.pivot + r.sum; }
 // a / b for counts b, a bit less exact than a division.
