@@ -105,6 +105,7 @@ typedef struct Schedule {
     int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
     int together;     // SWEEP: rows of a team that share their joins: a turn
     int ahead;        // SWEEP: turns of a team in shared memory: this one and those copied ahead
+    int skew;         // SWEEP: the first sums of the next row join with the second ones of this row
     int resident;     // blocks a multiprocessor must be able to hold; 0: any
     int walk;         // MAP: a thread takes several outer positions of one place inside
     int64_t split;    // parts the columns are cut into, each its own block; 1: none
@@ -239,6 +240,7 @@ int64_t row_columns(const Body *b);                             // ROW: of a row
 int64_t row_vectors(const Body *b);                             // of these; edges are beside them
 void sweep_schedule(const Target *t, Body *b);
 void sweep_derive(Body *b, const Target *t);
+bool sweep_skews(const Body *b);               // Schedule.skew is possible
 bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share of each thread
 // A load whose vectors a thread holds: copied before the row's turn where it differs from row to
 // row, fetched once where it does not.

@@ -297,6 +297,14 @@ static int legal_ahead(const Body *b, const Target *t, int64_t *out)
     return fit_shared(b, t, offsetof(Schedule, ahead), out, 7);
 }
 
+static int legal_skew(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_SWEEP) || !sweep_skews(b)) return 0;
+    out[0] = 0;
+    out[1] = 1;
+    return 2;
+}
+
 // How many blocks of this many threads a multiprocessor can hold at all.
 static int legal_resident(const Body *b, const Target *t, int64_t *out)
 {
@@ -355,6 +363,8 @@ const Knob knobs[] = {
      NULL},
     {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(ahead),
      legal_ahead, -1, false, NULL},
+    {"skew", "1: the first sums of the next row join with the second ones of this row", INT(skew),
+     legal_skew, 0, false, NULL},
     {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
      legal_resident, 0, false, NULL},
     {0},

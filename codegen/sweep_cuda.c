@@ -28,6 +28,7 @@ typedef struct Sweep {
     int full_tiles;       // in which every thread has columns
     bool whole;           // every thread has columns in every tile
     bool even;            // every team has a row each time around
+    bool skewed;          // of_row[1] is the next row, whose first stage is printed a turn early
     bool in_row;          // printed now: the loop over rows
     bool edges;           // printed now: the edges
     const uint64_t *uses; // by instruction: the stages that need it
@@ -359,60 +360,82 @@ static bool one_join(const Inst *a, const Inst *b)
     return a->op == b->op && acc_type(a) == acc_type(b);
 }
 
-// How many joins a row takes: reductions of one kind and stage share one.
-static int count_sites(Sweep *w)
+typedef struct Sum {
+    int row, r; // of the turn; the reduction
+} Sum;
+
+// What joins at once: the reductions of a stage, of all rows of a turn; or, skewed, those of the
+// first two stages, each of a row of its own.
+static Sum *sums_at_once(const Sweep *w, int stage, int *n)
+{
+    int count, later = 0, together = w->b->sched.together;
+    const int *r = stage_reductions(w->e, stage, &count), *next = NULL;
+    if (w->skewed && w->in_row && stage == 1) next = stage_reductions(w->e, 0, &later);
+    Sum *sums = NEW_ARRAY(w->e->arena, Sum, count * together + later + 1);
+    *n = 0;
+    for (int i = 0; i < count; i++)
+        for (int q = 0; q < together; q++) sums[(*n)++] = (Sum){q, r[i]};
+    for (int i = 0; i < later; i++) sums[(*n)++] = (Sum){1, next[i]};
+    return sums;
+}
+
+// How many joins a row takes: reductions of one kind share one.
+static int count_sites(const Sweep *w)
 {
     int sites = 0;
-    for (int stage = 0; stage < w->b->nstages; stage++) {
+    for (int stage = w->skewed; stage < w->b->nstages; stage++) {
         int n;
-        const int *r = stage_reductions(w->e, stage, &n);
+        const Sum *sums = sums_at_once(w, stage, &n);
         for (int i = 0; i < n; i++) {
-            const Inst *x = &w->b->insts.at[r[i]];
+            const Inst *x = &w->b->insts.at[sums[i].r];
             bool first = joins_several(w, x);
-            for (int k = 0; k < i && first; k++) first = !one_join(x, &w->b->insts.at[r[k]]);
+            for (int k = 0; k < i && first; k++) first = !one_join(x, &w->b->insts.at[sums[k].r]);
             sites += first;
         }
     }
     return sites;
 }
 
-static void bind_joined(Sweep *w, Scope *row, int r, int reduction, const char *value)
+// Sums of the next row outlive this one.
+static void bind_joined(Sweep *w, Scope *row, Sum s, const char *value)
 {
-    Emit *e = w->of_row[r];
-    emit_line(e, row, "const %s %s = %s;", type_math(w->b->insts.at[reduction].type),
-              e->name[reduction], value);
-    emit_bind(e, reduction, row, e->name[reduction]);
+    Emit *e = w->of_row[s.row];
+    const char *type = emit_text(e, "const %s ", type_math(w->b->insts.at[s.r].type));
+    emit_line(e, row, "%s%s = %s;", w->skewed && s.row ? "" : type, e->name[s.r], value);
+    emit_bind(e, s.r, row, e->name[s.r]);
 }
 
-// All rows of the turn join at once.
-static void print_joins(Sweep *w, Scope *row, const int *r, int n)
+// In as few joins as there are kinds of sums.
+static void print_joins(Sweep *w, Scope *row, const Sum *sums, int n)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
     for (int i = 0; i < n; i++) {
-        const Inst *x = &w->b->insts.at[r[i]];
-        if (e->bind[r[i]].scope == row) continue;
-        for (int k = 0; k < s->together && !joins_several(w, x); k++) {
-            const char *acc = emit_text(e, "%s_acc", w->of_row[k]->name[r[i]]);
+        const Inst *x = &w->b->insts.at[sums[i].r];
+        if (w->of_row[sums[i].row]->bind[sums[i].r].scope == row) continue;
+        if (!joins_several(w, x)) {
+            const char *acc = emit_text(e, "%s_acc", w->of_row[sums[i].row]->name[sums[i].r]);
             const char *all = s->team == 1 ? acc
                                            : emit_text(e, "nc_team<%s, %d>(%s)",
                                                        inst_acc(x)->functor, s->team, acc);
-            bind_joined(w, row, k, r[i], acc_joined(e, x, acc, all));
+            bind_joined(w, row, sums[i], acc_joined(e, x, acc, all));
+            continue;
         }
-        if (!joins_several(w, x)) continue;
         Buf list = buf_new(e->arena);
         int count = 0;
         for (int k = i; k < n; k++)
-            for (int q = 0; q < s->together && one_join(x, &w->b->insts.at[r[k]]); q++)
-                buf_printf(&list, "%s%s_acc", count++ ? ", " : "", w->of_row[q]->name[r[k]]);
-        const char *name = emit_text(e, "%s_all", e->name[r[i]]);
+            if (one_join(x, &w->b->insts.at[sums[k].r]))
+                buf_printf(&list, "%s%s_acc", count++ ? ", " : "",
+                           w->of_row[sums[k].row]->name[sums[k].r]);
+        const char *name = emit_text(e, "%s_all", e->name[sums[i].r]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
-        emit_line(e, row, "nc_teams<%s, %d, %d, %s>(%s);", inst_acc(x)->functor, s->team, w->site++,
-                  w->sites == 1 ? "true" : "false", name);
+        int slots = w->sites > 1 ? 1 : s->ahead;
+        emit_line(e, row, "nc_teams<%s, %d, %d, %d>(%s%s);", inst_acc(x)->functor, s->team,
+                  w->site++, slots, name, slots > 1 && w->in_row ? ", slot" : "");
         count = 0;
         for (int k = i; k < n; k++)
-            for (int q = 0; q < s->together && one_join(x, &w->b->insts.at[r[k]]); q++)
-                bind_joined(w, row, q, r[k], emit_text(e, "%s[%d]", name, count++));
+            if (one_join(x, &w->b->insts.at[sums[k].r]))
+                bind_joined(w, row, sums[k], emit_text(e, "%s[%d]", name, count++));
     }
 }
 
@@ -471,6 +494,7 @@ static void print_row_stage(Sweep *w, int stage)
     Scope *row = e->scope;
     int n, together = w->b->sched.together;
     const char *slot = together > 1 ? emit_text(e, "(slot * %d + %d)", together, w->row) : "slot";
+    if (w->skewed && w->row) slot = w->in_row ? "after" : "0";
     const int *r = stage_reductions(e, stage, &n);
     e->stages = 1ull << stage % 64;
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
@@ -508,13 +532,38 @@ static void print_row_stage(Sweep *w, int stage)
 static void print_stage(Sweep *w, int stage)
 {
     int n;
-    const int *r = stage_reductions(w->e, stage, &n);
+    const Sum *sums = sums_at_once(w, stage, &n);
     for (int i = 0; i < w->b->sched.together; i++) {
         take_row(w, i);
         print_row_stage(w, stage);
     }
+    if (w->skewed && stage == 1) {
+        take_row(w, 1);
+        print_row_stage(w, 0);
+    }
     take_row(w, 0);
-    print_joins(w, w->e->scope, r, n);
+    print_joins(w, w->e->scope, sums, n);
+}
+
+// Skewed: the first stage of the first row, whose sums the loop hands on from row to row.
+static void print_ahead(Sweep *w)
+{
+    Emit *e = w->of_row[1];
+    int n;
+    Sum *sums = sums_at_once(w, 0, &n);
+    for (int i = 0; i < n; i++) {
+        sums[i].row = 1;
+        emit_line(e, w->e->scope, "%s %s;", type_math(w->b->insts.at[sums[i].r].type),
+                  e->name[sums[i].r]);
+    }
+    emit_line(e, w->e->scope, "nc_copied<%d>();", w->b->sched.ahead - 2);
+    take_row(w, 1);
+    emit_open(e, 1);
+    emit_line(e, e->scope, "const %s %s = begin;", w->t, e->axis[0]);
+    print_row_stage(w, 0);
+    print_joins(w, e->scope, sums, n);
+    emit_close(e, "{", "}");
+    take_row(w, 0);
 }
 
 // -- the parts
@@ -585,12 +634,21 @@ static void find_moves(Sweep *w)
     }
 }
 
+// The first stage of this row is done.
+static void take_ahead(Sweep *w)
+{
+    int n;
+    const int *r = stage_reductions(w->e, 0, &n);
+    for (int i = 0; i < n; i++)
+        bind_joined(w, w->e->scope, (Sum){0, r[i]}, w->of_row[1]->name[r[i]]);
+}
+
 // The rows of this turn, and what registers hold of their edges; the edges of the next turn.
 static void declare_turn(Sweep *w, const char *now)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
-    for (int r = 1; r < s->together; r++) {
+    for (int r = 1; r < s->together + w->skewed; r++) {
         const char *place = emit_text(e, "%s + %lld", now, w->step * r);
         emit_line(e, e->scope, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
         emit_line(e, e->scope, "const %s %s = more_%d ? %s : %s;", w->t, w->of_row[r]->axis[0], r,
@@ -615,7 +673,8 @@ void sweep_cuda(Emit *e)
     const Schedule *s = &b->sched;
     Sweep w = {.e = e, .b = b, .rows = body_rows(b), .cols = b->axis[b->col].extent};
     w.of_row[0] = e;
-    for (int r = 1; r < s->together; r++) w.of_row[r] = another_row(e, r);
+    w.skewed = s->skew;
+    for (int r = 1; r < s->together + w.skewed; r++) w.of_row[r] = another_row(e, r);
     w.t = s->wide ? "int64_t" : "int";
     w.col = e->axis[b->col];
     w.first = emit_text(e, "%s_first", w.col);
@@ -629,7 +688,9 @@ void sweep_cuda(Emit *e)
     w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
     w.even = full || s->team >= 32; // the threads of a warp leave together
+    w.in_row = true;
     w.sites = count_sites(&w);
+    w.in_row = false;
     find_moves(&w);
     const char *row = e->axis[0], *own = w.teams > 1 ? " + team" : "";
     Scope *outer = e->scope;
@@ -653,6 +714,7 @@ void sweep_cuda(Emit *e)
     take_row(&w, 0);
     fetch_shared(&w);
     declare_folds(&w);
+    if (w.skewed) print_ahead(&w);
     if (s->ahead) emit_line(e, outer, "int slot = 0; // of this turn in shared memory");
     emit_open(e, 1);
     Scope *loop = e->scope;
@@ -662,13 +724,18 @@ void sweep_cuda(Emit *e)
     }
     const char *now = w.even ? row : "row";
     if (s->ahead) {
-        emit_line(e, loop, "nc_copied<%d>();", s->ahead - 2);
+        if (!w.skewed) emit_line(e, loop, "nc_copied<%d>();", s->ahead - 2);
         emit_line(e, loop, "const int freed = slot ? slot - 1 : %d;", s->ahead - 1);
         print_turn(&w, emit_text(e, "%s + %lld", now, turn * (s->ahead - 1)), "freed");
     }
+    if (w.skewed) {
+        emit_line(e, loop, "nc_copied<%d>(); // the next row's, too", s->ahead - 2);
+        emit_line(e, loop, "const int after = slot + 1 < %d ? slot + 1 : 0;", s->ahead);
+    }
     declare_turn(&w, now);
     w.in_row = true;
-    for (int i = 0; i < b->nstages; i++) print_stage(&w, i);
+    if (w.skewed) take_ahead(&w);
+    for (int i = w.skewed; i < b->nstages; i++) print_stage(&w, i);
     w.in_row = false;
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
     for (int r = 1; r < s->together; r++) {

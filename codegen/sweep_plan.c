@@ -6,7 +6,7 @@
 // are the smallest whose threads need no more than MOST_REGISTERS; blocks are as many and as large
 // as the registers of a multiprocessor allow. Few large blocks are better than many small ones:
 // each leaves a part of every sum, which is read again.
-#include "codegen/kernel_ir.h"
+#include "codegen/accumulator.h"
 
 enum {
     MOST_REGISTERS = 168,
@@ -106,6 +106,23 @@ static int64_t shared_bytes(const Body *b)
     return held > parts ? held : parts;
 }
 
+// Where a join is a barrier and a row takes two of them, these become one: the row to come is here
+// early enough to be summed already.
+bool sweep_skews(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    int sums[2] = {0, 0};
+    if (b->uneven || s->team <= 32 || s->ahead < 3 || s->together > 1 || b->nstages < 3)
+        return false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE || v->axis != b->col) continue;
+        if (inst_acc(v)->place) return false;
+        if (v->stage <= 2) sums[v->stage - 1]++;
+    }
+    return sums[0] && sums[1];
+}
+
 // The smallest team whose registers hold its share of a row.
 static void choose_team(const Target *t, Body *b)
 {
@@ -156,9 +173,16 @@ void sweep_schedule(const Target *t, Body *b)
     }
     if (s->walkers < 1) s->walkers = 1;
     if (s->team > 32) limit_flight(t, b);
+    s->ahead = AHEAD + 1;
+    s->skew = sweep_skews(b);
     for (;;) { // (1 KB a block is the system's)
+        if (!s->skew) s->ahead = AHEAD;
         sweep_derive(b, t);
         if (s->row_bytes <= t->shared_per_unit / s->walkers - 2048) return;
+        if (s->skew) {
+            s->skew = 0;
+            continue;
+        }
         if (s->team <= 32 && s->threads > 128)
             s->threads -= 128;
         else if (s->walkers > 1)
@@ -192,6 +216,7 @@ void sweep_derive(Body *b, const Target *t)
     Schedule *s = &b->sched;
     int64_t rows = b->axis[0].extent;
     if (s->team > 32) s->threads = s->team;
+    s->skew = s->skew && sweep_skews(b);
     if (s->walkers > t->threads_per_unit / s->threads)
         s->walkers = t->threads_per_unit / s->threads;
     s->resident = s->walkers;

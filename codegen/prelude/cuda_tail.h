@@ -339,26 +339,49 @@ template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
     }
     return v;
 }
-// K values at once, so that their shuffles overlap. Over a block (N > 32) the calls of a loop differ
-// in Site, which gives each memory of its own: one barrier is enough then, unless it is Alone in
-// the loop.
-template <class Op, int N, int Site, bool Alone, int K, class T> NC_FN void nc_teams(T (&v)[K])
+// Joins K values over 2 * M lanes so that these share them out: with each step a lane keeps half of
+// them. Afterwards v[i] is what nc_dealt(i) was.
+template <class Op, int M, int K, class T> NC_FN void nc_deal(T *v)
 {
+    if constexpr (M > 0) {
+        constexpr int H = (K + 1) / 2;
+        const bool upper = threadIdx.x & M;
 #pragma unroll
-    for (int m = (N < 32 ? N : 32) / 2; m > 0; m /= 2) {
-        T other[K];
-#pragma unroll
-        for (int k = 0; k < K; k++) other[k] = nc_shuffle(v[k], m);
-#pragma unroll
-        for (int k = 0; k < K; k++) v[k] = Op::of(v[k], other[k]);
+        for (int k = 0; k < H; k++) {
+            const T other = k + H < K ? v[k + H] : v[k];
+            const T given = nc_shuffle(upper ? v[k] : other, M);
+            v[k] = Op::of(upper ? other : v[k], given);
+        }
+        nc_deal<Op, M / 2, H>(v);
     }
+}
+// Not under K where another lane has the value, too.
+template <int M, int K> NC_FN int nc_dealt(int i)
+{
+    if constexpr (M == 0) {
+        return i;
+    } else {
+        constexpr int H = (K + 1) / 2;
+        const int at = nc_dealt<M / 2, H>(i);
+        return !(threadIdx.x & M) ? at : at + H < K ? at + H : 1 << 16;
+    }
+}
+// K values at once, so that their shuffles overlap. Over a block (N > 32) one barrier is enough where
+// no call has the memory of the one before it: the calls of a loop differ in Site, or one that is
+// alone there has Slots of them, which take turns. Slots 0: it is alone and has none.
+template <class Op, int N, int Site, int Slots, int K, class T>
+NC_FN void nc_teams(T (&v)[K], int slot = 0)
+{
     if constexpr (N > 32) {
         constexpr int W = N / 32;
-        __shared__ __align__(16) T part[K][W];
-        if (Alone) __syncthreads();
-        if (threadIdx.x % 32 == 0) {
+        __shared__ __align__(16) T parts[Slots ? Slots : 1][K][W];
+        T(*part)[W] = parts[slot];
+        nc_deal<Op, 16, K>(v);
+        if (!Slots) __syncthreads();
 #pragma unroll
-            for (int k = 0; k < K; k++) part[k][threadIdx.x / 32] = v[k];
+        for (int i = 0; i < (K + 31) / 32; i++) {
+            const int at = nc_dealt<16, K>(i);
+            if (at < K) part[at][threadIdx.x / 32] = v[i];
         }
         __syncthreads();
 #pragma unroll
@@ -372,6 +395,15 @@ template <class Op, int N, int Site, bool Alone, int K, class T> NC_FN void nc_t
                 for (int i = 0; i < W / 2; i++) // (with m as its bound it would stay a loop)
                     if (i < m) all[i] = Op::of(all[i], all[i + m]);
             v[k] = all[0];
+        }
+    } else {
+#pragma unroll
+        for (int m = N / 2; m > 0; m /= 2) {
+            T other[K];
+#pragma unroll
+            for (int k = 0; k < K; k++) other[k] = nc_shuffle(v[k], m);
+#pragma unroll
+            for (int k = 0; k < K; k++) v[k] = Op::of(v[k], other[k]);
         }
     }
 }

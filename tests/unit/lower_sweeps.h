@@ -31,7 +31,11 @@ static void sweeps(Suite *s)
         out(g, graph_cast(g, graph_reduce(g, OP_sum, dy, first, 1, false), t), "fold_db");
         if (k % 4 < 2) out(g, graph_reduce(g, OP_min, y, first, 1, false), "fold_least");
         const char *name = arena_printf(s->a, "sweep %dx%d %d", (int)rows, (int)cols, k % 2);
+        int before = s->n;
         add(s, name, g, GROUP_ROW, 0, NULL, NULL, k % 2 ? 1e-2 : 5e-4);
+        if (s->n > before && rows == 300 && cols == 4096) // more rows than blocks
+            CHECK_MSG(strstr(s->cases[before].kernels[1][0][0].prog.schedule, "skew=1"),
+                      "%s is not skewed", name);
     }
     s->cuda_only = s->twice = false;
 }
