@@ -73,19 +73,19 @@ train() { # NAME MODEL STEPS PRECISION "PEERS" "PEER OPTIONS" [OPTION...]
 }
 
 part_train() {
-    local rounds=2 slow="jax:step torch:eager torch:compile"
-    [ -n "${QUICK:-}" ] && rounds=1 slow=
-    train "784-128-10, batch 128" samples/mnist/mlp.net 468 f32 "jax:scan torch:graph $slow" \
+    local rounds=2 graph="torch:graph" slow="jax:step torch:eager torch:compile"
+    [ -n "${QUICK:-}" ] && rounds=1 graph="" slow=""
+    train "784-128-10, batch 128" samples/mnist/mlp.net 468 f32 "jax:scan $graph $slow" \
         "--batch 128 --hidden 128"
     rounds=1
-    train "784-128-10, batch 128" samples/mnist/mlp.net 468 tf32 "jax:scan torch:graph" "--batch 128 --hidden 128"
-    train "784-128-64-10, batch 64" bench/mlp.net 937 tf32 "jax:scan torch:graph" "--batch 64 --hidden 128,64"
-    train "784-512-512-10, batch 512" bench/mlp.net 117 tf32 "jax:scan torch:graph" "--batch 512 --hidden 512,512" \
+    train "784-128-10, batch 128" samples/mnist/mlp.net 468 tf32 "jax:scan $graph" "--batch 128 --hidden 128"
+    train "784-128-64-10, batch 64" bench/mlp.net 937 tf32 "jax:scan $graph" "--batch 64 --hidden 128,64"
+    train "784-512-512-10, batch 512" bench/mlp.net 117 tf32 "jax:scan $graph" "--batch 512 --hidden 512,512" \
         -D first=512 -D second=512 -D batch=512
     # Networks that no figure above is about: other depths, widths, activations, optimizers, losses.
-    train "784-256-128-64-32-10 tanh, SGD, batch 96" bench/mlp_deep.net 625 tf32 "jax:scan torch:graph" \
+    train "784-256-128-64-32-10 tanh, SGD, batch 96" bench/mlp_deep.net 625 tf32 "jax:scan $graph" \
         "--batch 96 --hidden 256,128,64,32 --activation tanh --optimizer sgd --peak 0.1"
-    train "784-300-100-10 GELU, squares, batch 100" bench/mlp_squares.net 600 tf32 "jax:scan torch:graph" \
+    train "784-300-100-10 GELU, squares, batch 100" bench/mlp_squares.net 600 tf32 "jax:scan $graph" \
         "--batch 100 --hidden 300,100 --activation gelu --loss mse"
     local model=samples/mnist/mlp.net
     "$netc" profile $model --device cuda:0 >"$keep/profile_mlp.txt" 2>&1
