@@ -139,7 +139,7 @@ part_compile() {
         elapsed "$netc" train samples/mnist/mlp.net "${data[@]}" --device cuda:0 --steps 1 -q >>"$out/warm1"
     done
     local command="netc samples/mnist/mlp.net -o mlp.bin --target cuda --arch sm_90"
-    for p in jax:scan torch:compile; do
+    for p in jax:scan $([ -n "${QUICK:-}" ] || echo torch:compile); do
         f=$out/${p/:/_}.first
         [ -e "$f" ] || { rm -rf "$out/inductor"; peer_run "${p%:*}" "${p#*:}" "$f" --epochs 3; } || continue
         record "compile mlp.net, cold" "$(median <"$out/cold")" s "$command" "${p/:/ }" "$(version "$f")" \
