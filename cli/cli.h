@@ -76,6 +76,8 @@ Option weights_option(Weights *w);
 Option map_option(Weights *w);
 Option missing_option(Weights *w);
 netc_status load_weights(netc_session *s, const Weights *w, netc_error **err);
+// For verbs that look at results: says so when a .net has parameters and nobody gave their values.
+void note_untrained(netc_session *s, const Weights *w, const Common *c);
 typedef struct Timing { // how a verb measures
     StringList data;
     int64_t steps, repeats, seed;

@@ -186,6 +186,15 @@ netc_status load_weights(netc_session *s, const Weights *w, netc_error **err)
     return netc_state_load(s, w->file, &o, err);
 }
 
+void note_untrained(netc_session *s, const Weights *w, const Common *c)
+{
+    const char *dot = strrchr(c->words.at[0], '.'); // a model.bin may hold weights
+    if (w->file || c->quiet || !dot || strcmp(dot, ".net") || netc_state_count(s) < 1) return;
+    fputs("note: parameters have their initial values; --weights FILE.safetensors gives them "
+          "others\n",
+          stderr);
+}
+
 netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err)
 {
     for (int i = 0; i < words->n; i++) {

@@ -42,6 +42,7 @@ int verb_eval(int argc, char **argv)
     so.seed = seed;
     if (status == NETC_OK) status = netc_session_create(p, device, &so, &s, &err);
     if (status == NETC_OK) status = load_weights(s, &weights, &err);
+    if (status == NETC_OK) note_untrained(s, &weights, &c);
     if (status == NETC_OK) status = apply_settings(s, &set, &err);
     if (status == NETC_OK) status = netc_evaluate(s, d, &m, &n, &err);
     for (int i = 0; status == NETC_OK && i < n; i++) {

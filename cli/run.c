@@ -229,6 +229,7 @@ static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
     so.seed = a->seed;
     if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
     if (status == NETC_OK) status = load_weights(s, &a->weights, err);
+    if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
     if (status == NETC_OK) status = apply_settings(s, &a->set, err);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = netc_bind(s, entry, in[i].name, &in[i].t, err);

@@ -36,6 +36,14 @@ expect 1 "nope.safetensors" "$NETC" "${T[@]}" --resume nope.safetensors
 printf 'model m(x: f32[4]) {\n    return y = x +\n}\n' > bad.net
 expect 1 '"line":2' "$NETC" bad.net --json
 
+# -- results of a model that nobody trained are no surprise
+expect 0 "note: parameters have their initial values" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu
+expect 0 "accuracy" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu -q
+grep -q note: "$W/.out" && fail "a note in spite of -q" || pass
+expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 3 --save trained.safetensors -q
+expect 0 "accuracy" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights trained.safetensors
+grep -q note: "$W/.out" && fail "a note about weights that were given" || pass
+
 # -- output that cannot be written is said before the work; the model itself is never written over
 cp "$MLP" model.net
 for words in "train model.net ${DATA[*]} --device cpu --save" "train model.net ${DATA[*]} --device cpu --log" \
