@@ -15,6 +15,7 @@ typedef struct Columns {
     bool exact;         // every thread has results
     bool shifted;       // vectors start before the tile, by thread
     bool *walked;       // by instruction: the walk over the columns needs it
+    bool fetched;       // what else the results need was fetched before the walk
     const char *leader; // who stores results
 } Columns;
 
@@ -421,6 +422,42 @@ static void load_partials(Emit *e, const Columns *c)
     for (int i = 0; i < n; i++) join(e, c, r[i]);
 }
 
+bool column_commits_late(const Body *b)
+{
+    return b->sched.kind == SCHED_COLUMN && !b->serial_cols && b->sched.split == 1 &&
+           !body_stores_columns(b, -1);
+}
+
+// What results are made of beside their sums is fetched before the walk: an update's moments take
+// as long to come as the gradient.
+static bool fetch_ahead(Emit *e, const Columns *c)
+{
+    enum { MOST_AHEAD = 48 }; // elements of a thread
+    const Body *b = e->body;
+    int n = 0;
+    for (int i = 0; i < c->v.nloads; i++)
+        n += hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]];
+    if (!column_commits_late(b) || c->shifted || n * c->v.width > MOST_AHEAD) return false;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && !b->insts.at[i].axes &&
+            is_plain(e, (int)i))
+            emit_value(e, (int)i);
+    if (!n) return true;
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        if (hoisted(e, load) && !c->walked[load])
+            emit_line(e, e->scope, "%s %s;",
+                      vec_type(e, b->bufs.at[b->insts.at[load].buf].type, c->v.width),
+                      slot_name(e, load));
+    }
+    emit_open(e, 0);
+    for (int i = 0; i < c->v.nloads; i++)
+        if (hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]])
+            print_vector_load(e, &c->v, c->v.loads[i], slot_name(e, c->v.loads[i]), false);
+    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+    return true;
+}
+
 // Stores of whole results, by the lowest of the threads above each other.
 static void print_results(Emit *e, const Columns *c)
 {
@@ -428,8 +465,10 @@ static void print_results(Emit *e, const Columns *c)
     bool any = false;
     for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
     if (!any) return;
+    if (b->commits && column_commits_late(b))
+        emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
     emit_open(e, 0);
-    print_late_loads(e, c, -1);
+    if (!c->fetched) print_late_loads(e, c, -1);
     open_stores(e, &c->v, -1);
     open_lanes(e, c);
     bind_lane(e, c, b->nstages, false);
@@ -538,6 +577,7 @@ void column_cuda(Emit *e, KernelPhase phase)
             c.hi = "hi";
         }
         if (!c.exact || c.shifted) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
+        c.fetched = fetch_ahead(e, &c);
         for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
     }
     if (c.shifted) { // from here on a thread has one result

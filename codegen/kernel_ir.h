@@ -268,7 +268,9 @@ int staged_pitch(const Schedule *s);   // elements between rows of sums in share
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
 int column_widest(const Body *b); // the widest vector all of it allows
-enum { COLUMN_SHIFTS = 8 };       // widest vector of rows that start anywhere
+// Whether it looks at the error record where its results are stored, not before it begins.
+bool column_commits_late(const Body *b);
+enum { COLUMN_SHIFTS = 8 }; // widest vector of rows that start anywhere
 // Whether the place is a multiple of v elements wherever b->uneven is.
 bool column_shifts(const Body *b, const Ix *place, int v);
 int column_tile(const Body *b);              // results of a block where vectors are shifted

@@ -40,8 +40,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgK
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
-    if (b->commits &&
-        ((s->kind == SCHED_MAP && !s->turn) || (s->kind == SCHED_TILE && (s->share || s->staged))))
+    if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || column_commits_late(b) ||
+                       (s->kind == SCHED_TILE && (s->share || s->staged))))
         emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
         emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed",

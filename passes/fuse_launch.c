@@ -104,15 +104,36 @@ static int ascending(const void *a, const void *b)
                                                      : *(const int32_t *)a > *(const int32_t *)b;
 }
 
+// The last of the ascending levels that is not too late; -1: none.
+static int32_t last_host(const int32_t *hosts, uint32_t n, int32_t latest)
+{
+    uint32_t lo = 0, hi = n;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (hosts[mid] <= latest)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo ? hosts[lo - 1] : -1;
+}
+
 static void delay_small(Fuse *f, Slot *slot, uint32_t n)
 {
-    int32_t *hosts = NEW_ARRAY(f->a, int32_t, n + 1);
-    uint32_t nhosts = 0;
+    int32_t *hosts = NEW_ARRAY(f->a, int32_t, n + 1), *products = NEW_ARRAY(f->a, int32_t, n + 1);
+    uint32_t nhosts = 0, nproducts = 0;
+    for (uint32_t i = 0; i < n; i++) // generated ones take company
+        if (slot[i].group.kind == GROUP_DOT && slot[i].cluster && !slot[i].commits &&
+            slot[i].bytes <= SMALL_BYTES)
+            hosts[nhosts++] = products[nproducts++] = slot[i].level;
+    if (nproducts) qsort(products, nproducts, sizeof *products, ascending);
     for (uint32_t i = 0; i < n; i++) {
         Slot *s = &slot[i];
         if (s->group.kind == GROUP_COLUMN && s->latest != INT32_MAX && s->bytes <= DELAY_BYTES &&
-            s->latest > s->level)
-            s->level = s->latest;
+            s->latest > s->level) {
+            int32_t host = s->bytes <= SMALL_BYTES ? last_host(products, nproducts, s->latest) : -1;
+            s->level = host > s->level ? host : s->latest;
+        }
         s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && s->latest != INT32_MAX &&
                      (s->group.kind == GROUP_MAP || s->group.kind == GROUP_ROW);
         if (!s->movable && !runs_alone(s->group.kind) && !s->commits && s->bytes <= SMALL_BYTES)
@@ -121,16 +142,8 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
     if (nhosts) qsort(hosts, nhosts, sizeof *hosts, ascending);
     for (uint32_t i = 0; i < n; i++) {
         Slot *s = &slot[i];
-        if (!s->movable) continue;
-        uint32_t lo = 0, hi = nhosts; // the last host that is not too late
-        while (lo < hi) {
-            uint32_t mid = (lo + hi) / 2;
-            if (hosts[mid] <= s->latest)
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        if (lo && hosts[lo - 1] > s->level) s->level = hosts[lo - 1];
+        int32_t host = s->movable ? last_host(hosts, nhosts, s->latest) : -1;
+        if (host > s->level) s->level = host;
     }
 }
 

@@ -44,6 +44,11 @@ done
 json big--no-library.json "[s['kind'] for s in d['entries'][-1]['steps']].count('gemm') == 0"
 json big--no-library.json "(lambda f: len(f) == 2 and abs(f[0] / f[1] - 790 / 67) < 0.1 and abs(f[1] - 2 * 2048 * 2048 * 4096 / 790e12) < 1e-7)([s['floor_seconds'] for s in d['entries'][-1]['steps'] if s['flops'] > 1e9])"
 
+# -- what an update reads is fetched before the sum that its gradient is
+"$NETC" --emit cuda "$MLP" --tune-file '' >"$W/mlp.cu"
+awk '/fc1_bias_m_vec = nc_load/ { early = 1 } /nc_above</ { ok = ok || early } END { exit !ok }' "$W/mlp.cu" && pass ||
+    fail "the moments of a bias are fetched behind its gradient's sum"
+
 # -- part of a kernel's name, and none
 expect 1 "did you mean loss_mean_v_max_exp_sum_" "$NETC" inspect "$MLP" loss_mean_v --target cuda
 expect 1 "--target cuda lists them" "$NETC" inspect "$MLP" nothing --target cuda
