@@ -1,14 +1,15 @@
 
-// A kernel's first words: from here on the next kernel of the stream may be brought to the device,
-// and this one waits until the one before it has ended and what that wrote is seen. No load is moved
-// above the branch, as it might be above the wait alone.
+// A kernel's first words: it waits until the one before it has ended and what that wrote is seen; from
+// then on the next kernel of the stream may be brought to the device. (Not before: the blocks of all
+// kernels to come would crowd it, each waiting for those in front.) No load is moved above the branch,
+// as it might be above the wait alone.
 #define nc_follow() if (nc_followed()) return
 NC_FN bool nc_followed()
 {
 #if __CUDA_ARCH__ >= 900
     uint32_t blocks;
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks) :: "memory");
     return blocks == 0; // never
 #else
