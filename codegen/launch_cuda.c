@@ -189,13 +189,18 @@ static const char *launch_bounds(const Kernel *k, int threads)
 }
 
 // Blocks of a cluster are neighbours whose first has a number that is a multiple of their count:
-// bodies of larger clusters come first.
+// bodies of larger clusters come first. Then those whose blocks take longest, to be spread over the
+// multiprocessors before others fill them.
 static const int *by_cluster(const Kernel *k)
 {
+    static const ScheduleKind kinds[] = {SCHED_TILE, SCHED_SWEEP, SCHED_COLUMN, SCHED_ROW,
+                                         SCHED_MAP};
     int *order = NEW_ARRAY(k->arena, int, k->nbodies), n = 0;
     for (int c = MOST_CLUSTER; c >= 0; c--)
-        for (int i = 0; i < k->nbodies; i++)
-            if (k->body[i]->sched.cluster == c) order[n++] = i;
+        for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+            for (int i = 0; i < k->nbodies; i++)
+                if (k->body[i]->sched.cluster == c && k->body[i]->sched.kind == kinds[kind])
+                    order[n++] = i;
     return order;
 }
 

@@ -208,7 +208,7 @@ static void cuda_map(const Target *t, Body *b)
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
     s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
-    while (s->vector > 1 && crowd / s->vector < device / 8) s->vector /= 2;
+    while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
     // One access of 16 bytes a thread keeps enough in flight, and blocks that walk through memory
     // in small steps are fastest; narrow accesses need several.
     s->unroll = 1;
