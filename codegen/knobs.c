@@ -206,7 +206,7 @@ static int legal_staged(const Body *b, const Target *t, int64_t *out)
         return 0;
     int n = 0;
     out[n++] = 0;
-    for (Body other = *b; n <= 3; n++) {
+    for (Body other = *b; n < 16; n++) {
         other.sched.staged = n + 1;
         staged_derive(&other, t);
         if (other.sched.staged != n + 1) break;

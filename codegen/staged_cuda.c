@@ -81,18 +81,6 @@ static void close_vectors(Emit *e, const Operand *o)
                "}");
 }
 
-// The axes of the vector: its line's, and its first element's under the name [first].
-static void name_axes(Emit *e, const Operand *o, const char *first)
-{
-    const Body *b = e->body;
-    const char *t = b->sched.wide ? "int64_t" : "int", *k = e->axis[b->col],
-               *own = e->axis[o->axis];
-    emit_line(e, e->scope, "const %s %s = %s + line;", t, o->along_k ? own : k,
-              o->along_k ? o->origin : "next");
-    emit_line(e, e->scope, "const %s %s = %s + part * %d;", t, first,
-              o->along_k ? "next" : o->origin, VECTOR);
-}
-
 static int inner_axis(const Body *b, const Operand *o)
 {
     return o->along_k ? b->col : o->axis;
@@ -112,7 +100,12 @@ static void copy_tile(Emit *e, const Operand *o)
     const Inst *v = &b->insts.at[o->inst];
     emit_open(e, 1ull << o->axis | 1ull << b->col);
     place_vector(e, o);
-    name_axes(e, o, e->axis[inner_axis(b, o)]);
+    const char *t = b->sched.wide ? "int64_t" : "int", *k = e->axis[b->col],
+               *own = e->axis[o->axis];
+    emit_line(e, e->scope, "const %s %s = %s + line;", t, o->along_k ? own : k,
+              o->along_k ? o->origin : "next");
+    emit_line(e, e->scope, "const %s %s = %s + part * %d;", t, o->along_k ? k : own,
+              o->along_k ? "next" : o->origin, VECTOR);
     const char *from = emit_index(e, v->ix);
     Buf there = buf_new(e->arena);
     int axes[] = {o->axis, b->col};
@@ -126,74 +119,83 @@ static void copy_tile(Emit *e, const Operand *o)
     close_vectors(e, o);
 }
 
-// Computes the tile at column "next" into registers.
+// Where in registers vector u of a computed tile is, of those that are fetched together.
+static const char *kept(Emit *e, const Operand *o)
+{
+    return emit_text(e, "at * %d + u", vectors_a_thread(&e->body->sched, o));
+}
+
+// Names a place along an axis; one outside becomes the last [width] inside.
+static void name_inside(Emit *e, int axis, const char *name, const char *place, int width)
+{
+    const char *t = e->body->sched.wide ? "int64_t" : "int";
+    long long last = (long long)e->body->axis[axis].extent - width;
+    emit_line(e, e->scope, "const %s %s = %s < %lld ? %s : %lld;", t, name, place, last, place, last);
+}
+
+// Computes the tile at column "next" into registers. What lies outside is read at the edge and,
+// along the columns, put there as zeros: loads behind branches would not be in flight together.
 static void fetch_tile(Emit *e, const Operand *o)
 {
     const Body *b = e->body;
     int inner = inner_axis(b, o), outer = o->along_k ? o->axis : b->col;
-    const char *first = emit_text(e, "%s_first", e->axis[inner]);
+    const char *first = emit_text(e, "%s_first", e->axis[inner]),
+               *to = emit_text(e, "%s_next[%s]", o->name, kept(e, o)),
+               *line = emit_text(e, "%s + line", o->along_k ? o->origin : "next"),
+               *part = emit_text(e, "%s + part * %d", o->along_k ? "next" : o->origin, VECTOR);
+    int width = b->axis[inner].extent % VECTOR == 0 ? VECTOR : 1; // a vector is in or out as a whole
+    bool whole = inside(b, o, inner);
     emit_open(e, 0);
     place_vector(e, o);
-    name_axes(e, o, first);
-    emit_line(e, e->scope, "%s_next[u] = {};", o->name);
-    emit_open(e, 1ull << outer); // what only the line decides may be a lookup: none outside
-    operand_vector(e, o->inst, inner, VECTOR, inside(b, o, inner), first,
-                   emit_text(e, "%s_next[u].at[v]", o->name));
-    operand_close(e, inside(b, o, outer), e->axis[outer], b->axis[outer].extent);
+    name_inside(e, outer, e->axis[outer], line, 1);
+    if (width == VECTOR)
+        name_inside(e, inner, first, part, VECTOR);
+    else
+        emit_line(e, e->scope, "const %s %s = %s;", b->sched.wide ? "int64_t" : "int", first, part);
+    emit_line(e, e->scope, "%s = {};", to);
+    emit_open(e, 1ull << outer); // what only the line decides may be a lookup
+    operand_vector(e, o->inst, inner, VECTOR, whole || width == VECTOR, first,
+                   emit_text(e, "%s.at[v]", to));
+    emit_close(e, "{", "}");
+    if (!inside(b, o, b->col) && (!o->along_k || width == VECTOR))
+        emit_line(e, e->scope, "if (%s >= %lld) %s = {};", o->along_k ? part : line,
+                  (long long)b->axis[b->col].extent, to);
     close_vectors(e, o);
-}
-
-static bool rounds(const Body *b) // operands are rounded once, in shared memory
-{
-    return b->dot.tensor == TENSOR_TF32;
 }
 
 static void put_tile(Emit *e, const Operand *o)
 {
     emit_open(e, 0);
     place_vector(e, o);
-    emit_line(e, e->scope, "nc_store<%d>(%s + place * %d + %s, %s%s_next[u]%s);", VECTOR, o->name,
-              o->side * e->body->sched.tile_k, place_in_tile(e, o),
-              rounds(e->body) ? "nc_rounded(" : "", o->name, rounds(e->body) ? ")" : "");
+    emit_line(e, e->scope, "nc_store<%d>(%s + place * %d + %s, %s_next[%s]);", VECTOR, o->name,
+              o->side * e->body->sched.tile_k, place_in_tile(e, o), o->name, kept(e, o));
     close_vectors(e, o);
 }
 
-// Rounds what this thread has copied to place "place" of the ring: all of it is read before any is
-// written, so that the reads are in flight together.
-static void round_tile(Emit *e, const Operand *o, bool write)
+static bool rounds(const Body *b) // operands are rounded where they are multiplied
 {
-    const Schedule *s = &e->body->sched;
-    if (!write)
-        emit_line(e, e->scope, "NcVec<float, 4> %s_raw[%d];", o->name, vectors_a_thread(s, o));
-    emit_open(e, 0);
-    place_vector(e, o);
-    const char *at =
-        emit_text(e, "%s + place * %d + %s", o->name, o->side * s->tile_k, place_in_tile(e, o));
-    if (write)
-        emit_line(e, e->scope, "nc_store<%d>(%s, nc_rounded(%s_raw[u]));", VECTOR, at, o->name);
-    else
-        emit_line(e, e->scope, "%s_raw[u] = nc_load<%d>((const float *)%s);", o->name, VECTOR, at);
-    close_vectors(e, o);
+    return b->dot.tensor == TENSOR_TF32;
 }
 
 // Vectors of a chunk of an operand that thread 4 g + t multiplies.
 static void load_operand(Emit *e, const Operand *o, const char *warp, const char *to)
 {
     int elements = o->side * e->body->sched.tile_k;
+    const char *load = rounds(e->body) ? "nc_rounded(nc_load<4>(" : "nc_load<4>(",
+               *end = rounds(e->body) ? ")" : "";
     emit_line(e, e->scope, "#pragma unroll");
     emit_line(e, e->scope, "for (int i = 0; i < 4; i++)");
     if (o->along_k)
         emit_line(e, e->scope,
-                  "    %s[i] = nc_load<4>((const float *)%s + place * %d + (%s + lane / 4 * 4 + i) "
-                  "* %d + "
-                  "((c * 4 + lane %% 4) ^ lane / 4 %% 2 * 4) * 4);",
-                  to, o->name, elements, warp, o->line);
+                  "    %s[i] = %s(const float *)%s + place * %d + (%s + lane / 4 * 4 + i) * %d + "
+                  "((c * 4 + lane %% 4) ^ lane / 4 %% 2 * 4) * 4)%s;",
+                  to, load, o->name, elements, warp, o->line, end);
     else
-        emit_line(e, e->scope,
-                  "    %s[i] = nc_load<4>((const float *)%s + place * %d + (c * 16 + lane %% 4 * 4 "
-                  "+ i) * %d + "
-                  "((%s / 4 + lane / 4) ^ lane %% 4 * 2) * 4);",
-                  to, o->name, elements, o->line, warp);
+        emit_line(
+            e, e->scope,
+            "    %s[i] = %s(const float *)%s + place * %d + (c * 16 + lane %% 4 * 4 + i) * %d + "
+            "((%s / 4 + lane / 4) ^ lane %% 4 * 2) * 4)%s;",
+            to, load, o->name, elements, o->line, warp, end);
 }
 
 // Row [row] and column [col] of four of the operand loaded.
@@ -367,11 +369,62 @@ static void finish(Emit *e)
         e->axis[2] = axis;
     }
     close_results(e, rows, base);
-    if (s->cluster > 1) emit_line(e, top, "nc_cluster_wait(); // the others have read these sums");
+    if (s->cluster > 1) emit_line(e, top, "nc_cluster_leave(); // the others have read these sums");
+}
+
+// The column that the tile of a step begins at.
+static void print_next(Emit *e, const char *step, int64_t columns)
+{
+    const Schedule *s = &e->body->sched;
+    const char *t = s->wide ? "int64_t" : "int";
+    emit_line(e, e->scope, "const %s next = (%s)%s * %lld%s;", t, t, step, (long long)columns,
+              s->cluster > 1 ? emit_text(e, " + part * %d", s->tile_k) : "");
+}
+
+// The tiles of the first [n] steps. Those that are computed are fetched several at a time, so that
+// their loads are in flight together.
+static void print_first_tiles(Emit *e, const Operand *const *operand, int n, int64_t columns)
+{
+    enum { MOST_FETCHED = 16 }; // vectors of a thread
+    const Schedule *s = &e->body->sched;
+    Scope *top = e->scope;
+    emit_open(e, 0);
+    print_next(e, "place", columns);
+    for (int i = 0; i < 2; i++)
+        if (operand[i]->plain) copy_tile(e, operand[i]);
+    emit_line(e, e->scope, "nc_copies_end();");
+    emit_close(e, emit_text(e, "for (int place = 0; place < %d; place++) {", n), "}");
+    for (int i = 0; i < 2; i++) {
+        if (operand[i]->plain) continue;
+        int each = vectors_a_thread(s, operand[i]),
+            together = each >= MOST_FETCHED ? 1 : MOST_FETCHED / each;
+        if (together > n) together = n;
+        emit_line(e, top, "NcVec<float, 4> %s_next[%d];", operand[i]->name, together * each);
+        const char *loop =
+            emit_text(e, "for (int at = 0; at < %d && first + at < %d; at++) {", together, n);
+        emit_open(e, 0);
+        Scope *group = e->scope;
+        for (int pass = 0; pass < 2; pass++) {
+            emit_line(e, group, "#pragma unroll");
+            emit_open(e, 0);
+            emit_line(e, e->scope, "const int place = first + at;");
+            if (pass == 0) {
+                print_next(e, "place", columns);
+                fetch_tile(e, operand[i]);
+            } else {
+                put_tile(e, operand[i]);
+            }
+            emit_close(e, loop, "}");
+        }
+        emit_line(e, top, "#pragma unroll");
+        emit_close(e, emit_text(e, "for (int first = 0; first < %d; first += %d) {", n, together),
+                   "}");
+    }
 }
 
 void staged_cuda(Emit *e)
 {
+    enum { MOST_UNROLLED = 16 }; // steps; of more, so many that a step's place is a number
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     Operand x = operand_of(b, 1), y = operand_of(b, 2);
@@ -380,7 +433,8 @@ void staged_cuda(Emit *e)
     int64_t across = tiles_along(b, 2), per_batch = tiles_along(b, 1) * across;
     int64_t step = (int64_t)s->tile_k * s->cluster,
             steps = (b->axis[b->col].extent + step - 1) / step;
-    int wide = s->tile_n / SIDE, share = staged_sharing(s), ahead = s->staged - 1;
+    int wide = s->tile_n / SIDE, share = staged_sharing(s),
+        ahead = steps <= s->staged ? (int)steps : s->staged - 1;
     emit_open(e, 1); // batch
     Scope *top = e->scope;
     top->indent--;
@@ -400,45 +454,38 @@ void staged_cuda(Emit *e)
     emit_line(e, top, "float *const left = (float *)nc_shared, *const right = left + %d;",
               s->staged * s->tile_m * s->tile_k);
     emit_line(e, top, "float sums[2][4][4] = {};");
-    for (int i = 0; i < 2; i++)
-        if (!operand[i]->plain)
-            emit_line(e, top, "NcVec<float, 4> %s_next[%d];", operand[i]->name,
-                      vectors_a_thread(s, operand[i]));
+    print_first_tiles(e, operand, ahead, step);
     emit_open(e, 0); // over the columns, a tile at a time
     Scope *in = e->scope;
-    emit_line(e, in, "if (step >= 0) __syncthreads(); // the tile of this step is there");
-    emit_open(e, 0);
-    const char *more = emit_text(e, "if (step + %d < %lld) {", ahead, (long long)steps);
-    emit_line(e, e->scope, "const %s next = (%s)(step + %d) * %lld%s;", it, it, ahead,
-              (long long)step, s->cluster > 1 ? emit_text(e, " + part * %d", s->tile_k) : "");
-    emit_line(e, e->scope, "const int place = (step + %d) %% %d;", ahead, s->staged);
-    for (int i = 0; i < 2; i++)
-        if (operand[i]->plain)
-            copy_tile(e, operand[i]);
-        else
-            fetch_tile(e, operand[i]);
-    emit_close(e, more, "}");
+    emit_line(e, in, "nc_copied<%d>();", ahead - 1);
+    emit_line(e, in, "__syncthreads(); // the tile of this step is there");
+    bool more = ahead < steps;
+    const char *later = emit_text(e, "if (step + %d < %lld) {", ahead, (long long)steps);
+    if (more) {
+        emit_open(e, 0);
+        print_next(e, emit_text(e, "(step + %d)", ahead), step);
+        emit_line(e, e->scope, "const int place = (step + %d) %% %d, at = 0;", ahead, s->staged);
+        for (int i = 0; i < 2; i++)
+            if (operand[i]->plain)
+                copy_tile(e, operand[i]);
+            else
+                fetch_tile(e, operand[i]);
+        emit_close(e, later, "}");
+    }
     emit_line(e, in, "nc_copies_end();");
     emit_open(e, 0);
     emit_line(e, e->scope, "const int place = step %% %d;", s->staged);
     multiply(e, &x, &y);
-    emit_close(e, "if (step >= 0) {", "}");
-    if (!x.plain || !y.plain) {
+    emit_close(e, "{", "}");
+    if (more && (!x.plain || !y.plain)) {
         emit_open(e, 0);
-        emit_line(e, e->scope, "const int place = (step + %d) %% %d;", ahead, s->staged);
+        emit_line(e, e->scope, "const int place = (step + %d) %% %d, at = 0;", ahead, s->staged);
         for (int i = 0; i < 2; i++)
             if (!operand[i]->plain) put_tile(e, operand[i]);
-        emit_close(e, more, "}");
+        emit_close(e, later, "}");
     }
-    emit_open(e, 0); // what this thread has copied of the next tile
-    emit_line(e, e->scope, "nc_copied<%d>();", ahead - 1);
-    emit_line(e, e->scope, "const int place = (step + 1) %% %d;", s->staged);
-    for (int i = 0; i < 4; i++)
-        if (operand[i % 2]->plain && rounds(b)) round_tile(e, operand[i % 2], i / 2);
-    emit_close(e, emit_text(e, "if (step + 1 >= 0 && step + 1 < %lld) {", (long long)steps), "}");
-    emit_close(e,
-               emit_text(e, "for (int step = %d; step < %lld; step++) {", -ahead, (long long)steps),
-               "}");
+    emit_line(e, top, "#pragma unroll %d", steps <= MOST_UNROLLED ? (int)steps : s->staged);
+    emit_close(e, emit_text(e, "for (int step = 0; step < %lld; step++) {", (long long)steps), "}");
     finish(e);
     emit_close(e, NULL, NULL);
 }

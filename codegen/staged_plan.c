@@ -40,7 +40,11 @@ void staged_derive(Body *b, const Target *t)
     if (s->tile_k < LEAST_K) s->tile_k = LEAST_K;
     int stage = (s->tile_m + s->tile_n) * s->tile_k,
         sums = staged_sharing(s) * s->tile_m * staged_pitch(s);
-    while (s->staged > 2 && 4 * s->staged * stage > t->shared_per_block) s->staged--;
+    int64_t steps = ceil_div(b->axis[b->col].extent, (int64_t)s->tile_k * s->cluster);
+    if (s->staged > steps) s->staged = steps > 2 ? (int)steps : 2;
+    int64_t room = t->shared_per_block;
+    if (s->resident > 1) room = t->shared_per_unit / s->resident - 1024;
+    while (s->staged > 2 && 4 * (int64_t)s->staged * stage > room) s->staged--;
     s->row_bytes = 4 * (s->staged * stage > sums ? s->staged * stage : sums);
     s->blocks = count_tiles(b) * s->cluster;
 }

@@ -5,7 +5,11 @@
 NC_FN uint32_t nc_tf32(float a)
 {
     uint32_t r;
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(r) : "f"(a)); // one instruction, where .rna is three
+#else
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(a));
+#endif
     return r;
 }
 // (operands rounded already)

@@ -25,6 +25,15 @@ NC_FN void nc_cluster_wait()
                  "barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
+// The last words of a block whose shared memory others of the cluster read: they have used what they
+// read. What was written before need not be seen: waiting for stores to arrive would take longer.
+NC_FN void nc_cluster_leave()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed;\n\t"
+                 "barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
 // A block must not write to another's shared memory before that runs: all arrive where they begin,
 // and the first join waits for it.
 NC_FN void nc_cluster_begin()

@@ -43,6 +43,12 @@ static inline float shim_tf32(ShimU32 a) // the tensor core looks at the upper 1
 #define ptx_cvt_rn_f16x2_f32(d, hi, lo) ((d) = (ShimU32)shim_to_half(hi) << 16 | shim_to_half(lo))
 #define ptx_cvt_rn_bf16x2_f32(d, hi, lo)                                                           \
     ((d) = (ShimU32)shim_to_brain(hi) << 16 | shim_to_brain(lo))
+static inline ShimU32 shim_to_tf32(float a) // to nearest, ties to even
+{
+    ShimU32 u = __float_as_uint(a);
+    return a != a ? 0x7fffe000u : (u + 0xfffu + (u >> 13 & 1)) & 0xffffe000u;
+}
+#define ptx_cvt_rn_tf32_f32(d, a)  ((d) = shim_to_tf32(a))
 #define ptx_cvt_rna_tf32_f32(d, a) ((d) = (__float_as_uint(a) + 0x1000u) & 0xffffe000u)
 
 // -- fast math
@@ -91,6 +97,7 @@ static inline float shim_tf32(ShimU32 a) // the tensor core looks at the upper 1
 #define ptx_barrier_cluster_wait()                   shim_cluster_wait()
 #define ptx_barrier_cluster_arrive_aligned()         shim_cluster_arrive()
 #define ptx_barrier_cluster_arrive_release()         shim_cluster_arrive()
+#define ptx_barrier_cluster_arrive_relaxed()         shim_cluster_arrive()
 #define ptx_barrier_cluster_arrive_release_aligned() shim_cluster_arrive()
 #define ptx_barrier_cluster_wait_aligned()           shim_cluster_wait()
 #define ptx_barrier_cluster_wait_acquire()           shim_cluster_wait()
