@@ -130,7 +130,8 @@ static void name_inside(Emit *e, int axis, const char *name, const char *place, 
 {
     const char *t = e->body->sched.wide ? "int64_t" : "int";
     long long last = (long long)e->body->axis[axis].extent - width;
-    emit_line(e, e->scope, "const %s %s = %s < %lld ? %s : %lld;", t, name, place, last, place, last);
+    emit_line(e, e->scope, "const %s %s = %s < %lld ? %s : %lld;", t, name, place, last, place,
+              last);
 }
 
 // Computes the tile at column "next" into registers. What lies outside is read at the edge and,
@@ -143,7 +144,8 @@ static void fetch_tile(Emit *e, const Operand *o)
                *to = emit_text(e, "%s_next[%s]", o->name, kept(e, o)),
                *line = emit_text(e, "%s + line", o->along_k ? o->origin : "next"),
                *part = emit_text(e, "%s + part * %d", o->along_k ? "next" : o->origin, VECTOR);
-    int width = b->axis[inner].extent % VECTOR == 0 ? VECTOR : 1; // a vector is in or out as a whole
+    int width =
+        b->axis[inner].extent % VECTOR == 0 ? VECTOR : 1; // a vector is in or out as a whole
     bool whole = inside(b, o, inner);
     emit_open(e, 0);
     place_vector(e, o);

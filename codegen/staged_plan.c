@@ -1,7 +1,7 @@
 // Staged tiles: the tile, and the blocks that share its columns, by what they are expected to take.
 #include "codegen/kernel_ir.h"
 
-enum { CHUNK = 16, LEAST_K = 32, MOST_CLUSTER = 8 };
+enum { CHUNK = 16, LEAST_K = 32, MOST_CLUSTER = 8, MOST_STAGED = 8 };
 
 static const struct {
     int m, n;
@@ -49,42 +49,26 @@ void staged_derive(Body *b, const Target *t)
     s->blocks = count_tiles(b) * s->cluster;
 }
 
-// What a block takes on an H200: half a microsecond a step, in which a tile comes from the second
-// cache, is rounded and multiplied; blocks of one multiprocessor overlap by half. Joining the sums
-// of a cluster takes two.
-static double seconds(const Target *t, const Body *b)
-{
-    const Schedule *s = &b->sched;
-    const double step = 0.5e-6, line = 60e9, barrier = 2e-6;
-    int64_t cols = b->axis[b->col].extent, each = ceil_div(s->blocks, t->units),
-            steps = ceil_div(cols, (int64_t)s->tile_k * s->cluster);
-    double bytes = 4.0 * (s->tile_m + s->tile_n) * (double)cols / s->cluster,
-           results = 8.0 * s->tile_m * s->tile_n / s->cluster,
-           flops = 2.0 * s->tile_m * s->tile_n * (double)cols / s->cluster;
-    if (b->dot.tensor == TENSOR_F32) flops *= 3;
-    double waits = (double)steps * step * (double)(each + 1) / 2,
-           moved = (double)each * (bytes + results) / line,
-           mma = (double)each * flops * t->units / target_generated_flops(t),
-           most = waits > moved ? waits : moved;
-    if (mma > most) most = mma;
-    return most + (s->cluster > 1 ? barrier : 0);
-}
-
 void staged_plan(const Target *t, Body *b)
 {
     Schedule *s = &b->sched, best = *s;
     double least = 0;
     s->share = s->each = 0;
-    s->resident = 2;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
         for (s->cluster = 1; s->cluster <= t->max_cluster && s->cluster <= MOST_CLUSTER;
              s->cluster *= 2) {
             s->tile_m = tiles[i].m;
             s->tile_n = tiles[i].n;
-            s->staged = 4;
+            s->staged = MOST_STAGED;
+            int64_t blocks = count_tiles(b) * s->cluster;
+            // A second block on a multiprocessor would only take half of it, unless there are more
+            // than multiprocessors, or updates of other parameters beside them.
+            s->resident = blocks > t->units || b->commits ? 2 : 1;
             staged_derive(b, t);
             if (s->cluster > 1 && s->tile_k * s->cluster > b->axis[b->col].extent) break;
-            double took = seconds(t, b);
+            double took =
+                target_tiles_seconds(t, blocks, s->tile_m, s->tile_n,
+                                     (double)b->axis[b->col].extent / s->cluster, s->cluster);
             if (least == 0 || took < least) {
                 least = took;
                 best = *s;

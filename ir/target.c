@@ -96,19 +96,38 @@ double target_product_flops(const Target *t, bool half, bool tf32)
     return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
 }
 
-double target_generated_flops(const Target *t)
+// Measured on an H200, whose tensor cores wait for shared memory most of the time: 0.6 TFLOP/s of a
+// multiprocessor, a third more where it has two blocks, unless the second cache is the limit.
+double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
+                            int parts)
 {
-    return t->bf16_flops * (t->arch < 90 ? 0.4 : 0.2); // mma, from sm_90 on less than half the rate
+    const double begin = 1e-6, joining = 1.1e-6, rate = 0.095 * t->bf16_flops / t->units,
+                 cache = 1.65 * t->bytes_per_second, line = 60e9;
+    double each = (double)((blocks + t->units - 1) / t->units);
+    double multiplied = each * 2 * m * n * columns / (each > 1 ? 1.35 * rate : rate),
+           fetched = (double)blocks * 4 * (m + n) * columns / cache,
+           stored = each * 8 * m * n / line;
+    return begin + (multiplied > fetched ? multiplied : fetched) + stored + (parts - 1) * joining;
 }
 
 bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                               bool tf32)
 {
     if (target_small_product(t, batch, m, n, k)) return true;
-    if (t->kind != TARGET_CUDA || !tf32) return false;
-    // On an H200 a product of 512 x 512 x 512 takes 7.3 and 5.6 us: beside what either takes for
-    // next to nothing, and with updates behind it, a generated one has little to lose.
-    const double saved = 0.3e-6, generated = 0.05 * t->bf16_flops, library = 0.12 * t->bf16_flops;
-    double flops = 2.0 * (double)batch * (double)m * (double)n * (double)k;
-    return flops > 0 && flops / generated < flops / library + saved;
+    double flops = 2.0 * (double)batch * (double)m * (double)n * (double)k, least = 1;
+    if (t->kind != TARGET_CUDA || !tf32 || flops <= 0 || flops > 1e12) return false;
+    int64_t tiles = batch * ((m + 63) / 64) * ((n + 31) / 32);
+    for (int parts = 1; parts <= t->max_cluster; parts *= 2) {
+        double took = target_tiles_seconds(t, tiles * parts, 64, 32, (double)k / parts, parts);
+        if (took < least) least = took;
+    }
+    // What a library takes, and the kernels around it that the generated one makes part of itself.
+    const double begin = 4.8e-6, saved = 1e-6;
+    return least < begin + flops / (0.25 * t->bf16_flops) + saved;
+}
+
+bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    return !target_small_product(t, batch, m, n, k) &&
+           2.0 * (double)batch * (double)m * (double)n * (double)k > 20e6;
 }

@@ -47,13 +47,18 @@ Target target_cuda(int arch,
 bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 // A contraction of f32 that is generated though a library has it: a small one, or, where TF32 is
-// allowed, one of few operations for its results, which a library multiplies faster, but not by as
-// much as the kernels take that the generated one makes part of itself.
+// allowed, a middling one, which a library multiplies faster, but not by as much as it takes to
+// begin and as the kernels take that the generated one makes part of itself.
 bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                               bool tf32);
 // Operations a second that products of 16-bit floats, or of f32, can reach.
 double target_product_flops(const Target *t, bool half, bool tf32);
-// Operations a second of generated contractions of f32 on tensor cores.
-double target_generated_flops(const Target *t);
+// Of those that are generated: so large that its tiles take shared memory and time of the whole
+// device for themselves.
+bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns each;
+// the sums of so many parts are joined.
+double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
+                            int parts);
 
 #endif

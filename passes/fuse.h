@@ -81,7 +81,7 @@ typedef struct Slot { // a group to be, sorted by level and program order
     int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads
                 // it
     uint32_t cluster; // index + 1, 0: none
-    bool commits, checks, movable;
+    bool commits, checks, movable, tiled;
     int64_t bytes; // it works on: of the reduced operand, or of what a map stores
 } Slot;
 typedef VEC(Slot) Slots;
@@ -120,7 +120,10 @@ Graph *fuse_pad(Graph *g, const PassOptions *o); // the same graph when nothing 
 // Is this contraction small enough to be generated? NULL: none is. Then it is a cluster, not an
 // anchor.
 bool fuse_generated(const PassOptions *o, const Node *dot);
-bool fuse_inlines(const Node *dot, int side); // is the operand computed inside it?
+// Is it, but so large that it shares its launch with updates only?
+bool fuse_tiled(const PassOptions *o, const Node *dot);
+bool fuse_inlines(const PassOptions *o, const Node *dot,
+                  int side); // is the operand computed inside it?
 // Operands that both parts read get a clone each.
 Graph *fuse_split_operands(Graph *g, const PassOptions *o);
 

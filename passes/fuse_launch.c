@@ -136,7 +136,8 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
         }
         s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && s->latest != INT32_MAX &&
                      (s->group.kind == GROUP_MAP || s->group.kind == GROUP_ROW);
-        if (!s->movable && !runs_alone(s->group.kind) && !s->commits && s->bytes <= SMALL_BYTES)
+        if (!s->movable && !runs_alone(s->group.kind) && !s->commits && !s->tiled &&
+            s->bytes <= SMALL_BYTES)
             hosts[nhosts++] = s->level;
     }
     if (nhosts) qsort(hosts, nhosts, sizeof *hosts, ascending);
@@ -262,6 +263,7 @@ static void gather(Fuse *f, Slots *slots)
                 slots->at[slots->n - 1].cluster = c;
                 slots->at[slots->n - 1].latest = latest.cluster[c - 1];
                 if (k->anchor) fill_anchor(f, &slots->at[slots->n - 1].group, k->anchor);
+                slots->at[slots->n - 1].tiled = k->anchor && fuse_tiled(f->options, k->anchor);
             }
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n)) {
@@ -316,7 +318,8 @@ static void share_launches(Fuse *f, const Slots *slots)
         const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
         int64_t args = 3 * (int64_t)gr->outs.n;
-        bool alone = runs_alone(gr->kind) && !s->cluster; // but small contractions
+        bool alone =
+            s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster; // but small contractions
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);

@@ -132,7 +132,7 @@ static void force_operands(Fuse *f)
         if (fuse_generated(f->options, x)) {
             f->small = true;
             for (int k = 0; k < 2; k++)
-                if (!fuse_inlines(x, k)) force(f, behind_views(x->args[k], false));
+                if (!fuse_inlines(f->options, x, k)) force(f, behind_views(x->args[k], false));
         } else if (x->op == OP_dot) {
             for (int k = 0; k < 2; k++) {
                 Node *s = behind_views(x->args[k], false);

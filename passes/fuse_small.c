@@ -12,9 +12,12 @@
 
 enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
 
-bool fuse_generated(const PassOptions *o, const Node *dot)
+typedef struct Extents {
+    int64_t batch, m, n, k;
+} Extents;
+
+static Extents extents_of(const Node *dot)
 {
-    if (!o || !o->target || dot->op != OP_dot) return false;
     int nb, nc;
     attr_ints(dot, ATTR_batch_a, &nb);
     const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
@@ -23,10 +26,23 @@ bool fuse_generated(const PassOptions *o, const Node *dot)
     for (int i = 0; i < dot->type.rank; i++)
         size[i < nb ? 0 : i < nb + frees ? 1 : 2] *= dot->type.dim[i];
     for (int i = 0; i < nc; i++) k *= dot->args[0]->type.dim[contract[i]];
+    return (Extents){size[0], size[1], size[2], k};
+}
+
+bool fuse_generated(const PassOptions *o, const Node *dot)
+{
+    if (!o || !o->target || dot->op != OP_dot) return false;
+    Extents x = extents_of(dot);
     return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
            dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
-           target_generated_product(o->target, size[0], size[1], size[2], k,
-                                    o->precision == PREC_TF32);
+           target_generated_product(o->target, x.batch, x.m, x.n, x.k, o->precision == PREC_TF32);
+}
+
+bool fuse_tiled(const PassOptions *o, const Node *dot)
+{
+    if (!fuse_generated(o, dot)) return false;
+    Extents x = extents_of(dot);
+    return target_tiled_product(o->target, x.batch, x.m, x.n, x.k);
 }
 
 static bool is_step(const Node *n) // of a chain
@@ -59,10 +75,12 @@ static int chain_length(const Node *n, bool *base)
     return count;
 }
 
-bool fuse_inlines(const Node *dot, int side)
+bool fuse_inlines(const PassOptions *o, const Node *dot, int side)
 {
     bool base = false;
     int n = chain_length(dot->args[side], &base);
+    // Every tile along the other side would compute it again.
+    if (n && !base && fuse_tiled(o, dot)) return false;
     // What needs nothing but leaves is there long before the backward part begins.
     return n <= MOST_CHAIN && (base || dot->role == ROLE_FORWARD);
 }
@@ -105,7 +123,7 @@ Graph *fuse_split_operands(Graph *g, const PassOptions *o)
     bool *split[2] = {NEW_ARRAY(g->arena, bool, n), NEW_ARRAY(g->arena, bool, n)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *x = g->nodes.at[i];
-        if (x->role != ROLE_FORWARD || !fuse_generated(o, x)) continue;
+        if (x->role != ROLE_FORWARD || !fuse_generated(o, x) || fuse_tiled(o, x)) continue;
         for (int k = 0; k < 2; k++) {
             bool base = false;
             int length = chain_length(x->args[k], &base);
