@@ -97,18 +97,23 @@ double target_product_flops(const Target *t, bool half, bool tf32)
 }
 
 // Measured on an H200, whose tensor cores wait for shared memory most of the time: 0.6 TFLOP/s of a
-// multiprocessor, a third more where it has two blocks, unless the second cache is the limit.
+// multiprocessor, a third more where it has two blocks, unless the second cache is the limit. It
+// holds 120 blocks in clusters of four and more where others fill 132 multiprocessors.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts)
 {
     const double begin = 1e-6, joining = 1.1e-6, rate = 0.095 * t->bf16_flops / t->units,
                  cache = 1.65 * t->bytes_per_second, line = 60e9;
-    double each = (double)((blocks + t->units - 1) / t->units);
+    int64_t units = parts > 2 ? t->units * 10 / 11 : t->units;
+    double each = (double)((blocks + units - 1) / units);
     double multiplied = each * 2 * m * n * columns / (each > 1 ? 1.35 * rate : rate),
            fetched = (double)blocks * 4 * (m + n) * columns / cache,
-           stored = each * 8 * m * n / line;
-    return begin + (multiplied > fetched ? multiplied : fetched) + stored + (parts - 1) * joining;
+           took = begin + (multiplied > fetched ? multiplied : fetched) + each * 8 * m * n / line;
+    for (; parts > 1; parts /= 2) took += joining;
+    return took;
 }
+
+#define FEW_FLOPS 20e6
 
 bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                               bool tf32)
@@ -116,6 +121,7 @@ bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t
     if (target_small_product(t, batch, m, n, k)) return true;
     double flops = 2.0 * (double)batch * (double)m * (double)n * (double)k, least = 1;
     if (t->kind != TARGET_CUDA || !tf32 || flops <= 0 || flops > 1e12) return false;
+    if (flops < FEW_FLOPS) return true;
     int64_t tiles = batch * ((m + 63) / 64) * ((n + 31) / 32);
     for (int parts = 1; parts <= t->max_cluster; parts *= 2) {
         double took = target_tiles_seconds(t, tiles * parts, 64, 32, (double)k / parts, parts);
@@ -129,5 +135,5 @@ bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t
 bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
     return !target_small_product(t, batch, m, n, k) &&
-           2.0 * (double)batch * (double)m * (double)n * (double)k > 20e6;
+           2.0 * (double)batch * (double)m * (double)n * (double)k >= FEW_FLOPS;
 }

@@ -65,6 +65,13 @@ small=(-D m=200 -D n=136 -D k=72)
 groups 'wgmma=together tile_n=128 cluster=1' 0 worst
 SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
 
+# A ring that is filled again, as only long sums have it by themselves.
+ring=(--precision tf32 -D batch=20 -D width=20 -D inputs=1300)
+{ echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/staged.net" --target sm_90 --knobs "${ring[@]}" |
+    sed -n "s/: tile .*staged=[2-9].*/ @ host shim: tile staged=2 cluster=1/p"; } >ring.tune
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$ROOT/tests/shim/net/staged.net" --device cuda:0 --cache-dir '' --tune-file ring.tune "${ring[@]}"
+holds 'measured schedules for 4 of'
+
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
