@@ -5,7 +5,7 @@
 #
 #   bench/sanitize.sh [NETC]        a line each that is not clean, and the sum; exit 1 when there is one
 #
-# First comes every kind once (under two minutes on 16 cores), then the other sizes (six in all).
+# First comes every kind once, then the other sizes: 147 processes took 143 s on 16 cores and an H200.
 # SANITIZE_SECONDS (150): what has not begun by then is counted as not run; of a kind that is a failure.
 # SANITIZE_ONLY=PATTERN: only what matches. SANITIZE_TOOLS, SANITIZE_JOBS. OUT: logs of what failed.
 set -u
@@ -19,13 +19,6 @@ trap 'rm -rf "$work"' EXIT
 export WORK=$work XDG_CACHE_HOME=$work/cache
 mkdir -p "$OUT" "$XDG_CACHE_HOME"
 compute-sanitizer --version | tail -1
-
-# What a tool reports that is no defect: TOOL, a pattern of its report, why. A report is excused only if
-# every one of its findings matches.
-limits() {
-    cat <<'ROWS'
-ROWS
-}
 
 # Products by groups of four warps, which small sizes do not take by themselves: a tuning file for here.
 groups() { # FILE SCHEDULE OPTION...
@@ -49,6 +42,8 @@ commands() {
     grep -E '^tests/shim/[^ ]*( --|$)' "$work/variants" | checks 0
     groups "$work/own" 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
     groups "$work/both" 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
+    # initcheck does not see what the matmul library stores: of training in bf16 it reported that logits
+    # read what nobody wrote, at the address of the library's result. It has the generated products only.
     for p in f32 tf32 bf16 f16; do
         p="$p $NETC bench bench/mlp.net --entry train --device cuda:0 --steps 6 --repeats 2 --compiles 0 --precision $p"
         echo "0 train:$p"
@@ -87,21 +82,11 @@ awk -v tools="$tools" '
                           print tool[t], ++number, line[i] }' "$work/commands" |
     xargs -P "${SANITIZE_JOBS:-$(nproc)}" -I{} bash -c 'one {}'
 
-excused() { # TOOL LOG: every finding is a limit of the tool
-    local tool pattern why rest
-    rest=$(grep -E '^========= (Error|Warning|Invalid|Uninitialized|Barrier|Program hit|Out-of)' "$2")
-    while IFS='|' read -r tool pattern why; do
-        [ "$tool" = "$1" ] && rest=$(grep -vE "$pattern" <<<"$rest")
-    done < <(limits)
-    [ -z "$rest" ]
-}
-
-ok=0 bad=0 limit=0 late0=0 late1=0
+ok=0 bad=0 late0=0 late1=0
 while read -r state tool name ms log; do
     case $state in
         ok) ok=$((ok + 1)); continue ;;
         late?) ((++$state)); continue ;;
-        found) if [ -n "$(limits)" ] && excused "$tool" "$log"; then limit=$((limit + 1)); continue; fi ;;
     esac
     bad=$((bad + 1))
     head -c 30000 "$log" >"$OUT/$tool.${name//[^a-zA-Z0-9=.,-]/_}.txt"
@@ -112,6 +97,5 @@ for tool in $tools; do
     awk -v t="$tool" '$2 == t && $1 !~ /^late/ { n++; ms += $4; if ($4 > m) { m = $4; w = $3 } if ($1 == "ok") ok++ }
         END { printf "%-10s %d of %d clean, %.1f s each, the longest %.1f s (%s)\n", t, ok, n, ms / (n ? n : 1) / 1000, m / 1000, w }' "$work/results"
 done
-limits | while IFS='|' read -r tool pattern why; do echo "excused: $tool, '$pattern': $why"; done
-echo "$ok clean, $bad not clean, $limit with limits of a tool only, $late0 not run, $late1 other sizes not run; $((EPOCHSECONDS - BEGIN)) s"
+echo "$ok clean, $bad not clean, $late0 not run, $late1 other sizes not run; $((EPOCHSECONDS - BEGIN)) s"
 [ $bad -eq 0 ] && [ $late0 -eq 0 ]
