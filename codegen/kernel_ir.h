@@ -100,6 +100,7 @@ typedef struct Schedule {
     int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
     int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
+    int line;         // ROW, SWEEP: the vectors of rows that start anywhere begin at its multiples
     int cluster;      // blocks that share a row (ROW) or the columns of a staged tile, through each
                       // other's shared memory; wgmma: that copy the right operand for each other
     int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
@@ -236,8 +237,9 @@ bool body_stores_columns(const Body *b, int buf);
 // The widest vector along [axis] that some access can be moved by.
 int schedule_vector(const Body *b, int axis, int64_t extent, bool tail);
 int schedule_uneven_vector(Body *b, int64_t extent, bool held); // of rows that start anywhere
-int64_t row_columns(const Body *b);                             // ROW: of a row, those of one block
-int64_t row_vectors(const Body *b);                             // of these; edges are beside them
+int schedule_line(const Body *b);   // elements from one place to the next where their vectors begin
+int64_t row_columns(const Body *b); // ROW: of a row, those of one block
+int64_t row_vectors(const Body *b); // of these; edges are beside them
 void sweep_schedule(const Target *t, Body *b);
 void sweep_derive(Body *b, const Target *t);
 bool sweep_skews(const Body *b);               // Schedule.skew is possible

@@ -112,9 +112,11 @@ const char *schedule_reason(Arena *a, const Body *b, const Target *t)
     case SCHED_COLUMN: column_reason(a, b, t, &o); break;
     case SCHED_SWEEP:
         buf_printf(&o,
-                   "%s; the smallest team whose registers hold a row's share and its sums, %d "
+                   "%s; the smallest team whose registers hold a row's share%s, %d "
                    "blocks a multiprocessor walk over %lld rows",
-                   vectors(a, b, b->col), s->walkers, (long long)body_rows(b));
+                   vectors(a, b, b->col),
+                   body_folds(b) ? " and its sums" : " and what all rows share", s->walkers,
+                   (long long)body_rows(b));
         break;
     case SCHED_TILE: tile_reason(b, t, &o); break;
     }

@@ -129,7 +129,7 @@ static void declare_edges(Rows *r)
     const char *first = emit_index(e, b->uneven);
     e->axis[b->col] = r->c;
     emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);", whole ? "" : "lo + ", first,
-              width - 1);
+              b->sched.line - 1);
     emit_line(e, e->scope, "const int end = head + (%s - head) / %d * %d;", r->hi, width, width);
     emit_line(e, e->scope, "const int edges = head%s + %s - end;", whole ? "" : " - lo", r->hi);
     emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);",

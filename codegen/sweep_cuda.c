@@ -179,7 +179,7 @@ static void declare_edges(Sweep *w, const char *row)
     const char *first = emit_index(e, w->b->uneven);
     e->axis[w->b->col] = w->col;
     e->axis[0] = axis;
-    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, width - 1);
+    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, w->b->sched.line - 1);
     emit_line(e, e->scope, "const int end = head + (%lld - head) / %d * %d;", (long long)w->cols,
               width, width);
     emit_line(e, e->scope, "const int edges = head + %lld - end;", (long long)w->cols);
@@ -684,7 +684,7 @@ void sweep_cuda(Emit *e)
     w.whole = !w.uneven && w.cols % ((int64_t)s->team * s->vector) == 0;
     if (s->keep > 1)
         w.full_tiles =
-            (int)((w.cols - (w.uneven ? s->vector - 1 : 0)) / ((int64_t)s->team * s->vector));
+            (int)((w.cols - (w.uneven ? s->line - 1 : 0)) / ((int64_t)s->team * s->vector));
     w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
     w.even = full || s->team >= 32; // the threads of a warp leave together

@@ -15,7 +15,8 @@ enum {
     SPARE = 24,
     FLIGHT = 80 << 10,
     WARPS = 16,
-    AHEAD = 2 // turns: more of them in flight make memory slower, as they lie farther apart
+    AHEAD = 2 // turns: more of them in flight make memory slower, as they lie farther apart; but
+              // rows without sums over rows are done sooner, and want one more
 };
 
 static int pow2_at_least(int64_t n, int most)
@@ -176,7 +177,7 @@ void sweep_schedule(const Target *t, Body *b)
     s->ahead = AHEAD + 1;
     s->skew = sweep_skews(b);
     for (;;) { // (1 KB a block is the system's)
-        if (!s->skew) s->ahead = AHEAD;
+        if (!s->skew && body_folds(b)) s->ahead = AHEAD;
         sweep_derive(b, t);
         if (s->row_bytes <= t->shared_per_unit / s->walkers - 2048) return;
         if (s->skew) {
@@ -204,10 +205,10 @@ static int64_t common_divisor(int64_t a, int64_t b)
 // alike.
 static int64_t block_period(const Body *b, int64_t teams)
 {
-    int64_t stride = 0, width = b->sched.vector;
-    if (!b->uneven || width == 1) return 1;
+    int64_t stride = 0, line = b->sched.line;
+    if (!b->uneven || b->sched.vector == 1) return 1;
     ix_stride(b->uneven, 0, &stride);
-    int64_t rows = width / common_divisor(width, stride);
+    int64_t rows = line / common_divisor(line, stride);
     return rows / common_divisor(rows, teams);
 }
 
@@ -223,8 +224,12 @@ void sweep_derive(Body *b, const Target *t)
     s->keep = (int)ceil_div(row_vectors(b), s->team);
     // As few blocks as take the device no longer: each leaves a part of every sum.
     int64_t teams = s->threads / s->team, turns = ceil_div(rows, teams),
-            device = (int64_t)t->units * s->walkers, period = block_period(b, teams);
+            device = (int64_t)t->units * s->walkers, period;
     s->blocks = ceil_div(turns, ceil_div(turns, device));
+    s->line = schedule_line(b);
+    while (period = block_period(b, teams),
+           s->blocks % period > s->blocks / 16 && s->line > s->vector)
+        s->line /= 2;
     s->blocks = (s->blocks < period ? 1 : s->blocks / period) * period;
     s->row_bytes = (int)shared_bytes(b);
 }

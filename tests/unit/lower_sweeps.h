@@ -2,6 +2,33 @@
 #ifndef TESTS_UNIT_LOWER_SWEEPS_H
 #define TESTS_UNIT_LOWER_SWEEPS_H
 
+// Rows that start anywhere and share more than they read: a device so small that they are many for
+// it walks over them, and moves what they share into place once.
+static void walks(Suite *s)
+{
+    static const int64_t sizes[][2] = {{3000, 321}, {211, 4099}};
+    int units = s->cuda.units;
+    size_t before = s->cu.len;
+    s->cuda.units = 8;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t rows = sizes[i][0], cols = sizes[i][1], last[] = {1};
+        Graph *g = begin(s);
+        Node *x = graph_cast(g, IN(g, "x", DT_BF16, rows, cols), DT_F32);
+        Node *sum = graph_reduce(g, OP_sum, x, last, 1, true);
+        Node *mean = graph_binary(g, OP_mul, sum, graph_const(g, DT_F32, 1.0 / (double)cols));
+        Node *y =
+            graph_binary(g, OP_mul, graph_binary(g, OP_sub, x, mean), IN(g, "w", DT_F32, cols));
+        y = graph_binary(g, OP_add, y, IN(g, "b", DT_F32, cols));
+        out(g, graph_cast(g, y, DT_BF16), "y");
+        add(s, arena_printf(s->a, "walk %dx%d", (int)rows, (int)cols), g, GROUP_ROW, 0, NULL, NULL,
+            1e-2);
+    }
+    s->cuda.units = units;
+    int walking = 0;
+    for (const char *p = s->cu.data + before; (p = strstr(p, "int slot = 0;")); p++) walking++;
+    if (!s->only) CHECK_MSG(walking == 2, "%d kernels walk over rows", walking);
+}
+
 // Rows with sums over the rows on the way: layer norm backward, and other joins than sums.
 static void sweeps(Suite *s)
 {
@@ -38,6 +65,7 @@ static void sweeps(Suite *s)
                       "%s is not skewed", name);
     }
     s->cuda_only = s->twice = false;
+    walks(s);
 }
 
 #endif
