@@ -693,9 +693,10 @@ void schedule_body(LowerCtx *ctx, Body *b)
         cpu_tile(b);
     else if (s->kind == SCHED_SWEEP)
         sweep_schedule(t, b);
-    else if (cuda && s->kind == SCHED_ROW)
-        cuda_row(ctx->arena, t, b), walk_over_rows(t, b, &fresh);
-    else if (cuda)
+    else if (cuda && s->kind == SCHED_ROW) {
+        cuda_row(ctx->arena, t, b);
+        walk_over_rows(t, b, &fresh);
+    } else if (cuda)
         (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
     else if (s->kind == SCHED_MAP)
         cpu_map(b);
