@@ -37,13 +37,13 @@ END
 record "benchmark models of 8 that differ from the reference" "$wrong" "" "netc check bench/kernels/*.net"
 
 "$out/kernels" >"$ours" 2>"$keep/kernels_steps.txt" || echo "not all kernels ran: see kernels_steps.txt"
-"$out/kernels" --unlisted >"$keep/kernels_unlisted.jsonl" 2>>"$keep/kernels_steps.txt" ||
-    echo "not all unlisted sizes ran: see kernels_steps.txt"
 timeout 240 "$py" bench/peers/kernels_torch.py ${QUICK:+--mode compile} >"$peers" 2>"$keep/kernels_torch.err" ||
     echo "PyTorch did not finish: $(tail -1 "$keep/kernels_torch.err")"
 # shellcheck disable=SC2086
 timeout 300 "$py" bench/peers/linear_torch.py ${LINEAR_MODES:---mode default} >>"$peers" 2>"$keep/linear_torch.err" ||
     echo "PyTorch did not finish: $(tail -1 "$keep/linear_torch.err")"
+"$out/kernels" --unlisted >"$keep/kernels_unlisted.jsonl" 2>>"$keep/kernels_steps.txt" ||
+    echo "not all unlisted sizes ran: see kernels_steps.txt"
 
 of() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p"; } # NAME: that field of each line
 round() { awk -v v="$1" 'BEGIN { if (v) printf "%.5g", v }'; }
