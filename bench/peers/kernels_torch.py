@@ -12,7 +12,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from torch_times import graphed, report
+from torch_times import arguments, graphed, report
 
 dev = "cuda"
 COPY = r"""
@@ -168,13 +168,7 @@ def all_copies():
         copies([k * v for v in (t, u) for k in (1, 2, 3, 4, 5)] + [4 * 8192 * 50304, 28 * 124_000_000, 16 * 2097152 * 64])
 
 
-modes, wanted, words = [], [], sys.argv[1:]
-while words:
-    a = words.pop(0)
-    if a == "--mode":
-        modes.append(words.pop(0))
-    else:
-        wanted.append(a)
+modes, wanted = arguments()
 for part in (all_copies, rows_kernels, loss, batch_norm, adamw):
     try:
         part()

@@ -8,13 +8,12 @@ Seconds: calls captured in one CUDA graph, median of its replays by CUDA events,
 tensors are bf16, products accumulate in f32 (reductions in bf16 are forbidden, as in netc).
 """
 import os
-import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
-from torch_times import graphed, report
+from torch_times import arguments, graphed, report
 
 dev = "cuda"
 ROWS = int(os.environ.get("ROWS", 32768))
@@ -53,13 +52,7 @@ def measure(name, mode, flops, f, args):
     report(name, mode, rested, lambda s: {"tflop_per_s": flops / s / 1e12})
 
 
-modes, words, given = [], [], sys.argv[1:]
-while given:
-    a = given.pop(0)
-    if a == "--mode":
-        modes.append(given.pop(0))
-    else:
-        words.append(a)
+modes, words = arguments()
 for k, n in SHAPES:
     def random(*size, scale=1.0):
         return (torch.randn(*size, device=dev) * scale).to(torch.bfloat16)

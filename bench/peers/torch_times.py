@@ -5,6 +5,15 @@ import sys
 import torch
 
 
+def arguments():
+    """Of the command line: what follows each --mode, and the other words."""
+    modes, words, given = [], [], sys.argv[1:]
+    while given:
+        a = given.pop(0)
+        (modes if a == "--mode" else words).append(given.pop(0) if a == "--mode" else a)
+    return modes, words
+
+
 def captured(fn, calls):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
