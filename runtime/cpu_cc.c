@@ -46,7 +46,12 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e)
 {
     static const char *const names[] = {"cc", "gcc", "clang"};
     const char *cc = getenv("CC");
-    if (cc && *cc && !strchr(cc, ' ') && on_path(cc, c)) return RT_OK;
+    if (cc && *cc && !strchr(cc, ' ')) // (a command with options is a build's)
+        return on_path(cc, c) ? RT_OK
+                              : rt_fail(e, RT_ENV,
+                                        "CC is '%.200s', which is no program that can be run; name "
+                                        "a C compiler in it or unset it",
+                                        cc);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (on_path(names[i], c)) return RT_OK;
     return rt_fail(

@@ -81,6 +81,7 @@ expect 1 "/proc/nowhere/a.safetensors" "$NETC" train "$MLP" "${DATA[@]}" --devic
 # -- the environment
 expect 2 "" env PATH=/nowhere CC= "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2 --cache-dir "$W/no-cache"
 holds "cc"
+expect 2 "CC is '/no/such/cc'" env CC=/no/such/cc "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2
 if ! "$NETC" doctor | grep -q '^yes cuda:'; then
     expect 2 "" "$NETC" train "$MLP" "${DATA[@]}" --device cuda:0 --steps 2
     expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --steps 2 -q
