@@ -1,7 +1,6 @@
 // What `netc doctor` says about CUDA: the driver, the GPUs, the libraries and where they were
 // found.
 #include <stdio.h>
-#include <string.h>
 
 #include "runtime/cuda.h"
 
@@ -42,12 +41,17 @@ static void gpus(const CuDriver *cu, Line line, void *ctx)
     }
 }
 
-// The first line of an error: doctor has one line a finding.
-static void say_error(Line line, void *ctx, const char *what, RtError *e)
+// An error on one line: doctor has one line a finding.
+static void say_error(Line line, void *ctx, const char *what, const RtError *e)
 {
-    for (char *p = e->text; *p; p++)
-        if (*p == '\n') memcpy(p, ";", 1);
-    line(ctx, what, false, e->text);
+    char text[1024];
+    size_t n = 0;
+    for (const char *p = e->text; *p && n + 3 < sizeof text; p++) {
+        if (*p == '\n') text[n++] = ';';
+        text[n++] = *p == '\n' ? ' ' : *p;
+    }
+    text[n] = 0;
+    line(ctx, what, false, text);
 }
 
 static void optional(Line line, void *ctx, const char *what, const char *const *names,

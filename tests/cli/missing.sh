@@ -33,6 +33,7 @@ without libcublasLt 0 "" "$NETC" "$MLP" --emit cuda
 without libcuda.so 2 "no NVIDIA driver" "$NETC" run "$MLP" --device cuda:0
 holds "--device cpu"
 without libcuda.so 0 "cpu" "$NETC" doctor --json
+holds "; install the NVIDIA driver"
 digits 1000
 DATA=(--data "image=$D/train-images-idx3-ubyte" --data "label=$D/train-labels-idx1-ubyte")
 T=(train "$MLP" "${DATA[@]}" --device cpu --steps 7 -q)
