@@ -36,7 +36,7 @@ Loc loc_add(Diags *d, Span span, Loc caller, const char *callee)
     return d->locs.n - 1;
 }
 
-Span loc_span(const Diags *d, Loc loc)
+static Span loc_span(const Diags *d, Loc loc)
 {
     return d->locs.at[loc].span;
 }

@@ -53,7 +53,6 @@ typedef struct Diags {
 Diags *diags_new(Arena *a);
 uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library);
 Loc loc_add(Diags *d, Span span, Loc caller, const char *callee);
-Span loc_span(const Diags *d, Loc loc);
 // The innermost place outside the standard library: the line of the user's model to blame.
 Span loc_user_span(const Diags *d, Loc loc);
 void span_line_col(const Diags *d, Span s, uint32_t *line, uint32_t *col); // both from 1

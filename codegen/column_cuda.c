@@ -256,10 +256,7 @@ static void close_lanes(Emit *e, const Columns *c)
     for (int i = 0; i < c->v.nloads; i++) e->element[c->v.loads[i]] = NULL;
     for (int i = 0; i < (int)e->body->insts.n; i++)
         if (near(e, c, i)) e->element[i] = NULL;
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         e->scope->up->indent * 4, "", c->v.width),
-               "}");
+    close_lane_loop(e, c->v.width);
     e->axis[0] = c->base;
 }
 

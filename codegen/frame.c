@@ -60,7 +60,8 @@ static int32_t const_place(Frame *f, const Node *n)
                       n->name ? n->name : "const", loc_text(e->gen->diags, n->loc));
 }
 
-ProgArg frame_where(Frame *f, const Node *n)
+// PLACE_NONE where it has none.
+static ProgArg frame_where(Frame *f, const Node *n)
 {
     if (n->op == OP_get) {
         const Node *from = n->args[0];

@@ -100,8 +100,7 @@ void gen_internal(Gen *g, Loc loc, const char *what); // an error that is the co
 
 // frame.c
 Frame *frame_new(GenEntry *e, Graph *g, int depth);
-bool frame_generate(Frame *f);                // sinks and leaf places are set
-ProgArg frame_where(Frame *f, const Node *n); // kind PLACE_NONE when it has none
+bool frame_generate(Frame *f); // sinks and leaf places are set
 // The same, but in memory: the loop index as an element of a constant.
 ProgArg frame_memory(Frame *f, const Node *n);
 // The buffer or number that a kernel's argument stands for; [scratch]: the scratch buffers of one

@@ -280,8 +280,9 @@ int64_t column_tiles(const Body *b);         // blocks side by side
 Schedule plan_column_combine(const Body *b); // of the kernel that joins the parts
 
 // -- printers
-// ---------------------------------------------------------------------------------------- Text of
-// the whole kernel; [pretty]: with the model's names and the head comment.
+// ----------------------------------------------------------------------------------------
+
+// Text of the whole kernel; [pretty]: with the model's names and the head comment.
 struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void row_cuda(struct Emit *e, KernelPhase phase);
@@ -296,8 +297,8 @@ bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices b
 void wgmma_schedule(const Target *t, Body *b);   // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);
 double wgmma_share(const Body *b, const Target *t); // of what the device can multiply
-void wgmma_maps(const Body *b, ProgKernel *k); // the launch's maps
-const char *wgmma_parameters(struct Emit *e);  // ... as further parameters of the kernel
+void wgmma_maps(const Body *b, ProgKernel *k);      // the launch's maps
+const char *wgmma_parameters(struct Emit *e);       // ... as further parameters of the kernel
 void turn_cuda(struct Emit *e);
 void sweep_cuda(struct Emit *e);
 void column_cuda(struct Emit *e, KernelPhase phase);

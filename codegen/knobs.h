@@ -34,10 +34,6 @@ const char *schedule_kind_name(ScheduleKind k);
 const char *schedule_text(Arena *a, const Body *b, const Target *t, bool whole);
 // Why the cost model chose the schedule, for people (reason.c).
 const char *schedule_reason(Arena *a, const Body *b, const Target *t);
-// Takes a schedule from its text; knobs the text does not name keep their value. NULL when all of
-// it is legal, else what is wrong, and the schedule is as before. *stale: the text is sound, but
-// for another kind of schedule.
-const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale);
 // What ctx->schedules says for this body, if anything.
 void schedule_override(LowerCtx *ctx, Body *b);
 

@@ -166,10 +166,7 @@ static void fetch_tile(Emit *e, const Operand *o, DType type)
     const char *x = emit_value(e, o->inst);
     emit_line(e, e->scope, "%s_of.at[lane] = %s;", o->name, x);
     emit_close(e, emit_text(e, "if (%s) {", in_range(e, o)), "}");
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         vector->indent * 4, "", VECTOR),
-               "}");
+    close_lane_loop(e, VECTOR);
     emit_line(e, vector, "%s_next[u] = %s(%s_of);", o->name,
               type == DT_BF16 ? "nc_pack_b" : "nc_pack_h", o->name);
     close_vectors(e, o);
@@ -233,7 +230,7 @@ static void multiply(Emit *e, const Operand *a, const Operand *b, DType type, co
 
 // Whether that place of the result is one. (Tiles that end with the result need no test: what
 // follows from several vectors may overlap.)
-const char *finish_range(Emit *e, const char *base)
+static const char *finish_range(Emit *e, const char *base)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
@@ -271,7 +268,6 @@ void finish_vector(Emit *e, const char *base, int width, const char *sum,
         print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
     e->axis[2] = axis;
     if (whole) open_stores(e, &v, -1);
-    Scope *vector = e->scope;
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, base);
     emit_open(e, 1ull << 2);
@@ -279,10 +275,7 @@ void finish_vector(Emit *e, const char *base, int width, const char *sum,
     emit_bind(e, b->dot.sum, e->scope, sum);
     lane_stores(e, &v, -1);
     emit_close(e, whole ? "{" : emit_text(e, "if (%s < %lld) {", axis, (long long)n), "}");
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         vector->indent * 4, "", width),
-               "}");
+    close_lane_loop(e, width);
     if (whole) {
         e->axis[2] = base;
         store(e, &v);

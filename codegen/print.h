@@ -61,8 +61,7 @@ void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(pr
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
 const char *emit_value(Emit *e, int inst); // its name, printed first where needed
 const char *emit_index(Emit *e, const Ix *x);
-const char *emit_load(Emit *e, const Inst *v, const char *element); // storage to arithmetic
-const char *emit_stored(Emit *e, DType t, const char *value);       // arithmetic to storage
+const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
 // The instruction to store for a store's value: rounding once is enough where storing rounds.
 int emit_unrounded(const Emit *e, const BodyStore *s);
 // In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.

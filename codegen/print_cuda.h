@@ -30,10 +30,10 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
 // flush_stores) or straight to memory.
 void open_stores(Emit *e, const Vectors *v, int stage);
 void lane_stores(Emit *e, const Vectors *v, int stage);
+void close_lane_loop(Emit *e, int width); // what was opened for one element of a vector
 void flush_stores(Emit *e, const Vectors *v, int stage);
 
 // mma_cuda.c: what follows from the sums of a product, for neighbours of the result.
-const char *finish_range(Emit *e, const char *base);
 void finish_vector(Emit *e, const char *base, int width, const char *sum,
                    void (*store)(Emit *e, Vectors *v));
 

@@ -37,7 +37,8 @@ const char *emit_literal(Arena *a, DType t, int64_t i, double f)
     return arena_printf(a, "%s%s%s", text, dot, t == DT_F64 ? "" : "f");
 }
 
-const char *emit_load(Emit *e, const Inst *v, const char *element)
+// Storage to arithmetic.
+static const char *emit_load(Emit *e, const Inst *v, const char *element)
 {
     switch (v->type) {
     case DT_BF16: return arena_printf(e->arena, "nc_b2f(%s)", element);

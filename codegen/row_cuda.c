@@ -238,10 +238,7 @@ static void close_lanes(Rows *r)
     if (r->v.width == 1)
         emit_close(e, "{", "}");
     else
-        emit_close(e,
-                   emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                             e->scope->up->indent * 4, "", r->v.width),
-                   "}");
+        close_lane_loop(e, r->v.width);
 }
 
 // The new maximum over a vector first, then its exponentials under that maximum.

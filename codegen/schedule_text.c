@@ -151,7 +151,10 @@ static bool elsewhere(const Words *w, const Body *b)
     return false;
 }
 
-const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale)
+// Takes a schedule from its text; knobs the text does not name keep their value. NULL when all of
+// it is legal, else what is wrong, and the schedule is as before. *stale: the text is sound, but
+// for another kind of schedule.
+static const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale)
 {
     Words w = {0};
     size_t n = strcspn(text, " \t");

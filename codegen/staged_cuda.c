@@ -345,7 +345,6 @@ static void finish(Emit *e)
         emit_line(e, top, "if (failed) return; // a check has failed: nothing is committed");
     emit_line(e, top, s->cluster > 1 ? "nc_cluster_wait();" : "__syncthreads();");
     open_results(e, rows, base);
-    Scope *vector = e->scope;
     e->axis[2] = base;
     for (int i = ahead; i < v.nloads; i++)
         print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
@@ -361,10 +360,7 @@ static void finish(Emit *e)
     emit_bind(e, b->dot.sum, e->scope, "sum.at[lane]");
     lane_stores(e, &v, -1);
     operand_close(e, whole, axis, b->axis[2].extent);
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         vector->indent * 4, "", VECTOR),
-               "}");
+    close_lane_loop(e, VECTOR);
     if (whole) {
         e->axis[2] = base;
         flush_stores(e, &v, -1);

@@ -61,10 +61,7 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
         e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
                                             ahead(e, v->loads[i]) ? "[u]" : "");
     lane_stores(e, v, -1);
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         e->scope->up->indent * 4, "", v->width),
-               "}");
+    close_lane_loop(e, v->width);
     e->axis[inner] = base;
     flush_stores(e, v, -1);
 }

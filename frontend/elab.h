@@ -234,7 +234,6 @@ bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, N
 Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at);
 Val apply_reduce(Elab *e, Op op, const Call *c);
 Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at);
-const char *op_type_rule(Op op); // the column of ops.def
 const char *op_gradient_rule(Op op);
 
 // elab_name.c
@@ -254,7 +253,6 @@ Val eval_named(Elab *e, const Expr *x, const char *name); // defines [name]
 bool eval_type(Elab *e, const TypeExpr *t, Type *out);
 bool eval_dtype(Elab *e, const TypeExpr *t, DType *out);
 bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
-Val deep_error(Elab *e, Span span); // nesting too deep
 
 // elab_index.c
 Val index_value(Elab *e, const Expr *x, Val base);
@@ -271,7 +269,6 @@ typedef struct Arg {
 Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope);
 // The same with the function's leading parameters given: what a partial application waits for.
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
-const char *fn_signature(Elab *e, const Fn *fn);
 const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
@@ -286,19 +283,14 @@ void exec_block(Elab *e, const Block *b);
 void exec(Elab *e, const Stmt *s);
 
 // elab_cell.c
-ECell *cell_find(Elab *e, const char *name);
-ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t,
-                   Scope *scope);
 ECell *cell_control(Elab *e, const char *name);
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
 Node *cell_on_entry(Elab *e, const ECell *c); // its value when the entry begins, in the root graph
 void cell_set(Elab *e, ECell *c, Node *n);    // its value from here on
-void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span);
 void exec_param(Elab *e, const Stmt *s);
 void exec_update_cell(Elab *e, const Stmt *s);
 Node *control_f32(Elab *e, const char *name, Span span);
-Node *init_value(Elab *e, ECell *c); // in the init graph
 void cells_begin_entry(Elab *e);
 void cells_assign_roots(Elab *e);
 Val path_value(Elab *e, const char *path); // a cell by path, V_ABSENT when there is none
@@ -334,9 +326,7 @@ bool input_range(Elab *e, const Param *p, ModelInput *in);     // states it in [
 Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0 replaces axis 0 of data
 // Elaborates a model's body on values for its inputs; the result is a named tuple.
 Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);
-void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch);
 void entries_elaborate(Elab *e);
-bool entry_wanted(const Elab *e, const char *name);
 int64_t batch_size(Elab *e, const char *batch);
 
 // elab_scale.c: loss scaling, where the train entry has it; else values pass through
@@ -357,9 +347,5 @@ TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f);
 bool exec_train_stmt(Elab *e, const Stmt *s); // false: an ordinary statement
 Val train_params(Elab *e, const Call *c);     // params(pattern, rank, shape)
 Val train_rest(Elab *e, Span span);
-
-// frontend.c
-Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
-               const FrontendOptions *o);
 
 #endif

@@ -41,7 +41,7 @@ static void signature(Elab *e, const Fn *fn, Sig *s)
     }
 }
 
-const char *fn_signature(Elab *e, const Fn *fn)
+static const char *fn_signature(Elab *e, const Fn *fn)
 {
     Sig s;
     signature(e, fn, &s);

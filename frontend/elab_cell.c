@@ -4,7 +4,7 @@
 
 #include "frontend/elab.h"
 
-ECell *cell_find(Elab *e, const char *name)
+static ECell *cell_find(Elab *e, const char *name)
 {
     return strmap_get(&e->cells, name);
 }
@@ -76,7 +76,7 @@ Node *cell_on_entry(Elab *e, const ECell *c)
     return n;
 }
 
-Node *init_value(Elab *e, ECell *c)
+static Node *init_value(Elab *e, ECell *c)
 {
     if (c->init) return c->init;
     Node *n = dtype_is_int(c->cell.type.dtype)
@@ -133,8 +133,9 @@ Val path_value(Elab *e, const char *path)
 }
 
 // -- defining
-// ------------------------------------------------------------------------------------------ The
-// initial value, made in the init graph: const ones are kept as a number.
+// ------------------------------------------------------------------------------------------
+
+// The initial value, made in the init graph: const ones are kept as a number.
 static bool define_initial(Elab *e, ECell *c, const Expr *x)
 {
     if (!x) return true;
@@ -211,8 +212,8 @@ static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
     return NULL;
 }
 
-ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t,
-                   Scope *scope)
+static ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t,
+                          Scope *scope)
 {
     ECell *c = cell_find(e, full);
     Span span = s->name_span.end ? s->name_span : s->span;
@@ -289,7 +290,7 @@ void cell_set(Elab *e, ECell *c, Node *n)
     c->writer = e->frame ? e->frame->id : 0;
 }
 
-void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
+static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
 {
     const Type *t = &c->cell.type;
     if (c->cell.kind == CELL_SETTING || c->cell.kind == CELL_CONTROL) {

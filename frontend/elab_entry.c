@@ -146,7 +146,7 @@ static void advance(Elab *e, const char *name, int64_t n)
     cell_set(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
 }
 
-void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
+static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
 {
     Span nowhere = {0};
     Role role = e->g->role;
@@ -182,7 +182,7 @@ static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
     }
 }
 
-bool entry_wanted(const Elab *e, const char *name)
+static bool entry_wanted(const Elab *e, const char *name)
 {
     if (!e->options->nentries) return true;
     for (uint32_t i = 0; i < e->options->nentries; i++)

@@ -5,7 +5,7 @@
 
 enum { MAX_DEPTH = 1200 }; // of nested expressions and calls: bounds the C stack
 
-Val deep_error(Elab *e, Span span)
+static Val deep_error(Elab *e, Span span)
 {
     return fail(e, span, "expressions or calls are nested more than %d deep here", MAX_DEPTH);
 }

@@ -5,7 +5,7 @@
 #include "frontend/elab.h"
 #include "ir/scalar.h"
 
-const char *op_type_rule(Op op)
+static const char *op_type_rule(Op op)
 {
     static const char *const rule[OP_COUNT] = {
 #define EW(id, arity, flags, type, grad, expr)         [OP_##id] = #type,

@@ -89,8 +89,10 @@ static bool need_model(Elab *e, TrainState *t)
 }
 
 // -- which parameters the loss reaches
-// -------------------------------------------------------------------- For each node of e->g, the
-// node it was reached from (itself for the loss), through gradients only or through anything.
+// --------------------------------------------------------------------
+
+// For each node of e->g, the node it was reached from (itself for the loss), through gradients only
+// or through anything.
 static Node **reach(Elab *e, Node *loss, bool through_all)
 {
     Graph *g = e->g;

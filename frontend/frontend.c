@@ -189,8 +189,8 @@ static const char *base_name(Arena *a, const char *path)
     return arena_strndup(a, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 
-Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
-               const FrontendOptions *o)
+static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                      const FrontendOptions *o)
 {
     static const FrontendOptions none = {0};
     Elab *e = NEW(a, Elab);

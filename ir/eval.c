@@ -85,7 +85,8 @@ static void note_nonfinite(Eval *e, const Node *n, uint8_t *state)
     if (state[n->id] > worst && !e->out->first_nonfinite) e->out->first_nonfinite = n;
 }
 
-Frame *eval_frame(Eval *e, const Graph *g, Value **params)
+// Evaluates every node of g into a new frame.
+static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
 {
     Arena *a = e->env->arena;
     Frame *frame = NEW(a, Frame), *outer = e->frame;

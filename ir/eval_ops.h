@@ -41,9 +41,6 @@ EvalRule eval_elementwise;
 bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
                       const bool *stale);
 
-// Evaluates every node of g into a new frame.
-Frame *eval_frame(Eval *e, const Graph *g, Value **params);
-
 static inline bool value_is_float(const Value *v)
 {
     return dtype_is_float(v->type.dtype);

@@ -81,8 +81,9 @@ int node_result_count(const Node *n);                     // region ops: results
 Type node_result_type(const Node *n, int index);
 
 // -- conveniences over graph_node (ir/build.c)
-// ----------------------------------------------------- Elementwise with right-aligned broadcasting
-// inserted; dtypes must agree already.
+// -----------------------------------------------------
+
+// Elementwise with right-aligned broadcasting inserted; dtypes must agree already.
 Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs);
 Node *graph_unary(Graph *g, Op op, Node *a);
 Node *graph_binary(Graph *g, Op op, Node *a, Node *b);
@@ -137,8 +138,9 @@ static inline bool node_is_poison(const Node *n)
 bool node_const_value(const Node *n, double *v);
 
 // -- rebuilding
-// -------------------------------------------------------------------------------------- A Remap
-// carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
+// --------------------------------------------------------------------------------------
+
+// A Remap carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
 // operands in dst, keeping loc, role, name and attributes; regions are shared, not copied.
 typedef struct Remap {
     Graph *dst;
@@ -154,8 +156,9 @@ void graph_mark_live(const Graph *g,
 void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
 
 // -- checking and printing
-// --------------------------------------------------------------------------- Every invariant
-// above; reports the first violation through diags and returns false.
+// ---------------------------------------------------------------------------
+
+// Every invariant above; reports the first violation through diags and returns false.
 bool graph_verify(const Graph *g, const char *after_what);
 // Structural equality of what the roots compute (names, locs and ids aside).
 bool graph_equal(const Graph *a, const Graph *b);

@@ -18,7 +18,9 @@ Target target_of_program(const Program *p)
     return target_cuda(arch, true);
 }
 
-double occupancy_of(const RtKernelInfo *info, int threads, const Target *t)
+// Threads that are resident on a unit over the most it holds, from what a kernel needs; -1 where
+// that is not known.
+static double occupancy_of(const RtKernelInfo *info, int threads, const Target *t)
 {
     enum { MOST_BLOCKS = 32, REGISTER_UNIT = 256, RESERVED = 1024 };
     if (info->registers < 0 || threads < 1 || t->kind != TARGET_CUDA) return -1;

@@ -32,8 +32,5 @@ void items_by_cost(Items *t); // the dearest first
 // The joined kernel [i] of the entry, which may run in place of some of its steps.
 Item item_of_join(Arena *a, const Build *b, const ProgEntry *e, int i);
 Target target_of_program(const Program *p);
-// Threads that are resident on a unit over the most it holds, from what a kernel needs; -1 where
-// that is not known.
-double occupancy_of(const RtKernelInfo *info, int threads, const Target *t);
 
 #endif

@@ -205,7 +205,6 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
 // measuring: a resumed training gives the same bits.
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
-netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data);
 // -- bindings (lib/bind.c)

@@ -100,7 +100,7 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
     return rt_cell_write(s->rt, cell, &value, sizeof value, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
-netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err)
+static netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err)
 {
     for (int i = 0; i < t->n; i++) {
         const ProgCell *c;

@@ -145,7 +145,8 @@ static double quantile(const double *sorted, int n, double share)
     return i + 1 < n ? sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]) : sorted[i];
 }
 
-void timing_statistics(double *v, int n, netc_times *out)
+// Sorts v.
+static void timing_statistics(double *v, int n, netc_times *out)
 {
     qsort(v, (size_t)n, sizeof *v, by_value);
     out->median = quantile(v, n, 0.5);

@@ -18,6 +18,5 @@ netc_status timing_begin(Timing *t, const char *entry, netc_error **err);
 void timing_end(Timing *t);
 // Executions enqueued as a run does. In a Timing that has begun.
 netc_status timing_whole(Timing *t, netc_times *out, netc_error **err);
-void timing_statistics(double *v, int n, netc_times *out); // sorts v
 
 #endif

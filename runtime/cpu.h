@@ -27,9 +27,9 @@ struct RtModule {
     const ProgGemm *gemms;
     int ngemms;
     const char *choices; // the program's choice table
-    CpuBlas *blas; // NULL: no OpenBLAS; our own loops
-    int threads;   // parts a matmul is cut into
-    int fd;        // of the object in memory; the loader knows it by this number
+    CpuBlas *blas;       // NULL: no OpenBLAS; our own loops
+    int threads;         // parts a matmul is cut into
+    int fd;              // of the object in memory; the loader knows it by this number
 };
 
 // -- cpu_pool.c
@@ -50,9 +50,6 @@ void rt_cpu_module_free(RtModule *m);
 RtCode rt_cpu_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
 
 // -- cpu_compile.c
-// ---------------------------------------------------------------------------------------- What
-// this processor can do, as a number: an object compiled for one is not used on another.
-uint64_t rt_cpu_features(void);
 uint64_t rt_cpu_image_key(const Program *p);
 extern const char rt_cpu_image_target[];
 // -- cpu_cc.c

@@ -19,7 +19,8 @@ const char rt_cpu_image_target[] = "cpu-other";
 // Texts longer than this together are compiled in two processes.
 enum { BIG_TEXT = 48 << 10 };
 
-uint64_t rt_cpu_features(void)
+// What this processor can do, as a number: an object compiled for one is not used on another.
+static uint64_t rt_cpu_features(void)
 {
     uint64_t h = hash_str(rt_cpu_image_target);
 #if defined(__x86_64__)

@@ -11,8 +11,8 @@ typedef struct CudaDevice {
     RtDevice base;
     CuDriver cu;
     CuDeviceId id;
-    CuContext context; // the primary one
-    int arch;          // 90
+    CuContext context;    // the primary one
+    int arch;             // 90
     int driver_version;   // 13000
     bool sync;            // NETC_SYNC=1: wait after every launch, so that a fault names its kernel
     pthread_mutex_t lock; // guards what follows, made when first needed
@@ -107,8 +107,6 @@ void cuda_spare_kernels(const Program *p, bool *out);
 // cuda_compile.c: the key an image of this kernel carries; text, prelude and target, not the
 // compiler.
 uint64_t cuda_image_key(const Program *p, int kernel, const char *target);
-// The line of the first step that runs the kernel (or gemm), or "".
-const char *cuda_kernel_loc(const Program *p, int kernel);
 // rt_compile_cuda for the kernels with wanted[i] (NULL: all).
 RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *wanted,
                     const RtCompileOptions *o, RtImage **images, int *n, RtError *e);

@@ -292,9 +292,10 @@ typedef struct CublasLt {
 } CublasLt;
 
 // -- opening (cuda_api.c)
-// --------------------------------------------------------------------------- Each fills its table
-// or returns RT_ENV saying what was looked for and what to install. Open libraries stay mapped;
-// opening twice is cheap.
+// ---------------------------------------------------------------------------
+
+// Each fills its table or returns RT_ENV saying what was looked for and what to install. Open
+// libraries stay mapped; opening twice is cheap.
 RtCode cu_driver_open(CuDriver *d, RtError *e); // cuInit included
 RtCode nvrtc_open(Nvrtc *n, RtError *e);
 RtCode lt_open(CublasLt *l, RtError *e);

@@ -15,7 +15,8 @@ uint64_t cuda_image_key(const Program *p, int kernel, const char *target)
     return hash_mix(hash_mix(h, hash_str(p->kernels[kernel].text)), hash_str(target));
 }
 
-const char *cuda_kernel_loc(const Program *p, int kernel)
+// The line of the first step that runs the kernel (or gemm), or "".
+static const char *cuda_kernel_loc(const Program *p, int kernel)
 {
     for (int i = 0; i < p->nentries; i++)
         for (int k = 0; k < p->entries[i].nsteps; k++) {

@@ -121,10 +121,11 @@ bool rt_cuda_matmul_library(void); // cuBLASLt can be opened (cuda_doctor.c)
 bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
 
 // -- the compile cache, shared by both devices (cache.c)
-// ---------------------------------------------- Entries are files <dir>/<32 hex digits of the
-// key>, written to a temporary name and renamed, with a checksum inside. Nothing here fails a
-// compilation: an unusable directory means no cache, a damaged entry is removed and counts as
-// absent.
+// ----------------------------------------------
+
+// Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with
+// a checksum inside. Nothing here fails a compilation: an unusable directory means no cache, a
+// damaged entry is removed and counts as absent.
 typedef struct RtKey {
     uint64_t a, b;
 } RtKey;
