@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/results.h"
@@ -29,13 +30,6 @@ typedef struct Bench {
     char hardware[160], driver[160];
     netc_error **err;
 } Bench;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // -- a line
 // --------------------------------------------------------------------------------------------
@@ -185,11 +179,11 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
     c.cache_dir = dir;
     c.quiet = true;
     netc_status status = open_context(&c, &ctx, b->err);
-    double begin = now();
+    double begin = clock_now();
     if (status == NETC_OK)
         status = open_program(&c, ctx, b->a->common.words.at[0], NULL, data, &p, b->err);
     if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
-    *seconds = now() - begin;
+    *seconds = clock_now() - begin;
     netc_session_free(s);
     netc_program_release(p);
     netc_context_free(ctx);

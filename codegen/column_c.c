@@ -31,8 +31,8 @@ int64_t column_c(Emit *e, bool partial)
     const Body *b = e->body;
     int64_t rows = b->axis[0].extent, cols = b->axis[b->col].extent,
             split = partial ? b->sched.split : 1;
-    int64_t tile = b->sched.tile, tiles = rows > 0 ? (rows + tile - 1) / tile : 0,
-            part = (cols + split - 1) / split;
+    int64_t tile = b->sched.tile, tiles = rows > 0 ? ceil_div(rows, tile) : 0,
+            part = ceil_div(cols, split);
     const char *c = e->axis[b->col];
     bool simd = c_plain_over(e, 0);
     emit_open(e, 0);

@@ -17,11 +17,6 @@ enum {
     STORING_PARTS = 1024, // are joined in little time
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 static int64_t at_most(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -13,6 +13,11 @@
 
 enum { BODY_MAX_AXES = 60, BODY_MAX_PAR = MAX_RANK };
 
+static inline int64_t ceil_div(int64_t a, int64_t b) // of positive numbers
+{
+    return (a + b - 1) / b;
+}
+
 typedef enum InstKind {
     KI_CONST,  // literal
     KI_INDEX,  // the integer ix

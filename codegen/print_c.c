@@ -95,7 +95,7 @@ static int64_t print_map(Emit *e)
     int inner = b->npar - 1;
     if (inner == 0) return print_flat(e);
     int64_t extent = b->axis[inner].extent, tile = b->sched.tile,
-            tiles = extent > 0 ? (extent + tile - 1) / tile : 0;
+            tiles = extent > 0 ? ceil_div(extent, tile) : 0;
     int64_t outer = 1;
     for (int i = 0; i < inner; i++) outer *= b->axis[i].extent;
     emit_open(e, (1ull << inner) - 1);

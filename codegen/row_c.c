@@ -100,7 +100,7 @@ int64_t row_c(Emit *e, bool partial)
         emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
         return b->axis[0].extent;
     }
-    int64_t part = (cols + split - 1) / split;
+    int64_t part = ceil_div(cols, split);
     emit_line(e, e->scope, "const long %s = task / %lld, part = task %% %lld;", r, (long long)split,
               (long long)split);
     emit_line(e, e->scope, "const long lo = part * %lld < %lld ? part * %lld : %lld;",

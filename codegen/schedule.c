@@ -164,11 +164,6 @@ int64_t body_rows(const Body *b)
     return n;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 bool body_stores_columns(const Body *b, int buf)
 {
     for (uint32_t i = 0; i < b->stores.n; i++)

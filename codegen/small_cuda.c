@@ -27,8 +27,8 @@ static int64_t chunks_of(const Body *b)
 static int chunks_at_once(const Body *b)
 {
     int64_t n = chunks_of(b), most = 96 / (4 * (rows_of(b, 1) + rows_of(b, 2)));
-    int64_t stretches = (n + most - 1) / most; // as many each
-    return stretches ? (int)((n + stretches - 1) / stretches) : 1;
+    int64_t stretches = ceil_div(n, most); // as many each
+    return stretches ? (int)(ceil_div(n, stretches)) : 1;
 }
 
 // Fills to[row][column] with operand [inst]: rows from [at] on along its axis, columns from k_first

@@ -44,7 +44,7 @@ static Operand operand_of(const Body *b, int axis)
 static int64_t tiles_along(const Body *b, int axis)
 {
     int side = axis == 1 ? b->sched.tile_m : b->sched.tile_n;
-    return (b->axis[axis].extent + side - 1) / side;
+    return ceil_div(b->axis[axis].extent, side);
 }
 
 static int vectors_a_thread(const Schedule *s, const Operand *o)
@@ -429,8 +429,7 @@ void staged_cuda(Emit *e)
     const Operand *operand[] = {&x, &y};
     const char *it = s->wide ? "int64_t" : "int";
     int64_t across = tiles_along(b, 2), per_batch = tiles_along(b, 1) * across;
-    int64_t step = (int64_t)s->tile_k * s->cluster,
-            steps = (b->axis[b->col].extent + step - 1) / step;
+    int64_t step = (int64_t)s->tile_k * s->cluster, steps = ceil_div(b->axis[b->col].extent, step);
     int wide = s->tile_n / SIDE, share = staged_sharing(s),
         ahead = steps <= s->staged ? (int)steps : s->staged - 1;
     emit_open(e, 1); // batch

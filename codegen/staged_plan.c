@@ -17,11 +17,6 @@ int staged_pitch(const Schedule *s)
     return s->tile_n + 4;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t count_tiles(const Body *b)
 {
     return b->axis[0].extent * ceil_div(b->axis[1].extent, b->sched.tile_m) *

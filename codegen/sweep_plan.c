@@ -26,11 +26,6 @@ static int pow2_at_least(int64_t n, int most)
     return p;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 static bool over_rows(const Inst *v)
 {
     return v->axes & 1;

@@ -4,11 +4,6 @@
 
 enum { BLOCK = 256, KEPT_REGISTERS = 96, FLIGHT_REGISTERS = 32 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 // Bytes an element: of loads that only the innermost axis moves, and of all others.
 static void count_bytes(const Body *b, int *kept, int *streamed)
 {

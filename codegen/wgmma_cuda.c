@@ -108,8 +108,7 @@ static int64_t tiles_of(const Body *b)
 {
     const Schedule *s = &b->sched;
     int64_t high = (int64_t)s->tile_m * s->cluster;
-    return ((b->axis[1].extent + high - 1) / high) *
-           ((b->axis[2].extent + s->tile_n - 1) / s->tile_n);
+    return ceil_div(b->axis[1].extent, high) * ceil_div(b->axis[2].extent, s->tile_n);
 }
 
 // What follows from wgmma, tile_n and cluster.
@@ -136,7 +135,7 @@ double wgmma_share(const Body *b, const Target *t)
 {
     enum { EDGE = 32 };
     const Schedule *s = &b->sched;
-    int64_t at_once = t->units / s->cluster, rounds = (tiles_of(b) + at_once - 1) / at_once;
+    int64_t at_once = t->units / s->cluster, rounds = ceil_div(tiles_of(b), at_once);
     return (double)b->axis[1].extent * (double)b->axis[2].extent /
            ((double)rounds * t->units * s->tile_m * (s->tile_n + EDGE));
 }

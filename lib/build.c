@@ -1,18 +1,11 @@
 // The pipeline: text -> Module -> passes -> Program, once per target and specialisation.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "lib/eject.h"
 #include "lib/tuning.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static Define parse_define(Arena *a, const char *text, bool from_data)
 {
@@ -201,9 +194,9 @@ invalid:
 static netc_status make(netc_program *p, Build *b, netc_error **err)
 {
     Job job = {p, b, err, NETC_OK};
-    double start = now();
+    double start = clock_now();
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
-    b->seconds = now() - start;
+    b->seconds = clock_now() - start;
     return job.status;
 }
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "lib/diagnose.h"
 #include "lib/lib.h"
 #include "lib/report.h"
@@ -28,13 +28,6 @@ typedef struct Run {
     int64_t ahead_of;
 } Run;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool cancelled(const Run *r)
 {
     const netc_context *c = r->s->context;
@@ -44,7 +37,7 @@ static bool cancelled(const Run *r)
 static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n, const char *text)
 {
     if (!r->o->event) return;
-    double t = now(), span = t - r->last_report;
+    double t = clock_now(), span = t - r->last_report;
     int64_t steps = r->step - r->last_report_step;
     double rate = span > 0 ? (double)(steps * r->batch) / span : 0;
     int64_t spe = r->steps_per_epoch;
@@ -244,7 +237,7 @@ static netc_status report(Run *r, netc_error **err)
         if (watched) memcpy(all + n + scales, w, (size_t)watched * sizeof *w);
         send(r, NETC_EVENT_PROGRESS, all, n + scales + watched, NULL);
     }
-    r->last_report = now();
+    r->last_report = clock_now();
     r->last_report_step = r->step;
     free(all);
     free(w);
@@ -269,13 +262,13 @@ static netc_status chunk(Run *r, netc_error **err)
     if (r->o->save) n = least(n, until(r->step, r->o->save_every));
     n = least(n, r->chunk_limit);
     RtError e = {0};
-    double t = now();
+    double t = clock_now();
     RtCode code = rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e);
     int64_t after = r->step / r->steps_per_epoch + 1;
     if (!code && after * r->steps_per_epoch < r->total)
         make_order(r, after); // while the device works
     if (code || rt_sync(r->s->rt, &e)) return explain(r, r->l->build, NULL, &e, err);
-    t = now() - t;
+    t = clock_now() - t;
     // Aim at a quarter second a chunk; grow at most eightfold at a time.
     double per_step = t / (double)n;
     int64_t fit = per_step > 0 ? (int64_t)(0.25 / per_step) : INT64_MAX / 2;
@@ -316,7 +309,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
 {
     netc_train_options options = {0};
     memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
-    Run r = {.s = s, .o = &options, .start = now()};
+    Run r = {.s = s, .o = &options, .start = clock_now()};
     netc_status status = NETC_OK;
     Position at = {.seed = s->seed};
     // First, because the checkpoint's choice table may load the program anew.
@@ -345,7 +338,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
     if (status == NETC_OK) {
         send(&r, NETC_EVENT_START, NULL, 0, text);
-        r.last_report = now();
+        r.last_report = clock_now();
         status = loop(&r, err);
     }
     if (status == NETC_OK || status == NETC_CANCELLED) {

@@ -4,9 +4,9 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "lib/synthetic.h"
 #include "runtime/device.h"
 
@@ -33,18 +33,11 @@ typedef struct Tuner {
     netc_status status;
 } Tuner;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool stop(void *ctx)
 {
     const Tuner *t = ctx;
     const netc_context_options *o = &t->p->context->o;
-    return now() > t->end || (o->cancel && o->cancel(o->user));
+    return clock_now() > t->end || (o->cancel && o->cancel(o->user));
 }
 
 static void tell(Tuner *t, netc_tune_kind kind)
@@ -397,7 +390,7 @@ static void tune(void *arg)
     if (t->status != NETC_OK) return;
     t->at.total = n;
     tell(t, NETC_TUNE_START);
-    t->end = now() + t->o.seconds;
+    t->end = clock_now() + t->o.seconds;
     take_choices(t);
     if (t->o.prune) prune(t);
     if (!write_file(t)) return;

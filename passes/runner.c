@@ -1,8 +1,8 @@
 // The pass table and its runner: time, verify, dump, skip, stop.
+#include "base/clock.h"
 #include "passes/passes.h"
 
 #include <string.h>
-#include <time.h>
 
 const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
@@ -82,13 +82,6 @@ static bool check_options(Module *m, const PassOptions *o)
     return m->diags->errors == before;
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // The first pass to run: the one after the stage a dump was printed at. Fusion always runs: its
 // groups are not part of the text. -1 after an error.
 static int first_pass(Module *m)
@@ -114,7 +107,7 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
         // Fusion is what codegen reads: without it every node is a group of its own (fuse.c).
         if (pass_skipped(o, p->name) && p->run != pass_fuse) continue;
         uint32_t errors = m->diags->errors;
-        double begin = seconds_now();
+        double begin = clock_now();
         bool changed = false;
         for (uint32_t k = 0; k < m->entries.n; k++) {
             Entry *e = &m->entries.at[k];
@@ -124,7 +117,7 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
             changed |= g != e->graph && !graph_equal(g, e->graph);
             e->graph = g;
         }
-        if (timings) timings[i].seconds = seconds_now() - begin;
+        if (timings) timings[i].seconds = clock_now() - begin;
         if (changed && o->dump) o->dump(o->dump_ctx, ++number, p->name, m);
     }
     return true;

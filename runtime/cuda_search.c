@@ -8,8 +8,8 @@
 #include "runtime/cuda_search.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "runtime/cuda_bench.h"
 
 // Seconds for the short products of a program; SURE proposals of each are timed however long it
@@ -40,13 +40,6 @@ typedef struct Search {
     double least; // seconds of the fastest, roughly
     double deadline;
 } Search;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void use(Search *s, const Way *w)
 {
@@ -152,7 +145,7 @@ static void try_variant(Search *s, const LtAlgo *base, int attribute, const void
     LtResult r = {0};
     if (d->lt.algo_set(&algo, attribute, value, size) != LT_OK || known(s, &algo) ||
         d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
-        r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace || now() > s->deadline)
+        r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace || clock_now() > s->deadline)
         return;
     enter(s, (Way){.algo = algo, .workspace = r.workspace});
 }
@@ -192,7 +185,7 @@ static void search_long(Search *s, const LtResult *proposed, int n, bool kernel,
 {
     for (int i = 0; i <= WAYS; i++)
         if (s->b.d->cu.event_create(&s->mark[i], 0) != CU_OK) return;
-    for (int i = 0; i < n && (i < SURE || now() < s->deadline); i++)
+    for (int i = 0; i < n && (i < SURE || clock_now() < s->deadline); i++)
         enter(s, (Way){.algo = proposed[i].algo, .workspace = proposed[i].workspace});
     if (kernel) times->kernel = enter(s, (Way){.algo = proposed[0].algo, .generated = true});
     race(s, 0, s->n, false);
@@ -220,7 +213,7 @@ static void search_short(Search *s, const LtResult *proposed, int n, bool kernel
     for (int i = 0; i < n + kernel && s->n < WAYS; i++) {
         Way w = {.algo = proposed[i % n].algo, .generated = i == n};
         if (i < n) w.workspace = proposed[i].workspace;
-        if (i >= SURE && i < n && now() > until) continue;
+        if (i >= SURE && i < n && clock_now() > until) continue;
         use(s, &w);
         w.seconds = i ? gemm_bench_time(&s->b, i < n ? s->least : -1) : first;
         if (w.seconds < 0) continue;
@@ -238,7 +231,7 @@ bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, G
 {
     Search s = {.least = -1};
     const Way first = {.algo = proposed[0].algo, .workspace = proposed[0].workspace};
-    double begin = now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), t = -1;
+    double begin = clock_now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), t = -1;
     bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
     use(&s, &first);
     if (kernel) kernel = gemm_bench_agrees(&s.b);
@@ -246,12 +239,12 @@ bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, G
     if (open) t = gemm_bench_time(&s.b, -1);
     if (t < LONG_CALL && open) {
         search_short(&s, proposed, n, kernel, t, begin + share, times);
-        m->tuned += now() - begin;
+        m->tuned += clock_now() - begin;
     } else if (open) {
         double left = ALL_VARIANTS - m->searched;
         s.deadline = begin + (left < VARIANTS ? left : VARIANTS);
         search_long(&s, proposed, n, kernel, times);
-        m->searched += now() - begin;
+        m->searched += clock_now() - begin;
     }
     for (int i = 0; i <= WAYS; i++)
         if (s.mark[i]) m->d->cu.event_destroy(s.mark[i]);

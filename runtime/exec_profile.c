@@ -1,8 +1,8 @@
 // Timing the steps of an entry, each between two events of its own.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "runtime/exec.h"
 
 enum {
@@ -26,13 +26,6 @@ typedef struct Clock {
     void *scratch; // written before each step to empty the cache; NULL: it stays as it is
     size_t scratch_bytes;
 } Clock;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // Reads the pairs recorded since the last time.
 static RtCode drain(Clock *c, RtError *e)
@@ -111,10 +104,10 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
     const RtDeviceOps *ops = s->device->ops;
     RtObserver watch = {.before = before, .after = after, .ctx = c, .parts = true};
     int steps = rt_entry_parts(en);
-    double ahead = (double)en->launches * ENQUEUE, stop = now() + o->seconds;
+    double ahead = (double)en->launches * ENQUEUE, stop = clock_now() + o->seconds;
     if (ahead > LONGEST) ahead = LONGEST;
     if (calibrate(c, out, e)) return e->code;
-    for (*done = 0; *done < o->repeats && (*done < LEAST || now() < stop); ++*done) {
+    for (*done = 0; *done < o->repeats && (*done < LEAST || clock_now() < stop); ++*done) {
         for (int k = 0; k < steps; k++) c->seconds[k] = 0, c->calls[k] = 0;
         c->slices.n = 0;
         // The execution before leaves the cache, the clocks and the memory as they are in a run;
