@@ -31,8 +31,7 @@ typedef struct Bench {
     netc_error **err;
 } Bench;
 
-// -- a line
-// --------------------------------------------------------------------------------------------
+// -- a line ---------------------------------------------------------------------------------------
 typedef struct Row {
     const char *entry, *what, *unit; // "" entry: of the whole model
     double value, low, high, deviation;
@@ -105,8 +104,7 @@ static netc_status record(const Bench *b, const Row *r)
     return ok ? NETC_OK : NETC_ENVIRONMENT;
 }
 
-// -- what is measured
-// -------------------------------------------------------------------------------------------
+// -- what is measured -----------------------------------------------------------------------------
 static netc_status bench_entry(const Bench *b, netc_session *s, const char *entry,
                                netc_dataset *data)
 {
@@ -206,10 +204,11 @@ static netc_status bench_compile(const Bench *b, netc_dataset *data)
     double cold[MOST], warm[MOST];
     int n = (int)(b->a->compiles < MOST ? b->a->compiles : MOST);
     const char *tmp = getenv("TMPDIR");
+    if (!tmp || !*tmp) tmp = "/tmp";
     netc_status status = NETC_OK;
     for (int i = 0; i < n && status == NETC_OK; i++) {
         char dir[512];
-        snprintf(dir, sizeof dir, "%s/netc-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        snprintf(dir, sizeof dir, "%s/netc-bench-XXXXXX", tmp);
         if (!mkdtemp(dir)) return fail("cannot make a folder in %s", tmp), NETC_ENVIRONMENT;
         status = compile_once(b, dir, data, &cold[i]);
         if (status == NETC_OK) status = compile_once(b, dir, data, &warm[i]);
@@ -221,8 +220,7 @@ static netc_status bench_compile(const Bench *b, netc_dataset *data)
     return status == NETC_OK ? record(b, &w) : status;
 }
 
-// -- where
-// ---------------------------------------------------------------------------------------------
+// -- where ----------------------------------------------------------------------------------------
 static void find_driver(void *user, const char *what, bool ok, const char *detail)
 {
     Bench *b = user;

@@ -135,8 +135,7 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
     return fail("give %s: netc %s", verb->words, verb->usage), false;
 }
 
-// -- rows that several verbs have
-// -------------------------------------------------------------------------------------------------
+// -- rows that several verbs have -----------------------------------------------------------------
 
 Option device_option(const char **to)
 {

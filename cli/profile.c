@@ -26,8 +26,7 @@ static double floors(const netc_profile_result *r)
     return sum;
 }
 
-// -- text
-// ---------------------------------------------------------------------------------------------
+// -- text -----------------------------------------------------------------------------------------
 static void print_time(FILE *out, double seconds, int width)
 {
     if (seconds < 1e-2)
@@ -153,8 +152,7 @@ static void print_profile(FILE *out, const char *model, const char *entry, const
     explain(out, r);
 }
 
-// -- JSON
-// ---------------------------------------------------------------------------------------------
+// -- JSON -----------------------------------------------------------------------------------------
 static void number(Json *j, const char *key, double v)
 {
     json_key(j, key), json_double(j, v);
@@ -227,8 +225,7 @@ static void profile_json(Json *j, const char *model, const char *entry, const ch
     json_end(j), json_end(j);
 }
 
-// -- the trace: the format that chrome://tracing and ui.perfetto.dev read
-// ---------------------------------------------------------------------------------------------
+// -- the trace: the format that chrome://tracing and ui.perfetto.dev read -------------------------
 static void trace_event(Json *j, const char *name, int thread, double begin, double seconds)
 {
     json_object(j);
@@ -279,8 +276,7 @@ static void profile_trace(Json *j, const char *model, const char *entry, const c
     json_end(j), json_end(j);
 }
 
-// -- the verb
-// ---------------------------------------------------------------------------------------------
+// -- the verb -------------------------------------------------------------------------------------
 typedef enum Form { FORM_JSON, FORM_TRACE } Form;
 
 static char *form(Form what, const char *model, const char *entry, const char *device, bool cold,

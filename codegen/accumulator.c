@@ -108,8 +108,7 @@ const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v
     return arena_printf(e->arena, t == DT_BOOL && a->bool_step ? a->bool_step : a->step, acc, v);
 }
 
-// -- CUDA
-// -------------------------------------------------------------------------------------------------
+// -- CUDA -----------------------------------------------------------------------------------------
 
 DType acc_type(const Inst *v)
 {

@@ -32,8 +32,7 @@ DType acc_type_of(const Node *n);                   // what a reduction of the g
 const char *emit_identity(Emit *e, Op op, DType t); // what the value starts from
 const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
 
-// -- CUDA
-// -------------------------------------------------------------------------------------------------
+// -- CUDA -----------------------------------------------------------------------------------------
 DType acc_type(const Inst *v); // arithmetic type of the value
 const char *acc_struct(Emit *e, const Inst *v);
 const char *acc_start(Emit *e, const Inst *v);

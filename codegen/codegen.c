@@ -135,8 +135,7 @@ const char *gen_contract(GenEntry *e, const ProgArg *args, int nargs)
     return b.data;
 }
 
-// -- entries
-// ---------------------------------------------------------------------------------------------
+// -- entries --------------------------------------------------------------------------------------
 
 static void entry_leaves(GenEntry *e, Frame *f)
 {

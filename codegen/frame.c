@@ -110,8 +110,7 @@ static const Node *owner(const Node *n) // of the value a node reads: the region
     return n->op == OP_get ? n->args[0] : n;
 }
 
-// -- items
-// ---------------------------------------------------------------------------------------------
+// -- items ----------------------------------------------------------------------------------------
 
 typedef struct Walk {
     Frame *f;
@@ -244,8 +243,7 @@ static bool make_items(Frame *f)
     return true;
 }
 
-// -- what is stored where
-// --------------------------------------------------------------------------------
+// -- what is stored where -------------------------------------------------------------------------
 
 static bool same_place(const ProgArg *a, const ProgArg *b)
 {
@@ -323,8 +321,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
     }
 }
 
-// -- kernels
-// -------------------------------------------------------------------------------------------
+// -- kernels --------------------------------------------------------------------------------------
 
 // A kernel may write a cell that it reads only where the same thread reads each element first.
 // Finds the in-place sinks of an item for which that does not hold and gives them a temporary.
@@ -488,8 +485,7 @@ static bool emit_kernels(Frame *f, const Item *it)
     return true;
 }
 
-// -- sinks that are copied
-// -------------------------------------------------------------------------------
+// -- sinks that are copied ------------------------------------------------------------------------
 
 // Copies of what this item stored to the sinks that did not become its place.
 static void copy_outputs(Frame *f, const Item *it)

@@ -187,8 +187,7 @@ typedef struct Lower {
     bool failed;
 } Lower;
 
-// -- lower_body.c: groups to bodies
-// ----------------------------------------------------------------
+// -- lower_body.c: groups to bodies ---------------------------------------------------------------
 typedef VEC(Body *) BodyList;
 // Bodies for one group, in the order they must run when [*ordered] comes back true (else side by
 // side). false: reported.
@@ -199,8 +198,7 @@ Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group);
 void lower_out(Lower *l, const Node *n, const Ix *const *idx);
 void lower_finish(Lower *l); // stages and schedule, when all stores are there
 
-// -- lower_sweep.c: sums over the rows of a row body
-// -----------------------------------------------------------------------------------------------
+// -- lower_sweep.c: sums over the rows of a row body ----------------------------------------------
 // Adds the folded outs of the group to a body whose rows and columns are these axes. false: they
 // are of other rows and columns.
 bool lower_folds(Lower *l, const Ix *row, const Ix *col);
@@ -209,14 +207,12 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col);
 bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out);
 bool body_folds(const Body *b);
 
-// -- lower_value.c: a node's element at an index
-// ---------------------------------------------------
+// -- lower_value.c: a node's element at an index --------------------------------------------------
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
 void lower_known(Lower *l, const Node *n, const Ix *const *idx,
                  int value); // from now on it is that
 
-// -- lower_inst.c: what a body consists of
-// ---------------------------------------------------
+// -- lower_inst.c: what a body consists of --------------------------------------------------------
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
 int lower_error_buf(Lower *l);
 int lower_ix_stage(const Lower *l, const Ix *e); // NULL: 0
@@ -230,8 +226,7 @@ int lower_site(Lower *l, int64_t site);
 int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int64_t bound);
 void lower_store(Lower *l, int buf, const Ix *ix, int value);
 
-// -- schedule.c
-// --------------------------------------------------------------------------------------
+// -- schedule.c -----------------------------------------------------------------------------------
 void schedule_body(LowerCtx *ctx, Body *b);
 void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
 bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
@@ -284,8 +279,7 @@ int column_tile(const Body *b);              // results of a block where vectors
 int64_t column_tiles(const Body *b);         // blocks side by side
 Schedule plan_column_combine(const Body *b); // of the kernel that joins the parts
 
-// -- printers
-// ----------------------------------------------------------------------------------------
+// -- printers -------------------------------------------------------------------------------------
 
 // Text of the whole kernel; [pretty]: with the model's names and the head comment.
 struct Emit;

@@ -84,8 +84,7 @@ void lower_finish(Lower *l)
     schedule_body(l->ctx, b);
 }
 
-// -- map
-// ---------------------------------------------------------------------------------------------------
+// -- map ------------------------------------------------------------------------------------------
 
 static Lower lower_map_over(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                             const int64_t *dim, int rank)
@@ -167,8 +166,7 @@ static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     return true;
 }
 
-// -- reductions
-// ----------------------------------------------------------------------------------------------
+// -- reductions -----------------------------------------------------------------------------------
 
 static int64_t reduced_count(const Node *r)
 {
@@ -303,8 +301,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
     return lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
 }
 
-// -- contractions
-// ----------------------------------------------------------------------------------------------
+// -- contractions ---------------------------------------------------------------------------------
 
 static bool type_is_half(DType t)
 {
@@ -375,8 +372,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     return true;
 }
 
-// -- the door
-// -------------------------------------------------------------------------------------
+// -- the door -------------------------------------------------------------------------------------
 
 bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered)
 {

@@ -6,8 +6,7 @@
 
 enum { MAX_DEPTH = 4000 };
 
-// -- leaves
-// --------------------------------------------------------------------------------------------
+// -- leaves ---------------------------------------------------------------------------------------
 
 static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
@@ -84,8 +83,7 @@ static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
                                 .node = n});
 }
 
-// -- the door
-// ----------------------------------------------------------------------------------------------
+// -- the door -------------------------------------------------------------------------------------
 
 static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {

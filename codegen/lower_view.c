@@ -13,8 +13,7 @@ static int compare(Lower *l, const Ix *e, Op op, int64_t bound)
     return lower_ew(l, op, DT_BOOL, a, 2, NULL);
 }
 
-// -- views
-// ---------------------------------------------------------------------------------------------
+// -- views ----------------------------------------------------------------------------------------
 
 static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
@@ -108,8 +107,7 @@ static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return v < 0 ? lower_const_int(l, n->type.dtype, 0) : v;
 }
 
-// -- indexed access
-// --------------------------------------------------------------------------------------
+// -- indexed access -------------------------------------------------------------------------------
 
 // The value of an index operand as an index in 0..bound, checked when its range does not prove it.
 static const Ix *checked(Lower *l, const Node *node, int v, int64_t bound, int pred)
@@ -190,8 +188,7 @@ static int value_dynamic_update(Lower *l, const Node *n, const Ix *const *idx, i
     return inside < 0 ? v : lower_select(l, inside, v, lower_value(l, x, idx, pred), n);
 }
 
-// -- the table
-// --------------------------------------------------------------------------------------------
+// -- the table ------------------------------------------------------------------------------------
 
 typedef int Rule(Lower *l, const Node *n, const Ix *const *idx, int pred);
 

@@ -81,8 +81,7 @@ bool store_over(const Body *b, const BodyStore *s, int axis);
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
 
-// -- names and comments (names.c)
-// -------------------------------------------------------------------
+// -- names and comments (names.c) -----------------------------------------------------------------
 const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"
 const char *kernel_name(const Kernel *k);
 void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out);

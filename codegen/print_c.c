@@ -75,8 +75,7 @@ const char *c_scratch(Emit *e, int nth)
     return "0";
 }
 
-// -- map
-// ---------------------------------------------------------------------------------------------------
+// -- map ------------------------------------------------------------------------------------------
 
 // One axis: tasks are its elements, and the text does not depend on how many there are.
 static int64_t print_flat(Emit *e)
@@ -126,8 +125,7 @@ static int64_t print_map(Emit *e)
     return outer * tiles;
 }
 
-// -- functions
-// -------------------------------------------------------------------------------------------------------
+// -- functions ------------------------------------------------------------------------------------
 
 static void declare_buffers(Emit *e)
 {

@@ -3,8 +3,7 @@
 
 #include "codegen/print_cuda.h"
 
-// -- vectors along an axis
-// ---------------------------------------------------------------------------------
+// -- vectors along an axis ------------------------------------------------------------------------
 
 static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int buf)
 {
@@ -201,8 +200,7 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
     }
 }
 
-// -- map
-// ------------------------------------------------------------------------------------------------------
+// -- map ------------------------------------------------------------------------------------------
 
 // Splits vector number "j" into the axes; the innermost gets its first element under the name base.
 static void print_axes(Emit *e, int width, const char *base)
@@ -307,8 +305,7 @@ static void print_map(Emit *e)
     }
 }
 
-// -- rows and columns: teams of threads
-// ---------------------------------------------------------------------------
+// -- rows and columns: teams of threads -----------------------------------------------------------
 
 static const char *join(Emit *e, Op op, const char *x)
 {

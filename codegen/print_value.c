@@ -92,8 +92,7 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     const Inst *v = &e->body->insts.at[at];
     const char *p = op_info(v->op)->expr, *form = approximate(e, at) ? "_16" : "";
     Buf b = buf_new(e->arena);
-    bool compares = v->type == DT_BOOL;
-    if (v->type == DT_U8 && !compares) buf_str(&b, "(uint8_t)(");
+    if (v->type == DT_U8) buf_str(&b, "(uint8_t)(");
     while (*p) {
         if (isalpha((unsigned char)*p) || *p == '_') {
             const char *q = p;
@@ -107,7 +106,7 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
             buf_char(&b, *p++);
         }
     }
-    if (v->type == DT_U8 && !compares) buf_char(&b, ')');
+    if (v->type == DT_U8) buf_char(&b, ')');
     return b.data;
 }
 

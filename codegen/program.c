@@ -104,8 +104,7 @@ const ProgEntry *program_entry(const Program *p, const char *name)
     return NULL;
 }
 
-// -- the readable plan
-// -----------------------------------------------------------------------------------
+// -- the readable plan ----------------------------------------------------------------------------
 
 static const char *text(const char *s)
 {

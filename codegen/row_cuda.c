@@ -19,8 +19,7 @@ typedef struct Rows {
     const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
 } Rows;
 
-// -- loads
-// -----------------------------------------------------------------------------------------------------
+// -- loads ----------------------------------------------------------------------------------------
 
 static bool over(const Rows *r, int load)
 {
@@ -83,8 +82,7 @@ static void add_single_loads(Rows *r)
             r->v.loads[r->v.nloads++] = (int)i;
 }
 
-// -- rows that start anywhere
-// -------------------------------------------------------------------------------------------------
+// -- rows that start anywhere ---------------------------------------------------------------------
 
 static void find_uneven(Rows *r)
 {
@@ -189,8 +187,7 @@ static void print_early(Rows *r, bool computed_place)
     }
 }
 
-// -- the maximum and the sum of exponentials in one loop
-// --------------------------------------------------------
+// -- the maximum and the sum of exponentials in one loop ------------------------------------------
 
 typedef struct Online {
     int max, sum[8], exp[8], nsums; // reductions; the exponentials summed
@@ -222,8 +219,7 @@ static bool find_online(const Rows *r, int stage, Online *o)
     return true;
 }
 
-// -- a stage
-// -------------------------------------------------------------------------------------------------------
+// -- a stage --------------------------------------------------------------------------------------
 
 static void open_lanes(Rows *r)
 {
@@ -516,8 +512,7 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
     e->stages = ~0ull;
 }
 
-// -- the body
-// --------------------------------------------------------------------------------------------------
+// -- the body -------------------------------------------------------------------------------------
 
 static void declare_rows(Rows *r)
 {

@@ -182,8 +182,7 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// -- CUDA
-// ------------------------------------------------------------------------------------------------
+// -- CUDA -----------------------------------------------------------------------------------------
 
 // The axis along which large loads are contiguous that jump along the innermost: turned while
 // loading.
@@ -586,8 +585,7 @@ void schedule_derive(Body *b, const Target *t)
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
-// -- CPU
-// -------------------------------------------------------------------------------------------------
+// -- CPU ------------------------------------------------------------------------------------------
 
 static void cpu_map(Body *b)
 {

@@ -35,8 +35,7 @@ const char *schedule_text(Arena *a, const Body *b, const Target *t, bool whole)
     return o.data;
 }
 
-// -- reading
-// ---------------------------------------------------------------------------------------------
+// -- reading --------------------------------------------------------------------------------------
 
 static const Knob *find_knob(const char *name, size_t n)
 {

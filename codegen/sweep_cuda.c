@@ -67,8 +67,7 @@ static const char *in_tile(const Sweep *w)
     return w->b->sched.keep > 1 ? "[tile]" : "[0]";
 }
 
-// -- rows of a turn
-// --------------------------------------------------------------------------
+// -- rows of a turn -------------------------------------------------------------------------------
 
 static void take_row(Sweep *w, int r)
 {
@@ -186,8 +185,7 @@ static void declare_edges(Sweep *w, const char *row)
     emit_line(e, e->scope, "const int edge = member < head ? member : end - head + member;");
 }
 
-// -- what a thread holds
-// --------------------------------------------------------------------------
+// -- what a thread holds --------------------------------------------------------------------------
 
 static const char *hold_name(Sweep *w, int load)
 {
@@ -347,8 +345,7 @@ static void declare_folds(Sweep *w)
     }
 }
 
-// -- joins across a team
-// -------------------------------------------------------------------------
+// -- joins across a team --------------------------------------------------------------------------
 
 static bool joins_several(const Sweep *w, const Inst *x)
 {
@@ -439,8 +436,7 @@ static void print_joins(Sweep *w, Scope *row, const Sum *sums, int n)
     }
 }
 
-// -- a stage
-// --------------------------------------------------------------------------------------
+// -- a stage --------------------------------------------------------------------------------------
 
 // Where the elements of held loads are, in the lane scope or at an edge.
 static void bind_elements(Sweep *w, int stage)
@@ -566,8 +562,7 @@ static void print_ahead(Sweep *w)
     take_row(w, 0);
 }
 
-// -- the parts
-// ------------------------------------------------------------------------------------
+// -- the parts ------------------------------------------------------------------------------------
 
 // One part a block: from registers to scratch; several teams join through shared memory first.
 static void print_parts(Sweep *w)

@@ -6,8 +6,7 @@
 #include "frontend/ast.h"
 #include "frontend/frontend.h"
 
-// -- values
-// ----------------------------------------------------------------------------------------
+// -- values ---------------------------------------------------------------------------------------
 typedef enum ValKind {
     V_ABSENT, // an argument not given
     V_NONE,   // `none`
@@ -80,8 +79,7 @@ struct Fn {
     Val *bound;  // arguments a partial application holds, V_ABSENT where open; NULL: none
 };
 
-// -- names
-// -----------------------------------------------------------------------------------------
+// -- names ----------------------------------------------------------------------------------------
 typedef enum GlobalState { GLOBAL_NEW, GLOBAL_RUNNING, GLOBAL_DONE } GlobalState;
 typedef struct Global {
     const Stmt *stmt;
@@ -119,8 +117,7 @@ typedef struct Frame { // a function being elaborated
     Val result;
 } Frame;
 
-// -- cells
-// -------------------------------------------------------------------------------------------
+// -- cells ----------------------------------------------------------------------------------------
 struct ECell {
     Cell cell;
     uint32_t index; // in order of definition
@@ -135,8 +132,7 @@ struct ECell {
     bool updated;        // by some minimize of the train block
 };
 
-// -- regions
-// -----------------------------------------------------------------------------------------
+// -- regions --------------------------------------------------------------------------------------
 typedef struct Region {
     struct Region *up;
     Graph *g;
@@ -150,8 +146,7 @@ typedef struct Region {
     bool loop;     // a loop of the user's: emit is allowed
 } Region;
 
-// -- the elaborator
-// ------------------------------------------------------------------------------------
+// -- the elaborator -------------------------------------------------------------------------------
 typedef struct TrainState TrainState;
 
 struct Elab {

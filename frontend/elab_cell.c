@@ -60,8 +60,7 @@ ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
     return c;
 }
 
-// -- reading
-// -----------------------------------------------------------------------------------------
+// -- reading --------------------------------------------------------------------------------------
 Node *cell_on_entry(Elab *e, const ECell *c)
 {
     Graph *g = e->root;
@@ -132,8 +131,7 @@ Val path_value(Elab *e, const char *path)
     return c && c->cell.kind != CELL_CONTROL ? val_cell(c) : (Val){.kind = V_ABSENT};
 }
 
-// -- defining
-// ------------------------------------------------------------------------------------------
+// -- defining -------------------------------------------------------------------------------------
 
 // The initial value, made in the init graph: const ones are kept as a number.
 static bool define_initial(Elab *e, ECell *c, const Expr *x)
@@ -281,8 +279,7 @@ void exec_param(Elab *e, const Stmt *s)
     if (c) name_bind(e, s->name, val_cell(c));
 }
 
-// -- writing
-// -------------------------------------------------------------------------------------------
+// -- writing --------------------------------------------------------------------------------------
 void cell_set(Elab *e, ECell *c, Node *n)
 {
     c->cur = n;

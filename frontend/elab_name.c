@@ -13,8 +13,7 @@ Sym sym_of(Elab *e, const char *dim)
     return (Sym)(e->module->symbols.n - 1);
 }
 
-// -- top level
-// ---------------------------------------------------------------------------------------
+// -- top level ------------------------------------------------------------------------------------
 Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
 {
     Global *own = strmap_get(&f->globals, name);
@@ -132,8 +131,7 @@ Val global_value(Elab *e, Global *g, Span span)
     return g->value;
 }
 
-// -- lookup
-// --------------------------------------------------------------------------------------------
+// -- lookup ---------------------------------------------------------------------------------------
 static bool special_name(Elab *e, const char *name, Span span, Val *out)
 {
     DType t;
@@ -230,8 +228,7 @@ void name_bind(Elab *e, const char *name, Val v)
     *slot = v;
 }
 
-// -- scopes of parameter names
-// ---------------------------------------------------------------------------
+// -- scopes of parameter names --------------------------------------------------------------------
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse)
 {
     Scope *s = NEW(e->arena, Scope);

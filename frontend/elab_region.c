@@ -95,8 +95,7 @@ void region_assert(Elab *e, Node *cond, const char *text)
     vec_push(e->arena, &e->region->assert_text, text);
 }
 
-// -- loop i in lo..hi carry a, b over x = xs { … emit y = … }
-// -------------------------------------------
+// -- loop i in lo..hi carry a, b over x = xs { … emit y = … } -------------------------------------
 typedef struct Loop {
     const Stmt *s;
     int64_t lo, hi;

@@ -5,8 +5,7 @@
 
 #include "frontend/elab_train.h"
 
-// -- the model
-// ---------------------------------------------------------------------------------------
+// -- the model ------------------------------------------------------------------------------------
 void train_bind(Elab *e, TrainState *t, const Seq *outputs)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
@@ -88,8 +87,7 @@ static bool need_model(Elab *e, TrainState *t)
     return true;
 }
 
-// -- which parameters the loss reaches
-// --------------------------------------------------------------------
+// -- which parameters the loss reaches ------------------------------------------------------------
 
 // For each node of e->g, the node it was reached from (itself for the loss), through gradients only
 // or through anything.
@@ -153,8 +151,7 @@ Node *train_loss(Elab *e, const Stmt *s)
     return loss;
 }
 
-// -- minimize
-// -----------------------------------------------------------------------------------------------
+// -- minimize -------------------------------------------------------------------------------------
 static void close_group(Elab *e, TrainState *t)
 {
     if (!t->open) return;

@@ -10,8 +10,7 @@
 
 enum { MAX_SOURCE = 1 << 28 };
 
-// -- files
-// -------------------------------------------------------------------------------------------
+// -- files ----------------------------------------------------------------------------------------
 static const EmbeddedFile *std_file(const char *name)
 {
     for (const EmbeddedFile *f = std_files; f->name; f++) {
@@ -132,8 +131,7 @@ static EFile *load_text(Elab *e, const char *name, const char *path, const char 
     return f;
 }
 
-// -- -D and data
-// -----------------------------------------------------------------------------------------
+// -- -D and data ----------------------------------------------------------------------------------
 static void define(Elab *e, const Define *d)
 {
     EFile *main = e->files.at[0];
@@ -231,8 +229,7 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
     return d->errors ? NULL : e->module;
 }
 
-// -- declarations
-// ------------------------------------------------------------------------------------------
+// -- declarations ---------------------------------------------------------------------------------
 static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, FileDecls *out)
 {
     InputDecl in = {.model = model->name, .name = p->name, .span = p->span};

@@ -33,8 +33,7 @@ static bool unknown(Reader *r, Span span, const char *what, const char *name,
     return false;
 }
 
-// -- literals
-// -----------------------------------------------------------------------------------------
+// -- literals -------------------------------------------------------------------------------------
 
 static bool read_int(Reader *r, const Expr *e, int64_t *out)
 {
@@ -113,8 +112,7 @@ static const Expr *need(Reader *r, const Stmt *s, const char *key)
     return e;
 }
 
-// -- nodes
-// --------------------------------------------------------------------------------------------
+// -- nodes ----------------------------------------------------------------------------------------
 
 static const char *const role_names[ROLE_COUNT] = {"forward", "backward", "update"};
 
@@ -294,8 +292,7 @@ static Graph *read_region(Reader *r, const Block *b)
     return NULL;
 }
 
-// -- the module
-// ---------------------------------------------------------------------------------------
+// -- the module -----------------------------------------------------------------------------------
 
 static bool read_cell(Reader *r, const Stmt *s)
 {

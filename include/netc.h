@@ -76,8 +76,7 @@ NETC_API const char *netc_error_colored(const netc_error *e); // the same for a 
 NETC_API const char *netc_error_json(const netc_error *e);    // an array of diagnostics
 NETC_API void netc_error_free(netc_error *e);                 // NULL is fine
 
-// -- context
-// --------------------------------------------------------------------------------------------
+// -- context --------------------------------------------------------------------------------------
 typedef struct netc_context_options {
     size_t size;
     const char *cache_dir; // NULL: $XDG_CACHE_HOME/netc, else ~/.cache/netc; "": no cache on disk
@@ -99,8 +98,7 @@ NETC_API void netc_context_free(netc_context *c); // after everything made from 
 // whatever went wrong is that session's error. At most one at a time; more are ignored.
 NETC_API void netc_context_prepare(netc_context *c, const char *device);
 
-// -- tensors
-// --------------------------------------------------------------------------------------------
+// -- tensors --------------------------------------------------------------------------------------
 typedef enum netc_dtype {
     NETC_BOOL,
     NETC_U8,
@@ -123,8 +121,7 @@ typedef struct netc_tensor { // dense, row-major
     bool on_device; // data is a pointer of the session's CUDA device, aligned to 16 bytes
 } netc_tensor;
 
-// -- data
-// -----------------------------------------------------------------------------------------------
+// -- data -----------------------------------------------------------------------------------------
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
 // concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);
@@ -139,8 +136,7 @@ NETC_API void netc_dataset_free(netc_dataset *d);
 NETC_API netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err);
 NETC_API netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error **err);
 
-// -- compiling
-// ------------------------------------------------------------------------------------------
+// -- compiling ------------------------------------------------------------------------------------
 typedef struct netc_compile_options {
     size_t size;
     const char *const *defines; // "name=value", each overriding a const, dim or setting
@@ -227,8 +223,7 @@ NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, 
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);
 
-// -- running
-// --------------------------------------------------------------------------------------------
+// -- running --------------------------------------------------------------------------------------
 typedef struct netc_session_options {
     size_t size;
     int64_t seed;        // of initial values, dropout, shuffling
@@ -299,8 +294,7 @@ NETC_API netc_status netc_state_load(netc_session *s, const char *path, const ne
 NETC_API netc_status netc_adopt(netc_session *to, netc_session *from, int *carried,
                                 netc_error **err);
 
-// -- training
-// -------------------------------------------------------------------------------------------
+// -- training -------------------------------------------------------------------------------------
 typedef struct netc_metric {
     const char *name; // "loss", "eval_accuracy", "norm.fc1.weight.mean" (watched)
     double value;
@@ -319,8 +313,8 @@ typedef struct netc_event {
     int64_t step, total, epoch, epochs, examples;
     double seconds, items_per_second, seconds_left;
     // PROGRESS, EVAL: means over the interval, weighted by examples (NaN: every step was skipped).
-    // PROGRESS and END under precision "f16" also loss_scale, and skipped: the steps so far that made
-    // no update because a gradient overflowed.
+    // PROGRESS and END under precision "f16" also loss_scale, and skipped: the steps so far that
+    // made no update because a gradient overflowed.
     const netc_metric *metrics;
     int nmetrics;
     const char *text;   // START: tables of configuration and memory; SAVED: the path
@@ -354,8 +348,7 @@ NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, ne
 NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics,
                                    int *nmetrics, netc_error **err);
 
-// -- tools
-// ----------------------------------------------------------------------------------------------
+// -- tools ----------------------------------------------------------------------------------------
 // Gradients against finite differences in double precision; then every entry on the device, fused
 // and unfused, with and without the matmul library, against the reference evaluator. *report
 // (netc_free) says what was compared also when something differs, which is NETC_CHECK_FAILED.

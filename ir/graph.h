@@ -80,8 +80,7 @@ Node *graph_result(Graph *g, Node *region_op, int index); // get, or the node it
 int node_result_count(const Node *n);                     // region ops: results; else 1
 Type node_result_type(const Node *n, int index);
 
-// -- conveniences over graph_node (ir/build.c)
-// -----------------------------------------------------
+// -- conveniences over graph_node (ir/build.c) ----------------------------------------------------
 
 // Elementwise with right-aligned broadcasting inserted; dtypes must agree already.
 Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs);
@@ -109,8 +108,7 @@ Node *graph_leaf_cell(Graph *g, Op param_or_state, const char *name, const Type 
 Node *graph_root(Graph *g, Op op, Node *value,
                  const char *name); // output, assign; assert: name = message
 
-// -- reading
-// ---------------------------------------------------------------------------------------
+// -- reading --------------------------------------------------------------------------------------
 const AttrValue *attr_find(const Node *n, AttrKey k); // NULL when absent
 int64_t attr_int(const Node *n, AttrKey k, int64_t otherwise);
 double attr_float(const Node *n, AttrKey k, double otherwise);
@@ -137,8 +135,7 @@ static inline bool node_is_poison(const Node *n)
 // A const whose elements are all equal: its value. false otherwise. Looks through broadcast.
 bool node_const_value(const Node *n, double *v);
 
-// -- rebuilding
-// --------------------------------------------------------------------------------------
+// -- rebuilding -----------------------------------------------------------------------------------
 
 // A Remap carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
 // operands in dst, keeping loc, role, name and attributes; regions are shared, not copied.
@@ -155,8 +152,7 @@ void graph_mark_live(const Graph *g,
 // images.
 void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
 
-// -- checking and printing
-// ---------------------------------------------------------------------------
+// -- checking and printing ------------------------------------------------------------------------
 
 // Every invariant above; reports the first violation through diags and returns false.
 bool graph_verify(const Graph *g, const char *after_what);

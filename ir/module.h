@@ -76,8 +76,7 @@ Cell *module_add_cell(Module *m, const Cell *c); // c->name must be new; valid u
 Cell *module_cell(const Module *m, const char *name); // NULL when absent
 Entry *module_entry(Module *m, const char *name);     // NULL when absent
 
-// -- text form (ir/print.c, frontend/read_graph.c)
-// ----------------------------------------------------------------
+// -- text form (ir/print.c, frontend/read_graph.c) ------------------------------------------------
 
 // A whole module as legal .net text of primitives: cells, entries, every attribute, floats exact,
 // and the pass after which it was printed; the frontend reads it back to an equal module.

@@ -56,8 +56,8 @@ double target_product_flops(const Target *t, bool half, bool tf32);
 // Of those that are generated: so large that its tiles take shared memory and time of the whole
 // device for themselves.
 bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
-// Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns each;
-// the sums of so many parts are joined.
+// Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
+// each; the sums of so many parts are joined.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
 

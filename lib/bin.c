@@ -182,8 +182,7 @@ netc_status netc_program_save(netc_program *p, const char *path, const char *arc
     return status;
 }
 
-// -- loading
-// ----------------------------------------------------------------------------------------------
+// -- loading --------------------------------------------------------------------------------------
 
 bool bin_recognise(const void *bytes, size_t n)
 {

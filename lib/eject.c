@@ -12,8 +12,7 @@
 
 static const char contract_head[] = "// contract: ", launch_head[] = "// launch: ";
 
-// -- reading
-// ---------------------------------------------------------------------------------------------
+// -- reading --------------------------------------------------------------------------------------
 
 // The rest of the first line that begins with [head], or NULL.
 static const char *head_line(Arena *a, const char *text, const char *head)
@@ -118,8 +117,7 @@ const EditedKernel *edited_find(const netc_program *p, const char *name)
     return NULL;
 }
 
-// -- in a build
-// --------------------------------------------------------------------------------------------
+// -- in a build -----------------------------------------------------------------------------------
 
 void edited_override(void *ctx, ProgKernel *k, const char *contract)
 {
@@ -165,8 +163,7 @@ void edited_end(EditedContext *c)
                 taken.data, count > 4 ? " and more" : "");
 }
 
-// -- writing
-// ---------------------------------------------------------------------------------------------
+// -- writing --------------------------------------------------------------------------------------
 
 typedef struct Eject {
     netc_program *p;

@@ -12,8 +12,7 @@ static const char *unfused_line(const Inspect *v, const Unfused *u)
     return loc_text(v->b->module->diags, u->consumer->loc);
 }
 
-// -- schedules and products
-// -------------------------------------------------------------------------------
+// -- schedules and products -----------------------------------------------------------------------
 
 typedef struct Choice { // what was chosen, and why
     const char *name, *what, *why;
@@ -109,8 +108,7 @@ static void choices_json(const Choices *all, Json *j)
     json_end(j);
 }
 
-// -- stored values
-// ---------------------------------------------------------------------------------------
+// -- stored values --------------------------------------------------------------------------------
 
 static void entry_text(const Inspect *v, const char *name, const Fusion *f, Buf *out)
 {

@@ -32,8 +32,7 @@ struct netc_error {
     char *text, *colored, *json;
 };
 
-// -- errors (lib/error.c)
-// ------------------------------------------------------------------------------
+// -- errors (lib/error.c) -------------------------------------------------------------------------
 netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 netc_status lib_fail_rt(netc_error **err, const RtError *e);
@@ -47,8 +46,7 @@ void lib_log(const netc_context *c, const char *fmt, ...) __attribute__((format(
 // Runs fn(arg) with an arena whose exhaustion comes back here. false: out of memory.
 bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg);
 
-// -- options copied into a program
-// -----------------------------------------------------------------------
+// -- options copied into a program ----------------------------------------------------------------
 typedef struct Settings {
     const char **defines; // "name=value"
     int ndefines;
@@ -135,15 +133,13 @@ netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);
 
-// -- model.bin (lib/bin.c)
-// -------------------------------------------------------------------------------
+// -- model.bin (lib/bin.c) ------------------------------------------------------------------------
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
 // The file's weights, once the program they belong to is there.
 netc_status bin_weights(netc_program *p, netc_error **err);
 
-// -- data (lib/dataset.c)
-// ----------------------------------------------------------------------------------
+// -- data (lib/dataset.c) -------------------------------------------------------------------------
 typedef struct DataItem {
     char *input, *path, *part;
     RtArray array;
@@ -162,8 +158,7 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
                             const char ***out, int *n, bool *differ, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
 
-// -- sessions (lib/session.c)
-// --------------------------------------------------------------------------------
+// -- sessions (lib/session.c) ---------------------------------------------------------------------
 typedef struct Loaded { // a build made ready on the session's device
     struct Loaded *next;
     Build *build;
@@ -215,8 +210,7 @@ void dlpack_release(void *managed); // lib/dlpack.c; NULL is fine
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);
 
-// -- training (lib/train.c, lib/evaluate.c)
-// --------------------------------------------------------------------
+// -- training (lib/train.c, lib/evaluate.c) -------------------------------------------------------
 typedef struct Rows { // part of a data set: rows [begin, end)
     netc_dataset *data;
     int64_t begin, end;
@@ -234,8 +228,7 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
 // The batch dimension's name, or NULL when it is written as a number.
 const char *batch_dim(const ProgEntry *e);
 
-// -- checkpoints (lib/state.c)
-// -----------------------------------------------------------------------------------
+// -- checkpoints (lib/state.c) --------------------------------------------------------------------
 typedef struct Position { // where training stands; saved beside the tensors
     int64_t step, seed;
 } Position;

@@ -88,8 +88,7 @@ netc_status netc_state_write(netc_session *s, const char *name, const netc_tenso
     return NETC_OK;
 }
 
-// -- settings
-// -----------------------------------------------------------------------------------------
+// -- settings -------------------------------------------------------------------------------------
 
 static netc_status setting(netc_session *s, const char *name, netc_error **err)
 {
@@ -132,8 +131,7 @@ netc_status netc_get(netc_session *s, const char *name, double *value, netc_erro
     return NETC_OK;
 }
 
-// -- checkpoints
-// --------------------------------------------------------------------------------------
+// -- checkpoints ----------------------------------------------------------------------------------
 
 typedef struct Saving {
     netc_session *s;

@@ -59,8 +59,7 @@ static const char *device_name(const netc_session *s)
     return rt_device_is_cuda(s->device) ? rt_device_model(s->device) : "cpu";
 }
 
-// -- the file
-// ----------------------------------------------------------------------------------------------
+// -- the file -------------------------------------------------------------------------------------
 
 // Of lines about the same product: which kernel stood beside the library has no say.
 static bool same_key(const char *a, const char *b)
@@ -137,8 +136,7 @@ static void set_entry(Tuner *t, const TuneEntry *e)
         vec_push(t->arena, &t->file.kernels, *e);
 }
 
-// -- what to search
-// ------------------------------------------------------------------------------------------
+// -- what to search -------------------------------------------------------------------------------
 
 static bool known(const Tuner *t, uint64_t key)
 {
@@ -255,8 +253,7 @@ static Work *find_work(Tuner *t, int *count)
     return w;
 }
 
-// -- one launch
-// -----------------------------------------------------------------------------------------------
+// -- one launch -----------------------------------------------------------------------------------
 
 static void keep(Tuner *t, const Bench *b, const Search *s)
 {

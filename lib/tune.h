@@ -59,8 +59,7 @@ bool bench_keep_reference(Bench *b, RtError *e); // the results of the base cand
 // Runs a compiled candidate and compares; false: wrong is set.
 bool bench_check(Bench *b, Candidate *c);
 
-// -- the search over one launch (lib/tune_search.c)
-// ------------------------------------------------------------
+// -- the search over one launch (lib/tune_search.c) -----------------------------------------------
 typedef struct Search {
     Bench *bench;
     bool (*stop)(void *ctx); // out of time, or asked to end

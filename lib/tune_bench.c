@@ -7,8 +7,7 @@
 #include "lib/tune.h"
 #include "runtime/device.h"
 
-// -- lowering
-// ---------------------------------------------------------------------------------------------
+// -- lowering -------------------------------------------------------------------------------------
 
 static void not_taken(void *ctx, uint64_t body, const char *why, bool stale)
 {
@@ -164,8 +163,7 @@ static bool make_trial(Bench *b, Candidate *c)
     return true;
 }
 
-// -- compiling
-// ---------------------------------------------------------------------------------------------
+// -- compiling ------------------------------------------------------------------------------------
 
 static RtCode load(Bench *b, Candidate *const *c, int n, RtError *e)
 {
@@ -221,8 +219,7 @@ void bench_release(Candidate *c)
     c->owner = false;
 }
 
-// -- times of before
-// ---------------------------------------------------------------------------------------
+// -- times of before ------------------------------------------------------------------------------
 
 static RtKey time_key(const Bench *b, const Candidate *c)
 {
@@ -257,8 +254,7 @@ static void remember(Bench *b, const Candidate *c)
     rt_cache_put(&b->context->compile, time_key(b, c), text, strlen(text));
 }
 
-// -- measuring
-// ---------------------------------------------------------------------------------------------
+// -- measuring ------------------------------------------------------------------------------------
 
 void bench_measure(Bench *b, Candidate *c)
 {
@@ -286,8 +282,7 @@ RtCode bench_duel(Bench *b, Candidate *x, Candidate *y, double *noise, RtError *
     return RT_OK;
 }
 
-// -- opening
-// -----------------------------------------------------------------------------------------------
+// -- opening --------------------------------------------------------------------------------------
 
 RtCode bench_open(Bench *b, RtError *e)
 {

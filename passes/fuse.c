@@ -7,8 +7,8 @@
 // fuse_prepare.c says what is stored whatever happens, fuse_place.c where nodes can be computed,
 // fuse_map.c which shared values are stored, fuse_adopt.c which kernels store outputs on their way,
 // fuse_launch.c makes groups and launches of it, fuse_reasons.c says why the rest is apart.
-// Placement repeats until nothing more is to be stored; each round forces values for good, and there
-// are three at most.
+// Placement repeats until nothing more is to be stored; each round forces values for good, and
+// there are three at most.
 #include "passes/fuse.h"
 
 enum { ROUNDS = 4 };

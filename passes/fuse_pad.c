@@ -43,8 +43,7 @@ static bool is_narrow(const Node *n)
     return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
 }
 
-// -- which sides of a product
-// ---------------------------------------------------------------------------------
+// -- which sides of a product ---------------------------------------------------------------------
 
 typedef struct Sides { // of a contraction with one contracted axis and at most one free axis last
     int64_t want[2][MAX_RANK]; // extents of the operands
@@ -139,8 +138,7 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
     return product * (1 / s->share - 1) > moved;
 }
 
-// -- making what is padded
-// ------------------------------------------------------------------------------------
+// -- making what is padded ------------------------------------------------------------------------
 
 // The node of the original shape.
 static Node *cut(Graph *g, Node *n, const Type *shape)

@@ -58,8 +58,7 @@ const char *unfused_text(Arena *a, const Unfused *u)
                         cause_text(a, u));
 }
 
-// -- of every edge that was not fused
-// ----------------------------------------------------------------------------------
+// -- of every edge that was not fused -------------------------------------------------------------
 
 static const Group *group_of(const Fuse *f, const Node *n)
 {

@@ -32,8 +32,7 @@ struct RtModule {
     int fd;              // of the object in memory; the loader knows it by this number
 };
 
-// -- cpu_pool.c
-// -------------------------------------------------------------------------------------------
+// -- cpu_pool.c -----------------------------------------------------------------------------------
 CpuPool *rt_pool_new(int threads); // NULL when out of memory; threads start with the first loop
 void rt_pool_free(CpuPool *p);
 // A loop over 0..n, as NcPar.run; from several threads at once: one gets the pool, the others run
@@ -42,8 +41,7 @@ void rt_pool_run(void *ctx, long n, void (*body)(void *arg, long begin, long end
 
 int rt_cpu_threads(void); // OMP_NUM_THREADS, else the processors this process may use
 
-// -- cpu_module.c
-// ------------------------------------------------------------------------------------------
+// -- cpu_module.c ---------------------------------------------------------------------------------
 RtCode rt_cpu_module_new(RtDevice *d, const Program *p, const RtImage *images, int nimages,
                          const RtCompileOptions *o, RtModule **out, RtError *e);
 void rt_cpu_module_free(RtModule *m);
@@ -52,8 +50,7 @@ RtCode rt_cpu_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, Rt
 // -- cpu_compile.c
 uint64_t rt_cpu_image_key(const Program *p);
 extern const char rt_cpu_image_target[];
-// -- cpu_cc.c
-// -----------------------------------------------------------------------------------------------
+// -- cpu_cc.c -------------------------------------------------------------------------------------
 // Compiles nparts texts (in parallel) into one shared object, malloc'ed.
 typedef struct CpuCompiler {
     char path[4096];
@@ -63,8 +60,7 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e);
 RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
                      const RtCompileOptions *o, void **object, size_t *size, RtError *e);
 
-// -- cpu_blas.c
-// ---------------------------------------------------------------------------------------------
+// -- cpu_blas.c -----------------------------------------------------------------------------------
 CpuBlas *rt_blas_open(void); // NULL when there is none that knows this processor
 void rt_blas_close(CpuBlas *b);
 bool rt_blas_describe(char *out, size_t n); // path and version; false: why there is none
@@ -75,8 +71,7 @@ void rt_blas_f64(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64
                  const double *a, int64_t lda, const double *bb, int64_t ldb, double *c,
                  int64_t ldc);
 
-// -- cpu_gemm.c
-// ---------------------------------------------------------------------------------------------
+// -- cpu_gemm.c -----------------------------------------------------------------------------------
 RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e); // can this device run it?
 RtCode rt_cpu_gemm(RtModule *m, const ProgGemm *g, const NcPar *par, const RtSlot *slots,
                    RtError *e);

@@ -49,8 +49,7 @@ RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e)
     return RT_OK;
 }
 
-// -- other element types
-// -----------------------------------------------------------------------------------
+// -- other element types --------------------------------------------------------------------------
 static float half_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023,
@@ -110,8 +109,7 @@ static void store(ProgDType t, void *p, int64_t i, float v)
                                 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// -- one part
-// ----------------------------------------------------------------------------------------------
+// -- one part -------------------------------------------------------------------------------------
 static double activate(ProgEpilogue p, double v)
 {
     if (p == PE_RELU || p == PE_RELU_BIAS) return v > 0 || v != v ? v : 0;

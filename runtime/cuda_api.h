@@ -6,8 +6,7 @@
 
 #include "runtime/runtime.h"
 
-// -- the driver
-// ------------------------------------------------------------------------------------
+// -- the driver -----------------------------------------------------------------------------------
 typedef int CuResult;
 typedef int CuDeviceId;
 typedef unsigned long long CuPtr;
@@ -155,8 +154,7 @@ typedef struct CuDriver {
 #undef F
 } CuDriver;
 
-// -- NVRTC
-// -------------------------------------------------------------------------------------------
+// -- NVRTC ----------------------------------------------------------------------------------------
 typedef int NvrtcResult;
 typedef struct _nvrtcProgram *NvrtcProgram;
 enum { NVRTC_OK = 0, NVRTC_INVALID_OPTION = 5, NVRTC_COMPILATION = 6 };
@@ -188,8 +186,7 @@ typedef struct Nvrtc {
 #undef F
 } Nvrtc;
 
-// -- cuBLASLt
-// ----------------------------------------------------------------------------------------
+// -- cuBLASLt -------------------------------------------------------------------------------------
 typedef int LtStatus;
 typedef struct cublasLtContext *LtHandle;
 typedef void *LtDesc, *LtLayout, *LtPreference;
@@ -291,8 +288,7 @@ typedef struct CublasLt {
 #undef F
 } CublasLt;
 
-// -- opening (cuda_api.c)
-// ---------------------------------------------------------------------------
+// -- opening (cuda_api.c) -------------------------------------------------------------------------
 
 // Each fills its table or returns RT_ENV saying what was looked for and what to install. Open
 // libraries stay mapped; opening twice is cheap.

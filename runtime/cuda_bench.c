@@ -126,8 +126,7 @@ static bool call(GemmBench *b)
            cuda_gemm_tail(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
 }
 
-// -- comparing
-// ---------------------------------------------------------------------------------------------
+// -- comparing ------------------------------------------------------------------------------------
 
 enum { PIECES = 32, PIECE = 4096 };
 
@@ -185,8 +184,7 @@ bool gemm_bench_agrees(GemmBench *b)
     return ok;
 }
 
-// -- timing
-// ------------------------------------------------------------------------------------------------
+// -- timing ---------------------------------------------------------------------------------------
 
 // Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
 static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)

@@ -26,8 +26,7 @@ RtCode cuda_failed(const CudaDevice *d, CuResult r, const char *call, const char
                    line, at, advice);
 }
 
-// -- opening
-// ------------------------------------------------------------------------------------------
+// -- opening --------------------------------------------------------------------------------------
 enum { OLDEST = 80 }; // architecture
 
 int rt_cuda_count(void)
@@ -141,8 +140,7 @@ static void cuda_leave(RtDevice *device)
     cuda_of(device)->cu.ctx_pop(&popped);
 }
 
-// -- memory
-// -------------------------------------------------------------------------------------------
+// -- memory ---------------------------------------------------------------------------------------
 static bool cuda_memory(RtDevice *d, size_t *free_bytes, size_t *total_bytes)
 {
     return cuda_of(d)->cu.mem_info(free_bytes, total_bytes) == CU_OK;
@@ -212,8 +210,7 @@ static void cuda_host_free(RtDevice *d, void *p)
     if (p) cuda_of(d)->cu.host_free(p);
 }
 
-// -- streams
-// --------------------------------------------------------------------------------------------
+// -- streams --------------------------------------------------------------------------------------
 static RtCode cuda_stream_new(RtDevice *device, const RtSessionOptions *o, RtStream **out,
                               RtError *e)
 {
@@ -245,8 +242,7 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
     return RT_OK;
 }
 
-// -- events
-// -----------------------------------------------------------------------------------------------
+// -- events ---------------------------------------------------------------------------------------
 struct RtEvent {
     CudaDevice *d;
     CuEvent e;

@@ -64,8 +64,7 @@ static void sort(Search *s)
     }
 }
 
-// -- races
-// ------------------------------------------------------------------------------------------------
+// -- races ----------------------------------------------------------------------------------------
 
 static int calls_in(double seconds, double call)
 {
@@ -126,8 +125,7 @@ static double enter(Search *s, Way w)
     return w.seconds;
 }
 
-// -- variants
-// ---------------------------------------------------------------------------------------------
+// -- variants -------------------------------------------------------------------------------------
 
 static bool known(const Search *s, const LtAlgo *algo)
 {
@@ -178,8 +176,7 @@ static void note_times(const Search *s, GemmTimes *t)
     if (kernel) t->kernel = kernel;
 }
 
-// -- the product
-// ------------------------------------------------------------------------------------------------
+// -- the product ----------------------------------------------------------------------------------
 
 static void search_long(Search *s, const LtResult *proposed, int n, bool kernel, GemmTimes *times)
 {

@@ -52,9 +52,9 @@ static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
     return key;
 }
 
-// -- a choice as text: "kernel", or the algorithm's eight words in hex and its workspace. Where
-// both were timed, both times follow, for people.
-// ------------------------
+// -- a choice as text -----------------------------------------------------------------------------
+// "kernel", or the algorithm's eight words in hex and its workspace. Where both were timed, both
+// times follow, for people.
 static const char own_kernel[] = "kernel";
 
 static char *print_choice(const CudaGemm *g, const char *note)
@@ -115,8 +115,7 @@ static bool accept(RtModule *m, int gemm, const char *text, size_t n)
     return g->value != NULL;
 }
 
-// -- candidates
-// ---------------------------------------------------------------------------------------
+// -- candidates -----------------------------------------------------------------------------------
 static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const uint32_t align[3],
                          LtResult *out, int *n, RtError *e)
 {

@@ -27,8 +27,7 @@ RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, Rt
 // The order of examples in an epoch: a permutation, a function of seed and epoch alone.
 void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch);
 
-// -- safetensors
-// -------------------------------------------------------------------------------------
+// -- safetensors ----------------------------------------------------------------------------------
 typedef struct RtTensor {
     const char *name;
     ProgType type;
@@ -53,8 +52,7 @@ void rt_tensors_free(RtTensors *t);
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
 
-// -- model.bin: a checksummed container of named sections
-// -----------------------------------------------
+// -- model.bin: a checksummed container of named sections -----------------------------------------
 #define RT_CONTAINER_MAGIC "\x89netcbn" // the first 8 bytes, the zero included
 typedef struct RtSection {
     const char *name; // "source", "program cuda", "program cpu", "image sm_90 <identity>", ...

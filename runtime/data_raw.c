@@ -5,8 +5,7 @@
 
 #include "runtime/data_read.h"
 
-// -- CIFAR-10: records of a label byte and 3 planes of 32 by 32
-// --------------------------------------------
+// -- CIFAR-10: records of a label byte and 3 planes of 32 by 32 -----------------------------------
 enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS };
 
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b)
@@ -52,8 +51,7 @@ RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted
     return RT_OK;
 }
 
-// -- no header
-// ------------------------------------------------------------------------------------------------
+// -- no header ------------------------------------------------------------------------------------
 static bool is_integer(ProgDType t)
 {
     return t >= PD_U8 && t <= PD_I64;

@@ -120,8 +120,7 @@ void rt_cuda_doctor(void (*line)(void *ctx, const char *what, bool ok, const cha
 bool rt_cuda_matmul_library(void); // cuBLASLt can be opened (cuda_doctor.c)
 bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
 
-// -- the compile cache, shared by both devices (cache.c)
-// ----------------------------------------------
+// -- the compile cache, shared by both devices (cache.c) ------------------------------------------
 
 // Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with
 // a checksum inside. Nothing here fails a compilation: an unusable directory means no cache, a

@@ -7,8 +7,7 @@
 
 #include "runtime/device.h"
 
-// -- programs
-// -----------------------------------------------------------------------------------------
+// -- programs -------------------------------------------------------------------------------------
 struct RtProgram {
     atomic_int refs; // the caller's and one a session attached
     RtDevice *device;
@@ -19,8 +18,7 @@ struct RtProgram {
 };
 void rt_program_retain(RtProgram *p);
 
-// -- cells
-// --------------------------------------------------------------------------------------------
+// -- cells ----------------------------------------------------------------------------------------
 typedef struct RtCell {
     ProgCell info;
     char *name; // owned; info.name
@@ -42,8 +40,7 @@ typedef struct RtCells {
 } RtCells;
 RtCell *rt_cells_find(RtCells *c, const char *name); // NULL when absent
 
-// -- data sets on the device
-// ----------------------------------------------------------------------------
+// -- data sets on the device ----------------------------------------------------------------------
 typedef struct RtData {
     struct RtData *next;
     int users; // entries bound to it
@@ -56,8 +53,7 @@ typedef struct RtData {
 // Batches of a data set that does not fit the device pass through a ring there (exec_stage.c).
 typedef struct RtStage RtStage;
 
-// -- entries of an attached program
-// -----------------------------------------------------------------------
+// -- entries of an attached program ---------------------------------------------------------------
 typedef struct RtStep { // a ProgStep with its arguments resolved
     const ProgStep *s;
     int first_arg;

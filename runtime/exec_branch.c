@@ -173,8 +173,7 @@ void rt_branches_free(RtBranches *b)
     free(b);
 }
 
-// -- recording
-// ------------------------------------------------------------------------------------------
+// -- recording ------------------------------------------------------------------------------------
 typedef struct Recorder {
     RtObserver o;
     RtSession *s;

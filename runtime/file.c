@@ -178,8 +178,7 @@ RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError
     return RT_OK;
 }
 
-// -- writing
-// --------------------------------------------------------------------------------------------------
+// -- writing --------------------------------------------------------------------------------------
 static bool write_all(int fd, const char *p, size_t n)
 {
     while (n) {

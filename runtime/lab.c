@@ -37,8 +37,7 @@ static int64_t round_up(int64_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-// -- contents
-// ---------------------------------------------------------------------------------------------
+// -- contents -------------------------------------------------------------------------------------
 
 static double content(const RtLabBuffer *b, uint64_t h)
 {
@@ -71,8 +70,7 @@ static RtCode fill(RtLab *lab, int set, int which, RtError *e)
     return e->code;
 }
 
-// -- opening
-// ----------------------------------------------------------------------------------------------
+// -- opening --------------------------------------------------------------------------------------
 
 static RtCode open_lab(RtLab *lab, RtError *e)
 {
@@ -139,8 +137,7 @@ void rt_lab_free(RtLab *lab)
     free(lab);
 }
 
-// -- running
-// ----------------------------------------------------------------------------------------------
+// -- running --------------------------------------------------------------------------------------
 
 static RtCode need_scratch(RtLab *lab, int64_t bytes, RtError *e)
 {
@@ -216,8 +213,7 @@ RtCode rt_lab_read(RtLab *lab, int buffer, void **at, size_t *bytes, RtError *e)
     return e->code;
 }
 
-// -- timing
-// -----------------------------------------------------------------------------------------------
+// -- timing ---------------------------------------------------------------------------------------
 
 typedef struct Timing {
     RtLab *lab;

@@ -23,8 +23,7 @@ typedef struct RtError {
 // Sets e when it holds none yet; returns code. fmt as printf.
 RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-// -- code: what model.bin may carry beside the program
-// ---------------------------------------------
+// -- code: what model.bin may carry beside the program --------------------------------------------
 typedef struct RtImage { // one compiled image
     const char *target;  // "sm_90" cubin, "ptx_80" PTX, "cpu-x86_64" shared object
     const void *bytes;
@@ -33,8 +32,7 @@ typedef struct RtImage { // one compiled image
     uint64_t identity; // CUDA: the kernel's; CPU: 0 (one image a program)
 } RtImage;
 
-// -- compiling, needs no device
-// ----------------------------------------------------------------------
+// -- compiling, needs no device -------------------------------------------------------------------
 typedef struct RtCompileOptions {
     const char *cache_dir; // NULL: no cache on disk
     int threads;           // parallel compilations; 0: as many as cores
@@ -51,8 +49,7 @@ RtCode rt_compile_cuda(Arena *a, const Program *p, const char *target, const RtC
 RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image,
                       RtError *e);
 
-// -- devices
-// -------------------------------------------------------------------------------------------
+// -- devices --------------------------------------------------------------------------------------
 typedef struct RtDevice RtDevice;
 // Where device memory comes from, instead of the driver or the C library: [bytes] aligned to 256 on
 // [device] ("cuda:0"), or NULL when there is none. Freed memory is no longer in use.
@@ -83,8 +80,7 @@ bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // advice.
 void rt_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);
 
-// -- loading and running
-// ---------------------------------------------------------------------------------
+// -- loading and running --------------------------------------------------------------------------
 typedef struct RtProgram RtProgram; // a Program made ready on a device; immutable, shared
 // images (may be 0) are used where they fit the device; the rest is compiled. p must outlive it.
 RtCode rt_program_load(RtDevice *d, const Program *p, const RtImage *images, int nimages,
@@ -154,8 +150,7 @@ int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 
 // Measured choices (library algorithms) as text lines, an input of the next load.
 const char *rt_choices(RtProgram *p, Arena *a);
 
-// -- measuring (exec_time.c, exec_profile.c, rates.c)
-// ---------------------------------------------------------------------------------
+// -- measuring (exec_time.c, exec_profile.c, rates.c) ---------------------------------------------
 // Both want an entry that has run once with what it reads bound; rows for [times] executions where
 // it reads a data set. The executions count as any other: parameters change. A device check that
 // fails is an error, since the executions after it do nothing.

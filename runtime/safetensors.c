@@ -26,8 +26,7 @@ static const char *type_name(ProgDType t)
     return "";
 }
 
-// -- writing
-// --------------------------------------------------------------------------------------------------
+// -- writing --------------------------------------------------------------------------------------
 typedef struct Writer {
     const char *path;
     const RtTensor *t;
@@ -113,8 +112,7 @@ RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
     return code;
 }
 
-// -- reading
-// --------------------------------------------------------------------------------------------------
+// -- reading --------------------------------------------------------------------------------------
 static RtCode damaged(const char *path, const char *name, const char *what, RtError *e)
 {
     return rt_fail(e, RT_USER, "%s is damaged: tensor '%s' %s", path, name, what);

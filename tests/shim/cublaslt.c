@@ -175,8 +175,7 @@ LtStatus cublasLtMatmulAlgoConfigGetAttribute(const LtAlgo *algo, int attribute,
     return LT_OK;
 }
 
-// -- the product
-// ------------------------------------------------------------------------------------------------
+// -- the product ----------------------------------------------------------------------------------
 static float from_bits(uint32_t u)
 {
     float f;

@@ -78,8 +78,7 @@ __attribute__((destructor)) static void stats(void)
     fclose(f);
 }
 
-// -- the device
-// ----------------------------------------------------------------------------------------
+// -- the device -----------------------------------------------------------------------------------
 CuResult cuInit(unsigned flags)
 {
     (void)flags;
@@ -202,8 +201,7 @@ CuResult cuCtxSynchronize(void)
     return CU_OK;
 }
 
-// -- memory
-// ----------------------------------------------------------------------------------------------
+// -- memory ---------------------------------------------------------------------------------------
 CuResult cuMemGetInfo_v2(size_t *avail, size_t *total)
 {
     pthread_mutex_lock(&driver.lock);
@@ -259,8 +257,7 @@ CuResult cuMemFreeHost(void *p)
     return CU_OK;
 }
 
-// -- what is enqueued
-// ----------------------------------------------------------------------------------
+// -- what is enqueued -----------------------------------------------------------------------------
 static void nodes_add(Nodes *s, int node)
 {
     for (int i = 0; i < s->n; i++)
@@ -425,8 +422,7 @@ CuResult cuStreamSynchronize(CuStream s)
     return s && s->graph ? 900 : CU_OK; // not while recording
 }
 
-// -- events
-// -------------------------------------------------------------------------------------------
+// -- events ---------------------------------------------------------------------------------------
 CuResult cuEventCreate(CuEvent *e, unsigned flags)
 {
     (void)flags;
@@ -472,8 +468,7 @@ CuResult cuEventElapsedTime(float *ms, CuEvent begin, CuEvent end)
     return CU_OK;
 }
 
-// -- graphs
-// --------------------------------------------------------------------------------------------
+// -- graphs ---------------------------------------------------------------------------------------
 CuResult cuStreamBeginCapture_v2(CuStream s, int mode)
 {
     (void)mode;
@@ -607,8 +602,7 @@ CuResult cuGraphExecDestroy(CuGraphExec exec)
     return CU_OK;
 }
 
-// -- modules and launches
-// -----------------------------------------------------------------------------------
+// -- modules and launches -------------------------------------------------------------------------
 CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *options, void **values)
 {
     static const char magic[] = "host shim\n";

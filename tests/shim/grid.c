@@ -123,8 +123,7 @@ void shim_trap(const char *why)
     shim_fault("%s by thread %u of block %u", why, shim_actor.id & 1023, shim_actor.id >> 10);
 }
 
-// -- what the thread that runs is
-// -----------------------------------------------------------------------------------------
+// -- what the thread that runs is -----------------------------------------------------------------
 Index3 shim_thread_index(void)
 {
     return grid.thread->index;
@@ -145,8 +144,7 @@ Index3 shim_grid_dim(void)
     return grid.launch->grid;
 }
 
-// -- knowledge: which earlier accesses are ordered before the running thread's next
-// -----------------------------------------------------
+// -- knowledge: which earlier accesses are ordered before the running thread's next ---------------
 bool shim_ordered(uint32_t id, uint32_t when)
 {
     const Block *b = grid.block;
@@ -186,8 +184,7 @@ static void learn(Block *b, unsigned warp, unsigned mask)
     shim_actor.now++;
 }
 
-// -- turns
-// ------------------------------------------------------------------------------------------------
+// -- turns ----------------------------------------------------------------------------------------
 static void make_ready(Block *b, Thread *t)
 {
     if (t->state == PAUSED) b->npaused--;
@@ -215,8 +212,7 @@ void shim_pause(void)
     to_scheduler();
 }
 
-// -- barriers
-// ---------------------------------------------------------------------------------------------
+// -- barriers -------------------------------------------------------------------------------------
 static void open_barrier(Block *b, int number, const char *why)
 {
     for (int i = 0; i < grid.threads; i++)
@@ -346,8 +342,7 @@ void *shim_shared_at(unsigned number)
     return (rank == grid.block->rank ? grid.launch->f->code->vars : grid.resident[rank].slot) + at;
 }
 
-// -- warps
-// ------------------------------------------------------------------------------------------------
+// -- warps ----------------------------------------------------------------------------------------
 // All lanes of mask meet, each with a value; returns where those of this meeting lie.
 static Convergence *meet(unsigned mask, unsigned long long value, bool vote, unsigned *turn)
 {
@@ -423,8 +418,7 @@ void shim_sync_warp(unsigned mask)
         learn(grid.block, grid.thread->number / 32, c->mask);
 }
 
-// -- atomics and fences
-// ------------------------------------------------------------------------------------
+// -- atomics and fences ---------------------------------------------------------------------------
 // Whoever changes an address by atomics passes on what its block did and knows to whoever reads it
 // so.
 static void pass_on(void *p, bool reads, bool writes)
@@ -487,8 +481,7 @@ void shim_copy(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-// -- running
-// -----------------------------------------------------------------------------------------------
+// -- running --------------------------------------------------------------------------------------
 static void body(void)
 {
     grid.launch->f->call(grid.launch->params);

@@ -180,8 +180,7 @@ void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int
     mem.ranks = ranks;
 }
 
-// -- the hooks
-// -------------------------------------------------------------------------------------------------
+// -- the hooks ------------------------------------------------------------------------------------
 static void name_place(char *out, size_t n, uintptr_t a, bool shared)
 {
     if (shared) {
@@ -423,8 +422,7 @@ void __tsan_func_entry(void *pc)
 }
 void __tsan_func_exit(void) {}
 
-// -- atomics: no race with each other or with plain accesses
-// -----------------------------------------------------------
+// -- atomics: no race with each other or with plain accesses --------------------------------------
 void shim_atomic_place(void *p, size_t bytes, bool write)
 {
     uintptr_t a = (uintptr_t)p, live;

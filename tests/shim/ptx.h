@@ -156,20 +156,20 @@ template <class A, class P> static inline void shim_ld2(A &a, A &b, P p)
     uint2 v = shim_at<uint2>(p);
     a = shim_bits<A>(v.x), b = shim_bits<A>(v.y);
 }
-#define ptx_ld_global_nc_L1__no_allocate_v4_u32 shim_ld4
-#define ptx_ld_global_nc_L1__no_allocate_v4_b32 shim_ld4
-#define ptx_ld_global_nc_L1__no_allocate_v4_f32 shim_ld4
-#define ptx_ld_global_nc_v4_u32                 shim_ld4
-#define ptx_ld_global_nc_v4_f32                 shim_ld4
-#define ptx_ld_global_cs_v4_u32                 shim_ld4
-#define ptx_ld_global_cg_v4_u32                 shim_ld4
-#define ptx_ld_global_v4_u32                    shim_ld4
-#define ptx_ld_global_v4_f32                    shim_ld4
-#define ptx_ld_global_v2_u32                    shim_ld2
-#define ptx_st_global_v4_u32                    shim_st4
-#define ptx_st_global_cs_v4_u32                 shim_st4
-#define ptx_st_global_L1__no_allocate_v4_u32    shim_st4
-#define ptx_createpolicy_fractional_L2__evict_last_b64(d, share) ((d) = 0)
+#define ptx_ld_global_nc_L1__no_allocate_v4_u32                    shim_ld4
+#define ptx_ld_global_nc_L1__no_allocate_v4_b32                    shim_ld4
+#define ptx_ld_global_nc_L1__no_allocate_v4_f32                    shim_ld4
+#define ptx_ld_global_nc_v4_u32                                    shim_ld4
+#define ptx_ld_global_nc_v4_f32                                    shim_ld4
+#define ptx_ld_global_cs_v4_u32                                    shim_ld4
+#define ptx_ld_global_cg_v4_u32                                    shim_ld4
+#define ptx_ld_global_v4_u32                                       shim_ld4
+#define ptx_ld_global_v4_f32                                       shim_ld4
+#define ptx_ld_global_v2_u32                                       shim_ld2
+#define ptx_st_global_v4_u32                                       shim_st4
+#define ptx_st_global_cs_v4_u32                                    shim_st4
+#define ptx_st_global_L1__no_allocate_v4_u32                       shim_st4
+#define ptx_createpolicy_fractional_L2__evict_last_b64(d, share)   ((d) = 0)
 #define ptx_ld_global_L2__cache_hint_v4_u32(a, b, c, d, p, policy) shim_ld4(a, b, c, d, p)
 #define ptx_ld_global_L2__cache_hint_v2_u32(a, b, p, policy)       shim_ld2(a, b, p)
 #define ptx_ld_acquire_gpu_u32(d, p)                                                               \
@@ -299,10 +299,10 @@ static inline void shim_ldmatrix(ShimU32 *d, int n, bool turned, unsigned addres
     }
 SHIM_LDMATRIX(shim_ldm, false)
 SHIM_LDMATRIX(shim_ldm, true)
-#define ptx_ldmatrix_sync_aligned_m8n8_x4_shared_b16            shim_ldm_x4_false
-#define ptx_ldmatrix_sync_aligned_m8n8_x2_shared_b16            shim_ldm_x2_false
-#define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16      shim_ldm_x4_true
-#define ptx_ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16      shim_ldm_x2_true
+#define ptx_ldmatrix_sync_aligned_m8n8_x4_shared_b16       shim_ldm_x4_false
+#define ptx_ldmatrix_sync_aligned_m8n8_x2_shared_b16       shim_ldm_x2_false
+#define ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16 shim_ldm_x4_true
+#define ptx_ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16 shim_ldm_x2_true
 static inline void shim_stmatrix(unsigned address, ShimU32 a, ShimU32 b, ShimU32 c, ShimU32 d)
 {
     const ShimU32 v[] = {a, b, c, d};

@@ -17,7 +17,7 @@
 static char problem[512];
 
 typedef struct Asm {
-    Buf text;                // of the template
+    Buf text;                 // of the template
     const char *operand[160]; // C expressions
     int n;
 } Asm;
@@ -102,8 +102,7 @@ static bool read_asm(Arena *arena, const char *p, const char *end, Asm *a)
     return true;
 }
 
-// -- PTX
-// ---------------------------------------------------------------------------------------------------------
+// -- PTX ------------------------------------------------------------------------------------------
 // One operand: %0, a name, a number, [address], {a, b}; vectors are taken apart.
 static const char *operand(const char *p, const Asm *a, Buf *out)
 {
@@ -224,8 +223,7 @@ static void instructions(const Asm *a, Buf *out)
     buf_str(out, "}");
 }
 
-// -- the text
-// ----------------------------------------------------------------------------------------------------
+// -- the text -------------------------------------------------------------------------------------
 static const char *dynamic_shared(const char *p, Buf *out)
 {
     // extern __shared__ [alignas(..)] TYPE NAME[];

@@ -78,8 +78,7 @@ static void training(Arena *a, uint32_t layers, double most, double seconds)
     CHECK_MSG(took <= seconds, "%u layers: %.2f s", layers, took);
 }
 
-// -- whole entries
-// -----------------------------------------------------------------------------------------
+// -- whole entries --------------------------------------------------------------------------------
 
 typedef struct Made {
     ProgEntry e;

@@ -35,8 +35,7 @@ static const char *rendered(Arena *a, const Diags *d)
     return b.data ? b.data : "";
 }
 
-// -- evaluation
-// --------------------------------------------------------------------------------------
+// -- evaluation -----------------------------------------------------------------------------------
 static StrMap initial_cells(Arena *a, Module *m)
 {
     StrMap cells = strmap_new(a);
@@ -104,8 +103,7 @@ static void language_test(const char *path)
     arena_free(a);
 }
 
-// -- errors
-// ------------------------------------------------------------------------------------------
+// -- errors ---------------------------------------------------------------------------------------
 // "# error: TEXT" at the end of the line it is reported for; "# note: TEXT" anywhere.
 static bool has_note(const Diags *d, const char *want)
 {
@@ -217,8 +215,7 @@ static void each_file(const char *dir, void (*test)(const char *path))
     }
 }
 
-// -- entries, cells, options
-// -----------------------------------------------------------------------------
+// -- entries, cells, options ----------------------------------------------------------------------
 static int count_op(const Graph *g, Op op)
 {
     int n = 0;

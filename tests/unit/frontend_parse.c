@@ -24,8 +24,7 @@ static const char *rendered(Arena *a, Diags *d)
     return b.data;
 }
 
-// -- trees
-// ----------------------------------------------------------------------------------------------
+// -- trees ----------------------------------------------------------------------------------------
 
 static const struct {
     const char *text, *tree; // one statement inside a function
@@ -134,8 +133,7 @@ static void test_top_level(void)
     arena_free(a);
 }
 
-// -- messages
-// -------------------------------------------------------------------------------------------
+// -- messages -------------------------------------------------------------------------------------
 
 static const struct {
     const char *text;
@@ -211,8 +209,7 @@ static void test_messages(void)
     }
 }
 
-// -- limits
-// ---------------------------------------------------------------------------------------------
+// -- limits ---------------------------------------------------------------------------------------
 
 static void repeat(Buf *b, const char *s, int n)
 {
@@ -281,8 +278,7 @@ static void test_odd_texts(void)
     arena_free(a);
 }
 
-// -- the formatter
-// --------------------------------------------------------------------------------------
+// -- the formatter --------------------------------------------------------------------------------
 
 // Formatting keeps the tree and formatting again changes nothing.
 static void check_format(const char *path, const char *text, size_t len)
@@ -348,8 +344,7 @@ static void test_format(void)
     arena_free(a);
 }
 
-// -- dumps
-// ----------------------------------------------------------------------------------------------
+// -- dumps ----------------------------------------------------------------------------------------
 
 static Graph *loop_body(Module *m)
 {

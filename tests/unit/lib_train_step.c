@@ -114,8 +114,7 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-6 * (1 + fabs(b));
 }
 
-// -- optimizers: loss = sum(w * c) + sum(w^2) / 2, gradient c + w
-// --------------------------------------------
+// -- optimizers: loss = sum(w * c) + sum(w^2) / 2, gradient c + w ---------------------------------
 typedef struct Ref {
     double p, m, v;
 } Ref;
@@ -219,8 +218,7 @@ static void test_optimizer(const char *update, Step *step)
     arena_free(a);
 }
 
-// -- accumulate
-// ---------------------------------------------------------------------------------------------
+// -- accumulate -----------------------------------------------------------------------------------
 static const char two_layers[] =
     "use nn\nuse optim\nconst n = 1\ndim batch = 8\n"
     "model m(x: f32[batch, 4], y: u8[batch] in 0..3) {\n"
@@ -256,8 +254,7 @@ static void test_accumulate(void)
     arena_free(parts.a);
 }
 
-// -- several minimize: the second sees what the first did; states are written once
-// --------------------------
+// -- several minimize: the second sees what the first did; states are written once ----------------
 static void test_in_order(void)
 {
     Run r;

@@ -121,8 +121,7 @@ static void check_vars(const char *what, Build f, const Var *vars, int nvars, bo
     check_vars(#name, build_##name, (const Var[]){__VA_ARGS__},                                    \
                (int)(sizeof((const Var[]){__VA_ARGS__}) / sizeof(Var)), false)
 
-// -- elementwise
-// -------------------------------------------------------------------------------------
+// -- elementwise ----------------------------------------------------------------------------------
 
 static const Op unary_smooth[] = {OP_neg,     OP_abs,   OP_sqrt, OP_rsqrt, OP_exp,  OP_expm1,
                                   OP_log,     OP_log1p, OP_sin,  OP_cos,   OP_tanh, OP_erf,
@@ -158,8 +157,7 @@ static Node *build_square(Graph *g, Node **x)
     return graph_binary(g, OP_pow, x[0], graph_const(g, DT_F64, 2));
 }
 
-// -- views
-// -------------------------------------------------------------------------------------------
+// -- views ----------------------------------------------------------------------------------------
 
 static Node *build_broadcast(Graph *g, Node **x) // (3, 1) with (4) -> (3, 4)
 {
@@ -208,8 +206,7 @@ static Node *build_reverse(Graph *g, Node **x)
     return graph_binary(g, OP_mul, c, x[0]);
 }
 
-// -- reductions
-// --------------------------------------------------------------------------------------
+// -- reductions -----------------------------------------------------------------------------------
 
 static Node *build_reduce(Graph *g, Node **x)
 {
@@ -229,8 +226,7 @@ static Node *build_softmax(Graph *g, Node **x)
     return graph_binary(g, OP_div, e, graph_reduce(g, OP_sum, e, &axis, 1, true));
 }
 
-// -- contraction
-// -------------------------------------------------------------------------------------
+// -- contraction ----------------------------------------------------------------------------------
 
 static Node *build_matmul(Graph *g, Node **x)
 {
@@ -249,8 +245,7 @@ static Node *build_dot_transposed(Graph *g, Node **x)
     return graph_matmul(g, x[0], graph_permute(g, x[1], perm));
 }
 
-// -- indexed
-// -----------------------------------------------------------------------------------------
+// -- indexed --------------------------------------------------------------------------------------
 
 static Node *ints(Graph *g, const int64_t *v, int n)
 {
@@ -326,8 +321,7 @@ static Node *build_cumsum(Graph *g, Node **x)
     return graph_binary(g, OP_mul, y, z);
 }
 
-// -- regions
-// -----------------------------------------------------------------------------------------
+// -- regions --------------------------------------------------------------------------------------
 
 static Node *param(Graph *r, DType t, int rank, const int64_t *dim)
 {
@@ -411,8 +405,7 @@ static Node *build_call_plain(Graph *g, Node **x) // without a gradient: the bod
     return graph_binary(g, OP_mul, graph_result(g, c, 0), graph_result(g, c, 1));
 }
 
-// -- what is not a finite difference
-// -------------------------------------------------------------------
+// -- what is not a finite difference --------------------------------------------------------------
 
 static double grad_at(Ctx *c, EvalEnv *env, const char *name, int64_t k)
 {

@@ -98,8 +98,7 @@ static bool launches_are_ordered(const Ctx *c)
     return ok;
 }
 
-// -- small builders
-// ----------------------------------------------------------------------------------
+// -- small builders -------------------------------------------------------------------------------
 
 static Node *num(Graph *g, double v)
 {
@@ -261,8 +260,7 @@ static bool step_is_read_where_written(const Ctx *c)
     return writes == UINT32_MAX;
 }
 
-// -- tests
-// -------------------------------------------------------------------------------------------
+// -- tests ----------------------------------------------------------------------------------------
 
 static void test_softmax(void)
 {

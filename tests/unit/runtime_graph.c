@@ -3,8 +3,7 @@
 
 enum { STEPS = 14, CELLS = 5, TEMPS = 6, ARENA = 64 };
 
-// -- programs
-// -------------------------------------------------------------------------------------------
+// -- programs -------------------------------------------------------------------------------------
 static const char prelude[] = "typedef struct NcPar NcPar;\n";
 static const char k_mix[] =
     "void k_mix(void *const *args, const NcPar *par) {\n"
