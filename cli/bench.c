@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/results.h"
 
 typedef struct BenchArgs {
     Common common;

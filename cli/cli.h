@@ -59,6 +59,10 @@ bool read_command(const char *verb, const Option *own, int n, Common *c, StringL
                   int argc, char **argv, int *code);
 #define OPTIONS(rows) rows, (int)(sizeof(rows) / sizeof *(rows))
 void free_command(const Option *own, int n, Common *c); // the lists that it filled
+// Runs what the verb does in a context of its own, then frees that and the command's lists. Returns
+// the exit code; an error is reported.
+typedef netc_status Body(void *args, netc_context *ctx, netc_error **err);
+int run_command(const Option *own, int n, Common *c, Body *body, void *args);
 const Verb *find_verb(const char *name);
 void list_free(StringList *l);
 
@@ -116,6 +120,9 @@ netc_status apply_settings(netc_session *s, const StringList *words, netc_error 
 char *read_text(const char *path); // malloc'ed; NULL: it cannot be read or is no text, errno is why
 // Beside the target, then renamed; through what is no plain file. false: said so.
 bool write_text(const char *path, const char *text);
+// Two files that netc bench wrote, side by side; returns the exit code, 3 where the second is
+// worse.
+int compare_results(const char *first, const char *second, double least, bool json);
 // Ctrl-C: asks for a stop after the current step; a second one ends at once.
 void catch_interrupt(void);
 bool interrupted(void *unused);

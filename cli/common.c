@@ -96,6 +96,17 @@ netc_status open_context(const Common *c, netc_context **out, netc_error **err)
     return netc_context_create(&o, out, err);
 }
 
+int run_command(const Option *own, int n, Common *c, Body *body, void *args)
+{
+    netc_context *ctx = NULL;
+    netc_error *err = NULL;
+    netc_status status = open_context(c, &ctx, &err);
+    if (status == NETC_OK) status = body(args, ctx, &err);
+    netc_context_free(ctx);
+    free_command(own, n, c);
+    return exit_code(status, err);
+}
+
 void compile_options(const Common *c, netc_compile_options *o)
 {
     o->defines = c->defines.at;

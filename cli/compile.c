@@ -24,83 +24,118 @@ static netc_status dump_stages(netc_program *p, const char *dir, netc_error **er
     return status;
 }
 
-int verb_compile(int argc, char **argv)
-{
-    Common c = {0};
-    const char *out = NULL, *emit = NULL, *dump = NULL, *archs = NULL, *target = NULL,
-               *weights = NULL;
-    bool json = false;
-    const Option options[] = {
-        {"--output", "-o", OPT_OUTPUT, &out, "FILE", "write model.bin here; with --emit, the text"},
-        {"--emit", NULL, OPT_STRING, &emit, "STAGE",
-         "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
-        {"--dump", NULL, OPT_STRING, &dump, "DIR",
-         "write the graph after every pass that changed it"},
-        {"--arch", NULL, OPT_STRING, &archs, "LIST",
-         "CUDA architectures; default sm_80,sm_90,sm_100"},
-        {"--target", NULL, OPT_STRING, &target, "T", "cpu, cuda or all (default)"},
-        {"--weights", NULL, OPT_STRING, &weights, "FILE", "put these weights into model.bin"},
-        {"--json", NULL, OPT_FLAG, &json, NULL, "errors as JSON on standard output"},
-    };
-    int code;
-    if (!read_command("compile", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
-    if (dump && mkdir(dump, 0777)) {
-        struct stat st;
-        int why = errno;
-        if (stat(dump, &st) || !S_ISDIR(st.st_mode)) {
-            free_command(OPTIONS(options), &c);
-            return fail("cannot make the folder %s: %s", dump, strerror(why));
-        }
-    }
+typedef struct CompileArgs {
+    Common common;
+    const char *out, *emit, *dump, *archs, *target, *weights;
+    bool json;
+} CompileArgs;
 
-    netc_context *ctx = NULL;
-    netc_program *p = NULL;
+// false: said why the folder cannot be there; exit with *code.
+static bool make_folder(const char *path, int *code)
+{
+    struct stat st;
+    if (!mkdir(path, 0777)) return true;
+    int why = errno;
+    if (!stat(path, &st) && S_ISDIR(st.st_mode)) return true;
+    *code = fail("cannot make the folder %s: %s", path, strerror(why));
+    return false;
+}
+
+// One of the stages needs one target; model.bin holds both unless told otherwise.
+static const char *target_of(const CompileArgs *a)
+{
+    if (a->target || !a->emit) return a->target;
+    return !strcmp(a->emit, "cuda") || !strcmp(a->emit, "ptx") ? "cuda" : NULL;
+}
+
+// What --arch names if it is one; of several what all of them have counts: 0.
+static int one_arch(const char *archs)
+{
+    int arch = 0;
+    const char *sm = archs && !strchr(archs, ',') ? strstr(archs, "sm_") : NULL;
+    return sm && sscanf(sm, "sm_%d", &arch) == 1 ? arch : 0;
+}
+
+static netc_status emit_stage(netc_program *p, const CompileArgs *a, netc_error **err)
+{
+    char *text = NULL;
+    netc_status status = netc_program_emit(p, a->emit, &text, err);
+    if (status == NETC_OK && !a->out) fputs(text, stdout);
+    if (status == NETC_OK && a->out && !write_text(a->out, text)) status = NETC_ENVIRONMENT;
+    netc_free(text);
+    return status;
+}
+
+static netc_status save(netc_program *p, const CompileArgs *a, netc_error **err)
+{
     netc_session *s = NULL;
-    netc_error *err = NULL;
-    netc_status status = open_context(&c, &ctx, &err);
-    if (status == NETC_OK) {
-        NETC_INIT(netc_compile_options, o);
-        compile_options(&c, &o);
-        o.dump_dir = dump;
-        // One of the stages needs one target; model.bin holds both unless told otherwise.
-        o.target = target                                                    ? target
-                   : emit && (!strcmp(emit, "cuda") || !strcmp(emit, "ptx")) ? "cuda"
-                                                                             : NULL;
-        // (several: what all of them have)
-        const char *sm = archs && !strchr(archs, ',') ? strstr(archs, "sm_") : NULL;
-        int arch = 0;
-        if (sm && sscanf(sm, "sm_%d", &arch) == 1) o.arch = arch;
-        status = netc_compile_file(ctx, c.words.at[0], &o, &p, &err);
+    netc_status status = NETC_OK;
+    if (a->weights) {
+        status = netc_session_create(p, "cpu", NULL, &s, err);
+        if (status == NETC_OK) status = netc_state_load(s, a->weights, NULL, err);
     }
-    if (status == NETC_OK && emit) {
-        char *text = NULL;
-        status = netc_program_emit(p, emit, &text, &err);
-        if (status == NETC_OK && !out) fputs(text, stdout);
-        if (status == NETC_OK && out && !write_text(out, text)) status = NETC_ENVIRONMENT;
-        netc_free(text);
+    if (status == NETC_OK) status = netc_program_save(p, a->out, a->archs, s, err);
+    if (status == NETC_OK && !a->common.quiet) {
+        struct stat st;
+        stat(a->out, &st);
+        printf("%s: %.1f KiB\n", a->out, (double)st.st_size / 1024);
     }
-    if (status == NETC_OK && dump) status = dump_stages(p, dump, &err);
-    if (status == NETC_OK && out && !emit) {
-        if (weights) {
-            status = netc_session_create(p, "cpu", NULL, &s, &err);
-            if (status == NETC_OK) status = netc_state_load(s, weights, NULL, &err);
-        }
-        if (status == NETC_OK) status = netc_program_save(p, out, archs, s, &err);
-        if (status == NETC_OK && !c.quiet) {
-            struct stat st;
-            stat(out, &st);
-            printf("%s: %.1f KiB\n", out, (double)st.st_size / 1024);
-        }
-    }
-    if (status == NETC_OK && !out && !emit && !dump && !c.quiet)
-        printf("%s compiles; -o FILE writes it, --emit STAGE shows it\n", c.words.at[0]);
     netc_session_free(s);
+    return status;
+}
+
+static netc_status compile(const CompileArgs *a, netc_context *ctx, netc_error **err)
+{
+    netc_program *p = NULL;
+    const char *model = a->common.words.at[0];
+    NETC_INIT(netc_compile_options, o);
+    compile_options(&a->common, &o);
+    o.dump_dir = a->dump;
+    o.target = target_of(a);
+    o.arch = one_arch(a->archs);
+    netc_status status = netc_compile_file(ctx, model, &o, &p, err);
+    if (status == NETC_OK && a->emit) status = emit_stage(p, a, err);
+    if (status == NETC_OK && a->dump) status = dump_stages(p, a->dump, err);
+    if (status == NETC_OK && a->out && !a->emit) status = save(p, a, err);
+    if (status == NETC_OK && !a->out && !a->emit && !a->dump && !a->common.quiet)
+        printf("%s compiles; -o FILE writes it, --emit STAGE shows it\n", model);
     netc_program_release(p);
-    netc_context_free(ctx);
-    free_command(OPTIONS(options), &c);
-    if (status != NETC_OK && json) {
-        puts(netc_error_json(err));
+    return status;
+}
+
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
+{
+    CompileArgs *a = args;
+    netc_status status = compile(a, ctx, err);
+    if (status != NETC_OK && a->json) {
+        puts(netc_error_json(*err));
         fflush(stdout);
     }
-    return exit_code(status, err);
+    return status;
+}
+
+int verb_compile(int argc, char **argv)
+{
+    CompileArgs a = {0};
+    const Option options[] = {
+        {"--output", "-o", OPT_OUTPUT, &a.out, "FILE",
+         "write model.bin here; with --emit, the text"},
+        {"--emit", NULL, OPT_STRING, &a.emit, "STAGE",
+         "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
+        {"--dump", NULL, OPT_STRING, &a.dump, "DIR",
+         "write the graph after every pass that changed it"},
+        {"--arch", NULL, OPT_STRING, &a.archs, "LIST",
+         "CUDA architectures; default sm_80,sm_90,sm_100"},
+        {"--target", NULL, OPT_STRING, &a.target, "T", "cpu, cuda or all (default)"},
+        {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "put these weights into model.bin"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "errors as JSON on standard output"},
+    };
+    int code;
+    if (!read_command("compile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    if (a.dump && !make_folder(a.dump, &code)) {
+        free_command(OPTIONS(options), &a.common);
+        return code;
+    }
+    return run_command(OPTIONS(options), &a.common, run, &a);
 }

@@ -6,57 +6,71 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-int verb_eval(int argc, char **argv)
-{
-    Common c = {0};
-    Weights weights = {0};
-    StringList data = {0}, set = {0};
-    const char *device = NULL;
-    bool json = false;
-    int64_t seed = 0;
-    const Option options[] = {
-        {"--data", NULL, OPT_LIST, &data, "NAME=FILE", "an input's examples; FILE:PART, FILE,FILE"},
-        weights_option(&weights),
-        map_option(&weights),
-        missing_option(&weights),
-        device_option(&device),
-        seed_option(&seed, "of the initial weights (default 0)"),
-        set_option(&set),
-        {"--json", NULL, OPT_FLAG, &json, NULL, "the results as one JSON object"},
-    };
-    int code;
-    if (!read_command("eval", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
+typedef struct EvalArgs {
+    Common common;
+    Weights weights;
+    StringList data, set;
+    const char *device;
+    int64_t seed;
+    bool json;
+} EvalArgs;
 
-    netc_context *ctx = NULL;
-    netc_dataset *d = NULL;
-    netc_program *p = NULL;
-    netc_session *s = NULL;
-    netc_metric *m = NULL;
-    netc_error *err = NULL;
-    int n = 0;
-    netc_status status = open_context(&c, &ctx, &err);
-    if (status == NETC_OK) status = netc_dataset_create(ctx, &d, &err);
-    if (status == NETC_OK) status = add_data(d, &data, &err);
-    if (status == NETC_OK) status = open_program(&c, ctx, c.words.at[0], NULL, d, &p, &err);
-    NETC_INIT(netc_session_options, so);
-    so.seed = seed;
-    if (status == NETC_OK) status = netc_session_create(p, device, &so, &s, &err);
-    if (status == NETC_OK) status = load_weights(s, &weights, &err);
-    if (status == NETC_OK) note_untrained(s, &weights, &c);
-    if (status == NETC_OK) status = apply_settings(s, &set, &err);
-    if (status == NETC_OK) status = netc_evaluate(s, d, &m, &n, &err);
-    for (int i = 0; status == NETC_OK && i < n; i++) {
+static void print_metrics(const netc_metric *m, int n, bool json)
+{
+    for (int i = 0; i < n; i++) {
         if (json)
             printf("%s\"%s\":%.9g%s", i ? "," : "{", m[i].name, m[i].value,
                    i + 1 == n ? "}\n" : "");
         else
             printf("%s %.6g\n", m[i].name, m[i].value);
     }
+}
+
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
+{
+    EvalArgs *a = args;
+    netc_dataset *d = NULL;
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_metric *m = NULL;
+    int n = 0;
+    netc_status status = netc_dataset_create(ctx, &d, err);
+    if (status == NETC_OK) status = add_data(d, &a->data, err);
+    if (status == NETC_OK)
+        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, &p, err);
+    NETC_INIT(netc_session_options, so);
+    so.seed = a->seed;
+    if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
+    if (status == NETC_OK) {
+        status = load_weights(s, &a->weights, err);
+        if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
+    }
+    if (status == NETC_OK) status = apply_settings(s, &a->set, err);
+    if (status == NETC_OK) status = netc_evaluate(s, d, &m, &n, err);
+    if (status == NETC_OK) print_metrics(m, n, a->json);
     netc_free(m);
     netc_session_free(s);
     netc_program_release(p);
     netc_dataset_free(d);
-    netc_context_free(ctx);
-    free_command(OPTIONS(options), &c);
-    return exit_code(status, err);
+    return status;
+}
+
+int verb_eval(int argc, char **argv)
+{
+    EvalArgs a = {0};
+    const Option options[] = {
+        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
+         "an input's examples; FILE:PART, FILE,FILE"},
+        weights_option(&a.weights),
+        map_option(&a.weights),
+        missing_option(&a.weights),
+        device_option(&a.device),
+        seed_option(&a.seed, "of the initial weights (default 0)"),
+        set_option(&a.set),
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "the results as one JSON object"},
+    };
+    int code;
+    if (!read_command("eval", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    return run_command(OPTIONS(options), &a.common, run, &a);
 }

@@ -24,43 +24,62 @@ static bool take_target(InspectArgs *a, netc_compile_options *c, netc_inspect_op
     return true;
 }
 
-static netc_status run(InspectArgs *a, netc_context *ctx, netc_error **err)
+// A second word is a file, or else a kernel, whose name has no dot. NULL: no kernel is asked for.
+static const char *kernel_asked(InspectArgs *a)
 {
-    netc_program *p = NULL, *other = NULL;
-    char *text = NULL;
     const char *second = a->common.words.n == 2 ? a->common.words.at[1] : NULL;
+    if (a->other || !second || (!strchr(second, '.') && access(second, F_OK))) return second;
+    a->other = second;
+    return NULL;
+}
+
+static const char *contradiction(const InspectArgs *a, const char *kernel)
+{
+    if (a->other && kernel) return "give a kernel or another build, not both";
+    if (a->other && (a->why || a->knobs)) return "--why and --knobs are about one build";
+    if (a->knobs + a->why + !!a->eject > 1)
+        return "--why, --knobs and --eject: one of them at a time";
+    if (a->knobs && a->json) return "--knobs is text, as a tuning file has it";
+    return NULL;
+}
+
+static netc_status eject(netc_program *p, const InspectArgs *a, netc_error **err)
+{
+    char *path = NULL;
+    netc_status status = netc_program_eject(p, a->eject, &path, err);
+    if (status == NETC_OK)
+        printf("wrote %s: compiling %s takes it from now on\n", path, a->common.words.at[0]);
+    netc_free(path);
+    return status;
+}
+
+static netc_status inspect(netc_program *p, const InspectArgs *a, const netc_inspect_options *o,
+                           netc_error **err)
+{
+    char *text = NULL;
+    netc_status status = a->knobs ? netc_program_knobs(p, o->target, o->kernel, &text, err)
+                                  : netc_inspect(p, o, &text, err);
+    if (status == NETC_OK) fputs(text, stdout);
+    netc_free(text);
+    return status;
+}
+
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
+{
+    InspectArgs *a = args;
+    netc_program *p = NULL, *other = NULL;
     NETC_INIT(netc_compile_options, c);
     NETC_INIT(netc_inspect_options, o);
     compile_options(&a->common, &c);
     if (!take_target(a, &c, &o)) return NETC_INVALID;
-    // A second word is a file, or else a kernel, whose name has no dot.
-    if (!a->other && second && (strchr(second, '.') || !access(second, F_OK)))
-        a->other = second, second = NULL;
-    if (a->other && second) return fail("give a kernel or another build, not both"), NETC_INVALID;
-    if (a->other && (a->why || a->knobs))
-        return fail("--why and --knobs are about one build"), NETC_INVALID;
-    if (a->knobs + a->why + !!a->eject > 1)
-        return fail("--why, --knobs and --eject: one of them at a time"), NETC_INVALID;
-    if (a->knobs && a->json) return fail("--knobs is text, as a tuning file has it"), NETC_INVALID;
-    o.kernel = second;
+    o.kernel = kernel_asked(a);
     o.why = a->why, o.json = a->json, o.in_order = a->in_order, o.registers = a->registers;
+    const char *wrong = contradiction(a, o.kernel);
+    if (wrong) return fail("%s", wrong), NETC_INVALID;
     netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
     if (status == NETC_OK && a->other) status = netc_compile_file(ctx, a->other, &c, &other, err);
     o.other = other;
-    if (status == NETC_OK && a->eject) {
-        status = netc_program_eject(p, a->eject, &text, err);
-        if (status == NETC_OK)
-            printf("wrote %s: compiling %s takes it from now on\n", text, a->common.words.at[0]);
-        netc_free(text);
-        netc_program_release(p);
-        netc_program_release(other);
-        return status;
-    }
-    if (status == NETC_OK)
-        status = a->knobs ? netc_program_knobs(p, o.target, second, &text, err)
-                          : netc_inspect(p, &o, &text, err);
-    if (status == NETC_OK) fputs(text, stdout);
-    netc_free(text);
+    if (status == NETC_OK) status = a->eject ? eject(p, a, err) : inspect(p, a, &o, err);
     netc_program_release(p);
     netc_program_release(other);
     return status;
@@ -88,11 +107,5 @@ int verb_inspect(int argc, char **argv)
     int code;
     if (!read_command("inspect", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    netc_context *ctx = NULL;
-    netc_error *err = NULL;
-    netc_status status = open_context(&a.common, &ctx, &err);
-    if (status == NETC_OK) status = run(&a, ctx, &err);
-    netc_context_free(ctx);
-    free_command(OPTIONS(options), &a.common);
-    return exit_code(status, err);
+    return run_command(OPTIONS(options), &a.common, run, &a);
 }

@@ -302,8 +302,9 @@ static char *form(Form what, const char *model, const char *entry, const char *d
     return text;
 }
 
-static netc_status run(ProfileArgs *a, netc_context *ctx, netc_error **err)
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
 {
+    ProfileArgs *a = args;
     netc_program *p = NULL;
     netc_session *s = NULL;
     netc_dataset *d = NULL;
@@ -359,11 +360,5 @@ int verb_profile(int argc, char **argv)
     int code;
     if (!read_command("profile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    netc_context *ctx = NULL;
-    netc_error *err = NULL;
-    netc_status status = open_context(&a.common, &ctx, &err);
-    if (status == NETC_OK) status = run(&a, ctx, &err);
-    netc_context_free(ctx);
-    free_command(OPTIONS(options), &a.common);
-    return exit_code(status, err);
+    return run_command(OPTIONS(options), &a.common, run, &a);
 }

@@ -1,10 +1,26 @@
-#include "cli/results.h"
-
-#include <math.h>
+// Two files of results side by side. A file is JSON lines, one measurement a line, as netc bench
+// and bench/*.sh write them.
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+typedef struct Result {
+    const char *what, *unit, *precision, *peer, *hardware; // "" where the line has none
+    double value;
+    double low, high; // quartiles; equal to value where the line has none
+    bool spread;      // it has
+} Result;
+
+typedef struct Results {
+    VEC(Result) rows; // the last line of each key: a file may have been appended to
+} Results;
+
+// -- reading --------------------------------------------------------------------------------------
 
 static const char *text(const JsonValue *line, const char *key)
 {
@@ -26,14 +42,38 @@ static bool same_key(const Result *a, const Result *b)
            !strcmp(a->precision, b->precision) && !strcmp(a->peer, b->peer);
 }
 
-const Result *results_find(const Results *r, const Result *like)
+static Result *find(const Results *r, const Result *like)
 {
     for (uint32_t i = 0; i < r->rows.n; i++)
         if (same_key(&r->rows.at[i], like)) return &r->rows.at[i];
     return NULL;
 }
 
-bool results_read(Arena *a, const char *path, Results *out)
+// One line into *out. false: said what is wrong with it.
+static bool take_line(Arena *a, const char *path, int row, const char *line, size_t n, Results *out)
+{
+    const char *error = NULL;
+    JsonValue *v = json_parse(a, arena_strndup(a, line, n), n, &error);
+    if (!v) return fail("%s:%d: this is no JSON: %s", path, row, error), false;
+    Result r = {.what = text(v, "what"),
+                .unit = text(v, "unit"),
+                .precision = text(v, "precision"),
+                .peer = text(v, "peer"),
+                .hardware = text(v, "hardware")};
+    if (!*r.what || !number(v, "value", &r.value))
+        return fail("%s:%d: a result has \"what\" and \"value\"", path, row), false;
+    r.low = r.high = r.value;
+    r.spread = number(v, "low", &r.low) && number(v, "high", &r.high);
+    Result *old = find(out, &r);
+    if (old)
+        *old = r;
+    else
+        vec_push(a, &out->rows, r);
+    return true;
+}
+
+// false: said what is wrong: a file that cannot be read, a line that is no result.
+static bool read_results(Arena *a, const char *path, Results *out)
 {
     char *whole = read_text(path);
     if (!whole) return fail("cannot read %s: %s", path, strerror(errno)), false;
@@ -41,29 +81,8 @@ bool results_read(Arena *a, const char *path, Results *out)
     int count = 0;
     for (const char *line = whole; *line && ok;) {
         size_t n = strcspn(line, "\n");
-        const char *error = NULL;
         count++;
-        if (n && strspn(line, " \t\r") < n) {
-            JsonValue *v = json_parse(a, arena_strndup(a, line, n), n, &error);
-            Result r = {.what = text(v, "what"),
-                        .unit = text(v, "unit"),
-                        .precision = text(v, "precision"),
-                        .peer = text(v, "peer"),
-                        .hardware = text(v, "hardware")};
-            if (!v) {
-                ok = !fail("%s:%d: this is no JSON: %s", path, count, error);
-            } else if (!*r.what || !number(v, "value", &r.value)) {
-                ok = !fail("%s:%d: a result has \"what\" and \"value\"", path, count);
-            } else {
-                r.low = r.high = r.value;
-                r.spread = number(v, "low", &r.low) && number(v, "high", &r.high);
-                Result *old = (Result *)(uintptr_t)results_find(out, &r);
-                if (old)
-                    *old = r;
-                else
-                    vec_push(a, &out->rows, r);
-            }
-        }
+        if (strspn(line, " \t\r") < n) ok = take_line(a, path, count, line, n, out);
         line += n + (line[n] == '\n');
     }
     free(whole);
@@ -71,7 +90,14 @@ bool results_read(Arena *a, const char *path, Results *out)
     return ok;
 }
 
-Verdict results_judge(const Result *a, const Result *b, double least, double *ratio)
+// -- comparing ------------------------------------------------------------------------------------
+
+typedef enum Verdict { SAME, FASTER, SLOWER, CHANGED, VERDICTS } Verdict; // CHANGED: neither
+
+// *ratio: how many times better b is than a; 1 where nothing says what better is.
+// Outside the spread: the ranges between the quartiles do not overlap and the values differ by more
+// than [least]; where a line has no quartiles, by more than 2.5 times that.
+static Verdict judge(const Result *a, const Result *b, double least, double *ratio)
 {
     size_t n = strlen(a->unit);
     bool rate = n > 1 && !strcmp(a->unit + n - 2, "/s");
@@ -110,63 +136,88 @@ static void row_json(Json *j, const Result *a, const Result *b, Verdict v, doubl
     json_end(j);
 }
 
-typedef struct Compare {
-    const char *first, *second;
-    double least;
-    bool json;
-} Compare;
+typedef struct Counts {
+    int verdict[VERDICTS], common, only_first, only_second;
+} Counts;
 
-static int compare(const Compare *c, Arena *arena)
+static void counts_json(Json *j, const Counts *n)
+{
+    json_key(j, "better"), json_int(j, n->verdict[FASTER]);
+    json_key(j, "worse"), json_int(j, n->verdict[SLOWER]);
+    json_key(j, "same"), json_int(j, n->verdict[SAME]);
+    json_key(j, "only_first"), json_int(j, n->only_first);
+    json_key(j, "only_second"), json_int(j, n->only_second);
+}
+
+static void counts_text(const Counts *n)
+{
+    printf("%d rows: %d better, %d worse, %d within the spread", n->common, n->verdict[FASTER],
+           n->verdict[SLOWER], n->verdict[SAME]);
+    if (n->only_first || n->only_second)
+        printf("; %d only in the first, %d only in the second", n->only_first, n->only_second);
+    putchar('\n');
+}
+
+static Counts print_rows(Json *j, const Results *a, const Results *b, double least)
+{
+    Counts n = {0};
+    for (uint32_t i = 0; i < a->rows.n; i++) {
+        const Result *x = &a->rows.at[i], *y = find(b, x);
+        double ratio;
+        if (!y) {
+            n.only_first++;
+            continue;
+        }
+        Verdict v = judge(x, y, least, &ratio);
+        n.common++;
+        n.verdict[v]++;
+        if (j)
+            row_json(j, x, y, v, ratio);
+        else
+            row_text(x, y, v, ratio);
+    }
+    for (uint32_t i = 0; i < b->rows.n; i++) n.only_second += !find(a, &b->rows.at[i]);
+    return n;
+}
+
+static bool any_common(const Results *a, const Results *b)
+{
+    for (uint32_t i = 0; i < a->rows.n; i++)
+        if (find(b, &a->rows.at[i])) return true;
+    return false;
+}
+
+static int compare(Arena *arena, const char *first, const char *second, double least, bool json)
 {
     Results a = {0}, b = {0};
-    Buf out = buf_new(arena);
-    Json j = json_writer(&out);
-    int common = 0, count[4] = {0};
-    if (!results_read(arena, c->first, &a) || !results_read(arena, c->second, &b)) return 1;
-    for (uint32_t i = 0; i < a.rows.n; i++) common += results_find(&b, &a.rows.at[i]) != NULL;
-    if (!common)
+    if (!read_results(arena, first, &a) || !read_results(arena, second, &b)) return 1;
+    if (!any_common(&a, &b))
         return fail("%s and %s have no row in common: they are of different models, entries or "
                     "precisions",
-                    c->first, c->second);
+                    first, second);
     const char *h = a.rows.at[0].hardware, *k = b.rows.at[0].hardware;
     if (strcmp(h, k))
         fprintf(stderr, "note: the first was measured on '%s', the second on '%s'\n", h, k);
-    if (c->json)
+    Counts n;
+    if (json) {
+        Buf out = buf_new(arena);
+        Json j = json_writer(&out);
         json_object(&j), json_key(&j, "rows"), json_array(&j);
-    else
-        printf("%-44s %12s %12s %-8s %9s\n", "what", "first", "second", "unit", "better");
-    for (uint32_t i = 0; i < a.rows.n; i++) {
-        const Result *x = &a.rows.at[i], *y = results_find(&b, x);
-        double ratio;
-        if (!y) continue;
-        Verdict v = results_judge(x, y, c->least, &ratio);
-        count[v]++;
-        (c->json ? row_json(&j, x, y, v, ratio) : row_text(x, y, v, ratio));
-    }
-    int only[2] = {(int)a.rows.n - common, 0};
-    for (uint32_t i = 0; i < b.rows.n; i++) only[1] += !results_find(&a, &b.rows.at[i]);
-    if (c->json) {
+        n = print_rows(&j, &a, &b, least);
         json_end(&j);
-        json_key(&j, "better"), json_int(&j, count[FASTER]);
-        json_key(&j, "worse"), json_int(&j, count[SLOWER]);
-        json_key(&j, "same"), json_int(&j, count[SAME]);
-        json_key(&j, "only_first"), json_int(&j, only[0]);
-        json_key(&j, "only_second"), json_int(&j, only[1]);
+        counts_json(&j, &n);
         json_end(&j);
         puts(out.data);
     } else {
-        printf("%d rows: %d better, %d worse, %d within the spread", common, count[FASTER],
-               count[SLOWER], count[SAME]);
-        if (only[0] || only[1])
-            printf("; %d only in the first, %d only in the second", only[0], only[1]);
-        putchar('\n');
+        printf("%-44s %12s %12s %-8s %9s\n", "what", "first", "second", "unit", "better");
+        n = print_rows(NULL, &a, &b, least);
+        counts_text(&n);
     }
-    return count[SLOWER] ? 3 : 0;
+    return n.verdict[SLOWER] ? 3 : 0;
 }
 
 int compare_results(const char *first, const char *second, double least, bool json)
 {
-    Compare c = {first, second, least, json};
     Arena *a = arena_new();
     jmp_buf oom;
     int code;
@@ -174,7 +225,7 @@ int compare_results(const char *first, const char *second, double least, bool js
         code = fail("out of memory") + 1;
     } else {
         arena_on_oom(a, &oom);
-        code = compare(&c, a);
+        code = compare(a, first, second, least, json);
     }
     arena_free(a);
     return code;

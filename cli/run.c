@@ -214,8 +214,9 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     return NETC_OK;
 }
 
-static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
 {
+    RunArgs *a = args;
     netc_program *p = NULL;
     netc_session *s = NULL;
     netc_dataset *d = NULL;
@@ -228,8 +229,10 @@ static netc_status run(RunArgs *a, netc_context *ctx, netc_error **err)
     NETC_INIT(netc_session_options, so);
     so.seed = a->seed;
     if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
-    if (status == NETC_OK) status = load_weights(s, &a->weights, err);
-    if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
+    if (status == NETC_OK) {
+        status = load_weights(s, &a->weights, err);
+        if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
+    }
     if (status == NETC_OK) status = apply_settings(s, &a->set, err);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = netc_bind(s, entry, in[i].name, &in[i].t, err);
@@ -278,11 +281,5 @@ int verb_run(int argc, char **argv)
         free_command(OPTIONS(options), &a.common);
         return code;
     }
-    netc_context *ctx = NULL;
-    netc_error *err = NULL;
-    netc_status status = open_context(&a.common, &ctx, &err);
-    if (status == NETC_OK) status = run(&a, ctx, &err);
-    netc_context_free(ctx);
-    free_command(OPTIONS(options), &a.common);
-    return exit_code(status, err);
+    return run_command(OPTIONS(options), &a.common, run, &a);
 }

@@ -21,59 +21,48 @@ static void print_json_string(const char *s)
     putchar('"');
 }
 
-// Opens a model for a verb that reads it; the caller frees what it got.
-typedef struct Opened {
-    netc_context *ctx;
-    netc_program *p;
-    netc_error *err;
-    netc_status status;
-} Opened;
+typedef struct CheckArgs {
+    Common common;
+    const char *device, *kernel;
+    int64_t seed;
+    bool json;
+} CheckArgs;
 
-static Opened open_model(const Common *c, const char *path, const char *target)
+static netc_status check(void *args, netc_context *ctx, netc_error **err)
 {
-    Opened o = {0};
-    o.status = open_context(c, &o.ctx, &o.err);
-    if (o.status == NETC_OK) o.status = open_program(c, o.ctx, path, target, NULL, &o.p, &o.err);
-    return o;
-}
-
-static int close_model(Opened *o)
-{
-    netc_program_release(o->p);
-    netc_context_free(o->ctx);
-    return exit_code(o->status, o->err);
+    CheckArgs *a = args;
+    netc_program *p = NULL;
+    char *report = NULL;
+    netc_status status = open_program(&a->common, ctx, a->common.words.at[0], NULL, NULL, &p, err);
+    if (status == NETC_OK)
+        status = a->kernel ? netc_check_kernel(p, a->device, a->kernel, &report, err)
+                           : netc_check(p, a->device, a->seed, &report, err);
+    if (report && a->json) {
+        printf("{\"ok\":%s,\"report\":", status == NETC_OK ? "true" : "false");
+        print_json_string(report);
+        puts("}");
+    } else if (report && !(a->common.quiet && status == NETC_OK)) {
+        fputs(report, stdout);
+    }
+    netc_free(report);
+    netc_program_release(p);
+    return status;
 }
 
 int verb_check(int argc, char **argv)
 {
-    Common c = {0};
-    int64_t seed = 0;
-    const char *device = NULL, *kernel = NULL;
-    bool json = false;
+    CheckArgs a = {0};
     const Option options[] = {
-        seed_option(&seed, "of made-up data (default 0)"),
-        device_option(&device),
-        {"--json", NULL, OPT_FLAG, &json, NULL, "as one JSON object: ok, report"},
-        {"--kernel", NULL, OPT_STRING, &kernel, "NAME",
+        seed_option(&a.seed, "of made-up data (default 0)"),
+        device_option(&a.device),
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as one JSON object: ok, report"},
+        {"--kernel", NULL, OPT_STRING, &a.kernel, "NAME",
          "only this kernel, edited or tuned: against the generated one, and timed"},
     };
     int code;
-    if (!read_command("check", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
-    Opened o = open_model(&c, c.words.at[0], NULL);
-    char *report = NULL;
-    if (o.status == NETC_OK)
-        o.status = kernel ? netc_check_kernel(o.p, device, kernel, &report, &o.err)
-                          : netc_check(o.p, device, seed, &report, &o.err);
-    if (report && json) {
-        printf("{\"ok\":%s,\"report\":", o.status == NETC_OK ? "true" : "false");
-        print_json_string(report);
-        puts("}");
-    } else if (report && !(c.quiet && o.status == NETC_OK)) {
-        fputs(report, stdout);
-    }
-    netc_free(report);
-    free_command(OPTIONS(options), &c);
-    return close_model(&o);
+    if (!read_command("check", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    return run_command(OPTIONS(options), &a.common, check, &a);
 }
 
 typedef struct Doctor {

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 typedef struct Shown {
-    bool quiet, verbose;
+    bool quiet;
     int faster, kernels;
     double before, after; // of what was searched, weighted by nothing: a sum over kernels
 } Shown;
@@ -49,50 +49,51 @@ static void show(void *user, const netc_tune_event *e)
     fflush(stdout);
 }
 
+typedef struct TuneArgs {
+    Common common;
+    netc_tune_options o;
+    const char *device;
+} TuneArgs;
+
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
+{
+    TuneArgs *a = args;
+    netc_program *p = NULL;
+    Shown shown = {.quiet = a->common.quiet};
+    NETC_INIT(netc_compile_options, c);
+    compile_options(&a->common, &c);
+    // A file that is to be written need not be there.
+    if (c.tune_file && access(c.tune_file, F_OK)) c.tune_file = "";
+    a->o.file = a->common.tune_file;
+    a->o.event = show;
+    a->o.user = &shown;
+    catch_interrupt();
+    netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
+    if (status == NETC_OK) status = netc_tune(p, a->device, &a->o, err);
+    netc_program_release(p);
+    return status;
+}
+
 int verb_tune(int argc, char **argv)
 {
-    Common c = {0};
-    const char *device = NULL, *kernel = NULL;
-    double budget = 60;
-    bool again = false, prune = false;
+    TuneArgs a = {.o = {.size = sizeof a.o, .seconds = 60}};
     const Option options[] = {
-        {"--budget", NULL, OPT_REAL, &budget, "SECONDS", "time for measuring (default 60)"},
-        device_option(&device),
-        {"--kernel", NULL, OPT_STRING, &kernel, "NAME", "only this kernel (netc inspect names it)"},
-        {"--again", NULL, OPT_FLAG, &again, NULL, "measure anew what was measured before"},
-        {"--prune", NULL, OPT_FLAG, &prune, NULL,
+        {"--budget", NULL, OPT_REAL, &a.o.seconds, "SECONDS", "time for measuring (default 60)"},
+        device_option(&a.device),
+        {"--kernel", NULL, OPT_STRING, &a.o.kernel, "NAME",
+         "only this kernel (netc inspect names it)"},
+        {"--again", NULL, OPT_FLAG, &a.o.again, NULL, "measure anew what was measured before"},
+        {"--prune", NULL, OPT_FLAG, &a.o.prune, NULL,
          "drop the device's lines whose kernel is gone from the model"},
     };
     int code;
-    if (!read_command("tune", OPTIONS(options), &c, &c.words, argc, argv, &code)) return code;
-    if (!(budget > 0)) {
-        free_command(OPTIONS(options), &c);
+    if (!read_command("tune", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    if (!(a.o.seconds > 0)) {
+        free_command(OPTIONS(options), &a.common);
         return fail("a budget of %g seconds leaves no time to measure: give --budget more than 0",
-                    budget);
+                    a.o.seconds);
     }
-    netc_context *ctx = NULL;
-    netc_program *p = NULL;
-    netc_error *err = NULL;
-    Shown shown = {.quiet = c.quiet, .verbose = c.verbose};
-    NETC_INIT(netc_compile_options, co);
-    compile_options(&c, &co);
-    NETC_INIT(netc_tune_options, o);
-    o.seconds = budget;
-    o.kernel = kernel;
-    o.again = again;
-    o.prune = prune;
-    o.file = c.tune_file;
-    o.event = show;
-    o.user = &shown;
-    catch_interrupt();
-    // A file that is to be written need not be there.
-    if (c.tune_file && access(c.tune_file, F_OK)) co.tune_file = "";
-    netc_status status = open_context(&c, &ctx, &err);
-    if (status == NETC_OK) status = netc_compile_file(ctx, c.words.at[0], &co, &p, &err);
-    if (status == NETC_OK) status = netc_tune(p, device, &o, &err);
-    netc_program_release(p);
-    netc_context_free(ctx);
-    free_command(OPTIONS(options), &c);
-    if (status != NETC_OK) return exit_code(status, err);
-    return interrupted(NULL) ? 130 : 0;
+    code = run_command(OPTIONS(options), &a.common, run, &a);
+    return !code && interrupted(NULL) ? 130 : code;
 }
