@@ -48,7 +48,7 @@ static int legal_threads(const Body *b, const Target *t, int64_t *out)
     if (!sweep) return powers(b, 64, 512, holds_teams, out);
     for (int warps = 1, last = 0; warps <= 16; last = warps, warps += warps < 4 ? 1 : 4) {
         int own = b->sched.threads; // any number of warps
-        if (own > 32 * last && own < 32 * warps) out[n++] = own;
+        if (own > 32 * last && own < 32 * warps && own % 32 == 0) out[n++] = own;
         out[n++] = 32 * warps;
     }
     return fit_shared(b, t, offsetof(Schedule, threads), out, n);
@@ -238,20 +238,25 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
     return b->sched.wgmma ? 4 : 0;
 }
 
-static bool within_inner(const Body *b, int64_t v)
+static int64_t inner_extent(const Body *b)
 {
     int64_t extent = b->axis[b->sched.kind == SCHED_MAP ? b->npar - 1 : 0].extent;
-    return v == 64 || v < 2 * extent || v == b->sched.tile;
+    return extent > 0 ? extent : 1;
 }
 
+static bool within_inner(const Body *b, int64_t v)
+{
+    return v < inner_extent(b);
+}
+
+// Parts of the inner axis, or all of it.
 static int legal_tile(const Body *b, const Target *t, int64_t *out)
 {
     bool map = b->sched.kind == SCHED_MAP && b->npar > 1;
     if (t->kind != TARGET_CPU || (!map && b->sched.kind != SCHED_COLUMN)) return 0;
-    int n = powers(b, 64, map ? 16384 : 2048, within_inner, out);
-    for (int i = 0; i < n; i++)
-        if (out[i] == b->sched.tile) return n;
-    out[n++] = b->sched.tile; // the whole axis, say
+    int64_t most = map ? 16384 : 2048;
+    int n = powers(b, 64, most, within_inner, out);
+    if (inner_extent(b) <= most) out[n++] = inner_extent(b);
     return n;
 }
 
@@ -383,6 +388,24 @@ static void put(const Knob *k, Body *b, int64_t v)
         *(int64_t *)at = v;
     else
         *(int *)at = (int)v;
+}
+
+static bool lists(const Knob *k, const Body *b, const Target *t, int64_t v)
+{
+    int64_t legal[KNOB_VALUES];
+    for (int i = k->legal(b, t, legal); i-- > 0;)
+        if (legal[i] == v) return true;
+    return false;
+}
+
+bool knob_allows(const Knob *k, const Body *b, const Target *t, int64_t v)
+{
+    int64_t legal[KNOB_VALUES];
+    int n = k->legal(b, t, legal);
+    if (!n || v < legal[0] || v > legal[n - 1]) return false;
+    Body other = *b; // a plan for another device may have chosen what this list leaves out
+    put(k, &other, v);
+    return lists(k, &other, t, v);
 }
 
 // A value the body can no longer have gives way to the nearest one it can.

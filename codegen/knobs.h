@@ -23,6 +23,8 @@ typedef struct Knob {
 extern const Knob knobs[]; // ended by a row without a name
 
 int64_t knob_get(const Knob *k, const Body *b);
+// Whether the body may have this value while its other knobs stay as they are.
+bool knob_allows(const Knob *k, const Body *b, const Target *t, int64_t v);
 // Sets these and what follows; other knobs move to the nearest value that is still legal.
 void knobs_set(const Knob *const *k, const int64_t *v, int n, Body *b, const Target *t);
 

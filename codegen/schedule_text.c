@@ -88,14 +88,6 @@ static const char *not_legal(Arena *a, const Body *b, const Target *t, const Kno
     return o.data;
 }
 
-static bool is_legal(const Knob *k, const Body *b, const Target *t, int64_t v)
-{
-    int64_t legal[KNOB_VALUES];
-    for (int i = k->legal(b, t, legal); i-- > 0;)
-        if (legal[i] == v) return true;
-    return false;
-}
-
 enum { MOST_WORDS = 32 };
 typedef struct Words {
     const Knob *knob[MOST_WORDS];
@@ -126,13 +118,27 @@ static const char *read_words(Arena *a, const char *text, Words *w)
     return NULL;
 }
 
-// Sets the knobs that are named, the others follow. Returns the first of the words whose value the
-// body cannot have on this target; -1: it has them all.
+// Sets the knobs that are named, each once those before it leave room for its value; the others
+// follow. What was never possible never gets into the schedule: plans divide by such numbers.
+// Returns the first of the words whose value the body cannot have on this target; -1: it has all.
 static int apply(const Words *w, Body *b, const Target *t)
 {
-    knobs_set(w->knob, w->number, w->n, b, t);
+    const Knob *knob[MOST_WORDS];
+    int64_t number[MOST_WORDS];
+    bool set[MOST_WORDS] = {0};
+    for (int n = 0, before = -1; before < n;) {
+        before = n;
+        for (int i = 0; i < w->n; i++) {
+            if (set[i] || !knob_allows(w->knob[i], b, t, w->number[i])) continue;
+            set[i] = true;
+            knob[n] = w->knob[i];
+            number[n++] = w->number[i];
+            knobs_set(knob, number, n, b, t);
+        }
+    }
     for (int i = 0; i < w->n; i++)
-        if (knob_get(w->knob[i], b) != w->number[i] || !is_legal(w->knob[i], b, t, w->number[i]))
+        if (!set[i] || knob_get(w->knob[i], b) != w->number[i] ||
+            !knob_allows(w->knob[i], b, t, w->number[i]))
             return i;
     return -1;
 }

@@ -30,6 +30,8 @@ bad() { # MESSAGE SCHEDULE
 bad "mlp.net.tune:2: kernel $name: there is no knob 'teem'; did you mean 'team'?" "row teem=4"
 bad "vector=3 is not possible here" "row vector=3"
 bad "with the other knobs as given: 1, 2" "row vector=16"
+bad "team=0 is not possible here" "row team=0"
+bad "threads=1073741823 is not possible here" "row threads=1073741823 team=7"
 bad "that is no value of a knob 'keep'" "row keep=nowhere"
 bad "has no knob 'tile_k'" "row tile_k=32"
 bad "team is given twice" "row team=4 team=8"
@@ -100,6 +102,18 @@ run() { # SAVE options...: trains, quietly
 }
 tensors() { tail -c +$((9 + $(od -An -tu8 -N8 "$1.safetensors"))) "$1.safetensors" | md5sum; }
 { echo "$head"; "$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^\(kernel [^:]*\): column split=1 /\1 @ cpu: column split=4 /p'; } >split.tune
+read -r name id _ <<<"$("$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^kernel \(.*\): map tile=784.*/\1/p')"
+for tile in 0 100 1568; do
+    printf '%s\nkernel %s %s @ cpu: map tile=%s\n' "$head" "$name" "$id" $tile >mlp.net.tune
+    expect 1 "tile=$tile is not possible here" "$NETC" --emit c mlp.net
+done
+holds "as given: 64, 128, 256, 512, 784"
+printf '%s\nkernel %s %s @ cpu: map tile=64\n' "$head" "$name" "$id" >mlp.net.tune
+printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (128, 28, 28), }" >image.npy
+head -c 100352 /dev/zero >>image.npy
+expect 0 "note: mlp.net.tune: measured schedules for" "$NETC" run mlp.net --device cpu --input image=image.npy --output logits=l.npy
+[ "$(grep -c mlp.net.tune "$W/.out")" = 1 ] && pass || fail "compiled more than once: $(cat "$W/.out")"
+rm mlp.net.tune
 grep -q split=4 split.tune && pass || fail "no sum over columns to cut"
 run plain2 --epochs 2; run plain1 --epochs 1
 cp split.tune mlp.net.tune
