@@ -80,6 +80,7 @@ Option weights_option(Weights *w);
 Option map_option(Weights *w);
 Option missing_option(Weights *w);
 netc_status load_weights(netc_session *s, const Weights *w, netc_error **err);
+bool is_source(const char *path); // a .net; a model.bin holds code, and may hold weights
 // For verbs that look at results: says so when a .net has parameters and nobody gave their values.
 void note_untrained(netc_session *s, const Weights *w, const Common *c);
 typedef struct Timing { // how a verb measures
@@ -105,6 +106,7 @@ int fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
 void compile_options(const Common *c, netc_compile_options *o);
+const char *device_target(const char *device); // what --device says of the target; NULL: nothing
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
                          const netc_dataset *data, netc_program **out, netc_error **err);
 // "NAME=FILE" or "NAME=FILE:PART" words into a data set.

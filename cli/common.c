@@ -122,6 +122,13 @@ void compile_options(const Common *c, netc_compile_options *o)
     o->locked = c->locked;
 }
 
+const char *device_target(const char *device)
+{
+    return device && !strcmp(device, "cpu")        ? "cpu"
+           : device && !strncmp(device, "cuda", 4) ? "cuda"
+                                                   : NULL;
+}
+
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
                          const netc_dataset *data, netc_program **out, netc_error **err)
 {
@@ -197,10 +204,15 @@ netc_status load_weights(netc_session *s, const Weights *w, netc_error **err)
     return netc_state_load(s, w->file, &o, err);
 }
 
+bool is_source(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".net");
+}
+
 void note_untrained(netc_session *s, const Weights *w, const Common *c)
 {
-    const char *dot = strrchr(c->words.at[0], '.'); // a model.bin may hold weights
-    if (w->file || c->quiet || !dot || strcmp(dot, ".net") || netc_state_count(s) < 1) return;
+    if (w->file || c->quiet || !is_source(c->words.at[0]) || netc_state_count(s) < 1) return;
     fputs("note: parameters have their initial values; --weights FILE.safetensors gives them "
           "others\n",
           stderr);

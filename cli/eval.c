@@ -37,7 +37,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_status status = netc_dataset_create(ctx, &d, err);
     if (status == NETC_OK) status = add_data(d, &a->data, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, &p, err);
+        status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device), d,
+                              &p, err);
     NETC_INIT(netc_session_options, so);
     so.seed = a->seed;
     if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);

@@ -183,35 +183,37 @@ static bool all_given(netc_program *p, const char *entry, const Input *in, int n
     return true;
 }
 
-// The program and which entry of it runs. Where inputs are missing, only what the named outputs
-// need is compiled.
+// The program and which entry of it runs. Only what the named outputs need is compiled, and asked
+// for; of a model.bin where inputs are missing, for that compiles its source.
 static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d, const Input *in,
                               netc_program **p, const char **entry, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
     compile_options(&a->common, &o);
+    o.target = device_target(a->device);
     o.data = d;
     o.whole_data = true;
-    netc_status status = netc_compile_file(ctx, a->common.words.at[0], &o, p, err);
-    if (status != NETC_OK) return status;
-    *entry = a->entry ? a->entry : only_model(*p);
-    if (!*entry) return NETC_INVALID;
-    if (!a->outputs.n || all_given(*p, *entry, in, a->inputs.n)) return NETC_OK;
+    const char *path = a->common.words.at[0];
+    netc_status status = NETC_OK;
+    if (!a->outputs.n || !is_source(path)) {
+        status = netc_compile_file(ctx, path, &o, p, err);
+        if (status == NETC_OK) *entry = a->entry ? a->entry : only_model(*p);
+        if (status == NETC_OK && !*entry) status = NETC_INVALID;
+        if (status != NETC_OK || !a->outputs.n || all_given(*p, *entry, in, a->inputs.n))
+            return status;
+        netc_program_release(*p);
+        *p = NULL;
+    }
     int n;
     char **names = output_names(a, &n);
-    netc_program *needed = NULL;
-    o.outputs_of = *entry;
+    o.outputs_of = a->entry;
     o.outputs = (const char *const *)names;
     o.noutputs = n;
-    status = names ? netc_compile_file(ctx, a->common.words.at[0], &o, &needed, err)
-                   : NETC_OUT_OF_MEMORY;
+    status = names ? netc_compile_file(ctx, path, &o, p, err) : NETC_OUT_OF_MEMORY;
     for (int i = 0; names && i < n; i++) free(names[i]);
     free(names);
-    if (status != NETC_OK) return status;
-    netc_program_release(*p);
-    *p = needed;
-    if (!a->entry) *entry = only_model(needed);
-    return NETC_OK;
+    if (status == NETC_OK) *entry = a->entry ? a->entry : only_model(*p);
+    return status == NETC_OK && !*entry ? NETC_INVALID : status;
 }
 
 static netc_status run(void *args, netc_context *ctx, netc_error **err)
@@ -265,7 +267,7 @@ int verb_run(int argc, char **argv)
         seed_option(&a.seed, "of initial weights and random numbers (default 0)"),
         {"--times", NULL, OPT_COUNT, &a.times, "N", "run it N times in a row"},
         set_option(&a.set),
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "all outputs as one JSON object"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "the outputs as one JSON object"},
     };
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

@@ -115,13 +115,6 @@ typedef struct TrainArgs {
     bool json;
 } TrainArgs;
 
-static const char *device_target(const char *device)
-{
-    return device && !strcmp(device, "cpu")        ? "cpu"
-           : device && !strncmp(device, "cuda", 4) ? "cuda"
-                                                   : NULL;
-}
-
 static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error **err)
 {
     netc_program *p = NULL;

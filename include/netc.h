@@ -151,9 +151,10 @@ typedef struct netc_compile_options {
     const char *dump_dir;     // numbered files after every pass, or NULL
     const char *choices;      // text of a choice table, or NULL
     int arch; // CUDA architecture to plan for (80, 90, 100); 0: the device's, else 90
-    const char
-        *outputs_of; // an entry of which only these outputs are wanted: what they do not need,
-    const char *const *outputs; // inputs included, is left out
+    // Only these outputs are wanted of the entry outputs_of (NULL: the only model): what they do
+    // not need, inputs included, is left out.
+    const char *outputs_of;
+    const char *const *outputs;
     int noutputs;
     bool whole_data;       // the arrays of data are whole inputs: axis 0, too, fixes its dimension
     bool rebuild;          // of a model.bin: its code is ignored and made anew from its source

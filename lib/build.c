@@ -84,12 +84,19 @@ static bool wanted(const Settings *s, const char *output)
     return false;
 }
 
-// Leaves out the outputs nobody asked for, and with them whatever only they need.
-static bool keep_outputs(const Settings *s, Module *m)
+// Leaves out the outputs nobody asked for, and with them whatever only they need. only: the entry
+// that is compiled, "" for all.
+static bool keep_outputs(const Settings *s, const char *only, Module *m)
 {
     Entry *e = NULL;
-    for (uint32_t i = 0; i < m->entries.n; i++)
-        if (!strcmp(m->entries.at[i].name, s->outputs_of)) e = &m->entries.at[i];
+    int models = 0;
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const char *name = m->entries.at[i].name;
+        bool model = strcmp(name, "init") && strcmp(name, "train") && strcmp(name, "eval");
+        models += model;
+        if (s->outputs_of ? !strcmp(name, s->outputs_of) : model) e = &m->entries.at[i];
+    }
+    if (s->outputs_of ? !e && *only : models != 1) return true;
     if (!e) return diag_error(m->diags, 0, "there is no entry '%s'", s->outputs_of), false;
     Graph *g = e->graph;
     const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n);
@@ -145,9 +152,7 @@ static void run_pipeline(void *arg)
     FrontendOptions fo = lib_frontend_options(p, b->arena, b->define, b->entry);
     b->module = frontend_compile(b->arena, d, p->name, p->text, p->len, &fo);
     if (!b->module || d->errors) goto invalid;
-    if (p->settings.outputs_of && (!*b->entry || !strcmp(b->entry, p->settings.outputs_of)) &&
-        !keep_outputs(&p->settings, b->module))
-        goto invalid;
+    if (p->settings.noutputs && !keep_outputs(&p->settings, b->entry, b->module)) goto invalid;
 
     Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again
     *target = pick_target(p, b->cuda);

@@ -54,9 +54,9 @@ typedef struct Settings {
     int ndata;
     const char *target, *skip_passes, *dump_dir, *choices;
     Precision precision;
-    const char *outputs_of; // keep only these outputs of that entry; NULL: all of all
+    const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model
     const char **outputs;
-    int noutputs;
+    int noutputs; // 0: all of all
     bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, phases, no_matmul_library;

@@ -102,7 +102,7 @@ static void fill(void *arg)
     if (c->file && !o.tune_file) s->tune_file = arena_printf(a, "%s.tune", c->name);
     if (c->file && !o.kernels_dir) s->kernels_dir = arena_printf(a, "%s.kernels", c->name);
     s->precision_given = o.precision != NULL;
-    s->rebuild = o.rebuild || o.outputs_of;
+    s->rebuild = o.rebuild || o.noutputs;
     s->outputs_of = copy_or_null(a, o.outputs_of);
     s->noutputs = o.noutputs;
     s->outputs = NEW_ARRAY(a, const char *, o.noutputs + 1);

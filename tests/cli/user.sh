@@ -127,6 +127,8 @@ expect 1 "input 't' of 'm' has no value" "$NETC" run free.net --input x=x.npy --
 expect 0 "" "$NETC" run free.net --input x=x.npy --output y=sums.npy --device cpu
 expect 1 "input 't'" "$NETC" run free.net --input x=x.npy --output loss=l.npy --device cpu
 expect 1 "did you mean 'loss'" "$NETC" run free.net --input x=x.npy --output los=l.npy --device cpu
+expect 0 "" "$NETC" run set.net --input x=x.npy --output z=z.npy --device cpu --json
+holds '{"z":{"type":"f32","shape":[],"values":[21]}}'
 printf 'dim k\nmodel m(v: f32[k]) {\n    return w = v * 2\n}\n' > show.net
 expect 0 "w f32[2] 12 30" "$NETC" run show.net --input v=sums.npy --device cpu
 expect 0 "" "$NETC" free.net -D n=4 -o free.bin --target cpu -q
