@@ -2,6 +2,7 @@
 // terms. Views between the dot and a stored operand become strides; where they cannot, or the types
 // are not the library's, the dot is lowered to a kernel like everything else.
 #include "codegen/gen.h"
+#include "ir/axes.h"
 #include "ir/strides.h"
 
 #include <string.h>
@@ -118,26 +119,23 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
     if (!types_fit(f, ta, tb, m->out->type.dtype)) return false;
     if (!operand_of(f, dot->args[0], &m->a) || !operand_of(f, dot->args[1], &m->b)) return false;
-    int nb, nc;
-    const int64_t *ba = attr_ints(dot, ATTR_batch_a, &nb), *bb = attr_ints(dot, ATTR_batch_b, &nb);
-    const int64_t *ca = attr_ints(dot, ATTR_contract_a, &nc),
-                  *cb = attr_ints(dot, ATTR_contract_b, &nc);
-    int64_t fa[MAX_RANK], fb[MAX_RANK], sa[MAX_RANK], sb[MAX_RANK];
-    int na = strides_others(&m->a.s, ba, nb, ca, nc, fa),
-        nn = strides_others(&m->b.s, bb, nb, cb, nc, fb);
+    const DotAxes x = dot_axes(dot, 0), y = dot_axes(dot, 1);
+    const Strides *a = &m->a.s, *b = &m->b.s;
+    const int nc = x.ncontract;
+    int64_t ca[MAX_RANK], cb[MAX_RANK];
     // Contracted axes may be taken in any order: by a's strides, largest first.
     for (int i = 0; i < nc; i++) {
         int k = i;
-        for (; k > 0 && m->a.s.step[sa[k - 1]] < m->a.s.step[ca[i]]; k--)
-            sa[k] = sa[k - 1], sb[k] = sb[k - 1];
-        sa[k] = ca[i];
-        sb[k] = cb[i];
+        for (; k > 0 && a->step[ca[k - 1]] < a->step[x.contract[i]]; k--)
+            ca[k] = ca[k - 1], cb[k] = cb[k - 1];
+        ca[k] = x.contract[i];
+        cb[k] = y.contract[i];
     }
     int64_t am, ak, bk, bn, k2, batch2;
-    if (!strides_run(&m->a.s, fa, na, &g->m, &am) || !strides_run(&m->a.s, sa, nc, &g->k, &ak) ||
-        !strides_run(&m->b.s, sb, nc, &k2, &bk) || !strides_run(&m->b.s, fb, nn, &g->n, &bn) ||
-        !strides_run(&m->a.s, ba, nb, &g->batch, &g->stride_a) ||
-        !strides_run(&m->b.s, bb, nb, &batch2, &g->stride_b))
+    if (!strides_run(a, x.free, x.nfree, &g->m, &am) || !strides_run(a, ca, nc, &g->k, &ak) ||
+        !strides_run(b, cb, nc, &k2, &bk) || !strides_run(b, y.free, y.nfree, &g->n, &bn) ||
+        !strides_run(a, x.batch, x.nbatch, &g->batch, &g->stride_a) ||
+        !strides_run(b, y.batch, y.nbatch, &batch2, &g->stride_b))
         return false;
     if (!matrix(g->m, am, g->k, ak, &g->trans_a, &g->lda) ||
         !matrix(g->k, bk, g->n, bn, &g->trans_b, &g->ldb))

@@ -3,6 +3,7 @@
 
 #include "codegen/accumulator.h"
 #include "codegen/lower.h"
+#include "ir/axes.h"
 
 Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group)
 {
@@ -168,15 +169,6 @@ static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
 
 // -- reductions -----------------------------------------------------------------------------------
 
-static int64_t reduced_count(const Node *r)
-{
-    int count;
-    const int64_t *axes = attr_ints(r, ATTR_axes, &count);
-    int64_t n = 1;
-    for (int i = 0; i < count; i++) n *= r->args[0]->type.dim[axes[i]];
-    return n;
-}
-
 // The node of a class, over most elements, that the outs depend on inside the group: the reduction
 // whose rows and columns a body takes, the contraction a tiled body is built around.
 static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class,
@@ -335,14 +327,8 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
     *done = false;
     if (!dot) return true;
-    int nb, nc;
-    attr_ints(dot, ATTR_batch_a, &nb);
-    const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
-    int64_t size[3] = {1, 1, 1}, cols = 1;
-    int frees = dot->args[0]->type.rank - nb - nc;
-    for (int i = 0; i < dot->type.rank; i++)
-        size[i < nb ? 0 : i < nb + frees ? 1 : 2] *= dot->type.dim[i];
-    for (int i = 0; i < nc; i++) cols *= dot->args[0]->type.dim[contract[i]];
+    const DotSizes whole = dot_sizes(dot);
+    const int64_t size[3] = {whole.batch, whole.m, whole.n};
     for (int i = 0; i < n; i++)
         if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
             return true;
@@ -352,7 +338,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     const Ix *axis[3], *idx[MAX_RANK];
     for (int i = 0; i < 3; i++) axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
     l.body->npar = 3;
-    l.body->col = lower_new_axis(&l, cols);
+    l.body->col = lower_new_axis(&l, whole.k);
     const Ix *flat = ix_linear(c, axis, size, 3);
     for (int i = 0; i < n; i++) {
         ix_delinear(c, flat, space_of(outs[i])->dim, space_of(outs[i])->rank, idx);

@@ -3,6 +3,7 @@
 
 #include "codegen/accumulator.h"
 #include "codegen/lower.h"
+#include "ir/axes.h"
 
 // The axis a reduction over [extent] elements runs along: the body's columns when what is kept
 // varies over rows only, else an axis of its own.
@@ -120,27 +121,20 @@ int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
     const Node *x[2] = {n->args[0], n->args[1]};
-    static const AttrKey batch_key[2] = {ATTR_batch_a, ATTR_batch_b};
-    static const AttrKey contract_key[2] = {ATTR_contract_a, ATTR_contract_b};
-    int nb = 0, nc = 0, v[2], next = 0;
-    const int64_t *contract = attr_ints(n, ATTR_contract_a, &nc);
+    const DotAxes axes[2] = {dot_axes(n, 0), dot_axes(n, 1)};
+    const int nb = axes[0].nbatch, nc = axes[0].ncontract;
     int64_t extent = 1, dim[MAX_RANK];
-    for (int i = 0; i < nc; i++) extent *= dim[i] = x[0]->type.dim[contract[i]];
+    for (int i = 0; i < nc; i++) extent *= dim[i] = x[0]->type.dim[axes[0].contract[i]];
     int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
     const Ix *sub[MAX_RANK], *at[MAX_RANK];
     ix_delinear(c, ix_axis(c, q, extent), dim, nc, sub);
-    attr_ints(n, ATTR_batch_a, &nb);
-    next = nb;
     DType acc = (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
+    int v[2], next = nb;
     for (int s = 0; s < 2; s++) {
-        int count;
-        const int64_t *batch = attr_ints(n, batch_key[s], &count);
-        contract = attr_ints(n, contract_key[s], &count);
-        memset(at, 0, sizeof at);
-        for (int i = 0; i < nb; i++) at[batch[i]] = idx[i];
-        for (int i = 0; i < nc; i++) at[contract[i]] = sub[i];
-        for (int i = 0; i < x[s]->type.rank; i++)
-            if (!at[i]) at[i] = idx[next++];
+        const DotAxes *d = &axes[s];
+        for (int i = 0; i < nb; i++) at[d->batch[i]] = idx[i];
+        for (int i = 0; i < nc; i++) at[d->contract[i]] = sub[i];
+        for (int i = 0; i < d->nfree; i++) at[d->free[i]] = idx[next++];
         v[s] = lower_cast(l, lower_value(l, x[s], at, pred), acc, NULL);
     }
     int p = lower_ew(l, OP_mul, acc, v, 2, NULL);

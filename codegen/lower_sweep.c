@@ -2,6 +2,7 @@
 // second body behind it joins the parts and computes what follows column by column.
 #include "codegen/accumulator.h"
 #include "codegen/kernel_ir.h"
+#include "ir/axes.h"
 
 bool body_folds(const Body *b)
 {
@@ -11,15 +12,6 @@ bool body_folds(const Body *b)
 }
 
 typedef VEC(const Node *) Folds;
-
-static int64_t reduced_count(const Node *r)
-{
-    int n;
-    const int64_t *axes = attr_ints(r, ATTR_axes, &n);
-    int64_t count = 1;
-    for (int i = 0; i < n; i++) count *= r->args[0]->type.dim[axes[i]];
-    return count;
-}
 
 // Whether the axes a reduction runs over are outside all those it keeps.
 static bool over_rows(const Node *r)

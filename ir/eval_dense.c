@@ -1,18 +1,10 @@
 // The evaluator's elementwise ops, views, reductions and dot.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/eval_ops.h"
 
 // -- walking an index space -----------------------------------------------------------------------
-
-void strides_of(const Type *t, int64_t *stride)
-{
-    int64_t s = 1;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        stride[i] = s;
-        s *= t->dim[i];
-    }
-}
 
 Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
                 const int64_t *stride1, int64_t offset1)
@@ -61,7 +53,7 @@ static void copy_strided(Value *to, const int64_t *to_stride, int64_t to_offset,
 static void view(Value *out, const Value *from, const int64_t *stride, int64_t offset)
 {
     int64_t own[MAX_RANK];
-    strides_of(&out->type, own);
+    type_strides(&out->type, own);
     copy_strided(out, own, 0, from, stride, offset, out->type.rank, out->type.dim);
 }
 
@@ -96,7 +88,7 @@ void eval_permute(Eval *e, const Node *n, Value *const *args, Value *out)
     (void)e;
     const int64_t *perm = attr_ints(n, ATTR_perm, NULL);
     int64_t own[MAX_RANK], stride[MAX_RANK];
-    strides_of(&args[0]->type, own);
+    type_strides(&args[0]->type, own);
     for (int i = 0; i < n->type.rank; i++) stride[i] = own[perm[i]];
     view(out, args[0], stride, 0);
 }
@@ -106,7 +98,7 @@ void eval_broadcast(Eval *e, const Node *n, Value *const *args, Value *out)
     (void)e;
     const int64_t *dims = attr_ints(n, ATTR_dims, NULL);
     int64_t own[MAX_RANK], stride[MAX_RANK] = {0};
-    strides_of(&args[0]->type, own);
+    type_strides(&args[0]->type, own);
     for (int i = 0; i < args[0]->type.rank; i++)
         if (args[0]->type.dim[i] == n->type.dim[dims[i]]) stride[dims[i]] = own[i];
     view(out, args[0], stride, 0);
@@ -117,7 +109,7 @@ void eval_slice(Eval *e, const Node *n, Value *const *args, Value *out)
     (void)e;
     const int64_t *start = attr_ints(n, ATTR_start, NULL), *step = attr_ints(n, ATTR_stride, NULL);
     int64_t own[MAX_RANK], stride[MAX_RANK], offset = 0;
-    strides_of(&args[0]->type, own);
+    type_strides(&args[0]->type, own);
     for (int i = 0; i < n->type.rank; i++) {
         stride[i] = own[i] * step[i];
         offset += own[i] * start[i];
@@ -131,7 +123,7 @@ void eval_reverse(Eval *e, const Node *n, Value *const *args, Value *out)
     int naxes;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     int64_t stride[MAX_RANK], offset = 0;
-    strides_of(&args[0]->type, stride);
+    type_strides(&args[0]->type, stride);
     for (int i = 0; i < naxes; i++) {
         offset += stride[axes[i]] * (n->type.dim[axes[i]] - 1);
         stride[axes[i]] = -stride[axes[i]];
@@ -145,8 +137,8 @@ void eval_pad(Eval *e, const Node *n, Value *const *args, Value *out)
     const int64_t *low = attr_ints(n, ATTR_low, NULL);
     int64_t count = type_count(&n->type), to[MAX_RANK], from[MAX_RANK], offset = 0;
     for (int64_t i = 0; i < count; i++) value_put(out, i, value_at(args[1], 0));
-    strides_of(&n->type, to);
-    strides_of(&args[0]->type, from);
+    type_strides(&n->type, to);
+    type_strides(&args[0]->type, from);
     for (int i = 0; i < n->type.rank; i++) offset += low[i] * to[i];
     copy_strided(out, to, offset, args[0], from, 0, n->type.rank, args[0]->type.dim);
 }
@@ -155,9 +147,9 @@ void eval_concat(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;
     int64_t axis = attr_int(n, ATTR_axis, 0), to[MAX_RANK], from[MAX_RANK], offset = 0;
-    strides_of(&n->type, to);
+    type_strides(&n->type, to);
     for (uint32_t i = 0; i < n->nargs; i++) {
-        strides_of(&args[i]->type, from);
+        type_strides(&args[i]->type, from);
         copy_strided(out, to, offset, args[i], from, 0, n->type.rank, args[i]->type.dim);
         offset += to[axis] * args[i]->type.dim[axis];
     }
@@ -167,7 +159,7 @@ void eval_concat(Eval *e, const Node *n, Value *const *args, Value *out)
 static int64_t dynamic_offset(const Type *whole, const Type *part, Value *const *starts)
 {
     int64_t stride[MAX_RANK], offset = 0;
-    strides_of(whole, stride);
+    type_strides(whole, stride);
     for (int i = 0; i < whole->rank; i++) {
         int64_t at = starts[i]->i[0], last = whole->dim[i] - part->dim[i];
         offset += stride[i] * (at < 0 ? 0 : at > last ? last : at);
@@ -179,7 +171,7 @@ void eval_dynamic_slice(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;
     int64_t stride[MAX_RANK];
-    strides_of(&args[0]->type, stride);
+    type_strides(&args[0]->type, stride);
     view(out, args[0], stride, dynamic_offset(&args[0]->type, &n->type, args + 1));
 }
 
@@ -187,8 +179,8 @@ void eval_dynamic_update(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;
     int64_t to[MAX_RANK], from[MAX_RANK];
-    strides_of(&n->type, to);
-    strides_of(&args[1]->type, from);
+    type_strides(&n->type, to);
+    type_strides(&args[1]->type, from);
     view(out, args[0], to, 0);
     int64_t offset = dynamic_offset(&n->type, &args[1]->type, args + 2);
     copy_strided(out, to, offset, args[1], from, 0, n->type.rank, args[1]->type.dim);
@@ -209,7 +201,7 @@ static Axes split_axes(const Node *n, const Type *t)
     int naxes, k = 0;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     int64_t own[MAX_RANK];
-    strides_of(t, own);
+    type_strides(t, own);
     for (int i = 0; i < t->rank; i++) {
         if (k < naxes && axes[k] == i) {
             k++;
@@ -330,7 +322,7 @@ static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
 {
     Type t = type_scalar(v->type.dtype);
     int64_t own[MAX_RANK], stride[MAX_RANK];
-    strides_of(&v->type, own);
+    type_strides(&v->type, own);
     const int64_t *list[] = {first, second, third};
     int n[] = {nfirst, nsecond, nthird};
     for (int k = 0; k < 3; k++) {
@@ -339,48 +331,23 @@ static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
             t.dim[t.rank++] = v->type.dim[list[k][i]];
         }
     }
-    strides_of(&t, own);
+    type_strides(&t, own);
     if (!memcmp(own, stride, (size_t)t.rank * sizeof *own)) return *v;
     Value out = value_new(a, &t);
     view(&out, v, stride, 0);
     return out;
 }
 
-static int free_axes(const Type *t, const int64_t *batch, int nbatch, const int64_t *contract,
-                     int ncontract, int64_t *out)
-{
-    int n = 0;
-    for (int i = 0; i < t->rank; i++) {
-        bool taken = false;
-        for (int k = 0; k < nbatch; k++) taken |= batch[k] == i;
-        for (int k = 0; k < ncontract; k++) taken |= contract[k] == i;
-        if (!taken) out[n++] = i;
-    }
-    return n;
-}
-
-static int64_t size_of(const Type *t, const int64_t *axes, int n)
-{
-    int64_t size = 1;
-    for (int i = 0; i < n; i++) size *= t->dim[axes[i]];
-    return size;
-}
-
 void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
 {
-    const Type *ta = &args[0]->type, *tb = &args[1]->type;
-    int nb, nc;
-    const int64_t *ba = attr_ints(n, ATTR_batch_a, &nb), *bb = attr_ints(n, ATTR_batch_b, &nb);
-    const int64_t *ca = attr_ints(n, ATTR_contract_a, &nc);
-    const int64_t *cb = attr_ints(n, ATTR_contract_b, &nc);
-    int64_t fa[MAX_RANK], fb[MAX_RANK];
-    int nfa = free_axes(ta, ba, nb, ca, nc, fa), nfb = free_axes(tb, bb, nb, cb, nc, fb);
-    int64_t B = size_of(ta, ba, nb), M = size_of(ta, fa, nfa), K = size_of(ta, ca, nc);
-    int64_t N = size_of(tb, fb, nfb);
-    Value a = regroup(e->env->arena, args[0], ba, nb, fa, nfa, ca, nc); // (B, M, K)
-    Value b = regroup(e->env->arena, args[1], bb, nb, cb, nc, fb, nfb); // (B, K, N)
+    Arena *arena = e->env->arena;
+    DotAxes x = dot_axes(n, 0), y = dot_axes(n, 1);
+    DotSizes size = dot_sizes(n);
+    int64_t M = size.m, N = size.n, K = size.k;
+    Value a = regroup(arena, args[0], x.batch, x.nbatch, x.free, x.nfree, x.contract, x.ncontract);
+    Value b = regroup(arena, args[1], y.batch, y.nbatch, y.contract, y.ncontract, y.free, y.nfree);
     DType t = n->type.dtype;
-    for (int64_t row = 0; row < B * M; row++) {
+    for (int64_t row = 0; row < size.batch * M; row++) {
         for (int64_t k = 0; k < K; k++) {
             int64_t rb = (row / M * K + k) * N;
             if (dtype_is_float(t)) {

@@ -71,6 +71,5 @@ typedef struct Walk {
 Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
                 const int64_t *stride1, int64_t offset1);
 void walk_next(Walk *w);
-void strides_of(const Type *t, int64_t *stride); // row-major
 
 #endif

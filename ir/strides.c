@@ -1,14 +1,12 @@
 #include "ir/strides.h"
 
+#include <string.h>
+
 static Strides row_major(const Type *t)
 {
     Strides s = {.rank = t->rank};
-    int64_t step = 1;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        s.dim[i] = t->dim[i];
-        s.step[i] = step;
-        step *= t->dim[i];
-    }
+    memcpy(s.dim, t->dim, sizeof s.dim);
+    type_strides(t, s.step);
     return s;
 }
 
@@ -36,19 +34,6 @@ bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, 
         *extent *= d;
     }
     return true;
-}
-
-int strides_others(const Strides *s, const int64_t *x, int nx, const int64_t *y, int ny,
-                   int64_t *out)
-{
-    int n = 0;
-    for (int i = 0; i < s->rank; i++) {
-        bool used = false;
-        for (int k = 0; k < nx; k++) used |= x[k] == i;
-        for (int k = 0; k < ny; k++) used |= y[k] == i;
-        if (!used) out[n++] = i;
-    }
-    return n;
 }
 
 // The dims of t, without moving anything: groups of old and new axes of one extent are matched from

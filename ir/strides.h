@@ -18,8 +18,5 @@ bool strides_row_major(const Strides *s);
 // These axes as one, its extent and its step, 0 where the extent is 1. false: they are no single
 // run.
 bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, int64_t *step);
-// The axes that stand in neither list, ascending; returns how many.
-int strides_others(const Strides *s, const int64_t *x, int nx, const int64_t *y, int ny,
-                   int64_t *out);
 
 #endif

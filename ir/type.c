@@ -71,6 +71,22 @@ int64_t type_count(const Type *t)
     return n;
 }
 
+int64_t type_extent(const Type *t, const int64_t *axes, int n)
+{
+    int64_t extent = 1;
+    for (int i = 0; i < n; i++) extent *= t->dim[axes[i]];
+    return extent;
+}
+
+void type_strides(const Type *t, int64_t stride[MAX_RANK])
+{
+    int64_t step = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= t->dim[i];
+    }
+}
+
 int64_t type_bytes(const Type *t)
 {
     return (type_count(t) * dtype_info[t->dtype].bits + 7) / 8;

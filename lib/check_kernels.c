@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "lib/check.h"
 #include "lib/synthetic.h"
 
@@ -59,12 +60,8 @@ static int64_t longest_sum(const Graph *g)
     int64_t longest = 1;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        int64_t k = 1;
-        int count = 0;
-        const int64_t *axes = node_class(n) == CLS_DOT      ? attr_ints(n, ATTR_contract_a, &count)
-                              : node_class(n) == CLS_REDUCE ? attr_ints(n, ATTR_axes, &count)
-                                                            : NULL;
-        for (int a = 0; a < count; a++) k *= n->args[0]->type.dim[axes[a]];
+        if (node_class(n) != CLS_DOT && node_class(n) != CLS_REDUCE) continue;
+        int64_t k = reduced_count(n);
         if (k > longest) longest = k;
     }
     return longest;

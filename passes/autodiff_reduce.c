@@ -1,4 +1,5 @@
 // Gradients of reductions and of contractions.
+#include "ir/axes.h"
 #include "passes/autodiff_rules.h"
 
 // -- reductions -----------------------------------------------------------------------------------
@@ -75,24 +76,6 @@ void grad_prod(Rule *r)
 }
 
 // -- contraction ----------------------------------------------------------------------------------
-
-typedef struct DotAxes { // of one operand
-    int64_t batch[MAX_RANK], contract[MAX_RANK], free[MAX_RANK];
-    int nbatch, ncontract, nfree;
-} DotAxes;
-
-static DotAxes dot_axes(const Node *n, int side)
-{
-    DotAxes d = {0};
-    bool taken[MAX_RANK] = {0};
-    const int64_t *b = attr_ints(n, side ? ATTR_batch_b : ATTR_batch_a, &d.nbatch);
-    const int64_t *c = attr_ints(n, side ? ATTR_contract_b : ATTR_contract_a, &d.ncontract);
-    for (int i = 0; i < d.nbatch; i++) taken[d.batch[i] = b[i]] = true;
-    for (int i = 0; i < d.ncontract; i++) taken[d.contract[i] = c[i]] = true;
-    for (int i = 0; i < n->args[side]->type.rank; i++)
-        if (!taken[i]) d.free[d.nfree++] = i;
-    return d;
-}
 
 static int rank_among(const int64_t *v, int n, int64_t x)
 {

@@ -1,59 +1,45 @@
 // Transposes and reshapes around a dot taken over as its axes.
+#include "ir/axes.h"
 #include "passes/dot.h"
 
-static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const AttrKey *keys,
-                      const int64_t **axes, const int *counts)
+// The contraction of [args] over other axes; swap: the operands have changed places.
+static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const DotAxes *axes, bool swap)
 {
     Attrs at = dot->attrs;
-    for (int i = 0; i < 4; i++) attr_set_ints(g, &at, keys[i], axes[i], counts[i]);
+    for (int side = 0; side < 2; side++) {
+        const DotAxes *d = &axes[side ^ swap];
+        attr_set_ints(g, &at, dot_keys[side][0], d->batch, d->nbatch);
+        attr_set_ints(g, &at, dot_keys[side][1], d->contract, d->ncontract);
+    }
     return graph_node(g, OP_dot, args, 2, &at);
 }
-
-static const AttrKey dot_keys[2][4] = {
-    {ATTR_batch_a, ATTR_contract_a, ATTR_batch_b, ATTR_contract_b},
-    {ATTR_batch_b, ATTR_contract_b, ATTR_batch_a, ATTR_contract_a},
-};
 
 Node *dot_without_permutes(Graph *g, const Node *n, Node *const *from)
 {
     Node *args[2] = {from[0], from[1]};
-    const int64_t *axes[4];
-    int64_t own[4][MAX_RANK];
-    int counts[4];
+    DotAxes axes[2] = {dot_axes(n, 0), dot_axes(n, 1)};
     bool changed = false;
-    for (int i = 0; i < 4; i++) axes[i] = attr_ints(n, dot_keys[0][i], &counts[i]);
     for (int side = 0; side < 2; side++) {
         if (args[side]->op != OP_permute) continue;
-        int rank;
-        const int64_t *perm = attr_ints(args[side], ATTR_perm, &rank);
-        bool used[MAX_RANK] = {0}, ordered = true;
-        for (int k = 2 * side; k < 2 * side + 2; k++)
-            for (int i = 0; i < counts[k]; i++) used[axes[k][i]] = true;
-        int64_t last = -1;
-        for (int i = 0; i < rank; i++) {
-            if (used[i]) continue;
-            ordered &= perm[i] > last;
-            last = perm[i];
-        }
+        DotAxes *d = &axes[side];
+        const int64_t *perm = attr_ints(args[side], ATTR_perm, NULL);
+        bool ordered = true;
+        for (int i = 1; i < d->nfree; i++) ordered &= perm[d->free[i]] > perm[d->free[i - 1]];
         if (!ordered) continue;
-        for (int k = 2 * side; k < 2 * side + 2; k++) {
-            for (int i = 0; i < counts[k]; i++) own[k][i] = perm[axes[k][i]];
-            axes[k] = own[k];
-        }
+        for (int i = 0; i < d->nbatch; i++) d->batch[i] = perm[d->batch[i]];
+        for (int i = 0; i < d->ncontract; i++) d->contract[i] = perm[d->contract[i]];
         args[side] = args[side]->args[0];
         changed = true;
     }
-    return changed ? dot_with(g, n, args, dot_keys[0], axes, counts) : NULL;
+    return changed ? dot_with(g, n, args, axes, false) : NULL;
 }
 
 Node *permuted_dot(Graph *g, const Node *permute, const Node *dot)
 {
-    const int64_t *axes[4], *perm;
-    int counts[4], rank;
-    for (int i = 0; i < 4; i++) axes[i] = attr_ints(dot, dot_keys[0][i], &counts[i]);
-    perm = attr_ints(permute, ATTR_perm, &rank);
-    int nb = counts[0], fa = dot->args[0]->type.rank - nb - counts[1], fb = rank - nb - fa;
+    const DotAxes axes[2] = {dot_axes(dot, 0), dot_axes(dot, 1)};
+    int rank, nb = axes[0].nbatch, fa = axes[0].nfree, fb = axes[1].nfree;
+    const int64_t *perm = attr_ints(permute, ATTR_perm, &rank);
     for (int i = 0; i < rank; i++)
         if (perm[i] != (i < nb ? i : i < nb + fb ? i + fa : i - fb)) return NULL;
-    return dot_with(g, dot, (Node *[]){dot->args[1], dot->args[0]}, dot_keys[1], axes, counts);
+    return dot_with(g, dot, (Node *[]){dot->args[1], dot->args[0]}, axes, true);
 }

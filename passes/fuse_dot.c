@@ -1,4 +1,5 @@
 // Operands of a contraction: how they lie in memory, and giving an address to those that have none.
+#include "ir/axes.h"
 #include "ir/strides.h"
 #include "passes/fuse.h"
 #include "passes/regions.h"
@@ -12,16 +13,14 @@ static const Node *behind(const Node *n)
 // The operand's axes are three runs, its contracted ones taken in the given order.
 static bool reads_in_order(const Node *dot, int side, const Strides *l, const int *order)
 {
-    int nb, nc;
-    const int64_t *b = attr_ints(dot, side ? ATTR_batch_b : ATTR_batch_a, &nb);
-    const int64_t *c = attr_ints(dot, side ? ATTR_contract_b : ATTR_contract_a, &nc);
-    int64_t free[MAX_RANK], run[MAX_RANK], extent, sb, sc, sf;
+    DotAxes x = dot_axes(dot, side);
+    int64_t run[MAX_RANK], extent, sb, sc, sf;
     for (int i = 0; i < l->rank; i++)
         if (l->dim[i] != 1 && !l->step[i]) return false; // repeated: no matrix in memory
-    int nf = strides_others(l, b, nb, c, nc, free);
-    for (int i = 0; i < nc; i++) run[i] = c[order[i]];
-    if (!strides_run(l, b, nb, &extent, &sb) || !strides_run(l, run, nc, &extent, &sc) ||
-        !strides_run(l, free, nf, &extent, &sf))
+    for (int i = 0; i < x.ncontract; i++) run[i] = x.contract[order[i]];
+    if (!strides_run(l, x.batch, x.nbatch, &extent, &sb) ||
+        !strides_run(l, run, x.ncontract, &extent, &sc) ||
+        !strides_run(l, x.free, x.nfree, &extent, &sf))
         return false;
     return sc <= 1 || sf <= 1;
 }
@@ -56,12 +55,12 @@ bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
 // that several contractions can share the copy; else free before contracted.
 static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int64_t *place)
 {
-    int nb, nc, at = 0, changes = 0;
-    const int64_t *b = attr_ints(dot, side ? ATTR_batch_b : ATTR_batch_a, &nb);
-    const int64_t *c = attr_ints(dot, side ? ATTR_contract_b : ATTR_contract_a, &nc);
+    DotAxes d = dot_axes(dot, side);
+    const int64_t *c = d.contract;
+    int nb = d.nbatch, nc = d.ncontract, at = 0, changes = 0;
     int64_t perm[MAX_RANK];
     bool batch[MAX_RANK] = {0}, contracted[MAX_RANK] = {0}, ascending = true;
-    for (int i = 0; i < nb; i++) batch[perm[at++] = b[i]] = true;
+    for (int i = 0; i < nb; i++) batch[perm[at++] = d.batch[i]] = true;
     for (int i = 0; i < nc; i++) {
         contracted[c[i]] = true;
         ascending &= i == 0 || c[i] > c[i - 1];
@@ -73,8 +72,7 @@ static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int
     }
     if (changes > 1 || !ascending) {
         at = nb;
-        for (int i = 0; i < x->type.rank; i++)
-            if (!batch[i] && !contracted[i]) perm[at++] = i;
+        for (int i = 0; i < d.nfree; i++) perm[at++] = d.free[i];
         for (int i = 0; i < nc; i++) perm[at++] = c[i];
     }
     for (int i = 0; i < at; i++) place[perm[i]] = i;
@@ -89,8 +87,6 @@ static bool dot_needs_order(const Node *dot, int side)
 
 static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 {
-    static const AttrKey keys[2][2] = {{ATTR_batch_a, ATTR_contract_a},
-                                       {ATTR_batch_b, ATTR_contract_b}};
     Node *args[2] = {operands[0], operands[1]};
     Attrs at = dot->attrs;
     for (int side = 0; side < 2; side++) {
@@ -99,9 +95,9 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
         args[side] = canonical_operand(g, dot, side, args[side], place);
         for (int k = 0; k < 2; k++) {
             int n;
-            const int64_t *axes = attr_ints(dot, keys[side][k], &n);
+            const int64_t *axes = attr_ints(dot, dot_keys[side][k], &n);
             for (int i = 0; i < n; i++) moved[i] = place[axes[i]];
-            attr_set_ints(g, &at, keys[side][k], moved, n);
+            attr_set_ints(g, &at, dot_keys[side][k], moved, n);
         }
     }
     return graph_node(g, OP_dot, args, 2, &at);

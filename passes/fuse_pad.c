@@ -10,6 +10,7 @@
 // nothing is added.
 #include <math.h>
 
+#include "ir/axes.h"
 #include "ir/scalar.h"
 #include "passes/fuse.h"
 
@@ -58,41 +59,29 @@ static bool is_inner(const Node *n, int64_t axis)
     return axis == n->type.rank - 1;
 }
 
-static bool is_among(const int64_t *axes, int n, int64_t axis)
-{
-    for (int i = 0; i < n; i++)
-        if (axes[i] == axis) return true;
-    return false;
-}
-
 static Sides sides_of(const Node *dot)
 {
-    static const AttrKey keys[2][2] = {{ATTR_batch_a, ATTR_contract_a},
-                                       {ATTR_batch_b, ATTR_contract_b}};
     Sides s = {.share = 1};
-    const int64_t *contract[2];
-    int nb, nc, last[2] = {-1, -1}; // free axes
+    DotAxes axes[2];
+    int last[2] = {-1, -1}; // free axes
     for (int side = 0; side < 2; side++) {
         const Type *t = &dot->args[side]->type;
-        const int64_t *batch = attr_ints(dot, keys[side][0], &nb);
-        contract[side] = attr_ints(dot, keys[side][1], &nc);
-        for (int i = 0; i < t->rank; i++) {
-            bool is_free = !is_among(batch, nb, i) && !is_among(contract[side], nc, i);
-            bool odd = t->dim[i] % UNIT != 0;
-            s.want[side][i] = t->dim[i];
-            if (is_free) last[side] = i;
-            if (is_free && odd && is_inner(dot->args[side], i)) {
-                s.want[side][i] = round_up(t->dim[i]);
-                s.share = OTHER_SHARE;
-            }
+        axes[side] = dot_axes(dot, side);
+        for (int i = 0; i < t->rank; i++) s.want[side][i] = t->dim[i];
+        for (int k = 0; k < axes[side].nfree; k++) {
+            int64_t i = axes[side].free[k];
+            last[side] = (int)i;
+            if (t->dim[i] % UNIT == 0 || !is_inner(dot->args[side], i)) continue;
+            s.want[side][i] = round_up(t->dim[i]);
+            s.share = OTHER_SHARE;
         }
     }
-    for (int k = 0; k < nc; k++) {
-        int64_t extent = dot->args[0]->type.dim[contract[0][k]];
-        if (extent % UNIT == 0 ||
-            (!is_inner(dot->args[0], contract[0][k]) && !is_inner(dot->args[1], contract[1][k])))
+    for (int k = 0; k < axes[0].ncontract; k++) {
+        int64_t a = axes[0].contract[k], b = axes[1].contract[k];
+        int64_t extent = dot->args[0]->type.dim[a];
+        if (extent % UNIT == 0 || (!is_inner(dot->args[0], a) && !is_inner(dot->args[1], b)))
             continue;
-        for (int side = 0; side < 2; side++) s.want[side][contract[side][k]] = round_up(extent);
+        s.want[0][a] = s.want[1][b] = round_up(extent);
         s.share = ODD_SHARE;
     }
     int side = last[1] >= 0 ? 1 : 0; // whose free axis is the result's last
@@ -125,9 +114,7 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
 {
     const Target *t = p->target;
     double product = 2 * (double)type_count(&dot->type) / t->bf16_flops, moved = 0;
-    int nc;
-    const int64_t *c = attr_ints(dot, ATTR_contract_a, &nc);
-    for (int i = 0; i < nc; i++) product *= (double)dot->args[0]->type.dim[c[i]];
+    product *= (double)reduced_count(dot);
     for (int side = 0; side < 2; side++) {
         const Node *x = dot->args[side];
         const Form *f = form_of(p, x);

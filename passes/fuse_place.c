@@ -2,6 +2,7 @@
 // reduction that is not stored yet, its cluster.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/fuse.h"
 
 enum {
@@ -69,12 +70,10 @@ static Cluster domain_of(const Fuse *f, const Node *reduce)
     const int64_t *axes = attr_ints(reduce, ATTR_axes, &n);
     for (int i = 0; i < n; i++) c.axes[c.naxes++] = axes[i];
     c.rows = type_count(&reduce->type);
-    c.cols = 1;
+    c.cols = reduced_count(reduce);
     int first = t->rank, last_kept = -1;
-    for (int i = 0; i < n; i++) {
-        c.cols *= t->dim[axes[i]];
+    for (int i = 0; i < n; i++)
         if (t->dim[axes[i]] != 1 && axes[i] < first) first = (int)axes[i];
-    }
     for (int i = 0, k = 0; i < t->rank; i++)
         if (k < n && axes[k] == i)
             k++;

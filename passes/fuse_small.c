@@ -7,32 +7,16 @@
 // it.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/fuse.h"
 #include "passes/regions.h"
 
 enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
 
-typedef struct Extents {
-    int64_t batch, m, n, k;
-} Extents;
-
-static Extents extents_of(const Node *dot)
-{
-    int nb, nc;
-    attr_ints(dot, ATTR_batch_a, &nb);
-    const int64_t *contract = attr_ints(dot, ATTR_contract_a, &nc);
-    int64_t size[3] = {1, 1, 1}, k = 1;
-    int frees = dot->args[0]->type.rank - nb - nc;
-    for (int i = 0; i < dot->type.rank; i++)
-        size[i < nb ? 0 : i < nb + frees ? 1 : 2] *= dot->type.dim[i];
-    for (int i = 0; i < nc; i++) k *= dot->args[0]->type.dim[contract[i]];
-    return (Extents){size[0], size[1], size[2], k};
-}
-
 bool fuse_generated(const PassOptions *o, const Node *dot)
 {
     if (!o || !o->target || dot->op != OP_dot) return false;
-    Extents x = extents_of(dot);
+    DotSizes x = dot_sizes(dot);
     return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
            dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
            target_generated_product(o->target, x.batch, x.m, x.n, x.k, o->precision == PREC_TF32);
@@ -41,7 +25,7 @@ bool fuse_generated(const PassOptions *o, const Node *dot)
 bool fuse_tiled(const PassOptions *o, const Node *dot)
 {
     if (!fuse_generated(o, dot)) return false;
-    Extents x = extents_of(dot);
+    DotSizes x = dot_sizes(dot);
     return target_tiled_product(o->target, x.batch, x.m, x.n, x.k);
 }
 

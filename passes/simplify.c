@@ -6,6 +6,7 @@
 // Breaks: nothing.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/dot.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
@@ -156,7 +157,6 @@ static Node *simplify_sum(Simplify *s, const Node *n)
     if (b->op != OP_broadcast || !dtype_is_float(b->type.dtype)) return NULL;
     int naxes, nd;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes), *dims = attr_ints(b, ATTR_dims, &nd);
-    double count = 1;
     int64_t out_dims[MAX_RANK];
     for (int i = 0; i < nd; i++) {
         int before = 0;
@@ -166,9 +166,9 @@ static Node *simplify_sum(Simplify *s, const Node *n)
         }
         out_dims[i] = dims[i] - before;
     }
-    for (int k = 0; k < naxes; k++) count *= (double)b->type.dim[axes[k]];
     Node *v = graph_cast(s->dst, b->args[0], n->type.dtype);
-    v = graph_binary(s->dst, OP_mul, v, graph_const(s->dst, n->type.dtype, count));
+    v = graph_binary(s->dst, OP_mul, v,
+                     graph_const(s->dst, n->type.dtype, (double)reduced_count(n)));
     Attrs at = {0};
     attr_set_ints(s->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
     attr_set_ints(s->dst, &at, ATTR_dims, out_dims, nd);

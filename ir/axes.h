@@ -1,0 +1,24 @@
+// What reductions and contractions run over.
+#ifndef IR_AXES_H
+#define IR_AXES_H
+
+#include "ir/graph.h"
+
+typedef struct DotAxes { // of one operand of a contraction
+    int nbatch, ncontract, nfree;
+    int64_t batch[MAX_RANK], contract[MAX_RANK]; // in the order in which they pair with the other's
+    int64_t free[MAX_RANK];                      // ascending
+} DotAxes;
+
+typedef struct DotSizes { // as a matmul: batch times (m, k) x (k, n)
+    int64_t batch, m, n, k;
+} DotSizes;
+
+extern const AttrKey dot_keys[2][2]; // by operand: its batch axes, its contracted axes
+DotAxes dot_axes(const Node *dot, int side);
+DotSizes dot_sizes(const Node *dot);
+
+// Elements of its operand behind each element of a reduction's or contraction's result.
+int64_t reduced_count(const Node *n);
+
+#endif
