@@ -28,21 +28,21 @@ typedef enum OpClass {
 } OpClass;
 
 enum OpFlags {
-    OPF_COMMUTES = 1,   // f(a, b) == f(b, a)
-    OPF_ASSOC = 2,      // exact in integers only
-    OPF_IDEMPOTENT = 4, // f(a, a) == a
-    OPF_COSTLY = 8,     // a transcendental: about twenty times an addition
-    OPF_CONVERTS = 16,  // the printers spell it by operand and result type
-    OPF_SMOOTH = 32,    // small errors of the operands stay small: relative to the largest of them
-    OPF_APPROX = 64,    // the CUDA prelude has a cheaper form for 16-bit results: its helper, _16
-    OPF_STRIDES =
-        128, // a view of one operand that strides express: loops and libraries look through
-    OPF_PERMUTES = 256, // ... in which each element of the operand stands once
-    OPF_MEMORY = 512,   // a leaf that lies in memory (a const does when it has a value an element)
-    OPF_CELL = 1024,    // ... of a cell
-    OPF_WHOLE = 2048,   // computed by a kernel or a call of its own, and stored: an anchor
-    OPF_CHECKS = 4096,  // can fail on the device (a gather: unless its index is proved)
-    OPF_ORDER = 8192,   // a view that keeps the order of what it takes: all, parts or repeats of it
+    OPF_COMMUTES = 1 << 0,   // f(a, b) == f(b, a)
+    OPF_ASSOC = 1 << 1,      // exact in integers only
+    OPF_IDEMPOTENT = 1 << 2, // f(a, a) == a
+    OPF_COSTLY = 1 << 3,     // a transcendental: about twenty times an addition
+    OPF_CONVERTS = 1 << 4,   // the printers spell it by operand and result type
+    OPF_SMOOTH = 1 << 5,     // small errors of the operands stay small: relative to the largest
+    OPF_APPROX = 1 << 6,     // CUDA has a cheaper form for 16-bit results: its helper, _16
+    OPF_STRIDES = 1 << 7,    // a view of one operand that strides express (ir/strides.c)
+    OPF_PERMUTES = 1 << 8,   // ... in which each element of the operand stands once
+    OPF_ORDER = 1 << 9,      // a view that keeps the order of what it takes: all, parts or repeats
+    OPF_MEMORY = 1 << 10,    // a leaf that lies in memory (a const: when it has a value an element)
+    OPF_CELL = 1 << 11,      // ... of a cell
+    OPF_WHOLE = 1 << 12,     // computed by a kernel or a call of its own, and stored: an anchor
+    OPF_ADDRESSES = 1 << 13, // its operands lie in memory: nothing is computed on the way to it
+    OPF_CHECKS = 1 << 14,    // can fail on the device (a gather: unless its index is proved)
 };
 
 // What a reduction keeps while it runs.

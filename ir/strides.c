@@ -36,10 +36,13 @@ bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, 
     return true;
 }
 
-// The dims of t, without moving anything: groups of old and new axes of one extent are matched from
+// -- views: one function an op whose row says STRIDES ----------------------------------------------
+
+// The dims of n, without moving anything: groups of old and new axes of one extent are matched from
 // the left, and the old ones of a group must be one run.
-static bool reshape(Strides *s, const Type *t)
+static bool reshape(Strides *s, const Node *n)
 {
+    const Type *t = &n->type;
     Strides out = {.rank = t->rank};
     int i = 0, j = 0;
     while (i < s->rank || j < t->rank) {
@@ -68,35 +71,30 @@ static bool reshape(Strides *s, const Type *t)
     return true;
 }
 
-static void permute(Strides *s, const int64_t *perm)
+static bool permute(Strides *s, const Node *n)
 {
-    Strides in = *s;
+    const Strides in = *s;
+    const int64_t *perm = attr_ints(n, ATTR_perm, NULL);
     for (int i = 0; i < s->rank; i++) {
         s->dim[i] = in.dim[perm[i]];
         s->step[i] = in.step[perm[i]];
     }
+    return true;
 }
 
-static void broadcast(Strides *s, const Type *t, const int64_t *dims)
+static bool broadcast(Strides *s, const Node *n)
 {
-    Strides in = *s;
-    *s = (Strides){.rank = t->rank};
-    for (int i = 0; i < t->rank; i++) s->dim[i] = t->dim[i];
+    const Strides in = *s;
+    const int64_t *dims = attr_ints(n, ATTR_dims, NULL);
+    *s = (Strides){.rank = n->type.rank};
+    memcpy(s->dim, n->type.dim, sizeof s->dim);
     for (int i = 0; i < in.rank; i++)
         if (in.dim[i] == s->dim[dims[i]]) s->step[dims[i]] = in.step[i];
+    return true;
 }
 
-// The ops whose row says STRIDES.
-static bool view(Strides *s, const Node *n)
-{
-    int count;
-    switch (n->op) {
-    case OP_reshape: return reshape(s, &n->type);
-    case OP_permute: permute(s, attr_ints(n, ATTR_perm, &count)); return true;
-    case OP_broadcast: broadcast(s, &n->type, attr_ints(n, ATTR_dims, &count)); return true;
-    default: return false;
-    }
-}
+static bool (*const rules[OP_COUNT])(Strides *, const Node *) = {
+    [OP_reshape] = reshape, [OP_permute] = permute, [OP_broadcast] = broadcast};
 
 bool strides_through(const Node *n, const Node *stored, Strides *out)
 {
@@ -108,7 +106,7 @@ bool strides_through(const Node *n, const Node *stored, Strides *out)
         views[count++] = n;
     }
     *out = row_major(&stored->type);
-    while (count > 0)
-        if (!view(out, views[--count])) return false;
+    while (count-- > 0)
+        if (!rules[views[count]->op](out, views[count])) return false;
     return true;
 }

@@ -29,11 +29,7 @@ static void nothing_fused(Fuse *f)
 static void one_kernel_a_node(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
-    f->level = NEW_ARRAY(f->a, int32_t, n);
-    f->cluster = NEW_ARRAY(f->a, uint32_t, n);
-    f->pos = NEW_ARRAY(f->a, uint8_t, n);
-    f->mat = NEW_ARRAY(f->a, bool, n);
-    f->checked = NEW_ARRAY(f->a, bool, n);
+    fuse_unplace(f);
     f->map = NEW_ARRAY(f->a, uint32_t, n);
     nothing_fused(f);
     f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, n);
@@ -50,10 +46,7 @@ static void one_kernel_a_node(Fuse *f)
         g.kind = node_class(x) == CLS_REDUCE ? GROUP_ROW : GROUP_MAP;
         if (fuse_is_anchor(x)) {
             g.anchor = x;
-            g.kind = x->op == OP_dot               ? GROUP_DOT
-                     : node_class(x) == CLS_REGION ? GROUP_LOOP
-                     : node_class(x) == CLS_SCAN   ? GROUP_SCAN
-                                                   : GROUP_SCATTER;
+            g.kind = fuse_anchor_kind(x);
         }
         if (x->op == OP_dot) {
             g.prologue_a = x->args[0];

@@ -61,11 +61,10 @@ typedef struct Fuse {
     uint8_t *pos;
     bool *mat;       // stored
     uint16_t *depth; // of the expression a kernel computes for it, down to stored values
-    uint16_t
-        *reads; // stored values a free node reads; at most, counted anew when it gets near the cap
-    bool *too_big; // stored because its expression is as large as one kernel may have
-    bool *checked; // free and computed through an index that may be out of range
-    Node **base;   // the largest stored value a free node reads; reductions of one base join
+    uint16_t *reads; // stored values a free node reads at most; counted anew near the cap
+    bool *too_big;   // stored because its expression is as large as one kernel may have
+    bool *checked;   // free and computed through an index that may be out of range
+    Node **base;     // the largest stored value a free node reads; reductions of one base join
     VEC(Cluster) clusters;
     IdMap cluster_of; // hash of base and domain -> index + 1
 
@@ -78,8 +77,7 @@ typedef struct Slot { // a group to be, sorted by level and program order
     int level;
     uint32_t first; // smallest id it stores
     Group group;
-    int latest; // level at which it may run without making a reader wait; INT32_MAX: nothing reads
-                // it
+    int latest; // level at which it may run without a reader waiting; INT32_MAX: nothing reads it
     uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable, tiled;
     int64_t bytes; // it works on: of the reduced operand, or of what a map stores
@@ -101,14 +99,15 @@ bool fuse_may_fail(const Node *n);
 
 // fuse_place.c
 void fuse_place(Fuse *f);                            // levels and clusters
+void fuse_unplace(Fuse *f);                          // no node has a place
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
 
 // fuse_epilogue.c
 void fuse_epilogues(Fuse *f);
 
 // fuse_dot.c
-Graph *fuse_legalize(Graph *g, bool rows,
-                     const PassOptions *o); // the same graph when nothing is to do
+// The same graph when nothing is to do.
+Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o);
 // Can a matmul library read operand [side] of the dot where [stored] lies, through the views
 // between?
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
@@ -122,8 +121,8 @@ Graph *fuse_pad(Graph *g, const PassOptions *o); // the same graph when nothing 
 bool fuse_generated(const PassOptions *o, const Node *dot);
 // Is it, but so large that it shares its launch with updates only?
 bool fuse_tiled(const PassOptions *o, const Node *dot);
-bool fuse_inlines(const PassOptions *o, const Node *dot,
-                  int side); // is the operand computed inside it?
+// Is the operand computed inside it?
+bool fuse_inlines(const PassOptions *o, const Node *dot, int side);
 // Operands that both parts read get a clone each.
 Graph *fuse_split_operands(Graph *g, const PassOptions *o);
 
@@ -142,6 +141,7 @@ void fuse_columns(Fuse *f, Slots *slots); // what sums over rows are made of joi
 
 // fuse_launch.c
 void fuse_groups(Fuse *f); // fusion->groups, each with its launch
+GroupKind fuse_anchor_kind(const Node *anchor);
 
 // fuse_reasons.c
 void fuse_explain(Fuse *f); // fusion->unfused

@@ -108,11 +108,6 @@ static bool is_row_data(const Node *n, bool rows)
     return rows && node_is_data(n);
 }
 
-static bool wants_address(const Node *n)
-{
-    return n->op == OP_dot || n->op == OP_loop || n->op == OP_sort || n->op == OP_argsort;
-}
-
 typedef struct Legalize {
     bool rows;
     const Graph *outermost;
@@ -122,7 +117,7 @@ typedef struct Legalize {
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
     if (fuse_generated(l->options, n)) return false; // reads any expression
-    for (uint32_t k = 0; k < n->nargs && wants_address(n); k++)
+    for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
 }
@@ -152,7 +147,7 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
         for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(done, n->regions[k]);
         for (uint32_t k = 0; k < n->nargs; k++) {
             args[k] = r.map[n->args[k]->id];
-            if (!wants_address(n) || !is_row_data(n->args[k], rows)) continue;
+            if (!node_has(n, OPF_ADDRESSES) || !is_row_data(n->args[k], rows)) continue;
             dst->loc = n->args[k]->loc;
             dst->role = n->role;
             dst->name = NULL;

@@ -18,7 +18,7 @@ static uint32_t new_slot(Fuse *f, Slots *s, GroupKind kind, int level, const Nod
     return s->n - 1;
 }
 
-static GroupKind anchor_kind(const Node *n)
+GroupKind fuse_anchor_kind(const Node *n)
 {
     switch (node_class(n)) {
     case CLS_DOT: return GROUP_DOT;
@@ -269,7 +269,8 @@ static void gather(Fuse *f, Slots *slots)
         } else if (f->absorbed[i] || fuse_is_anchor(n)) {
             Node *anchor = f->absorbed[i] ? f->absorbed[i] : n;
             if (!of_anchor[anchor->id]) {
-                of_anchor[anchor->id] = 1 + new_slot(f, slots, anchor_kind(anchor), f->level[i], n);
+                of_anchor[anchor->id] =
+                    1 + new_slot(f, slots, fuse_anchor_kind(anchor), f->level[i], n);
                 fill_anchor(f, &slots->at[slots->n - 1].group, anchor);
             }
             slot = of_anchor[anchor->id] - 1;

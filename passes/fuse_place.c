@@ -18,7 +18,7 @@ enum {
 // vector; the time a compiler takes grows faster than the text of one kernel.
 static int weight(const Node *n)
 {
-    return op_info(n->op)->flags & OPF_COSTLY ? COSTLY_WEIGHT : 1;
+    return node_has(n, OPF_COSTLY) ? COSTLY_WEIGHT : 1;
 }
 
 // -- clusters -------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ static bool export_cheaply(Fuse *f, Node *n)
     stack[nstack++] = seen[nseen++] = n;
     while (nstack) {
         Node *x = stack[--nstack];
-        flops += op_info(x->op)->flags & OPF_COSTLY ? 20 : 1;
+        flops += node_has(x, OPF_COSTLY) ? 20 : 1;
         if (fuse_is_anchor(x)) return false;
         for (uint32_t k = 0; k < x->nargs; k++) {
             Node *y = x->args[k];
@@ -469,7 +469,7 @@ static void place(Fuse *f, Node *n)
     }
 }
 
-void fuse_place(Fuse *f)
+void fuse_unplace(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
     f->level = NEW_ARRAY(f->a, int32_t, n);
@@ -483,6 +483,11 @@ void fuse_place(Fuse *f)
     f->base = NEW_ARRAY(f->a, Node *, n);
     f->clusters.n = 0;
     f->cluster_of = idmap_new(f->a);
+}
+
+void fuse_place(Fuse *f)
+{
+    fuse_unplace(f);
     f->again = false;
     for (uint32_t i = 0; i < f->g->nodes.n; i++)
         if (f->live[i]) place(f, f->g->nodes.at[i]);

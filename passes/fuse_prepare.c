@@ -122,6 +122,21 @@ static void mark_late(Fuse *f)
     }
 }
 
+// What a contraction reads of its operands without copying them.
+static void force_factors(Fuse *f, const Node *dot)
+{
+    for (int k = 0; k < 2; k++) {
+        Node *s = behind_views(dot->args[k], false);
+        bool seen_through = fuse_dot_reads(dot, k, s);
+        force(f, seen_through ? s : dot->args[k]);
+        // Data read through the row table has no address: what views it is stored.
+        s = dot->args[k];
+        while (node_has(s, OPF_STRIDES) && s->args[0]->op != OP_input) s = s->args[0];
+        if (seen_through && node_has(s, OPF_STRIDES) && !fuse_in_memory(f, s->args[0])) force(f, s);
+    }
+    if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
+}
+
 // What calls and kernels of their own read has to lie in memory.
 static void force_operands(Fuse *f)
 {
@@ -133,23 +148,13 @@ static void force_operands(Fuse *f)
             f->small = true;
             for (int k = 0; k < 2; k++)
                 if (!fuse_inlines(f->options, x, k)) force(f, behind_views(x->args[k], false));
-        } else if (x->op == OP_dot) {
-            for (int k = 0; k < 2; k++) {
-                Node *s = behind_views(x->args[k], false);
-                bool seen_through = fuse_dot_reads(x, k, s);
-                force(f, seen_through ? s : x->args[k]);
-                // Data read through the row table has no address: what views it is stored.
-                s = x->args[k];
-                while (node_has(s, OPF_STRIDES) && s->args[0]->op != OP_input) s = s->args[0];
-                if (seen_through && node_has(s, OPF_STRIDES) && !fuse_in_memory(f, s->args[0]))
-                    force(f, s);
-            }
-            if (f->bias[i]) force(f, behind_views(f->bias[i], false));
-        } else if (x->op == OP_loop) {
+        } else if (node_class(x) == CLS_DOT) {
+            force_factors(f, x);
+        } else if (node_class(x) == CLS_REGION) {
             double v;
             for (uint32_t k = 0; k < x->nargs; k++) // a constant is written out by whoever plans
                 if (!node_const_value(x->args[k], &v)) force(f, x->args[k]);
-        } else if (x->op == OP_sort || x->op == OP_argsort) {
+        } else if (node_has(x, OPF_ADDRESSES)) {
             force(f, behind_views(x->args[0], true));
         }
     }

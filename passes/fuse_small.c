@@ -32,7 +32,7 @@ bool fuse_tiled(const PassOptions *o, const Node *dot)
 static bool is_step(const Node *n) // of a chain
 {
     OpClass c = node_class(n);
-    return (c == CLS_ELEMENTWISE && !(op_info(n->op)->flags & OPF_COSTLY)) || c == CLS_VIEW;
+    return (c == CLS_ELEMENTWISE && !node_has(n, OPF_COSTLY)) || c == CLS_VIEW;
 }
 
 // Operations of the chain that ends with n, MOST_CHAIN + 1: too many. *base: some value that is

@@ -59,9 +59,9 @@ static void find_costs(Recompute *r)
         for (uint32_t k = 0; k < n->nargs; k++)
             end[i] |= node_class(n->args[k]) == CLS_DOT || (narrows && end[n->args[k]->id]);
         if (stored[i]) continue;
-        int cost = node_class(n) != CLS_ELEMENTWISE     ? 0
-                   : op_info(n->op)->flags & OPF_COSTLY ? COSTLY_FLOPS
-                                                        : 1;
+        int cost = node_class(n) != CLS_ELEMENTWISE ? 0
+                   : node_has(n, OPF_COSTLY)        ? COSTLY_FLOPS
+                                                    : 1;
         for (uint32_t k = 0; k < n->nargs; k++) cost += r->cost[n->args[k]->id];
         if (cost == 0) cost = 1; // a view
         if (!end[i] && cost <= r->limit) r->cost[i] = (uint16_t)cost;
