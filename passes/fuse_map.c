@@ -70,7 +70,7 @@ static double op_flops(const Node *n)
 {
     if (node_class(n) == CLS_VIEW) return 0;
     if (n->op == OP_random) return 100;
-    if (node_class(n) == CLS_ELEMENTWISE) return node_has(n, OPF_COSTLY) || n->op == OP_pow ? 20 : 1;
+    if (node_class(n) == CLS_ELEMENTWISE) return node_has(n, OPF_COSTLY) ? 20 : 1;
     return 2;
 }
 
