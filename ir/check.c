@@ -49,7 +49,7 @@ static Graph *only_output(const Graph *g, const char *name, const Node **loss)
         for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
             live[g->nodes.at[i]->args[k]->id] = true;
     Graph *out = graph_new(g->arena, g->diags, g->symbols);
-    Remap r = {out, NEW_ARRAY(g->arena, Node *, g->nodes.n)};
+    Remap r = remap_begin(g, out);
     for (uint32_t i = 0; i <= root->id; i++)
         if (live[i]) *loss = remap_node(&r, g->nodes.at[i]);
     return out;

@@ -140,11 +140,16 @@ bool node_const_value(const Node *n, double *v);
 // A Remap carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
 // operands in dst, keeping loc, role, name and attributes; regions are shared, not copied.
 typedef struct Remap {
+    const Graph *src;
     Graph *dst;
     Node **map; // by old id; NULL: not yet copied
 } Remap;
-Remap remap_begin(Graph *src, Graph *dst);
+Remap remap_begin(const Graph *src, Graph *dst);
 Node *remap_node(Remap *r, const Node *old); // copies when not mapped yet; operands must be mapped
+Graph *remap_end(Remap *r);                  // dst, with the images of src's results and no context
+// New nodes of g stand for n: at its place in the source, in its role; the next one is called so.
+void graph_stamp(Graph *g, const Node *n, const char *name);
+void node_pass_name(const Node *from, Node *to); // where [to] has none; leaves keep their own
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
 void graph_mark_live(const Graph *g,
                      bool *live); // live[id], array of nodes.n, zeroed by the caller

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-Remap remap_begin(Graph *src, Graph *dst)
+Remap remap_begin(const Graph *src, Graph *dst)
 {
-    return (Remap){.dst = dst, .map = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1)};
+    return (Remap){.src = src, .dst = dst, .map = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1)};
 }
 
 // Names of dimensions that inference cannot see (leaves) come over from the old type.
@@ -41,6 +41,29 @@ Node *remap_node(Remap *r, const Node *old)
     return *slot;
 }
 
+Graph *remap_end(Remap *r)
+{
+    Graph *dst = r->dst;
+    for (uint32_t i = 0; i < r->src->results.n; i++)
+        vec_push(dst->arena, &dst->results, r->map[r->src->results.at[i]->id]);
+    dst->loc = 0;
+    dst->role = ROLE_FORWARD;
+    dst->name = NULL;
+    return dst;
+}
+
+void graph_stamp(Graph *g, const Node *n, const char *name)
+{
+    g->loc = n->loc;
+    g->role = n->role;
+    g->name = name;
+}
+
+void node_pass_name(const Node *from, Node *to)
+{
+    if (from->name && !to->name && node_class(to) != CLS_LEAF) to->name = from->name;
+}
+
 void graph_mark_live(const Graph *g, bool *live)
 {
     for (uint32_t i = 0; i < g->roots.n; i++) live[g->roots.at[i]->id] = true;
@@ -72,8 +95,7 @@ Graph *graph_copy_live(Graph *src)
             copy.regions[k] = graph_copy_live(old->regions[k]);
         r.map[i] = copy_node(dst, &copy, r.map, old->role);
     }
-    for (uint32_t i = 0; i < src->results.n; i++)
-        vec_push(dst->arena, &dst->results, r.map[src->results.at[i]->id]);
+    remap_end(&r);
     dst->loc = src->loc;
     dst->role = src->role;
     return dst;

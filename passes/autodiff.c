@@ -180,13 +180,6 @@ static Node **mapped_args(Rebuild *b, const Node *n)
     return args;
 }
 
-static void stamp(Graph *dst, const Node *n)
-{
-    dst->loc = n->loc;
-    dst->role = n->role;
-    dst->name = n->name;
-}
-
 static void expand_grads(Rebuild *b, const Node *y)
 {
     Graph *dst = b->dst;
@@ -209,11 +202,10 @@ static void expand_grads(Rebuild *b, const Node *y)
             const Node *param = as_parameter(b->ad, b->src, gr->args[1]);
             if (param) unreached(&s, new_y, x, param);
         }
-        stamp(dst, gr);
+        graph_stamp(dst, gr, NULL);
         dst->role = ROLE_BACKWARD;
-        dst->name = NULL;
         if (!d) d = zeros_like(dst, &gr->type);
-        if (gr->name && !d->name && d->id >= s.n && node_class(d) != CLS_LEAF) d->name = gr->name;
+        if (d->id >= s.n) node_pass_name(gr, d);
         b->map.map[gr->id] = d;
     }
 }
@@ -223,14 +215,13 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
     Graph *dst = b->dst, *regions[2];
     Node **args = mapped_args(b, n);
     for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(b->done, n->regions[k]);
-    stamp(dst, n);
+    graph_stamp(dst, n, n->name);
     if (n->op == OP_call && n->nregions == 1) {
         Node **results = NEW_ARRAY(dst->arena, Node *, regions[0]->results.n);
         dst->name = NULL;
         graph_inline(dst, regions[0], args, results);
         b->inlined[n->id] = results;
-        if (n->name && !results[0]->name && node_class(results[0]) != CLS_LEAF)
-            results[0]->name = n->name;
+        node_pass_name(n, results[0]);
         return results[0];
     }
     return graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)n->nregions);
@@ -247,16 +238,6 @@ static Rebuild rebuild_begin(Autodiff *ad, const IdMap *done, Graph *src)
         b.map.map[p->id] = remap_node(&b.map, p);
     }
     return b;
-}
-
-static Graph *rebuild_end(Rebuild *b)
-{
-    for (uint32_t i = 0; i < b->src->results.n; i++)
-        vec_push(b->dst->arena, &b->dst->results, b->map.map[b->src->results.at[i]->id]);
-    b->dst->loc = 0;
-    b->dst->role = ROLE_FORWARD;
-    b->dst->name = NULL;
-    return b->dst;
 }
 
 static bool has_work(const Graph *g)
@@ -291,21 +272,20 @@ static Graph *expand_graph(void *ctx, const IdMap *done, Graph *src)
         else if (n->op == OP_get && b.inlined[n->args[0]->id])
             b.map.map[i] = b.inlined[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         else if (n->op == OP_get) {
-            stamp(b.dst, n);
+            graph_stamp(b.dst, n, n->name);
             b.map.map[i] =
                 graph_result(b.dst, b.map.map[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
         } else if (n->op == OP_dot) {
             // The gradient of a transposed weight then comes in the weight's own order.
-            stamp(b.dst, n);
-            b.dst->name = NULL;
+            graph_stamp(b.dst, n, NULL);
             Node *d = dot_without_permutes(b.dst, n, mapped_args(&b, n));
-            if (d && n->name && !d->name) d->name = n->name;
+            if (d) node_pass_name(n, d);
             b.map.map[i] = d ? d : remap_node(&b.map, n);
         } else {
             b.map.map[i] = remap_node(&b.map, n);
         }
     }
-    return rebuild_end(&b);
+    return remap_end(&b.map);
 }
 
 // -- the second rebuild: calls and replaced loops -------------------------------------------------
@@ -328,18 +308,16 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
         if (n->op == OP_get && b.inlined[n->args[0]->id]) {
             b.map.map[i] = b.inlined[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         } else if (n->op == OP_get) {
-            stamp(b.dst, n);
+            graph_stamp(b.dst, n, n->name);
             b.map.map[i] =
                 graph_result(b.dst, ops[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
         } else if (n->op == OP_call) {
             Node **results = NEW_ARRAY(b.dst->arena, Node *, n->regions[0]->results.n);
-            stamp(b.dst, n);
-            b.dst->name = NULL;
+            graph_stamp(b.dst, n, NULL);
             graph_inline(b.dst, rebuilt(done, n->regions[0]), mapped_args(&b, n), results);
             b.inlined[i] = results;
             b.map.map[i] = results[0];
-            if (n->name && !results[0]->name && node_class(results[0]) != CLS_LEAF)
-                results[0]->name = n->name;
+            node_pass_name(n, results[0]);
         } else if (n->nregions) {
             const Node *as = n;
             if (augmented && idmap_get(augmented, i, &v) && live[v]) as = src->nodes.at[v];
@@ -353,7 +331,7 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
             b.map.map[i] = remap_node(&b.map, n);
         }
     }
-    return rebuild_end(&b);
+    return remap_end(&b.map);
 }
 
 // -- the pass -------------------------------------------------------------------------------------

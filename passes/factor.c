@@ -158,9 +158,7 @@ static Node *taken_out(Graph *g, const Node *n, Node *x)
         if (sign[i] == 0 || !find_factors(term[i], axes, naxes, &p[i])) return NULL;
         p[i].scale *= sign[i];
     }
-    g->loc = n->loc;
-    g->role = n->role;
-    g->name = NULL;
+    graph_stamp(g, n, NULL);
     for (int i = 0; i < nterms; i++) {
         Node *v = sum_of(g, n, &p[i]);
         all = all ? graph_binary(g, OP_add, all, v) : v;
@@ -185,8 +183,5 @@ Graph *pass_factor(Graph *g, Module *m, const PassOptions *o)
             remap_node(&map, n);
     }
     if (!any) return g;
-    dst->loc = 0;
-    dst->role = ROLE_FORWARD;
-    dst->name = NULL;
-    return graph_copy_live(dst);
+    return graph_copy_live(remap_end(&map));
 }

@@ -154,23 +154,16 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
             args[k] = graph_unary(dst, OP_stop_gradient, args[k]);
             if (!args[k]->name) args[k]->name = attr_str(n->args[k], ATTR_name);
         }
-        dst->loc = n->loc;
-        dst->role = n->role;
-        dst->name = NULL;
+        graph_stamp(dst, n, NULL);
         if (n->op == OP_dot)
             y = legal_dot(dst, n, args);
         else
             y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
                                   (int)n->nregions);
-        if (n->name && !y->name) y->name = n->name;
+        node_pass_name(n, y);
         r.map[n->id] = y;
     }
-    for (uint32_t i = 0; i < g->results.n; i++)
-        vec_push(g->arena, &dst->results, r.map[g->results.at[i]->id]);
-    dst->loc = 0;
-    dst->role = ROLE_FORWARD;
-    dst->name = NULL;
-    return dst;
+    return remap_end(&r);
 }
 
 Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o)

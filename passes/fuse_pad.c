@@ -167,9 +167,7 @@ static Form padded(Pad *p, const Node *n, const int64_t *want, bool zeros)
 
 static void pad_dot(Pad *p, const Node *n, const Sides *s)
 {
-    p->dst->loc = n->loc;
-    p->dst->role = n->role;
-    p->dst->name = NULL;
+    graph_stamp(p->dst, n, NULL);
     Form a = padded(p, n->args[0], s->want[0], false),
          b = padded(p, n->args[1], s->want[1], a.fill != 0);
     Node *args[2] = {a.node, b.node};
@@ -235,9 +233,7 @@ static void follow(Pad *p, const Node *n)
     const Form *f = NULL;
     for (uint32_t k = 0; k < n->nargs && !f; k++) f = form_of(p, n->args[k]);
     if (!f || n->nargs > MOST_ARGS || n->nargs == 0) return;
-    p->dst->loc = n->loc;
-    p->dst->role = n->role;
-    p->dst->name = NULL;
+    graph_stamp(p->dst, n, NULL);
     if (node_class(n) == CLS_ELEMENTWISE) {
         const Type like = f->node->type;
         for (uint32_t k = 0; k < n->nargs; k++)
@@ -285,10 +281,5 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
             remap_node(&p.map, n);
     }
     if (!any) return g;
-    for (uint32_t i = 0; i < g->results.n; i++)
-        vec_push(g->arena, &p.dst->results, p.map.map[g->results.at[i]->id]);
-    p.dst->loc = 0;
-    p.dst->role = ROLE_FORWARD;
-    p.dst->name = NULL;
-    return graph_copy_live(p.dst);
+    return graph_copy_live(remap_end(&p.map));
 }

@@ -87,9 +87,7 @@ static Node *again(Split *s, const Node *n)
     for (uint32_t k = 0; k < n->nargs; k++) args[k] = again(s, n->args[k]);
     Attrs at = n->attrs;
     if (node_class(n) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 2);
-    s->dst->loc = n->loc;
-    s->dst->role = n->role;
-    s->dst->name = n->name;
+    graph_stamp(s->dst, n, n->name);
     Node *c = graph_node(s->dst, n->op, args, (int)n->nargs, &at);
     idmap_set(&s->clone, n->id, c->id);
     return c;
@@ -128,15 +126,8 @@ Graph *fuse_split_operands(Graph *g, const PassOptions *o)
         Node *args[2];
         for (int k = 0; k < 2; k++)
             args[k] = split[k][i] ? again(&s, x->args[k]) : s.map.map[x->args[k]->id];
-        s.dst->loc = x->loc;
-        s.dst->role = x->role;
-        s.dst->name = x->name;
+        graph_stamp(s.dst, x, x->name);
         s.map.map[i] = graph_node(s.dst, x->op, args, 2, &x->attrs);
     }
-    for (uint32_t i = 0; i < g->results.n; i++)
-        vec_push(g->arena, &s.dst->results, s.map.map[g->results.at[i]->id]);
-    s.dst->loc = 0;
-    s.dst->role = ROLE_FORWARD;
-    s.dst->name = NULL;
-    return graph_copy_live(s.dst);
+    return graph_copy_live(remap_end(&s.map));
 }

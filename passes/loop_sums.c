@@ -188,9 +188,7 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
     body = graph_copy_live(body);
     Attrs at = n->attrs;
     attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
-    dst->loc = n->loc;
-    dst->role = n->role;
-    dst->name = n->name;
+    graph_stamp(dst, n, n->name);
     Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
     for (uint32_t i = 0, kept = 0; i < old->results.n; i++) {
         if (i >= l->ncarried || !l->carry[i].x) {
@@ -243,12 +241,7 @@ static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
             remap_node(&r, n);
         }
     }
-    for (uint32_t i = 0; i < g->results.n; i++)
-        vec_push(g->arena, &dst->results, r.map[g->results.at[i]->id]);
-    dst->loc = 0;
-    dst->role = ROLE_FORWARD;
-    dst->name = NULL;
-    return graph_copy_live(dst);
+    return graph_copy_live(remap_end(&r));
 }
 
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o)

@@ -96,9 +96,7 @@ static Node *known_sum(Graph *g, const Node *n, Node *x, bool columns)
     int naxes;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t || !type_count(&x->type)) return NULL;
-    g->loc = n->loc;
-    g->role = n->role;
-    g->name = NULL;
+    graph_stamp(g, n, NULL);
     if (centred(x, n)) {
         Node *zero = graph_const(g, t, 0);
         return graph_broadcast_to(g, zero, &n->type);
@@ -125,11 +123,8 @@ Graph *pass_moments(Graph *g, Module *m, const PassOptions *o)
             continue;
         }
         map.map[i] = v;
-        if (n->name && !v->name && node_class(v) != CLS_LEAF) v->name = n->name;
+        node_pass_name(n, v);
     }
     if (!any) return g;
-    dst->loc = 0;
-    dst->role = ROLE_FORWARD;
-    dst->name = NULL;
-    return graph_copy_live(dst);
+    return graph_copy_live(remap_end(&map));
 }

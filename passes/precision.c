@@ -188,17 +188,10 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
             remap_node(&r, n);
             continue;
         }
-        dst->loc = n->loc;
-        dst->role = n->role;
-        dst->name = NULL;
+        graph_stamp(dst, n, NULL);
         r.map[n->id] = lower_node(&l, done, n);
     }
-    for (uint32_t i = 0; i < g->results.n; i++)
-        vec_push(g->arena, &dst->results, r.map[g->results.at[i]->id]);
-    dst->loc = 0;
-    dst->role = ROLE_FORWARD;
-    dst->name = NULL;
-    return dst;
+    return remap_end(&r);
 }
 
 static bool scales_loss(const Graph *g)

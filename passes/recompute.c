@@ -176,15 +176,8 @@ Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
             bool again = r.cost[y->id] && forward[y->id] && y->type.rank > 0;
             args[k] = again ? clone_of(&r, y) : r.map.map[y->id];
         }
-        r.dst->loc = x->loc;
-        r.dst->role = x->role;
-        r.dst->name = x->name;
+        graph_stamp(r.dst, x, x->name);
         r.map.map[i] = graph_node(r.dst, x->op, args, (int)x->nargs, &x->attrs);
     }
-    for (uint32_t i = 0; i < g->results.n; i++)
-        vec_push(g->arena, &r.dst->results, r.map.map[g->results.at[i]->id]);
-    r.dst->loc = 0;
-    r.dst->role = ROLE_FORWARD;
-    r.dst->name = NULL;
-    return graph_copy_live(r.dst);
+    return graph_copy_live(remap_end(&r.map));
 }

@@ -223,12 +223,10 @@ static void simplify_node(Simplify *s, Node *n, Remap *remap)
 {
     Graph *dst = s->dst;
     Node *y = NULL;
-    dst->loc = n->loc;
-    dst->role = n->role;
-    dst->name = NULL;
+    graph_stamp(dst, n, NULL);
     if (n->op == OP_loop) {
         simplify_loop(s, n);
-        if (n->name && !s->ops[n->id]->name) s->ops[n->id]->name = n->name;
+        node_pass_name(n, s->ops[n->id]);
         return;
     }
     if (n->op == OP_get && s->ops[n->args[0]->id]) {
@@ -242,7 +240,7 @@ static void simplify_node(Simplify *s, Node *n, Remap *remap)
         return;
     }
     s->map[n->id] = y;
-    if (n->name && !y->name && node_class(y) != CLS_LEAF) y->name = n->name;
+    node_pass_name(n, y);
 }
 
 static Graph *simplify_graph(void *ctx, const IdMap *done, Graph *src)
@@ -263,12 +261,7 @@ static Graph *simplify_graph(void *ctx, const IdMap *done, Graph *src)
     for (uint32_t i = 0; i < src->params.n; i++) remap_node(&remap, src->params.at[i]);
     for (uint32_t i = 0; i < src->nodes.n; i++)
         if (s.live[i] && !s.map[i]) simplify_node(&s, src->nodes.at[i], &remap);
-    for (uint32_t i = 0; i < src->results.n; i++)
-        vec_push(a, &s.dst->results, s.map[src->results.at[i]->id]);
-    s.dst->loc = 0;
-    s.dst->role = ROLE_FORWARD;
-    s.dst->name = NULL;
-    return s.dst;
+    return remap_end(&remap);
 }
 
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o)
