@@ -44,7 +44,8 @@ static int legal_threads(const Body *b, const Target *t, int64_t *out)
     if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
     bool sweep = cuda_of(b, t, SCHED_SWEEP);
     if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
-    if (b->sched.team > 32) return out[0] = b->sched.team, 1; // one row a block
+    bool sorted = b->serial_cols && b->sched.row_bytes;
+    if (b->sched.team > 32 || sorted) return out[0] = b->sched.team, 1; // one row a block
     if (!sweep) return powers(b, 64, 512, holds_teams, out);
     for (int warps = 1, last = 0; warps <= 16; last = warps, warps += warps < 4 ? 1 : 4) {
         int own = b->sched.threads; // any number of warps

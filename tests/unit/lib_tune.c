@@ -24,7 +24,7 @@ static const char model[] =
     "    total = sum(y * cast(dy, f32))\n"
     "    return dx = cast(grad(total, v), bf16), dw = grad(total, other.weight)\n"
     "}\n"
-    "model runs(x: f32[64, 100]) { return y = cumsum(x, 1) }\n";
+    "model runs(x: f32[64, 100]) { return y = cumsum(x, 1), z = sort(x[:, :64]), w = sort(x) }\n";
 
 typedef struct One {
     uint64_t key;
