@@ -15,10 +15,12 @@ static int64_t pow2_of(int64_t v, int64_t most)
     return most;
 }
 
-// The alignment that argument [arg] of the product has wherever it is called.
+// The alignment that argument [arg] of the product has wherever it is called, up to 16 bytes: no
+// access is wider, the library proposes the same for more, and an input may be the caller's own
+// pointer, so that a product of an input and of a temporary are one choice.
 static uint32_t alignment(const Program *p, int gemm, int arg)
 {
-    int64_t align = 256;
+    int64_t align = 16;
     for (int i = 0; i < p->nentries; i++)
         for (int k = 0; k < p->entries[i].nsteps; k++) {
             const ProgEntry *en = &p->entries[i];
@@ -26,9 +28,7 @@ static uint32_t alignment(const Program *p, int gemm, int arg)
             if (s->kind != PS_GEMM || s->index != gemm || arg >= s->nargs) continue;
             const ProgArg *a = &s->args[arg];
             if (a->kind != PA_BUFFER) continue;
-            const ProgBuffer *b = &en->buffers[a->index];
-            align = pow2_of(b->offset, align);
-            if (b->region == PR_INPUT && align > 16) align = 16; // may be the caller's own pointer
+            align = pow2_of(en->buffers[a->index].offset, align);
             for (int d = 0; d < s->depth && d < PROG_MAX_LOOP_DEPTH; d++)
                 align = pow2_of(a->stride[d], align);
         }

@@ -47,6 +47,15 @@ expect 0 "wrote long.net.tune" env SHIM_LT=options "$NETC" tune long.net --devic
 grep -q '^gemm bf16bf16bf16 nt 8 8 64 .*: 0000000000005e1f0000000000000005[0-9a-f]* 0' long.net.tune && pass ||
     fail "not the fast option: $(cat long.net.tune)"
 
+# a product of an input, which may be the caller's own pointer, and the same of a temporary are one choice
+cat >both.net <<'NET'
+model both(a: bf16[8, 64], b: bf16[8, 64]) {
+    return y = matmul(a, transpose(b)), z = matmul(sort(a), transpose(b))
+}
+NET
+expect 0 "wrote both.net.tune" env SHIM_LT=options "$NETC" tune both.net --device cuda:0 --budget 1 --cache-dir ''
+[[ $(grep -c '^gemm ' both.net.tune) = 1 ]] && pass || fail "not one product in: $(cat both.net.tune)"
+
 # what was measured beside another kernel is no choice here
 sed -i 's/ or kernel [0-9a-f]*/ or kernel 0123456789abcdef/' two.net.tune
 ran 0 "step"
