@@ -14,7 +14,8 @@
 //     netc_read(session, "train", "loss", &loss, &err);
 //
 // Options structs begin with their size: set it with NETC_INIT, so that a program built against
-// an older header keeps working with a newer library. Strings given to the library are copied.
+// an older header keeps working with a newer library. Strings given to the library are copied. A
+// pointer is NULL only where that is said.
 #ifndef NETC_H
 #define NETC_H
 
@@ -262,7 +263,8 @@ NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times,
                               netc_error **err); // enqueues
 NETC_API netc_status netc_sync(netc_session *s,
                                netc_error **err); // waits; errors of the device come here
-// Waits, then copies an output of the last run of [entry] into t->data, whose shape is checked.
+// Waits, then copies an output of the last run of [entry], which there must have been, into
+// t->data, whose shape is checked.
 NETC_API netc_status netc_read(netc_session *s, const char *entry, const char *output,
                                netc_tensor *t, netc_error **err);
 // An output as a new DLManagedTensor on the CPU, the caller's to delete.

@@ -40,6 +40,8 @@ netc_status same_type(const char *what, const char *name, const ProgType *want,
     ProgType have = type_of(t);
     bool equal = have.dtype == want->dtype && have.rank == want->rank &&
                  !memcmp(have.dim, want->dim, sizeof have.dim);
+    if (equal && !t->data && prog_type_bytes(want) > 0)
+        return lib_fail(err, NETC_INVALID, "the tensor given for %s '%s' has no data", what, name);
     if (equal) return NETC_OK;
     char a[160], b[160];
     prog_type_text(a, sizeof a, want);
@@ -108,6 +110,9 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     const ProgEntry *e;
     netc_status status = session_entry(s, entry, &l, &e, err);
     if (status != NETC_OK) return status;
+    if (times < 0)
+        return lib_fail(err, NETC_INVALID, "'%s' cannot be run %lld times", entry,
+                        (long long)times);
     RtInput *in = calloc((size_t)e->ninputs + 1, sizeof *in);
     if (!in) return OUT_OF_MEMORY(err);
     int n = 0;

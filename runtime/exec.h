@@ -72,6 +72,7 @@ typedef struct RtEntry {
     void *output_block;
     ProgError *error;   // on the device, in output_block
     bool error_dirty;   // an execution was enqueued since the record was last read
+    bool ran;           // an execution was ever enqueued: the outputs are values
     const void **input; // addresses the arguments are resolved with
     void **own_input;   // device buffers for inputs passed to rt_run; made when first needed
     RtData **data;      // bound data sets, by input

@@ -85,6 +85,9 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
         if (size != n)
             return rt_fail(e, RT_USER, "output '%s' of '%s' has %zu bytes, there is room for %zu",
                            output, entry, size, n);
+        if (!en->ran)
+            return rt_fail(e, RT_USER, "'%s' has not been run yet: output '%s' has no value", entry,
+                           output);
         if (!n) return RT_OK;
         if (rt_enter(s, e)) return e->code;
         RtCode code = ops->copy(s->stream, bytes, en->output[i], n, RT_D2H, NULL, e);

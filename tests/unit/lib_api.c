@@ -106,10 +106,13 @@ static void run_and_read(void)
     REFUSED(NETC_INVALID, "rank 99", netc_bind(s, "line", "x", &bad, &err));
     REFUSED(NETC_INVALID, "did you mean 'line'", netc_bind(s, "lin", "x", &t, &err));
     REFUSED(NETC_INVALID, "no input 'q'", netc_bind(s, "line", "q", &t, &err));
+    float y[8], w[3], b;
+    netc_tensor ty = floats(y, 1, 8, 0), tw = floats(w, 2, 1, 3), tb = floats(&b, 1, 1, 0);
+    REFUSED(NETC_INVALID, "cannot be run -1 times", netc_run(s, "line", -1, &err));
+    REFUSED(NETC_INVALID, "has not been run yet", netc_read(s, "line", "y", &ty, &err));
     FINE(netc_run(s, "line", 1, &err));
     FINE(netc_sync(s, &err));
-    float y[8], w[3], b, loss = loss_of(s, "line"), sum = 0;
-    netc_tensor ty = floats(y, 1, 8, 0), tw = floats(w, 2, 1, 3), tb = floats(&b, 1, 1, 0);
+    float loss = loss_of(s, "line"), sum = 0;
     FINE(netc_read(s, "line", "y", &ty, &err));
     FINE(netc_state_read(s, "fc.weight", &tw, &err));
     FINE(netc_state_read(s, "fc.bias", &tb, &err));
@@ -122,6 +125,8 @@ static void run_and_read(void)
     ty = floats(y, 1, 7, 0);
     REFUSED(NETC_INVALID, "f32[8]", netc_read(s, "line", "y", &ty, &err));
     REFUSED(NETC_INVALID, "no output", netc_read(s, "line", "z", &ty, &err));
+    ty = floats(NULL, 1, 8, 0);
+    REFUSED(NETC_INVALID, "'y' has no data", netc_read(s, "line", "y", &ty, &err));
     // Binding again reads the other array.
     netc_tensor other = floats(points.x[8], 2, 8, 3);
     FINE(netc_bind(s, "line", "x", &other, &err));
