@@ -53,6 +53,70 @@ static const char *name_of(const Node *n, const char *otherwise)
     return n && n->name ? n->name : otherwise;
 }
 
+// A carried value's one buffer, with its initial value.
+static bool begin_carried(Frame *f, const Node *loop, int i, const char *name, ProgArg *place)
+{
+    GenEntry *e = f->e;
+    const Node *initial = loop->args[i];
+    Type t = node_result_type(loop, i);
+    ProgArg from;
+    double v;
+    *place = gen_temp(e, &t, name, loop->loc);
+    if (node_const_value(initial, &v) && v == 0) {
+        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name, loop->loc);
+        s->args[0] = *place;
+        s->args[0].written = true;
+        s->bytes = type_bytes(&t);
+        return true;
+    }
+    if (!operand(f, initial, &from)) return false;
+    gen_copy(e, from, *place, type_bytes(&t), f->depth, false, name, loop->loc);
+    return true;
+}
+
+// Where the body finds its parameters; places: of the carried results.
+static bool bind_params(Frame *f, const Node *loop, Frame *body, ProgArg *places)
+{
+    const Graph *r = loop->regions[0];
+    int carried = (int)attr_int(loop, ATTR_carried, 0);
+    int scanned = (int)attr_int(loop, ATTR_scanned, 0);
+    for (int i = 0; i < (int)loop->nargs; i++) {
+        const Node *param = region_param(r, 1 + i);
+        ProgArg at;
+        if (i < carried) {
+            if (!begin_carried(f, loop, i, name_of(param, "carried"), &places[i])) return false;
+            at = places[i];
+        } else if (param || i < carried + scanned) {
+            if (!operand(f, loop->args[i], &at)) return false;
+            if (i < carried + scanned && param) at.stride[f->depth] = type_bytes(&param->type);
+        }
+        if (param) body->place[param->id] = at;
+    }
+    const Node *index = region_param(r, 0);
+    if (index)
+        body->place[index->id] = (ProgArg){
+            .kind = PA_LOOP_INDEX, .index = f->depth, .value = attr_int(loop, ATTR_count, 0)};
+    return true;
+}
+
+// Where the body leaves its results: carried ones for the next iteration, stacked ones by slices.
+static void bind_results(Frame *f, const Node *loop, Frame *body, ProgArg *places)
+{
+    const Graph *r = loop->regions[0];
+    int carried = (int)attr_int(loop, ATTR_carried, 0);
+    for (int i = 0; i < (int)r->results.n; i++) {
+        const Node *value = r->results.at[i];
+        Sink s = {.value = value, .commit = i < carried};
+        if (i >= carried) {
+            Type t = node_result_type(loop, i);
+            places[i] = gen_temp(f->e, &t, name_of(value, "stacked"), loop->loc);
+        }
+        s.target = places[i];
+        if (i >= carried) s.target.stride[f->depth] = type_bytes(&value->type);
+        frame_sink(body, s);
+    }
+}
+
 bool loop_generate(Frame *f, const Group *gr)
 {
     const Node *loop = gr->anchor;
@@ -68,64 +132,18 @@ bool loop_generate(Frame *f, const Group *gr)
         return false;
     }
     Graph *r = loop->regions[0];
-    int64_t count = attr_int(loop, ATTR_count, 0);
-    int carried = (int)attr_int(loop, ATTR_carried, 0),
-        scanned = (int)attr_int(loop, ATTR_scanned, 0);
     int results = node_result_count(loop);
-    Frame *body = frame_new(e, r, f->depth + 1);
-    ProgArg *places = NEW_ARRAY(g->arena, ProgArg, results + 1);
-    f->results[loop->id] = places;
-
-    for (int i = 0; i < (int)loop->nargs; i++) {
-        const Node *arg = loop->args[i], *param = region_param(r, 1 + i);
-        ProgArg at;
-        double v;
-        if (i < carried) {
-            Type t = node_result_type(loop, i);
-            places[i] = gen_temp(e, &t, name_of(param, "carried"), loop->loc);
-            if (node_const_value(arg, &v) && v == 0) {
-                ProgStep *s =
-                    gen_step(e, PS_ZERO, 1, f->depth, name_of(param, "carried"), loop->loc);
-                s->args[0] = places[i];
-                s->args[0].written = true;
-                s->bytes = type_bytes(&t);
-            } else {
-                if (!operand(f, arg, &at)) return false;
-                gen_copy(e, at, places[i], type_bytes(&t), f->depth, false,
-                         name_of(param, "carried"), loop->loc);
-            }
-            at = places[i];
-        } else if (param || i < carried + scanned) {
-            if (!operand(f, arg, &at)) return false;
-            if (i < carried + scanned && param) at.stride[f->depth] = type_bytes(&param->type);
-        } else {
-            continue;
-        }
-        if (param) body->place[param->id] = at;
-    }
-    const Node *index = region_param(r, 0);
-    if (index) {
-        ProgArg at = {.kind = PA_LOOP_INDEX, .index = f->depth, .value = count};
-        body->place[index->id] = at;
-    }
     if (r->results.n != (uint32_t)results) {
         gen_internal(g, loop->loc, "a loop whose body has another number of results");
         return false;
     }
-    for (int i = 0; i < results; i++) {
-        const Node *value = r->results.at[i];
-        Sink s = {.value = value, .commit = i < carried};
-        if (i >= carried) {
-            Type t = node_result_type(loop, i);
-            places[i] = gen_temp(e, &t, name_of(value, "stacked"), loop->loc);
-        }
-        s.target = places[i];
-        if (i >= carried) s.target.stride[f->depth] = type_bytes(&value->type);
-        frame_sink(body, s);
-    }
+    Frame *body = frame_new(e, r, f->depth + 1);
+    ProgArg *places = f->results[loop->id] = NEW_ARRAY(g->arena, ProgArg, results + 1);
+    if (!bind_params(f, loop, body, places)) return false;
+    bind_results(f, loop, body, places);
     gen_step(e, PS_LOOP, 0, f->depth, name_of(loop, "loop"), loop->loc);
     uint32_t at = e->steps.n - 1;
-    e->steps.at[at].count = count;
+    e->steps.at[at].count = attr_int(loop, ATTR_count, 0);
     e->steps.at[at].reverse = attr_int(loop, ATTR_reverse, 0) != 0;
     e->steps.at[at].first_step = (int32_t)at + 1;
     if (!frame_generate(body)) return false;

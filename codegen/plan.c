@@ -46,47 +46,60 @@ static void extend(Life *l, const ProgStep *steps, const int32_t *loop_of)
     }
 }
 
-void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
+static void touch(Life *l, const ProgStep *s, const ProgArg *arg, int32_t at, int32_t loop)
+{
+    if (l->loop != loop + 2) { // the first touch in this iteration of this loop
+        l->loop = loop + 2;
+    } else if (at - 1 - l->touched > idle_length(l) && overwrites(s, arg)) {
+        l->idle_first = l->touched + 1;
+        l->idle_last = at - 1;
+    }
+    l->touched = at;
+    if (!l->seen) {
+        l->first = at;
+        l->read_first = !arg->written;
+    } else if (l->first == at && !arg->written) {
+        l->read_first = true;
+    }
+    l->seen = true;
+    l->last = at;
+    for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++) l->moves[d] = l->moves[d] || arg->stride[d] != 0;
+}
+
+// By buffer. loop_of: by step, the innermost loop step around it, -1: none.
+static Life *find_lives(Arena *a, const ProgEntry *e, int32_t *loop_of)
 {
     Life *life = NEW_ARRAY(a, Life, e->nbuffers + 1);
-    int32_t *loop_of = NEW_ARRAY(a, int32_t, e->nsteps + 1); // innermost loop step around, -1: none
     for (int32_t i = 0, loop = -1; i < e->nsteps; i++) {
+        const ProgStep *s = &e->steps[i];
         while (loop >= 0 && i >= e->steps[loop].last_step) loop = loop_of[loop];
         loop_of[i] = loop;
-        const ProgStep *s = &e->steps[i];
-        for (int32_t k = 0; k < s->nargs; k++) {
-            const ProgArg *arg = &s->args[k];
-            if (arg->kind != PA_BUFFER) continue;
-            Life *l = &life[arg->index];
-            if (l->loop != loop + 2) { // the first touch in this iteration of this loop
-                l->loop = loop + 2;
-            } else if (i - 1 - l->touched > idle_length(l) && overwrites(s, arg)) {
-                l->idle_first = l->touched + 1;
-                l->idle_last = i - 1;
-            }
-            l->touched = i;
-            if (!l->seen) {
-                l->first = i;
-                l->read_first = !arg->written;
-            } else if (l->first == i && !arg->written) {
-                l->read_first = true;
-            }
-            l->seen = true;
-            l->last = i;
-            for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++)
-                l->moves[d] = l->moves[d] || arg->stride[d] != 0;
-        }
+        for (int32_t k = 0; k < s->nargs; k++)
+            if (s->args[k].kind == PA_BUFFER)
+                touch(&life[s->args[k].index], s, &s->args[k], i, loop);
         if (s->kind == PS_LOOP) loop = i;
     }
-    // Steps of one phase run in any order and side by side.
-    int32_t *begin = NEW_ARRAY(a, int32_t, e->nsteps + 1),
-            *end_of = NEW_ARRAY(a, int32_t, e->nsteps + 1);
-    for (int32_t i = 0; i < e->nsteps; i++) begin[i] = end_of[i] = i;
+    return life;
+}
+
+// Steps of one phase run in any order and side by side: by step, the first and the last beside it.
+static void find_phases(const ProgEntry *e, int32_t *first, int32_t *last)
+{
+    for (int32_t i = 0; i < e->nsteps; i++) first[i] = last[i] = i;
     for (int32_t j = 0; j < e->njoins; j++)
         for (int32_t k = 0, at = e->joins[j].first_step; k < e->joins[j].nphases; k++) {
             int32_t from = at, to = e->joins[j].phase_end[k];
-            for (; at < to; at++) begin[at] = from, end_of[at] = to - 1;
+            for (; at < to; at++) first[at] = from, last[at] = to - 1;
         }
+}
+
+void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
+{
+    int32_t *loop_of = NEW_ARRAY(a, int32_t, e->nsteps + 1);
+    int32_t *first = NEW_ARRAY(a, int32_t, e->nsteps + 1);
+    int32_t *last = NEW_ARRAY(a, int32_t, e->nsteps + 1);
+    Life *life = find_lives(a, e, loop_of);
+    find_phases(e, first, last);
     PlanItem *items = NEW_ARRAY(a, PlanItem, e->nbuffers + 1);
     int32_t *buffer = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
     uint32_t n = 0;
@@ -101,15 +114,17 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
             continue;
         }
         extend(&life[i], e->steps, loop_of);
-        b->first = no_reuse ? 0 : begin[life[i].first];
-        b->last = no_reuse ? e->nsteps - 1 : end_of[life[i].last];
+        b->first = no_reuse ? 0 : first[life[i].first];
+        b->last = no_reuse ? e->nsteps - 1 : last[life[i].last];
         if (!b->bytes) continue;
         b->offset = end; // each its own place
         end += plan_round(b->bytes);
         buffer[n] = i;
-        items[n] = (PlanItem){.bytes = b->bytes, .first = b->first, .last = b->last};
-        items[n].idle_first = life[i].idle_first;
-        items[n++].idle_last = life[i].idle_last;
+        items[n++] = (PlanItem){.bytes = b->bytes,
+                                .first = b->first,
+                                .last = b->last,
+                                .idle_first = life[i].idle_first,
+                                .idle_last = life[i].idle_last};
     }
     e->arena_bytes = end;
     if (no_reuse) return;

@@ -136,71 +136,90 @@ static Node *sum_after(Graph *g, const Node *x, Node *const *stack)
     return graph_node(g, OP_dot, stack, 2, &at);
 }
 
-// The loop without the sums in dst. result: by result of the old loop, its replacement.
-static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
+// The operands of the sums that leave the loop, over all its iterations: two a carried value.
+typedef struct Stacks {
+    Node **stack; // one that the loop reads slice by slice anyway; else NULL
+    int *result;  // ... or which result of the new loop stacks it
+} Stacks;
+
+static bool leaves(const Loop *l, uint32_t result)
 {
-    Node *n = l->n;
-    Graph *old = l->body;
-    Arena *a = old->arena;
-    Graph *body = graph_new(a, old->diags, old->symbols);
-    Node **in = NEW_ARRAY(a, Node *, old->params.n + 1);
-    Node **args = NEW_ARRAY(a, Node *, n->nargs + 1);
-    int nargs = 0;
-    body->role = n->role;
+    return result < l->ncarried && l->carry[result].x;
+}
+
+// The body without the sums' carried values. All nodes are kept, so that operands of the sums can
+// be found. args: of the new loop, *nargs of them.
+static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nargs)
+{
+    Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);
+    Remap r = remap_begin(old, body);
+    *nargs = 0;
+    body->role = l->n->role;
     for (uint32_t i = 0; i < old->params.n; i++) {
         const Node *p = old->params.at[i];
         body->loc = p->loc;
-        if (i && i <= l->ncarried && l->carry[i - 1].x) {
-            in[i] = graph_full_like(body, p, 0); // nobody reads it
+        if (i && leaves(l, i - 1)) {
+            r.map[p->id] = graph_full_like(body, p, 0); // nobody reads it
             continue;
         }
-        in[i] = region_param_add(body, &p->type);
-        if (!in[i]->name) in[i]->name = p->name;
-        if (i) args[nargs++] = map[n->args[i - 1]->id];
+        Node *in = r.map[p->id] = region_param_add(body, &p->type);
+        if (!in->name) in->name = p->name;
+        if (i) args[(*nargs)++] = map[l->n->args[i - 1]->id];
     }
-    // All nodes are kept, so that operands of the sums can be found.
-    Remap r = remap_begin(old, body);
-    for (uint32_t i = 0; i < old->params.n; i++) r.map[old->params.at[i]->id] = in[i];
     for (uint32_t i = 0; i < old->nodes.n; i++) remap_node(&r, old->nodes.at[i]);
     for (uint32_t i = 0; i < old->results.n; i++)
-        if (i >= l->ncarried || !l->carry[i].x)
-            vec_push(a, &body->results, r.map[old->results.at[i]->id]);
-    // Operands that the loop does not read or stack yet are stacked behind its other results.
-    Node **stack = NEW_ARRAY(a, Node *, 2 * (l->ncarried + 1));
-    int *stack_result = NEW_ARRAY(a, int, 2 * (l->ncarried + 1));
+        if (!leaves(l, i)) vec_push(old->arena, &body->results, r.map[old->results.at[i]->id]);
+    return r;
+}
+
+// Operands that the loop does not read or stack yet are stacked behind its other results.
+static Stacks stack_operands(const Loop *l, Node *const *map, const Remap *r)
+{
+    Graph *body = r->dst;
+    Stacks s = {NEW_ARRAY(body->arena, Node *, 2 * (l->ncarried + 1)),
+                NEW_ARRAY(body->arena, int, 2 * (l->ncarried + 1))};
     for (uint32_t j = 0; j < l->ncarried; j++)
         for (uint32_t k = 0; l->carry[j].x && k < l->carry[j].x->nargs; k++) {
             const Node *x = l->carry[j].x->args[k];
-            Node *y = r.map[x->id];
+            Node *y = r->map[x->id];
             int at = -1;
             if (is_param(x, 1 + l->ncarried, 1 + l->ncarried + l->nscanned)) {
-                stack[2 * j + k] = map[n->args[attr_int(x, ATTR_index, 0) - 1]->id];
+                s.stack[2 * j + k] = map[l->n->args[attr_int(x, ATTR_index, 0) - 1]->id];
                 continue;
             }
             for (uint32_t i = l->ncarried - l->ntaken; i < body->results.n && at < 0; i++)
                 if (body->results.at[i] == y) at = (int)i;
             if (at < 0) {
                 at = (int)body->results.n;
-                vec_push(a, &body->results, y);
+                vec_push(body->arena, &body->results, y);
             }
-            stack_result[2 * j + k] = at;
+            s.result[2 * j + k] = at;
         }
-    body = graph_copy_live(body);
+    return s;
+}
+
+// The loop without the sums in dst. result: by result of the old loop, its replacement.
+static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
+{
+    Node *n = l->n, **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
+    int nargs;
+    Remap r = body_without(l, map, args, &nargs);
+    Stacks s = stack_operands(l, map, &r);
+    Graph *body = graph_copy_live(r.dst);
     Attrs at = n->attrs;
     attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
     graph_stamp(dst, n, n->name);
     Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
-    for (uint32_t i = 0, kept = 0; i < old->results.n; i++) {
-        if (i >= l->ncarried || !l->carry[i].x) {
+    for (uint32_t i = 0, kept = 0; i < l->body->results.n; i++) {
+        if (!leaves(l, i)) {
             result[i] = graph_result(dst, loop, (int)kept++);
             continue;
         }
         const Carry *c = &l->carry[i];
-        for (uint32_t k = 0; k < c->x->nargs; k++)
-            if (!stack[2 * i + k])
-                stack[2 * i + k] = graph_result(dst, loop, stack_result[2 * i + k]);
+        for (uint32_t k = 2 * i; k < 2 * i + c->x->nargs; k++)
+            if (!s.stack[k]) s.stack[k] = graph_result(dst, loop, s.result[k]);
         dst->loc = c->x->loc;
-        Node *v = sum_after(dst, c->x, &stack[2 * i]);
+        Node *v = sum_after(dst, c->x, &s.stack[2 * i]);
         for (int k = c->nviews; k-- > 0;)
             v = graph_node(dst, c->view[k]->op, &v, 1, &c->view[k]->attrs);
         result[i] = graph_binary(dst, OP_add, map[n->args[i]->id], v);
