@@ -35,6 +35,12 @@ int64_t prog_type_bytes(const ProgType *t)
     return n;
 }
 
+bool prog_type_equal(const ProgType *a, const ProgType *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
 void prog_type_text(char *out, size_t n, const ProgType *t)
 {
     size_t at = (size_t)snprintf(out, n, "%s[", prog_dtype_name(t->dtype));

@@ -34,6 +34,7 @@ typedef struct ProgType {
 int64_t prog_type_bytes(const ProgType *t);
 // "f32[60000, 784]"; a negative size is any: "f32[*, 784]".
 void prog_type_text(char *out, size_t n, const ProgType *t);
+bool prog_type_equal(const ProgType *a, const ProgType *b);
 // The bytes of one element of value [v], rounded to the type, at [at] (aligned to its size).
 void prog_store(ProgDType t, void *at, double v);
 double prog_load(ProgDType t, const void *at);

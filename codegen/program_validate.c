@@ -29,12 +29,6 @@ static bool add_bytes(int64_t *total, const ProgType *t)
     return *total <= most_bytes;
 }
 
-static bool same_type(const ProgType *a, const ProgType *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
-}
-
 static bool named(const char *s)
 {
     return s && *s;
@@ -100,7 +94,7 @@ static const char *check_buffer(const Program *p, const ProgEntry *e, const Prog
     default: return "a buffer of an unknown region";
     }
     if (!of) return "a buffer that refers to nothing";
-    if (!same_type(of, &b->type) || b->bytes != prog_type_bytes(of))
+    if (!prog_type_equal(of, &b->type) || b->bytes != prog_type_bytes(of))
         return "a buffer whose type is not what it refers to";
     return NULL;
 }

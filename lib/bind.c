@@ -38,11 +38,10 @@ netc_status same_type(const char *what, const char *name, const ProgType *want,
                         "the tensor given for %s '%s' has rank %d; there are at most %d axes", what,
                         name, t->rank, PROG_MAX_RANK);
     ProgType have = type_of(t);
-    bool equal = have.dtype == want->dtype && have.rank == want->rank &&
-                 !memcmp(have.dim, want->dim, sizeof have.dim);
-    if (equal && !t->data && prog_type_bytes(want) > 0)
+    if (prog_type_equal(&have, want)) {
+        if (t->data || prog_type_bytes(want) <= 0) return NETC_OK;
         return lib_fail(err, NETC_INVALID, "the tensor given for %s '%s' has no data", what, name);
-    if (equal) return NETC_OK;
+    }
     char a[160], b[160];
     prog_type_text(a, sizeof a, want);
     prog_type_text(b, sizeof b, &have);

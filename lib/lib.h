@@ -228,8 +228,9 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
 // The batch dimension's name, or NULL when it is written as a number.
 const char *batch_dim(const ProgEntry *e);
 
-// -- checkpoints (lib/state.c) --------------------------------------------------------------------
-typedef struct Position { // where training stands; saved beside the tensors
+// -- checkpoints (lib/checkpoint.c) ---------------------------------------------------------------
+bool state_is_saved(const ProgCell *c); // not scratch, not a control cell
+typedef struct Position {               // where training stands; saved beside the tensors
     int64_t step, seed;
 } Position;
 netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err);

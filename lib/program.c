@@ -72,77 +72,96 @@ static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_
     return NETC_OK;
 }
 
+static const char **copy_list(Arena *a, const char *const *from, int n)
+{
+    const char **out = NEW_ARRAY(a, const char *, n + 1);
+    for (int i = 0; i < n; i++) out[i] = arena_strdup(a, from[i]);
+    return out;
+}
+
+static Settings settings_of(const Creation *c, const netc_compile_options *o)
+{
+    Arena *a = c->p->arena;
+    Settings s = {.defines = copy_list(a, o->defines, o->ndefines),
+                  .ndefines = o->ndefines,
+                  .target = copy_or_null(a, o->target),
+                  .skip_passes = copy_or_null(a, o->skip_passes),
+                  .dump_dir = copy_or_null(a, o->dump_dir),
+                  .choices = copy_or_null(a, o->choices),
+                  .memory_limit = o->memory_limit,
+                  .no_reuse = o->no_reuse,
+                  .phases = o->phases,
+                  .no_matmul_library = o->no_matmul_library,
+                  .arch = o->arch,
+                  .locked = o->locked,
+                  .tune_file_named = o->tune_file && *o->tune_file,
+                  .tune_file = copy_or_null(a, o->tune_file),
+                  .kernels_dir = copy_or_null(a, o->kernels_dir),
+                  .precision_given = o->precision != NULL,
+                  .rebuild = o->rebuild || o->noutputs,
+                  .outputs_of = copy_or_null(a, o->outputs_of),
+                  .outputs = copy_list(a, o->outputs, o->noutputs),
+                  .noutputs = o->noutputs};
+    if (c->file && !o->tune_file) s.tune_file = arena_printf(a, "%s.tune", c->name);
+    if (c->file && !o->kernels_dir) s.kernels_dir = arena_printf(a, "%s.kernels", c->name);
+    return s;
+}
+
+static netc_status check_options(const netc_compile_options *o, Settings *s, netc_error **err)
+{
+    if (!parse_precision(o->precision, &s->precision))
+        return lib_fail(err, NETC_INVALID,
+                        "unknown precision '%s'; there are f32, tf32, bf16 and f16", o->precision);
+    if (s->target && strcmp(s->target, "cpu") && strcmp(s->target, "cuda") &&
+        strcmp(s->target, "all"))
+        return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu, cuda and all",
+                        s->target);
+    if (o->memory_limit < 0)
+        return lib_fail(err, NETC_INVALID, "a memory limit of %lld bytes makes no sense",
+                        (long long)o->memory_limit);
+    return NETC_OK;
+}
+
+// What the text declares, and what the data say about its dimensions.
+static netc_status read_declarations(netc_program *p, const netc_compile_options *o,
+                                     netc_error **err)
+{
+    Arena *a = p->arena;
+    Settings *s = &p->settings;
+    FrontendOptions fo = lib_frontend_options(p, a, "", "");
+    p->decl_diags = diags_new(a);
+    p->decls = frontend_decls(a, p->decl_diags, p->name, p->text, p->len, &fo);
+    if (!p->decls || p->decl_diags->errors) return lib_fail_diags(err, NETC_INVALID, p->decl_diags);
+    bool differ;
+    if (!o->data) return NETC_OK;
+    return dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data, a,
+                           &s->data_defines, &s->ndata, &differ, err);
+}
+
+static netc_status read_source(netc_program *p, const netc_compile_options *o, netc_error **err)
+{
+    netc_status status;
+    if (bin_recognise(p->text, p->len)) {
+        status = bin_load(p, p->name, err);
+        return status == NETC_OK && o->data ? fit_bin(p, o, err) : status;
+    }
+    status = tune_load(p, err);
+    if (status == NETC_OK) status = edited_load(p, err);
+    return status == NETC_OK ? read_declarations(p, o, err) : status;
+}
+
 static void fill(void *arg)
 {
     Creation *c = arg;
     netc_program *p = c->p;
-    Arena *a = p->arena;
     netc_compile_options o = {0};
     if (c->o) memcpy(&o, c->o, c->o->size < sizeof o ? c->o->size : sizeof o);
-    p->name = arena_strdup(a, c->name);
-    p->text = arena_strndup(a, c->text, c->len);
+    p->name = arena_strdup(p->arena, c->name);
+    p->text = arena_strndup(p->arena, c->text, c->len);
     p->len = c->len;
-    Settings *s = &p->settings;
-    s->ndefines = o.ndefines;
-    s->defines = NEW_ARRAY(a, const char *, o.ndefines + 1);
-    for (int i = 0; i < o.ndefines; i++) s->defines[i] = arena_strdup(a, o.defines[i]);
-    s->target = copy_or_null(a, o.target);
-    s->skip_passes = copy_or_null(a, o.skip_passes);
-    s->dump_dir = copy_or_null(a, o.dump_dir);
-    s->choices = copy_or_null(a, o.choices);
-    s->memory_limit = o.memory_limit;
-    s->no_reuse = o.no_reuse;
-    s->phases = o.phases;
-    s->no_matmul_library = o.no_matmul_library;
-    s->arch = o.arch;
-    s->locked = o.locked;
-    s->tune_file_named = o.tune_file && *o.tune_file;
-    s->tune_file = copy_or_null(a, o.tune_file);
-    s->kernels_dir = copy_or_null(a, o.kernels_dir);
-    if (c->file && !o.tune_file) s->tune_file = arena_printf(a, "%s.tune", c->name);
-    if (c->file && !o.kernels_dir) s->kernels_dir = arena_printf(a, "%s.kernels", c->name);
-    s->precision_given = o.precision != NULL;
-    s->rebuild = o.rebuild || o.noutputs;
-    s->outputs_of = copy_or_null(a, o.outputs_of);
-    s->noutputs = o.noutputs;
-    s->outputs = NEW_ARRAY(a, const char *, o.noutputs + 1);
-    for (int i = 0; i < o.noutputs; i++) s->outputs[i] = arena_strdup(a, o.outputs[i]);
-    if (!parse_precision(o.precision, &s->precision)) {
-        c->status =
-            lib_fail(c->err, NETC_INVALID,
-                     "unknown precision '%s'; there are f32, tf32, bf16 and f16", o.precision);
-        return;
-    }
-    if (s->target && strcmp(s->target, "cpu") && strcmp(s->target, "cuda") &&
-        strcmp(s->target, "all")) {
-        c->status = lib_fail(c->err, NETC_INVALID,
-                             "unknown target '%s'; there are cpu, cuda and all", s->target);
-        return;
-    }
-    if (o.memory_limit < 0) {
-        c->status = lib_fail(c->err, NETC_INVALID, "a memory limit of %lld bytes makes no sense",
-                             (long long)o.memory_limit);
-        return;
-    }
-    if (bin_recognise(p->text, p->len)) {
-        c->status = bin_load(p, c->name, c->err);
-        if (c->status == NETC_OK && o.data) c->status = fit_bin(p, &o, c->err);
-        return;
-    }
-    c->status = tune_load(p, c->err);
-    if (c->status == NETC_OK) c->status = edited_load(p, c->err);
-    if (c->status != NETC_OK) return;
-    bool differ;
-    p->decl_diags = diags_new(a);
-    FrontendOptions fo = lib_frontend_options(p, a, "", "");
-    p->decls = frontend_decls(a, p->decl_diags, p->name, p->text, p->len, &fo);
-    if (!p->decls || p->decl_diags->errors) {
-        c->status = lib_fail_diags(c->err, NETC_INVALID, p->decl_diags);
-        return;
-    }
-    if (o.data)
-        c->status = dataset_defines((netc_dataset *)(uintptr_t)o.data, p, o.whole_data, a,
-                                    &s->data_defines, &s->ndata, &differ, c->err);
+    p->settings = settings_of(c, &o);
+    c->status = check_options(&o, &p->settings, c->err);
+    if (c->status == NETC_OK) c->status = read_source(p, &o, c->err);
 }
 
 static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,

@@ -1,30 +1,14 @@
-// Parameters, states and settings in and out of a session: one by one, as safetensors, from another
-// session.
-#include <inttypes.h>
-#include <stdio.h>
+// Parameters, states and settings in and out of a session: one by one, or from another session.
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/lib.h"
 
-// What a checkpoint holds: parameters, saved states and settings. Scratch and control cells are not
-// part of the model; the step travels as metadata.
-static bool saved(const ProgCell *c)
-{
-    return c->kind == PC_PARAM || c->kind == PC_STATE || c->kind == PC_SETTING;
-}
-
-// The compiler's own states, those of loss scaling: a checkpoint of another precision has none.
-static bool own_state(const ProgCell *c)
-{
-    return c->kind == PC_STATE && c->name[0] == '@';
-}
-
 static const ProgCell *nth_saved(const netc_session *s, int i)
 {
     for (int k = 0; k < rt_cell_count(s->rt); k++) {
         const ProgCell *c = rt_cell_info(s->rt, k);
-        if (saved(c) && i-- == 0) return c;
+        if (state_is_saved(c) && i-- == 0) return c;
     }
     return NULL;
 }
@@ -32,7 +16,7 @@ static const ProgCell *nth_saved(const netc_session *s, int i)
 int netc_state_count(netc_session *s)
 {
     int n = 0;
-    for (int k = 0; k < rt_cell_count(s->rt); k++) n += saved(rt_cell_info(s->rt, k));
+    for (int k = 0; k < rt_cell_count(s->rt); k++) n += state_is_saved(rt_cell_info(s->rt, k));
     return n;
 }
 
@@ -131,225 +115,15 @@ netc_status netc_get(netc_session *s, const char *name, double *value, netc_erro
     return NETC_OK;
 }
 
-// -- checkpoints ----------------------------------------------------------------------------------
-
-typedef struct Saving {
-    netc_session *s;
-    const char *path;
-    const Position *at;
-    Arena *arena;
-    RtError e;
-} Saving;
-
-static void save(void *arg)
-{
-    Saving *v = arg;
-    netc_session *s = v->s;
-    Arena *a = v->arena;
-    int cells = rt_cell_count(s->rt), n = 0;
-    RtTensor *t = NEW_ARRAY(a, RtTensor, cells + 1);
-    for (int i = 0; i < cells; i++) {
-        const ProgCell *c = rt_cell_info(s->rt, i);
-        if (!saved(c)) continue;
-        size_t bytes = (size_t)prog_type_bytes(&c->type);
-        void *data = arena_alloc(a, bytes);
-        if (rt_cell_read(s->rt, c->name, data, bytes, &v->e)) return;
-        t[n++] = (RtTensor){c->name, c->type, data};
-    }
-    // Of every program in use; a replaced one lies behind its successor and repeats its lines.
-    Buf choices = buf_new(a);
-    for (const Loaded *l = s->loaded; l; l = l->next) {
-        const char *lines = rt_choices(l->rt, a);
-        if (!strstr(choices.data, lines))
-            buf_printf(&choices, "%s%s", choices.len ? "\n" : "", lines);
-    }
-    const char *keys[] = {"format", "netc.model", "netc.step", "netc.seed", "netc.choices"};
-    const char *values[] = {"netc 1", s->program->name, arena_printf(a, "%" PRId64, v->at->step),
-                            arena_printf(a, "%" PRId64, v->at->seed), choices.data};
-    rt_safetensors_write(v->path, t, n, keys, values, 5, &v->e);
-}
-
-netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err)
-{
-    Saving v = {.s = s, .path = path, .at = at, .arena = arena_new()};
-    if (!v.arena) return OUT_OF_MEMORY(err);
-    bool ok = lib_guarded(v.arena, save, &v);
-    arena_free(v.arena);
-    if (!ok) return OUT_OF_MEMORY(err);
-    return v.e.code ? lib_fail_rt(err, &v.e) : NETC_OK;
-}
-
-netc_status netc_state_save(netc_session *s, const char *path, netc_error **err)
-{
-    Position at = {.seed = s->seed};
-    RtError e = {0};
-    const ProgCell *c;
-    if (session_cell(s, "@step", &c) && rt_cell_read(s->rt, "@step", &at.step, sizeof at.step, &e))
-        return lib_fail_rt(err, &e);
-    return state_save_at(s, path, &at, err);
-}
-
-// "a.*=b.*" renames a.x to b.x; '*' matches any text, at most one in each side.
-static const char *rename_by(Arena *a, const char *name, const char *rule)
-{
-    const char *eq = strchr(rule, '=');
-    if (!eq) return NULL;
-    const char *star = memchr(rule, '*', (size_t)(eq - rule));
-    const char *to = eq + 1, *to_star = strchr(to, '*');
-    size_t n = strlen(name);
-    if (!star) return n == (size_t)(eq - rule) && !memcmp(name, rule, n) ? to : NULL;
-    size_t head = (size_t)(star - rule), tail = (size_t)(eq - star - 1);
-    if (n < head + tail || memcmp(name, rule, head) || memcmp(name + n - tail, star + 1, tail))
-        return NULL;
-    if (!to_star) return to;
-    return arena_printf(a, "%.*s%.*s%s", (int)(to_star - to), to, (int)(n - head - tail),
-                        name + head, to_star + 1);
-}
-
-typedef struct Loading {
-    netc_session *s;
-    const char *path;
-    netc_load_options o;
-    Position *at;
-    Arena *arena;
-    netc_error **err;
-    netc_status status;
-    RtTensors file;
-    char *choices; // of the file, malloc'ed
-    RtError e;
-} Loading;
-
-static void load(void *arg)
-{
-    Loading *v = arg;
-    Arena *a = v->arena;
-    netc_session *s = v->s;
-    for (int k = 0; k < v->o.nmap; k++) {
-        const char *eq = strchr(v->o.map[k], '=');
-        if (eq && eq != v->o.map[k] && eq[1]) continue;
-        v->status =
-            lib_fail(v->err, NETC_INVALID,
-                     "a renaming is written FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
-                     v->o.map[k]);
-        return;
-    }
-    if (rt_safetensors_read(a, v->path, &v->file, &v->e)) return;
-    StrMap by_name = strmap_new(a);
-    bool *used = NEW_ARRAY(a, bool, v->o.nmap + 1);
-    for (int i = 0; i < v->file.n; i++) {
-        const char *name = v->file.at[i].name, *to = NULL;
-        for (int k = 0; k < v->o.nmap; k++) {
-            const char *renamed = rename_by(a, name, v->o.map[k]);
-            used[k] = used[k] || renamed;
-            if (!to) to = renamed;
-        }
-        strmap_set(&by_name, to ? to : name, &v->file.at[i]);
-    }
-    for (int k = 0; k < v->o.nmap; k++)
-        if (!used[k]) {
-            v->status =
-                lib_fail(v->err, NETC_INVALID, "the renaming '%s' matches no tensor of %s%s%s%s",
-                         v->o.map[k], v->path, v->file.n ? "; its first is '" : "",
-                         v->file.n ? v->file.at[0].name : "", v->file.n ? "'" : "");
-            return;
-        }
-    // Everything is compared before anything is written: a checkpoint of another model changes
-    // nothing.
-    Buf wrong = buf_new(a);
-    int nwrong = 0;
-    for (int i = 0; i < rt_cell_count(s->rt); i++) {
-        const ProgCell *c = rt_cell_info(s->rt, i);
-        if (!saved(c) || (v->o.weights_only && c->kind != PC_PARAM)) continue;
-        const RtTensor *t = strmap_get(&by_name, c->name);
-        if (!t && (v->o.allow_missing || c->kind == PC_SETTING || own_state(c))) continue;
-        if (t && t->type.dtype == c->type.dtype && t->type.rank == c->type.rank &&
-            !memcmp(t->type.dim, c->type.dim, sizeof c->type.dim))
-            continue;
-        nwrong++;
-        char want[240], have[240] = "has no such tensor";
-        prog_type_text(want, sizeof want, &c->type);
-        if (t) prog_type_text(have, sizeof have, &t->type);
-        buf_printf(&wrong, "\n  %s: the model has %s, the file %s", c->name, want, have);
-    }
-    const ProgCell *mine;
-    for (uint32_t i = 0, extra = 0; i < by_name.n; i++)
-        if (!session_cell(s, by_name.entry[i].key, &mine) && extra++ < 20)
-            buf_printf(&wrong, "\n  %s: only in the file", by_name.entry[i].key);
-    if (nwrong) {
-        v->status = lib_fail(v->err, NETC_INVALID,
-                             "%s is a checkpoint of another model; %d tensors differ:%s\n"
-                             "  (rename with --map 'file.*=model.*', skip with --allow-missing)",
-                             v->path, nwrong, wrong.data);
-        return;
-    }
-    const ProgCell *begun = NULL; // the loss scale, when the file has none
-    for (int i = 0; i < rt_cell_count(s->rt); i++) {
-        const ProgCell *c = rt_cell_info(s->rt, i);
-        if (!saved(c) || (v->o.weights_only && c->kind != PC_PARAM)) continue;
-        const RtTensor *t = strmap_get(&by_name, c->name);
-        const void *data = t ? t->data : NULL;
-        double scalar;
-        if (!t && own_state(c)) {
-            prog_store(c->type.dtype, &scalar, c->initial);
-            data = &scalar;
-            if (c->initial != 0) begun = c;
-        }
-        if (data && rt_cell_write(s->rt, c->name, data, (size_t)prog_type_bytes(&c->type), &v->e))
-            return;
-    }
-    if (begun)
-        lib_log(s->context, "note: %s holds no loss scale, it begins at %g", v->path,
-                begun->initial);
-    for (int i = 0; i < v->file.nmeta; i++) {
-        if (!strcmp(v->file.meta_keys[i], "netc.choices") && !v->choices)
-            v->choices = strdup(v->file.meta_values[i]);
-        if (!strcmp(v->file.meta_keys[i], "netc.step"))
-            v->at->step = strtoll(v->file.meta_values[i], NULL, 10);
-        if (!strcmp(v->file.meta_keys[i], "netc.seed"))
-            v->at->seed = strtoll(v->file.meta_values[i], NULL, 10);
-    }
-}
-
-netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
-                          Position *at, netc_error **err)
-{
-    Loading v = {.s = s, .path = path, .at = at, .arena = arena_new(), .err = err};
-    if (!v.arena) return OUT_OF_MEMORY(err);
-    if (o) memcpy(&v.o, o, o->size < sizeof v.o ? o->size : sizeof v.o);
-    if (!lib_guarded(v.arena, load, &v)) v.status = OUT_OF_MEMORY(err);
-    rt_tensors_free(&v.file);
-    arena_free(v.arena);
-    netc_status status = v.e.code ? lib_fail_rt(err, &v.e) : v.status;
-    if (status == NETC_OK && v.choices && !v.o.weights_only)
-        status = session_use_choices(s, v.choices, err);
-    free(v.choices);
-    return status;
-}
-
-netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
-                            netc_error **err)
-{
-    Position at = {.seed = s->seed};
-    netc_status status = state_load_at(s, path, o, &at, err);
-    if (status == NETC_OK && !(o && o->weights_only)) {
-        s->seed = at.seed;
-        status = session_set_control(s, "@step", at.step, err);
-        if (status == NETC_OK) status = session_set_control(s, "@seed", at.seed, err);
-    }
-    return status;
-}
-
 netc_status netc_adopt(netc_session *to, netc_session *from, int *carried, netc_error **err)
 {
     int n = 0;
     for (int i = 0; i < rt_cell_count(from->rt); i++) {
         const ProgCell *c = rt_cell_info(from->rt, i), *mine;
-        if ((!saved(c) && strcmp(c->name, "@step") && strcmp(c->name, "@seed")) ||
+        if ((!state_is_saved(c) && strcmp(c->name, "@step") && strcmp(c->name, "@seed")) ||
             !session_cell(to, c->name, &mine))
             continue;
-        if (mine->type.dtype != c->type.dtype || mine->type.rank != c->type.rank ||
-            memcmp(mine->type.dim, c->type.dim, sizeof c->type.dim))
-            continue;
+        if (!prog_type_equal(&mine->type, &c->type)) continue;
         size_t bytes = (size_t)prog_type_bytes(&c->type);
         void *data = malloc(bytes ? bytes : 1);
         if (!data) return OUT_OF_MEMORY(err);

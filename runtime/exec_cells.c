@@ -59,14 +59,6 @@ static void fill(const ProgCell *c, void *to, size_t bytes)
     for (size_t i = 0; i + size <= bytes; i += size) memcpy((char *)to + i, v, size);
 }
 
-static bool same_type(const ProgType *a, const ProgType *b)
-{
-    if (a->dtype != b->dtype || a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (a->dim[i] != b->dim[i]) return false;
-    return true;
-}
-
 static RtCell *append(RtCells *c, const ProgCell *info, RtError *e)
 {
     if (c->n == c->cap) {
@@ -134,7 +126,7 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
     // Nothing is added before every cell that exists already is known to fit.
     for (int i = 0; i < p->ncells && !code; i++) {
         RtCell *x = find(c, p->cells[i].name);
-        if (x && !same_type(&x->info.type, &p->cells[i].type)) {
+        if (x && !prog_type_equal(&x->info.type, &p->cells[i].type)) {
             char have[160], want[160];
             prog_type_text(have, sizeof have, &x->info.type);
             prog_type_text(want, sizeof want, &p->cells[i].type);

@@ -1,0 +1,256 @@
+// Checkpoints: a session's parameters, states and settings as safetensors; the step, the seed and
+// the choices travel as metadata.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+bool state_is_saved(const ProgCell *c)
+{
+    return c->kind == PC_PARAM || c->kind == PC_STATE || c->kind == PC_SETTING;
+}
+
+// The compiler's own states, those of loss scaling: a checkpoint of another precision has none.
+static bool own_state(const ProgCell *c)
+{
+    return c->kind == PC_STATE && c->name[0] == '@';
+}
+
+// -- saving ---------------------------------------------------------------------------------------
+
+typedef struct Saving {
+    netc_session *s;
+    const char *path;
+    const Position *at;
+    Arena *arena;
+    RtError e;
+} Saving;
+
+static void save(void *arg)
+{
+    Saving *v = arg;
+    netc_session *s = v->s;
+    Arena *a = v->arena;
+    int cells = rt_cell_count(s->rt), n = 0;
+    RtTensor *t = NEW_ARRAY(a, RtTensor, cells + 1);
+    for (int i = 0; i < cells; i++) {
+        const ProgCell *c = rt_cell_info(s->rt, i);
+        if (!state_is_saved(c)) continue;
+        size_t bytes = (size_t)prog_type_bytes(&c->type);
+        void *data = arena_alloc(a, bytes);
+        if (rt_cell_read(s->rt, c->name, data, bytes, &v->e)) return;
+        t[n++] = (RtTensor){c->name, c->type, data};
+    }
+    // Of every program in use; a replaced one lies behind its successor and repeats its lines.
+    Buf choices = buf_new(a);
+    for (const Loaded *l = s->loaded; l; l = l->next) {
+        const char *lines = rt_choices(l->rt, a);
+        if (!strstr(choices.data, lines))
+            buf_printf(&choices, "%s%s", choices.len ? "\n" : "", lines);
+    }
+    const char *keys[] = {"format", "netc.model", "netc.step", "netc.seed", "netc.choices"};
+    const char *values[] = {"netc 1", s->program->name, arena_printf(a, "%" PRId64, v->at->step),
+                            arena_printf(a, "%" PRId64, v->at->seed), choices.data};
+    rt_safetensors_write(v->path, t, n, keys, values, 5, &v->e);
+}
+
+netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err)
+{
+    Saving v = {.s = s, .path = path, .at = at, .arena = arena_new()};
+    if (!v.arena) return OUT_OF_MEMORY(err);
+    bool ok = lib_guarded(v.arena, save, &v);
+    arena_free(v.arena);
+    if (!ok) return OUT_OF_MEMORY(err);
+    return v.e.code ? lib_fail_rt(err, &v.e) : NETC_OK;
+}
+
+netc_status netc_state_save(netc_session *s, const char *path, netc_error **err)
+{
+    Position at = {.seed = s->seed};
+    RtError e = {0};
+    const ProgCell *c;
+    if (session_cell(s, "@step", &c) && rt_cell_read(s->rt, "@step", &at.step, sizeof at.step, &e))
+        return lib_fail_rt(err, &e);
+    return state_save_at(s, path, &at, err);
+}
+
+// -- loading --------------------------------------------------------------------------------------
+
+// "a.*=b.*" renames a.x to b.x; '*' matches any text, at most one in each side.
+static const char *rename_by(Arena *a, const char *name, const char *rule)
+{
+    const char *eq = strchr(rule, '=');
+    if (!eq) return NULL;
+    const char *star = memchr(rule, '*', (size_t)(eq - rule));
+    const char *to = eq + 1, *to_star = strchr(to, '*');
+    size_t n = strlen(name);
+    if (!star) return n == (size_t)(eq - rule) && !memcmp(name, rule, n) ? to : NULL;
+    size_t head = (size_t)(star - rule), tail = (size_t)(eq - star - 1);
+    if (n < head + tail || memcmp(name, rule, head) || memcmp(name + n - tail, star + 1, tail))
+        return NULL;
+    if (!to_star) return to;
+    return arena_printf(a, "%.*s%.*s%s", (int)(to_star - to), to, (int)(n - head - tail),
+                        name + head, to_star + 1);
+}
+
+typedef struct Loading {
+    netc_session *s;
+    const char *path;
+    netc_load_options o;
+    Position *at;
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+    RtTensors file;
+    StrMap by_name; // of the file's tensors, renamed
+    char *choices;  // of the file, malloc'ed
+    RtError e;
+} Loading;
+
+static bool well_written(Loading *v)
+{
+    for (int k = 0; k < v->o.nmap; k++) {
+        const char *eq = strchr(v->o.map[k], '=');
+        if (eq && eq != v->o.map[k] && eq[1]) continue;
+        v->status =
+            lib_fail(v->err, NETC_INVALID,
+                     "a renaming is written FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
+                     v->o.map[k]);
+        return false;
+    }
+    return true;
+}
+
+// The file's tensors by the model's names. false: a renaming that matches none is reported.
+static bool name_tensors(Loading *v)
+{
+    bool *used = NEW_ARRAY(v->arena, bool, v->o.nmap + 1);
+    v->by_name = strmap_new(v->arena);
+    for (int i = 0; i < v->file.n; i++) {
+        const char *name = v->file.at[i].name, *to = NULL;
+        for (int k = 0; k < v->o.nmap; k++) {
+            const char *renamed = rename_by(v->arena, name, v->o.map[k]);
+            used[k] = used[k] || renamed;
+            if (!to) to = renamed;
+        }
+        strmap_set(&v->by_name, to ? to : name, &v->file.at[i]);
+    }
+    for (int k = 0; k < v->o.nmap; k++)
+        if (!used[k]) {
+            v->status =
+                lib_fail(v->err, NETC_INVALID, "the renaming '%s' matches no tensor of %s%s%s%s",
+                         v->o.map[k], v->path, v->file.n ? "; its first is '" : "",
+                         v->file.n ? v->file.at[0].name : "", v->file.n ? "'" : "");
+            return false;
+        }
+    return true;
+}
+
+static bool takes(const Loading *v, const ProgCell *c)
+{
+    return state_is_saved(c) && (!v->o.weights_only || c->kind == PC_PARAM);
+}
+
+// Whether every cell finds its tensor; else all that differs is reported.
+static bool fits(Loading *v)
+{
+    netc_session *s = v->s;
+    Buf wrong = buf_new(v->arena);
+    int nwrong = 0;
+    for (int i = 0; i < rt_cell_count(s->rt); i++) {
+        const ProgCell *c = rt_cell_info(s->rt, i);
+        if (!takes(v, c)) continue;
+        const RtTensor *t = strmap_get(&v->by_name, c->name);
+        if (!t && (v->o.allow_missing || c->kind == PC_SETTING || own_state(c))) continue;
+        if (t && prog_type_equal(&t->type, &c->type)) continue;
+        nwrong++;
+        char want[240], have[240] = "has no such tensor";
+        prog_type_text(want, sizeof want, &c->type);
+        if (t) prog_type_text(have, sizeof have, &t->type);
+        buf_printf(&wrong, "\n  %s: the model has %s, the file %s", c->name, want, have);
+    }
+    if (!nwrong) return true;
+    const ProgCell *mine;
+    for (uint32_t i = 0, extra = 0; i < v->by_name.n; i++)
+        if (!session_cell(s, v->by_name.entry[i].key, &mine) && extra++ < 20)
+            buf_printf(&wrong, "\n  %s: only in the file", v->by_name.entry[i].key);
+    v->status = lib_fail(v->err, NETC_INVALID,
+                         "%s is a checkpoint of another model; %d tensors differ:%s\n"
+                         "  (rename with --map 'file.*=model.*', skip with --allow-missing)",
+                         v->path, nwrong, wrong.data);
+    return false;
+}
+
+static void write_cells(Loading *v)
+{
+    netc_session *s = v->s;
+    const ProgCell *begun = NULL; // the loss scale, when the file has none
+    for (int i = 0; i < rt_cell_count(s->rt); i++) {
+        const ProgCell *c = rt_cell_info(s->rt, i);
+        if (!takes(v, c)) continue;
+        const RtTensor *t = strmap_get(&v->by_name, c->name);
+        const void *data = t ? t->data : NULL;
+        double scalar;
+        if (!t && own_state(c)) {
+            prog_store(c->type.dtype, &scalar, c->initial);
+            data = &scalar;
+            if (c->initial != 0) begun = c;
+        }
+        if (data && rt_cell_write(s->rt, c->name, data, (size_t)prog_type_bytes(&c->type), &v->e))
+            return;
+    }
+    if (begun)
+        lib_log(s->context, "note: %s holds no loss scale, it begins at %g", v->path,
+                begun->initial);
+}
+
+static void read_metadata(Loading *v)
+{
+    for (int i = 0; i < v->file.nmeta; i++) {
+        const char *key = v->file.meta_keys[i], *value = v->file.meta_values[i];
+        if (!strcmp(key, "netc.choices") && !v->choices) v->choices = strdup(value);
+        if (!strcmp(key, "netc.step")) v->at->step = strtoll(value, NULL, 10);
+        if (!strcmp(key, "netc.seed")) v->at->seed = strtoll(value, NULL, 10);
+    }
+}
+
+// Everything is compared before anything is written: a checkpoint of another model changes nothing.
+static void load(void *arg)
+{
+    Loading *v = arg;
+    if (!well_written(v) || rt_safetensors_read(v->arena, v->path, &v->file, &v->e)) return;
+    if (!name_tensors(v) || !fits(v)) return;
+    write_cells(v);
+    if (!v->e.code) read_metadata(v);
+}
+
+netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
+                          Position *at, netc_error **err)
+{
+    Loading v = {.s = s, .path = path, .at = at, .arena = arena_new(), .err = err};
+    if (!v.arena) return OUT_OF_MEMORY(err);
+    if (o) memcpy(&v.o, o, o->size < sizeof v.o ? o->size : sizeof v.o);
+    if (!lib_guarded(v.arena, load, &v)) v.status = OUT_OF_MEMORY(err);
+    rt_tensors_free(&v.file);
+    arena_free(v.arena);
+    netc_status status = v.e.code ? lib_fail_rt(err, &v.e) : v.status;
+    if (status == NETC_OK && v.choices && !v.o.weights_only)
+        status = session_use_choices(s, v.choices, err);
+    free(v.choices);
+    return status;
+}
+
+netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
+                            netc_error **err)
+{
+    Position at = {.seed = s->seed};
+    netc_status status = state_load_at(s, path, o, &at, err);
+    if (status == NETC_OK && !(o && o->weights_only)) {
+        s->seed = at.seed;
+        status = session_set_control(s, "@step", at.step, err);
+        if (status == NETC_OK) status = session_set_control(s, "@seed", at.seed, err);
+    }
+    return status;
+}
