@@ -43,6 +43,13 @@ typedef struct Input {
     netc_tensor t;
 } Input;
 
+static size_t elements(const netc_tensor *t)
+{
+    size_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
+    return n;
+}
+
 // Reads NAME=FILE; the array's shape fixes the dimensions of the input.
 static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
 {
@@ -52,8 +59,9 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     in->name = strndup(word, (size_t)(eq - word));
     if (!in->name) return NETC_OUT_OF_MEMORY;
     netc_status status = netc_array_read(eq + 1, &in->t, err);
-    if (status == NETC_OK && in->t.rank && in->t.dim[0])
-        status = netc_dataset_add_array(d, in->name, &in->t, err);
+    if (status == NETC_OK && !elements(&in->t))
+        return fail("%s has no elements", eq + 1), NETC_INVALID;
+    if (status == NETC_OK && in->t.rank) status = netc_dataset_add_array(d, in->name, &in->t, err);
     return status;
 }
 
@@ -85,13 +93,6 @@ static void print_element(const netc_tensor *t, size_t i, bool all)
         printf("%.*g", wide ? 17 : 9, v);
     else
         printf("%.*g", wide ? 9 : 6, v);
-}
-
-static size_t elements(const netc_tensor *t)
-{
-    size_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
-    return n;
 }
 
 static void print_tensor(const char *name, const netc_tensor *t)

@@ -11,8 +11,7 @@ void gen_internal(Gen *g, Loc loc, const char *what)
 {
     Diag *d = diag_error(g->diags, loc, "internal error while generating code: %s", what);
     diag_note(g->diags, d,
-              "this is a fault of the compiler, not of the model; switching fusion off "
-              "(--passes with fuse left out) may avoid it");
+              "this is a fault of the compiler, not of the model; --skip-passes fuse may avoid it");
     g->failed = true;
 }
 

@@ -185,6 +185,10 @@ bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out)
     return true;
 }
 
+// More than fit any machine, and few enough that what is computed from them can be counted and
+// launched.
+static const int64_t most_elements = (int64_t)1 << 40;
+
 bool check_size(Elab *e, const Type *t, Span span)
 {
     int64_t count = 1;
@@ -194,8 +198,8 @@ bool check_size(Elab *e, const Type *t, Span span)
                  (long long)t->dim[i]);
             return false;
         }
-        if (__builtin_mul_overflow(count, t->dim[i], &count) || count > INT64_MAX / 64) {
-            fail(e, span, "%s is too large: its number of elements overflows", type_text(e, t));
+        if (__builtin_mul_overflow(count, t->dim[i], &count) || count > most_elements) {
+            fail(e, span, "%s is too large: a tensor has at most 2^40 elements", type_text(e, t));
             return false;
         }
     }

@@ -147,6 +147,30 @@ netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
     return NETC_OK;
 }
 
+static bool some_input_has_rank(const netc_program *p, const char *input, int rank)
+{
+    const FileDecls *f = p->decls;
+    for (uint32_t i = 0; i < f->inputs.n; i++)
+        if (f->inputs.at[i].rank == rank && !strcmp(f->inputs.at[i].name, input)) return true;
+    return false;
+}
+
+static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t, netc_error **err)
+{
+    Buf want = buf_new(a);
+    char have[160];
+    for (int k = 0; k < decl->rank; k++) {
+        if (decl->dim_name[k])
+            buf_printf(&want, "%s%s", k ? ", " : "", decl->dim_name[k]);
+        else
+            buf_printf(&want, "%s%" PRId64, k ? ", " : "", decl->dim[k]);
+    }
+    prog_type_text(have, sizeof have, t);
+    return lib_fail(err, NETC_INVALID, "input '%s' of '%s' is %s[%s], the data given for it are %s",
+                    decl->name, decl->model, prog_dtype_name((ProgDType)decl->dtype),
+                    want.data ? want.data : "", have);
+}
+
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err)
 {
@@ -158,7 +182,10 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
     for (int i = 0; p->decls && i < d->n; i++) {
         const InputDecl *decl = declaration(p, d->item[i].input);
         const ProgType *t = &d->item[i].array.type;
-        if (!decl || t->rank != decl->rank) continue; // a mismatch is reported when it is bound
+        if (!decl) continue;
+        if (t->rank != decl->rank && !some_input_has_rank(p, decl->name, t->rank))
+            return wrong_rank(a, decl, t, err);
+        if (t->rank != decl->rank) continue; // another model's input
         // Axis 0 of a data set is the examples: the batch is the model's own choice.
         for (int k = whole ? 0 : 1; k < decl->rank; k++)
             if (decl->dim_name[k]) {

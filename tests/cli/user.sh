@@ -123,6 +123,10 @@ expect 1 "no input" "$NETC" run set.net --input q=x.npy --device cpu
 
 # The arrays fix the dimensions; inputs that the named outputs do not need are not asked for.
 printf 'dim rows = 9\ndim n\nmodel m(x: f32[rows, n], t: f32[rows]) {\n    y = sum(x, -1)\n    return loss = sum(y - t), y\n}\n' > free.net
+sed 's/(2, 3), }   /(2, 3, 1), }/' x.npy >cube.npy
+expect 1 "input 'x' of 'm' is f32[rows, n], the data given for it are f32[2, 3, 1]" "$NETC" run free.net --input x=cube.npy --device cpu
+{ printf '\x93NUMPY\x01\x00\x76\x00'; printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }"; } >none.npy
+expect 1 "none.npy has no elements" "$NETC" run free.net --input x=none.npy --device cpu
 expect 1 "input 't' of 'm' has no value" "$NETC" run free.net --input x=x.npy --device cpu
 expect 0 "" "$NETC" run free.net --input x=x.npy --output y=sums.npy --device cpu
 expect 1 "input 't'" "$NETC" run free.net --input x=x.npy --output loss=l.npy --device cpu

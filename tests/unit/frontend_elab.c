@@ -355,7 +355,7 @@ static void test_defines(void)
     define_error("widht", "4", "did you mean 'width'?");
     define_error("width", "0", "sizes must be positive");
     define_error("batch", "-1", "sizes must be positive");
-    define_error("batch", "4611686018427387904", "overflows");
+    define_error("batch", "4611686018427387904", "too large");
     define_error("width", "1 +", "error");
 }
 
