@@ -41,8 +41,7 @@ typedef struct Inst {
     int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive, down, places;
-    bool keep; // the schedule keeps its row from stage to stage: loads on CUDA, costly ops on the
-               // CPU
+    bool keep;       // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
     int first_use;   // the stage that computes a kept row
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
@@ -209,8 +208,8 @@ bool body_folds(const Body *b);
 
 // -- lower_value.c: a node's element at an index --------------------------------------------------
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
-void lower_known(Lower *l, const Node *n, const Ix *const *idx,
-                 int value); // from now on it is that
+// From now on the node's element there is that value.
+void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value);
 
 // -- lower_inst.c: what a body consists of --------------------------------------------------------
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);

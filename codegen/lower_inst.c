@@ -110,8 +110,8 @@ int lower_new_axis(Lower *l, int64_t extent)
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems)
 {
     Body *b = l->body;
-    uint64_t at,
-        key = (uint64_t)(uintptr_t)n * 8 + (uint64_t)kind; // nodes are 16 bytes apart at least
+    // Nodes are 16 bytes apart at least.
+    uint64_t at, key = (uint64_t)(uintptr_t)n * 8 + (uint64_t)kind;
     if (!l->buf_of.arena) l->buf_of = idmap_new(l->ctx->arena);
     if (kind != KA_SCRATCH && idmap_get(&l->buf_of, key, &at)) return (int)at;
     if (kind != KA_SCRATCH) idmap_set(&l->buf_of, key, b->bufs.n);

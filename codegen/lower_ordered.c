@@ -91,8 +91,7 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
     int before[2] = {other, mine}, after[2] = {mine, other};
     int less = lower_ew(&l, OP_lt, DT_BOOL, down ? after : before, 2, NULL);
     int more = lower_ew(&l, OP_lt, DT_BOOL, down ? before : after, 2, NULL);
-    if (dtype_is_float(
-            dt)) { // NaN comes last ascending, first descending, like numpy's reversed order
+    if (dtype_is_float(dt)) { // NaN comes last ascending, first descending: numpy's order reversed
         int self[2] = {mine, mine}, them[2] = {other, other};
         int mine_nan = lower_ew(&l, OP_ne, DT_BOOL, self, 2, NULL);
         int other_nan = lower_ew(&l, OP_ne, DT_BOOL, them, 2, NULL);

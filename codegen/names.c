@@ -197,8 +197,8 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
     double flops = 0, read = 0, written = 0;
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
-        double *reach =
-            NEW_ARRAY(k->arena, double, b->bufs.n + 1); // no more than the space it is read over
+        // By buffer: no more than the space it is read over.
+        double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1);
         bool joins = k->phase == PHASE_COMBINE,
              parts = k->phase == PHASE_PARTIAL && b->col >= 0 && b->sched.split > 1;
         for (uint32_t j = 0; j < b->insts.n; j++)

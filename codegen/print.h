@@ -52,8 +52,8 @@ int sum_under_maximum(const Body *b, int sum);
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
-void emit_close(Emit *e, const char *head,
-                const char *tail); // its text goes to the outer, between the two lines
+// Its text goes to the outer, between the two lines.
+void emit_close(Emit *e, const char *head, const char *tail);
 // Formatted in the arena.
 const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *int_type(const Emit *e); // of index arithmetic

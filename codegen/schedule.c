@@ -339,8 +339,8 @@ bool schedule_can_keep(const Body *b, const Target *t, int where)
 static void share_rows(const Target *t, Body *b, int64_t vectors)
 {
     Schedule *s = &b->sched;
-    int64_t bytes = kept_shared(b, shared_columns(b, t)),
-            fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
+    int64_t bytes = kept_shared(b, shared_columns(b, t));
+    int64_t fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
     s->keep_in = KEEP_SHARED;
     s->resident = (int)at_most(fit, t->threads_per_unit * 3 / 4 / 256);
     if (s->resident < 1) s->resident = 1;

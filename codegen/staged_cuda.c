@@ -144,8 +144,8 @@ static void fetch_tile(Emit *e, const Operand *o)
                *to = emit_text(e, "%s_next[%s]", o->name, kept(e, o)),
                *line = emit_text(e, "%s + line", o->along_k ? o->origin : "next"),
                *part = emit_text(e, "%s + part * %d", o->along_k ? "next" : o->origin, VECTOR);
-    int width =
-        b->axis[inner].extent % VECTOR == 0 ? VECTOR : 1; // a vector is in or out as a whole
+    // A vector is in or out as a whole.
+    int width = b->axis[inner].extent % VECTOR == 0 ? VECTOR : 1;
     bool whole = inside(b, o, inner);
     emit_open(e, 0);
     place_vector(e, o);

@@ -371,8 +371,7 @@ static void print_results(Emit *e)
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const char *t = int_type(e), *base = emit_text(e, "%s_first", e->axis[2]);
-    int high = tile_rows(s),
-        below = high / ROWS; // parts below each other come first: they share columns
+    int high = tile_rows(s), below = high / ROWS; // parts below each other share columns: first
     const char *first = s->wgmma == WGMMA_SHARED ? emit_text(e, " + group * %d", high) : "";
     Scope *tile = e->scope;
     emit_open(e, 0);

@@ -259,10 +259,10 @@ NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *i
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
-NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times,
-                              netc_error **err); // enqueues
-NETC_API netc_status netc_sync(netc_session *s,
-                               netc_error **err); // waits; errors of the device come here
+// Enqueues.
+NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
+// Waits; errors of the device come here.
+NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
 // Waits, then copies an output of the last run of [entry], which there must have been, into
 // t->data, whose shape is checked.
 NETC_API netc_status netc_read(netc_session *s, const char *entry, const char *output,

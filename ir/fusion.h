@@ -32,8 +32,8 @@ typedef struct Group {
     Node *anchor;      // DOT, LOOP, SCAN, SCATTER: the node itself
     unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
     Node *bias;        // DOT: the bias added
-    Node *aux; // DOT: what a backward epilogue reads; stored by this group: the value before its
-               // activation
+    // DOT: what a backward epilogue reads; stored by this group: the value before its activation.
+    Node *aux;
     // DOT: nodes between the product and what the group stores, computed here even where another
     // group stores them too.
     Node **inner;

@@ -105,8 +105,8 @@ Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_
 Node *graph_matmul(Graph *g, Node *a, Node *b); // (..., M, K) x (..., K, N), batch axes broadcast
 Node *graph_input(Graph *g, const char *name, const Type *t, const char *kind);
 Node *graph_leaf_cell(Graph *g, Op param_or_state, const char *name, const Type *t);
-Node *graph_root(Graph *g, Op op, Node *value,
-                 const char *name); // output, assign; assert: name = message
+// output, assign; assert: name is its message.
+Node *graph_root(Graph *g, Op op, Node *value, const char *name);
 
 // -- reading --------------------------------------------------------------------------------------
 const AttrValue *attr_find(const Node *n, AttrKey k); // NULL when absent
@@ -151,9 +151,8 @@ Graph *remap_end(Remap *r);                  // dst, with the images of src's re
 void graph_stamp(Graph *g, const Node *n, const char *name);
 void node_pass_name(const Node *from, Node *to); // where [to] has none; leaves keep their own
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
-void graph_mark_live(const Graph *g,
-                     bool *live); // live[id], array of nodes.n, zeroed by the caller
-// Appends src's nodes to dst with region parameters replaced by args; results[i] receives the
+void graph_mark_live(const Graph *g, bool *live); // live[id]: of nodes.n, zeroed by the caller
+// Appends the region's nodes to dst, its parameters replaced by args; results[i] receives the
 // images.
 void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
 

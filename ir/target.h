@@ -39,8 +39,8 @@ typedef struct Target {
 } Target;
 
 Target target_cpu(int cores, bool matmul_library);
-Target target_cuda(int arch,
-                   bool matmul_library); // limits of a typical device of that architecture
+// The limits of a typical device of that architecture.
+Target target_cuda(int arch, bool matmul_library);
 
 // A contraction so small that its time is latency: the generated kernel takes about half of what a
 // library does, and its prologue and epilogue cost nothing.

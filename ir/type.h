@@ -58,8 +58,7 @@ bool shape_equal(const Type *a, const Type *b); // dims
 int64_t type_count(const Type *t);              // elements; 1 for a scalar
 int64_t type_bytes(const Type *t);
 int64_t type_extent(const Type *t, const int64_t *axes, int n); // the product of these axes
-void type_strides(const Type *t,
-                  int64_t stride[MAX_RANK]); // elements between neighbours, row-major
+void type_strides(const Type *t, int64_t stride[MAX_RANK]);     // between neighbours, row-major
 // Right-aligned broadcasting of a and b into out (dtype from a); false when they do not fit.
 bool shape_broadcast(const Type *a, const Type *b, Type *out);
 // "f32[128, 784]"; with names "f32[batch=128, 784]". symbols may be NULL.

@@ -319,8 +319,8 @@ static void share_launches(Fuse *f, const Slots *slots)
         const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
         int64_t args = 3 * (int64_t)gr->outs.n;
-        bool alone =
-            s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster; // but small contractions
+        // But small contractions.
+        bool alone = s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster;
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);

@@ -61,8 +61,8 @@ static void force_counters(Fuse *f)
     Graph *g = f->g;
     StrMap written = strmap_new(f->a);
     const uint32_t several = UINT32_MAX;
-    uint32_t *depends =
-        NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // 1 + the cell's root, or several
+    // By id: 1 + the cell's root, or several.
+    uint32_t *depends = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (g->roots.at[i]->op == OP_assign)
             strmap_set(&written, attr_str(g->roots.at[i], ATTR_name), (void *)(uintptr_t)(i + 1));

@@ -20,9 +20,8 @@ enum { CHEAP_FLOPS = 12, LIMITED_FLOPS = 200, COSTLY_FLOPS = 20 };
 typedef struct Recompute {
     Graph *src, *dst;
     Remap map;
-    Node **clone; // by old id: the clone in dst
-    uint16_t
-        *cost; // by old id: flops an element of the chain down to stored values; 0: not a chain
+    Node **clone;   // by old id: the clone in dst
+    uint16_t *cost; // by old id: flops an element, down to stored values; 0: not a chain
     int limit;
 } Recompute;
 

@@ -19,7 +19,7 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
 // i * (width - 1), so that the last element of one, a target, is the first of the next, an input.
 RtCode rt_array_windows(const char *path, RtArray *a, int64_t width, RtError *e);
 
-bool rt_path_ends(const char *path,
-                  const char *suffix); // ".gz" at the end of path is not looked at
+// ".gz" at the end of path is not looked at.
+bool rt_path_ends(const char *path, const char *suffix);
 
 #endif

@@ -72,8 +72,8 @@ struct RtDeviceOps {
     RtCode (*event_record)(RtEvent *v, RtStream *s, RtError *e);
     RtCode (*event_wait)(RtStream *s, RtEvent *v, RtError *e); // s waits for v
     RtCode (*event_sync)(RtEvent *v, RtError *e);              // the host waits for v
-    RtCode (*event_seconds)(RtEvent *begin, RtEvent *end, double *seconds,
-                            RtError *e); // after sync
+    // After sync.
+    RtCode (*event_seconds)(RtEvent *begin, RtEvent *end, double *seconds, RtError *e);
 
     // Code. Loads what fits of images, compiles the rest as o allows (o is never NULL), prepares
     // every gemm (algorithm by p->choices, else timed). m outlives every launch from it.
@@ -129,8 +129,8 @@ typedef struct RtKey {
     uint64_t a, b;
 } RtKey;
 RtKey rt_key_start(const char *what); // "cubin 1": kind and version of what is cached
-void rt_key_bytes(RtKey *k, const void *p,
-                  size_t n); // includes n, so that parts cannot run together
+// Includes n, so that parts cannot run together.
+void rt_key_bytes(RtKey *k, const void *p, size_t n);
 void rt_key_str(RtKey *k, const char *s);
 // true: *bytes is in the arena.
 bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, size_t *n);

@@ -155,8 +155,8 @@ typedef struct RtBranches {
 } RtBranches;
 RtBranches *rt_branches_new(RtSession *s, RtEntry *en); // of a resolved entry; NULL: all in one row
 void rt_branches_free(RtBranches *b);
-RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b,
-                            int times); // NULL: failed
+// NULL: failed.
+RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times);
 
 RtCode rt_cursor_rewind(RtSession *s, RtEntry *en, RtError *e); // to row 0; enqueued
 void rt_data_release(RtSession *s, RtEntry *en);
