@@ -26,7 +26,16 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
     const char *first = NULL;
     for (int i = 0; i < e->ninputs; i++) {
         const ProgInput *in = &e->inputs[i];
-        const RtArray *a = in->data ? dataset_find(d, in->name) : NULL;
+        char want[160], have[160];
+        prog_type_text(want, sizeof want, &in->type);
+        if (!in->data)
+            return lib_fail(
+                err, NETC_INVALID,
+                "input '%s' of '%s' is %s: to take examples from data, its axis 0 must "
+                "be a dimension, the same for all inputs; declare one, as in 'dim batch "
+                "= 128'",
+                in->name, e->name, want);
+        const RtArray *a = dataset_find(d, in->name);
         if (!a)
             return lib_fail(err, NETC_INVALID,
                             "'%s' needs data for input '%s'; give --data %s=FILE", e->name,
@@ -34,8 +43,6 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
         bool fits = a->type.dtype == in->type.dtype && a->type.rank == in->type.rank;
         for (int k = 1; fits && k < in->type.rank; k++) fits = a->type.dim[k] == in->type.dim[k];
         if (!fits) {
-            char want[160], have[160];
-            prog_type_text(want, sizeof want, &in->type);
             prog_type_text(have, sizeof have, &a->type);
             return lib_fail(
                 err, NETC_INVALID,

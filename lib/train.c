@@ -81,6 +81,10 @@ static netc_status plan(Run *r, netc_error **err)
     if (o->split > 0 && o->split < 1) {
         r->train.end = (int64_t)llround((double)examples * o->split);
         r->eval = (Rows){o->data, r->train.end, examples};
+        if (r->train.end == examples)
+            return lib_fail(err, NETC_INVALID,
+                            "a split of %g leaves none of %" PRId64 " examples to evaluate on",
+                            o->split, examples);
     } else if (o->split) {
         return lib_fail(err, NETC_INVALID,
                         "a split of %g makes no sense; give a share between 0 and 1", o->split);

@@ -29,6 +29,7 @@ expect 1 "more than can be counted" "$NETC" "${T[@]}" --epochs 1e300
 for n in -1 0 1.5; do expect 1 "--steps wants a whole number above 0" "$NETC" "${T[@]}" --steps $n; done
 expect 1 "--save FILE" "$NETC" "${T[@]}" --save-every 3
 expect 1 "split" "$NETC" "${T[@]}" --split 1.5
+expect 1 "leaves none of 2000 examples" "$NETC" "${T[@]}" --split 0.99999
 expect 1 "did you mean 'fc1.weight'" "$NETC" "${T[@]}" --watch fc1.wieght
 expect 1 "declares no settings" "$NETC" "${T[@]}" --set lr=1
 expect 1 "NAME=NUMBER" "$NETC" "${T[@]}" --set lr
@@ -120,6 +121,10 @@ expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --
 expect 0 "2 4 6" "$NETC" run set.net --input x=y.npy --device cpu
 expect 1 "no output" "$NETC" run set.net --input x=x.npy --output q=q.npy --device cpu
 expect 1 "no input" "$NETC" run set.net --input q=x.npy --device cpu
+
+sed 's/\[batch/[128/g; /^dim/d' "$MLP" >fixed.net
+expect 1 "is u8[128, 28, 28]: to take examples from data, its axis 0 must be a dimension" "$NETC" train fixed.net "${DATA[@]}" --device cpu
+for verb in train eval; do expect 1 "it has no block 'train MODEL" "$NETC" $verb set.net --data x=x.npy --device cpu; done
 
 # The arrays fix the dimensions; inputs that the named outputs do not need are not asked for.
 printf 'dim rows = 9\ndim n\nmodel m(x: f32[rows, n], t: f32[rows]) {\n    y = sum(x, -1)\n    return loss = sum(y - t), y\n}\n' > free.net
