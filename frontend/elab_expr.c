@@ -237,9 +237,9 @@ static Val scoped(Elab *e, const Expr *x)
     if (!name) return val_poison();
     if (x->a->kind != EXPR_CALL)
         return fail(e, x->scope->span,
-                    "'%s' names the parameters of a call; there is no call "
-                    "before it",
-                    x->kind == EXPR_AS ? "as" : "reuse");
+                    "'%s' names the parameters of a call, and what stands before it is none as a "
+                    "whole; put a call in brackets: x + (f(x) %s %s)",
+                    x->kind == EXPR_AS ? "as" : "reuse", x->kind == EXPR_AS ? "as" : "reuse", name);
     return call_expr(e, x->a, name, x->kind == EXPR_REUSE);
 }
 
