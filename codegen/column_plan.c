@@ -17,11 +17,6 @@ enum {
     STORING_PARTS = 1024, // are joined in little time
 };
 
-static int64_t at_most(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int element_bytes(const Body *b, int buf)
 {
     return dtype_info[b->bufs.at[buf].type].bits / 8;

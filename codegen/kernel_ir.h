@@ -17,6 +17,16 @@ static inline int64_t ceil_div(int64_t a, int64_t b) // of positive numbers
 {
     return (a + b - 1) / b;
 }
+static inline int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int pow2_at_least(int64_t n, int most)
+{
+    int p = 1;
+    while (p < n && p < most) p *= 2;
+    return p;
+}
 
 typedef enum InstKind {
     KI_CONST,  // literal
@@ -233,10 +243,22 @@ bool schedule_can_split(const Body *b);
 // Whether the buffer (-1: any) is stored to column by column: where parts of the columns are joined
 // by a second kernel, by the first one.
 bool body_stores_columns(const Body *b, int buf);
-// The widest vector along [axis] that some access can be moved by.
-int schedule_vector(const Body *b, int axis, int64_t extent, bool tail);
+typedef struct Access { // a load or a store
+    const Ix *at;
+    int bytes; // of an element
+    bool stores, folds;
+} Access;
+// Number i of the body's instructions and, behind them, stores. false: it does not go through
+// memory along [axis], element by element.
+bool body_access(const Body *b, uint32_t i, int axis, Access *out);
+// The widest vector along [axis] that some access can be moved by. tail: the last one may be cut
+// short; narrow_shared: loads of what all positions off the axis share take 16 bytes at most.
+int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared);
 int schedule_uneven_vector(Body *b, int64_t extent, bool held); // of rows that start anywhere
-int schedule_line(const Body *b);   // elements from one place to the next where their vectors begin
+int schedule_line(const Body *b); // elements from one place to the next where their vectors begin
+// row_plan.c: rows on CUDA; fresh: a schedule without values
+void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh);
+void row_derive(Body *b, const Target *t);
 int64_t row_columns(const Body *b); // ROW: of a row, those of one block
 int64_t row_vectors(const Body *b); // of these; edges are beside them
 void sweep_schedule(const Target *t, Body *b);
@@ -265,6 +287,10 @@ void staged_plan(const Target *t, Body *b);
 void staged_derive(Body *b, const Target *t);
 int staged_sharing(const Schedule *s); // warps that share the columns of one place in the tile
 int staged_pitch(const Schedule *s);   // elements between rows of sums in shared memory
+// tile_plan.c: contractions on CUDA
+void plan_tile(const Target *t, Body *b);
+void tile_derive(Body *b, const Target *t);
+void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);

@@ -5,13 +5,6 @@
 // Columns are cut into parts when rows alone are too few.
 #include "codegen/print.h"
 
-static int pow2_at_least(int64_t n, int most)
-{
-    int p = 1;
-    while (p < n && p < most) p *= 2;
-    return p;
-}
-
 // How many of the accesses that vary over the columns walk [axis] with stride one.
 static int unit_strides(const Body *b, int axis)
 {
@@ -29,112 +22,45 @@ static int unit_strides(const Body *b, int axis)
     return n;
 }
 
-// The widest vector along [axis]: 16 bytes of the narrowest type accessed with stride one, at most
-// 16 of what is stored and 32 of what is loaded. Accesses not aligned to it go element by element.
-static int widest_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared)
+bool body_access(const Body *b, uint32_t i, int axis, Access *out)
 {
-    int most = 8, narrow = 16, best = 1;
     int64_t stride;
-    for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
-        for (int pass = 0; pass < 2; pass++)
-            for (uint32_t i = 0; i < (pass ? b->stores.n : b->insts.n); i++) {
-                bool memory = pass ? b->stores.at[i].buf >= 0 : b->insts.at[i].kind == KI_LOAD;
-                const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].ix;
-                if (!memory || !ix_stride(x, axis, &stride) || stride != 1) continue;
-                if (pass && b->stores.at[i].fold) continue; // once a block
-                int bytes =
-                    dtype_info[b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type]
-                        .bits /
-                    8;
-                if (limit == 0) {
-                    bool shared = narrow_shared && !pass && !(x->axes & ~(1ull << axis));
-                    int cap = (pass || shared ? 16 : 32) / bytes;
-                    most = cap < most ? cap : most;
-                    narrow = bytes < narrow ? bytes : narrow;
-                    continue;
-                }
-                int v = 16 / narrow < most ? 16 / narrow : most;
-                while (v > 1 && (!ix_aligned(x, axis, v) || (!tail && extent % v))) v /= 2;
-                best = v > best ? v : best;
-            }
-    return best;
-}
-
-int schedule_vector(const Body *b, int axis, int64_t extent, bool tail)
-{
-    return widest_vector(b, axis, extent, tail, false);
-}
-
-// Of one column, of what differs from row to row; at least 1.
-static int streamed_bytes(const Body *b)
-{
-    int n = 0;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
+    int buf;
+    if (i < b->insts.n) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & ((1ull << b->npar) - 1))
-            n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        *out = (Access){.at = v->ix};
+        buf = v->kind == KI_LOAD ? v->buf : -1;
+    } else {
+        const BodyStore *s = &b->stores.at[i - b->insts.n];
+        *out = (Access){.at = s->ix, .stores = true, .folds = s->fold};
+        buf = s->buf;
     }
-    return n ? n : 1;
+    if (buf < 0 || !ix_stride(out->at, axis, &stride) || stride != 1) return false;
+    out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
+    return true;
 }
 
-bool body_aligned(const Body *b, const Ix *place, int v)
+// 16 bytes of the narrowest type accessed with stride one, at most 16 of what is stored and 32 of
+// what is loaded. Accesses not aligned to it go element by element.
+int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared)
 {
-    int64_t stride;
-    if (!ix_stride(place, b->col, &stride) || stride != 1) return false;
-    if (!b->uneven) return ix_aligned(place, b->col, v);
-    return ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
-}
-
-// Rows whose starts are not aligned: vectors of full width between single elements, as wide as
-// the type of what moves most allows; what all rows share narrows them where it is more than a
-// float a column, and not where it is [held]. Looks for the place with which most of that is
-// aligned.
-int schedule_uneven_vector(Body *b, int64_t extent, bool held)
-{
-    int most = 8, narrow = 8, shares = 0, best = 0;
-    const Ix *places[64];
-    int bytes[64], n = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < (pass ? b->stores.n : b->insts.n) && n < 64; i++) {
-            bool memory = pass ? b->stores.at[i].buf >= 0 : b->insts.at[i].kind == KI_LOAD;
-            const Ix *x = pass ? b->stores.at[i].ix : b->insts.at[i].ix;
-            int64_t stride;
-            if (!memory || !ix_stride(x, b->col, &stride) || stride != 1) continue;
-            DType t = b->bufs.at[pass ? b->stores.at[i].buf : b->insts.at[i].buf].type;
-            bytes[n] = dtype_info[t].bits / 8;
-            bool shared = x->has_value || !(x->axes & ~(1ull << b->col)); // no measure
-            if (16 / bytes[n] < narrow) narrow = 16 / bytes[n];
-            if (shared) {
-                shares += bytes[n];
-                continue;
-            }
-            if (16 / bytes[n] < most) most = 16 / bytes[n];
-            places[n++] = x;
-        }
-    if (shares > 4 && !held) most = narrow;
-    const Ix *found = NULL;
-    for (int i = 0; i < n; i++) {
-        int moved = 0;
-        b->uneven = places[i];
-        for (int k = 0; k < n; k++) moved += body_aligned(b, places[k], most) ? bytes[k] : 0;
-        if (moved > best) {
-            best = moved;
-            found = places[i];
-        }
+    uint32_t n = b->insts.n + b->stores.n;
+    int most = 8, narrow = 16, best = 1;
+    Access x;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!body_access(b, i, axis, &x) || x.folds) continue;
+        bool shared = narrow_shared && !x.stores && !(x.at->axes & ~(1ull << axis));
+        int cap = (x.stores || shared ? 16 : 32) / x.bytes;
+        most = cap < most ? cap : most;
+        narrow = x.bytes < narrow ? x.bytes : narrow;
     }
-    b->uneven = most > 1 && extent >= 32 * most ? found : NULL;
-    return b->uneven ? most : 1;
-}
-
-// The vectors of rows that start anywhere begin at whole lines of memory where that leaves no
-// thread of the team more than one element of the edges. (On an H200 softmax of bf16[8000, 12289]
-// went from 3713 to 3958 GB/s.)
-int schedule_line(const Body *b)
-{
-    const Schedule *s = &b->sched;
-    int line = 64; // 128 bytes of the narrowest type that vectors move
-    while (line > s->vector && line + s->vector - 2 > s->team) line /= 2;
-    return line;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!body_access(b, i, axis, &x) || x.folds) continue;
+        int v = 16 / narrow < most ? 16 / narrow : most;
+        while (v > 1 && (!ix_aligned(x.at, axis, v) || (!tail && extent % v))) v /= 2;
+        best = v > best ? v : best;
+    }
+    return best;
 }
 
 // Of one step along [axis].
@@ -177,11 +103,6 @@ bool schedule_can_split(const Body *b)
     return b->nstages == 1 && !b->serial_cols && !b->joins;
 }
 
-static int64_t at_most(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 // -- CUDA -----------------------------------------------------------------------------------------
 
 // The axis along which large loads are contiguous that jump along the innermost: turned while
@@ -212,7 +133,7 @@ static void cuda_map(const Target *t, Body *b)
     if (s->turn) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
-    s->vector = widest_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
+    s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
     // One access of 16 bytes a thread keeps enough in flight, and blocks that walk through memory
     // in small steps are fastest; narrow accesses need several.
@@ -225,237 +146,6 @@ static void cuda_map(const Target *t, Body *b)
     plan_walk(t, b);
 }
 
-static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
-{
-    for (int i = 0; x && x->has_value && i < x->n; i++) {
-        if (x->at[i].term->kind == IT_VALUE)
-            stages[x->at[i].term->id] |= m;
-        else if (x->at[i].term->e)
-            mark_ix(x->at[i].term->e, m, stages);
-    }
-}
-
-// By instruction over the columns: a bit for each stage that needs it.
-uint64_t *body_stage_uses(Arena *a, const Body *b)
-{
-    uint64_t *stages = NEW_ARRAY(a, uint64_t, b->insts.n + 1);
-    for (uint32_t i = 0; i < b->stores.n; i++) {
-        const BodyStore *s = &b->stores.at[i];
-        if (b->insts.at[s->value].axes >> b->col & 1 || (s->ix && s->ix->axes >> b->col & 1)) {
-            stages[s->value] |= 1ull << s->stage % 64;
-            mark_ix(s->ix, 1ull << s->stage % 64, stages);
-        }
-    }
-    for (uint32_t i = b->insts.n; i-- > 0;) {
-        const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_REDUCE && v->axis == b->col)
-            stages[v->a[0]] |= 1ull << (v->stage - 1) % 64;
-        if (!(v->axes >> b->col & 1)) continue;
-        for (int k = 0; k < v->na; k++) stages[v->a[k]] |= stages[i];
-        if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0)
-            stages[v->pred] |= stages[i];
-        mark_ix(v->ix, stages[i], stages);
-    }
-    return stages;
-}
-
-// Marks the loads over the columns that more than one stage reads; returns how many bytes of each
-// column they take.
-static int keep_loads(Arena *a, Body *b)
-{
-    uint64_t *stages = body_stage_uses(a, b);
-    int bytes = 0;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        Inst *v = &b->insts.at[i];
-        int64_t stride;
-        bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 &&
-                     !v->ix->has_value && v->stage == 0 && ix_stride(v->ix, b->col, &stride);
-        if (plain && b->sched.vector > 1) plain = body_aligned(b, v->ix, b->sched.vector);
-        v->keep = plain && stages[i] & (stages[i] - 1);
-        if (v->keep) bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
-    }
-    return bytes;
-}
-
-// Marks the costly values over the columns that more than one stage needs.
-static int keep_costly(Arena *a, Body *b)
-{
-    uint64_t *stages = body_stage_uses(a, b);
-    int bytes = 0;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        Inst *v = &b->insts.at[i];
-        v->keep = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && v->axes >> b->col & 1 &&
-                  (v->type == DT_F32 || v->type == DT_F64) && stages[i] & (stages[i] - 1);
-        if (v->keep) {
-            v->first_use = __builtin_ctzll(stages[i]);
-            bytes += math_bytes(v->type);
-        }
-    }
-    return bytes;
-}
-
-int64_t row_columns(const Body *b)
-{
-    int64_t cols = b->axis[b->col].extent;
-    return b->sched.cluster > 1 ? ceil_div(ceil_div(cols, b->sched.cluster), 16) * 16 : cols;
-}
-
-int64_t row_vectors(const Body *b)
-{
-    int64_t cols = row_columns(b);
-    return b->uneven && b->sched.vector > 1 ? cols / b->sched.vector
-                                            : ceil_div(cols, b->sched.vector);
-}
-
-static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
-{
-    return (int)(ceil_div(vectors, s->team) * s->vector * bytes / 4);
-}
-
-static int64_t kept_shared(const Body *b, int64_t cols)
-{
-    return cols * b->sched.keep_bytes + 512; // (every load's share is rounded up to 16 bytes)
-}
-
-// How many columns of a row fit shared memory: all, or as many as are worth it.
-static int64_t shared_columns(const Body *b, const Target *t)
-{
-    int64_t most = b->sched.keep_bytes ? (t->shared_per_block - 512) / b->sched.keep_bytes : 0,
-            cols = row_columns(b);
-    return cols <= most ? cols : most / 1024 * 1024;
-}
-
-bool schedule_can_keep(const Body *b, const Target *t, int where)
-{
-    const Schedule *s = &b->sched;
-    if (where == KEEP_AGAIN) return true;
-    if (!s->keep_bytes) return false;
-    if (where == KEEP_REGISTERS) return kept_registers(row_vectors(b), s, s->keep_bytes) <= 64;
-    // one row a block
-    return s->team > 32 && shared_columns(b, t) > 0;
-}
-
-// Rows in shared memory: as many blocks as fit, and threads for all that a multiprocessor holds.
-static void share_rows(const Target *t, Body *b, int64_t vectors)
-{
-    Schedule *s = &b->sched;
-    int64_t bytes = kept_shared(b, shared_columns(b, t));
-    int64_t fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
-    s->keep_in = KEEP_SHARED;
-    s->resident = (int)at_most(fit, t->threads_per_unit * 3 / 4 / 256);
-    if (s->resident < 1) s->resident = 1;
-    // 42 registers a thread, or 64: the first stage wants loads in flight
-    for (s->team = 1024; s->team * s->resident > t->threads_per_unit * 3 / 4;) s->team /= 2;
-    while (s->team > 64 && vectors < s->team) s->team /= 2;
-}
-
-// Registers a thread will need: what is kept, a vector of everything else, and the rest.
-static int estimated_registers(const Body *b, int kept)
-{
-    int n = kept + 20;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_LOAD && !v->keep && v->axes >> b->col & 1)
-            n += b->sched.vector * dtype_info[b->bufs.at[v->buf].type].bits / 32;
-    }
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1) n += b->sched.vector;
-    return n;
-}
-
-// Blocks that share a row: those of a multiprocessor should be two at least, or it stands still at
-// their barriers. On an H200 blocks with 32 KB of a row were fastest where one would hold 128 KB or
-// more (softmax of 65536 columns of bf16 3.5 TB/s instead of 3.1); two blocks with rows of their
-// own are faster than any that share theirs.
-static void share_long_rows(const Target *t, Body *b)
-{
-    enum { SLICE = 32 << 10 };
-    Schedule *s = &b->sched;
-    if (2 * (kept_shared(b, row_columns(b)) + 1024) <= t->shared_per_unit) return;
-    while (s->cluster < t->max_cluster && row_columns(b) * s->keep_bytes > SLICE) s->cluster *= 2;
-}
-
-// Where a row that several stages read is kept: in registers, else in shared memory, else it is
-// read again.
-static void keep_rows(Arena *arena, const Target *t, Body *b)
-{
-    Schedule *s = &b->sched;
-    int bytes = s->keep_bytes = keep_loads(arena, b);
-    if (!bytes) return;
-    share_long_rows(t, b);
-    int64_t vectors = row_vectors(b);
-    if (s->cluster > 1) {
-        share_rows(t, b, vectors);
-        return;
-    }
-    // 16 elements a thread, in blocks of more than 256 threads up to 48
-    while (s->team < 512 && s->team < vectors &&
-           (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
-            kept_registers(vectors, s, bytes) > 24))
-        s->team *= 2;
-    // (not where more than one thread in nine would idle, if half as many have less to idle about)
-    int64_t half = ceil_div(vectors, s->team / 2 ? s->team / 2 : 1);
-    if (s->team > 32 && ceil_div(vectors, s->team) * s->team * 8 > vectors * 9 &&
-        half * s->vector <= 48 && half * (s->team / 2) < ceil_div(vectors, s->team) * s->team)
-        s->team /= 2;
-    int kept = kept_registers(vectors, s, bytes);
-    if (kept > 24) {
-        if (s->team < 64) s->team = 64;
-        if (schedule_can_keep(b, t, KEEP_SHARED)) share_rows(t, b, vectors);
-        return;
-    }
-    s->keep_in = KEEP_REGISTERS;
-    // Loads of weights would all be issued early, and leave room for too few threads.
-    bool weights = false;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        weights |= v->kind == KI_LOAD && !v->keep && v->axes >> b->col & 1;
-    }
-    if (s->team < 32 || !weights) return;
-    int need = estimated_registers(b, kept), threads = s->team > 32 ? s->team : s->threads;
-    s->resident = need <= 42   ? t->threads_per_unit * 3 / 4 / threads
-                  : need <= 64 ? t->threads_per_unit / 2 / threads
-                               : 0;
-}
-
-static void cuda_row(Arena *arena, const Target *t, Body *b)
-{
-    Schedule *s = &b->sched;
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent,
-            device = (int64_t)t->units * t->threads_per_unit;
-    s->vector = s->team = s->unroll = 1;
-    s->split = 1;
-    s->threads = 64;
-    if (b->serial_cols) {
-        if (!plan_sort(b)) plan_scan(t, b);
-        return;
-    }
-    // (weights, which all rows share, come from the first cache: there whole lines count)
-    s->vector = widest_vector(b, b->col, cols, false, true);
-    if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, false);
-    int64_t vectors = row_vectors(b);
-    while (s->team < 32 && s->team * 2 <= vectors) s->team *= 2;
-    if (b->uneven) s->team = 32; // one for each single element
-    // few rows: more threads for each; past a warp only where each still has vectors to take
-    while (s->team < 32 && s->team < vectors && rows * s->team < device / 2) s->team *= 2;
-    while (s->team >= 32 && s->team < 1024 &&
-           (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
-        s->team *= 2;
-    // Small blocks come and go evenly, but should read some 3 KB each.
-    int64_t moved = cols * streamed_bytes(b);
-    while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < 3072)
-        s->threads *= 2;
-    if (b->nstages > 1) keep_rows(arena, t, b);
-    vectors = row_vectors(b);
-    int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
-    if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
-    // Streams: 48 KB a block in flight, as far as registers go.
-    int64_t each = s->vector * streamed_bytes(b), flight = (48 << 10) / s->team / each,
-            spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
-    flight = at_most(at_most(flight, spare * 4 / each), 8);
-    while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;
-}
-
 static void cuda_column(const Target *t, Body *b)
 {
     b->sched.threads = 64;
@@ -466,116 +156,37 @@ static void cuda_column(const Target *t, Body *b)
         plan_column(t, b);
 }
 
-// Small contractions go to tensor cores: the largest tile a warp that still gives every
-// multiprocessor one, whose columns as many warps share as there are.
-static void tensor_tile(const Target *t, Body *b)
-{
-    Schedule *s = &b->sched;
-    int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent, tiles,
-            cols = b->axis[b->col].extent;
-    if (!b->dot.tensor) return;
-    if (!target_small_product(t, batch, m, n, cols)) {
-        if (b->dot.tensor == TENSOR_TF32) staged_plan(t, b);
-        return;
-    }
-    for (s->each = 2; s->each >= 0; s->each--) {
-        int rows = s->each == 2 ? 32 : 16, columns = s->each == 2 ? 32 : s->each ? 16 : 8;
-        tiles = batch * ceil_div(m, rows) * ceil_div(n, columns);
-        if (!s->each || tiles >= t->units) break;
-    }
-    s->resident = s->each == 2 ? 2 : 0; // registers for two blocks a multiprocessor
-    s->share = 1;
-    while (s->share < 8 && tiles * s->share < (s->each == 2 ? 12 : 6) * t->units &&
-           cols > 16 * s->share)
-        s->share *= 2;
-}
-
-// The largest tiles that still give every multiprocessor one.
-static void cuda_tile(const Target *t, Body *b)
-{
-    Schedule *s = &b->sched;
-    int bytes = math_bytes(b->insts.at[b->dot.sum].acc);
-    for (s->each = bytes > 4 ? 4 : 8;; s->each /= 2) {
-        s->tile_m = s->tile_n = 16 * s->each;
-        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
-                    ceil_div(b->axis[2].extent, s->tile_n);
-        if (s->each == 2 || s->blocks >= t->units) break;
-    }
-    s->tile_k = s->each == 8 ? 16 : 32;
-    s->mma = mma_fits(b);
-    if (s->mma) {
-        s->tile_k *= 2;
-        s->threads = 256;
-        wgmma_schedule(t, b);
-        return;
-    }
-    if (bytes > 4) s->tile_k = 16;
-    s->threads = 256;
-    if (bytes == 4 &&
-        s->blocks <
-            t->units) { // small: tiles of 16 x 16, eight warps share out the columns of each
-        s->each = 0;
-        s->tile_k = pow2_at_least(b->axis[b->col].extent, 256);
-        if (s->tile_k < 32) s->tile_k = 32;
-    }
-    tensor_tile(t, b);
-}
-
-static void cuda_derive(Body *b, const Target *t)
+static void map_derive(Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    int64_t rows = body_rows(b);
-    if (s->kind == SCHED_MAP && s->turn) {
+    if (s->turn) {
         s->threads = 256;
         s->blocks = ceil_div(b->axis[inner].extent, 32);
         for (int i = 0; i < inner; i++)
             s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
-    } else if (s->kind == SCHED_MAP && s->walk && walk_possible(b)) {
+    } else if (s->walk && walk_possible(b)) {
         walk_derive(b);
-    } else if (s->kind == SCHED_MAP) {
+    } else {
+        int64_t rows = body_rows(b);
         int64_t vectors = b->npar == 1 ? ceil_div(rows, s->vector) : rows / s->vector;
         s->blocks = ceil_div(ceil_div(vectors, s->unroll), s->threads);
-    } else if (s->kind == SCHED_ROW) {
-        if (b->uneven && (s->team < 2 * s->vector || s->split > 1)) s->vector = 1;
-        if (s->team > 32) s->threads = s->team;
-        if (s->team <= 32 || s->split > 1) s->cluster = 1; // whole blocks join
-        if (!schedule_can_keep(b, t, s->keep_in)) s->keep_in = KEEP_AGAIN;
-        s->line = s->cluster > 1 ? s->vector : schedule_line(b); // (slices may be short)
-        s->keep = s->keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
-        s->row_cols = s->keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
-        s->row_bytes = s->row_cols ? (int)kept_shared(b, s->row_cols) : 0;
-        if (b->serial_cols) sort_derive(b);
-        s->blocks = ceil_div(rows, s->threads / s->team) * s->split * s->cluster;
-    } else if (s->kind == SCHED_COLUMN && b->serial_cols) {
-        s->blocks = ceil_div(rows, s->threads);
-    } else if (s->kind == SCHED_COLUMN) {
-        column_derive(b);
-    } else if (s->kind == SCHED_SWEEP) {
-        sweep_derive(b, t);
-    } else if (s->kind == SCHED_TILE && s->share) { // a block is eight warps
-        s->threads = 256;
-        s->tile_m = s->each == 2 ? 32 : 16;
-        s->tile_n = s->each == 2 ? 32 : s->each ? 16 : 8;
-        s->row_bytes = s->share > 1 ? 8 * s->tile_m * s->tile_n * 4 : 0;
-        s->blocks = ceil_div(b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
-                                 ceil_div(b->axis[2].extent, s->tile_n),
-                             8 / s->share);
-    } else if (s->kind == SCHED_TILE && s->wgmma) {
-        wgmma_derive(b, t);
-    } else if (s->kind == SCHED_TILE && s->staged) {
-        staged_derive(b, t);
-    } else if (s->kind == SCHED_TILE) {
-        s->tile_m = s->tile_n = s->each ? 16 * s->each : 16;
-        s->row_bytes = math_bytes(b->insts.at[b->dot.sum].acc) *
-                       (s->each ? s->tile_k * 2 * (s->tile_m + 4) : s->tile_k * 2 * 17 + 8 * 256);
-        if (s->mma) {
-            s->row_bytes = mma_shared_bytes(b);
-            s->threads = 256; // (it may have been wgmma)
-            s->cluster = 1;
-        }
-        s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m) *
-                    ceil_div(b->axis[2].extent, s->tile_n);
+    }
+}
+
+static void cuda_derive(Body *b, const Target *t)
+{
+    switch (b->sched.kind) {
+    case SCHED_MAP: map_derive(b); break;
+    case SCHED_ROW: row_derive(b, t); break;
+    case SCHED_COLUMN:
+        if (b->serial_cols)
+            b->sched.blocks = ceil_div(body_rows(b), b->sched.threads);
+        else
+            column_derive(b);
+        break;
+    case SCHED_SWEEP: sweep_derive(b, t); break;
+    case SCHED_TILE: tile_derive(b, t); break;
     }
 }
 
@@ -585,80 +196,21 @@ void schedule_derive(Body *b, const Target *t)
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
-// -- CPU ------------------------------------------------------------------------------------------
-
-static void cpu_map(Body *b)
+// Rows or columns by which way what is read and written lies.
+static ScheduleKind kind_of(const Body *b)
 {
-    int64_t inner = b->axis[b->npar - 1].extent;
-    b->sched.tile = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
-}
-
-// (splits change the order of additions, so they follow shapes only, never the number of cores)
-static void cpu_tile(Body *b)
-{
-    Schedule *s = &b->sched;
-    s->tile_m = 32;
-    s->tile_n = 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc); // two vectors of 64 bytes
-    s->tile_k = 256;
-    s->each = 4;
-}
-
-static void cpu_row(Arena *a, Body *b)
-{
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    b->sched.split = 1;
-    int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
-    if (bytes > 0 && bytes <= 64 << 10) b->sched.row_bytes = (int)bytes;
-    if (schedule_can_split(b) && rows < 16 && cols >= 65536)
-        b->sched.split = at_most(64, cols / 16384);
-}
-
-static void cpu_column(Body *b)
-{
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    b->sched.tile = at_most(rows > 0 ? rows : 1, 512);
-    b->sched.split = 1;
-    if (schedule_can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
-        b->sched.split = at_most(16, cols / 32);
-}
-
-// Bytes of one column that all rows share: weights.
-static int shared_by_rows(const Body *b)
-{
-    int bytes = 0;
-    int64_t stride;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *x = &b->insts.at[i];
-        if (x->kind == KI_LOAD && x->axes == 1ull << b->col && ix_stride(x->ix, b->col, &stride) &&
-            stride == 1)
-            bytes += dtype_info[b->bufs.at[x->buf].type].bits / 8;
-    }
-    return bytes;
-}
-
-// Rows that start anywhere and share more than twice what they read: moving the weights into place
-// for every row takes longer than the row. Blocks that walk over rows which start alike do it once.
-// (On an H200 layer norm of bf16[8000, 12289] takes 111 us instead of 120, of 4097 columns 107
-// instead of 127; residual + layer norm, which reads twice as much, 217 instead of 216.)
-static void walk_over_rows(const Target *t, Body *b, const Schedule *fresh)
-{
-    enum { TURNS = 8 }; // rows of a team, or moving once does not pay
-    Schedule *s = &b->sched, row = *s;
-    const Ix *uneven = b->uneven;
-    if (!uneven || b->nstages < 2 || s->split > 1 || shared_by_rows(b) <= 2 * streamed_bytes(b))
-        return;
-    *s = *fresh;
-    s->kind = SCHED_SWEEP;
-    sweep_schedule(t, b);
-    if (s->ahead && body_rows(b) >= TURNS * s->blocks * (s->threads / s->team)) return;
-    *s = row;
-    b->uneven = uneven;
+    if (b->dot.sum >= 0) return SCHED_TILE;
+    if (body_folds(b)) return SCHED_SWEEP;
+    if (b->col < 0) return SCHED_MAP;
+    int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
+    bool columns = b->axis[0].extent > 1 && rows > cols;
+    if (rows == cols && b->axis[0].extent > 1) columns = b->group->kind == GROUP_COLUMN;
+    return columns ? SCHED_COLUMN : SCHED_ROW;
 }
 
 void schedule_body(LowerCtx *ctx, Body *b)
 {
     const Target *t = ctx->target;
-    bool cuda = t->kind == TARGET_CUDA;
     Schedule *s = &b->sched;
     *s = (Schedule){.kind = SCHED_MAP,
                     .threads = 1,
@@ -670,33 +222,17 @@ void schedule_body(LowerCtx *ctx, Body *b)
                     .together = 1,
                     .blocks = 1};
     const Schedule fresh = *s;
-    if (b->dot.sum >= 0) {
-        s->kind = SCHED_TILE;
-    } else if (body_folds(b)) {
-        s->kind = SCHED_SWEEP;
-    } else if (b->col >= 0) {
-        int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
-        bool columns = b->axis[0].extent > 1 && rows > cols;
-        if (rows == cols && b->axis[0].extent > 1) columns = b->group->kind == GROUP_COLUMN;
-        s->kind = columns ? SCHED_COLUMN : SCHED_ROW;
-    }
-    if (s->kind == SCHED_TILE && cuda)
-        cuda_tile(t, b);
+    s->kind = kind_of(b);
+    if (t->kind != TARGET_CUDA)
+        plan_cpu(ctx->arena, b);
     else if (s->kind == SCHED_TILE)
-        cpu_tile(b);
+        plan_tile(t, b);
     else if (s->kind == SCHED_SWEEP)
         sweep_schedule(t, b);
-    else if (cuda && s->kind == SCHED_ROW) {
-        cuda_row(ctx->arena, t, b);
-        walk_over_rows(t, b, &fresh);
-    } else if (cuda)
-        (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
-    else if (s->kind == SCHED_MAP)
-        cpu_map(b);
     else if (s->kind == SCHED_ROW)
-        cpu_row(ctx->arena, b);
+        plan_row(ctx->arena, t, b, &fresh);
     else
-        cpu_column(b);
+        (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
     s->wide = false;
     for (int i = 0; i < b->naxes; i++)
         if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;

@@ -19,13 +19,6 @@ enum {
               // rows without sums over rows are done sooner, and want one more
 };
 
-static int pow2_at_least(int64_t n, int most)
-{
-    int p = 1;
-    while (p < n && p < most) p *= 2;
-    return p;
-}
-
 static bool over_rows(const Inst *v)
 {
     return v->axes & 1;
@@ -151,7 +144,7 @@ void sweep_schedule(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int64_t cols = b->axis[b->col].extent;
-    s->vector = schedule_vector(b, b->col, cols, false);
+    s->vector = schedule_vector(b, b->col, cols, false, false);
     if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, true);
     s->ahead = AHEAD;
     choose_team(t, b);
