@@ -36,8 +36,7 @@ static bool take_apart(const char *text, Parts *p)
 // Whether threads wait for others than those of their warp.
 static bool waits(const char *text)
 {
-    if (strstr(text, "__syncthreads") || strstr(text, "nc_across<") || strstr(text, "nc_above<"))
-        return true;
+    if (strstr(text, "__syncthreads") || strstr(text, "nc_above<")) return true;
     for (const char *at = text; (at = strstr(at, "nc_team<")); at++) {
         const char *comma = strchr(at, ','), *end = strchr(at, '>');
         if (!comma || !end || comma > end || atoi(comma + 1) > 32) return true;
@@ -71,7 +70,6 @@ static const char *const words[][2] = {
     {"__syncthreads()", "nc_part_wait()"},
     {"nc_shared", "nc_part_shared"},
     {"nc_team<", "nc_part_team<"},
-    {"nc_across<", "nc_part_across<"},
     {"nc_above<", "nc_part_above<"},
     {"nc_follow();", ""},
     {"__restrict__ ", ""},

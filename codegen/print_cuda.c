@@ -226,101 +226,132 @@ static void print_axes(Emit *e, int width, const char *base)
     }
 }
 
+typedef struct Map {
+    Vectors v;
+    const char *axis, *base; // names: the innermost axis, the first of a vector's places along it
+    const char *limit;       // vectors there are
+    const char *number;      // declares the vector's number j
+} Map;
+
+static Map map_of(Emit *e)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const char *t = int_type(e);
+    Map m = {.v = find_vectors(e, b->npar - 1, s->vector), .axis = e->axis[b->npar - 1]};
+    m.base = s->vector > 1 ? emit_text(e, "%s_first", m.axis) : m.axis;
+    m.limit = b->npar > 1     ? emit_text(e, "%lld", (long long)(body_rows(b) / s->vector))
+              : s->vector > 1 ? emit_text(e, "n / %d", s->vector)
+                              : "n";
+    m.number = s->unroll == 1
+                   ? emit_text(e, "const %s j = (%s)block * %d + threadIdx.x;", t, t, s->threads)
+                   : emit_text(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t,
+                               s->unroll, s->threads);
+    return m;
+}
+
+static void close_unrolled(Emit *e)
+{
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll), "}");
+}
+
+// Prints vector loads of the plain or of the other kind, where the axes are known.
+static void map_loads(Emit *e, const Map *m, bool plain, bool ahead)
+{
+    const Vectors *v = &m->v;
+    e->axis[v->axis] = m->base;
+    for (int i = 0; i < v->nloads; i++) {
+        if (ahead && is_plain(e, v->loads[i]) != plain) continue;
+        const char *slot = slot_name(e, v->loads[i]);
+        bool early = ahead && plain;
+        print_vector_load(e, v, v->loads[i], early ? emit_text(e, "%s[u]", slot) : slot, !early);
+    }
+    e->axis[v->axis] = m->axis;
+}
+
+// All loads that need nothing but their place, before the first value is computed.
+static void load_ahead(Emit *e, const Map *m)
+{
+    const Body *b = e->body;
+    const Vectors *v = &m->v;
+    for (int i = 0; i < v->nloads; i++)
+        if (is_plain(e, v->loads[i]))
+            emit_line(e, e->scope, "%s %s[%d];",
+                      vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type, v->width),
+                      slot_name(e, v->loads[i]), b->sched.unroll);
+    emit_open(e, (1ull << v->axis) - 1); // loop over u
+    emit_line(e, e->scope, "%s", m->number);
+    emit_open(e, 0); // in range
+    print_axes(e, b->sched.vector, m->base);
+    map_loads(e, m, true, true);
+    emit_close(e, emit_text(e, "if (j < %s) {", m->limit), "}");
+    close_unrolled(e);
+}
+
+static void map_vector(Emit *e, const Map *m, bool ahead)
+{
+    const Vectors *v = &m->v;
+    map_loads(e, m, false, ahead);
+    open_stores(e, v, -1);
+    emit_open(e, 1ull << v->axis);
+    emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), m->axis, m->base);
+    print_lane(e, v, ahead ? "[u]" : "");
+    lane_stores(e, v, -1);
+    close_lane_loop(e, v->width);
+    e->axis[v->axis] = m->base;
+    flush_stores(e, v, -1);
+    e->axis[v->axis] = m->axis;
+}
+
+// The last elements, fewer than a vector.
+static void map_tail(Emit *e, const Map *m)
+{
+    const char *t = int_type(e);
+    const Vectors none = {.axis = m->v.axis, .width = 1};
+    for (int i = 0; i < m->v.nloads; i++) e->element[m->v.loads[i]] = NULL;
+    emit_open(e, 1ull << m->v.axis);
+    emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, m->axis, t);
+    lane_stores(e, &none, -1);
+    emit_close(e, emit_text(e, "if (block == 0 && threadIdx.x < n %% %d) {", m->v.width), "}");
+}
+
 static void print_map(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    int inner = b->npar - 1;
-    bool flat = b->npar == 1;
-    Vectors v = find_vectors(e, inner, s->vector);
-    int64_t count = body_rows(b) / s->vector;
-    const char *t = int_type(e), *axis = e->axis[inner],
-               *base = s->vector > 1 ? emit_text(e, "%s_first", axis) : axis;
-    const char *limit = flat ? s->vector > 1 ? emit_text(e, "n / %d", s->vector) : "n"
-                             : emit_text(e, "%lld", (long long)count);
-    const char *first = emit_text(e, "const %s j = ((%s)block * %d + u) * %d + threadIdx.x;", t, t,
-                                  s->unroll, s->threads);
-    if (s->unroll == 1)
-        first = emit_text(e, "const %s j = (%s)block * %d + threadIdx.x;", t, t, s->threads);
+    const uint64_t inner = 1ull << (b->npar - 1);
+    Map m = map_of(e);
     bool ahead = false;
-    Scope *body = e->scope;
-    for (int i = 0; i < v.nloads; i++) ahead |= is_plain(e, v.loads[i]);
-    ahead &= s->unroll > 1;
-    if (ahead) {
-        for (int i = 0; i < v.nloads; i++)
-            if (is_plain(e, v.loads[i]))
-                emit_line(e, body, "%s %s[%d];",
-                          vec_type(e, b->bufs.at[b->insts.at[v.loads[i]].buf].type, v.width),
-                          slot_name(e, v.loads[i]), s->unroll);
-        emit_open(e, (1ull << inner) - 1); // loop over u
-        emit_line(e, e->scope, "%s", first);
-        emit_open(e, 0); // in range
-        print_axes(e, s->vector, base);
-        e->axis[inner] = base;
-        for (int i = 0; i < v.nloads; i++)
-            if (is_plain(e, v.loads[i]))
-                print_vector_load(e, &v, v.loads[i],
-                                  emit_text(e, "%s[u]", slot_name(e, v.loads[i])), false);
-        e->axis[inner] = axis;
-        emit_close(e, emit_text(e, "if (j < %s) {", limit), "}");
-        emit_line(e, body, "#pragma unroll");
-        emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
-    }
-    Scope *unrolled = NULL;
-    if (s->unroll > 1) unrolled = emit_open(e, 0);
-    emit_line(e, e->scope, "%s", first);
-    emit_open(e, ((1ull << inner) - 1) | (s->vector > 1 ? 0 : 1ull << inner)); // in range
+    for (int i = 0; i < m.v.nloads && s->unroll > 1; i++) ahead |= is_plain(e, m.v.loads[i]);
+    if (ahead) load_ahead(e, &m);
+    if (s->unroll > 1) emit_open(e, 0);
+    emit_line(e, e->scope, "%s", m.number);
+    emit_open(e, (inner - 1) | (s->vector > 1 ? 0 : inner)); // in range
     e->scope->guard = true;
-    print_axes(e, s->vector, base);
-    if (s->vector > 1) {
-        e->axis[inner] = base;
-        for (int i = 0; i < v.nloads; i++)
-            if (!ahead || !is_plain(e, v.loads[i]))
-                print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
-        e->axis[inner] = axis;
-        open_stores(e, &v, -1);
-        emit_open(e, 1ull << inner);
-        emit_line(e, e->scope, "const %s %s = %s + lane;", t, axis, base);
-        print_lane(e, &v, ahead ? "[u]" : "");
-        lane_stores(e, &v, -1);
-        close_lane_loop(e, s->vector);
-        e->axis[inner] = base;
-        flush_stores(e, &v, -1);
-        e->axis[inner] = axis;
-    } else {
-        lane_stores(e, &v, -1);
-    }
-    emit_close(e, emit_text(e, "if (j < %s) {", limit), "}");
-    if (unrolled) {
-        emit_line(e, unrolled->up, "#pragma unroll");
-        emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
-    }
-    if (flat && s->vector > 1) { // the last elements, fewer than a vector
-        Vectors none = {.axis = inner, .width = 1};
-        for (int i = 0; i < v.nloads; i++) e->element[v.loads[i]] = NULL;
-        emit_open(e, 1ull << inner);
-        emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, axis, t);
-        lane_stores(e, &none, -1);
-        emit_close(e, emit_text(e, "if (block == 0 && threadIdx.x < n %% %d) {", s->vector), "}");
-    }
+    print_axes(e, s->vector, m.base);
+    if (s->vector > 1)
+        map_vector(e, &m, ahead);
+    else
+        lane_stores(e, &m.v, -1);
+    emit_close(e, emit_text(e, "if (j < %s) {", m.limit), "}");
+    if (s->unroll > 1) close_unrolled(e);
+    if (b->npar == 1 && s->vector > 1) map_tail(e, &m);
 }
 
-// -- rows and columns: teams of threads -----------------------------------------------------------
+// -- rows: teams of threads -----------------------------------------------------------------------
 
+// x of all threads of a row's team.
 static const char *join(Emit *e, Op op, const char *x)
 {
     const Schedule *s = &e->body->sched;
+    const char *functor = accumulator(op)->functor;
     if (s->team == 1) return x;
-    if (s->kind == SCHED_ROW && s->team <= 32)
-        return emit_text(e, "nc_team<%s, %d>(%s)", accumulator(op)->functor, s->team, x);
-    if (s->kind == SCHED_ROW && s->cluster > 1)
-        return emit_text(e, "nc_cluster<%s, %d, %d, %d>(%s)", accumulator(op)->functor, s->team,
-                         s->cluster, e->joins++, x);
-    if (s->kind == SCHED_ROW)
-        return emit_text(e, "nc_team<%s, %d, %d>(%s)", accumulator(op)->functor, s->team,
-                         e->joins++ % 2, x);
-    return emit_text(e, "nc_across<%s, %d, %d>(%s)", accumulator(op)->functor, s->threads / s->team,
-                     s->team, x);
+    if (s->team <= 32) return emit_text(e, "nc_team<%s, %d>(%s)", functor, s->team, x);
+    if (s->cluster > 1)
+        return emit_text(e, "nc_cluster<%s, %d, %d, %d>(%s)", functor, s->team, s->cluster,
+                         e->joins++, x);
+    return emit_text(e, "nc_team<%s, %d, %d>(%s)", functor, s->team, e->joins++ % 2, x);
 }
 
 void accumulate(Emit *e, int r, const char *axis)
@@ -367,59 +398,6 @@ void store_parts(Emit *e, int r, int *scratch, const char *at)
                   a->parts[p]);
 }
 
-// The loop over the columns of a stage. lo and hi bound them.
-static void print_stage(Emit *e, const Vectors *v, int stage, const char *lo, const char *hi)
-{
-    const Body *b = e->body;
-    const Schedule *s = &b->sched;
-    Scope *row = e->scope;
-    int n;
-    const int *r = stage_reductions(e, stage, &n);
-    const char *c = e->axis[b->col], *t = int_type(e);
-    int width = s->vector;
-    const char *base = width > 1 ? emit_text(e, "%s_first", c) : c;
-    e->stages = 1ull << stage % 64;
-    for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
-    if (width > 1) emit_open(e, 0);
-    if (width > 1) {
-        e->axis[b->col] = base;
-        for (int i = 0; i < v->nloads; i++)
-            if (inst_over(&b->insts.at[v->loads[i]], b->col) &&
-                b->insts.at[v->loads[i]].stage <= stage)
-                print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
-        e->axis[b->col] = c;
-        open_stores(e, v, stage);
-    }
-    emit_open(e, 1ull << b->col);
-    if (width > 1) emit_line(e, e->scope, "const %s %s = %s + lane;", t, c, base);
-    if (width > 1)
-        for (int i = 0; i < v->nloads; i++) {
-            const Inst *x = &b->insts.at[v->loads[i]];
-            if (x->stage > stage || (!inst_over(x, b->col))) continue;
-            e->element[v->loads[i]] = emit_text(e, "%s.at[lane]", slot_name(e, v->loads[i]));
-        }
-    for (int i = 0; i < n; i++) accumulate(e, r[i], c);
-    lane_stores(e, v, stage);
-    if (width > 1) {
-        close_lane_loop(e, width);
-        e->axis[b->col] = base;
-        flush_stores(e, v, stage);
-        e->axis[b->col] = c;
-    }
-    bool writes = false;
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
-    if (!writes && !b->serial_cols) emit_line(e, row, "#pragma unroll 4");
-    const char *start = width > 1 ? emit_text(e, "member * %d", width) : "member";
-    if (s->team == 1 || strcmp(lo, "0"))
-        start = s->team == 1 ? lo : emit_text(e, "%s + %s", lo, start);
-    emit_close(e,
-               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", t, base, start, base, hi, base,
-                         s->team * width),
-               "}");
-    for (int i = 0; i < n; i++) print_joined(e, r[i]);
-}
-
 const char *scratch_of(Emit *e, int nth)
 {
     for (uint32_t i = 0; i < e->body->bufs.n; i++)
@@ -449,113 +427,122 @@ void print_row_stores(Emit *e, const char *leader)
     emit_close(e, emit_text(e, "if (%s) {", leader), "}");
 }
 
-static void print_team_body(Emit *e, KernelPhase phase)
+// Whether the blocks' teams are as many as the rows, so that each has one.
+static bool all_have_rows(const Body *b)
+{
+    return body_rows(b) % (b->sched.threads / b->sched.team) == 0;
+}
+
+const char *print_row_number(Emit *e, const char *block)
+{
+    const Schedule *s = &e->body->sched;
+    const char *t = int_type(e);
+    long long rows = body_rows(e->body);
+    int per_block = s->threads / s->team;
+    bool exact = all_have_rows(e->body), alone = s->team == 1;
+    if (!alone)
+        emit_line(e, e->scope, "const int member = threadIdx.x %% %d;", s->team);
+    else if (s->keep)
+        emit_line(e, e->scope, "const int member = 0;");
+    emit_line(e, e->scope, "const %s row = (%s)(%s)%s;", t, t, block,
+              per_block == 1 ? ""
+                             : emit_text(e, " * %d + threadIdx.x%s", per_block,
+                                         alone ? "" : emit_text(e, " / %d", s->team)));
+    if (!exact && alone) emit_line(e, e->scope, "if (row >= %lld) return;", rows);
+    if (!exact && !alone)
+        emit_line(e, e->scope,
+                  "const bool mine = row < %lld; // the others compute the last row once more",
+                  rows);
+    return alone ? "true" : exact ? "member == 0" : "mine && member == 0";
+}
+
+void open_row(Emit *e)
 {
     const Body *b = e->body;
-    const Schedule *s = &b->sched;
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    int per_block = s->threads / s->team;
-    bool partial = phase == PHASE_PARTIAL && s->split > 1;
-    const char *t = int_type(e), *r = e->axis[0];
-    bool by_row = s->kind == SCHED_ROW;
-    // the row of this thread and its number in the team
-    const char *block = partial ? emit_text(e, "block / %lld", (long long)s->split) : "block";
-    Scope *outer = e->scope;
-    if (by_row) {
-        if (s->team > 1) emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
-        emit_line(e, outer, "const %s row = (%s)(%s)%s;", t, t, block,
-                  per_block == 1 ? ""
-                                 : emit_text(e, " * %d + threadIdx.x%s", per_block,
-                                             s->team > 1 ? emit_text(e, " / %d", s->team) : ""));
-    } else {
-        if (s->team > 1) emit_line(e, outer, "const int member = threadIdx.x / %d;", per_block);
-        emit_line(e, outer, "const %s row = (%s)(%s) * %d + threadIdx.x%s;", t, t, block, per_block,
-                  s->team > 1 ? emit_text(e, " %% %d", per_block) : "");
-    }
-    bool exact = rows % per_block == 0;
-    bool alone = s->team == 1; // threads without a row just leave
-    if (!exact && alone) emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
-    if (!exact && !alone)
-        emit_line(e, outer,
-                  "const bool mine = row < %lld; // the others compute the last row once more",
-                  (long long)rows);
-    const char *lo = "0", *hi = emit_text(e, "%lld", (long long)cols);
-    if (partial) {
-        int64_t part = (cols + s->split - 1) / s->split;
-        part = (part + 15) / 16 * 16;
-        emit_line(e, outer, "const %s part = block %% %lld;", t, (long long)s->split);
-        emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t,
-                  (long long)part, (long long)cols, (long long)part, (long long)cols);
-        emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t,
-                  (long long)part, (long long)cols, (long long)part, (long long)cols);
-        lo = "lo";
-        hi = "hi";
-    }
+    int indent = e->scope->indent;
+    bool spare = !all_have_rows(b) && b->sched.team > 1;
     emit_open(e, 1);
-    e->scope->indent = outer->indent;
-    emit_line(e, e->scope, "const %s %s = %s;", t, r,
-              !exact && !alone ? emit_text(e, "mine ? row : %lld", (long long)rows - 1) : "row");
-    Vectors v = find_vectors(e, b->col, s->vector);
-    v.width = s->vector;
-    const char *leader = alone ? "true" : exact ? "member == 0" : "mine && member == 0";
-    if (phase == PHASE_COMBINE) {
-        int n;
-        const int *red = stage_reductions(e, 0, &n);
-        for (int i = 0, k = 0; i < n; i++) {
-            const Inst *x = &b->insts.at[red[i]];
-            const char *at = by_row ? emit_text(e, "%s * %lld + part", r, (long long)s->split)
-                                    : emit_text(e, "part * %lld + %s", (long long)rows, r);
-            declare_accumulator(e, e->scope, red[i]);
-            const char *part[2] = {"", ""}, *acc = emit_text(e, "%s_acc", e->name[red[i]]);
-            for (int p = 0; p < inst_acc(x)->nparts; p++)
-                part[p] = emit_text(e, "%s[%s]", scratch_of(e, k++), at);
-            emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", t,
-                      s->team > 1 ? "member" : "0", (long long)s->split, s->team);
-            emit_line(e, e->scope, "    %s = %s;", acc,
-                      acc_join(e, x, acc, acc_of_parts(e, x, part[0], part[1], NULL)));
-            print_joined(e, red[i]);
-        }
-        print_row_stores(e, leader);
-    } else {
-        for (int i = 0; i < b->nstages; i++) print_stage(e, &v, i, lo, hi);
-        if (partial) {
-            int n;
-            const int *red = stage_reductions(e, 0, &n);
-            emit_open(e, 0);
-            for (int i = 0, k = 0; i < n; i++) {
-                const char *at = by_row ? emit_text(e, "%s * %lld + part", r, (long long)s->split)
-                                        : emit_text(e, "part * %lld + %s", (long long)rows, r);
-                store_parts(e, red[i], &k, at);
-            }
-            emit_close(e, emit_text(e, "if (%s) {", leader), "}");
-        } else {
-            print_row_stores(e, leader);
-        }
+    e->scope->indent = indent;
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[0],
+              spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
+}
+
+const char *part_of_row(Emit *e)
+{
+    return emit_text(e, "%s * %lld + part", e->axis[0], (long long)e->body->sched.split);
+}
+
+// The second kernel of rows whose columns are cut into parts: joins these.
+static void print_combine(Emit *e)
+{
+    const Schedule *s = &e->body->sched;
+    const char *leader = print_row_number(e, "block");
+    int n;
+    const int *r = stage_reductions(e, 0, &n);
+    open_row(e);
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *x = &e->body->insts.at[r[i]];
+        const char *part[2] = {"", ""}, *acc = emit_text(e, "%s_acc", e->name[r[i]]);
+        declare_accumulator(e, e->scope, r[i]);
+        for (int p = 0; p < inst_acc(x)->nparts; p++)
+            part[p] = emit_text(e, "%s[%s]", scratch_of(e, k++), part_of_row(e));
+        emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", int_type(e),
+                  s->team > 1 ? "member" : "0", (long long)s->split, s->team);
+        emit_line(e, e->scope, "    %s = %s;", acc,
+                  acc_join(e, x, acc, acc_of_parts(e, x, part[0], part[1], NULL)));
+        print_joined(e, r[i]);
     }
+    print_row_stores(e, leader);
+    emit_close(e, NULL, NULL);
+}
+
+// A thread a row, its columns in order: what no team can share out.
+static void print_in_order(Emit *e)
+{
+    const Body *b = e->body;
+    const Vectors none = {.width = 1};
+    const char *leader = print_row_number(e, "block"), *c = e->axis[b->col];
+    open_row(e);
+    Scope *row = e->scope;
+    for (int stage = 0; stage < b->nstages; stage++) {
+        int n;
+        const int *r = stage_reductions(e, stage, &n);
+        e->stages = 1ull << stage % 64;
+        for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
+        emit_open(e, 1ull << b->col);
+        for (int i = 0; i < n; i++) accumulate(e, r[i], c);
+        lane_stores(e, &none, stage);
+        emit_close(e,
+                   emit_text(e, "for (%s %s = 0; %s < %lld; %s += 1) {", int_type(e), c, c,
+                             (long long)b->axis[b->col].extent, c),
+                   "}");
+        for (int i = 0; i < n; i++) print_joined(e, r[i]);
+    }
+    print_row_stores(e, leader);
     emit_close(e, NULL, NULL);
 }
 
 void body_cuda(Emit *e, KernelPhase phase)
 {
     const Schedule *s = &e->body->sched;
-    if (s->kind == SCHED_TILE)
-        tile_cuda(e);
-    else if (s->kind == SCHED_SWEEP)
-        sweep_cuda(e);
-    else if (s->kind == SCHED_MAP && s->turn)
-        turn_cuda(e);
-    else if (s->kind == SCHED_MAP && s->walk)
-        walk_cuda(e);
-    else if (s->kind == SCHED_MAP)
-        print_map(e);
-    else if (s->kind == SCHED_COLUMN && !e->body->serial_cols)
-        column_cuda(e, phase);
-    else if (s->kind == SCHED_ROW && e->body->serial_cols && s->row_bytes)
-        sort_cuda(e);
-    else if (s->kind == SCHED_ROW && e->body->serial_cols && s->team > 1)
-        scan_cuda(e);
-    else if (s->kind == SCHED_ROW && !e->body->serial_cols && phase != PHASE_COMBINE)
-        row_cuda(e, phase);
-    else
-        print_team_body(e, phase);
+    bool serial = e->body->serial_cols;
+    switch (s->kind) {
+    case SCHED_TILE: tile_cuda(e); break;
+    case SCHED_SWEEP: sweep_cuda(e); break;
+    case SCHED_MAP: (s->turn ? turn_cuda : s->walk ? walk_cuda : print_map)(e); break;
+    case SCHED_COLUMN:
+        if (serial)
+            print_in_order(e);
+        else
+            column_cuda(e, phase);
+        break;
+    case SCHED_ROW:
+        if (serial)
+            (s->row_bytes ? sort_cuda : s->team > 1 ? scan_cuda : print_in_order)(e);
+        else if (phase == PHASE_COMBINE)
+            print_combine(e);
+        else
+            row_cuda(e, phase);
+        break;
+    }
 }

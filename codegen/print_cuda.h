@@ -37,12 +37,17 @@ void flush_stores(Emit *e, const Vectors *v, int stage);
 void finish_vector(Emit *e, const char *base, int width, const char *sum,
                    void (*store)(Emit *e, Vectors *v));
 
+// Teams of threads, a row each. Which row and who of the team, from the block's number; returns the
+// condition on which a thread stores what is of whole rows.
+const char *print_row_number(Emit *e, const char *block);
+void open_row(Emit *e);           // a scope with the row, for threads without one the last
+const char *part_of_row(Emit *e); // where the row's part lies in scratch buffers
+
 // Accumulators of reductions over the columns: declared in the row's scope, joined with an element.
 void declare_accumulator(Emit *e, Scope *row, int r);
 void accumulate(Emit *e, int r, const char *axis);
 void print_joined(Emit *e, int r); // the result, known to the whole team
-// ... and kept at [at] of the scratch buffers from *scratch on, for the kernel that joins the
-// parts.
+// ... and kept at [at] of the scratch buffers from *scratch on, for the kernel that joins parts.
 void store_parts(Emit *e, int r, int *scratch, const char *at);
 void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
 const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer

@@ -534,86 +534,81 @@ static void declare_rows(Rows *r)
 static void print_parts(Rows *r, const char *leader)
 {
     Emit *e = r->e;
-    const Body *b = e->body;
     int n;
     const int *red = stage_reductions(e, 0, &n);
     emit_open(e, 0);
-    for (int i = 0, k = 0; i < n; i++) {
-        const char *at = emit_text(e, "%s * %lld + part", e->axis[0], (long long)b->sched.split);
-        store_parts(e, red[i], &k, at);
-    }
+    for (int i = 0, k = 0; i < n; i++) store_parts(e, red[i], &k, part_of_row(e));
     emit_close(e, emit_text(e, "if (%s) {", leader), "}");
+}
+
+// The columns of this block where several share a row.
+static void print_part(Rows *r, long long blocks, bool partial)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    long long cols = b->axis[b->col].extent;
+    long long part = partial ? ceil_div(ceil_div(cols, blocks), 16) * 16 : row_columns(b);
+    emit_line(e, e->scope, "const %s part = block %% %lld;", r->t, blocks);
+    emit_line(e, e->scope, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r->t, part,
+              cols, part, cols);
+    emit_line(e, e->scope, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r->t, part, cols,
+              part, cols);
+    r->lo = "lo";
+    r->hi = "hi";
+}
+
+static void find_loads(Rows *r)
+{
+    Emit *e = r->e;
+    const Schedule *s = &e->body->sched;
+    if (r->uneven) {
+        find_uneven(r);
+        declare_edges(r);
+        return;
+    }
+    r->v = find_vectors(e, e->body->col, s->vector);
+    r->v.width = s->vector;
+    if (s->vector == 1) add_single_loads(r);
+}
+
+static void print_stages(Rows *r)
+{
+    const Body *b = r->e->body;
+    for (int i = 0; i < b->nstages; i++) {
+        Online o;
+        bool online = i + 1 < b->nstages && find_online(r, i, &o);
+        if (i > 0 && i + 1 == b->nstages) print_early(r, true);
+        print_stage(r, i, i == 0 && b->sched.row_bytes > 0, online ? &o : NULL);
+        i += online;
+    }
 }
 
 void row_cuda(Emit *e, KernelPhase phase)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    int per_block = s->threads / s->team;
     bool partial = phase == PHASE_PARTIAL && s->split > 1;
     long long shared = partial ? s->split : s->cluster; // blocks that share a row
-    Rows r = {.e = e, .c = e->axis[b->col], .t = s->wide ? "int64_t" : "int", .lo = "0"};
+    Rows r = {.e = e, .c = e->axis[b->col], .t = int_type(e), .lo = "0"};
     r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
-    r.hi = emit_text(e, "%lld", (long long)cols);
+    r.hi = emit_text(e, "%lld", (long long)b->axis[b->col].extent);
     r.uses = body_stage_uses(e->arena, b);
     r.any = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     r.uneven = b->uneven && s->vector > 1;
-    Scope *outer = e->scope;
-    if (s->team > 1)
-        emit_line(e, outer, "const int member = threadIdx.x %% %d;", s->team);
-    else if (s->keep)
-        emit_line(e, outer, "const int member = 0;");
-    emit_line(e, outer, "const %s row = (%s)(%s)%s;", r.t, r.t,
-              shared > 1 ? emit_text(e, "block / %lld", shared) : "block",
-              per_block == 1 ? ""
-                             : emit_text(e, " * %d + threadIdx.x%s", per_block,
-                                         s->team > 1 ? emit_text(e, " / %d", s->team) : ""));
-    bool exact = rows % per_block == 0, alone = s->team == 1; // threads without a row just leave
-    if (!exact && alone) emit_line(e, outer, "if (row >= %lld) return;", (long long)rows);
-    if (!exact && !alone)
-        emit_line(e, outer,
-                  "const bool mine = row < %lld; // the others compute the last row once more",
-                  (long long)rows);
-    if (shared > 1) {
-        long long part = partial ? (cols + s->split - 1) / s->split : row_columns(b);
-        part = (part + 15) / 16 * 16;
-        emit_line(e, outer, "const %s part = block %% %lld;", r.t, shared);
-        emit_line(e, outer, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r.t, part,
-                  (long long)cols, part, (long long)cols);
-        emit_line(e, outer, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r.t, part,
-                  (long long)cols, part, (long long)cols);
-        r.lo = "lo";
-        r.hi = "hi";
+    const char *leader =
+        print_row_number(e, shared > 1 ? emit_text(e, "block / %lld", shared) : "block");
+    if (shared > 1) print_part(&r, shared, partial);
+    if (s->cluster > 1) {
+        emit_line(e, e->scope, "nc_cluster_begin();");
+        leader = "part == 0 && member == 0";
     }
-    if (s->cluster > 1) emit_line(e, outer, "nc_cluster_begin();");
-    emit_open(e, 1);
-    e->scope->indent = outer->indent;
-    emit_line(e, e->scope, "const %s %s = %s;", r.t, e->axis[0],
-              !exact && !alone ? emit_text(e, "mine ? row : %lld", (long long)rows - 1) : "row");
-    if (r.uneven) {
-        find_uneven(&r);
-        declare_edges(&r);
-    } else {
-        r.v = find_vectors(e, b->col, s->vector);
-        r.v.width = s->vector;
-        if (s->vector == 1) add_single_loads(&r);
-    }
+    open_row(e);
+    find_loads(&r);
     if (s->row_bytes) declare_rows(&r);
     print_early(&r, false);
     if (r.uneven && (s->keep || s->row_bytes)) keep_edges(&r);
     if (s->keep) fill_registers(&r);
-    for (int i = 0; i < b->nstages; i++) {
-        Online o;
-        bool online = i + 1 < b->nstages && find_online(&r, i, &o);
-        if (i > 0 && i + 1 == b->nstages) print_early(&r, true);
-        print_stage(&r, i, i == 0 && s->row_bytes > 0, online ? &o : NULL);
-        i += online;
-    }
-    const char *leader = alone            ? "true"
-                         : s->cluster > 1 ? "part == 0 && member == 0"
-                         : exact          ? "member == 0"
-                                          : "mine && member == 0";
+    print_stages(&r);
     if (partial)
         print_parts(&r, leader);
     else

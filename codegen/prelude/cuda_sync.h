@@ -81,7 +81,7 @@ template <class Op, int N, int C, int Site, class T> NC_FN T nc_cluster(T v)
 }
 // Of 256 neighbouring threads of a block: they wait for each other.
 NC_FN void nc_part_wait() { asm volatile("bar.sync %0, 256;" ::"r"(1 + threadIdx.x / 256) : "memory"); }
-// nc_team and nc_across for these threads, in the same order.
+// nc_team for these threads, in the same order.
 template <class Op, int N, int Slot = -1, class T> NC_FN T nc_part_team(T v)
 {
     if constexpr (N <= 32) {
@@ -105,20 +105,6 @@ template <class Op, int N, int Slot = -1, class T> NC_FN T nc_part_team(T v)
         }
         return v;
     }
-}
-template <class Op, int X, int Y, class T> NC_FN T nc_part_across(T v)
-{
-    if constexpr (Y > 1) {
-        __shared__ T part[4][Y][X];
-        int n = threadIdx.x / 256, x = threadIdx.x % 256 % X, y = threadIdx.x % 256 / X;
-        nc_part_wait();
-        part[n][y][x] = v;
-        nc_part_wait();
-        v = part[n][0][x];
-#pragma unroll
-        for (int k = 1; k < Y; k++) v = Op::of(v, part[n][k][x]);
-    }
-    return v;
 }
 struct NcPartWait {
     NC_FN void all() { nc_part_wait(); }

@@ -415,21 +415,6 @@ template <int N, int W, class T> NC_FN void nc_fill(NcVec<T, W> (&v)[N], T value
 #pragma unroll
         for (int k = 0; k < W; k++) v[i].at[k] = value;
 }
-// The same over threads with equal threadIdx.x % X, for blocks of X * Y threads.
-template <class Op, int X, int Y, class T> NC_FN T nc_across(T v)
-{
-    if constexpr (Y > 1) {
-        __shared__ T part[Y][X];
-        int x = threadIdx.x % X, y = threadIdx.x / X;
-        __syncthreads();
-        part[y][x] = v;
-        __syncthreads();
-        v = part[0][x];
-#pragma unroll
-        for (int k = 1; k < Y; k++) v = Op::of(v, part[k][x]);
-    }
-    return v;
-}
 
 // Joins the vectors of threads with equal thread % X, for X * Y threads, in a fixed order: the first
 // X threads get the result, or all of them.
