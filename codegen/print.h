@@ -60,6 +60,8 @@ const char *int_type(const Emit *e); // of index arithmetic
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
 const char *emit_value(Emit *e, int inst); // its name, printed first where needed
+// A running sum takes x: r is the sum with x, or before it.
+void emit_scan(Emit *e, int r, const char *acc, const char *x);
 const char *emit_index(Emit *e, const Ix *x);
 const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
 // The instruction to store for a store's value: rounding once is enough where storing rounds.

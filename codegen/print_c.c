@@ -44,11 +44,7 @@ void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char 
     Scope *s = e->scope;
     const char *x = emit_value(e, v->a[0]);
     if (v->kind == KI_SCAN) {
-        if (v->exclusive) emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
-        emit_line(e, s, "%s = %s + %s;", acc, acc, x);
-        if (!v->exclusive)
-            emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
-        emit_bind(e, r, s, e->name[r]);
+        emit_scan(e, r, acc, x);
     } else if (inst_acc(v)->place) {
         emit_line(e, s, "if (%s == %s || %s > %s || (%s != %s && %s == %s)) {", axis, first, x,
                   best, x, x, best, best);

@@ -357,17 +357,11 @@ static const char *join(Emit *e, Op op, const char *x)
 void accumulate(Emit *e, int r, const char *axis)
 {
     const Inst *v = &e->body->insts.at[r];
-    Scope *s = e->scope;
     const char *x = emit_value(e, v->a[0]), *acc = emit_text(e, "%s_acc", e->name[r]);
-    if (v->kind == KI_SCAN) {
-        if (v->exclusive) emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
-        emit_line(e, s, "%s = %s + %s;", acc, acc, x);
-        if (!v->exclusive)
-            emit_line(e, s, "const %s %s = %s;", type_math(v->type), e->name[r], acc);
-        emit_bind(e, r, s, e->name[r]);
-    } else {
-        emit_line(e, s, "%s = %s;", acc, acc_step(e, v, acc, x, axis));
-    }
+    if (v->kind == KI_SCAN)
+        emit_scan(e, r, acc, x);
+    else
+        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, x, axis));
 }
 
 void declare_accumulator(Emit *e, Scope *row, int r)

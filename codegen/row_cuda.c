@@ -392,90 +392,128 @@ static void stage_in_registers(Rows *r, int stage)
     close_tiles(r);
 }
 
-// The row streams by, from memory or (later stages, what is kept) from shared memory.
+// A stage whose row streams by, from memory or (later stages, what is kept) from shared memory.
+typedef struct Stream {
+    int stage;
+    bool fills;        // puts what is kept into shared memory
+    const Online *o;   // two stages in one, or NULL
+    bool *ahead;       // by instruction: loads to issue ahead
+    int unroll;        // vectors a thread has in flight
+    const char *chunk; // the name of the first of them
+    const char *near;  // before what only the columns in shared memory have; ""
+} Stream;
+
+static bool wants(const Rows *r, const Stream *s, int load)
+{
+    return used(r, load, s->stage) || (s->o && used(r, load, s->stage + 1));
+}
+
+static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Stream s = {.stage = stage, .fills = fills, .o = o, .unroll = 1, .near = ""};
+    s.ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        // (what every row reads alike is in a cache, and would only take registers)
+        bool streams = over(r, load) && (b->insts.at[load].axes & ((1ull << b->npar) - 1)) != 0;
+        bool wanted = wants(r, &s, load) || (fills && kept(r, load));
+        s.ahead[load] = streams && wanted && is_plain(e, load) && (fills || !kept(r, load));
+        if (s.ahead[load]) s.unroll = b->sched.unroll;
+    }
+    if (b->sched.row_cols < row_columns(b))
+        s.near = emit_text(e, "if (%s < %s + %lld) ", r->base, r->lo, (long long)b->sched.row_cols);
+    s.chunk = s.unroll > 1 ? emit_text(e, "%s_chunk", r->c) : r->base;
+    return s;
+}
+
+// The loop over the vectors in flight and the scope of those within the row.
+static void open_flight(Rows *r, const Stream *s)
+{
+    Emit *e = r->e;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + u * %d;", r->t, r->base, s->chunk,
+              e->body->sched.team * r->v.width);
+    emit_open(e, 0);
+}
+
+static void close_flight(Rows *r, const Stream *s)
+{
+    Emit *e = r->e;
+    emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
+}
+
+static void load_flight(Rows *r, const Stream *s)
+{
+    Emit *e = r->e;
+    for (int i = 0; i < r->v.nloads; i++)
+        if (s->ahead[r->v.loads[i]])
+            emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
+                      slot_name(e, r->v.loads[i]), s->unroll);
+    open_flight(r, s);
+    for (int i = 0; i < r->v.nloads; i++)
+        if (s->ahead[r->v.loads[i]])
+            print_load(r, r->v.loads[i], emit_text(e, "%s[u]", slot_name(e, r->v.loads[i])), false);
+    close_flight(r, s);
+}
+
+// One load of the vector at hand: in flight already, from shared memory, or from memory.
+static void stream_load(Rows *r, const Stream *s, int load)
+{
+    Emit *e = r->e;
+    const char *slot = slot_name(e, load);
+    bool in_flight = s->unroll > 1 && s->ahead[load];
+    if (!in_flight && kept(r, load) && !s->fills) {
+        emit_line(e, e->scope, "%s %s;", load_type(r, load), slot);
+        emit_line(e, e->scope, "%s%s = nc_load<%d>(%s + %s);", s->near, slot, r->v.width,
+                  row_name(e, load), r->base);
+        if (*s->near) {
+            emit_open(e, 0);
+            print_load(r, load, slot, false);
+            emit_close(e, "else {", "}");
+        }
+    } else if (!in_flight) {
+        print_load(r, load, slot, true);
+    }
+    if (s->fills && kept(r, load))
+        emit_line(e, e->scope, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width,
+                  row_name(e, load), r->base, slot, in_flight ? "[u]" : "");
+    bind_lane(r, load, in_flight ? "[u]" : "");
+}
+
 static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    const Schedule *s = &b->sched;
     Scope *row = e->scope;
-    bool from_memory = false; // some load to issue ahead
-    bool *ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
-    for (int i = 0; i < r->v.nloads; i++) {
-        int load = r->v.loads[i];
-        bool wanted =
-            used(r, load, stage) || (o && used(r, load, stage + 1)) || (fills && kept(r, load));
-        // (what every row reads alike is in a cache, and would only take registers)
-        bool streams = over(r, load) && (b->insts.at[load].axes & ((1ull << b->npar) - 1)) != 0;
-        ahead[load] = streams && wanted && is_plain(e, load) && (fills || !kept(r, load));
-        from_memory |= ahead[load];
-    }
-    const char *near = s->row_cols >= row_columns(b) ? ""
-                                                     : emit_text(e, "if (%s < %s + %lld) ", r->base,
-                                                                 r->lo, (long long)s->row_cols);
-    int step = s->team * r->v.width, unroll = from_memory ? s->unroll : 1;
-    const char *start = s->team == 1      ? ""
-                        : r->v.width == 1 ? "member"
-                                          : emit_text(e, "member * %d", r->v.width);
+    const Stream s = stream_of(r, stage, fills, o);
+    const int team = b->sched.team, width = r->v.width;
+    const char *start = team == 1 ? "" : width == 1 ? "member" : emit_text(e, "member * %d", width);
     start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
-    const char *chunk = unroll > 1 ? emit_text(e, "%s_chunk", r->c) : r->base;
     emit_open(e, 0);
-    if (unroll > 1) {
-        for (int i = 0; i < r->v.nloads; i++)
-            if (ahead[r->v.loads[i]])
-                emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
-                          slot_name(e, r->v.loads[i]), unroll);
-        for (int pass = 0; pass < 2; pass++) {
-            Scope *in_chunk = e->scope;
-            emit_open(e, 0);
-            emit_line(e, e->scope, "const %s %s = %s + u * %d;", r->t, r->base, chunk, step);
-            emit_open(e, 0);
-            for (int i = 0; i < r->v.nloads && !pass; i++)
-                if (ahead[r->v.loads[i]])
-                    print_load(r, r->v.loads[i], emit_text(e, "%s[u]", slot_name(e, r->v.loads[i])),
-                               false);
-            if (pass) break;
-            emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
-            emit_line(e, in_chunk, "#pragma unroll");
-            emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
-        }
+    if (s.unroll > 1) {
+        load_flight(r, &s);
+        open_flight(r, &s);
     }
+    bool ahead = false, writes = false;
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
-        bool wanted = used(r, load, stage) || (o && used(r, load, stage + 1));
-        bool slot = unroll > 1 && ahead[load];
-        if (!over(r, load) || !(wanted || ahead[load])) continue;
-        if (!slot && kept(r, load) && !fills) {
-            emit_line(e, e->scope, "%s %s;", load_type(r, load), slot_name(e, load));
-            emit_line(e, e->scope, "%s%s = nc_load<%d>(%s + %s);", near, slot_name(e, load),
-                      r->v.width, row_name(e, load), r->base);
-            if (*near) {
-                emit_open(e, 0);
-                print_load(r, load, slot_name(e, load), false);
-                emit_close(e, "else {", "}");
-            }
-        } else if (!slot) {
-            print_load(r, load, slot_name(e, load), true);
-        }
-        if (fills && kept(r, load))
-            emit_line(e, e->scope, "%snc_store<%d>(%s + %s, %s%s);", near, r->v.width,
-                      row_name(e, load), r->base, slot_name(e, load), slot ? "[u]" : "");
-        bind_lane(r, load, slot ? "[u]" : "");
+        ahead |= s.ahead[load];
+        if (over(r, load) && (wants(r, &s, load) || s.ahead[load])) stream_load(r, &s, load);
     }
     print_vector(r, stage, o);
-    if (unroll > 1) {
-        emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
-        emit_line(e, e->scope->up, "#pragma unroll");
-        emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", unroll), "}");
-    } else {
-        bool writes = false;
-        for (uint32_t i = 0; i < b->stores.n; i++)
-            writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
-        if (!writes || !from_memory) emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
-    }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
+    if (s.unroll > 1)
+        close_flight(r, &s);
+    else if (!writes || !ahead)
+        emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
     emit_close(e,
-               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, chunk, start, chunk,
-                         r->hi, chunk, step * unroll),
+               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, s.chunk, start, s.chunk,
+                         r->hi, s.chunk, team * width * s.unroll),
                "}");
 }
 

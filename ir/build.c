@@ -171,19 +171,24 @@ Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_
     return graph_node(g, OP_dot, (Node *[]){a, b}, 2, &at);
 }
 
+static Node *matmul_fails(Graph *g, const char *before, const Type *a, const Type *b,
+                          const char *after)
+{
+    Buf text = buf_new(g->arena);
+    type_print(&text, a, g->symbols);
+    buf_str(&text, " and ");
+    type_print(&text, b, g->symbols);
+    diag_error(g->diags, g->loc, "matmul: %s%s%s", before, text.data, after);
+    return graph_node(g, OP_poison, NULL, 0, NULL);
+}
+
 Node *graph_matmul(Graph *g, Node *a, Node *b)
 {
     if (node_is_poison(a) || node_is_poison(b)) return node_is_poison(a) ? a : b;
     Type ta = a->type, tb = b->type;
     DType out = ta.dtype;
-    if (!ta.rank || !tb.rank) {
-        Buf text = buf_new(g->arena);
-        type_print(&text, &ta, g->symbols);
-        buf_str(&text, " and ");
-        type_print(&text, &tb, g->symbols);
-        diag_error(g->diags, g->loc, "matmul: needs at least one axis, found %s", text.data);
-        return graph_node(g, OP_poison, NULL, 0, NULL);
-    }
+    if (!ta.rank || !tb.rank)
+        return matmul_fails(g, "needs at least one axis, found ", &ta, &tb, "");
     int64_t last = ta.rank - 1, inner = tb.rank >= 2 ? tb.rank - 2 : 0;
     // Without batch axes on the right, a's leading axes are free axes of one flat contraction.
     if (tb.rank <= 2) return graph_dot(g, a, b, NULL, NULL, 0, &last, &inner, 1, out);
@@ -193,14 +198,8 @@ Node *graph_matmul(Graph *g, Node *a, Node *b)
     Type batch_a = type_make(out, ra, ta.dim), batch_b = type_make(out, rb, tb.dim), batch;
     memcpy(batch_a.sym, ta.sym, sizeof batch_a.sym);
     memcpy(batch_b.sym, tb.sym, sizeof batch_b.sym);
-    if (!shape_broadcast(&batch_a, &batch_b, &batch)) {
-        Buf text = buf_new(g->arena);
-        type_print(&text, &ta, g->symbols);
-        buf_str(&text, " and ");
-        type_print(&text, &tb, g->symbols);
-        diag_error(g->diags, g->loc, "matmul: %s: the batch axes do not broadcast", text.data);
-        return graph_node(g, OP_poison, NULL, 0, NULL);
-    }
+    if (!shape_broadcast(&batch_a, &batch_b, &batch))
+        return matmul_fails(g, "", &ta, &tb, ": the batch axes do not broadcast");
     int64_t axes[MAX_RANK];
     Type wide_a = batch, wide_b = batch;
     for (int i = 0; i < batch.rank; i++) axes[i] = i;

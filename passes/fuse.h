@@ -90,6 +90,9 @@ typedef VEC(Node *) Nodes;
 bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n);
 void fuse_push_args(Fuse *f, Nodes *work, const Node *n);
 
+// x behind the others, unless it stands among them. false: there is no room for it.
+bool fuse_push_new(Node **seen, int *n, int most, Node *x);
+
 // fuse_prepare.c
 void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be stored
 bool fuse_in_memory(const Fuse *f, const Node *n); // a leaf kernels read as a buffer

@@ -198,13 +198,8 @@ static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
         if (node_class(x) == CLS_LEAF && x->op != OP_random) continue;
         double share = (double)type_count(&x->type) / (double)(type_count(&n->type) + 1);
         *flops += op_flops(x) * (share < 1 ? share : 1);
-        for (uint32_t k = 0; k < x->nargs; k++) {
-            bool known = false;
-            for (int j = 0; j < nseen && !known; j++) known = seen[j] == x->args[k];
-            if (known) continue;
-            if (nseen == MOST) return false;
-            seen[nseen++] = x->args[k];
-        }
+        for (uint32_t k = 0; k < x->nargs; k++)
+            if (!fuse_push_new(seen, &nseen, MOST, x->args[k])) return false;
     }
     return true;
 }

@@ -32,6 +32,15 @@ static uint32_t find(const Fuse *f, uint32_t c) // index -> root index
     return c;
 }
 
+bool fuse_push_new(Node **seen, int *n, int most, Node *x)
+{
+    for (int i = 0; i < *n; i++)
+        if (seen[i] == x) return true;
+    if (*n == most) return false;
+    seen[(*n)++] = x;
+    return true;
+}
+
 bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n)
 {
     bool first = seen[n->id] != mark;
@@ -328,13 +337,8 @@ static int count_reads(const Fuse *f, Node *n, int cap)
             reads += node_class(x) != CLS_LEAF || fuse_in_memory(f, x) || x->op == OP_input;
             continue;
         }
-        for (uint32_t k = 0; k < x->nargs; k++) {
-            bool known = false;
-            for (int j = 0; j < nseen && !known; j++) known = seen[j] == x->args[k];
-            if (known) continue;
-            if (nseen == MOST) return cap;
-            seen[nseen++] = x->args[k];
-        }
+        for (uint32_t k = 0; k < x->nargs; k++)
+            if (!fuse_push_new(seen, &nseen, MOST, x->args[k])) return cap;
     }
     return reads < cap ? reads : cap;
 }

@@ -37,9 +37,10 @@ static bool is_step(const Node *n) // of a chain
 
 // Operations of the chain that ends with n, MOST_CHAIN + 1: too many. *base: some value that is
 // neither leaf nor of the chain.
-static int chain_length(const Node *n, bool *base)
+static int chain_length(Node *n, bool *base)
 {
-    const Node *seen[2 * MOST_CHAIN + 2];
+    enum { MOST = 2 * MOST_CHAIN + 2 };
+    Node *seen[MOST];
     int nseen = 0, count = 0;
     seen[nseen++] = n;
     for (int i = 0; i < nseen; i++) {
@@ -48,13 +49,8 @@ static int chain_length(const Node *n, bool *base)
             continue;
         }
         count += node_class(seen[i]) == CLS_ELEMENTWISE;
-        for (uint32_t k = 0; k < seen[i]->nargs; k++) {
-            bool known = false;
-            for (int j = 0; j < nseen && !known; j++) known = seen[j] == seen[i]->args[k];
-            if (known) continue;
-            if (nseen == 2 * MOST_CHAIN + 2) return MOST_CHAIN + 1;
-            seen[nseen++] = seen[i]->args[k];
-        }
+        for (uint32_t k = 0; k < seen[i]->nargs; k++)
+            if (!fuse_push_new(seen, &nseen, MOST, seen[i]->args[k])) return MOST_CHAIN + 1;
     }
     return count;
 }
