@@ -120,8 +120,10 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x, const S
     if (c->kind == KI_CONST) {
         float b = (float)c->fvalue, size = b < 0 ? -b : b;
         if (!dtype_is_float(c->type) || !(size > 0x1p-20f && size < 0x1p20f)) return NULL;
-        return arena_printf(e->arena, "nc_divide_by(%s, %s, %s)", x[0], x[1],
-                            emit_literal(e->arena, DT_F32, 0, (double)(1 / b)));
+        const Inst *a = &e->body->insts.at[v->a[0]];
+        bool whole = a->kind == KI_CAST && !dtype_is_float(e->body->insts.at[a->a[0]].type);
+        return arena_printf(e->arena, "nc_divide_%sby(%s, %s, %s)", whole ? "whole_" : "", x[0],
+                            x[1], emit_literal(e->arena, DT_F32, 0, (double)(1 / b)));
     }
     if (s->depth >= home->depth) return NULL;
     if (e->inverse_in[by] != s || !s->open) {

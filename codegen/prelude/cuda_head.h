@@ -41,6 +41,7 @@ NC_FN float nc_round_bf16(float a) // as the upper half of a pair: one instructi
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(a), "f"(0.0f));
     return nc_from_bits(pair);
 }
+
 // NaN wins.
 NC_FN float nc_min_f(float a, float b)
 {
@@ -104,12 +105,19 @@ NC_FN NcInverse nc_inverse(float b)
     return NcInverse{scale, 1 / (b * scale)};
 }
 NC_FN float nc_divide(float a, NcInverse b) { return a * b.scale * b.of; }
-// The quotient by a constant of ordinary size, correctly rounded but where it is tiny or huge, and
-// without a branch, which would keep loads after it from starting.
+
+// The quotient of a whole number by a constant of ordinary size, correctly rounded.
+NC_FN float nc_divide_whole_by(float a, float b, float inverse)
+{
+    float q = a * inverse;
+    return fmaf(fmaf(-q, b, a), inverse, q);
+}
+// The same of any number, correctly rounded but where it is tiny or huge, and without a branch,
+// which would keep loads after it from starting.
 NC_FN float nc_divide_by(float a, float b, float inverse)
 {
-    float q = a * inverse, better = fmaf(fmaf(-q, b, a), inverse, q), size = fabsf(q);
-    return size > 0x1p-100f && size < 0x1p100f ? better : q;
+    float q = a * inverse, size = fabsf(q);
+    return size > 0x1p-100f && size < 0x1p100f ? nc_divide_whole_by(a, b, inverse) : q;
 }
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, want) == 0; }

@@ -2,7 +2,7 @@
 // A warp's product on tensor cores, c (16, 8) += a (16, 8) * b (8, 8), rounded to tf32. Thread
 // 4 g + t has a (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); b (t, g), (t + 4, g); c (g, 2 t),
 // (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1).
-NC_FN uint32_t nc_tf32(float a)
+NC_FN float nc_round_tf32(float a)
 {
     uint32_t r;
 #if __CUDA_ARCH__ >= 900
@@ -10,7 +10,7 @@ NC_FN uint32_t nc_tf32(float a)
 #else
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(a));
 #endif
-    return r;
+    return nc_from_bits(r);
 }
 // (operands rounded already)
 NC_FN void nc_mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
@@ -23,30 +23,32 @@ NC_FN void nc_mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, fl
 }
 NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
-    nc_mma_tf32(c, nc_from_bits(nc_tf32(a0)), nc_from_bits(nc_tf32(a1)), nc_from_bits(nc_tf32(a2)),
-                nc_from_bits(nc_tf32(a3)), nc_from_bits(nc_tf32(b0)), nc_from_bits(nc_tf32(b1)));
+    nc_mma_tf32(c, nc_round_tf32(a0), nc_round_tf32(a1), nc_round_tf32(a2), nc_round_tf32(a3),
+                nc_round_tf32(b0), nc_round_tf32(b1));
 }
 NC_FN NcVec<float, 4> nc_rounded(NcVec<float, 4> v)
 {
 #pragma unroll
-    for (int i = 0; i < 4; i++) v.at[i] = nc_from_bits(nc_tf32(v.at[i]));
+    for (int i = 0; i < 4; i++) v.at[i] = nc_round_tf32(v.at[i]);
     return v;
 }
 // The same with the digits of f32: each operand as the sum of two, of whose four products the
 // smallest is left out.
 NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
-    const float h0 = nc_from_bits(nc_tf32(a0)), h1 = nc_from_bits(nc_tf32(a1));
-    const float h2 = nc_from_bits(nc_tf32(a2)), h3 = nc_from_bits(nc_tf32(a3));
-    const float g0 = nc_from_bits(nc_tf32(b0)), g1 = nc_from_bits(nc_tf32(b1));
-    nc_mma(c, a0 - h0, a1 - h1, a2 - h2, a3 - h3, g0, g1);
-    nc_mma(c, h0, h1, h2, h3, b0 - g0, b1 - g1);
-    nc_mma(c, h0, h1, h2, h3, g0, g1);
+    const float h0 = nc_round_tf32(a0), h1 = nc_round_tf32(a1);
+    const float h2 = nc_round_tf32(a2), h3 = nc_round_tf32(a3);
+    const float g0 = nc_round_tf32(b0), g1 = nc_round_tf32(b1);
+    nc_mma_tf32(c, nc_round_tf32(a0 - h0), nc_round_tf32(a1 - h1), nc_round_tf32(a2 - h2),
+                nc_round_tf32(a3 - h3), g0, g1);
+    nc_mma_tf32(c, h0, h1, h2, h3, nc_round_tf32(b0 - g0), nc_round_tf32(b1 - g1));
+    nc_mma_tf32(c, h0, h1, h2, h3, g0, g1);
 }
 
 // -- tensor cores: 8 x 8 matrices of 16-bit elements from shared memory to a warp's registers, and
 // products of them
 NC_FN uint32_t nc_shared_place(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
 // Thread 8 i + r gives where row r of matrix i begins, 16-byte aligned.
 NC_FN void nc_matrices4(uint32_t *r, const uint16_t *p)
 {
@@ -81,6 +83,7 @@ NC_FN void nc_turned2(uint32_t *r, const uint16_t *p)
     }
 NC_MMA(nc_mma_b, "bf16")
 NC_MMA(nc_mma_h, "f16")
+
 // Starts copying 16 aligned bytes to shared memory; zeros where they are not [there].
 NC_FN void nc_copy16(void *to, const void *from, bool there)
 {
