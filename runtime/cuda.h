@@ -107,6 +107,13 @@ void cuda_spare_kernels(const Program *p, bool *out);
 // cuda_compile.c: the key an image of this kernel carries; text, prelude and target, not the
 // compiler.
 uint64_t cuda_image_key(const Program *p, int kernel, const char *target);
+// cuda_prelude.c: what of a prelude a kernel needs, in the order it stands there. The text belongs
+// to the caller of new.
+typedef struct CudaPrelude CudaPrelude;
+CudaPrelude *cuda_prelude_new(Arena *a, const char *text);
+// That and the kernel's text, whose lines count from 1 in NAME.cu; malloc'ed, NULL: no memory.
+char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text);
+
 // rt_compile_cuda for the kernels with wanted[i] (NULL: all).
 RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *wanted,
                     const RtCompileOptions *o, RtImage **images, int *n, RtError *e);

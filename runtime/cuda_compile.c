@@ -43,7 +43,8 @@ void cuda_spare_kernels(const Program *p, bool *out)
 
 typedef struct Job {
     int kernel;
-    bool spare; // need not compile
+    size_t length; // of its text
+    bool spare;    // need not compile
     RtKey key;
     RtImage *image;
     char *bytes, *log; // results; malloc
@@ -55,6 +56,7 @@ typedef struct Job {
 typedef struct Work {
     const Nvrtc *n;
     const Program *p;
+    const CudaPrelude *prelude;
     const char *const *options;
     int noptions;
     bool ptx;
@@ -63,14 +65,12 @@ typedef struct Work {
     atomic_int next, failed;
 } Work;
 
-// A line directive makes the compiler count from the kernel's first line, under the kernel's name.
-static char *full_text(const Program *p, const ProgKernel *k)
+// By the length of the text, which tells roughly how long it takes.
+static int longest_first(const void *a, const void *b)
 {
-    const char *prelude = p->prelude ? p->prelude : "";
-    size_t n = strlen(prelude) + strlen(k->text) + strlen(k->name) + 32;
-    char *text = malloc(n);
-    if (text) snprintf(text, n, "%s\n#line 1 \"%s.cu\"\n%s", prelude, k->name, k->text);
-    return text;
+    const Job *x = a, *y = b;
+    return x->length != y->length ? (x->length < y->length) - (x->length > y->length)
+                                  : x->kernel - y->kernel;
 }
 
 static void take_log(const Nvrtc *n, NvrtcProgram g, Job *j)
@@ -83,7 +83,8 @@ static void take_log(const Nvrtc *n, NvrtcProgram g, Job *j)
 static void compile_one(Work *w, Job *j)
 {
     const Nvrtc *n = w->n;
-    char *text = full_text(w->p, &w->p->kernels[j->kernel]);
+    const ProgKernel *k = &w->p->kernels[j->kernel];
+    char *text = cuda_prelude_with(w->prelude, k->name, k->text);
     NvrtcProgram g = NULL;
     j->no_memory = !text;
     if (!text) return;
@@ -181,9 +182,12 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     RtCode code = nvrtc_open(&nvrtc, e);
     if (code) return code;
     // NVRTC's own cache goes through the driver, which it would open and start; ours is enough.
-    const char *options[] = {arch, "--device-as-default-execution-space", "--no-cache"};
-    int noptions = nvrtc.major >= 13 ? 3 : 2;
+    // Textures and the CUDA runtime, whose declarations take 4 ms a kernel to read, no text uses.
+    const char *options[] = {arch, "--device-as-default-execution-space", "--no-cache",
+                             "--minimal"};
+    int noptions = nvrtc.major >= 13 ? 4 : 2;
 
+    CudaPrelude *prelude = cuda_prelude_new(a, p->prelude ? p->prelude : "");
     *images = NEW_ARRAY(a, RtImage, p->nkernels);
     bool *spare = NEW_ARRAY(a, bool, p->nkernels);
     cuda_spare_kernels(p, spare);
@@ -197,21 +201,29 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
         RtImage *im = &(*images)[(*n)++];
         *im = (RtImage){
             .target = arena_strdup(a, target), .key = id, .identity = p->kernels[i].identity};
-        RtKey key = rt_key_start("nvrtc 1");
+        RtKey key = rt_key_start("nvrtc 2");
         rt_key_bytes(&key, &(int[]){nvrtc.major, nvrtc.minor}, 2 * sizeof(int));
         for (int k = 0; k < noptions; k++) rt_key_str(&key, options[k]);
-        rt_key_str(&key, p->prelude ? p->prelude : "");
-        rt_key_str(&key, p->kernels[i].text);
+        char *text = cuda_prelude_with(prelude, "", p->kernels[i].text); // under any name
+        if (!text) return rt_fail(e, RT_OOM, "out of memory");
+        rt_key_str(&key, text);
+        free(text);
         void *bytes;
         if (rt_cache_get(o, key, a, &bytes, &im->size))
             im->bytes = bytes;
         else
-            job[njobs++] = (Job){.kernel = i, .spare = spare[i], .key = key, .image = im};
+            job[njobs++] = (Job){.kernel = i,
+                                 .length = strlen(p->kernels[i].text),
+                                 .spare = spare[i],
+                                 .key = key,
+                                 .image = im};
     }
     if (!njobs) return RT_OK;
 
+    qsort(job, (size_t)njobs, sizeof *job, longest_first); // so that no thread is left with one
     Work w = {.n = &nvrtc,
               .p = p,
+              .prelude = prelude,
               .options = options,
               .noptions = noptions,
               .ptx = ptx,

@@ -1,30 +1,33 @@
 // netc prelude, both languages: integers, comparisons, conversions, random numbers, error records.
-// They agree with the reference evaluator.
+// They agree with the reference evaluator. Blank lines part what is needed together: cuda_prelude.c.
 
 // One element of what both languages' math libraries have.
 NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
 NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
 NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
+
 NC_FN float nc_sin_f(float a) { return sinf(a); }
 NC_FN float nc_cos_f(float a) { return cosf(a); }
+NC_FN double nc_sin_d(double a) { return sin(a); }
+NC_FN double nc_cos_d(double a) { return cos(a); }
 NC_FN float nc_pow_f(float a, float b) { return powf(a, b); }
+NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
+
 NC_FN float nc_fmod_f(float a, float b) { return fmodf(a, b); }
+NC_FN double nc_fmod_d(double a, double b) { return fmod(a, b); }
 NC_FN float nc_floor_f(float a) { return floorf(a); }
 NC_FN float nc_ceil_f(float a) { return ceilf(a); }
 NC_FN float nc_round_f(float a) { return rintf(a); }
+NC_FN double nc_floor_d(double a) { return floor(a); }
+NC_FN double nc_ceil_d(double a) { return ceil(a); }
+NC_FN double nc_round_d(double a) { return rint(a); }
+
 NC_FN double nc_exp_d(double a) { return exp(a); }
 NC_FN double nc_expm1_d(double a) { return expm1(a); }
 NC_FN double nc_log_d(double a) { return log(a); }
 NC_FN double nc_log1p_d(double a) { return log1p(a); }
-NC_FN double nc_sin_d(double a) { return sin(a); }
-NC_FN double nc_cos_d(double a) { return cos(a); }
 NC_FN double nc_tanh_d(double a) { return tanh(a); }
 NC_FN double nc_erf_d(double a) { return erf(a); }
-NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
-NC_FN double nc_fmod_d(double a, double b) { return fmod(a, b); }
-NC_FN double nc_floor_d(double a) { return floor(a); }
-NC_FN double nc_ceil_d(double a) { return ceil(a); }
-NC_FN double nc_round_d(double a) { return rint(a); }
 
 // erf(x) is x * p / q with z = x * x, for |x| up to 4, where it is 1; within a few ulp.
 #define NC_ERF(p, q, z)                                                                            \
@@ -50,10 +53,12 @@ NC_FN double nc_sigmoid_d(double a)
 // NaN wins (floats: in each language's own file).
 NC_FN double nc_min_d(double a, double b) { return a != a || a < b ? a : b; }
 NC_FN double nc_max_d(double a, double b) { return a != a || a > b ? a : b; }
+
 NC_FN float nc_abs_f(float a) { return nc_from_bits(nc_bits(a) & 0x7fffffffu); }
 NC_FN double nc_abs_d(double a) { return a < 0 ? -a : a + 0.0; }
 NC_FN float nc_sign_f(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : a; }
 NC_FN double nc_sign_d(double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; }
+
 NC_FN float nc_floordiv_f(float a, float b) { return nc_floor_f(a / b); }
 NC_FN double nc_floordiv_d(double a, double b) { return nc_floor_d(a / b); }
 NC_FN float nc_mod_f(float a, float b)
@@ -66,11 +71,12 @@ NC_FN double nc_mod_d(double a, double b)
     double r = nc_fmod_d(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+
 NC_FN bool nc_isfinite_f(float a) { return (nc_bits(a) & 0x7f800000u) != 0x7f800000u; }
 NC_FN bool nc_isfinite_d(double a) { return a - a == 0; }
 
 // x // 0 and x % 0 are 0; the remainder has the divisor's sign.
-#define NC_SIGNED(T, U, s)                                                                         \
+#define NC_SIGNED_DIVIDE(T, U, s)                                                                  \
     NC_FN T nc_floordiv_##s(T a, T b)                                                              \
     {                                                                                              \
         if (b == 0) return 0;                                                                      \
@@ -83,41 +89,39 @@ NC_FN bool nc_isfinite_d(double a) { return a - a == 0; }
         if (b == 0 || b == -1) return 0;                                                           \
         T r = a % b;                                                                               \
         return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                           \
-    }                                                                                              \
-    NC_FN T nc_abs_##s(T a)                                                                        \
-    {                                                                                              \
-        return a < 0 ? (T)(0 - (U)a) : a;                                                          \
-    }                                                                                              \
-    NC_FN T nc_sign_##s(T a)                                                                       \
-    {                                                                                              \
-        return (T)((a > 0) - (a < 0));                                                             \
-    }                                                                                              \
-    NC_FN T nc_min_##s(T a, T b)                                                                   \
-    {                                                                                              \
-        return a < b ? a : b;                                                                      \
-    }                                                                                              \
-    NC_FN T nc_max_##s(T a, T b)                                                                   \
-    {                                                                                              \
-        return a > b ? a : b;                                                                      \
-    }                                                                                              \
-    NC_FN T nc_shl_##s(T a, T b)                                                                   \
-    {                                                                                              \
-        return b < 0 || b > (T)(sizeof(T) * 8 - 1) ? 0 : (T)((U)a << b);                           \
-    }                                                                                              \
-    NC_FN T nc_shr_##s(T a, T b)                                                                   \
-    {                                                                                              \
-        return a >> (b < 0 || b > (T)(sizeof(T) * 8 - 1) ? (T)(sizeof(T) * 8 - 1) : b);            \
     }
-NC_SIGNED(int32_t, uint32_t, i)
-NC_SIGNED(int64_t, uint64_t, l)
+NC_SIGNED_DIVIDE(int32_t, uint32_t, i)
+NC_SIGNED_DIVIDE(int64_t, uint64_t, l)
 NC_FN uint32_t nc_floordiv_u(uint32_t a, uint32_t b) { return b ? a / b : 0; }
 NC_FN uint32_t nc_mod_u(uint32_t a, uint32_t b) { return b ? a % b : 0; }
+
+NC_FN int32_t nc_abs_i(int32_t a) { return a < 0 ? (int32_t)(0 - (uint32_t)a) : a; }
+NC_FN int64_t nc_abs_l(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
 NC_FN uint32_t nc_abs_u(uint32_t a) { return a; }
+NC_FN int32_t nc_sign_i(int32_t a) { return (a > 0) - (a < 0); }
+NC_FN int64_t nc_sign_l(int64_t a) { return (a > 0) - (a < 0); }
 NC_FN uint32_t nc_sign_u(uint32_t a) { return a != 0; }
+
+NC_FN int32_t nc_min_i(int32_t a, int32_t b) { return a < b ? a : b; }
+NC_FN int64_t nc_min_l(int64_t a, int64_t b) { return a < b ? a : b; }
 NC_FN uint32_t nc_min_u(uint32_t a, uint32_t b) { return a < b ? a : b; }
+NC_FN int32_t nc_max_i(int32_t a, int32_t b) { return a > b ? a : b; }
+NC_FN int64_t nc_max_l(int64_t a, int64_t b) { return a > b ? a : b; }
 NC_FN uint32_t nc_max_u(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+NC_FN int32_t nc_shl_i(int32_t a, int32_t b)
+{
+    return b < 0 || b > 31 ? 0 : (int32_t)((uint32_t)a << b);
+}
+NC_FN int64_t nc_shl_l(int64_t a, int64_t b)
+{
+    return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
+}
 NC_FN uint32_t nc_shl_u(uint32_t a, uint32_t b) { return b > 31 ? 0 : a << b; }
+NC_FN int32_t nc_shr_i(int32_t a, int32_t b) { return a >> (b < 0 || b > 31 ? 31 : b); }
+NC_FN int64_t nc_shr_l(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 NC_FN uint32_t nc_shr_u(uint32_t a, uint32_t b) { return b > 31 ? 0 : a >> b; }
+
 NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
 
 // Float to integer: towards zero, saturating, NaN is 0.
@@ -147,6 +151,7 @@ NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a 
     }
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)
+
 NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
 
 // Philox4x32-10, word [lane]. counter = (index, step lo, site lo), key = seed with site's high

@@ -16,6 +16,7 @@ NC_FN bool nc_followed()
     return false;
 #endif
 }
+
 // All blocks of a cluster, all of their threads, wait for each other; what was written before is
 // seen after. Devices before sm_90 have no clusters and are never asked.
 NC_FN void nc_cluster_wait()
@@ -62,6 +63,7 @@ NC_FN int nc_cluster_rank()
 #endif
     return (int)rank;
 }
+
 // nc_team over a block of N threads, and then over the C blocks of the cluster in order: each
 // writes its value to all of them. Every join of a kernel, numbered from 0 by Site, has memory of
 // its own, so that one barrier is enough.
@@ -79,6 +81,7 @@ template <class Op, int N, int C, int Site, class T> NC_FN T nc_cluster(T v)
     for (int k = 1; k < C; k++) v = Op::of(v, part[k]);
     return v;
 }
+
 // Of 256 neighbouring threads of a block: they wait for each other.
 NC_FN void nc_part_wait() { asm volatile("bar.sync %0, 256;" ::"r"(1 + threadIdx.x / 256) : "memory"); }
 // nc_team for these threads, in the same order.

@@ -21,13 +21,27 @@ NC_FN float nc_erf_16(float a) // as the others of that name, in the head
 #define NC_FLOAT2(f)                                            \
     NC_FN float f(float a, float b) { return f##_f(a, b); }     \
     NC_FN double f(double a, double b) { return f##_d(a, b); }
-NC_FLOAT(nc_exp) NC_FLOAT(nc_expm1) NC_FLOAT(nc_log) NC_FLOAT(nc_log1p) NC_FLOAT(nc_sin) NC_FLOAT(nc_cos)
-NC_FLOAT(nc_tanh) NC_FLOAT(nc_erf) NC_FLOAT(nc_sigmoid) NC_FLOAT(nc_sqrt) NC_FLOAT(nc_rsqrt)
+
+NC_FLOAT(nc_exp) NC_FLOAT(nc_expm1) NC_FLOAT(nc_log) NC_FLOAT(nc_log1p)
+
+NC_FLOAT(nc_sin) NC_FLOAT(nc_cos) NC_FLOAT2(nc_pow)
+
+NC_FLOAT(nc_tanh) NC_FLOAT(nc_erf) NC_FLOAT(nc_sigmoid)
+
+NC_FLOAT(nc_sqrt) NC_FLOAT(nc_rsqrt)
+
 NC_FLOAT(nc_floor) NC_FLOAT(nc_ceil) NC_FLOAT(nc_round) NC_FLOAT(nc_isfinite)
+
 NC_FLOAT(nc_to_i32) NC_FLOAT(nc_to_u32) NC_FLOAT(nc_to_i64) NC_FLOAT(nc_to_u8)
+
 NC_ANY(nc_abs) NC_ANY(nc_sign)
-NC_FLOAT2(nc_pow) NC_FLOAT2(nc_min) NC_FLOAT2(nc_max) NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod)
-NC_INT2(nc_min) NC_INT2(nc_max) NC_INT2(nc_floordiv) NC_INT2(nc_mod) NC_INT2(nc_shl) NC_INT2(nc_shr)
+
+NC_FLOAT2(nc_min) NC_FLOAT2(nc_max) NC_INT2(nc_min) NC_INT2(nc_max)
+
+NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod) NC_INT2(nc_floordiv) NC_INT2(nc_mod)
+
+NC_INT2(nc_shl) NC_INT2(nc_shr)
+
 NC_FN float nc_div(float a, float b) { return a / b; }
 NC_FN double nc_div(double a, double b) { return a / b; }
 
@@ -100,6 +114,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p, int64_t left)
 {
     return left < N ? nc_load_last<N>(p, left) : nc_load<N>(p);
 }
+
 // The same from wherever p points: whole accesses around it, then moved into place. Nothing is
 // read but 16-byte lines that hold a wanted element, and nothing behind the [left] elements that
 // are there.
@@ -147,6 +162,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_round(const T *p, int at, in
     for (int i = 0; i < N; i++) o.at[i] = p[at + i < n ? at + i : at + i - n];
     return o.v;
 }
+
 // A load that stays where it stands: the compiler would move it down to its first use, a loop
 // around further on.
 template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p)
@@ -164,6 +180,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p, int64_t left)
 {
     return left < N ? nc_load_last<N>(p, left) : nc_fetch<N>(p);
 }
+
 // A load whose lines the second-level cache gives up last: what the kernel writes makes room first.
 // It stays where it stands.
 template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p)
@@ -187,6 +204,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p, int64_t left)
 {
     return left < N ? nc_load_last<N>(p, left) : nc_keep<N>(p);
 }
+
 // Floats rounded to 16-bit floats, two by two.
 #define NC_PACK(name, type)                                                   \
     template <int N> NC_FN NcVec<uint16_t, N> name(const NcVec<float, N> &v)  \
@@ -199,6 +217,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p, int64_t left)
     }
 NC_PACK(nc_pack_b, "bf16")
 NC_PACK(nc_pack_h, "f16")
+
 template <int N, class T> NC_FN void nc_store(T *p, const NcVec<T, N> &v)
 {
     NcMove<T, N> m;
@@ -222,6 +241,7 @@ struct NcProd {
         return a * b;
     }
 };
+
 struct NcMax {
     template <class T> NC_FN T of(T a, T b)
     {
@@ -234,6 +254,12 @@ struct NcMin {
         return nc_min(a, b);
     }
 };
+
+template <class T> NC_FN T nc_shuffle(T v, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+
 template <class T> struct NcArg { // a value and where it stands; the first of the largest wins
     T v;
     int64_t i;
@@ -249,14 +275,11 @@ struct NcArgmax {
         return nc_before(b.v, b.i, a.v, a.i) ? b : a;
     }
 };
-template <class T> NC_FN T nc_shuffle(T v, int mask)
-{
-    return __shfl_xor_sync(0xffffffffu, v, mask);
-}
 template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
 {
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
 }
+
 // Which of two elements of a row of n comes first: by value, NaN last (first, downwards), then by place.
 // What lies beyond the row is last.
 template <bool Down, class T> NC_FN bool nc_first_of(T a, int i, T b, int j, int n)
@@ -286,6 +309,7 @@ template <int P, int N, bool Down, class T> NC_FN void nc_sort(T *key, int *from
         }
     __syncthreads();
 }
+
 // Across a team (as nc_team): the sum of what the threads before have, and [all], of the whole team.
 template <int N, class T> NC_FN T nc_scan(T v, T &all)
 {
@@ -317,6 +341,7 @@ template <int N, class T> NC_FN T nc_scan(T v, T &all)
     }
     return before;
 }
+
 // Calls that alternate between slots 0 and 1 need no barrier before they write; slot -1: anywhere.
 template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
 {
@@ -339,6 +364,7 @@ template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
     }
     return v;
 }
+
 // Joins K values over 2 * M lanes so that these share them out: with each step a lane keeps half of
 // them. Afterwards v[i] is what nc_dealt(i) was.
 template <class Op, int M, int K, class T> NC_FN void nc_deal(T *v)
@@ -407,6 +433,7 @@ NC_FN void nc_teams(T (&v)[K], int slot = 0)
         }
     }
 }
+
 NC_FN int nc_within(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 template <int N, int W, class T> NC_FN void nc_fill(NcVec<T, W> (&v)[N], T value)
 {
@@ -520,6 +547,7 @@ template <class T> NC_FN NcRun<T> nc_shuffle(NcRun<T> v, int mask)
     return NcRun<T>{v.pivot, nc_shuffle(v.sum, mask), nc_shuffle(v.squares, mask)};
 }
 template <class T> NC_FN T nc_total(const NcRun<T> &r, T n) { return n * r.pivot + r.sum; }
+
 // a / b for counts b, a bit less exact than a division.
 NC_FN float nc_share(float a, float b) { return __fdividef(a, b); }
 NC_FN double nc_share(double a, double b) { return a / b; }
