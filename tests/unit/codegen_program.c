@@ -14,16 +14,8 @@ static ProgArg arg(int32_t buffer, bool written)
     return (ProgArg){.kind = PA_BUFFER, .index = buffer, .written = written};
 }
 
-// A program with one of everything.
-static Program *sample(Arena *a)
+static void add_tables(Arena *a, Program *p)
 {
-    Program *p = NEW(a, Program);
-    p->arena = a;
-    p->model = "m";
-    p->target = "sm_90";
-    p->cuda = true;
-    p->prelude = "// prelude\n";
-    p->choices = "gemm x 3\n";
     p->ncells = 2;
     p->cells = NEW_ARRAY(a, ProgCell, 2);
     p->cells[0] = (ProgCell){.name = "w", .type = type(PD_F32, 2, 8, 4), .initial = 0.1};
@@ -62,9 +54,10 @@ static Program *sample(Arena *a)
                              .epilogue = PE_BIAS,
                              .workspace = 256,
                              .choice_key = "gemm x"};
-    p->nentries = 1;
-    p->entries = NEW_ARRAY(a, ProgEntry, 1);
-    ProgEntry *e = &p->entries[0];
+}
+
+static void add_interface(Arena *a, ProgEntry *e)
+{
     e->name = "train";
     e->kind = PK_TRAIN;
     e->batch = 16;
@@ -85,7 +78,11 @@ static Program *sample(Arena *a)
     e->checks = NEW_ARRAY(a, ProgCheck, 1);
     e->checks[0] =
         (ProgCheck){.kind = CHECK_INDEX, .message = "label", .loc = "m.net:3", .bound = 10};
-    ProgBuffer buffers[] = {
+}
+
+static void add_buffers(Arena *a, ProgEntry *e)
+{
+    const ProgBuffer buffers[] = {
         {.name = "w", .region = PR_CELL, .index = 0, .bytes = 128, .type = type(PD_F32, 2, 8, 4)},
         {.name = "x", .region = PR_INPUT, .bytes = 256, .type = type(PD_F32, 2, 16, 4)},
         {.name = "y", .region = PR_OUTPUT, .bytes = 512, .type = type(PD_F32, 2, 16, 8)},
@@ -102,6 +99,10 @@ static Program *sample(Arena *a)
     e->nbuffers = sizeof buffers / sizeof *buffers;
     e->buffers = NEW_ARRAY(a, ProgBuffer, e->nbuffers);
     memcpy(e->buffers, buffers, sizeof buffers);
+}
+
+static void add_steps(Arena *a, ProgEntry *e)
+{
     e->nsteps = 5;
     e->steps = NEW_ARRAY(a, ProgStep, 5);
     for (int i = 0; i < 5; i++) e->steps[i].args = NEW_ARRAY(a, ProgArg, 8);
@@ -139,6 +140,24 @@ static Program *sample(Arena *a)
     s[4].nargs = 2;
     s[4].args[0] = arg(3, false);
     s[4].args[1] = arg(2, true);
+}
+
+// A program with one of everything.
+static Program *sample(Arena *a)
+{
+    Program *p = NEW(a, Program);
+    p->arena = a;
+    p->model = "m";
+    p->target = "sm_90";
+    p->cuda = true;
+    p->prelude = "// prelude\n";
+    p->choices = "gemm x 3\n";
+    p->nentries = 1;
+    p->entries = NEW_ARRAY(a, ProgEntry, 1);
+    add_tables(a, p);
+    add_interface(a, &p->entries[0]);
+    add_buffers(a, &p->entries[0]);
+    add_steps(a, &p->entries[0]);
     return p;
 }
 
@@ -172,12 +191,9 @@ static void refused(Arena *a, const char *what, Program *p)
     CHECK(!program_read(a, b.data, b.len, &error) && error);
 }
 
-int main(void)
+// What was written reads back as the same program.
+static Buf round_trip(Arena *a)
 {
-    Arena *a = arena_new();
-    jmp_buf oom;
-    if (setjmp(oom)) return 2;
-    arena_on_oom(a, &oom);
     const char *error;
     Program *p = sample(a);
     const char *wrong = program_validate(p);
@@ -196,6 +212,12 @@ int main(void)
               strstr(print.data, "relu_1"));
         CHECK(program_entry(q, "train") && !program_entry(q, "eval"));
     }
+    return first;
+}
+
+static void damaged(Arena *a, Buf first)
+{
+    const char *error;
     // Cut short anywhere: refused.
     for (size_t n = 0; n < first.len; n++) {
         char *cut = arena_alloc(a, n + 1);
@@ -213,8 +235,11 @@ int main(void)
             if (r) program_print(r, &out), program_write(r, &out);
             CHECK(r || error);
         }
+}
 
-        // What would lead the runtime outside.
+static void impossible(Arena *a)
+{
+    // What would lead the runtime outside.
 #define BREAK(what, change)                                                                        \
     do {                                                                                           \
         Program *p = sample(a);                                                                    \
@@ -259,6 +284,17 @@ int main(void)
     BREAK("a kernel without threads", p->kernels[0].block[0] = 0);
     BREAK("a kernel with too many threads", p->kernels[0].block[1] = 64);
     BREAK("a symbol that is no name", p->kernels[0].symbol = "k; system");
+#undef BREAK
+}
+
+int main(void)
+{
+    Arena *a = arena_new();
+    jmp_buf oom;
+    if (setjmp(oom)) return 2;
+    arena_on_oom(a, &oom);
+    damaged(a, round_trip(a));
+    impossible(a);
     arena_free(a);
     return unit_done();
 }

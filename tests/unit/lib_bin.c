@@ -77,118 +77,162 @@ static void write_bin(const RtSection *s, int n)
     CHECK(rt_container_write(other, s, n, &e) == RT_OK);
 }
 
-int main(void)
+typedef struct Bin {
+    netc_context *whole, *bare, *alone; // finds used files; does not; and starts no program either
+    float want[12];                     // what the model computes
+    RtSection *section, *copy;          // of the file; room for as many
+    int n;
+} Bin;
+
+// Writes the file, with weights that no other session draws.
+static void save_model(Bin *b)
 {
-    snprintf(path, sizeof path, "/tmp/netc_bin.%d", (int)getpid());
-    snprintf(other, sizeof other, "%s.other", path);
-    netc_context *c = context(true, false), *bare = context(false, false),
-                 *alone = context(false, true);
     netc_error *err = NULL;
     netc_program *p = NULL;
     netc_session *s = NULL;
     NETC_INIT(netc_compile_options, cpu);
     cpu.target = "cpu";
     NETC_INIT(netc_session_options, so);
-    so.seed = 77; // weights that no other session draws
-    CHECK(netc_compile_text(c, "m.net", model, &cpu, &p, &err) == NETC_OK);
+    so.seed = 77;
+    CHECK(netc_compile_text(b->whole, "m.net", model, &cpu, &p, &err) == NETC_OK);
     CHECK(netc_session_create(p, "cpu", &so, &s, &err) == NETC_OK);
     CHECK(netc_program_save(p, path, NULL, s, &err) == NETC_OK);
     CHECK_MSG(!err, "%s", netc_error_text(err));
-    float want[12], y[12];
     netc_tensor x = {.dtype = NETC_F32, .rank = 2, .dim = {4, 2}, .data = (void *)(uintptr_t)input};
-    netc_tensor ty = {.dtype = NETC_F32, .rank = 2, .dim = {4, 3}, .data = want};
+    netc_tensor y = {.dtype = NETC_F32, .rank = 2, .dim = {4, 3}, .data = b->want};
     CHECK(!netc_bind(s, "m", "x", &x, &err) && !netc_run(s, "m", 1, &err) &&
-          !netc_read(s, "m", "y", &ty, &err));
+          !netc_read(s, "m", "y", &y, &err));
     netc_session_free(s);
     netc_program_release(p);
+}
 
+static bool right(const Bin *b, netc_context *c, const char *file, const netc_compile_options *o)
+{
+    float y[12];
+    return answer(c, file, o, y) && !memcmp(y, b->want, sizeof y);
+}
+
+static void loads(const Bin *b)
+{
+    netc_error *err = NULL;
+    netc_program *p = NULL;
+    float y[12];
     // As it is: nothing is started, the used file travels along, the weights too.
-    CHECK(answer(alone, path, NULL, y) && !memcmp(y, want, sizeof y));
+    CHECK(right(b, b->alone, path, NULL));
     // Its code ignored, or under another definition: compiled from the source inside.
     NETC_INIT(netc_compile_options, o);
     o.rebuild = true;
-    CHECK(answer(bare, path, &o, y) && !memcmp(y, want, sizeof y));
-    CHECK(!answer(alone, path, &o, y) && strstr(notes, "compiler"));
+    CHECK(right(b, b->bare, path, &o));
+    CHECK(!answer(b->alone, path, &o, y) && strstr(notes, "compiler"));
     o.rebuild = false;
     o.no_matmul_library = true;
-    CHECK(answer(bare, path, &o, y));
+    CHECK(answer(b->bare, path, &o, y));
     const char *define = "width=5";
     o.defines = &define;
     o.ndefines = 1;
-    CHECK(!answer(bare, path, &o, y) && strstr(notes, "fc.weight") && strstr(notes, path));
+    CHECK(!answer(b->bare, path, &o, y) && strstr(notes, "fc.weight") && strstr(notes, path));
     // Saved again without a session it keeps its weights and the used file.
-    CHECK(!netc_compile_file(bare, path, NULL, &p, &err) &&
+    CHECK(!netc_compile_file(b->bare, path, NULL, &p, &err) &&
           !netc_program_save(p, other, NULL, NULL, &err));
     netc_program_release(p);
-    CHECK(answer(alone, other, NULL, y) && !memcmp(y, want, sizeof y));
+    CHECK(right(b, b->alone, other, NULL));
+}
 
-    Arena *a = arena_new();
-    RtSection *section = NULL;
-    int n = 0;
-    RtError e = {0};
-    CHECK(rt_container_read(a, path, &section, &n, &e) == RT_OK && n > 5);
-    RtSection *copy = calloc((size_t)n + 1, sizeof *copy);
-    // Made on another processor: the text inside is compiled, and that is said.
-    memcpy(copy, section, (size_t)n * sizeof *copy);
+// Made on another processor: the text inside is compiled, and that is said.
+static void other_processor(Bin *b)
+{
+    float y[12];
     char name[128] = "";
-    for (int i = 0; i < n; i++)
-        if (!strncmp(section[i].name, "image cpu", 9)) {
-            snprintf(name, sizeof name, "%s", section[i].name);
+    memcpy(b->copy, b->section, (size_t)b->n * sizeof *b->copy);
+    for (int i = 0; i < b->n; i++)
+        if (!strncmp(b->section[i].name, "image cpu", 9)) {
+            snprintf(name, sizeof name, "%s", b->section[i].name);
             name[strlen(name) - 1] ^= 1;
-            copy[i].name = name;
+            b->copy[i].name = name;
         }
     CHECK(name[0]);
-    write_bin(copy, n);
-    CHECK(answer(bare, other, NULL, y) && !memcmp(y, want, sizeof y) &&
-          strstr(notes, "another processor"));
-    CHECK(!answer(alone, other, NULL, y));
-    // Without a program for this device the source is compiled, and that is said.
+    write_bin(b->copy, b->n);
+    CHECK(right(b, b->bare, other, NULL) && strstr(notes, "another processor"));
+    CHECK(!answer(b->alone, other, NULL, y));
+}
+
+// Without a program for this device the source is compiled, and that is said.
+static void other_device(Bin *b)
+{
     int kept = 0;
-    for (int i = 0; i < n; i++)
-        if (strcmp(section[i].name, "program cpu")) copy[kept++] = section[i];
-    write_bin(copy, kept);
-    CHECK(answer(bare, other, NULL, y) && !memcmp(y, want, sizeof y) &&
-          strstr(notes, "compiling its source"));
-    // Each section left out; each one's bytes cut short and spoilt, under a checksum that fits.
-    for (int i = 0; i < n; i++) {
-        memcpy(copy, section, (size_t)i * sizeof *copy);
-        memcpy(copy + i, section + i + 1, (size_t)(n - i - 1) * sizeof *copy);
-        write_bin(copy, n - 1);
-        bool ok = answer(bare, other, NULL, y);
-        CHECK_MSG(
-            ok == (strcmp(section[i].name, "source") && strcmp(section[i].name, "use half.net")),
-            "without %s: %s", section[i].name, notes);
+    memcpy(b->copy, b->section, (size_t)b->n * sizeof *b->copy);
+    for (int i = 0; i < b->n; i++)
+        if (strcmp(b->section[i].name, "program cpu")) b->copy[kept++] = b->section[i];
+    write_bin(b->copy, kept);
+    CHECK(right(b, b->bare, other, NULL) && strstr(notes, "compiling its source"));
+}
+
+static void left_out(Bin *b, int i)
+{
+    float y[12];
+    const char *name = b->section[i].name;
+    memcpy(b->copy, b->section, (size_t)i * sizeof *b->copy);
+    memcpy(b->copy + i, b->section + i + 1, (size_t)(b->n - i - 1) * sizeof *b->copy);
+    write_bin(b->copy, b->n - 1);
+    bool ok = answer(b->bare, other, NULL, y);
+    CHECK_MSG(ok == (strcmp(name, "source") && strcmp(name, "use half.net")), "without %s: %s",
+              name, notes);
+}
+
+static void loads_or_says_why(const Bin *b, const char *section, const char *how, size_t at)
+{
+    netc_program *p = NULL;
+    netc_error *err = NULL;
+    write_bin(b->copy, b->n);
+    netc_status status = netc_compile_file(b->bare, other, NULL, &p, &err);
+    CHECK_MSG(status == NETC_OK || *netc_error_text(err), "%s %s at %zu", section, how, at);
+    netc_error_free(err);
+    netc_program_release(p);
+}
+
+// Its bytes cut short and spoilt, under a checksum that fits.
+static void spoilt(Bin *b, int i)
+{
+    const RtSection *s = &b->section[i];
+    unsigned char *bytes = malloc(s->size + 1);
+    memcpy(b->copy, b->section, (size_t)b->n * sizeof *b->copy);
+    b->copy[i].bytes = bytes;
+    for (size_t at = 0; at < s->size; at += s->size / 40 + 1) {
+        memcpy(bytes, s->bytes, s->size);
+        b->copy[i].size = at;
+        loads_or_says_why(b, s->name, "cut", at);
+        bytes[at] ^= 0x5a;
+        b->copy[i].size = s->size;
+        loads_or_says_why(b, s->name, "spoilt", at);
+    }
+    free(bytes);
+}
+
+int main(void)
+{
+    Bin b = {.whole = context(true, false),
+             .bare = context(false, false),
+             .alone = context(false, true)};
+    Arena *a = arena_new();
+    RtError e = {0};
+    snprintf(path, sizeof path, "/tmp/netc_bin.%d", (int)getpid());
+    snprintf(other, sizeof other, "%s.other", path);
+    save_model(&b);
+    loads(&b);
+    CHECK(rt_container_read(a, path, &b.section, &b.n, &e) == RT_OK && b.n > 5);
+    b.copy = calloc((size_t)b.n + 1, sizeof *b.copy);
+    other_processor(&b);
+    other_device(&b);
+    for (int i = 0; i < b.n; i++) {
+        const char *name = b.section[i].name;
+        left_out(&b, i);
         // A program and its weights may be given up on, but not computed with wrongly. The object
         // is code: trusted, like any executable.
-        if (!strncmp(section[i].name, "image", 5) || !strncmp(section[i].name, "weight", 6))
-            continue;
-        unsigned char *bytes = malloc(section[i].size + 1);
-        memcpy(copy, section, (size_t)n * sizeof *copy);
-        copy[i].bytes = bytes;
-        size_t step = section[i].size / 40 + 1;
-        for (size_t at = 0; at < section[i].size; at += step) {
-            memcpy(bytes, section[i].bytes, section[i].size);
-            copy[i].size = at;
-            write_bin(copy, n);
-            netc_program *q = NULL;
-            netc_error *qe = NULL;
-            netc_status status = netc_compile_file(bare, other, NULL, &q, &qe);
-            CHECK_MSG(status == NETC_OK || *netc_error_text(qe), "%s cut at %zu", section[i].name,
-                      at);
-            netc_error_free(qe), netc_program_release(q), q = NULL, qe = NULL;
-            bytes[at] ^= 0x5a;
-            copy[i].size = section[i].size;
-            write_bin(copy, n);
-            status = netc_compile_file(bare, other, NULL, &q, &qe);
-            CHECK_MSG(status == NETC_OK || *netc_error_text(qe), "%s spoilt at %zu",
-                      section[i].name, at);
-            netc_error_free(qe), netc_program_release(q);
-        }
-        free(bytes);
+        if (strncmp(name, "image", 5) && strncmp(name, "weight", 6)) spoilt(&b, i);
     }
-    free(copy);
+    free(b.copy);
     arena_free(a);
-    netc_context_free(c), netc_context_free(bare), netc_context_free(alone);
+    netc_context_free(b.whole), netc_context_free(b.bare), netc_context_free(b.alone);
     unlink(path);
     unlink(other);
     return unit_done();

@@ -129,45 +129,67 @@ static void prepared(void)
     netc_context_free(c);
 }
 
-static void hooks(void)
+// y of the model m of four floats, on the CPU.
+static void run_four(netc_program *p, const netc_session_options *so, float y[4])
 {
-    Hooks h = {0};
+    netc_error *err = NULL;
+    netc_session *s = NULL;
+    float x[4] = {1, 2, 3, 4};
+    netc_tensor tx = floats(x, 1, 4, 0), ty = floats(y, 1, 4, 0);
+    FINE(netc_session_create(p, "cpu", so, &s, &err));
+    FINE(netc_bind(s, "m", "x", &tx, &err));
+    FINE(netc_run(s, "m", 1, &err));
+    FINE(netc_read(s, "m", "y", &ty, &err));
+    netc_session_free(s);
+}
+
+static netc_context *hooked(Hooks *h)
+{
     netc_error *err = NULL;
     netc_context *c = NULL;
-    netc_program *p = NULL;
-    netc_session *s = NULL;
     NETC_INIT(netc_context_options, o);
     o.cache_dir = file("cache");
     o.resolve = resolve;
     o.log = note;
     o.cancel = cancel;
-    o.user = &h;
+    o.user = h;
     FINE(netc_context_create(&o, &c, &err));
+    return c;
+}
+
+static void used_files(void)
+{
+    Hooks h = {0};
+    netc_error *err = NULL;
+    netc_context *c = hooked(&h);
+    netc_program *p = NULL;
+    float y[4] = {0};
     FINE(netc_compile_text(c, "main.net",
                            "use \"double.net\"\nmodel m(x: f32[4]) {\n    return y = twice(x)\n}\n",
                            NULL, &p, &err));
     CHECK(h.resolved > 0);
-    NETC_INIT(netc_session_options, so);
-    so.parallel_for = in_pieces;
-    so.parallel_user = &h;
-    FINE(netc_session_create(p, "cpu", &so, &s, &err));
-    float x[4] = {1, 2, 3, 4}, y[4] = {0};
-    netc_tensor tx = floats(x, 1, 4, 0), ty = floats(y, 1, 4, 0);
-    FINE(netc_bind(s, "m", "x", &tx, &err));
-    FINE(netc_run(s, "m", 1, &err));
-    FINE(netc_read(s, "m", "y", &ty, &err));
+    run_four(p, NULL, y);
     CHECK(y[0] == 2 && y[3] == 8);
-    netc_session_free(s);
     netc_program_release(p);
     REFUSED(NETC_INVALID, "other.net",
             netc_compile_text(c, "main.net",
                               "use \"other.net\"\nmodel m(x: f32[4]) {\n    "
                               "return y = x\n}\n",
                               NULL, &p, &err));
+    netc_context_free(c);
+}
 
-    // A program with enough work is spread over the host's own threads.
-    h.pieces = 0;
-    FINE(netc_compile_text(c, "wide.net",
+// A program with enough work is spread over the host's own threads.
+static void own_threads(void)
+{
+    Hooks h = {0};
+    netc_error *err = NULL;
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    NETC_INIT(netc_session_options, so);
+    so.parallel_for = in_pieces;
+    so.parallel_user = &h;
+    FINE(netc_compile_text(ctx, "wide.net",
                            "model m(x: f32[1000, 1000]) {\n    return y = sum(exp(x) * 2, -1)\n}\n",
                            NULL, &p, &err));
     FINE(netc_session_create(p, "cpu", &so, &s, &err));
@@ -180,41 +202,46 @@ static void hooks(void)
     free(big), free(sums);
     netc_session_free(s);
     netc_program_release(p);
+}
 
-    // Cancelled in training: the step is finished, the state saved.
-    static Points points;
-    draw(&points);
+// The first n points; t has its own number.
+static netc_dataset *points_of(netc_context *c, Points *points, int64_t n, int64_t nt)
+{
+    netc_error *err = NULL;
     netc_dataset *d = NULL;
-    netc_tensor all = floats(points.x, 2, 40, 3), targets = floats(points.t, 1, 40, 0);
+    netc_tensor x = floats(points->x, 2, n, 3), t = floats(points->t, 1, nt, 0);
     FINE(netc_dataset_create(c, &d, &err));
-    FINE(netc_dataset_add_array(d, "x", &all, &err));
-    FINE(netc_dataset_add_array(d, "t", &targets, &err));
-    FINE(netc_compile_text(c, "line.net", model, NULL, &p, &err));
-    FINE(netc_session_create(p, "cpu", NULL, &s, &err));
-    NETC_INIT(netc_train_options, to);
-    to.data = d;
-    to.steps = 1000000;
-    to.report_every = 5;
-    to.save = file("cancel.safetensors");
-    to.event = on_event;
-    to.user = &h;
-    h.cancel_at = 20;
-    REFUSED(NETC_CANCELLED, "stopped after step", netc_train(s, &to, &err));
-    CHECK(h.starts == 1 && h.ends == 1 && h.saw_total && h.step >= 20 && h.step < 1000000);
-    CHECK(!access(file("cancel.safetensors"), R_OK));
-    h.cancel_at = 0;
-    to.resume = to.save;
-    to.steps = h.step + 10;
-    int64_t from = h.step;
-    FINE(netc_train(s, &to, &err));
-    CHECK(h.step == from + 10);
+    FINE(netc_dataset_add_array(d, "x", &x, &err));
+    if (nt) FINE(netc_dataset_add_array(d, "t", &t, &err));
+    return d;
+}
 
-    // The last partial batch is evaluated as a smaller one: 40 = 8 * 5; 37 leaves 5.
-    netc_dataset *few = NULL;
-    netc_tensor x37 = floats(points.x, 2, 37, 3), t37 = floats(points.t, 1, 37, 0);
-    FINE(netc_dataset_create(c, &few, &err));
-    FINE(netc_dataset_add_array(few, "x", &x37, &err));
-    FINE(netc_dataset_add_array(few, "t", &t37, &err));
+// The step is finished, the state saved; resumed, training goes on from there.
+static void cancelled(netc_session *s, netc_train_options *to, Hooks *h)
+{
+    netc_error *err = NULL;
+    to->steps = 1000000;
+    to->report_every = 5;
+    to->save = file("cancel.safetensors");
+    to->event = on_event;
+    to->user = h;
+    h->cancel_at = 20;
+    REFUSED(NETC_CANCELLED, "stopped after step", netc_train(s, to, &err));
+    CHECK(h->starts == 1 && h->ends == 1 && h->saw_total && h->step >= 20 && h->step < 1000000);
+    CHECK(!access(file("cancel.safetensors"), R_OK));
+    h->cancel_at = 0;
+    to->resume = to->save;
+    to->steps = h->step + 10;
+    int64_t from = h->step;
+    FINE(netc_train(s, to, &err));
+    CHECK(h->step == from + 10);
+}
+
+// The last partial batch is evaluated as a smaller one: 40 = 8 * 5; 37 leaves 5.
+static void partial_batch(netc_context *c, netc_session *s, Points *points)
+{
+    netc_error *err = NULL;
+    netc_dataset *few = points_of(c, points, 37, 37);
     netc_metric *m = NULL;
     int n = 0;
     FINE(netc_evaluate(s, few, &m, &n, &err));
@@ -225,27 +252,48 @@ static void hooks(void)
     FINE(netc_state_read(s, "fc.bias", &tbias, &err));
     double want = 0;
     for (int i = 0; i < 37; i++) {
-        double e =
-            points.x[i][0] * w[0] + points.x[i][1] * w[1] + points.x[i][2] * w[2] + b - points.t[i];
+        const float *x = points->x[i];
+        double e = x[0] * w[0] + x[1] * w[1] + x[2] * w[2] + b - points->t[i];
         want += e * e / 37;
     }
     CHECK_MSG(n == 1 && fabs(m[0].value - want) <= 1e-5 * want + 1e-12, "%g, wanted %g", m[0].value,
               want);
     netc_free(m);
     netc_dataset_free(few);
+}
 
-    // Data that do not fit the model.
-    FINE(netc_dataset_create(c, &few, &err));
-    FINE(netc_dataset_add_array(few, "x", &x37, &err));
-    to.resume = NULL;
-    to.save = NULL;
-    to.data = few;
+static void data_that_do_not_fit(netc_context *c, netc_session *s, Points *points)
+{
+    netc_error *err = NULL;
+    netc_dataset *one = points_of(c, points, 37, 0), *uneven = points_of(c, points, 37, 40);
+    NETC_INIT(netc_train_options, to);
+    to.data = one;
     REFUSED(NETC_INVALID, "'t'", netc_train(s, &to, &err));
-    FINE(netc_dataset_add_array(few, "t", &targets, &err));
+    to.data = uneven;
     REFUSED(NETC_INVALID, "37", netc_train(s, &to, &err));
     to.data = NULL;
     REFUSED(NETC_INVALID, "data", netc_train(s, &to, &err));
-    netc_dataset_free(few);
+    netc_dataset_free(one);
+    netc_dataset_free(uneven);
+}
+
+static void training(void)
+{
+    static Points points;
+    Hooks h = {0};
+    netc_error *err = NULL;
+    netc_context *c = hooked(&h);
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    draw(&points);
+    netc_dataset *d = points_of(c, &points, 40, 40);
+    FINE(netc_compile_text(c, "line.net", model, NULL, &p, &err));
+    FINE(netc_session_create(p, "cpu", NULL, &s, &err));
+    NETC_INIT(netc_train_options, to);
+    to.data = d;
+    cancelled(s, &to, &h);
+    partial_batch(c, s, &points);
+    data_that_do_not_fit(c, s, &points);
     netc_dataset_free(d);
     netc_session_free(s);
     netc_program_release(p);
@@ -254,6 +302,6 @@ static void hooks(void)
 
 int main(void)
 {
-    void (*const tests[])(void) = {hooks, allocator, prepared, NULL};
+    void (*const tests[])(void) = {used_files, own_threads, training, allocator, prepared, NULL};
     return api_main(tests);
 }

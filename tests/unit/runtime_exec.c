@@ -64,15 +64,12 @@ static ProgArg buffer(int i, bool written)
     return (ProgArg){.kind = PA_BUFFER, .index = i, .written = written};
 }
 
-static void build(Model *m)
+static void build_train(Model *m)
 {
-    memset(m, 0, sizeof *m);
     m->cells[0] =
         (ProgCell){.name = "w", .kind = PC_PARAM, .type = type(PD_F32, 1, 1, 0), .initial = 0.5};
     m->cells[1] = (ProgCell){.name = "@cursor", .kind = PC_CONTROL, .type = type(PD_I64, 0, 0, 0)};
     m->kernels[0] = (ProgKernel){.name = "step", .symbol = "k_step", .text = k_step};
-    m->kernels[1] = (ProgKernel){.name = "loop", .symbol = "k_loop", .text = k_loop};
-    // train
     m->train_inputs[0] = (ProgInput){.name = "x", .type = type(PD_F32, 1, 2, 0), .data = true};
     m->train_outputs[0] = (ProgOutput){.name = "s", .type = type(PD_F32, 0, 0, 0)};
     ProgRegion regions[] = {PR_INPUT, PR_ROWS, PR_CELL, PR_CELL, PR_ERROR, PR_OUTPUT};
@@ -105,8 +102,12 @@ static void build(Model *m)
                                 .rows = true,
                                 .cursor = "@cursor",
                                 .batch = 2};
-    // loops: for outer in reverse 0..3 { for inner in 0..4 { y[outer][inner] = 10 * outer + inner }
-    // }
+}
+
+// for outer in reverse 0..3 { for inner in 0..4 { y[outer][inner] = 10 * outer + inner } }
+static void build_loops(Model *m)
+{
+    m->kernels[1] = (ProgKernel){.name = "loop", .symbol = "k_loop", .text = k_loop};
     m->loop_outputs[0] = (ProgOutput){.name = "y", .type = type(PD_F32, 2, 3, 4)};
     m->loop_buffers[0] = (ProgBuffer){.region = PR_OUTPUT, .bytes = 48};
     m->loop_args[0] = buffer(0, true);
@@ -130,7 +131,11 @@ static void build(Model *m)
                                 .nsteps = 3,
                                 .steps = m->loop_steps,
                                 .batch = 1};
-    // mm: relu(a (37, 50) * b (50, 41) + bias)
+}
+
+// relu(a (37, 50) * b (50, 41) + bias)
+static void build_mm(Model *m)
+{
     m->gemm = (ProgGemm){.name = "mm",
                          .a_type = PD_F32,
                          .b_type = PD_F32,
@@ -166,6 +171,14 @@ static void build(Model *m)
                                 .nsteps = 1,
                                 .steps = m->mm_steps,
                                 .batch = 1};
+}
+
+static void build(Model *m)
+{
+    memset(m, 0, sizeof *m);
+    build_train(m);
+    build_loops(m);
+    build_mm(m);
     m->p = (Program){.model = "m",
                      .target = "cpu",
                      .ncells = 2,

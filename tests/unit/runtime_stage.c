@@ -42,6 +42,75 @@ static ProgType type(ProgDType t, int rank, int64_t a, int64_t b)
     return (ProgType){.dtype = t, .rank = rank, .dim = {a, b}};
 }
 
+static int32_t x[EXAMPLES * 2], rows[EXAMPLES];
+static uint8_t y[EXAMPLES];
+
+static void batches_are_right(const int64_t *seen, int64_t first, int round, int classes)
+{
+    for (int64_t i = 0; i < STEPS - first; i++) {
+        int64_t want = 0;
+        for (int k = 0; k < BATCH; k++) {
+            int32_t r = rows[(first + i) * BATCH + k];
+            want += r + 1000 * (r % 7) + 1000000 * (r % classes);
+        }
+        CHECK_MSG(seen[i] == want, "round %d batch %d: %lld, not %lld", round, (int)i,
+                  (long long)seen[i], (long long)want);
+    }
+}
+
+// An epoch in launches of growing length; in the second round from its middle, as after resuming.
+static void epoch(RtSession *s, RtProgram *q, int round, int classes)
+{
+    RtError e = {0};
+    int64_t seen[100], zero = 0, first = round == 1 ? 23 : 0, cursor = first * BATCH;
+    rt_shuffle(rows, EXAMPLES, 5, round);
+    CHECK_MSG(rt_rows_set(s, q, "train", rows, EXAMPLES, &e) == RT_OK, "%s", e.text);
+    CHECK(rt_cell_write(s, "step", &zero, 8, &e) == RT_OK);
+    if (first) CHECK(rt_cell_write(s, "@cursor", &cursor, 8, &e) == RT_OK);
+    for (int64_t left = STEPS - first, n = 1; left > 0; left -= n, n = n * 2 + 1) {
+        if (n > left) n = left;
+        CHECK_MSG(rt_run(s, q, "train", NULL, 0, n, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s",
+                  e.text);
+    }
+    CHECK(rt_run(s, q, "train", NULL, 0, 1, &e) == RT_USER); // 3 rows are left
+    e = (RtError){0};
+    CHECK(rt_cell_read(s, "seen", seen, sizeof seen, &e) == RT_OK);
+    batches_are_right(seen, first, round, classes);
+}
+
+static void staged(RtSession *s, RtProgram *q)
+{
+    RtError e = {0};
+    RtDataBinding b[] = {{"x", x, 8}, {"y", y, 1}};
+    for (int i = 0; i < EXAMPLES; i++) x[2 * i] = i, x[2 * i + 1] = i % 7;
+    for (int round = 0; round < 3; round++) {
+        int classes = round < 2 ? 5 : 3;
+        for (int i = 0; i < EXAMPLES; i++) y[i] = (uint8_t)(i % classes);
+        if (round == 2) { // now it fits; other data lie where the old ones did
+            small = 1 << 20;
+            host_allocs = 0;
+        }
+        CHECK_MSG(rt_data_bind(s, q, "train", b, 2, EXAMPLES, &e) == RT_OK, "%s", e.text);
+        CHECK(round < 2 ? host_allocs > 0 : host_allocs == 0);
+        epoch(s, q, round, classes);
+    }
+}
+
+// Data as arguments are copied to the device.
+static void direct(RtSession *s, RtProgram *q)
+{
+    RtError e = {0};
+    int32_t two[8] = {1, 0, 1, 0, 1, 0, 1, 0};
+    uint8_t labels[4] = {1, 1, 1, 1};
+    RtInput in[] = {{"x", two, false}, {"y", labels, false}};
+    int64_t seen[100], zero = 0;
+    CHECK(rt_cell_write(s, "step", &zero, 8, &e) == RT_OK);
+    CHECK_MSG(rt_run(s, q, "train", in, 2, 2, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s",
+              e.text);
+    CHECK(rt_cell_read(s, "seen", seen, sizeof seen, &e) == RT_OK && seen[0] == 4000004 &&
+          seen[1] == 4000004);
+}
+
 int main(void)
 {
     RtDeviceOps ops = rt_cpu_ops;
@@ -93,53 +162,8 @@ int main(void)
     d->ops = &ops;
     CHECK_MSG(rt_program_load(d, &p, NULL, 0, &o, &q, &e) == RT_OK, "%s", e.text);
     CHECK(rt_session_new(d, NULL, &s, &e) == RT_OK && rt_session_attach(s, q, &e) == RT_OK);
-    static int32_t x[EXAMPLES * 2], rows[EXAMPLES];
-    static uint8_t y[EXAMPLES];
-    for (int i = 0; i < EXAMPLES; i++) x[2 * i] = i, x[2 * i + 1] = i % 7, y[i] = (uint8_t)(i % 5);
-    RtDataBinding b[] = {{"x", x, 8}, {"y", y, 1}};
-    int64_t seen[100];
-    for (int round = 0; round < 3; round++) {
-        if (round == 2) {
-            small = 1 << 20; // now it fits; other data lie where the old ones did
-            for (int i = 0; i < EXAMPLES; i++) y[i] = (uint8_t)(i % 3);
-            host_allocs = 0;
-        }
-        CHECK_MSG(rt_data_bind(s, q, "train", b, 2, EXAMPLES, &e) == RT_OK, "%s", e.text);
-        CHECK(round < 2 ? host_allocs > 0 : host_allocs == 0);
-        rt_shuffle(rows, EXAMPLES, 5, round);
-        CHECK_MSG(rt_rows_set(s, q, "train", rows, EXAMPLES, &e) == RT_OK, "%s", e.text);
-        int64_t zero = 0, first = round == 1 ? 23 : 0, cursor = first * BATCH;
-        CHECK(rt_cell_write(s, "step", &zero, 8, &e) == RT_OK);
-        // As after resuming: the epoch goes on in its middle.
-        if (first) CHECK(rt_cell_write(s, "@cursor", &cursor, 8, &e) == RT_OK);
-        for (int64_t left = STEPS - first, n = 1; left > 0; left -= n, n = n * 2 + 1) {
-            if (n > left) n = left;
-            CHECK_MSG(rt_run(s, q, "train", NULL, 0, n, &e) == RT_OK && rt_sync(s, &e) == RT_OK,
-                      "%s", e.text);
-        }
-        CHECK(rt_run(s, q, "train", NULL, 0, 1, &e) == RT_USER); // 3 rows are left
-        e = (RtError){0};
-        CHECK(rt_cell_read(s, "seen", seen, sizeof seen, &e) == RT_OK);
-        for (int64_t i = 0; i < STEPS - first; i++) {
-            int64_t want = 0;
-            for (int k = 0; k < BATCH; k++) {
-                int32_t r = rows[(first + i) * BATCH + k];
-                want += r + 1000 * (r % 7) + 1000000 * (r % (round < 2 ? 5 : 3));
-            }
-            CHECK_MSG(seen[i] == want, "round %d batch %d: %lld, not %lld", round, (int)i,
-                      (long long)seen[i], (long long)want);
-        }
-    }
-    // Data as arguments are copied to the device.
-    int32_t direct[8] = {1, 0, 1, 0, 1, 0, 1, 0};
-    uint8_t labels[4] = {1, 1, 1, 1};
-    RtInput in[] = {{"x", direct, false}, {"y", labels, false}};
-    int64_t zero = 0;
-    CHECK(rt_cell_write(s, "step", &zero, 8, &e) == RT_OK);
-    CHECK_MSG(rt_run(s, q, "train", in, 2, 2, &e) == RT_OK && rt_sync(s, &e) == RT_OK, "%s",
-              e.text);
-    CHECK(rt_cell_read(s, "seen", seen, sizeof seen, &e) == RT_OK && seen[0] == 4000004 &&
-          seen[1] == 4000004);
+    staged(s, q);
+    direct(s, q);
     rt_program_free(q);
     rt_session_free(s);
     d->ops = &rt_cpu_ops;
