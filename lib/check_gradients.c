@@ -79,6 +79,7 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
                    : !strcmp(cell->name, CELL_STEP)        ? 3
                    : !strcmp(cell->name, CELL_TOTAL)       ? 100
                    : !strcmp(cell->name, CELL_EPOCH_STEPS) ? 10
+                   : !strcmp(cell->name, CELL_LOSS_SCALE)  ? 1 // (differences want a loss near 1)
                                                            : cell->initial;
         for (int64_t k = 0; k < type_count(&cell->type); k++) {
             if (dtype_is_float(cell->type.dtype))
