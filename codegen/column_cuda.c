@@ -107,7 +107,7 @@ static const char *acc_name(Emit *e, int r)
 
 static int64_t part_columns(const Body *b)
 {
-    int64_t each = (b->axis[b->col].extent + b->sched.split - 1) / b->sched.split;
+    int64_t each = b->part ? b->part : ceil_div(b->axis[b->col].extent, b->sched.split);
     // (a part starts where shifts are those of the first one)
     return b->uneven ? (each + COLUMN_SHIFTS - 1) / COLUMN_SHIFTS * COLUMN_SHIFTS : each;
 }

@@ -2,6 +2,7 @@
 // terms. Views between the dot and a stored operand become strides; where they cannot, or the types
 // are not the library's, the dot is lowered to a kernel like everything else.
 #include "codegen/gen.h"
+#include "codegen/kernel_ir.h"
 #include "ir/axes.h"
 #include "ir/strides.h"
 
@@ -194,24 +195,30 @@ static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
 
 // Puts a kernel of the step into the program: 1 + its index, 0 where it cannot be called from
 // there. Its arguments go to args.
-static int32_t add_kernel(Frame *f, LoweredKernel *k, ProgArg *args)
+static int32_t add_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scratch)
 {
     Gen *gen = f->e->gen;
-    IdMap scratch = idmap_new(gen->arena);
     if (k->nargs > PROG_MAX_KERNEL_ARGS) return 0;
     for (int i = 0; i < k->nargs; i++)
-        if (!frame_bind(f, &k->args[i], &args[i], &scratch)) return 0;
+        if (!frame_bind(f, &k->args[i], &args[i], scratch)) return 0;
     if (gen->options->log) k->contract = gen_contract(f->e, args, k->nargs);
     int32_t index = gen_kernel(gen, &k->prog, k->contract);
     k->prog.name = gen->kernels.at[index].name;
     return index + 1;
 }
 
-// The product and what follows it as one group: what only that reads is not stored.
+static bool is_sums(const Item *tail)
+{
+    return tail->groups.at[0]->kind == GROUP_COLUMN;
+}
+
+// The product and its tail as one group: what follows it element by element (what only that reads
+// is not stored), or sums over the rows of its left operand.
 static Group *with_tail(Frame *f, const Group *gr, const Item *tail)
 {
     Arena *a = f->e->gen->arena;
     const Group *next = tail->groups.at[0];
+    bool sums = is_sums(tail);
     Group *wide = NEW(a, Group);
     *wide = *gr;
     memset(&wide->outs, 0, sizeof wide->outs);
@@ -219,45 +226,81 @@ static Group *with_tail(Frame *f, const Group *gr, const Item *tail)
     if (gr->ninner) memcpy(wide->inner, gr->inner, (size_t)gr->ninner * sizeof *gr->inner);
     for (uint32_t i = 0; i < gr->outs.n; i++) {
         wide->inner[wide->ninner++] = gr->outs.at[i];
-        if (frame_wanted(f, gr->outs.at[i], tail)) vec_push(a, &wide->outs, gr->outs.at[i]);
+        if (sums || frame_wanted(f, gr->outs.at[i], tail)) vec_push(a, &wide->outs, gr->outs.at[i]);
     }
     for (uint32_t i = 0; i < next->outs.n; i++) {
         wide->inner[wide->ninner++] = next->outs.at[i];
         vec_push(a, &wide->outs, next->outs.at[i]);
+        if (sums) vec_push(a, &wide->folded, next->outs.at[i]);
     }
     return wide;
 }
 
+// The product with its tail, and the tail alone: *own and *next; what joins parts of sums and
+// follows either, if any, goes to *behind. false: no one kernel does both.
+static bool lower_both_ways(Frame *f, Group *wide, const Item *tail, LoweredKernel *own,
+                            LoweredKernel *next, LoweredKernel **behind)
+{
+    LowerCtx *c = &f->e->lower;
+    LoweredKernel *ks;
+    int n = lower_launch(c, f->g, &wide, 1, &ks);
+    *behind = NULL;
+    if (n < 1 || !rival_may_win(c->target, ks)) return false;
+    *own = ks[0];
+    *next = tail->kernels[0];
+    if (!is_sums(tail)) return n == 1;
+    if (n != 2 || !body_folds(ks->body[0])) return false;
+    *behind = &ks[1];
+    c->part = ks->body[0]->sched.tile_m; // both store the same parts
+    n = lower_launch(c, f->g, tail->groups.at, 1, &ks);
+    c->part = 0;
+    *next = ks[0];
+    return n == 2;
+}
+
 // A kernel that computes the same: for where the library has no algorithm, or is slower. Where it
-// may be faster it also does what follows the product (*tail; else that becomes NULL), which then
-// is part of the step. The arguments of both go to args. Returns how many; 0 where there is none.
-static int alternative(Frame *f, Group *gr, const Item **tail, ProgGemm *g, ProgArg *args)
+// may be faster it also does the product's tail (else *tail becomes NULL), which then is part of
+// the step. The arguments of both go to args. Returns how many; 0 where there is none. [*behind]:
+// what runs after the step, whichever of both it takes, over [scratch]; NULL: nothing.
+static int alternative(Frame *f, Group *gr, const Item **tail, ProgGemm *g, ProgArg *args,
+                       LoweredKernel **behind, IdMap *scratch)
 {
     GenEntry *e = f->e;
     const Target *t = e->gen->target;
     bool needed = rival_may_lack(t, g), pays = rival_may_pay(t, g);
     const Item *next = pays ? *tail : NULL;
-    LoweredKernel *ks;
+    LoweredKernel *ks = NEW_ARRAY(e->gen->arena, LoweredKernel, 2);
     Group **groups = NEW_ARRAY(e->gen->arena, Group *, 1);
     *tail = NULL;
+    *behind = NULL;
     if (next) {
         groups[0] = with_tail(f, gr, next);
-        bool one = lower_launch(&e->lower, f->g, groups, 1, &ks) == 1 && rival_may_win(t, ks);
-        if (one) g->kernel = add_kernel(f, ks, args);
-        if (g->kernel) g->tail = add_kernel(f, &next->kernels[0], args + ks->nargs);
+        if (lower_both_ways(f, groups[0], next, &ks[0], &ks[1], behind))
+            g->kernel = add_kernel(f, ks, args, scratch);
+        if (g->kernel) g->tail = add_kernel(f, &ks[1], args + ks->nargs, scratch);
         if (g->tail) *tail = next;
         if (!g->tail) g->kernel = 0;
     }
     if (!*tail && (needed || pays)) {
         groups[0] = gr;
+        *behind = NULL;
         if (lower_launch(&e->lower, f->g, groups, 1, &ks) == 1 && (needed || rival_may_win(t, ks)))
-            g->kernel = add_kernel(f, ks, args);
+            g->kernel = add_kernel(f, ks, args, scratch);
     }
     if (!g->kernel) return 0;
     frame_log(f, groups, 1, ks, 1);
     g->kernel_args = ks->nargs;
-    g->tail_args = *tail ? next->kernels[0].nargs : 0;
+    g->tail_args = *tail ? ks[1].nargs : 0;
     return g->kernel_args + g->tail_args;
+}
+
+const Node *gemm_sums(Frame *f, const Group *gr)
+{
+    Match m;
+    const Target *t = f->e->gen->target;
+    bool may = t->group_products && match(f, gr, &m) && !m.gemm.trans_a && m.gemm.batch == 1 &&
+               rival_may_pay(t, &m.gemm);
+    return may ? m.a.stored : NULL;
 }
 
 bool gemm_generate(Frame *f, Group *gr, const Item **tail)
@@ -266,6 +309,7 @@ bool gemm_generate(Frame *f, Group *gr, const Item **tail)
     Gen *gen = e->gen;
     Match m;
     const Item *follows = *tail;
+    LoweredKernel *behind = NULL;
     *tail = NULL;
     if (!gemm_possible(f, gr) || !match(f, gr, &m)) return false;
     ProgGemm *g = &m.gemm;
@@ -311,7 +355,8 @@ bool gemm_generate(Frame *f, Group *gr, const Item **tail)
             g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n', (long long)g->m, (long long)g->n,
             (long long)g->k, (long long)g->batch, (int)g->epilogue, g->tf32 ? " tf32" : "");
         int own = n;
-        n += alternative(f, gr, &follows, g, args + n);
+        IdMap scratch = idmap_new(gen->arena);
+        n += alternative(f, gr, &follows, g, args + n, &behind, &scratch);
         *tail = follows;
         for (int i = own; i < n; i++) // what the call writes and the tail reads: the step writes it
             for (int k = 0; k < own; k++)
@@ -321,6 +366,7 @@ bool gemm_generate(Frame *f, Group *gr, const Item **tail)
         ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, name, dot->loc);
         memcpy(s->args, args, (size_t)n * sizeof *args);
         s->index = (int32_t)gen->gemms.n - 1;
+        if (behind && !frame_kernels(f, behind, 1, &scratch)) return false;
     }
     for (uint32_t i = 0; i < gr->outs.n; i++)
         if (gr->outs.at[i] != m.out && gr->outs.at[i] != gr->aux)

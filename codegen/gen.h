@@ -109,6 +109,8 @@ bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch);
 void frame_sink(Frame *f, Sink s);
 // Whether anything but [reader] reads what the value's group stores.
 bool frame_wanted(const Frame *f, const Node *n, const Item *reader);
+// Steps of lowered kernels, over the launch's scratch buffers. false: reported.
+bool frame_kernels(Frame *f, LoweredKernel *ks, int n, IdMap *scratch);
 // Adds a launch that was lowered to the log, if one is kept.
 void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel *kernels,
                int nkernels);
@@ -135,8 +137,11 @@ ProgKernel phases_cuda(GenEntry *e, const ProgEntry *out, ProgJoin *j);
 
 // gemm.c: can the library take this dot as it lies? Else it is lowered.
 bool gemm_possible(Frame *f, const Group *gr);
-// [*tail]: the map that follows the product, or NULL; comes back as NULL where it is not part of
-// the step.
+// The left operand of a product beside which a generated kernel may add up its rows; NULL: none
+// will.
+const Node *gemm_sums(Frame *f, const Group *gr);
+// [*tail]: the map that follows the product, or sums over the rows of its left operand, or NULL;
+// comes back as NULL where it is not part of the step.
 bool gemm_generate(Frame *f, Group *gr, const Item **tail);
 
 // rival.c: whether the library may turn out not to have this product on some device (rows of narrow

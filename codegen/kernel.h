@@ -72,6 +72,7 @@ typedef struct LowerCtx {
     const bool *commits;
     bool tf32;      // f32 contractions may use tensor cores
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
+    int64_t part;   // columns of a part of column reductions; 0: as the cost model has it
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;

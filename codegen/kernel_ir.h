@@ -68,8 +68,9 @@ typedef struct BodyStore {
     const Ix *ix;
     bool add;  // accumulates into what is there (serial columns only)
     int guard; // 1 + the bool instruction that says whether to store; 0: always
-    // A reduction over all rows: each block joins the values of the rows it takes and stores its
-    // part at ix of its own share of the (scratch) buffer. NULL: the value itself is stored.
+    // A reduction over all rows: each block (of a contraction: each tile of rows) joins the values
+    // of the rows it takes and stores its part at ix of its own share of the (scratch) buffer.
+    // NULL: the value itself is stored.
     const Node *fold;
 } BodyStore;
 
@@ -164,6 +165,7 @@ typedef struct Body {
     } dot;
     const Ix *uneven; // ROW: rows are not aligned; their vectors start where this place is. NULL:
                       // are; COLUMN: likewise, of memory's rows
+    int64_t part;     // COLUMN, split: columns of a part; 0: equal shares
     int64_t crowd;    // elements of all bodies of its launch like it; 0: alone
     int *arg;         // by buffer: the kernel's argument (CUDA: shared by bodies)
     uint64_t key;     // of what it computes: what a tuning file knows its schedule by
@@ -215,6 +217,7 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col);
 // follows from the parts to a body that runs behind it. false: reported.
 bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out);
 bool body_folds(const Body *b);
+int64_t body_parts(const Body *b); // that a scheduled body with folds stores of each
 
 // -- lower_value.c: a node's element at an index --------------------------------------------------
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
@@ -318,7 +321,8 @@ bool mma_fits(const Body *b);        // a contraction of 16-bit floats: tensor c
 int mma_shared_bytes(const Body *b); // that the schedule's tiles need
 void wgmma_cuda(struct Emit *e);
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
-void wgmma_schedule(const Target *t, Body *b);   // takes the body where it is large enough
+bool wgmma_sums(const Body *b); // sums over the rows of the left one can be taken on the way
+void wgmma_schedule(const Target *t, Body *b); // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);
 double wgmma_share(const Body *b, const Target *t); // of what the device can multiply
 void wgmma_maps(const Body *b, ProgKernel *k);      // the launch's maps

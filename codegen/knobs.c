@@ -157,8 +157,9 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
 static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
-    for (int i = 0; i <= WGMMA_OWN; i++) out[i] = i;
-    return WGMMA_OWN + 1;
+    int n = 0;
+    for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= WGMMA_OWN; i++) out[n++] = i;
+    return n;
 }
 
 static int legal_each(const Body *b, const Target *t, int64_t *out)

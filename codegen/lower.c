@@ -201,6 +201,11 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     for (uint32_t i = 0; i < all.n; i++) {
         Body *b = all.at[i];
         schedule_override(ctx, b);
+        if (ctx->part && b->sched.kind == SCHED_COLUMN && schedule_can_split(b)) {
+            b->part = ctx->part;
+            b->sched.split = ceil_div(b->axis[b->col].extent, b->part);
+            schedule_derive(b, ctx->target);
+        }
         ctx->group_products |= wgmma_fits(b, ctx->target);
         if (all.n == 1 || b->sched.staged || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
         b->sched.cluster = 1; // blocks side by side belong to several bodies

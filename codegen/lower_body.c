@@ -313,26 +313,37 @@ static bool find_product(Body *b)
         b->dot.a = p->a[0];
         b->dot.b = p->a[1];
     }
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].ix && b->stores.at[i].ix->axes >> b->col & 1) return false;
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!s->fold && s->ix && s->ix->axes >> b->col & 1) return false;
+    }
     if (b->dot.sum < 0 || b->insts.at[b->dot.a].axes & n || b->insts.at[b->dot.b].axes & m)
         return false;
     return true;
 }
 
-// The contraction as one tiled body, when all outs share its space and nothing else is summed.
-static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-                      BodyList *out, bool *done)
+// Whether the sums over rows that a contraction's body has are of its left operand as it is read,
+// and tiles pass by where they can be taken.
+static bool folds_left(const Body *b)
 {
-    const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
-    *done = false;
-    if (!dot) return true;
+    const Inst *left = &b->insts.at[b->dot.a];
+    if (!b->sched.wgmma || !wgmma_sums(b)) return false;
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        const Inst *v = &b->insts.at[s->value];
+        while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+        if (s->fold && (s->fold->op != OP_sum || v != &b->insts.at[left->a[0]])) return false;
+    }
+    return true;
+}
+
+// The contraction of these outs, which share its space, over batch, m, n and k. [folded]: with sums
+// over its rows.
+static Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
+                           Node *const *outs, int n, bool folded)
+{
     const DotSizes whole = dot_sizes(dot);
     const int64_t size[3] = {whole.batch, whole.m, whole.n};
-    for (int i = 0; i < n; i++)
-        if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
-            return true;
-    if (type_count(&dot->type) == 0) return true;
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Ix *axis[3], *idx[MAX_RANK];
@@ -344,7 +355,11 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         ix_delinear(c, flat, space_of(outs[i])->dim, space_of(outs[i])->rank, idx);
         lower_out(&l, outs[i], idx);
     }
-    if (l.failed || !find_product(l.body)) return true; // element by element instead
+    if (l.failed || (folded && !lower_folds(&l, axis[1], ix_axis(c, l.body->col, whole.k))) ||
+        !find_product(l.body)) {
+        l.failed = true;
+        return l;
+    }
     const DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
     bool narrow = type_is_half(ta) && type_is_half(tb); // exact as tf32
     if (ctx->target->kind == TARGET_CUDA && l.body->insts.at[l.body->dot.sum].acc == DT_F32)
@@ -353,6 +368,24 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
                              : ctx->tf32                    ? TENSOR_TF32
                                                             : TENSOR_F32;
     lower_finish(&l);
+    l.failed = folded && !folds_left(l.body);
+    return l;
+}
+
+// The contraction as one tiled body, when all outs share its space and nothing else is summed but,
+// on the way, the rows of its left operand.
+static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                      bool folded, BodyList *out, bool *done)
+{
+    const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
+    *done = false;
+    if (!dot) return true;
+    for (int i = 0; i < n; i++)
+        if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
+            return true;
+    if (type_count(&dot->type) == 0) return true;
+    Lower l = lower_product(ctx, g, group, dot, outs, n, folded);
+    if (l.failed) return true; // element by element instead
     *done = true;
     vec_push(ctx->arena, out, l.body);
     return true;
@@ -374,20 +407,20 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
             return lower_ordered(ctx, g, group, n, out);
         return lower_sort(ctx, g, group, n, out);
     }
-    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN) {
-        bool sweeps = group->folded.n && ctx->target->kind == TARGET_CUDA;
-        VEC(Node *) outs = {0};
-        for (uint32_t i = 0; i < group->outs.n; i++) {
-            bool folded = false;
-            for (uint32_t k = 0; k < group->folded.n && sweeps; k++)
-                folded |= group->folded.at[k] == group->outs.at[i];
-            if (!folded) vec_push(ctx->arena, &outs, group->outs.at[i]);
-        }
-        return lower_rows(ctx, g, group, outs.at, (int)outs.n, sweeps, out);
+    // What is summed over rows on the way is a further body's to store.
+    bool folds = group->folded.n && ctx->target->kind == TARGET_CUDA;
+    VEC(Node *) outs = {0};
+    for (uint32_t i = 0; i < group->outs.n; i++) {
+        bool folded = false;
+        for (uint32_t k = 0; k < group->folded.n && folds; k++)
+            folded |= group->folded.at[k] == group->outs.at[i];
+        if (!folded) vec_push(ctx->arena, &outs, group->outs.at[i]);
     }
+    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
+        return lower_rows(ctx, g, group, outs.at, (int)outs.n, folds, out);
     bool done = false;
     if (group->kind == GROUP_DOT &&
-        !lower_dot(ctx, g, group, group->outs.at, (int)group->outs.n, out, &done))
+        !lower_dot(ctx, g, group, outs.at, (int)outs.n, folds, out, &done))
         return false;
     if (done) return true;
     // maps: one body an index space

@@ -1,5 +1,6 @@
-// Sums over the rows in a row body: the body stores one part of each a block (BodyStore.fold), a
-// second body behind it joins the parts and computes what follows column by column.
+// Sums over the rows in a row body, or in a contraction: the body stores one part of each a block,
+// or a tile of rows (BodyStore.fold), a second body behind it joins the parts and computes what
+// follows column by column.
 #include "codegen/accumulator.h"
 #include "codegen/kernel_ir.h"
 #include "ir/axes.h"
@@ -44,7 +45,8 @@ static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
         if (idmap_get(&seen, n->id, NULL)) continue;
         idmap_set(&seen, n->id, 1);
         uint32_t stored = f->group_of[n->id];
-        if (node_class(n) == CLS_LEAF || n->op == OP_get || (stored && stored - 1 != l->group->id))
+        if (node_class(n) == CLS_LEAF || n->op == OP_get ||
+            (stored && stored - 1 != l->group->id && !group_computes(l->group, n)))
             continue;
         if (node_class(n) == CLS_REDUCE) {
             if (type_count(&n->type) != cols || reduced_count(n) != rows || !over_rows(n) ||
@@ -76,12 +78,18 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
     return true;
 }
 
+int64_t body_parts(const Body *b)
+{
+    return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile_m)
+                                       : b->sched.blocks;
+}
+
 bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out)
 {
     Lower l = lower_begin(ctx, g, sweep->group);
     Body *b = l.body;
     IxCtx *c = b->ix;
-    int64_t cols = sweep->axis[sweep->col].extent, parts = sweep->sched.blocks;
+    int64_t cols = sweep->axis[sweep->col].extent, parts = body_parts(sweep);
     const Ix *col = ix_axis(c, lower_new_axis(&l, cols), cols), *at[MAX_RANK];
     b->npar = 1;
     b->joins = true;

@@ -13,7 +13,9 @@
 #include "codegen/print_cuda.h"
 
 // BOX: rows of 64 results that a warp writes at once.
+// SUMMERS: warps that add up the left operand's rows.
 enum { STEP = 64, GROUPS = 2, ROWS = 64, LINE = 128, SPARE = 1024, BOX = 16, STAGE = BOX * STEP };
+enum { SUMMERS = 2 };
 
 // mma.sync reaches this share of the tensor cores' rate there.
 #define LEAST_SHARE 0.35
@@ -44,6 +46,13 @@ bool wgmma_fits(const Body *b, const Target *t)
     return t->group_products && b->dot.sum >= 0 && mma_fits(b) && b->axis[0].extent == 1 &&
            b->axis[b->col].extent < INT32_MAX / 2 && operand_map(b, 1, &m, &along_k) &&
            operand_map(b, 2, &m, &along_k);
+}
+
+bool wgmma_sums(const Body *b)
+{
+    ProgMap m;
+    bool along_k;
+    return operand_map(b, 1, &m, &along_k) && along_k && m.cols % 8 == 0;
 }
 
 // A result that bulk copies can write: a matrix of 16-bit elements. false: it goes to memory pair
@@ -91,10 +100,12 @@ static int tile_rows(const Schedule *s)
     return s->wgmma == WGMMA_SHARED ? s->tile_m / GROUPS : s->tile_m;
 }
 
-// Sums and what is made of them need all registers there are, so that copies have to do with few.
-static bool is_tight(const Body *b)
+// Of a thread that multiplies: sums and what is made of them need all there are, so that copies
+// have to do with what is left of 168 for each. (Those that add up rows want some more.)
+static int registers(const Body *b)
 {
-    return b->sched.tile_m * b->sched.tile_n > 192 * 128 || staged_stores(b) > 1;
+    bool tight = b->sched.tile_m * b->sched.tile_n > 192 * 128 || staged_stores(b) > 1;
+    return (tight ? 240 : 232) - (body_folds(b) ? 8 : 0);
 }
 
 // Of one place of the ring.
@@ -242,13 +253,63 @@ static void print_next_place(Emit *e)
     emit_line(e, e->scope, "if (++place == %d) place = 0, parity ^= 1;", e->body->sched.ring);
 }
 
+// Two warps add up the rows of the left operand's tiles, 32 columns each. Tiles side by side read
+// the same ones, so each takes its share of the steps.
+static void print_sums(Emit *e, int64_t k)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    long long across = ceil_div(b->axis[2].extent, s->tile_n);
+    bool brain = b->insts.at[b->dot.a].from == DT_BF16;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "int place = 0, parity = 0;");
+    emit_line(
+        e, e->scope,
+        "const int piece = (warp %% 2 * 4 + thread / 8 ^ thread %% 8) * 16 + thread %% 8 * %d;",
+        LINE);
+    open_tiles(e);
+    emit_line(e, e->scope, "int due = tile %% %lld; // 0: the step is this tile's", across);
+    emit_open(e, 0);
+    Scope *in = e->scope;
+    emit_line(e, in, "float sum[8] = {};");
+    emit_line(e, in, "nc_bar_wait(full + place, parity);");
+    emit_line(e, in,
+              "if (due == 0) nc_sum_rows_%s<%d>(sum, nc_shared_place(ring + place * %d + piece));",
+              brain ? "b" : "h", s->tile_m, place_bytes(s));
+    emit_line(e, in, "__syncwarp();");
+    emit_line(e, in, "if (thread == 0) nc_bar_arrive(empty + place, %s);",
+              s->cluster > 1 ? "rank" : "0");
+    emit_line(e, in, "if (due == 0) {");
+    emit_line(e, in, "    nc_sums_joined(sum);");
+    emit_line(e, in, "    #pragma unroll");
+    emit_line(e, in, "    for (int j = 0; j < 4; j++) {");
+    emit_line(e, in, "        const int i = first + (warp %% 2 * 4 + j) * 8 + thread * 2;");
+    emit_line(e, in, "        const NcVec<float, 2> pair = {sum[2 * j], sum[2 * j + 1]};");
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].fold)
+            emit_line(e, in,
+                      "        if (thread < 4 && origin_m < %lld && i < %lld) nc_store<2>(%s + "
+                      "((%s)(origin_m / %d) * %lld + i), pair);",
+                      (long long)b->axis[1].extent, (long long)k, e->buf_name[b->stores.at[i].buf],
+                      int_type(e), s->tile_m, (long long)k);
+    emit_line(e, in, "    }");
+    emit_line(e, in, "}");
+    emit_line(e, in, "if (++due == %lld) due = 0;", across);
+    print_next_place(e);
+    emit_close(e,
+               emit_text(e, "for (int first = 0; first < %lld; first += %d) {", (long long)k, STEP),
+               "}");
+    close_tiles(e);
+    emit_close(e, emit_text(e, "if (warp >= %d) {", 4 - SUMMERS), "}");
+}
+
 // One thread keeps the ring filled.
 static void print_copies(Emit *e, int64_t k)
 {
     const Schedule *s = &e->body->sched;
     emit_open(e, 0);
     Scope *copies = e->scope;
-    emit_line(e, copies, "nc_registers_give<%d>();", is_tight(e->body) ? 24 : 40);
+    emit_line(e, copies, "nc_registers_give<%d>();", 504 - 2 * registers(e->body));
     emit_open(e, 0);
     emit_line(e, e->scope, "int place = 0, parity = 1;");
     open_tiles(e);
@@ -265,6 +326,7 @@ static void print_copies(Emit *e, int64_t k)
                "}");
     close_tiles(e);
     emit_close(e, "if (threadIdx.x == 0) {", "}");
+    if (body_folds(e->body)) print_sums(e, k);
     emit_line(e, copies, "__syncwarp();");
     emit_close(e, "if (group < 0) {", "} else {");
 }
@@ -411,6 +473,7 @@ void wgmma_cuda(Emit *e)
     const Schedule *s = &b->sched;
     int64_t k = b->axis[b->col].extent, steps = (k + STEP - 1) / STEP;
     int arrivals = (s->wgmma == WGMMA_SHARED ? GROUPS : 1) * 4 * s->cluster;
+    if (body_folds(b)) arrivals += SUMMERS;
     emit_open(e, 1); // batch: one
     Scope *top = e->scope;
     top->indent--;
@@ -438,7 +501,7 @@ void wgmma_cuda(Emit *e)
     print_copies(e, k);
     emit_open(e, 0);
     Scope *group = e->scope;
-    emit_line(e, group, "nc_registers_take<%d>();", is_tight(b) ? 240 : 232);
+    emit_line(e, group, "nc_registers_take<%d>();", registers(b));
     emit_line(e, group, "int taken = 0; // steps");
     if (s->wgmma == WGMMA_OWN) emit_line(e, group, "int turn = 0;");
     if (boxes)

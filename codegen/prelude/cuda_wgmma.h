@@ -94,6 +94,33 @@ template <int N> NC_FN void nc_settled(float (&c)[N])
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i]) : : "memory");
 }
+// Adds up so many rows of 64 elements, copied as boxes that run along k: of 32 columns, four pieces
+// of eight. Thread 8 i + r gives the place of piece i of row r; its sums are then those of columns
+// 8 j + t % 4 * 2 and the next, for piece j, of every eighth row from t / 4 on. sum_joined: of all.
+#define NC_SUM_ROWS(name, wide)                                                                       \
+    template <int Rows> NC_FN void name(float (&sum)[8], uint32_t place)                              \
+    {                                                                                                 \
+        _Pragma("unroll") for (int row = 0; row < Rows; row += 64) {                                  \
+            uint32_t x[8][4];                                                                         \
+            _Pragma("unroll") for (int i = 0; i < 8; i++)                                             \
+                asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"       \
+                             : "=r"(x[i][0]), "=r"(x[i][1]), "=r"(x[i][2]), "=r"(x[i][3])             \
+                             : "r"(place + (row + i * 8) * 128) : "memory");                          \
+            _Pragma("unroll") for (int i = 0; i < 8; i++)                                             \
+                _Pragma("unroll") for (int j = 0; j < 4; j++) {                                       \
+                    sum[2 * j] += wide((uint16_t)x[i][j]);                                            \
+                    sum[2 * j + 1] += wide((uint16_t)(x[i][j] >> 16));                                \
+                }                                                                                     \
+        }                                                                                             \
+    }
+NC_SUM_ROWS(nc_sum_rows_b, nc_b2f)
+NC_SUM_ROWS(nc_sum_rows_h, nc_h2f)
+NC_FN void nc_sums_joined(float (&sum)[8])
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        for (int mask = 4; mask < 32; mask *= 2) sum[j] += nc_shuffle(sum[j], mask);
+}
 // A place in shared memory, computed anew where this stands: registers are too few to keep it in.
 NC_FN uint32_t nc_place_anew(const void *p)
 {

@@ -305,6 +305,16 @@ static Word *shared_word(uintptr_t a, uintptr_t *live)
     return NULL;
 }
 
+void shim_bulk_place(void *p, size_t bytes); // called by kernels (ptx.h)
+void shim_bulk_place(void *p, size_t bytes)
+{
+    uintptr_t live, a = (uintptr_t)p;
+    for (uintptr_t end = a + bytes; a < end; a += 4) {
+        Word *w = shared_word(a, &live);
+        if (w) *w = (Word){.life = shim_actor.life, .owned = 15, .valid = 15};
+    }
+}
+
 static bool any_valid(uintptr_t a, uintptr_t end)
 {
     uintptr_t live;

@@ -86,6 +86,31 @@ static const char behind[] =
     "    return a = transpose(cast(tanh(cast(z, f32)), bf16)) * more\n"
     "}\n";
 
+// Sums over the rows of a product's left operand: its kernel takes them on the way.
+static const char beside[] = "use nn\n"
+                             "const m = 248\n"
+                             "const k = 72\n"
+                             "const n = 376\n"
+                             "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
+                             "model brain(x: bf16[m, k], w: bf16[k, n]) {\n"
+                             "    return s = cast(sums(x), bf16), y = matmul(x, w)\n"
+                             "}\n"
+                             "model half(x: f16[m, k], w: f16[n, k], b: f16[k]) {\n"
+                             "    y = matmul(x, transpose(w))\n"
+                             "    return y, s = sums(x) / 3 + cast(b, f32)\n"
+                             "}\n";
+
+// Not of the left operand's rows, or not of what tiles hold.
+static const char apart[] =
+    "const m = 248\n"
+    "const k = 72\n"
+    "const n = 376\n"
+    "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
+    "model right(x: bf16[m, k], w: bf16[k, n]) { return s = sums(w), y = matmul(x, w) }\n"
+    "model turned(x: bf16[k, m], w: bf16[k, n]) { return s = sums(x), y = matmul(transpose(x), w) "
+    "}\n"
+    "model squares(x: bf16[m, k], w: bf16[k, n]) { return s = sums(x * x), y = matmul(x, w) }\n";
+
 static Program *compile(Arena *a, const Target *target, const char *text, Module **out)
 {
     Diags *d = diags_new(a);
@@ -228,23 +253,45 @@ static void check_tails(const Program *p)
     }
 }
 
+// One kernel multiplies and stores the parts of the sums, or a call and a kernel do; what joins the
+// parts follows either.
+static void check_sums(const Program *p, bool joined)
+{
+    for (int i = 0; i < p->nentries; i++) {
+        const ProgEntry *e = &p->entries[i];
+        bool found = false;
+        for (int k = 0; k < e->nsteps && e->kind == PK_MODEL; k++) {
+            const ProgGemm *g = e->steps[k].kind == PS_GEMM ? &p->gemms[e->steps[k].index] : NULL;
+            if (!g || !g->tail) continue;
+            found = true;
+            CHECK(g->kernel && k + 1 < e->nsteps && e->steps[k + 1].kind == PS_KERNEL);
+            CHECK(strstr(p->kernels[g->kernel - 1].text, "nc_sum_rows_"));
+        }
+        if (e->kind == PK_MODEL) CHECK_MSG(found == joined, "%s", e->name);
+    }
+}
+
 int main(void)
 {
     Arena *a = arena_new();
     RtError e = {0};
-    Module *m, *after;
+    Module *m, *after, *with, *without;
     Target slow = target_cuda(90, true), older = target_cuda(80, true);
     slow.bf16_flops = older.bf16_flops = 1e8;
     Program *p = compile(a, &slow, odd, &m), *q = compile(a, &older, behind, &after);
+    slow.units = 1;
+    Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
     if (p) check_plan(p);
     if (q) check_tails(q);
+    if (r) check_sums(r, true);
+    if (s) check_sums(s, false);
     // at these sizes no copy pays on the device itself
     Module *other;
     Target fast = target_cuda(90, true);
     Program *plain = compile(a, &fast, odd, &other);
     for (int i = 0; plain && i < plain->ngemms; i++)
         CHECK((plain->gemms[i].lda | plain->gemms[i].ldb | plain->gemms[i].ldc) % 8);
-    if (!p || !q || rt_device_open("cuda:0", NULL, &device, &e)) {
+    if (!p || !q || !r || rt_device_open("cuda:0", NULL, &device, &e)) {
         printf("skipped: no GPU: %s\n", e.text);
         printf("%d passed, %d failed, 1 skipped\n", unit_passed, unit_failed);
         arena_free(a);
@@ -252,9 +299,11 @@ int main(void)
     }
     run_all(a, m, p, false);
     run_all(a, after, q, false);
+    run_all(a, with, r, false);
     if (strstr(rt_device_model(device), "shim")) { // a slow library: by the kernels
         setenv("SHIM_LT", "slow", 1);
         run_all(a, after, q, true);
+        run_all(a, with, r, true);
     }
     rt_device_close(device);
     arena_free(a);
