@@ -39,6 +39,16 @@ int32_t gen_buffer(GenEntry *e, ProgRegion region, int32_t index, int64_t bytes,
     return (int32_t)e->buffers.n - 1;
 }
 
+int32_t gen_const(GenEntry *e, const Value *v, const char *name, const char *loc)
+{
+    Gen *g = e->gen;
+    int64_t bytes = type_bytes(&v->type);
+    void *data = arena_alloc(g->arena, (size_t)bytes + 1);
+    value_to_bytes(v, data);
+    vec_push(g->arena, &g->consts, ((ProgConst){.type = gen_type(&v->type), .data = data}));
+    return gen_buffer(e, PR_CONST, (int32_t)g->consts.n - 1, bytes, &v->type, name, loc);
+}
+
 ProgArg gen_temp(GenEntry *e, const Type *type, const char *name, Loc loc)
 {
     return gen_arg(

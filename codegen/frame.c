@@ -2,7 +2,6 @@
 // buffers. A value is updated in place when that is proved here: every other read of the old value
 // comes before, the kernel itself reads only the element it then writes, and no check comes after.
 #include "codegen/gen.h"
-#include "ir/eval.h"
 
 #include <string.h>
 
@@ -37,27 +36,8 @@ static int32_t const_place(Frame *f, const Node *n)
 {
     GenEntry *e = f->e;
     Value v = value_new(e->gen->arena, &n->type);
-    int64_t count = type_count(&n->type);
-    int nvalues;
-    const int64_t *values = attr_ints(n, ATTR_values, &nvalues);
-    for (int64_t i = 0; i < count; i++) {
-        if (values && !dtype_is_float(n->type.dtype))
-            v.i[i] = values[i];
-        else if (values)
-            memcpy(&v.f[i], &values[i], sizeof(double));
-        else if (dtype_is_float(n->type.dtype))
-            v.f[i] = attr_float(n, ATTR_value, 0);
-        else if (attr_find(n, ATTR_ivalue))
-            v.i[i] = attr_int(n, ATTR_ivalue, 0);
-        else
-            v.i[i] = attr_float(n, ATTR_value, 0) != 0;
-    }
-    void *bytes = arena_alloc(e->gen->arena, (size_t)type_bytes(&n->type) + 1);
-    value_to_bytes(&v, bytes);
-    ProgConst c = {.type = gen_type(&n->type), .data = bytes};
-    vec_push(e->gen->arena, &e->gen->consts, c);
-    return gen_buffer(e, PR_CONST, (int32_t)e->gen->consts.n - 1, type_bytes(&n->type), &n->type,
-                      n->name ? n->name : "const", loc_text(e->gen->diags, n->loc));
+    value_from_const(&v, n);
+    return gen_const(e, &v, n->name ? n->name : "const", loc_text(e->gen->diags, n->loc));
 }
 
 // PLACE_NONE where it has none.
@@ -80,15 +60,10 @@ ProgArg frame_memory(Frame *f, const Node *n)
     ProgArg p = frame_where(f, n);
     if ((int)p.kind != PA_LOOP_INDEX) return p;
     // Iteration i of the loop at depth d reads element i of 0, 1, 2, ...
-    GenEntry *e = f->e;
-    Arena *a = e->gen->arena;
     Type t = type_make(DT_I64, 1, &p.value); // the trip count, kept in value
-    int64_t *v = NEW_ARRAY(a, int64_t, p.value + 1);
-    for (int64_t i = 0; i < p.value; i++) v[i] = i;
-    ProgConst c = {.type = gen_type(&t), .data = v};
-    vec_push(a, &e->gen->consts, c);
-    ProgArg q = gen_arg(gen_buffer(e, PR_CONST, (int32_t)e->gen->consts.n - 1, type_bytes(&t), &t,
-                                   "iteration", ""));
+    Value v = value_new(f->e->gen->arena, &t);
+    for (int64_t i = 0; i < p.value; i++) v.i[i] = i;
+    ProgArg q = gen_arg(gen_const(f->e, &v, "iteration", ""));
     q.stride[p.index] = (int64_t)sizeof(int64_t);
     f->place[n->id] = q;
     return q;

@@ -5,6 +5,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
+#include "ir/eval.h"
 
 typedef VEC(uint32_t) Ids;
 
@@ -83,6 +84,7 @@ typedef struct Frame { // one graph: the entry's or a region's
 // codegen.c
 int32_t gen_buffer(GenEntry *e, ProgRegion region, int32_t index, int64_t bytes, const Type *type,
                    const char *name, const char *loc);
+int32_t gen_const(GenEntry *e, const Value *v, const char *name, const char *loc);
 ProgArg gen_temp(GenEntry *e, const Type *type, const char *name, Loc loc);
 ProgArg gen_bytes(GenEntry *e, int64_t bytes, const char *name); // scratch
 ProgArg gen_cell(GenEntry *e, const char *cell);

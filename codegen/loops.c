@@ -1,15 +1,13 @@
 // A loop node to a PS_LOOP step: carried values live in one buffer each, scanned inputs and stacked
 // results move by one slice an iteration, everything else is read where it lies.
 #include "codegen/gen.h"
-#include "ir/eval.h"
 
 #include <string.h>
 
 // A value equal everywhere, written out: nothing stores it and memory is wanted.
 static ProgArg full_const(GenEntry *e, const Type *t, double v, const char *name)
 {
-    Gen *g = e->gen;
-    Value value = value_new(g->arena, t);
+    Value value = value_new(e->gen->arena, t);
     int64_t n = type_count(t);
     for (int64_t i = 0; i < n; i++) {
         if (dtype_is_float(t->dtype))
@@ -17,11 +15,7 @@ static ProgArg full_const(GenEntry *e, const Type *t, double v, const char *name
         else
             value.i[i] = (int64_t)v;
     }
-    void *bytes = arena_alloc(g->arena, (size_t)type_bytes(t) + 1);
-    value_to_bytes(&value, bytes);
-    ProgConst c = {.type = gen_type(t), .data = bytes};
-    vec_push(g->arena, &g->consts, c);
-    return gen_arg(gen_buffer(e, PR_CONST, (int32_t)g->consts.n - 1, type_bytes(t), t, name, ""));
+    return gen_arg(gen_const(e, &value, name, ""));
 }
 
 // Where an operand of the loop lies in memory.

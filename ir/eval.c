@@ -45,6 +45,21 @@ void value_to_bytes(const Value *v, void *bytes)
         scalar_store(v->type.dtype, (char *)bytes + i * size, value_at(v, i));
 }
 
+void value_from_const(Value *v, const Node *n)
+{
+    const int64_t count = type_count(&n->type), *list = attr_ints(n, ATTR_values, NULL);
+    double f = attr_float(n, ATTR_value, 0);
+    int64_t whole = attr_int(n, ATTR_ivalue, (int64_t)f); // bool constants are given as a value
+    for (int64_t i = 0; i < count; i++) {
+        if (!value_is_float(v))
+            v->i[i] = list ? list[i] : whole;
+        else if (list)
+            memcpy(&v->f[i], &list[i], sizeof f);
+        else
+            v->f[i] = f;
+    }
+}
+
 // -- the walk over nodes --------------------------------------------------------------------------
 
 static EvalRule *const rules[OP_COUNT] = {
@@ -158,21 +173,7 @@ void eval_const(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;
     (void)args;
-    int64_t count = type_count(&n->type);
-    int listed;
-    const int64_t *list = attr_ints(n, ATTR_values, &listed);
-    double f = attr_float(n, ATTR_value, 0);
-    int64_t v = attr_int(n, ATTR_ivalue, (int64_t)f); // bool constants are given as a value
-    for (int64_t i = 0; i < count; i++) {
-        if (value_is_float(out)) {
-            if (list)
-                memcpy(&out->f[i], &list[i], sizeof f);
-            else
-                out->f[i] = f;
-        } else {
-            out->i[i] = list ? list[i] : v;
-        }
-    }
+    value_from_const(out, n);
 }
 
 void eval_iota(Eval *e, const Node *n, Value *const *args, Value *out)

@@ -18,6 +18,7 @@ double value_get(const Value *v, int64_t index);
 // Converts elements of [type] stored as the program stores them (f16 as 16 bits, ...) and back.
 void value_from_bytes(Value *v, const void *bytes);
 void value_to_bytes(const Value *v, void *bytes);
+void value_from_const(Value *v, const Node *n); // v is of the const's type
 
 typedef struct EvalEnv {
     Arena *arena;
