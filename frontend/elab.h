@@ -35,6 +35,7 @@ typedef struct Seq {
     uint32_t n;
     Val *at;
     const char **names; // NULL: nameless
+    const Span *spans;  // what a model's return gives: where each stands; else NULL
 } Seq;
 
 struct Val {

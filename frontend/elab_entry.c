@@ -98,6 +98,7 @@ static Val named_results(Elab *e, Val v, const Stmt *model)
     if (many) n = v.seq->n;
     Val out = val_seq(e, V_TUPLE, n);
     out.seq->names = NEW_ARRAY(e->arena, const char *, n + 1);
+    if (many) out.seq->spans = v.seq->spans;
     for (uint32_t i = 0; i < n; i++) {
         const char *name = many && v.seq->names ? v.seq->names[i] : NULL;
         if (!name) name = n == 1 ? "out" : arena_printf(e->arena, "out%u", i);
@@ -172,7 +173,7 @@ static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t 
 static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
-        Span span = {0};
+        Span span = outputs->spans ? outputs->spans[i] : (Span){0};
         Node *n = to_tensor(e, &outputs->at[i], DT_COUNT, span);
         if (!n) continue;
         outputs->at[i] = val_node(n);

@@ -164,7 +164,13 @@ static Val member(Elab *e, const Expr *x)
         return fail(e, op_span(x), "there is no result named '%s'%s%s%s", x->text,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
-    return fail(e, op_span(x), "%s has no member '%s'", val_text(e, &v), x->text);
+    Diag *d = error_at(e, op_span(x), "%s has no member '%s'", val_text(e, &v), x->text);
+    Val f;
+    if (name_try(e, x->text, x->span, &f) && f.kind == V_FN)
+        diag_note(e->diags, d,
+                  "functions are called with their first argument in brackets: %s(x, ...)",
+                  x->text);
+    return val_poison();
 }
 
 static Val binary_logic(Elab *e, const Expr *x, Val a)

@@ -75,8 +75,11 @@ static void exec_return(Elab *e, const Stmt *s)
     bool model = f->fn && f->fn->kind == STMT_MODEL, named = model;
     Val v = val_seq(e, V_TUPLE, s->items.n);
     v.seq->names = NEW_ARRAY(e->arena, const char *, s->items.n);
+    Span *spans = NEW_ARRAY(e->arena, Span, s->items.n);
+    v.seq->spans = spans;
     for (uint32_t i = 0; i < s->items.n; i++) {
         const Item *item = &s->items.at[i];
+        spans[i] = item->value->span;
         const char *name = item->name;
         if (!name && model && item->value->kind == EXPR_NAME) name = item->value->text;
         Val r = name ? eval_named(e, item->value, name) : eval(e, item->value);

@@ -168,6 +168,7 @@ static const struct {
     {"fn f(x) { y = 12ab; z = 1 $ 2; w = a && b }\n",
      "1:15: '12ab' is neither a number nor a name\n1:27: unexpected character '$'\n"
      "1:38: there is no '&&': write 'and'\n"},
+    {"fn f(x) { y = x @ x }\n", "1:17: there is no '@': products are written matmul(a, b)\n"},
     {"fn f(x) { x += 1 }\n", "1:13: there is no '+=': write 'x = x + ...'\n"},
     {"fn f(x) { x[0] = 1; f(x) = 2 }\n",
      "1:11: '=' names a value; to write a parameter, a state or a part of one, use '<-'\n"
