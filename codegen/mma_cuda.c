@@ -6,7 +6,7 @@
 // expression is computed into registers, eight elements at once, while the tile before it is
 // multiplied. The sums of a warp pass through shared memory once more, so that what follows them
 // (any fused expression, any number of results) is read and written by whole vectors.
-#include "codegen/print_cuda.h"
+#include "codegen/wgmma.h"
 
 enum { VECTOR = 8, WARPS_M = 2, WARPS_N = 4, AHEAD = 4 };
 
@@ -235,7 +235,8 @@ static const char *finish_range(Emit *e, const char *base)
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     int64_t m = b->axis[1].extent, n = b->axis[2].extent,
-            high = (int64_t)s->tile_m * (s->cluster > 1 ? s->cluster : 1);
+            high = (int64_t)s->tile_m * (s->cluster > 1 ? s->cluster : 1) *
+                   (s->wgmma ? group_apart(b) : 1);
     const char *row = m % high ? emit_text(e, "%s < %lld", e->axis[1], (long long)m) : "",
                *col = n % s->tile_n ? emit_text(e, "%s < %lld", base, (long long)n) : "";
     if (!*row && !*col) return "{";

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 5 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 6 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -103,13 +103,15 @@ typedef struct ProgArg {
 
 // A matrix of 16-bit elements that a kernel reads or writes by bulk copies, a box of it at a time.
 // What the copies need to know of it is made when the kernel is launched, and is a parameter of its
-// own.
-enum { PROG_MAX_MAPS = 6, PROG_MAX_MAP_ARGS = 64 };
+// own. Where only rows so many [apart] begin at multiples of 16 bytes, that parameter is so many
+// maps: one of rows 0, apart, ..., one of rows 1, apart + 1, ..., each from the last such multiple
+// before its first element on.
+enum { PROG_MAX_MAPS = 6, PROG_MAX_APART = 8, PROG_MAX_MAP_ARGS = 64 };
 typedef struct ProgMap {
     int32_t arg;               // the kernel's argument it lies in
     int64_t offset;            // where in it, in elements
     int64_t rows, cols, pitch; // elements; pitch: between rows
-    int32_t box_rows, box_cols;
+    int32_t box_rows, box_cols, apart;
 } ProgMap;
 
 // How a kernel is called. args are the step's, in order.

@@ -260,6 +260,7 @@ static void io_map(Io *io, ProgMap *m)
     for (int i = 0; i < 4; i++) io_i64(io, wide[i]);
     io_i32(io, &m->box_rows);
     io_i32(io, &m->box_cols);
+    io_i32(io, &m->apart);
 }
 
 static void io_kernel(Io *io, ProgKernel *k)

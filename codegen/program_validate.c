@@ -351,7 +351,7 @@ static bool check_maps(const ProgKernel *k)
         const ProgMap *m = &k->maps[i];
         if (m->arg < 0 || m->arg >= k->nargs || m->offset < 0 || m->rows < 1 || m->cols < 1 ||
             m->pitch < m->cols || m->box_rows < 1 || m->box_rows > 256 || m->box_cols < 1 ||
-            m->box_cols > 256)
+            m->box_cols > 256 || m->apart < 1 || m->apart > PROG_MAX_APART || m->apart > m->rows)
             return false;
     }
     return true;

@@ -10,75 +10,34 @@
 // A thread holds pairs of neighbours of the sums, and computes what follows (any fused expression,
 // any number of results) pair by pair. 16-bit results pass through shared memory once more, within
 // a warp, and are written from there by bulk copies as well, while the warp goes on.
-#include "codegen/print_cuda.h"
+#include "codegen/wgmma.h"
 
-// BOX: rows of 64 results that a warp writes at once.
 // SUMMERS: warps that add up the left operand's rows.
-enum { STEP = 64, GROUPS = 2, ROWS = 64, LINE = 128, SPARE = 1024, BOX = 16, STAGE = BOX * STEP };
-enum { SUMMERS = 2 };
+enum { GROUPS = 2, ROWS = 64, SPARE = 1024, STAGE = BOX * STEP, SUMMERS = 2 };
 
 // mma.sync reaches this share of the tensor cores' rate there.
 #define LEAST_SHARE 0.35
-
-// An operand as bulk copies see it; false: it is no matrix in memory they can read.
-static bool operand_map(const Body *b, int axis, ProgMap *m, bool *along_k)
-{
-    const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
-    int64_t by_axis, by_k;
-    if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
-        v->ix->axes & ~(1ull << axis | 1ull << b->col) || v->ix->constant < 0 ||
-        !ix_stride(v->ix, axis, &by_axis) || !ix_stride(v->ix, b->col, &by_k))
-        return false;
-    *along_k = by_k == 1;
-    *m = (ProgMap){.offset = v->ix->constant,
-                   .rows = b->axis[*along_k ? axis : b->col].extent,
-                   .cols = b->axis[*along_k ? b->col : axis].extent,
-                   .pitch = *along_k ? by_axis : by_k,
-                   .box_cols = STEP};
-    return (*along_k ? by_k : by_axis) == 1 && m->pitch >= m->cols && m->pitch % 8 == 0 &&
-           m->offset % 8 == 0;
-}
 
 bool wgmma_fits(const Body *b, const Target *t)
 {
     ProgMap m;
     bool along_k;
     return t->group_products && b->dot.sum >= 0 && mma_fits(b) && b->axis[0].extent == 1 &&
-           b->axis[b->col].extent < INT32_MAX / 2 && operand_map(b, 1, &m, &along_k) &&
-           operand_map(b, 2, &m, &along_k);
+           b->axis[b->col].extent < INT32_MAX / 2 && group_operand(b, 1, &m, &along_k) &&
+           group_operand(b, 2, &m, &along_k);
 }
 
 bool wgmma_sums(const Body *b)
 {
     ProgMap m;
     bool along_k;
-    return operand_map(b, 1, &m, &along_k) && along_k && m.cols % 8 == 0;
-}
-
-// A result that bulk copies can write: a matrix of 16-bit elements. false: it goes to memory pair
-// by pair.
-static bool result_map(const Body *b, uint32_t i, ProgMap *m)
-{
-    const BodyStore *s = &b->stores.at[i];
-    int64_t step, pitch;
-    if (i >= PROG_MAX_MAPS - 2 || s->buf < 0 || s->add || s->guard || !s->ix || s->ix->has_value ||
-        dtype_info[b->bufs.at[s->buf].type].bits != 16 || s->ix->constant < 0 ||
-        !ix_stride(s->ix, 1, &pitch) || !ix_stride(s->ix, 2, &step))
-        return false;
-    *m = (ProgMap){.offset = s->ix->constant,
-                   .rows = b->axis[1].extent,
-                   .cols = b->axis[2].extent,
-                   .pitch = pitch,
-                   .box_rows = BOX,
-                   .box_cols = STEP};
-    return step == 1 && pitch >= m->cols && pitch % 8 == 0 && m->offset % 8 == 0 &&
-           m->cols % 2 == 0;
+    return group_operand(b, 1, &m, &along_k) && along_k && m.cols % 8 == 0 && !group_uneven(b);
 }
 
 static bool is_staged(const Body *b, uint32_t store)
 {
     ProgMap m;
-    return result_map(b, store, &m);
+    return group_result(b, store, &m);
 }
 
 static int staged_stores(const Body *b)
@@ -118,8 +77,15 @@ static int place_bytes(const Schedule *s)
 static int64_t tiles_of(const Body *b)
 {
     const Schedule *s = &b->sched;
-    int64_t high = (int64_t)s->tile_m * s->cluster;
-    return ceil_div(b->axis[1].extent, high) * ceil_div(b->axis[2].extent, s->tile_n);
+    int64_t high = (int64_t)s->tile_m * s->cluster, apart = group_apart(b);
+    return apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
+           ceil_div(b->axis[2].extent, s->tile_n);
+}
+
+// Along k: those of one place in the ring.
+static int64_t steps_of(const Body *b)
+{
+    return ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
 }
 
 // What follows from wgmma, tile_n and cluster.
@@ -140,32 +106,60 @@ void wgmma_derive(Body *b, const Target *t)
     s->blocks = (tiles < most ? tiles : most) * s->cluster;
 }
 
-// Rounds are whole, and a tile costs as much as if it were EDGE wider: on an H200 tiles 128 wide
-// are a few percent behind those of 192, and those of 64 a sixth behind them.
-double wgmma_share(const Body *b, const Target *t)
+// Lines of memory that a place of the ring comes from. More than one for each of its rows take
+// longer than multiplying it.
+static int lines_of(const Body *b, bool *straddle)
 {
-    enum { EDGE = 32 };
     const Schedule *s = &b->sched;
-    int64_t at_once = t->units / s->cluster, rounds = ceil_div(tiles_of(b), at_once);
-    return (double)b->axis[1].extent * (double)b->axis[2].extent /
-           ((double)rounds * t->units * s->tile_m * (s->tile_n + EDGE));
+    int lines = 0;
+    *straddle = false;
+    for (int axis = 1; axis <= 2; axis++) {
+        ProgMap m;
+        bool along_k;
+        group_operand(b, axis, &m, &along_k);
+        bool two = m.pitch % STEP || m.offset % STEP;
+        lines += (axis == 1 ? s->tile_m : s->tile_n / s->cluster) * (two ? 2 : 1);
+        *straddle |= two;
+    }
+    return lines;
 }
 
-// The width of tiles that leaves the least of the device idle; products too small for any are left
-// to mma.
+// Rounds are whole, and a tile costs as much as if it were EDGE wider: on an H200 tiles 128 wide
+// are a few percent behind those of 192, and those of 64 a sixth behind them. A line costs as much
+// as so many elements: 1.6 ns there.
+double wgmma_share(const Body *b, const Target *t)
+{
+    enum { EDGE = 32, OF_A_LINE = 80 };
+    const Schedule *s = &b->sched;
+    int64_t at_once = t->units / s->cluster, rounds = ceil_div(tiles_of(b), at_once);
+    bool straddle;
+    int tile = s->tile_m * (s->tile_n + EDGE), copies = lines_of(b, &straddle) * OF_A_LINE;
+    if (straddle && copies > tile) tile = copies;
+    return (double)b->axis[1].extent * (double)b->axis[2].extent /
+           ((double)rounds * t->units * tile);
+}
+
+// The tiles that leave the least of the device idle; products too small for any are left to mma.
+// Blocks that copy for each other are for operands whose rows straddle lines.
 void wgmma_schedule(const Target *t, Body *b)
 {
-    static const int widths[] = {192, 128, 64};
+    static const struct Choice {
+        int wgmma, tile_n, cluster;
+    } choices[] = {{WGMMA_OWN, 192, 1},    {WGMMA_OWN, 128, 1}, {WGMMA_OWN, 64, 1},
+                   {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}};
     double most = LEAST_SHARE;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         *s = before;
-        s->wgmma = WGMMA_OWN;
-        s->tile_n = widths[i];
+        s->wgmma = choices[i].wgmma;
+        s->tile_n = choices[i].tile_n;
+        s->cluster = choices[i].cluster;
         wgmma_derive(b, t);
+        bool straddle;
+        lines_of(b, &straddle);
         double share = wgmma_share(b, t);
-        if (share <= most) continue;
+        if (share <= most || (s->cluster > 1 && !straddle)) continue;
         most = share;
         best = *s;
     }
@@ -179,23 +173,35 @@ void wgmma_maps(const Body *b, ProgKernel *k)
     for (int axis = 1; axis <= 2; axis++) {
         ProgMap *m = &k->maps[axis - 1];
         bool along_k;
-        operand_map(b, axis, m, &along_k);
+        group_operand(b, axis, m, &along_k);
         // a block copies all of its left tile, and its share of the right one
         int side = axis == 1 ? s->tile_m : s->tile_n, share = axis == 1 ? 1 : s->cluster;
         m->box_rows = (along_k ? side : STEP) / share;
         m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
     }
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (result_map(b, i, &k->maps[k->nmaps]))
+        if (group_result(b, i, &k->maps[k->nmaps]))
             k->maps[k->nmaps++].arg = b->arg[b->stores.at[i].buf];
+}
+
+static const char *parameter(Emit *e, const ProgMap *m, const char *name)
+{
+    const char *type = m->apart > 1 ? emit_text(e, "NcMaps<%d>", m->apart) : "NcMap";
+    return emit_text(e, ", const __grid_constant__ %s %s", type, name);
 }
 
 const char *wgmma_parameters(Emit *e)
 {
-    const char *map = ", const __grid_constant__ NcMap ";
-    const char *all = emit_text(e, "%sleft_map%sright_map", map, map);
+    ProgMap m;
+    bool along_k;
+    const char *all = "";
+    for (int axis = 1; axis <= 2; axis++) {
+        group_operand(e->body, axis, &m, &along_k);
+        all = emit_text(e, "%s%s", all, parameter(e, &m, axis == 1 ? "left_map" : "right_map"));
+    }
     for (uint32_t i = 0; i < e->body->stores.n; i++)
-        if (is_staged(e->body, i)) all = emit_text(e, "%s%sout%u_map", all, map, i);
+        if (group_result(e->body, i, &m))
+            all = emit_text(e, "%s%s", all, parameter(e, &m, emit_text(e, "out%u_map", i)));
     return all;
 }
 
@@ -205,15 +211,19 @@ static void print_copy(Emit *e, int axis, const char *to)
     const Schedule *s = &e->body->sched;
     ProgMap m;
     bool along_k, shared = axis == 2 && s->cluster > 1;
-    operand_map(e->body, axis, &m, &along_k);
-    const char *origin = axis == 1 ? "origin_m" : "origin_n",
-               *map = axis == 1 ? "left_map" : "right_map";
+    group_operand(e->body, axis, &m, &along_k);
+    const char *origin = axis == 1 ? "origin_m" : "origin_n", *map = axis == 2 ? "right_map"
+                                                                     : m.apart > 1
+                                                                         ? "left_map.of[rest]"
+                                                                         : "left_map";
     int side = axis == 1 ? s->tile_m : s->tile_n;
     const char *copy =
         shared ? emit_text(e, "nc_copy_box_to(%d, ", (1 << s->cluster) - 1) : "nc_copy_box(";
     Scope *in = e->scope;
     if (along_k) {
-        const char *part = shared ? emit_text(e, " + rank * %d", side / s->cluster) : "";
+        const char *part = shared        ? emit_text(e, " + rank * %d", side / s->cluster)
+                           : m.apart > 1 ? emit_text(e, " / %d", m.apart)
+                                         : "";
         emit_line(e, in, "%s%s%s, %s, first, %s%s, full + place);", copy, to,
                   shared ? emit_text(e, " + rank * %d", side / s->cluster * LINE) : "", map, origin,
                   part);
@@ -221,12 +231,14 @@ static void print_copy(Emit *e, int axis, const char *to)
     }
     emit_line(e, in, "#pragma unroll");
     emit_line(e, in, "for (int i = 0; i < %d; i += %d)", side, STEP);
-    emit_line(e, in, "    %s%s + i * %d%s, %s, %s + i, first%s, full + place);", copy, to, LINE,
+    emit_line(e, in, "    %s%s + i * %d%s, %s, %s + i, first%s%s, full + place);", copy, to, LINE,
               shared ? emit_text(e, " + rank * %d", STEP / s->cluster * LINE) : "", map, origin,
+              group_uneven(e->body) ? " - shift" : "",
               shared ? emit_text(e, " + rank * %d", STEP / s->cluster) : "");
 }
 
-// for (...) over the tiles this block takes; in it origin_m and origin_n.
+// for (...) over the tiles this block takes; in it origin_m and origin_n; where rows begin anywhere
+// also the number of the tile's map and where its rows begin in it.
 static Scope *open_tiles(Emit *e)
 {
     const Schedule *s = &e->body->sched;
@@ -234,8 +246,21 @@ static Scope *open_tiles(Emit *e)
     Scope *in = emit_open(e, 0);
     const char *rank = s->cluster > 1 ? emit_text(e, " * %d + rank", s->cluster) : "";
     emit_line(e, in, "const int origin_n = tile %% %lld * %d;", (long long)across, s->tile_n);
-    emit_line(e, in, "const int origin_m = (tile / %lld%s) * %d;", (long long)across, rank,
-              s->tile_m);
+    ProgMap m;
+    bool along_k;
+    group_operand(e->body, 1, &m, &along_k);
+    if (m.apart > 1) {
+        emit_line(e, in, "const int rest = tile / %lld %% %d;", (long long)across, m.apart);
+        emit_line(e, in, "const int origin_m = (tile / %lld%s) * %d + rest;",
+                  (long long)across * m.apart, rank, s->tile_m * m.apart);
+    } else {
+        emit_line(e, in, "const int origin_m = (tile / %lld%s) * %d;", (long long)across, rank,
+                  s->tile_m);
+    }
+    if (group_uneven(e->body))
+        emit_line(e, in, "const int shift = (%s%d) %% 8;",
+                  m.apart > 1 ? emit_text(e, "rest * %d + ", (int)(m.pitch % 8)) : "",
+                  (int)(m.offset % 8));
     return in;
 }
 
@@ -255,10 +280,11 @@ static void print_next_place(Emit *e)
 
 // Two warps add up the rows of the left operand's tiles, 32 columns each. Tiles side by side read
 // the same ones, so each takes its share of the steps.
-static void print_sums(Emit *e, int64_t k)
+static void print_sums(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
+    int64_t k = b->axis[b->col].extent;
     long long across = ceil_div(b->axis[2].extent, s->tile_n);
     bool brain = b->insts.at[b->dot.a].from == DT_BF16;
     emit_open(e, 0);
@@ -304,7 +330,7 @@ static void print_sums(Emit *e, int64_t k)
 }
 
 // One thread keeps the ring filled.
-static void print_copies(Emit *e, int64_t k)
+static void print_copies(Emit *e)
 {
     const Schedule *s = &e->body->sched;
     emit_open(e, 0);
@@ -322,11 +348,12 @@ static void print_copies(Emit *e, int64_t k)
     print_copy(e, 2, "right");
     print_next_place(e);
     emit_close(e,
-               emit_text(e, "for (int first = 0; first < %lld; first += %d) {", (long long)k, STEP),
+               emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
+                         (long long)steps_of(e->body) * STEP, STEP),
                "}");
     close_tiles(e);
     emit_close(e, "if (threadIdx.x == 0) {", "}");
-    if (body_folds(e->body)) print_sums(e, k);
+    if (body_folds(e->body)) print_sums(e);
     emit_line(e, copies, "__syncwarp();");
     emit_close(e, "if (group < 0) {", "} else {");
 }
@@ -338,8 +365,8 @@ static void print_products(Emit *e, int64_t steps)
     const Schedule *s = &b->sched;
     ProgMap m;
     bool ka, kb;
-    operand_map(b, 1, &m, &ka);
-    operand_map(b, 2, &m, &kb);
+    group_operand(b, 1, &m, &ka);
+    group_operand(b, 2, &m, &kb);
     bool brain = b->insts.at[b->dot.a].from == DT_BF16;
     int high = tile_rows(s);
     Scope *tile = e->scope;
@@ -360,6 +387,9 @@ static void print_products(Emit *e, int64_t steps)
         emit_line(e, in, "if (step == %lld && tile + %lld < %lld) nc_turn_pass(group ^ 1);",
                   (long long)steps - 1, (long long)(s->blocks / s->cluster),
                   (long long)tiles_of(b));
+    if (group_uneven(b))
+        emit_line(e, in, "if (step == 0 && shift > 0) nc_clear_before<%d>(left%s, shift, group);",
+                  high, s->wgmma == WGMMA_SHARED ? emit_text(e, " + group * %d", high * LINE) : "");
     emit_line(e, in, "nc_products_begin();");
     emit_line(e, in, "#pragma unroll");
     emit_line(e, in, "for (int kk = 0; kk < 4; kk++)");
@@ -419,10 +449,12 @@ static void print_boxes(Emit *e, Scope *in)
     emit_line(e, in, "nc_box_written();");
     emit_line(e, in, "__syncwarp();");
     emit_line(e, in, "if (thread == 0) {");
+    int apart = group_apart(b);
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (is_staged(b, i))
-            emit_line(e, in, "    nc_write_box(out%u_map, box + %d, part_n, part_m);", i,
-                      STAGE * n++);
+            emit_line(e, in, "    nc_write_box(out%u_map%s, box + %d, part_n, part_m%s);", i,
+                      apart > 1 ? ".of[rest]" : "", STAGE * n++,
+                      apart > 1 ? emit_text(e, " / %d", apart) : "");
     emit_line(e, in, "    nc_boxes_end();");
     emit_line(e, in, "}");
 }
@@ -434,14 +466,16 @@ static void print_results(Emit *e)
     const Schedule *s = &b->sched;
     const char *t = int_type(e), *base = emit_text(e, "%s_first", e->axis[2]);
     int high = tile_rows(s), below = high / ROWS; // parts below each other share columns: first
-    const char *first = s->wgmma == WGMMA_SHARED ? emit_text(e, " + group * %d", high) : "";
+    const char *first = s->wgmma == WGMMA_SHARED ? emit_text(e, "group * %d + ", high) : "";
+    int apart = group_apart(b);
+    const char *each = apart > 1 ? emit_text(e, " * %d", apart) : "";
     Scope *tile = e->scope;
     emit_open(e, 0);
     Scope *in = e->scope;
-    emit_line(e, in,
-              "const int part_m = origin_m%s + part %% %d * %d + warp * 16, part_n = origin_n + "
-              "part / %d * 64;",
-              first, below, ROWS, below);
+    const char *above = emit_text(e, "%spart %% %d * %d + warp * 16", first, below, ROWS);
+    if (apart > 1) above = emit_text(e, "(%s)%s", above, each);
+    emit_line(e, in, "const int part_m = origin_m + %s, part_n = origin_n + part / %d * 64;", above,
+              below);
     if (staged_stores(b)) {
         emit_line(e, in, "uint16_t *const box = stage + part %% %d * %d;", stages(b),
                   staged_stores(b) * STAGE);
@@ -456,7 +490,8 @@ static void print_results(Emit *e)
               "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
     emit_line(e, e->scope, "const float *const sums = acc[part %% %d] + part / %d * 32 + pair * 2;",
               below, below);
-    emit_line(e, e->scope, "const %s %s = part_m + row, %s = part_n + from;", t, e->axis[1], base);
+    emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", t, e->axis[1], each,
+              base);
     finish_vector(e, base, 2, "sums[lane]", store_pairs);
     print_pairs(e);
     emit_line(e, in, "#pragma unroll");
@@ -471,7 +506,7 @@ void wgmma_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    int64_t k = b->axis[b->col].extent, steps = (k + STEP - 1) / STEP;
+    int64_t steps = steps_of(b);
     int arrivals = (s->wgmma == WGMMA_SHARED ? GROUPS : 1) * 4 * s->cluster;
     if (body_folds(b)) arrivals += SUMMERS;
     emit_open(e, 1); // batch: one
@@ -498,7 +533,7 @@ void wgmma_cuda(Emit *e)
     emit_line(e, top, "        nc_bar_init(empty + i, %d);", arrivals);
     emit_line(e, top, "    }");
     emit_line(e, top, "nc_bars_ready();");
-    print_copies(e, k);
+    print_copies(e);
     emit_open(e, 0);
     Scope *group = e->scope;
     emit_line(e, group, "nc_registers_take<%d>();", registers(b));

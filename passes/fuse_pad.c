@@ -14,7 +14,8 @@
 #include "ir/scalar.h"
 #include "passes/fuse.h"
 
-enum { UNIT = 8, MOST_ARGS = 4 };
+// LONG: a few elements more are nothing beside it; then rows begin with lines of memory.
+enum { UNIT = 8, LINE = 64, LONG = 32 * LINE, MOST_ARGS = 4 };
 // Of the rate on aligned sizes, what the library reaches where the contracted axis or the result's
 // last one is odd (an H200: 100 to 150 of 760 TFLOP/s), and where only another axis of an operand
 // is (430).
@@ -31,12 +32,14 @@ typedef struct Pad {
     Graph *dst;
     Remap map;  // to values of the original shape
     Form *form; // by old id
+    int *dots;  // by old id: products that read the stored operand
     const Target *target;
 } Pad;
 
 static int64_t round_up(int64_t n)
 {
-    return (n + UNIT - 1) / UNIT * UNIT;
+    int64_t unit = n < LONG ? UNIT : LINE;
+    return (n + unit - 1) / unit * unit;
 }
 
 static bool is_narrow(const Node *n)
@@ -123,6 +126,61 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
     }
     if (dot->type.rank && dot->type.dim[dot->type.rank - 1] % UNIT) moved += moving(t, &dot->type);
     return product * (1 / s->share - 1) > moved;
+}
+
+// -- products that need no padding ----------------------------------------------------------------
+
+// Products by groups of warps read a left operand of uneven rows as it lies where the right one's
+// rows are steps along k (codegen/wgmma_maps.c); for that, the right one is stored transposed. They
+// lose UNEVEN_LOSS to the library on padded operands; and what other products need padded is there
+// in any case, as what is computed before it is stored may be.
+#define UNEVEN_LOSS 0.15
+static const Node *stored_of(const Node *n)
+{
+    while (n->op == OP_permute) n = n->args[0];
+    return n;
+}
+
+static bool stays_uneven(const Pad *p, const Node *dot)
+{
+    const Target *t = p->target;
+    const Node *a = dot->args[0], *b = dot->args[1];
+    DotAxes l = dot_axes(dot, 0), r = dot_axes(dot, 1);
+    if (!t->group_products || l.nfree != 1 || l.ncontract != 1 || r.nfree != 1 || a->type.rank != 2)
+        return false;
+    int64_t rows = a->type.dim[l.free[0]], k = a->type.dim[l.contract[0]],
+            cols = b->type.dim[r.free[0]];
+    double product = 2 * (double)rows * (double)cols * (double)k / t->bf16_flops;
+    double turned = is_inner(b, r.free[0]) ? 0 : moving(t, &b->type);
+    bool fills = (double)rows * (double)cols >= 128.0 * 128 * 2 * t->units;
+    return k % UNIT && k >= LONG && cols % UNIT == 0 && is_inner(a, l.contract[0]) && fills &&
+           node_in_memory(stored_of(a)) && !form_of(p, b) && p->dots[stored_of(a)->id] == 1 &&
+           moving(t, &a->type) > turned + UNEVEN_LOSS * product;
+}
+
+static Node *uneven_dot(Pad *p, const Node *n)
+{
+    static const int64_t turn[] = {1, 0};
+    Node *args[2] = {p->map.map[n->args[0]->id], p->map.map[n->args[1]->id]};
+    graph_stamp(p->dst, n, NULL);
+    if (!is_inner(n->args[1], dot_axes(n, 1).free[0])) {
+        Node *stored = graph_unary(p->dst, OP_stop_gradient, graph_permute(p->dst, args[1], turn));
+        const Node *of = stored_of(n->args[1]);
+        const char *name = of->name ? of->name : attr_str(of, ATTR_name);
+        if (!stored->name && name) stored->name = arena_printf(p->dst->arena, "%s_turned", name);
+        args[1] = graph_permute(p->dst, stored, turn);
+    }
+    p->dst->name = n->name;
+    return graph_node(p->dst, OP_dot, args, 2, &n->attrs);
+}
+
+static int *count_dots(const Graph *g)
+{
+    int *dots = NEW_ARRAY(g->arena, int, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        for (int side = 0; side < 2 && g->nodes.at[i]->op == OP_dot; side++)
+            dots[stored_of(g->nodes.at[i]->args[side])->id]++;
+    return dots;
 }
 
 // -- making what is padded ------------------------------------------------------------------------
@@ -265,10 +323,16 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
     Pad p = {.dst = graph_new(g->arena, g->diags, g->symbols), .target = t};
     p.map = remap_begin(g, p.dst);
     p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
+    p.dots = count_dots(g);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (n->op == OP_dot && is_narrow(n->args[0]) && !fuse_generated(o, n)) {
+            if (stays_uneven(&p, n)) {
+                p.map.map[i] = uneven_dot(&p, n);
+                any = true;
+                continue;
+            }
             Sides s = sides_of(n);
             if (s.share < 1 && pays(&p, n, &s)) pad_dot(&p, n, &s);
         } else {

@@ -203,17 +203,22 @@ void cuda_module_free(RtModule *m)
 
 // What bulk copies need to know of a matrix: boxes of it are laid out in shared memory as tensor
 // cores read them, 128 bytes a row, and zero beyond its edges.
-static RtCode make_map(RtModule *m, int kernel, const ProgMap *p, void *const *argv,
-                       CuTensorMap *out, RtError *e)
+static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *argv,
+                        CuTensorMap *out, RtError *e)
 {
     const ProgKernel *k = &m->p->kernels[kernel];
     CuPtr at;
     memcpy(&at, argv[p->arg], sizeof at);
-    uint64_t dims[] = {(uint64_t)p->cols, (uint64_t)p->rows}, pitches[] = {(uint64_t)p->pitch * 2};
     unsigned box[] = {(unsigned)p->box_cols, (unsigned)p->box_rows}, steps[] = {1, 1};
-    CU_AT(m->d, e, k->name, m->loc[kernel],
-          map_tiled(out, CU_MAP_U16, 2, at + (CuPtr)p->offset * 2, dims, pitches, box, steps, 0,
-                    CU_MAP_SWIZZLE_128, CU_MAP_L2_256, 0));
+    uint64_t pitches[] = {(uint64_t)(p->pitch * p->apart) * 2};
+    for (int i = 0; i < p->apart; i++) {
+        int64_t first = p->offset + i * p->pitch, shift = first % 8; // of 16 bytes
+        uint64_t dims[] = {(uint64_t)(p->cols + shift),
+                           (uint64_t)((p->rows - i + p->apart - 1) / p->apart)};
+        CU_AT(m->d, e, k->name, m->loc[kernel],
+              map_tiled(&out[i], CU_MAP_U16, 2, at + (CuPtr)(first - shift) * 2, dims, pitches, box,
+                        steps, 0, CU_MAP_SWIZZLE_128, CU_MAP_L2_256, 0));
+    }
     return RT_OK;
 }
 
@@ -222,7 +227,7 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
     CudaDevice *d = m->d;
     const ProgKernel *k = &m->p->kernels[kernel];
     CuLaunchAttr attr[3];
-    CuTensorMap map[PROG_MAX_MAPS];
+    CuTensorMap map[PROG_MAX_MAPS][PROG_MAX_APART];
     void *params[PROG_MAX_MAP_ARGS + PROG_MAX_MAPS];
     CuLaunch launch = {.shared_bytes = k->shared_bytes, .stream = s->s, .attrs = attr};
     for (int i = 0; i < 3; i++) {
@@ -250,8 +255,8 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
         a->value.early = 1;
     }
     for (int i = 0; i < k->nmaps; i++) {
-        if (make_map(m, kernel, &k->maps[i], argv, &map[i], e)) return e->code;
-        params[k->nargs + i] = &map[i];
+        if (make_maps(m, kernel, &k->maps[i], argv, map[i], e)) return e->code;
+        params[k->nargs + i] = map[i];
     }
     if (k->nmaps) memcpy(params, argv, (size_t)k->nargs * sizeof *params);
     CU_AT(d, e, k->name, m->loc[kernel],

@@ -4,6 +4,9 @@
 struct alignas(64) NcMap { // how bulk copies see a matrix; the driver makes it
     char opaque[128];
 };
+template <int N> struct NcMaps { // of a matrix whose rows N apart begin alike
+    NcMap of[N];
+};
 // Barriers in shared memory: a phase ends when so many have arrived and the bytes that one of them
 // has announced are there. Waiting is for the end of the phase of that parity.
 NC_FN void nc_bar_init(uint64_t *bar, int arrivals)
@@ -83,6 +86,20 @@ NC_PRODUCT(nc_product_h, "f16", 256, NC_NAMES128, "%128", "%129", "%130", "%131"
 // Of two groups of four warps one waits until the other lets it go on.
 NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 + group) : "memory"); }
 NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
+// Clears the first [columns] (under 8) of Rows rows of an operand along k: by four warps, before they
+// multiply.
+template <int Rows> NC_FN void nc_clear_before(const uint8_t *rows, int columns, int group)
+{
+    const int row = threadIdx.x % 128;
+    if (row < Rows)
+        for (int i = 0; i < 4; i++) {
+            const uint32_t left = columns <= 2 * i ? 0xffffffffu : columns == 2 * i + 1 ? 0xffff0000u : 0;
+            asm volatile("red.shared.and.b32 [%0], %1;"
+                         : : "r"(nc_shared_place(rows + row * 128 + row % 8 * 16 + i * 4)), "r"(left) : "memory");
+        }
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+    asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory");
+}
 // Products are asynchronous: begin before the first that follows other uses of its registers, end
 // behind some; done<N> waits for all but those of the last N ends.
 NC_FN void nc_products_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }

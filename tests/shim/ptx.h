@@ -388,6 +388,13 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
     to, map, x, y, bar, blocks)                                                                             \
     shim_box(blocks, to, (ShimU64)(map), x, y, bar)
 
+// What bulk copies have written may be cleared before it is multiplied.
+static __attribute__((no_sanitize("thread"))) void shim_clear(unsigned at, ShimU32 left)
+{
+    *(ShimU32 *)shim_shared_at(at) &= left;
+}
+#define ptx_red_shared_and_b32(at, left) shim_clear(at, left)
+
 extern "C" void *shim_dynamic(void);
 static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
 {

@@ -64,6 +64,13 @@ holds 'measured schedules for 7 of 11 kernels'
 small=(-D m=200 -D n=136 -D k=72)
 groups 'wgmma=together tile_n=128 cluster=1' 0 worst
 SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+# A left operand whose rows begin anywhere.
+small=(-D m=137 -D n=72 -D k=201)
+groups 'wgmma=own tile_n=64 cluster=2' 0 worst
+holds 'measured schedules for 2 of 11 kernels'
+SHIM_CUT='first - shift=>first' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+small=(-D m=300 -D n=136 -D k=202)
+groups 'wgmma=together tile_n=256 cluster=1' 0 worst
 
 # A ring that is filled again, as only long sums have it by themselves.
 ring=(--precision tf32 -D batch=20 -D width=20 -D inputs=1300)

@@ -126,6 +126,32 @@ static Program *compile(Arena *a, const Target *target, const char *text, Module
     return p;
 }
 
+// On sm_90 a product of an operand with odd rows is not worth a copy; the other one is turned.
+static const char uneven[] =
+    "const m = 32768\n"
+    "const n = 768\n"
+    "const k = 4097\n"
+    "model forward(x: bf16[m, k], w: bf16[n, k]) { return y = matmul(x, transpose(w)) }\n"
+    "model both(x: bf16[m, k], w: bf16[n, k], dy: bf16[m, n]) {\n"
+    "    return y = matmul(x, transpose(w)), dw = matmul(transpose(dy), x)\n"
+    "}\n";
+
+static void check_uneven(Arena *a)
+{
+    Module *m;
+    Target t = target_cuda(90, true);
+    Program *p = compile(a, &t, uneven, &m);
+    if (!p) return;
+    const ProgEntry *forward = program_entry(p, "forward"), *both = program_entry(p, "both");
+    const ProgStep *last = &forward->steps[forward->nsteps - 1];
+    CHECK(forward->nsteps == 2 && last->kind == PS_GEMM);
+    const ProgGemm *g = &p->gemms[last->index];
+    CHECK(g->lda == 4097 && g->ldb == 768 && g->kernel);
+    CHECK(g->kernel && p->kernels[g->kernel - 1].maps[0].apart == 8);
+    for (int i = 0; i < both->nsteps; i++) // what one of two needs padded both read
+        if (both->steps[i].kind == PS_GEMM) CHECK(p->gemms[both->steps[i].index].lda % 8 == 0);
+}
+
 // Every row of memory that a product walks along is a multiple of 16 bytes; no operand is moved
 // that an epilogue could leave padded.
 static void check_plan(const Program *p)
@@ -281,6 +307,7 @@ int main(void)
     Program *p = compile(a, &slow, odd, &m), *q = compile(a, &older, behind, &after);
     slow.units = 1;
     Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
+    check_uneven(a);
     if (p) check_plan(p);
     if (q) check_tails(q);
     if (r) check_sums(r, true);
