@@ -317,7 +317,7 @@ static CuResult compute(void *arg)
     bool ok = column_touch(la, c->a, false) && column_touch(lb, c->b, false) &&
               column_touch(lc, c->c, true);
     int64_t nbias = d->epilogue & LT_EPI_BGRAD_B ? n : m;
-    if (is_mode("slow")) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    if (is_mode("slow")) nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL);
     if (is_mode("options")) // the fifth is fast
         nanosleep(&(struct timespec){.tv_nsec = c->option == 5 ? 100000 : 3000000}, NULL);
     if (d->bias) ok = ok && shim_touch(d->bias, (size_t)nbias * bias_width, out_bias != 0);

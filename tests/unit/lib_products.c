@@ -88,9 +88,9 @@ static const char behind[] =
 
 // Sums over the rows of a product's left operand: its kernel takes them on the way.
 static const char beside[] = "use nn\n"
-                             "const m = 248\n"
+                             "const m = 224\n"
                              "const k = 72\n"
-                             "const n = 376\n"
+                             "const n = 248\n"
                              "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
                              "model brain(x: bf16[m, k], w: bf16[k, n]) {\n"
                              "    return s = cast(sums(x), bf16), y = matmul(x, w)\n"
@@ -102,9 +102,9 @@ static const char beside[] = "use nn\n"
 
 // Not of the left operand's rows, or not of what tiles hold.
 static const char apart[] =
-    "const m = 248\n"
+    "const m = 224\n"
     "const k = 72\n"
-    "const n = 376\n"
+    "const n = 248\n"
     "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
     "model right(x: bf16[m, k], w: bf16[k, n]) { return s = sums(w), y = matmul(x, w) }\n"
     "model turned(x: bf16[k, m], w: bf16[k, n]) { return s = sums(x), y = matmul(transpose(x), w) "
