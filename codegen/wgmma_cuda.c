@@ -96,6 +96,7 @@ void wgmma_derive(Body *b, const Target *t)
     Schedule *s = &b->sched;
     if (s->tile_n % ROWS || s->tile_n < ROWS || s->tile_n > 256) s->tile_n = 128;
     if (s->cluster > 2) s->cluster = 2;
+    if (s->cluster > t->units) s->cluster = 1;
     int blocks = s->tile_n > 192 ? 1 : 2; // of 64 rows a group: registers hold so many sums
     s->threads = (1 + GROUPS) * 128;
     s->resident = 1;
