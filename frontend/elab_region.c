@@ -10,12 +10,8 @@ bool graph_owns(const Graph *g, const Node *n)
 
 Node *region_param(Elab *e, Region *r, const Type *t)
 {
-    Attrs attrs = {0};
-    attr_set_int(&attrs, ATTR_index, r->g->params.n);
-    attr_set_ints(r->g, &attrs, ATTR_shape, t->dim, t->rank);
-    attr_set_int(&attrs, ATTR_dtype, t->dtype);
     r->g->loc = e->g->loc;
-    Node *n = graph_node(r->g, OP_region_param, NULL, 0, &attrs);
+    Node *n = graph_region_param(r->g, t);
     memcpy(n->type.sym, t->sym, sizeof t->sym);
     return n;
 }

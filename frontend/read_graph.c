@@ -266,12 +266,8 @@ static Graph *read_region(Reader *r, const Block *b)
             return NULL;
         }
         if (!read_type(r, p->type, &t)) return NULL;
-        Attrs attrs = {0};
-        attr_set_int(&attrs, ATTR_index, k);
-        attr_set_ints(s.graph, &attrs, ATTR_shape, t.dim, t.rank);
-        attr_set_int(&attrs, ATTR_dtype, t.dtype);
         s.graph->loc = loc_add(r->diags, p->span, 0, NULL);
-        strmap_set(&s.values, p->name, graph_node(s.graph, OP_region_param, NULL, 0, &attrs));
+        strmap_set(&s.values, p->name, graph_region_param(s.graph, &t));
     }
     for (uint32_t k = 0; k < b->stmts.n; k++) {
         const Stmt *stmt = b->stmts.at[k];

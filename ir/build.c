@@ -239,6 +239,15 @@ Node *graph_leaf_cell(Graph *g, Op param_or_state, const char *name, const Type 
     return leaf(g, param_or_state, name, t, NULL);
 }
 
+Node *graph_region_param(Graph *region, const Type *t)
+{
+    Attrs a = {0};
+    attr_set_int(&a, ATTR_index, region->params.n);
+    attr_set_ints(region, &a, ATTR_shape, t->dim, t->rank);
+    attr_set_int(&a, ATTR_dtype, t->dtype);
+    return graph_node(region, OP_region_param, NULL, 0, &a);
+}
+
 Node *graph_root(Graph *g, Op op, Node *value, const char *name)
 {
     Attrs a = {0};

@@ -105,6 +105,7 @@ Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_
 Node *graph_matmul(Graph *g, Node *a, Node *b); // (..., M, K) x (..., K, N), batch axes broadcast
 Node *graph_input(Graph *g, const char *name, const Type *t, const char *kind);
 Node *graph_leaf_cell(Graph *g, Op param_or_state, const char *name, const Type *t);
+Node *graph_region_param(Graph *region, const Type *t); // at the end of its list
 // output, assign; assert: name is its message.
 Node *graph_root(Graph *g, Op op, Node *value, const char *name);
 

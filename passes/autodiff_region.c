@@ -45,7 +45,7 @@ static Node *augmented_loop(Rule *r)
     Node **args = NEW_ARRAY(g->arena, Node *, body->params.n + 1);
     Node **results = NEW_ARRAY(g->arena, Node *, body->results.n + 1);
     for (uint32_t i = 0; i < body->params.n; i++) {
-        args[i] = region_param_add(copy, &body->params.at[i]->type);
+        args[i] = graph_region_param(copy, &body->params.at[i]->type);
         if (!args[i]->name) args[i]->name = body->params.at[i]->name;
     }
     graph_inline(copy, body, args, results);
@@ -87,7 +87,7 @@ typedef struct Backward {
 static Node *parameter(Backward *b, const Type *t, Node *operand)
 {
     vec_push(b->r->g->arena, &b->operands, operand);
-    return region_param_add(b->back, t);
+    return graph_region_param(b->back, t);
 }
 
 static void add_parameters(Backward *b, Node *forward)
@@ -102,7 +102,7 @@ static void add_parameters(Backward *b, Node *forward)
     b->acc = NEW_ARRAY(a, Node *, n->nargs + 1);
     b->dstack = NEW_ARRAY(a, Node *, nres + 1);
     b->in = NEW_ARRAY(a, Node *, n->nargs + 1);
-    b->in[0] = region_param_add(b->back, &counter);
+    b->in[0] = graph_region_param(b->back, &counter);
     for (uint32_t j = 0; j < b->carried; j++) {
         Type t = n->args[j]->type;
         if (dtype_is_float(t.dtype))

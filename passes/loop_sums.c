@@ -162,7 +162,7 @@ static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nar
             r.map[p->id] = graph_full_like(body, p, 0); // nobody reads it
             continue;
         }
-        Node *in = r.map[p->id] = region_param_add(body, &p->type);
+        Node *in = r.map[p->id] = graph_region_param(body, &p->type);
         if (!in->name) in->name = p->name;
         if (i) args[(*nargs)++] = map[l->n->args[i - 1]->id];
     }

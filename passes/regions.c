@@ -49,12 +49,3 @@ Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph 
     }
     return rebuilt(&done, g);
 }
-
-Node *region_param_add(Graph *region, const Type *t)
-{
-    Attrs at = {0};
-    attr_set_int(&at, ATTR_index, region->params.n);
-    attr_set_ints(region, &at, ATTR_shape, t->dim, t->rank);
-    attr_set_int(&at, ATTR_dtype, t->dtype);
-    return graph_node(region, OP_region_param, NULL, 0, &at);
-}

@@ -21,7 +21,4 @@ RegionList regions_innermost_first(Graph *g); // each graph once, the outermost 
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
 Graph *rebuilt(const IdMap *done, Graph *g); // the replacement, or g
 
-// A parameter at the end of the region's list.
-Node *region_param_add(Graph *region, const Type *t);
-
 #endif

@@ -82,12 +82,12 @@ static void simplify_loop(Simplify *s, const Node *n)
     Node **inner = NEW_ARRAY(a, Node *, n->nargs + 1);
     Node **results = NEW_ARRAY(a, Node *, body->results.n + 1);
     Graph *region = graph_new(a, dst->diags, dst->symbols);
-    inner[0] = region_param_add(region, &body->params.at[0]->type);
+    inner[0] = graph_region_param(region, &body->params.at[0]->type);
     for (uint32_t k = 0; k < n->nargs; k++) {
         inner[1 + k] = inner[0]; // what nobody reads
         if (!s->params[n->id][k]) continue;
         const Node *p = body->params.at[1 + k];
-        inner[1 + k] = region_param_add(region, &p->type);
+        inner[1 + k] = graph_region_param(region, &p->type);
         if (!inner[1 + k]->name) inner[1 + k]->name = p->name;
         args[nargs++] = s->map[n->args[k]->id];
         nscanned += k >= carried && k < carried + scanned;

@@ -48,8 +48,9 @@ typedef struct Writer {
     RtError *e;
 } Writer;
 
-static RtCode write_file(Arena *a, const Writer *w)
+static RtCode write_file(Arena *a, const void *what)
 {
+    const Writer *w = what;
     static const char zeros[ALIGN] = {0};
     size_t table_bytes = 0;
     for (int i = 0; i < w->n; i++) table_bytes += aligned(ROW + strlen(w->s[i].name), 8);
@@ -86,18 +87,8 @@ static RtCode write_file(Arena *a, const Writer *w)
 
 RtCode rt_container_write(const char *path, const RtSection *s, int n, RtError *e)
 {
-    Arena *a = arena_new();
-    if (!a) return rt_fail(e, RT_OOM, "out of memory");
-    jmp_buf oom;
-    if (setjmp(oom)) {
-        arena_free(a);
-        return rt_fail(e, RT_OOM, "out of memory while writing %s", path);
-    }
-    arena_on_oom(a, &oom);
     Writer w = {path, s, n, e};
-    RtCode code = write_file(a, &w);
-    arena_free(a);
-    return code;
+    return rt_file_compose(path, write_file, &w, e);
 }
 
 static RtCode damaged(const char *path, const char *what, RtError *e)

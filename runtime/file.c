@@ -271,6 +271,22 @@ RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, Rt
     return code;
 }
 
+RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
+                       const void *what, RtError *e)
+{
+    Arena *a = arena_new();
+    if (!a) return rt_fail(e, RT_OOM, "out of memory");
+    jmp_buf oom;
+    if (setjmp(oom)) {
+        arena_free(a);
+        return rt_fail(e, RT_OOM, "out of memory while writing %s", path);
+    }
+    arena_on_oom(a, &oom);
+    RtCode code = make(a, what);
+    arena_free(a);
+    return code;
+}
+
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e)
 {
     RtPart part = {bytes, n};

@@ -10,6 +10,9 @@ typedef struct RtPart {
 } RtPart;
 // rt_file_write of several parts, one after the other.
 RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e);
+// Calls make in an arena of its own; out of memory is an error of writing [path].
+RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
+                       const void *what, RtError *e);
 
 typedef struct RtBytes {
     unsigned char *at; // malloc'ed

@@ -46,8 +46,9 @@ static int *order(Arena *a, const RtTensor *t, int n)
     return at;
 }
 
-static RtCode write_file(Arena *a, const Writer *w)
+static RtCode write_file(Arena *a, const void *what)
 {
+    const Writer *w = what;
     Buf head = buf_new(a);
     Json j = json_writer(&head);
     int *at = order(a, w->t, w->n);
@@ -98,18 +99,8 @@ RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
                             const char *const *meta_keys, const char *const *meta_values, int nmeta,
                             RtError *e)
 {
-    Arena *a = arena_new();
-    if (!a) return rt_fail(e, RT_OOM, "out of memory");
-    jmp_buf oom;
-    if (setjmp(oom)) {
-        arena_free(a);
-        return rt_fail(e, RT_OOM, "out of memory while writing %s", path);
-    }
-    arena_on_oom(a, &oom);
     Writer w = {path, t, n, meta_keys, meta_values, nmeta, e};
-    RtCode code = write_file(a, &w);
-    arena_free(a);
-    return code;
+    return rt_file_compose(path, write_file, &w, e);
 }
 
 // -- reading --------------------------------------------------------------------------------------

@@ -347,14 +347,7 @@ static void recurrence(Arena *a, bool library)
     Graph *r = graph_new(a, w.d, NULL);
     Type types[] = {type_scalar(DT_I64), ht, ht, weight->type};
     Node *params[4];
-    for (int i = 0; i < 4; i++) {
-        Attrs at = {0};
-        attr_set_int(&at, ATTR_index, i);
-        attr_set_ints(r, &at, ATTR_shape, types[i].dim, types[i].rank);
-        attr_set_int(&at, ATTR_dtype, types[i].dtype);
-        params[i] = graph_node(r, OP_region_param, NULL, 0, &at);
-        if (r->params.n <= (uint32_t)i) vec_push(a, &r->params, params[i]);
-    }
+    for (int i = 0; i < 4; i++) params[i] = graph_region_param(r, &types[i]);
     Node *z = graph_matmul(r, params[2], params[3]);
     Node *h = graph_unary(r, OP_tanh, graph_binary(r, OP_add, z, params[1]));
     vec_push(a, &r->results, h);

@@ -353,13 +353,7 @@ static Graph *loop_body(Module *m)
     Type types[3] = {type_scalar(DT_I64), type_make(DT_F32, 1, (int64_t[]){4}),
                      type_make(DT_F32, 1, (int64_t[]){4})};
     Node *p[3];
-    for (int k = 0; k < 3; k++) {
-        Attrs at = {0};
-        attr_set_int(&at, ATTR_index, k);
-        attr_set_ints(g, &at, ATTR_shape, types[k].dim, types[k].rank);
-        attr_set_int(&at, ATTR_dtype, types[k].dtype);
-        p[k] = graph_node(g, OP_region_param, NULL, 0, &at);
-    }
+    for (int k = 0; k < 3; k++) p[k] = graph_region_param(g, &types[k]);
     Node *next = graph_binary(g, OP_add, p[1], p[2]);
     vec_push(m->arena, &g->results, next);
     vec_push(m->arena, &g->results, graph_unary(g, OP_tanh, next));

@@ -357,24 +357,15 @@ static void random_words(void)
 
 // -- regions --------------------------------------------------------------------------------------
 
-static Node *region_param(Graph *r, int index, Type t)
-{
-    Attrs a = {0};
-    attr_set_int(&a, ATTR_index, index);
-    attr_set_ints(r, &a, ATTR_shape, t.dim, t.rank);
-    attr_set_int(&a, ATTR_dtype, t.dtype);
-    return graph_node(r, OP_region_param, NULL, 0, &a);
-}
-
 static void regions(void)
 {
     Graph *g = fresh();
     EvalEnv env = environment();
-    Type s = shape(DT_F32, 0), v = shape(DT_F32, 1, 4);
+    Type s = shape(DT_F32, 0), v = shape(DT_F32, 1, 4), counter = shape(DT_I64, 0);
     // h <- h * decay + x[i], stacking h * i: (i, h, x, decay) -> (h', h' * i)
     Graph *body = graph_new(arena, diags, NULL);
-    Node *i = region_param(body, 0, shape(DT_I64, 0)), *h = region_param(body, 1, s);
-    Node *x = region_param(body, 2, s), *decay = region_param(body, 3, s);
+    Node *i = graph_region_param(body, &counter), *h = graph_region_param(body, &s);
+    Node *x = graph_region_param(body, &s), *decay = graph_region_param(body, &s);
     Node *next = graph_binary(body, OP_add, graph_binary(body, OP_mul, h, decay), x);
     vec_push(arena, &body->results, next);
     vec_push(arena, &body->results, graph_binary(body, OP_mul, next, graph_cast(body, i, DT_F32)));
@@ -397,7 +388,7 @@ static void regions(void)
     CHECK(gives(g, &env, graph_result(g, back, 0), DATA(3.3125)));
 
     Graph *f = graph_new(arena, diags, NULL);
-    Node *p = region_param(f, 0, s), *q = region_param(f, 1, s);
+    Node *p = graph_region_param(f, &s), *q = graph_region_param(f, &s);
     vec_push(arena, &f->results, graph_binary(f, OP_sub, p, q));
     vec_push(arena, &f->results, q);
     Attrs c = {0};

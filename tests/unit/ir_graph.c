@@ -253,26 +253,17 @@ static void deep(void)
 
 // -- text -----------------------------------------------------------------------------------------
 
-static Node *region_param(Graph *r, int index, Type t)
-{
-    Attrs a = {0};
-    attr_set_int(&a, ATTR_index, index);
-    attr_set_ints(r, &a, ATTR_shape, t.dim, t.rank);
-    attr_set_int(&a, ATTR_dtype, t.dtype);
-    return graph_node(r, OP_region_param, NULL, 0, &a);
-}
-
 static void printing(void)
 {
     Graph *g = fresh();
     Module *m = module_new(arena, diags, "toy");
-    Type t = shape(DT_F32, 1, 3), s = shape(DT_F32, 0);
+    Type t = shape(DT_F32, 1, 3), s = shape(DT_F32, 0), counter = shape(DT_I64, 0);
     module_add_cell(m, &(Cell){.name = "w", .kind = CELL_PARAM, .type = t, .initial = 0.5});
     module_add_cell(m, &(Cell){.name = "@step", .kind = CELL_CONTROL, .type = shape(DT_I64, 0)});
     Node *x = input(g, "x", t), *w = graph_leaf_cell(g, OP_param, "w", &t);
     Graph *body = graph_new(arena, diags, NULL);
-    region_param(body, 0, shape(DT_I64, 0));
-    Node *h = region_param(body, 1, s), *xi = region_param(body, 2, s);
+    graph_region_param(body, &counter);
+    Node *h = graph_region_param(body, &s), *xi = graph_region_param(body, &s);
     vec_push(arena, &body->results, bin(body, OP_add, h, xi));
     Attrs a = {0};
     attr_set_int(&a, ATTR_count, 3);

@@ -325,11 +325,8 @@ static Node *build_cumsum(Graph *g, Node **x)
 
 static Node *param(Graph *r, DType t, int rank, const int64_t *dim)
 {
-    Attrs at = {0};
-    attr_set_int(&at, ATTR_index, r->params.n);
-    attr_set_ints(r, &at, ATTR_shape, dim, rank);
-    attr_set_int(&at, ATTR_dtype, t);
-    return graph_node(r, OP_region_param, NULL, 0, &at);
+    Type type = type_make(t, rank, dim);
+    return graph_region_param(r, &type);
 }
 
 // h <- tanh(h w + x[t]), stacked; w captured, x scanned, h carried.

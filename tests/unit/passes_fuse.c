@@ -449,13 +449,7 @@ static void test_loop(void)
     int64_t shape[] = {8, 8};
     Type types[] = {type_scalar(DT_I64), type_make(DT_F32, 2, shape), type_make(DT_F32, 2, shape)};
     Node *p[3];
-    for (int i = 0; i < 3; i++) {
-        Attrs at = {0};
-        attr_set_int(&at, ATTR_index, i);
-        attr_set_ints(r, &at, ATTR_shape, types[i].dim, types[i].rank);
-        attr_set_int(&at, ATTR_dtype, types[i].dtype);
-        p[i] = graph_node(r, OP_region_param, NULL, 0, &at);
-    }
+    for (int i = 0; i < 3; i++) p[i] = graph_region_param(r, &types[i]);
     vec_push(c.a, &r->results,
              softmax(r, bin(r, OP_mul, graph_matmul(r, p[1], p[2]), num(r, 0.5))));
     vec_push(c.a, &r->results, graph_unary(r, OP_exp, p[1])); // stacked, read by nobody
