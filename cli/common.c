@@ -130,12 +130,14 @@ const char *device_target(const char *device)
 }
 
 netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
-                         const netc_dataset *data, netc_program **out, netc_error **err)
+                         const netc_dataset *data, const netc_dataset *eval_data,
+                         netc_program **out, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
     compile_options(c, &o);
     o.target = target;
     o.data = data;
+    o.eval_data = eval_data;
     return netc_compile_file(ctx, path, &o, out, err);
 }
 

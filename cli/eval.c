@@ -34,11 +34,12 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_session *s = NULL;
     netc_metric *m = NULL;
     int n = 0;
+    netc_context_prepare(ctx, a->device);
     netc_status status = netc_dataset_create(ctx, &d, err);
     if (status == NETC_OK) status = add_data(d, &a->data, err);
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device), d,
-                              &p, err);
+                              d, &p, err);
     NETC_INIT(netc_session_options, so);
     so.seed = a->seed;
     if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);

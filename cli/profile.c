@@ -315,7 +315,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_status status = open_data(ctx, &a->timing.data, &d, err);
     o.data = d;
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, &p, err);
+        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, NULL, &p, err);
     const char *entry = status == NETC_OK ? entry_of(p, a->entry) : NULL;
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) status = netc_profile(s, entry, &o, &r, err);

@@ -124,7 +124,7 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device),
-                              a->o.data, &p, err);
+                              a->o.data, a->o.eval_data, &p, err);
     if (status == NETC_OK) {
         NETC_INIT(netc_session_options, so);
         so.seed = a->seed;

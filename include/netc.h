@@ -95,8 +95,10 @@ NETC_API netc_status netc_context_create(const netc_context_options *o, netc_con
                                          netc_error **err);
 NETC_API void netc_context_free(netc_context *c); // after everything made from it
 // Begins to open a device (as named for netc_session_create) on a thread of its own, so that
-// reading data and compiling happen meanwhile. A hint: the next session on it takes it over, and
-// whatever went wrong is that session's error. At most one at a time; more are ignored.
+// reading data and compiling happen meanwhile: a program compiled then, for no other target, is for
+// that device, and its kernels are compiled on threads of their own, which log. A hint: the next
+// session on it takes it over, and whatever went wrong is that session's error. At most one at a
+// time; more are ignored.
 NETC_API void netc_context_prepare(netc_context *c, const char *device);
 
 // -- tensors --------------------------------------------------------------------------------------
@@ -125,6 +127,7 @@ typedef struct netc_tensor { // dense, row-major
 // -- data -----------------------------------------------------------------------------------------
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
 // concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
+// A thread begins to read a file when it is added; what is wrong with it is said when it is used.
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);
 NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char *path,
                                            const char *part, netc_error **err);
@@ -164,6 +167,8 @@ typedef struct netc_compile_options {
     const char *kernels_dir; // edited kernels; NULL: NAME.kernels, as above; "": none
     bool locked; // an error when a kernel has no line of the tuning file, or a line no kernel
     bool phases; // small kernels of a training step run as phases of one
+    const netc_dataset *eval_data; // what netc_train will evaluate on: a hint, used while a device
+                                   // is prepared; may be NULL
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

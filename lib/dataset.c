@@ -21,6 +21,7 @@ void netc_dataset_free(netc_dataset *d)
     for (int i = 0; i < d->n; i++) {
         DataItem *it = &d->item[i];
         if (it->loaded && !it->borrowed) rt_array_free(&it->array);
+        rt_files_free(it->files);
         free(it->input);
         free(it->path);
         free(it->part);
@@ -58,7 +59,10 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
     if (!it) return NETC_INVALID;
     it->path = strdup(path);
     it->part = part ? strdup(part) : NULL;
-    return it->path && (!part || it->part) ? NETC_OK : OUT_OF_MEMORY(err);
+    it->files = rt_files_new(path);
+    if (!it->path || (part && !it->part) || !it->files) return OUT_OF_MEMORY(err);
+    rt_files_begin(it->files); // while a device opens and the model is compiled
+    return NETC_OK;
 }
 
 netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const netc_tensor *t,
@@ -121,30 +125,36 @@ static netc_status unknown_input(const netc_program *p, const char *input, netc_
                     *list ? list : "none");
 }
 
+static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
+{
+    const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
+    if (p->decls && !decl) return unknown_input(p, it->input, err);
+    RtError e = {0};
+    if (!it->loaded) {
+        ProgType wanted = {0}; // of one example
+        if (decl) {
+            wanted.dtype = (ProgDType)decl->dtype;
+            wanted.rank = decl->rank ? decl->rank - 1 : 0;
+            for (int k = 0; k < wanted.rank; k++) wanted.dim[k] = decl->dim[k + 1];
+        }
+        RtCode code = rt_files_array(it->files, it->part, decl ? &wanted : NULL, &it->array, &e);
+        rt_files_free(it->files);
+        it->files = code ? rt_files_new(it->path) : NULL; // (asked again, it says the same)
+        if (code) return lib_fail_rt(err, &e);
+        it->loaded = true;
+    }
+    if (decl && decl->has_range &&
+        rt_array_check_range(&it->array, it->path ? it->path : it->input, decl->low, decl->high,
+                             &e) != RT_OK)
+        return lib_fail_rt(err, &e);
+    return NETC_OK;
+}
+
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
 {
-    for (int i = 0; i < d->n; i++) {
-        DataItem *it = &d->item[i];
-        const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
-        if (p->decls && !decl) return unknown_input(p, it->input, err);
-        RtError e = {0};
-        if (!it->loaded) {
-            ProgType wanted = {0}; // of one example
-            if (decl) {
-                wanted.dtype = (ProgDType)decl->dtype;
-                wanted.rank = decl->rank ? decl->rank - 1 : 0;
-                for (int k = 0; k < wanted.rank; k++) wanted.dim[k] = decl->dim[k + 1];
-            }
-            if (rt_array_read(it->path, it->part, decl ? &wanted : NULL, &it->array, &e) != RT_OK)
-                return lib_fail_rt(err, &e);
-            it->loaded = true;
-        }
-        if (decl && decl->has_range &&
-            rt_array_check_range(&it->array, it->path ? it->path : it->input, decl->low, decl->high,
-                                 &e) != RT_OK)
-            return lib_fail_rt(err, &e);
-    }
-    return NETC_OK;
+    netc_status status = NETC_OK;
+    for (int i = 0; i < d->n && status == NETC_OK; i++) status = load_item(&d->item[i], p, err);
+    return status;
 }
 
 static bool some_input_has_rank(const netc_program *p, const char *input, int rank)
@@ -171,29 +181,48 @@ static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t
                     want.data ? want.data : "", have);
 }
 
+// The array's type, from the file's first bytes where they tell.
+static netc_status item_type(DataItem *it, netc_program *p, int rank, ProgType *type,
+                             netc_error **err)
+{
+    if (!it->loaded && rt_files_type(it->files, type) && type->rank == rank) return NETC_OK;
+    netc_status status = load_item(it, p, err);
+    *type = it->array.type;
+    return status;
+}
+
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err)
 {
     *differ = false;
-    netc_status status = dataset_load(d, p, err);
-    if (status != NETC_OK) return status;
     *out = NEW_ARRAY(a, const char *, d->n *MAX_RANK + 1);
     *n = 0;
-    for (int i = 0; p->decls && i < d->n; i++) {
+    if (!p->decls) return dataset_load(d, p, err);
+    for (int i = 0; i < d->n; i++) {
         const InputDecl *decl = declaration(p, d->item[i].input);
-        const ProgType *t = &d->item[i].array.type;
-        if (!decl) continue;
-        if (t->rank != decl->rank && !some_input_has_rank(p, decl->name, t->rank))
-            return wrong_rank(a, decl, t, err);
-        if (t->rank != decl->rank) continue; // another model's input
+        if (!decl) return unknown_input(p, d->item[i].input, err);
+        ProgType t;
+        netc_status status = item_type(&d->item[i], p, decl->rank, &t, err);
+        if (status != NETC_OK) return status;
+        if (t.rank != decl->rank && !some_input_has_rank(p, decl->name, t.rank))
+            return wrong_rank(a, decl, &t, err);
+        if (t.rank != decl->rank) continue; // another model's input
         // Axis 0 of a data set is the examples: the batch is the model's own choice.
         for (int k = whole ? 0 : 1; k < decl->rank; k++)
             if (decl->dim_name[k]) {
-                (*out)[(*n)++] = arena_printf(a, "%s=%" PRId64, decl->dim_name[k], t->dim[k]);
-                *differ = *differ || decl->dim[k] != t->dim[k];
+                (*out)[(*n)++] = arena_printf(a, "%s=%" PRId64, decl->dim_name[k], t.dim[k]);
+                *differ = *differ || decl->dim[k] != t.dim[k];
             }
     }
     return NETC_OK;
+}
+
+int64_t dataset_examples(const netc_dataset *d)
+{
+    ProgType t;
+    const DataItem *it = d && d->n ? &d->item[0] : NULL;
+    if (it && it->loaded) return it->array.type.dim[0];
+    return it && it->files && rt_files_type(it->files, &t) && t.rank ? t.dim[0] : 0;
 }
 
 netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err)

@@ -15,6 +15,14 @@ const char *batch_dim(const ProgEntry *e)
     return NULL;
 }
 
+bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n)
+{
+    const char *dim = batch_dim(e);
+    int64_t rest = e->batch > 0 ? examples % e->batch : 0;
+    if (dim && rest) snprintf(define, n, "%s=%" PRId64, dim, rest);
+    return dim && rest;
+}
+
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err)
 {
@@ -151,7 +159,7 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
         } else {
             char define[128];
             Loaded *small;
-            snprintf(define, sizeof define, "%s=%" PRId64, dim, rest);
+            last_batch(e, count, define, sizeof define);
             status = session_loaded(s, define, "eval", &small, err);
             if (status == NETC_OK)
                 status = run_batches(s, small, rows, rows->begin + whole * e->batch, 1, err);

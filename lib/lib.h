@@ -24,6 +24,7 @@ struct netc_context {
 };
 
 // The device that was prepared under this name, or NULL. The caller's from then on.
+bool preparing_gpu(netc_context *c, RtGpu *out); // what is being opened, where that is a GPU
 RtDevice *prepared_device(netc_context *c, const char *name);
 void prepare_end(netc_context *c);
 
@@ -92,6 +93,15 @@ typedef struct Build {
     pthread_mutex_t compiling; // guards images
 } Build;
 
+// What a session will ask for, compiled on a thread of its own (lib/ahead.c).
+typedef struct Ahead {
+    netc_program *p;
+    pthread_t thread;
+    bool running;
+    char define[128];
+    const char *entry;
+} Ahead;
+
 struct netc_program {
     atomic_int refs;
     netc_context *context;
@@ -108,6 +118,8 @@ struct netc_program {
     char *cuda_model;          // "NVIDIA H200"; or NULL
     int cuda_arch, cuda_units; // 0: none; multiprocessors
     Build *builds;
+    pthread_mutex_t waiting; // guards ahead
+    Ahead ahead[2];
     FileDecls *decls;
     Diags *decl_diags;
     // Of a model.bin: its weights, and its sections (the files it carries for `use`).
@@ -117,7 +129,14 @@ struct netc_program {
                            const char **path);
 };
 
-void program_learn_gpu(netc_program *p); // the one that is here, if any
+void program_learn_gpu(netc_program *p);      // the one that is here, if any
+bool program_learn_prepared(netc_program *p); // the one that is being opened (lib/prepare.c)
+
+// lib/ahead.c. Begins with the build of define and entry, for the GPU that the program knows,
+// unless enough is under way.
+void ahead_begin(netc_program *p, const char *define, const char *entry);
+void ahead_wait(netc_program *p, const Build *b); // until that build's images are there, if begun
+void ahead_end(netc_program *p);
 
 // The build for a target, made when there is none yet. define and entry: see Build. (lib/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
@@ -142,6 +161,7 @@ netc_status bin_weights(netc_program *p, netc_error **err);
 // -- data (lib/dataset.c) -------------------------------------------------------------------------
 typedef struct DataItem {
     char *input, *path, *part;
+    RtFiles *files; // of path, being read; NULL: read, or borrowed
     RtArray array;
     bool loaded, borrowed; // borrowed: the caller's memory
 } DataItem;
@@ -150,13 +170,15 @@ struct netc_dataset {
     DataItem *item;
     int n, cap;
 };
-// Reads every file not yet read, as the model's declarations ask; checks names and ranges.
+// Takes what was read, as the model's declarations ask; checks names and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
 // Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too.
 // *differ: some are not what the program has now.
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
+// How many there are, where that is known before they are read; else 0.
+int64_t dataset_examples(const netc_dataset *d);
 
 // -- sessions (lib/session.c) ---------------------------------------------------------------------
 typedef struct Loaded { // a build made ready on the session's device
@@ -226,6 +248,8 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
 netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
                        netc_metric **metrics, int *n, netc_error **err);
 // The batch dimension's name, or NULL when it is written as a number.
+// The definition of a batch of those examples that fill none. false: there is none such.
+bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n);
 const char *batch_dim(const ProgEntry *e);
 
 // -- checkpoints (lib/checkpoint.c) ---------------------------------------------------------------

@@ -52,6 +52,14 @@ static RtDevice *finish(Preparing *p)
     return d;
 }
 
+bool preparing_gpu(netc_context *c, RtGpu *out)
+{
+    pthread_mutex_lock(&c->lock);
+    bool gpu = c->preparing && rt_device_gpu(c->preparing->name, out);
+    pthread_mutex_unlock(&c->lock);
+    return gpu;
+}
+
 RtDevice *prepared_device(netc_context *c, const char *name)
 {
     return finish(take(c, name));

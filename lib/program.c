@@ -164,6 +164,31 @@ static void fill(void *arg)
     if (c->status == NETC_OK) c->status = read_source(p, &o, c->err);
 }
 
+// Whether it is for the GPU that is being opened.
+static bool for_prepared(netc_program *p)
+{
+    const char *target = p->settings.target;
+    return !p->settings.arch && (!target || !strcmp(target, "cuda")) && program_learn_prepared(p);
+}
+
+// The build for that GPU, whose kernels are then compiled on a thread of their own; and those of a
+// last batch, which is smaller.
+static netc_status start_ahead(netc_program *p, const netc_compile_options *options,
+                               netc_error **err)
+{
+    Build *b;
+    char define[128];
+    netc_compile_options o = {0};
+    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    netc_status status = build_get(p, true, "", "", &b, err);
+    if (status != NETC_OK) return status;
+    ahead_begin(p, "", "");
+    const ProgEntry *e = program_entry(b->program, "eval");
+    if (e && last_batch(e, dataset_examples(o.eval_data), define, sizeof define))
+        ahead_begin(p, define, "eval");
+    return NETC_OK;
+}
+
 static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,
                           bool file, const netc_compile_options *o, netc_program **out,
                           netc_error **err)
@@ -180,11 +205,13 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
     p->arena = a;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->saving, NULL);
+    pthread_mutex_init(&p->waiting, NULL);
     Creation c = {p, o, name, text, len, file, err, NETC_OK};
     if (!lib_guarded(a, fill, &c)) c.status = OUT_OF_MEMORY(err);
     Build *b;
     // Errors in the model are reported now, not at the first session.
-    if (c.status == NETC_OK && !p->builds) c.status = build_any(p, &b, err);
+    if (c.status == NETC_OK && !p->builds)
+        c.status = for_prepared(p) ? start_ahead(p, o, err) : build_any(p, &b, err);
     if (c.status == NETC_OK) c.status = bin_weights(p, err);
     if (c.status == NETC_OK && p->settings.target && !strcmp(p->settings.target, "all"))
         c.status = build_get(p, true, "", "", &b, err);
@@ -226,8 +253,10 @@ netc_program *netc_program_retain(netc_program *p)
 void netc_program_release(netc_program *p)
 {
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    ahead_end(p);
     drop_builds(p);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->waiting);
     pthread_mutex_destroy(&p->saving);
     arena_free(p->arena);
     free(p->cuda_model);

@@ -12,6 +12,7 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     Loaded *l = calloc(1, sizeof *l);
     if (!l) return OUT_OF_MEMORY(err);
     l->build = b;
+    ahead_wait(s->program, b);
     // Another thread may be adding images for a model.bin.
     pthread_mutex_lock(&b->compiling);
     const RtImage *images = b->images;
@@ -144,10 +145,18 @@ static void learn_gpu(netc_program *p, const char *model, int arch, int units)
     pthread_mutex_unlock(&p->lock);
 }
 
+bool program_learn_prepared(netc_program *p)
+{
+    RtGpu gpu;
+    bool known = preparing_gpu(p->context, &gpu);
+    if (known) learn_gpu(p, gpu.model, gpu.arch, gpu.units);
+    return known;
+}
+
 void program_learn_gpu(netc_program *p)
 {
     RtGpu gpu;
-    if (rt_cuda_first(&gpu)) learn_gpu(p, gpu.model, gpu.arch, gpu.units);
+    if (rt_cuda_gpu(0, &gpu)) learn_gpu(p, gpu.model, gpu.arch, gpu.units);
 }
 
 static void learn_device(netc_program *p, RtDevice *d)

@@ -38,15 +38,15 @@ int rt_cuda_count(void)
     return n;
 }
 
-bool rt_cuda_first(RtGpu *out)
+bool rt_cuda_gpu(int ordinal, RtGpu *out)
 {
     CuDriver cu;
     RtError e = {0};
     CuDeviceId id;
     int n = 0, major = 0, minor = 0;
     *out = (RtGpu){0};
-    if (cu_driver_open(&cu, &e) || cu.device_count(&n) != CU_OK || n == 0 ||
-        cu.device_get(&id, 0) != CU_OK ||
+    if (cu_driver_open(&cu, &e) || cu.device_count(&n) != CU_OK || n <= ordinal ||
+        cu.device_get(&id, ordinal) != CU_OK ||
         cu.device_name(out->model, sizeof out->model, id) != CU_OK ||
         cu.device_attribute(&major, CU_ATTR_CC_MAJOR, id) != CU_OK ||
         cu.device_attribute(&minor, CU_ATTR_CC_MINOR, id) != CU_OK ||

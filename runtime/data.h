@@ -17,6 +17,16 @@ typedef struct RtArray { // a whole file in memory
 // wrong-typed, wrong-shaped files: RT_USER with both shapes.
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e);
+// The same in steps: the files that a path names; reading them on a thread of its own meanwhile (a
+// hint); the array, once.
+typedef struct RtFiles RtFiles;
+RtFiles *rt_files_new(const char *path); // NULL: no memory
+void rt_files_begin(RtFiles *f);
+// What the first bytes say of all that is there. false: only reading it tells.
+bool rt_files_type(const RtFiles *f, ProgType *type);
+RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
+                      RtError *e);
+void rt_files_free(RtFiles *f);
 void rt_array_free(RtArray *a);
 // RT_USER naming file, first offending example and value when an integer is outside low..high (one
 // past the largest).

@@ -1,6 +1,7 @@
 // Reading data files: which reader, several files as one, what the model wants against what is
 // there.
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,20 +58,15 @@ static RtCode check(const char *path, const RtArray *a, const ProgType *wanted, 
         a->type.dtype != wanted->dtype ? prog_dtype_name(a->type.dtype) : "");
 }
 
-static RtCode read_one(const char *path, const char *part, const ProgType *wanted, RtArray *out,
-                       RtError *e)
+static RtCode one_array(const char *path, RtBytes *b, const char *part, const ProgType *wanted,
+                        RtArray *out, RtError *e)
 {
-    RtBytes b;
-    if (rt_bytes_read(path, &b, e)) return e->code;
-    if (!b.n) {
-        free(b.at);
-        return rt_fail(e, RT_USER, "%s is empty", path);
-    }
-    if (parse(path, part, wanted, &b, out, e)) {
-        free(b.at);
+    if (!b->n) return rt_fail(e, RT_USER, "%s is empty", path);
+    if (parse(path, part, wanted, b, out, e)) {
         *out = (RtArray){0};
         return e->code;
     }
+    *b = (RtBytes){0};
     bool tokens = out->type.rank == 1 && out->type.dtype >= PD_U8 && out->type.dtype <= PD_I64;
     RtCode code = RT_OK;
     if (wanted && wanted->rank == 1 && tokens && out->type.dtype == wanted->dtype)
@@ -102,32 +98,118 @@ static RtCode append(const char *first, const char *path, RtArray *a, RtArray *m
     return RT_OK;
 }
 
+struct RtFiles {
+    char *path; // as given
+    int n;
+    struct RtFile {
+        char *path;
+        bool read; // bytes or e say what of
+        RtBytes bytes;
+        RtError e;
+    } * file;
+    bool running;
+    pthread_t thread;
+};
+
+static void *read_files(void *arg)
+{
+    RtFiles *f = arg;
+    for (int i = 0; i < f->n; i++) {
+        if (*f->file[i].path) rt_bytes_read(f->file[i].path, &f->file[i].bytes, &f->file[i].e);
+        f->file[i].read = true;
+    }
+    return NULL;
+}
+
+void rt_files_begin(RtFiles *f)
+{
+    if (!f->running) f->running = pthread_create(&f->thread, NULL, read_files, f) == 0;
+}
+
+static void finish(RtFiles *f)
+{
+    if (f->running) pthread_join(f->thread, NULL);
+    f->running = false;
+}
+
+void rt_files_free(RtFiles *f)
+{
+    if (!f) return;
+    finish(f);
+    for (int i = 0; f->file && i < f->n; i++) {
+        free(f->file[i].path);
+        free(f->file[i].bytes.at);
+    }
+    free(f->file);
+    free(f->path);
+    free(f);
+}
+
+RtFiles *rt_files_new(const char *path)
+{
+    RtFiles *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    // A comma may also be part of a name.
+    bool list = strchr(path, ',') && access(path, F_OK) != 0, ok;
+    f->n = 1;
+    for (const char *p = path; list && *p; p++) f->n += *p == ',';
+    f->path = strdup(path);
+    f->file = calloc((size_t)f->n, sizeof *f->file);
+    ok = f->path && f->file;
+    for (int i = 0; i < f->n && ok; i++) {
+        size_t len = list ? strcspn(path, ",") : strlen(path);
+        f->file[i].path = strndup(path, len);
+        ok = f->file[i].path;
+        path += len + (path[len] == ',');
+    }
+    if (ok) return f;
+    rt_files_free(f);
+    return NULL;
+}
+
+bool rt_files_type(const RtFiles *f, ProgType *type)
+{
+    unsigned char head[4096];
+    RtBytes b = {.at = head};
+    const char *path = f->file[0].path;
+    if (f->n != 1 || !rt_bytes_head(path, head, sizeof head, &b.n)) return false;
+    if (rt_npy_recognise(&b)) return rt_npy_type(&b, type);
+    return rt_idx_recognise(path, &b) && rt_idx_type(&b, type);
+}
+
+RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
+                      RtError *e)
+{
+    *out = (RtArray){0};
+    if (part && !*part) part = NULL;
+    finish(f);
+    RtCode code = RT_OK;
+    for (int i = 0; i < f->n && !code; i++) {
+        struct RtFile *x = &f->file[i];
+        RtArray more;
+        if (!*x->path)
+            code = rt_fail(e, RT_USER, "%s: a file name between two commas is empty", f->path);
+        else if (!x->read)
+            code = rt_bytes_read(x->path, &x->bytes, e);
+        else if ((code = x->e.code))
+            *e = x->e;
+        if (!code) code = one_array(x->path, &x->bytes, part, wanted, i ? &more : out, e);
+        if (code || !i) continue;
+        code = append(f->file[0].path, x->path, out, &more, e);
+        rt_array_free(&more);
+    }
+    if (code) rt_array_free(out);
+    return code;
+}
+
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e)
 {
     *out = (RtArray){0};
-    if (part && !*part) part = NULL;
-    // A comma may also be part of a name.
-    if (!strchr(path, ',') || access(path, F_OK) == 0) return read_one(path, part, wanted, out, e);
-    char *list = strdup(path), *first = NULL;
-    if (!list) return rt_fail(e, RT_OOM, "out of memory");
-    RtCode code = RT_OK;
-    for (char *at = list, *next; at && !code; at = next) {
-        next = strchr(at, ',');
-        if (next) *next++ = 0;
-        RtArray one;
-        if (!*at) {
-            code = rt_fail(e, RT_USER, "%s: a file name between two commas is empty", path);
-        } else if (!first) {
-            first = at;
-            code = read_one(at, part, wanted, out, e);
-        } else if (!(code = read_one(at, part, wanted, &one, e))) {
-            code = append(first, at, out, &one, e);
-            rt_array_free(&one);
-        }
-    }
-    free(list);
-    if (code) rt_array_free(out);
+    RtFiles *f = rt_files_new(path);
+    if (!f) return rt_fail(e, RT_OOM, "out of memory");
+    RtCode code = rt_files_array(f, part, wanted, out, e);
+    rt_files_free(f);
     return code;
 }
 

@@ -20,19 +20,24 @@ static uint32_t big32(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+bool rt_idx_type(const RtBytes *b, ProgType *t)
+{
+    *t = (ProgType){0};
+    if (b->n < 8 || b->at[0] || b->at[1] || !element_type(b->at[2], &t->dtype)) return false;
+    t->rank = b->at[3];
+    if (!t->rank || t->rank > PROG_MAX_RANK || b->n < 4 + 4 * (size_t)t->rank) return false;
+    for (int i = 0; i < t->rank; i++) t->dim[i] = big32(b->at + 4 + 4 * i);
+    return true;
+}
+
 bool rt_idx_recognise(const char *path, const RtBytes *b)
 {
+    ProgType t;
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
     if (strstr(name, "idx") || strstr(name, "ubyte")) return true;
-    ProgDType t;
-    if (b->n < 8 || b->at[0] || b->at[1] || !element_type(b->at[2], &t)) return false;
-    unsigned rank = b->at[3];
-    size_t size = (size_t)prog_dtype_bytes(t), head = 4 + 4 * (size_t)rank;
-    if (!rank || rank > PROG_MAX_RANK || b->n < head) return false;
-    for (unsigned i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(size, (size_t)big32(b->at + 4 + 4 * i), &size)) return false;
-    return size == b->n - head; // tokens may begin with anything; they are not also this long
+    // Tokens may begin with anything; they are not also this long.
+    return rt_idx_type(b, &t) && prog_type_bytes(&t) == (int64_t)b->n - 4 - 4 * t.rank;
 }
 
 static void to_host_order(unsigned char *p, size_t bytes, int size)

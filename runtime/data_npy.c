@@ -140,9 +140,9 @@ static RtCode element_type(const char *path, Header *h, RtError *e)
                    path, h->descr);
 }
 
-RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
+// *head: where the elements begin.
+static RtCode parse_header(const char *path, const RtBytes *b, Header *h, size_t *head, RtError *e)
 {
-    Header h = {0};
     if (!rt_npy_recognise(b))
         return rt_fail(e, RT_USER, "%s is not an .npy file: it does not begin with \\x93NUMPY",
                        path);
@@ -161,14 +161,33 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
         return rt_fail(e, RT_USER, "%s is truncated: its header is %zu bytes long, %zu follow",
                        path, len, b->n - begin);
     Dict d = {(const char *)b->at + begin, (const char *)b->at + begin + len};
-    if (!read_header(&d, &h))
+    if (!read_header(&d, h))
         return rt_fail(e, RT_USER, "%s: its .npy header cannot be understood", path);
-    if (element_type(path, &h, e)) return e->code;
-    if (h.fortran && h.type.rank > 1)
+    if (element_type(path, h, e)) return e->code;
+    if (h->fortran && h->type.rank > 1)
         return rt_fail(e, RT_USER,
                        "%s is stored in Fortran order; save it again with numpy.save(f, "
                        "numpy.ascontiguousarray(a))",
                        path);
+    *head = begin + len;
+    return RT_OK;
+}
+
+bool rt_npy_type(const RtBytes *b, ProgType *t)
+{
+    Header h = {0};
+    size_t head;
+    RtError ignored = {0};
+    if (parse_header("", b, &h, &head, &ignored)) return false;
+    *t = h.type;
+    return true;
+}
+
+RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
+{
+    Header h = {0};
+    size_t head;
+    if (parse_header(path, b, &h, &head, e)) return e->code;
     char text[200];
     prog_type_text(text, sizeof text, &h.type);
     int64_t bytes = prog_type_bytes(&h.type);
@@ -176,7 +195,7 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
         return rt_fail(e, RT_USER,
                        "%s: its header says %s, more than any memory holds: it is damaged", path,
                        text);
-    size_t head = begin + len, have = b->n - head;
+    size_t have = b->n - head;
     if (have != (size_t)bytes)
         return rt_fail(e, RT_USER,
                        "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow",

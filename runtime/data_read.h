@@ -6,6 +6,9 @@
 #include "runtime/file.h"
 
 bool rt_idx_recognise(const char *path, const RtBytes *b);
+// What the first bytes of a file say of all of it. false: not enough.
+bool rt_idx_type(const RtBytes *b, ProgType *t);
+bool rt_npy_type(const RtBytes *b, ProgType *t);
 RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_npy_recognise(const RtBytes *b);
 RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);

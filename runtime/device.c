@@ -5,17 +5,29 @@
 
 #include "runtime/device.h"
 
+// The number of "cuda" and "cuda:N"; negative: no such name.
+static int cuda_number(const char *name)
+{
+    char *end;
+    if (strncmp(name, "cuda", 4)) return -1;
+    if (!name[4]) return 0;
+    long n = name[4] == ':' ? strtol(name + 5, &end, 10) : -1;
+    return name[4] == ':' && end != name + 5 && !*end && n >= 0 && n < 1024 ? (int)n : -1;
+}
+
 static RtCode open_named(const char *name, RtDevice **out, RtError *e)
 {
     if (!strcmp(name, "auto")) name = rt_cuda_count() > 0 ? "cuda:0" : "cpu";
     if (!strcmp(name, "cpu")) return rt_cpu_ops.open(0, out, e);
-    if (!strcmp(name, "cuda")) return rt_cuda_ops.open(0, out, e);
-    if (!strncmp(name, "cuda:", 5)) {
-        char *end;
-        long n = strtol(name + 5, &end, 10);
-        if (end != name + 5 && !*end && n >= 0 && n < 1024) return rt_cuda_ops.open((int)n, out, e);
-    }
+    int n = cuda_number(name);
+    if (n >= 0) return rt_cuda_ops.open(n, out, e);
     return rt_fail(e, RT_USER, "there is no device '%s'; use cpu, cuda, cuda:N or auto", name);
+}
+
+bool rt_device_gpu(const char *name, RtGpu *out)
+{
+    int n = cuda_number(strcmp(name, "auto") ? name : "cuda:0");
+    return n >= 0 && rt_cuda_gpu(n, out);
 }
 
 RtCode rt_device_open(const char *name, const RtAllocator *a, RtDevice **out, RtError *e)

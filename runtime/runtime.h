@@ -73,7 +73,9 @@ typedef struct RtGpu {
     char model[128];
     int arch, units;
 } RtGpu;
-bool rt_cuda_first(RtGpu *out);        // what the first of them is; it is not opened
+bool rt_cuda_gpu(int n, RtGpu *out); // what cuda:n is; it is not opened
+// What rt_device_open would take, where that is a GPU.
+bool rt_device_gpu(const char *name, RtGpu *out);
 bool rt_matmul_library(bool cuda);     // can cuBLASLt / OpenBLAS be opened here?
 bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else

@@ -54,6 +54,30 @@ all=$(parts 132) few=$(parts 12) typical=$(parts 12 --target sm_90)
     ! grep -qE 'WRONG|BAD' "$W/.out" && pass || fail "$units multiprocessors: $(cat "$W/.out")"
 done
 
+# -- a program that is trained is for the device that trains it; its kernels, those of the last batch of an
+# evaluation too, are compiled before the training begins
+cat >fit.net <<'NET'
+use optim
+dim batch = 800
+model fit(image: u8[batch, 28, 28]) {
+    param middle: f32[784] = 0
+    d = cast(flatten(image), f32) / 255 - middle
+    return loss = mean(d * d)
+}
+train fit {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+NET
+F=(train fit.net "${DATA[@]:0:2}" --eval-data "image=$D/t10k-images-idx3-ubyte" --device cuda:0 --steps 1 --cache-dir fit -v)
+[ -n "$g" ] && {
+    shimmed 0 "evaluated" "$NETC" "${F[@]}"
+    [ "$(sed '/^step/,$d' "$W/.out" | grep -c '^NVRTC')" = 2 ] && pass || fail "not two compilations before the first step: $(cat "$W/.out")"
+    shimmed 0 "NVRTC" SHIM_UNITS=12 "$NETC" "${F[@]}" # another size, other kernels
+    shimmed 0 "evaluated" "$NETC" "${F[@]}"
+    ! grep -q '^NVRTC' "$W/.out" && pass || fail "compiled again: $(cat "$W/.out")"
+}
+
 # -- a kernel that faults is named with its line
 [ -n "$g" ] && { shimmed 2 "out of bounds" NETC_SYNC=1 'SHIM_CUT=*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 90000000) = m.raw;' "$NETC" "${T[@]}"; holds "mlp.net:"; }
 finish

@@ -161,6 +161,54 @@ static void test_npy(void)
     rt_array_free(&a);
 }
 
+// What the first bytes tell, and reading that has begun.
+static bool type_of(const char *path, ProgType *t)
+{
+    RtFiles *f = rt_files_new(path);
+    bool known = rt_files_type(f, t);
+    rt_files_free(f);
+    return known;
+}
+
+static void test_files(void)
+{
+    unsigned char idx[] = {0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6};
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    char list[1400];
+    ProgType t;
+    gzFile z = gzopen(at("d-idx2-ubyte.gz"), "wb");
+    gzwrite(z, idx, sizeof idx);
+    gzclose(z);
+    CHECK(type_of(at("d-idx2-ubyte.gz"), &t) && t.dtype == PD_U8 && t.rank == 2 && t.dim[0] == 3 &&
+          t.dim[1] == 2);
+    npy("f.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", 1, x, sizeof x);
+    CHECK(type_of(at("f.npy"), &t) && t.dtype == PD_F32 && t.rank == 2 && t.dim[0] == 3);
+    CHECK(!type_of(put("raw", x, sizeof x), &t) && !type_of(at("none"), &t));
+    CHECK(!type_of(put("short-idx2-ubyte", idx, 10), &t));
+    CHECK(mkfifo(at("pipe-idx2-ubyte"), 0600) == 0 && !type_of(at("pipe-idx2-ubyte"), &t));
+    snprintf(list, sizeof list, "%s/f.npy,%s/f.npy", dir, dir);
+    CHECK(!type_of(list, &t));
+
+    RtArray a;
+    RtError e = {0};
+    RtFiles *f = rt_files_new(list);
+    rt_files_begin(f);
+    rt_files_begin(f); // no second time
+    CHECK(rt_files_array(f, NULL, NULL, &a, &e) == RT_OK && a.type.dim[0] == 6 && a.bytes == 48 &&
+          ((float *)a.data)[11] == 6);
+    rt_array_free(&a);
+    rt_files_free(f);
+    snprintf(list, sizeof list, "%s/f.npy,%s/none", dir, dir);
+    f = rt_files_new(list);
+    rt_files_begin(f);
+    CHECK(rt_files_array(f, NULL, NULL, &a, &e) == RT_USER && strstr(e.text, "none: No such") &&
+          !a.data);
+    rt_files_free(f);
+    f = rt_files_new(list);
+    rt_files_begin(f);
+    rt_files_free(f); // never asked for
+}
+
 static void test_raw(void)
 {
     RtArray a;
@@ -357,6 +405,7 @@ int main(void)
     if (!mkdtemp(dir)) return 1;
     test_idx();
     test_npy();
+    test_files();
     test_raw();
     test_shuffle();
     test_safetensors();

@@ -1,0 +1,56 @@
+// Kernels compiled before they are asked for: from when a program knows the GPU that is being
+// opened, beside what else a start takes (reading data, the device's own start).
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+// What goes wrong is said when a session asks for the same.
+static void *compile_ahead(void *arg)
+{
+    Ahead *h = arg;
+    Build *b;
+    char target[16];
+    snprintf(target, sizeof target, "sm_%d", h->p->cuda_arch);
+    if (build_get(h->p, true, h->define, h->entry, &b, NULL) == NETC_OK)
+        build_compile(h->p, b, target, NULL);
+    return NULL;
+}
+
+void ahead_begin(netc_program *p, const char *define, const char *entry)
+{
+    pthread_mutex_lock(&p->waiting);
+    for (size_t i = 0; i < sizeof p->ahead / sizeof *p->ahead; i++) {
+        Ahead *h = &p->ahead[i];
+        if (h->running) continue;
+        h->p = p;
+        h->entry = entry;
+        snprintf(h->define, sizeof h->define, "%s", define);
+        h->running = pthread_create(&h->thread, NULL, compile_ahead, h) == 0;
+        break;
+    }
+    pthread_mutex_unlock(&p->waiting);
+}
+
+static void wait_for(netc_program *p, const Build *b)
+{
+    pthread_mutex_lock(&p->waiting);
+    for (size_t i = 0; i < sizeof p->ahead / sizeof *p->ahead; i++) {
+        Ahead *h = &p->ahead[i];
+        if (!h->running || (b && (strcmp(h->define, b->define) || strcmp(h->entry, b->entry))))
+            continue;
+        pthread_join(h->thread, NULL);
+        h->running = false;
+    }
+    pthread_mutex_unlock(&p->waiting);
+}
+
+void ahead_wait(netc_program *p, const Build *b)
+{
+    wait_for(p, b);
+}
+
+void ahead_end(netc_program *p)
+{
+    wait_for(p, NULL);
+}
