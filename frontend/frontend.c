@@ -31,6 +31,12 @@ static void add_global(Elab *e, EFile *f, const Stmt *s)
                        "first here");
         return;
     }
+    if (s->kind == STMT_MODEL &&
+        (!strcmp(s->name, "init") || !strcmp(s->name, "train") || !strcmp(s->name, "eval"))) {
+        diag_span(e->diags, span, "no model can be named '%s': it is an entry of every file",
+                  s->name);
+        return;
+    }
     Global *g = NEW(e->arena, Global);
     g->stmt = s;
     g->file = f;

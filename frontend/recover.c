@@ -187,8 +187,8 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
             diag_note(p->diags, g, "say what went wrong: assert condition, \"message\"");
         note_foreign(p, g, &p->tokens->list.at[start]);
         if (k == start + 1 && head == T_NAME && starts_operand(t->kind)) {
-            const char *near = nearest_head(p->tokens->list.at[start].text);
-            if (near) diag_note(p->diags, g, "did you mean '%s'?", near);
+            const char *word = p->tokens->list.at[start].text, *near = nearest_head(word);
+            if (near && strcmp(near, word)) diag_note(p->diags, g, "did you mean '%s'?", near);
         }
         note_continuation(p, g, start, k);
     }
