@@ -352,7 +352,7 @@ typedef struct netc_train_options {
 // is given, the state is saved before returning.
 NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err);
 // Runs the eval entry once over all of data (a smaller last batch included); metrics by output
-// name. *metrics: freed with netc_free.
+// name. *metrics: freed with netc_free. The hook stops it, too.
 NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics,
                                    int *nmetrics, netc_error **err);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "lib/lib.h"
 
 const char *batch_dim(const ProgEntry *e)
@@ -116,9 +117,22 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
     return NETC_OK;
 }
 
-// Runs [times] batches of the build [l] over rows beginning at [begin].
+bool session_cancelled(const netc_session *s)
+{
+    const netc_context_options *o = &s->context->o;
+    return o->cancel && o->cancel(o->user);
+}
+
+int64_t next_piece(int64_t last, int64_t n, double seconds)
+{
+    double fit = fmin(0.25 * (double)n / fmax(seconds, 1e-9), 8 * (double)last);
+    return fit < 1 ? 1 : fit < 1e12 ? (int64_t)fit : (int64_t)1e12;
+}
+
+// Runs [times] batches of the build [l] over rows beginning at [begin], [piece] of them at first
+// without a look at the cancel hook.
 static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t begin,
-                               int64_t times, netc_error **err)
+                               int64_t times, int64_t piece, netc_error **err)
 {
     const ProgEntry *e = program_entry(l->build->program, "eval");
     int64_t examples, n = times * e->batch;
@@ -128,14 +142,21 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
     if (!row) return OUT_OF_MEMORY(err);
     for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(begin + i);
     RtError re = {0};
-    if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re) ||
-        rt_run(s->rt, l->rt, "eval", NULL, 0, times, &re) || rt_sync(s->rt, &re))
-        status = lib_fail_rt(err, &re);
+    if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re)) status = lib_fail_rt(err, &re);
+    for (int64_t done = 0, some; done < times && status == NETC_OK; done += some) {
+        double t = clock_now();
+        some = times - done < piece ? times - done : piece;
+        if (rt_run(s->rt, l->rt, "eval", NULL, 0, some, &re) || rt_sync(s->rt, &re))
+            status = lib_fail_rt(err, &re);
+        else if (session_cancelled(s))
+            status = NETC_CANCELLED;
+        piece = next_piece(piece, some, clock_now() - t);
+    }
     free(row);
     return status;
 }
 
-netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
+netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
                           netc_metric **metrics, int *n, netc_error **err)
 {
     Loaded *l;
@@ -143,7 +164,7 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
     netc_status status = session_entry(s, "eval", &l, &e, err);
     if (status != NETC_OK) return status;
     int64_t count = rows->end - rows->begin, whole = count / e->batch, rest = count % e->batch;
-    status = run_batches(s, l, rows, rows->begin, whole, err);
+    status = run_batches(s, l, rows, rows->begin, whole, piece, err);
     if (status == NETC_OK && rest) {
         const char *dim = batch_dim(e);
         if (!dim) {
@@ -162,11 +183,15 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
             last_batch(e, count, define, sizeof define);
             status = session_loaded(s, define, "eval", &small, err);
             if (status == NETC_OK)
-                status = run_batches(s, small, rows, rows->begin + whole * e->batch, 1, err);
+                status = run_batches(s, small, rows, rows->begin + whole * e->batch, 1, 1, err);
         }
     }
-    if (status != NETC_OK) return status;
-    return take_means(s, e, prefix, metrics, n, err);
+    if (status != NETC_OK && status != NETC_CANCELLED) return status;
+    netc_status taken = take_means(s, e, prefix, metrics, n, err); // the next ones begin at 0
+    if (status == NETC_OK || taken != NETC_OK) return taken;
+    free(*metrics);
+    *metrics = NULL;
+    return status;
 }
 
 netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics, int *nmetrics,
@@ -178,5 +203,6 @@ netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **met
     netc_status status = session_entry(s, "eval", &l, &e, err);
     if (status == NETC_OK) status = bind_rows(s, l, e, data, &rows.end, err);
     if (status != NETC_OK) return status;
-    return evaluate_rows(s, &rows, "", metrics, nmetrics, err);
+    status = evaluate_rows(s, &rows, "", 64, metrics, nmetrics, err);
+    return status == NETC_CANCELLED ? lib_fail(err, status, "the evaluation was stopped") : status;
 }

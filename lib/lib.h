@@ -237,9 +237,13 @@ typedef struct Rows { // part of a data set: rows [begin, end)
     netc_dataset *data;
     int64_t begin, end;
 } Rows;
-// Means of the scalar outputs of eval over the rows; names in *metrics point into one malloc'ed
-// block.
-netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
+// Executions are enqueued in pieces, so that a cancel is seen within a quarter second: how many
+// after one of n took so long where [last] were allowed.
+int64_t next_piece(int64_t last, int64_t n, double seconds);
+bool session_cancelled(const netc_session *s);
+// Means of the scalar outputs of eval over the rows, the first piece as given; names in *metrics
+// point into one malloc'ed block. NETC_CANCELLED leaves the error to the caller.
+netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
                           netc_metric **metrics, int *n, netc_error **err);
 // Binds data to an entry with a row table and checks shapes, types and counts.
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,

@@ -20,19 +20,13 @@ typedef struct Run {
     Rows train, eval;
     int64_t batch, steps_per_epoch, tail, total, step;
     int64_t report_every, eval_every;
-    int64_t chunk_limit; // steps a chunk may hold, so that a cancel is seen within a quarter second
+    int64_t piece; // steps that may be enqueued in a row (next_piece)
     int64_t last_report_step;
     double start, last_report;
     int32_t *rows;  // the order of the epoch that step lies in
     int32_t *ahead; // that of epoch ahead_of
     int64_t ahead_of;
 } Run;
-
-static bool cancelled(const Run *r)
-{
-    const netc_context *c = r->s->context;
-    return c->o.cancel && c->o.cancel(c->o.user);
-}
 
 static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n, const char *text)
 {
@@ -118,7 +112,7 @@ static netc_status plan(Run *r, netc_error **err)
     r->total = o->steps > 0 ? o->steps : (int64_t)steps;
     r->report_every = o->report_every > 0 ? o->report_every : (r->steps_per_epoch + 19) / 20;
     r->eval_every = o->eval_every > 0 ? o->eval_every : r->steps_per_epoch;
-    r->chunk_limit = 1;
+    r->piece = 1;
     return NETC_OK;
 }
 
@@ -219,7 +213,7 @@ static netc_status evaluate(Run *r, netc_error **err)
 {
     netc_metric *m = NULL;
     int n = 0;
-    netc_status status = evaluate_rows(r->s, &r->eval, "eval_", &m, &n, err);
+    netc_status status = evaluate_rows(r->s, &r->eval, "eval_", r->piece, &m, &n, err);
     if (status == NETC_OK) send(r, NETC_EVENT_EVAL, m, n, NULL);
     free(m);
     return status;
@@ -264,7 +258,7 @@ static netc_status chunk(Run *r, netc_error **err)
     n = least(n, until(r->step, r->report_every));
     if (r->eval.data) n = least(n, until(r->step, r->eval_every));
     if (r->o->save) n = least(n, until(r->step, r->o->save_every));
-    n = least(n, r->chunk_limit);
+    n = least(n, r->piece);
     RtError e = {0};
     double t = clock_now();
     RtCode code = rt_run(r->s->rt, r->l->rt, "train", NULL, 0, n, &e);
@@ -273,12 +267,18 @@ static netc_status chunk(Run *r, netc_error **err)
         make_order(r, after); // while the device works
     if (code || rt_sync(r->s->rt, &e)) return explain(r, r->l->build, NULL, &e, err);
     t = clock_now() - t;
-    // Aim at a quarter second a chunk; grow at most eightfold at a time.
-    double per_step = t / (double)n;
-    int64_t fit = per_step > 0 ? (int64_t)(0.25 / per_step) : INT64_MAX / 2;
-    r->chunk_limit = least(fit < 1 ? 1 : fit, r->chunk_limit * 8);
+    r->piece = next_piece(r->piece, n, t);
     r->step += n;
     return NETC_OK;
+}
+
+static netc_status stop(Run *r, netc_error **err)
+{
+    netc_status status = r->o->save ? save(r, err) : NETC_OK;
+    if (status != NETC_OK) return status;
+    return lib_fail(err, NETC_CANCELLED, "stopped after step %" PRId64 " of %" PRId64 "%s%s",
+                    r->step, r->total, r->o->save ? "; saved to " : "; nothing was saved",
+                    r->o->save ? r->o->save : "");
 }
 
 static netc_status loop(Run *r, netc_error **err)
@@ -287,21 +287,14 @@ static netc_status loop(Run *r, netc_error **err)
     if (r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
     if (r->step % r->steps_per_epoch) status = begin_epoch(r, err);
     while (status == NETC_OK && r->step < r->total) {
-        if (cancelled(r)) {
-            if (r->o->save) status = save(r, err);
-            if (status == NETC_OK)
-                status = lib_fail(err, NETC_CANCELLED,
-                                  "stopped after step %" PRId64 " of %" PRId64 "%s%s", r->step,
-                                  r->total, r->o->save ? "; saved to " : "; nothing was saved",
-                                  r->o->save ? r->o->save : "");
-            return status;
-        }
+        if (session_cancelled(r->s)) return stop(r, err);
         status = chunk(r, err);
         if (status != NETC_OK) break;
         bool last = r->step >= r->total;
         if (last || r->step % r->report_every == 0) status = report(r, err);
         if (status == NETC_OK && r->eval.data && (last || r->step % r->eval_every == 0))
             status = evaluate(r, err);
+        if (status == NETC_CANCELLED) return stop(r, err);
         if (status == NETC_OK && r->o->save &&
             (last || (r->o->save_every > 0 && r->step % r->o->save_every == 0)))
             status = save(r, err);

@@ -237,6 +237,30 @@ static void cancelled(netc_session *s, netc_train_options *to, Hooks *h)
     CHECK(h->step == from + 10);
 }
 
+// An evaluation ends when it is told to, that of the last step too, and leaves nothing to the next.
+static void evaluation_stopped(netc_session *s, netc_dataset *d, Hooks *h)
+{
+    netc_error *err = NULL;
+    netc_metric *m = NULL, *again = NULL;
+    int n = 0;
+    NETC_INIT(netc_train_options, to);
+    to.data = to.eval_data = d;
+    to.steps = h->cancel_at = 20;
+    to.save = file("stopped.safetensors");
+    to.event = on_event;
+    to.user = h;
+    h->step = 0;
+    REFUSED(NETC_CANCELLED, "stopped after step 20 of 20; saved to", netc_train(s, &to, &err));
+    CHECK(!access(to.save, R_OK));
+    REFUSED(NETC_CANCELLED, "evaluation was stopped", netc_evaluate(s, d, &m, &n, &err));
+    h->cancel_at = 0;
+    FINE(netc_evaluate(s, d, &m, &n, &err));
+    FINE(netc_evaluate(s, d, &again, &n, &err));
+    CHECK(n == 1 && m[0].value == again[0].value);
+    netc_free(m);
+    netc_free(again);
+}
+
 // The last partial batch is evaluated as a smaller one: 40 = 8 * 5; 37 leaves 5.
 static void partial_batch(netc_context *c, netc_session *s, Points *points)
 {
@@ -292,6 +316,7 @@ static void training(void)
     NETC_INIT(netc_train_options, to);
     to.data = d;
     cancelled(s, &to, &h);
+    evaluation_stopped(s, d, &h);
     partial_batch(c, s, &points);
     data_that_do_not_fit(c, s, &points);
     netc_dataset_free(d);
