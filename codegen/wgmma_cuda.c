@@ -109,37 +109,35 @@ void wgmma_derive(Body *b, const Target *t)
     s->blocks = (tiles < most ? tiles : most) * s->cluster;
 }
 
-// Lines of memory that a place of the ring comes from. More than one for each of its rows take
-// longer than multiplying it.
-static int lines_of(const Body *b, bool *straddle)
-{
-    const Schedule *s = &b->sched;
-    int lines = 0;
-    *straddle = false;
-    for (int axis = 1; axis <= 2; axis++) {
-        ProgMap m;
-        bool along_k;
-        group_operand(b, axis, &m, &along_k);
-        bool two = m.pitch % STEP || m.offset % STEP;
-        lines += (axis == 1 ? s->tile_m : s->tile_n / s->cluster) * (two ? 2 : 1);
-        *straddle |= two;
-    }
-    return lines;
-}
+enum { EDGE = 32 };
 
 // Rounds are whole, and a tile costs as much as if it were EDGE wider: on an H200 tiles 128 wide
-// are a few percent behind those of 192, and those of 64 a sixth behind them. A line costs as much
-// as so many elements: 1.6 ns there.
+// are a few percent behind those of 192, and those of 64 a sixth behind them.
 double wgmma_share(const Body *b, const Target *t)
 {
-    enum { EDGE = 32, OF_A_LINE = 80 };
     const Schedule *s = &b->sched;
     int64_t at_once = t->units / s->cluster, rounds = ceil_div(tiles_of(b), at_once);
-    bool straddle;
-    int tile = s->tile_m * (s->tile_n + EDGE), copies = lines_of(b, &straddle) * OF_A_LINE;
-    if (straddle && copies > tile) tile = copies;
     return (double)b->axis[1].extent * (double)b->axis[2].extent /
-           ((double)rounds * t->units * tile);
+           ((double)rounds * t->units * s->tile_m * (s->tile_n + EDGE));
+}
+
+// Rows that begin within a line of memory straddle two.
+static bool straddles(const Body *b, int axis)
+{
+    ProgMap m;
+    bool along_k;
+    return group_operand(b, axis, &m, &along_k) && (m.pitch % STEP || m.offset % STEP);
+}
+
+// The copies' share of that: 1 where they are fast enough. A line takes as long as so many elements
+// of a tile: 1.6 ns on an H200. (A library's products have to wait for lines as well.)
+static double copied_share(const Body *b)
+{
+    enum { OF_A_LINE = 80 };
+    const Schedule *s = &b->sched;
+    int lines = s->tile_m * (1 + straddles(b, 1)) + s->tile_n / s->cluster * (1 + straddles(b, 2));
+    int copied = lines * OF_A_LINE, multiplied = s->tile_m * (s->tile_n + EDGE);
+    return copied > multiplied ? (double)multiplied / copied : 1;
 }
 
 // The tiles that leave the least of the device idle; products too small for any are left to mma.
@@ -150,20 +148,19 @@ void wgmma_schedule(const Target *t, Body *b)
         int wgmma, tile_n, cluster;
     } choices[] = {{WGMMA_OWN, 192, 1},    {WGMMA_OWN, 128, 1}, {WGMMA_OWN, 64, 1},
                    {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}};
-    double most = LEAST_SHARE;
+    double most = 0;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+    bool even = !straddles(b, 1) && !straddles(b, 2);
+    for (int i = 0; i < (even ? 3 : 6); i++) {
         *s = before;
         s->wgmma = choices[i].wgmma;
         s->tile_n = choices[i].tile_n;
         s->cluster = choices[i].cluster;
         wgmma_derive(b, t);
-        bool straddle;
-        lines_of(b, &straddle);
-        double share = wgmma_share(b, t);
-        if (share <= most || (s->cluster > 1 && !straddle)) continue;
-        most = share;
+        double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b));
+        if (share <= LEAST_SHARE || all <= most) continue;
+        most = all;
         best = *s;
     }
     *s = best;
