@@ -48,8 +48,8 @@ static int staged_stores(const Body *b)
 }
 
 // How many times a warp has room for its staged results. Where rows are added up the ring needs the
-// room more: places are held longer (on an H200 a gradient of an input with its bias gradient is 3
-// % faster so, one without is 3 % slower).
+// room more, whose places are held longer: on an H200 a gradient of an input with its bias gradient
+// is a fortieth faster so, a product without sums as much slower.
 static int stages(const Body *b)
 {
     return staged_stores(b) > 2 || body_folds(b) ? 1 : 2;

@@ -88,11 +88,11 @@ static const char behind[] =
 
 // Sums over the rows of a product's left operand: its kernel takes them on the way.
 static const char beside[] = "use nn\n"
-                             "const m = 224\n"
-                             "const k = 72\n"
-                             "const n = 248\n"
+                             "const m = 216\n"
+                             "const k = 128\n"
+                             "const n = 128\n"
                              "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
-                             "model brain(x: bf16[m, k], w: bf16[k, n]) {\n"
+                             "model brain(x: bf16[m, k], w: bf16[k, 2 * n]) {\n"
                              "    return s = cast(sums(x), bf16), y = matmul(x, w)\n"
                              "}\n"
                              "model half(x: f16[m, k], w: f16[n, k], b: f16[k]) {\n"
@@ -102,9 +102,9 @@ static const char beside[] = "use nn\n"
 
 // Not of the left operand's rows, or not of what tiles hold.
 static const char apart[] =
-    "const m = 224\n"
-    "const k = 72\n"
-    "const n = 248\n"
+    "const m = 216\n"
+    "const k = 128\n"
+    "const n = 128\n"
     "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
     "model right(x: bf16[m, k], w: bf16[k, n]) { return s = sums(w), y = matmul(x, w) }\n"
     "model turned(x: bf16[k, m], w: bf16[k, n]) { return s = sums(x), y = matmul(transpose(x), w) "
