@@ -168,6 +168,7 @@ NC_FN float nc_tanh_f(float a)
     return x < 0.625f || a != a ? near : far;
 }
 NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + nc_exp_f(-a)); }
+NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
 NC_FN float nc_rsqrt_f(float a) { return 1 / sqrtf(a); }
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want)

@@ -2,7 +2,6 @@
 // They agree with the reference evaluator. Blank lines part what is needed together: cuda_prelude.c.
 
 // One element of what both languages' math libraries have.
-NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
 NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
 NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
 

@@ -63,6 +63,29 @@ NC_FN float nc_log1p_f(float a) { return log1pf(a); }
 NC_FN float nc_tanh_f(float a) { return tanhf(a); }
 NC_FN float nc_erf_f(float a) { return erff(a); }
 NC_FN float nc_rsqrt_f(float a) { return rsqrtf(a); }
+// Square root and quotient without the math library's branches, which zeros take, too, as gradients and
+// moments often are. The root is correctly rounded, the quotient within 1 ulp and correctly rounded
+// unless something is tiny or huge.
+NC_FN float nc_sqrt_f(float a)
+{
+    const bool tiny = a < 0x1p-96f;
+    const float x = tiny ? a * 0x1p96f : a;
+    float r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    const float root = x * r, better = fmaf(fmaf(-root, root, x), 0.5f * r, root);
+    return a == 0 || a == NC_INF ? a : tiny ? better * 0x1p-48f : better;
+}
+NC_FN float nc_div_f(float a, float b)
+{
+    const float m = fabsf(b), scale = m < 0x1p-64f ? 0x1p64f : m > 0x1p64f ? 0x1p-64f : 1.0f;
+    const float x = a * scale, y = b * scale;
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y));
+    const float rough = x * r;
+    r = fmaf(fmaf(-y, r, 1.0f), r, r);
+    const float q = x * r, better = fmaf(fmaf(-y, q, x), r, q);
+    return better == better && rough != 0 ? better : rough; // beyond, rough is right, its sign too
+}
 NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + expf(-a)); }
 
 // For results that end as 16-bit floats: within 2^-16 of the result, or of 1 where the function

@@ -42,7 +42,7 @@ NC_FLOAT2(nc_floordiv) NC_FLOAT2(nc_mod) NC_INT2(nc_floordiv) NC_INT2(nc_mod)
 
 NC_INT2(nc_shl) NC_INT2(nc_shr)
 
-NC_FN float nc_div(float a, float b) { return a / b; }
+NC_FN float nc_div(float a, float b) { return nc_div_f(a, b); }
 NC_FN double nc_div(double a, double b) { return a / b; }
 
 // Quotient and remainder of index expressions, never negative where they are used.

@@ -511,6 +511,7 @@ static void approximations(Suite *s)
         Node *q = graph_binary(g, OP_div, x, IN(g, "wide by", DT_F32, 60, k & 2 ? 1 : 64));
         out(g, k & 1 ? graph_cast(g, q, DT_BF16) : q, "q");
         int64_t last[1] = {1};
+        if (k == 0) out(g, graph_unary(g, OP_sqrt, graph_unary(g, OP_abs, x)), "root");
         if (k & 2) out(g, graph_reduce(g, OP_max, q, last, 1, false), "NaN wins");
         add(s, arena_printf(s->a, "division %d", k), g, k & 2 ? GROUP_ROW : GROUP_MAP, 0, NULL,
             NULL, k & 1 ? 0x1.04p-8 : 2.5e-7);
