@@ -185,13 +185,17 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
         buf_printf(params, "%s%s%s", at ? ", " : "", type[at], name[at]);
 }
 
-// How many blocks a multiprocessor must be able to hold, where all bodies ask for it.
+// How many blocks a multiprocessor must be able to hold, where all bodies ask for it. Beside
+// products in tiles, which have most of the work, the others need not.
 static const char *launch_bounds(const Kernel *k, int threads)
 {
     int most = k->ctx->target->threads_per_unit, held = most;
+    bool products = false;
+    for (int i = 0; i < k->nbodies; i++) products |= k->body[i]->sched.staged > 0;
     for (int i = 0; i < k->nbodies; i++) {
         const Schedule *s = &k->body[i]->sched;
-        if (s->resident * s->threads < held) held = s->resident * s->threads;
+        if ((s->resident || s->staged || !products) && s->resident * s->threads < held)
+            held = s->resident * s->threads;
     }
     return held >= threads
                ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, held / threads)

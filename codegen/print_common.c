@@ -182,6 +182,13 @@ void emit_close(Emit *e, const char *head, const char *tail)
     if (tail) line(s->up, s->up->indent, tail);
 }
 
+void emit_settle(Emit *e)
+{
+    Scope *s = e->scope;
+    buf_bytes(&s->up->text, s->text.data, s->text.len);
+    s->text = buf_new(e->arena);
+}
+
 void emit_bind(Emit *e, int inst, Scope *s, const char *text)
 {
     e->bind[inst] = (Binding){s, text};

@@ -54,8 +54,6 @@ const char *scratch_of(Emit *e, int nth);           // the body's nth scratch bu
 
 // -- operands of contractions (operand_cuda.c)
 bool *operand_expression(Emit *e, int a, int b); // the instructions below either of two
-// Whether what the operand is made of lies side by side along k rather than along its rows.
-bool operand_along_k(const Body *b, int inst);
 // Prints, in the innermost scope, the fetch of operand [inst] at [width] neighbours along axis
 // [inner] from [first] on, each into [to], an expression of v; nothing outside the axis' extent.
 // [inside]: all are within it.

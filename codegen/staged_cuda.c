@@ -4,13 +4,14 @@
 // blocks of a cluster may share the columns (k) of a tile: each has sums of its own, in shared
 // memory, of which each then joins and finishes a share of the rows.
 //
-// A warp takes 32 x 32 results. As in small_cuda.c, which columns meet in one instruction does not
-// matter as long as both operands agree: thread 4 g + t takes columns 4 t .. 4 t + 3 of a chunk of
-// 16, and the rows 4 g .. 4 g + 3. So either is a vector of shared memory. Vectors change places
+// A warp takes 32 x 32 results, eight columns at a time. What thread 4 g + t holds of an operand
+// for an instruction comes to neighbouring registers as it lies in shared memory: of an operand
+// along the columns as 8 x 4 matrices; of the other kind, where rows 2 g and 2 g + 1 of the left
+// one are neighbours, as pairs, and of the right one element by element. Vectors change places
 // within their line (by exclusive or), so that those a warp reads at once lie in different banks.
 #include "codegen/print_cuda.h"
 
-enum { VECTOR = 4, CHUNK = 16, SIDE = STAGED_SIDE };
+enum { VECTOR = 4, CHUNK = 8, SIDE = STAGED_SIDE, DOWN = SIDE / 16, ACROSS = SIDE / 8 };
 
 typedef struct Operand {
     const char *name, *origin; // "left", "origin_m"
@@ -64,8 +65,8 @@ static void place_vector(Emit *e, const Operand *o)
 // Where that vector lies in the tile.
 static const char *place_in_tile(Emit *e, const Operand *o)
 {
-    return o->along_k ? emit_text(e, "line * %d + (part ^ line / 4 %% 2 * 4) * 4", o->line)
-                      : emit_text(e, "line * %d + (part ^ line / 4 %% 4 * 2) * 4", o->line);
+    return emit_text(e, "line * %d + (part ^ %s) * 4", o->line,
+                     o->along_k ? "line % 8" : "line % 4 * 2");
 }
 
 static void close_vectors(Emit *e, const Operand *o)
@@ -179,60 +180,92 @@ static bool rounds(const Body *b) // operands are rounded where they are multipl
     return b->dot.tensor == TENSOR_TF32;
 }
 
-// Vectors of a chunk of an operand that thread 4 g + t multiplies.
-static void load_operand(Emit *e, const Operand *o, const char *warp, const char *to)
+// What a thread multiplies of eight columns c of an operand, for an instruction each.
+static void load_operand(Emit *e, const Operand *o, const char *to)
 {
-    int elements = o->side * e->body->sched.tile_k;
-    const char *load = rounds(e->body) ? "nc_rounded(nc_load<4>(" : "nc_load<4>(",
-               *end = rounds(e->body) ? ")" : "";
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int i = 0; i < 4; i++)");
-    if (o->along_k)
-        emit_line(e, e->scope,
-                  "    %s[i] = %s(const float *)%s + place * %d + (%s + lane / 4 * 4 + i) * %d + "
-                  "((c * 4 + lane %% 4) ^ lane / 4 %% 2 * 4) * 4)%s;",
-                  to, load, o->name, elements, warp, o->line, end);
-    else
-        emit_line(
-            e, e->scope,
-            "    %s[i] = %s(const float *)%s + place * %d + (c * 16 + lane %% 4 * 4 + i) * %d + "
-            "((%s / 4 + lane / 4) ^ lane %% 4 * 2) * 4)%s;",
-            to, load, o->name, elements, o->line, warp, end);
-}
-
-// Row [row] and column [col] of four of the operand loaded.
-static const char *element(Emit *e, const Operand *o, const char *of, const char *row,
-                           const char *col)
-{
-    return o->along_k ? emit_text(e, "%s[%s].at[%s]", of, row, col)
-                      : emit_text(e, "%s[%s].at[%s]", of, col, row);
+    const char *warp = o->axis == 1 ? "warp_m" : "warp_n",
+               *tile = emit_text(e, "%s + place * %d", o->name, o->side * e->body->sched.tile_k);
+    int n = o->axis == 1 ? DOWN : ACROSS;
+    Scope *in = e->scope;
+    emit_line(e, in, "#pragma unroll");
+    if (o->along_k && o->axis == 1) {
+        emit_line(e, in, "for (int i = 0; i < %d; i++)", n);
+        emit_line(e, in, "    nc_matrices4(%s[i], %s + (%s + i * 16 + lane %% 16) * %d +", to, tile,
+                  warp, o->line);
+        emit_line(e, in, "        ((c * 2 + lane / 16) ^ lane %% 8) * 4);");
+    } else if (o->along_k) {
+        emit_line(e, in, "for (int i = 0; i < %d; i += 2)", n);
+        emit_line(e, in,
+                  "    nc_matrices4(%s[i], %s + (%s + i * 8 + lane / 16 * 8 + lane %% 8) * %d +",
+                  to, tile, warp, o->line);
+        emit_line(e, in, "        ((c * 2 + lane / 8 %% 2) ^ lane %% 8) * 4);");
+    } else {
+        emit_line(e, in, "for (int i = 0; i < %d; i++) {", 2 * n);
+        const char *line =
+            emit_text(e, "%s + (c * 8 + i %% 2 * 4 + lane %% 4) * %d", tile, o->line);
+        if (o->axis == 1) {
+            emit_line(e, in, "    const NcVec<float, 2> pair = nc_load<2>((const float *)%s +",
+                      line);
+            emit_line(e, in,
+                      "        ((%s / 4 + i / 2 * 4 + lane / 8) ^ lane %% 4 * 2) * 4 + "
+                      "lane / 4 %% 2 * 2);",
+                      warp);
+            for (int j = 0; j < 2; j++)
+                emit_line(e, in, "    %s[i / 2][i %% 2 * 2 + %d] = nc_bits(pair.at[%d]);", to, j,
+                          j);
+        } else {
+            emit_line(e, in, "    %s[i / 2][i %% 2] = nc_bits((%s)[", to, line);
+            emit_line(e, in,
+                      "        ((%s / 4 + i / 2 * 2 + lane / 16) ^ lane %% 4 * 2) * 4 + "
+                      "lane / 4 %% 4]);",
+                      warp);
+        }
+        emit_line(e, in, "}");
+    }
+    if (!rounds(e->body)) return;
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int i = 0; i < %d; i++) nc_round_tf32(%s[i]);", n, to);
 }
 
 // Multiplies the tile in place "place" of the ring.
 static void multiply(Emit *e, const Operand *a, const Operand *b)
 {
     const Schedule *s = &e->body->sched;
-    const char *mma = rounds(e->body) ? "nc_mma_tf32" : "nc_mma_f32";
     int share = staged_sharing(s), chunks = s->tile_k / CHUNK;
     emit_open(e, 0);
-    emit_line(e, e->scope, "NcVec<float, 4> x[4], y[4];");
-    load_operand(e, a, "warp_m", "x");
-    load_operand(e, b, "warp_n", "y");
+    emit_line(e, e->scope, "uint32_t x[%d][4], y[%d][2];", DOWN, ACROSS);
+    load_operand(e, a, "x");
+    load_operand(e, b, "y");
     emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int i = 0; i < 16; i++) { // two columns, tiles of 16 x 8");
-    emit_line(e, e->scope, "    const int q = i / 8 * 2, m = i / 4 %% 2, n = i %% 4;");
-    emit_line(e, e->scope, "    %s(sums[m][n], %s, %s,", mma, element(e, a, "x", "2 * m", "q"),
-              element(e, a, "x", "2 * m + 1", "q"));
-    emit_line(e, e->scope, "        %s, %s, %s, %s);", element(e, a, "x", "2 * m", "q + 1"),
-              element(e, a, "x", "2 * m + 1", "q + 1"), element(e, b, "y", "n", "q"),
-              element(e, b, "y", "n", "q + 1"));
-    emit_line(e, e->scope, "}");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", DOWN * ACROSS);
+    emit_line(e, e->scope, "    %s(sums[i / %d][i %% %d], x[i / %d], y[i %% %d]);",
+              rounds(e->body) ? "nc_mma_tf32" : "nc_mma_f32", ACROSS, ACROSS, ACROSS, ACROSS);
     emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e,
                share > 1 ? emit_text(e, "for (int c = warp %% %d; c < %d; c += %d) {", share,
                                      chunks, share)
                          : emit_text(e, "for (int c = 0; c < %d; c++) {", chunks),
                "}");
+}
+
+// A warp's sums to shared memory. Rows of the left operand that lie side by side there were taken
+// by pairs.
+static void put_sums(Emit *e, bool pairs)
+{
+    const Schedule *s = &e->body->sched;
+    int share = staged_sharing(s), pitch = staged_pitch(e->body);
+    Scope *in = e->scope;
+    emit_line(e, in,
+              "float *const own = all + %s(warp_m + lane / 4%s) * %d + warp_n + lane %% 4 * 2;",
+              share > 1 ? emit_text(e, "warp %% %d * %d + ", share, s->tile_m * pitch) : "",
+              pairs ? " * 2" : "", pitch);
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int i = 0; i < %d; i++) {", DOWN * ACROSS * 2);
+    emit_line(e, in, "    const int m = i / %d, n = i / 2 %% %d, h = i %% 2;", 2 * ACROSS, ACROSS);
+    emit_line(e, in, "    const NcVec<float, 2> v = {sums[m][n][h * 2], sums[m][n][h * 2 + 1]};");
+    emit_line(e, in, "    nc_store<2>(own + (m * 16 + h%s) * %d + n * 8, v);", pairs ? "" : " * 8",
+              pitch);
+    emit_line(e, in, "}");
 }
 
 // In the loop over u of finish: the place of a vector of results; opens the scope where it is one.
@@ -276,8 +309,8 @@ static void join_sums(Emit *e)
     emit_line(e, e->scope, "NcVec<float, 4> sum = {};");
     emit_line(e, e->scope, "#pragma unroll");
     emit_line(e, e->scope, "for (int w = 0; w < %d; w++) {", parts);
-    const char *from =
-        emit_text(e, "all + (w %% %d * %d + row) * %d + from", share, s->tile_m, staged_pitch(s));
+    const char *from = emit_text(e, "all + (w %% %d * %d + row) * %d + from", share, s->tile_m,
+                                 staged_pitch(e->body));
     if (s->cluster > 1) from = emit_text(e, "nc_of_block(%s, first_part + w / %d)", from, share);
     emit_line(e, e->scope, "    const NcVec<float, 4> more = nc_load<4>(%s);", from);
     emit_line(e, e->scope, "    #pragma unroll");
@@ -286,7 +319,7 @@ static void join_sums(Emit *e)
 }
 
 // What becomes of the sums, a vector of neighbours in n at a time.
-static void finish(Emit *e)
+static void finish(Emit *e, const Operand *left)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
@@ -300,19 +333,7 @@ static void finish(Emit *e)
     Scope *top = e->scope;
     emit_line(e, top, "__syncthreads(); // the operands have been read");
     emit_line(e, top, "float *const all = (float *)nc_shared;");
-    emit_line(e, top,
-              "float *const own = all + %s(warp_m + lane / 4 * 4) * %d + warp_n + lane %% 4 * 8;",
-              staged_sharing(s) > 1 ? emit_text(e, "warp %% %d * %d + ", staged_sharing(s),
-                                                s->tile_m * staged_pitch(s))
-                                    : "",
-              staged_pitch(s));
-    emit_line(e, top, "#pragma unroll");
-    emit_line(e, top, "for (int i = 0; i < 8; i++) {");
-    emit_line(e, top, "    NcVec<float, 4> v;");
-    emit_line(e, top, "    #pragma unroll");
-    emit_line(e, top, "    for (int n = 0; n < 4; n++) v.at[n] = sums[i / 4][n][i %% 4];");
-    emit_line(e, top, "    nc_store<4>(own + i / 2 * %d + i %% 2 * 4, v);", staged_pitch(s));
-    emit_line(e, top, "}");
+    put_sums(e, !left->along_k);
     Vectors v = find_vectors(e, 2, whole ? VECTOR : 1);
     int kept = 0, ahead = 0;
     for (int i = 0; i < v.nloads; i++) {
@@ -422,7 +443,9 @@ static void print_first_tiles(Emit *e, const Operand *const *operand, int n, int
 
 void staged_cuda(Emit *e)
 {
-    enum { MOST_UNROLLED = 16 }; // steps; of more, so many that a step's place is a number
+    // Steps; of more, so many that a step's place is a number. Where several blocks share a
+    // multiprocessor none: they have few registers, and each works while others wait.
+    enum { MOST_UNROLLED = 16 };
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     Operand x = operand_of(b, 1), y = operand_of(b, 2);
@@ -450,8 +473,9 @@ void staged_cuda(Emit *e)
               (long long)across, s->tile_n);
     emit_line(e, top, "float *const left = (float *)nc_shared, *const right = left + %d;",
               s->staged * s->tile_m * s->tile_k);
-    emit_line(e, top, "float sums[2][4][4] = {};");
+    emit_line(e, top, "float sums[%d][%d][4] = {};", DOWN, ACROSS);
     print_first_tiles(e, operand, ahead, step);
+    emit_settle(e);  // numbers that the results need are fetched while these tiles come
     emit_open(e, 0); // over the columns, a tile at a time
     Scope *in = e->scope;
     emit_line(e, in, "nc_copied<%d>();", ahead - 1);
@@ -481,8 +505,11 @@ void staged_cuda(Emit *e)
             if (!operand[i]->plain) put_tile(e, operand[i]);
         emit_close(e, later, "}");
     }
-    emit_line(e, top, "#pragma unroll %d", steps <= MOST_UNROLLED ? (int)steps : s->staged);
+    emit_line(e, top, "#pragma unroll %d",
+              s->resident > 1          ? 1
+              : steps <= MOST_UNROLLED ? (int)steps
+                                       : s->staged);
     emit_close(e, emit_text(e, "for (int step = 0; step < %lld; step++) {", (long long)steps), "}");
-    finish(e);
+    finish(e, &x);
     emit_close(e, NULL, NULL);
 }

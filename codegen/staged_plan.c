@@ -12,9 +12,10 @@ int staged_sharing(const Schedule *s)
     return STAGED_WARPS / (s->tile_m / STAGED_SIDE * (s->tile_n / STAGED_SIDE));
 }
 
-int staged_pitch(const Schedule *s)
+// What the threads of half a warp store at once lies in different banks.
+int staged_pitch(const Body *b)
 {
-    return s->tile_n + 4;
+    return b->sched.tile_n + (operand_along_k(b, b->dot.a) ? 8 : 4);
 }
 
 static int64_t count_tiles(const Body *b)
@@ -34,7 +35,7 @@ void staged_derive(Body *b, const Target *t)
     s->tile_k = CHUNK * staged_sharing(s);
     if (s->tile_k < LEAST_K) s->tile_k = LEAST_K;
     int stage = (s->tile_m + s->tile_n) * s->tile_k,
-        sums = staged_sharing(s) * s->tile_m * staged_pitch(s);
+        sums = staged_sharing(s) * s->tile_m * staged_pitch(b);
     int64_t steps = ceil_div(b->axis[b->col].extent, (int64_t)s->tile_k * s->cluster);
     if (s->staged > steps) s->staged = steps > 2 ? (int)steps : 2;
     int64_t room = t->shared_per_block;
@@ -57,8 +58,8 @@ void staged_plan(const Target *t, Body *b)
             s->staged = MOST_STAGED;
             int64_t blocks = count_tiles(b) * s->cluster;
             // A second block on a multiprocessor would only take half of it, unless there are more
-            // than multiprocessors, or updates of other parameters beside them.
-            s->resident = blocks > t->units || b->commits ? 2 : 1;
+            // than multiprocessors, or, beside updates, products of other parameters.
+            s->resident = b->commits ? 3 : blocks > t->units ? 2 : 1;
             staged_derive(b, t);
             if (s->cluster > 1 && s->tile_k * s->cluster > b->axis[b->col].extent) break;
             double took =

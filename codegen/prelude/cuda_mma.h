@@ -26,12 +26,6 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
     nc_mma_tf32(c, nc_round_tf32(a0), nc_round_tf32(a1), nc_round_tf32(a2), nc_round_tf32(a3),
                 nc_round_tf32(b0), nc_round_tf32(b1));
 }
-NC_FN NcVec<float, 4> nc_rounded(NcVec<float, 4> v)
-{
-#pragma unroll
-    for (int i = 0; i < 4; i++) v.at[i] = nc_round_tf32(v.at[i]);
-    return v;
-}
 // The same with the digits of f32: each operand as the sum of two, of whose four products the
 // smallest is left out.
 NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
@@ -44,13 +38,29 @@ NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, flo
     nc_mma_tf32(c, h0, h1, h2, h3, nc_round_tf32(b0 - g0), nc_round_tf32(b1 - g1));
     nc_mma_tf32(c, h0, h1, h2, h3, g0, g1);
 }
+// The same of bits, as they come from shared memory.
+template <int N> NC_FN void nc_round_tf32(uint32_t (&v)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) v[i] = nc_bits(nc_round_tf32(nc_from_bits(v[i])));
+}
+NC_FN void nc_mma_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    nc_mma_tf32(c, nc_from_bits(a[0]), nc_from_bits(a[1]), nc_from_bits(a[2]), nc_from_bits(a[3]),
+                nc_from_bits(b[0]), nc_from_bits(b[1]));
+}
+NC_FN void nc_mma_f32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    nc_mma_f32(c, nc_from_bits(a[0]), nc_from_bits(a[1]), nc_from_bits(a[2]), nc_from_bits(a[3]),
+               nc_from_bits(b[0]), nc_from_bits(b[1]));
+}
 
-// -- tensor cores: 8 x 8 matrices of 16-bit elements from shared memory to a warp's registers, and
-// products of them
+// -- tensor cores: 8 x 8 matrices of 16-bit elements, 8 x 4 of 32 bits, from shared memory to a warp's
+// registers, and products of them
 NC_FN uint32_t nc_shared_place(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
 // Thread 8 i + r gives where row r of matrix i begins, 16-byte aligned.
-NC_FN void nc_matrices4(uint32_t *r, const uint16_t *p)
+NC_FN void nc_matrices4(uint32_t *r, const void *p)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(nc_shared_place(p)) : "memory");
