@@ -530,90 +530,6 @@ bool frame_wanted(const Frame *f, const Node *n, const Item *reader)
     return false;
 }
 
-static bool has(const Ids *v, uint32_t id)
-{
-    for (uint32_t i = 0; i < v->n; i++)
-        if (v->at[i] == id) return true;
-    return false;
-}
-
-static bool is_product(const Frame *f, const Item *it)
-{
-    return it->sink < 0 && !it->lowered && it->groups.at[0]->kind == GROUP_DOT && f->depth == 0;
-}
-
-static bool may_be_tail(const Frame *f, const Item *it, GroupKind kind)
-{
-    if (!it->lowered || it->groups.n != 1 || it->groups.at[0]->kind != kind || it->checks)
-        return false;
-    for (int i = 0; i < it->nkernels; i++)
-        if (it->kernels[i].commits) return false;
-    for (uint32_t i = 0; i < it->sinks.n; i++)
-        if (f->sinks.at[it->sinks.at[i]].commit) return false;
-    return true;
-}
-
-static const Type *space_of(const Node *n)
-{
-    return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
-}
-
-// Sums over the rows of the product's left operand, which may run wherever the product does: the
-// parts of them and what joins these.
-static bool sums_rows(const Frame *f, const Item *product, const Node *left, const Item *it)
-{
-    if (!may_be_tail(f, it, GROUP_COLUMN) ||
-        !(has(&it->uses, left->id) || has(&it->leaves, left->id)))
-        return false;
-    for (uint32_t i = 0; i < it->uses.n; i++)
-        if (!has(&product->uses, it->uses.at[i])) return false;
-    const Group *gr = it->groups.at[0];
-    for (uint32_t i = 0; i < gr->outs.n; i++)
-        if (type_count(space_of(gr->outs.at[i])) >= type_count(&left->type)) return false;
-    return true;
-}
-
-// What a kernel that computes the product could do with it: a map over the same elements that reads
-// its result and runs right behind it, or sums over the rows of its left operand. NULL: there is
-// none.
-static const Item *tail_of(Frame *f, uint32_t at)
-{
-    const Item *it = &f->items.at[f->order[at]],
-               *next = at + 1 < f->items.n ? &f->items.at[f->order[at + 1]] : NULL;
-    if (!next || !is_product(f, it)) return NULL;
-    const Group *gr = it->groups.at[0];
-    const Node *left = gemm_sums(f, gr);
-    if (left && sums_rows(f, it, left, next)) return next;
-    if (!may_be_tail(f, next, GROUP_MAP) || next->nkernels != 1) return NULL;
-    bool reads = false;
-    for (uint32_t i = 0; i < gr->outs.n; i++)
-        for (uint32_t k = 0; k < next->uses.n; k++) reads |= next->uses.at[k] == gr->outs.at[i]->id;
-    for (uint32_t i = 0; i < next->groups.at[0]->outs.n; i++) {
-        const Node *n = next->groups.at[0]->outs.at[i];
-        if (type_count(space_of(n)) != type_count(&gr->anchor->type)) return NULL;
-    }
-    return reads ? next : NULL;
-}
-
-// Sums that a product's kernel could take on its way come right behind it, unless a map does that
-// it could make part of itself.
-static void bring_sums(Frame *f)
-{
-    for (uint32_t at = 0; at < f->items.n; at++) {
-        const Item *it = &f->items.at[f->order[at]];
-        const Node *left = is_product(f, it) ? gemm_sums(f, it->groups.at[0]) : NULL;
-        if (!left || tail_of(f, at)) continue;
-        uint32_t k = at + 1;
-        while (k < f->items.n && !sums_rows(f, it, left, &f->items.at[f->order[k]])) k++;
-        for (; k < f->items.n && k > at + 1; k--) {
-            uint32_t moved = f->order[k];
-            f->order[k] = f->order[k - 1];
-            f->order[k - 1] = moved;
-        }
-    }
-    for (uint32_t i = 0; i < f->items.n; i++) f->items.at[f->order[i]].position = i;
-}
-
 // [*tail]: may be done in the same step; comes back as NULL where it is not.
 static bool emit_item(Frame *f, const Item *it, const Item **tail)
 {
@@ -645,14 +561,14 @@ bool frame_generate(Frame *f)
         gen_internal(f->e->gen, f->g->loc, "fused groups wait for each other in a circle");
         return false;
     }
-    bring_sums(f);
+    frame_bring_sums(f);
     uint32_t last_check = UINT32_MAX;
     for (uint32_t i = 0; i < f->items.n; i++)
         if (f->items.at[f->order[i]].checks) last_check = i;
     uint32_t *last = last_reads(f);
     for (uint32_t i = 0; i < f->items.n; i++) {
         const Item *it = &f->items.at[f->order[i]];
-        const Item *tail = tail_of(f, i);
+        const Item *tail = frame_tail(f, i);
         if (it->sink < 0) choose_places(f, it, last, last_check);
         if (tail) choose_places(f, tail, last, last_check);
         if (!emit_item(f, it, &tail)) return false;

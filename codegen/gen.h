@@ -109,6 +109,11 @@ ProgArg frame_memory(Frame *f, const Node *n);
 // launch. false when it has no place.
 bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch);
 void frame_sink(Frame *f, Sink s);
+// tail.c: the item that may be part of the step of the product at [at] of the order; NULL: none.
+const Item *frame_tail(Frame *f, uint32_t at);
+// Sums that a product's kernel could take on its way come right behind it, unless a map does that
+// it could make part of itself.
+void frame_bring_sums(Frame *f);
 // Whether anything but [reader] reads what the value's group stores.
 bool frame_wanted(const Frame *f, const Node *n, const Item *reader);
 // Steps of lowered kernels, over the launch's scratch buffers. false: reported.

@@ -166,6 +166,62 @@ static bool arch_option(const char *target, char *out, size_t n, bool *ptx)
     return true;
 }
 
+// An image for each kernel wanted, equal ones once: what the cache has, and jobs for the others.
+static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wanted,
+                          const RtCompileOptions *o, RtImage *images, int *n, RtError *e)
+{
+    const Program *p = w->p;
+    bool *spare = NEW_ARRAY(a, bool, p->nkernels);
+    IdMap seen = idmap_new(a);
+    cuda_spare_kernels(p, spare);
+    for (int i = 0; i < p->nkernels; i++) {
+        const ProgKernel *k = &p->kernels[i];
+        uint64_t id = cuda_image_key(p, i, target);
+        if ((wanted && !wanted[i]) || idmap_get(&seen, id, NULL)) continue;
+        idmap_set(&seen, id, 1);
+        RtImage *im = &images[(*n)++];
+        *im = (RtImage){.target = arena_strdup(a, target), .key = id, .identity = k->identity};
+        RtKey key = rt_key_start("nvrtc 2");
+        rt_key_bytes(&key, &(int[]){w->n->major, w->n->minor}, 2 * sizeof(int));
+        for (int j = 0; j < w->noptions; j++) rt_key_str(&key, w->options[j]);
+        char *text = cuda_prelude_with(w->prelude, "", k->text); // under any name
+        if (!text) return rt_fail(e, RT_OOM, "out of memory");
+        rt_key_str(&key, text);
+        free(text);
+        void *bytes;
+        if (rt_cache_get(o, key, a, &bytes, &im->size))
+            im->bytes = bytes;
+        else
+            w->job[w->njobs++] = (Job){
+                .kernel = i, .length = strlen(k->text), .spare = spare[i], .key = key, .image = im};
+    }
+    return RT_OK;
+}
+
+// What the jobs made goes into their images and the cache, unless something failed.
+static void take_results(Arena *a, const Work *w, const char *target, const RtCompileOptions *o,
+                         bool failed)
+{
+    for (int i = 0; i < w->njobs; i++) {
+        Job *j = &w->job[i];
+        const char *log = j->log ? j->log : "";
+        if (!failed && j->result != NVRTC_OK) {
+            rt_log(o,
+                   "note: kernel %s does not compile for %s: %.*s; the matmul library goes on "
+                   "without it",
+                   w->p->kernels[j->kernel].name, target, (int)strcspn(log, "\n"), log);
+        } else if (!failed) {
+            char *copy = arena_alloc(a, j->size + 1);
+            memcpy(copy, j->bytes, j->size);
+            j->image->bytes = copy;
+            j->image->size = j->size;
+            rt_cache_put(o, j->key, j->bytes, j->size);
+        }
+        free(j->bytes);
+        free(j->log);
+    }
+}
+
 RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *wanted,
                     const RtCompileOptions *o, RtImage **images, int *n, RtError *e)
 {
@@ -179,79 +235,30 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
                        target);
     if (p->nkernels == 0) return RT_OK;
     Nvrtc nvrtc;
-    RtCode code = nvrtc_open(&nvrtc, e);
-    if (code) return code;
+    if (nvrtc_open(&nvrtc, e)) return e->code;
     // NVRTC's own cache goes through the driver, which it would open and start; ours is enough.
     // Textures and the CUDA runtime, whose declarations take 4 ms a kernel to read, no text uses.
     const char *options[] = {arch, "--device-as-default-execution-space", "--no-cache",
                              "--minimal"};
-    int noptions = nvrtc.major >= 13 ? 4 : 2;
-
-    CudaPrelude *prelude = cuda_prelude_new(a, p->prelude ? p->prelude : "");
-    *images = NEW_ARRAY(a, RtImage, p->nkernels);
-    bool *spare = NEW_ARRAY(a, bool, p->nkernels);
-    cuda_spare_kernels(p, spare);
-    Job *job = NEW_ARRAY(a, Job, p->nkernels);
-    IdMap seen = idmap_new(a);
-    int njobs = 0;
-    for (int i = 0; i < p->nkernels; i++) {
-        uint64_t id = cuda_image_key(p, i, target);
-        if ((wanted && !wanted[i]) || idmap_get(&seen, id, NULL)) continue;
-        idmap_set(&seen, id, 1);
-        RtImage *im = &(*images)[(*n)++];
-        *im = (RtImage){
-            .target = arena_strdup(a, target), .key = id, .identity = p->kernels[i].identity};
-        RtKey key = rt_key_start("nvrtc 2");
-        rt_key_bytes(&key, &(int[]){nvrtc.major, nvrtc.minor}, 2 * sizeof(int));
-        for (int k = 0; k < noptions; k++) rt_key_str(&key, options[k]);
-        char *text = cuda_prelude_with(prelude, "", p->kernels[i].text); // under any name
-        if (!text) return rt_fail(e, RT_OOM, "out of memory");
-        rt_key_str(&key, text);
-        free(text);
-        void *bytes;
-        if (rt_cache_get(o, key, a, &bytes, &im->size))
-            im->bytes = bytes;
-        else
-            job[njobs++] = (Job){.kernel = i,
-                                 .length = strlen(p->kernels[i].text),
-                                 .spare = spare[i],
-                                 .key = key,
-                                 .image = im};
-    }
-    if (!njobs) return RT_OK;
-
-    qsort(job, (size_t)njobs, sizeof *job, longest_first); // so that no thread is left with one
     Work w = {.n = &nvrtc,
               .p = p,
-              .prelude = prelude,
+              .prelude = cuda_prelude_new(a, p->prelude ? p->prelude : ""),
               .options = options,
-              .noptions = noptions,
+              .noptions = nvrtc.major >= 13 ? 4 : 2,
               .ptx = ptx,
-              .job = job,
-              .njobs = njobs};
+              .job = NEW_ARRAY(a, Job, p->nkernels)};
+    *images = NEW_ARRAY(a, RtImage, p->nkernels);
+    if (find_images(a, &w, target, wanted, o, *images, n, e)) return e->code;
+    if (!w.njobs) return RT_OK;
+
+    qsort(w.job, (size_t)w.njobs, sizeof *w.job, longest_first); // so no thread is left with one
     atomic_init(&w.next, 0);
     atomic_init(&w.failed, 0);
-    rt_log(o, "NVRTC %d.%d: %d of %d kernels for %s", nvrtc.major, nvrtc.minor, njobs, *n, target);
+    rt_log(o, "NVRTC %d.%d: %d of %d kernels for %s", nvrtc.major, nvrtc.minor, w.njobs, *n,
+           target);
     compile_all(&w, o->threads);
-    code = report(&w, target, e);
-    for (int i = 0; i < njobs; i++) {
-        Job *j = &job[i];
-        if (!code && j->result != NVRTC_OK) {
-            size_t line = strcspn(j->log ? j->log : "", "\n");
-            rt_log(o,
-                   "note: kernel %s does not compile for %s: %.*s; the matmul library goes on "
-                   "without it",
-                   p->kernels[j->kernel].name, target, (int)line, j->log ? j->log : "");
-        } else if (!code) {
-            char *copy = arena_alloc(a, j->size + 1);
-            memcpy(copy, j->bytes, j->size);
-            j->image->bytes = copy;
-            j->image->size = j->size;
-            rt_cache_put(o, j->key, j->bytes, j->size);
-        }
-        free(j->bytes);
-        free(j->log);
-    }
+    RtCode code = report(&w, target, e);
+    take_results(a, &w, target, o, code != RT_OK);
     int kept = 0; // what did not compile has no image
     for (int i = 0; i < *n; i++)
         if ((*images)[i].bytes) (*images)[kept++] = (*images)[i];
