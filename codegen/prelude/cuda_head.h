@@ -118,14 +118,16 @@ NC_FN float nc_div_16(float a, float b)
 }
 
 // Many divisions by one number: one reciprocal, and for each two products, within 1.5 ulp of the
-// quotient. The scale keeps the reciprocal finite and normal.
+// quotient. The scale keeps the reciprocal finite and normal; like all of these it has no branch,
+// which would keep loads after it from starting.
 struct NcInverse {
     float scale, of;
 };
 NC_FN NcInverse nc_inverse(float b)
 {
     float m = fabsf(b), scale = m > 0x1p126f ? 0x1p-4f : m < 0x1p-100f ? 0x1p48f : 1.0f;
-    return NcInverse{scale, 1 / (b * scale)};
+    float x = b * scale, r = nc_rcp_16(x), better = fmaf(fmaf(-x, r, 1.0f), r, r);
+    return NcInverse{scale, better == better ? better : r}; // (of 0 and infinity r is exact)
 }
 NC_FN float nc_divide(float a, NcInverse b) { return a * b.scale * b.of; }
 
@@ -135,8 +137,7 @@ NC_FN float nc_divide_whole_by(float a, float b, float inverse)
     float q = a * inverse;
     return fmaf(fmaf(-q, b, a), inverse, q);
 }
-// The same of any number, correctly rounded but where it is tiny or huge, and without a branch,
-// which would keep loads after it from starting.
+// The same of any number, correctly rounded but where it is tiny or huge.
 NC_FN float nc_divide_by(float a, float b, float inverse)
 {
     float q = a * inverse, size = fabsf(q);
