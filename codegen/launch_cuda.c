@@ -2,7 +2,7 @@
 // decides which of them it serves.
 #include <string.h>
 
-#include "codegen/print.h"
+#include "codegen/print_cuda.h"
 
 enum { MOST_CLUSTER = 16 };
 
@@ -42,20 +42,23 @@ static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blo
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
-// [alone]: the kernel itself, without the two parameters that place a body in a launch; else NULL.
-static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgKernel *alone,
+// [alone]: the kernel itself, without the two parameters that place a body in a launch. [words]:
+// its first ones, which come behind what it fetches ahead; "": none.
+static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, const char *words,
                               Emit *names)
 {
     Emit e = emit_begin(k, b, pretty, true);
     Buf out = buf_new(k->arena);
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
+    e.follow = *words ? "nc_follow();" : NULL;
     if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || column_commits_late(b) ||
                        (s->kind == SCHED_TILE && (s->share || s->staged))))
-        emit_line(&e, root, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
+        e.check = emit_text(&e, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
-        emit_line(&e, root, "if (%s->code) return; // a check has failed: nothing is committed",
-                  e.buf_name[b->error_buf]);
+        e.check = emit_text(&e, "if (%s->code) return; // a check has failed: nothing is committed",
+                            e.buf_name[b->error_buf]);
+    if (!fetches_ahead(k, b)) emit_follow(&e);
     KernelPhase phase = k->phase;
     if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1)) phase = PHASE_WHOLE;
     if (alone) {
@@ -69,8 +72,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, const ProgK
         buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
     if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
     if (s->wgmma) buf_str(&out, wgmma_parameters(&e));
-    const char *words = alone ? first_words(k, alone, s->blocks, s->threads) : "";
-    buf_printf(&out, ")\n{\n%s%s}\n\n", words, root->text.data);
+    buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
     *names = e;
     return out.data;
 }
@@ -218,7 +220,8 @@ static const int *by_cluster(const Kernel *k)
     return order;
 }
 
-static void print_side_by_side(Kernel *k, bool pretty, const ProgKernel *launch, int threads,
+// [words]: the launch's first ones; where some body fetches ahead each has its own.
+static void print_side_by_side(Kernel *k, bool pretty, const char *words, int threads,
                                int64_t *blocks, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
@@ -228,12 +231,15 @@ static void print_side_by_side(Kernel *k, bool pretty, const ProgKernel *launch,
         *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
     Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
     const int *order = by_cluster(k);
+    bool ahead = false;
+    for (int i = 0; i < k->nbodies; i++) ahead |= *words && fetches_ahead(k, k->body[i]);
+    const char *own = ahead ? words : "";
     for (int at = 0; at < k->nbodies; at++) {
         int i = order[at];
         Body *b = k->body[i];
         Emit *e = &names[i];
-        const char *text = print_body(k, b, false, NULL, e);
-        const char *shown = pretty ? print_body(k, b, true, NULL, e) : text;
+        const char *text = print_body(k, b, false, false, own, e);
+        const char *shown = pretty ? print_body(k, b, true, false, own, e) : text;
         int known = (int)(intptr_t)strmap_get(&seen, text);
         if (!known) { // (the text for people shows the first of equal bodies)
             strmap_set(&seen, text, (void *)(intptr_t)++functions);
@@ -267,8 +273,7 @@ static void print_side_by_side(Kernel *k, bool pretty, const ProgKernel *launch,
         print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
     }
     buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s}\n", launch_bounds(k, threads),
-               pretty ? k->name : k->symbol, params.data, first_words(k, launch, *blocks, threads),
-               calls.data);
+               pretty ? k->name : k->symbol, params.data, ahead ? "" : words, calls.data);
 }
 
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
@@ -276,26 +281,27 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
     Buf out = buf_new(k->arena);
     Schedule *own = NEW_ARRAY(k->arena, Schedule, k->nbodies);
     int threads = 32;
-    int64_t blocks = k->body[0]->sched.blocks;
+    int64_t blocks = 0;
     launch->cluster = 1;
     for (int i = 0; i < k->nbodies; i++) {
         Body *b = k->body[i];
         own[i] = b->sched;
         if (k->phase == PHASE_COMBINE) b->sched = combine_schedule(b);
+        blocks += b->sched.blocks;
         if (b->sched.threads > threads) threads = b->sched.threads;
         if (b->sched.cluster > (int)launch->cluster) launch->cluster = (uint32_t)b->sched.cluster;
         if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
             launch->shared_bytes = (uint32_t)b->sched.row_bytes;
     }
+    const char *words = first_words(k, launch, blocks, threads);
     if (k->nbodies == 1) {
         Emit e;
-        const char *text = print_body(k, k->body[0], pretty, launch, &e);
-        blocks = k->body[0]->sched.blocks;
+        const char *text = print_body(k, k->body[0], pretty, true, words, &e);
         if (k->body[0]->sched.wgmma) wgmma_maps(k->body[0], launch);
         buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {
-        print_side_by_side(k, pretty, launch, threads, &blocks, &out);
+        print_side_by_side(k, pretty, words, threads, &blocks, &out);
     }
     for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
     if (launch->cluster > 1)

@@ -40,7 +40,12 @@ struct Emit {
     const char **inverse; // by instruction: its reciprocal's temporary, where one was printed
     Scope **inverse_in;
     uint64_t stages; // printed now, a bit each
-    int joins;       // reductions of whole blocks so far
+    // CUDA, until the wait for the kernel in front is printed: what is fetched now is fetched ahead
+    // (ahead_cuda.c). Then NULL, and values are printed no further out than [floor]: what stands
+    // there may come before the wait.
+    const char *follow, *check; // check: of the error record, printed behind the wait
+    Scope *floor;
+    int joins; // reductions of whole blocks so far
     const char **buf_name;
 };
 

@@ -98,7 +98,10 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     if (v->open && b->elems % v->width)
         left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
     bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
-    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)", stream ? "fetch" : load_word(e, x),
+    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)",
+                                 e->follow ? "ahead"
+                                 : stream  ? "fetch"
+                                           : load_word(e, x),
                                  v->width, buf, at, left);
     int64_t round = goes_round(e, x, v->axis);
     if (round)
@@ -323,6 +326,8 @@ static void print_map(Emit *e)
     const uint64_t inner = 1ull << (b->npar - 1);
     Map m = map_of(e);
     bool ahead = false;
+    emit_ahead(e, 0);
+    emit_follow(e);
     for (int i = 0; i < m.v.nloads && s->unroll > 1; i++) ahead |= is_plain(e, m.v.loads[i]);
     if (ahead) load_ahead(e, &m);
     if (s->unroll > 1) emit_open(e, 0);

@@ -52,6 +52,16 @@ void store_parts(Emit *e, int r, int *scratch, const char *at);
 void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
 const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer
 
+// -- ahead_cuda.c: what is fetched before the kernel in front has ended
+// Whether the body's printer fetches something ahead; it prints the wait itself (emit_follow).
+bool fetches_ahead(const Kernel *k, const Body *b);
+// By instruction: it follows from leaves alone.
+const bool *known_ahead(Arena *a, const Body *b);
+// Prints loads of leaves that vary over no other axes, before the wait.
+void emit_ahead(Emit *e, uint64_t axes);
+// In the innermost scope, where it is not printed yet: the wait, and the look at the error record.
+void emit_follow(Emit *e);
+
 // -- operands of contractions (operand_cuda.c)
 bool *operand_expression(Emit *e, int a, int b); // the instructions below either of two
 // Prints, in the innermost scope, the fetch of operand [inst] at [width] neighbours along axis

@@ -142,7 +142,7 @@ static Scope *home_of(const Emit *e, uint64_t axes)
     for (Scope *k = s; k; k = k->up) have |= k->axes;
     axes &= have;
     while (s->up) {
-        if (axes & s->axes) return s;
+        if (axes & s->axes || s == e->floor) return s;
         s = s->up;
     }
     return s;
@@ -258,8 +258,10 @@ const char *emit_value(Emit *e, int at)
             text = e->buf_name[v->buf];
             break;
         }
-        text = emit_load(
-            e, v, arena_printf(e->arena, "%s[%s]", e->buf_name[v->buf], emit_index(e, v->ix)));
+        text =
+            emit_load(e, v,
+                      arena_printf(e->arena, e->follow ? "nc_ahead<1>(%s + (%s)).at[0]" : "%s[%s]",
+                                   e->buf_name[v->buf], emit_index(e, v->ix)));
         if (pred)
             text = arena_printf(e->arena, "%s ? %s : %s", pred, text,
                                 emit_literal(e->arena, v->type, 0, 0));

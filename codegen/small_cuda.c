@@ -118,26 +118,28 @@ static void close_results(Emit *e, const Results *r)
                "}");
 }
 
-// What results are made of beside their sums is fetched before the product begins.
-static void fetch_ahead(Emit *e, Results *r)
+// What results are made of beside their sums is fetched before the product begins: [ready], by
+// instruction, before the wait for the kernel in front; then the others.
+static void fetch_results(Emit *e, Results *r, const bool *ready)
 {
     const Body *b = e->body;
     const bool *operand = operand_expression(e, b->dot.a, b->dot.b);
     enum { MOST_AHEAD = 48 }; // values a thread fetches
+    int first = r->nloads;
     for (uint32_t i = 0; i < b->insts.n && (r->nloads + 1) * r->count <= MOST_AHEAD; i++) {
         const Inst *x = &b->insts.at[i];
         bool over = x->axes & (1ull << 1 | 1ull << 2) && !inst_over(x, b->col);
         if (!e->live[i] || x->kind != KI_LOAD || operand[i] || !over || !is_plain(e, (int)i))
             continue;
-        if (b->bufs.at[x->buf].kind == KA_LOOP_INDEX) continue;
+        if (b->bufs.at[x->buf].kind == KA_LOOP_INDEX || ready[i] != (e->follow != NULL)) continue;
         r->loads[r->nloads++] = (int)i;
         emit_line(e, e->scope, "%s %s[%d];", vec_type(e, b->bufs.at[x->buf].type, 1),
                   slot_name(e, (int)i), r->count);
     }
-    if (!r->nloads) return;
+    if (r->nloads == first) return;
     open_results(e, r);
     Vectors v = {.axis = 2, .width = 1};
-    for (int i = 0; i < r->nloads; i++)
+    for (int i = first; i < r->nloads; i++)
         print_vector_load(e, &v, r->loads[i], emit_text(e, "%s[i]", slot_name(e, r->loads[i])),
                           false);
     close_results(e, r);
@@ -166,18 +168,91 @@ static void finish(Emit *e, Results *r, const char *sum)
     close_results(e, r);
 }
 
+// The operands a warp multiplies: those that are [ready], or the others.
+typedef struct Operands {
+    int inst[2];
+    bool ready[2];
+} Operands;
+
+static const char *const side[] = {"left", "right"};
+
+static void declare_operands(Emit *e, const Operands *o, bool ready)
+{
+    for (int i = 0; i < 2; i++)
+        if (o->ready[i] == ready)
+            emit_line(e, e->scope, "float %s[%d][%d][4];", side[i], chunks_at_once(e->body),
+                      rows_of(e->body, 1 + i));
+}
+
+// Fetches them for a stretch of columns, from chunk number "chunk" of the warp's own on.
+static void fetch_operands(Emit *e, const Operands *o, bool ready)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Scope *stretch = e->scope;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;",
+              s->wide ? "int64_t" : "int", s->share,
+              s->share > 1 ? emit_text(e, " + warp %% %d", s->share) : "", DEPTH);
+    for (int i = 0; i < 2; i++)
+        if (o->ready[i] == ready)
+            fetch(e, o->inst[i], 1 + i,
+                  emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], rows_of(b, 1 + i)),
+                  emit_text(e, "%s[c]", side[i]));
+    emit_close(e,
+               emit_text(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {",
+                         stretch->indent * 4, "", chunks_at_once(b)),
+               "}");
+}
+
+// Opens what each tile does; closes it.
+static void open_tile(Emit *e)
+{
+    int64_t m, n;
+    count_tiles(e->body, &m, &n);
+    emit_open(e, 1);
+    emit_line(e, e->scope, "const %s %s = tile / %lld;", e->body->sched.wide ? "int64_t" : "int",
+              e->axis[0], (long long)(m * n));
+}
+
+static void close_tile(Emit *e)
+{
+    int64_t m, n, tiles = count_tiles(e->body, &m, &n);
+    bool all = tiles % (8 / e->body->sched.share) == 0;
+    emit_close(e, all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles), "}");
+}
+
+// What is known before the wait for the kernel in front: operands that are one stretch of columns,
+// and what results are made of beside.
+static void fetch_ahead(Emit *e, Results *r, Operands *o, const bool *ready)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < 2; i++)
+        o->ready[i] = ready[o->inst[i]] && chunks_of(b) <= chunks_at_once(b);
+    fetch_results(e, r, ready);
+    if (o->ready[0] || o->ready[1]) {
+        declare_operands(e, o, true);
+        open_tile(e);
+        emit_line(e, e->scope, "const int chunk = 0;");
+        fetch_operands(e, o, true);
+        close_tile(e);
+    }
+    emit_ahead(e, 0);
+    emit_follow(e);
+}
+
 void small_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const char *it = s->wide ? "int64_t" : "int";
-    int64_t tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n), each = chunks_of(b);
+    int64_t tiles_m, tiles_n, each = chunks_of(b);
     int unroll = chunks_at_once(b), left = rows_of(b, 1), right = rows_of(b, 2);
     int groups = 8 / s->share,
         size = s->tile_m * s->tile_n; // of warps, each with a tile of its own
     const char *mma = b->dot.tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma";
-    bool all = tiles % groups == 0;
     Scope *top = e->scope;
+    count_tiles(b, &tiles_m, &tiles_n);
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, groups,
               s->share > 1 ? emit_text(e, " / %d", s->share) : "");
@@ -195,27 +270,20 @@ void small_cuda(Emit *e)
         r.n = emit_text(e, "threadIdx.x %% %d", s->tile_n);
         if (groups * size < 256) r.guard = emit_text(e, "threadIdx.x < %d", groups * size);
     }
+    Operands o = {.inst = {b->dot.a, b->dot.b}};
+    const bool *ready =
+        e->follow ? known_ahead(e->arena, b) : NEW_ARRAY(e->arena, bool, b->insts.n);
+    if (e->follow) fetch_ahead(e, &r, &o, ready);
     emit_open(e, 0);
-    fetch_ahead(e, &r);
+    fetch_results(e, &r, ready);
     emit_line(e, e->scope, "float sums[%d][%d][4] = {};", left / 2, right);
     if (s->share > 1)
         emit_line(e, e->scope, "float (*const parts)[%d] = (float (*)[%d])nc_shared;", size, size);
-    emit_open(e, 1);
-    emit_line(e, e->scope, "const %s %s = tile / %lld;", it, e->axis[0],
-              (long long)(tiles_m * tiles_n));
+    open_tile(e);
     emit_open(e, 0); // a stretch of chunks
     Scope *stretch = e->scope;
-    emit_line(e, stretch, "float left[%d][%d][4], right[%d][%d][4];", unroll, left, unroll, right);
-    emit_open(e, 0);
-    Scope *in = e->scope;
-    emit_line(e, in, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;", it, s->share,
-              s->share > 1 ? emit_text(e, " + warp %% %d", s->share) : "", DEPTH);
-    fetch(e, b->dot.a, 1, emit_text(e, "first_m + lane / 4 * %d", left), "left[c]");
-    fetch(e, b->dot.b, 2, emit_text(e, "first_n + lane / 4 * %d", right), "right[c]");
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {",
-                         stretch->indent * 4, "", unroll),
-               "}");
+    declare_operands(e, &o, false);
+    fetch_operands(e, &o, false);
     emit_line(e, stretch, "#pragma unroll");
     emit_line(e, stretch, "for (int i = 0; i < %d; i++) { // chunk, two columns, tiles of 16 x 8",
               unroll * 2 * (left / 2) * right);
@@ -234,7 +302,7 @@ void small_cuda(Emit *e)
                    "}");
     else
         emit_close(e, emit_text(e, "{\n%*sconst int chunk = 0;", (stretch->indent) * 4, ""), "}");
-    emit_close(e, all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles), "}");
+    close_tile(e);
     const char *result = emit_text(e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]",
                                    4 * right, right, 2 * right, right);
     if (s->share > 1) {

@@ -17,6 +17,21 @@ NC_FN bool nc_followed()
 #endif
 }
 
+// A load before the first words, of what is there already. From the second-level cache: the first
+// one may hold what was there an execution ago (with ordinary loads of read-only memory in this
+// place the steps of a perceptron came out different on an H200).
+template <int N, class T> NC_FN NcVec<T, N> nc_ahead(const T *p)
+{
+    NcMove<T, N> m;
+    if constexpr (sizeof(m.raw) == 32) {
+        m.raw.low = __ldcg((const uint4 *)p);
+        m.raw.high = __ldcg((const uint4 *)p + 1);
+    } else {
+        m.raw = __ldcg((const decltype(m.raw) *)p);
+    }
+    return m.v;
+}
+
 // All blocks of a cluster, all of their threads, wait for each other; what was written before is
 // seen after. Devices before sm_90 have no clusters and are never asked.
 NC_FN void nc_cluster_wait()

@@ -332,10 +332,10 @@ static void access(uintptr_t a, size_t bytes, bool write)
     shim_settle();
     uintptr_t end = a + bytes;
     if (on_device((const void *)a)) {
-        if (shim_actor.ahead)
-            shim_fault("%s of device memory before the wait for the kernel before, by thread %u of "
-                       "block %u",
-                       write ? "write" : "read", shim_actor.id & 1023, shim_actor.id >> 10);
+        if (shim_actor.ahead && write)
+            shim_fault("write of device memory before the wait for the kernel before, by thread %u "
+                       "of block %u",
+                       shim_actor.id & 1023, shim_actor.id >> 10);
         // An aligned line of 16 bytes may reach past the end: one of its bytes is there.
         bool line = false;
         for (uintptr_t p = a; p < end && bytes == 16 && a % 16 == 0 && !write; p += 4)
@@ -345,6 +345,10 @@ static void access(uintptr_t a, size_t bytes, bool write)
             Word *w = word_at((const void *)a);
             unsigned m = mask_of(a, end - a);
             if (line) m &= w->owned & w->valid;
+            if (shim_actor.ahead && w->wmask & m && w->written > shim_actor.before)
+                shim_fault("read of what the kernel before wrote, before the wait for it, by "
+                           "thread %u of block %u",
+                           shim_actor.id & 1023, shim_actor.id >> 10);
             if (m) check_word(w, a, m, write, false, false);
         }
         return;

@@ -79,6 +79,15 @@ ring=(--precision tf32 -D batch=20 -D width=20 -D inputs=1300)
 LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$ROOT/tests/shim/net/staged.net" --device cuda:0 --cache-dir '' --tune-file ring.tune "${ring[@]}"
 holds 'measured schedules for 4 of'
 
+# The second product fetches its weights before it waits for the first one, but not that one's result.
+cat >products.net <<'NET'
+use nn
+model m(x: f32[40, 64]) { return y = linear(relu(linear(x, 48) as a), 24) as b }
+NET
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check products.net --device cuda:0 --cache-dir ''
+SHIM_CUT=$'nc_follow();\n    {=>{' LD_LIBRARY_PATH=$SHIM \
+    expect 2 'what the kernel before wrote, before the wait for it' "$NETC" check products.net --device cuda:0 --cache-dir ''
+
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''

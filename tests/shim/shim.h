@@ -102,7 +102,8 @@ typedef struct Actor {
     uint32_t life;     // of the block: its shared variables begin with it
     const char *stack; // [stack, stack + stack_bytes)
     size_t stack_bytes;
-    bool ahead; // its kernel began early, and it has not waited for the one before
+    bool ahead;      // its kernel began early, and it has not waited for the one before
+    uint32_t before; // when that one began
 } Actor;
 extern Actor shim_actor;
 extern bool shim_running;

@@ -272,6 +272,30 @@ static void gemm_into_cell(Arena *a)
     }
 }
 
+// relu(x v) w: the second product reads a result, so it fetches w before it waits for the first
+// one, and nothing else; the first one fetches nothing: w may be what the execution before writes.
+static void fetched_ahead(Arena *a)
+{
+    World w = world(a, true);
+    w.target = target_cuda(90, true);
+    Type t = f32(2, 64, 128);
+    Node *v = cell(&w, OP_param, "v", f32(2, 128, 64)),
+         *u = cell(&w, OP_param, "w", f32(2, 64, 32));
+    Node *h = graph_matmul(w.g, graph_input(w.g, "x", &t, "arg"), v);
+    h = graph_binary(w.g, OP_maximum, h, graph_full_like(w.g, h, 0));
+    graph_root(w.g, OP_output, graph_matmul(w.g, h, u), "y");
+    Program *p = compile_on(&w, "products", ENTRY_MODEL, NULL);
+    CHECK(p && p->nkernels == 2 && count(p, PS_GEMM) == 0);
+    for (int i = 0; p && i < p->nkernels; i++) {
+        const char *text = p->kernels[i].text, *wait = strstr(text, "nc_follow();");
+        CHECK(wait && !strstr(wait, "nc_ahead<"));
+        bool ahead = strstr(text, "nc_ahead<") != NULL;
+        CHECK_MSG(ahead == (p->entries[0].steps[1].index == i), "kernel %d:\n%s", i, text);
+        const char *load = strstr(text, "nc_load<");
+        CHECK(load > wait);
+    }
+}
+
 // The kernel that a product of bf16 brings along, or NULL.
 static const ProgKernel *rival(Arena *a, int arch, int64_t m, int64_t n, int64_t k, bool relu)
 {
@@ -394,6 +418,7 @@ int main(int argc, char **argv)
     gated_copies(a);
     long_chain(a);
     gemm_into_cell(a);
+    fetched_ahead(a);
     rivals(a);
     recurrence(a, true);
     recurrence(a, false);
