@@ -72,6 +72,17 @@ static bool same_key(const char *a, const char *b)
     return !x || (strlen(x) > skip && strlen(y) > skip && same_key(x + skip, y + skip));
 }
 
+// A line about a product; in place of the one there is only when it is newer.
+static void take_line(Tuner *t, const char *text, bool newer)
+{
+    uint32_t i = 0;
+    while (i < t->file.others.n && !same_key(t->file.others.at[i], text)) i++;
+    if (i == t->file.others.n)
+        vec_push(t->arena, &t->file.others, text);
+    else if (newer)
+        t->file.others.at[i] = text;
+}
+
 // What computes each product, as it is in use now.
 static void take_choices(Tuner *t)
 {
@@ -80,14 +91,24 @@ static void take_choices(Tuner *t)
     for (const char *end; *line; line = *end ? end + 1 : end) {
         end = strchrnul(line, '\n');
         const char *text = arena_strndup(t->arena, line, (size_t)(end - line));
-        if (!*text || !strncmp(text, "kernel ", 7)) continue;
-        uint32_t i = 0;
-        while (i < t->file.others.n && !same_key(t->file.others.at[i], text)) i++;
-        if (i < t->file.others.n)
-            t->file.others.at[i] = text;
-        else
-            vec_push(t->arena, &t->file.others, text);
+        if (*text && strncmp(text, "kernel ", 7)) take_line(t, text, true);
     }
+}
+
+// What was written into the file meanwhile, by another tuning or by hand, stays there.
+static void take_added(Tuner *t)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    RtError e = {0};
+    TuneFile now;
+    if (rt_file_read(t->arena, t->o.file, &bytes, &n, &e) ||
+        tune_parse(t->arena, t->o.file, bytes, n, &now))
+        return; // gone or damaged: it is written anew
+    for (uint32_t i = 0; i < now.kernels.n; i++)
+        if (!tune_find(&t->file, now.kernels.at[i].key, now.kernels.at[i].device))
+            vec_push(t->arena, &t->file.kernels, now.kernels.at[i]);
+    for (uint32_t i = 0; i < now.others.n; i++) take_line(t, now.others.at[i], false);
 }
 
 static bool write_file(Tuner *t)
@@ -389,10 +410,12 @@ static void tune(void *arg)
     tell(t, NETC_TUNE_START);
     t->end = clock_now() + t->o.seconds;
     take_choices(t);
+    take_added(t);
     if (t->o.prune) prune(t);
     if (!write_file(t)) return;
     for (int i = 0; i < n && t->status == NETC_OK && !stop(t); i++) {
         search_one(t, &w[i]);
+        take_added(t);
         if (t->status == NETC_OK) write_file(t);
     }
     if (t->status == NETC_OK && t->at.done) choose_again(t);

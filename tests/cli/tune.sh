@@ -132,7 +132,10 @@ cp split.tune mlp.net.tune; expect 0 "" "$NETC" mlp.net --target cpu -o split.bi
 rm -f mlp.net.tune
 (trap - INT; exec "$NETC" tune mlp.net --device cpu --budget 60 --again --cache-dir '') >said 2>&1 & tuning=$!
 for _ in $(seq 600); do grep -q ' tried ' said && break; sleep 0.1; done # one kernel is done
+other='kernel other 0123456789abcdef @ NVIDIA H200: row team=4' # written by another meanwhile, it stays
+until grep -qxF "$other" mlp.net.tune; do echo "$other" >>mlp.net.tune; sleep 0.1; done
 kill -INT $tuning; wait $tuning; code=$?
+grep -qxF "$other" mlp.net.tune && pass || fail "a line of another tuning is lost: $(cat mlp.net.tune)"
 lines=$(grep -c '^kernel ' mlp.net.tune)
 if grep -q 'of 11 searched, ' said && ! grep -q '^11 of' said; then
     [ $code = 130 ] && grep -q 'the same command goes on where this ended' said && pass || fail "after Ctrl-C: exit $code: $(tail -3 said)"
