@@ -404,6 +404,15 @@ void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel 
     vec_push(g->arena, g->options->log, r);
 }
 
+void frame_unlog(const Frame *f, const LoweredKernel *kernels)
+{
+    LaunchLog *log = f->e->gen->options->log;
+    uint32_t n = 0;
+    for (uint32_t i = 0; log && i < log->n; i++)
+        if (log->at[i].kernels != kernels) log->at[n++] = log->at[i];
+    if (log) log->n = n;
+}
+
 // Kernels come before the order, which needs to know which of them can fail. Every value that may
 // end in a cell is lowered as if it were written there; what turns out to need a copy is none the
 // worse for looking at the error record first.

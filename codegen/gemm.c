@@ -236,26 +236,23 @@ static Group *with_tail(Frame *f, const Group *gr, const Item *tail)
     return wide;
 }
 
-// The product with its tail, and the tail alone: *own and *next; what joins parts of sums and
-// follows either, if any, goes to *behind. false: no one kernel does both.
-static bool lower_both_ways(Frame *f, Group *wide, const Item *tail, LoweredKernel *own,
-                            LoweredKernel *next, LoweredKernel **behind)
+// The product with its tail, and the first kernel of the tail alone. Returns how many kernels the
+// former are: that which does both, and for sums what joins their parts, the same ones for either.
+// 0: no one kernel does both.
+static int lower_both_ways(Frame *f, Group *const *wide, const Item *tail, LoweredKernel **both,
+                           LoweredKernel **alone)
 {
     LowerCtx *c = &f->e->lower;
-    LoweredKernel *ks;
-    int n = lower_launch(c, f->g, &wide, 1, &ks);
-    *behind = NULL;
-    if (n < 1 || !rival_may_win(c->target, ks)) return false;
-    *own = ks[0];
-    *next = tail->kernels[0];
-    if (!is_sums(tail)) return n == 1;
-    if (n != 2 || !body_folds(ks->body[0])) return false;
-    *behind = &ks[1];
-    c->part = ks->body[0]->sched.tile_m; // both store the same parts
-    n = lower_launch(c, f->g, tail->groups.at, 1, &ks);
+    bool sums = is_sums(tail);
+    int n = lower_launch(c, f->g, wide, 1, both);
+    *alone = tail->kernels;
+    if (n != 1 + sums || !rival_may_win(c->target, *both)) return 0;
+    if (!sums) return n;
+    if (!body_folds((*both)->body[0])) return 0;
+    c->part = (*both)->body[0]->sched.tile_m;
+    bool parts = lower_launch(c, f->g, tail->groups.at, 1, alone) == 2;
     c->part = 0;
-    *next = ks[0];
-    return n == 2;
+    return parts ? n : 0;
 }
 
 // A kernel that computes the same: for where the library has no algorithm, or is slower. Where it
@@ -269,28 +266,33 @@ static int alternative(Frame *f, Group *gr, const Item **tail, ProgGemm *g, Prog
     const Target *t = e->gen->target;
     bool needed = rival_may_lack(t, g), pays = rival_may_pay(t, g);
     const Item *next = pays ? *tail : NULL;
-    LoweredKernel *ks = NEW_ARRAY(e->gen->arena, LoweredKernel, 2);
+    LoweredKernel *ks, *alone;
     Group **groups = NEW_ARRAY(e->gen->arena, Group *, 1);
+    int n = 0;
     *tail = NULL;
     *behind = NULL;
     if (next) {
         groups[0] = with_tail(f, gr, next);
-        if (lower_both_ways(f, groups[0], next, &ks[0], &ks[1], behind))
-            g->kernel = add_kernel(f, ks, args, scratch);
-        if (g->kernel) g->tail = add_kernel(f, &ks[1], args + ks->nargs, scratch);
+        n = lower_both_ways(f, groups, next, &ks, &alone);
+        if (n) g->kernel = add_kernel(f, ks, args, scratch);
+        if (g->kernel) g->tail = add_kernel(f, alone, args + ks->nargs, scratch);
         if (g->tail) *tail = next;
         if (!g->tail) g->kernel = 0;
+        if (g->tail && n > 1) {
+            *behind = ks + 1;
+            frame_unlog(f, next->kernels);
+        }
     }
     if (!*tail && (needed || pays)) {
         groups[0] = gr;
-        *behind = NULL;
-        if (lower_launch(&e->lower, f->g, groups, 1, &ks) == 1 && (needed || rival_may_win(t, ks)))
+        n = lower_launch(&e->lower, f->g, groups, 1, &ks);
+        if (n == 1 && (needed || rival_may_win(t, ks)))
             g->kernel = add_kernel(f, ks, args, scratch);
     }
     if (!g->kernel) return 0;
-    frame_log(f, groups, 1, ks, 1);
+    frame_log(f, groups, 1, ks, n);
     g->kernel_args = ks->nargs;
-    g->tail_args = *tail ? ks[1].nargs : 0;
+    g->tail_args = *tail ? alone->nargs : 0;
     return g->kernel_args + g->tail_args;
 }
 

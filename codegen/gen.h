@@ -121,6 +121,7 @@ bool frame_kernels(Frame *f, LoweredKernel *ks, int n, IdMap *scratch);
 // Adds a launch that was lowered to the log, if one is kept.
 void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel *kernels,
                int nkernels);
+void frame_unlog(const Frame *f, const LoweredKernel *kernels); // others do their work
 int64_t node_bytes(const Node *n);
 
 // order.c: fills f->order and every item's position.

@@ -64,18 +64,34 @@ const Item *frame_tail(Frame *f, uint32_t at)
     return reads ? next : NULL;
 }
 
+// Whether what an item stores is read before the position [end].
+static bool read_before(const Frame *f, const Item *it, uint32_t end)
+{
+    for (uint32_t at = 0; at < end; at++)
+        for (uint32_t i = 0; i < it->defs.n; i++)
+            if (has(&f->items.at[f->order[at]].uses, it->defs.at[i])) return true;
+    return false;
+}
+
+static void move(uint32_t *order, uint32_t from, uint32_t to)
+{
+    uint32_t moved = order[from];
+    for (; from > to; from--) order[from] = order[from - 1];
+    for (; from < to; from++) order[from] = order[from + 1];
+    order[to] = moved;
+}
+
 void frame_bring_sums(Frame *f)
 {
     for (uint32_t at = 0; at < f->items.n; at++) {
         const Item *it = &f->items.at[f->order[at]];
         const Node *left = is_product(f, it) ? gemm_sums(f, it->groups.at[0]) : NULL;
         if (!left || frame_tail(f, at)) continue;
-        uint32_t k = at + 1;
-        while (k < f->items.n && !sums_rows(f, it, left, &f->items.at[f->order[k]])) k++;
-        for (; k < f->items.n && k > at + 1; k--) {
-            uint32_t moved = f->order[k];
-            f->order[k] = f->order[k - 1];
-            f->order[k - 1] = moved;
+        for (uint32_t k = 0; k < f->items.n; k++) {
+            const Item *sums = &f->items.at[f->order[k]];
+            if (!sums_rows(f, it, left, sums) || (k < at && read_before(f, sums, at))) continue;
+            move(f->order, k, k < at ? at : at + 1);
+            break;
         }
     }
     for (uint32_t i = 0; i < f->items.n; i++) f->items.at[f->order[i]].position = i;
