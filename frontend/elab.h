@@ -230,7 +230,6 @@ bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, N
 Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at);
 Val apply_reduce(Elab *e, Op op, const Call *c);
 Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at);
-const char *op_gradient_rule(Op op);
 
 // elab_name.c
 Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report);

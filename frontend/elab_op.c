@@ -5,41 +5,13 @@
 #include "frontend/elab.h"
 #include "ir/scalar.h"
 
-static const char *op_type_rule(Op op)
-{
-    static const char *const rule[OP_COUNT] = {
-#define EW(id, arity, flags, type, grad, expr)         [OP_##id] = #type,
-#define OP(id, arity, class, flags, type, grad, attrs) [OP_##id] = #type,
-#include "ir/ops.def"
-#undef EW
-#undef OP
-    };
-    return rule[op];
-}
-
-const char *op_gradient_rule(Op op)
-{
-    static const char *const rule[OP_COUNT] = {
-#define EW(id, arity, flags, type, grad, expr)         [OP_##id] = #grad,
-#define OP(id, arity, class, flags, type, grad, attrs) [OP_##id] = #grad,
-#include "ir/ops.def"
-#undef EW
-#undef OP
-    };
-    return rule[op];
-}
-
-static bool rule_is(Op op, const char *rule)
-{
-    return !strcmp(op_type_rule(op), rule);
-}
-
 // An elementwise op on numbers: integers stay integers where the op's type rule lets them.
 static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
 {
-    bool floats = rule_is(op, "float") || rule_is(op, "test");
-    bool ints = rule_is(op, "bits"), bools = rule_is(op, "logic");
-    int first = rule_is(op, "select") ? 1 : 0;
+    const ElementRule rule = op_info(op)->rule;
+    bool floats = rule == EW_float || rule == EW_test;
+    bool ints = rule == EW_bits, bools = rule == EW_logic;
+    int first = rule == EW_select ? 1 : 0;
     Scalar s[3] = {{0}};
     for (int i = first; i < n; i++) floats |= v[i].kind == V_FLOAT;
     for (int i = 0; i < n; i++) {
@@ -64,7 +36,7 @@ static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span a
         }
     }
     DType t = bools ? DT_BOOL : floats ? DT_F64 : DT_I64;
-    bool compares = rule_is(op, "compare") || rule_is(op, "test") || bools;
+    bool compares = rule == EW_compare || rule == EW_test || bools;
     if ((op == OP_floordiv || op == OP_mod) && !floats && s[1].i == 0)
         return fail(e, at, "division by zero");
     if (op == OP_div && s[1].f == 0) return fail(e, at, "division by zero");
@@ -89,7 +61,7 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
     }
     if (weak && op != OP_stop_gradient) return fold_numbers(e, op, v, spans, n, at);
     if (weak) return v[0];
-    if (rule_is(op, "select")) {
+    if (op_info(op)->rule == EW_select) {
         arg[0] = to_tensor(e, &v[0], DT_BOOL, spans[0]);
         if (!arg[0]) return val_poison();
         if (arg[0]->type.dtype != DT_BOOL)
@@ -100,7 +72,7 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
         return val_poison();
     }
     DType t = arg[n - 1]->type.dtype;
-    if (rule_is(op, "float") && !dtype_is_float(t)) {
+    if (op_info(op)->rule == EW_float && !dtype_is_float(t)) {
         Diag *d = error_at(e, at, "%s needs floats, found %s", name, type_text(e, &arg[0]->type));
         diag_note(e->diags, d, "%swrite cast(…, f32)%s", op == OP_div ? "for true division " : "",
                   op == OP_div ? ", or use // to divide integers" : "");
@@ -177,6 +149,7 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
 {
     Val x = c->arg[0];
     const char *name = op_info(op)->name;
+    const bool one_axis = op_info(op)->acc == ACC_PLACE;
     int64_t axes[MAX_RANK];
     int n = 0;
     bool keep = false;
@@ -202,12 +175,12 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
                 axes[j] = axes[j - 1];
                 axes[j - 1] = swap;
             }
-    } else if (rule_is(op, "argmax")) {
+    } else if (one_axis) {
         axes[n++] = rank - 1;
     } else {
         for (; n < rank; n++) axes[n] = n;
     }
-    if (rule_is(op, "argmax") && (n != 1 || rank == 0))
+    if (one_axis && (n != 1 || rank == 0))
         return fail(e, c->span, "%s takes one axis of a tensor, found %s with %d ax%ss", name,
                     type_text(e, &t->type), n, n == 1 ? "i" : "e");
     at_span(e, c->span);

@@ -99,7 +99,7 @@ static Node **reach(Elab *e, Node *loss, bool through_all)
     for (uint32_t i = loss->id + 1; i-- > 0;) { // topological: users come after
         Node *n = g->nodes.at[i];
         if (!from[i]) continue;
-        if (!through_all && n != loss && !strcmp(op_gradient_rule(n->op), "zero")) continue;
+        if (!through_all && n != loss && op_is_flat(n->op)) continue;
         for (uint32_t k = 0; k < n->nargs; k++)
             if (!from[n->args[k]->id]) from[n->args[k]->id] = n;
     }
@@ -125,7 +125,7 @@ static void no_gradient(Elab *e, TrainState *t, const NodeList *at, Node **reach
         diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "defined here");
     Node **from = p->id <= loss->id ? reach(e, loss, true) : NULL;
     for (Node *n = from ? from[p->id] : NULL; n; n = from[n->id]) {
-        if (!strcmp(op_gradient_rule(n->op), "zero")) {
+        if (op_is_flat(n->op)) {
             diag_note_span(e->diags, d, loc_user_span(e->diags, n->loc),
                            "the path to the loss goes through '%s', which passes no gradient",
                            op_info(n->op)->name);

@@ -30,9 +30,10 @@ enum {
 static const OpInfo table[OP_COUNT] = {
 #define NEED(key) " " #key
 #define MAY(key)  " " #key "?"
-#define EW(id, n, f, rule, gradient, expression)                                                   \
+#define EW(id, n, f, type_rule, gradient, expression)                                              \
     [OP_##id].name = #id, [OP_##id].arity = n, [OP_##id].class = CLS_ELEMENTWISE,                  \
-    [OP_##id].flags = f, [OP_##id].expr = #expression, [OP_##id].attrs = "",
+    [OP_##id].flags = f, [OP_##id].rule = EW_##type_rule, [OP_##id].expr = #expression,            \
+    [OP_##id].attrs = "",
 #define OP(id, n, c, f, rule, gradient, attributes)                                                \
     [OP_##id].name = #id, [OP_##id].arity = n, [OP_##id].class = CLS_##c, [OP_##id].flags = f,     \
     [OP_##id].attrs = "" attributes,
@@ -82,6 +83,18 @@ bool op_keeps_one(Op reduction)
 {
     Accumulate acc = table[reduction].acc;
     return acc != ACC_NONE && acc != ACC_PLACE && acc != ACC_MOMENTS;
+}
+
+bool op_is_flat(Op op)
+{
+    static const char *const gradient[OP_COUNT] = {
+#define EW(id, n, flags, rule, gradient, ...)    [OP_##id] = #gradient,
+#define OP(id, n, c, flags, rule, gradient, ...) [OP_##id] = #gradient,
+#include "ir/ops.def"
+#undef EW
+#undef OP
+    };
+    return !strcmp(gradient[op], "zero");
 }
 
 bool op_parse(const char *name, Op *out)

@@ -57,6 +57,21 @@ typedef enum Accumulate {
     ACC_COUNT
 } Accumulate;
 
+// The type rule of an elementwise op: what it takes and makes (ir/infer_elementwise.c).
+typedef enum ElementRule {
+    EW_NONE, // not elementwise
+    EW_arith,
+    EW_float,
+    EW_compare,
+    EW_test,
+    EW_logic,
+    EW_bits,
+    EW_u32,
+    EW_select,
+    EW_same,
+    EW_cast
+} ElementRule;
+
 enum { VARIADIC = -1 };
 
 typedef enum AttrKey {
@@ -74,6 +89,7 @@ typedef struct OpInfo {
     OpClass class;
     unsigned flags;
     Accumulate acc;
+    ElementRule rule;
     const char *expr;                     // elementwise: the expression's text; else NULL
     const char *attrs;                    // names as in the table; elementwise: ""
     uint64_t attr_required, attr_allowed; // bit per AttrKey
@@ -81,6 +97,7 @@ typedef struct OpInfo {
 
 const OpInfo *op_info(Op op);
 bool op_keeps_one(Op reduction); // one value, which joins with others of its kind one by one
+bool op_is_flat(Op op);          // constant almost everywhere: the gradient column says zero
 bool op_parse(const char *name, Op *out);
 const char *attr_name(AttrKey k);
 AttrKind attr_kind(AttrKey k);
