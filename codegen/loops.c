@@ -83,6 +83,8 @@ static bool bind_params(Frame *f, const Node *loop, Frame *body, ProgArg *places
         } else if (param || i < carried + scanned) {
             if (!operand(f, loop->args[i], &at)) return false;
             if (i < carried + scanned && param) at.stride[f->depth] = type_bytes(&param->type);
+        } else {
+            continue; // captured, and read by nobody
         }
         if (param) body->place[param->id] = at;
     }
