@@ -217,11 +217,65 @@ static const char *location_comment(Emit *e, const Inst *v)
     return *where ? arena_printf(e->arena, " // %s", where) : "";
 }
 
+static const char *load_text(Emit *e, const Inst *v, const char *pred)
+{
+    const char *buf = e->buf_name[v->buf];
+    if (e->body->bufs.at[v->buf].kind == KA_LOOP_INDEX) return buf;
+    const char *text =
+        emit_load(e, v,
+                  arena_printf(e->arena, e->follow ? "nc_ahead<1>(%s + (%s)).at[0]" : "%s[%s]", buf,
+                               emit_index(e, v->ix)));
+    if (!pred) return text;
+    return arena_printf(e->arena, "%s ? %s : %s", pred, text,
+                        emit_literal(e->arena, v->type, 0, 0));
+}
+
+static const char *check_text(Emit *e, const Inst *v, const char *x, const char *pred)
+{
+    const char *text =
+        arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll)", type_math(v->type),
+                     e->buf_name[e->body->error_buf], e->buf_name[v->buf], x, (long long)v->bound);
+    return pred ? arena_printf(e->arena, "%s ? %s : 0", pred, text) : text;
+}
+
+// The instruction as an expression of its operands x, to be printed in [home].
+static const char *value_text(Emit *e, int at, const char *const *x, const char *pred,
+                              const Scope *home)
+{
+    const Inst *v = &e->body->insts.at[at];
+    switch (v->kind) {
+    case KI_INDEX: return emit_index(e, v->ix);
+    case KI_LOAD: return load_text(e, v, pred);
+    case KI_EW: {
+        const char *text = divided(e, v, x, home);
+        return text ? text : ew_text(e, at, x);
+    }
+    case KI_CAST: return cast_text(e, v, x[0]);
+    case KI_RANDOM:
+        return arena_printf(e->arena, "nc_random(%s, %s, %s, (uint64_t)(%s), %d)", x[0], x[1],
+                            e->buf_name[v->buf], emit_index(e, v->ix), v->lane);
+    case KI_CHECK: return check_text(e, v, x[0], pred);
+    case KI_ASSERT:
+        return arena_printf(e->arena, "nc_assert(%s, %s, %s, (int64_t)(%s))",
+                            e->buf_name[e->body->error_buf], e->buf_name[v->buf], x[0],
+                            emit_index(e, v->ix));
+    default: return "0";
+    }
+}
+
+static const char *declare(Emit *e, int at, Scope *home, const char *text)
+{
+    const Inst *v = &e->body->insts.at[at];
+    emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], text,
+              location_comment(e, v));
+    emit_bind(e, at, home, e->name[at]);
+    return e->name[at];
+}
+
 const char *emit_value(Emit *e, int at)
 {
     if (e->bind[at].scope && e->bind[at].scope->open) return e->bind[at].text;
     const Inst *v = &e->body->insts.at[at];
-    const char *x[4] = {0};
     if (v->kind == KI_CONST) {
         Scope *root = e->scope;
         while (root->up) root = root->up;
@@ -229,74 +283,27 @@ const char *emit_value(Emit *e, int at)
         return e->bind[at].text;
     }
     Scope *home = home_of(e, v->axes);
-    if (e->element[at]) {
-        emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at],
-                  emit_load(e, v, e->element[at]), location_comment(e, v));
-        emit_bind(e, at, home, e->name[at]);
-        return e->name[at];
-    }
+    if (e->element[at]) return declare(e, at, home, emit_load(e, v, e->element[at]));
     if (v->kind == KI_REDUCE) {
         emit_nested(e, at, home);
         return e->bind[at].text;
     }
+    const char *x[4] = {0}, *pred = NULL;
     for (int i = 0; i < v->na; i++) {
         x[i] = emit_value(e, v->a[i]);
         home = deeper(home, e->bind[v->a[i]].scope);
     }
-    const char *pred = NULL;
     if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) {
         pred = emit_value(e, v->pred);
         home = deeper(home, e->bind[v->pred].scope);
     }
     home = scope_of_ix(e, v->ix, home);
     if (v->kind == KI_LOAD && e->body->bufs.at[v->buf].in_place) home = deeper(home, guard_of(e));
-    const char *text = "";
-    switch (v->kind) {
-    case KI_INDEX: text = emit_index(e, v->ix); break;
-    case KI_LOAD:
-        if (e->body->bufs.at[v->buf].kind == KA_LOOP_INDEX) {
-            text = e->buf_name[v->buf];
-            break;
-        }
-        text =
-            emit_load(e, v,
-                      arena_printf(e->arena, e->follow ? "nc_ahead<1>(%s + (%s)).at[0]" : "%s[%s]",
-                                   e->buf_name[v->buf], emit_index(e, v->ix)));
-        if (pred)
-            text = arena_printf(e->arena, "%s ? %s : %s", pred, text,
-                                emit_literal(e->arena, v->type, 0, 0));
-        break;
-    case KI_EW:
-        text = divided(e, v, x, home);
-        if (!text) text = ew_text(e, at, x);
-        break;
-    case KI_CAST: text = cast_text(e, v, x[0]); break;
-    case KI_RANDOM:
-        text = arena_printf(e->arena, "nc_random(%s, %s, %s, (uint64_t)(%s), %d)", x[0], x[1],
-                            e->buf_name[v->buf], emit_index(e, v->ix), v->lane);
-        break;
-    case KI_CHECK:
-        text = arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll)",
-                            type_math(v->type), e->buf_name[e->body->error_buf],
-                            e->buf_name[v->buf], x[0], (long long)v->bound);
-        if (pred) text = arena_printf(e->arena, "%s ? %s : 0", pred, text);
-        break;
-    case KI_ASSERT:
-        text = arena_printf(e->arena, "nc_assert(%s, %s, %s, (int64_t)(%s))",
-                            e->buf_name[e->body->error_buf], e->buf_name[v->buf], x[0],
-                            emit_index(e, v->ix));
-        break;
-    default: text = "0"; break;
-    }
-    if (v->kind == KI_ASSERT) {
-        emit_line(e, home, "%s;%s", text, location_comment(e, v));
-        emit_bind(e, at, home, "true");
-        return "true";
-    }
-    emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], text,
-              location_comment(e, v));
-    emit_bind(e, at, home, e->name[at]);
-    return e->name[at];
+    const char *text = value_text(e, at, x, pred, home);
+    if (v->kind != KI_ASSERT) return declare(e, at, home, text);
+    emit_line(e, home, "%s;%s", text, location_comment(e, v));
+    emit_bind(e, at, home, "true");
+    return "true";
 }
 
 int emit_unrounded(const Emit *e, const BodyStore *s)
