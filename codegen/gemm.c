@@ -305,73 +305,99 @@ const Node *gemm_sums(Frame *f, const Group *gr)
     return may ? m.a.stored : NULL;
 }
 
-bool gemm_generate(Frame *f, Group *gr, const Item **tail)
+static const char *product_name(const Gen *gen, const Node *dot, const Match *m)
+{
+    if (m->out->name || dot->name) return m->out->name ? m->out->name : dot->name;
+    const char *a = m->a.stored->name, *b = m->b.stored->name;
+    return a && b ? arena_printf(gen->arena, "%s_%s", a, b) : "matmul";
+}
+
+// The choice made for one product is that of all of the same key.
+static const char *choice_key(const Gen *gen, const ProgGemm *g)
+{
+    return arena_printf(gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s",
+                        prog_dtype_name(g->a_type), prog_dtype_name(g->b_type),
+                        prog_dtype_name(g->c_type), g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n',
+                        (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
+                        (int)g->epilogue, g->tf32 ? " tf32" : "");
+}
+
+// The call's arguments; returns how many, 0 where one has no buffer.
+static int call_args(Frame *f, const Group *gr, const Match *m, ProgArg *args)
+{
+    GenEntry *e = f->e;
+    int n = 0;
+    args[n++] = frame_memory(f, m->a.stored);
+    args[n++] = frame_memory(f, m->b.stored);
+    args[n] = f->place[m->out->id];
+    args[n++].written = true;
+    if (m->bias) args[n++] = frame_memory(f, m->bias);
+    if (m->aux) {
+        args[n] = frame_memory(f, m->aux);
+        args[n++].written = f->g->fusion->group_of[m->aux->id] == gr->id + 1;
+    }
+    if (m->gemm.workspace) {
+        args[n] = gen_bytes(e, m->gemm.workspace, "matmul workspace");
+        args[n++].written = true;
+    }
+    for (int i = 0; i < n; i++)
+        if ((int)args[i].kind != PA_BUFFER) {
+            gen_internal(e->gen, gr->anchor->loc, "a matmul operand without a buffer");
+            return 0;
+        }
+    return n;
+}
+
+// The step of the call, with the kernel that computes the same, where there is one.
+static bool add_product(Frame *f, Group *gr, Match *m, const Item **tail)
 {
     GenEntry *e = f->e;
     Gen *gen = e->gen;
+    ProgGemm *g = &m->gemm;
+    ProgArg args[PROG_MAX_GEMM_ARGS];
+    LoweredKernel *behind = NULL;
+    g->workspace = workspace_bytes(gen->target, g);
+    int own = call_args(f, gr, m, args), n = own;
+    if (!own) return false;
+    g->choice_key = choice_key(gen, g);
+    IdMap scratch = idmap_new(gen->arena);
+    n += alternative(f, gr, tail, g, args + n, &behind, &scratch);
+    for (int i = own; i < n; i++) // what the call writes and the tail reads: the step writes it
+        for (int k = 0; k < own; k++)
+            args[i].written |=
+                args[k].written && args[k].index == args[i].index && (int)args[i].kind == PA_BUFFER;
+    vec_push(gen->arena, &gen->gemms, *g);
+    ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, g->name, gr->anchor->loc);
+    memcpy(s->args, args, (size_t)n * sizeof *args);
+    s->index = (int32_t)gen->gemms.n - 1;
+    return !behind || frame_kernels(f, behind, 1, &scratch);
+}
+
+bool gemm_generate(Frame *f, Group *gr, const Item **tail)
+{
+    GenEntry *e = f->e;
     Match m;
     const Item *follows = *tail;
-    LoweredKernel *behind = NULL;
     *tail = NULL;
     if (!gemm_possible(f, gr) || !match(f, gr, &m)) return false;
     ProgGemm *g = &m.gemm;
     const Node *dot = gr->anchor;
-    ProgArg c = f->place[m.out->id];
-    int64_t bytes = type_bytes(&m.out->type);
-    const char *name = m.out->name ? m.out->name
-                       : dot->name ? dot->name
-                       : m.a.stored->name && m.b.stored->name
-                           ? arena_printf(gen->arena, "%s_%s", m.a.stored->name, m.b.stored->name)
-                           : "matmul";
-    g->name = name;
-    g->loc = loc_text(gen->diags, dot->loc);
-    g->tf32 = gen->options->tf32 && g->a_type == PD_F32;
+    const ProgArg c = f->place[m.out->id];
+    const int64_t bytes = type_bytes(&m.out->type);
+    g->name = product_name(e->gen, dot, &m);
+    g->loc = loc_text(e->gen->diags, dot->loc);
+    g->tf32 = e->gen->options->tf32 && g->a_type == PD_F32;
     if (bytes > 0 && g->k == 0 && !gr->epilogue) { // an empty sum
-        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name, dot->loc);
+        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, g->name, dot->loc);
         s->args[0] = c;
         s->args[0].written = true;
         s->bytes = bytes;
     } else if (bytes > 0) {
-        ProgArg args[PROG_MAX_GEMM_ARGS] = {frame_memory(f, m.a.stored),
-                                            frame_memory(f, m.b.stored), c};
-        int n = 3;
-        args[2].written = true;
-        if (m.bias) args[n++] = frame_memory(f, m.bias);
-        if (m.aux) {
-            args[n] = frame_memory(f, m.aux);
-            args[n++].written = f->g->fusion->group_of[m.aux->id] == gr->id + 1;
-        }
-        g->workspace = workspace_bytes(gen->target, g);
-        if (g->workspace) {
-            args[n] = gen_bytes(e, g->workspace, "matmul workspace");
-            args[n++].written = true;
-        }
-        for (int i = 0; i < n; i++)
-            if ((int)args[i].kind != PA_BUFFER) {
-                gen_internal(gen, dot->loc, "a matmul operand without a buffer");
-                return false;
-            }
-        g->choice_key = arena_printf(
-            gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s",
-            prog_dtype_name(g->a_type), prog_dtype_name(g->b_type), prog_dtype_name(g->c_type),
-            g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n', (long long)g->m, (long long)g->n,
-            (long long)g->k, (long long)g->batch, (int)g->epilogue, g->tf32 ? " tf32" : "");
-        int own = n;
-        IdMap scratch = idmap_new(gen->arena);
-        n += alternative(f, gr, &follows, g, args + n, &behind, &scratch);
+        if (!add_product(f, gr, &m, &follows)) return false;
         *tail = follows;
-        for (int i = own; i < n; i++) // what the call writes and the tail reads: the step writes it
-            for (int k = 0; k < own; k++)
-                args[i].written |= args[k].written && args[k].index == args[i].index &&
-                                   (int)args[i].kind == PA_BUFFER;
-        vec_push(gen->arena, &gen->gemms, *g);
-        ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, name, dot->loc);
-        memcpy(s->args, args, (size_t)n * sizeof *args);
-        s->index = (int32_t)gen->gemms.n - 1;
-        if (behind && !frame_kernels(f, behind, 1, &scratch)) return false;
     }
     for (uint32_t i = 0; i < gr->outs.n; i++)
         if (gr->outs.at[i] != m.out && gr->outs.at[i] != gr->aux)
-            gen_copy(e, c, f->place[gr->outs.at[i]->id], bytes, f->depth, false, name, dot->loc);
+            gen_copy(e, c, f->place[gr->outs.at[i]->id], bytes, f->depth, false, g->name, dot->loc);
     return true;
 }

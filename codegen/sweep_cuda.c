@@ -670,7 +670,7 @@ static void declare_turn(Sweep *w, const char *now)
     take_row(w, 0);
 }
 
-void sweep_cuda(Emit *e)
+static Sweep sweep_of(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
@@ -695,6 +695,14 @@ void sweep_cuda(Emit *e)
     w.sites = count_sites(&w);
     w.in_row = false;
     find_moves(&w);
+    return w;
+}
+
+void sweep_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Sweep w = sweep_of(e);
     const char *row = e->axis[0], *own = w.teams > 1 ? " + team" : "";
     Scope *outer = e->scope;
     long long turn = w.step * s->together;
