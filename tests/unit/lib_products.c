@@ -86,16 +86,14 @@ static const char behind[] =
     "    return a = transpose(cast(tanh(cast(z, f32)), bf16)) * more\n"
     "}\n";
 
-// Sums over the rows of a product's left operand: its kernel takes them on the way.
+// Sums over the rows of a product's left operand: its kernel takes them on the way; alone, and in
+// clusters, where rows straddle lines of memory.
 static const char beside[] = "use nn\n"
-                             "const m = 216\n"
-                             "const k = 128\n"
-                             "const n = 128\n"
                              "fn sums(x) { return sum(cast(x, f32), axis=0) }\n"
-                             "model brain(x: bf16[m, k], w: bf16[k, 2 * n]) {\n"
+                             "model brain(x: bf16[216, 128], w: bf16[128, 256]) {\n"
                              "    return s = cast(sums(x), bf16), y = matmul(x, w)\n"
                              "}\n"
-                             "model half(x: f16[m, k], w: f16[n, k], b: f16[k]) {\n"
+                             "model half(x: f16[488, 72], w: f16[184, 72], b: f16[72]) {\n"
                              "    y = matmul(x, transpose(w))\n"
                              "    return y, s = sums(x) / 3 + cast(b, f32)\n"
                              "}\n";
@@ -291,7 +289,9 @@ static void check_sums(const Program *p, bool joined)
             if (!g || !g->tail) continue;
             found = true;
             CHECK(g->kernel && k + 1 < e->nsteps && e->steps[k + 1].kind == PS_KERNEL);
-            CHECK(strstr(p->kernels[g->kernel - 1].text, "nc_sum_rows_"));
+            const ProgKernel *kernel = &p->kernels[g->kernel - 1];
+            CHECK(strstr(kernel->text, "nc_sum_rows_"));
+            CHECK((kernel->cluster > 1) == !strcmp(e->name, "half"));
         }
         if (e->kind == PK_MODEL) CHECK_MSG(found == joined, "%s", e->name);
     }
@@ -305,7 +305,7 @@ int main(void)
     Target slow = target_cuda(90, true), older = target_cuda(80, true);
     slow.bf16_flops = older.bf16_flops = 1e8;
     Program *p = compile(a, &slow, odd, &m), *q = compile(a, &older, behind, &after);
-    slow.units = 1;
+    slow.units = 2;
     Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
     check_uneven(a);
     if (p) check_plan(p);
