@@ -58,7 +58,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     else if (b->commits)
         e.check = emit_text(&e, "if (%s->code) return; // a check has failed: nothing is committed",
                             e.buf_name[b->error_buf]);
-    if (!fetches_ahead(k, b)) emit_follow(&e);
+    if (!e.follow || !fetches_ahead(k, b)) emit_follow(&e);
     KernelPhase phase = k->phase;
     if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1)) phase = PHASE_WHOLE;
     if (alone) {

@@ -88,6 +88,13 @@ LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check products.net --device cuda:0 
 SHIM_CUT=$'nc_follow();\n    {=>{' LD_LIBRARY_PATH=$SHIM \
     expect 2 'what the kernel before wrote, before the wait for it' "$NETC" check products.net --device cuda:0 --cache-dir ''
 
+# A launch whose tiles keep it from beginning early has small products with updates, too: each function that asks
+# whether a check has failed has looked.
+"$NETC" "$ROOT/bench/mlp.net" --precision tf32 -D first=512 -D second=64 -D batch=512 --emit cuda >crowded.cu
+awk '/__device__|__global__/ { knows = 0 } /bool failed =/ { knows = 1 }
+    /if [(]failed[)]/ { asked++; if (!knows) bad++ } END { exit !asked || bad }' crowded.cu && pass ||
+    fail "a function asks whether a check has failed and has not looked"
+
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
