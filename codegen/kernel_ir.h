@@ -284,8 +284,8 @@ void plan_scan(const Target *t, Body *b);
 bool sort_fits(const Target *t, int64_t cols, DType type);
 bool plan_sort(Body *b); // false: it is none
 void sort_derive(Body *b);
-// operand_cuda.c: whether what an operand of a contraction is made of lies side by side along k rather
-// than along its rows
+// operand_cuda.c: whether what an operand of a contraction is made of lies side by side along k
+// rather than along its rows
 bool operand_along_k(const Body *b, int inst);
 // staged_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
 enum { STAGED_WARPS = 8, STAGED_SIDE = 32 }; // of a block; results of a warp, along either axis

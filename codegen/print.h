@@ -59,8 +59,8 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
 // Its text goes to the outer, between the two lines.
 void emit_close(Emit *e, const char *head, const char *tail);
-// The innermost scope, which is closed without lines around it: what outer scopes are given from now
-// on comes behind what it has so far.
+// The innermost scope, which is closed without lines around it: what outer scopes are given from
+// now on comes behind what it has so far.
 void emit_settle(Emit *e);
 // Formatted in the arena.
 const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
