@@ -168,6 +168,8 @@ static const struct {
     {"fn f(x) { y = 12ab; z = 1 $ 2; w = a && b }\n",
      "1:15: '12ab' is neither a number nor a name\n1:27: unexpected character '$'\n"
      "1:38: there is no '&&': write 'and'\n"},
+    {"fn f(x) { y = 11111111111111111111111111111111111111111111 }\n",
+     "1:15: integer 1111111111111111111111111111111111111111... does not fit in 64 bits\n"},
     {"fn f(x) { y = x @ x }\n", "1:17: there is no '@': products are written matmul(a, b)\n"},
     {"fn f(x) { x += 1 }\n", "1:13: there is no '+=': write 'x = x + ...'\n"},
     {"fn f(x) { x[0] = 1; f(x) = 2 }\n",
