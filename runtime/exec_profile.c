@@ -116,7 +116,7 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
         if ((ops->wait && ops->wait(s->stream, ahead, e)) || rt_cursor_rewind(s, en, e) ||
             rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
             return e->code;
-        en->error_dirty = true;
+        en->error_dirty = en->ran = true;
         en->joined = rt_entry_joined(en);
         if (!ops->event_record(c->start, s->stream, e)) rt_entry_steps(s, en, &watch, e);
         en->joined = false;
