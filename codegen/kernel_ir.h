@@ -116,6 +116,7 @@ typedef struct Schedule {
     int row_bytes;    // shared memory (CPU: stack): ROW: for rows that are kept; TILE: for operands
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
     int line;         // ROW, SWEEP: the vectors of rows that start anywhere begin at its multiples
+    int margin;       // ROW: and end so many elements before the row; 0: wherever
     int cluster;      // blocks that share a row (ROW) or the columns of a staged tile, through each
                       // other's shared memory; wgmma: that copy the right operand for each other
     int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows

@@ -14,6 +14,7 @@ typedef struct Rows {
     Emit *e;
     Vectors v;            // of width 1 where nothing else helps
     bool *any;            // by instruction: a vector load from wherever it starts
+    int moved;            // one of those; "words" is how far it is moved. -1: none
     bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
     const uint64_t *uses; // by instruction: the stages that need it
     const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
@@ -48,6 +49,20 @@ static const char *load_type(const Rows *r, int load)
     return vec_type(r->e, b->bufs.at[b->insts.at[load].buf].type, r->v.width);
 }
 
+static int bytes_loaded(const Rows *r, int load)
+{
+    const Body *b = r->e->body;
+    return dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits / 8;
+}
+
+// Whether a load from wherever it starts is always as far from a 16-byte line as that of [like].
+static bool moves_with(const Rows *r, int load, int like)
+{
+    const Body *b = r->e->body;
+    return like >= 0 && b->insts.at[load].ix == b->insts.at[like].ix &&
+           bytes_loaded(r, load) == bytes_loaded(r, like);
+}
+
 // A vector load at the column named base, into [slot].
 static void print_load(Rows *r, int load, const char *slot, bool declare)
 {
@@ -57,9 +72,13 @@ static void print_load(Rows *r, int load, const char *slot, bool declare)
     e->axis[e->body->col] = r->base;
     const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
     const char *from = emit_text(e, "nc_%s<%d>(%s + (%s))", load_word(e, x), r->v.width, buf, at);
-    if (r->any[load])
+    if (r->any[load] && !e->body->sched.margin)
         from = emit_text(e, "nc_load_any<%d>(%s + (%s), %lld - (%s))", r->v.width, buf, at,
                          (long long)e->body->bufs.at[x->buf].elems, at);
+    else if (r->any[load])
+        from = emit_text(
+            e, "nc_load_moved<%d>(%s + (%s), %s)", r->v.width, buf, at,
+            moves_with(r, load, r->moved) ? "words" : emit_text(e, "nc_words(%s + (%s))", buf, at));
     e->axis[e->body->col] = r->c;
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, type);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);
@@ -121,14 +140,17 @@ static void declare_edges(Rows *r)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    int width = b->sched.vector;
+    int width = b->sched.vector, margin = b->sched.margin;
     bool whole = from_zero(r);
     e->axis[b->col] = r->lo;
     const char *first = emit_index(e, b->uneven);
     e->axis[b->col] = r->c;
     emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);", whole ? "" : "lo + ", first,
               b->sched.line - 1);
-    emit_line(e, e->scope, "const int end = head + (%s - head) / %d * %d;", r->hi, width, width);
+    const char *last = margin ? emit_text(e, "%s - %d", r->hi, margin) : r->hi;
+    const char *vectors = emit_text(e, "(%s - head) / %d * %d", last, width, width);
+    if (margin && !whole) vectors = emit_text(e, "(%s > head ? %s : 0)", last, vectors);
+    emit_line(e, e->scope, "const int end = head + %s;", vectors);
     emit_line(e, e->scope, "const int edges = head%s + %s - end;", whole ? "" : " - lo", r->hi);
     emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);",
               whole ? "" : " - lo", whole ? "0" : "lo", whole ? "" : " + lo");
@@ -517,6 +539,45 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
                "}");
 }
 
+// The first load of the stage from wherever it starts that is moved equally far all along a row:
+// the stage is compiled for each of the four ways.
+static int first_moved(const Rows *r, int stage, const Online *o)
+{
+    for (int i = 0; i < r->v.nloads && r->e->body->sched.margin; i++) {
+        int load = r->v.loads[i];
+        if (r->any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
+            (used(r, load, stage) || (o && used(r, load, stage + 1))))
+            return load;
+    }
+    return -1;
+}
+
+// The vectors of a stage.
+static void print_vectors(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    Scope *row = e->scope;
+    const char *ways = NULL;
+    r->moved = first_moved(r, stage, o);
+    if (r->moved >= 0) {
+        const Inst *x = &e->body->insts.at[r->moved];
+        e->axis[e->body->col] = r->lo;
+        ways = emit_text(e, "if (words == nc_words(%s + (%s))) {", e->buf_name[x->buf],
+                         emit_index(e, x->ix));
+        e->axis[e->body->col] = r->c;
+        emit_open(e, 0);
+        emit_open(e, 0);
+    }
+    if (e->body->sched.keep)
+        stage_in_registers(r, stage);
+    else
+        stage_in_stream(r, stage, fills, o);
+    if (!ways) return;
+    emit_close(e, ways, "}");
+    emit_line(e, row, "#pragma unroll");
+    emit_close(e, "for (int words = 0; words < 4; words++) {", "}");
+}
+
 static void print_stage(Rows *r, int stage, bool fills, const Online *o)
 {
     Emit *e = r->e;
@@ -525,10 +586,7 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
     e->stages = 1ull << stage % 64 | (o ? 1ull << (stage + 1) % 64 : 0);
     for (int i = 0; i < n; i++) declare_accumulator(e, e->scope, red[i]);
     for (int i = 0; o && i < o->nsums; i++) declare_accumulator(e, e->scope, o->sum[i]);
-    if (e->body->sched.keep)
-        stage_in_registers(r, stage);
-    else
-        stage_in_stream(r, stage, fills, o);
+    print_vectors(r, stage, fills, o);
     if (r->uneven) {
         Rows edge = *r;
         edge.v.width = 1;

@@ -98,21 +98,22 @@ static void rows(Suite *s)
             g, GROUP_ROW, 0, NULL, NULL, t == DT_F16 ? 0x1.2p-11 : 0x1.04p-8);
         s->tiny = 0;
     }
-    // Rows of any start that share one or two f32 rows: what of it is moved into place, vector by
-    // vector, ends where the array ends.
-    static const int64_t widths[] = {1000, 1001, 5121, 12289};
-    for (int i = 0; i < 8; i++) {
-        int64_t n = widths[i / 2], m = 11, last[1] = {1};
+    // Rows of any start that share one or two rows, of f32 or not: what of it is moved into place,
+    // vector by vector, ends where the array ends.
+    static const int64_t widths[] = {1000, 1001, 5121, 12289, 50257};
+    for (int i = 0; i < 15; i++) {
+        int64_t n = widths[i / 3], m = 11, last[1] = {1};
         Graph *g = begin(s);
         Node *x = graph_cast(g, IN(g, "x", DT_BF16, m, n), DT_F32);
         Node *squares = graph_reduce(g, OP_sum, graph_binary(g, OP_mul, x, x), last, 1, true);
-        Node *y =
-            graph_binary(g, OP_mul, graph_binary(g, OP_mul, x, graph_unary(g, OP_rsqrt, squares)),
-                         IN(g, "w", DT_F32, n));
-        if (i % 2) y = graph_binary(g, OP_add, y, IN(g, "b", DT_F32, n));
+        Node *w = graph_cast(g, IN(g, "w", i % 3 == 2 ? DT_BF16 : DT_F32, n), DT_F32);
+        Node *y = graph_binary(g, OP_mul,
+                               graph_binary(g, OP_mul, x, graph_unary(g, OP_rsqrt, squares)), w);
+        if (i % 3) y = graph_binary(g, OP_add, y, IN(g, "b", DT_F32, n));
         out(g, graph_cast(g, y, DT_BF16), "y");
-        add(s, arena_printf(s->a, "norm of any start %lldx%lld", (long long)m, (long long)n), g,
-            GROUP_ROW, 0, NULL, NULL, 0x1.04p-8);
+        add(s,
+            arena_printf(s->a, "norm of any start %lldx%lld %d", (long long)m, (long long)n, i % 3),
+            g, GROUP_ROW, 0, NULL, NULL, 0x1.04p-8);
     }
     for (int i = 0; i < s->n; i++)
         if (!strncmp(s->cases[i].name, "softmax", 7)) check_limits(s, &s->cases[i]);
