@@ -292,6 +292,7 @@ bool operand_along_k(const Body *b, int inst);
 enum { STAGED_WARPS = 8, STAGED_SIDE = 32 }; // of a block; results of a warp, along either axis
 void staged_plan(const Target *t, Body *b);
 void staged_derive(Body *b, const Target *t);
+void staged_beside(const Target *t, Body *b, int64_t tiles); // in one launch: of all its products
 int staged_sharing(const Schedule *s); // warps that share the columns of one place in the tile
 int staged_pitch(const Body *b);       // elements between rows of sums in shared memory
 // tile_plan.c: contractions on CUDA

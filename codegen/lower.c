@@ -198,8 +198,12 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             all.at[i]->crowd = crowd;
             schedule_body(ctx, all.at[i]);
         }
+    int64_t tiles = 0;
+    for (uint32_t i = 0; i < all.n; i++)
+        if (all.at[i]->sched.staged) tiles += all.at[i]->sched.blocks;
     for (uint32_t i = 0; i < all.n; i++) {
         Body *b = all.at[i];
+        staged_beside(ctx->target, b, tiles);
         schedule_override(ctx, b);
         if (ctx->part && b->sched.kind == SCHED_COLUMN && schedule_can_split(b)) {
             b->part = ctx->part;

@@ -45,6 +45,13 @@ void staged_derive(Body *b, const Target *t)
     s->blocks = count_tiles(b) * s->cluster;
 }
 
+void staged_beside(const Target *t, Body *b, int64_t tiles)
+{
+    if (!b->sched.staged || !b->commits || tiles <= 2 * (int64_t)t->units) return;
+    b->sched.resident = 3; // so that none is left for a second turn
+    staged_derive(b, t);
+}
+
 void staged_plan(const Target *t, Body *b)
 {
     Schedule *s = &b->sched, best = *s;
@@ -58,8 +65,8 @@ void staged_plan(const Target *t, Body *b)
             s->staged = MOST_STAGED;
             int64_t blocks = count_tiles(b) * s->cluster;
             // A second block on a multiprocessor would only take half of it, unless there are more
-            // than multiprocessors, or, beside updates, products of other parameters.
-            s->resident = b->commits ? 3 : blocks > t->units ? 2 : 1;
+            // than multiprocessors, or updates of other parameters beside them.
+            s->resident = blocks > t->units || b->commits ? 2 : 1;
             staged_derive(b, t);
             if (s->cluster > 1 && s->tile_k * s->cluster > b->axis[b->col].extent) break;
             double took =
