@@ -72,13 +72,13 @@ static void print_load(Rows *r, int load, const char *slot, bool declare)
     e->axis[e->body->col] = r->base;
     const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
     const char *from = emit_text(e, "nc_%s<%d>(%s + (%s))", load_word(e, x), r->v.width, buf, at);
-    if (r->any[load] && !e->body->sched.margin)
+    if (r->any[load] &&
+        e->body->sched.margin) // (more are left than the lines around a vector hold)
+        from = emit_text(e, "nc_load_any<%d>(%s + (%s), 64%s)", r->v.width, buf, at,
+                         moves_with(r, load, r->moved) ? ", words" : "");
+    else if (r->any[load])
         from = emit_text(e, "nc_load_any<%d>(%s + (%s), %lld - (%s))", r->v.width, buf, at,
                          (long long)e->body->bufs.at[x->buf].elems, at);
-    else if (r->any[load])
-        from = emit_text(
-            e, "nc_load_moved<%d>(%s + (%s), %s)", r->v.width, buf, at,
-            moves_with(r, load, r->moved) ? "words" : emit_text(e, "nc_words(%s + (%s))", buf, at));
     e->axis[e->body->col] = r->c;
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, type);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);

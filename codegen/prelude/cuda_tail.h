@@ -115,18 +115,22 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p, int64_t left)
     return left < N ? nc_load_last<N>(p, left) : nc_load<N>(p);
 }
 
-// The same from wherever p points, [words] behind a 16-byte line: whole accesses around it, then
-// moved into place, which costs nothing where [words] is known when this is compiled. Nothing is
-// read but lines that hold a wanted element.
-template <int N, class T> NC_FN NcVec<T, N> nc_load_moved(const T *p, int words)
+// The same from wherever p points: whole accesses around it, then moved into place. Nothing is
+// read but 16-byte lines that hold a wanted element, and nothing behind the [left] elements that
+// are there. [known]: how many words p is behind a line, where that is known when this is compiled,
+// and moving costs nothing.
+template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left, int known = -1)
 {
     constexpr int S = sizeof(T), W = N * S / 4; // words wanted
-    const int odd = S == 2 ? (int)((uint64_t)p % 4) : 0, at = words * 4 + odd;
-    const uint4 *line = (const uint4 *)((const char *)p - at);
+    if (left < N + 16 / S) return nc_load_last<N>(p, left);
+    const int at = known < 0 ? (int)((uint64_t)p % 16) / S
+                             : known * 4 / S + (S == 2 ? (int)((uint64_t)p % 4) / S : 0),
+              words = known < 0 ? at * S / 4 : known;
+    const uint4 *line = (const uint4 *)((const char *)p - at * S);
     uint32_t w[W + 4] = {};
 #pragma unroll
     for (int i = 0; i < (W + 3) / 4 + 1; i++)
-        if (i * 16 < at + N * S) {
+        if (i * 16 < (at + N) * S) {
             const uint4 l = line[i];
             if (4 * i < W + 4) w[4 * i] = l.x;
             if (4 * i + 1 < W + 4) w[4 * i + 1] = l.y;
@@ -139,7 +143,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_moved(const T *p, int words)
     for (int i = 0; i < W + 1; i++) w[i] = words & 1 ? w[i + 1] : w[i];
     if constexpr (S == 2) {
 #pragma unroll
-        for (int i = 0; i < W; i++) w[i] = odd ? __funnelshift_r(w[i], w[i + 1], 16) : w[i];
+        for (int i = 0; i < W; i++) w[i] = at & 1 ? __funnelshift_r(w[i], w[i + 1], 16) : w[i];
     }
     union {
         uint32_t w[W];
@@ -151,13 +155,6 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_moved(const T *p, int words)
 }
 
 NC_FN int nc_words(const void *p) { return (int)((uint64_t)p % 16 / 4); }
-
-// Nor anything behind the [left] elements that are there.
-template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left)
-{
-    if (left < N + 16 / (int)sizeof(T)) return nc_load_last<N>(p, left);
-    return nc_load_moved<N>(p, nc_words(p));
-}
 
 // N elements of p[0..n), from [at] on and round again at its end.
 template <int N, class T> NC_FN NcVec<T, N> nc_load_round(const T *p, int at, int n)
