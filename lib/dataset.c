@@ -15,17 +15,19 @@ netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error 
     return NETC_OK;
 }
 
+static void free_item(DataItem *it)
+{
+    if (it->loaded && !it->borrowed) rt_array_free(&it->array);
+    rt_files_free(it->files);
+    free(it->input);
+    free(it->path);
+    free(it->part);
+}
+
 void netc_dataset_free(netc_dataset *d)
 {
     if (!d) return;
-    for (int i = 0; i < d->n; i++) {
-        DataItem *it = &d->item[i];
-        if (it->loaded && !it->borrowed) rt_array_free(&it->array);
-        rt_files_free(it->files);
-        free(it->input);
-        free(it->path);
-        free(it->part);
-    }
+    for (int i = 0; i < d->n; i++) free_item(&d->item[i]);
     free(d->item);
     free(d);
 }
@@ -60,7 +62,11 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
     it->path = strdup(path);
     it->part = part ? strdup(part) : NULL;
     it->files = rt_files_new(path);
-    if (!it->path || (part && !it->part) || !it->files) return OUT_OF_MEMORY(err);
+    if (!it->path || (part && !it->part) || !it->files) {
+        free_item(it);
+        d->n--;
+        return OUT_OF_MEMORY(err);
+    }
     rt_files_begin(it->files); // while a device opens and the model is compiled
     return NETC_OK;
 }
@@ -138,9 +144,9 @@ static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
             for (int k = 0; k < wanted.rank; k++) wanted.dim[k] = decl->dim[k + 1];
         }
         RtCode code = rt_files_array(it->files, it->part, decl ? &wanted : NULL, &it->array, &e);
-        rt_files_free(it->files);
-        it->files = code ? rt_files_new(it->path) : NULL; // (asked again, it says the same)
         if (code) return lib_fail_rt(err, &e);
+        rt_files_free(it->files);
+        it->files = NULL;
         it->loaded = true;
     }
     if (decl && decl->has_range &&

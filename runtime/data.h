@@ -18,7 +18,7 @@ typedef struct RtArray { // a whole file in memory
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e);
 // The same in steps: the files that a path names; reading them on a thread of its own meanwhile (a
-// hint); the array, once.
+// hint; pipes wait); the array.
 typedef struct RtFiles RtFiles;
 RtFiles *rt_files_new(const char *path); // NULL: no memory
 void rt_files_begin(RtFiles *f);

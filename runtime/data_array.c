@@ -2,9 +2,11 @@
 // there.
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data_read.h"
@@ -103,20 +105,25 @@ struct RtFiles {
     int n;
     struct RtFile {
         char *path;
-        bool read; // bytes or e say what of
+        bool read; // bytes or e say what came of it
         RtBytes bytes;
         RtError e;
     } * file;
     bool running;
+    atomic_bool stop;
     pthread_t thread;
 };
 
+// A pipe is read when it is asked for: nobody may ever write into it.
 static void *read_files(void *arg)
 {
     RtFiles *f = arg;
-    for (int i = 0; i < f->n; i++) {
-        if (*f->file[i].path) rt_bytes_read(f->file[i].path, &f->file[i].bytes, &f->file[i].e);
-        f->file[i].read = true;
+    struct stat st;
+    for (int i = 0; i < f->n && !atomic_load(&f->stop); i++) {
+        struct RtFile *x = &f->file[i];
+        if (!*x->path || (!stat(x->path, &st) && !S_ISREG(st.st_mode))) continue;
+        rt_bytes_read(x->path, &x->bytes, &x->e);
+        x->read = true;
     }
     return NULL;
 }
@@ -135,6 +142,7 @@ static void finish(RtFiles *f)
 void rt_files_free(RtFiles *f)
 {
     if (!f) return;
+    atomic_store(&f->stop, true);
     finish(f);
     for (int i = 0; f->file && i < f->n; i++) {
         free(f->file[i].path);
@@ -194,6 +202,9 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
         else if ((code = x->e.code))
             *e = x->e;
         if (!code) code = one_array(x->path, &x->bytes, part, wanted, i ? &more : out, e);
+        free(x->bytes.at);
+        x->bytes = (RtBytes){0};
+        x->read = false; // asked again, it is read again
         if (code || !i) continue;
         code = append(f->file[0].path, x->path, out, &more, e);
         rt_array_free(&more);

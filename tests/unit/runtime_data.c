@@ -207,6 +207,20 @@ static void test_files(void)
     f = rt_files_new(list);
     rt_files_begin(f);
     rt_files_free(f); // never asked for
+    f = rt_files_new(at("pipe-idx2-ubyte"));
+    rt_files_begin(f);
+    rt_files_free(f); // ... nor written to by anybody
+
+    // A file that is asked for again is read again.
+    put("late", idx, 10);
+    f = rt_files_new(at("late"));
+    rt_files_begin(f);
+    CHECK(rt_files_array(f, "part", NULL, &a, &e) == RT_USER);
+    put("late", x, sizeof x);
+    e = (RtError){0};
+    CHECK(rt_files_array(f, NULL, NULL, &a, &e) == RT_OK && a.bytes == sizeof x);
+    rt_array_free(&a);
+    rt_files_free(f);
 }
 
 static void test_raw(void)
