@@ -150,11 +150,13 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
         status = build_get(p, true, "", "", &b.cuda, err);
     if (status == NETC_OK) status = schedules_locked_both(p, b.cpu, b.cuda, err);
     if (status != NETC_OK) return status;
+    if (b.cuda) ahead_wait(p, b.cuda);
     pthread_t thread;
     bool cpu = b.cpu && !b.cpu->nimages, threaded = cpu && b.cuda;
     if (threaded) threaded = !pthread_create(&thread, NULL, compile_cpu, &b);
     if (cpu && !threaded) compile_cpu(&b);
-    if (b.cuda && !b.cuda->nimages) status = compile_archs(&b);
+    // (a model.bin's code travels on as it came)
+    if (b.cuda && (b.cuda->module || !b.cuda->nimages)) status = compile_archs(&b);
     if (threaded) pthread_join(thread, NULL);
     if (status == NETC_ENVIRONMENT && !p->settings.target && !(archs && *archs) && err) {
         // Nobody asked for CUDA code: the text stays in the file, a machine with NVRTC compiles it

@@ -320,11 +320,18 @@ static void compile_images(void *arg)
     b->nimages += n;
 }
 
+static bool has_images(const Build *b, const char *target)
+{
+    for (int i = 0; i < b->nimages; i++)
+        if (!strcmp(b->images[i].target, target)) return true;
+    return false;
+}
+
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err)
 {
     CompileJob job = {.p = p, .b = b, .target = target};
     pthread_mutex_lock(&b->compiling);
-    bool ok = lib_guarded(b->arena, compile_images, &job);
+    bool ok = has_images(b, target) || lib_guarded(b->arena, compile_images, &job);
     pthread_mutex_unlock(&b->compiling);
     if (!ok) return OUT_OF_MEMORY(err);
     return job.e.code ? lib_fail_rt(err, &job.e) : NETC_OK;

@@ -224,8 +224,6 @@ static void compile_for_registers(const Inspect *v, Build *b)
 {
     netc_error *e = NULL;
     if (!b->program->cuda) return;
-    for (int i = 0; i < b->nimages; i++)
-        if (!strcmp(b->images[i].target, b->program->target)) return;
     if (build_compile(v->p, b, b->program->target, &e) == NETC_OK) return;
     lib_log(v->p->context, "note: what kernels need of registers is not known: %s",
             netc_error_text(e));

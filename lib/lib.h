@@ -144,7 +144,8 @@ netc_status build_get(netc_program *p, bool cuda, const char *define, const char
 // The same under a checkpoint's choice table: with its schedules and no others.
 netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, const char *entry,
                              const char *choices, Build **out, netc_error **err);
-// Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended.
+// Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended unless they are
+// there.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
 void build_free(Build *b);
 // A build of either target, for questions about entries and ports; made already, the CPU's first.

@@ -138,6 +138,38 @@ static void loads(const Bin *b)
     CHECK(right(b, b->alone, other, NULL));
 }
 
+static int images_of(const char *target)
+{
+    char name[32];
+    Arena *a = arena_new();
+    RtSection *s = NULL;
+    RtError e = {0};
+    int n = 0, found = 0;
+    CHECK(rt_container_read(a, other, &s, &n, &e) == RT_OK);
+    snprintf(name, sizeof name, "image %s ", target);
+    for (int i = 0; i < n; i++) found += !strncmp(s[i].name, name, strlen(name));
+    arena_free(a);
+    return found;
+}
+
+// A program that has code of one architecture is compiled for another that is asked for.
+static void other_architecture(const Bin *b)
+{
+    netc_program *p = NULL;
+    NETC_INIT(netc_compile_options, o);
+    o.target = "cuda";
+    CHECK(netc_compile_text(b->whole, "m.net", model, &o, &p, NULL) == NETC_OK);
+    if (netc_program_save(p, other, "sm_90", NULL, NULL) == NETC_OK) {
+        int n = images_of("sm_90");
+        CHECK(n > 0 && !images_of("sm_80"));
+        CHECK(netc_program_save(p, other, "sm_90,sm_80", NULL, NULL) == NETC_OK);
+        CHECK(images_of("sm_90") == n && images_of("sm_80") == n);
+    } else {
+        printf("skipped: no NVRTC\n");
+    }
+    netc_program_release(p);
+}
+
 // Made on another processor: the text inside is compiled, and that is said.
 static void other_processor(Bin *b)
 {
@@ -223,6 +255,7 @@ int main(void)
     b.copy = calloc((size_t)b.n + 1, sizeof *b.copy);
     other_processor(&b);
     other_device(&b);
+    other_architecture(&b);
     for (int i = 0; i < b.n; i++) {
         const char *name = b.section[i].name;
         left_out(&b, i);
