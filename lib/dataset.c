@@ -223,12 +223,18 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
     return NETC_OK;
 }
 
-int64_t dataset_examples(const netc_dataset *d)
+int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e)
 {
-    ProgType t;
-    const DataItem *it = d && d->n ? &d->item[0] : NULL;
-    if (it && it->loaded) return it->array.type.dim[0];
-    return it && it->files && rt_files_type(it->files, &t) && t.rank ? t.dim[0] : 0;
+    for (int i = 0; d && i < d->n; i++)
+        for (int k = 0; k < e->ninputs; k++) {
+            const DataItem *it = &d->item[i];
+            ProgType t = it->array.type;
+            bool known = it->loaded || rt_files_type(it->files, &t);
+            // Of another rank: tokens that become windows, or an error.
+            if (known && !strcmp(it->input, e->inputs[k].name) && t.rank == e->inputs[k].type.rank)
+                return t.dim[0];
+        }
+    return 0;
 }
 
 netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err)

@@ -178,8 +178,8 @@ netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
-// How many there are, where that is known before they are read; else 0.
-int64_t dataset_examples(const netc_dataset *d);
+// How many there are for the entry, where that is known before they are read; else 0.
+int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e);
 
 // -- sessions (lib/session.c) ---------------------------------------------------------------------
 typedef struct Loaded { // a build made ready on the session's device

@@ -184,7 +184,7 @@ static netc_status start_ahead(netc_program *p, const netc_compile_options *opti
     if (status != NETC_OK) return status;
     ahead_begin(p, "", "");
     const ProgEntry *e = program_entry(b->program, "eval");
-    if (e && last_batch(e, dataset_examples(o.eval_data), define, sizeof define))
+    if (e && last_batch(e, dataset_examples(o.eval_data, e), define, sizeof define))
         ahead_begin(p, define, "eval");
     return NETC_OK;
 }
