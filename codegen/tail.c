@@ -64,10 +64,10 @@ const Item *frame_tail(Frame *f, uint32_t at)
     return reads ? next : NULL;
 }
 
-// Whether what an item stores is read before the position [end].
-static bool read_before(const Frame *f, const Item *it, uint32_t end)
+// Whether what an item stores is read up to the position [last].
+static bool read_until(const Frame *f, const Item *it, uint32_t last)
 {
-    for (uint32_t at = 0; at < end; at++)
+    for (uint32_t at = 0; at <= last; at++)
         for (uint32_t i = 0; i < it->defs.n; i++)
             if (has(&f->items.at[f->order[at]].uses, it->defs.at[i])) return true;
     return false;
@@ -89,7 +89,7 @@ void frame_bring_sums(Frame *f)
         if (!left || frame_tail(f, at)) continue;
         for (uint32_t k = 0; k < f->items.n; k++) {
             const Item *sums = &f->items.at[f->order[k]];
-            if (!sums_rows(f, it, left, sums) || (k < at && read_before(f, sums, at))) continue;
+            if (!sums_rows(f, it, left, sums) || (k < at && read_until(f, sums, at))) continue;
             move(f->order, k, k < at ? at : at + 1);
             break;
         }

@@ -98,7 +98,7 @@ static const char beside[] = "use nn\n"
                              "    return y, s = sums(x) / 3 + cast(b, f32)\n"
                              "}\n";
 
-// Not of the left operand's rows, or not of what tiles hold.
+// Not of the left operand's rows, not of what tiles hold, or what the product itself reads.
 static const char apart[] =
     "const m = 216\n"
     "const k = 128\n"
@@ -107,7 +107,8 @@ static const char apart[] =
     "model right(x: bf16[m, k], w: bf16[k, n]) { return s = sums(w), y = matmul(x, w) }\n"
     "model turned(x: bf16[k, m], w: bf16[k, n]) { return s = sums(x), y = matmul(transpose(x), w) "
     "}\n"
-    "model squares(x: bf16[m, k], w: bf16[k, n]) { return s = sums(x * x), y = matmul(x, w) }\n";
+    "model squares(x: bf16[m, k], w: bf16[k, n]) { return s = sums(x * x), y = matmul(x, w) }\n"
+    "model bias(x: bf16[m, k], w: bf16[k, n]) { return y = matmul(x, w) + cast(sums(x), bf16) }\n";
 
 static Program *compile(Arena *a, const Target *target, const char *text, Module **out)
 {
