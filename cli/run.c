@@ -224,6 +224,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_session *s = NULL;
     netc_dataset *d = NULL;
     Input *in = calloc((size_t)a->inputs.n + 1, sizeof *in);
+    netc_context_prepare(ctx, a->device);
     netc_status status = in ? netc_dataset_create(ctx, &d, err) : NETC_OUT_OF_MEMORY;
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = read_input(d, a->inputs.at[i], &in[i], err);
