@@ -127,7 +127,8 @@ typedef struct netc_tensor { // dense, row-major
 // -- data -----------------------------------------------------------------------------------------
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
 // concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
-// A thread begins to read a file when it is added; what is wrong with it is said when it is used.
+// A thread begins to read a file when it is added (a pipe is read when it is used); what is wrong
+// with it is said when it is used.
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);
 NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char *path,
                                            const char *part, netc_error **err);
