@@ -179,10 +179,15 @@ bool rt_files_type(const RtFiles *f, ProgType *type)
 {
     unsigned char head[4096];
     RtBytes b = {.at = head};
+    double most;
     const char *path = f->file[0].path;
-    if (f->n != 1 || !rt_bytes_head(path, head, sizeof head, &b.n)) return false;
-    if (rt_npy_recognise(&b)) return rt_npy_type(&b, type);
-    return rt_idx_recognise(path, &b) && rt_idx_type(&b, type);
+    if (f->n != 1 || !rt_bytes_head(path, head, sizeof head, &b.n, &most)) return false;
+    bool known = rt_npy_recognise(&b) ? rt_npy_type(&b, type)
+                                      : rt_idx_recognise(path, &b) && rt_idx_type(&b, type);
+    if (!known) return false;
+    double bytes = prog_dtype_bytes(type->dtype);
+    for (int i = 0; i < type->rank; i++) bytes *= (double)type->dim[i];
+    return bytes <= most; // else it is truncated: reading says so
 }
 
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,

@@ -20,8 +20,9 @@ typedef struct RtBytes {
 } RtBytes;
 // The whole file, decompressed when it is gzip.
 RtCode rt_bytes_read(const char *path, RtBytes *out, RtError *e);
-// Up to n bytes of where a regular file begins, decompressed. false: no such file.
-bool rt_bytes_head(const char *path, unsigned char *to, size_t n, size_t *got);
+// Up to n bytes of where a regular file begins, decompressed, and the most that there can be of it.
+// false: no such file.
+bool rt_bytes_head(const char *path, unsigned char *to, size_t n, size_t *got, double *most);
 // The whole file as it is.
 RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
 

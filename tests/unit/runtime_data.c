@@ -185,6 +185,8 @@ static void test_files(void)
     CHECK(type_of(at("f.npy"), &t) && t.dtype == PD_F32 && t.rank == 2 && t.dim[0] == 3);
     CHECK(!type_of(put("raw", x, sizeof x), &t) && !type_of(at("none"), &t));
     CHECK(!type_of(put("short-idx2-ubyte", idx, 10), &t));
+    npy("g.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 70), }", 1, x, sizeof x);
+    CHECK(!type_of(at("g.npy"), &t)); // so many it cannot hold
     CHECK(mkfifo(at("pipe-idx2-ubyte"), 0600) == 0 && !type_of(at("pipe-idx2-ubyte"), &t));
     snprintf(list, sizeof list, "%s/f.npy,%s/f.npy", dir, dir);
     CHECK(!type_of(list, &t));
