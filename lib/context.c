@@ -65,6 +65,7 @@ netc_status netc_context_create(const netc_context_options *o, netc_context **ou
         c->cache_dir = strdup(c->o.cache_dir);
     c->o.cache_dir = c->cache_dir;
     c->compile = (RtCompileOptions){.cache_dir = c->cache_dir,
+                                    .unwritable = &c->unwritable,
                                     .threads = c->o.threads,
                                     .may_spawn = !c->o.no_spawn,
                                     .log = forward_log,

@@ -19,12 +19,13 @@ struct netc_context {
     netc_context_options o; // hooks
     char *cache_dir;        // NULL: no cache
     RtCompileOptions compile;
+    atomic_bool unwritable;      // of compile
     pthread_mutex_t lock;        // guards preparing
     struct Preparing *preparing; // a device being opened, or NULL (lib/prepare.c)
 };
 
-// The device that was prepared under this name, or NULL. The caller's from then on.
 bool preparing_gpu(netc_context *c, RtGpu *out); // what is being opened, where that is a GPU
+// The device that was prepared under this name, or NULL. The caller's from then on.
 RtDevice *prepared_device(netc_context *c, const char *name);
 void prepare_end(netc_context *c);
 

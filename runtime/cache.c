@@ -103,6 +103,12 @@ bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, si
     return ok;
 }
 
+static void say_unwritable(const RtCompileOptions *o, int why)
+{
+    if (o->unwritable && atomic_exchange(o->unwritable, true)) return;
+    rt_log(o, "note: the compile cache cannot be written: %s: %s", o->cache_dir, strerror(why));
+}
+
 void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t n)
 {
     char path[4096], temporary[4200];
@@ -112,8 +118,7 @@ void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t 
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = make_dir(o->cache_dir) ? mkstemp(temporary) : -1;
     if (fd < 0) {
-        rt_log(o, "note: the compile cache cannot be written: %s: %s", o->cache_dir,
-               strerror(errno));
+        say_unwritable(o, errno);
         return;
     }
     FILE *f = fdopen(fd, "w");
@@ -130,5 +135,5 @@ void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t 
     if (ok && rename(temporary, path) == 0) return;
     if (ok) why = errno;
     unlink(temporary);
-    rt_log(o, "note: the compile cache cannot be written: %s: %s", o->cache_dir, strerror(why));
+    say_unwritable(o, why);
 }

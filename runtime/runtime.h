@@ -2,6 +2,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "codegen/program.h"
@@ -40,6 +41,7 @@ typedef struct RtCompileOptions {
     bool locked;           // what the choice table does not say is an error, not measured
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
+    atomic_bool *unwritable; // set when it was said that the cache is; NULL: said each time
 } RtCompileOptions;
 // All kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one a kernel, in the
 // arena.

@@ -41,7 +41,9 @@ no_room small/b.jsonl "$NETC" bench $M --device cpu --repeats 2 --steps 1 --comp
 expect 2 "the log small/log could not be written" "${T[@]}" --steps 30 --report-every 1 --log small/log
 # The cache: a note, and the code runs all the same; nothing half is left in it.
 expect 0 "note: the compile cache cannot be written: small/cache: No space left on device" \
-    "$NETC" train $M "${DATA[@]}" --tune-file '' --steps 3 --cache-dir small/cache
+    "$NETC" train $M "${DATA[@]}" --eval-data image="$D/t10k-images-idx3-ubyte" --eval-data label="$D/t10k-labels-idx1-ubyte" \
+    --tune-file '' --steps 3 --cache-dir small/cache # two programs
+[ "$(grep -c "cache cannot be written" "$W/.out")" = 1 ] && pass || fail "the cache's note is not said once"
 [ -z "$(ls small/cache)" ] && pass || fail "left in the cache: $(ls small/cache)"
 # The folder that cc works in.
 expect 2 "No space left on device" env TMPDIR="$W/small" "${T[@]}" --steps 3 --cache-dir ''

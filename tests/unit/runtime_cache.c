@@ -105,6 +105,11 @@ int main(void)
     o.cache_dir = "/proc/none";
     rt_cache_put(&o, key("x"), "hello", 5);
     CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 4);
+    atomic_bool told = false; // said once to who remembers
+    o.unwritable = &told;
+    rt_cache_put(&o, key("x"), "hello", 5);
+    rt_cache_put(&o, key("y"), "hello", 5);
+    CHECK(told && lines == 5);
     // Many at once.
     shared.cache_dir = sub;
     pthread_t t[4];
