@@ -5,7 +5,8 @@
 // A prelude is taken apart at its blank lines. A name of its own (nc_, NC_, Nc) belongs to the
 // paragraph that mentions it first, which declares it; a kernel gets the paragraphs of the names it
 // mentions and of those they mention. So overloads of one name for plain types stand in one
-// paragraph. Macros paste letters onto names: a name also stands for itself with such an end.
+// paragraph. Macros paste letters onto names: a name also stands for itself with such an end, and
+// for what such an end was pasted onto (a kernel edited by hand may call nc_floordiv_i).
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,8 @@ static void need(const CudaPrelude *c, const char *name, size_t len, bool *neede
         memcpy(with + len, ends[k], n);
         if (idmap_get(&c->owner, hash_bytes(with, len + n, 0), &i)) needed[i] = true;
     }
+    while (len > 0 && name[len - 1] != '_') len--;
+    if (idmap_get(&c->owner, hash_bytes(name, len, 0), &i)) needed[i] = true;
 }
 
 static void need_all(const CudaPrelude *c, const char *text, size_t n, bool *needed)

@@ -36,6 +36,7 @@ int main(void)
         {"nc_one_f();", true, false, false, false, false, false},
         {"nc_other(); NcBox b;", false, true, false, false, false, true},
         {"nc_made();", false, false, true, false, false, false},
+        {"nc_made_a();", false, false, true, false, false, false},
         {"nc_unknown(nc_oth); x_nc_two; Nc;", false, false, false, false, false, false},
     };
     Arena *a = arena_new();
