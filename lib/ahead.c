@@ -32,7 +32,7 @@ void ahead_begin(netc_program *p, const char *define, const char *entry)
     pthread_mutex_unlock(&p->waiting);
 }
 
-static void wait_for(netc_program *p, const Build *b)
+void ahead_wait(netc_program *p, const Build *b)
 {
     pthread_mutex_lock(&p->waiting);
     for (size_t i = 0; i < sizeof p->ahead / sizeof *p->ahead; i++) {
@@ -43,14 +43,4 @@ static void wait_for(netc_program *p, const Build *b)
         h->running = false;
     }
     pthread_mutex_unlock(&p->waiting);
-}
-
-void ahead_wait(netc_program *p, const Build *b)
-{
-    wait_for(p, b);
-}
-
-void ahead_end(netc_program *p)
-{
-    wait_for(p, NULL);
 }

@@ -253,7 +253,7 @@ netc_program *netc_program_retain(netc_program *p)
 void netc_program_release(netc_program *p)
 {
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
-    ahead_end(p);
+    ahead_wait(p, NULL);
     drop_builds(p);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->waiting);
