@@ -127,28 +127,46 @@ part_accuracy() {
 }
 
 # The whole process that writes mlp.bin; peers: the first epoch less a later one.
-part_compile() {
-    local i p f
-    : >"$out/cold"; : >"$out/warm"; : >"$out/cold1"; : >"$out/warm1"
-    for i in 1 2 3 4 5; do
+# Seconds that netc takes with empty caches and with full ones, into $out/cold and $out/warm.
+cold_and_warm() { # TIMES COMMAND...
+    local i times=$1; shift
+    : >"$out/cold"; : >"$out/warm"
+    for ((i = 0; i < times; i++)); do
         rm -rf "$out/cache" "$out/cuda"
-        elapsed "$netc" samples/mnist/mlp.net -o "$out/mlp.bin" --target cuda --arch sm_90 >>"$out/cold" || return 1
-        elapsed "$netc" samples/mnist/mlp.net -o "$out/mlp.bin" --target cuda --arch sm_90 >>"$out/warm"
-        rm -rf "$out/cache" "$out/cuda"
-        elapsed "$netc" train samples/mnist/mlp.net "${data[@]}" --device cuda:0 --steps 1 -q >>"$out/cold1" || return 1
-        elapsed "$netc" train samples/mnist/mlp.net "${data[@]}" --device cuda:0 --steps 1 -q >>"$out/warm1"
+        elapsed "$netc" "$@" >>"$out/cold" || return 1
+        elapsed "$netc" "$@" >>"$out/warm"
     done
-    local command="netc samples/mnist/mlp.net -o mlp.bin --target cuda --arch sm_90"
+}
+
+part_compile() {
+    local p f name file options command="samples/mnist/mlp.net -o mlp.bin --target cuda --arch sm_90"
+    # shellcheck disable=SC2086
+    cold_and_warm 5 ${command/mlp.bin/$out/mlp.bin} || return 1
     for p in jax:scan $([ -n "${QUICK:-}" ] || echo torch:compile); do
         f=$out/${p/:/_}.first
         [ -e "$f" ] || { rm -rf "$out/inductor"; peer_run "${p%:*}" "${p#*:}" "$f" --epochs 3; } || continue
-        record "compile mlp.net, cold" "$(median <"$out/cold")" s "$command" "${p/:/ }" "$(version "$f")" \
+        record "compile mlp.net, cold" "$(median <"$out/cold")" s "netc $command" "${p/:/ }" "$(version "$f")" \
             "$(awk -v a="$(field first_epoch "$f")" -v b="$(field seconds_per_epoch "$f")" 'BEGIN { print a - b }')"
     done
-    record "compile mlp.net, cold" "$(median <"$out/cold")" s "$command"
-    record "compile mlp.net, warm" "$(median <"$out/warm")" s "$command"
-    record "process of one step, data loaded, cold" "$(median <"$out/cold1")" s "netc train samples/mnist/mlp.net --steps 1"
-    record "process of one step, data loaded, warm" "$(median <"$out/warm1")" s "netc train samples/mnist/mlp.net --steps 1"
+    record "compile mlp.net, cold" "$(median <"$out/cold")" s "netc $command"
+    record "compile mlp.net, warm" "$(median <"$out/warm")" s "netc $command"
+    while IFS='|' read -r name file options; do
+        command="$file $options --precision tf32 -o model.bin --target cuda --arch sm_90"
+        # shellcheck disable=SC2086
+        cold_and_warm 3 ${command/model.bin/$out/mlp.bin} || return 1
+        record "compile $name, cold" "$(median <"$out/cold")" s "netc $command"
+        record "compile $name, warm" "$(median <"$out/warm")" s "netc $command"
+    done <<'END'
+784-128-64-10|bench/mlp.net|
+784-512-512-10|bench/mlp.net|-D first=512 -D second=512 -D batch=512
+784-256-128-64-32-10 tanh, SGD|bench/mlp_deep.net|
+784-300-100-10 GELU, squares|bench/mlp_squares.net|
+END
+    command="train samples/mnist/mlp.net --steps 1"
+    # shellcheck disable=SC2086
+    cold_and_warm 5 $command "${data[@]}" --device cuda:0 -q || return 1
+    record "process of one step, data loaded, cold" "$(median <"$out/cold")" s "netc $command"
+    record "process of one step, data loaded, warm" "$(median <"$out/warm")" s "netc $command"
 }
 
 # Device memory without the data set: parameters, optimizer, temporaries.
