@@ -1,0 +1,115 @@
+#!/bin/bash
+# Generated CUDA on the device of the host as no file asks for it: with schedules that a tuning file
+# names, in another order of the threads, and broken on purpose, which the shim has to find.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+
+cat >rows.net <<'NET'
+use nn
+model m(x: f32[3, 5000], t: f32[70, 40]) { return y = softmax(x), n = layer_norm(x, affine = false), z = transpose(t) * 2, s = sum(t, 0) }
+model drawn() {
+    x = normal([9, 3000], 1)
+    return y = softmax(x), s = sum(x, 0), all = sum(exp(x)), t = layer_norm(transpose(x), affine = false)
+}
+NET
+# Another order of the threads gives the same bits; so does a device of another architecture.
+bits() { LD_LIBRARY_PATH=$SHIM "$NETC" run rows.net --entry drawn --device cuda:0 "$@" 2>&1; }
+SHIM_SEED=1 bits >bits.1; SHIM_SEED=7 bits >bits.2; SHIM_ARCH=80 bits >bits.3
+[ "$(grep -cE '^(y|s|t|all) ' bits.1)" = 4 ] && cmp -s bits.1 bits.2 && cmp -s bits.1 bits.3 && pass ||
+    fail "bits: $(head -c 300 bits.1) against $(head -c 300 bits.2)"
+
+# Products by groups of four warps, which only large ones take by themselves.
+groups() { # SCHEDULE EXIT_CODE TEXT
+    { echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/mma.net" --target sm_90 --knobs --no-library "${small[@]}" |
+        sed -n "s/: tile .*wgmma=no.*/ @ host shim: tile $1/p"; } >groups.tune
+    LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check "$ROOT/tests/shim/net/mma.net" --device cuda:0 --cache-dir '' \
+        --no-library --tune-file groups.tune "${small[@]}"
+}
+small=(-D m=136 -D n=72 -D k=200)
+groups 'wgmma=own tile_n=64 cluster=2' 0 worst
+holds 'measured schedules for 7 of 11 kernels'
+small=(-D m=200 -D n=136 -D k=72)
+groups 'wgmma=together tile_n=128 cluster=1' 0 worst
+SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+# A left operand whose rows begin anywhere.
+small=(-D m=137 -D n=72 -D k=201)
+groups 'wgmma=own tile_n=64 cluster=2' 0 worst
+holds 'measured schedules for 2 of 11 kernels'
+SHIM_CUT='first - shift=>first' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+small=(-D m=300 -D n=136 -D k=202)
+groups 'wgmma=together tile_n=256 cluster=1' 0 worst
+
+# What stands before such rows, the end of the row above, does not get into their results: every second row of [x] ends
+# with an infinity.
+cat >stray.net <<'NET'
+const m = 137
+const n = 72
+const k = 201
+model made() {
+    last = reshape(iota(m * k), [m, k]) % (2 * k) == 2 * k - 1
+    return x = select(last, cast(inf, f32), normal([m, k], 1)), w = normal([k, n], 2)
+}
+model stray(x: f32[m, k], w: f32[k, n]) {
+    a = cast(x, bf16)
+    b = cast(w, bf16)
+    y = matmul(a, b)
+    return a, b, y, finite = sum(cast(isfinite(y), i32))
+}
+NET
+stray() { # SCHEDULE FINITE_RESULTS
+    { echo '# netc tune 1'; "$NETC" inspect stray.net --target sm_90 --knobs --no-library |
+        sed -n "s/: tile .*wgmma=no.*/ @ host shim: tile $1/p"; } >stray.tune
+    LD_LIBRARY_PATH=$SHIM expect 0 "finite i64[] $2" "$NETC" run stray.net --entry stray --device cuda:0 --cache-dir '' \
+        --no-library --tune-file stray.tune --input x=x.npy --input w=w.npy
+    holds 'measured schedules for 1 of 5 kernels'
+}
+"$NETC" run stray.net --entry made --device cpu --output x=x.npy --output w=w.npy >/dev/null
+stray 'wgmma=own tile_n=64 cluster=1' $((69 * 72))
+stray 'wgmma=together tile_n=64 cluster=2' $((69 * 72))
+SHIM_CUT='step == 0 && shift > 0=>step < 0' stray 'wgmma=own tile_n=64 cluster=1' $((18 * 72))
+
+# A ring that is filled again, as only long sums have it by themselves.
+ring=(--precision tf32 -D batch=20 -D width=20 -D inputs=1300)
+{ echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/staged.net" --target sm_90 --knobs "${ring[@]}" |
+    sed -n "s/: tile .*staged=[2-9].*/ @ host shim: tile staged=2 cluster=1/p"; } >ring.tune
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$ROOT/tests/shim/net/staged.net" --device cuda:0 --cache-dir '' --tune-file ring.tune "${ring[@]}"
+holds 'measured schedules for 4 of'
+
+# The second product fetches its weights before it waits for the first one, but not that one's result.
+cat >products.net <<'NET'
+use nn
+model m(x: f32[40, 64]) { return y = linear(relu(linear(x, 48) as a), 24) as b }
+NET
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check products.net --device cuda:0 --cache-dir ''
+SHIM_CUT=$'nc_follow();\n    {=>{' LD_LIBRARY_PATH=$SHIM \
+    expect 2 'what the kernel before wrote, before the wait for it' "$NETC" check products.net --device cuda:0 --cache-dir ''
+
+# A launch whose tiles keep it from beginning early has small products with updates, too: each function that asks
+# whether a check has failed has looked.
+"$NETC" "$ROOT/bench/mlp.net" --precision tf32 -D first=512 -D second=64 -D batch=512 --emit cuda >crowded.cu
+awk '/__device__|__global__/ { knows = 0 } /bool failed =/ { knows = 1 }
+    /if [(]failed[)]/ { asked++; if (!knows) bad++ } END { exit !asked || bad }' crowded.cu && pass ||
+    fail "a function asks whether a check has failed and has not looked"
+
+# The shim finds what is broken on purpose in the text of kernels.
+broken() { # SHIM_CUT EXIT_CODE TEXT
+    SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
+}
+barrier=$'part[threadIdx.x / 32] = v;\n        __syncthreads();'
+broken 'no such text=>x' 0 'worst'
+broken "$barrier=>${barrier%%;*};" 2 'shared memory'
+broken 'if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;=>if (threadIdx.x % 32 < 2) part[threadIdx.x / 32] = v + threadIdx.x % 32;' 2 'race in shared memory'
+broken 'if (Slot < 0) __syncthreads();=>if (threadIdx.x != 40) __syncthreads();' 2 'wait at different barriers'
+broken "$barrier=>${barrier%%;*}; if (threadIdx.x < 32 || part[0] != 0) __syncthreads();" 2 'shared memory'
+broken '__syncthreads();=>;' 2 'shared memory'
+broken '__syncthreads();=>while (threadIdx.x == 7) __nanosleep(1); __syncthreads();' 2 'it never ends'
+broken '"griddepcontrol.wait;"=>""' 2 'before the wait for the kernel before'
+broken 'v = part[W > 4 ? threadIdx.x % W : 0]=>v = part[0]' 1 'WRONG'
+broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
+broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
+broken '(const decltype(m.raw) *)p;=>(const decltype(m.raw) *)(p + (threadIdx.x == 0));' 2 'misaligned'
+finish
