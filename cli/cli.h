@@ -79,7 +79,6 @@ typedef struct Weights { // parameters to start from
 Option weights_option(Weights *w);
 Option map_option(Weights *w);
 Option missing_option(Weights *w);
-netc_status load_weights(netc_session *s, const Weights *w, netc_error **err);
 bool is_source(const char *path); // a .net; a model.bin holds code, and may hold weights
 // For verbs that look at results: says so when a .net has parameters and nobody gave their values.
 void note_untrained(netc_session *s, const Weights *w, const Common *c);
@@ -118,8 +117,10 @@ netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset *
 // The entry asked for, or else train, or else the first model; what a verb times when it is not
 // told. NULL: the file has none.
 const char *entry_of(netc_program *p, const char *asked);
-// --set name=value words.
-netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err);
+// A session that begins as the options say: seed, --weights, --set name=value words. *out is to be
+// freed even where that fails.
+netc_status open_session(netc_program *p, const char *device, int64_t seed, const Weights *w,
+                         const StringList *settings, netc_session **out, netc_error **err);
 char *read_text(const char *path); // malloc'ed; NULL: it cannot be read or is no text, errno is why
 // Beside the target, then renamed; through what is no plain file. false: said so.
 bool write_text(const char *path, const char *text);

@@ -195,7 +195,7 @@ void time_options(const Timing *t, netc_time_options *o)
     o->seed = t->seed;
 }
 
-netc_status load_weights(netc_session *s, const Weights *w, netc_error **err)
+static netc_status load_weights(netc_session *s, const Weights *w, netc_error **err)
 {
     if (!w->file) return NETC_OK;
     NETC_INIT(netc_load_options, o);
@@ -220,7 +220,7 @@ void note_untrained(netc_session *s, const Weights *w, const Common *c)
           stderr);
 }
 
-netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err)
+static netc_status apply_settings(netc_session *s, const StringList *words, netc_error **err)
 {
     for (int i = 0; i < words->n; i++) {
         const char *word = words->at[i], *eq = strchr(word, '=');
@@ -235,6 +235,16 @@ netc_status apply_settings(netc_session *s, const StringList *words, netc_error 
         if (status != NETC_OK) return status;
     }
     return NETC_OK;
+}
+
+netc_status open_session(netc_program *p, const char *device, int64_t seed, const Weights *w,
+                         const StringList *settings, netc_session **out, netc_error **err)
+{
+    NETC_INIT(netc_session_options, o);
+    o.seed = seed;
+    netc_status status = netc_session_create(p, device, &o, out, err);
+    if (status == NETC_OK) status = load_weights(*out, w, err);
+    return status == NETC_OK ? apply_settings(*out, settings, err) : status;
 }
 
 char *read_text(const char *path)

@@ -40,14 +40,9 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device), d,
                               d, &p, err);
-    NETC_INIT(netc_session_options, so);
-    so.seed = a->seed;
-    if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
-    if (status == NETC_OK) {
-        status = load_weights(s, &a->weights, err);
-        if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
-    }
-    if (status == NETC_OK) status = apply_settings(s, &a->set, err);
+    if (status == NETC_OK)
+        status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
+    if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
     if (status == NETC_OK) status = netc_evaluate(s, d, &m, &n, err);
     if (status == NETC_OK) print_metrics(m, n, a->json);
     netc_free(m);

@@ -230,14 +230,9 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
         status = read_input(d, a->inputs.at[i], &in[i], err);
     const char *entry = NULL;
     if (status == NETC_OK) status = open_entry(a, ctx, d, in, &p, &entry, err);
-    NETC_INIT(netc_session_options, so);
-    so.seed = a->seed;
-    if (status == NETC_OK) status = netc_session_create(p, a->device, &so, &s, err);
-    if (status == NETC_OK) {
-        status = load_weights(s, &a->weights, err);
-        if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
-    }
-    if (status == NETC_OK) status = apply_settings(s, &a->set, err);
+    if (status == NETC_OK)
+        status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
+    if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = netc_bind(s, entry, in[i].name, &in[i].t, err);
     if (status == NETC_OK) status = netc_run(s, entry, a->times > 0 ? a->times : 1, err);

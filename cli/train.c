@@ -125,13 +125,8 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device),
                               a->o.data, a->o.eval_data, &p, err);
-    if (status == NETC_OK) {
-        NETC_INIT(netc_session_options, so);
-        so.seed = a->seed;
-        status = netc_session_create(p, a->device, &so, &s, err);
-    }
-    if (status == NETC_OK) status = load_weights(s, &a->weights, err);
-    if (status == NETC_OK) status = apply_settings(s, &a->set, err);
+    if (status == NETC_OK)
+        status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) {
         a->o.size = sizeof a->o;
         a->o.save = a->save;

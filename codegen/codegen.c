@@ -15,7 +15,7 @@ void gen_internal(Gen *g, Loc loc, const char *what)
     g->failed = true;
 }
 
-ProgType gen_type(const Type *t)
+static ProgType gen_type(const Type *t)
 {
     ProgType p = {.dtype = (ProgDType)t->dtype, .rank = t->rank};
     for (int i = 0; i < t->rank; i++) p.dim[i] = t->dim[i];

@@ -89,7 +89,6 @@ ProgArg gen_temp(GenEntry *e, const Type *type, const char *name, Loc loc);
 ProgArg gen_bytes(GenEntry *e, int64_t bytes, const char *name); // scratch
 ProgArg gen_cell(GenEntry *e, const char *cell);
 ProgArg gen_arg(int32_t buffer); // PA_BUFFER without strides
-ProgType gen_type(const Type *t);
 // Index of an equal one or a new one. contract: what an edited one must agree to; NULL: not to be
 // edited.
 int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract);

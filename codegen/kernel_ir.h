@@ -218,7 +218,6 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col);
 // follows from the parts to a body that runs behind it. false: reported.
 bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out);
 bool body_folds(const Body *b);
-int64_t body_parts(const Body *b); // that a scheduled body with folds stores of each
 
 // -- lower_value.c: a node's element at an index --------------------------------------------------
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);

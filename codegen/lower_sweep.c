@@ -78,7 +78,8 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
     return true;
 }
 
-int64_t body_parts(const Body *b)
+// That a scheduled body with folds stores of each.
+static int64_t body_parts(const Body *b)
 {
     return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile_m)
                                        : b->sched.blocks;

@@ -260,9 +260,8 @@ typedef struct Arg {
     Span span, name_span;
     Val v;
 } Arg;
-// scope NULL: the name being defined, else the function's own.
-Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope);
-// The same with the function's leading parameters given: what a partial application waits for.
+// With the function's leading parameters given: what a partial application waits for. scope NULL:
+// the name being defined, else the function's own.
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
 const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);

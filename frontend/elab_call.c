@@ -238,7 +238,7 @@ static Val call_model(Elab *e, Fn *fn, Val *args, const Span *spans, Span span)
     return model_run(e, fn->stmt, fn->file, args, span);
 }
 
-Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)
+static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)
 {
     if (callee.kind == V_POISON) return callee;
     if (callee.kind != V_FN) return fail(e, span, "%s cannot be called", val_text(e, &callee));

@@ -6,8 +6,15 @@
 
 // -- walking an index space -----------------------------------------------------------------------
 
-Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
-                const int64_t *stride1, int64_t offset1)
+// A walk over an index space, row-major: the offsets of up to two arrays with their own strides.
+typedef struct Walk {
+    int rank;
+    int64_t dim[MAX_RANK], at[MAX_RANK], stride[2][MAX_RANK], offset[2];
+    int64_t left; // elements not yet visited, the present one included
+} Walk;
+
+static Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
+                       const int64_t *stride1, int64_t offset1)
 {
     Walk w = {.rank = rank, .offset = {offset0, offset1}, .left = 1};
     for (int i = 0; i < rank; i++) {
@@ -19,7 +26,7 @@ Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t of
     return w;
 }
 
-void walk_next(Walk *w)
+static void walk_next(Walk *w)
 {
     w->left--;
     for (int i = w->rank - 1; i >= 0; i--) {

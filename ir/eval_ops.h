@@ -62,14 +62,4 @@ static inline void value_put(Value *v, int64_t i, Scalar s)
         v->i[i] = s.i;
 }
 
-// A walk over an index space, row-major: the offsets of up to two arrays with their own strides.
-typedef struct Walk {
-    int rank;
-    int64_t dim[MAX_RANK], at[MAX_RANK], stride[2][MAX_RANK], offset[2];
-    int64_t left; // elements not yet visited, the present one included
-} Walk;
-Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
-                const int64_t *stride1, int64_t offset1);
-void walk_next(Walk *w);
-
 #endif
