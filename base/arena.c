@@ -1,6 +1,7 @@
 // Bump allocation in chunks that double up to a bound; oversized requests get a chunk of their own.
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,27 +55,35 @@ static void out_of_memory(Arena *a)
     abort();
 }
 
-static void new_chunk(Arena *a, size_t bytes)
+static bool new_chunk(Arena *a, size_t bytes)
 {
     size_t size = bytes > a->next_chunk ? bytes : a->next_chunk;
     Chunk *c = size > SIZE_MAX - sizeof *c ? NULL : calloc(1, sizeof *c + size);
-    if (!c) out_of_memory(a);
+    if (!c) return false;
     c->size = size;
     c->next = a->chunks;
     a->chunks = c;
     a->at = c->data;
     a->end = c->data + size;
     if (a->next_chunk < LARGEST_CHUNK) a->next_chunk *= 2;
+    return true;
+}
+
+void *arena_try(Arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX - ALIGN) return NULL;
+    bytes = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
+    if (bytes > (size_t)(a->end - a->at) && !new_chunk(a, bytes)) return NULL;
+    void *p = a->at;
+    a->at += bytes;
+    a->bytes += bytes;
+    return p;
 }
 
 void *arena_alloc(Arena *a, size_t bytes)
 {
-    if (bytes > SIZE_MAX - ALIGN) out_of_memory(a);
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    if (bytes > (size_t)(a->end - a->at)) new_chunk(a, bytes);
-    void *p = a->at;
-    a->at += bytes;
-    a->bytes += bytes;
+    void *p = arena_try(a, bytes);
+    if (!p) out_of_memory(a);
     return p;
 }
 

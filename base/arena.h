@@ -19,6 +19,8 @@ size_t arena_bytes(const Arena *a); // bytes handed out so far
 
 void *arena_alloc(Arena *a, size_t bytes);          // zeroed, 16-byte aligned, never NULL
 void *arena_array(Arena *a, size_t n, size_t size); // n * size with the overflow checked
+// The same, or NULL when out of memory: for who holds what a jump would leave open.
+void *arena_try(Arena *a, size_t bytes);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

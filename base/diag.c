@@ -190,7 +190,7 @@ static void render_line(const Diags *d, Buf *out, Span s, const char *on, const 
     if (from) b = s.begin - BEFORE;
     if (to) e = s.begin + AFTER;
     while (from && b < s.begin && !starts_column(text[b])) b++;
-    while (to && !starts_column(text[e])) e--;
+    while (to && e > s.begin && !starts_column(text[e])) e--;
     buf_printf(out, "%5u | %s", line, from ? "..." : "");
     for (uint32_t i = b; i < e; i++) buf_char(out, (unsigned char)text[i] < ' ' ? ' ' : text[i]);
     buf_printf(out, "%s\n      | %s", to ? "..." : "", from ? "   " : "");

@@ -1,5 +1,6 @@
 // netc bench: what a model costs, as lines that can be kept and compared.
 #include <errno.h>
+#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,13 +188,17 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
     return status;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
 static void remove_cache(const char *dir)
 {
-    char *command = NULL;
-    // The name is our own: mkdtemp made it.
-    if (asprintf(&command, "rm -rf '%s'", dir) > 0 && system(command))
-        fail("cannot remove %s", dir);
-    free(command);
+    enum { OPEN_FOLDERS = 16 };
+    if (nftw(dir, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS))
+        fail("cannot remove %s: %s", dir, strerror(errno));
 }
 
 // The device stays open meanwhile: opening it is no part of compiling.
@@ -206,12 +211,17 @@ static netc_status bench_compile(const Bench *b, netc_dataset *data)
     if (!tmp || !*tmp) tmp = "/tmp";
     netc_status status = NETC_OK;
     for (int i = 0; i < n && status == NETC_OK; i++) {
-        char dir[512];
-        snprintf(dir, sizeof dir, "%s/netc-bench-XXXXXX", tmp);
-        if (!mkdtemp(dir)) return fail("cannot make a folder in %s", tmp), NETC_ENVIRONMENT;
-        status = compile_once(b, dir, data, &cold[i]);
-        if (status == NETC_OK) status = compile_once(b, dir, data, &warm[i]);
-        remove_cache(dir);
+        char *dir = NULL;
+        if (asprintf(&dir, "%s/netc-bench-XXXXXX", tmp) < 0) return NETC_OUT_OF_MEMORY;
+        if (mkdtemp(dir)) {
+            status = compile_once(b, dir, data, &cold[i]);
+            if (status == NETC_OK) status = compile_once(b, dir, data, &warm[i]);
+            remove_cache(dir);
+        } else {
+            fail("cannot make a folder in %s: %s", tmp, strerror(errno));
+            status = NETC_ENVIRONMENT;
+        }
+        free(dir);
     }
     if (status != NETC_OK || !n) return status;
     Row c = spread("compile, cold", cold, n), w = spread("compile, warm", warm, n);

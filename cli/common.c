@@ -1,5 +1,6 @@
 // Opening contexts, programs and data; errors and interrupts.
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -274,17 +275,21 @@ char *read_text(const char *path)
 bool write_text(const char *path, const char *text)
 {
     struct stat st;
-    bool beside = lstat(path, &st) || S_ISREG(st.st_mode); // else a link, a pipe, a device
+    bool there = !lstat(path, &st), beside = !there || S_ISREG(st.st_mode); // else a link, a pipe
     char *temporary = NULL;
     if (asprintf(&temporary, beside ? "%s.netc-new" : "%s", path) < 0)
         return fail("out of memory"), false;
-    FILE *f = fopen(temporary, "wb");
+    if (beside) remove(temporary); // a killed run's
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC | (beside ? O_EXCL : O_TRUNC), 0666);
+    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
     bool ok = f && fputs(text, f) >= 0 && !fflush(f);
+    if (ok && beside && there) ok = !fchmod(fd, st.st_mode & 0777);
     int why = errno;
     if (f && fclose(f) && ok) ok = false, why = errno;
+    if (!f && fd >= 0) close(fd);
     if (ok && beside && rename(temporary, path)) ok = false, why = errno;
     if (!ok) {
-        if (f && beside) remove(temporary);
+        if (fd >= 0 && beside) remove(temporary);
         errno = why;
         fail_to_write(path);
     }

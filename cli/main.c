@@ -75,7 +75,12 @@ static void usage(FILE *out)
             netc_version());
     for (int i = 0; i < verb_count; i++)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(out, "\nexample:\n  %s\n", find_verb("train")->example);
+    fprintf(out, "\nexample:\n  %s\n\n", find_verb("train")->example);
+    fputs(
+        "A MODEL.bin holds machine code, and train, eval, run, profile and bench run it with your "
+        "rights:\ntake it only from whom you would take a program. With --rebuild they compile "
+        "its source instead.\n",
+        out);
 }
 
 // What was printed must have arrived.

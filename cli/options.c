@@ -207,7 +207,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
          "run small kernels of a training step as phases of one"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},
         {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
-         "ignore the code in a model.bin, compile its source again"},
+         "take only the source from a model.bin, not its code, which runs with your rights"},
         {"--tune-file", NULL, OPT_STRING, &c->tune_file, "FILE",
          "measured schedules (default: MODEL.tune where it exists; '' for none)"},
         {"--locked", NULL, OPT_FLAG, &c->locked, NULL,

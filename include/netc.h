@@ -173,7 +173,9 @@ typedef struct netc_compile_options {
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its
-// contents.
+// contents. It holds machine code, which a session runs with the rights of this process: load it
+// only from whom you would load a library, or with rebuild. One whose name ends in ".net" is
+// refused, for a model's text runs nothing but itself.
 NETC_API netc_status netc_compile_text(netc_context *c, const char *name, const char *text,
                                        const netc_compile_options *o, netc_program **out,
                                        netc_error **err);

@@ -178,6 +178,11 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
 netc_status netc_program_save(netc_program *p, const char *path, const char *archs,
                               netc_session *weights, netc_error **err)
 {
+    if (names_source(path))
+        return lib_fail(err, NETC_INVALID,
+                        "%s: a compiled model holds code and is not read under a name of a "
+                        "model's text; name it .bin",
+                        path);
     pthread_mutex_lock(&p->saving);
     netc_status status = save_program(p, path, archs, weights, err);
     pthread_mutex_unlock(&p->saving);

@@ -155,6 +155,7 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
                                      const char *entry);
 
 // -- model.bin (lib/bin.c) ------------------------------------------------------------------------
+bool names_source(const char *path); // ends in ".net" (lib/program.c)
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
 // The file's weights, once the program they belong to is there.

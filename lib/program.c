@@ -138,10 +138,21 @@ static netc_status read_declarations(netc_program *p, const netc_compile_options
                            &s->data_defines, &s->ndata, &differ, err);
 }
 
+bool names_source(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".net");
+}
+
 static netc_status read_source(netc_program *p, const netc_compile_options *o, netc_error **err)
 {
     netc_status status;
     if (bin_recognise(p->text, p->len)) {
+        if (names_source(p->name))
+            return lib_fail(err, NETC_INVALID,
+                            "%s is named like a model's text and is a compiled model, which holds "
+                            "code that would run: if you trust it, rename it to .bin",
+                            p->name);
         status = bin_load(p, p->name, err);
         return status == NETC_OK && o->data ? fit_bin(p, o, err) : status;
     }

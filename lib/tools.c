@@ -45,12 +45,11 @@ void netc_doctor(netc_context *c,
 {
     rt_doctor(line, user);
     char detail[4300];
-    bool usable = c->cache_dir && rt_cache_usable(c->cache_dir);
-    snprintf(detail, sizeof detail, "%s%s",
+    const char *fault = c->cache_dir ? rt_cache_fault(c->cache_dir) : NULL;
+    snprintf(detail, sizeof detail, "%s%s%s%s",
              c->cache_dir ? c->cache_dir
                           : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels",
-             c->cache_dir && !usable
-                 ? ": cannot be written, so kernels are compiled anew in every process"
-                 : "");
-    line(user, "compile cache", usable, detail);
+             fault ? ": " : "", fault ? fault : "",
+             fault ? "; kernels are compiled anew in every process" : "");
+    line(user, "compile cache", c->cache_dir && !fault, detail);
 }

@@ -12,6 +12,7 @@
 
 #include "base/map.h"
 #include "runtime/device.h"
+#include "runtime/file.h"
 
 static const char magic[8] = "netccac";
 
@@ -46,27 +47,50 @@ static bool entry_path(const char *dir, RtKey k, char *out, size_t n)
     return len > 0 && (size_t)len < n;
 }
 
-// mkdir -p. false: it is not there and cannot be made.
+// An entry is code that will run here: it counts only where nobody but us (or root) can write.
+static bool ours(const struct stat *st)
+{
+    return (st->st_uid == geteuid() || !st->st_uid) && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+// mkdir -p, the folders made ours alone. false: it is not there and cannot be made.
 static bool make_dir(const char *dir)
 {
     char path[4096];
     size_t n = strlen(dir);
-    if (!n || n >= sizeof path) return false;
+    if (!n || n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
     memcpy(path, dir, n + 1);
     for (size_t i = 1; i <= n; i++) {
         if (path[i] != '/' && path[i]) continue;
         char c = path[i];
         path[i] = 0;
-        if (mkdir(path, 0777) && errno != EEXIST) return false;
+        if (mkdir(path, 0700) && errno != EEXIST) return false;
         path[i] = c;
     }
-    struct stat st;
-    return stat(dir, &st) == 0 && S_ISDIR(st.st_mode);
+    return true;
 }
 
-bool rt_cache_usable(const char *dir)
+// NULL: the folder is there and may be used, as far as its owner and mode go.
+static const char *folder_fault(const char *dir)
 {
-    return make_dir(dir) && access(dir, R_OK | W_OK | X_OK) == 0;
+    struct stat st;
+    if (stat(dir, &st)) return strerror(errno);
+    if (!S_ISDIR(st.st_mode)) return strerror(ENOTDIR);
+    if (!ours(&st))
+        return st.st_uid == geteuid()
+                   ? "others may write to it, and what lies in it is run: chmod go-w it"
+                   : "it belongs to another user, and what lies in it is run: name another";
+    return NULL;
+}
+
+const char *rt_cache_fault(const char *dir)
+{
+    if (!make_dir(dir)) return strerror(errno);
+    const char *fault = folder_fault(dir);
+    return fault ? fault : access(dir, R_OK | W_OK | X_OK) ? strerror(errno) : NULL;
 }
 
 static uint64_t checksum(const void *p, size_t n)
@@ -74,39 +98,53 @@ static uint64_t checksum(const void *p, size_t n)
     return hash_bytes(p, n, n);
 }
 
-static bool read_entry(FILE *f, RtKey k, Arena *a, void **bytes, size_t *n)
+typedef enum Found { ABSENT, DAMAGED, FOREIGN, FOUND } Found;
+
+static Found read_entry(FILE *f, RtKey k, Arena *a, void **bytes, size_t *n)
 {
     Head h;
     struct stat st;
+    if (fstat(fileno(f), &st)) return ABSENT;
+    if (!S_ISREG(st.st_mode) || !ours(&st)) return FOREIGN;
     if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic) || h.key_a != k.a ||
-        h.key_b != k.b || fstat(fileno(f), &st) || (uint64_t)st.st_size != sizeof h + h.size)
-        return false;
-    void *p = arena_alloc(a, h.size + 1);
-    if (fread(p, 1, h.size, f) != h.size || checksum(p, h.size) != h.checksum) return false;
+        h.key_b != k.b || h.size != (uint64_t)st.st_size - sizeof h)
+        return DAMAGED;
+    void *p = arena_try(a, h.size + 1);
+    if (!p) return ABSENT;
+    if (fread(p, 1, h.size, f) != h.size || checksum(p, h.size) != h.checksum) return DAMAGED;
     *bytes = p;
     *n = h.size;
-    return true;
+    return FOUND;
+}
+
+// Said once where the context remembers.
+static void say_unusable(const RtCompileOptions *o, const char *what, const char *why)
+{
+    if (o->unwritable && atomic_exchange(o->unwritable, true)) return;
+    rt_log(o, "note: the compile cache %s: %s: %s", what, o->cache_dir, why);
 }
 
 bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, size_t *n)
 {
     char path[4096];
-    if (!o->cache_dir || !entry_path(o->cache_dir, k, path, sizeof path)) return false;
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    bool ok = read_entry(f, k, a, bytes, n);
-    fclose(f);
-    if (!ok) {
+    if (!o->cache_dir || o->fresh || !entry_path(o->cache_dir, k, path, sizeof path)) return false;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    const char *fault = folder_fault(o->cache_dir);
+    FILE *f = fault ? NULL : fdopen(fd, "r");
+    Found found = f ? read_entry(f, k, a, bytes, n) : ABSENT;
+    if (f)
+        fclose(f);
+    else
+        close(fd);
+    if (fault) say_unusable(o, "is not used", fault);
+    if (found == DAMAGED) {
         rt_log(o, "note: a damaged entry was removed from the compile cache: %s", path);
         unlink(path);
     }
-    return ok;
-}
-
-static void say_unwritable(const RtCompileOptions *o, int why)
-{
-    if (o->unwritable && atomic_exchange(o->unwritable, true)) return;
-    rt_log(o, "note: the compile cache cannot be written: %s: %s", o->cache_dir, strerror(why));
+    if (found == FOREIGN)
+        rt_log(o, "note: an entry of the compile cache is not ours alone and is ignored: %s", path);
+    return found == FOUND;
 }
 
 void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t n)
@@ -116,9 +154,10 @@ void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t 
     Head h = {.key_a = k.a, .key_b = k.b, .size = n, .checksum = checksum(bytes, n)};
     memcpy(h.magic, magic, sizeof magic);
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    int fd = make_dir(o->cache_dir) ? mkstemp(temporary) : -1;
+    const char *fault = make_dir(o->cache_dir) ? folder_fault(o->cache_dir) : strerror(errno);
+    int fd = fault ? -1 : rt_file_new(temporary, 0600);
     if (fd < 0) {
-        say_unwritable(o, errno);
+        say_unusable(o, "cannot be written", fault ? fault : strerror(errno));
         return;
     }
     FILE *f = fdopen(fd, "w");
@@ -135,5 +174,5 @@ void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t 
     if (ok && rename(temporary, path) == 0) return;
     if (ok) why = errno;
     unlink(temporary);
-    say_unwritable(o, why);
+    say_unusable(o, "cannot be written", strerror(why));
 }

@@ -64,6 +64,15 @@ static RtCode find_symbols(RtModule *m, const Program *p, RtError *e)
     return RT_OK;
 }
 
+static RtCode compile_and_load(Arena *a, RtModule *m, const Program *p, const RtCompileOptions *o,
+                               RtError *e)
+{
+    RtImage im;
+    if (rt_compile_cpu(a, p, o, &im, e)) return e->code;
+    m->library = load_bytes(im.bytes, im.size, &m->fd, e);
+    return m->library ? find_symbols(m, p, e) : e->code;
+}
+
 static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, int nimages,
                         const RtCompileOptions *o, RtError *e)
 {
@@ -91,10 +100,12 @@ static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, in
         return rt_fail(e, RT_OOM, "out of memory");
     }
     arena_on_oom(a, &oom);
-    RtImage im;
-    if (rt_compile_cpu(a, p, o, &im, e) == RT_OK) {
-        m->library = load_bytes(im.bytes, im.size, &m->fd, e);
-        if (m->library) find_symbols(m, p, e);
+    if (compile_and_load(a, m, p, o, e) && !o->fresh) { // perhaps for an entry of the cache
+        RtCompileOptions fresh = *o;
+        RtError again = {0};
+        fresh.fresh = true;
+        unload(m);
+        if (!compile_and_load(a, m, p, &fresh, &again)) *e = (RtError){0};
     }
     arena_free(a);
     return e->code;

@@ -55,8 +55,35 @@ static RtCode load_image(RtModule *m, int kernel, const RtImage *im, RtError *e)
     if (r != CU_OK)
         return cuda_failed(d, r, "module_load(...)", __FILE__, __LINE__, k->name, m->loc[kernel],
                            e);
+    r = d->cu.module_function(&m->function[kernel], mod, k->symbol);
+    if (r != CU_OK) {
+        d->cu.module_unload(mod);
+        m->function[kernel] = NULL;
+        return cuda_failed(d, r, "module_function(...)", __FILE__, __LINE__, k->name,
+                           m->loc[kernel], e);
+    }
     m->module[m->nmodules++] = mod;
-    CU_AT(d, e, k->name, m->loc[kernel], module_function(&m->function[kernel], mod, k->symbol));
+    return RT_OK;
+}
+
+// After an image, of a file or of the cache, that is no code for this kernel. The first error stays
+// where that is no help either.
+static RtCode load_anew(RtModule *m, int kernel, const RtCompileOptions *o, const RtImage **use,
+                        Arena *scratch, RtError *e)
+{
+    bool *wanted = NEW_ARRAY(scratch, bool, m->p->nkernels);
+    RtCompileOptions fresh = *o;
+    RtError again = {0};
+    RtImage *made;
+    int n;
+    wanted[kernel] = fresh.fresh = true;
+    if (cuda_compile(scratch, m->p, m->d->base.target, wanted, &fresh, &made, &n, &again) || !n ||
+        load_image(m, kernel, made, &again))
+        return e->code;
+    rt_log(o, "note: the code kept for kernel %s is none; its text was compiled again",
+           m->p->kernels[kernel].name);
+    *use = made;
+    *e = (RtError){0};
     return RT_OK;
 }
 
@@ -119,8 +146,8 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
         RtCode code = RT_OK;
         if (same >= 0)
             m->function[i] = m->function[same];
-        else
-            code = load_image(m, i, use[i], e);
+        else if ((code = load_image(m, i, use[i], e)) && !o->fresh)
+            code = load_anew(m, i, o, &use[i], scratch, e);
         m->follows[i] = waits_itself(m->d, &p->kernels[i], use[i]);
         if (!code && !configure(m, i, e)) continue;
         if (!spare[i]) return e->code;

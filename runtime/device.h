@@ -123,8 +123,10 @@ bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
 // -- the compile cache, shared by both devices (cache.c) ------------------------------------------
 
 // Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with
-// a checksum inside. Nothing here fails a compilation: an unusable directory means no cache, a
-// damaged entry is removed and counts as absent.
+// their key and a checksum inside. Nothing here fails a compilation: an unusable directory means no
+// cache, a damaged entry is removed and counts as absent. So does what others than this process's
+// user and root could have written: a folder or an entry of another owner, or that others may
+// write. Who finds an entry whole and yet of no use asks again with o->fresh, which replaces it.
 typedef struct RtKey {
     uint64_t a, b;
 } RtKey;

@@ -1,4 +1,4 @@
-// The first error wins.
+// The first error wins: its code, too, is what is returned.
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...)
         vsnprintf(e->text, sizeof e->text, fmt, args);
         va_end(args);
     }
-    return code;
+    return e ? e->code : code;
 }
 
 void rt_log(const RtCompileOptions *o, const char *fmt, ...)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -182,12 +183,14 @@ RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError
     *bytes = NULL;
     *n = 0;
     if (rt_bytes_read_raw(path, &b, e)) return e->code;
-    char *p = arena_alloc(a, b.n + 1); // a zero byte follows the contents
-    memcpy(p, b.at, b.n);
-    *bytes = p;
-    *n = b.n;
+    char *p = arena_try(a, b.n + 1); // a zero byte follows the contents
+    if (p) {
+        memcpy(p, b.at, b.n);
+        *bytes = p;
+        *n = b.n;
+    }
     free(b.at);
-    return RT_OK;
+    return p ? RT_OK : too_big(path, b.n, e);
 }
 
 // -- writing --------------------------------------------------------------------------------------
@@ -238,12 +241,28 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-static RtCode replace(const char *path, const char *temporary, int fd, mode_t mode,
+int rt_file_new(char *path, unsigned mode)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    enum { TRIES = 100, LETTERS = 6 };
+    char *end = path + strlen(path) - LETTERS;
+    for (int i = 0; i < TRIES; i++) {
+        unsigned char random[LETTERS];
+        if (getrandom(random, sizeof random, 0) != sizeof random) return -1;
+        for (int k = 0; k < LETTERS; k++) end[k] = letters[random[k] % (sizeof letters - 1)];
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (mode_t)mode);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+// old: the file whose place and mode it takes, or NULL.
+static RtCode replace(const char *path, const char *temporary, int fd, const struct stat *old,
                       const RtPart *parts, int nparts, RtError *e)
 {
     bool ok = true;
     for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
-    ok = ok && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+    ok = ok && (!old || fchmod(fd, old->st_mode & 0777) == 0) && fsync(fd) == 0;
     int why = errno;
     if (close(fd) && ok) why = errno, ok = false;
     if (ok && rename(temporary, path)) why = errno, ok = false;
@@ -258,12 +277,11 @@ static RtCode replace(const char *path, const char *temporary, int fd, mode_t mo
 RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e)
 {
     struct stat st;
-    mode_t mode = 0644;
     char *real = NULL;
-    if (stat(path, &st) == 0) {
+    bool there = stat(path, &st) == 0;
+    if (there) {
         if (S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
         if (!S_ISREG(st.st_mode)) return write_plain(path, parts, nparts, e); // a pipe, a terminal
-        mode = st.st_mode & 0777;
         real = realpath(path, NULL); // what a link points to is replaced, not the link
     }
     const char *to = real ? real : path;
@@ -274,9 +292,9 @@ RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, Rt
         code = rt_fail(e, RT_OOM, "out of memory");
     } else {
         snprintf(temporary, n, "%s.XXXXXX", to);
-        int fd = mkstemp(temporary);
+        int fd = rt_file_new(temporary, there ? 0600 : 0666);
         code = fd < 0 ? write_failed(path, errno, e)
-                      : replace(to, temporary, fd, mode, parts, nparts, e);
+                      : replace(to, temporary, fd, there ? &st : NULL, parts, nparts, e);
     }
     free(temporary);
     free(real);

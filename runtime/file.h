@@ -26,6 +26,10 @@ bool rt_bytes_head(const char *path, unsigned char *to, size_t n, size_t *got, d
 // The whole file as it is.
 RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
 
+// Opens a new file for writing under a name made of [path]: its last six characters are replaced.
+// Its mode is [mode] less the process's umask. -1: errno says why.
+int rt_file_new(char *path, unsigned mode);
+
 bool rt_host_memory(size_t *free_bytes, size_t *total_bytes);
 
 #endif

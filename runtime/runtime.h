@@ -38,10 +38,11 @@ typedef struct RtCompileOptions {
     const char *cache_dir; // NULL: no cache on disk
     int threads;           // parallel compilations; 0: as many as cores
     bool may_spawn;        // the CPU target starts cc; false: error RT_ENV
+    bool fresh;            // what the cache has is made anew
     bool locked;           // what the choice table does not say is an error, not measured
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    atomic_bool *unwritable; // set when it was said that the cache is; NULL: said each time
+    atomic_bool *unwritable; // set when it was said that the cache cannot be used; NULL: each time
 } RtCompileOptions;
 // All kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one a kernel, in the
 // arena.
@@ -78,8 +79,8 @@ typedef struct RtGpu {
 bool rt_cuda_gpu(int n, RtGpu *out); // what cuda:n is; it is not opened
 // What rt_device_open would take, where that is a GPU.
 bool rt_device_gpu(const char *name, RtGpu *out);
-bool rt_matmul_library(bool cuda);     // can cuBLASLt / OpenBLAS be opened here?
-bool rt_cache_usable(const char *dir); // can a compile cache be kept there?
+bool rt_matmul_library(bool cuda);           // can cuBLASLt / OpenBLAS be opened here?
+const char *rt_cache_fault(const char *dir); // why no compile cache can be kept there, or NULL
 // netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else
 // advice.
 void rt_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);

@@ -47,6 +47,14 @@ expect 1 "zero.net is no text file: byte 36 of it is zero" "$NETC" zero.net
 [ "$(wc -l < "$W/.out")" = 1 ] && pass || fail "more than one line about a file that is no text"
 expect 1 "cannot read zero.net" "$NETC" fmt zero.net # and nothing behind the zero is lost
 
+for width in 1 300 5000; do # bytes that continue a character none of which began
+    head -c $width /dev/zero | tr '\0' '\205' > high.net
+    for verb in compile train eval run inspect check profile bench tune fmt; do expect 1 "high.net" "$NETC" $verb high.net; done
+    { printf 'model m(x: f32[4]) {\n    return y = x + '; cat high.net; printf ' z\n}\n'; } > tail.net
+    expect 1 "tail.net:2:" "$NETC" tail.net
+    expect 1 "tail.net" "$NETC" tail.net --json
+done
+
 # -- data
 expect 1 "needs data" "$NETC" train "$MLP"
 expect 1 "nowhere" "$NETC" train "$MLP" --data image=nowhere --data label="$D/train-labels-idx1-ubyte"

@@ -69,7 +69,7 @@ int main(void)
     rt_cache_put(&o, key("x"), "hello", 5);
     CHECK(rt_cache_get(&o, key("x"), a, &bytes, &n) && n == 5 && !memcmp(bytes, "hello", 5));
     CHECK(!rt_cache_get(&o, key("y"), a, &bytes, &n));
-    CHECK(rt_cache_usable(sub) && !rt_cache_usable("/proc/none"));
+    CHECK(!rt_cache_fault(sub) && rt_cache_fault("/proc/none"));
     // Parts of a key do not run together.
     RtKey p = key("a"), q = key("ab");
     rt_key_str(&p, "bc");
@@ -86,6 +86,30 @@ int main(void)
     rt_cache_put(&o, key("x"), "hello", 5);
     CHECK(files(sub, file, sizeof file) == 1 && truncate(file, 20) == 0);
     CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 2);
+    // What others could have written is no entry, and stays; a folder open to them is not used.
+    rt_cache_put(&o, key("x"), "hello", 5);
+    CHECK(files(sub, file, sizeof file) == 1 && chmod(file, 0620) == 0);
+    CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 3);
+    CHECK(files(sub, file, sizeof file) == 1 && chmod(file, 0644) == 0);
+    CHECK(rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 3);
+    if (chown(file, 4711, 4711) == 0) { // root's tests only
+        CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 4);
+        CHECK(chown(file, 0, 0) == 0 && chown(sub, 4711, 4711) == 0);
+        CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 5);
+        rt_cache_put(&o, key("y"), "hello", 5);
+        CHECK(files(sub, file, sizeof file) == 1 && lines == 6 && rt_cache_fault(sub));
+        CHECK(chown(sub, 0, 0) == 0);
+    }
+    CHECK(chmod(sub, 0777) == 0);
+    lines = 0;
+    CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && lines == 1 && rt_cache_fault(sub));
+    CHECK(chmod(sub, 0700) == 0 && rt_cache_get(&o, key("x"), a, &bytes, &n));
+    char moved[120];
+    snprintf(moved, sizeof moved, "%s/moved", dir);
+    CHECK(rename(file, moved) == 0 && symlink(moved, file) == 0);
+    CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n));
+    CHECK(unlink(file) == 0 && unlink(moved) == 0);
+    lines = 2;
     // A full disk leaves nothing behind.
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
