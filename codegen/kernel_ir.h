@@ -34,7 +34,7 @@ typedef enum InstKind {
     KI_LOAD,   // bufs[buf][ix], 0 where pred is false
     KI_EW,     // op_info(op)->expr of a[]
     KI_CAST,   // a[0] converted
-    KI_RANDOM, // Philox word [lane] of (seed a[0], step a[1], site [buf], element ix)
+    KI_RANDOM, // Philox word [lane] of (seed a[0], count a[1], site [buf], element ix)
     KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded
     KI_ASSERT, // a[0]; false is recorded
     KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]

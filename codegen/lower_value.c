@@ -72,11 +72,11 @@ static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
         return lower_cast(l, lower_index(l, idx[attr_int(n, ATTR_axis, 0)]), n->type.dtype, n);
     // random
     const Ix *none[1] = {0};
-    int seed = lower_value(l, n->args[0], none, -1), step = lower_value(l, n->args[1], none, -1);
+    int seed = lower_value(l, n->args[0], none, -1), count = lower_value(l, n->args[1], none, -1);
     return lower_inst(l, (Inst){.kind = KI_RANDOM,
                                 .type = n->type.dtype,
                                 .na = 2,
-                                .a = {seed, step},
+                                .a = {seed, count},
                                 .buf = lower_site(l, attr_int(n, ATTR_site, 0)),
                                 .lane = (int)attr_int(n, ATTR_lane, 0),
                                 .ix = ix_linear(c, idx, n->type.dim, n->type.rank),

@@ -145,6 +145,8 @@ typedef struct Region {
     VEC(Node *) emit;
     bool no_cells; // a function with its own gradient: no parameters inside
     bool loop;     // a loop of the user's: emit is allowed
+    Node *round;   // of a loop: the number of the round, from 0; else NULL
+    int64_t rounds;
 } Region;
 
 // -- the elaborator -------------------------------------------------------------------------------
@@ -182,7 +184,8 @@ struct Elab {
     StrMap sites;    // scope path -> (void *)(draws made there)
     bool training;
     EntryKind kind;
-    Node *micro_step; // inside accumulate: step * n + i; else NULL
+    const char *entry; // its name
+    ECell *runs;       // counts the executions of an entry that draws and does not train; or NULL
     TrainState *train;
     bool replay;        // a model elaborated again in one entry: no second taps or asserts
     bool allow_unbound; // frontend_decls: an unbound dimension is not an error
@@ -272,6 +275,9 @@ extern const Builtin shape_builtins[], index_builtins[]; // ended by {0}
 Node *tensor_arg(Elab *e, const Call *c, int i);         // NULL after reporting
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
 
+// elab_random.c
+Val random_bits(Elab *e, const Call *c);
+
 // elab_stmt.c
 void exec_block(Elab *e, const Block *b);
 void exec(Elab *e, const Stmt *s);
@@ -295,6 +301,7 @@ Node *own(Elab *e, Node *n, Span span); // in the current graph, captured when f
 Region *region_open(Elab *e);
 Node *region_param(Elab *e, Region *r, const Type *t);
 void region_close(Elab *e, Region *r);
+bool region_is_micro(const Region *r); // the loop over micro-batches itself
 void region_assert(Elab *e, Node *cond, const char *text);
 // After the loop: its stacked asserts become roots (or go to the region around).
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,

@@ -60,12 +60,9 @@ static Node *zeros(Elab *e, const Type *t)
     return graph_broadcast_to(e->g, graph_const(e->g, t->dtype, 0), t);
 }
 
-static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *r, Node *i,
+static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *r,
                        NodeList *carried, Val *inputs)
 {
-    Node *n = graph_const_int(e->g, DT_I64, t->accumulate);
-    Node *step = cell_read(e, cell_control(e, CELL_STEP), s->span);
-    e->micro_step = graph_binary(e->g, OP_add, graph_binary(e->g, OP_mul, step, n), i);
     Seq *outputs = train_model(e, t, inputs);
     if (!outputs) return false;
     train_bind(e, t, outputs);
@@ -132,7 +129,8 @@ static bool micro_region(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region
 {
     Region *r = *region = region_open(e);
     Type index = type_scalar(DT_I64);
-    Node *i = region_param(e, r, &index);
+    r->round = region_param(e, r, &index);
+    r->rounds = t->accumulate;
     NodeList carried = {0}, state_cur = {0};
     Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
     for (uint32_t k = 0; k < m->init.n; k++)
@@ -148,8 +146,7 @@ static bool micro_region(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region
         c->cur = carried.at[t->set.n + k];
         c->written = false;
     }
-    bool ok = micro_body(e, t, s, m, r, i, &carried, inputs);
-    e->micro_step = NULL;
+    bool ok = micro_body(e, t, s, m, r, &carried, inputs);
     region_close(e, r);
     for (uint32_t k = 0; k < m->states.n; k++) {
         m->states.at[k]->cur = state_cur.at[k];

@@ -210,47 +210,6 @@ static Val run_iota(Elab *e, const Call *c)
     return val_node(n);
 }
 
-// Philox words: key = seed, counter = (element, step, site). A draw's site is its scope's path and
-// its number there, so that equal layers draw apart and adding a layer elsewhere changes nothing.
-static Val run_random_bits(Elab *e, const Call *c)
-{
-    Type t = {0};
-    int64_t lanes = 1;
-    if (!to_shape(e, &c->arg[0], c->arg_span[0], &t)) return val_poison();
-    if (!val_missing(&c->arg[1]) &&
-        !to_int(e, &c->arg[1], c->arg_span[1], "the number of words", &lanes))
-        return val_poison();
-    if (lanes < 1 || lanes > 4)
-        return fail(e, c->arg_span[1], "a draw gives 1 to 4 words, not %lld", (long long)lanes);
-    const char *path = scope_path(e, e->frame->scope);
-    uintptr_t ordinal = (uintptr_t)strmap_get(&e->sites, path);
-    strmap_set(&e->sites, path, (void *)(ordinal + 1));
-    uint64_t site = hash_mix(hash_str(path), ordinal) & INT64_MAX;
-    at_span(e, c->span);
-    Node *args[2] = {cell_read(e, cell_control(e, CELL_SEED), c->span), NULL};
-    at_span(e, c->span);
-    if (e->root == e->init)
-        args[1] = graph_const_int(e->g, DT_I64, 0);
-    else if (e->micro_step)
-        args[1] = own(e, e->micro_step, c->span);
-    else
-        args[1] = cell_read(e, cell_control(e, CELL_STEP), c->span);
-    if (!args[0] || !args[1]) return val_poison();
-    at_span(e, c->span);
-    Val v = val_seq(e, V_TUPLE, (uint32_t)lanes);
-    for (int64_t lane = 0; lane < lanes; lane++) {
-        Attrs attrs = {0};
-        attr_set_ints(e->g, &attrs, ATTR_shape, t.dim, t.rank);
-        attr_set_int(&attrs, ATTR_dtype, DT_U32);
-        attr_set_int(&attrs, ATTR_site, (int64_t)site);
-        attr_set_int(&attrs, ATTR_lane, lane);
-        Node *n = graph_node(e->g, OP_random, args, 2, &attrs);
-        memcpy(n->type.sym, t.sym, sizeof t.sym);
-        v.seq->at[lane] = val_node(n);
-    }
-    return lanes == 1 ? v.seq->at[0] : v;
-}
-
 static Val run_grad(Elab *e, const Call *c)
 {
     Node *y = tensor_arg(e, c, 0);
@@ -309,7 +268,7 @@ static const Builtin builtins[] = {
     {"zeros", "shape type?", run_zeros},
     {"ones", "shape type?", run_ones},
     {"iota", "shape axis? type?", run_iota},
-    {"random_bits", "shape words?", run_random_bits},
+    {"random_bits", "shape words?", random_bits},
     {"grad", "y x", run_grad},
     {"where", "condition a b", run_where},
     {"params", "pattern? rank? shape?", train_params},

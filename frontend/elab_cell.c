@@ -139,10 +139,8 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     if (!x) return true;
     Graph *g = e->g, *root = e->root;
     Region *region = e->region;
-    Node *micro = e->micro_step;
     e->g = e->root = e->init;
     e->region = NULL;
-    e->micro_step = NULL;
     Scope *outer = e->frame->scope;
     e->frame->scope = scope_child(e, NULL, c->cell.name, false);
     Val v = eval(e, x);
@@ -185,7 +183,6 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     e->g = g;
     e->root = root;
     e->region = region;
-    e->micro_step = micro;
     return ok;
 }
 

@@ -139,9 +139,8 @@ Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span)
 }
 
 // cell + n for a control cell.
-static void advance(Elab *e, const char *name, int64_t n)
+static void advance(Elab *e, ECell *c, int64_t n)
 {
-    ECell *c = cell_control(e, name);
     Node *now = cell_read(e, c, (Span){0});
     e->g->loc = 0;
     cell_set(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
@@ -191,13 +190,14 @@ static bool entry_wanted(const Elab *e, const char *name)
     return false;
 }
 
-static void begin(Elab *e, EntryKind kind)
+static void begin(Elab *e, EntryKind kind, const char *name)
 {
     cells_begin_entry(e);
     e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
     e->region = NULL;
-    e->micro_step = NULL;
     e->kind = kind;
+    e->entry = name;
+    e->runs = NULL;
     e->training = kind == ENTRY_TRAIN;
     e->replay = false;
 }
@@ -228,7 +228,7 @@ static bool any_data(const ModelInputs *in)
 static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, const char *name,
                         bool wanted)
 {
-    begin(e, kind);
+    begin(e, kind, name);
     ModelInputs in = {0};
     const char *batch;
     if (!model_inputs(e, model, f, &in, &batch)) return;
@@ -244,15 +244,18 @@ static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, co
         if (entry.rows) {
             entry.cursor = CELL_EVAL_CURSOR;
             e->g->role = ROLE_UPDATE;
-            advance(e, CELL_EVAL_CURSOR, entry.batch);
+            advance(e, cell_control(e, CELL_EVAL_CURSOR), entry.batch);
         }
     }
+    e->g->role = ROLE_UPDATE;
+    if (e->runs) advance(e, e->runs, 1);
+    e->g->role = ROLE_FORWARD;
     finish(e, &entry, batch, model->name_span, wanted);
 }
 
 static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
 {
-    begin(e, ENTRY_TRAIN);
+    begin(e, ENTRY_TRAIN, "train");
     Entry entry = {.name = "train", .kind = ENTRY_TRAIN, .batch = 1};
     TrainResult r = train_elaborate(e, train, f);
     if (e->diags->errors || !r.outputs) return;
@@ -261,11 +264,11 @@ static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
     scalar_sums(e, "train", r.outputs, entry.batch);
     if (r.finite) scale_commits(e, r.finite);
     e->g->role = ROLE_UPDATE;
-    advance(e, CELL_STEP, 1);
+    advance(e, cell_control(e, CELL_STEP), 1);
     if (any_data(&r.inputs)) {
         entry.rows = true;
         entry.cursor = CELL_CURSOR;
-        advance(e, CELL_CURSOR, entry.batch);
+        advance(e, cell_control(e, CELL_CURSOR), entry.batch);
     }
     e->g->role = ROLE_FORWARD;
     finish(e, &entry, r.batch, train->span, wanted);

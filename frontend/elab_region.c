@@ -70,6 +70,11 @@ void region_close(Elab *e, Region *r)
     e->g = r->up ? r->up->g : e->root;
 }
 
+bool region_is_micro(const Region *r)
+{
+    return r && r->round && !r->loop;
+}
+
 void region_assert(Elab *e, Node *cond, const char *text)
 {
     if (!e->region) {
@@ -200,7 +205,8 @@ void exec_loop(Elab *e, const Stmt *s)
     Region *r = region_open(e);
     r->loop = true;
     Type index = type_scalar(DT_I64);
-    Node *i = region_param(e, r, &index);
+    Node *i = r->round = region_param(e, r, &index);
+    r->rounds = l.hi - l.lo;
     for (uint32_t k = 0; k < l.ncarried; k++)
         name_bind(e, s->names.at[k].name, val_node(region_param(e, r, &l.init[k]->type)));
     for (uint32_t k = 0; k < l.nscanned; k++) {

@@ -159,7 +159,7 @@ static void exec_tap(Elab *e, const Stmt *s)
         fail(e, s->span, "a tap needs a name: tap … as name");
     if (!name || v.kind == V_POISON) return;
     if (e->region) {
-        if (!e->micro_step)
+        if (!region_is_micro(e->region))
             fail(e, s->span, "a tap inside a loop; emit the value and tap it after the loop");
         return;
     }

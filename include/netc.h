@@ -236,9 +236,11 @@ NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i,
 // -- running --------------------------------------------------------------------------------------
 typedef struct netc_session_options {
     size_t size;
-    int64_t seed;        // of initial values, dropout, shuffling
-    netc_session *share; // use this session's parameters and states instead of new ones
-    void *stream;        // a CUstream of the caller to enqueue on, or NULL
+    int64_t seed; // of initial values, dropout, shuffling
+    // Use this session's parameters and states instead of new ones. Entries that write states, or
+    // count their executions because they draw random numbers, run in one of them at a time.
+    netc_session *share;
+    void *stream; // a CUstream of the caller to enqueue on, or NULL
     // CPU: runs body over [0, n) in pieces; NULL: the library's own threads.
     void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end),
                          void *arg);

@@ -227,12 +227,12 @@ void eval_state(Eval *e, const Node *n, Value *const *args, Value *out)
 void eval_random(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;
-    uint64_t seed = (uint64_t)args[0]->i[0], step = (uint64_t)args[1]->i[0];
+    uint64_t seed = (uint64_t)args[0]->i[0], count = (uint64_t)args[1]->i[0];
     uint64_t site = (uint64_t)attr_int(n, ATTR_site, 0);
     int lane = (int)attr_int(n, ATTR_lane, 0);
-    int64_t count = type_count(&n->type);
-    for (int64_t i = 0; i < count; i++)
-        out->i[i] = philox_word(seed, step, site, (uint64_t)i, lane);
+    int64_t elements = type_count(&n->type);
+    for (int64_t i = 0; i < elements; i++)
+        out->i[i] = philox_word(seed, count, site, (uint64_t)i, lane);
 }
 
 void eval_region_param(Eval *e, const Node *n, Value *const *args, Value *out)

@@ -36,7 +36,7 @@ bool infer_random(Infer *in)
     if (!infer_leaf(in)) return false;
     for (int i = 0; i < 2; i++)
         if (infer_arg(in, i)->rank || infer_arg(in, i)->dtype != DT_I64)
-            return infer_fail(in, "seed and step are i64 scalars, found %s",
+            return infer_fail(in, "seed and count are i64 scalars, found %s",
                               infer_show(in, infer_arg(in, i)));
     int64_t lane = attrs_int(in->attrs, ATTR_lane, 0);
     if (lane < 0 || lane > 3) return infer_fail(in, "lane %lld is outside 0..4", (long long)lane);

@@ -20,6 +20,10 @@ typedef enum CellKind {
 #define CELL_EPOCH_STEPS "@epoch_steps" // i64, updates an epoch; epoch = step // epoch_steps
 #define CELL_CURSOR      "@cursor"      // i64, row of the row table where the next batch begins
 #define CELL_EVAL_CURSOR "@eval_cursor" // i64, the same for evaluation
+// i64, "@runs.<entry>": executions of an entry that draws random numbers and does not train; the
+// entry assigns it. Evaluation counts from 0 each time, so that it repeats and no resuming changes
+// it.
+#define CELL_RUNS "@runs."
 // Loss scaling, saved states that the train entry of an f16 program writes (frontend/elab_scale.c):
 #define CELL_LOSS_SCALE "@loss_scale" // f32, what the loss is multiplied by
 #define CELL_GOOD_STEPS "@good_steps" // i64, updates since the scale last changed

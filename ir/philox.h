@@ -1,9 +1,10 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
 //
 // Word [lane] of element [index] of a random op, the same on every device:
-//     key     = { seed low, seed high ^ site high }
-//     counter = { index low, index high, step low, site low }
-// where seed and step are the op's operands, site its attribute, index the row-major element index.
+//     key     = { seed low ^ 0x9E3779B9 * count high, seed high ^ site high }
+//     counter = { index low, index high, count low, site low }
+// where seed and count are the op's operands, site its attribute, index the row-major element
+// index. Under one seed no two counts share their words.
 #ifndef IR_PHILOX_H
 #define IR_PHILOX_H
 
@@ -29,12 +30,13 @@ static inline void philox4x32_10(const uint32_t counter[4], const uint32_t key[2
     out[3] = c3;
 }
 
-static inline uint32_t philox_word(uint64_t seed, uint64_t step, uint64_t site, uint64_t index,
+static inline uint32_t philox_word(uint64_t seed, uint64_t count, uint64_t site, uint64_t index,
                                    int lane)
 {
     uint32_t out[4];
-    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ (uint32_t)(site >> 32)};
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)step,
+    uint32_t key[2] = {(uint32_t)seed ^ 0x9E3779B9u * (uint32_t)(count >> 32),
+                       (uint32_t)(seed >> 32) ^ (uint32_t)(site >> 32)};
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)count,
                            (uint32_t)site};
     philox4x32_10(counter, key, out);
     return out[lane & 3];

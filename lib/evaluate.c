@@ -164,7 +164,8 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
     netc_status status = session_entry(s, "eval", &l, &e, err);
     if (status != NETC_OK) return status;
     int64_t count = rows->end - rows->begin, whole = count / e->batch, rest = count % e->batch;
-    status = run_batches(s, l, rows, rows->begin, whole, piece, err);
+    status = session_set_control(s, CELL_RUNS "eval", 0, err);
+    if (status == NETC_OK) status = run_batches(s, l, rows, rows->begin, whole, piece, err);
     if (status == NETC_OK && rest) {
         const char *dim = batch_dim(e);
         if (!dim) {

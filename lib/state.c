@@ -115,14 +115,19 @@ netc_status netc_get(netc_session *s, const char *name, double *value, netc_erro
     return NETC_OK;
 }
 
+// What draws of random numbers depend on.
+static bool counts_draws(const ProgCell *c)
+{
+    return !strcmp(c->name, CELL_STEP) || !strcmp(c->name, CELL_SEED) ||
+           !strncmp(c->name, CELL_RUNS, strlen(CELL_RUNS));
+}
+
 netc_status netc_adopt(netc_session *to, netc_session *from, int *carried, netc_error **err)
 {
     int n = 0;
     for (int i = 0; i < rt_cell_count(from->rt); i++) {
         const ProgCell *c = rt_cell_info(from->rt, i), *mine;
-        if ((!state_is_saved(c) && strcmp(c->name, "@step") && strcmp(c->name, "@seed")) ||
-            !session_cell(to, c->name, &mine))
-            continue;
+        if ((!state_is_saved(c) && !counts_draws(c)) || !session_cell(to, c->name, &mine)) continue;
         if (!prog_type_equal(&mine->type, &c->type)) continue;
         size_t bytes = (size_t)prog_type_bytes(&c->type);
         void *data = malloc(bytes ? bytes : 1);

@@ -153,14 +153,14 @@ NC_TO_INT(double, d, 1.0)
 
 NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
 
-// Philox4x32-10, word [lane]. counter = (index, step lo, site lo), key = seed with site's high
-// word.
-NC_FN uint32_t nc_random(int64_t seed, int64_t step, int64_t number, uint64_t index, int lane)
+// Philox4x32-10, word [lane]. counter = (index, count lo, site lo), key = seed with the high words
+// of count and site.
+NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t index, int lane)
 {
     uint64_t site = (uint64_t)number;
-    uint32_t k0 = (uint32_t)(uint64_t)seed,
+    uint32_t k0 = (uint32_t)(uint64_t)seed ^ 0x9E3779B9u * (uint32_t)((uint64_t)count >> 32),
              k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)step,
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)count,
              c3 = (uint32_t)site;
     for (int r = 0; r < 10; r++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;

@@ -1,0 +1,67 @@
+// Random numbers. A draw is Philox words (ir/philox.h) of
+//     seed      the cell @seed;
+//     site      its scope's path and its number there, so that equal layers draw apart and adding a
+//               layer elsewhere changes nothing;
+//     count     the execution of the entry, with the round of every loop around it: the draws of an
+//               update, a micro-batch or a round are those of no other;
+//     element.
+// All are values of the graph, so the backward loop, which computes a round again from its number,
+// draws what the forward loop drew.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+// Executions of the entry so far: updates while training, 0 in init, else a count of its own.
+static Node *executions(Elab *e, Span span)
+{
+    if (e->root == e->init) return graph_const_int(e->g, DT_I64, 0);
+    ECell *c = cell_control(e, CELL_STEP);
+    if (e->kind != ENTRY_TRAIN)
+        c = e->runs = cell_control(e, arena_printf(e->arena, CELL_RUNS "%s", e->entry));
+    return cell_read(e, c, span);
+}
+
+// count * rounds + round for each loop around, the outermost first: a number in a mixed base.
+static Node *add_rounds(Elab *e, const Region *r, Node *count, Span span)
+{
+    if (!r || !count) return count;
+    count = add_rounds(e, r->up, count, span);
+    if (!count || !r->round) return count;
+    Node *round = own(e, r->round, span);
+    if (!round) return NULL;
+    Node *rounds = graph_const_int(e->g, DT_I64, r->rounds);
+    count = graph_binary(e->g, OP_mul, count, rounds);
+    return graph_binary(e->g, OP_add, count, round);
+}
+
+Val random_bits(Elab *e, const Call *c)
+{
+    Type t = {0};
+    int64_t lanes = 1;
+    if (!to_shape(e, &c->arg[0], c->arg_span[0], &t)) return val_poison();
+    if (!val_missing(&c->arg[1]) &&
+        !to_int(e, &c->arg[1], c->arg_span[1], "the number of words", &lanes))
+        return val_poison();
+    if (lanes < 1 || lanes > 4)
+        return fail(e, c->arg_span[1], "a draw gives 1 to 4 words, not %lld", (long long)lanes);
+    const char *path = scope_path(e, e->frame->scope);
+    uintptr_t ordinal = (uintptr_t)strmap_get(&e->sites, path);
+    strmap_set(&e->sites, path, (void *)(ordinal + 1));
+    uint64_t site = hash_mix(hash_str(path), ordinal) & INT64_MAX;
+    Node *seed = cell_read(e, cell_control(e, CELL_SEED), c->span);
+    Node *count = add_rounds(e, e->region, executions(e, c->span), c->span);
+    if (!seed || !count) return val_poison();
+    at_span(e, c->span);
+    Val v = val_seq(e, V_TUPLE, (uint32_t)lanes);
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        Attrs attrs = {0};
+        attr_set_ints(e->g, &attrs, ATTR_shape, t.dim, t.rank);
+        attr_set_int(&attrs, ATTR_dtype, DT_U32);
+        attr_set_int(&attrs, ATTR_site, (int64_t)site);
+        attr_set_int(&attrs, ATTR_lane, lane);
+        Node *n = graph_node(e->g, OP_random, (Node *[]){seed, count}, 2, &attrs);
+        memcpy(n->type.sym, t.sym, sizeof t.sym);
+        v.seq->at[lane] = val_node(n);
+    }
+    return lanes == 1 ? v.seq->at[0] : v;
+}
