@@ -76,6 +76,11 @@ unit_libs = $(foreach d,$(BELOW_$(firstword $(subst _, ,$(notdir $(1))))),$(BUIL
 $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $< -Wl,--start-group $(call unit_libs,$*) -Wl,--end-group $(LDLIBS)
 
+# Random programs (tests/fuzz/programs).
+PROGRAMS_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/programs/*.c)))
+$(BUILD)/fuzz-programs: $(PROGRAMS_OBJ) $(foreach d,$(FOLDERS),$(BUILD)/lib_$(d).a)
+	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $(PROGRAMS_OBJ) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDLIBS)
+
 # A CUDA device made of the host, for tests without a GPU (tests/shim/shim.h).
 SHIM      = $(addprefix $(BUILD)/shim/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
 SHIM_CC   = $(CC) -std=c17 -O2 -g -fPIC -fno-semantic-interposition -shared -Wall -Wextra -Werror -D_GNU_SOURCE -I. \
@@ -92,7 +97,7 @@ $(BUILD)/shim/libcublasLt.so.13: tests/shim/cublaslt.c $(BUILD)/shim/libcuda.so.
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $^ -lm
 
 # Everything the tests run.
-unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host $(SHIM)
+unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host $(BUILD)/fuzz-programs $(SHIM)
 
 # Warnings only, for a second compiler: make CC=clang syntax
 syntax: $(GEN)

@@ -1,0 +1,344 @@
+// Leaves, random numbers, states, functions of the standard library, loops and gradients.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/fuzz/programs/programs.h"
+
+static void draw_raw(Maker *m, Statement *s)
+{
+    for (int i = 0; i < RAW; i++) s->raw[i] = (uint32_t)random_next(&m->random);
+}
+
+// -- leaves ---------------------------------------------------------------------------------------
+
+// What elements of an input may be: as fill_input() of trial.c makes them. By the name's letter:
+// n normal, q quarters, s small, w wide, i of 0 to 63.
+static void leaf_samples(Statement *s)
+{
+    static const double normal[SAMPLES] = {-2.3, -1.1, -0.4, -0.02, 0.2, 0.7, 1.6, 2.9};
+    static const double scale[] = {1, 1, 0.01, 30, 1};
+    uint32_t fill = s->raw[0] % 5;
+    bool real = dtype_is_float(s->type.dtype);
+    for (int k = 0; k < SAMPLES; k++) {
+        double v = normal[(k + s->raw[1]) % SAMPLES] * scale[fill];
+        if (!real) v = fill == 4 ? 9 * k : fill == 3 ? v * 1000 : fabs(v);
+        s->sample[k] = s->type.dtype == DT_BOOL ? k % 2 : real ? v : trunc(v);
+    }
+}
+
+static bool choose_input(Maker *m, Statement *s)
+{
+    static const DType types[] = {DT_F32, DT_F32, DT_F32, DT_F32, DT_F32, DT_F16, DT_BF16,
+                                  DT_F64, DT_I32, DT_I32, DT_I64, DT_U32, DT_U8,  DT_BOOL};
+    draw_raw(m, s);
+    s->leaf = (Type){.dtype = types[random_below(&m->random, 14)]};
+    s->leaf.rank = (uint8_t)(random_chance(&m->random, 10) ? 0 : 1 + random_below(&m->random, 3));
+    for (int i = 0; i < s->leaf.rank; i++) s->leaf.dim[i] = some_dim(m);
+    if (dtype_is_float(s->leaf.dtype)) s->raw[0] = "\0\0\0\1\1\2\3"[s->raw[0] % 7] & 7;
+    return type_count(&s->leaf) <= m->most;
+}
+
+static bool derive_input(const Draft *d, Statement *s)
+{
+    s->type = s->leaf;
+    s->smooth = dtype_is_float(s->type.dtype) ? 1ull << number_of(d, s) : 0;
+    leaf_samples(s);
+    return true;
+}
+
+static void print_input(const Draft *d, const Statement *s, Buf *out)
+{
+    (void)d, (void)s, (void)out; // stands among the model's parameters
+}
+
+// Values that the program makes by itself.
+static bool choose_made(Maker *m, Statement *s)
+{
+    if (!choose_input(m, s)) return false;
+    static const DType types[] = {DT_F32, DT_F32, DT_F32, DT_F32, DT_I32, DT_BOOL};
+    s->leaf.dtype = types[s->raw[2] % 6];
+    s->raw[0] = 0;
+    return true;
+}
+
+static void print_made(const Draft *d, const Statement *s, Buf *out)
+{
+    const Type *t = &s->type;
+    int i = number_of(d, s);
+    Buf shape = buf_new(out->arena);
+    print_list(t->dim, t->rank, &shape);
+    unsigned way = s->raw[3] % 5;
+    buf_printf(out, "    ");
+    if (t->dtype == DT_BOOL)
+        buf_printf(out, "v%d = bernoulli(%s, 0.%u)\n", i, shape.data, 1 + s->raw[4] % 9);
+    else if (t->dtype == DT_I32)
+        buf_printf(out, "v%d = cast(iota(%s, %d) * %u, i32)\n", i, t->rank ? shape.data : "[1]",
+                   t->rank ? (int)(s->raw[4] % t->rank) : 0, s->raw[5] % 7);
+    else if (way == 0)
+        buf_printf(out, "v%d = uniform(%s, -2, 2)\n", i, shape.data);
+    else if (way == 1)
+        buf_printf(out, "v%d = normal(%s, 1)\n", i, shape.data);
+    else if (way == 2)
+        buf_printf(out, "v%d = full(%s, 0.75)\n", i, shape.data);
+    else if (way == 3)
+        buf_printf(out, "param p%d_%d: f32%s = uniform(-1, 1)\n    v%d = p%d_%d\n", d->number, i,
+                   shape.data, i, d->number, i);
+    else
+        buf_printf(out, "v%d = cast(iota(%s, %d) %% 7, f32) * 0.25\n", i,
+                   t->rank ? shape.data : "[1]", t->rank ? (int)(s->raw[4] % t->rank) : 0);
+}
+
+static bool derive_made(const Draft *d, Statement *s)
+{
+    bool iota = s->leaf.dtype == DT_I32 || (s->leaf.dtype == DT_F32 && s->raw[3] % 5 == 4);
+    return derive_input(d, s) && (s->leaf.rank || !iota);
+}
+
+// -- states ---------------------------------------------------------------------------------------
+
+// A state of the operand's type; it is written, and read before and after.
+static bool choose_state(Maker *m, Statement *s)
+{
+    draw_raw(m, s);
+    s->n = 1;
+    s->arg[0] = pick_class(m, random_chance(&m->random, 90) ? CLASS_FLOAT : CLASS_INT, 0);
+    return s->arg[0] >= 0;
+}
+
+static bool derive_state(const Draft *d, Statement *s)
+{
+    s->type = operand(d, s, 0)->type;
+    derive_same(d, s);
+    s->smooth = dtype_is_float(s->type.dtype) ? 1ull << number_of(d, s) : 0;
+    return true;
+}
+
+static void print_state(const Draft *d, const Statement *s, Buf *out)
+{
+    const Type *t = &s->type;
+    const bool flag = t->dtype == DT_BOOL, parts = !flag && t->rank && s->raw[0] % 3 == 0;
+    const int at = parts ? (int)(s->raw[3] % (uint64_t)t->dim[0]) : 0;
+    char c[32], index[16] = "";
+    snprintf(c, sizeof c, "c%d_%d", d->number, number_of(d, s));
+    if (parts) snprintf(index, sizeof index, "[%d]", at);
+    buf_printf(out, "    state %s: %s", c, dtype_info[t->dtype].name);
+    print_list(t->dim, t->rank, out);
+    if (flag)
+        buf_str(out, " = false\n");
+    else
+        buf_printf(out, " = %u\n", s->raw[1] % 3);
+    buf_printf(out, "    %s%s <- ", c, index);
+    print_operand(d, s, 0, out);
+    buf_str(out, index);
+    if (!flag && s->raw[2] % 2) buf_printf(out, " - %s%s", c, index);
+    buf_printf(out, "\n    v%d = %s\n", number_of(d, s), c);
+}
+
+// -- the standard library -------------------------------------------------------------------------
+
+enum Shape { SAME, WITHOUT_AXIS, WITH_AXIS_ONE, SCALAR };
+typedef struct Standard {
+    const char *before, *after; // of the operand; %a is the axis, %x the operand
+    enum Shape shape;
+    bool last, unit; // the axis is the last; elements are at most about 3
+} Standard;
+static const Standard standards[] = {
+    {"softmax(", ", %a)", SAME, false, true},
+    {"log_softmax(", ", %a)", SAME, false, false},
+    {"logsumexp(", ", %a)", WITHOUT_AXIS, false, false},
+    {"layer_norm(", ", affine = false)", SAME, true, true},
+    {"mean(", ", %a)", WITHOUT_AXIS, false, false},
+    {"mean(", ", %a, keep = true)", WITH_AXIS_ONE, false, false},
+    {"mean(", ")", SCALAR, false, false},
+    {"variance(", ", %a)", WITHOUT_AXIS, false, false},
+    {"variance(", ", %a, keep = true)", WITH_AXIS_ONE, false, false},
+    {"gelu(", ")", SAME, false, false},
+    {"gelu_tanh(", ")", SAME, false, false},
+    {"silu(", ")", SAME, false, false},
+    {"softplus(", ")", SAME, false, false},
+    {"relu(", ")", SAME, false, false},
+    {"leaky_relu(", ")", SAME, false, false},
+    {"elu(", ")", SAME, false, false},
+    {"straight(", ")", SAME, false, false},
+    {"square(", ")", SAME, false, false},
+    {"clamp(", ", -1, 1)", SAME, false, true},
+    {"cast(argmin(", ", %a), f32) * 0.1", WITHOUT_AXIS, false, true},
+    // batch normalisation as a training step does it
+    {"fold(", ", %a)", SAME, false, true},
+};
+
+static bool choose_standard(Maker *m, Statement *s)
+{
+    draw_raw(m, s);
+    s->n = 1;
+    s->arg[0] = pick_class(m, CLASS_FLOAT, 1);
+    return s->arg[0] >= 0;
+}
+
+static const Standard *standard_of(const Statement *s, int rank, int *axis)
+{
+    const Standard *f = &standards[s->raw[0] % (sizeof standards / sizeof *standards)];
+    *axis = f->last || s->raw[2] % 2 ? rank - 1 : (int)(s->raw[1] % (unsigned)rank);
+    return f;
+}
+
+static bool derive_standard(const Draft *d, Statement *s)
+{
+    const Type *x = &operand(d, s, 0)->type;
+    int axis;
+    if (!x->rank) return false;
+    const Standard *f = standard_of(s, x->rank, &axis);
+    derive_same(d, s);
+    s->type = *x;
+    if (f->shape == SCALAR) s->type = type_scalar(x->dtype);
+    if (f->shape == WITH_AXIS_ONE) s->type.dim[axis] = 1;
+    if (f->shape == WITHOUT_AXIS) {
+        memmove(s->type.dim + axis, s->type.dim + axis + 1,
+                (size_t)(x->rank - axis - 1) * sizeof *x->dim);
+        s->type.dim[--s->type.rank] = 0;
+    }
+    if (!strncmp(f->before, "cast", 4)) {
+        s->type.dtype = DT_F32;
+        s->smooth = 1ull << number_of(d, s);
+    }
+    if (!strcmp(f->before, "layer_norm(") && x->dtype == DT_F64) return false; // eps alone is f32
+    for (int k = 0; f->unit && k < SAMPLES; k++) s->sample[k] = tanh(s->sample[k]);
+    for (int k = 0; !strcmp(f->before, "square(") && k < SAMPLES; k++) s->sample[k] *= s->sample[k];
+    for (int k = 0; !strcmp(f->before, "variance(") && k < SAMPLES; k++)
+        s->sample[k] *= s->sample[k];
+    return true;
+}
+
+static void print_standard(const Draft *d, const Statement *s, Buf *out)
+{
+    int axis;
+    const Standard *f = standard_of(s, operand(d, s, 0)->type.rank, &axis);
+    if (!strcmp(f->before, "fold(")) {
+        Buf x = buf_new(out->arena);
+        print_operand(d, s, 0, &x);
+        buf_printf(out,
+                   "    v%d = (%s - mean(%s, %d, keep = true)) * rsqrt(variance(%s, %d, keep = "
+                   "true) + 0.001)\n",
+                   number_of(d, s), x.data, x.data, axis, x.data, axis);
+        return;
+    }
+    buf_printf(out, "    v%d = %s", number_of(d, s), f->before);
+    print_operand(d, s, 0, out);
+    for (const char *p = f->after; *p; p++) {
+        if (p[0] == '%' && p[1] == 'a')
+            buf_printf(out, "%d", axis), p++;
+        else
+            buf_char(out, *p);
+    }
+    buf_char(out, '\n');
+}
+
+// -- loops ----------------------------------------------------------------------------------------
+
+static const char *const steps[] = {"tanh(%s) + %s",   "%s * 0.5 + %s",    "sin(%s) * %s",
+                                    "maximum(%s, %s)", "%s * sigmoid(%s)", "0.3 * %s - %s"};
+enum { STEPS = sizeof steps / sizeof *steps };
+
+static bool choose_loop(Maker *m, Statement *s)
+{
+    draw_raw(m, s);
+    s->n = 1;
+    s->arg[0] = pick_class(m, CLASS_FLOAT, 1); // scanned
+    return s->arg[0] >= 0;
+}
+
+static bool derive_loop(const Draft *d, Statement *s)
+{
+    const Type *x = &operand(d, s, 0)->type;
+    if (!x->rank || x->dim[0] > 40) return false;
+    derive_same(d, s);
+    s->type = *x;
+    if (s->raw[0] % 2) { // the carried value, not what every round emits
+        memmove(s->type.dim, s->type.dim + 1, (size_t)(x->rank - 1) * sizeof *x->dim);
+        s->type.dim[--s->type.rank] = 0;
+    }
+    double scale = s->raw[1] % STEPS == 0 ? (double)x->dim[0] : 2;
+    for (int k = 0; k < SAMPLES; k++) s->sample[k] *= scale;
+    return true;
+}
+
+static void print_loop(const Draft *d, const Statement *s, Buf *out)
+{
+    const Type *x = &operand(d, s, 0)->type;
+    int i = number_of(d, s);
+    char c[16];
+    snprintf(c, sizeof c, "c%d", i);
+    buf_printf(out, "    %s = zeros(", c);
+    print_list(x->dim + 1, x->rank - 1, out);
+    buf_printf(out,
+               ", %s)\n    loop i%d in 0..%lld carry %s over x%d = ", dtype_info[x->dtype].name, i,
+               (long long)x->dim[0], c, i);
+    print_operand(d, s, 0, out);
+    buf_printf(out, " {\n        %s = ", c);
+    char item[16], step[128];
+    snprintf(item, sizeof item, "x%d", i);
+    const char *pattern = steps[s->raw[1] % STEPS], *second = strstr(pattern + 2, "%s");
+    const char *first = strstr(pattern, "%s");
+    if (first == second) second = strstr(first + 2, "%s");
+    snprintf(step, sizeof step, "%.*s%s%.*s%s%s", (int)(first - pattern), pattern, c,
+             (int)(second - first - 2), first + 2, item, second + 2);
+    buf_printf(out, "%s\n", step);
+    if (s->raw[2] % 3 == 0)
+        buf_printf(out, "        %s = %s + cast(i%d, %s) * 0.01\n", c, c, i,
+                   dtype_info[x->dtype].name);
+    buf_printf(out, "        emit e%d = %s * 0.5\n    }\n    v%d = %c%d\n", i, c, i,
+               s->raw[0] % 2 ? 'c' : 'e', i);
+}
+
+// -- gradients ------------------------------------------------------------------------------------
+
+static bool reaches_another(const Statement *s, const void *arg)
+{
+    (void)arg;
+    return dtype_is_float(s->type.dtype) && (s->smooth & (s->smooth - 1));
+}
+
+static bool choose_grad(Maker *m, Statement *s)
+{
+    draw_raw(m, s);
+    s->n = 2;
+    s->arg[0] = pick(m, reaches_another, NULL);
+    if (s->arg[0] < 0) return false;
+    // A leaf mostly; else anything on the way.
+    int found[64], n = 0;
+    for (int pass = random_chance(&m->random, 75) ? 0 : 1; pass < 2 && !n; pass++)
+        for (int i = 0; i < s->arg[0]; i++)
+            if (m->d->at[s->arg[0]].smooth >> i & 1 && (pass || m->d->at[i].n == 0)) found[n++] = i;
+    if (!n) return false;
+    s->arg[1] = found[random_below(&m->random, n)];
+    return true;
+}
+
+static bool derive_grad(const Draft *d, Statement *s)
+{
+    const Statement *y = operand(d, s, 0), *x = operand(d, s, 1);
+    if (s->arg[1] >= s->arg[0] || !(y->smooth >> s->arg[1] & 1)) return false;
+    s->type = x->type;
+    for (int k = 0; k < SAMPLES; k++) s->sample[k] = fmin(fabs(y->sample[k]) + 1, 50) * (k - 3.5);
+    s->smooth = y->smooth | 1ull << number_of(d, s);
+    return true;
+}
+
+static void print_grad(const Draft *d, const Statement *s, Buf *out)
+{
+    static const char *const losses[] = {"sum(", "mean(", "sum(sin(", "mean(square("};
+    unsigned way = operand(d, s, 0)->type.rank ? s->raw[0] % 4 : s->raw[0] % 2 * 2;
+    buf_printf(out, "    v%d = grad(%s", number_of(d, s), losses[way]);
+    print_operand(d, s, 0, out);
+    buf_str(out, way > 1 ? ")), " : "), ");
+    print_operand(d, s, 1, out);
+    buf_str(out, ")\n");
+}
+
+const Kind kind_input = {"input", 4, choose_input, derive_input, print_input};
+const Kind kind_made = {"made", 3, choose_made, derive_made, print_made};
+const Kind kind_state = {"state", 2, choose_state, derive_state, print_state};
+const Kind kind_standard = {"standard", 9, choose_standard, derive_standard, print_standard};
+const Kind kind_loop = {"loop", 3, choose_loop, derive_loop, print_loop};
+const Kind kind_grad = {"grad", 6, choose_grad, derive_grad, print_grad};
