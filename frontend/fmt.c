@@ -70,7 +70,7 @@ static bool space_before(const Fmt *f, int k)
         k == T_RANGE)
         return false;
     if (block(p)) return k != '}';
-    if (k == ':') return false;
+    if (k == ':') return p == ',';
     if (p == ':') return in != '[';
     if ((k == '=' || p == '=') && in == T_ATTRS) return false;
     if (k == '(') return !ends_operand(p) && p != T_GRAD;
@@ -91,7 +91,8 @@ static int line_indent(const Fmt *f, uint32_t i)
 {
     const Token *t = f->raw->list.at;
     uint32_t depth = f->stack.n, at = f->at;
-    for (; depth && closes(f->laid->list.at[at].kind) && t[i].kind != T_COMMENT; at++) depth--;
+    for (; depth && t[i].kind != T_COMMENT && t[i].kind != T_NEWLINE; i++, at++, depth--)
+        if (!closes(f->laid->list.at[at].kind)) break; // those of this line only
     if (depth < f->stack.n) return f->stack.at[depth].indent;
     if (f->stack.n && !block(innermost(f))) return f->stack.at[f->stack.n - 1].indent + STEP;
     int base = f->stack.n ? f->stack.at[f->stack.n - 1].indent + STEP : 0;

@@ -307,12 +307,14 @@ static void check_format(const char *path, const char *text, size_t len)
 static const char ugly[] = "\n\n# head\nuse nn ;\nfn f( x,y=1 )\n{\n\n\n  z=x*-y   # why\n"
                            "  # alone   \n\n\n\n  if  z{w=[ 1,2 ];v = x [ : ,1 :] ;}\n"
                            "  else {\n}\n  q = g(z,\n  h(\n a),\n # inner\n b = 0 .. 3)@{ k = 1 }\n"
+                           "  for i in 0..2 {\n  for k in 0..2 {\n  z = x[ : , :: 2]\n  }\n  }\n"
                            "  return loss=z,\n    w,\n  v\n\n}\n\n\n";
 static const char tidy[] =
     "# head\nuse nn\nfn f(x, y = 1) {\n    z = x * -y  # why\n    # alone\n\n"
     "    if z { w = [1, 2]; v = x[:, 1:] } else {\n    }\n"
     "    q = g(z,\n        h(\n            a),\n        # inner\n"
-    "        b = 0..3) @{k=1}\n    return loss = z,\n           w,\n"
+    "        b = 0..3) @{k=1}\n    for i in 0..2 {\n        for k in 0..2 {\n"
+    "            z = x[:, ::2]\n        }\n    }\n    return loss = z,\n           w,\n"
     "           v\n}\n";
 
 static void test_format(void)
