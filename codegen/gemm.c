@@ -141,6 +141,9 @@ static bool match(const Frame *f, const Group *gr, Match *m)
     if (!matrix(g->m, am, g->k, ak, &g->trans_a, &g->lda) ||
         !matrix(g->k, bk, g->n, bn, &g->trans_b, &g->ldb))
         return false;
+    const int64_t sizes[] = {g->m, g->n, g->k, g->batch, g->lda, g->ldb}; // the library's are ints
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] > INT32_MAX) return false;
     g->ldc = g->n;
     g->stride_c = g->batch > 1 ? g->m * g->n : 0;
     if (gr->epilogue & EPI_BIAS) {

@@ -179,6 +179,21 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     return out;
 }
 
+// A GPU launches 2^31 - 1 blocks at once; clusters may round their number up a little.
+static bool launchable(LowerCtx *ctx, const BodyList *list)
+{
+    int64_t blocks = 0;
+    for (uint32_t i = 0; i < list->n; i++) blocks += list->at[i]->sched.blocks;
+    if (blocks < INT32_MAX - 16) return true;
+    const Group *g = list->at[0]->group;
+    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
+    diag_error(ctx->diags, blame ? blame->loc : 0,
+               "this takes %lld blocks of threads and a GPU launches fewer than 2^31: make the "
+               "tensor smaller, or work on parts of it",
+               (long long)blocks);
+    return false;
+}
+
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
 {
     bool cuda = ctx->target->kind == TARGET_CUDA, ordered_any = false;
@@ -234,6 +249,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             vec_push(ctx->arena, &joined, b);
         }
     }
+    if (cuda && (!launchable(ctx, &all) || !launchable(ctx, &behind))) return -1;
     VEC(LoweredKernel) kernels = {0};
     if (ordered_any) {
         for (uint32_t i = 0; i < all.n; i++)

@@ -2,6 +2,8 @@
 #include "frontend/syntax.h"
 #include <string.h>
 
+#include "base/map.h"
+
 Span span_join(Span a, Span b)
 {
     return (Span){a.source, a.begin, b.end > a.end ? b.end : a.end};
@@ -184,14 +186,17 @@ static void check_block(Parser *p, const Block *b, bool train)
     }
 }
 
-static void check_params(Parser *p, const Param *at, uint32_t n)
+static void check_params(Parser *p, const Param *at, uint32_t n, bool callable)
 {
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < i; j++)
-            if (!strcmp(at[i].name, at[j].name)) {
-                diag_span(p->diags, at[i].span, "there is a '%s' before this one", at[i].name);
-                break;
-            }
+    StrMap seen = strmap_new(p->arena);
+    if (callable && n > MAX_PARAMS)
+        diag_span(p->diags, at[MAX_PARAMS].span, "a function has at most %d parameters, not %u",
+                  MAX_PARAMS, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (strmap_has(&seen, at[i].name))
+            diag_span(p->diags, at[i].span, "there is a '%s' before this one", at[i].name);
+        strmap_set(&seen, at[i].name, (void *)at);
+    }
 }
 
 void check_places(Parser *p, const File *f)
@@ -205,8 +210,8 @@ void check_places(Parser *p, const File *f)
                       s->names.at[0].name);
         else if (!top_level_kind(s->kind))
             diag_span(p->diags, s->span, "a statement outside of a function or model");
-        check_params(p, s->params.at, s->params.n);
-        check_params(p, s->gparams.at, s->gparams.n);
+        check_params(p, s->params.at, s->params.n, s->kind == STMT_FN);
+        check_params(p, s->gparams.at, s->gparams.n, true);
         check_block(p, s->body, s->kind == STMT_TRAIN);
         check_block(p, s->gbody, false);
     }

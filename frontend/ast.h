@@ -137,6 +137,8 @@ typedef enum StmtKind {
     STMT_ACCUMULATE, // accumulate expr
 } StmtKind;
 
+enum { MAX_PARAMS = 64 }; // of a function
+
 struct Stmt {
     StmtKind kind;
     Span span;

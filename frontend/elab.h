@@ -34,6 +34,7 @@ typedef struct EFile EFile;
 typedef struct Seq {
     uint32_t n;
     Val *at;
+    uint64_t weight;    // of elab_limit.c; 0: not counted yet
     const char **names; // NULL: nameless
     const Span *spans;  // what a model's return gives: where each stands; else NULL
 } Seq;
@@ -127,11 +128,10 @@ struct ECell {
     uint32_t writer;     // frame that wrote it
     uint32_t defined_in; // the elaboration that last defined it
     const char *model;   // the model whose elaboration defined it first
-    bool in_model;       // read or written by a model
-    Node *init;      // its first value in the init graph, which may read cells; NULL: cell.initial
-    bool in_set;     // of the open minimize, and not updated yet
-    uint32_t set_at; // its index in that set
-    bool updated;    // by some minimize of the train block
+    Node *init;          // its first value in the init graph; NULL: cell.initial
+    bool in_set;         // of the open minimize, and not updated yet
+    uint32_t set_at;     // its index in that set
+    bool updated;        // by some minimize of the train block
 };
 
 // -- regions --------------------------------------------------------------------------------------
@@ -176,6 +176,7 @@ struct Elab {
     uint32_t elaboration;  // the current one; see ECell.defined_in
     const char *model;     // being elaborated
     int depth;
+    const void *stack; // where it began
     int own_gradients; // functions with their own gradient around this place
     int64_t unrolled;
 
@@ -189,6 +190,7 @@ struct Elab {
     ECell *runs;       // counts the executions of an entry that draws and does not train; or NULL
     TrainState *train;
     bool replay;        // a model elaborated again in one entry: no second taps or asserts
+    bool stopped;       // the text grew beyond all bounds; that was said
     bool allow_unbound; // frontend_decls: an unbound dimension is not an error
 };
 
@@ -215,6 +217,12 @@ void at_span(Elab *e, Span span); // the place of the nodes made next
 const char *type_text(Elab *e, const Type *t);
 Val seq_item(Elab *e, const Val *v, uint32_t i); // of a list, tuple or range
 bool seq_length(const Val *v, uint32_t *n);
+
+// elab_limit.c: how large things may become. Each reports.
+bool list_fits(Elab *e, uint64_t n, Span span);
+bool string_fits(Elab *e, uint64_t bytes, Span span);
+Val bounded(Elab *e, Val v, Span span); // v, or poison where it is a list that holds too much
+bool out_of_bounds(Elab *e, Span span); // elaboration must stop
 
 // elab_convert.c
 // The tensor v stands for, owned by the current graph; NULL after reporting. weak: the type a

@@ -111,6 +111,7 @@ static Val run_enumerate(Elab *e, const Call *c)
     uint32_t n;
     if (!seq_length(&c->arg[0], &n))
         return fail(e, c->arg_span[0], "enumerate needs a list, found %s", val_text(e, &c->arg[0]));
+    if (!list_fits(e, n, c->arg_span[0])) return val_poison();
     Val v = val_seq(e, V_LIST, n);
     for (uint32_t i = 0; i < n; i++) {
         v.seq->at[i] = val_seq(e, V_TUPLE, 2);
@@ -126,6 +127,7 @@ static Val run_zip(Elab *e, const Call *c)
     if (!seq_length(&c->arg[0], &n) || !seq_length(&c->arg[1], &m))
         return fail(e, c->span, "zip needs two lists");
     if (n != m) return fail(e, c->span, "zip of a list of %u and a list of %u", n, m);
+    if (!list_fits(e, n, c->span)) return val_poison();
     Val v = val_seq(e, V_LIST, n);
     for (uint32_t i = 0; i < n; i++) {
         v.seq->at[i] = val_seq(e, V_TUPLE, 2);
@@ -223,6 +225,7 @@ static Val run_grad(Elab *e, const Call *c)
     y = loss_scaled(e, y, c->arg_span[0]);
     uint32_t n = 1;
     bool many = seq_length(&c->arg[1], &n);
+    if (!list_fits(e, n, c->arg_span[1])) return val_poison();
     Val out = val_seq(e, V_LIST, n);
     for (uint32_t i = 0; i < n; i++) {
         Val xv = many ? seq_item(e, &c->arg[1], i) : c->arg[1];

@@ -8,12 +8,12 @@ typedef struct Sig {
     struct {
         const char *name;
         bool required;
-    } p[64];
+    } p[MAX_PARAMS];
 } Sig;
 
 static void sig_words(Elab *e, Sig *s, const char *words)
 {
-    while (*words && s->n < 64) {
+    while (*words && s->n < MAX_PARAMS) {
         size_t len = strcspn(words, " ");
         bool optional = words[len - 1] == '?';
         s->p[s->n].name = arena_strndup(e->arena, words, len - optional);
@@ -28,7 +28,7 @@ static void signature(Elab *e, const Fn *fn, Sig *s)
     static const char *const operands[] = {"", "a", "a b", "a b c"};
     s->n = 0;
     if (fn->stmt) {
-        for (uint32_t i = 0; i < fn->stmt->params.n && s->n < 64; i++) {
+        for (uint32_t i = 0; i < fn->stmt->params.n && s->n < MAX_PARAMS; i++) {
             s->p[s->n].name = fn->stmt->params.at[i].name;
             s->p[s->n++].required = !fn->stmt->params.at[i].otherwise;
         }
@@ -76,7 +76,7 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
         spans[i] = a->span;
         return true;
     }
-    const char *names[64];
+    const char *names[MAX_PARAMS];
     for (int i = 0; i < s->n; i++) names[i] = s->p[i].name;
     const char *near = suggest(a->name, names, (size_t)s->n);
     Diag *d = error_at(e, a->name_span, "'%s' has no argument '%s'%s%s%s", fn->name, a->name,
@@ -92,7 +92,7 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
                  Val *out, Span *spans, bool *partial)
 {
     int positional = 0, required = 0, open = 0;
-    bool named[64] = {false};
+    bool named[MAX_PARAMS] = {false};
     for (int i = 0; i < s->n; i++) {
         out[i] = fn->bound ? fn->bound[i] : (Val){.kind = V_ABSENT};
         spans[i] = span;
@@ -202,10 +202,12 @@ static bool run_body(Elab *e, Fn *fn, Val *args, const Span *spans)
         }
         if (p->type && s->kind == STMT_FN && !check_param_type(e, p, &args[i], spans[i]))
             return false;
+        args[i] = bounded(e, args[i], spans[i]);
+        if (args[i].kind == V_POISON) return false;
         name_bind(e, p->name, args[i]);
     }
     exec_block(e, s->body);
-    return true;
+    return !e->stopped;
 }
 
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope)
@@ -240,7 +242,7 @@ static Val call_model(Elab *e, Fn *fn, Val *args, const Span *spans, Span span)
 
 static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)
 {
-    if (callee.kind == V_POISON) return callee;
+    if (callee.kind == V_POISON || out_of_bounds(e, span)) return val_poison();
     if (callee.kind != V_FN) return fail(e, span, "%s cannot be called", val_text(e, &callee));
     Fn *fn = callee.fn;
     Sig s;

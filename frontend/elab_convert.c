@@ -119,7 +119,11 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
         Node *c = weak_const(e, &lo, t, span);
         return c ? graph_binary(e->g, OP_add, n, c) : NULL;
     }
-    int64_t count = type_count(&type), n = 0;
+    int64_t count = 1, n = 0; // (at most 2^20 times a length below 2^32)
+    for (int i = 0; i < type.rank; i++) {
+        count *= type.dim[i];
+        if (!list_fits(e, (uint64_t)count, span)) return NULL;
+    }
     int64_t *bits = NEW_ARRAY(e->arena, int64_t, count);
     if (!list_flatten(e, v, 0, &type, bits, count, &n, dtype_is_float(t), span)) return NULL;
     Attrs attrs = {0};

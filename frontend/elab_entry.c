@@ -169,14 +169,32 @@ static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t 
 }
 
 // Output roots; only_scalars for training, where nobody asks for the others.
+// The names of the taps among the graph's roots.
+static StrMap tap_names(Elab *e)
+{
+    StrMap names = strmap_new(e->arena);
+    for (uint32_t i = 0; i < e->g->roots.n; i++) {
+        Node *root = e->g->roots.at[i];
+        const char *name = root->op == OP_output ? attr_str(root, ATTR_name) : NULL;
+        if (name) strmap_set(&names, name, root);
+    }
+    return names;
+}
+
 static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
 {
+    StrMap taps = tap_names(e);
     for (uint32_t i = 0; i < outputs->n; i++) {
         Span span = outputs->spans ? outputs->spans[i] : (Span){0};
         Node *n = to_tensor(e, &outputs->at[i], DT_COUNT, span);
         if (!n) continue;
         outputs->at[i] = val_node(n);
         if (only_scalars && n->type.rank) continue;
+        if (strmap_has(&taps, outputs->names[i])) {
+            fail(e, span, "'%s' is tapped already; give the tap another name: tap … as NAME",
+                 outputs->names[i]);
+            continue;
+        }
         e->g->loc = n->loc;
         graph_root(e->g, OP_output, n, outputs->names[i]);
     }
@@ -274,71 +292,31 @@ static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
     finish(e, &entry, r.batch, train->span, wanted);
 }
 
-// By node id of the init graph: how many cells, one read for the other's value, lie behind it.
-// Returns the most.
-static uint32_t init_levels(Elab *e, uint32_t *level)
+static void entry_init(Elab *e)
 {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < e->init->nodes.n; i++) { // topological
-        const Node *n = e->init->nodes.at[i];
-        for (uint32_t k = 0; k < n->nargs; k++)
-            if (level[n->args[k]->id] > level[i]) level[i] = level[n->args[k]->id];
-        const ECell *c = n->op == OP_param || n->op == OP_state
-                             ? strmap_get(&e->cells, attr_str(n, ATTR_name))
-                             : NULL;
-        if (!c || c->cell.kind == CELL_CONTROL) continue;
-        level[i] = 1 + (c->init ? level[c->init->id] : 0);
-    }
-    for (uint32_t i = 0; i < e->cell_list.n; i++) {
-        const Node *n = e->cell_list.at[i]->init;
-        if (n && level[n->id] > most) most = level[n->id];
-    }
-    return most;
-}
-
-// The entry that assigns the cells whose values lie at [level].
-static Entry entry_init(Elab *e, const uint32_t *levels, uint32_t level)
-{
-    Entry entry = {.name = level ? arena_printf(e->arena, "init.%u", level) : "init",
-                   .kind = ENTRY_INIT,
-                   .batch = 1};
+    Entry entry = {.name = "init", .kind = ENTRY_INIT, .batch = 1};
     e->root = e->g = e->init;
-    e->g->roots.n = 0;
     for (uint32_t i = 0; i < e->cell_list.n; i++) {
         ECell *c = e->cell_list.at[i];
-        if (!c->init || levels[c->init->id] != level) continue;
+        if (!c->init) continue;
         e->g->loc = c->cell.loc;
         graph_root(e->g, OP_assign, c->init, c->cell.name);
     }
     for (uint32_t i = 0; i < e->dims.n; i++)
         vec_push(e->arena, &entry.dims, *(DimBinding *)e->dims.entry[i].value);
     entry.graph = graph_copy_live(e->init);
-    return entry;
-}
-
-// init comes first, what computes cells from others last.
-static void entries_init(Elab *e)
-{
-    uint32_t *levels = NEW_ARRAY(e->arena, uint32_t, e->init->nodes.n + 1);
-    uint32_t most = init_levels(e, levels);
-    Entry first = entry_init(e, levels, 0);
-    vec_push(e->arena, &e->module->entries, first);
+    vec_push(e->arena, &e->module->entries, entry);
+    // init comes first.
     Entry *at = e->module->entries.at;
     memmove(at + 1, at, (e->module->entries.n - 1) * sizeof *at);
-    at[0] = first;
-    for (uint32_t i = 1; i <= most; i++) {
-        Entry next = entry_init(e, levels, i);
-        vec_push(e->arena, &e->module->entries, next);
-    }
+    at[0] = entry;
 }
 
 static void collect_cells(Elab *e)
 {
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < e->cell_list.n; i++) {
-            Cell *c = &e->cell_list.at[i]->cell;
-            c->optimizer =
-                !e->cell_list.at[i]->in_model && (c->kind == CELL_STATE || c->kind == CELL_SETTING);
+            const Cell *c = &e->cell_list.at[i]->cell;
             if ((c->kind == CELL_PARAM) == (pass == 0)) module_add_cell(e->module, c);
         }
 }
@@ -410,6 +388,6 @@ void entries_elaborate(Elab *e)
         entry_model(e, s, main, ENTRY_MODEL, s->name, entry_wanted(e, s->name));
     }
     if (e->diags->errors) return;
-    if (init) entries_init(e);
+    if (init) entry_init(e);
     collect_cells(e);
 }

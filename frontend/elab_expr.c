@@ -3,11 +3,13 @@
 
 #include "frontend/elab.h"
 
-enum { MAX_DEPTH = 1200 }; // of nested expressions and calls: bounds the C stack
+// Of nested expressions and calls, and of the C stack they take: threads have 1 MiB and more.
+enum { MAX_DEPTH = 1200, MAX_STACK = 640 << 10 };
 
 static Val deep_error(Elab *e, Span span)
 {
-    return fail(e, span, "expressions or calls are nested more than %d deep here", MAX_DEPTH);
+    return fail(e, span, "expressions or calls are nested too deeply here, %d in one another",
+                e->depth);
 }
 
 static Span op_span(const Expr *x)
@@ -227,6 +229,11 @@ static Val range(Elab *e, const Expr *x)
     if (!to_int(e, &lo, x->span, "the start of a range", &v.range.lo) ||
         !to_int(e, &hi, x->span, "the end of a range", &v.range.hi))
         return val_poison();
+    int64_t count;
+    if (v.range.hi > v.range.lo &&
+        (__builtin_sub_overflow(v.range.hi, v.range.lo, &count) || count > UINT32_MAX))
+        return fail(e, x->span, "the range %lld..%lld has 2^32 numbers or more",
+                    (long long)v.range.lo, (long long)v.range.hi);
     return v;
 }
 
@@ -280,7 +287,8 @@ static Val eval_inner(Elab *e, const Expr *x)
 
 Val eval(Elab *e, const Expr *x)
 {
-    if (e->depth >= MAX_DEPTH) return deep_error(e, x->span);
+    intptr_t used = (intptr_t)e->stack - (intptr_t)__builtin_frame_address(0);
+    if (e->depth >= MAX_DEPTH || used > MAX_STACK) return deep_error(e, x->span);
     e->depth++;
     Val v = eval_inner(e, x);
     e->depth--;

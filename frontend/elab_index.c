@@ -178,7 +178,9 @@ static Val index_seq(Elab *e, const Expr *x, Val base)
     if (at->kind == EXPR_SLICE) {
         Axis a;
         if (!plan_slice(e, at, n, &a)) return val_poison();
-        Val v = val_seq(e, V_LIST, (uint32_t)((a.limit - a.start + a.stride - 1) / a.stride));
+        int64_t count = (a.limit - a.start + a.stride - 1) / a.stride;
+        if (!list_fits(e, (uint64_t)count, x->span)) return val_poison();
+        Val v = val_seq(e, V_LIST, (uint32_t)count);
         for (uint32_t i = 0; i < v.seq->n; i++)
             v.seq->at[i] = seq_item(e, &base, (uint32_t)(a.start + i * a.stride));
         return v;

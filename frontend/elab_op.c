@@ -120,8 +120,11 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
         if (op == BIN_EQ) return val_bool(val_equal(&a, &b));
         if (op == BIN_NE) return val_bool(!val_equal(&a, &b));
         if (op == BIN_ADD && a.kind == V_STRING && b.kind == V_STRING)
-            return val_string(arena_printf(e->arena, "%s%s", a.s, b.s));
+            return string_fits(e, (uint64_t)strlen(a.s) + strlen(b.s), at)
+                       ? val_string(arena_printf(e->arena, "%s%s", a.s, b.s))
+                       : val_poison();
         if (op == BIN_ADD && seq_length(&a, &na) && seq_length(&b, &nb)) {
+            if (!list_fits(e, (uint64_t)na + nb, at)) return val_poison();
             Val v = val_seq(e, V_LIST, na + nb);
             for (uint32_t i = 0; i < na; i++) v.seq->at[i] = seq_item(e, &a, i);
             for (uint32_t i = 0; i < nb; i++) v.seq->at[na + i] = seq_item(e, &b, i);

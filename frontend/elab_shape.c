@@ -219,6 +219,7 @@ static Val run_split(Elab *e, const Call *c)
         if (parts < 1 || size % parts)
             return fail(e, c->span, "axis %d of %s does not split into %lld equal parts", axis,
                         type_text(e, &x->type), (long long)parts);
+        if (!list_fits(e, (uint64_t)parts, c->arg_span[1])) return val_poison();
         n = (uint32_t)parts;
     }
     Val out = val_seq(e, V_TUPLE, n);

@@ -45,6 +45,7 @@ static void exec_let(Elab *e, const Stmt *s)
 {
     bool one = s->names.n == 1;
     Val v = eval_named(e, s->expr, one ? s->names.at[0].name : NULL);
+    v = bounded(e, v, s->expr->span);
     if (one) {
         const Item *item = &s->names.at[0];
         if (hides_cell(e, item->name, item->name_span)) return;
@@ -214,6 +215,10 @@ static void exec_expr(Elab *e, const Stmt *s)
 
 void exec(Elab *e, const Stmt *s)
 {
+    if (out_of_bounds(e, s->span)) {
+        e->frame->returned = true;
+        return;
+    }
     if (e->train && exec_train_stmt(e, s)) return;
     switch (s->kind) {
     case STMT_LET: exec_let(e, s); break;

@@ -184,8 +184,7 @@ bool seq_length(const Val *v, uint32_t *n)
 {
     if (v->kind == V_LIST || v->kind == V_TUPLE) return *n = v->seq->n, true;
     if (v->kind == V_RANGE) {
-        int64_t count = v->range.hi > v->range.lo ? v->range.hi - v->range.lo : 0;
-        *n = count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+        *n = v->range.hi > v->range.lo ? (uint32_t)(v->range.hi - v->range.lo) : 0;
         return true;
     }
     return false;

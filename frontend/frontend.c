@@ -199,6 +199,7 @@ static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, si
     static const FrontendOptions none = {0};
     Elab *e = NEW(a, Elab);
     e->arena = a;
+    e->stack = __builtin_frame_address(0);
     e->diags = d;
     e->options = o ? o : &none;
     e->module = module_new(a, d, base_name(a, path));

@@ -214,8 +214,9 @@ static int word_kind(const Layout *l, uint32_t i)
     if (l->prev == '.' || l->prev == T_AS || l->prev == T_REUSE) return T_NAME;
     if (top && top->kind == T_ATTRS && next->kind == '=') return T_NAME;
     if (t->kind != T_NAME) {
-        // Dumps call primitives by name: and(a, b), not(a) @{...}.
-        if ((t->kind == T_AND || t->kind == T_OR) && next->kind == '(' && !ends_expr(l->prev))
+        // Dumps call primitives by name: and(a, b), not(a) @{...}. None is declared so.
+        if ((t->kind == T_AND || t->kind == T_OR) && next->kind == '(' && !ends_expr(l->prev) &&
+            l->prev != T_FN && l->prev != T_MODEL)
             return T_NAME;
         return t->kind == T_NOT && attributed_call(l, i) ? T_NAME : t->kind;
     }

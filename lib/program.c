@@ -286,16 +286,13 @@ static const ProgEntry *entry_of(netc_program *p, const char *name, netc_error *
 int netc_entry_count(netc_program *p)
 {
     Build *b;
-    if (build_any(p, &b, NULL) != NETC_OK) return 0;
-    int n = b->program->nentries;
-    while (n > 0 && program_derives(&b->program->entries[n - 1])) n--; // nobody runs them
-    return n;
+    return build_any(p, &b, NULL) == NETC_OK ? b->program->nentries : 0;
 }
 
 const char *netc_entry_name(netc_program *p, int i)
 {
     Build *b;
-    if (i < 0 || i >= netc_entry_count(p) || build_any(p, &b, NULL) != NETC_OK) return NULL;
+    if (build_any(p, &b, NULL) != NETC_OK || i < 0 || i >= b->program->nentries) return NULL;
     return b->program->entries[i].name;
 }
 

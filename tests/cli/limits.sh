@@ -10,4 +10,52 @@ within() { printf 'ulimit -v %s; exec "$@"' "$1"; }
 truncate -s 400M big.net
 for kb in 300000 600000; do expect 2 "big.net does not fit in memory" bash -c "$(within $kb)" - "$NETC" big.net; done
 expect 2 "big.net does not fit in memory" bash -c "$(within 600000)" - "$NETC" run big.net
+
+# -- texts that grow: an error at the line, within 4 GB of address space
+grows() { # TEXT BODY: the body of a model whose third line is to blame
+    printf 'fn pair(l) { return l, l }\nmodel m(x: f32[4], big: f32[8589934592]) {\n    %s\n    return y\n}\n' "$2" > grows.net
+    expect 1 "grows.net:3:" bash -c "$(within 4000000)" - "$NETC" grows.net && holds "$1"
+}
+many="a list known at compile time has at most 1048576 items"
+grows "$many" 'l = [1]; for i in 0..40 { l = l + l }; y = x'
+grows "$many" 'l = [1]; for i in 0..40 { l = [l, l] }; y = x + (if l == l then 1 else 2)'
+grows "$many" 'l = [1]; for i in 0..40 { l = zip(l, l) }; y = x'
+grows "$many" 'l = 1; for i in 0..40 { l = pair(l) }; y = x + (if l == l then 1 else 2)'
+grows "a string has at most" 'l = "a"; for i in 0..40 { l = l + l }; y = x'
+grows "$many" 'y = x; for i in enumerate(0..4000000000) { y = y + i[0] }'
+grows "$many" 'y = x + [0..4000000000]'
+grows "$many" 'y = split(big, 8589934592)[0]'
+grows "has 2^32 numbers or more" 'y = sum(0..5000000000)'
+grows "at compile time, and this is too much" 'y = x; for i in 0..4000000000 { y = y }'
+grows "takes more than 1024 MiB to elaborate" 'l = [1]; for i in 0..4000000 { l = l + [1] }; y = x'
+{
+    echo 'fn f0(x) { return x }'
+    for i in $(seq 45); do echo "fn f$i(x) { return f$((i - 1))(f$((i - 1))(x)) }"; done
+    printf 'model m(x: f32[4]) {\n    return y = f45(x)\n}\n'
+} > twice.net
+expect 1 "takes more than 1024 MiB to elaborate" bash -c "$(within 4000000)" - "$NETC" twice.net
+
+# -- nesting, on a stack of 1 MiB
+ulimit -s 1024
+nest() { # NAME TEXT BEFORE INNER AFTER: 100,000 deep
+    printf 'model m(x: f32[4]) {\n    y = ' > "$1.net"
+    { yes "$3" | head -100000; echo "$4"; yes "$5" | head -100000; } | tr -d '\n' >> "$1.net"
+    printf '\n    return y\n}\n' >> "$1.net"
+    for verb in compile fmt; do expect 1 "$2" "$NETC" $verb "$1.net"; done
+}
+nest brackets "nested more than 200 deep" '(' x ')'
+nest lists "nested more than 200 deep" '[' x ']'
+nest calls "nested more than 200 deep" 'sin(' x ')'
+nest signs "nested too deeply" '-' x ''
+nest sums "operations deep" '' x '+1'
+nest powers "nested too deeply" '' x '**1'
+nest choices "nested too deeply" 'if true then ' x ' else x'
+nest indices "operations deep" '' x '[0]'
+for n in 250 1000 5000; do
+    for ((i = 1; i <= n; i++)); do echo "fn f$i(x) { if true { for i in 0..1 { y = 1 + (2 * [f$((i - 1))(x)][0]) } }; return y }"; done > chain.net
+    printf 'fn f0(x) { return x }\nmodel m(x: f32[4]) {\n    return y = f%d(x)\n}\n' $n >> chain.net
+    expect 1 "calls are nested too deeply" "$NETC" chain.net
+done
+{ printf 'fn f('; seq -s, -f 'a%.0f' 100000 | tr -d '\n'; printf ') {\n    return a1\n}\n'; } > wide.net
+expect 1 "a function has at most 64 parameters, not 100000" "$NETC" wide.net
 finish

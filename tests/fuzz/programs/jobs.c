@@ -23,7 +23,7 @@ void report_clear(Report *r)
     memset(r, 0, sizeof *r);
 }
 
-pid_t job_start(const Options *o, const Variant *v, const char *text, const char *wide, Report *r)
+pid_t job_start(const Options *o, const Variant *v, const char *text, Report *r)
 {
     report_clear(r);
     fflush(NULL);
@@ -33,7 +33,6 @@ pid_t job_start(const Options *o, const Variant *v, const char *text, const char
     int null = open("/dev/null", O_WRONLY);
     if (null >= 0 && !getenv("PROGRAMS_VERBOSE")) dup2(null, 1), dup2(null, 2);
     Trial t = {.text = text,
-               .wide = wide,
                .device = o->device,
                .variant = v,
                .seed = o->seed,
@@ -63,10 +62,9 @@ void job_ended(Report *r, int status, bool hung, int n)
     }
 }
 
-Outcome job_try(const Options *o, const Variant *v, const char *text, const char *wide, int number,
-                Report *r)
+Outcome job_try(const Options *o, const Variant *v, const char *text, int number, Report *r)
 {
-    pid_t pid = job_start(o, v, text, wide, r);
+    pid_t pid = job_start(o, v, text, r);
     double end = clock_now() + o->limit;
     int status = 0;
     bool hung = false;

@@ -103,11 +103,11 @@ static Draft draft_of(const Fuzz *f, int64_t number)
     return draft_make(random_next(&r), size_of(f, number), (int)(number % f->o.batch));
 }
 
-static Draft *drafts_of(Arena *a, const Fuzz *f, int64_t first, int n)
+static char *text_of(Arena *a, const Fuzz *f, int64_t first, int n)
 {
     Draft *d = NEW_ARRAY(a, Draft, n);
     for (int i = 0; i < n; i++) d[i] = draft_of(f, first + i);
-    return d;
+    return file_of(a, d, n);
 }
 
 // -- failures -------------------------------------------------------------------------------------
@@ -155,9 +155,7 @@ static void begin(Fuzz *f, Slot *s, int64_t first, int n, int what)
     s->hung = false;
     s->variant = variant_of(f, first);
     s->deadline = clock_now() + f->o.limit;
-    Draft *d = drafts_of(a, f, first, n);
-    s->pid =
-        job_start(&f->o, &variants[s->variant], file_of(a, d, n), wide_file_of(a, d, n), s->report);
+    s->pid = job_start(&f->o, &variants[s->variant], text_of(a, f, first, n), s->report);
     if (s->pid < 0) perror("fork"), exit(2);
     arena_free(a);
 }
@@ -294,7 +292,7 @@ static int try_file(Fuzz *f, const char *path)
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     int bad = 0;
     const Variant *v = &variants[f->variant < 0 ? 0 : f->variant];
-    job_try(&f->o, v, text, NULL, 0, r);
+    job_try(&f->o, v, text, 0, r);
     for (int i = 0; i < MOST_BATCH; i++) {
         char head[32];
         snprintf(head, sizeof head, "model m%d(", i);
@@ -382,7 +380,7 @@ int main(int argc, char **argv)
     parse(&f, argc, argv, &file, &print);
     Arena *a = arena_new();
     if (print >= 0) {
-        fputs(file_of(a, drafts_of(a, &f, print, 1), 1), stdout);
+        fputs(text_of(a, &f, print, 1), stdout);
         return 0;
     }
     // The compiler's folders, also those of processes that were ended.
