@@ -541,7 +541,9 @@ void column_cuda(Emit *e, KernelPhase phase)
     bool parts = phase == PHASE_PARTIAL && s->split > 1;
     Scope *root = e->scope;
     emit_line(e, root, "const int member = threadIdx.x / %d;", c.across);
-    const char *block = "block", *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
+    // The tile's number: with one alone, a block's number is that of its part.
+    const char *block = tiles > 1 ? "block" : "0",
+               *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
     if (parts && tiles > 1) {
         emit_line(e, root, "const %s part = block / %lld;", t, (long long)tiles);
         block = emit_text(e, "block %% %lld", (long long)tiles);

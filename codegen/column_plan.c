@@ -104,9 +104,9 @@ static int read_bytes(const Body *b)
     return bytes;
 }
 
-static bool shifted(const Body *b)
+static bool shifted(const Body *b, const Schedule *s)
 {
-    return b->uneven && b->sched.vector > 1;
+    return b->uneven && s->vector > 1;
 }
 
 // Threads side by side: whole blocks of a power of two, or, where the device is full of parts in
@@ -115,7 +115,7 @@ static int threads_across(const Body *b)
 {
     int64_t vectors = ceil_div(body_rows(b), b->sched.vector), most = BLOCK / b->sched.team;
     if (most < 1) most = 1;
-    if (b->sched.split == 1 || shifted(b)) return (int)most;
+    if (b->sched.split == 1 || shifted(b, &b->sched)) return (int)most;
     most = at_most(vectors, most);
     return (int)ceil_div(vectors, ceil_div(vectors, most));
 }
@@ -127,7 +127,7 @@ int column_tile(const Body *b)
 
 int64_t column_tiles(const Body *b)
 {
-    if (shifted(b)) return ceil_div(body_rows(b), column_tile(b));
+    if (shifted(b, &b->sched)) return ceil_div(body_rows(b), column_tile(b));
     return ceil_div(ceil_div(body_rows(b), b->sched.vector), threads_across(b));
 }
 
@@ -136,7 +136,7 @@ int64_t column_tiles(const Body *b)
 static int joint_bytes(const Body *b, const Schedule *s)
 {
     int across = s->threads / s->team, each = 0;
-    int above = shifted(b)                                 ? s->team
+    int above = shifted(b, s)                              ? s->team
                 : 32 % across == 0 && s->threads % 32 == 0 ? s->threads / 32
                                                            : s->team;
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -199,9 +199,10 @@ Schedule plan_column_combine(const Body *b)
 {
     Schedule s = b->sched;
     int64_t rows = body_rows(b);
-    // Latency is what it costs: few results are spread over many blocks.
-    for (s.vector = 1; s.vector < 4 && s.vector < b->sched.vector && rows >= 2048 * s.vector;)
-        s.vector *= 2;
+    // Latency is what it costs: few results are spread over many blocks. (Parts start evenly, even
+    // if what they are the sums of does not: nothing is shifted here.)
+    int widest = b->uneven ? 1 : (int)at_most(b->sched.vector, 4);
+    for (s.vector = 1; s.vector < widest && rows >= 2048 * s.vector;) s.vector *= 2;
     while (rows % s.vector) s.vector /= 2;
     s.threads = BLOCK;
     s.team = BLOCK / 8;
