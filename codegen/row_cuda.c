@@ -259,8 +259,9 @@ static void close_lanes(Rows *r)
         close_lane_loop(e, r->v.width);
 }
 
-// The new maximum over a vector first, then its exponentials under that maximum.
-static void print_online(Rows *r, const Online *o)
+// The new maximum over a vector first, then its exponentials under that maximum, and what the
+// maximum's stage stores.
+static void print_online(Rows *r, int stage, const Online *o)
 {
     Emit *e = r->e;
     const Body *b = e->body;
@@ -283,6 +284,7 @@ static void print_online(Rows *r, const Online *o)
         const char *sum = e->name[o->sum[i]];
         emit_line(e, e->scope, "%s_acc += %s;", sum, emit_value(e, o->exp[i]));
     }
+    lane_stores(e, &r->v, stage);
     close_lanes(r);
 }
 
@@ -345,7 +347,7 @@ static void print_vector(Rows *r, int stage, const Online *o)
     int pick = o ? -1 : find_pick(r, stage);
     if (r->v.width > 1) open_stores(e, &r->v, stage);
     if (o)
-        print_online(r, o);
+        print_online(r, stage, o);
     else if (pick >= 0)
         print_picked(r, stage, pick);
     else
@@ -425,9 +427,11 @@ typedef struct Stream {
     const char *near;  // before what only the columns in shared memory have; ""
 } Stream;
 
+// Whether the stage has to load it: for itself, or for those that find it in shared memory.
 static bool wants(const Rows *r, const Stream *s, int load)
 {
-    return used(r, load, s->stage) || (s->o && used(r, load, s->stage + 1));
+    return used(r, load, s->stage) || (s->o && used(r, load, s->stage + 1)) ||
+           (s->fills && kept(r, load));
 }
 
 static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
@@ -440,8 +444,8 @@ static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
         int load = r->v.loads[i];
         // (what every row reads alike is in a cache, and would only take registers)
         bool streams = over(r, load) && (b->insts.at[load].axes & ((1ull << b->npar) - 1)) != 0;
-        bool wanted = wants(r, &s, load) || (fills && kept(r, load));
-        s.ahead[load] = streams && wanted && is_plain(e, load) && (fills || !kept(r, load));
+        s.ahead[load] =
+            streams && wants(r, &s, load) && is_plain(e, load) && (fills || !kept(r, load));
         if (s.ahead[load]) s.unroll = b->sched.unroll;
     }
     if (b->sched.row_cols < row_columns(b))
@@ -524,7 +528,7 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
         ahead |= s.ahead[load];
-        if (over(r, load) && (wants(r, &s, load) || s.ahead[load])) stream_load(r, &s, load);
+        if (over(r, load) && wants(r, &s, load)) stream_load(r, &s, load);
     }
     print_vector(r, stage, o);
     for (uint32_t i = 0; i < b->stores.n; i++)

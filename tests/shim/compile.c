@@ -124,7 +124,7 @@ static void *build(const char *text)
     snprintf(f.log, sizeof f.log, "%s/log", f.dir);
     if (dladdr((void *)&shim_running, &me)) snprintf(here, sizeof here, "%s", me.dli_fname);
     const char *cxx = getenv("SHIM_CXX");
-    // (vectors are moved as vectors: no scalar replacement)
+    // (vectors are moved as vectors: no scalar replacement; what nothing was assigned to is no zero)
     char *compile[] = {cxx ? (char *)cxx : "g++",
                        "-std=c++17",
                        "-O1",
@@ -132,6 +132,7 @@ static void *build(const char *text)
                        "-fPIC",
                        "-fsanitize=thread",
                        "-fno-tree-sra",
+                       "-ftrivial-auto-var-init=pattern",
                        "-fno-strict-aliasing",
                        "-ffp-contract=off",
                        "-fno-exceptions",
