@@ -196,7 +196,8 @@ bool check_gradients(const Graph *forward, const char *loss, const Graph *gradie
     static const char prefix[] = "grad:";
     Arena *a = env->arena;
     Check c = {.seed = seed};
-    c.env = (EvalEnv){a, copy_map(a, &env->inputs), copy_map(a, &env->cells), false};
+    c.env = (EvalEnv){
+        .arena = a, .inputs = copy_map(a, &env->inputs), .cells = copy_map(a, &env->cells)};
     memset(out, 0, sizeof *out);
     out->ok = true;
     c.graph = only_output(forward, loss, &c.loss);

@@ -19,6 +19,11 @@ Value value_new(Arena *a, const Type *t)
     return v;
 }
 
+void value_errors(Arena *a, Value *v)
+{
+    for (int k = 0; k < 2; k++) v->error[k] = NEW_ARRAY(a, double, type_count(&v->type) + 1);
+}
+
 static Value *new_value(Arena *a, const Type *t)
 {
     Value *v = NEW(a, Value);
@@ -69,6 +74,11 @@ static EvalRule *const rules[OP_COUNT] = {
 #undef EW
 #undef OP
 };
+
+EvalRule *eval_rule(Op op)
+{
+    return rules[op];
+}
 
 // Ops whose result is another value's data; the others get zeroed data of their own.
 static const bool shares[OP_COUNT] = {
@@ -127,6 +137,7 @@ static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
         Value *out = frame->value[i] = NEW(a, Value);
         if (!shares[n->op]) *out = value_new(a, &n->type);
         rules[n->op](e, n, args, out);
+        if (!e->failed && e->env->bound) bound_node(e, n, args, out);
         if (!e->failed && !e->quick) note_nonfinite(e, n, state);
     }
     e->frame = outer;
@@ -138,6 +149,7 @@ bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **value
     memset(out, 0, sizeof *out);
     out->outputs = strmap_new(env->arena);
     out->assigns = strmap_new(env->arena);
+    env->round |= env->bound;
     Eval e = {.env = env, .out = out, .diags = g->diags};
     Frame *frame = eval_frame(&e, g, NULL);
     if (values) memcpy(values, frame->value, g->nodes.n * sizeof *values);
@@ -271,6 +283,7 @@ static Value *slice_of(Arena *a, const Value *v, int64_t i)
         s->f = v->f + i * size;
     else
         s->i = v->i + i * size;
+    for (int k = 0; k < 2 && v->error[k]; k++) s->error[k] = v->error[k] + i * size;
     return s;
 }
 
@@ -304,8 +317,11 @@ void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
                 continue;
             }
             int64_t size = type_count(&v->type);
+            if (v->error[0] && !results[k]->error[0]) value_errors(a, results[k]);
             Value *row = slice_of(a, results[k], i);
             for (int64_t j = 0; j < size; j++) value_put(row, j, value_at(v, j));
+            for (int side = 0; side < 2 && v->error[side]; side++)
+                memcpy(row->error[side], v->error[side], (size_t)size * sizeof(double));
         }
     }
     e->frame->results[n->id] = results;

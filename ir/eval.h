@@ -11,6 +11,7 @@ typedef struct Value {
         double *f;
         int64_t *i;
     };
+    double *error[2]; // ir/bound.h: below and above each element; NULL: exact, or not asked for
 } Value;
 
 Value value_new(Arena *a, const Type *t); // zeros
@@ -25,6 +26,8 @@ typedef struct EvalEnv {
     StrMap inputs; // name -> Value *
     StrMap cells;  // name -> Value *, entry-time values
     bool round;    // round every float result to the node's own type instead of keeping doubles
+    bool bound;    // that, and the error of every value (ir/bound.h)
+    bool tf32;     // f32 operands of contractions may be rounded to tf32: an error, not a rounding
 } EvalEnv;
 
 typedef struct EvalResult {

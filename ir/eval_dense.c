@@ -233,7 +233,7 @@ static void reduce(Eval *e, const Node *n, const Value *v, Value *out, Op step, 
         Walk r = walk_begin(s.reduced, s.dim, s.stride, w.offset[0], NULL, 0);
         for (; r.left > 0; walk_next(&r))
             acc = scalar_apply(step, wide, wide, acc, value_at(v, r.offset[0]), acc, false);
-        value_put(out, at, scalar_cast(wide, n->type.dtype, acc, e->env->round));
+        value_put(out, at, scalar_cast(wide, out->type.dtype, acc, e->env->round));
     }
 }
 
@@ -252,7 +252,7 @@ static void float_sum(Eval *e, const Node *n, const Value *v, Value *out)
             sum = next;
         }
         if (isfinite(sum)) sum += lost;
-        out->f[at] = e->env->round ? scalar_round(n->type.dtype, sum) : sum;
+        out->f[at] = e->env->round ? scalar_round(out->type.dtype, sum) : sum;
     }
 }
 
@@ -300,7 +300,7 @@ void eval_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
             double d = v->f[r.offset[0]] - sum / count;
             all += d * d;
         }
-        out->f[at] = e->env->round ? scalar_round(n->type.dtype, all) : all;
+        out->f[at] = e->env->round ? scalar_round(out->type.dtype, all) : all;
     }
 }
 
@@ -353,7 +353,7 @@ void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
     int64_t M = size.m, N = size.n, K = size.k;
     Value a = regroup(arena, args[0], x.batch, x.nbatch, x.free, x.nfree, x.contract, x.ncontract);
     Value b = regroup(arena, args[1], y.batch, y.nbatch, y.contract, y.ncontract, y.free, y.nfree);
-    DType t = n->type.dtype;
+    DType t = out->type.dtype;
     for (int64_t row = 0; row < size.batch * M; row++) {
         for (int64_t k = 0; k < K; k++) {
             int64_t rb = (row / M * K + k) * N;

@@ -46,7 +46,7 @@ static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, bool
 {
     Around s = around(&args[0]->type, attr_int(n, ATTR_axis, 0));
     int64_t count = type_count(&n->type), picks = type_count(&args[1]->type);
-    DType t = n->type.dtype;
+    DType t = out->type.dtype;
     for (int64_t i = 0; i < count; i++) value_put(out, i, value_at(args[0], i));
     if (!s.size) return;
     for (int64_t p = 0; p < picks; p++) {
@@ -124,7 +124,7 @@ void eval_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     Around s = around(&n->type, attr_int(n, ATTR_axis, 0));
     bool exclusive = attr_int(n, ATTR_exclusive, 0), reverse = attr_int(n, ATTR_reverse, 0);
-    DType t = n->type.dtype, wide = dtype_is_float(t) ? DT_F64 : DT_I64;
+    DType t = out->type.dtype, wide = dtype_is_float(t) ? DT_F64 : DT_I64;
     for (int64_t k = 0; k < s.outer * s.inner; k++) {
         int64_t base = k / s.inner * s.size * s.inner + k % s.inner;
         Scalar acc = {.i = 0};

@@ -34,6 +34,9 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef EW
 #undef OP
 EvalRule eval_elementwise;
+EvalRule *eval_rule(Op op);
+void value_errors(Arena *a, Value *v); // errors of 0
+EvalRule bound_node; // the errors of a value that has just been computed (ir/bound.c)
 
 // eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are
 // kept unless stale[id]; stale must hold all that depends on what changed. Reports no
