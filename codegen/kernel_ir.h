@@ -196,6 +196,7 @@ typedef struct Lower {
     const Group *group;
     int depth;
     bool one_round; // squared deviations without the mean first, along the columns
+    struct LowerCuts *cuts; // where the values of a map change from one operand to the next
     bool failed;
 } Lower;
 

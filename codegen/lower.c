@@ -59,6 +59,7 @@ static void find_in_place(Body *b)
     // What is stored and what is loaded at one element, by that element's index, size and width.
     IdMap stored = idmap_new(b->ix->arena), loaded = idmap_new(b->ix->arena);
     const Ix **at = NEW_ARRAY(b->ix->arena, const Ix *, b->bufs.n + 1);
+    uint32_t *stores = NEW_ARRAY(b->ix->arena, uint32_t, b->bufs.n + 1);
     bool *mixed = NEW_ARRAY(b->ix->arena, bool, b->bufs.n + 1);
     for (uint32_t j = 0; j < b->insts.n; j++) {
         const Inst *v = &b->insts.at[j];
@@ -68,10 +69,12 @@ static void find_in_place(Body *b)
             mixed[v->buf] = true;
         at[v->buf] = v->ix;
     }
+    for (uint32_t w = 0; w < b->stores.n; w++)
+        if (b->stores.at[w].buf >= 0) stores[b->stores.at[w].buf]++;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t w = 0; w < b->stores.n; w++) {
             const BodyStore *s = &b->stores.at[w];
-            if (s->buf < 0 || s->add) continue;
+            if (s->buf < 0 || s->add || stores[s->buf] > 1) continue; // (1: not in pieces)
             BodyBuf *out = &b->bufs.at[s->buf];
             if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide) continue;
             if (!map && s->ix->axes >> b->npar) continue;

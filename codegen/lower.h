@@ -8,6 +8,15 @@
 // -- lower_body.c
 bool lower_failed(const Lower *l, const Node *n); // reports it; false
 bool lower_commits(const LowerCtx *ctx, const Node *n);
+const Type *lower_space(const Node *n); // an out is computed over: asserts look at their operand
+
+// -- lower_map.c: bodies for outs of one number of elements, none of which needs a reduction over
+// rows. false: reported.
+bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+               BodyList *out);
+// The value of n changes from one operand to the next where e reaches bound: a map may be cut
+// there.
+void lower_cut(Lower *l, const Node *n, const Ix *const *idx, const Ix *e, int64_t bound);
 
 // -- lower_ordered.c: a body or several of a group's anchor. false: reported.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);

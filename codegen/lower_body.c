@@ -29,8 +29,7 @@ bool lower_commits(const LowerCtx *ctx, const Node *n)
     return n->op == OP_assign || (ctx->commits && ctx->commits[n->id]);
 }
 
-// The shape an out is computed over: asserts look at their operand.
-static const Type *space_of(const Node *n)
+const Type *lower_space(const Node *n)
 {
     return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
 }
@@ -38,7 +37,7 @@ static const Type *space_of(const Node *n)
 // Lowers one output at idx and stores it.
 void lower_out(Lower *l, const Node *n, const Ix *const *idx)
 {
-    const Type *t = space_of(n);
+    const Type *t = lower_space(n);
     int v = lower_value(l, n->op == OP_assert ? n->args[0] : n, idx, -1);
     if (n->op == OP_assert) {
         const char *message = attr_str(n, ATTR_message);
@@ -85,88 +84,6 @@ void lower_finish(Lower *l)
     schedule_body(l->ctx, b);
 }
 
-// -- map ------------------------------------------------------------------------------------------
-
-static Lower lower_map_over(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-                            const int64_t *dim, int rank)
-{
-    Lower l = lower_begin(ctx, g, group);
-    const Ix *axis[MAX_RANK], *idx[MAX_RANK];
-    for (int i = 0; i < rank; i++)
-        axis[i] = ix_axis(l.body->ix, lower_new_axis(&l, dim[i]), dim[i]);
-    l.body->npar = rank;
-    const Ix *flat = ix_linear(l.body->ix, axis, dim, rank);
-    for (int i = 0; i < n; i++) {
-        const Type *t = space_of(outs[i]);
-        ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
-        lower_out(&l, outs[i], idx);
-    }
-    return l;
-}
-
-static bool mergeable(const Body *b, int hi, int lo)
-{
-    int64_t e = b->axis[lo].extent;
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].ix && !ix_mergeable(b->insts.at[i].ix, hi, lo, e)) return false;
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].ix && !ix_mergeable(b->stores.at[i].ix, hi, lo, e)) return false;
-    return true;
-}
-
-// Rows too odd for vectors: as one long axis they are vectors all the same, if what varies over all
-// of it lies as the result does, or in rows that are longer (their elements are loaded one by one,
-// of lines that all come). The rest (a bias, a factor a row) finds its place by division.
-static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
-{
-    const int64_t narrow = 4, large = 1 << 16;
-    uint64_t all = (1ull << b->npar) - 1;
-    if (ctx->target->kind != TARGET_CUDA || b->npar < 2 || body_rows(b) < large ||
-        b->axis[b->npar - 1].extent % narrow == 0 || !b->stores.n || !b->stores.at[0].ix)
-        return false;
-    bool wide = false;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_REDUCE || (v->kind == KI_LOAD && (v->pred >= 0 || v->ix->has_value)))
-            return false;
-        int64_t step;
-        bool runs = v->kind == KI_LOAD && v->ix->axes == all &&
-                    ix_stride(v->ix, b->npar - 1, &step) && step == 1;
-        if (v->kind == KI_LOAD && v->ix->axes == all && !runs) return false;
-        wide |= runs;
-    }
-    return wide;
-}
-
-static bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-                      BodyList *out)
-{
-    const Type *t = space_of(outs[0]);
-    int64_t dim[MAX_RANK];
-    int rank = 0;
-    for (int i = 0; i < t->rank; i++)
-        if (t->dim[i] != 1) dim[rank++] = t->dim[i];
-    if (rank == 0) dim[rank++] = 1;
-    Lower l = lower_map_over(ctx, g, group, outs, n, dim, rank);
-    // Axes that every access walks as one become one.
-    int64_t merged[MAX_RANK];
-    int m = 0;
-    for (int i = 0; i < rank; i++)
-        if (i > 0 && mergeable(l.body, i - 1, i))
-            merged[m - 1] *= dim[i];
-        else
-            merged[m++] = dim[i];
-    if (m != rank) l = lower_map_over(ctx, g, group, outs, n, merged, m);
-    if (flat_is_faster(ctx, l.body)) {
-        for (int i = 1; i < m; i++) merged[0] *= merged[i];
-        l = lower_map_over(ctx, g, group, outs, n, merged, 1);
-    }
-    if (l.failed) return lower_failed(&l, outs[0]);
-    lower_finish(&l);
-    vec_push(ctx->arena, out, l.body);
-    return true;
-}
-
 // -- reductions -----------------------------------------------------------------------------------
 
 // The node of a class, over most elements, that the outs depend on inside the group: the reduction
@@ -198,7 +115,7 @@ static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass cla
 
 static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols)
 {
-    int64_t count = type_count(space_of(n));
+    int64_t count = type_count(lower_space(n));
     *over_cols = count != rows;
     return count == rows || count == rows * cols;
 }
@@ -233,7 +150,7 @@ static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node 
         at[i] = a < count && axes[a] == i ? sub[a++] : kept[k++];
     const Ix *flat = ix_linear(c, at, x->dim, x->rank);
     for (int i = 0; i < n; i++) {
-        const Type *t = space_of(mine[i]);
+        const Type *t = lower_space(mine[i]);
         bool over_cols;
         fits_rows(mine[i], rows, cols, &over_cols);
         if (over_cols && shape_equal(t, x)) {
@@ -260,7 +177,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         // What is left shares no reduction: maps, one an index space.
         VEC(Node *) like = {0}, rest = {0};
         for (int i = 0; i < n; i++)
-            if (type_count(space_of(outs[i])) == type_count(space_of(outs[0])))
+            if (type_count(lower_space(outs[i])) == type_count(lower_space(outs[0])))
                 vec_push(ctx->arena, &like, outs[i]);
             else
                 vec_push(ctx->arena, &rest, outs[i]);
@@ -352,7 +269,7 @@ static Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const No
     l.body->col = lower_new_axis(&l, whole.k);
     const Ix *flat = ix_linear(c, axis, size, 3);
     for (int i = 0; i < n; i++) {
-        ix_delinear(c, flat, space_of(outs[i])->dim, space_of(outs[i])->rank, idx);
+        ix_delinear(c, flat, lower_space(outs[i])->dim, lower_space(outs[i])->rank, idx);
         lower_out(&l, outs[i], idx);
     }
     if (l.failed || (folded && !lower_folds(&l, axis[1], ix_axis(c, l.body->col, whole.k))) ||
@@ -381,7 +298,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     *done = false;
     if (!dot) return true;
     for (int i = 0; i < n; i++)
-        if (type_count(space_of(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
+        if (type_count(lower_space(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
             return true;
     if (type_count(&dot->type) == 0) return true;
     Lower l = lower_product(ctx, g, group, dot, outs, n, folded);
@@ -429,7 +346,7 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
     while (left.n) {
         VEC(Node *) like = {0}, rest = {0};
         for (uint32_t i = 0; i < left.n; i++)
-            if (type_count(space_of(left.at[i])) == type_count(space_of(left.at[0])))
+            if (type_count(lower_space(left.at[i])) == type_count(lower_space(left.at[0])))
                 vec_push(ctx->arena, &like, left.at[i]);
             else
                 vec_push(ctx->arena, &rest, left.at[i]);

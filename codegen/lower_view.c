@@ -76,9 +76,15 @@ static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const int64_t *low = attr_ints(n, ATTR_low, &count);
     const Ix *at[MAX_RANK], *none[1] = {0};
     for (int i = 0; i < n->type.rank; i++) {
+        int64_t extent = n->args[0]->type.dim[i];
         at[i] = ix_add(c, idx[i], ix_const(c, -low[i]));
+        if (at[i]->high < 0 || at[i]->low >= extent) return lower_value(l, n->args[1], none, -1);
+        if (l->ctx->target->kind == TARGET_CPU) { // (beside a GPU's access, a guard costs nothing)
+            lower_cut(l, n, idx, at[i], 0);
+            lower_cut(l, n, idx, at[i], extent);
+        }
         inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
-        inside = lower_both(l, inside, compare(l, at[i], OP_lt, n->args[0]->type.dim[i]));
+        inside = lower_both(l, inside, compare(l, at[i], OP_lt, extent));
     }
     int v = lower_value(l, n->args[0], at, lower_both(l, pred, inside));
     if (inside < 0) return v;
@@ -99,6 +105,7 @@ static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
         }
         memcpy(at, idx, sizeof *idx * n->type.rank);
         at[axis] = ix_add(c, e, ix_const(c, -begin));
+        lower_cut(l, n, idx, e, begin);
         int below = compare(l, e, OP_lt, end), above = compare(l, e, OP_ge, begin);
         int p = lower_value(l, n->args[i], at, lower_both(l, pred, lower_both(l, below, above)));
         v = v < 0 ? p : lower_select(l, below, p, v, n);

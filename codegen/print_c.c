@@ -179,30 +179,70 @@ static double work_of(const Body *b)
     return n;
 }
 
+// The bodies that run at once share out one loop of about ALL_UNITS units, as many for each as is
+// its part of the work: small bodies side by side are one fork, not one each.
+enum { ALL_UNITS = 4096 };
+
+typedef struct Call {
+    const char *function;
+    int64_t tasks;
+    double work;
+    int arg;
+} Call;
+typedef VEC(Call) Calls;
+
+static void print_calls(Kernel *k, const char *symbol, const Calls *c, Buf *functions, Buf *calls)
+{
+    double work = 0;
+    int64_t at = 0;
+    for (uint32_t i = 0; i < c->n; i++) work += c->at[i].work;
+    if (c->n == 1)
+        buf_printf(calls, "    nc_parallel(par, %lld, %.3g, %s, (void *)(args + %d));\n",
+                   (long long)c->at[0].tasks, work, c->at[0].function, c->at[0].arg);
+    if (c->n < 2) return;
+    const char *name = arena_printf(k->arena, "%s_all", symbol);
+    buf_printf(functions, "static void %s(void *arg, long begin, long end)\n{\n", name);
+    buf_str(functions, "    void *const *args = arg;\n");
+    for (uint32_t i = 0; i < c->n; i++) {
+        const Call *x = &c->at[i];
+        int64_t units = (int64_t)(ALL_UNITS * (work > 0 ? x->work / work : 0)) + 1;
+        buf_printf(functions,
+                   "    nc_share(begin, end, %lld, %lld, %lld, %s, (void *)(args + %d));\n",
+                   (long long)at, (long long)units, (long long)x->tasks, x->function, x->arg);
+        at += units;
+    }
+    buf_str(functions, "}\n\n");
+    buf_printf(calls, "    nc_parallel(par, %lld, %.3g, %s, (void *)args);\n", (long long)at, work,
+               name);
+}
+
 const char *print_c(Kernel *k, bool pretty)
 {
     Buf out = buf_new(k->arena), calls = buf_new(k->arena);
     StrMap seen = strmap_new(k->arena); // function text -> its name: equal bodies are one function
+    const char *symbol = pretty ? "body" : k->symbol;
     int functions = 0, arg = 0;
+    Calls first = {0}, joins = {0};
     for (int i = 0; i < k->nbodies; i++) {
         const Body *b = k->body[i];
         bool split = b->col >= 0 && b->sched.split > 1;
         for (Part p = split ? PARTIAL : WHOLE; p <= (split ? COMBINE : WHOLE); p++) {
-            int64_t tasks;
-            const char *text = print_part(k, b, false, p, &tasks), *name = strmap_get(&seen, text);
-            if (!name) { // (the text for people shows the first of equal bodies)
-                name = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, functions++);
-                strmap_set(&seen, text, (void *)name);
-                buf_printf(&out, "static void %s%s", name,
-                           pretty ? print_part(k, b, true, p, &tasks) : text);
+            Call c = {.arg = arg};
+            const char *text = print_part(k, b, false, p, &c.tasks);
+            c.function = strmap_get(&seen, text);
+            if (!c.function) { // (the text for people shows the first of equal bodies)
+                c.function = arena_printf(k->arena, "%s_%d", symbol, functions++);
+                strmap_set(&seen, text, (void *)c.function);
+                buf_printf(&out, "static void %s%s", c.function,
+                           pretty ? print_part(k, b, true, p, &c.tasks) : text);
             }
-            buf_printf(&calls, "    nc_parallel(par, %lld, %.3g, %s, (void *)(args + %d));\n",
-                       (long long)tasks,
-                       p == COMBINE ? (double)tasks * (double)b->sched.split : work_of(b), name,
-                       arg);
+            c.work = p == COMBINE ? (double)c.tasks * (double)b->sched.split : work_of(b);
+            vec_push(k->arena, p == COMBINE ? &joins : &first, c);
         }
         arg += (int)b->bufs.n;
     }
+    print_calls(k, symbol, &first, &out, &calls);
+    print_calls(k, arena_printf(k->arena, "%s_joins", symbol), &joins, &out, &calls);
     buf_printf(&out, "void %s(void *const *args, const NcPar *par)\n{\n%s}\n",
                pretty ? k->name : k->symbol, calls.data);
     return out.data;

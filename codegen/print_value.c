@@ -90,15 +90,16 @@ static bool approximate(const Emit *e, int at)
 static const char *ew_text(Emit *e, int at, const char *const *x)
 {
     const Inst *v = &e->body->insts.at[at];
-    const char *p = op_info(v->op)->expr, *form = approximate(e, at) ? "_16" : "";
+    const char *text = op_info(v->op)->expr, *p = text, *form = approximate(e, at) ? "_16" : "";
     Buf b = buf_new(e->arena);
     if (v->type == DT_U8) buf_str(&b, "(uint8_t)(");
     while (*p) {
         if (isalpha((unsigned char)*p) || *p == '_') {
             const char *q = p;
+            bool minus = p > text && p[-1] == '-'; // (-x of a negative number)
             while (isalnum((unsigned char)*q) || *q == '_') q++;
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
-                buf_str(&b, x[*p - 'a']);
+                buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "(%s)" : "%s", x[*p - 'a']);
             else
                 buf_printf(&b, "%.*s%s", (int)(q - p), p, strncmp(p, "nc_", 3) ? "" : form);
             p = q;

@@ -109,19 +109,21 @@ bool schedule_can_split(const Body *b)
 // loading.
 int schedule_turned_axis(const Body *b)
 {
-    int inner = b->npar - 1;
+    const int tile = 32 * 33, most = 40 << 10; // (of static shared memory a block may have 48 KB)
+    int inner = b->npar - 1, axis = -1, bytes = 0;
     int64_t along, across;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
             !ix_stride(v->ix, inner, &along) || along < 2)
             continue;
-        for (int p = 0; p < inner; p++)
+        for (int p = 0; p < inner && axis < 0; p++)
             if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= 16 &&
                 b->axis[inner].extent >= 16)
-                return p;
+                axis = p;
+        if (axis >= 0) bytes += tile * dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
-    return -1;
+    return bytes <= most ? axis : -1;
 }
 
 static void cuda_map(const Target *t, Body *b)

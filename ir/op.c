@@ -21,6 +21,7 @@ enum {
     WHOLE = OPF_WHOLE,
     ADDRESSES = OPF_ADDRESSES,
     CHECKS = OPF_CHECKS,
+    PIECES = OPF_PIECES,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -43,6 +43,7 @@ enum OpFlags {
     OPF_WHOLE = 1 << 12,     // computed by a kernel or a call of its own, and stored: an anchor
     OPF_ADDRESSES = 1 << 13, // its operands lie in memory: nothing is computed on the way to it
     OPF_CHECKS = 1 << 14,    // can fail on the device (a gather: unless its index is proved)
+    OPF_PIECES = 1 << 15,    // each element comes from one operand: maps store it piece by piece
 };
 
 // What a reduction keeps while it runs.

@@ -179,6 +179,13 @@ static double evals_of(const Whos *w)
     return evals;
 }
 
+// Of x, which is made of pieces, maps compute each piece where it is stored.
+static void only_piece(Whos *w, const Node *x, const Node *piece)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->at[i].map) w->at[i].evals *= (float)(count_of(piece) / (count_of(x) + 1));
+}
+
 // What n costs when a value read along several paths counts once: flops an element, bytes of all
 // it reads. false when it is too much to look at.
 static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
@@ -279,8 +286,11 @@ bool fuse_decide(Fuse *f)
         } else {
             one.at[0].id = n + i; // an anchor
         }
-        for (uint32_t k = 0; k < x->nargs; k++)
-            if (is_free(f, x->args[k])) add_users(&d, x->args[k], w);
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            Whos part = *w;
+            if (node_has(x, OPF_PIECES)) only_piece(&part, x, x->args[k]);
+            if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part);
+        }
     }
     return more;
 }

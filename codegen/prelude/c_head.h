@@ -41,6 +41,17 @@ __attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double
 #endif
 }
 
+// Of a loop shared by several: runs those of the n tasks of one, which has [units] units from
+// [first] on, that fall on begin..end.
+__attribute__((unused)) static void nc_share(long begin, long end, long first, long units, long n,
+                                             void (*body)(void *, long, long), void *arg)
+{
+    long from = begin > first ? begin - first : 0,
+         to = end - first < units ? end - first : units;
+    if (from < to && n * from / units < n * to / units)
+        body(arg, n * from / units, n * to / units);
+}
+
 NC_FN uint32_t nc_bits(float a)
 {
     uint32_t u;

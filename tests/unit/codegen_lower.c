@@ -433,6 +433,8 @@ static void maps(Suite *s)
     add(s, "random", g, GROUP_MAP, 0, NULL, NULL, 0);
 }
 
+#include "tests/unit/lower_pieces.h"
+
 static void casts(Suite *s)
 {
     static const DType all[] = {DT_BOOL, DT_U8,  DT_I32, DT_U32, DT_I64,
@@ -670,6 +672,7 @@ int main(void)
     buf_str(&s->c, lower_prelude(a, &s->cpu, false));
     buf_str(&s->cu, lower_prelude(a, &s->cuda, false));
     maps(s);
+    pieces(s);
     casts(s);
     functions(s);
     approximations(s);
