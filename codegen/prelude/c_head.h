@@ -167,18 +167,21 @@ NC_FN float nc_log1p_f(float a)
 }
 NC_FN float nc_tanh_f(float a)
 {
-    float x = a < 0 ? -a : a, z = a * a;
+    float x = nc_from_bits(nc_bits(a) & 0x7fffffffu), z = x * x;
     float p = -5.70498872745e-3f;
     p = p * z + 2.06390887954e-2f;
     p = p * z - 5.37397155531e-2f;
     p = p * z + 1.33314422036e-1f;
     p = p * z - 3.33332819422e-1f;
-    float near = a + a * z * p;
+    float near = x + x * z * p;
     float far = 1 - 2 / (nc_exp_f(x + x) + 1);
-    far = a < 0 ? -far : far;
-    return x < 0.625f || a != a ? near : far;
+    return nc_from_bits(nc_bits(x < 0.625f ? near : far) | (nc_bits(a) & 0x80000000u));
 }
-NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + nc_exp_f(-a)); }
+NC_FN float nc_sigmoid_f(float a)
+{
+    float e = nc_exp_f(a < 0 ? a : -a);
+    return (a < 0 ? e : 1) / (1 + e);
+}
 NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
 NC_FN float nc_rsqrt_f(float a) { return 1 / sqrtf(a); }
 

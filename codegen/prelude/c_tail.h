@@ -4,7 +4,7 @@ NC_FN float nc_erf_f(float a)
     x = x < -4 ? -4 : x;
     float z = x * x;
     NC_ERF(p, q, z)
-    return x * p / q;
+    return x * (p / q);
 }
 
 // Names without types pick the function by the operand's type.

@@ -5,8 +5,6 @@
 NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
 NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
 
-NC_FN float nc_sin_f(float a) { return sinf(a); }
-NC_FN float nc_cos_f(float a) { return cosf(a); }
 NC_FN double nc_sin_d(double a) { return sin(a); }
 NC_FN double nc_cos_d(double a) { return cos(a); }
 NC_FN float nc_pow_f(float a, float b) { return powf(a, b); }
@@ -20,13 +18,6 @@ NC_FN float nc_round_f(float a) { return rintf(a); }
 NC_FN double nc_floor_d(double a) { return floor(a); }
 NC_FN double nc_ceil_d(double a) { return ceil(a); }
 NC_FN double nc_round_d(double a) { return rint(a); }
-
-NC_FN double nc_exp_d(double a) { return exp(a); }
-NC_FN double nc_expm1_d(double a) { return expm1(a); }
-NC_FN double nc_log_d(double a) { return log(a); }
-NC_FN double nc_log1p_d(double a) { return log1p(a); }
-NC_FN double nc_tanh_d(double a) { return tanh(a); }
-NC_FN double nc_erf_d(double a) { return erf(a); }
 
 // erf(x) is x * p / q with z = x * x, for |x| up to 4, where it is 1; within a few ulp.
 #define NC_ERF(p, q, z)                                                                            \
@@ -44,9 +35,8 @@ NC_FN double nc_erf_d(double a) { return erf(a); }
 
 NC_FN double nc_sigmoid_d(double a)
 {
-    if (a >= 0) return 1 / (1 + nc_exp_d(-a));
-    double e = nc_exp_d(a);
-    return e / (1 + e);
+    double e = nc_exp_d(a < 0 ? a : -a);
+    return (a < 0 ? e : 1) / (1 + e);
 }
 
 // NaN wins (floats: in each language's own file).
@@ -162,15 +152,20 @@ NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t i
              k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)count,
              c3 = (uint32_t)site;
-    for (int r = 0; r < 10; r++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+    // (ten times by hand: a loop in here keeps the loop around it from vectors)
+#define NC_ROUND                                                                                   \
+    {                                                                                              \
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;                 \
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;                                                       \
+        c1 = (uint32_t)p1;                                                                         \
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;                                                       \
+        c3 = (uint32_t)p0;                                                                         \
+        k0 += 0x9E3779B9u;                                                                         \
+        k1 += 0xBB67AE85u;                                                                         \
     }
+    NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
+    NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
+#undef NC_ROUND
     return lane == 0 ? c0 : lane == 1 ? c1 : lane == 2 ? c2 : c3;
 }
 

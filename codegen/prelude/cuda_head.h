@@ -145,3 +145,12 @@ NC_FN float nc_divide_by(float a, float b, float inverse)
 }
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, want) == 0; }
+
+NC_FN float nc_sin_f(float a) { return sinf(a); }
+NC_FN float nc_cos_f(float a) { return cosf(a); }
+NC_FN double nc_exp_d(double a) { return exp(a); }
+NC_FN double nc_expm1_d(double a) { return expm1(a); }
+NC_FN double nc_log_d(double a) { return log(a); }
+NC_FN double nc_log1p_d(double a) { return log1p(a); }
+NC_FN double nc_tanh_d(double a) { return tanh(a); }
+NC_FN double nc_erf_d(double a) { return erf(a); }

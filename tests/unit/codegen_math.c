@@ -1,0 +1,180 @@
+// The C prelude's functions against the C library in more digits: over random bits, over everyday
+// numbers and at special ones, with fused products and without; and an element alone has the bits
+// it has in a vector.
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/kernel.h"
+#include "tests/unit/unit.h"
+
+enum { N = 20011, SETS = 4 };
+
+typedef struct Function {
+    const char *name;
+    long double (*right)(long double);
+    bool narrow;        // f32
+    double error[SETS]; // the largest allowed, in units of the last place: of each set of inputs
+} Function;
+
+static long double sigmoidl(long double a)
+{
+    return a >= 0 ? 1 / (1 + expl(-a)) : expl(a) / (1 + expl(a));
+}
+
+// Sets: random bits; within -1..1; within -40..40; near multiples of a quarter turn.
+static const Function functions[] = {
+    {"sin_f", sinl, true, {1.5, 1.5, 1.5, 1.5}},
+    {"cos_f", cosl, true, {1.5, 1.5, 1.5, 1.5}},
+    {"exp_f", expl, true, {2, 2, 2, 2}},
+    {"log_f", logl, true, {2, 2, 2, 2}},
+    {"expm1_f", expm1l, true, {3, 3, 3, 3}},
+    {"log1p_f", log1pl, true, {4, 4, 4, 4}},
+    {"tanh_f", tanhl, true, {3, 3, 3, 3}},
+    {"erf_f", erfl, true, {6, 6, 6, 6}},
+    {"sigmoid_f", sigmoidl, true, {4, 4, 4, 4}},
+    {"exp_d", expl, false, {1, 1, 1, 1}},
+    {"expm1_d", expm1l, false, {2, 2, 2, 2}},
+    {"log_d", logl, false, {1, 1, 1, 1}},
+    {"log1p_d", log1pl, false, {1.5, 1.5, 1.5, 1.5}},
+    {"tanh_d", tanhl, false, {3, 3, 3, 3}},
+    {"erf_d", erfl, false, {2, 2, 2, 2}},
+    {"sigmoid_d", sigmoidl, false, {2.5, 2.5, 2.5, 2.5}},
+};
+
+static uint64_t state = 20261122;
+static uint64_t bits(void)
+{
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return (state ^ state >> 29) * 0xbf58476d1ce4e5b9ull;
+}
+
+static double special(int i, bool narrow)
+{
+    static const double all[] = {0,         -0.0,        1,        -1,       INFINITY,
+                                 -INFINITY, NAN,         0.5,      -0.5,     2,
+                                 1e-30,     -1e-30,      88.8,     -104,     709.9,
+                                 -745.2,    22,          6,        4,        0.625,
+                                 -0.347,    0.7854,      0x1p-126, 0x1p-149, 0x1.fffffep127,
+                                 1.5,       -0.99999994, 1e22};
+    static const double wide[] = {0x1p-1022, 0x1p-1074, 0x1.fffffffffffffp1023, -1 + 0x1p-53};
+    const int n = sizeof all / sizeof *all, m = sizeof wide / sizeof *wide;
+    return narrow || i % (n + m) < n ? all[i % n] : wide[i % (n + m) - n];
+}
+
+static double input(int set, int i, bool narrow)
+{
+    uint64_t u = bits();
+    double share = (double)(u >> 11) * 0x1p-53, v;
+    if (i % 50 == 0) return special(i / 50, narrow);
+    if (set == 0) {
+        if (narrow) {
+            float f;
+            uint32_t w = (uint32_t)(u >> 32);
+            memcpy(&f, &w, 4);
+            return f;
+        }
+        memcpy(&v, &u, 8);
+        return v;
+    }
+    if (set == 1) return share * 2 - 1;
+    if (set == 2) return share * 80 - 40;
+    return (double)(i / 3) * 1.57079632679489661923 * (1 + (i % 3 - 1) * 0x1p-24);
+}
+
+// Distance in units of the last place of the right result.
+static double distance(double y, long double right, bool narrow)
+{
+    double nearest = narrow ? (double)(float)right : (double)right;
+    if (isnan(nearest)) return isnan(y) ? 0 : INFINITY;
+    if (y == nearest) return !signbit(y) == !signbit(nearest) || y != 0 ? 0 : INFINITY;
+    if (isinf(nearest) || isinf(y)) { // the largest number for infinity, or the other way round
+        double most = narrow ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+        return fabs(y) >= most && fabs(nearest) >= most && (y > 0) == (nearest > 0) ? 1 : INFINITY;
+    }
+    int e;
+    frexp(nearest, &e);
+    int least = narrow ? -149 : -1074, last = e - (narrow ? 24 : 53);
+    return (double)fabsl(((long double)y - right) / ldexpl(1, last < least ? least : last));
+}
+
+typedef void Loop(const void *x, void *y, long n);
+
+static void check_set(const Function *f, int set, Loop *loop, const char *flags)
+{
+    static double x[N], y[N], alone;
+    static float xf[N], yf[N], alone_f;
+    double worst = 0, where = 0;
+    bool same = true;
+    for (int i = 0; i < N; i++) {
+        x[i] = input(set, i, f->narrow);
+        xf[i] = (float)x[i];
+        if (f->narrow) x[i] = xf[i];
+    }
+    loop(f->narrow ? (void *)xf : (void *)x, f->narrow ? (void *)yf : (void *)y, N);
+    for (int i = 0; i < N; i++) {
+        if (f->narrow) {
+            loop(&xf[i], &alone_f, 1);
+            same &= !memcmp(&alone_f, &yf[i], 4) || (alone_f != alone_f && yf[i] != yf[i]);
+            y[i] = yf[i];
+        } else {
+            loop(&x[i], &alone, 1);
+            same &= !memcmp(&alone, &y[i], 8) || (alone != alone && y[i] != y[i]);
+        }
+        double d = distance(y[i], f->right(x[i]), f->narrow);
+        if (!(d <= worst)) {
+            worst = d;
+            where = x[i];
+        }
+    }
+    if (getenv("SHOW")) printf("%-10s set %d: %.3f at %a%s\n", f->name, set, worst, where, flags);
+    CHECK_MSG(worst <= f->error[set], "%s, set %d%s: off by %.3f of the last place at %a", f->name,
+              set, flags, worst, where);
+    CHECK_MSG(same, "%s, set %d%s: an element alone differs", f->name, set, flags);
+}
+
+static void check_flags(Arena *a, const char *dir, const char *flags)
+{
+    const int n = sizeof functions / sizeof *functions;
+    Target cpu = target_cpu(2, false);
+    const char *src = arena_printf(a, "%s/m.c", dir),
+               *so = arena_printf(a, "%s/m%s.so", dir, flags);
+    FILE *f = fopen(src, "w");
+    fputs(lower_prelude(a, &cpu, false), f);
+    for (int i = 0; i < n; i++) {
+        const char *t = functions[i].narrow ? "float" : "double", *name = functions[i].name;
+        fprintf(f,
+                "void %s(const %s *restrict x, %s *restrict y, long n)\n{\n"
+                "    #pragma omp simd\n    for (long i = 0; i < n; i++) y[i] = nc_%s(x[i]);\n}\n",
+                name, t, t, name);
+    }
+    fclose(f);
+    // as runtime/cpu_cc.c compiles kernels
+    int rc = system(arena_printf(a,
+                                 "${CC:-cc} -std=gnu17 -O2 -ftree-vectorize %s -fopenmp-simd -fPIC "
+                                 "-fno-math-errno -fno-trapping-math -w -shared -o '%s' %s -lm",
+                                 flags, so, src));
+    CHECK_MSG(rc == 0, "cc failed on %s", src);
+    void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
+    for (int i = 0; lib && i < n; i++) {
+        Loop *loop;
+        *(void **)&loop = dlsym(lib, functions[i].name);
+        for (int set = 0; set < SETS; set++) check_set(&functions[i], set, loop, flags);
+    }
+    unlink(src);
+    unlink(so);
+}
+
+int main(void)
+{
+    Arena *a = arena_new();
+    char dir[] = "/tmp/netc_math_XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    check_flags(a, dir, " -march=native");
+    check_flags(a, dir, ""); // no fused products on x86
+    rmdir(dir);
+    arena_free(a);
+    return unit_done();
+}
