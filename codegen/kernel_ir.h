@@ -244,6 +244,9 @@ void schedule_body(LowerCtx *ctx, Body *b);
 void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
 bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
 bool schedule_can_split(const Body *b);
+// Whether the store is done for each element of the axis: what it stores or where differs, or it
+// adds up columns, be they alike.
+bool store_over(const Body *b, const BodyStore *s, int axis);
 // Whether the buffer (-1: any) is stored to column by column: where parts of the columns are joined
 // by a second kernel, by the first one.
 bool body_stores_columns(const Body *b, int buf);

@@ -74,12 +74,11 @@ void lower_finish(Lower *l)
     for (uint32_t i = 0; i < b->stores.n; i++) {
         BodyStore *s = &b->stores.at[i];
         const Inst *v = &b->insts.at[s->value];
-        bool over_cols = b->col >= 0 && ((v->axes | (s->ix ? s->ix->axes : 0)) >> b->col & 1);
         int place = lower_ix_stage(l, s->ix);
         s->stage = v->stage > place ? v->stage : place;
         if (s->guard && b->insts.at[s->guard - 1].stage > s->stage)
             s->stage = b->insts.at[s->guard - 1].stage;
-        if (over_cols && s->stage >= b->nstages) b->nstages = s->stage + 1;
+        if (store_over(b, s, b->col) && s->stage >= b->nstages) b->nstages = s->stage + 1;
     }
     schedule_body(l->ctx, b);
 }

@@ -87,7 +87,6 @@ static inline bool inst_over(const Inst *v, int axis)
 {
     return axis >= 0 && (v->axes >> axis & 1);
 }
-bool store_over(const Body *b, const BodyStore *s, int axis);
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
 

@@ -11,12 +11,6 @@ const char *type_math(DType t)
     return dtype_info[t].c_math;
 }
 
-bool store_over(const Body *b, const BodyStore *s, int axis)
-{
-    return inst_over(&b->insts.at[s->value], axis) ||
-           (axis >= 0 && s->ix && (s->ix->axes >> axis & 1));
-}
-
 static void mark_ix(Emit *e, const Ix *x, int *work, int *n)
 {
     for (int i = 0; x && x->has_value && i < x->n; i++) {

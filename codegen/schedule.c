@@ -90,6 +90,12 @@ int64_t body_rows(const Body *b)
     return n;
 }
 
+bool store_over(const Body *b, const BodyStore *s, int axis)
+{
+    uint64_t axes = b->insts.at[s->value].axes | (s->ix ? s->ix->axes : 0);
+    return axis >= 0 && ((s->add && axis == b->col) || (axes >> axis & 1));
+}
+
 bool body_stores_columns(const Body *b, int buf)
 {
     for (uint32_t i = 0; i < b->stores.n; i++)
