@@ -72,7 +72,9 @@ static netc_status save(netc_program *p, const CompileArgs *a, netc_error **err)
     netc_status status = NETC_OK;
     if (a->weights) {
         status = netc_session_create(p, "cpu", NULL, &s, err);
-        if (status == NETC_OK) status = netc_state_load(s, a->weights, NULL, err);
+        NETC_INIT(netc_load_options, o);
+        o.weights_only = true;
+        if (status == NETC_OK) status = netc_state_load(s, a->weights, &o, err);
     }
     if (status == NETC_OK) status = netc_program_save(p, a->out, a->archs, s, err);
     if (status == NETC_OK && !a->common.quiet) {

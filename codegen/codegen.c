@@ -297,7 +297,8 @@ Program *codegen(Module *m, const CodegenOptions *o)
                                  .kind = cell_kind(c->kind),
                                  .type = gen_type(&c->type),
                                  .initial = c->initial,
-                                 .frozen = c->frozen};
+                                 .frozen = c->frozen,
+                                 .optimizer = c->optimizer};
     }
     p->nentries = (int32_t)m->entries.n;
     p->entries = NEW_ARRAY(a, ProgEntry, m->entries.n + 1);

@@ -110,6 +110,22 @@ const ProgEntry *program_entry(const Program *p, const char *name)
     return NULL;
 }
 
+void program_written(const Program *p, const ProgEntry *e, bool *written)
+{
+    for (int32_t i = 0; i < p->ncells; i++) written[i] = false;
+    for (int32_t i = 0; i < e->nsteps; i++)
+        for (int32_t k = 0; k < e->steps[i].nargs; k++) {
+            const ProgArg *a = &e->steps[i].args[k];
+            const ProgBuffer *b = a->kind == PA_BUFFER ? &e->buffers[a->index] : NULL;
+            if (b && b->region == PR_CELL && a->written) written[b->index] = true;
+        }
+}
+
+bool program_derives(const ProgEntry *e)
+{
+    return e->kind == PK_INIT && strcmp(e->name, "init") != 0;
+}
+
 // -- the readable plan ----------------------------------------------------------------------------
 
 static const char *text(const char *s)
@@ -290,7 +306,8 @@ void program_print(const Program *p, Buf *b)
         print_type(b, &c->type);
         buf_str(b, " = ");
         buf_double(b, c->initial);
-        buf_str(b, c->frozen ? "  frozen\n" : "\n");
+        buf_str(b, c->frozen ? "  frozen" : c->optimizer ? "  optimizer" : "");
+        buf_char(b, '\n');
         total += prog_type_bytes(&c->type);
     }
     buf_str(b, "  cells take ");

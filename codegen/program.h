@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 6 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 7 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -45,8 +45,8 @@ typedef struct ProgCell {
     const char *name;
     ProgCellKind kind;
     ProgType type;
-    double initial; // every element, before the init entry runs
-    bool frozen;
+    double initial;         // every element, before the init entry runs
+    bool frozen, optimizer; // as in ir/module.h
 } ProgCell;
 
 // Where a buffer lives. The executor resolves a buffer to an address; cells of one name are one
@@ -277,7 +277,11 @@ typedef struct Program {
 } Program;
 
 const ProgEntry *program_entry(const Program *p, const char *name); // NULL when absent
-void program_print(const Program *p, Buf *out);                     // netc --emit plan
+// written: by cell index, set to whether some step of the entry writes it.
+void program_written(const Program *p, const ProgEntry *e, bool *written);
+// "init.1" and so on: they compute cells from others.
+bool program_derives(const ProgEntry *e);
+void program_print(const Program *p, Buf *out); // netc --emit plan
 // Offsets, indices and ranges of a program read from a file; NULL when sound, else what is wrong.
 const char *program_validate(const Program *p);
 // model.bin sections hold this form; reading never trusts a length. NULL with *error on damage.

@@ -148,6 +148,7 @@ static void io_cell(Io *io, ProgCell *c)
     io_type(io, &c->type);
     io_double(io, &c->initial);
     IO_BOOL(io, c->frozen);
+    IO_BOOL(io, c->optimizer);
 }
 
 static void io_arg(Io *io, ProgArg *a)

@@ -128,10 +128,11 @@ struct ECell {
     uint32_t writer;     // frame that wrote it
     uint32_t defined_in; // the elaboration that last defined it
     const char *model;   // the model whose elaboration defined it first
-    Node *init;          // its first value in the init graph; NULL: cell.initial
-    bool in_set;         // of the open minimize, and not updated yet
-    uint32_t set_at;     // its index in that set
-    bool updated;        // by some minimize of the train block
+    bool in_model;       // read or written by a model
+    Node *init;      // its first value in the init graph, which may read cells; NULL: cell.initial
+    bool in_set;     // of the open minimize, and not updated yet
+    uint32_t set_at; // its index in that set
+    bool updated;    // by some minimize of the train block
 };
 
 // -- regions --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ static ECell *cell_new(Elab *e, const Cell *cell)
     c->cell = *cell;
     c->index = e->cell_list.n;
     c->model = e->model;
+    c->in_model = e->model != NULL;
     vec_push(e->arena, &e->cell_list, c);
     strmap_set(&e->cells, cell->name, c);
     return c;
@@ -75,23 +76,12 @@ Node *cell_on_entry(Elab *e, const ECell *c)
     return n;
 }
 
-static Node *init_value(Elab *e, ECell *c)
-{
-    if (c->init) return c->init;
-    Node *n = dtype_is_int(c->cell.type.dtype)
-                  ? graph_const_int(e->g, c->cell.type.dtype, (int64_t)c->cell.initial)
-                  : graph_const(e->g, c->cell.type.dtype, c->cell.initial);
-    return graph_broadcast_to(e->g, n, &c->cell.type);
-}
-
 Node *cell_read(Elab *e, ECell *c, Span span)
 {
     at_span(e, span);
-    bool kept =
-        c->cell.kind == CELL_PARAM || c->cell.kind == CELL_STATE || c->cell.kind == CELL_SCRATCH;
-    if (e->root == e->init)
-        return kept ? init_value(e, c)
-                    : graph_leaf_cell(e->g, OP_state, c->cell.name, &c->cell.type);
+    // Read for an initial value, a cell is what it holds by then: see ECell.init.
+    if (e->root == e->init) return own(e, cell_on_entry(e, c), span);
+    c->in_model |= e->model != NULL;
     if (!c->cur) {
         Loc outer = e->root->loc;
         e->root->loc = e->g->loc;
@@ -309,6 +299,7 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
                   "place");
         return;
     }
+    c->in_model |= e->model != NULL;
     Node *n = to_tensor(e, &v, t->dtype, value_span);
     if (!n) return;
     at_span(e, span);

@@ -292,31 +292,71 @@ static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
     finish(e, &entry, r.batch, train->span, wanted);
 }
 
-static void entry_init(Elab *e)
+// By node id of the init graph: how many cells, one read for the other's value, lie behind it.
+// Returns the most.
+static uint32_t init_levels(Elab *e, uint32_t *level)
 {
-    Entry entry = {.name = "init", .kind = ENTRY_INIT, .batch = 1};
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < e->init->nodes.n; i++) { // topological
+        const Node *n = e->init->nodes.at[i];
+        for (uint32_t k = 0; k < n->nargs; k++)
+            if (level[n->args[k]->id] > level[i]) level[i] = level[n->args[k]->id];
+        const ECell *c = n->op == OP_param || n->op == OP_state
+                             ? strmap_get(&e->cells, attr_str(n, ATTR_name))
+                             : NULL;
+        if (!c || c->cell.kind == CELL_CONTROL) continue;
+        level[i] = 1 + (c->init ? level[c->init->id] : 0);
+    }
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        const Node *n = e->cell_list.at[i]->init;
+        if (n && level[n->id] > most) most = level[n->id];
+    }
+    return most;
+}
+
+// The entry that assigns the cells whose values lie at [level].
+static Entry entry_init(Elab *e, const uint32_t *levels, uint32_t level)
+{
+    Entry entry = {.name = level ? arena_printf(e->arena, "init.%u", level) : "init",
+                   .kind = ENTRY_INIT,
+                   .batch = 1};
     e->root = e->g = e->init;
+    e->g->roots.n = 0;
     for (uint32_t i = 0; i < e->cell_list.n; i++) {
         ECell *c = e->cell_list.at[i];
-        if (!c->init) continue;
+        if (!c->init || levels[c->init->id] != level) continue;
         e->g->loc = c->cell.loc;
         graph_root(e->g, OP_assign, c->init, c->cell.name);
     }
     for (uint32_t i = 0; i < e->dims.n; i++)
         vec_push(e->arena, &entry.dims, *(DimBinding *)e->dims.entry[i].value);
     entry.graph = graph_copy_live(e->init);
-    vec_push(e->arena, &e->module->entries, entry);
-    // init comes first.
+    return entry;
+}
+
+// init comes first, what computes cells from others last.
+static void entries_init(Elab *e)
+{
+    uint32_t *levels = NEW_ARRAY(e->arena, uint32_t, e->init->nodes.n + 1);
+    uint32_t most = init_levels(e, levels);
+    Entry first = entry_init(e, levels, 0);
+    vec_push(e->arena, &e->module->entries, first);
     Entry *at = e->module->entries.at;
     memmove(at + 1, at, (e->module->entries.n - 1) * sizeof *at);
-    at[0] = entry;
+    at[0] = first;
+    for (uint32_t i = 1; i <= most; i++) {
+        Entry next = entry_init(e, levels, i);
+        vec_push(e->arena, &e->module->entries, next);
+    }
 }
 
 static void collect_cells(Elab *e)
 {
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < e->cell_list.n; i++) {
-            const Cell *c = &e->cell_list.at[i]->cell;
+            Cell *c = &e->cell_list.at[i]->cell;
+            c->optimizer =
+                !e->cell_list.at[i]->in_model && (c->kind == CELL_STATE || c->kind == CELL_SETTING);
             if ((c->kind == CELL_PARAM) == (pass == 0)) module_add_cell(e->module, c);
         }
 }
@@ -388,6 +428,6 @@ void entries_elaborate(Elab *e)
         entry_model(e, s, main, ENTRY_MODEL, s->name, entry_wanted(e, s->name));
     }
     if (e->diags->errors) return;
-    if (init) entry_init(e);
+    if (init) entries_init(e);
     collect_cells(e);
 }

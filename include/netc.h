@@ -299,11 +299,18 @@ typedef struct netc_load_options {
     const char *const *map; // "pattern=replacement", '*' matches; file name -> model name
     int nmap;
     bool allow_missing; // tensors the file lacks keep their values
-    bool weights_only;  // parameters only: no optimizer state, no step
+    // What the models compute with: parameters, states and settings they read; not what only the
+    // updates of a train block use (moments, a learning rate), and no step. A state of another size
+    // in the file, a hidden state of another batch, begins at its initial value, with a note.
+    bool weights_only;
 } netc_load_options;
 NETC_API netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
                                      netc_error **err);
 // Carries same-named, same-typed parameters and states of [from] over (hot reloading).
+//
+// Where a state begins as a function of others ("state slow = p"), netc_state_load and netc_adopt
+// compute it again from what they brought, unless they brought the state itself;
+// netc_state_write writes the one tensor.
 NETC_API netc_status netc_adopt(netc_session *to, netc_session *from, int *carried,
                                 netc_error **err);
 

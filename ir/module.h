@@ -37,7 +37,8 @@ typedef struct Cell {
     CellKind kind;
     Type type;
     bool frozen;
-    double initial; // value of every element when the init entry does not assign the cell
+    bool optimizer; // a state or setting that no model reads, only the updates of a train block
+    double initial; // value of every element when no init entry assigns the cell
     Loc loc;
 } Cell;
 
@@ -50,8 +51,11 @@ typedef struct DimBinding {
 
 typedef enum EntryKind { ENTRY_INIT, ENTRY_TRAIN, ENTRY_EVAL, ENTRY_MODEL } EntryKind;
 
+// "init" gives cells their values; what is computed from other cells ("state slow = p") is assigned
+// by "init.1", from these by "init.2" and so on, last in the list: they run again when what they
+// read was loaded from a file.
 typedef struct Entry {
-    const char *name; // "init", "train", "eval", or the model's own name
+    const char *name; // "init", "train", "eval", the model's own name, or "init.1"
     EntryKind kind;
     Graph *graph; // roots: output, assign, assert
     VEC(DimBinding) dims;

@@ -141,7 +141,8 @@ static void cell(Buf *out, const Cell *c)
     text(out, c->name);
     buf_str(out, ": ");
     type_print(out, &c->type, NULL);
-    buf_printf(out, " @{kind=\"%s\", frozen=%d, initial=", kinds[c->kind], c->frozen);
+    buf_printf(out, " @{kind=\"%s\", frozen=%d, optimizer=%d, initial=", kinds[c->kind], c->frozen,
+               c->optimizer);
     exact(out, c->initial);
     buf_str(out, "}\n");
 }
@@ -149,7 +150,12 @@ static void cell(Buf *out, const Cell *c)
 static void entry(Print *p, const Entry *e)
 {
     static const char *const kinds[] = {"init", "train", "eval", "model"};
-    buf_printf(p->out, "entry %s @{kind=\"%s\", rows=%d", e->name, kinds[e->kind], e->rows);
+    buf_str(p->out, "entry ");
+    if (strchr(e->name, '.'))
+        text(p->out, e->name);
+    else
+        buf_str(p->out, e->name);
+    buf_printf(p->out, " @{kind=\"%s\", rows=%d", kinds[e->kind], e->rows);
     if (e->cursor) {
         buf_str(p->out, ", cursor=");
         text(p->out, e->cursor);

@@ -196,15 +196,6 @@ bool bin_recognise(const void *bytes, size_t n)
     return rt_container_recognise(bytes, n);
 }
 
-// The caller's definition of a name wins over the file's.
-static bool defined(const Settings *s, const char *define)
-{
-    size_t n = strcspn(define, "=");
-    for (int i = 0; i < s->ndefines; i++)
-        if (strcspn(s->defines[i], "=") == n && !strncmp(s->defines[i], define, n)) return true;
-    return false;
-}
-
 static void read_info(netc_program *p, const char *text)
 {
     Arena *a = p->arena;
@@ -214,7 +205,8 @@ static void read_info(netc_program *p, const char *text)
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
         const char *l = arena_strndup(a, line, n);
-        if (!strncmp(l, "define ", 7) && !defined(s, l + 7)) vec_push(a, &defines, l + 7);
+        if (!strncmp(l, "define ", 7) && !settings_define(s, l + 7) /* the caller wins */)
+            vec_push(a, &defines, l + 7);
         if (!strncmp(l, "data ", 5)) vec_push(a, &data, l + 5);
         if (!strncmp(l, "name ", 5)) p->name = l + 5;
         if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);

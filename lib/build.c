@@ -27,6 +27,14 @@ static const char *resolve(void *ctx, Arena *a, const char *from, const char *na
     return copy;
 }
 
+bool settings_define(const Settings *s, const char *define)
+{
+    size_t n = strcspn(define, "=");
+    for (int i = 0; i < s->ndefines; i++)
+        if (strcspn(s->defines[i], "=") == n && !strncmp(s->defines[i], define, n)) return true;
+    return false;
+}
+
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry)
 {
@@ -92,7 +100,7 @@ static bool keep_outputs(const Settings *s, const char *only, Module *m)
     int models = 0;
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const char *name = m->entries.at[i].name;
-        bool model = strcmp(name, "init") && strcmp(name, "train") && strcmp(name, "eval");
+        bool model = m->entries.at[i].kind == ENTRY_MODEL;
         models += model;
         if (s->outputs_of ? !strcmp(name, s->outputs_of) : model) e = &m->entries.at[i];
     }

@@ -89,11 +89,13 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
         }
         strmap_set(&env.cells, cell->name, v);
     }
-    Entry *init = module_entry(m, "init");
-    EvalResult r = {0};
-    if (init && eval_graph(init->graph, &env, &r))
+    for (uint32_t k = 0; k < m->entries.n; k++) {
+        EvalResult r = {0};
+        if (m->entries.at[k].kind != ENTRY_INIT || !eval_graph(m->entries.at[k].graph, &env, &r))
+            continue;
         for (uint32_t i = 0; i < r.assigns.n; i++)
             strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
+    }
     for (uint32_t i = 0; i < train->nodes.n; i++)
         if (train->nodes.at[i]->op == OP_input)
             strmap_set(&env.inputs, attr_str(train->nodes.at[i], ATTR_name),

@@ -106,6 +106,7 @@ typedef struct Loading {
     RtTensors file;
     StrMap by_name; // of the file's tensors, renamed
     char *choices;  // of the file, malloc'ed
+    double scalar;  // the loss scale, when the file has none
     RtError e;
 } Loading;
 
@@ -148,23 +149,39 @@ static bool name_tensors(Loading *v)
     return true;
 }
 
+// Weights are what the model computes with: its states, too, but nothing of an optimizer. What the
+// caller defined (-D) is part of the program.
 static bool takes(const Loading *v, const ProgCell *c)
 {
-    return state_is_saved(c) && (!v->o.weights_only || c->kind == PC_PARAM);
+    if (c->kind == PC_SETTING && settings_define(&v->s->program->settings, c->name)) return false;
+    return state_is_saved(c) && !(v->o.weights_only && (c->optimizer || own_state(c)));
+}
+
+// A state of weights that has another size here follows a dimension, such as the batch of a hidden
+// state: it begins at its initial value.
+static bool resized(const Loading *v, const ProgCell *c, const RtTensor *t)
+{
+    return v->o.weights_only && c->kind == PC_STATE && t->type.dtype == c->type.dtype &&
+           t->type.rank == c->type.rank && !prog_type_equal(&t->type, &c->type);
 }
 
 // Whether every cell finds its tensor; else all that differs is reported.
 static bool fits(Loading *v)
 {
     netc_session *s = v->s;
+    Loaded *l;
+    v->status = session_loaded(s, "", "", &l, v->err);
+    if (v->status != NETC_OK) return false;
     Buf wrong = buf_new(v->arena);
     int nwrong = 0;
     for (int i = 0; i < rt_cell_count(s->rt); i++) {
         const ProgCell *c = rt_cell_info(s->rt, i);
         if (!takes(v, c)) continue;
         const RtTensor *t = strmap_get(&v->by_name, c->name);
-        if (!t && (v->o.allow_missing || c->kind == PC_SETTING || own_state(c))) continue;
-        if (t && prog_type_equal(&t->type, &c->type)) continue;
+        if (!t && (v->o.allow_missing || c->kind == PC_SETTING || own_state(c) ||
+                   state_derived(l->build->program, c->name)))
+            continue;
+        if (t && (prog_type_equal(&t->type, &c->type) || resized(v, c, t))) continue;
         nwrong++;
         char want[240], have[240] = "has no such tensor";
         prog_type_text(want, sizeof want, &c->type);
@@ -183,27 +200,35 @@ static bool fits(Loading *v)
     return false;
 }
 
-static void write_cells(Loading *v)
+static const void *find_loaded(void *ctx, const ProgCell *c)
 {
-    netc_session *s = v->s;
-    const ProgCell *begun = NULL; // the loss scale, when the file has none
-    for (int i = 0; i < rt_cell_count(s->rt); i++) {
-        const ProgCell *c = rt_cell_info(s->rt, i);
-        if (!takes(v, c)) continue;
-        const RtTensor *t = strmap_get(&v->by_name, c->name);
-        const void *data = t ? t->data : NULL;
-        double scalar;
-        if (!t && own_state(c)) {
-            prog_store(c->type.dtype, &scalar, c->initial);
-            data = &scalar;
-            if (c->initial != 0) begun = c;
+    Loading *v = ctx;
+    if (!takes(v, c)) return NULL;
+    const RtTensor *t = strmap_get(&v->by_name, c->name);
+    if (t) return prog_type_equal(&t->type, &c->type) ? t->data : NULL;
+    if (!own_state(c)) return NULL;
+    prog_store(c->type.dtype, &v->scalar, c->initial);
+    return &v->scalar;
+}
+
+// What the file holds otherwise than the model.
+static void note_cells(const Loading *v)
+{
+    for (int i = 0; i < rt_cell_count(v->s->rt); i++) {
+        const ProgCell *c = rt_cell_info(v->s->rt, i);
+        const RtTensor *t = takes(v, c) ? strmap_get(&v->by_name, c->name) : NULL;
+        char want[240], have[240];
+        if (t && resized(v, c, t)) {
+            prog_type_text(want, sizeof want, &c->type);
+            prog_type_text(have, sizeof have, &t->type);
+            lib_log(v->s->context,
+                    "note: state '%s' is %s here, in %s %s: it begins at its initial value",
+                    c->name, want, v->path, have);
         }
-        if (data && rt_cell_write(s->rt, c->name, data, (size_t)prog_type_bytes(&c->type), &v->e))
-            return;
+        if (!t && takes(v, c) && own_state(c) && c->initial != 0)
+            lib_log(v->s->context, "note: %s holds no loss scale, it begins at %g", v->path,
+                    c->initial);
     }
-    if (begun)
-        lib_log(s->context, "note: %s holds no loss scale, it begins at %g", v->path,
-                begun->initial);
 }
 
 static void read_metadata(Loading *v)
@@ -222,8 +247,9 @@ static void load(void *arg)
     Loading *v = arg;
     if (!well_written(v) || rt_safetensors_read(v->arena, v->path, &v->file, &v->e)) return;
     if (!name_tensors(v) || !fits(v)) return;
-    write_cells(v);
-    if (!v->e.code) read_metadata(v);
+    note_cells(v);
+    v->status = state_put(v->s, &(StateSource){find_loaded, v}, v->err);
+    if (v->status == NETC_OK) read_metadata(v);
 }
 
 netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,

@@ -67,6 +67,7 @@ typedef struct Settings {
     bool tune_file_named;                // by the caller: it must be there
     bool locked;
 } Settings;
+bool settings_define(const Settings *s, const char *define); // its name; lib/build.c
 typedef struct TuneFile TuneFile;
 typedef struct EditedKernels EditedKernels;
 
@@ -264,6 +265,15 @@ bool state_is_saved(const ProgCell *c); // not scratch, not a control cell
 typedef struct Position {               // where training stands; saved beside the tensors
     int64_t step, seed;
 } Position;
+// Where values come from: of the cell's type, valid until the next call; NULL: it has none.
+typedef struct StateSource {
+    const void *(*find)(void *ctx, const ProgCell *c);
+    void *ctx;
+} StateSource;
+// Puts them into the session, and computes anew what the model derives from other cells and the
+// source does not have. (lib/derive.c)
+netc_status state_put(netc_session *s, const StateSource *from, netc_error **err);
+bool state_derived(const Program *p, const char *cell); // is its initial value such a one?
 netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err);
 netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
                           Position *at, netc_error **err);

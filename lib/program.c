@@ -286,13 +286,16 @@ static const ProgEntry *entry_of(netc_program *p, const char *name, netc_error *
 int netc_entry_count(netc_program *p)
 {
     Build *b;
-    return build_any(p, &b, NULL) == NETC_OK ? b->program->nentries : 0;
+    if (build_any(p, &b, NULL) != NETC_OK) return 0;
+    int n = b->program->nentries;
+    while (n > 0 && program_derives(&b->program->entries[n - 1])) n--; // nobody runs them
+    return n;
 }
 
 const char *netc_entry_name(netc_program *p, int i)
 {
     Build *b;
-    if (build_any(p, &b, NULL) != NETC_OK || i < 0 || i >= b->program->nentries) return NULL;
+    if (i < 0 || i >= netc_entry_count(p) || build_any(p, &b, NULL) != NETC_OK) return NULL;
     return b->program->entries[i].name;
 }
 

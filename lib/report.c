@@ -44,12 +44,12 @@ typedef struct Report {
     char *text;
 } Report;
 
-static int64_t cell_bytes(const netc_session *s, ProgCellKind kind)
+static int64_t cell_bytes(const netc_session *s, ProgCellKind kind, bool optimizer)
 {
     int64_t sum = 0;
     for (int i = 0; i < rt_cell_count(s->rt); i++) {
         const ProgCell *c = rt_cell_info(s->rt, i);
-        if (c->kind == kind) sum += prog_type_bytes(&c->type);
+        if (c->kind == kind && c->optimizer == optimizer) sum += prog_type_bytes(&c->type);
     }
     return sum;
 }
@@ -95,8 +95,10 @@ static void write_report(void *arg)
         rt_device_is_cuda(r->s->device) ? ", one CUDA graph" : "");
     row(&b, "compiled", "%.0f ms", r->l->build->seconds * 1e3);
     rule(&b);
-    memory_row(&b, "parameters", cell_bytes(r->s, PC_PARAM));
-    memory_row(&b, "optimizer", cell_bytes(r->s, PC_STATE));
+    memory_row(&b, "parameters", cell_bytes(r->s, PC_PARAM, false));
+    int64_t states = cell_bytes(r->s, PC_STATE, false);
+    if (states) memory_row(&b, "states", states);
+    memory_row(&b, "optimizer", cell_bytes(r->s, PC_STATE, true));
     memory_row(&b, "temporaries", r->e->arena_bytes);
     int64_t inputs = 0;
     for (int i = 0; o->data && i < r->e->ninputs; i++) {

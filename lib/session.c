@@ -82,7 +82,8 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
         return lib_fail(err, NETC_INVALID,
                         "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
                         s->program->name, entry);
-    for (int i = 0; i < p->nentries && n < 64; i++) names[n++] = p->entries[i].name;
+    for (int i = 0; i < p->nentries && n < 64; i++)
+        if (!program_derives(&p->entries[i])) names[n++] = p->entries[i].name;
     near = suggest(entry, names, n);
     return lib_fail(err, NETC_INVALID, "%s has no entry '%s'%s%s%s", s->program->name, entry,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -105,19 +106,24 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
     return rt_cell_write(s->rt, cell, &value, sizeof value, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
+static const void *find_weight(void *ctx, const ProgCell *c)
+{
+    const RtTensors *t = ctx;
+    for (int i = 0; i < t->n; i++)
+        if (!strcmp(t->at[i].name, c->name)) return t->at[i].data;
+    return NULL;
+}
+
 static netc_status session_write_weights(netc_session *s, const RtTensors *t, netc_error **err)
 {
     for (int i = 0; i < t->n; i++) {
         const ProgCell *c;
-        RtError e = {0};
-        if (!session_cell(s, t->at[i].name, &c)) continue;
-        size_t n = (size_t)prog_type_bytes(&c->type);
-        if (n != (size_t)prog_type_bytes(&t->at[i].type))
+        if (session_cell(s, t->at[i].name, &c) &&
+            prog_type_bytes(&c->type) != prog_type_bytes(&t->at[i].type))
             return lib_fail(err, NETC_INVALID, "the weights in %s do not fit its own program",
                             s->program->name);
-        if (rt_cell_write(s->rt, c->name, t->at[i].data, n, &e)) return lib_fail_rt(err, &e);
     }
-    return NETC_OK;
+    return state_put(s, &(StateSource){find_weight, (void *)(uintptr_t)t}, err);
 }
 
 static netc_status initialise(netc_session *s, netc_error **err)
@@ -126,9 +132,11 @@ static netc_status initialise(netc_session *s, netc_error **err)
     netc_status status = session_loaded(s, "", "", &l, err);
     if (status == NETC_OK) status = schedules_locked(s->program, l->build, err);
     if (status == NETC_OK) status = session_set_control(s, "@seed", s->seed, err);
-    if (status == NETC_OK && program_entry(l->build->program, "init")) {
+    const Program *p = status == NETC_OK ? l->build->program : NULL;
+    for (int i = 0; p && i < p->nentries && status == NETC_OK; i++) { // in their order
         RtError e = {0};
-        if (rt_run(s->rt, l->rt, "init", NULL, 0, 1, &e) || rt_sync(s->rt, &e))
+        if (p->entries[i].kind != PK_INIT) continue;
+        if (rt_run(s->rt, l->rt, p->entries[i].name, NULL, 0, 1, &e) || rt_sync(s->rt, &e))
             status = lib_fail_rt(err, &e);
     }
     if (status == NETC_OK && s->program->weights)

@@ -122,23 +122,42 @@ static bool counts_draws(const ProgCell *c)
            !strncmp(c->name, CELL_RUNS, strlen(CELL_RUNS));
 }
 
+typedef struct Adopting {
+    netc_session *from;
+    void *data; // of the cell asked for last
+    RtError e;
+} Adopting;
+
+static bool is_carried(const netc_session *from, const ProgCell *mine)
+{
+    const ProgCell *c;
+    return (state_is_saved(mine) || counts_draws(mine)) && session_cell(from, mine->name, &c) &&
+           prog_type_equal(&mine->type, &c->type);
+}
+
+static const void *find_adopted(void *ctx, const ProgCell *c)
+{
+    Adopting *a = ctx;
+    if (a->e.code || !is_carried(a->from, c)) return NULL;
+    size_t bytes = (size_t)prog_type_bytes(&c->type);
+    free(a->data);
+    a->data = malloc(bytes ? bytes : 1);
+    if (!a->data) rt_fail(&a->e, RT_OOM, "out of memory");
+    if (a->e.code || rt_cell_read(a->from->rt, c->name, a->data, bytes, &a->e)) return NULL;
+    return a->data;
+}
+
 netc_status netc_adopt(netc_session *to, netc_session *from, int *carried, netc_error **err)
 {
-    int n = 0;
-    for (int i = 0; i < rt_cell_count(from->rt); i++) {
-        const ProgCell *c = rt_cell_info(from->rt, i), *mine;
-        if ((!state_is_saved(c) && !counts_draws(c)) || !session_cell(to, c->name, &mine)) continue;
-        if (!prog_type_equal(&mine->type, &c->type)) continue;
-        size_t bytes = (size_t)prog_type_bytes(&c->type);
-        void *data = malloc(bytes ? bytes : 1);
-        if (!data) return OUT_OF_MEMORY(err);
-        RtError e = {0};
-        if (!rt_cell_read(from->rt, c->name, data, bytes, &e))
-            rt_cell_write(to->rt, c->name, data, bytes, &e);
-        free(data);
-        if (e.code) return lib_fail_rt(err, &e);
-        n += c->kind != PC_CONTROL;
+    Adopting a = {.from = from};
+    netc_status status = state_put(to, &(StateSource){find_adopted, &a}, err);
+    free(a.data);
+    if (status == NETC_OK && a.e.code) status = lib_fail_rt(err, &a.e);
+    if (status != NETC_OK || !carried) return status;
+    *carried = 0;
+    for (int i = 0; i < rt_cell_count(to->rt); i++) {
+        const ProgCell *c = rt_cell_info(to->rt, i);
+        *carried += c->kind != PC_CONTROL && is_carried(from, c);
     }
-    if (carried) *carried = n;
     return NETC_OK;
 }

@@ -51,14 +51,15 @@ static StrMap initial_cells(Arena *a, Module *m)
         }
         strmap_set(&cells, c->name, v);
     }
-    Entry *init = module_entry(m, "init");
-    if (!init) return cells;
     EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = cells, .round = true};
-    EvalResult r = {0};
-    CHECK(eval_graph(init->graph, &env, &r));
-    for (uint32_t i = 0; i < r.assigns.n; i++)
-        strmap_set(&cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
-    return cells;
+    for (uint32_t k = 0; k < m->entries.n; k++) {
+        if (m->entries.at[k].kind != ENTRY_INIT) continue;
+        EvalResult r = {0};
+        CHECK(eval_graph(m->entries.at[k].graph, &env, &r));
+        for (uint32_t i = 0; i < r.assigns.n; i++)
+            strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
+    }
+    return env.cells;
 }
 
 // Graphs with inputs are not run here, and those with gradients need the passes.

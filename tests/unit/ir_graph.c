@@ -285,8 +285,8 @@ static void printing(void)
     module_print(m, "autodiff", &b);
     static const char want[] =
         "module \"toy\" @{version=1, stage=\"autodiff\"}\n"
-        "cell \"w\": f32[3] @{kind=\"param\", frozen=0, initial=0.5}\n"
-        "cell \"@step\": i64[] @{kind=\"control\", frozen=0, initial=0.0}\n"
+        "cell \"w\": f32[3] @{kind=\"param\", frozen=0, optimizer=0, initial=0.5}\n"
+        "cell \"@step\": i64[] @{kind=\"control\", frozen=0, optimizer=0, initial=0.0}\n"
         "\n"
         "entry train @{kind=\"train\", rows=1, cursor=\"@cursor\", batch=3, "
         "dims=[\"batch\", 3, 2, 1]} {\n"
