@@ -269,7 +269,8 @@ NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *i
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
-// Enqueues.
+// Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing; that what
+// it writes is finite is looked at by netc_train only.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits; errors of the device come here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
@@ -360,11 +361,14 @@ typedef struct netc_train_options {
     void *user;
 } netc_train_options;
 
-// Runs the train entry over the data. On NETC_CANCELLED (hook) the step is finished and, when save
-// is given, the state is saved before returning.
+// Runs the train entry over the data. On NETC_CANCELLED (hook) the step is finished. Whatever ends
+// training, the state is that of the last step without mistake, and is saved when save is given:
+// where a step has written a parameter or state that is not finite, training goes back to the step
+// before it (for which it keeps a copy of the states in host memory) and fails.
 NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err);
-// Runs the eval entry once over all of data (a smaller last batch included); metrics by output
-// name. *metrics: freed with netc_free. The hook stops it, too.
+// Runs the eval entry once over all of data (a smaller last batch included, unless a state is as
+// large as the batch: a note); metrics by output name. States that it writes are put back.
+// *metrics: freed with netc_free. The hook stops it, too.
 NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics,
                                    int *nmetrics, netc_error **err);
 

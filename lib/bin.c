@@ -294,8 +294,15 @@ static void add_weights(void *arg)
         for (int k = 0; k < prog->ncells; k++)
             if (!strcmp(prog->cells[k].name, s[i].name + 7)) c = &prog->cells[k];
         if (!c) continue;
+        char want[240];
+        prog_type_text(want, sizeof want, &c->type);
         if (prog_type_bytes(&c->type) == (int64_t)s[i].size)
             t->at[t->n++] = (RtTensor){c->name, c->type, s[i].bytes};
+        else if (c->kind == PC_STATE) // as in a file of weights (lib/checkpoint.c)
+            lib_log(p->context,
+                    "note: state '%s' is %s here, of another size in %s: it begins at its initial "
+                    "value",
+                    c->name, want, p->embedded->path);
         else
             w->status =
                 lib_fail(w->err, NETC_INVALID,

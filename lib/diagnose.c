@@ -82,7 +82,7 @@ static void replay(void *arg)
     d->locs.at = g->diags->locs.at;
     d->locs.n = g->diags->locs.n;
     Diag *diag = diag_error(d, bad->loc,
-                            "the loss or its gradient is not finite at step %" PRId64
+                            "the loss, its gradient or an update is not finite at step %" PRId64
                             "; the first value that is not "
                             "is the result of '%s'%s%s%s",
                             r->step, op_info(bad->op)->name, bad->name ? " (" : "",

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "lib/lib.h"
+#include "lib/keep.h"
 
 const char *batch_dim(const ProgEntry *e)
 {
@@ -156,40 +156,87 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
     return status;
 }
 
+static void tell_rest(netc_session *s, int64_t rest, const char *why)
+{
+    if (!s->told_rest)
+        lib_log(s->context, "note: the last %" PRId64 " examples are left out: %s", rest, why);
+    s->told_rest = true;
+}
+
+netc_status session_differs(netc_session *s, const char *define, const char *entry,
+                            const ProgCell **mine, const ProgCell **its, netc_error **err)
+{
+    Build *b;
+    *mine = *its = NULL;
+    netc_status status = build_get_chosen(s->program, rt_device_is_cuda(s->device), define, entry,
+                                          s->choices, &b, err);
+    for (int i = 0; status == NETC_OK && !*its && i < b->program->ncells; i++) {
+        const ProgCell *c = &b->program->cells[i];
+        if (session_cell(s, c->name, mine) && !prog_type_equal(&c->type, &(*mine)->type)) *its = c;
+    }
+    return status;
+}
+
+netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, char *define,
+                          size_t n, netc_error **err)
+{
+    int64_t rest = count % e->batch;
+    const ProgCell *mine, *its;
+    char why[512];
+    *define = 0;
+    if (!rest) return NETC_OK;
+    if (!batch_dim(e)) {
+        snprintf(why, sizeof why, "the batch of '%s' is a number, not a dim", e->name);
+    } else {
+        last_batch(e, count, define, n);
+        netc_status status = session_differs(s, define, "eval", &mine, &its, err);
+        if (status != NETC_OK || !its) return status;
+        *define = 0;
+        snprintf(why, sizeof why, "'%s' is as large as the batch of %" PRId64, mine->name,
+                 e->batch);
+    }
+    if (count < e->batch)
+        return lib_fail(err, NETC_INVALID,
+                        "%" PRId64 " examples are fewer than the batch of %" PRId64
+                        ", and they cannot be a batch of their own: %s",
+                        count, e->batch, why);
+    tell_rest(s, rest, why);
+    return NETC_OK;
+}
+
+static netc_status run_all(netc_session *s, Loaded *l, const ProgEntry *e, const Rows *rows,
+                           const char *define, int64_t piece, netc_error **err)
+{
+    int64_t whole = (rows->end - rows->begin) / e->batch;
+    netc_status status = session_set_control(s, CELL_RUNS "eval", 0, err);
+    if (status == NETC_OK) status = run_batches(s, l, rows, rows->begin, whole, piece, err);
+    if (status != NETC_OK || !*define) return status;
+    Loaded *small;
+    status = session_loaded(s, define, "eval", &small, err);
+    return status == NETC_OK
+               ? run_batches(s, small, rows, rows->begin + whole * e->batch, 1, 1, err)
+               : status;
+}
+
 netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
                           netc_metric **metrics, int *n, netc_error **err)
 {
     Loaded *l;
     const ProgEntry *e;
+    Kept *kept = NULL;
+    char define[128];
     netc_status status = session_entry(s, "eval", &l, &e, err);
+    if (status == NETC_OK)
+        status = evaluate_plan(s, e, rows->end - rows->begin, define, sizeof define, err);
+    if (status == NETC_OK) status = kept_new(s, l->build->program, e, false, &kept, err);
     if (status != NETC_OK) return status;
-    int64_t count = rows->end - rows->begin, whole = count / e->batch, rest = count % e->batch;
-    status = session_set_control(s, CELL_RUNS "eval", 0, err);
-    if (status == NETC_OK) status = run_batches(s, l, rows, rows->begin, whole, piece, err);
-    if (status == NETC_OK && rest) {
-        const char *dim = batch_dim(e);
-        if (!dim) {
-            if (!whole)
-                return lib_fail(err, NETC_INVALID,
-                                "%" PRId64 " examples are fewer than the batch of %" PRId64
-                                ", which the model writes as a number; use a dim",
-                                count, e->batch);
-            lib_log(s->context,
-                    "note: the last %" PRId64 " examples are left out: the batch of '%s' is a "
-                    "number, not a dim",
-                    rest, e->name);
-        } else {
-            char define[128];
-            Loaded *small;
-            last_batch(e, count, define, sizeof define);
-            status = session_loaded(s, define, "eval", &small, err);
-            if (status == NETC_OK)
-                status = run_batches(s, small, rows, rows->begin + whole * e->batch, 1, 1, err);
-        }
-    }
-    if (status != NETC_OK && status != NETC_CANCELLED) return status;
-    netc_status taken = take_means(s, e, prefix, metrics, n, err); // the next ones begin at 0
-    if (status == NETC_OK || taken != NETC_OK) return taken;
+    status = run_all(s, l, e, rows, define, piece, err);
+    netc_status back = kept_put_back(kept, status == NETC_OK ? err : NULL);
+    kept_free(kept);
+    if (status == NETC_OK) status = back;
+    // Also after a failure: the next ones begin at 0.
+    back = take_means(s, e, prefix, metrics, n, status == NETC_OK ? err : NULL);
+    if (status == NETC_OK || back != NETC_OK) return status == NETC_OK ? back : status;
     free(*metrics);
     *metrics = NULL;
     return status;

@@ -215,6 +215,7 @@ struct netc_session {
     char *choices;  // the choice table of a checkpoint that was loaded, or NULL
     Bound *bound;
     int64_t seed;
+    bool told_rest; // that examples which fill no batch are left out of evaluations
     char device_text[160];
 };
 netc_status session_loaded(netc_session *s, const char *define, const char *entry, Loaded **out,
@@ -249,6 +250,13 @@ bool session_cancelled(const netc_session *s);
 // point into one malloc'ed block. NETC_CANCELLED leaves the error to the caller.
 netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
                           netc_metric **metrics, int *n, netc_error **err);
+// Of an evaluation of [count] examples: the definition under which those that fill no batch are one
+// of their own, or "": there are none, or they are left out, which is said once.
+netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, char *define,
+                          size_t n, netc_error **err);
+// A cell whose type under that definition is not what the session holds: *mine and *its, or NULL.
+netc_status session_differs(netc_session *s, const char *define, const char *entry,
+                            const ProgCell **mine, const ProgCell **its, netc_error **err);
 // Binds data to an entry with a row table and checks shapes, types and counts.
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err);

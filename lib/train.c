@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "lib/diagnose.h"
-#include "lib/lib.h"
+#include "lib/keep.h"
 #include "lib/report.h"
 
 typedef struct Run {
@@ -23,8 +23,14 @@ typedef struct Run {
     int64_t piece; // steps that may be enqueued in a row (next_piece)
     int64_t last_report_step;
     double start, last_report;
-    int32_t *rows;  // the order of the epoch that step lies in
-    int32_t *ahead; // that of epoch ahead_of
+    int64_t saved;  // the step of the last checkpoint, -1: none
+    bool lost;      // nothing can be saved any more
+    RtError failed; // what the device said of the last chunk
+    Kept *kept;     // what the step kept_step had left; NULL: there is no room
+    int64_t kept_step;
+    double kept_at, kept_cost; // seconds: when it was copied, and how long that took
+    int32_t *rows;             // the order of the epoch that step lies in
+    int32_t *ahead;            // that of epoch ahead_of
     int64_t ahead_of;
 } Run;
 
@@ -50,6 +56,50 @@ static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n
                      .nmetrics = n,
                      .text = text};
     r->o->event(r->o->user, &ev);
+}
+
+// Micro-batches in a step: the entry's batch is that of all.
+static int64_t accumulated(const ProgEntry *e)
+{
+    for (int i = 0; i < e->ndims; i++)
+        if (e->dims[i].batch) return e->batch / e->dims[i].value;
+    return 1;
+}
+
+static void tail_define(const Run *r, char *define, size_t n)
+{
+    snprintf(define, n, "%s=%" PRId64, batch_dim(r->e), r->tail / accumulated(r->e));
+}
+
+// What an evaluation could stumble over is found before the first step.
+static netc_status plan_evaluation(Run *r, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    char define[128];
+    netc_status status = session_entry(r->s, "eval", &l, &e, err);
+    return status == NETC_OK
+               ? evaluate_plan(r->s, e, r->eval.end - r->eval.begin, define, sizeof define, err)
+               : status;
+}
+
+// The same for the last, smaller batch of an epoch.
+static netc_status plan_tail(Run *r, netc_error **err)
+{
+    char define[128];
+    const ProgCell *mine, *its;
+    if (r->tail % accumulated(r->e))
+        return lib_fail(err, NETC_INVALID,
+                        "the last %" PRId64 " examples of an epoch are no %" PRId64
+                        " micro-batches of one size; leave out --keep-last",
+                        r->tail, accumulated(r->e));
+    tail_define(r, define, sizeof define);
+    netc_status status = session_differs(r->s, define, "train", &mine, &its, err);
+    if (status != NETC_OK || !its) return status;
+    return lib_fail(err, NETC_INVALID,
+                    "the last %" PRId64 " examples of an epoch cannot be trained on: '%s' is as "
+                    "large as the batch of %" PRId64 "; leave out --keep-last",
+                    r->tail, mine->name, r->batch);
 }
 
 static netc_status plan(Run *r, netc_error **err)
@@ -92,6 +142,8 @@ static netc_status plan(Run *r, netc_error **err)
         if (status != NETC_OK) return status;
         r->eval = (Rows){o->eval_data, 0, n};
     }
+    if (r->eval.data) status = plan_evaluation(r, err);
+    if (status != NETC_OK) return status;
     r->batch = r->e->batch;
     int64_t count = r->train.end - r->train.begin;
     if (r->batch > count)
@@ -104,6 +156,8 @@ static netc_status plan(Run *r, netc_error **err)
     if (r->tail && !batch_dim(r->e))
         return lib_fail(err, NETC_INVALID,
                         "the last partial batch can only be kept when the batch is a dim");
+    if (r->tail) status = plan_tail(r, err);
+    if (status != NETC_OK) return status;
     r->steps_per_epoch += r->tail > 0;
     double epochs = o->epochs > 0 ? o->epochs : 1,
            steps = ceil(epochs * (double)r->steps_per_epoch);
@@ -154,30 +208,134 @@ static netc_status begin_epoch(Run *r, netc_error **err)
                                 : NETC_OK;
 }
 
+// -- going back -----------------------------------------------------------------------------------
+// A step checks its indices, asserts and loss before it writes anything. What it then writes it
+// does not look at: in a fused step that would cost a launch, or all states twice. The host looks
+// at the states now and then, before they are saved and at the end, and keeps a copy that was sound
+// at most so many times its cost ago. When they are not sound, training goes back to the copy and
+// repeats, to the same bits, the steps up to the first that writes such values.
+#define KEEP_AFTER 200
+
+static netc_status chunk(Run *r, netc_error **err);
+
+// Copies the states, known to be sound, of this step.
+static netc_status keep(Run *r, netc_error **err)
+{
+    double t = clock_now();
+    netc_status status = r->kept ? kept_take(r->kept, err)
+                                 : kept_new(r->s, r->l->build->program, r->e, true, &r->kept, err);
+    r->kept_step = r->step;
+    r->kept_at = clock_now();
+    r->kept_cost = r->kept_at - t;
+    return status;
+}
+
+static netc_status go_back(Run *r, netc_error **err)
+{
+    r->step = r->kept_step;
+    netc_status status = kept_put_back(r->kept, err);
+    return status == NETC_OK && r->step % r->steps_per_epoch ? begin_epoch(r, err) : status;
+}
+
+// Runs up to [step], and says whether its states are sound.
+static bool repeat(Run *r, int64_t step)
+{
+    const char *bad = NULL;
+    int64_t total = r->total;
+    netc_status status = NETC_OK;
+    r->total = step;
+    while (status == NETC_OK && r->step < step) status = chunk(r, NULL);
+    r->total = total;
+    if (status == NETC_OK) status = kept_unsound(r->kept, &bad, NULL);
+    return status == NETC_OK && !bad;
+}
+
+// The build that makes [step], and the rows of its batch.
+static Build *build_of(const Run *r, int64_t step, const int32_t **rows)
+{
+    int64_t done = step % r->steps_per_epoch;
+    char define[128];
+    Loaded *l = r->l;
+    *rows = r->rows + done * r->batch;
+    if (r->tail && done == r->steps_per_epoch - 1) {
+        tail_define(r, define, sizeof define);
+        session_loaded(r->s, define, "train", &l, NULL);
+    }
+    return l->build;
+}
+
+// [cell] is not sound: to the last step at which all were.
+static netc_status rewind_run(Run *r, const char *cell, netc_error **err)
+{
+    int64_t bad = r->step; // states after so many steps are not sound
+    netc_status status = go_back(r, err);
+    while (status == NETC_OK && bad - r->kept_step > 1) {
+        int64_t mid = r->kept_step + (bad - r->kept_step) / 2;
+        if (repeat(r, mid)) {
+            status = keep(r, err);
+        } else {
+            bad = mid;
+            status = go_back(r, err);
+        }
+    }
+    if (status != NETC_OK) return r->lost = true, status;
+    const int32_t *rows;
+    if (r->step % r->steps_per_epoch == 0) make_order(r, r->step / r->steps_per_epoch);
+    Build *b = build_of(r, r->step, &rows);
+    if (r->step % r->steps_per_epoch == 0) rows = r->ahead;
+    status = diagnose_nonfinite(r->s, b, "train", r->train.data, rows, r->step, err);
+    if (status != NETC_OK) return status;
+    return lib_fail(err, NETC_CHECK_FAILED,
+                    "step %" PRId64 " writes values that are not finite into '%s'; nothing of it "
+                    "was kept: parameters and states are those of step %" PRId64,
+                    r->step + 1, cell, r->step);
+}
+
+static netc_status sound(Run *r, netc_error **err)
+{
+    const char *bad;
+    netc_status status = r->kept ? kept_unsound(r->kept, &bad, err) : NETC_OK;
+    return r->kept && status == NETC_OK && bad ? rewind_run(r, bad, err) : status;
+}
+
 static netc_status save(Run *r, netc_error **err)
 {
+    netc_status status = sound(r, err);
+    if (status != NETC_OK) return status;
     Position at = {r->step, r->s->seed};
-    netc_status status = state_save_at(r->s, r->o->save, &at, err);
+    status = state_save_at(r->s, r->o->save, &at, err);
+    r->saved = r->step;
+    r->lost = status != NETC_OK;
     if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, r->o->save);
     return status;
 }
 
-// A step of [b] failed a check. It changed nothing, so the state is sound: it is saved where --save
-// says. rows: of its batch; NULL: those of the step in the epoch's order.
-static netc_status explain(Run *r, Build *b, const int32_t *rows, const RtError *e,
-                           netc_error **err)
+// What the device said of a chunk. A step that failed a check changed nothing, so that the state is
+// that of the step before; after another failure it may be that of none.
+static netc_status explain(Run *r, netc_error **err)
 {
-    netc_status status = NETC_OK;
     RtError ignored = {0};
     int64_t step = r->step;
-    if (e->code == RT_CHECK && !rt_cell_read(r->s->rt, "@step", &step, sizeof step, &ignored)) {
-        r->step = step;
-        if (r->o->save && step > 0) save(r, NULL);
-        if (!rows) rows = r->rows + step % r->steps_per_epoch * r->batch;
-        if (!err || !*err)
-            status = diagnose_nonfinite(r->s, b, "train", r->train.data, rows, step, err);
-    }
-    return status != NETC_OK ? status : lib_fail_rt(err, e);
+    r->lost = r->failed.code != RT_CHECK && r->failed.code != RT_OOM;
+    if (r->lost || rt_cell_read(r->s->rt, "@step", &step, sizeof step, &ignored))
+        return lib_fail_rt(err, &r->failed);
+    r->step = step;
+    netc_status status = sound(r, err);
+    if (status != NETC_OK || r->failed.code != RT_CHECK)
+        return status == NETC_OK ? lib_fail_rt(err, &r->failed) : status;
+    const int32_t *rows;
+    Build *b = build_of(r, step, &rows);
+    if (!err || !*err)
+        status = diagnose_nonfinite(r->s, b, "train", r->train.data, rows, step, err);
+    return status != NETC_OK ? status : lib_fail_rt(err, &r->failed);
+}
+
+// -- steps ----------------------------------------------------------------------------------------
+
+static netc_status device_failed(Run *r, const RtError *e)
+{
+    r->failed = *e;
+    return e->code == RT_CHECK ? NETC_CHECK_FAILED : NETC_ENVIRONMENT;
 }
 
 // The last, smaller batch of an epoch, by a specialisation of its own.
@@ -185,17 +343,17 @@ static netc_status run_tail(Run *r, netc_error **err)
 {
     char define[128];
     Loaded *l;
-    int64_t micro = r->tail, examples;
-    snprintf(define, sizeof define, "%s=%" PRId64, batch_dim(r->e), micro);
+    int64_t examples;
+    tail_define(r, define, sizeof define);
     netc_status status = session_loaded(r->s, define, "train", &l, err);
     const ProgEntry *e = status == NETC_OK ? program_entry(l->build->program, "train") : NULL;
     if (e) status = bind_rows(r->s, l, e, r->train.data, &examples, err);
     if (status != NETC_OK) return status;
     int64_t n = r->train.end - r->train.begin;
     RtError re = {0};
-    if (rt_rows_set(r->s->rt, l->rt, "train", r->rows + (n - micro), micro, &re) ||
+    if (rt_rows_set(r->s->rt, l->rt, "train", r->rows + (n - r->tail), r->tail, &re) ||
         rt_run(r->s->rt, l->rt, "train", NULL, 0, 1, &re) || rt_sync(r->s->rt, &re))
-        return explain(r, l->build, r->rows + (n - micro), &re, err);
+        return device_failed(r, &re);
     return NETC_OK;
 }
 
@@ -243,7 +401,7 @@ static netc_status report(Run *r, netc_error **err)
     return status;
 }
 
-// Runs steps until something is due; r->step moves on.
+// Runs steps until something is due; r->step moves on. An error of the device is in r->failed.
 static netc_status chunk(Run *r, netc_error **err)
 {
     int64_t whole = r->steps_per_epoch - (r->tail > 0), done = r->step % r->steps_per_epoch;
@@ -265,7 +423,7 @@ static netc_status chunk(Run *r, netc_error **err)
     int64_t after = r->step / r->steps_per_epoch + 1;
     if (!code && after * r->steps_per_epoch < r->total)
         make_order(r, after); // while the device works
-    if (code || rt_sync(r->s->rt, &e)) return explain(r, r->l->build, NULL, &e, err);
+    if (code || rt_sync(r->s->rt, &e)) return device_failed(r, &e);
     t = clock_now() - t;
     r->piece = next_piece(r->piece, n, t);
     r->step += n;
@@ -281,6 +439,24 @@ static netc_status stop(Run *r, netc_error **err)
                     r->o->save ? r->o->save : "");
 }
 
+static bool due(const Run *r, int64_t every)
+{
+    return r->step >= r->total || (every > 0 && r->step % every == 0);
+}
+
+// Behind a chunk: whatever is due.
+static netc_status pause(Run *r, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    bool copy = r->kept && clock_now() - r->kept_at > KEEP_AFTER * r->kept_cost;
+    if (copy || r->step >= r->total) status = sound(r, err);
+    if (status == NETC_OK && copy) status = keep(r, err);
+    if (status == NETC_OK && due(r, r->report_every)) status = report(r, err);
+    if (status == NETC_OK && r->eval.data && due(r, r->eval_every)) status = evaluate(r, err);
+    if (status == NETC_OK && r->o->save && due(r, r->o->save_every)) status = save(r, err);
+    return status;
+}
+
 static netc_status loop(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
@@ -289,17 +465,16 @@ static netc_status loop(Run *r, netc_error **err)
     while (status == NETC_OK && r->step < r->total) {
         if (session_cancelled(r->s)) return stop(r, err);
         status = chunk(r, err);
-        if (status != NETC_OK) break;
-        bool last = r->step >= r->total;
-        if (last || r->step % r->report_every == 0) status = report(r, err);
-        if (status == NETC_OK && r->eval.data && (last || r->step % r->eval_every == 0))
-            status = evaluate(r, err);
-        if (status == NETC_CANCELLED) return stop(r, err);
-        if (status == NETC_OK && r->o->save &&
-            (last || (r->o->save_every > 0 && r->step % r->o->save_every == 0)))
-            status = save(r, err);
+        if (r->failed.code) return explain(r, err);
+        if (status == NETC_OK) status = pause(r, err);
     }
-    return status;
+    return status == NETC_CANCELLED ? stop(r, err) : status;
+}
+
+// Whatever ended training, what was trained is kept.
+static void save_rest(Run *r)
+{
+    if (r->o->save && !r->lost && r->step > 0 && r->step != r->saved) save(r, NULL);
 }
 
 netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err)
@@ -325,6 +500,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
                     options.resume, r.step, r.total);
     }
     r.last_report_step = r.step;
+    r.saved = -1;
     size_t bytes = (size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1;
     r.rows = malloc(bytes);
     r.ahead = malloc(bytes);
@@ -335,8 +511,13 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
     if (status == NETC_OK) {
         send(&r, NETC_EVENT_START, NULL, 0, text);
+        // Without room for a copy training goes on, and cannot go back.
+        if (keep(&r, NULL) != NETC_OK)
+            lib_log(s->context, "note: no memory for a copy of the states: values that are not "
+                                "finite are found when the loss is not");
         r.last_report = clock_now();
         status = loop(&r, err);
+        if (status != NETC_OK && status != NETC_CANCELLED) save_rest(&r);
     }
     if (status == NETC_OK || status == NETC_CANCELLED) {
         netc_metric scale[SCALE_METRICS];
@@ -345,6 +526,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         send(&r, NETC_EVENT_END, scale, scales, NULL);
         if (status == NETC_OK) status = read;
     }
+    kept_free(r.kept);
     free(text);
     free(r.rows);
     free(r.ahead);

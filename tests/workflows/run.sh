@@ -42,6 +42,7 @@ workflow() {
     same "$net.p.npy" "$net.q.npy" "$net: run with --weights and model.bin"
 }
 workflow batch_norm fit x y
+workflow hidden fit x y
 workflow average fit x y
 workflow tied fit kind x
 workflow several fit x y

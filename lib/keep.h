@@ -1,0 +1,18 @@
+// Internal: copies of the cells that an entry writes.
+#ifndef LIB_KEEP_H
+#define LIB_KEEP_H
+
+#include "lib/lib.h"
+
+typedef struct Kept Kept;
+// Of what the cells hold now. own: those of the runtime ("@step"), too.
+netc_status kept_new(netc_session *s, const Program *p, const ProgEntry *e, bool own, Kept **out,
+                     netc_error **err);
+netc_status kept_take(Kept *k, netc_error **err); // copies anew
+netc_status kept_put_back(Kept *k, netc_error **err);
+// *cell: a cell that holds a value that is not finite now and did not when it was first copied, or
+// NULL.
+netc_status kept_unsound(Kept *k, const char **cell, netc_error **err);
+void kept_free(Kept *k); // NULL is fine
+
+#endif

@@ -1,0 +1,107 @@
+#!/bin/bash
+# Whatever ends training, what was trained is saved, and nothing else: steps that write values which
+# are not finite, evaluations that fail, batches that a state does not fit.
+. "$(dirname "$0")/../lib.sh"
+export XDG_CACHE_HOME=$W/cache
+device=${TRAIN_DEVICE:-cpu}
+NETS=$ROOT/tests/workflows
+expect 0 "" "$NETC" run "$NETS/points.net" --output x=x.npy --output y=y.npy -q
+POINTS=(--data x=x.npy --data y=y.npy)
+TRAIN=("$NETC" train --device "$device") QUIET=("${TRAIN[@]}" -q)
+same() { cmp -s "$1" "$2" && pass || fail "$3: $1 and $2 differ"; } # FILE FILE WHAT
+
+# A gradient that is not finite under a loss that is: row 29 is 0, in the eighth batch of an epoch.
+cat >rows.net <<'EOF'
+model rows() {
+    i = iota([40, 3], 0)
+    return x = where(i == 29, 0.0, 1.0) * normal([40, 3], 1)
+}
+EOF
+expect 0 "" "$NETC" run rows.net --output x=rows.npy -q
+cat >root.net <<'EOF'
+use nn
+use optim
+dim batch = 4
+model fit(x: f32[batch, 3]) { return loss = mean(sqrt(abs(linear(x, 2, use_bias = false) as fc))) }
+train fit {
+    minimize loss
+    update adam(lr = 0.01)
+}
+EOF
+ROWS=(--data x=rows.npy --no-shuffle)
+expect 0 "" "${QUIET[@]}" root.net "${ROWS[@]}" --steps 7 --save seven.st
+for steps in 8 9 30; do # at the end, one step before, in the midst
+    expect 1 "step 7" "${QUIET[@]}" root.net "${ROWS[@]}" --steps $steps --save root.$steps.st
+    same seven.st root.$steps.st "training that meets a bad gradient ends with the step before"
+    expect 1 "step 7" "${QUIET[@]}" root.net "${ROWS[@]}" --steps $steps
+done
+expect 1 "root.net:4" "${QUIET[@]}" root.net "${ROWS[@]}" --steps 30 --save every.st --save-every 1
+same seven.st every.st "saving at every step"
+expect 1 "step 7" "${QUIET[@]}" root.net "${ROWS[@]}" --steps 30 --resume seven.st --save on.st
+same seven.st on.st "resuming before a bad step"
+
+# An update that is not: in the middle of the third epoch, far from the last copy, batches dropped
+# or not, accumulated or not.
+cat >rate.net <<'EOF'
+use nn
+use optim
+dim batch = 3
+model fit(x: f32[batch, 3]) {
+    state seen: i64[] = 0
+    state lowest: f32[] = inf
+    seen <- seen + batch
+    loss = mean(square(linear(x, 2, use_bias = false) as fc))
+    lowest <- minimum(lowest, loss)
+    return loss
+}
+train fit {
+    minimize loss
+    update sgd(lr = 0.01 / (33 - step), momentum = 0.9)
+}
+EOF
+sed 's/minimize/accumulate 2\n    minimize/' rate.net >parts.net
+for net in rate parts; do
+    for last in "" --keep-last; do
+        DATA=(--data x=rows.npy $last)
+        expect 0 "" "${QUIET[@]}" $net.net "${DATA[@]}" --steps 33 --save whole.st
+        for steps in 34 35 5000; do
+            expect 1 "step 33" "${QUIET[@]}" $net.net "${DATA[@]}" --steps $steps --save bad.st
+            same whole.st bad.st "$net $last: an update that is not finite"
+        done
+    done
+done
+# A last batch of 12 examples is two of 6; one of 4 is no three.
+expect 0 "" "${QUIET[@]}" parts.net --data x=rows.npy -D batch=7 --keep-last --steps 6
+sed 's/accumulate 2/accumulate 3/' parts.net >thirds.net
+expect 1 "no 3 micro-batches of one size" "${QUIET[@]}" thirds.net --data x=rows.npy --keep-last --steps 6
+
+# A state as large as the batch: a smaller one is left out of evaluations, and refused in training.
+HIDDEN=$NETS/hidden.net
+EVAL=(--eval-data x=x.npy --eval-data y=y.npy)
+expect 0 "the last 8 examples are left out: 'hidden' is as large as the batch of 16" "${TRAIN[@]}" "$HIDDEN" "${POINTS[@]}" "${EVAL[@]}" --steps 30 --eval-every 7
+[ "$(grep -c 'left out' "$W/.out")" = 1 ] && pass || fail "said more than once: $(cat "$W/.out")"
+expect 1 "leave out --keep-last" "${QUIET[@]}" "$HIDDEN" "${POINTS[@]}" --steps 4 --keep-last
+expect 1 "fewer than the batch of 300" "$NETC" eval "$HIDDEN" "${POINTS[@]}" -D batch=300 --device "$device" -q
+
+# An evaluation that fails: training ends, and what was trained is saved.
+cat >strict.net <<'EOF'
+use nn
+use optim
+dim batch = 16
+model fit(x: f32[batch, 6], y: f32[batch]) {
+    assert training or all(x < 2), "too large to evaluate"
+    return loss = mse((linear(x, 1) as fc)[:, 0], y)
+}
+train fit {
+    minimize loss
+    update sgd(lr = 0.05)
+}
+EOF
+expect 0 "" "${QUIET[@]}" strict.net "${POINTS[@]}" --steps 5 --save five.st
+expect 1 "too large to evaluate" "${QUIET[@]}" strict.net "${POINTS[@]}" "${EVAL[@]}" --steps 30 --eval-every 5 --save strict.st
+same five.st strict.st "an evaluation that fails"
+# A batch of the evaluation that the model cannot take is found before the first step.
+sed 's/assert.*/pairs = reshape(x, [batch \/ 16, 16, 6])/' strict.net >pairs.net
+expect 1 "pairs.net:5" "${QUIET[@]}" pairs.net "${POINTS[@]}" "${EVAL[@]}" --steps 30 --save pairs.st --log pairs.log
+[ ! -s pairs.log ] && pass || fail "it trained before it found that: $(cat pairs.log)"
+finish
