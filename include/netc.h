@@ -126,7 +126,9 @@ typedef struct netc_tensor { // dense, row-major
 
 // -- data -----------------------------------------------------------------------------------------
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
-// concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
+// concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL. Other
+// known formats (.csv, .npz, .png, zip, …) are refused; part "raw" takes any file's bytes for
+// elements, "u16" for tokens of 16 bits.
 // A thread begins to read a file when it is added (a pipe is read when it is used); what is wrong
 // with it is said when it is used.
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);

@@ -191,7 +191,7 @@ static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t
 static netc_status item_type(DataItem *it, netc_program *p, int rank, ProgType *type,
                              netc_error **err)
 {
-    if (!it->loaded && rt_files_type(it->files, type) && type->rank == rank) return NETC_OK;
+    if (!it->loaded && rt_files_type(it->files, it->part, type) && type->rank == rank) return NETC_OK;
     netc_status status = load_item(it, p, err);
     *type = it->array.type;
     return status;
@@ -229,7 +229,7 @@ int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e)
         for (int k = 0; k < e->ninputs; k++) {
             const DataItem *it = &d->item[i];
             ProgType t = it->array.type;
-            bool known = it->loaded || rt_files_type(it->files, &t);
+            bool known = it->loaded || rt_files_type(it->files, it->part, &t);
             // Of another rank: tokens that become windows, or an error.
             if (known && !strcmp(it->input, e->inputs[k].name) && t.rank == e->inputs[k].type.rank)
                 return t.dim[0];

@@ -11,7 +11,8 @@ typedef struct RtArray { // a whole file in memory
 } RtArray;
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
-// several ("images" or "labels" of a CIFAR-10 batch); path may be several files joined by commas,
+// several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header: "u16",
+// or "raw" (as it is, even where it looks like a known format); path may be several files joined by commas,
 // concatenated along axis 0. wanted (may be NULL): the element type and the shape of one example
 // the model asks for, dims < 0 free; used for raw files and for complete error messages. Truncated,
 // wrong-typed, wrong-shaped files: RT_USER with both shapes.
@@ -23,7 +24,7 @@ typedef struct RtFiles RtFiles;
 RtFiles *rt_files_new(const char *path); // NULL: no memory
 void rt_files_begin(RtFiles *f);
 // What the first bytes say of all that is there. false: only reading it tells.
-bool rt_files_type(const RtFiles *f, ProgType *type);
+bool rt_files_type(const RtFiles *f, const char *part, ProgType *type);
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
                       RtError *e);
 void rt_files_free(RtFiles *f);

@@ -28,6 +28,7 @@ void rt_array_free(RtArray *a)
 static RtCode parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                     RtArray *out, RtError *e)
 {
+    if (part && !strcmp(part, "raw")) return rt_raw_parse(path, NULL, wanted, b, out, e);
     bool npy = rt_npy_recognise(b) || rt_path_ends(path, ".npy"),
          idx = !npy && rt_idx_recognise(path, b);
     if ((npy || idx) && part)
@@ -35,15 +36,23 @@ static RtCode parse(const char *path, const char *part, const ProgType *wanted, 
     if (npy) return rt_npy_parse(path, b, out, e);
     if (idx) return rt_idx_parse(path, b, out, e);
     if (rt_cifar_recognise(path, part, b)) return rt_cifar_parse(path, part, wanted, b, out, e);
+    if (!part && rt_foreign_check(path, b, wanted != NULL, e)) return e->code;
     return rt_raw_parse(path, part, wanted, b, out, e);
 }
 
-// Whether the examples are what the model wants. wanted is of one example.
-static RtCode check(const char *path, const RtArray *a, const ProgType *wanted, RtError *e)
+// A row of tokens, of which examples are windows.
+static bool is_row(const ProgType *t, const ProgType *wanted)
 {
-    bool same = a->type.dtype == wanted->dtype && a->type.rank == wanted->rank + 1;
+    return wanted->rank == 1 && t->rank == 1 && t->dtype >= PD_U8 && t->dtype <= PD_I64 &&
+           t->dtype == wanted->dtype;
+}
+
+// Whether the examples are what the model wants. wanted is of one example.
+static RtCode check(const char *path, const ProgType *t, const ProgType *wanted, RtError *e)
+{
+    bool same = t->dtype == wanted->dtype && t->rank == wanted->rank + 1;
     for (int i = 0; same && i < wanted->rank; i++)
-        same = wanted->dim[i] < 0 || wanted->dim[i] == a->type.dim[i + 1];
+        same = wanted->dim[i] < 0 || wanted->dim[i] == t->dim[i + 1];
     if (same) return RT_OK;
     char have[200], want[200];
     ProgType w = *wanted;
@@ -52,12 +61,12 @@ static RtCode check(const char *path, const RtArray *a, const ProgType *wanted, 
         w.dim[0] = -1;
         w.rank++;
     }
-    prog_type_text(have, sizeof have, &a->type);
+    prog_type_text(have, sizeof have, t);
     prog_type_text(want, sizeof want, &w);
-    return rt_fail(
-        e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path, have,
-        want, a->type.dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
-        a->type.dtype != wanted->dtype ? prog_dtype_name(a->type.dtype) : "");
+    return rt_fail(e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path,
+                   have, want,
+                   t->dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
+                   t->dtype != wanted->dtype ? prog_dtype_name(t->dtype) : "");
 }
 
 static RtCode one_array(const char *path, RtBytes *b, const char *part, const ProgType *wanted,
@@ -69,11 +78,9 @@ static RtCode one_array(const char *path, RtBytes *b, const char *part, const Pr
         return e->code;
     }
     *b = (RtBytes){0};
-    bool tokens = out->type.rank == 1 && out->type.dtype >= PD_U8 && out->type.dtype <= PD_I64;
     RtCode code = RT_OK;
-    if (wanted && wanted->rank == 1 && tokens && out->type.dtype == wanted->dtype)
-        code = rt_array_windows(path, out, wanted->dim[0], e);
-    if (!code && wanted) code = check(path, out, wanted, e);
+    if (wanted && is_row(&out->type, wanted)) code = rt_array_windows(path, out, wanted->dim[0], e);
+    if (!code && wanted) code = check(path, &out->type, wanted, e);
     if (code) rt_array_free(out);
     return code;
 }
@@ -114,18 +121,67 @@ struct RtFiles {
     pthread_t thread;
 };
 
-// A pipe is read when it is asked for: nobody may ever write into it.
+enum { HEAD = 4096 };
+
+// What the first bytes say of all of a regular file: whether its type is known, and the bytes it
+// has then.
+typedef struct Head {
+    unsigned char at[HEAD];
+    RtBytes b;   // at [at]
+    double most; // bytes there can be of it
+    bool typed;
+    ProgType type;
+    size_t bytes; // the header's included
+} Head;
+
+static bool read_head(const char *path, Head *h)
+{
+    size_t head;
+    h->b.at = h->at;
+    h->typed = false;
+    h->bytes = SIZE_MAX - 1;
+    if (!rt_bytes_head(path, HEAD, &h->b, &h->most)) return false;
+    h->typed = rt_npy_recognise(&h->b)
+                   ? rt_npy_type(&h->b, &h->type, &head)
+                   : rt_idx_recognise(path, &h->b) && rt_idx_type(&h->b, &h->type, &head);
+    int64_t bytes = h->typed ? prog_type_bytes(&h->type) : -1;
+    if (bytes >= 0) h->bytes = head + (size_t)bytes;
+    return true;
+}
+
+// A pipe is read when it is asked for: nobody may ever write into it. So is what is packed tightly,
+// which may be more than anyone wants.
 static void *read_files(void *arg)
 {
+    enum { FREELY = 256 << 20 };
     RtFiles *f = arg;
-    struct stat st;
     for (int i = 0; i < f->n && !atomic_load(&f->stop); i++) {
         struct RtFile *x = &f->file[i];
-        if (!*x->path || (!stat(x->path, &st) && !S_ISREG(st.st_mode))) continue;
-        rt_bytes_read(x->path, &x->bytes, &x->e);
+        Head h;
+        if (!*x->path || !read_head(x->path, &h)) continue;
+        if (h.b.packed && h.most > FREELY && (!h.typed || h.bytes > FREELY)) continue;
+        rt_bytes_read(x->path, h.bytes, &x->bytes, &x->e);
         x->read = true;
     }
     return NULL;
+}
+
+// Reads a file, unless its first bytes say that it is not what is wanted. What may be IDX under
+// another name is one only when it is as long as it says, so no more of it is unpacked.
+static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wanted, RtError *e)
+{
+    Head h;
+    size_t most = SIZE_MAX - 1, head;
+    if (!part && read_head(x->path, &h)) {
+        if (h.typed && wanted && !is_row(&h.type, wanted) && check(x->path, &h.type, wanted, e))
+            return e->code;
+        bool idx = !h.typed && rt_idx_type(&h.b, &h.type, &head);
+        bool reader = h.typed || idx || rt_path_ends(x->path, ".npy");
+        if (!reader && rt_foreign_check(x->path, &h.b, wanted != NULL, e)) return e->code;
+        int64_t bytes = idx && rt_raw_refused(x->path, &h.b) ? prog_type_bytes(&h.type) : -1;
+        most = bytes >= 0 ? head + (size_t)bytes : h.bytes;
+    }
+    return rt_bytes_read(x->path, most, &x->bytes, e);
 }
 
 void rt_files_begin(RtFiles *f)
@@ -175,19 +231,12 @@ RtFiles *rt_files_new(const char *path)
     return NULL;
 }
 
-bool rt_files_type(const RtFiles *f, ProgType *type)
+bool rt_files_type(const RtFiles *f, const char *part, ProgType *type)
 {
-    unsigned char head[4096];
-    RtBytes b = {.at = head};
-    double most;
-    const char *path = f->file[0].path;
-    if (f->n != 1 || !rt_bytes_head(path, head, sizeof head, &b.n, &most)) return false;
-    bool known = rt_npy_recognise(&b) ? rt_npy_type(&b, type)
-                                      : rt_idx_recognise(path, &b) && rt_idx_type(&b, type);
-    if (!known) return false;
-    double bytes = prog_dtype_bytes(type->dtype);
-    for (int i = 0; i < type->rank; i++) bytes *= (double)type->dim[i];
-    return bytes <= most; // else it is truncated: reading says so
+    Head h;
+    if (f->n != 1 || (part && *part) || !read_head(f->file[0].path, &h) || !h.typed) return false;
+    *type = h.type;
+    return (double)h.bytes <= h.most; // else it is truncated: reading says so
 }
 
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
@@ -203,7 +252,7 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
         if (!*x->path)
             code = rt_fail(e, RT_USER, "%s: a file name between two commas is empty", f->path);
         else if (!x->read)
-            code = rt_bytes_read(x->path, &x->bytes, e);
+            code = read_wanted(x, part, wanted, e);
         else if ((code = x->e.code))
             *e = x->e;
         if (!code) code = one_array(x->path, &x->bytes, part, wanted, i ? &more : out, e);

@@ -20,24 +20,26 @@ static uint32_t big32(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-bool rt_idx_type(const RtBytes *b, ProgType *t)
+bool rt_idx_type(const RtBytes *b, ProgType *t, size_t *head)
 {
     *t = (ProgType){0};
     if (b->n < 8 || b->at[0] || b->at[1] || !element_type(b->at[2], &t->dtype)) return false;
     t->rank = b->at[3];
     if (!t->rank || t->rank > PROG_MAX_RANK || b->n < 4 + 4 * (size_t)t->rank) return false;
     for (int i = 0; i < t->rank; i++) t->dim[i] = big32(b->at + 4 + 4 * i);
+    *head = 4 + 4 * (size_t)t->rank;
     return true;
 }
 
 bool rt_idx_recognise(const char *path, const RtBytes *b)
 {
     ProgType t;
+    size_t head;
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
     if (strstr(name, "idx") || strstr(name, "ubyte")) return true;
     // Tokens may begin with anything; they are not also this long.
-    return rt_idx_type(b, &t) && prog_type_bytes(&t) == (int64_t)b->n - 4 - 4 * t.rank;
+    return rt_idx_type(b, &t, &head) && prog_type_bytes(&t) == (int64_t)(b->n - head);
 }
 
 static void to_host_order(unsigned char *p, size_t bytes, int size)
@@ -87,10 +89,15 @@ RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
                        text);
     size_t have = b->n - head;
     if (have != (size_t)bytes)
-        return rt_fail(e, RT_USER,
-                       "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow",
-                       path, have < (size_t)bytes ? "is truncated" : "has bytes after its end",
-                       text, bytes, have);
+        return have < (size_t)bytes
+                   ? rt_fail(e, RT_USER,
+                             "%s is truncated: its header says %s, which is %" PRId64
+                             " bytes, but %zu follow",
+                             path, text, bytes, have)
+                   : rt_fail(e, RT_USER,
+                             "%s has bytes after its end: its header says %s, which is %" PRId64
+                             " bytes, but more follow",
+                             path, text, bytes);
     memmove(b->at, b->at + head, have);
     to_host_order(b->at, have, prog_dtype_bytes(t.dtype));
     *out = (RtArray){.type = t, .data = b->at, .bytes = have};

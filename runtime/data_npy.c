@@ -173,12 +173,11 @@ static RtCode parse_header(const char *path, const RtBytes *b, Header *h, size_t
     return RT_OK;
 }
 
-bool rt_npy_type(const RtBytes *b, ProgType *t)
+bool rt_npy_type(const RtBytes *b, ProgType *t, size_t *head)
 {
     Header h = {0};
-    size_t head;
     RtError ignored = {0};
-    if (parse_header("", b, &h, &head, &ignored)) return false;
+    if (parse_header("", b, &h, head, &ignored)) return false;
     *t = h.type;
     return true;
 }
@@ -197,10 +196,15 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
                        text);
     size_t have = b->n - head;
     if (have != (size_t)bytes)
-        return rt_fail(e, RT_USER,
-                       "%s %s: its header says %s, which is %" PRId64 " bytes, but %zu follow",
-                       path, have < (size_t)bytes ? "is truncated" : "has bytes after its end",
-                       text, bytes, have);
+        return have < (size_t)bytes
+                   ? rt_fail(e, RT_USER,
+                             "%s is truncated: its header says %s, which is %" PRId64
+                             " bytes, but %zu follow",
+                             path, text, bytes, have)
+                   : rt_fail(e, RT_USER,
+                             "%s has bytes after its end: its header says %s, which is %" PRId64
+                             " bytes, but more follow",
+                             path, text, bytes);
     memmove(b->at, b->at + head, have);
     if (h.type.dtype == PD_BOOL)
         for (size_t i = 0; i < have; i++) b->at[i] = b->at[i] != 0;

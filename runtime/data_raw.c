@@ -68,7 +68,7 @@ static RtCode widen(const char *path, RtBytes *b, size_t from, ProgDType to, RtE
         memcpy(p + i * size, &v, size); // little-endian: the low bytes come first
     }
     free(b->at);
-    *b = (RtBytes){p, bytes};
+    *b = (RtBytes){.at = p, .n = bytes};
     return RT_OK;
 }
 
@@ -80,8 +80,8 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
     if (part && !words)
         return rt_fail(
             e, RT_USER,
-            "%s holds no '%s': it is read as plain elements (of 16 bits with the part u16)", path,
-            part);
+            "%s holds no '%s': it is read as plain elements (raw; of 16 bits with the part u16)",
+            path, part);
     if (words && (!wanted || t == PD_U8 || !is_integer(t)))
         return rt_fail(e, RT_USER, "%s: 16-bit tokens need an input of i32, u32 or i64", path);
     if (words && b->n % 2)

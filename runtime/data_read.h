@@ -6,15 +6,20 @@
 #include "runtime/file.h"
 
 bool rt_idx_recognise(const char *path, const RtBytes *b);
-// What the first bytes of a file say of all of it. false: not enough.
-bool rt_idx_type(const RtBytes *b, ProgType *t);
-bool rt_npy_type(const RtBytes *b, ProgType *t);
+// What the first bytes of a file say of all of it, and where its elements begin. false: not enough.
+bool rt_idx_type(const RtBytes *b, ProgType *t, size_t *head);
+bool rt_npy_type(const RtBytes *b, ProgType *t, size_t *head);
 RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_npy_recognise(const RtBytes *b);
 RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b);
 RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                       RtArray *out, RtError *e);
+// Compressed, and under no name of plain elements: its bytes are not taken for such.
+bool rt_raw_refused(const char *path, const RtBytes *b);
+// RT_USER with what to do where the file, of which these are the first bytes at least, is of a
+// format that is not read (data_foreign.c). can_be_raw: who asks could ask for the part "raw".
+RtCode rt_foreign_check(const char *path, const RtBytes *b, bool can_be_raw, RtError *e);
 // Elements without a header: of the type wanted; bytes when nothing is wanted or the file is .txt.
 RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                     RtArray *out, RtError *e);

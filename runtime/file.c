@@ -83,7 +83,7 @@ static RtCode read_all(int fd, const char *path, size_t expected, RtBytes *out, 
         if (!k) break;
         n += (size_t)k;
     }
-    *out = (RtBytes){p, n};
+    *out = (RtBytes){.at = p, .n = n};
     return RT_OK;
 }
 
@@ -98,10 +98,11 @@ RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e)
     return code;
 }
 
-static RtCode gunzip(const char *path, RtBytes *b, RtError *e)
+static RtCode gunzip(const char *path, RtBytes *b, size_t most, RtError *e)
 {
     z_stream z = {.next_in = b->at};
     size_t cap = b->n < SIZE_MAX / 8 ? b->n * 4 + 64 : b->n, n = 0, fed = 0;
+    if (cap > most) cap = most + 1;
     if (inflateInit2(&z, 15 + 16) != Z_OK) return rt_fail(e, RT_OOM, "out of memory");
     unsigned char *p = reserve(cap);
     RtCode code = p ? RT_OK : too_big(path, cap, e);
@@ -113,8 +114,9 @@ static RtCode gunzip(const char *path, RtBytes *b, RtError *e)
             z.avail_in = (unsigned)k;
             fed += k;
         }
+        if (n > most) break; // more than anyone wants, whatever it is
         if (n == cap) {
-            size_t more = cap * 2, free_bytes, total;
+            size_t more = cap > most / 2 ? most + 1 : cap * 2, free_bytes, total;
             bool fits = more < 256u << 20 || !rt_host_memory(&free_bytes, &total) ||
                         more < free_bytes + cap;
             unsigned char *q = fits ? realloc(p, more) : NULL;
@@ -150,14 +152,14 @@ static RtCode gunzip(const char *path, RtBytes *b, RtError *e)
         return code;
     }
     free(b->at);
-    *b = (RtBytes){p, n};
+    *b = (RtBytes){p, n, true};
     return RT_OK;
 }
 
-RtCode rt_bytes_read(const char *path, RtBytes *out, RtError *e)
+RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e)
 {
     if (rt_bytes_read_raw(path, out, e)) return e->code;
-    if (out->n > 2 && out->at[0] == 0x1f && out->at[1] == 0x8b && gunzip(path, out, e)) {
+    if (out->n > 2 && out->at[0] == 0x1f && out->at[1] == 0x8b && gunzip(path, out, most, e)) {
         free(out->at);
         *out = (RtBytes){0};
         return e->code;
@@ -165,15 +167,16 @@ RtCode rt_bytes_read(const char *path, RtBytes *out, RtError *e)
     return RT_OK;
 }
 
-bool rt_bytes_head(const char *path, unsigned char *to, size_t n, size_t *got, double *most)
+bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most)
 {
     struct stat st;
     if (stat(path, &st) || !S_ISREG(st.st_mode)) return false; // a pipe is read once
     gzFile f = gzopen(path, "rb");                             // which reads others as they are
-    int k = f ? gzread(f, to, (unsigned)n) : -1;
-    *most = (double)st.st_size * (f && gzdirect(f) ? 1 : 1032); // deflate's best
+    int k = f ? gzread(f, b->at, (unsigned)n) : -1;
+    b->packed = f && !gzdirect(f);
+    *most = (double)st.st_size * (b->packed ? 1032 : 1); // deflate's best
     if (f) gzclose(f);
-    *got = k > 0 ? (size_t)k : 0;
+    b->n = k > 0 ? (size_t)k : 0;
     return k > 0;
 }
 

@@ -17,12 +17,13 @@ RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *wh
 typedef struct RtBytes {
     unsigned char *at; // malloc'ed
     size_t n;
+    bool packed; // in the file they are compressed
 } RtBytes;
-// The whole file, decompressed when it is gzip.
-RtCode rt_bytes_read(const char *path, RtBytes *out, RtError *e);
-// Up to n bytes of where a regular file begins, decompressed, and the most that there can be of it.
-// false: no such file.
-bool rt_bytes_head(const char *path, unsigned char *to, size_t n, size_t *got, double *most);
+// The whole file, decompressed when it is gzip: then no more than [most] bytes and one.
+RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e);
+// Up to n bytes of where a regular file begins, decompressed, to b->at, and the most that there can
+// be of it. false: no such file.
+bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most);
 // The whole file as it is.
 RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
 

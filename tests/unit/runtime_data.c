@@ -165,7 +165,7 @@ static void test_npy(void)
 static bool type_of(const char *path, ProgType *t)
 {
     RtFiles *f = rt_files_new(path);
-    bool known = rt_files_type(f, t);
+    bool known = rt_files_type(f, NULL, t);
     rt_files_free(f);
     return known;
 }
@@ -267,6 +267,103 @@ static void test_raw(void)
     bad(at("data_batch_1.bin"), "pixels", NULL, "pixels");
     bad(at("data_batch_1.bin"), NULL, NULL, "say which");
     bad(put("data_batch_1.bin", batch, 4000), "images", NULL, "no multiple");
+}
+
+// Bytes of other formats are no elements, unless the caller says so.
+static void test_foreign(void)
+{
+    static const struct {
+        const char *name, *bytes;
+        size_t n;
+        const char *why;
+    } cases[] = {
+        {"a.csv", "1,2,3\n4,5,6\n", 12, "loadtxt"},
+        {"a.CSV", "1,2,3\n4,5,6\n", 12, "loadtxt"},
+        {"a.npz", "PK\3\4 more bytes!", 16, "numpy.load"},
+        {"a.dat", "PK\3\4 more bytes!", 16, "zip archive"},
+        {"a.pt", "PK\3\4 more bytes!", 16, "torch.load"},
+        {"a", "\x89PNG\r\n\x1a\n12345678", 16, "PIL"},
+        {"b", "\xff\xd8\xff\xe0 a jpeg image", 16, "JPEG"},
+        {"c", "\x89HDF\r\n\x1a\n12345678", 16, "h5py"},
+        {"d", "PAR1 and columns", 16, "read_parquet"},
+        {"e", "RIFF1234WAVEfmt ", 16, "WAV"},
+        {"f", "\x80\4\x95 pickled object", 16, "pickle"},
+        {"g", "%PDF-1.7 and text", 16, "PDF"},
+        {"h", "%\0\0\0\0\0\0\0{\"x\": {}}", 16, "--weights"},
+        {"i.safetensors", "0123456789abcdef", 16, "--weights"},
+        {"j", "7z\xbc\xaf\x27\x1c 12345678", 16, "7z"},
+        {"k", RT_CONTAINER_MAGIC "\0 and more", 16, "compiled model"},
+        {"l.json", "[1, 2, 3, 4]    ", 16, "JSON"},
+    };
+    ProgType wanted = {.dtype = PD_U8, .rank = 0};
+    RtError e = {0};
+    RtArray a;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = put(cases[i].name, cases[i].bytes, cases[i].n);
+        bad(path, NULL, &wanted, cases[i].why);
+        bad(path, NULL, &wanted, ":raw");
+        CHECK_MSG(rt_array_read(path, "raw", &wanted, &a, &e) == RT_OK && a.bytes == cases[i].n &&
+                      !memcmp(a.data, cases[i].bytes, a.bytes),
+                  "%s: %s", cases[i].name, e.text);
+        rt_array_free(&a);
+        unlink(path);
+    }
+    static unsigned char tar[1024];
+    memcpy(tar + 257, "ustar", 5);
+    bad(put("m", tar, sizeof tar), NULL, &wanted, "tar archive");
+    // A text that begins like one of them is a text.
+    CHECK(rt_array_read(put("n.txt", "GIF8 is a magic", 15), NULL, &wanted, &a, &e) == RT_OK &&
+          a.bytes == 15);
+    rt_array_free(&a);
+    // An array under "raw" is its bytes, the header's too.
+    unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3};
+    CHECK(rt_array_read(put("o-idx1-ubyte", idx, 11), "raw", &wanted, &a, &e) == RT_OK &&
+          a.bytes == 11);
+    rt_array_free(&a);
+}
+
+static void packed(const char *name, const void *bytes, size_t n, size_t zeros)
+{
+    static unsigned char zero[1 << 20];
+    gzFile f = gzopen(at(name), "wb1");
+    gzwrite(f, bytes, (unsigned)n);
+    for (; zeros >= sizeof zero; zeros -= sizeof zero) gzwrite(f, zero, sizeof zero);
+    gzclose(f);
+}
+
+// Of what is compressed no more is unpacked than its header says there is.
+static void test_packed(void)
+{
+    enum { HUGE = 400 << 20 };
+    RtArray a;
+    RtError e = {0};
+    ProgType byte = {.dtype = PD_U8, .rank = 0}, image = {.dtype = PD_U8, .rank = 2, .dim = {3, 3}};
+    unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3}, big[] = {0, 0, 8, 1, 64, 0, 0, 0};
+    struct rlimit old, small;
+    packed("p-idx1-ubyte.gz", idx, sizeof idx, HUGE);
+    packed("q-idx1-ubyte.gz", big, sizeof big, HUGE);
+    packed("r.gz", idx, sizeof idx, HUGE);
+    packed("s.gz", "unknown", 7, HUGE);
+    packed("t.gz", idx, sizeof idx, 0);
+    packed("u.gz", "unknown", 7, 0);
+    packed("v.csv.gz", "1,2,3,4", 7, HUGE);
+    getrlimit(RLIMIT_AS, &old);
+    small = old;
+#ifndef __SANITIZE_ADDRESS__ // which reserves terabytes
+    small.rlim_cur = 256 << 20;
+#endif
+    setrlimit(RLIMIT_AS, &small);
+    bad(at("p-idx1-ubyte.gz"), NULL, &byte, "has bytes after its end: its header says u8[3]");
+    bad(at("q-idx1-ubyte.gz"), NULL, &image, "the model wants");
+    bad(at("r.gz"), NULL, &byte, "something compressed that is neither");
+    bad(at("s.gz"), NULL, &byte, "something compressed that is neither");
+    bad(at("v.csv.gz"), NULL, &byte, "loadtxt");
+    setrlimit(RLIMIT_AS, &old);
+    CHECK(rt_array_read(at("t.gz"), NULL, &byte, &a, &e) == RT_OK && a.bytes == 3);
+    rt_array_free(&a);
+    bad(at("u.gz"), NULL, &byte, "something compressed that is neither");
+    CHECK(rt_array_read(at("u.gz"), "raw", &byte, &a, &e) == RT_OK && a.bytes == 7);
+    rt_array_free(&a);
 }
 
 static void test_shuffle(void)
@@ -423,6 +520,8 @@ int main(void)
     test_npy();
     test_files();
     test_raw();
+    test_foreign();
+    test_packed();
     test_shuffle();
     test_safetensors();
     test_full_disk();
