@@ -289,7 +289,8 @@ static void operand_error(const Node *n, const Element *m, const Value *v, uint3
     bool real = dtype_is_float(m->type[k]), narrows = flags & OPF_CONVERTS;
     for (int side = 0; side < 2; side++) {
         own[side] = v->error[side] ? v->error[side][i] : 0;
-        if (flags & OPF_COSTLY && real) own[side] += epsilon(m->type[k]) * fabs(m->x[k].f);
+        if (flags & OPF_COSTLY && real && isfinite(m->x[k].f))
+            own[side] += epsilon(m->type[k]) * fabs(m->x[k].f);
         if (narrows && real && dtype_is_float(m->result)) own[side] *= BOUND_SLACK;
     }
 }

@@ -140,6 +140,19 @@ static void test_not_finite(void)
 }
 
 // Behind a step: where the operand's error reaches it either side is right, elsewhere one is.
+// exp of a mask's -inf is an exact 0 and uncertain in nothing.
+static void test_masked(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *x = input(g, "x", shape(DT_F32, 1, 4)), *y = graph_unary(g, OP_exp, x);
+    graph_root(g, OP_output, graph_reduce(g, OP_sum, y, (int64_t[]){0}, 1, false), "y");
+    give(&env, "x", shape(DT_F32, 1, 4), (double[]){0.5, -INFINITY, 0.25, -INFINITY});
+    const Value *want = evaluate(g, &env, "y");
+    Value zero = value_new(arena, &want->type);
+    CHECK(!bound_compare(want, want).undecided && wrong(&zero, want) == 1);
+}
+
 static void test_steps(void)
 {
     Graph *g = fresh();
@@ -188,6 +201,7 @@ int main(void)
     test_products(DT_F16);
     test_one_in_a_million();
     test_not_finite();
+    test_masked();
     test_steps();
     test_cancellation();
     arena_free(arena);
