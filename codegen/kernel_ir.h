@@ -285,9 +285,12 @@ int64_t walk_tiles(const Body *b); // blocks side by side along the innermost ax
 // scan_cuda.c: running sums
 void plan_scan(const Target *t, Body *b);
 // sort_cuda.c: rows in order
+int body_sort(const Body *b); // the instruction that sorts; -1: none
 bool sort_fits(const Target *t, int64_t cols, DType type);
 bool plan_sort(Body *b); // false: it is none
 void sort_derive(Body *b);
+// sort_c.c: rows in order on the CPU, in scratch memory that is added to the body's buffers
+void sort_c_scratch(Arena *a, Body *b, int *count);
 // operand_cuda.c: whether what an operand of a contraction is made of lies side by side along k
 // rather than along its rows
 bool operand_along_k(const Body *b, int inst);

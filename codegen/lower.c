@@ -9,7 +9,8 @@
 // The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
 const char *lower_prelude(Arena *a, const Target *t, bool group_products)
 {
-    static const char *const c[] = {"c_head.h", "c_math.h", "common.h", "c_tail.h", NULL};
+    static const char *const c[] = {"c_head.h", "c_math.h", "common.h",
+                                    "c_tail.h", "c_sort.h", NULL};
     const char *const cuda[] = {"cuda_head.h", "common.h",   "cuda_tail.h",
                                 "cuda_sync.h", "cuda_mma.h", group_products ? "cuda_wgmma.h" : NULL,
                                 NULL};
@@ -241,6 +242,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     for (uint32_t i = 0; i < all.n; i++) {
         Body *b = all.at[i], *next;
         find_in_place(b);
+        if (!cuda) sort_c_scratch(ctx->arena, b, &scratch);
         if (body_folds(b)) {
             if (!lower_joined(ctx, g, b, &scratch, &next)) return -1;
             schedule_override(ctx, next);

@@ -158,6 +158,8 @@ static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part 
     declare_buffers(&e);
     if (part == COMBINE)
         *tasks = combine_c(&e);
+    else if ((*tasks = sort_c(&e)) >= 0)
+        ;
     else if (b->sched.kind == SCHED_TILE)
         *tasks = tile_c(&e);
     else if (b->sched.kind == SCHED_MAP)

@@ -20,5 +20,6 @@ const char *c_part_place(Emit *e, const char *part);
 int64_t row_c(Emit *e, bool partial);
 int64_t combine_c(Emit *e);
 int64_t column_c(Emit *e, bool partial);
+int64_t sort_c(Emit *e); // -1: nothing is sorted
 
 #endif

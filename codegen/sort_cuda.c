@@ -1,12 +1,12 @@
 // Rows sorted in shared memory on CUDA, a block each (nc_sort). Longer rows, and short ones, are
-// sorted by counting (lower_body.c).
+// sorted by counting (lower_ordered.c).
 #include "codegen/print_cuda.h"
 
 enum { LEAST = 64, BLOCK = 512 };
 
-static int sort_of(const Body *b)
+int body_sort(const Body *b)
 {
-    for (uint32_t i = 0; i < b->insts.n; i++)
+    for (uint32_t i = 0; i < b->insts.n && b->serial_cols; i++)
         if (b->insts.at[i].kind == KI_SORT) return (int)i;
     return -1;
 }
@@ -25,13 +25,13 @@ static int64_t shared_bytes(int64_t cols, DType t) // keys, and where they were
 
 bool sort_fits(const Target *t, int64_t cols, DType type)
 {
-    return t->kind == TARGET_CUDA && cols >= LEAST && cols <= INT32_MAX / 64 &&
-           shared_bytes(cols, type) <= t->shared_per_block;
+    if (cols < LEAST || cols > INT32_MAX / 64) return false;
+    return t->kind != TARGET_CUDA || shared_bytes(cols, type) <= t->shared_per_block;
 }
 
 bool plan_sort(Body *b)
 {
-    int at = sort_of(b);
+    int at = body_sort(b);
     int64_t n = padded(b->axis[b->col].extent);
     Schedule *s = &b->sched;
     if (at < 0) return false;
@@ -42,7 +42,7 @@ bool plan_sort(Body *b)
 
 void sort_derive(Body *b)
 {
-    int at = sort_of(b);
+    int at = body_sort(b);
     if (at >= 0)
         b->sched.row_bytes = (int)shared_bytes(b->axis[b->col].extent, b->insts.at[at].acc);
 }
@@ -59,7 +59,7 @@ static const char *open_columns(Emit *e, int64_t end)
 void sort_cuda(Emit *e)
 {
     const Body *b = e->body;
-    int at = sort_of(b), threads = b->sched.threads;
+    int at = body_sort(b), threads = b->sched.threads;
     const Inst *v = &b->insts.at[at];
     long long cols = b->axis[b->col].extent, n = padded(cols);
     const char *col = e->axis[b->col], *x = e->name[at], *type = type_math(v->acc);

@@ -585,6 +585,8 @@ static void indexed(Suite *s)
     add(s, "dynamic", g, GROUP_MAP, 0, NULL, NULL, 1e-6);
 }
 
+#include "tests/unit/lower_ordered.h"
+
 static void contractions(Suite *s)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},     {5, 7, 3},      {64, 64, 64},
@@ -679,6 +681,7 @@ int main(void)
     rows(s);
     columns(s);
     indexed(s);
+    ordered(s);
     contractions(s);
     sweeps(s);
     if (!s->only) side_by_side(s);
