@@ -42,12 +42,20 @@ double literal_value(const Statement *s, int i, DType t)
     return ints[choice % (t == DT_U8 || t == DT_U32 ? 6 : 8)];
 }
 
-void name_of(const Draft *d, const Statement *s, Buf *out)
+// n3, q3_f16: how it is filled and, where that is not the type itself, to what it is rounded.
+static void print_input_name(const Statement *s, int number, Buf *out)
 {
     static const char fills[] = "nqswi";
+    buf_printf(out, "%c%d", fills[s->raw[0] % 5], number);
+    if (dtype_is_float(s->type.dtype) && s->type.dtype != DT_F32)
+        buf_printf(out, "_%s", dtype_info[s->type.dtype].name);
+}
+
+void name_of(const Draft *d, const Statement *s, Buf *out)
+{
     int i = number_of(d, s);
     if (s->kind == &kind_input)
-        buf_printf(out, "%c%d", fills[s->raw[0] % 5], i);
+        print_input_name(s, i, out);
     else
         buf_printf(out, "v%d", i);
 }
@@ -97,11 +105,14 @@ static void print_inputs(const Draft *d, Buf *out)
         if (!first) buf_str(out, ", ");
         first = false;
         name_of(d, s, out);
-        buf_printf(out, ": %s", dtype_info[s->type.dtype].name);
+        buf_printf(out, ": %s", type_name(d, s->type.dtype));
         if (s->type.rank)
             print_list(s->type.dim, s->type.rank, out);
         else
             buf_str(out, "[]");
+        // A range stated, as indices have it; fill 4 draws from 0 to 63.
+        if (dtype_is_int(s->type.dtype) && s->raw[0] % 5 == 4 && s->raw[1] % 2)
+            buf_str(out, " in 0..64");
     }
 }
 

@@ -190,7 +190,7 @@ static void print(const Draft *d, const Statement *s, Buf *out)
         if (i) buf_str(out, ", ");
         print_operand(d, s, i, out);
     }
-    if (s->op == OP_cast) buf_printf(out, ", %s", dtype_info[s->type.dtype].name);
+    if (s->op == OP_cast) buf_printf(out, ", %s", type_name(d, s->type.dtype));
     buf_str(out, ")\n");
 }
 

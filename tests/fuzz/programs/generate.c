@@ -6,9 +6,11 @@
 
 #define KINDS(X)                                                                                   \
     X(input)                                                                                       \
-    X(elementwise) X(reshape) X(transpose) X(broadcast) X(reverse) X(slice) X(pad) X(concat)       \
-        X(stack) X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state)      \
-            X(standard) X(loop) X(grad)
+    X(elementwise)                                                                                 \
+    X(reshape)                                                                                     \
+    X(transpose)                                                                                   \
+    X(broadcast) X(reverse) X(slice) X(pad) X(concat) X(stack) X(reduce) X(matmul) X(scan)         \
+        X(gather) X(scatter) X(dynamic) X(made) X(state) X(assert) X(standard) X(loop) X(grad)
 #define DECLARE(name) extern const Kind kind_##name;
 #define ROW(name)     &kind_##name,
 KINDS(DECLARE)
@@ -202,6 +204,7 @@ Draft draft_make(uint64_t seed, enum SizeClass size, int number)
         if (!s.kind->choose(&m, &s)) continue;
         if (append(&m, &s) < 0 && s.kind == &kind_elementwise) append_guarded(&m, &s);
     }
+    append_op(&m, OP_neg, 0, 0, 0); // whatever else failed: something to return
     choose_outputs(&m);
     return d;
 }

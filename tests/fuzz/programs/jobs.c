@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,16 +24,10 @@ void report_clear(Report *r)
     memset(r, 0, sizeof *r);
 }
 
-pid_t job_start(const Options *o, const Variant *v, const char *text, Report *r)
+void job_here(const Options *o, const Variant *v, const char *text, const char *wide, Report *r)
 {
-    report_clear(r);
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid) return pid;
-    setpgid(0, 0);
-    int null = open("/dev/null", O_WRONLY);
-    if (null >= 0 && !getenv("PROGRAMS_VERBOSE")) dup2(null, 1), dup2(null, 2);
     Trial t = {.text = text,
+               .wide = wide,
                .device = o->device,
                .variant = v,
                .seed = o->seed,
@@ -41,6 +36,19 @@ pid_t job_start(const Options *o, const Variant *v, const char *text, Report *r)
                .compared = &r->compared};
     trial_run(&t, r->out, MOST_BATCH);
     r->finished = true;
+}
+
+pid_t job_start(const Options *o, const Variant *v, const char *text, const char *wide, Report *r)
+{
+    report_clear(r);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid) return pid;
+    setpgid(0, 0);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    int null = open("/dev/null", O_WRONLY);
+    if (null >= 0) dup2(null, 1), dup2(null, 2);
+    job_here(o, v, text, wide, r);
     _exit(0);
 }
 
@@ -62,9 +70,10 @@ void job_ended(Report *r, int status, bool hung, int n)
     }
 }
 
-Outcome job_try(const Options *o, const Variant *v, const char *text, int number, Report *r)
+Outcome job_try(const Options *o, const Variant *v, const char *text, const char *wide, int number,
+                Report *r)
 {
-    pid_t pid = job_start(o, v, text, r);
+    pid_t pid = job_start(o, v, text, wide, r);
     double end = clock_now() + o->limit;
     int status = 0;
     bool hung = false;

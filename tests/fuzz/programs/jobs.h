@@ -26,15 +26,20 @@ typedef struct Options {
 Report *report_new(void); // shared
 void report_clear(Report *r);
 // Starts a child that tries the text; parts of its process group end with it.
-pid_t job_start(const Options *o, const Variant *v, const char *text, Report *r);
+// wide: see Trial.
+pid_t job_start(const Options *o, const Variant *v, const char *text, const char *wide, Report *r);
+// The same in this process.
+void job_here(const Options *o, const Variant *v, const char *text, const char *wide, Report *r);
 // Ends a child that is over its time, with all it has started.
 void job_kill(pid_t pid);
 // One text, tried in a child; what became of model m<number>.
-Outcome job_try(const Options *o, const Variant *v, const char *text, int number, Report *r);
+Outcome job_try(const Options *o, const Variant *v, const char *text, const char *wide, int number,
+                Report *r);
 void job_ended(Report *r, int status, bool hung, int n); // marks what is unknown
 
 // shrink.c: a smaller draft that fails the same way.
 Draft draft_shrink(const Options *o, const Variant *v, const Draft *d, Outcome *outcome, Report *r);
-char *file_of(Arena *a, const Draft *drafts, int n); // text of several drafts
+char *file_of(Arena *a, const Draft *drafts, int n);      // text of several drafts
+char *wide_file_of(Arena *a, const Draft *drafts, int n); // their plain path, or NULL: small ones
 
 #endif

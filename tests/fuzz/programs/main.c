@@ -23,12 +23,13 @@ static const char usage_text[] =
     "  --minutes M     stop after so long\n"
     "  --jobs N        processes at a time (default: cores)\n"
     "  --batch N       programs in a file (default 16, at most 64)\n"
-    "  --size S        tiny, small, rows, large, mix (default)\n"
+    "  --size S        tiny, small, rows, large, mix (default: no large), production (more of the "
+    "large)\n"
     "  --variant V     one way to compile; default: all in turn, the default one most often\n"
     "  --out DIR       where failures are written (default build/programs)\n"
     "  --no-shrink     leave failures as they are\n"
-    "  --print N       print program number N and stop\n"
-    "  --file FILE     try this file, with models m0, m1, ...\n";
+    "  --print N       print programs N and so on, --count of them, and stop\n"
+    "  --file FILE     try this file, with models m0, m1, ..., in this process\n";
 
 const Variant variants[] = {
     {"default", NULL, "f32", false, false, 0},
@@ -62,7 +63,8 @@ typedef struct Fuzz {
     Options o;
     int64_t count, first, next; // next: program not yet begun
     double end;
-    int jobs, size, variant; // size, variant: -1: all
+    int jobs, size, variant; // -1: all
+    bool production;         // of all sizes, more of the large
     bool shrink;
     int *alone, nalone, alone_cap; // programs to be tried on their own
     int64_t done, by_state[STATES];
@@ -87,6 +89,8 @@ static enum SizeClass size_of(const Fuzz *f, int64_t number)
     if (f->size >= 0) return (enum SizeClass)f->size;
     Random r = of_number(f, number / f->o.batch, 1);
     int dice = random_below(&r, 100);
+    if (f->production)
+        return dice < 40 ? SIZE_TINY : dice < 70 ? SIZE_SMALL : dice < 88 ? SIZE_ROWS : SIZE_LARGE;
     return dice < 70 ? SIZE_TINY : dice < 97 ? SIZE_SMALL : SIZE_ROWS;
 }
 
@@ -103,11 +107,11 @@ static Draft draft_of(const Fuzz *f, int64_t number)
     return draft_make(random_next(&r), size_of(f, number), (int)(number % f->o.batch));
 }
 
-static char *text_of(Arena *a, const Fuzz *f, int64_t first, int n)
+static Draft *drafts_of(Arena *a, const Fuzz *f, int64_t first, int n)
 {
     Draft *d = NEW_ARRAY(a, Draft, n);
     for (int i = 0; i < n; i++) d[i] = draft_of(f, first + i);
-    return file_of(a, d, n);
+    return d;
 }
 
 // -- failures -------------------------------------------------------------------------------------
@@ -155,7 +159,9 @@ static void begin(Fuzz *f, Slot *s, int64_t first, int n, int what)
     s->hung = false;
     s->variant = variant_of(f, first);
     s->deadline = clock_now() + f->o.limit;
-    s->pid = job_start(&f->o, &variants[s->variant], text_of(a, f, first, n), s->report);
+    Draft *d = drafts_of(a, f, first, n);
+    s->pid =
+        job_start(&f->o, &variants[s->variant], file_of(a, d, n), wide_file_of(a, d, n), s->report);
     if (s->pid < 0) perror("fork"), exit(2);
     arena_free(a);
 }
@@ -226,7 +232,8 @@ static bool feed(Fuzz *f, Slot *s)
         return true;
     }
     if (f->next >= f->first + f->count || (f->end > 0 && clock_now() > f->end)) return false;
-    int n = f->o.batch - (int)(f->next % f->o.batch);
+    int together = size_of(f, f->next) < SIZE_ROWS || f->o.batch < 4 ? f->o.batch : 4;
+    int n = together - (int)(f->next % together);
     if (f->next + n > f->first + f->count) n = (int)(f->first + f->count - f->next);
     begin(f, s, f->next, n, BATCH);
     f->next += n;
@@ -283,16 +290,16 @@ static int find_variant(const char *name)
     return find_name("variant", name, names, variant_count);
 }
 
-static int try_file(Fuzz *f, const char *path)
+static int try_file(const Fuzz *f, Arena *a, const char *path)
 {
     static char text[1 << 20];
     FILE *file = fopen(path, "r");
-    Report *r = report_new();
-    if (!file || !r) return perror(path), 2;
+    Report *r = NEW(a, Report);
+    if (!file) return perror(path), 2;
     text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
     int bad = 0;
-    const Variant *v = &variants[f->variant < 0 ? 0 : f->variant];
-    job_try(&f->o, v, text, 0, r);
+    job_here(&f->o, &variants[f->variant < 0 ? 0 : f->variant], text, NULL, r);
     for (int i = 0; i < MOST_BATCH; i++) {
         char head[32];
         snprintf(head, sizeof head, "model m%d(", i);
@@ -351,8 +358,10 @@ static void parse(Fuzz *f, int argc, char **argv, const char **file, int64_t *pr
         case JOBS: f->jobs = atoi(optarg); break;
         case BATCHES: f->o.batch = atoi(optarg); break;
         case SIZE:
-            f->size =
-                strcmp(optarg, "mix") ? find_name("size", optarg, size_names, SIZE_CLASSES) : -1;
+            f->production = !strcmp(optarg, "production");
+            f->size = f->production || !strcmp(optarg, "mix")
+                          ? -1
+                          : find_name("size", optarg, size_names, SIZE_CLASSES);
             break;
         case VARIANT: f->variant = find_variant(optarg); break;
         case OUT: f->o.folder = optarg; break;
@@ -380,7 +389,8 @@ int main(int argc, char **argv)
     parse(&f, argc, argv, &file, &print);
     Arena *a = arena_new();
     if (print >= 0) {
-        fputs(text_of(a, &f, print, 1), stdout);
+        int n = f.count < f.o.batch ? (int)f.count : f.o.batch;
+        fputs(file_of(a, drafts_of(a, &f, print, n), n), stdout);
         return 0;
     }
     // The compiler's folders, also those of processes that were ended.
@@ -390,7 +400,7 @@ int main(int argc, char **argv)
     setenv("OMP_NUM_THREADS", "1", 0);
     int code;
     if (file) {
-        code = try_file(&f, file);
+        code = try_file(&f, a, file);
     } else {
         mkdir(f.o.folder, 0777);
         f.next = f.first;

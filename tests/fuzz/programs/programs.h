@@ -30,6 +30,7 @@ enum SizeClass { SIZE_TINY, SIZE_SMALL, SIZE_ROWS, SIZE_LARGE, SIZE_CLASSES };
 typedef struct Draft {
     int number; // within its file: model m<number>
     enum SizeClass size;
+    bool wide; // printed with f64 for every float type: the plain path's program
     int n;
     Statement at[MAX_STATEMENTS];
 } Draft;
@@ -92,6 +93,10 @@ void print_operand(const Draft *d, const Statement *s, int i, Buf *out);
 void print_list(const int64_t *v, int n, Buf *out); // [1, 2]
 int number_of(const Draft *d, const Statement *s);
 void name_of(const Draft *d, const Statement *s, Buf *out);
+static inline const char *type_name(const Draft *d, DType t)
+{
+    return dtype_info[d->wide && dtype_is_float(t) ? DT_F64 : t].name;
+}
 static inline uint64_t hash_axis(uint32_t choice, int axis) // a seed for choices an axis
 {
     return choice * 0x9e3779b97f4a7c15u + (uint64_t)axis * 0xd1b54a32d192ed03u;

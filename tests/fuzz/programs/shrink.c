@@ -23,6 +23,17 @@ char *file_of(Arena *a, const Draft *drafts, int n)
     return b.data;
 }
 
+char *wide_file_of(Arena *a, const Draft *drafts, int n)
+{
+    if (drafts[0].size != SIZE_LARGE) return NULL;
+    Draft *wide = NEW_ARRAY(a, Draft, n);
+    for (int i = 0; i < n; i++) {
+        wide[i] = drafts[i];
+        wide[i].wide = true;
+    }
+    return file_of(a, wide, n);
+}
+
 // Takes the candidate when it fails as the original does.
 static bool try(Shrink *s, Draft *candidate)
 {
@@ -33,7 +44,8 @@ static bool try(Shrink *s, Draft *candidate)
     bool same = false;
     if (!a || setjmp(oom)) return false;
     arena_on_oom(a, &oom);
-    Outcome o = job_try(s->o, s->v, file_of(a, candidate, 1), candidate->number, s->report);
+    Outcome o = job_try(s->o, s->v, file_of(a, candidate, 1), wide_file_of(a, candidate, 1),
+                        candidate->number, s->report);
     s->tries++;
     same =
         o.state == s->outcome.state && (o.state != FAILED || !strncmp(o.why, s->outcome.why, 24));

@@ -65,34 +65,55 @@ static bool choose_made(Maker *m, Statement *s)
 static void print_made(const Draft *d, const Statement *s, Buf *out)
 {
     const Type *t = &s->type;
-    int i = number_of(d, s);
+    const int i = number_of(d, s), axis = t->rank ? (int)(s->raw[4] % t->rank) : 0;
+    const bool real = t->dtype == DT_F32;
     Buf shape = buf_new(out->arena);
     print_list(t->dim, t->rank, &shape);
     unsigned way = s->raw[3] % 5;
-    buf_printf(out, "    ");
+    if (real && way == 3)
+        buf_printf(out, "    param p%d_%d: f32%s = uniform(-1, 1)\n", d->number, i, shape.data);
+    buf_printf(out, "    v%d = %s", i, real && d->wide ? "cast(" : "");
     if (t->dtype == DT_BOOL)
-        buf_printf(out, "v%d = bernoulli(%s, 0.%u)\n", i, shape.data, 1 + s->raw[4] % 9);
-    else if (t->dtype == DT_I32)
-        buf_printf(out, "v%d = cast(iota(%s, %d) * %u, i32)\n", i, t->rank ? shape.data : "[1]",
-                   t->rank ? (int)(s->raw[4] % t->rank) : 0, s->raw[5] % 7);
+        buf_printf(out, "bernoulli(%s, 0.%u)", shape.data, 1 + s->raw[4] % 9);
+    else if (!real)
+        buf_printf(out, "cast(iota(%s, %d) * %u, i32)", shape.data, axis, s->raw[5] % 7);
     else if (way == 0)
-        buf_printf(out, "v%d = uniform(%s, -2, 2)\n", i, shape.data);
+        buf_printf(out, "uniform(%s, -2, 2)", shape.data);
     else if (way == 1)
-        buf_printf(out, "v%d = normal(%s, 1)\n", i, shape.data);
+        buf_printf(out, "normal(%s, 1)", shape.data);
     else if (way == 2)
-        buf_printf(out, "v%d = full(%s, 0.75)\n", i, shape.data);
+        buf_printf(out, "full(%s, 0.75)", shape.data);
     else if (way == 3)
-        buf_printf(out, "param p%d_%d: f32%s = uniform(-1, 1)\n    v%d = p%d_%d\n", d->number, i,
-                   shape.data, i, d->number, i);
+        buf_printf(out, "p%d_%d", d->number, i);
     else
-        buf_printf(out, "v%d = cast(iota(%s, %d) %% 7, f32) * 0.25\n", i,
-                   t->rank ? shape.data : "[1]", t->rank ? (int)(s->raw[4] % t->rank) : 0);
+        buf_printf(out, "cast(iota(%s, %d) %% 7, f32) * 0.25", shape.data, axis);
+    buf_str(out, real && d->wide ? ", f64)\n" : "\n");
 }
 
 static bool derive_made(const Draft *d, Statement *s)
 {
     bool iota = s->leaf.dtype == DT_I32 || (s->leaf.dtype == DT_F32 && s->raw[3] % 5 == 4);
     return derive_input(d, s) && (s->leaf.rank || !iota);
+}
+
+// -- asserts --------------------------------------------------------------------------------------
+
+// One that holds, whatever the values are, and that nobody can know to hold.
+static bool derive_assert(const Draft *d, Statement *s)
+{
+    if (!dtype_is_float(operand(d, s, 0)->type.dtype)) return false;
+    s->type = type_scalar(DT_BOOL);
+    return true;
+}
+
+static void print_assert(const Draft *d, const Statement *s, Buf *out)
+{
+    int i = number_of(d, s);
+    buf_printf(out, "    v%d = all(or(isfinite(", i);
+    print_operand(d, s, 0, out);
+    buf_str(out, "), not(isfinite(");
+    print_operand(d, s, 0, out);
+    buf_printf(out, "))))\n    assert v%d, \"holds\"\n", i);
 }
 
 // -- states ---------------------------------------------------------------------------------------
@@ -122,7 +143,7 @@ static void print_state(const Draft *d, const Statement *s, Buf *out)
     char c[32], index[16] = "";
     snprintf(c, sizeof c, "c%d_%d", d->number, number_of(d, s));
     if (parts) snprintf(index, sizeof index, "[%d]", at);
-    buf_printf(out, "    state %s: %s", c, dtype_info[t->dtype].name);
+    buf_printf(out, "    state %s: %s", c, type_name(d, t->dtype));
     print_list(t->dim, t->rank, out);
     if (flag)
         buf_str(out, " = false\n");
@@ -137,9 +158,10 @@ static void print_state(const Draft *d, const Statement *s, Buf *out)
 
 // -- the standard library -------------------------------------------------------------------------
 
-enum Shape { SAME, WITHOUT_AXIS, WITH_AXIS_ONE, SCALAR };
+enum Shape { SAME, WITHOUT_AXIS, WITH_AXIS_ONE, SCALAR, LINEAR };
 typedef struct Standard {
-    const char *before, *after; // of the operand; %a is the axis, %x the operand
+    const char *before, *after; // of the operand; %a is the axis, %w a width, %p a scope's name,
+                                // %t the type of floats
     enum Shape shape;
     bool last, unit; // the axis is the last; elements are at most about 3
 } Standard;
@@ -163,7 +185,15 @@ static const Standard standards[] = {
     {"straight(", ")", SAME, false, false},
     {"square(", ")", SAME, false, false},
     {"clamp(", ", -1, 1)", SAME, false, true},
-    {"cast(argmin(", ", %a), f32) * 0.1", WITHOUT_AXIS, false, true},
+    {"cast(argmin(", ", %a), %t) * 0.1", WITHOUT_AXIS, false, true},
+    {"mse(", ", 0.5)", SCALAR, false, false},
+    {"huber(", ", 0.25)", SCALAR, false, false},
+    {"bce_with_logits(", ", 1)", SCALAR, false, false},
+    {"dropout(", ", 0.5)", SAME, false, false},
+    {"(linear(", ", %w) as %p)", LINEAR, true, false},
+    {"(layer_norm(", ") as %p)", SAME, true, true},
+    {"(rms_norm(", ") as %p)", SAME, true, true},
+    {"(batch_norm(", ") as %p)", SAME, true, false},
     // batch normalisation as a training step does it
     {"fold(", ", %a)", SAME, false, true},
 };
@@ -183,6 +213,12 @@ static const Standard *standard_of(const Statement *s, int rank, int *axis)
     return f;
 }
 
+static int64_t width_of(const Statement *s)
+{
+    static const int64_t widths[] = {1, 2, 3, 5, 8, 16, 17, 33, 64, 65};
+    return widths[s->raw[3] % 10];
+}
+
 static bool derive_standard(const Draft *d, Statement *s)
 {
     const Type *x = &operand(d, s, 0)->type;
@@ -193,6 +229,10 @@ static bool derive_standard(const Draft *d, Statement *s)
     s->type = *x;
     if (f->shape == SCALAR) s->type = type_scalar(x->dtype);
     if (f->shape == WITH_AXIS_ONE) s->type.dim[axis] = 1;
+    if (f->shape == LINEAR && x->rank < 2) return false;
+    if (f->shape == LINEAR) s->type.dim[axis] = width_of(s);
+    if (strstr(f->after, "%p")) // with parameters, which are f32
+        if (!dtype_join(x->dtype, DT_F32, &s->type.dtype)) return false;
     if (f->shape == WITHOUT_AXIS) {
         memmove(s->type.dim + axis, s->type.dim + axis + 1,
                 (size_t)(x->rank - axis - 1) * sizeof *x->dim);
@@ -226,18 +266,36 @@ static void print_standard(const Draft *d, const Statement *s, Buf *out)
     buf_printf(out, "    v%d = %s", number_of(d, s), f->before);
     print_operand(d, s, 0, out);
     for (const char *p = f->after; *p; p++) {
-        if (p[0] == '%' && p[1] == 'a')
-            buf_printf(out, "%d", axis), p++;
-        else
+        if (*p != '%') {
             buf_char(out, *p);
+            continue;
+        }
+        switch (*++p) {
+        case 'a': buf_printf(out, "%d", axis); break;
+        case 't': buf_str(out, type_name(d, DT_F32)); break;
+        case 'w': buf_printf(out, "%d", (int)width_of(s)); break;
+        default: buf_printf(out, "p%d_%d", d->number, number_of(d, s));
+        }
     }
     buf_char(out, '\n');
 }
 
 // -- loops ----------------------------------------------------------------------------------------
 
-static const char *const steps[] = {"tanh(%s) + %s",   "%s * 0.5 + %s",    "sin(%s) * %s",
-                                    "maximum(%s, %s)", "%s * sigmoid(%s)", "0.3 * %s - %s"};
+// Of a round: what becomes of the carried value c by the slice x, at round i.
+static const char *const steps[] = {
+    "tanh(c) + x",
+    "c * 0.5 + x",
+    "sin(c) * x",
+    "maximum(c, x)",
+    "c * sigmoid(x)",
+    "0.3 * c - x",
+    "tanh(x + mean(c))",
+    "where(x > c, x, 0.5 * c)",
+    "0.5 * c + x * cast(uniform(shape(x), 0, 1), dtype(x))",
+    "softmax(reshape(c + x, [-1]), 0)[0] * x",
+    "tanh(c) * cast(i + 1, dtype(x)) * 0.1 - reverse(reshape(x, [-1]), 0)[0]",
+};
 enum { STEPS = sizeof steps / sizeof *steps };
 
 static bool choose_loop(Maker *m, Statement *s)
@@ -263,31 +321,36 @@ static bool derive_loop(const Draft *d, Statement *s)
     return true;
 }
 
+// A step's pattern, its letters c, x and i (words of one letter) with the statement's number.
+static bool is_letter(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static void print_step(const char *pattern, int number, Buf *out)
+{
+    for (const char *p = pattern; *p; p++) {
+        bool word = strchr("cxi", *p) && (p == pattern || !is_letter(p[-1])) && !is_letter(p[1]);
+        buf_char(out, *p);
+        if (word) buf_printf(out, "%d", number);
+    }
+}
+
 static void print_loop(const Draft *d, const Statement *s, Buf *out)
 {
     const Type *x = &operand(d, s, 0)->type;
-    int i = number_of(d, s);
-    char c[16];
-    snprintf(c, sizeof c, "c%d", i);
-    buf_printf(out, "    %s = zeros(", c);
+    const int i = number_of(d, s);
+    buf_printf(out, "    c%d = zeros(", i);
     print_list(x->dim + 1, x->rank - 1, out);
-    buf_printf(out,
-               ", %s)\n    loop i%d in 0..%lld carry %s over x%d = ", dtype_info[x->dtype].name, i,
-               (long long)x->dim[0], c, i);
+    buf_printf(out, ", %s)\n    loop i%d in 0..%lld carry c%d over x%d = ", type_name(d, x->dtype),
+               i, (long long)x->dim[0], i, i);
     print_operand(d, s, 0, out);
-    buf_printf(out, " {\n        %s = ", c);
-    char item[16], step[128];
-    snprintf(item, sizeof item, "x%d", i);
-    const char *pattern = steps[s->raw[1] % STEPS], *second = strstr(pattern + 2, "%s");
-    const char *first = strstr(pattern, "%s");
-    if (first == second) second = strstr(first + 2, "%s");
-    snprintf(step, sizeof step, "%.*s%s%.*s%s%s", (int)(first - pattern), pattern, c,
-             (int)(second - first - 2), first + 2, item, second + 2);
-    buf_printf(out, "%s\n", step);
+    buf_printf(out, " {\n        c%d = ", i);
+    print_step(steps[s->raw[1] % STEPS], i, out);
     if (s->raw[2] % 3 == 0)
-        buf_printf(out, "        %s = %s + cast(i%d, %s) * 0.01\n", c, c, i,
-                   dtype_info[x->dtype].name);
-    buf_printf(out, "        emit e%d = %s * 0.5\n    }\n    v%d = %c%d\n", i, c, i,
+        buf_printf(out, "\n        c%d = c%d + cast(i%d, %s) * 0.01", i, i, i,
+                   type_name(d, x->dtype));
+    buf_printf(out, "\n        emit e%d = c%d * 0.5\n    }\n    v%d = %c%d\n", i, i, i,
                s->raw[0] % 2 ? 'c' : 'e', i);
 }
 
@@ -338,6 +401,7 @@ static void print_grad(const Draft *d, const Statement *s, Buf *out)
 
 const Kind kind_input = {"input", 4, choose_input, derive_input, print_input};
 const Kind kind_made = {"made", 3, choose_made, derive_made, print_made};
+const Kind kind_assert = {"assert", 1, choose_state, derive_assert, print_assert};
 const Kind kind_state = {"state", 2, choose_state, derive_state, print_state};
 const Kind kind_standard = {"standard", 9, choose_standard, derive_standard, print_standard};
 const Kind kind_loop = {"loop", 3, choose_loop, derive_loop, print_loop};
