@@ -309,11 +309,23 @@ static void on_interrupt(int signal)
     (void)ignored;
 }
 
+// The terminal or the reader of the output is gone, which may be said more than once: whatever is
+// printed is lost, what was trained is not.
+static void on_hangup(int signal)
+{
+    (void)signal;
+    stop_asked = 1;
+}
+
 void catch_interrupt(void)
 {
-    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, now;
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    a.sa_handler = on_hangup;
+    sigaction(SIGPIPE, &a, NULL);
+    // (nohup has it ignored)
+    if (!sigaction(SIGHUP, NULL, &now) && now.sa_handler != SIG_IGN) sigaction(SIGHUP, &a, NULL);
 }
 
 bool interrupted(void *unused)

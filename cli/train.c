@@ -160,7 +160,7 @@ int verb_train(int argc, char **argv)
         device_option(&a.device),
         seed_option(&a.seed, "of weights, dropout and shuffling (default 0)"),
         {"--save", NULL, OPT_OUTPUT, &a.save, "FILE",
-         "checkpoint (.safetensors), at the end and on Ctrl-C"},
+         "checkpoint (.safetensors), whatever ends training"},
         {"--save-every", NULL, OPT_COUNT, &a.o.save_every, "N", "and every N steps"},
         {"--resume", NULL, OPT_STRING, &a.resume, "FILE", "go on from a checkpoint, bit for bit"},
         weights_option(&a.weights),

@@ -354,7 +354,7 @@ typedef struct netc_train_options {
     int64_t eval_every;   // steps; 0: each epoch
     int64_t save_every;   // steps; 0: at the end only
     const char *save;     // safetensors file, or NULL
-    const char *resume;   // checkpoint to go on from, or NULL
+    const char *resume;   // checkpoint to go on from, or NULL; settings that netc_set has set stay
     bool no_shuffle;
     bool keep_last_partial;   // train on the last, smaller batch of an epoch too
     const char *const *watch; // parameters or taps whose statistics are reported

@@ -1,5 +1,6 @@
 // Checkpoints: a session's parameters, states and settings as safetensors; the step, the seed and
 // the choices travel as metadata.
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,14 +232,36 @@ static void note_cells(const Loading *v)
     }
 }
 
-static void read_metadata(Loading *v)
+static bool read_number(Loading *v, const char *key, const char *text, int64_t *out)
 {
-    for (int i = 0; i < v->file.nmeta; i++) {
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (end != text && !*end && !errno && (*out >= 0 || strcmp(key, "netc.step"))) return true;
+    v->status = lib_fail(v->err, NETC_INVALID, "%s is damaged: its %s is '%s', which is no %s",
+                         v->path, key, text, strcmp(key, "netc.step") ? "seed" : "count of steps");
+    return false;
+}
+
+// false: reported.
+static bool read_metadata(Loading *v)
+{
+    bool step = false, seed = false;
+    for (int i = 0; i < v->file.nmeta && !v->o.weights_only; i++) {
         const char *key = v->file.meta_keys[i], *value = v->file.meta_values[i];
         if (!strcmp(key, "netc.choices") && !v->choices) v->choices = strdup(value);
-        if (!strcmp(key, "netc.step")) v->at->step = strtoll(value, NULL, 10);
-        if (!strcmp(key, "netc.seed")) v->at->seed = strtoll(value, NULL, 10);
+        if (!strcmp(key, "netc.step")) step = true;
+        if (!strcmp(key, "netc.seed")) seed = true;
+        if ((!strcmp(key, "netc.step") && !read_number(v, key, value, &v->at->step)) ||
+            (!strcmp(key, "netc.seed") && !read_number(v, key, value, &v->at->seed)))
+            return false;
     }
+    if (!v->at->needed || (step && seed)) return true;
+    v->status = lib_fail(v->err, NETC_INVALID,
+                         "%s does not say at which step it was saved and with which seed: it is no "
+                         "checkpoint to go on from; --weights begins with what it holds",
+                         v->path);
+    return false;
 }
 
 // Everything is compared before anything is written: a checkpoint of another model changes nothing.
@@ -246,10 +269,9 @@ static void load(void *arg)
 {
     Loading *v = arg;
     if (!well_written(v) || rt_safetensors_read(v->arena, v->path, &v->file, &v->e)) return;
-    if (!name_tensors(v) || !fits(v)) return;
+    if (!name_tensors(v) || !fits(v) || !read_metadata(v)) return;
     note_cells(v);
     v->status = state_put(v->s, &(StateSource){find_loaded, v}, v->err);
-    if (v->status == NETC_OK) read_metadata(v);
 }
 
 netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
@@ -271,11 +293,11 @@ netc_status state_load_at(netc_session *s, const char *path, const netc_load_opt
 netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
                             netc_error **err)
 {
-    Position at = {.seed = s->seed};
+    Position at = {.step = -1, .seed = s->seed};
     netc_status status = state_load_at(s, path, o, &at, err);
     if (status == NETC_OK && !(o && o->weights_only)) {
         s->seed = at.seed;
-        status = session_set_control(s, "@step", at.step, err);
+        if (at.step >= 0) status = session_set_control(s, "@step", at.step, err);
         if (status == NETC_OK) status = session_set_control(s, "@seed", at.seed, err);
     }
     return status;

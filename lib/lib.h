@@ -215,6 +215,8 @@ struct netc_session {
     char *choices;  // the choice table of a checkpoint that was loaded, or NULL
     Bound *bound;
     int64_t seed;
+    char **given; // settings that netc_set has set, in front of a checkpoint's when training resumes
+    int ngiven;
     bool told_rest; // that examples which fill no batch are left out of evaluations
     char device_text[160];
 };
@@ -272,6 +274,7 @@ const char *batch_dim(const ProgEntry *e);
 bool state_is_saved(const ProgCell *c); // not scratch, not a control cell
 typedef struct Position {               // where training stands; saved beside the tensors
     int64_t step, seed;
+    bool needed; // a file that does not say it is refused
 } Position;
 // Where values come from: of the cell's type, valid until the next call; NULL: it has none.
 typedef struct StateSource {

@@ -240,6 +240,8 @@ void netc_session_free(netc_session *s)
     }
     bound_free(s);
     netc_program_release(s->program);
+    for (int i = 0; i < s->ngiven; i++) free(s->given[i]);
+    free(s->given);
     free(s->choices);
     free(s);
 }

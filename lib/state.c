@@ -95,12 +95,25 @@ static netc_status setting(netc_session *s, const char *name, netc_error **err)
                             : "");
 }
 
+static bool remember(netc_session *s, const char *name)
+{
+    for (int i = 0; i < s->ngiven; i++)
+        if (!strcmp(s->given[i], name)) return true;
+    char **more = realloc(s->given, (size_t)(s->ngiven + 1) * sizeof *more);
+    if (!more) return false;
+    s->given = more;
+    more[s->ngiven] = strdup(name);
+    s->ngiven += more[s->ngiven] != NULL;
+    return s->ngiven > 0 && more[s->ngiven - 1];
+}
+
 netc_status netc_set(netc_session *s, const char *name, double value, netc_error **err)
 {
     netc_status status = setting(s, name, err);
     float v = (float)value;
     RtError e = {0};
     if (status != NETC_OK) return status;
+    if (!remember(s, name)) return OUT_OF_MEMORY(err);
     return rt_cell_write(s->rt, name, &v, sizeof v, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 

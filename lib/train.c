@@ -11,6 +11,7 @@
 #include "lib/diagnose.h"
 #include "lib/keep.h"
 #include "lib/report.h"
+#include "runtime/file.h"
 
 typedef struct Run {
     netc_session *s;
@@ -302,7 +303,7 @@ static netc_status save(Run *r, netc_error **err)
 {
     netc_status status = sound(r, err);
     if (status != NETC_OK) return status;
-    Position at = {r->step, r->s->seed};
+    Position at = {.step = r->step, .seed = r->s->seed};
     status = state_save_at(r->s, r->o->save, &at, err);
     r->saved = r->step;
     r->lost = status != NETC_OK;
@@ -477,21 +478,33 @@ static void save_rest(Run *r)
     if (r->o->save && !r->lost && r->step > 0 && r->step != r->saved) save(r, NULL);
 }
 
+// What the caller has set stays.
+static netc_status resume(netc_session *s, const char *path, Position *at, netc_error **err)
+{
+    double *value = calloc((size_t)s->ngiven + 1, sizeof *value);
+    netc_status status = value ? NETC_OK : OUT_OF_MEMORY(err);
+    for (int i = 0; i < s->ngiven && status == NETC_OK; i++)
+        status = netc_get(s, s->given[i], &value[i], err);
+    if (status == NETC_OK) status = state_load_at(s, path, NULL, at, err);
+    for (int i = 0; i < s->ngiven && status == NETC_OK; i++)
+        status = netc_set(s, s->given[i], value[i], err);
+    free(value);
+    return status;
+}
+
 netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err)
 {
     netc_train_options options = {0};
     memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
     Run r = {.s = s, .o = &options, .start = clock_now()};
     netc_status status = NETC_OK;
-    Position at = {.seed = s->seed};
+    Position at = {.seed = s->seed, .needed = true};
+    if (options.save) rt_file_sweep(options.save);
     // First, because the checkpoint's choice table may load the program anew.
-    if (options.resume) status = state_load_at(s, options.resume, NULL, &at, err);
+    if (options.resume) status = resume(s, options.resume, &at, err);
     if (status == NETC_OK) status = plan(&r, err);
     if (status != NETC_OK) return status;
     if (options.resume) {
-        if (at.step < 0)
-            return lib_fail(err, NETC_INVALID, "%s is damaged: it stands at step %" PRId64,
-                            options.resume, at.step);
         r.step = at.step;
         s->seed = at.seed;
         if (r.step >= r.total)

@@ -288,17 +288,12 @@ RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, Rt
         real = realpath(path, NULL); // what a link points to is replaced, not the link
     }
     const char *to = real ? real : path;
-    size_t n = strlen(to) + 8;
-    char *temporary = malloc(n);
-    RtCode code = RT_OK;
-    if (!temporary) {
-        code = rt_fail(e, RT_OOM, "out of memory");
-    } else {
-        snprintf(temporary, n, "%s.XXXXXX", to);
-        int fd = rt_file_new(temporary, there ? 0600 : 0666);
-        code = fd < 0 ? write_failed(path, errno, e)
-                      : replace(to, temporary, fd, there ? &st : NULL, parts, nparts, e);
-    }
+    rt_file_sweep(to);
+    int fd;
+    char *temporary = rt_file_beside(to, there ? 0600 : 0666, &fd);
+    RtCode code = !temporary ? rt_fail(e, RT_OOM, "out of memory")
+                  : fd < 0   ? write_failed(path, errno, e)
+                             : replace(to, temporary, fd, there ? &st : NULL, parts, nparts, e);
     free(temporary);
     free(real);
     return code;

@@ -31,6 +31,12 @@ RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
 // Its mode is [mode] less the process's umask. -1: errno says why.
 int rt_file_new(char *path, unsigned mode);
 
+// sweep.c. A new file beside [path], to be renamed to it: its name, malloc'ed, or NULL. *fd: open
+// and locked, or -1 with errno.
+char *rt_file_beside(const char *path, unsigned mode, int *fd);
+// Removes those that nobody writes any more: their process was killed.
+void rt_file_sweep(const char *path);
+
 bool rt_host_memory(size_t *free_bytes, size_t *total_bytes);
 
 #endif

@@ -104,4 +104,47 @@ same five.st strict.st "an evaluation that fails"
 sed 's/assert.*/pairs = reshape(x, [batch \/ 16, 16, 6])/' strict.net >pairs.net
 expect 1 "pairs.net:5" "${QUIET[@]}" pairs.net "${POINTS[@]}" "${EVAL[@]}" --steps 30 --save pairs.st --log pairs.log
 [ ! -s pairs.log ] && pass || fail "it trained before it found that: $(cat pairs.log)"
+
+# A checkpoint says where it stands; what is set wins over what it holds.
+damaged() { LC_ALL=C sed "s/$1/$2/" five.st >damaged.st; cmp -s five.st damaged.st && fail "nothing was damaged: $1"; }
+for words in '"netc.step":"5"/"netc.step":"x"/count of steps' '"netc.step":"5"/"netc.step":""/count of steps' \
+             '"netc.step"/"netc.stop"/no checkpoint to go on from' '"netc.seed"/"netc.sead"/no checkpoint to go on from' \
+             '"netc.seed":"0"/"netc.seed":"o"/which is no seed'; do
+    IFS=/ read -r from to text <<<"$words"
+    damaged "$from" "$to"
+    case $to in *'""') LC_ALL=C sed -i 's/"netc.step":""/"netc.step":"" /' damaged.st ;; esac
+    expect 1 "$text" "${QUIET[@]}" strict.net "${POINTS[@]}" --resume damaged.st --steps 9
+done
+sed 's/^model/setting rate = 0.05\nmodel/; s/lr = 0.05/lr = rate/; /assert/d' strict.net >rated.net
+expect 0 "" "${QUIET[@]}" rated.net "${POINTS[@]}" --steps 5 --save slow.st
+for way in "--set" "-D"; do
+    expect 0 "" "${QUIET[@]}" rated.net "${POINTS[@]}" --resume slow.st $way rate=0 --steps 9 --save still.st
+    for f in slow still; do
+        expect 0 "" "$NETC" eval rated.net "${POINTS[@]}" --weights $f.st --device "$device" --json -q
+        cp "$W/.out" $f.json
+    done
+    same slow.json still.json "a rate of 0 given by $way trains on"
+done
+
+# The terminal goes away, or who reads the output: the step is finished and saved.
+ended() { # NAME: of the log of a run in the background
+    wait $pid; local code=$?
+    [ $code -eq 130 ] && pass || fail "$1: exit $code, wanted 130: $(tail -3 "$1.log")"
+    [ -e "$1.st" ] && pass || fail "$1: nothing was saved: $(tail -3 "$1.log")"
+}
+begun() { for _ in $(seq 600); do grep -q 'step ' "$1.log" && return; sleep 0.05; done; }
+"${TRAIN[@]}" rate.net --data x=rows.npy -D batch=4 --epochs 3 >/dev/null 2>&1 # (compiled)
+sed 's/33 - step/1e9/' rate.net >long.net
+"${TRAIN[@]}" long.net --data x=rows.npy --epochs 1e7 --save hup.st >hup.log 2>&1 &
+pid=$!; begun hup; kill -HUP $pid; kill -HUP $pid 2>/dev/null; ended hup
+"${TRAIN[@]}" long.net --data x=rows.npy --epochs 1e7 --save pipe.st 2>pipe.log > >(head -25 >/dev/null) &
+pid=$!; ended pipe
+
+# What a killed save has left is swept when training begins, what is not its own is not.
+touch hup.st.netc-AbC123 hup.st.backup hup.st.netc-backups other.st.netc-AbC123 hup.st.netc-zzzzzz
+expect 0 "" flock hup.st.netc-zzzzzz "${QUIET[@]}" rate.net --data x=rows.npy --steps 3 --save hup.st
+[ ! -e hup.st.netc-AbC123 ] && pass || fail "left over: $(ls hup.st*)"
+for f in hup.st.backup hup.st.netc-backups other.st.netc-AbC123 hup.st.netc-zzzzzz; do
+    [ -e $f ] && pass || fail "$f is gone"
+done
 finish
