@@ -8,6 +8,10 @@ device=${TRAIN_DEVICE:-cpu}
 NETS=$ROOT/tests/workflows
 expect 0 "" "$NETC" run "$NETS/points.net" --output x=x.npy --output y=y.npy --output kind=kind.npy
 
+sanitize=
+nm "$BUILD/netc" 2>/dev/null | grep -q __asan_init && sanitize=-fsanitize=address,undefined
+expect 0 "" ${CC:-cc} -std=gnu17 -Wall -Wextra -Werror $sanitize -I"$ROOT/include" "$NETS/host.c" "$BUILD/libnetc.a" -o host -ldl -lm -lpthread -lz
+
 same() { cmp -s "$1" "$2" && pass || fail "$3: $1 and $2 differ"; } # FILE FILE WHAT
 metrics() { sed 's/^{//; s/"\(eval_\)*/"/g; s/,"seconds.*//; s/}$//'; } # of a line of JSON
 # training NET ARGS...: for 20 steps of 16 of the points, those steps numbered from 0.
@@ -19,8 +23,8 @@ training() {
 # workflow NET ENTRY INPUT...: the model trained on these inputs.
 workflow() {
     local net=$1 entry=$2 i; shift 2
-    local DATA=() EVAL=() RUN=() OUT=(--output loss=loss.npy)
-    for i; do DATA+=(--data "$i=$i.npy") EVAL+=(--eval-data "$i=$i.npy") RUN+=(--input "$i=$i.npy"); done
+    local DATA=() EVAL=() RUN=() FILES=() OUT=(--output loss=loss.npy)
+    for i; do DATA+=(--data "$i=$i.npy") EVAL+=(--eval-data "$i=$i.npy") RUN+=(--input "$i=$i.npy") FILES+=("$i=$i.npy"); done
     training "$net" --steps 20 --save "$net.st"
     training "$net" --steps 20 --save "$net.log.st" "${EVAL[@]}" --eval-every 3 --log "$net.log"
     same "$net.st" "$net.log.st" "$net: evaluations change training"
@@ -40,9 +44,14 @@ workflow() {
     expect 0 "" "$NETC" run "$NETS/$net.net" --entry "$entry" "${RUN[@]}" --device "$device" --weights "$net.st" "${OUT[@]}" --output p="$net.p.npy" -q
     expect 0 "" "$NETC" run "$net.bin" --entry "$entry" "${RUN[@]}" --device "$device" "${OUT[@]}" --output p="$net.q.npy" -q
     same "$net.p.npy" "$net.q.npy" "$net: run with --weights and model.bin"
+
+    expect 0 "" ./host "$NETS/$net.net" "$net.bin" "$device" "$entry" "$net.st" "$net.part.st" "$net.host.st" "${FILES[@]}"
+    [ "$evaluated" = "$(cat "$W/.out")" ] && pass || fail "$net: netc eval $evaluated, the host $(cat "$W/.out")"
+    same "$net.st" "$net.host.st" "$net: resumed by the host"
 }
 workflow batch_norm fit x y
 workflow hidden fit x y
+workflow dropout_loop fit x y
 workflow average fit x y
 workflow tied fit kind x
 workflow several fit x y
