@@ -46,6 +46,11 @@ struct Emit {
     const char *follow, *check; // check: of the error record, printed behind the wait
     Scope *floor;
     int joins; // reductions of whole blocks so far
+    // C: the loop over this axis runs within one round of [period] elements, which begins at
+    // [round]; 0: anywhere.
+    int round_axis;
+    int64_t period;
+    const char *round;
     const char **buf_name;
 };
 

@@ -19,6 +19,69 @@ bool c_plain_over(const Emit *e, int axis)
     return true;
 }
 
+// The smallest divisor of the axis in quotients and remainders, which divides all others; 0: none.
+static int64_t period_of(const Ix *x, int axis, int64_t period)
+{
+    for (int i = 0; x && i < x->n && period >= 0; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind != IT_DIV && t->kind != IT_MOD) continue;
+        int64_t by = t->by;
+        const Ix *of = t->e;
+        if (of->n == 1 && of->constant == 0 && of->at[0].coeff == 1 &&
+            of->at[0].term->kind == IT_AXIS && of->at[0].term->id == axis)
+            period = !period || period % by == 0 ? by : by % period == 0 ? period : -1;
+        else
+            period = period_of(of, axis, period);
+    }
+    return period;
+}
+
+void c_open_loop(Emit *e, int axis)
+{
+    const int64_t least = 8; // shorter inner loops cost what they save
+    const Body *b = e->body;
+    int64_t period = 0;
+    for (uint32_t i = 0; i < b->insts.n && period >= 0; i++)
+        if (e->live[i]) period = period_of(b->insts.at[i].ix, axis, period);
+    for (uint32_t i = 0; i < b->stores.n && period >= 0; i++)
+        period = period_of(b->stores.at[i].ix, axis, period);
+    e->round_axis = axis;
+    e->period = period >= least && c_plain_over(e, axis) ? period : 0;
+    if (e->period) {
+        e->round = emit_text(e, "%s_round", e->axis[axis]);
+        emit_open(e, 0);
+    }
+    emit_open(e, 1ull << axis);
+}
+
+void c_close_loop(Emit *e, const char *from, const char *to, const char *pragma)
+{
+    const char *a = e->axis[e->round_axis], *r = e->round, *lo = from, *hi = to, *outer = NULL;
+    long long by = e->period;
+    int indent = *pragma ? e->scope->up->indent * 4 : 0;
+    if (by && !strcmp(from, "0") && e->body->axis[e->round_axis].extent % by == 0) { // whole rounds
+        lo = r;
+        hi = emit_text(e, "%s + %lld", r, by);
+        outer = emit_text(e, "for (long %s = 0; %s < %s; %s += %lld) {", r, r, to, r, by);
+    } else if (by) {
+        lo = emit_text(e, "%s_from", a);
+        hi = emit_text(e, "%s_to", a);
+        int in = e->scope->up->indent * 4;
+        outer = emit_text(e,
+                          "for (long %s = %s - %s %% %lld; %s < %s; %s += %lld) {\n"
+                          "%*sconst long %s = %s > %s ? %s : %s;\n"
+                          "%*sconst long %s = %s + %lld < %s ? %s + %lld : %s;",
+                          r, from, from, by, r, to, r, by, in, "", lo, r, from, r, from, in, "", hi,
+                          r, by, to, r, by, to);
+    }
+    emit_close(e,
+               emit_text(e, "%s%s%*sfor (long %s = %s; %s < %s; %s++) {", pragma,
+                         *pragma ? "\n" : "", indent, "", a, lo, a, hi, a),
+               "}");
+    if (outer) emit_close(e, outer, "}");
+    e->period = 0;
+}
+
 const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix)
 {
     Buf o = buf_new(e->arena);
@@ -71,16 +134,16 @@ const char *c_scratch(Emit *e, int nth)
     return "0";
 }
 
+#define SIMD "#pragma omp simd"
+
 // -- map ------------------------------------------------------------------------------------------
 
 // One axis: tasks are its elements, and the text does not depend on how many there are.
 static int64_t print_flat(Emit *e)
 {
-    const char *a = e->axis[0];
-    emit_open(e, 1);
+    c_open_loop(e, 0);
     emit_stores(e, -1);
-    const char *head = emit_text(e, "for (long %s = begin; %s < end; %s++) {", a, a, a);
-    emit_close(e, c_plain_over(e, 0) ? emit_text(e, "#pragma omp simd\n    %s", head) : head, "}");
+    c_close_loop(e, "begin", "end", c_plain_over(e, 0) ? SIMD : "");
     return e->body->axis[0].extent;
 }
 
@@ -111,12 +174,9 @@ static int64_t print_map(Emit *e)
                   e->axis[inner], lo, (long long)tile, hi, lo, (long long)tile, hi);
         hi = emit_text(e, "end_%s", e->axis[inner]);
     }
-    emit_open(e, 1ull << inner);
+    c_open_loop(e, inner);
     emit_stores(e, -1);
-    const char *a = e->axis[inner];
-    const char *head = emit_text(e, "for (long %s = %s; %s < %s; %s++) {", a, lo, a, hi, a);
-    emit_close(
-        e, c_plain_over(e, inner) ? emit_text(e, "#pragma omp simd\n        %s", head) : head, "}");
+    c_close_loop(e, lo, hi, c_plain_over(e, inner) ? SIMD : "");
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return outer * tiles;
 }

@@ -5,6 +5,22 @@
 
 static const char *index_text(Emit *e, const Ix *x, bool wide);
 
+// A quotient or remainder of the axis of a loop that stays within one round: what is constant
+// there.
+static const char *round_text(Emit *e, const IxTerm *t)
+{
+    const Ix *of = t->e;
+    if (!e->period || t->by % e->period || of->n != 1 || of->constant || of->at[0].coeff != 1 ||
+        of->at[0].term->kind != IT_AXIS || of->at[0].term->id != e->round_axis)
+        return NULL;
+    const char *axis = e->axis[e->round_axis];
+    if (t->kind == IT_DIV)
+        return arena_printf(e->arena, "nc_quo(%s, %lld)", e->round, (long long)t->by);
+    if (t->by == e->period) return arena_printf(e->arena, "(%s - %s)", axis, e->round);
+    return arena_printf(e->arena, "(nc_rem(%s, %lld) + %s - %s)", e->round, (long long)t->by, axis,
+                        e->round);
+}
+
 static const char *term_text(Emit *e, const IxTerm *t, bool wide)
 {
     const char *widen = e->cuda ? "(int64_t)" : "(long)";
@@ -21,6 +37,8 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
     }
     case IT_DIV:
     case IT_MOD: {
+        const char *round = round_text(e, t);
+        if (round) return round;
         bool inner = t->e->low < INT32_MIN || t->e->high > INT32_MAX || wide;
         const char *of = index_text(e, t->e, inner);
         // The printed division is unsigned: what can be negative is moved up by whole divisors

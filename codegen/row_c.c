@@ -2,7 +2,9 @@
 #include "codegen/accumulator.h"
 #include "codegen/print_c.h"
 
-enum { CHUNK = 4096 };
+// Sums of rounds (c_open_loop) of up to so many elements are kept apart, an element each, until
+// their end: joining the lanes of a vector takes longer than a short round.
+enum { CHUNK = 4096, MOST_LANES = 256 };
 
 // Costly values that several stages need are computed by the first and kept in an array.
 static void recall(Emit *e, int stage, const char *c)
@@ -33,10 +35,13 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     const char *from = chunked ? "chunk" : lo, *to = chunked ? "chunk_end" : hi;
     if (chunked) emit_open(e, 0);
     Scope *chunk = e->scope;
-    emit_open(e, 1ull << b->col);
+    c_open_loop(e, b->col);
     recall(e, stage, c);
+    long long lanes = e->period <= MOST_LANES ? e->period : 0;
     for (int i = 0; i < n; i++)
-        c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
+        c_accumulate(e, r[i],
+                     lanes ? emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, e->round)
+                           : emit_text(e, "%s_acc", e->name[r[i]]),
                      emit_text(e, "%s_best", e->name[r[i]]), c, lo);
     emit_stores(e, stage);
     remember(e, stage, c);
@@ -54,13 +59,20 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
                   name, inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
         if (inst_acc(v)->place) emit_line(e, row, "%s %s_best = 0;", t, name);
+        if (!lanes) continue;
+        emit_line(e, chunk, "%s %s_lane[%lld];", t, name, lanes);
+        emit_line(e, chunk, "for (long k = 0; k < %lld; k++) %s_lane[k] = %s;", lanes, name,
+                  emit_identity(e, v->op, v->acc));
     }
-    const char *pragma =
-        simd ? emit_text(e, "#pragma omp simd%s\n", c_omp_reduction(e, r, n, "_acc")) : "";
-    emit_close(e,
-               emit_text(e, "%s%*sfor (long %s = %s; %s < %s; %s++) {", pragma,
-                         simd ? chunk->indent * 4 : 0, "", c, from, c, to, c),
-               "}");
+    const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
+    c_close_loop(e, from, to, simd ? emit_text(e, "#pragma omp simd%s", joined) : "");
+    for (int i = 0; i < n && lanes; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const char *acc = emit_text(e, "%s_acc", e->name[r[i]]);
+        emit_line(e, chunk, "for (long k = 0; k < %lld; k++)", lanes);
+        emit_line(e, chunk, "    %s = %s;", acc,
+                  emit_combine(e, v->op, v->acc, acc, emit_text(e, "%s_lane[k]", e->name[r[i]])));
+    }
     if (chunked) {
         for (int i = 0; i < n; i++)
             if (c_float_sum(&b->insts.at[r[i]]))

@@ -587,6 +587,8 @@ static void indexed(Suite *s)
 
 #include "tests/unit/lower_ordered.h"
 
+#include "tests/unit/lower_rounds.h"
+
 static void contractions(Suite *s)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},     {5, 7, 3},      {64, 64, 64},
@@ -680,6 +682,7 @@ int main(void)
     approximations(s);
     rows(s);
     columns(s);
+    rounds(s);
     indexed(s);
     ordered(s);
     contractions(s);
