@@ -108,6 +108,17 @@ const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v
     return arena_printf(e->arena, t == DT_BOOL && a->bool_step ? a->bool_step : a->step, acc, v);
 }
 
+const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value)
+{
+    const Inst *x = &e->body->insts.at[value];
+    bool product = x->kind == KI_EW && x->op == OP_mul && x->type == t;
+    if (!e->cuda || !product || accumulator(op)->start != START_ZERO ||
+        !(t == DT_F32 || t == DT_F64))
+        return emit_combine(e, op, t, acc, emit_value(e, value));
+    const char *a = emit_value(e, x->a[0]), *b = emit_value(e, x->a[1]);
+    return arena_printf(e->arena, "nc_fma(%s, %s, %s)", a, b, acc);
+}
+
 // -- CUDA -----------------------------------------------------------------------------------------
 
 DType acc_type(const Inst *v)
@@ -148,9 +159,10 @@ const char *acc_join(Emit *e, const Inst *v, const char *a, const char *b)
                      : emit_text(e, "%s::of(%s, %s)", acc->functor, a, b);
 }
 
-const char *acc_step(Emit *e, const Inst *v, const char *acc, const char *x, const char *place)
+const char *acc_step(Emit *e, const Inst *v, const char *acc, const char *place)
 {
-    return acc_join(e, v, acc, inst_acc(v)->place ? acc_of_parts(e, v, place, x, NULL) : x);
+    if (!inst_acc(v)->place) return emit_taken(e, v->op, acc_type(v), acc, v->a[0]);
+    return acc_join(e, v, acc, acc_of_parts(e, v, place, emit_value(e, v->a[0]), NULL));
 }
 
 const char *acc_result(Emit *e, const Inst *v, const char *acc)

@@ -32,6 +32,11 @@ DType acc_type_of(const Node *n);                   // what a reduction of the g
 const char *emit_identity(Emit *e, Op op, DType t); // what the value starts from
 const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
 
+// The same with an instruction of the open scope. CUDA: a sum takes a product of its type without
+// rounding it first. (On the CPU that would be slower: a chain of longer operations, which not every
+// compiler spreads over a vector.)
+const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value);
+
 // -- CUDA -----------------------------------------------------------------------------------------
 DType acc_type(const Inst *v); // arithmetic type of the value
 const char *acc_struct(Emit *e, const Inst *v);
@@ -40,8 +45,8 @@ const char *acc_start(Emit *e, const Inst *v);
 const char *acc_of_parts(Emit *e, const Inst *v, const char *part0, const char *part1,
                          const char *count);
 const char *acc_join(Emit *e, const Inst *v, const char *a, const char *b);
-// With an element that stands at [place].
-const char *acc_step(Emit *e, const Inst *v, const char *acc, const char *x, const char *place);
+// With the operand's element that stands at [place]; reductions whose accumulator has a step.
+const char *acc_step(Emit *e, const Inst *v, const char *acc, const char *place);
 const char *acc_result(Emit *e, const Inst *v, const char *acc);
 // The result of what the threads joined to [all]; acc keeps what is more than the result.
 const char *acc_joined(Emit *e, const Inst *v, const char *acc, const char *all);

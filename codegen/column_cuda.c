@@ -130,13 +130,14 @@ static void declare(Emit *e, Scope *s, int r, int width, bool walking)
 static void add_column(Emit *e, int r, const char *column, const char *taken)
 {
     const Inst *v = &e->body->insts.at[r];
-    const char *x = emit_value(e, v->a[0]), *acc = emit_text(e, "%s[lane]", acc_name(e, r));
     if (inst_acc(v)->runs) {
+        const char *x = emit_value(e, v->a[0]);
         const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
         emit_line(e, e->scope, "if (u == 0 && %s == 0) %s.pivot = %s;", taken, run, x);
         emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
     } else {
-        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, x, column));
+        const char *acc = emit_text(e, "%s[lane]", acc_name(e, r));
+        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, column));
     }
 }
 

@@ -31,7 +31,6 @@ static void cpu_tile(Body *b)
     s->tile_m = 32;
     s->tile_n = 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc); // two vectors of 64 bytes
     s->tile_k = 256;
-    s->each = 4;
 }
 
 static void cpu_row(Arena *a, Body *b)

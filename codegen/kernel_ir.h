@@ -51,6 +51,7 @@ typedef struct Inst {
     int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive, down, places;
+    bool repeats;    // EW: the graph has its last operand as one value, repeated (a broadcast)
     bool keep;       // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
     int first_use;   // the stage that computes a kept row
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type

@@ -102,7 +102,17 @@ static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int 
                                     .node = n});
     }
     if (!strcmp(info->expr, "a")) return a[0];
-    return lower_ew(l, n->op, n->type.dtype, a, (int)n->nargs, n);
+    // 16-bit floats are computed in f32 and rounded, as they are where they pass through memory.
+    DType t = n->type.dtype;
+    bool rounds = dtype_info[t].bits == 16 && !(info->flags & OPF_EXACT);
+    Inst i = {.kind = KI_EW,
+              .type = rounds ? DT_F32 : t,
+              .op = n->op,
+              .na = (int)n->nargs,
+              .repeats = n->args[n->nargs - 1]->op == OP_broadcast,
+              .node = rounds ? NULL : n};
+    memcpy(i.a, a, sizeof *a * n->nargs);
+    return lower_cast(l, lower_inst(l, i), t, n);
 }
 
 static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)

@@ -54,7 +54,8 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
         h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
         h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
-        h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive + 2 * v->down + 4 * v->places,
+        h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive + 2 * v->down + 4 * v->places +
+                                     8 * v->repeats,
                                  hash_ix(v->ix)));
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {

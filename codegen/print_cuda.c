@@ -362,11 +362,11 @@ static const char *join(Emit *e, Op op, const char *x)
 void accumulate(Emit *e, int r, const char *axis)
 {
     const Inst *v = &e->body->insts.at[r];
-    const char *x = emit_value(e, v->a[0]), *acc = emit_text(e, "%s_acc", e->name[r]);
+    const char *acc = emit_text(e, "%s_acc", e->name[r]);
     if (v->kind == KI_SCAN)
-        emit_scan(e, r, acc, x);
+        emit_scan(e, r, acc, emit_value(e, v->a[0]));
     else
-        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, x, axis));
+        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, axis));
 }
 
 void declare_accumulator(Emit *e, Scope *row, int r)

@@ -111,8 +111,10 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     return b.data;
 }
 
-// Division by what stands outside the loop that divides: there the reciprocal is taken once.
-static const char *divided(Emit *e, const Inst *v, const char *const *x, const Scope *home)
+// Division by a constant, and by what repeats one value (Inst.repeats): the reciprocal is taken
+// once, outside the loop that divides where that is possible; the quotients are the same where it
+// is not.
+static const char *divided(Emit *e, const Inst *v, const char *const *x)
 {
     int by = v->a[1];
     Scope *s = e->bind[by].scope;
@@ -126,7 +128,7 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x, const S
         return arena_printf(e->arena, "nc_divide_%sby(%s, %s, %s)", whole ? "whole_" : "", x[0],
                             x[1], emit_literal(e->arena, DT_F32, 0, (double)(1 / b)));
     }
-    if (s->depth >= home->depth) return NULL;
+    if (!v->repeats) return NULL;
     if (e->inverse_in[by] != s || !s->open) {
         e->inverse[by] = arena_printf(e->arena, "%s_inverse", e->name[by]);
         e->inverse_in[by] = s;
@@ -188,15 +190,15 @@ static void emit_nested(Emit *e, int at, Scope *home)
     bool arg = inst_acc(v)->place;
     const char *best = arg ? arena_printf(e->arena, "%s_value", acc) : acc;
     emit_open(e, 1ull << v->axis);
-    const char *x = emit_value(e, v->a[0]);
     if (arg) {
+        const char *x = emit_value(e, v->a[0]);
         emit_line(e, e->scope, "if (%s == 0 || %s > %s || (%s != %s && %s == %s)) {", axis, x, best,
                   x, x, best, best);
         emit_line(e, e->scope, "    %s = %s;", best, x);
         emit_line(e, e->scope, "    %s = (int32_t)%s;", acc, axis);
         emit_line(e, e->scope, "}");
     } else {
-        emit_line(e, e->scope, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, x));
+        emit_line(e, e->scope, "%s = %s;", acc, emit_taken(e, v->op, v->acc, acc, v->a[0]));
     }
     // (operands that do not vary over the axis went to home already, before the loop)
     emit_line(e, home, "%s %s = %s;", t, best, emit_identity(e, v->op, v->acc));
@@ -239,16 +241,15 @@ static const char *check_text(Emit *e, const Inst *v, const char *x, const char 
     return pred ? arena_printf(e->arena, "%s ? %s : 0", pred, text) : text;
 }
 
-// The instruction as an expression of its operands x, to be printed in [home].
-static const char *value_text(Emit *e, int at, const char *const *x, const char *pred,
-                              const Scope *home)
+// The instruction as an expression of its operands x.
+static const char *value_text(Emit *e, int at, const char *const *x, const char *pred)
 {
     const Inst *v = &e->body->insts.at[at];
     switch (v->kind) {
     case KI_INDEX: return emit_index(e, v->ix);
     case KI_LOAD: return load_text(e, v, pred);
     case KI_EW: {
-        const char *text = divided(e, v, x, home);
+        const char *text = divided(e, v, x);
         return text ? text : ew_text(e, at, x);
     }
     case KI_CAST: return cast_text(e, v, x[0]);
@@ -300,7 +301,7 @@ const char *emit_value(Emit *e, int at)
     }
     home = scope_of_ix(e, v->ix, home);
     if (v->kind == KI_LOAD && e->body->bufs.at[v->buf].in_place) home = deeper(home, guard_of(e));
-    const char *text = value_text(e, at, x, pred, home);
+    const char *text = value_text(e, at, x, pred);
     if (v->kind != KI_ASSERT) return declare(e, at, home, text);
     emit_line(e, home, "%s;%s", text, location_comment(e, v));
     emit_bind(e, at, home, "true");

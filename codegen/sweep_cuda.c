@@ -467,7 +467,7 @@ static void print_folds(Sweep *w, int stage)
         DType t = w->b->bufs.at[s->buf].type;
         const char *part = w->edges ? emit_text(e, "part%u_edge", i)
                                     : emit_text(e, "part%u%s.at[lane]", i, in_tile(w));
-        const char *sum = emit_combine(e, s->fold->op, t, part, emit_value(e, s->value));
+        const char *sum = emit_taken(e, s->fold->op, t, part, s->value);
         emit_line(e, e->scope, "%s = %s;", part, sum);
     }
 }

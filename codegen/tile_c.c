@@ -23,6 +23,12 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
     emit_close(e, k_inner ? over_a : over_k, "}");
 }
 
+// Of the prelude's function that multiplies packed tiles, four rows by two vectors at a time.
+static const char *tile_suffix(DType t)
+{
+    return t == DT_F32 ? "f" : t == DT_F64 ? "d" : t == DT_I64 ? "l" : t == DT_U32 ? "u" : "i";
+}
+
 int64_t tile_c(Emit *e)
 {
     const Body *b = e->body;
@@ -31,7 +37,7 @@ int64_t tile_c(Emit *e)
     const char *t = type_math(acc);
     int64_t m = b->axis[1].extent, n = b->axis[2].extent, cols = b->axis[b->col].extent;
     int64_t tiles_m = (m + s->tile_m - 1) / s->tile_m, tiles_n = (n + s->tile_n - 1) / s->tile_n;
-    int lanes = 64 / math_bytes(acc), vectors = s->tile_n / lanes;
+    const char *suffix = tile_suffix(math_type(acc));
     emit_open(e, 1); // batch
     Scope *task = e->scope;
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], (long long)(tiles_m * tiles_n));
@@ -42,8 +48,7 @@ int64_t tile_c(Emit *e)
               (long long)m, s->tile_m, (long long)m);
     emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", s->tile_n,
               (long long)n, s->tile_n, (long long)n);
-    emit_line(e, task, "typedef %s Vector __attribute__((vector_size(64), may_alias));", t);
-    emit_line(e, task, "Vector sums[%d][%d];", s->tile_m, vectors);
+    emit_line(e, task, "nc_vector_%s sums[%d][2];", suffix, s->tile_m);
     emit_line(e, task, "%s *const left = left_tile, *const right = (%s *)right_tile;", t, t);
     emit_line(e, task, "memset(sums, 0, sizeof sums);");
     emit_open(e, 0);
@@ -52,18 +57,9 @@ int64_t tile_c(Emit *e)
               (long long)cols, s->tile_k, (long long)cols);
     pack(e, b->dot.a, 1, s->tile_m, "left", "first_m", "last_m");
     pack(e, b->dot.b, 2, s->tile_n, "right", "first_n", "last_n");
-    emit_line(e, in, "for (long i = 0; i < last_m - first_m; i += %d) {", s->each);
-    emit_line(e, in, "    Vector acc[%d][%d];", s->each, vectors);
-    emit_line(e, in, "    memcpy(acc, sums[i], sizeof acc);");
-    emit_line(e, in, "    for (long k = 0; k < last_k - first_k; k++) {");
-    emit_line(e, in, "        const Vector *y = (const Vector *)(right + k * %d);", s->tile_n);
-    emit_line(e, in, "        const %s *x = left + k * %d + i;", t, s->tile_m);
-    for (int r = 0; r < s->each; r++)
-        for (int v = 0; v < vectors; v++)
-            emit_line(e, in, "        acc[%d][%d] += x[%d] * y[%d];", r, v, r, v);
-    emit_line(e, in, "    }");
-    emit_line(e, in, "    memcpy(sums[i], acc, sizeof acc);");
-    emit_line(e, in, "}");
+    emit_line(e, in, "for (long i = 0; i < last_m - first_m; i += 4)");
+    emit_line(e, in, "    nc_tile_%s(sums[i], left + i, %d, right, last_k - first_k);", suffix,
+              s->tile_m);
     emit_close(e,
                emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {",
                          (long long)cols, s->tile_k),

@@ -92,6 +92,13 @@ static void over_tiles(Emit *e, const char *t, void (*multiply)(Emit *e, const c
                "}");
 }
 
+// acc + x * y: of floats in one operation.
+static const char *added(Emit *e, const char *acc, const char *x, const char *y)
+{
+    bool fused = dtype_is_float(e->body->insts.at[e->body->dot.sum].acc);
+    return emit_text(e, fused ? "nc_fma(%s, %s, %s)" : "%s * %s + %s", x, y, acc);
+}
+
 // -- 16 x 16: a result a thread -------------------------------------------------------------------
 
 // Eight warps multiply every eighth column of the tile each; their sums meet in shared memory, in
@@ -112,7 +119,7 @@ static void multiply_small(Emit *e, const char *t)
     emit_line(e, in, "            y[j] = right[kk][lane %% 8 * 2 + j];");
     emit_line(e, in, "        #pragma unroll");
     emit_line(e, in, "        for (int i = 0; i < 8; i++)");
-    emit_line(e, in, "            acc[i] = acc[i] + x[i / 2] * y[i %% 2];");
+    emit_line(e, in, "            acc[i] = %s;", added(e, "acc[i]", "x[i / 2]", "y[i % 2]"));
     emit_line(e, in, "    }");
     emit_line(e, in, "}");
 }
@@ -175,7 +182,7 @@ static void multiply_square(Emit *e, const char *t)
     emit_line(e, in, "        for (int i = 0; i < %d; i++)", s->each);
     emit_line(e, in, "            #pragma unroll");
     emit_line(e, in, "            for (int j = 0; j < %d; j++)", s->each);
-    emit_line(e, in, "                acc[i][j] = acc[i][j] + x[i] * y[j];");
+    emit_line(e, in, "                acc[i][j] = %s;", added(e, "acc[i][j]", "x[i]", "y[j]"));
     emit_line(e, in, "    }");
     emit_line(e, in, "}");
 }

@@ -22,6 +22,7 @@ enum {
     ADDRESSES = OPF_ADDRESSES,
     CHECKS = OPF_CHECKS,
     PIECES = OPF_PIECES,
+    EXACT = OPF_EXACT,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -106,6 +106,10 @@ static inline double max_f(double a, double b)
 {
     return a != a || a > b ? a : b;
 }
+static inline double nc_fma(double a, double b, double c)
+{
+    return fma(a, b, c);
+}
 static inline double nc_pow(double a, double b)
 {
     return pow(a, b);

@@ -6,6 +6,17 @@ enum {
                     EPI_DGELU | EPI_BGRAD | EPI_CASTS
 };
 
+static bool cpu_fma(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("fma");
+#elif defined(__aarch64__)
+    return true;
+#else
+    return false;
+#endif
+}
+
 Target target_cpu(int cores, bool matmul_library)
 {
     if (cores < 1) cores = 1;
@@ -26,6 +37,7 @@ Target target_cpu(int cores, bool matmul_library)
         .bf16_flops = 25e9 * cores,
         .matmul_library = matmul_library,
         .max_kernel_args = 1024, // passed as one array
+        .fma = cpu_fma(),
     };
 }
 
@@ -50,6 +62,7 @@ Target target_cuda(int arch, bool matmul_library)
         .matmul_library = matmul_library,
         .epilogues = ALL_EPILOGUES, // a generated product has them too
         .max_kernel_args = 256,     // 4 KB of parameters hold 512 pointers
+        .fma = true,
     };
     if ((arch > 80 && arch < 90 && arch != 87) || arch >= 120) { // workstations
         t.arch = arch;

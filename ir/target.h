@@ -35,6 +35,7 @@ typedef struct Target {
     bool matmul_library;                            // cuBLASLt / OpenBLAS will be there
     unsigned epilogues;                             // TargetEpilogue bits
     int max_kernel_args;
+    bool fma;            // a product and a sum are one operation, as fast as either
     bool group_products; // four warps multiply together from shared memory (wgmma)
 } Target;
 

@@ -21,6 +21,12 @@ void grad_mul(Rule *r)
     if (rule_wants(r, 1)) rule_give(r, 1, B(mul, r->dy, A(0)));
 }
 
+void grad_fma(Rule *r)
+{
+    grad_mul(r);
+    rule_give(r, 2, r->dy);
+}
+
 void grad_div(Rule *r)
 {
     if (rule_wants(r, 0)) rule_give(r, 0, B(div, r->dy, A(1)));

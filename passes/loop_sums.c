@@ -250,14 +250,8 @@ static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
             r.map[i] = result[i][0];
         } else if (n->op == OP_get && result[n->args[0]->id]) {
             r.map[i] = result[n->args[0]->id][attr_int(n, ATTR_index, 0)];
-        } else if (n->nregions) {
-            Node copy = *n;
-            copy.regions = NEW_ARRAY(g->arena, Graph *, n->nregions);
-            for (uint32_t k = 0; k < n->nregions; k++)
-                copy.regions[k] = rebuilt(done, n->regions[k]);
-            remap_node(&r, &copy);
         } else {
-            remap_node(&r, n);
+            remap_with_regions(&r, done, n, &needed);
         }
     }
     return graph_copy_live(remap_end(&r));

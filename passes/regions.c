@@ -49,3 +49,15 @@ Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph 
     }
     return rebuilt(&done, g);
 }
+
+Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any)
+{
+    if (!n->nregions) return remap_node(r, n);
+    Node copy = *n;
+    copy.regions = NEW_ARRAY(r->dst->arena, Graph *, n->nregions);
+    for (uint32_t k = 0; k < n->nregions; k++) {
+        copy.regions[k] = rebuilt(done, n->regions[k]);
+        *any |= copy.regions[k] != n->regions[k];
+    }
+    return remap_node(r, &copy);
+}

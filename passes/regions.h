@@ -19,6 +19,8 @@ RegionList regions_innermost_first(Graph *g); // each graph once, the outermost 
 // Replaces each graph by one(ctx, done, graph); [done] maps what is inside to its replacement.
 // one may return its graph unchanged.
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
+// The node's image when its graph is rebuilt by one(), its regions replaced; [any] is set when one was.
+Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any);
 Graph *rebuilt(const IdMap *done, Graph *g); // the replacement, or g
 
 #endif

@@ -14,6 +14,8 @@ const Pass pass_table[] = {
     {"moments",
      "deviations from a mean add up to nothing; variance of columns in one round over memory",
      pass_moments, true},
+    {"contract", "a product and the sums that alone read it are one operation", pass_contract,
+     true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},

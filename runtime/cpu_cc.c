@@ -15,6 +15,18 @@
 
 extern char **environ;
 
+static const char *const always[] = {
+    "-O2", // half the time of -O3, which adds nothing to loops that say simd themselves
+    "-ftree-vectorize",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off", // what is one operation says so: passes/contract.c
+    "-std=gnu17",
+    "-w",
+};
+
+// Of the file and of what it is told: objects of another one are not taken from the cache.
 static bool executable(const char *path, CpuCompiler *c)
 {
     struct stat st;
@@ -22,6 +34,8 @@ static bool executable(const char *path, CpuCompiler *c)
     uint64_t id[] = {(uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
                      (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec};
     c->identity = hash_bytes(id, sizeof id, 1);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        c->identity = hash_mix(c->identity, hash_str(always[i]));
     return true;
 }
 
@@ -141,15 +155,9 @@ typedef struct Flags {
 static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
 {
     argv[n++] = (char *)c->path;
-    argv[n++] = "-O2"; // half the time of -O3, which adds nothing to loops that say simd themselves
-    argv[n++] = "-ftree-vectorize";
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) argv[n++] = (char *)always[i];
     if (f.native) argv[n++] = "-march=native";
     if (f.simd) argv[n++] = "-fopenmp-simd";
-    argv[n++] = "-fPIC";
-    argv[n++] = "-fno-math-errno";
-    argv[n++] = "-fno-trapping-math";
-    argv[n++] = "-std=gnu17";
-    argv[n++] = "-w";
     return n;
 }
 

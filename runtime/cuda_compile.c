@@ -238,13 +238,14 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     if (nvrtc_open(&nvrtc, e)) return e->code;
     // NVRTC's own cache goes through the driver, which it would open and start; ours is enough.
     // Textures and the CUDA runtime, whose declarations take 4 ms a kernel to read, no text uses.
-    const char *options[] = {arch, "--device-as-default-execution-space", "--no-cache",
-                             "--minimal"};
+    // What is one operation says so (passes/contract.c): the compiler contracts nothing.
+    const char *options[] = {arch, "--device-as-default-execution-space", "--fmad=false",
+                             "--no-cache", "--minimal"};
     Work w = {.n = &nvrtc,
               .p = p,
               .prelude = cuda_prelude_new(a, p->prelude ? p->prelude : ""),
               .options = options,
-              .noptions = nvrtc.major >= 13 ? 4 : 2,
+              .noptions = nvrtc.major >= 13 ? 5 : 3,
               .ptx = ptx,
               .job = NEW_ARRAY(a, Job, p->nkernels)};
     *images = NEW_ARRAY(a, RtImage, p->nkernels);

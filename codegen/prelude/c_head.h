@@ -65,6 +65,18 @@ NC_FN float nc_from_bits(uint32_t u)
     return a;
 }
 
+// a * b + c, rounded once. NC_MADD, NC_MADF: of the prelude's own sums, where that takes one instruction; else
+// rounded twice. (Contraction is off: no compiler decides it.)
+NC_FN float nc_fma_f(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+NC_FN double nc_fma_d(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#if defined __FMA__ || defined __aarch64__
+#define NC_MADD(a, b, c) __builtin_fma(a, b, c)
+#define NC_MADF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define NC_MADD(a, b, c) ((a) * (b) + (c))
+#define NC_MADF(a, b, c) ((a) * (b) + (c))
+#endif
+
 // Half precision as bits. To float exactly; from float to nearest, ties to even.
 NC_FN float nc_h2f(uint16_t h)
 {
@@ -100,18 +112,18 @@ NC_FN float nc_exp_f(float a)
 {
     float x = a > 89.0f ? 89.0f : a;
     x = x < -104.0f ? -104.0f : x;
-    float z = x * 1.44269504f + 12582912.0f;
+    float z = NC_MADF(x, 1.44269504f, 12582912.0f);
     int32_t n = (int32_t)(nc_bits(z) - 0x4b400000u);
     float k = z - 12582912.0f;
-    float r = x - k * 0.693359375f;
-    r = r - k * -2.12194440e-4f;
+    float r = NC_MADF(k, -0.693359375f, x);
+    r = NC_MADF(k, 2.12194440e-4f, r);
     float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    p = NC_MADF(p, r, 1.3981999507e-3f);
+    p = NC_MADF(p, r, 8.3334519073e-3f);
+    p = NC_MADF(p, r, 4.1665795894e-2f);
+    p = NC_MADF(p, r, 1.6666665459e-1f);
+    p = NC_MADF(p, r, 5.0000001201e-1f);
+    p = NC_MADF(p * r, r, r) + 1.0f;
     int32_t h = n >> 1;
     float s = nc_from_bits((uint32_t)(h + 127) << 23),
           t = nc_from_bits((uint32_t)(n - h + 127) << 23);
@@ -128,34 +140,33 @@ NC_FN float nc_log_f(float a)
     m = low ? m + m - 1.0f : m - 1.0f;
     float k = (float)(low ? e - 1 : e);
     float z = m * m, p = 7.0376836292e-2f;
-    p = p * m - 1.1514610310e-1f;
-    p = p * m + 1.1676998740e-1f;
-    p = p * m - 1.2420140846e-1f;
-    p = p * m + 1.4249322787e-1f;
-    p = p * m - 1.6668057665e-1f;
-    p = p * m + 2.0000714765e-1f;
-    p = p * m - 2.4999993993e-1f;
-    p = p * m + 3.3333331174e-1f;
-    float y = m * z * p;
-    y = y + k * -2.12194440e-4f;
-    y = y - 0.5f * z;
+    p = NC_MADF(p, m, -1.1514610310e-1f);
+    p = NC_MADF(p, m, 1.1676998740e-1f);
+    p = NC_MADF(p, m, -1.2420140846e-1f);
+    p = NC_MADF(p, m, 1.4249322787e-1f);
+    p = NC_MADF(p, m, -1.6668057665e-1f);
+    p = NC_MADF(p, m, 2.0000714765e-1f);
+    p = NC_MADF(p, m, -2.4999993993e-1f);
+    p = NC_MADF(p, m, 3.3333331174e-1f);
+    float y = NC_MADF(m * z, p, k * -2.12194440e-4f);
+    y = NC_MADF(z, -0.5f, y);
     y = m + y;
-    y = y + k * 0.693359375f;
+    y = NC_MADF(k, 0.693359375f, y);
     y = a == 0 ? -NC_INF : y;
     y = a == NC_INF ? a : y;
     return a < 0 || a != a ? NC_NAN : y;
 }
 NC_FN float nc_expm1_f(float a)
 {
-    float p = 1 + a * (1.0f / 10);
-    p = 1 + a * (1.0f / 9) * p;
-    p = 1 + a * (1.0f / 8) * p;
-    p = 1 + a * (1.0f / 7) * p;
-    p = 1 + a * (1.0f / 6) * p;
-    p = 1 + a * (1.0f / 5) * p;
-    p = 1 + a * (1.0f / 4) * p;
-    p = 1 + a * (1.0f / 3) * p;
-    p = 1 + a * (1.0f / 2) * p;
+    float p = NC_MADF(a, 1.0f / 10, 1);
+    p = NC_MADF(a * (1.0f / 9), p, 1);
+    p = NC_MADF(a * (1.0f / 8), p, 1);
+    p = NC_MADF(a * (1.0f / 7), p, 1);
+    p = NC_MADF(a * (1.0f / 6), p, 1);
+    p = NC_MADF(a * (1.0f / 5), p, 1);
+    p = NC_MADF(a * (1.0f / 4), p, 1);
+    p = NC_MADF(a * (1.0f / 3), p, 1);
+    p = NC_MADF(a * (1.0f / 2), p, 1);
     float far = nc_exp_f(a) - 1;
     return a > -0.5f && a < 0.5f ? a * p : far;
 }
@@ -169,11 +180,11 @@ NC_FN float nc_tanh_f(float a)
 {
     float x = nc_from_bits(nc_bits(a) & 0x7fffffffu), z = x * x;
     float p = -5.70498872745e-3f;
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    float near = x + x * z * p;
+    p = NC_MADF(p, z, 2.06390887954e-2f);
+    p = NC_MADF(p, z, -5.37397155531e-2f);
+    p = NC_MADF(p, z, 1.33314422036e-1f);
+    p = NC_MADF(p, z, -3.33332819422e-1f);
+    float near = NC_MADF(x * z, p, x);
     float far = 1 - 2 / (nc_exp_f(x + x) + 1);
     return nc_from_bits(nc_bits(x < 0.625f ? near : far) | (nc_bits(a) & 0x80000000u));
 }

@@ -1,13 +1,6 @@
 // netc prelude, C: functions without branches, tables or calls, so that loops over them become
 // vectors; an element has the same bits in a vector as alone. Polynomials: tools/minimax.py; errors
 // over all arguments: tests/unit/codegen_math.c.
-#if defined __FMA__ || defined __aarch64__
-#define NC_MADD(a, b, c) __builtin_fma(a, b, c)
-#define NC_MADF(a, b, c) __builtin_fmaf(a, b, c)
-#else
-#define NC_MADD(a, b, c) ((a) * (b) + (c))
-#define NC_MADF(a, b, c) ((a) * (b) + (c))
-#endif
 
 NC_FN uint64_t nc_bits_d(double a)
 {

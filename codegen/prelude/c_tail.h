@@ -41,6 +41,7 @@ NC_FN float nc_erf_f(float a)
 #define nc_round(a)       NC_FLOAT(a, nc_round)
 #define nc_isfinite(a)    NC_FLOAT(a, nc_isfinite)
 #define nc_div(a, b)      ((a) / (b))
+#define nc_fma(a, b, c)   _Generic((a), float : nc_fma_f, double : nc_fma_d)(a, b, c)
 #define nc_pow(a, b)      NC_FLOAT2(a, b, nc_pow)
 #define nc_abs(a)         NC_ANY(a, nc_abs)
 #define nc_sign(a)        NC_ANY(a, nc_sign)
@@ -73,3 +74,41 @@ NC_REDUCTION(double, d, -__builtin_inf(), __builtin_inf())
 NC_REDUCTION(int32_t, i, INT32_MIN, INT32_MAX)
 NC_REDUCTION(uint32_t, u, 0, UINT32_MAX)
 NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
+
+// Four rows by two vectors of a tile's sums take n more products each: left[k][row] * right[k][column].
+// Here alone products and sums are one operation where the processor has it, which C cannot say of
+// vectors.
+#if defined __clang__
+#define NC_ONE_OPERATION
+#define NC_CONTRACTS _Pragma("clang fp contract(fast)")
+#else
+#define NC_ONE_OPERATION __attribute__((optimize("fp-contract=fast")))
+#define NC_CONTRACTS
+#endif
+#define NC_TILE(T, s)                                                                              \
+    typedef T nc_vector_##s __attribute__((vector_size(64), may_alias));                           \
+    __attribute__((unused, noinline)) NC_ONE_OPERATION static void nc_tile_##s(                    \
+        nc_vector_##s *sums, const T *left, long rows, const T *right, long n)                     \
+    {                                                                                              \
+        NC_CONTRACTS                                                                               \
+        nc_vector_##s acc[4][2];                                                                   \
+        memcpy(acc, sums, sizeof acc);                                                             \
+        for (long k = 0; k < n; k++) {                                                             \
+            const nc_vector_##s *y = (const nc_vector_##s *)right + 2 * k;                         \
+            const T *x = left + k * rows;                                                          \
+            acc[0][0] += x[0] * y[0];                                                              \
+            acc[0][1] += x[0] * y[1];                                                              \
+            acc[1][0] += x[1] * y[0];                                                              \
+            acc[1][1] += x[1] * y[1];                                                              \
+            acc[2][0] += x[2] * y[0];                                                              \
+            acc[2][1] += x[2] * y[1];                                                              \
+            acc[3][0] += x[3] * y[0];                                                              \
+            acc[3][1] += x[3] * y[1];                                                              \
+        }                                                                                          \
+        memcpy(sums, acc, sizeof acc);                                                             \
+    }
+NC_TILE(float, f)
+NC_TILE(double, d)
+NC_TILE(int32_t, i)
+NC_TILE(uint32_t, u)
+NC_TILE(int64_t, l)

@@ -22,16 +22,16 @@ NC_FN double nc_round_d(double a) { return rint(a); }
 // erf(x) is x * p / q with z = x * x, for |x| up to 4, where it is 1; within a few ulp.
 #define NC_ERF(p, q, z)                                                                            \
     float p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;                                  \
-    p = p * z + 2.77068142495902e-08f;                                                             \
-    p = p * z - 2.10102402082508e-06f;                                                             \
-    p = p * z - 5.69250639462346e-05f;                                                             \
-    p = p * z - 7.34990630326855e-04f;                                                             \
-    p = p * z - 2.95459980854025e-03f;                                                             \
-    p = p * z - 1.60960333262415e-02f;                                                             \
-    q = q * z - 2.13374055278905e-04f;                                                             \
-    q = q * z - 1.68282697438203e-03f;                                                             \
-    q = q * z - 7.37332916720468e-03f;                                                             \
-    q = q * z - 1.42647390514189e-02f;
+    p = NC_MADF(p, z, 2.77068142495902e-08f);                                                      \
+    p = NC_MADF(p, z, -2.10102402082508e-06f);                                                     \
+    p = NC_MADF(p, z, -5.69250639462346e-05f);                                                     \
+    p = NC_MADF(p, z, -7.34990630326855e-04f);                                                     \
+    p = NC_MADF(p, z, -2.95459980854025e-03f);                                                     \
+    p = NC_MADF(p, z, -1.60960333262415e-02f);                                                     \
+    q = NC_MADF(q, z, -2.13374055278905e-04f);                                                     \
+    q = NC_MADF(q, z, -1.68282697438203e-03f);                                                     \
+    q = NC_MADF(q, z, -7.37332916720468e-03f);                                                     \
+    q = NC_MADF(q, z, -1.42647390514189e-02f);
 
 NC_FN double nc_sigmoid_d(double a)
 {

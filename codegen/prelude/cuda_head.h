@@ -15,6 +15,12 @@ typedef unsigned long long uint64_t;
 NC_FN uint32_t nc_bits(float a) { return __float_as_uint(a); }
 NC_FN float nc_from_bits(uint32_t u) { return __uint_as_float(u); }
 
+// a * b + c, rounded once; NC_MADF: of the prelude's own sums. (Contraction is off: no compiler decides
+// it.)
+#define NC_MADF(a, b, c) __fmaf_rn(a, b, c)
+NC_FN float nc_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+NC_FN double nc_fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+
 // Half precision as bits. To float exactly; from float to nearest, ties to even.
 NC_FN float nc_h2f(uint16_t h)
 {
@@ -106,8 +112,9 @@ NC_FN float nc_exp_16(float a) { return nc_exp2_16(a * 1.44269504f); }
 NC_FN float nc_sigmoid_16(float a) { return nc_rcp_16(1 + nc_exp2_16(a * -1.44269504f)); }
 NC_FN float nc_tanh_16(float a) // near 0 a polynomial, so that small results keep their digits
 {
-    float z = a * a, far = 1 - 2 * nc_rcp_16(1 + nc_exp2_16(a * 2.88539008f));
-    float near = a * (((-0.0443927384f * z + 0.131899394f) * z - 0.333262842f) * z + 0.999999451f);
+    float z = a * a, far = nc_fma(-2.0f, nc_rcp_16(1 + nc_exp2_16(a * 2.88539008f)), 1.0f);
+    float p = nc_fma(-0.0443927384f, z, 0.131899394f);
+    float near = a * nc_fma(nc_fma(p, z, -0.333262842f), z, 0.999999451f);
     return z < 0.25f ? near : far;
 }
 NC_FN float nc_div_16(float a, float b)

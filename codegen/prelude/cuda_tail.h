@@ -517,18 +517,18 @@ template <class T> NC_FN void nc_add(NcRun<T> &r, T x)
 {
     T d = x - r.pivot;
     r.sum += d;
-    r.squares += d * d;
+    r.squares = nc_fma(d, d, r.squares);
 }
 // After n elements: to another pivot.
 template <class T> NC_FN void nc_move(NcRun<T> &r, T n, T pivot)
 {
-    T d = pivot - r.pivot, left = r.sum - n * d;
-    r.squares -= d * (r.sum + left);
+    T d = pivot - r.pivot, left = nc_fma(-n, d, r.sum);
+    r.squares = nc_fma(-d, r.sum + left, r.squares);
     r.sum = left;
     r.pivot = pivot;
 }
 // share = 1 / n: the pivot moves to the mean, so that squares stay small.
-template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share) { nc_move(r, n, r.pivot + r.sum * share); }
+template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share) { nc_move(r, n, nc_fma(r.sum, share, r.pivot)); }
 // The runs of threads with equal thread % X, which are of n elements each, get the pivot of the lowest
 // of these threads: then they are joined by sums.
 template <int X, int V, class T> NC_FN void nc_level(NcRun<T> (&r)[V], T n, void *memory)
@@ -552,7 +552,7 @@ template <class T> NC_FN NcRun<T> nc_shuffle(NcRun<T> v, int mask)
 {
     return NcRun<T>{v.pivot, nc_shuffle(v.sum, mask), nc_shuffle(v.squares, mask)};
 }
-template <class T> NC_FN T nc_total(const NcRun<T> &r, T n) { return n * r.pivot + r.sum; }
+template <class T> NC_FN T nc_total(const NcRun<T> &r, T n) { return nc_fma(n, r.pivot, r.sum); }
 
 // a / b for counts b, a bit less exact than a division.
 NC_FN float nc_share(float a, float b) { return __fdividef(a, b); }
@@ -564,7 +564,7 @@ template <class T> struct NcMoments {
 template <class T> NC_FN NcMoments<T> nc_moments(const NcRun<T> &r, T n)
 {
     if (n == 0) return NcMoments<T>{0, 0, 0};
-    T d = nc_share(r.sum, n), m2 = r.squares - r.sum * d;
+    T d = nc_share(r.sum, n), m2 = nc_fma(-r.sum, d, r.squares);
     return NcMoments<T>{n, r.pivot + d, m2 < 0 ? T(0) : m2};
 }
 struct NcSqdev {
@@ -573,7 +573,7 @@ struct NcSqdev {
         T n = a.n + b.n;
         if (b.n == 0) return a;
         T w = nc_share(b.n, n), d = b.mean - a.mean;
-        return NcMoments<T>{n, a.mean + d * w, a.m2 + b.m2 + d * d * (a.n * w)};
+        return NcMoments<T>{n, nc_fma(d, w, a.mean), nc_fma(d * d, a.n * w, a.m2 + b.m2)};
     }
 };
 template <class T> NC_FN NcMoments<T> nc_shuffle(NcMoments<T> v, int mask)

@@ -701,7 +701,7 @@ int main(void)
     fclose(f);
     int rc = system(
         arena_printf(a,
-                     "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp-simd -fno-math-errno "
+                     "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp-simd -ffp-contract=off -fno-math-errno "
                      "-fno-trapping-math -Wall "
                      "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm",
                      so, src));

@@ -90,6 +90,8 @@ static const Case cases[] = {
     {OP_shl, DT_U32, 3, 32, 0, 0},
     {OP_shr, DT_U32, 2147483648.0, 31, 0, 1},
     {OP_shr, DT_I32, -8, 1, 0, -4},
+    {OP_fma, DT_F32, 3, 4, -5, 7},
+    {OP_fma, DT_F32, 0x1p-30, 0x1p-30, 1, 1},
     {OP_mulhi, DT_U32, 4294967295.0, 4294967295.0, 0, 4294967294.0},
     {OP_select, DT_F32, 1, 2, 3, 2},
     {OP_select, DT_I64, 0, 2, 3, 3},

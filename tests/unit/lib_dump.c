@@ -51,7 +51,8 @@ static void check_stage(const char *path, const char *text, size_t len, const ch
 
 int main(void)
 {
-    static const char *const stages[] = {"autodiff", "precision", "simplify", "recompute", "fuse"};
+    static const char *const stages[] = {"autodiff", "precision", "simplify",
+                                         "contract", "recompute", "fuse"};
     glob_t found = {0};
     glob("samples/*/*.net", 0, NULL, &found);
     CHECK(found.gl_pathc > 0);

@@ -1,0 +1,93 @@
+// A product that only sums read becomes part of each of them: one operation, `fma`, which rounds
+// once. It is the only place where that is decided: compilers of kernels contract nothing, so a
+// value has the same bits in whichever kernels it is computed.
+//
+// Of a * b + c * d the first operand becomes part of the sum, whichever that is in the text form.
+// Differences take the negation of a factor, or of what is subtracted, which costs nothing: the
+// instructions have signs. f32 and f64 only: 16-bit floats round their products. Where the target
+// has no such instruction nothing changes.
+//
+// Requires: nothing. It stands before `recompute`, so that a clone has the bits of its original,
+// and before `fuse`, so that what it does depends on the graph alone. Keeps: every value within
+// rounding; the range (a product that overflows alone may not, here); NaN, infinities and the sign
+// of zero as the sum has them. Breaks: no product may be told from its sum by a later pass.
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+static bool is_sum(const Node *n)
+{
+    return n->op == OP_add || n->op == OP_sub || n->op == OP_sum;
+}
+
+// By node: something else than sums reads it.
+static bool *read_alone(const Graph *g)
+{
+    bool *alone = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; live[i] && !is_sum(n) && k < n->nargs; k++)
+            alone[n->args[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) alone[g->results.at[i]->id] = true;
+    return alone;
+}
+
+// The operand of the sum or difference n that becomes part of it; -1: none.
+static int product_of(const Node *n, const bool *alone)
+{
+    if (n->op != OP_add && n->op != OP_sub) return -1;
+    if (n->type.dtype != DT_F32 && n->type.dtype != DT_F64) return -1;
+    for (int k = 0; k < 2; k++)
+        if (n->args[k]->op == OP_mul && !alone[n->args[k]->id]) return k;
+    return -1;
+}
+
+static Node *negated(Graph *g, Node *n)
+{
+    return graph_unary(g, OP_neg, n);
+}
+
+static Node *contracted(Graph *g, const Node *n, int k, Node *const *map)
+{
+    const Node *product = n->args[k];
+    Node *a = map[product->args[0]->id], *b = map[product->args[1]->id],
+         *c = map[n->args[1 - k]->id];
+    double v;
+    graph_stamp(g, n, NULL);
+    if (n->op == OP_sub && k == 0) c = negated(g, c);
+    if (n->op == OP_sub && k == 1) { // (a negated constant is a constant)
+        bool constant = node_const_value(b, &v);
+        a = constant ? a : negated(g, a);
+        b = constant ? negated(g, b) : b;
+    }
+    return graph_node(g, OP_fma, (Node *[]){a, b, c}, 3, NULL);
+}
+
+static Graph *contract_graph(void *ctx, const IdMap *done, Graph *g)
+{
+    (void)ctx;
+    const bool *alone = read_alone(g);
+    bool any = false;
+    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Remap r = remap_begin(g, dst);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        int k = product_of(n, alone);
+        if (k >= 0) {
+            r.map[i] = contracted(dst, n, k, r.map);
+            node_pass_name(n, r.map[i]);
+        } else {
+            remap_with_regions(&r, done, n, &any);
+        }
+        any |= k >= 0;
+    }
+    return any ? graph_copy_live(remap_end(&r)) : g;
+}
+
+Graph *pass_contract(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    return o->target && o->target->fma ? over_regions(g, contract_graph, NULL) : g;
+}
