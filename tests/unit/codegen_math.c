@@ -152,10 +152,11 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
     }
     fclose(f);
     // as runtime/cpu_cc.c compiles kernels
-    int rc = system(arena_printf(a,
-                                 "${CC:-cc} -std=gnu17 -O2 -ftree-vectorize %s -fopenmp-simd -fPIC "
-                                 "-fno-math-errno -fno-trapping-math -w -shared -o '%s' %s -lm",
-                                 flags, so, src));
+    int rc = system(arena_printf(
+        a,
+        "${CC:-cc} -std=gnu17 -O2 -ftree-vectorize %s -fopenmp-simd -ffp-contract=off -fPIC "
+        "-fno-math-errno -fno-trapping-math -w -shared -o '%s' %s -lm",
+        flags, so, src));
     CHECK_MSG(rc == 0, "cc failed on %s", src);
     void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
     for (int i = 0; lib && i < n; i++) {
