@@ -83,7 +83,8 @@ static inline int64_t nc_mulhi(int64_t a, int64_t b) // u32
 
 static inline double floordiv_f(double a, double b)
 {
-    return floor(a / b);
+    double q = floor(a / b), rest = fma(-q, b, a); // the quotient may have been rounded up
+    return (b > 0 ? rest < 0 : rest > 0) ? q - 1 : q;
 }
 static inline double mod_f(double a, double b)
 {
