@@ -264,7 +264,28 @@ static void add_reach(const Element *m, uint32_t k, const double own[2], double 
     }
     for (int side = 0; side < 2; side++)
         if (own[side] > 0) admit(reach, v, end[side]);
+    // Both ends on one side of the value: it turns or jumps between them, as a remainder does, and
+    // may come as far to the other side.
+    if (own[BELOW] > 0 && own[ABOVE] > 0 && (end[BELOW] - v) * (end[ABOVE] - v) > 0)
+        reach[BELOW] = reach[ABOVE] = fmax(reach[BELOW], reach[ABOVE]);
     for (int side = 0; side < 2; side++) error[side] += reach[side];
+}
+
+// The larger of two equal values falls only when both do: all operands at their lower ends, and at
+// their upper ones.
+static void admit_together(const Element *at, double own[3][2], double v, double error[2])
+{
+    int moving = 0;
+    for (uint32_t k = 0; k < at->n->nargs; k++)
+        moving += dtype_is_float(at->type[k]) && own[k][BELOW] + own[k][ABOVE] > 0;
+    for (int side = 0; side < 2 && moving > 1; side++) {
+        Element m = *at;
+        for (uint32_t k = 0; k < m.n->nargs; k++)
+            if (dtype_is_float(m.type[k]))
+                m.x[k].f += side == BELOW ? -own[k][BELOW] : own[k][ABOVE];
+        double y = element_value(&m, true);
+        if (isfinite(y)) admit(error, v, y);
+    }
 }
 
 // What computing one element and rounding it to its type may lose by itself.
@@ -308,13 +329,14 @@ static void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value 
     int64_t count = type_count(&n->type);
     any = false;
     for (int64_t i = 0; i < count; i++) {
-        double v = value_get(out, i), error[2] = {0}, own[2];
+        double v = value_get(out, i), error[2] = {0}, own[3][2];
         for (uint32_t k = 0; k < n->nargs; k++) m.x[k] = value_at(args[k], i);
         for (uint32_t k = 0; k < n->nargs; k++) {
-            operand_error(n, &m, args[k], k, i, own);
-            if (own[BELOW] + own[ABOVE] > 0 && (k == 0 || n->args[k] != n->args[0]))
-                add_reach(&m, k, own, v, error);
+            operand_error(n, &m, args[k], k, i, own[k]);
+            if (own[k][BELOW] + own[k][ABOVE] > 0 && (k == 0 || n->args[k] != n->args[0]))
+                add_reach(&m, k, own[k], v, error);
         }
+        if (n->nargs > 1 && isfinite(v)) admit_together(&m, own, v, error);
         add_rounding(error, v, own_error(&m, v));
         for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
         any |= error[BELOW] + error[ABOVE] > 0;

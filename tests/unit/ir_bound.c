@@ -181,6 +181,29 @@ static void test_steps(void)
     CHECK(v->error[0][0] == 10 && v->error[0][1] == 0 && v->error[0][2] == 0);
 }
 
+// Just past a multiple a remainder may as well be none, or all; and the larger of two equal values
+// falls where both fall.
+static void test_turns(void)
+{
+    Graph *g = fresh();
+    Node *x = input(g, "x", shape(DT_F32, 1, 1)), *y = input(g, "y", shape(DT_F32, 1, 1));
+    Node *third = graph_binary(g, OP_div, x, y);
+    Node *by = graph_full_like(g, x, nextafterf(1 / 3.0f, 0));
+    Node *again = graph_unary(g, OP_stop_gradient, third);
+    graph_root(g, OP_output, graph_binary(g, OP_mod, third, by), "rest");
+    graph_root(g, OP_output, graph_binary(g, OP_maximum, third, again), "larger");
+    EvalEnv env = environment();
+    give(&env, "x", shape(DT_F32, 1, 1), DATA(1));
+    give(&env, "y", shape(DT_F32, 1, 1), DATA(3));
+    const Value *v = evaluate(g, &env, "rest");
+    Value have = copy_of(v);
+    CHECK(v->f[0] > 0 && v->f[0] < 1e-7);
+    have.f[0] = 0;
+    CHECK(!wrong(&have, v));
+    v = evaluate(g, &env, "larger");
+    CHECK(v->error[0][0] > 1e-8 && v->error[0][0] < 1e-7);
+}
+
 // A sum that cancels is as far off as its terms' last places; one that does not is not.
 static void test_cancellation(void)
 {
@@ -203,6 +226,7 @@ int main(void)
     test_not_finite();
     test_masked();
     test_steps();
+    test_turns();
     test_cancellation();
     arena_free(arena);
     return unit_done();

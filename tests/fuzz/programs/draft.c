@@ -45,8 +45,8 @@ double literal_value(const Statement *s, int i, DType t)
 // n3, q3_f16: how it is filled and, where that is not the type itself, to what it is rounded.
 static void print_input_name(const Statement *s, int number, Buf *out)
 {
-    static const char fills[] = "nqswi";
-    buf_printf(out, "%c%d", fills[s->raw[0] % 5], number);
+    static const char fills[] = "nqswix";
+    buf_printf(out, "%c%d", fills[s->raw[0] % FILLS], number);
     if (dtype_is_float(s->type.dtype) && s->type.dtype != DT_F32)
         buf_printf(out, "_%s", dtype_info[s->type.dtype].name);
 }
@@ -111,7 +111,7 @@ static void print_inputs(const Draft *d, Buf *out)
         else
             buf_str(out, "[]");
         // A range stated, as indices have it; fill 4 draws from 0 to 63.
-        if (dtype_is_int(s->type.dtype) && s->raw[0] % 5 == 4 && s->raw[1] % 2)
+        if (dtype_is_int(s->type.dtype) && s->raw[0] % FILLS == 4 && s->raw[1] % 2)
             buf_str(out, " in 0..64");
     }
 }

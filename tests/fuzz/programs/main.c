@@ -101,6 +101,21 @@ static int variant_of(const Fuzz *f, int64_t number)
     return random_chance(&r, 40) ? 0 : random_below(&r, variant_count);
 }
 
+// Every fourth file brings a network to train; its number is that of the file, as a negative one.
+static bool trains(const Fuzz *f, int64_t number)
+{
+    Random r = of_number(f, number / f->o.batch, 4);
+    return number % f->o.batch == 0 && size_of(f, number) <= SIZE_SMALL && random_chance(&r, 25);
+}
+
+static char *training_of(Arena *a, const Fuzz *f, int64_t number)
+{
+    Buf b = buf_new(a);
+    Random r = of_number(f, number, 5);
+    training_print(random_next(&r), &b);
+    return b.data;
+}
+
 static Draft draft_of(const Fuzz *f, int64_t number)
 {
     Random r = of_number(f, number, 3);
@@ -116,24 +131,38 @@ static Draft *drafts_of(Arena *a, const Fuzz *f, int64_t first, int n)
 
 // -- failures -------------------------------------------------------------------------------------
 
-static void write_failure(Fuzz *f, int64_t number, const Draft *d, const Outcome *o)
+static void write_file(Fuzz *f, int64_t number, const Variant *v, const Outcome *o,
+                       const char *text)
 {
     Arena *a = arena_new();
-    const Variant *v = &variants[variant_of(f, number)];
     char *path = arena_printf(a, "%s/%s-%llu-%lld.net", f->o.folder, state_names[o->state],
                               (unsigned long long)f->o.seed, (long long)number);
     FILE *file = fopen(path, "w");
     if (file) {
-        fprintf(file,
-                "# %s: %s\n# seed %llu, program %lld, size %s, variant %s\n# reproduce: "
-                "build/fuzz-programs --file THIS --device %s --variant %s --seed %llu\n",
-                state_names[o->state], o->why, (unsigned long long)f->o.seed, (long long)number,
-                size_names[d->size], v->name, f->o.device, v->name, (unsigned long long)f->o.seed);
-        fputs(file_of(a, d, 1), file);
+        fprintf(
+            file,
+            "# %s: %s\n# program %lld, variant %s\n# reproduce: build/fuzz-programs --file THIS "
+            "--device %s --variant %s --seed %llu\n%s",
+            state_names[o->state], o->why, (long long)number, v->name, f->o.device, v->name,
+            (unsigned long long)f->o.seed, text);
         fclose(file);
     }
     printf("%s: program %lld (%s): %s\n", path, (long long)number, v->name, o->why);
     fflush(stdout);
+    arena_free(a);
+}
+
+static void write_failure(Fuzz *f, int64_t number, const Draft *d, const Outcome *o)
+{
+    Arena *a = arena_new();
+    write_file(f, number, &variants[variant_of(f, number)], o, file_of(a, d, 1));
+    arena_free(a);
+}
+
+static void write_training(Fuzz *f, int64_t number, const Outcome *o)
+{
+    Arena *a = arena_new();
+    write_file(f, number, &variants[variant_of(f, -number)], o, training_of(a, f, number));
     arena_free(a);
 }
 
@@ -157,7 +186,7 @@ static void begin(Fuzz *f, Slot *s, int64_t first, int n, int what)
     s->n = n;
     s->what = what;
     s->hung = false;
-    s->variant = variant_of(f, first);
+    s->variant = variant_of(f, first < 0 ? -first : first);
     s->deadline = clock_now() + f->o.limit;
     Draft *d = drafts_of(a, f, first, n);
     s->pid =
@@ -192,9 +221,13 @@ static void count(Fuzz *f, enum State state)
 
 static void single_ended(Fuzz *f, Slot *s)
 {
-    Outcome o = s->report->out[s->first % f->o.batch];
+    Outcome o = s->report->out[s->first < 0 ? 0 : s->first % f->o.batch];
     count(f, o.state);
     if (o.state == FINE) return;
+    if (s->first < 0) {
+        write_training(f, s->first, &o);
+        return;
+    }
     if (f->shrink && f->shrunk < 60) {
         begin_shrink(f, s, &o);
         return;
@@ -236,6 +269,7 @@ static bool feed(Fuzz *f, Slot *s)
     int n = together - (int)(f->next % together);
     if (f->next + n > f->first + f->count) n = (int)(f->first + f->count - f->next);
     begin(f, s, f->next, n, BATCH);
+    if (f->next && trains(f, f->next)) later_alone(f, (int)-f->next);
     f->next += n;
     return true;
 }
@@ -303,7 +337,7 @@ static int try_file(const Fuzz *f, Arena *a, const char *path)
     for (int i = 0; i < MOST_BATCH; i++) {
         char head[32];
         snprintf(head, sizeof head, "model m%d(", i);
-        if (!strstr(text, head)) continue;
+        if (!strstr(text, head) && (i || !strstr(text, "model t("))) continue;
         printf("m%d: %s %s\n", i, state_names[r->out[i].state], r->out[i].why);
         bad |= r->out[i].state != FINE;
     }

@@ -8,7 +8,7 @@
 #include "ir/scalar.h"
 #include "tests/fuzz/programs/random.h"
 
-enum { MAX_STATEMENTS = 48, MAX_OPERANDS = 4, RAW = 6, SAMPLES = 8, LITERAL = -1 };
+enum { MAX_STATEMENTS = 48, MAX_OPERANDS = 4, RAW = 6, SAMPLES = 8, LITERAL = -1, FILLS = 6 };
 
 typedef struct Kind Kind;
 
@@ -78,6 +78,11 @@ bool draft_derive(Draft *d); // all of it again; false: it no longer fits
 void draft_live(Draft *d);   // what the outputs need; outputs must be chosen
 void draft_print(const Draft *d, Buf *out);
 extern const char draft_header[]; // what stands at the top of a file of drafts
+
+// -- training.c -----------------------------------------------------------------------------------
+void training_print(uint64_t seed, Buf *out); // a file of its own: model t and how it is trained
+
+// -- what statements share ------------------------------------------------------------------------
 
 static inline const Statement *operand(const Draft *d, const Statement *s, int i)
 {

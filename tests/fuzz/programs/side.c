@@ -44,8 +44,17 @@ void side_close(Side *s)
 
 // -- inputs ---------------------------------------------------------------------------------------
 
+// The ends of types, and what is no number.
+static double special(Random *r, DType t)
+{
+    static const double reals[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, 3, 1e-3};
+    static const double whole[] = {0, 1, -1, INT32_MAX, INT32_MIN, 0x1p40, -0x1p40, 255, 7, 2};
+    return (dtype_is_float(t) ? reals : whole)[random_below(r, 10)];
+}
+
 static double element(Random *r, char fill, DType t)
 {
+    if (fill == 'x' && t != DT_BOOL) return special(r, t);
     if (t == DT_BOOL) return random_below(r, 2);
     if (dtype_is_float(t) && fill == 'q') return random_below(r, 17) / 4.0 - 2; // many equal ones
     if (!dtype_is_float(t) && fill == 'i') return random_below(r, 64);

@@ -13,12 +13,12 @@ static void draw_raw(Maker *m, Statement *s)
 // -- leaves ---------------------------------------------------------------------------------------
 
 // What elements of an input may be: as fill_input() of trial.c makes them. By the name's letter:
-// n normal, q quarters, s small, w wide, i of 0 to 63.
+// n normal, q quarters, s small, w wide, i of 0 to 63, x the ends of the type.
 static void leaf_samples(Statement *s)
 {
     static const double normal[SAMPLES] = {-2.3, -1.1, -0.4, -0.02, 0.2, 0.7, 1.6, 2.9};
-    static const double scale[] = {1, 1, 0.01, 30, 1};
-    uint32_t fill = s->raw[0] % 5;
+    static const double scale[] = {1, 1, 0.01, 30, 1, 1};
+    uint32_t fill = s->raw[0] % FILLS;
     bool real = dtype_is_float(s->type.dtype);
     for (int k = 0; k < SAMPLES; k++) {
         double v = normal[(k + s->raw[1]) % SAMPLES] * scale[fill];
@@ -36,6 +36,7 @@ static bool choose_input(Maker *m, Statement *s)
     s->leaf.rank = (uint8_t)(random_chance(&m->random, 10) ? 0 : 1 + random_below(&m->random, 3));
     for (int i = 0; i < s->leaf.rank; i++) s->leaf.dim[i] = some_dim(m);
     if (dtype_is_float(s->leaf.dtype)) s->raw[0] = "\0\0\0\1\1\2\3"[s->raw[0] % 7] & 7;
+    if (m->wild && random_chance(&m->random, 30)) s->raw[0] = FILLS - 1;
     return type_count(&s->leaf) <= m->most;
 }
 

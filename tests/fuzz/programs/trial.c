@@ -90,7 +90,9 @@ static netc_status execute(Run *r)
 {
     StrMap outputs, cells;
     netc_status status = NETC_OK;
-    if (!r->known) status = r->t->wide ? plain_path(r) : evaluator(r);
+    if (r->entry->cursor) // bound arrays begin at row 0
+        status = session_set_control(r->sides->tried.session, r->entry->cursor, 0, &r->err);
+    if (!r->known && status == NETC_OK) status = r->t->wide ? plain_path(r) : evaluator(r);
     r->known = !depends_on_time(r->entry->graph);
     if (status == NETC_OK)
         status =
@@ -158,8 +160,9 @@ static void run_all(const Trial *t, Sides *sides, const Module *m, Outcome *out,
 {
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const Entry *e = &m->entries.at[i];
-        int k = e->kind == ENTRY_MODEL ? atoi(e->name + 1) : n; // m7: 7
-        if (k >= n) continue;
+        if (e->kind == ENTRY_INIT) continue;
+        int k = e->name[0] == 'm' ? atoi(e->name + 1) : 0; // m7: 7; of a file with train: 0
+        if (k >= n || out[k].state > FINE) continue;
         Run r = {.t = t, .sides = sides, .entry = e, .out = &out[k]};
         run_alone(&r);
     }
