@@ -1,6 +1,5 @@
 // Copies of the cells that an entry writes, in host memory: what evaluation wrote is put back, and
 // training goes back to the last step whose values were sound.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,32 +72,50 @@ void kept_free(Kept *k)
     free(k);
 }
 
+// The largest magnitude of n floats as bits: those of an infinity are all of the exponent's, a
+// NaN's are more. In rows of a known length, which compilers make vectors of.
+#define LARGEST(name, T)                                                                           \
+    static T name(const T *v, size_t n)                                                            \
+    {                                                                                              \
+        enum { ROW = 32 };                                                                         \
+        const T sign = (T)((T)1 << (8 * sizeof(T) - 1));                                           \
+        T most[ROW] = {0}, all = 0;                                                                \
+        for (; n >= ROW; v += ROW, n -= ROW)                                                       \
+            for (int k = 0; k < ROW; k++) {                                                        \
+                T bits = (T)(v[k] & (T)~sign);                                                     \
+                most[k] = bits > most[k] ? bits : most[k];                                         \
+            }                                                                                      \
+        for (size_t k = 0; k < n; k++) {                                                           \
+            T bits = (T)(v[k] & (T)~sign);                                                         \
+            all = bits > all ? bits : all;                                                         \
+        }                                                                                          \
+        for (int k = 0; k < ROW; k++) all = most[k] > all ? most[k] : all;                         \
+        return all;                                                                                \
+    }
+LARGEST(largest16, uint16_t)
+LARGEST(largest32, uint32_t)
+LARGEST(largest64, uint64_t)
+
 // An infinity is a mistake in a parameter or an optimizer's state, but may be what a model's own
 // state means (a running minimum).
 static bool sound(const ProgCell *c, const void *data)
 {
-    int64_t n = prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype);
-    if (c->name[0] == '@' || c->kind == PC_SCRATCH) return true;
-    bool infinite = c->kind == PC_STATE && !c->optimizer, found = false;
+    size_t n = (size_t)(prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype));
+    uint64_t most, infinity;
     switch (c->type.dtype) {
-    case PD_F32:
-        for (int64_t i = 0; i < n; i++) {
-            float v = ((const float *)data)[i];
-            found |= infinite ? isnan(v) : !isfinite(v);
-        }
-        break;
-    case PD_F64:
-    case PD_F16:
-    case PD_BF16:
-        for (int64_t i = 0; i < n; i++) {
-            double v =
-                prog_load(c->type.dtype, (const char *)data + i * prog_dtype_bytes(c->type.dtype));
-            found |= infinite ? isnan(v) : !isfinite(v);
-        }
-        break;
-    default: break;
+    case PD_F16: most = largest16(data, n), infinity = 0x7c00; break;
+    case PD_BF16: most = largest16(data, n), infinity = 0x7f80; break;
+    case PD_F32: most = largest32(data, n), infinity = 0x7f800000; break;
+    case PD_F64: most = largest64(data, n), infinity = 0x7ffull << 52; break;
+    default: return true;
     }
-    return !found;
+    return c->kind == PC_STATE && !c->optimizer ? most <= infinity : most < infinity;
+}
+
+// Scratch states are not kept beyond training, and those of the runtime are its own business.
+static bool looked_at(const KeptCell *c)
+{
+    return !c->exempt && c->cell->name[0] != '@' && c->cell->kind != PC_SCRATCH;
 }
 
 netc_status kept_take(Kept *k, netc_error **err)
@@ -129,7 +146,7 @@ netc_status kept_unsound(Kept *k, const char **cell, netc_error **err)
     for (int i = 0; i < k->n && !*cell; i++) {
         const KeptCell *c = &k->cell[i];
         RtError e = {0};
-        if (c->exempt) continue;
+        if (!looked_at(c)) continue;
         if (rt_cell_read(k->s->rt, c->cell->name, k->scratch, c->bytes, &e))
             return lib_fail_rt(err, &e);
         if (!sound(c->cell, k->scratch)) *cell = c->cell->name;

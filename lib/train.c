@@ -215,7 +215,7 @@ static netc_status begin_epoch(Run *r, netc_error **err)
 // at the states now and then, before they are saved and at the end, and keeps a copy that was sound
 // at most so many times its cost ago. When they are not sound, training goes back to the copy and
 // repeats, to the same bits, the steps up to the first that writes such values.
-#define KEEP_AFTER 200
+#define KEEP_AFTER 300
 
 static netc_status chunk(Run *r, netc_error **err);
 
@@ -450,8 +450,10 @@ static netc_status pause(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
     bool copy = r->kept && clock_now() - r->kept_at > KEEP_AFTER * r->kept_cost;
+    double t = clock_now();
     if (copy || r->step >= r->total) status = sound(r, err);
     if (status == NETC_OK && copy) status = keep(r, err);
+    if (copy) r->kept_cost = clock_now() - t;
     if (status == NETC_OK && due(r, r->report_every)) status = report(r, err);
     if (status == NETC_OK && r->eval.data && due(r, r->eval_every)) status = evaluate(r, err);
     if (status == NETC_OK && r->o->save && due(r, r->o->save_every)) status = save(r, err);

@@ -70,6 +70,14 @@ for net in rate parts; do
         done
     done
 done
+# A model's own state of any type, the loss being none the worse; an infinity may be what it means.
+for type in f16 bf16 f32 f64; do
+    sed "s/state lowest.*/state lowest: f32[] = inf\n    state odd: $type[3] = 1/; s/33 - step/1e3 + step/" rate.net |
+        sed 's/lowest <- .*/&\n    odd <- where(step == 11, nan, odd) + where(step == 6, inf, 0)/' >odd.net
+    expect 0 "" "${QUIET[@]}" odd.net --data x=rows.npy --steps 11 --save whole.st
+    expect 1 "step 11" "${QUIET[@]}" odd.net --data x=rows.npy --steps 500 --save bad.st
+    same whole.st bad.st "a state of $type that is not a number"
+done
 # A last batch of 12 examples is two of 6; one of 4 is no three.
 expect 0 "" "${QUIET[@]}" parts.net --data x=rows.npy -D batch=7 --keep-last --steps 6
 sed 's/accumulate 2/accumulate 3/' parts.net >thirds.net
