@@ -179,7 +179,7 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
     netc_status status = open_context(&c, &ctx, b->err);
     double begin = clock_now();
     if (status == NETC_OK)
-        status = open_program(&c, ctx, b->a->common.words.at[0], NULL, data, NULL, &p, b->err);
+        status = open_program(&c, ctx, NULL, &b->a->entries, data, NULL, &p, b->err);
     if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
     *seconds = clock_now() - begin;
     netc_session_free(s);
@@ -279,7 +279,7 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
     }
     netc_status status = open_data(ctx, &a->timing.data, &d, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->common.words.at[0], NULL, d, NULL, &p, err);
+        status = open_program(&a->common, ctx, NULL, &a->entries, d, NULL, &p, err);
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) {
         describe(&b, ctx, s);

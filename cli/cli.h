@@ -106,9 +106,10 @@ int fail(const char *fmt, ...)
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
 void compile_options(const Common *c, netc_compile_options *o);
 const char *device_target(const char *device); // what --device says of the target; NULL: nothing
-netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
-                         const netc_dataset *data, const netc_dataset *eval_data,
-                         netc_program **out, netc_error **err);
+// The model named first. entries: the ones that will be run; NULL or none: all of the file.
+netc_status open_program(const Common *c, netc_context *ctx, const char *target,
+                         const StringList *entries, const netc_dataset *data,
+                         const netc_dataset *eval_data, netc_program **out, netc_error **err);
 // "NAME=FILE" or "NAME=FILE:PART" words into a data set.
 netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err);
 // The same into a new one; *out stays NULL where there are none.

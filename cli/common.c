@@ -130,16 +130,18 @@ const char *device_target(const char *device)
                                                    : NULL;
 }
 
-netc_status open_program(const Common *c, netc_context *ctx, const char *path, const char *target,
-                         const netc_dataset *data, const netc_dataset *eval_data,
-                         netc_program **out, netc_error **err)
+netc_status open_program(const Common *c, netc_context *ctx, const char *target,
+                         const StringList *entries, const netc_dataset *data,
+                         const netc_dataset *eval_data, netc_program **out, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
     compile_options(c, &o);
     o.target = target;
     o.data = data;
     o.eval_data = eval_data;
-    return netc_compile_file(ctx, path, &o, out, err);
+    o.entries = entries ? entries->at : NULL;
+    o.nentries = entries ? entries->n : 0;
+    return netc_compile_file(ctx, c->words.at[0], &o, out, err);
 }
 
 netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)

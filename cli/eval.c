@@ -34,12 +34,12 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_session *s = NULL;
     netc_metric *m = NULL;
     int n = 0;
+    const StringList entries = {(const char *[]){"eval"}, 1};
     netc_context_prepare(ctx, a->device);
     netc_status status = netc_dataset_create(ctx, &d, err);
     if (status == NETC_OK) status = add_data(d, &a->data, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device), d,
-                              d, &p, err);
+        status = open_program(&a->common, ctx, device_target(a->device), &entries, d, d, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);

@@ -17,25 +17,15 @@ typedef struct RunArgs {
     bool json;
 } RunArgs;
 
-// The entry to run when none is named: the only model of the file.
+// The entry to run when none is named: the only model of the file. (With several, none is
+// compiled.)
 static const char *only_model(netc_program *p)
 {
-    const char *found = NULL;
-    char names[256] = "";
-    int n = 0;
     for (int i = 0; i < netc_entry_count(p); i++) {
         const char *name = netc_entry_name(p, i);
-        if (!strcmp(name, "init") || !strcmp(name, "train") || !strcmp(name, "eval")) continue;
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", n++ ? ", " : "", name);
-        found = name;
+        if (strcmp(name, "init") && strcmp(name, "train") && strcmp(name, "eval")) return name;
     }
-    if (n == 1) return found;
-    if (n)
-        fail("the file has several models; pick one with --entry: %s", names);
-    else
-        fail("the file has no model");
-    return NULL;
+    return fail("the file has no model"), NULL;
 }
 
 typedef struct Input {
@@ -194,6 +184,8 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     o.target = device_target(a->device);
     o.data = d;
     o.whole_data = true;
+    o.entries = &a->entry;
+    o.nentries = 1;
     const char *path = a->common.words.at[0];
     netc_status status = NETC_OK;
     if (!a->outputs.n || !is_source(path)) {

@@ -119,12 +119,14 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
 {
     netc_program *p = NULL;
     netc_session *s = NULL;
+    bool evaluates = a->eval_data.n || a->o.split;
+    const StringList entries = {(const char *[]){"train", "eval"}, evaluates ? 2 : 1};
     netc_context_prepare(ctx, a->device);
     netc_status status = open_data(ctx, &a->data, &a->o.data, err);
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->common.words.at[0], device_target(a->device),
-                              a->o.data, a->o.eval_data, &p, err);
+        status = open_program(&a->common, ctx, device_target(a->device), &entries, a->o.data,
+                              a->o.eval_data, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) {

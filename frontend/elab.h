@@ -340,6 +340,15 @@ Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);
 void entries_elaborate(Elab *e);
 int64_t batch_size(Elab *e, const char *batch);
 
+// elab_forgive.c
+typedef struct Before { // where an entry begins that is not run
+    uint32_t diags, errors, cells;
+} Before;
+Before elab_before(const Elab *e);
+// Errors since then become a note of the module, and what was defined is not. false: there were
+// some.
+bool elab_forgive(Elab *e, const Before *b, const char *name);
+
 // elab_scale.c: loss scaling, where the train entry has it; else values pass through
 Node *loss_scaled(Elab *e, Node *loss, Span span);
 Node *gradient_unscaled(Elab *e, Node *gradient, Span span);

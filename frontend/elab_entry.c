@@ -361,17 +361,25 @@ static void collect_cells(Elab *e)
         }
 }
 
+// Reports an entry that is asked for and not there.
 static bool unknown_entries(Elab *e, const char *const *known, uint32_t n)
 {
     bool any = false;
     for (uint32_t i = 0; i < e->options->nentries; i++) {
+        const char *name = e->options->entries[i];
         bool found = false;
-        for (uint32_t j = 0; j < n; j++) found |= !strcmp(known[j], e->options->entries[i]);
+        for (uint32_t j = 0; j < n; j++) found |= !strcmp(known[j], name);
         if (found) continue;
-        const char *near = suggest(e->options->entries[i], known, n);
-        diag_error(e->diags, 0, "there is no entry '%s'%s%s%s", e->options->entries[i],
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         any = true;
+        const char *near = suggest(name, known, n);
+        if (!strcmp(name, "train") || !strcmp(name, "eval")) {
+            diag_error(e->diags, 0,
+                       "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
+                       e->files.at[0]->name, name);
+            break;
+        }
+        diag_error(e->diags, 0, "there is no entry '%s'%s%s%s", name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     return any;
 }
@@ -416,16 +424,24 @@ void entries_elaborate(Elab *e)
         diag_span(e->diags, top, "this file has no model: nothing to compile");
         return;
     }
-    bool init = entry_wanted(e, "init");
-    if (train && (init || entry_wanted(e, "train")))
+    // For init all that define cells are elaborated, in one order: the first gives the initial
+    // value.
+    bool init = entry_wanted(e, "init"), defined = false;
+    if (train && (init || entry_wanted(e, "train"))) {
+        Before b = elab_before(e);
         entry_train(e, train, main, entry_wanted(e, "train"));
+        defined = entry_wanted(e, "train") || elab_forgive(e, &b, "train");
+    }
     if (train && !e->diags->errors && entry_wanted(e, "eval"))
         entry_model(e, trained, trained_file, ENTRY_EVAL, "eval", true);
     for (uint32_t i = 0; i < main->ast->stmts.n && !e->diags->errors; i++) {
         const Stmt *s = main->ast->stmts.at[i];
-        if (s->kind != STMT_MODEL || (!init && !entry_wanted(e, s->name))) continue;
-        if (!entry_wanted(e, s->name) && s == trained) continue; // its cells are known
-        entry_model(e, s, main, ENTRY_MODEL, s->name, entry_wanted(e, s->name));
+        bool wanted = s->kind == STMT_MODEL && entry_wanted(e, s->name);
+        if (s->kind != STMT_MODEL || (!init && !wanted)) continue;
+        if (!wanted && s == trained && defined) continue; // its cells are known
+        Before b = elab_before(e);
+        entry_model(e, s, main, ENTRY_MODEL, s->name, wanted);
+        if (!wanted) elab_forgive(e, &b, s->name);
     }
     if (e->diags->errors) return;
     if (init) entries_init(e);

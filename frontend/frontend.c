@@ -231,9 +231,14 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
 {
     Elab *e = elab_new(a, d, path, text, len, o);
     if (!e) return NULL;
-    if (is_graph_dump(e->files.at[0]->ast)) return read_module(a, d, e->files.at[0]->ast);
-    entries_elaborate(e);
-    return d->errors ? NULL : e->module;
+    Module *m = e->module;
+    if (is_graph_dump(e->files.at[0]->ast))
+        m = read_module(a, d, e->files.at[0]->ast);
+    else
+        entries_elaborate(e);
+    if (!m || d->errors) return NULL;
+    if (e->options->nentries) module_keep(m, e->options->entries, e->options->nentries);
+    return m;
 }
 
 // -- declarations ---------------------------------------------------------------------------------
@@ -263,6 +268,15 @@ static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, 
     vec_push(e->arena, &out->inputs, in);
 }
 
+// Of a dump: whatever else there is besides what a file's train block gives.
+static void declare_entry(Arena *a, const char *name, FileDecls *out)
+{
+    if (!strcmp(name, "train")) out->trains = name;
+    if (strcmp(name, "init") && strncmp(name, "init.", 5) && strcmp(name, "train") &&
+        strcmp(name, "eval"))
+        vec_push(a, &out->models, name);
+}
+
 FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text, size_t len,
                           const FrontendOptions *o)
 {
@@ -279,9 +293,11 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
         const Stmt *s = main->ast->stmts.at[i];
         switch (s->kind) {
         case STMT_MODEL:
+            vec_push(a, &out->models, s->name);
             for (uint32_t k = 0; k < s->params.n; k++)
                 declare_input(e, main, s, &s->params.at[k], out);
             break;
+        case STMT_ENTRY: declare_entry(a, s->name, out); break;
         case STMT_TRAIN: out->trains = s->name; break;
         case STMT_DIM: vec_push(a, &out->dims, s->name); break;
         case STMT_CONST: vec_push(a, &out->consts, s->name); break;

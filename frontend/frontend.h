@@ -12,7 +12,9 @@ typedef struct Define {       // -D name=value, or a binding that comes from the
 typedef struct FrontendOptions {
     const Define *defines;
     uint32_t ndefines;
-    // Entries to elaborate by name; none: all of the file ("init", "train", "eval", every model).
+    // The entries wanted, by name; none: all of the file ("init", "train", "eval", every model).
+    // With init the others are elaborated, too, for the cells they define; what is wrong with them
+    // is then a note of the module.
     const char *const *entries;
     uint32_t nentries;
     bool scale_loss; // train entries scale their losses for f16 (elab_scale.c)
@@ -35,7 +37,8 @@ typedef struct InputDecl {
     Span span;
 } InputDecl;
 typedef struct FileDecls {
-    VEC(InputDecl) inputs;  // of every model
+    VEC(InputDecl) inputs; // of every model
+    VEC(const char *) models;
     const char *trains;     // the model that `train` names, or NULL
     VEC(const char *) dims; // dimension variables
     VEC(const char *) consts, settings;

@@ -172,6 +172,11 @@ typedef struct netc_compile_options {
     bool phases; // small kernels of a training step run as phases of one
     const netc_dataset *eval_data; // what netc_train will evaluate on: a hint, used while a device
                                    // is prepared; may be NULL
+    // Only these entries will be run, and init; a NULL stands for the file's only model. The others
+    // are left out: they cost nothing, and an error in them is a note in the log. Where nothing
+    // trains, so are parameters and states that only the others use. None named: all entries.
+    const char *const *entries;
+    int nentries;
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

@@ -76,13 +76,17 @@ typedef struct Module {
     VEC(const char *) symbols; // symbols.at[0] = NULL
     VEC(Cell) cells;           // parameters first, in order of definition; names unique
     VEC(Entry) entries;
-    StrMap cell_index; // name -> (void *)(index + 1)
+    VEC(const char *) notes; // what is wrong with entries that were left out
+    StrMap cell_index;       // name -> (void *)(index + 1)
 } Module;
 
 Module *module_new(Arena *a, Diags *d, const char *name);
 Cell *module_add_cell(Module *m, const Cell *c); // c->name must be new; valid until the next one
 Cell *module_cell(const Module *m, const char *name); // NULL when absent
 Entry *module_entry(Module *m, const char *name);     // NULL when absent
+// Leaves only these entries and the cells they use; where they train, all parameters and states,
+// for a checkpoint holds the file's.
+void module_keep(Module *m, const char *const *names, uint32_t n);
 
 // -- text form (ir/print.c, frontend/read_graph.c) ------------------------------------------------
 

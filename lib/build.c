@@ -52,11 +52,13 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
     }
     if (extra.name) defines[o.ndefines++] = extra;
     o.defines = defines;
+    const char **names = NEW_ARRAY(a, const char *, s->nentries + 2);
+    o.entries = names;
     if (*entry) {
-        const char **names = NEW_ARRAY(a, const char *, 1);
-        names[0] = arena_strdup(a, entry);
-        o.entries = names;
-        o.nentries = 1;
+        names[o.nentries++] = arena_strdup(a, entry);
+    } else if (s->nentries) {
+        names[o.nentries++] = "init";
+        for (int i = 0; i < s->nentries; i++) names[o.nentries++] = s->entries[i];
     }
     if (p->resolve) {
         o.resolve = p->resolve;
@@ -160,6 +162,9 @@ static void run_pipeline(void *arg)
     FrontendOptions fo = lib_frontend_options(p, b->arena, b->define, b->entry);
     b->module = frontend_compile(b->arena, d, p->name, p->text, p->len, &fo);
     if (!b->module || d->errors) goto invalid;
+    for (uint32_t i = 0; i < b->module->notes.n && !p->noted; i++)
+        lib_log(p->context, "%s", b->module->notes.at[i]);
+    p->noted = true;
     if (p->settings.noutputs && !keep_outputs(&p->settings, b->entry, b->module)) goto invalid;
 
     Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again

@@ -147,7 +147,7 @@ void edited_end(EditedContext *c)
     int count = 0;
     for (uint32_t i = 0; c->p->edited && i < c->p->edited->at.n; i++) {
         const EditedKernel *e = &c->p->edited->at.at[i];
-        if (!e->used && main) {
+        if (!e->used && main && !c->p->settings.nentries) {
             Diag *g =
                 diag_error(d, 0, "%s: the model has no kernel '%s' any more", e->path, e->name);
             diag_note(

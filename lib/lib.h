@@ -59,6 +59,8 @@ typedef struct Settings {
     const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model
     const char **outputs;
     int noutputs; // 0: all of all
+    const char **entries; // keep only these, and init
+    int nentries;         // 0: all
     bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, phases, no_matmul_library;
@@ -129,6 +131,7 @@ struct netc_program {
     Embedded *embedded;
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
+    bool noted; // what is wrong with entries that were left out was told
 };
 
 void program_learn_gpu(netc_program *p);      // the one that is here, if any

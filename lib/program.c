@@ -101,7 +101,11 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .rebuild = o->rebuild || o->noutputs,
                   .outputs_of = copy_or_null(a, o->outputs_of),
                   .outputs = copy_list(a, o->outputs, o->noutputs),
-                  .noutputs = o->noutputs};
+                  .noutputs = o->noutputs,
+                  .entries = NEW_ARRAY(a, const char *, o->nentries + 1),
+                  // (--locked speaks of all kernels of the model)
+                  .nentries = o->locked ? 0 : o->nentries};
+    for (int i = 0; i < s.nentries; i++) s.entries[i] = copy_or_null(a, o->entries[i]);
     if (c->file && !o->tune_file) s.tune_file = arena_printf(a, "%s.tune", c->name);
     if (c->file && !o->kernels_dir) s.kernels_dir = arena_printf(a, "%s.kernels", c->name);
     return s;
@@ -161,6 +165,25 @@ static netc_status read_source(netc_program *p, const netc_compile_options *o, n
     return status == NETC_OK ? read_declarations(p, o, err) : status;
 }
 
+// An entry without a name is the file's only model.
+static netc_status name_entries(netc_program *p, netc_error **err)
+{
+    Settings *s = &p->settings;
+    const FileDecls *d = p->decls;
+    for (int i = 0; i < s->nentries; i++) {
+        if (s->entries[i]) continue;
+        if (!d->models.n) return lib_fail(err, NETC_INVALID, "%s has no model", p->name);
+        Buf names = buf_new(p->arena);
+        for (uint32_t k = 0; k < d->models.n; k++)
+            buf_printf(&names, "%s%s", k ? ", " : "", d->models.at[k]);
+        if (d->models.n > 1)
+            return lib_fail(err, NETC_INVALID, "%s has several models; pick one with --entry: %s",
+                            p->name, names.data);
+        s->entries[i] = d->models.at[0];
+    }
+    return NETC_OK;
+}
+
 static void fill(void *arg)
 {
     Creation *c = arg;
@@ -173,6 +196,7 @@ static void fill(void *arg)
     p->settings = settings_of(c, &o);
     c->status = check_options(&o, &p->settings, c->err);
     if (c->status == NETC_OK) c->status = read_source(p, &o, c->err);
+    if (c->status == NETC_OK) c->status = name_entries(p, c->err);
 }
 
 // Whether it is for the GPU that is being opened.

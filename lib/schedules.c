@@ -136,7 +136,7 @@ static void say(const Schedules *s, int kernels, int without)
                 kernels - without, kernels, s->device);
     else if (s->file->kernels.n && !lines && (s->b->cuda ? s->device != NULL : false))
         lib_log(c, "note: %s holds no schedules for %s; it is ignored", s->file->path, s->device);
-    else if (lines)
+    else if (lines && !s->p->settings.nentries)
         lib_log(c,
                 "note: %s: none of its %d kernels is in this model; it was made for another model "
                 "or for other sizes, and is ignored",

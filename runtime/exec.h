@@ -114,7 +114,9 @@ struct RtSession {
 };
 
 RtEntry *rt_entry_find(RtSession *s, RtProgram *p, const char *entry, RtError *e); // RT_USER
-RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err);
+RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err);
+// Memory for its temporaries and outputs: an entry that never runs takes none.
+RtCode rt_entry_memory(RtSession *s, RtEntry *en, RtError *e);
 void rt_entry_free(RtSession *s, RtEntry *en);
 // Addresses of the arguments from en->input, en->rows_now and the session's arena.
 void rt_entry_resolve(RtSession *s, RtEntry *en);
@@ -167,8 +169,9 @@ RtCode rt_stage_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n, 
 RtCode rt_stage_new(RtSession *s, RtEntry *en, RtError *e);
 void rt_stage_free(RtSession *s, RtEntry *en);
 
-// Adds to e, an RT_OOM of attaching p, where its memory goes and what batch would fit.
-void rt_oom_explain(RtSession *s, const Program *p, RtError *e);
+// Adds to e, an RT_OOM of running the entry en of p, or of attaching p (NULL: the biggest), where
+// memory goes and what batch would fit.
+void rt_oom_explain(RtSession *s, const Program *p, const ProgEntry *en, RtError *e);
 
 static inline RtCode rt_enter(RtSession *s, RtError *e)
 {

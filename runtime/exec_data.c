@@ -168,7 +168,9 @@ RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataB
         return rt_fail(e, RT_USER, "%" PRId64 " examples: a data set holds at most %d", examples,
                        INT32_MAX);
     if (rt_enter(s, e)) return e->code;
-    RtCode code = bind(s, en, b, n, examples, e);
+    // What it needs is there before the first of many steps.
+    RtCode code = n ? rt_entry_memory(s, en, e) : RT_OK;
+    if (!code) code = bind(s, en, b, n, examples, e);
     rt_leave(s);
     return code;
 }
@@ -334,7 +336,7 @@ static RtCode take_inputs(RtSession *s, RtEntry *en, const RtInput *in, int n, b
 static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t times, RtError *e)
 {
     bool direct;
-    if (take_inputs(s, en, in, n, &direct, e)) return e->code;
+    if (rt_entry_memory(s, en, e) || take_inputs(s, en, in, n, &direct, e)) return e->code;
     bool table = en->e->rows && !direct;
     if (table && check_rows(s, en, times, e)) return e->code;
     if (table) set_table(s, en, en->rows);

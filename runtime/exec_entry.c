@@ -1,5 +1,6 @@
 // An entry in a session: its buffers, and the arguments of its steps as the device takes them. They
 // are computed when an address changes, not every step.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,15 +48,12 @@ static int64_t count_launches(const ProgEntry *e, int first, int last, int depth
     return n;
 }
 
-RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
+RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
 {
-    const RtDeviceOps *ops = s->device->ops;
     en->e = e;
     en->bound = b;
-    size_t nargs = 0, bytes = room(sizeof(ProgError));
+    size_t nargs = 0;
     for (int i = 0; i < e->nsteps + e->njoins; i++) nargs += (size_t)step_of(e, i)->nargs;
-    for (int i = 0; i < e->noutputs; i++)
-        bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
     size_t nin = (size_t)e->ninputs + 1;
     en->step = calloc((size_t)e->nsteps + (size_t)e->njoins + 1, sizeof *en->step);
     en->slot = calloc(nargs + 1, sizeof *en->slot);
@@ -78,6 +76,18 @@ RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, 
     if (e->cursor)
         for (int i = 0; i < b->program->p->ncells; i++)
             if (!strcmp(b->program->p->cells[i].name, e->cursor)) en->cursor = b->cell[i];
+    return RT_OK;
+}
+
+// Its outputs and its error record.
+static RtCode give_outputs(RtSession *s, RtEntry *en, RtError *err)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    const ProgEntry *e = en->e;
+    size_t bytes = room(sizeof(ProgError));
+    if (en->output_block) return RT_OK;
+    for (int i = 0; i < e->noutputs; i++)
+        bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
     if (ops->alloc(s->device, bytes, "outputs", &en->output_block, err) ||
         ops->zero(s->stream, en->output_block, bytes, NULL, err))
         return err->code;
@@ -88,6 +98,34 @@ RtCode rt_entry_init(RtSession *s, RtBound *b, RtEntry *en, const ProgEntry *e, 
         p += room((size_t)prog_type_bytes(&e->outputs[i].type));
     }
     return RT_OK;
+}
+
+// The session's temporaries, one block for whatever runs.
+static RtCode grow_arena(RtSession *s, const ProgEntry *e, RtError *err)
+{
+    size_t need = (size_t)e->arena_bytes;
+    if (need <= s->arena_bytes) return RT_OK;
+    char what[160];
+    snprintf(what, sizeof what, "temporaries of '%s'", e->name);
+    const RtDeviceOps *ops = s->device->ops;
+    // The old arena goes first: both need not fit. Work that uses it must have ended.
+    if (ops->stream_sync(s->stream, err)) return err->code;
+    for (RtBound *b = s->bound; b; b = b->next)
+        for (int i = 0; i < b->program->p->nentries; i++) rt_entry_unresolve(s, &b->entry[i]);
+    ops->free(s->device, s->arena);
+    s->arena = NULL;
+    s->arena_bytes = 0;
+    if (ops->alloc(s->device, need, what, &s->arena, err)) return err->code;
+    s->arena_bytes = need;
+    return RT_OK;
+}
+
+RtCode rt_entry_memory(RtSession *s, RtEntry *en, RtError *e)
+{
+    RtCode code = give_outputs(s, en, e);
+    if (!code) code = grow_arena(s, en->e, e);
+    if (code == RT_OOM) rt_oom_explain(s, en->bound->program->p, en->e, e);
+    return code;
 }
 
 void rt_entry_free(RtSession *s, RtEntry *en)

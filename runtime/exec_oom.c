@@ -53,7 +53,7 @@ static void add_buffers(Text *t, const ProgEntry *en)
             shown[i]->loc && *shown[i]->loc ? "  " : "", shown[i]->loc ? shown[i]->loc : "");
 }
 
-void rt_oom_explain(RtSession *s, const Program *p, RtError *e)
+void rt_oom_explain(RtSession *s, const Program *p, const ProgEntry *en, RtError *e)
 {
     static const char *const kinds[] = {
         [PC_PARAM] = "parameters", [PC_STATE] = "states",    [PC_SCRATCH] = "scratch states",
@@ -62,7 +62,7 @@ void rt_oom_explain(RtSession *s, const Program *p, RtError *e)
     double of_kind[sizeof kinds / sizeof *kinds] = {0}, fixed = 0, outputs = 0, consts = 0;
     size_t len = strlen(e->text), avail = 0, total = 0;
     Text t = {e->text + len, sizeof e->text - len};
-    const ProgEntry *en = biggest_entry(p);
+    if (!en) en = biggest_entry(p);
     for (int i = 0; i < p->ncells; i++) {
         double bytes = (double)prog_type_bytes(&p->cells[i].type);
         if ((size_t)p->cells[i].kind < sizeof kinds / sizeof *kinds)
@@ -70,9 +70,8 @@ void rt_oom_explain(RtSession *s, const Program *p, RtError *e)
         fixed += bytes;
     }
     for (int i = 0; i < p->nconsts; i++) consts += (double)prog_type_bytes(&p->consts[i].type);
-    for (int i = 0; i < p->nentries; i++)
-        for (int k = 0; k < p->entries[i].noutputs; k++)
-            outputs += (double)prog_type_bytes(&p->entries[i].outputs[k].type);
+    for (int k = 0; en && k < en->noutputs; k++)
+        outputs += (double)prog_type_bytes(&en->outputs[k].type);
     fixed += consts;
     add(&t, "\nmemory by class:");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

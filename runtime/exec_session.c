@@ -1,5 +1,4 @@
 // Sessions: programs attached, their entries' buffers, addresses of all arguments.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,31 +62,6 @@ void rt_session_free(RtSession *s)
     free(s);
 }
 
-static RtCode grow_arena(RtSession *s, const Program *p, RtError *e)
-{
-    size_t need = 0;
-    const char *who = "";
-    for (int i = 0; i < p->nentries; i++)
-        if ((size_t)p->entries[i].arena_bytes > need) {
-            need = (size_t)p->entries[i].arena_bytes;
-            who = p->entries[i].name;
-        }
-    if (need <= s->arena_bytes) return RT_OK;
-    char what[160];
-    snprintf(what, sizeof what, "temporaries of '%s'", who);
-    const RtDeviceOps *ops = s->device->ops;
-    // The old arena goes first: both need not fit. Work that uses it must have ended.
-    if (ops->stream_sync(s->stream, e)) return e->code;
-    for (RtBound *b = s->bound; b; b = b->next)
-        for (int i = 0; i < b->program->p->nentries; i++) rt_entry_unresolve(s, &b->entry[i]);
-    ops->free(s->device, s->arena);
-    s->arena = NULL;
-    s->arena_bytes = 0;
-    if (ops->alloc(s->device, need, what, &s->arena, e)) return e->code;
-    s->arena_bytes = need;
-    return RT_OK;
-}
-
 static RtCode attach(RtSession *s, RtProgram *p, RtError *e)
 {
     const Program *q = p->p;
@@ -99,9 +73,8 @@ static RtCode attach(RtSession *s, RtProgram *p, RtError *e)
     b->entry = calloc((size_t)q->nentries + 1, sizeof *b->entry);
     RtCode code = b->cell && b->entry ? RT_OK : rt_fail(e, RT_OOM, "out of memory");
     if (!code) code = rt_cells_attach(s->cells, s->stream, q, b->cell, e);
-    if (!code) code = grow_arena(s, q, e);
     for (int i = 0; i < q->nentries && !code; i++)
-        code = rt_entry_init(s, b, &b->entry[i], &q->entries[i], e);
+        code = rt_entry_init(b, &b->entry[i], &q->entries[i], e);
     if (code) {
         free_bound(s, b);
         return code;
@@ -120,7 +93,7 @@ RtCode rt_session_attach(RtSession *s, RtProgram *p, RtError *e)
                        p->device->name, s->device->name);
     if (rt_enter(s, e)) return e->code;
     RtCode code = attach(s, p, e);
-    if (code == RT_OOM) rt_oom_explain(s, p->p, e);
+    if (code == RT_OOM) rt_oom_explain(s, p->p, NULL, e);
     rt_leave(s);
     return code;
 }

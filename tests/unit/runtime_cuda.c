@@ -368,7 +368,10 @@ static void test_oom(void)
     map_program(&h);
     h.entry.batch = 1024;
     hand_temp(&h, "activations", (ProgType){.dtype = PD_F32, .rank = 2, .dim = {1 << 20, 1 << 20}});
-    CHECK(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OOM);
+    CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
+    float x[N] = {0};
+    RtInput in = {"x", x, false};
+    CHECK(rt_run(l.s, l.p, "main", &in, 1, 1, &e) == RT_OOM);
     CHECK_MSG(strstr(e.text, "activations") && strstr(e.text, "hand.net:7"), "%s", e.text);
     hand_unload(&l);
     // The device is usable afterwards.

@@ -251,6 +251,7 @@ static void test_workspace(RtDevice *d, Fake *f, const RtCompileOptions *o)
         if (!p) return;
         CHECK(rt_session_new(d, NULL, &s, &e) == RT_OK && rt_session_attach(s, p, &e) == RT_OK);
         RtEntry *en = rt_entry_find(s, p, "main", &e);
+        CHECK(rt_entry_memory(s, en, &e) == RT_OK);
         rt_entry_resolve(s, en);
         const char *one = en->slot[en->step[0].first_arg + 3].p,
                    *two = en->slot[en->step[1].first_arg + 3].p, *arena = s->arena;

@@ -1,0 +1,36 @@
+// Entries that are not run. They are elaborated for the cells they define, which others may share;
+// what is wrong with them stops nobody, and is told as a note.
+#include "frontend/elab.h"
+
+Before elab_before(const Elab *e)
+{
+    return (Before){e->diags->list.n, e->diags->errors, e->cell_list.n};
+}
+
+static void tell(Elab *e, const Before *b, const char *name)
+{
+    Diags wrong = *e->diags; // the first error says enough
+    wrong.list.at += b->diags;
+    wrong.list.n = wrong.errors = 1;
+    Buf text = buf_new(e->arena);
+    buf_printf(&text, "note: '%s' is not run here, and could not be:\n", name);
+    diags_render(&wrong, &text, false);
+    if (text.len && text.data[text.len - 1] == '\n') text.data[text.len - 1] = 0;
+    vec_push(e->arena, &e->module->notes, text.data);
+}
+
+bool elab_forgive(Elab *e, const Before *b, const char *name)
+{
+    if (e->diags->errors == b->errors) return true;
+    tell(e, b, name);
+    e->diags->list.n = b->diags;
+    e->diags->errors = b->errors;
+    // What it defined is defined anew, and reported again, where an entry that is run needs it.
+    for (uint32_t i = b->cells; i < e->cell_list.n; i++)
+        strmap_set(&e->cells, e->cell_list.at[i]->cell.name, NULL);
+    e->cell_list.n = b->cells;
+    for (uint32_t i = 0; i < e->files.n; i++)
+        for (uint32_t k = 0; k < e->files.at[i]->globals.n; k++)
+            ((Global *)e->files.at[i]->globals.entry[k].value)->state = GLOBAL_NEW;
+    return false;
+}

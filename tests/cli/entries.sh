@@ -1,0 +1,57 @@
+#!/bin/bash
+# Entries that are not run cost nothing and stop nobody: their mistakes are notes, their temporaries, kernels and
+# parameters are not made. Where all entries count, they are errors.
+. "$(dirname "$0")/../lib.sh"
+lacks() { grep -qF -- "$1" "$W/.out" && fail "'$1' in: $(head -8 "$W/.out")" || pass; }
+# 'huge' needs 160 GB of outputs and again of temporaries, 'wrong' fits width = 7 only.
+cat >m.net <<'N'
+use nn
+use optim
+dim batch = 4
+const width = 7
+model net(x: f32[batch, 3]) {
+    h = tanh(linear(x, 5) as shared)
+    return loss = mean(square(linear(h, 1) as top))
+}
+train net {
+    minimize loss
+    update adam(lr = 0.1)
+}
+model wrong(x: f32[batch, 3]) { return y = (linear(x, 7) as other) + ones([width]) }
+model huge() {
+    z = uniform([200000, 200000], 0, 1)
+    return y = z, order = argsort(z)
+}
+model fine(x: f32[batch, 3]) { return y = linear(x, 5) as shared }
+N
+printf 'model make() { return x = uniform([8, 3], 0, 1), rows = uniform([64, 3], 0, 1) }\n' >make.net
+expect 0 "" "$NETC" run make.net -o x=x.npy -o rows=rows.npy
+for d in width=7 width=9; do
+    expect 0 "y f32[8, 5]" "$NETC" run -D $d m.net --entry fine --input x=x.npy
+    if [ $d = width=9 ]; then
+        holds "note: 'wrong' is not run here, and could not be:"
+        holds "m.net:13:"
+    fi
+    expect 0 "saved s.safetensors" "$NETC" train -D $d m.net --data x=rows.npy --split 0.5 --steps 3 --save s.safetensors
+    expect 0 "loss" "$NETC" eval -D $d m.net --data x=rows.npy --weights s.safetensors
+    expect 0 "fine" "$NETC" profile -D $d m.net --entry fine --device cpu
+    expect 0 "fine" "$NETC" bench -D $d m.net --entry fine --device cpu --cache-dir ''
+    expect 0 "y f32[8, 5]" "$NETC" run -D $d m.net --entry fine --input x=x.npy --weights s.safetensors
+done
+# Of other entries nothing is missed in a file of weights, nor made: 'shared' is all that 'fine' has.
+expect 0 "" "$NETC" run m.net --entry wrong --input x=x.npy --weights s.safetensors --allow-missing
+printf 'use nn\ndim batch = 4\nmodel fine(x: f32[batch, 3]) { return y = linear(x, 5) as shared }\n' >only.net
+expect 0 "y f32[8, 5]" "$NETC" run only.net --input x=x.npy --weights s.safetensors
+cp "$W/.out" only.out
+expect 0 "y f32[8, 5]" "$NETC" run m.net --entry fine --input x=x.npy --weights s.safetensors
+cmp -s "$W/.out" only.out && pass || fail "another result than of a file with that model alone"
+# What is run, and what all entries count for, reports its mistakes.
+expect 1 "m.net:13:" "$NETC" run -D width=9 m.net --entry wrong --input x=x.npy
+lacks "is not run here"
+expect 1 "m.net:13:" "$NETC" -D width=9 m.net
+expect 1 "m.net:13:" "$NETC" inspect -D width=9 m.net
+expect 1 "m.net:13:" "$NETC" check -D width=9 m.net
+expect 1 "pick one with --entry: net, wrong, huge, fine" "$NETC" run -D width=9 m.net --input x=x.npy
+expect 1 "did you mean 'fine'?" "$NETC" run m.net --entry fien --input x=x.npy
+expect 2 "temporaries of 'huge'" "$NETC" run m.net --entry huge
+finish
