@@ -188,3 +188,18 @@ NC_FN double nc_erf_d(double a)
     double y = x < 1 ? x * p : 1 - nc_exp_d(-far * far) * q;
     return nc_signed_d(y, a);
 }
+
+// e^(b log |a|) in f64, negative where a is and b is odd; small powers as products in f64.
+NC_FN float nc_pow_f(float a, float b)
+{
+    double x = nc_size_d(a);
+    if (__builtin_constant_p(b) && b == 2) return (float)(x * x);
+    if (__builtin_constant_p(b) && b == 3) return (float)((double)a * a * a);
+    if (__builtin_constant_p(b) && b == 4) return (float)(x * x * (x * x));
+    float y = (float)nc_exp_d(b * nc_log_d(x)), half = b * 0.5f;
+    bool whole = floorf(b) == b, odd = whole && floorf(half) != half, below = nc_bits(a) >> 31;
+    y = x == 1 && (b == b || !below) ? 1 : y; // whatever b is
+    y = below && odd ? -y : y;
+    y = a < 0 && a > -NC_INF && !whole ? NC_NAN : y;
+    return b == 0 ? 1 : y;
+}

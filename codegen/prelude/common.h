@@ -7,7 +7,6 @@ NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
 
 NC_FN double nc_sin_d(double a) { return sin(a); }
 NC_FN double nc_cos_d(double a) { return cos(a); }
-NC_FN float nc_pow_f(float a, float b) { return powf(a, b); }
 NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
 
 NC_FN float nc_fmod_f(float a, float b) { return fmodf(a, b); }

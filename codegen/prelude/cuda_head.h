@@ -161,3 +161,4 @@ NC_FN double nc_log_d(double a) { return log(a); }
 NC_FN double nc_log1p_d(double a) { return log1p(a); }
 NC_FN double nc_tanh_d(double a) { return tanh(a); }
 NC_FN double nc_erf_d(double a) { return erf(a); }
+NC_FN float nc_pow_f(float a, float b) { return powf(a, b); }

@@ -135,6 +135,38 @@ static void check_set(const Function *f, int set, Loop *loop, const char *flags)
     CHECK_MSG(same, "%s, set %d%s: an element alone differs", f->name, set, flags);
 }
 
+// pow against the C library's in long double: everyday bases and exponents, random bits, and every
+// pair of special numbers.
+typedef void Loop2(const float *x, const float *b, float *y, long n);
+static void check_pow(Loop2 *loop, const char *flags)
+{
+    static const float special[] = {0,     -0.0f,    1,         -1,        2,         -2,
+                                    0.5f,  -3,       INFINITY,  -INFINITY, NAN,       0x1p-149f,
+                                    3,     0x1p127f, 16777215,  16777216,  -16777217, 1.5f,
+                                    -2.5f, 1e10f,    0x1p-126f, 127,       -149,      0.33333334f};
+    enum { MOST = 24 };
+    static float x[N], b[N], y[N];
+    double worst = 0, at[2] = {0};
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(i % 3 ? fabs(input(2, i + 1, true)) : input(0, i + 1, true));
+        b[i] = (float)(i % 2 ? input(2, i + 1, true) : (double)(int)(bits() % 41) - 20);
+        if (i < MOST * MOST) {
+            x[i] = special[i % MOST];
+            b[i] = special[i / MOST];
+        }
+    }
+    loop(x, b, y, N);
+    for (int i = 0; i < N; i++) {
+        double d = distance(y[i], powl(x[i], b[i]), true);
+        if (d <= worst) continue;
+        worst = d;
+        at[0] = x[i];
+        at[1] = b[i];
+    }
+    CHECK_MSG(worst <= 0.51, "pow%s: off by %.3f of the last place at %a, %a", flags, worst, at[0],
+              at[1]);
+}
+
 static void check_flags(Arena *a, const char *dir, const char *flags)
 {
     const int n = sizeof functions / sizeof *functions;
@@ -150,6 +182,11 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
                 "    #pragma omp simd\n    for (long i = 0; i < n; i++) y[i] = nc_%s(x[i]);\n}\n",
                 name, t, t, name);
     }
+    fputs(
+        "void pow_f(const float *restrict x, const float *restrict b, float *restrict y, long n)\n"
+        "{\n    #pragma omp simd\n    for (long i = 0; i < n; i++) y[i] = nc_pow_f(x[i], "
+        "b[i]);\n}\n",
+        f);
     fclose(f);
     // as runtime/cpu_cc.c compiles kernels
     int rc = system(arena_printf(
@@ -164,6 +201,9 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
         *(void **)&loop = dlsym(lib, functions[i].name);
         for (int set = 0; set < SETS; set++) check_set(&functions[i], set, loop, flags);
     }
+    Loop2 *pow = NULL;
+    if (lib) *(void **)&pow = dlsym(lib, "pow_f");
+    if (pow) check_pow(pow, flags);
     unlink(src);
     unlink(so);
 }

@@ -1,0 +1,41 @@
+#!/bin/bash
+# Operations on the CPU beside JAX: every model of bench/cpu_ops.net, a row each.
+#
+#   bench/cpu_ops.sh [BUILD [NAME...]]   after `make`; about two minutes. Results: a table, and JSON lines added
+#                                        to bench/results/cpu_ops.jsonl
+#
+# The runs of netc and of JAX take turns; each row is the median of ROUNDS (3) of them. PEER_PYTHON: a Python
+# with jax (default python3). Run it on a machine that does nothing else.
+set -u
+cd "$(dirname "$0")/.."
+. bench/lib.sh
+build=${1:-build} names=("${@:2}")
+netc=$build/netc
+[ -x "$netc" ] || { echo "$netc is not there: run make first" >&2; exit 1; }
+results=${RESULTS:-bench/results/cpu_ops.jsonl}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+export XDG_CACHE_HOME=$out/cache
+hardware="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads"
+driver=none
+py=${PEER_PYTHON:-python3}
+jax_version=$("$py" -c 'import jax; print(jax.__version__)' 2>/dev/null) || py=
+[ ${#names[@]} -gt 0 ] || mapfile -t names < <(sed -n 's/^model \([a-z_0-9]*\)(.*/\1/p' bench/cpu_ops.net)
+load() { cut -d' ' -f1 /proc/loadavg; }
+awk '{ exit !($1 < 0.7) }' /proc/loadavg || echo "note: the load is $(load): times will be worse than on a quiet machine"
+
+for ((round = 0; round < ${ROUNDS:-3}; round++)); do
+    for name in "${names[@]}"; do
+        "$netc" bench bench/cpu_ops.net --entry "$name" --device cpu --compiles 0 --repeats 15 -q --json |
+            sed -n 's/.*: step","value":\([0-9.e+]*\).*/\1/p' >>"$out/$name.ours"
+    done
+    [ -z "$py" ] || "$py" bench/peers/cpu_ops_jax.py "${names[@]}" >"$out/jax.txt" || exit 1
+    for name in "${names[@]}"; do
+        [ -z "$py" ] || sed -n "s/^$name //p" "$out/jax.txt" >>"$out/$name.jax"
+    done
+done
+for name in "${names[@]}"; do
+    peer=$([ -z "$py" ] || median <"$out/$name.jax")
+    record "$name" "$(median <"$out/$name.ours")" us "bench/cpu_ops.sh ($name of bench/cpu_ops.net, --device cpu)" \
+        ${peer:+JAX} ${peer:+"$jax_version"} ${peer:+"$peer"}
+done
