@@ -132,8 +132,10 @@ bench: all
 	$(Q)if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then bash bench/gpu.sh $(BUILD); \
 	  else bash bench/run.sh $(BUILD); fi
 
-fuzz:
+# MINUTES of random programs after the readers.
+fuzz: $(BUILD)/fuzz-programs
 	$(Q)bash tests/fuzz/run.sh
+	$(Q)$(BUILD)/fuzz-programs --count 100000000 --minutes $(or $(MINUTES),30) --seed $$(date +%s) --out $(BUILD)/programs
 
 format:
 	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')

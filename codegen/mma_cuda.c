@@ -258,7 +258,7 @@ void finish_vector(Emit *e, const char *base, int width, const char *sum,
     const char *axis = e->axis[2];
     int64_t n = b->axis[2].extent;
     bool whole = n % width == 0;
-    emit_open(e, 1ull << 1); // in range
+    emit_open(e, 1ull << 1)->guard = true; // in range
     Vectors v = find_vectors(e, 2, whole ? width : 1);
     int kept = 0;
     for (int i = 0; i < v.nloads; i++) // not the operands
@@ -271,7 +271,7 @@ void finish_vector(Emit *e, const char *base, int width, const char *sum,
     if (whole) open_stores(e, &v, -1);
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, base);
-    emit_open(e, 1ull << 2);
+    emit_open(e, 1ull << 2)->guard = !whole;
     print_lane(e, &v, "");
     emit_bind(e, b->dot.sum, e->scope, sum);
     lane_stores(e, &v, -1);

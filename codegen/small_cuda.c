@@ -97,7 +97,7 @@ static void open_results(Emit *e, const Results *r)
               (long long)tiles_n, (long long)tiles_m, b->sched.tile_m, r->m);
     emit_line(e, in, "const %s %s = own %% %lld * %d + %s;", it, e->axis[2], (long long)tiles_n,
               b->sched.tile_n, r->n);
-    emit_open(e, 1ull << 1 | 1ull << 2);
+    emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
 }
 
 static void close_results(Emit *e, const Results *r)

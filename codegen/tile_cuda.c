@@ -148,7 +148,7 @@ static void tile_small(Emit *e, const char *t)
     emit_line(e, top,
               "const %s %s = origin_m + threadIdx.x / 16, %s = origin_n + threadIdx.x %% 16;",
               int_type(e), e->axis[1], e->axis[2]);
-    emit_open(e, 1ull << 1 | 1ull << 2);
+    emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
     emit_bind(e, b->dot.sum, e->scope, "sum");
     emit_stores(e, -1);
     close_inside(e, 1, 2);
@@ -199,7 +199,7 @@ static void store_square(Emit *e)
               e->axis[1], w, 16 * w, w, w);
     emit_line(e, e->scope, "const %s %s = origin_n + j / %d * %d + tx * %d + j %% %d;", it,
               e->axis[2], w, 16 * w, w, w);
-    emit_open(e, 1ull << 1 | 1ull << 2);
+    emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
     emit_bind(e, b->dot.sum, e->scope, "acc[i][j]");
     emit_stores(e, -1);
     close_inside(e, 1, 2);

@@ -428,7 +428,8 @@ int main(int argc, char **argv)
         return 0;
     }
     // The compiler's folders, also those of processes that were ended.
-    char temporary[] = "/tmp/fuzz-programs-XXXXXX";
+    const char *tmp = getenv("TMPDIR");
+    char *temporary = arena_printf(a, "%s/fuzz-programs-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(temporary)) return perror(temporary), 2;
     setenv("TMPDIR", temporary, 1);
     setenv("OMP_NUM_THREADS", "1", 0);

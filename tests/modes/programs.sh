@@ -1,0 +1,28 @@
+#!/bin/bash
+# Random programs (tests/fuzz/programs) from a fixed seed against the evaluator, on the CPU and on the host
+# shim: about two minutes on two quiet cores. `make fuzz` tries others, for long; tests/fuzz/programs_gpu.sh
+# tries them on a GPU. FUZZ_SEED: other programs.
+. "$(dirname "$0")/../lib.sh"
+cpu=2000 shim=300
+case $BUILD in *asan*) cpu=200 shim=30 ;; esac # the sanitizers take ten times as long
+
+# fuzz WHAT COUNT OPTION...: fails with the summary and the failures, cut down.
+fuzz() {
+    local what=$1 count=$2; shift 2
+    "$BUILD/fuzz-programs" --seed "${FUZZ_SEED:-10}" --jobs 2 --count "$count" --out "$W/$what" "$@" >"$W/log" 2>&1 &&
+        pass || fail "random programs on $what: $(grep -v '^\.\.\.' "$W/log" | tail -20; cat "$W/$what"/*.net 2>/dev/null | head -80)"
+    local done; done=$(sed -n 's/^\([0-9]*\) programs, .*/\1/p' "$W/log")
+    [ "${done:-0}" -ge "$count" ] && pass || fail "${done:-no} programs of $count ran on $what: $(tail -5 "$W/log")"
+}
+
+fuzz cpu $cpu
+# Every op of the table stands in some program, but for the mark of a failed construction.
+ops=$(sed -n 's/^ops that no program had://p' "$W/log")
+[ "$cpu" -lt 2000 ] || [ "$ops" = " poison" ] && pass || fail "the generator makes no:$ops"
+if command -v g++ >/dev/null || command -v "${SHIM_CXX:-}" >/dev/null; then
+    export LD_LIBRARY_PATH=$BUILD/shim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fuzz shim $shim --device cuda:0 --size tiny
+else
+    skip "no g++: the CUDA text cannot be run on the host"
+fi
+finish
