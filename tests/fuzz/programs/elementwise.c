@@ -21,6 +21,7 @@ static DTypeClass class_for(Maker *m, Op op)
 }
 
 typedef struct Partner {
+    const Statement *of;
     DTypeClass class;
     const Type *beside;
 } Partner;
@@ -29,7 +30,7 @@ static bool fits_beside(const Statement *s, const void *arg)
 {
     const Partner *p = arg;
     Type t;
-    return class_of(s) == p->class && shape_broadcast(&s->type, p->beside, &t);
+    return s != p->of && class_of(s) == p->class && shape_broadcast(&s->type, p->beside, &t);
 }
 
 // A leaf that broadcasts against [t]: some axes of size 1, some leading ones missing.
@@ -46,8 +47,8 @@ static int leaf_beside(Maker *m, const Type *t, DType dtype)
 static int partner(Maker *m, const Statement *s, DTypeClass class, bool literal)
 {
     int dice = random_below(&m->random, 100);
-    if (literal && dice < 25) return LITERAL;
-    Partner p = {class, &s->type};
+    if (literal && dice < (class == CLASS_BOOL ? 5 : 25)) return LITERAL;
+    Partner p = {s, class, &s->type};
     int i = dice < 85 ? pick(m, fits_beside, &p) : -1;
     if (i >= 0) return i;
     return leaf_beside(m, &s->type,
