@@ -123,6 +123,7 @@ static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
     frame->value = NEW_ARRAY(a, Value *, g->nodes.n + 1);
     frame->results = NEW_ARRAY(a, Value **, g->nodes.n + 1);
     frame->params = params;
+    if (e->env->bound) frame->is_short = bound_short(a, g);
     e->frame = frame;
     Value *const *known = e->known;
     const bool *stale = e->stale;

@@ -10,6 +10,7 @@ typedef struct Frame {
     Value **value;    // by node id; region ops: result 0
     Value ***results; // by node id; region ops: all results
     Value **params;   // of a region
+    bool *is_short;   // by node id, with errors: all that it leads to is rounded to 16 bits
 } Frame;
 
 typedef struct Eval {
@@ -35,7 +36,8 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef OP
 EvalRule eval_elementwise;
 EvalRule *eval_rule(Op op);
-void value_errors(Arena *a, Value *v); // errors of 0
+void value_errors(Arena *a, Value *v);       // errors of 0
+bool *bound_short(Arena *a, const Graph *g); // Frame.is_short
 EvalRule bound_node; // the errors of a value that has just been computed (ir/bound.c)
 
 // eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are

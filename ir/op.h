@@ -42,9 +42,10 @@ enum OpFlags {
     OPF_CELL = 1 << 11,      // ... of a cell
     OPF_WHOLE = 1 << 12,     // computed by a kernel or a call of its own, and stored: an anchor
     OPF_ADDRESSES = 1 << 13, // its operands lie in memory: nothing is computed on the way to it
-    OPF_EXACT = 1 << 15,     // of 16-bit floats, in any arithmetic: nothing is rounded
     OPF_CHECKS = 1 << 14,    // can fail on the device (a gather: unless its index is proved)
-    OPF_PIECES = 1 << 15,    // each element comes from one operand: maps store it piece by piece
+    OPF_EXACT = 1 << 15,     // of 16-bit floats, in any arithmetic: nothing is rounded
+    OPF_PIECES = 1 << 16,    // each element comes from one operand: maps store it piece by piece
+    OPF_BOUNDED = 1 << 17,   // by 1: the cheaper form's error is relative to that
 };
 
 // What a reduction keeps while it runs.

@@ -1,0 +1,158 @@
+// The errors of what is found at, or is, a place: where an index is uncertain, or an order.
+#include "ir/bound_ops.h"
+
+// -- indexed access -------------------------------------------------------------------------------
+
+static bool undecided(const Value *index)
+{
+    int64_t n = type_count(&index->type);
+    for (int64_t i = 0; i < n && index->error[0]; i++)
+        if (index->error[BELOW][i] > 0 || index->error[ABOVE][i] > 0) return true;
+    return false;
+}
+
+static void nothing_is_known(Eval *e, Value *out)
+{
+    value_errors(e->env->arena, out);
+    for (int side = 0; side < 2; side++)
+        for (int64_t i = 0; i < type_count(&out->type); i++) out->error[side][i] = INFINITY;
+}
+
+void bound_dynamic_slice(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    bound_along(e, n, args, out, 1);
+    for (uint32_t k = 1; k < n->nargs; k++)
+        if (undecided(args[k])) nothing_is_known(e, out);
+}
+
+void bound_dynamic_update(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    bound_along(e, n, args, out, 2);
+    for (uint32_t k = 2; k < n->nargs; k++)
+        if (undecided(args[k])) nothing_is_known(e, out);
+}
+
+// Where an index is uncertain: whatever it may mean.
+void bound_gather(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    bound_along(e, n, args, out, 1);
+    if (!undecided(args[1])) return;
+    if (!out->error[0]) value_errors(e->env->arena, out);
+    const Value *data = args[0], *index = args[1];
+    int64_t axis = attr_int(n, ATTR_axis, 0), size = data->type.dim[axis], inner = 1;
+    int64_t picks = type_count(&index->type), count = type_count(&out->type);
+    for (int k = (int)axis + 1; k < data->type.rank; k++) inner *= data->type.dim[k];
+    for (int64_t to = 0; to < count; to++) {
+        int64_t p = to / inner % picks, o = to / inner / picks, i = to % inner;
+        double v = value_get(out, to), error[] = {out->error[BELOW][to], out->error[ABOVE][to]};
+        double at = (double)index->i[p];
+        int64_t low = (int64_t)fmax(at - index->error[BELOW][p], 0);
+        int64_t high = (int64_t)fmin(at + index->error[ABOVE][p], (double)size - 1);
+        for (int64_t k = low; k <= high && low < high; k++) {
+            int64_t from = (o * size + k) * inner + i;
+            double x = value_get(data, from);
+            bound_admit(error, v, data->error[0] ? x - data->error[BELOW][from] : x);
+            bound_admit(error, v, data->error[0] ? x + data->error[ABOVE][from] : x);
+        }
+        for (int side = 0; side < 2; side++) out->error[side][to] = error[side];
+    }
+}
+
+void bound_scatter(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    bool any = args[0]->error[0] || args[2]->error[0];
+    for (int side = 0; side < 2 && any; side++) {
+        Value *errors[] = {bound_part(e, args[0], (Part)side), args[1],
+                           bound_part(e, args[2], (Part)side)};
+        out->error[side] = bound_rerun(e, eval_rule(n->op), n, errors, &out->type);
+    }
+    if (undecided(args[1])) nothing_is_known(e, out);
+}
+
+void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    bound_scatter(e, n, args, out);
+    if (!value_is_float(out)) return;
+    if (!out->error[0]) value_errors(e->env->arena, out);
+    Value *sizes[] = {bound_part(e, args[0], MAGNITUDE), args[1],
+                      bound_part(e, args[2], MAGNITUDE)};
+    bool whole = bound_are_whole(args[0]) && bound_are_whole(args[2]);
+    double picks = (double)type_count(&args[1]->type);
+    double *size = bound_rerun(e, eval_scatter_add, n, sizes, &out->type);
+    for (int64_t i = 0; i < type_count(&out->type); i++)
+        if (size[i] != sizes[0]->f[i]) bound_add_lost(n, out, i, picks, size[i], whole);
+}
+
+// -- places ---------------------------------------------------------------------------------------
+
+// An axis of a shape: elements of a line lie [step] apart.
+typedef struct Lines {
+    int64_t count, size, step;
+} Lines;
+
+static Lines lines_of(const Type *t, int64_t axis)
+{
+    Lines l = {1, t->dim[axis], 1};
+    for (int i = 0; i < t->rank; i++) {
+        if (i != axis) l.count *= t->dim[i];
+        if (i > axis) l.step *= t->dim[i];
+    }
+    return l;
+}
+
+static int64_t line_begin(const Lines *l, int64_t k)
+{
+    return k / l->step * l->size * l->step + k % l->step;
+}
+
+// Whether element b, which is no larger, may be at least as large as a; downwards for smaller ones.
+static bool may_pass(const Value *v, int64_t a, int64_t b)
+{
+    double x = value_get(v, a), y = value_get(v, b);
+    if (x < y) return x + v->error[ABOVE][a] >= y - v->error[BELOW][b];
+    double reach = v->error[BELOW][a] + v->error[ABOVE][b];
+    return reach > 0 && !(x - y > reach);
+}
+
+void bound_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *v = args[0];
+    if (!v->error[0]) return;
+    Lines l = lines_of(&v->type, attr_ints(n, ATTR_axes, NULL)[0]);
+    value_errors(e->env->arena, out);
+    for (int64_t k = 0; k < l.count; k++) {
+        int64_t at = line_begin(&l, k), best = out->i[k];
+        double error[2] = {0};
+        for (int64_t i = 0; i < l.size; i++)
+            if (may_pass(v, at + best * l.step, at + i * l.step))
+                bound_admit(error, (double)best, (double)i);
+        for (int side = 0; side < 2; side++) out->error[side][k] = error[side];
+    }
+}
+
+// Neighbours in the order that may change places, and theirs: each may stand where any of them
+// does.
+void bound_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *v = args[0];
+    if (!v->error[0]) return;
+    Lines l = lines_of(&v->type, attr_int(n, ATTR_axis, 0));
+    value_errors(e->env->arena, out);
+    for (int64_t k = 0; k < l.count; k++) {
+        int64_t at = line_begin(&l, k);
+        for (int64_t i = 0, end; i < l.size; i = end) {
+            int64_t low = out->i[at + i * l.step], high = low;
+            for (end = i + 1; end < l.size; end++) {
+                int64_t before = out->i[at + (end - 1) * l.step], p = out->i[at + end * l.step];
+                if (!may_pass(v, at + before * l.step, at + p * l.step)) break;
+                low = p < low ? p : low;
+                high = p > high ? p : high;
+            }
+            for (int64_t j = i; j < end; j++) {
+                int64_t to = at + j * l.step;
+                out->error[BELOW][to] = (double)(out->i[to] - low);
+                out->error[ABOVE][to] = (double)(high - out->i[to]);
+            }
+        }
+    }
+}
