@@ -474,10 +474,53 @@ static void failing_step(void)
     netc_session_free(s);
     netc_program_release(p);
 }
+
+// States that begin as functions of others follow what was loaded or carried over, unless that
+// brought them; nobody is offered the entries that compute them.
+static void derived(void)
+{
+    static const char text[] =
+        "use nn\n"
+        "dim batch = 8\n"
+        "model line(x: f32[batch, 3], t: f32[batch]) {\n"
+        "    y = reshape(linear(x, 1) as fc, [batch])\n"
+        "    state slow: f32[1, 3] = fc.weight\n"
+        "    state twice: f32[1, 3] = 2 * slow\n"
+        "    return loss = mean((y - t) * (y - t)) + sum(slow - slow) + sum(twice - twice)\n"
+        "}\n";
+    netc_program *plain = compiled(model), *p = compiled(text);
+    netc_session *from = opened(plain, 1, NULL), *s = opened(p, 2, NULL), *t = opened(p, 3, NULL);
+    netc_error *err = NULL;
+    float w[3], slow[3], twice[3], given[3] = {5, 6, 7};
+    netc_tensor tw = floats(w, 2, 1, 3), ts = floats(slow, 2, 1, 3), tt = floats(twice, 2, 1, 3),
+                tg = floats(given, 2, 1, 3);
+    CHECK(netc_entry_count(p) == 2 && !netc_entry_name(p, 2));
+    FINE(netc_state_read(from, "fc.weight", &tw, &err));
+    FINE(netc_state_save(from, file("plain.safetensors"), &err));
+    for (int way = 0; way < 2; way++) {
+        netc_session *to = way ? t : s;
+        FINE(way ? netc_state_load(to, file("plain.safetensors"), NULL, &err)
+                 : netc_adopt(to, from, NULL, &err));
+        FINE(netc_state_read(to, "slow", &ts, &err));
+        FINE(netc_state_read(to, "twice", &tt, &err));
+        CHECK(!memcmp(w, slow, sizeof w) && twice[0] == 2 * w[0] && twice[2] == 2 * w[2]);
+    }
+    FINE(netc_state_write(s, "slow", &tg, &err));
+    FINE(netc_adopt(t, s, NULL, &err));
+    FINE(netc_state_read(t, "slow", &ts, &err));
+    FINE(netc_state_read(t, "twice", &tt, &err));
+    CHECK(!memcmp(given, slow, sizeof given) && twice[1] == 2 * w[1]);
+    netc_session_free(t);
+    netc_session_free(s);
+    netc_session_free(from);
+    netc_program_release(p);
+    netc_program_release(plain);
+}
+
 int main(void)
 {
     void (*const tests[])(void) = {compile_errors, ports,        run_and_read, state,
                                    sharing,        threads,      no_spawn,     dlpack,
-                                   tools,          failing_step, NULL};
+                                   tools,          failing_step, derived,      NULL};
     return api_main(tests);
 }
