@@ -14,7 +14,8 @@ typedef struct Display {
     FILE *log;
     const char *log_path;
     bool log_failed;
-    int64_t first; // step
+    int64_t first;             // step
+    char *trained, *evaluated; // the latest lines, under -q
 } Display;
 
 static void log_line(Display *d, const netc_event *e, FILE *out)
@@ -68,6 +69,29 @@ static void progress(Display *d, const netc_event *e)
     if (!d->terminal) putchar('\n');
 }
 
+// What -q leaves: the last line of training and, where there was one, of evaluation.
+static void quiet_event(Display *d, const netc_event *e)
+{
+    char **line = e->kind == NETC_EVENT_PROGRESS ? &d->trained
+                  : e->kind == NETC_EVENT_EVAL   ? &d->evaluated
+                                                 : NULL;
+    if (line) {
+        size_t n = 0;
+        free(*line);
+        *line = NULL;
+        FILE *out = open_memstream(line, &n);
+        if (!out) return;
+        fprintf(out, "step %" PRId64 "/%" PRId64 "%s |", e->step, e->total,
+                e->kind == NETC_EVENT_EVAL ? " evaluated" : "");
+        print_metrics(out, e);
+        fclose(out);
+    }
+    if (e->kind != NETC_EVENT_END) return;
+    if (d->trained) puts(d->trained);
+    if (d->evaluated) puts(d->evaluated);
+    fflush(stdout);
+}
+
 static void on_event(void *user, const netc_event *e)
 {
     Display *d = user;
@@ -77,7 +101,10 @@ static void on_event(void *user, const netc_event *e)
         if (e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) log_line(d, e, stdout);
         return;
     }
-    if (d->quiet) return;
+    if (d->quiet) {
+        quiet_event(d, e);
+        return;
+    }
     switch (e->kind) {
     case NETC_EVENT_START:
         d->first = e->step;
@@ -195,6 +222,7 @@ int verb_train(int argc, char **argv)
     netc_status status = open_context(&a.common, &ctx, &err);
     if (status == NETC_OK) status = train(&a, ctx, &d, &err);
     netc_context_free(ctx);
+    free(d.trained), free(d.evaluated);
     if (d.log && fclose(d.log)) d.log_failed = true;
     free_command(OPTIONS(options), &a.common);
     if (status == NETC_CANCELLED) {

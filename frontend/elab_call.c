@@ -237,7 +237,8 @@ static Val call_model(Elab *e, Fn *fn, Val *args, const Span *spans, Span span)
                         type_text(e, &t), type_text(e, &n->type));
         args[i] = val_node(n);
     }
-    return model_run(e, fn->stmt, fn->file, args, span);
+    Val v = model_run(e, fn->stmt, fn->file, args, span);
+    return v.kind == V_TUPLE && v.seq->n == 1 ? v.seq->at[0] : v; // one result is a value
 }
 
 static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)

@@ -189,11 +189,12 @@ static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
                          c->cell.name);
     if (c->cell.loc)
         diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
-    const char *name = scope_path(e, scope);
+    const char *name = *scope_path(e, scope) ? scope_path(e, scope) : "name";
+    const char *q = strchr(name, '.') ? "\"" : ""; // a path is written in quotes
     diag_note(e->diags, d,
-              "name each call, as in … as %s2 (in a 'for': as %s[i]); to share one "
-              "set of parameters write … reuse %s",
-              *name ? name : "name", *name ? name : "name", *name ? name : "name");
+              "name each call, as in … as %s%s2%s (in a 'for': as \"%s{i}\"); to share one "
+              "set of parameters write … reuse %s%s%s",
+              q, name, q, name, q, name, q);
     return NULL;
 }
 

@@ -251,12 +251,47 @@ const char *scope_path(Elab *e, Scope *s)
     return s->path;
 }
 
+// The value of what stands in braces in a quoted name, appended.
+static bool put_expression(Elab *e, Buf *out, const char *text, size_t n, Span span)
+{
+    const char *line = arena_printf(e->arena, "const it = %.*s\n", (int)n, text);
+    uint32_t before = e->diags->list.n;
+    File *f = parse_source(e->arena, e->diags,
+                           source_add(e->diags, "(in a name)", line, strlen(line), false));
+    if (e->diags->list.n != before)
+        return diag_note_span(e->diags, &e->diags->list.at[before], span, "in this name"), false;
+    if (f->stmts.n != 1 || f->stmts.at[0]->kind != STMT_CONST)
+        return fail(e, span, "braces in a name hold one expression, as in \"h.{i}\""), false;
+    Val v = eval(e, f->stmts.at[0]->expr);
+    int64_t number;
+    if (e->diags->list.n != before)
+        diag_note_span(e->diags, &e->diags->list.at[before], span, "in this name");
+    if (v.kind == V_STRING) return buf_str(out, v.s), true;
+    if (v.kind == V_POISON || !to_int(e, &v, span, "a number in a name", &number)) return false;
+    buf_printf(out, "%lld", (long long)number);
+    return true;
+}
+
+// A part of a name, "h.{i}" with its values put in.
+static bool put_part(Elab *e, Buf *out, const char *text, Span span)
+{
+    for (const char *at; (at = strchr(text, '{')); text = at + 1) {
+        buf_printf(out, "%.*s", (int)(at - text), text);
+        const char *end = strchr(at, '}');
+        if (!end) return fail(e, span, "'{' in a name has no '}'"), false;
+        if (!put_expression(e, out, at + 1, (size_t)(end - at - 1), span)) return false;
+        at = end;
+    }
+    buf_str(out, text);
+    return true;
+}
+
 const char *scope_name_text(Elab *e, const ScopeName *s)
 {
     Buf b = buf_new(e->arena);
     for (uint32_t i = 0; i < s->parts.n; i++) {
         if (i) buf_char(&b, '.');
-        buf_str(&b, s->parts.at[i].text);
+        if (!put_part(e, &b, s->parts.at[i].text, s->span)) return NULL;
         if (!s->parts.at[i].index) continue;
         Val v = eval(e, s->parts.at[i].index);
         if (v.kind == V_STRING) {

@@ -62,6 +62,20 @@ static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_e
     return NULL;
 }
 
+// Whether the model declares the input, and no output that is asked for needs it.
+static bool is_left_out(const netc_program *p, const ProgEntry *e, const char *input)
+{
+    for (int i = 0; i < e->ninputs; i++)
+        if (!strcmp(e->inputs[i].name, input)) return false;
+    bool trains = e->kind == PK_TRAIN || e->kind == PK_EVAL;
+    const char *model = trains ? p->decls->trains : e->name;
+    for (uint32_t i = 0; model && i < p->decls->inputs.n; i++) {
+        const InputDecl *d = &p->decls->inputs.at[i];
+        if (!strcmp(d->model, model) && !strcmp(d->name, input)) return true;
+    }
+    return false;
+}
+
 netc_status netc_bind(netc_session *s, const char *entry, const char *input, const netc_tensor *t,
                       netc_error **err)
 {
@@ -69,6 +83,11 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     const ProgEntry *en;
     netc_status status = session_entry(s, entry, &l, &en, err);
     if (status != NETC_OK) return status;
+    if (is_left_out(s->program, en, input)) {
+        lib_log(s->context, "note: input '%s' of '%s' is not needed for what is asked, and ignored",
+                input, entry);
+        return NETC_OK;
+    }
     const ProgInput *in = find_input(en, input, err);
     if (!in) return NETC_INVALID;
     status = same_type("input", input, &in->type, t, err);

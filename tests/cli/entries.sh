@@ -54,4 +54,14 @@ expect 1 "m.net:13:" "$NETC" check -D width=9 m.net
 expect 1 "pick one with --entry: net, wrong, huge, fine" "$NETC" run -D width=9 m.net --input x=x.npy
 expect 1 "did you mean 'fine'?" "$NETC" run m.net --entry fien --input x=x.npy
 expect 2 "temporaries of 'huge'" "$NETC" run m.net --entry huge
+# An input that nothing asked for needs is left out; one that the model does not have is an error.
+printf 'model m(a: f32[8, 3], b: f32[8, 3]) { return s = a + b, t = 2 * a }\n' >ports.net
+expect 0 "note: input 'b' of 'm' is not needed" "$NETC" run ports.net -i a=x.npy -i b=x.npy -o t=t.npy
+expect 0 "" "$NETC" run -q ports.net -i a=x.npy -i b=x.npy
+lacks "note"
+expect 1 "has no input 'c'" "$NETC" run ports.net -i a=x.npy -i c=x.npy -o t=t.npy
+# -q leaves results.
+expect 0 "step 3/3 | loss" "$NETC" train -q m.net --data x=rows.npy --split 0.5 --steps 3
+holds "step 3/3 evaluated | eval_loss"
+[ "$(wc -l <"$W/.out")" = 2 ] && pass || fail "more than results: $(cat "$W/.out")"
 finish
