@@ -26,6 +26,7 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
     o.skip_passes = v->skip && !strcmp(v->skip, "*") ? all_optional_passes() : v->skip;
     o.no_matmul_library = v->no_library;
     o.no_reuse = v->no_reuse;
+    o.phases = v->phases;
     o.memory_limit = v->memory_limit;
     o.target = strncmp(device, "cuda", 4) ? "cpu" : "cuda";
     so.seed = (int64_t)(seed % 1000003);
@@ -123,15 +124,15 @@ Value *as_value(Arena *a, const Type *t, const void *bytes)
     return v;
 }
 
-netc_status side_run(Side *s, const char *entry, uint64_t seed, Arena *a, StrMap *outputs,
-                     netc_error **err)
+netc_status side_run(Side *s, const char *entry, uint64_t seed, int times, Arena *a,
+                     StrMap *outputs, netc_error **err)
 {
     Loaded *l;
     const ProgEntry *e;
     *outputs = strmap_new(a);
     netc_status status = session_entry(s->session, entry, &l, &e, err);
     if (status == NETC_OK) status = bind_all(s, e, seed, a, err);
-    if (status == NETC_OK) status = netc_run(s->session, entry, 1, err);
+    if (status == NETC_OK) status = netc_run(s->session, entry, times, err);
     if (status == NETC_OK) status = netc_sync(s->session, err);
     for (int i = 0; status == NETC_OK && i < e->noutputs; i++) {
         Type t = type_of(&e->outputs[i].type);

@@ -10,7 +10,7 @@
 
 typedef struct Variant {
     const char *name, *skip, *precision; // skip "*": every optional pass
-    bool no_library, no_reuse;
+    bool no_library, no_reuse, phases;
     int64_t memory_limit;
 } Variant;
 extern const Variant variants[]; // the first is the default
@@ -45,8 +45,8 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
                       uint64_t seed, Side *out, netc_error **err);
 void side_close(Side *s);
 // Values by name. NETC_CHECK_FAILED and the like with *err.
-netc_status side_run(Side *s, const char *entry, uint64_t seed, Arena *a, StrMap *outputs,
-                     netc_error **err);
+netc_status side_run(Side *s, const char *entry, uint64_t seed, int times, Arena *a,
+                     StrMap *outputs, netc_error **err);
 netc_status side_cells(Side *s, Arena *a, StrMap *cells, netc_error **err);
 const char *all_optional_passes(void); // "simplify,fuse,..."
 // Bytes of an input, a function of its name, type and range and of the seed.
