@@ -22,7 +22,10 @@ py=${PEER_PYTHON:-python3}
 jax_version=$("$py" -c 'import jax; print(jax.__version__)' 2>/dev/null) || py=
 [ ${#names[@]} -gt 0 ] || mapfile -t names < <(sed -n 's/^model \([a-z_0-9]*\)(.*/\1/p' bench/cpu_ops.net)
 load() { cut -d' ' -f1 /proc/loadavg; }
-awk '{ exit !($1 < 0.7) }' /proc/loadavg || echo "note: the load is $(load): times will be worse than on a quiet machine"
+if ! awk '{ exit !($1 < 0.7) }' /proc/loadavg; then
+    echo "note: the load is $(load): times will be worse than on a quiet machine"
+    hardware="$hardware, busy: load $(load)"
+fi
 
 for ((round = 0; round < ${ROUNDS:-3}; round++)); do
     for name in "${names[@]}"; do

@@ -234,7 +234,15 @@ static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part 
 
 static double work_of(const Body *b)
 {
-    double n = (double)body_rows(b) * (b->insts.n + 1);
+    const int costly = 8; // times an addition, as vectors
+    double each = 1;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        bool dear =
+            v->kind == KI_RANDOM || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
+        each += dear ? costly : 1;
+    }
+    double n = (double)body_rows(b) * each;
     if (b->col >= 0) n *= (double)b->axis[b->col].extent;
     for (int i = b->npar; i < b->naxes; i++)
         if (i != b->col) n *= (double)b->axis[i].extent;

@@ -142,7 +142,7 @@ static void check_pow(Loop2 *loop, const char *flags)
 {
     static const float special[] = {0,     -0.0f,    1,         -1,        2,         -2,
                                     0.5f,  -3,       INFINITY,  -INFINITY, NAN,       0x1p-149f,
-                                    3,     0x1p127f, 16777215,  16777216,  -16777217, 1.5f,
+                                    3,     0x1p127f, 16777215,  16777216,  -16777218, 1.5f,
                                     -2.5f, 1e10f,    0x1p-126f, 127,       -149,      0.33333334f};
     enum { MOST = 24 };
     static float x[N], b[N], y[N];
