@@ -137,6 +137,10 @@ fuzz: $(BUILD)/fuzz-programs
 	$(Q)bash tests/fuzz/run.sh
 	$(Q)$(BUILD)/fuzz-programs --count 100000000 --minutes $(or $(MINUTES),30) --seed $$(date +%s) --out $(BUILD)/programs
 
+# Single mistakes in generated kernels, which the checks must catch. T: words of mutants' names.
+mutants: all unit
+	$(Q)bash tests/mutants/run.sh $(BUILD) $(T)
+
 format:
 	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
 
@@ -156,6 +160,6 @@ install: all
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all unit syntax clean deps test demo asan bench fuzz format install
+.PHONY: all unit syntax clean deps test demo asan bench fuzz mutants format install
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
