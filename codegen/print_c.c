@@ -271,7 +271,7 @@ static void print_calls(Kernel *k, const char *symbol, const Calls *c, Buf *func
                    (long long)c->at[0].tasks, work, c->at[0].function, c->at[0].arg);
     if (c->n < 2) return;
     const char *name = arena_printf(k->arena, "%s_all", symbol);
-    buf_printf(functions, "static void %s(void *arg, long begin, long end)\n{\n", name);
+    buf_printf(functions, "NC_BODY void %s(void *arg, long begin, long end)\n{\n", name);
     buf_str(functions, "    void *const *args = arg;\n");
     for (uint32_t i = 0; i < c->n; i++) {
         const Call *x = &c->at[i];
@@ -303,7 +303,7 @@ const char *print_c(Kernel *k, bool pretty)
             if (!c.function) { // (the text for people shows the first of equal bodies)
                 c.function = arena_printf(k->arena, "%s_%d", symbol, functions++);
                 strmap_set(&seen, text, (void *)c.function);
-                buf_printf(&out, "static void %s%s", c.function,
+                buf_printf(&out, "NC_BODY void %s%s", c.function,
                            pretty ? print_part(k, b, true, p, &c.tasks) : text);
             }
             c.work = p == COMBINE ? (double)c.tasks * (double)b->sched.split : work_of(b);

@@ -86,20 +86,32 @@ static bool approximate(const Emit *e, int at)
     return !(e->full[at] & (inst_over(v, e->body->col) ? e->stages : ~0ull));
 }
 
+// CUDA: the unsigned type in which a sum, a product or a negation of signed integers wraps, as ours
+// do; NULL: none of these. (C is compiled with -fwrapv.)
+static const char *wraps_in(const Emit *e, const Inst *v)
+{
+    bool plain = op_info(v->op)->rule == EW_arith && !strstr(op_info(v->op)->expr, "nc_");
+    if (!e->cuda || !plain) return NULL;
+    return v->type == DT_I32 ? "uint32_t" : v->type == DT_I64 ? "uint64_t" : NULL;
+}
+
 // The op's expression with a, b, c replaced by the operands.
 static const char *ew_text(Emit *e, int at, const char *const *x)
 {
     const Inst *v = &e->body->insts.at[at];
     const char *text = op_info(v->op)->expr, *p = text, *form = approximate(e, at) ? "_16" : "";
     Buf b = buf_new(e->arena);
-    if (v->type == DT_U8) buf_str(&b, "(uint8_t)(");
+    const char *unsigned_type = wraps_in(e, v);
+    const char *result = v->type == DT_U8 ? "uint8_t" : unsigned_type ? type_math(v->type) : NULL;
+    const char *cast = unsigned_type ? arena_printf(e->arena, "(%s)", unsigned_type) : "";
+    if (result) buf_printf(&b, "(%s)(", result);
     while (*p) {
         if (isalpha((unsigned char)*p) || *p == '_') {
             const char *q = p;
             bool minus = p > text && p[-1] == '-'; // (-x of a negative number)
             while (isalnum((unsigned char)*q) || *q == '_') q++;
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
-                buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "(%s)" : "%s", x[*p - 'a']);
+                buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "%s(%s)" : "%s%s", cast, x[*p - 'a']);
             else
                 buf_printf(&b, "%.*s%s", (int)(q - p), p, strncmp(p, "nc_", 3) ? "" : form);
             p = q;
@@ -107,7 +119,7 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
             buf_char(&b, *p++);
         }
     }
-    if (v->type == DT_U8) buf_char(&b, ')');
+    if (result) buf_char(&b, ')');
     return b.data;
 }
 

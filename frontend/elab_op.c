@@ -187,6 +187,5 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
         return fail(e, c->span, "%s takes one axis of a tensor, found %s with %d ax%ss", name,
                     type_text(e, &t->type), n, n == 1 ? "i" : "e");
     at_span(e, c->span);
-    if (n == 0) return val_node(t);
     return val_node(graph_reduce(e->g, op, t, axes, n, keep));
 }

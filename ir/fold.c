@@ -3,6 +3,7 @@
 #include "ir/fold.h"
 
 #include <math.h>
+#include <string.h>
 
 bool uniform_value(const Node *n, Scalar *v)
 {
@@ -103,7 +104,9 @@ static Node *fold_neg(Fold *f)
 static Node *fold_abs(Fold *f)
 {
     if (f->a->op == OP_abs) return f->a;
-    if (f->a->op == OP_neg) return graph_unary(f->g, OP_abs, f->a->args[0]);
+    DType t = f->a->type.dtype;
+    if (f->a->op == OP_neg && t != DT_U8 && t != DT_U32) // (these wrap)
+        return graph_unary(f->g, OP_abs, f->a->args[0]);
     return NULL;
 }
 
@@ -219,7 +222,10 @@ static Node *fold_cast(Fold *f)
     if (f->a->type.dtype == to) return f->a;
     if (f->a->op == OP_cast) {
         DType from = f->a->args[0]->type.dtype, mid = f->a->type.dtype;
-        if (widens(from, mid)) return graph_cast(f->g, f->a->args[0], to);
+        // From a float an integer saturates, from an integer it wraps.
+        bool saturates = dtype_is_int(from) && dtype_is_float(mid) && dtype_is_int(to);
+        if (widens(from, mid) && (!saturates || widens(from, to)))
+            return graph_cast(f->g, f->a->args[0], to);
     }
     return NULL;
 }
@@ -281,6 +287,31 @@ static Node *fold_elementwise(Graph *g, const Infer *in)
 
 // -- everything else ------------------------------------------------------------------------------
 
+// The bits of a list's element as its type holds it.
+static int64_t held(DType t, int64_t bits)
+{
+    if (!dtype_is_float(t)) return scalar_wrap(t, bits);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    v = scalar_round(t, v);
+    memcpy(&bits, &v, sizeof v);
+    return bits;
+}
+
+// A list whose elements are values of its type; NULL: they are.
+static Node *rounded_list(Graph *g, const Infer *in, const int64_t *list, int n)
+{
+    DType t = in->out.dtype;
+    bool other = false;
+    for (int i = 0; i < n && !other; i++) other = held(t, list[i]) != list[i];
+    if (!other) return NULL;
+    int64_t *bits = NEW_ARRAY(g->arena, int64_t, n);
+    for (int i = 0; i < n; i++) bits[i] = held(t, list[i]);
+    Attrs at = *in->attrs;
+    attr_set_ints(g, &at, ATTR_values, bits, n);
+    return graph_node(g, OP_const, NULL, 0, &at);
+}
+
 // A constant with a shape is a scalar spread out; a list of equal values is one value.
 static Node *fold_constant(Graph *g, const Infer *in)
 {
@@ -299,6 +330,8 @@ static Node *fold_constant(Graph *g, const Infer *in)
         return fold_const(g, &in->out, v);
     }
     if (!n) return NULL;
+    Node *rounded = rounded_list(g, in, list, n);
+    if (rounded) return rounded;
     for (int i = 1; i < n; i++)
         if (list[i] != list[0]) return NULL;
     Scalar v;

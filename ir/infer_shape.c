@@ -163,6 +163,10 @@ bool infer_argmax(Infer *in)
     if (!infer_arg(in, 0)->dim[axes[0]])
         return infer_fail(in, "axis %lld of %s is empty", (long long)axes[0],
                           infer_show(in, infer_arg(in, 0)));
+    if (infer_arg(in, 0)->dim[axes[0]] > INT32_MAX)
+        return infer_fail(
+            in, "axis %lld of %s is longer than an i32 can number; reshape it to two axes",
+            (long long)axes[0], infer_show(in, infer_arg(in, 0)));
     in->out.dtype = DT_I32;
     return true;
 }

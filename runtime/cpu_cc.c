@@ -22,6 +22,7 @@ static const char *const always[] = {
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=off", // what is one operation says so: passes/contract.c
+    "-fwrapv",           // integers wrap
     "-std=gnu17",
     "-w",
 };

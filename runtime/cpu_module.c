@@ -53,8 +53,10 @@ static void unload(RtModule *m)
     m->fd = -1;
 }
 
-static RtCode find_symbols(RtModule *m, const Program *p, RtError *e)
+static RtCode find_symbols(RtModule *m, const Program *p, const RtCompileOptions *o, RtError *e)
 {
+    const char *compiler = dlsym(m->library, "nc_compiler"); // as the prelude names it
+    if (compiler) rt_log(o, "CPU kernels: compiled by %s", compiler);
     for (int i = 0; i < p->nkernels; i++) {
         *(void **)&m->kernel[i] = dlsym(m->library, p->kernels[i].symbol);
         if (!m->kernel[i])
@@ -70,7 +72,7 @@ static RtCode compile_and_load(Arena *a, RtModule *m, const Program *p, const Rt
     RtImage im;
     if (rt_compile_cpu(a, p, o, &im, e)) return e->code;
     m->library = load_bytes(im.bytes, im.size, &m->fd, e);
-    return m->library ? find_symbols(m, p, e) : e->code;
+    return m->library ? find_symbols(m, p, o, e) : e->code;
 }
 
 static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, int nimages,
@@ -85,7 +87,7 @@ static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, in
         if (strcmp(im->target, rt_cpu_image_target) || im->key != key) continue;
         RtError local = {0};
         m->library = load_bytes(im->bytes, im->size, &m->fd, &local);
-        if (m->library && find_symbols(m, p, &local) == RT_OK) return RT_OK;
+        if (m->library && find_symbols(m, p, o, &local) == RT_OK) return RT_OK;
         rt_log(o, "note: the object in the file cannot be used (%.200s); compiling its text",
                local.text);
         unload(m);

@@ -87,7 +87,7 @@ NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
 #endif
 #define NC_TILE(T, s)                                                                              \
     typedef T nc_vector_##s __attribute__((vector_size(64), may_alias));                           \
-    __attribute__((unused, noinline)) NC_ONE_OPERATION static void nc_tile_##s(                    \
+    __attribute__((unused)) NC_ONE_OPERATION NC_BODY void nc_tile_##s(                             \
         nc_vector_##s *sums, const T *left, long rows, const T *right, long n)                     \
     {                                                                                              \
         NC_CONTRACTS                                                                               \

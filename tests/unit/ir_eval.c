@@ -131,6 +131,91 @@ static void elementwise(void)
             CHECK_MSG(seen[op], "%s has no case", op_info((Op)op)->name);
 }
 
+// Whether the type rule of an elementwise op takes operands of type t, an integer's or bool.
+static bool takes(const OpInfo *op, DType t)
+{
+    switch (op->rule) {
+    case EW_arith: return t != DT_BOOL;
+    case EW_compare:
+    case EW_select: return true;
+    case EW_logic: return t == DT_BOOL;
+    case EW_bits: return t != DT_BOOL;
+    case EW_u32: return t == DT_U32;
+    default: return false;
+    }
+}
+
+// Integers at their ends: what is folded from constants, one operand or both, is what is computed.
+static void folded_integers(void)
+{
+    static const int64_t ends[] = {0,         1,         -1,        7,         63,
+                                   64,        255,       INT32_MAX, INT32_MIN, UINT32_MAX,
+                                   INT64_MAX, INT64_MIN, 1ll << 32};
+    enum { N = sizeof ends / sizeof *ends };
+    const DType types[] = {DT_BOOL, DT_U8, DT_I32, DT_U32, DT_I64};
+    for (int k = 0; k < 5 * N * N * OP_COUNT; k++) {
+        const Op op = (Op)(k / (5 * N * N));
+        const OpInfo *info = op_info(op);
+        const DType t = types[k / (N * N) % 5];
+        if (info->class != CLS_ELEMENTWISE || !takes(info, t)) continue;
+        const int64_t v[3] = {scalar_wrap(t, ends[k / N % N]), scalar_wrap(t, ends[k % N]), 1};
+        Graph *g = fresh();
+        EvalEnv env = environment();
+        Node *read[3], *known[3], *n[4];
+        for (int i = 0; i < info->arity; i++) {
+            const char *const names[] = {"a", "b", "c"};
+            DType own = op == OP_select && i == 0 ? DT_BOOL : t;
+            read[i] = input(g, names[i], shape(own, 0));
+            give(&env, names[i], shape(own, 0), DATA(0))->i[0] = scalar_wrap(own, v[i]);
+            known[i] = graph_const_int(g, own, scalar_wrap(own, v[i]));
+        }
+        n[0] = graph_node(g, op, read, info->arity, NULL);
+        n[1] = graph_node(g, op, known, info->arity, NULL);
+        n[2] = graph_node(g, op, (Node *[]){read[0], known[1], known[2]}, info->arity, NULL);
+        n[3] = graph_node(g, op, (Node *[]){known[0], read[1], read[2]}, info->arity, NULL);
+        EvalResult r;
+        Value **all = NEW_ARRAY(arena, Value *, g->nodes.n);
+        CHECK(eval_graph_all(g, &env, &r, all));
+        for (int i = 1; i < 4; i++)
+            CHECK_MSG(all[n[i]->id]->i[0] == all[n[0]->id]->i[0],
+                      "%s of %s, %lld and %lld: %lld folded (%d), %lld computed", info->name,
+                      dtype_info[t].name, (long long)v[0], (long long)v[1],
+                      (long long)all[n[i]->id]->i[0], i, (long long)all[n[0]->id]->i[0]);
+    }
+}
+
+// From each type through each to each: two casts in a row are folded only where one does the same.
+static void folded_casts(void)
+{
+    static const double ends[] = {0,    1,     -1,    0.5,  -0.5,       255,           256,
+                                  300,  -300,  65504, 1e6,  2147483647, -2147483648.0, 4294967295.0,
+                                  1e12, -1e12, 1e30,  -1e30};
+    enum { N = sizeof ends / sizeof *ends };
+    for (int k = 0; k < DT_COUNT * DT_COUNT * DT_COUNT * N; k++) {
+        DType from = (DType)(k % DT_COUNT), mid = (DType)(k / DT_COUNT % DT_COUNT),
+              to = (DType)(k / (DT_COUNT * DT_COUNT) % DT_COUNT);
+        Scalar v = scalar_cast(DT_F64, from,
+                               (Scalar){.f = ends[k / (DT_COUNT * DT_COUNT * DT_COUNT)]}, true);
+        Graph *g = fresh();
+        EvalEnv env = environment();
+        env.round = true;
+        Value *given = give(&env, "a", shape(from, 0), DATA(0));
+        if (dtype_is_float(from))
+            given->f[0] = v.f;
+        else
+            given->i[0] = v.i;
+        Node *n = graph_cast(g, graph_cast(g, input(g, "a", shape(from, 0)), mid), to);
+        Scalar want = scalar_cast(mid, to, scalar_cast(from, mid, v, true), true);
+        double x = dtype_is_float(to) ? want.f : (double)want.i;
+        Value **all = NEW_ARRAY(arena, Value *, g->nodes.n);
+        EvalResult r;
+        CHECK(eval_graph_all(g, &env, &r, all));
+        double have = value_get(all[n->id], 0);
+        CHECK_MSG(have == x, "%s to %s to %s: %.17g, not %.17g", dtype_info[from].name,
+                  dtype_info[mid].name, dtype_info[to].name, have, x);
+    }
+}
+
 static void casts(void)
 {
     const struct {
@@ -444,6 +529,8 @@ int main(void)
     arena = arena_new();
     elementwise();
     casts();
+    folded_integers();
+    folded_casts();
     views();
     contractions();
     indexed();
