@@ -72,8 +72,9 @@ int exit_code(netc_status status, netc_error *err)
 
 static void print_note(void *verbose, const char *line)
 {
-    // Notes that say a fallback was taken are always shown; the rest with -v.
-    if (verbose || !strncmp(line, "note:", 5)) fprintf(stderr, "%s\n", line);
+    // Warnings, and notes that say a fallback was taken, are always shown; the rest with -v.
+    if (verbose || !strncmp(line, "note:", 5) || !strncmp(line, "warning:", 8))
+        fprintf(stderr, "%s\n", line);
 }
 
 static void print_verbose(void *unused, const char *line)

@@ -96,6 +96,14 @@ Target target_cuda(int arch, bool matmul_library)
     return t;
 }
 
+void target_resize(Target *t, int units)
+{
+    double ratio = (double)units / t->units;
+    t->f32_flops *= ratio;
+    t->bf16_flops *= ratio;
+    t->units = units;
+}
+
 bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
     if (t->kind != TARGET_CUDA || m > 1 << 20 || n > 1 << 20 || batch > 1 << 20) return false;

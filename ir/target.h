@@ -42,6 +42,7 @@ typedef struct Target {
 Target target_cpu(int cores, bool matmul_library);
 // The limits of a typical device of that architecture.
 Target target_cuda(int arch, bool matmul_library);
+void target_resize(Target *t, int units); // another device of its kind
 
 // A contraction so small that its time is latency: the generated kernel takes about half of what a
 // library does, and its prologue and epilogue cost nothing.

@@ -140,7 +140,7 @@ static Target pick_target(const netc_program *p, bool cuda)
     if (cuda && arch) {
         Target t = target_cuda(arch, library);
         // Of one architecture there are devices of several sizes, and slices of a device.
-        if (!p->settings.arch && p->cuda_units > 0) t.units = p->cuda_units;
+        if (!p->settings.arch && p->cuda_units > 0) target_resize(&t, p->cuda_units);
         return t;
     }
     if (cuda) { // any device: no more shared memory than each of the data-centre ones has

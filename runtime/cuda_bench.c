@@ -13,29 +13,6 @@ static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, 
     return ((size_t)n * (size_t)prog_dtype_bytes(t) + 511) / 512 * 512;
 }
 
-// Two bytes at a time: any low one, and a high one that makes a number of size 2^-7 to 2 of every
-// float type but f64.
-static bool fill(GemmBench *b, size_t total)
-{
-    enum { SEED = 1 << 16 };
-    CuDriver *cu = &b->d->cu;
-    uint16_t *seed = malloc(SEED * sizeof *seed);
-    uint32_t state = 12345;
-    if (!seed) return false;
-    for (int i = 0; i < SEED; i++) {
-        state = state * 1664525u + 1013904223u;
-        seed[i] = (uint16_t)((state >> 8 & 0x83ff) | 0x3c00);
-    }
-    size_t done = total < SEED * sizeof *seed ? total : SEED * sizeof *seed;
-    bool ok = cu->copy_h2d(b->block, seed, done, b->s) == CU_OK && cu->stream_sync(b->s) == CU_OK;
-    free(seed);
-    for (size_t n; ok && done < total; done += n) {
-        n = total - done < done ? total - done : done;
-        ok = cu->copy_d2d(b->block + done, b->block, n, b->s) == CU_OK;
-    }
-    return ok;
-}
-
 // The first step that calls the product; its entry in *e.
 static const ProgStep *first_call(const Program *p, int gemm, const ProgEntry **e)
 {
@@ -81,11 +58,12 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
         const ProgArg *a = &b->step->args[i];
         int first = same_memory(b->step, i);
         if (i >= library && a->kind == PA_BUFFER)
-            size[i] = (size_t)b->entry->buffers[a->index].bytes;
+            size[i] = (size_t)cuda_operand_bytes(b->entry, &b->entry->buffers[a->index]);
         if (first == i) continue;
         if (size[i] > size[first]) size[first] = size[i];
         size[i] = 0;
     }
+    b->nslots = all;
     size_t total = 0, at[MOST];
     for (int i = 0; i < all; i++) {
         at[i] = total;
@@ -94,6 +72,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     size_t avail = 0, most = 0;
     if (cu->mem_info(&avail, &most) != CU_OK || total > avail / 2) return false;
     if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
+    b->bytes = total;
     for (int i = 0; i < all; i++) {
         int first = b->step ? same_memory(b->step, i) : i;
         if (first < i)
@@ -105,7 +84,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     }
     return cu->stream_create(&b->s, CU_STREAM_NO_LEGACY_SYNC) == CU_OK &&
            cu->event_create(&b->begin, 0) == CU_OK && cu->event_create(&b->end, 0) == CU_OK &&
-           fill(b, total) && cu->stream_sync(b->s) == CU_OK;
+           cuda_operands_fill(b);
 }
 
 void gemm_bench_close(GemmBench *b)
@@ -117,18 +96,29 @@ void gemm_bench_close(GemmBench *b)
     if (b->block) cu->mem_free(b->block);
 }
 
-static bool call(GemmBench *b)
+static bool call_or(GemmBench *b, RtError *e)
 {
     RtStream s = {b->d, b->s, false};
-    RtError e = {0};
-    if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
+    if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, e) == RT_OK;
     return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
-           cuda_gemm_tail(&s, b->m, b->gemm, b->slot, &e) == RT_OK;
+           cuda_gemm_tail(&s, b->m, b->gemm, b->slot, e) == RT_OK;
+}
+
+static bool call(GemmBench *b)
+{
+    RtError e = {0};
+    return call_or(b, &e);
+}
+
+static RtCode wait(GemmBench *b, const char *kernel, RtError *e)
+{
+    CU_AT(b->d, e, kernel, b->p->loc, stream_sync(b->s));
+    return RT_OK;
 }
 
 // -- comparing ------------------------------------------------------------------------------------
 
-enum { PIECES = 32, PIECE = 4096 };
+enum { PIECES = 32, PIECE = 4096, EACH = PIECES * PIECE };
 
 // Pieces of a buffer, evenly spread; how many bytes in all, or -1.
 static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot, char *to)
@@ -161,24 +151,33 @@ static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
     return worst <= scale / 32 && beyond * width * 32 <= bytes;
 }
 
-bool gemm_bench_agrees(GemmBench *b)
+// What the kernel (by 0) and then the library left in the buffers that the kernel writes. false:
+// one of them fails, or (by 1) *differs.
+static bool compare(GemmBench *b, char *pieces, int by, bool *differs, RtError *e)
 {
-    enum { EACH = PIECES * PIECE };
-    int first = prog_gemm_args(b->p), n = b->step ? b->p->kernel_args : 0;
-    char *pieces = malloc(2 * (size_t)n * EACH + 1);
-    bool ok = pieces && n;
-    for (int by = 0; by < 2 && ok; by++) { // the kernel, then the library
-        b->g->generated = by == 0;
-        ok = call(b);
-        for (int i = 0; i < n && ok; i++) {
-            const ProgArg *a = &b->step->args[first + i];
-            if (a->kind != PA_BUFFER || !a->written) continue;
-            const ProgBuffer *of = &b->entry->buffers[a->index];
-            char *own = pieces + (size_t)i * EACH, *library = own + (size_t)n * EACH;
-            long bytes = read_pieces(b, of, &b->slot[first + i], by ? library : own);
-            ok = bytes >= 0 && (!by || close_enough(of->type.dtype, own, library, bytes));
-        }
+    int first = prog_gemm_args(b->p), n = b->p->kernel_args, tail = b->p->tail;
+    int kernel = by && tail ? tail - 1 : b->p->kernel - 1;
+    b->g->generated = by == 0;
+    if (!cuda_operands_fill(b) || !call_or(b, e) || wait(b, b->m->p->kernels[kernel].name, e))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const ProgArg *a = &b->step->args[first + i];
+        if (a->kind != PA_BUFFER || !a->written) continue;
+        const ProgBuffer *of = &b->entry->buffers[a->index];
+        char *own = pieces + (size_t)i * EACH, *library = own + (size_t)n * EACH;
+        long bytes = read_pieces(b, of, &b->slot[first + i], by ? library : own);
+        if (bytes < 0) return false;
+        *differs |= by && !close_enough(of->type.dtype, own, library, bytes);
     }
+    return !*differs;
+}
+
+bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e)
+{
+    int n = b->step ? b->p->kernel_args : 0;
+    char *pieces = malloc(2 * (size_t)n * EACH + 1);
+    *differs = false;
+    bool ok = pieces && n && compare(b, pieces, 0, differs, e) && compare(b, pieces, 1, differs, e);
     b->g->generated = false;
     free(pieces);
     return ok;

@@ -14,18 +14,22 @@ typedef struct GemmBench {
     const ProgGemm *p;
     CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
     CuPtr block;
+    size_t bytes; // of block
+    int nslots;
     RtSlot slot[PROG_MAX_GEMM_ARGS]; // as the step has them
     CuStream s;
     CuEvent begin, end;
 } GemmBench;
 
-// Memory for one call, filled with random numbers of both signs: how fast a large product runs
-// depends on its operands, through the power that the device may draw. false: there is no room.
+// Memory for one call, filled. false: there is no room.
 bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm);
 void gemm_bench_close(GemmBench *b);
-// Whether the kernel's results are those of the library, g->algo, and its tail. Before anything is
-// timed: what it does not write is random yet.
-bool gemm_bench_agrees(GemmBench *b);
+// cuda_operands.c: bytes that an argument takes here, and the memory's contents.
+int64_t cuda_operand_bytes(const ProgEntry *en, const ProgBuffer *b);
+bool cuda_operands_fill(GemmBench *b);
+// Whether the kernel's results are those of the library, g->algo, and its tail: else it *differs,
+// or e says what failed (nothing: there was no memory).
+bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e);
 // Seconds of one call; negative when it fails or is clearly slower than [best]
 // (negative: none yet). A product shorter than its launch from the host is timed as part of a
 // graph, its operands in the L2 cache, as it will run.

@@ -224,15 +224,16 @@ static void search_short(Search *s, const LtResult *proposed, int n, bool kernel
 }
 
 bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, GemmTimes *times,
-                       bool *differs)
+                       bool *differs, RtError *e)
 {
     Search s = {.least = -1};
     const Way first = {.algo = proposed[0].algo, .workspace = proposed[0].workspace};
     double begin = clock_now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), t = -1;
     bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
     use(&s, &first);
-    if (kernel) kernel = gemm_bench_agrees(&s.b);
-    *differs = open && cuda_gemm_has_kernel(m, gemm) && !kernel;
+    *differs = false;
+    if (kernel) kernel = gemm_bench_agrees(&s.b, differs, e);
+    open = open && !e->code;
     if (open) t = gemm_bench_time(&s.b, -1);
     if (t < LONG_CALL && open) {
         search_short(&s, proposed, n, kernel, t, begin + share, times);

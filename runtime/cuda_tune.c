@@ -195,10 +195,14 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     } else {
         GemmTimes t = {0};
         char note[80] = "";
-        bool differs, measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs);
+        bool differs, measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs, e);
+        if (e->code) return e->code;
         if (differs)
-            rt_log(o, "note: kernel %s differs from the matmul library and is not used",
-                   m->p->kernels[p->kernel - 1].name);
+            rt_log(o,
+                   "warning: kernel %s%s%s computes something else than the matmul library and is "
+                   "not used: a defect of netc, please report it with the model",
+                   m->p->kernels[p->kernel - 1].name, p->loc && *p->loc ? ", " : "",
+                   p->loc ? p->loc : "");
         if (!measured) return RT_OK; // no memory to measure in: the library's first
         if (t.library > 0 && t.kernel > 0)
             snprintf(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,

@@ -67,9 +67,39 @@ ran 0 "step" --locked
 
 # a kernel that computes something else is not timed, however fast
 rm two.net.tune
-SHIM_LT=slow SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + 3;' expect 0 "note: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
-holds "differs from the matmul library and is not used"
+SHIM_LT=slow SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + 3;' expect 0 "warning: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+holds "two.net:3 computes something else than the matmul library and is not used: a defect of netc, please report it"
 grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the library: $(cat two.net.tune)"
+# one that reads what is not there ends it, by name, before anything else fails of it
+rm two.net.tune
+SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + *(volatile float *)8;' expect 2 "read of an address that is neither" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+holds "kernel y_dot_sigmoid"
+
+# A kernel that looks its operands up (an embedding, through a data set's table of rows and the cursor) is measured on
+# indices and rows that are there. Of a device of one multiprocessor, where this product takes long.
+cat >looked_up.net <<'NET'
+use optim
+const width = 384
+const T = 96
+dim batch = 4
+model looked_up(tokens: i32[batch, T] in 0..50, y: f32[batch, T, width]) {
+    param wte: f32[50, width] = normal(1) frozen
+    param wpe: f32[T, width] = normal(1) frozen
+    param w: bf16[width, width] = normal(0.05) frozen
+    param v: bf16[width, 8] = normal(0.05) frozen
+    param b: f32[8] = 0
+    x = wte[tokens] + wpe + cast(matmul(cast(y, bf16), w), f32)
+    z = matmul(cast(tanh(x), bf16), v)
+    return loss = mean(square(cast(z, f32) * b))
+}
+train looked_up {
+    minimize loss
+    update sgd(0.1)
+}
+NET
+LIMIT=600 SHIM_ARCH=80 SHIM_UNITS=1 expect 0 step "$NETC" bench looked_up.net --device cuda:0 --cache-dir looked --entry eval --steps 1 --repeats 1 --compiles 0
+! grep -qE 'warning|note|error' "$W/.out" && pass || fail "measured on operands that are none: $(cat "$W/.out")"
+grep -rqaE 'library [0-9.]+ us, kernel [0-9.]+ us' looked && pass || fail "no kernel took part"
 
 # a kernel that does not compile leaves the library to it; without either there is nothing
 cp kernel.tune two.net.tune

@@ -357,12 +357,13 @@ static void access(uintptr_t a, size_t bytes, bool write)
     for (uintptr_t live; a < end; a = (a | 3) + 1) {
         Word *w = shared_word(a, &live);
         if (!w) {
-            if (a < 65536 || write)
+            unsigned char there; // (a constant of the compiled kernel is)
+            if (write || mincore((void *)(a & ~4095ul), 1, &there))
                 shim_fault("%s of an address that is neither device nor shared memory (%p), by "
                            "thread %u of block %u",
                            write ? "write" : "read", (void *)a, shim_actor.id & 1023,
                            shim_actor.id >> 10);
-            return; // a constant of the compiled kernel
+            return;
         }
         size_t dyn = live - (uintptr_t)mem.code->dynamic;
         if (dyn < mem.code->dynamic_bytes && dyn >= mem.dynamic)
