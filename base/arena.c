@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 enum { FIRST_CHUNK = 64 << 10, LARGEST_CHUNK = 8 << 20, ALIGN = 16 };
 
 typedef struct Chunk {
@@ -110,9 +112,9 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = plain_vformat(NULL, 0, fmt, args);
     char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n > 0) vsnprintf(p, (size_t)n + 1, fmt, again);
+    if (n > 0) plain_vformat(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return p;
 }

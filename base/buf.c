@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 Buf buf_new(Arena *a)
 {
     Buf b = {.arena = a, .data = arena_alloc(a, 64), .cap = 64};
@@ -53,10 +55,10 @@ void buf_printf(Buf *b, const char *fmt, ...)
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = plain_vformat(NULL, 0, fmt, args);
     if (n > 0) {
         reserve(b, (size_t)n);
-        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        plain_vformat(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
     va_end(again);
@@ -71,8 +73,8 @@ void buf_double(Buf *b, double v)
     }
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v) break;
+        plain_format(text, sizeof text, "%.*g", digits, v);
+        if (plain_double(text, NULL) == v) break;
     }
     buf_str(b, text);
     if (!strpbrk(text, ".e")) buf_str(b, ".0");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 Json json_writer(Buf *out)
 {
     return (Json){.out = out};
@@ -196,7 +198,7 @@ static void read_number(Reader *r, JsonValue *v)
     text[n] = 0;
     char *end;
     v->kind = JSON_NUMBER;
-    v->number = strtod(text, &end);
+    v->number = plain_double(text, &end);
     if (!n || *end) fail(r, "expected a value");
     errno = 0;
     if (integer) v->integer = strtoll(text, NULL, 10);

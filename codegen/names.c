@@ -1,7 +1,7 @@
 // Names, identities, costs and head comments of kernels.
-#include <ctype.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "codegen/knobs.h"
 #include "codegen/print.h"
 
@@ -9,7 +9,7 @@ const char *name_identifier(Arena *a, const char *model_name)
 {
     char *s = arena_strdup(a, model_name + strspn(model_name, "@._"));
     for (char *p = s; *p; p++)
-        if (!isalnum((unsigned char)*p)) *p = '_';
+        if (!plain_alnum(*p)) *p = '_';
     static const char *const taken[] = {
         "a",        "b",        "c",       "double", "float",    "int",     "long",     "char",
         "short",    "if",       "for",     "while",  "do",       "return",  "bool",     "true",
@@ -26,7 +26,7 @@ const char *name_identifier(Arena *a, const char *model_name)
     size_t n = strlen(s); // "v12" and "i3" are ours
     bool ours = n > 1 && (s[0] == 'v' || s[0] == 'i' || s[0] == 'b') &&
                 strspn(s + 1, "0123456789") == n - 1;
-    return isdigit((unsigned char)*s) || ours ? arena_printf(a, "m_%s", s) : s;
+    return plain_digit(*s) || ours ? arena_printf(a, "m_%s", s) : s;
 }
 
 static uint64_t hash_ix(const Ix *x)
@@ -115,7 +115,7 @@ static void path(Buf *out, const char *name)
         if (strspn(p, "0123456789") < n) {
             if (out->len) buf_char(out, '_');
             for (size_t i = 0; i < n; i++)
-                if (isalnum((unsigned char)p[i]))
+                if (plain_alnum(p[i]))
                     buf_char(out, p[i]);
                 else if (p[i] == '_')
                     buf_char(out, '_');
@@ -161,8 +161,7 @@ const char *kernel_name(const Kernel *k)
     for (int i = 0; i < k->nbodies; i++) h = hash_mix(h, k->body[i]->key);
     buf_printf(&out, "_%08llx%s", (unsigned long long)(h >> 32),
                k->phase == PHASE_COMBINE ? "_joined" : "");
-    return isdigit((unsigned char)out.data[0]) ? arena_printf(k->arena, "k_%s", out.data)
-                                               : out.data;
+    return plain_digit(out.data[0]) ? arena_printf(k->arena, "k_%s", out.data) : out.data;
 }
 
 static double volume(const Body *b, uint64_t axes)

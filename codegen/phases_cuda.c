@@ -2,10 +2,10 @@
 // otherwise: each becomes a function of its block's number, and the blocks of the joined kernel
 // take these numbers in turn. So every number comes out the same, whichever way it runs, and
 // however many blocks there are.
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "codegen/gen.h"
 
 static const char head_begin[] = "extern \"C\" __global__ void __launch_bounds__(";
@@ -77,7 +77,7 @@ static const char *const words[][2] = {
 
 static bool in_word(char c)
 {
-    return isalnum((unsigned char)c) || c == '_';
+    return plain_alnum(c) || c == '_';
 }
 
 static void print_replaced(Buf *b, const char *text, size_t n)
@@ -125,8 +125,8 @@ static const char *parameter_type(Arena *a, const char *text, int at)
     }
     const char *to = memchr(from, ',', (size_t)(end - from));
     if (!to) to = end;
-    while (to > from && (isalnum((unsigned char)to[-1]) || to[-1] == '_')) to--; // its name
-    while (from < to && isspace((unsigned char)*from)) from++;
+    while (to > from && (plain_alnum(to[-1]) || to[-1] == '_')) to--; // its name
+    while (from < to && plain_space(*from)) from++;
     Buf b = buf_new(a);
     print_replaced(&b, from, (size_t)(to - from));
     return b.data;

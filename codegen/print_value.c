@@ -1,8 +1,8 @@
 // Instructions and stores to text, each in the outermost loop where all it depends on is known.
+#include "base/plain.h"
 #include "codegen/accumulator.h"
 #include "codegen/print.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +23,13 @@ const char *emit_literal(Arena *a, DType t, int64_t i, double f)
     char text[64];
     if (t == DT_F64) {
         for (int p = 15; p <= 17; p++) {
-            snprintf(text, sizeof text, "%.*g", p, f);
-            if (strtod(text, NULL) == f) break;
+            plain_format(text, sizeof text, "%.*g", p, f);
+            if (plain_double(text, NULL) == f) break;
         }
     } else {
         for (int p = 6; p <= 9; p++) {
-            snprintf(text, sizeof text, "%.*g", p, (double)(float)f);
-            if (strtof(text, NULL) == (float)f) break;
+            plain_format(text, sizeof text, "%.*g", p, (double)(float)f);
+            if (plain_float(text, NULL) == (float)f) break;
         }
         if (isinf((float)f)) return f < 0 ? "-NC_INF" : "NC_INF";
     }
@@ -106,10 +106,10 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     const char *cast = unsigned_type ? arena_printf(e->arena, "(%s)", unsigned_type) : "";
     if (result) buf_printf(&b, "(%s)(", result);
     while (*p) {
-        if (isalpha((unsigned char)*p) || *p == '_') {
+        if (plain_alpha(*p) || *p == '_') {
             const char *q = p;
             bool minus = p > text && p[-1] == '-'; // (-x of a negative number)
-            while (isalnum((unsigned char)*q) || *q == '_') q++;
+            while (plain_alnum(*q) || *q == '_') q++;
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
                 buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "%s(%s)" : "%s%s", cast, x[*p - 'a']);
             else

@@ -1,10 +1,10 @@
 // Schedules as text: printed for people and kernels' heads, read from tuning files.
 #include "codegen/knobs.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "codegen/print.h"
 
 void knob_value_text(const Knob *k, int64_t v, Buf *out)
@@ -49,7 +49,7 @@ static bool parse_value(const Knob *k, const char *text, int64_t *v)
     char *end;
     for (int i = 0; k->words && k->words[i]; i++)
         if (!strcmp(k->words[i], text)) return *v = i, true;
-    if (k->words || !isdigit((unsigned char)*text)) return false;
+    if (k->words || !plain_digit(*text)) return false;
     *v = strtoll(text, &end, 10);
     return !*end && *v <= 1 << 30;
 }

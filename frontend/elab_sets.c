@@ -1,7 +1,7 @@
 // Sets of parameters: params("*.weight", rank = 2), rest, lists.
-#include <fnmatch.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "frontend/elab_train.h"
 
 CellList train_all(Elab *e, TrainState *t)
@@ -27,9 +27,9 @@ static bool pattern_is(const Val *v) // a string or a list of them
 
 static bool matches(const Val *pattern, const ECell *c)
 {
-    if (pattern->kind == V_STRING) return !fnmatch(pattern->s, c->cell.name, 0);
+    if (pattern->kind == V_STRING) return plain_match(pattern->s, c->cell.name);
     for (uint32_t i = 0; i < pattern->seq->n; i++)
-        if (!fnmatch(pattern->seq->at[i].s, c->cell.name, 0)) return true;
+        if (plain_match(pattern->seq->at[i].s, c->cell.name)) return true;
     return false;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/lib.h"
 
 #define TEXT_(x) #x
@@ -45,7 +46,7 @@ void lib_log(const netc_context *c, const char *fmt, ...)
     char line[1024];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
+    plain_vformat(line, sizeof line, fmt, args);
     va_end(args);
     c->o.log(c->o.user, line);
 }

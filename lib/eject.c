@@ -2,13 +2,14 @@
 // place as long as a kernel with that contract exists.
 #include "lib/eject.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/plain.h"
 
 static const char contract_head[] = "// contract: ", launch_head[] = "// launch: ";
 
@@ -33,7 +34,7 @@ static const char *function_name(Arena *a, const char *text)
     for (const char *next = text; (next = strstr(next, "__global__")); next++) at = next;
     for (at = at ? at + strlen("__global__") : ""; *at && *at != '{';) {
         size_t n = 0;
-        while (isalnum((unsigned char)at[n]) || at[n] == '_') n++;
+        while (plain_alnum(at[n]) || at[n] == '_') n++;
         size_t open = n + strspn(at + n, " \t\n");
         bool bounds = !strncmp(at, "__launch_bounds__", n);
         if (n && at[open] == '(' && !bounds) return arena_strndup(a, at, n);

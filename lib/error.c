@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/lib.h"
 
 // What is returned when there is no memory for an error object; never freed.
@@ -49,7 +50,7 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     char text[6000];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    plain_vformat(text, sizeof text, fmt, args);
     va_end(args);
     return plain(err, status, text);
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 static void row(Buf *b, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 static void row(Buf *b, const char *name, const char *fmt, ...)
@@ -14,7 +16,7 @@ static void row(Buf *b, const char *name, const char *fmt, ...)
     char value[400];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(value, sizeof value, fmt, args);
+    plain_vformat(value, sizeof value, fmt, args);
     va_end(args);
     buf_printf(b, "| %-14s | %-48s |\n", name, value);
 }

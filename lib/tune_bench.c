@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/tune.h"
 #include "runtime/device.h"
 
@@ -243,14 +244,14 @@ bool bench_cached(Bench *b, Candidate *c)
     if (!b->use_cache || !rt_cache_get(&b->context->compile, time_key(b, c), b->arena, &bytes, &n))
         return false;
     const char *text = arena_strndup(b->arena, bytes, n);
-    c->seconds = strtod(text, NULL);
+    c->seconds = plain_double(text, NULL);
     return c->seconds > 0;
 }
 
 static void remember(Bench *b, const Candidate *c)
 {
     char text[64];
-    snprintf(text, sizeof text, "%.9g", c->seconds);
+    plain_format(text, sizeof text, "%.9g", c->seconds);
     rt_cache_put(&b->context->compile, time_key(b, c), text, strlen(text));
 }
 

@@ -1,11 +1,12 @@
 // Tuning files and choice tables: text in, entries out, and back.
 #include "lib/tuning.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/plain.h"
 
 static const char head[] = "# netc tune 1";
 
@@ -21,11 +22,12 @@ static const char *parse_kernel(Arena *a, const char *line, TuneEntry *e)
     char *end;
     e->name = arena_strndup(a, name, (size_t)(id - name));
     e->key = strtoull(id + 1, &end, 16);
-    if (end != device || device - id != 17 || !isxdigit((unsigned char)id[1])) return form;
+    if (end != device || device - id != 17 || strspn(id + 1, "0123456789abcdefABCDEF") != 16)
+        return form;
     e->device = arena_strndup(a, device + 3, (size_t)(text - device - 3));
     const char *note = strstr(text, " #");
     size_t n = note ? (size_t)(note - text - 2) : strlen(text + 2);
-    while (n > 0 && isspace((unsigned char)text[2 + n - 1])) n--;
+    while (n > 0 && plain_space(text[2 + n - 1])) n--;
     e->schedule = arena_strndup(a, text + 2, n);
     e->note = note ? arena_strdup(a, note + 2 + strspn(note + 2, " ")) : "";
     return n ? NULL : form;

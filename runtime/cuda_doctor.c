@@ -2,6 +2,7 @@
 // found.
 #include <stdio.h>
 
+#include "base/plain.h"
 #include "runtime/cuda.h"
 
 typedef void (*Line)(void *ctx, const char *what, bool ok, const char *detail);
@@ -35,7 +36,7 @@ static void gpus(const CuDriver *cu, Line line, void *ctx)
         cu->device_attribute(&minor, CU_ATTR_CC_MINOR, id);
         cu->device_attribute(&units, CU_ATTR_UNITS, id);
         cu->device_memory(&bytes, id);
-        snprintf(detail, sizeof detail, "%s, sm_%d%d, %d multiprocessors, %.1f GB%s", name, major,
+        plain_format(detail, sizeof detail, "%s, sm_%d%d, %d multiprocessors, %.1f GB%s", name, major,
                  minor, units, (double)bytes / 1e9, major < 8 ? "; netc needs sm_80 or later" : "");
         line(ctx, what, major >= 8, detail);
     }

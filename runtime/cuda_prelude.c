@@ -7,11 +7,11 @@
 // mentions and of those they mention. So overloads of one name for plain types stand in one
 // paragraph. Macros paste letters onto names: a name also stands for itself with such an end, and
 // for what such an end was pasted onto (a kernel edited by hand may call nc_floordiv_i).
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "base/map.h"
 #include "runtime/cuda.h"
 
@@ -29,7 +29,7 @@ struct CudaPrelude {
 
 static bool in_name(char c)
 {
-    return isalnum((unsigned char)c) || c == '_';
+    return plain_alnum(c) || c == '_';
 }
 
 // The next name of the prelude's kind at or after p, comments left out; NULL: none before end.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "base/map.h"
 #include "runtime/cuda_search.h"
 
@@ -205,8 +206,8 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
                    p->loc ? p->loc : "");
         if (!measured) return RT_OK; // no memory to measure in: the library's first
         if (t.library > 0 && t.kernel > 0)
-            snprintf(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
-                     t.kernel * 1e6);
+            plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
+                         t.kernel * 1e6);
         g->value = print_choice(g, note);
     }
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#include "base/plain.h"
 #include "runtime/cpu.h"
 #include "runtime/file.h"
 
@@ -28,7 +29,7 @@ void rt_doctor(Line *line, void *ctx)
     size_t free_bytes, total;
     rt_cuda_doctor(line, ctx);
     if (rt_host_memory(&free_bytes, &total)) {
-        snprintf(detail, sizeof detail, "%d threads, %.1f GB of memory, %.1f GB free",
+        plain_format(detail, sizeof detail, "%d threads, %.1f GB of memory, %.1f GB free",
                  rt_cpu_threads(), (double)total / 1e9, (double)free_bytes / 1e9);
         line(ctx, "CPU", true, detail);
     }

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/plain.h"
 #include "runtime/device.h"
 
 RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...)
@@ -10,7 +11,7 @@ RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...)
         va_list args;
         va_start(args, fmt);
         e->code = code;
-        vsnprintf(e->text, sizeof e->text, fmt, args);
+        plain_vformat(e->text, sizeof e->text, fmt, args);
         va_end(args);
     }
     return e ? e->code : code;
@@ -22,7 +23,7 @@ void rt_log(const RtCompileOptions *o, const char *fmt, ...)
     char line[1024];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
+    plain_vformat(line, sizeof line, fmt, args);
     va_end(args);
     o->log(o->log_ctx, line);
 }

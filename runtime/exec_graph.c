@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/plain.h"
 #include "runtime/exec.h"
 
 enum {
@@ -271,8 +272,8 @@ void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size
     if (!en || !en->way) return;
     for (int way = ONE_ROW; way < WAYS && at < n; way++)
         if (en->way_seconds[way] > 0)
-            at += (size_t)snprintf(out + at, n - at, "%s %.2f us, ", names[way],
-                                   en->way_seconds[way] * 1e6);
+            at += (size_t)plain_format(out + at, n - at, "%s %.2f us, ", names[way],
+                                       en->way_seconds[way] * 1e6);
     if (at < n) snprintf(out + at, n - at, "taken: %s", names[en->way]);
 }
 

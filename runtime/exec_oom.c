@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "runtime/exec.h"
 
 enum { SHOWN = 5 };
@@ -16,7 +17,7 @@ __attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt, 
 {
     va_list va;
     va_start(va, fmt);
-    int n = vsnprintf(t->at, t->left, fmt, va);
+    int n = plain_vformat(t->at, t->left, fmt, va);
     va_end(va);
     if (n < 0) return;
     size_t step = (size_t)n < t->left ? (size_t)n : t->left - (t->left > 0);

@@ -26,6 +26,15 @@ for f in lib/*.c; do # the map of lib/ is whole
     n=$((n + 1))
     grep -q "\`${f#lib/}\`" docs/design.md || { echo "docs/design.md does not say what $f is"; bad=$((bad + 1)); }
 done
+# The library's texts are the same in every locale: base/plain.h has what depends on it elsewhere.
+for f in base/*.[chly] ir/*.[chly] frontend/*.[chly] passes/*.[chly] codegen/*.[chly] runtime/*.[chly] lib/*.[chly]; do
+    case $f in base/plain.c|'*'*|*/'*'*) continue ;; esac
+    n=$((n + 1))
+    found=$(tr '\n' ' ' < "$f" | sed 's/;/;\n/g' | grep -v 'plain_format(' |
+        grep -oE '\b(strto[dfl]d?|atof|sscanf|v?snprintf|v?asprintf|fnmatch|strn?casecmp|isalpha|isalnum|isdigit|isspace|toupper|tolower)\(.*' |
+        grep -E '^(strto(d|f|ld)|atof|vsnprintf|vasprintf|fnmatch|strn?casecmp|is[a-z]*|to[a-z]*)\(|%[-+ #0-9.*]*[aefgAEFG]' | head -1)
+    [ -z "$found" ] || { echo "$f depends on the locale: $(echo "$found" | cut -c1-60)"; bad=$((bad + 1)); }
+done
 for f in $(git ls-files '*.c' '*.h' '*.y' '*.l' 2>/dev/null); do
     [ -e "$f" ] || continue
     lines=$(wc -l < "$f")
