@@ -15,9 +15,18 @@ Diags *diags_new(Arena *a)
     return d;
 }
 
+const char *text_on_one_line(Arena *a, const char *text, size_t n)
+{
+    char *out = arena_strndup(a, text, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)out[i] < ' ' || out[i] == 127) out[i] = ' ';
+    return out;
+}
+
 uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library)
 {
     Source s = {.path = arena_strdup(d->arena, path), .text = arena_strndup(d->arena, text, len)};
+    s.shown = text_on_one_line(d->arena, path, strlen(path));
     s.len = len;
     s.library = library;
     s.nlines = 1;
@@ -69,7 +78,7 @@ const char *loc_text(const Diags *d, Loc loc)
     Span s = loc_user_span(d, loc);
     uint32_t line, col;
     span_line_col(d, s, &line, &col);
-    return arena_printf(d->arena, "%s:%u", d->sources.at[s.source].path, line);
+    return arena_printf(d->arena, "%s:%u", d->sources.at[s.source].shown, line);
 }
 
 // The bounds of the source line that holds byte [at].
@@ -95,7 +104,7 @@ const char *loc_line(const Diags *d, Loc loc)
     }
     while (b < e && (src->text[b] == ' ' || src->text[b] == '\t')) b++;
     while (e > b && (src->text[e - 1] == ' ' || src->text[e - 1] == '\t')) e--;
-    return arena_strndup(d->arena, src->text + b, e - b);
+    return text_on_one_line(d->arena, src->text + b, e - b);
 }
 
 static Diag *add(Diags *d, Span span, bool placed, const char *fmt, va_list args)
@@ -168,7 +177,7 @@ static void render_place(const Diags *d, Buf *out, Span s)
 {
     uint32_t line, col;
     span_line_col(d, s, &line, &col);
-    buf_printf(out, "%s:%u:%u: ", d->sources.at[s.source].path, line, col);
+    buf_printf(out, "%s:%u:%u: ", d->sources.at[s.source].shown, line, col);
 }
 
 static bool starts_column(char c) // a UTF-8 continuation byte takes none

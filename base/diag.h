@@ -16,7 +16,8 @@ typedef struct Span {
 typedef uint32_t Loc; // index into Diags.locs; 0 means "nowhere"
 
 typedef struct Source {
-    const char *path; // as shown to the user
+    const char *path;
+    const char *shown; // the path on one line: what messages, comments and texts say
     const char *text; // NUL-terminated
     size_t len;
     bool library;                 // part of the embedded standard library
@@ -49,6 +50,9 @@ typedef struct Diags {
     uint32_t errors;
     uint32_t max_errors; // further errors are counted, not kept; default 20
 } Diags;
+
+// The text with spaces for control characters: what stands in a comment must end with its line.
+const char *text_on_one_line(Arena *a, const char *text, size_t n);
 
 Diags *diags_new(Arena *a);
 uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library);

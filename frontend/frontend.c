@@ -190,7 +190,7 @@ static const char *base_name(Arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
-    return arena_strndup(a, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
+    return text_on_one_line(a, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 
 static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,

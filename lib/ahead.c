@@ -2,6 +2,7 @@
 // opened, beside what else a start takes (reading data, the device's own start).
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/lib.h"
 
@@ -26,6 +27,7 @@ void ahead_begin(netc_program *p, const char *define, const char *entry)
         h->p = p;
         h->entry = entry;
         snprintf(h->define, sizeof h->define, "%s", define);
+        h->owner = getpid();
         h->running = pthread_create(&h->thread, NULL, compile_ahead, h) == 0;
         break;
     }
@@ -39,7 +41,7 @@ void ahead_wait(netc_program *p, const Build *b)
         Ahead *h = &p->ahead[i];
         if (!h->running || (b && (strcmp(h->define, b->define) || strcmp(h->entry, b->entry))))
             continue;
-        pthread_join(h->thread, NULL);
+        if (h->owner == getpid()) pthread_join(h->thread, NULL);
         h->running = false;
     }
     pthread_mutex_unlock(&p->waiting);

@@ -30,6 +30,21 @@ static ProgType type_of(const netc_tensor *t)
     return p;
 }
 
+netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err)
+{
+    if ((unsigned)t->dtype >= PD_COUNT)
+        return lib_fail(err, NETC_INVALID, "%s has the element type %d, and there is none such",
+                        what, (int)t->dtype);
+    if (t->rank < 0 || t->rank > PROG_MAX_RANK)
+        return lib_fail(err, NETC_INVALID, "%s has rank %d; there are 0 to %d axes", what, t->rank,
+                        PROG_MAX_RANK);
+    *out = type_of(t);
+    int64_t bytes = prog_type_bytes(out);
+    if (bytes < 0)
+        return lib_fail(err, NETC_INVALID, "%s has an axis of a negative or impossible size", what);
+    return t->data || !bytes ? NETC_OK : lib_fail(err, NETC_INVALID, "%s has no data", what);
+}
+
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err)
 {

@@ -149,9 +149,14 @@ static void check_variant(Checking *c, const Module *plain, const Variant *v)
     o.defines = set->defines;
     o.ndefines = set->ndefines;
     o.precision = precision[set->precision];
-    o.skip_passes = v->skip;
+    o.skip_passes = !v->skip           ? set->skip_passes
+                    : set->skip_passes ? arena_printf(c->arena, "%s,%s", v->skip, set->skip_passes)
+                                       : v->skip;
+    o.memory_limit = set->memory_limit;
+    o.phases = set->phases;
+    o.arch = set->arch;
     o.no_matmul_library = v->no_library || set->no_matmul_library;
-    o.no_reuse = v->no_reuse;
+    o.no_reuse = v->no_reuse || set->no_reuse;
     if (v->as_compiled && c->p->tuning) o.tune_file = set->tune_file;
     o.locked = v->as_compiled && set->locked;
     if (v->as_compiled && c->p->edited) o.kernels_dir = set->kernels_dir;

@@ -294,6 +294,7 @@ netc_status netc_state_load(netc_session *s, const char *path, const netc_load_o
                             netc_error **err)
 {
     Position at = {.step = -1, .seed = s->seed};
+    if (o && o->nmap < 0) return lib_fail(err, NETC_INVALID, "%d names to map", o->nmap);
     netc_status status = state_load_at(s, path, o, &at, err);
     if (status == NETC_OK && !(o && o->weights_only)) {
         s->seed = at.seed;

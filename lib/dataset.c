@@ -74,16 +74,16 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
 netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const netc_tensor *t,
                                    netc_error **err)
 {
-    if (t->on_device || t->rank < 1 || t->rank > PROG_MAX_RANK || t->dim[0] < 1 ||
-        (unsigned)t->dtype >= PD_COUNT)
+    ProgType type;
+    netc_status status = tensor_type("the array given as data", t, &type, err);
+    if (status != NETC_OK) return status;
+    if (t->on_device || t->rank < 1 || t->dim[0] < 1)
         return lib_fail(err, NETC_INVALID,
                         "data for '%s' must be a host array with its examples along axis 0", input);
     DataItem *it = add(d, input, err);
     if (!it) return NETC_INVALID;
     it->borrowed = it->loaded = true;
-    it->array.type.dtype = (ProgDType)t->dtype;
-    it->array.type.rank = t->rank;
-    memcpy(it->array.type.dim, t->dim, (size_t)t->rank * sizeof t->dim[0]);
+    it->array.type = type;
     it->array.bytes = (size_t)prog_type_bytes(&it->array.type);
     it->array.data = t->data;
     return NETC_OK;
@@ -191,7 +191,8 @@ static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t
 static netc_status item_type(DataItem *it, netc_program *p, int rank, ProgType *type,
                              netc_error **err)
 {
-    if (!it->loaded && rt_files_type(it->files, it->part, type) && type->rank == rank) return NETC_OK;
+    if (!it->loaded && rt_files_type(it->files, it->part, type) && type->rank == rank)
+        return NETC_OK;
     netc_status status = load_item(it, p, err);
     *type = it->array.type;
     return status;
@@ -250,8 +251,9 @@ netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err)
 
 netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error **err)
 {
-    ProgType type = {.dtype = (ProgDType)t->dtype, .rank = t->rank};
-    memcpy(type.dim, t->dim, sizeof type.dim);
+    ProgType type;
+    netc_status status = tensor_type("the array to write", t, &type, err);
+    if (status != NETC_OK) return status;
     RtError e = {0};
     return rt_npy_write(path, &type, t->data, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }

@@ -195,7 +195,8 @@ static void write_kernel(Eject *v, const LoweredKernel *k)
         return;
     }
     Buf o = buf_new(v->arena);
-    buf_printf(&o, "// Kernel %s of %s, as netc generates it.\n", p->name, v->p->name);
+    buf_printf(&o, "// Kernel %s of %s, as netc generates it.\n", p->name,
+               text_on_one_line(v->arena, v->p->name, strlen(v->p->name)));
     buf_str(&o, "// Compiling the model takes this text in its place, behind the prelude that\n"
                 "// `netc --emit cuda` shows first. The function keeps its parameters, which the\n"
                 "// contract lists; the launch may be changed in its line.\n");

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "base/diag.h"
 #include "base/json.h"
@@ -102,6 +103,7 @@ typedef struct Ahead {
     netc_program *p;
     pthread_t thread;
     bool running;
+    pid_t owner; // the process the thread runs in: one forked from it has no such thread
     char define[128];
     const char *entry;
 } Ahead;
@@ -238,6 +240,8 @@ netc_tensor tensor_of(const ProgType *t, void *data);
 Bound *bound_find(const netc_session *s, const char *entry, const char *input); // NULL: none
 void bound_free(netc_session *s);
 void dlpack_release(void *managed); // lib/dlpack.c; NULL is fine
+// The type of a tensor given by the caller, or an error where it is none.
+netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
 // NETC_OK when the tensor given is of the type wanted, else an error that names both types.
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);

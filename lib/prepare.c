@@ -2,11 +2,13 @@
 // set or compiling a model.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/lib.h"
 
 typedef struct Preparing {
     pthread_t thread;
+    pid_t owner; // the process the thread runs in: one forked from it has no such thread
     char *name;
     RtDevice *device; // NULL when it could not be opened
     RtError e;
@@ -23,6 +25,7 @@ void netc_context_prepare(netc_context *c, const char *device)
 {
     Preparing *p = calloc(1, sizeof *p);
     if (!p) return;
+    p->owner = getpid();
     p->name = strdup(device && *device ? device : "auto");
     pthread_mutex_lock(&c->lock);
     bool begun = p->name && !c->preparing && !pthread_create(&p->thread, NULL, open_device, p);
@@ -40,7 +43,7 @@ static Preparing *take(netc_context *c, const char *name)
     if (p && name && strcmp(p->name, name)) p = NULL;
     if (p) c->preparing = NULL;
     pthread_mutex_unlock(&c->lock);
-    if (p) pthread_join(p->thread, NULL);
+    if (p && p->owner == getpid()) pthread_join(p->thread, NULL);
     return p;
 }
 

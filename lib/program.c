@@ -111,6 +111,14 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
     return s;
 }
 
+static netc_status check_counts(const netc_compile_options *o, netc_error **err)
+{
+    if (o->ndefines < 0 || o->noutputs < 0)
+        return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count is not negative",
+                        o->ndefines, o->noutputs);
+    return NETC_OK;
+}
+
 static netc_status check_options(const netc_compile_options *o, Settings *s, netc_error **err)
 {
     if (!parse_precision(o->precision, &s->precision))
@@ -193,6 +201,8 @@ static void fill(void *arg)
     p->name = arena_strdup(p->arena, c->name);
     p->text = arena_strndup(p->arena, c->text, c->len);
     p->len = c->len;
+    c->status = check_counts(&o, c->err);
+    if (c->status != NETC_OK) return;
     p->settings = settings_of(c, &o);
     c->status = check_options(&o, &p->settings, c->err);
     if (c->status == NETC_OK) c->status = read_source(p, &o, c->err);

@@ -256,6 +256,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     Run r = {.s = s, .o = &options, .start = clock_now()};
     netc_status status = NETC_OK;
     Position at = {.seed = s->seed, .needed = true};
+    if (options.nwatch < 0) return lib_fail(err, NETC_INVALID, "%d names to watch", options.nwatch);
     if (options.save) rt_file_sweep(options.save);
     // First, because the checkpoint's choice table may load the program anew.
     if (options.resume) status = resume(s, options.resume, &at, err);

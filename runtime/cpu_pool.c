@@ -35,6 +35,7 @@ struct CpuPool {
     pthread_mutex_t busy; // one loop at a time; others run theirs alone
     int threads, started; // threads: with the caller
     bool began;
+    pid_t owner; // the process whose threads they are: one forked from it has none
     pthread_t thread[MAX_THREADS];
     struct CpuWorker {
         struct CpuPool *pool;
@@ -131,8 +132,9 @@ void rt_pool_free(CpuPool *p)
     atomic_store(&p->stop, true);
     atomic_fetch_add(&p->generation, 1);
     futex_wake(&p->generation, MAX_THREADS);
-    for (int i = 0; i < p->started; i++) pthread_join(p->thread[i], NULL);
-    pthread_mutex_destroy(&p->busy);
+    bool ours = p->owner == getpid();
+    for (int i = 0; i < p->started && ours; i++) pthread_join(p->thread[i], NULL);
+    if (ours || !p->began) pthread_mutex_destroy(&p->busy);
     free(p);
 }
 
@@ -142,6 +144,7 @@ static void start(CpuPool *p)
     sigset_t all, old;
     sigfillset(&all);
     p->began = true;
+    p->owner = getpid();
     if (pthread_sigmask(SIG_SETMASK, &all, &old)) return;
     for (int i = 1; i < p->threads; i++) {
         p->worker[i] = (struct CpuWorker){p, i};

@@ -117,6 +117,7 @@ struct RtFiles {
         RtError e;
     } * file;
     bool running;
+    pid_t owner; // the process the thread runs in: one forked from it has no such thread
     atomic_bool stop;
     pthread_t thread;
 };
@@ -186,12 +187,13 @@ static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wa
 
 void rt_files_begin(RtFiles *f)
 {
+    f->owner = getpid();
     if (!f->running) f->running = pthread_create(&f->thread, NULL, read_files, f) == 0;
 }
 
 static void finish(RtFiles *f)
 {
-    if (f->running) pthread_join(f->thread, NULL);
+    if (f->running && f->owner == getpid()) pthread_join(f->thread, NULL);
     f->running = false;
 }
 

@@ -16,6 +16,24 @@ mkdir -p "tmp/x'y" y; : > y/kept
 TMPDIR="$PWD/tmp/x'y" expect 0 "" env -C "tmp/x'y" "$NETC" bench ../../mlp.net --device cpu --entry mlp --compiles 1 --repeats 1 --steps 1
 [ -e y/kept ] && [ -z "$(find . -name taken)" ] && pass || fail "a name was run: $(find . -name taken)"
 
+# -- nor do they end the comments of what is generated
+odd=$(printf 'odd "\n#error \\/m\n#error x.net'); mkdir -p "${odd%/*}"; cp mlp.net "$odd"
+for stage in c cuda plan fused; do
+    expect 0 "" "$NETC" --emit $stage "$odd"
+    grep -q '^#error' "$W/.out" && fail "$stage: a name ended a comment" || pass
+done
+expect 0 "" "$NETC" train "$odd" "${DATA[@]}" --device cpu --steps 2 -q
+expect 0 "" "$NETC" --dump odd.dump "$odd"
+for f in odd.dump/0*.net odd.dump/fused.net; do expect 0 "" "$NETC" "$f" -q; done
+kernel=$("$NETC" inspect "$odd" --target cuda --json | grep -o '"kind":"kernel","name":"[^"]*"' | head -1 | cut -d'"' -f8)
+expect 0 "wrote" "$NETC" inspect "$odd" --eject "$kernel"
+expect 0 "" "$NETC" --emit cuda "$odd"
+expect 0 "" "$NETC" tune "$odd" --device cpu --budget 1
+expect 0 "" "$NETC" "$odd" -q
+if command -v python3 >/dev/null; then
+    expect 0 "" bash -c '"$1" inspect "$2" --json | python3 -m json.tool' - "$NETC" "$odd"
+fi
+
 # -- the umask
 mkdir private; (
     umask 077

@@ -1,0 +1,99 @@
+// The public interface called wrongly or oddly: types and counts that are none, objects freed by a
+// process that was forked from their own.
+#include <sys/wait.h>
+
+#include "tests/unit/api.h"
+
+static void tensors(void)
+{
+    netc_error *err = NULL;
+    float values[4] = {1, 2, 3, 4};
+    netc_tensor t = floats(values, 1, 4, 0);
+    netc_dataset *d = NULL;
+    FINE(netc_dataset_create(ctx, &d, &err));
+    for (int i = 0; i < 5; i++) {
+        static const char *const why[] = {"element type 50", "element type -1", "rank 9",
+                                          "negative or impossible", "no data"};
+        netc_tensor bad = t;
+        if (i < 2) bad.dtype = i ? (netc_dtype)-1 : (netc_dtype)50;
+        if (i == 2) bad.rank = 9;
+        if (i == 3) bad.dim[0] = -4;
+        if (i == 4) bad.data = NULL;
+        REFUSED(NETC_INVALID, why[i], netc_array_write(file("bad.npy"), &bad, &err));
+        REFUSED(NETC_INVALID, why[i], netc_dataset_add_array(d, "x", &bad, &err));
+    }
+    CHECK(access(file("bad.npy"), F_OK) != 0);
+    netc_dataset_free(d);
+    CHECK(!strcmp(netc_dtype_name((netc_dtype)50), "?") && !netc_dtype_size((netc_dtype)50));
+}
+
+static void counts(void)
+{
+    netc_error *err = NULL;
+    netc_program *p = NULL;
+    for (int i = 0; i < 2; i++) {
+        NETC_INIT(netc_compile_options, o);
+        (i ? (o.noutputs = -3) : (o.ndefines = -2));
+        REFUSED(NETC_INVALID, "a count is not negative",
+                netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    }
+    p = compiled(model);
+    netc_session *s = opened(p, 0, NULL);
+    FINE(netc_state_save(s, file("s.safetensors"), &err));
+    NETC_INIT(netc_load_options, load);
+    load.nmap = -2;
+    REFUSED(NETC_INVALID, "-2 names to map",
+            netc_state_load(s, file("s.safetensors"), &load, &err));
+    NETC_INIT(netc_train_options, train);
+    train.nwatch = -1;
+    REFUSED(NETC_INVALID, "-1 names to watch", netc_train(s, &train, &err));
+    REFUSED(NETC_INVALID, "-1 times", netc_run(s, "train", -1, &err));
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
+// The threads of a session, of a data set being read and of a device being opened are the parent's.
+static void forked(void)
+{
+    netc_error *err = NULL;
+    netc_program *p =
+        compiled("model wide(x: f32[300000]) {\n    return y = exp(x), z = sum(x)\n}\n");
+    netc_session *s = opened(p, 0, NULL);
+    float *x = calloc(300000, sizeof *x);
+    netc_tensor t = floats(x, 1, 300000, 0);
+    netc_dataset *d = NULL;
+    FINE(netc_array_write(file("x.npy"), &t, &err));
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_file(d, "x", file("x.npy"), NULL, &err));
+    FINE(netc_bind(s, "wide", "x", &t, &err));
+    FINE(netc_run(s, "wide", 3, &err));
+    FINE(netc_sync(s, &err));
+    netc_context_prepare(ctx, "cpu");
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        alarm(120); // a hang ends here
+        bool ok = netc_run(s, "wide", 1, NULL) == NETC_OK && netc_sync(s, NULL) == NETC_OK;
+        netc_session_free(s);
+        netc_dataset_free(d);
+        netc_program_release(p);
+        netc_context_free(ctx);
+        _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_MSG(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with %x", status);
+    FINE(netc_run(s, "wide", 1, &err));
+    FINE(netc_sync(s, &err));
+    netc_session_free(s);
+    netc_dataset_free(d);
+    netc_program_release(p);
+    free(x);
+}
+
+int main(void)
+{
+    setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
+    void (*const tests[])(void) = {tensors, counts, forked, NULL};
+    return api_main(tests);
+}
