@@ -18,7 +18,7 @@ typedef uint32_t Loc; // index into Diags.locs; 0 means "nowhere"
 typedef struct Source {
     const char *path;
     const char *shown; // the path on one line: what messages, comments and texts say
-    const char *text; // NUL-terminated
+    const char *text;  // NUL-terminated
     size_t len;
     bool library;                 // part of the embedded standard library
     uint32_t *line_start, nlines; // byte offsets, so that places are found by bisection
