@@ -138,9 +138,10 @@ static EFile *load_text(Elab *e, const char *name, const char *path, const char 
 }
 
 // -- -D and data ----------------------------------------------------------------------------------
-static void define(Elab *e, const Define *d)
+// What a definition of that name defines, of the file or of those that it uses. NULL: nothing does;
+// then *near is the name that could be meant, or NULL.
+static Global *find_defined(Elab *e, const char *name, const char **near)
 {
-    EFile *main = e->files.at[0];
     VEC(const char *) names = {0};
     Global *found = NULL;
     for (uint32_t i = 0; i < e->files.n; i++) {
@@ -152,36 +153,48 @@ static void define(Elab *e, const Define *d)
                 g->stmt->kind != STMT_SETTING)
                 continue;
             vec_push(e->arena, &names, g->stmt->name);
-            if (!strcmp(g->stmt->name, d->name)) found = g;
+            if (!strcmp(g->stmt->name, name)) found = g;
         }
     }
-    if (!found) {
-        if (d->from_data) return;
-        const char *near = suggest(d->name, names.at, names.n);
-        diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s%s%s",
-                   d->name, main->name, near ? "; did you mean '" : "", near ? near : "",
-                   near ? "'?" : "");
-        return;
-    }
-    if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
+    *near = found ? NULL : suggest(name, names.at, names.n);
+    return found;
+}
+
+static bool define_value(Elab *e, const Define *d, Val *out)
+{
     char *text = arena_printf(e->arena, "const %s = %s\n", d->name, d->value);
     uint32_t errors = e->diags->errors;
     uint32_t source =
         source_add(e->diags, d->from_data ? "(data)" : "(command line)", text, strlen(text), false);
     File *f = parse_source(e->arena, e->diags, source);
-    if (e->diags->errors != errors) return;
+    if (e->diags->errors != errors) return false;
     if (f->stmts.n != 1 || f->stmts.at[0]->kind != STMT_CONST) {
         diag_error(e->diags, 0, "-D %s=%s: the value must be one expression", d->name, d->value);
-        return;
+        return false;
     }
-    Frame frame = {.name = "-D", .file = main, .id = ++e->frames};
+    Frame frame = {.name = "-D", .file = e->files.at[0], .id = ++e->frames};
     frame.vars = strmap_new(e->arena);
     frame.scope = scope_child(e, NULL, "", false);
     e->frame = &frame;
     e->root = e->g = e->init;
-    Val *v = NEW(e->arena, Val);
-    *v = eval(e, f->stmts.at[0]->expr);
+    *out = eval(e, f->stmts.at[0]->expr);
     e->frame = NULL;
+    return true;
+}
+
+static void define(Elab *e, const Define *d)
+{
+    const char *near;
+    if (!find_defined(e, d->name, &near)) {
+        if (d->from_data) return;
+        diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s%s%s",
+                   d->name, e->files.at[0]->name, near ? "; did you mean '" : "", near ? near : "",
+                   near ? "'?" : "");
+        return;
+    }
+    if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
+    Val *v = NEW(e->arena, Val);
+    if (!define_value(e, d, v)) return;
     strmap_set(&e->defines, d->name, v);
     if (!d->from_data) strmap_set(&e->define_used, d->name, v);
 }
@@ -242,6 +255,17 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
 }
 
 // -- declarations ---------------------------------------------------------------------------------
+// What is asked about the file's top level is evaluated in a frame of its own, and a dimension that
+// nothing binds is no error.
+static void begin_questions(Elab *e, Frame *frame)
+{
+    *frame = (Frame){.name = "", .file = e->files.at[0], .id = ++e->frames};
+    frame->vars = strmap_new(e->arena);
+    frame->scope = scope_child(e, NULL, "", false);
+    e->frame = frame;
+    e->allow_unbound = true;
+}
+
 static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, FileDecls *out)
 {
     InputDecl in = {.model = model->name, .name = p->name, .span = p->span};
@@ -284,11 +308,8 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
     if (!e) return NULL;
     FileDecls *out = NEW(a, FileDecls);
     EFile *main = e->files.at[0];
-    Frame frame = {.name = "", .file = main, .id = ++e->frames};
-    frame.vars = strmap_new(a);
-    frame.scope = scope_child(e, NULL, "", false);
-    e->frame = &frame;
-    e->allow_unbound = true;
+    Frame frame;
+    begin_questions(e, &frame);
     for (uint32_t i = 0; i < main->ast->stmts.n; i++) {
         const Stmt *s = main->ast->stmts.at[i];
         switch (s->kind) {
@@ -307,4 +328,45 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
     }
     e->frame = NULL;
     return d->errors ? NULL : out;
+}
+
+// -- the same values ------------------------------------------------------------------------------
+// Nothing that is computed from one differs from what is computed from the other: 1 is not 1.0,
+// and 0.0 not -0.0.
+static bool same_value(const Val *a, const Val *b)
+{
+    if (a->kind != b->kind) return false;
+    if (a->kind == V_FLOAT) return !memcmp(&a->f, &b->f, sizeof a->f);
+    if (a->kind != V_LIST && a->kind != V_TUPLE) return val_equal(a, b);
+    if (a->seq->n != b->seq->n) return false;
+    for (uint32_t i = 0; i < a->seq->n; i++)
+        if (!same_value(&a->seq->at[i], &b->seq->at[i])) return false;
+    return true;
+}
+
+static bool redefines(Elab *e, const Define *d)
+{
+    const char *near;
+    Global *g = find_defined(e, d->name, &near);
+    Val now, then;
+    double x, y;
+    if (!g || !define_value(e, d, &then)) return true;
+    Frame frame;
+    begin_questions(e, &frame);
+    const Val *given = strmap_get(&e->defines, d->name);
+    bool setting = g->stmt->kind == STMT_SETTING;
+    now = !setting ? global_value(e, g, g->stmt->span) : given ? *given : eval(e, g->stmt->expr);
+    e->frame = NULL;
+    if (setting && val_number(&now, &x) && val_number(&then, &y)) return memcmp(&x, &y, sizeof x);
+    return !same_value(&now, &then);
+}
+
+bool frontend_redefines(Arena *a, const char *path, const char *text, size_t len,
+                        const FrontendOptions *o, const Define *more, uint32_t n)
+{
+    Diags *d = diags_new(a);
+    Elab *e = elab_new(a, d, path, text, len, o);
+    bool differ = !e;
+    for (uint32_t i = 0; i < n && !differ; i++) differ = redefines(e, &more[i]);
+    return differ || d->errors;
 }

@@ -49,6 +49,10 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
                          const FrontendOptions *o);
 FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text, size_t len,
                           const FrontendOptions *o);
+// Whether one of these definitions gives a name another value than it has under the options, or is
+// wrong, which is then reported where they are used.
+bool frontend_redefines(Arena *a, const char *path, const char *text, size_t len,
+                        const FrontendOptions *o, const Define *more, uint32_t n);
 void frontend_print_ast(Arena *a, Diags *d, uint32_t source, Buf *out); // netc --emit ast
 
 #endif

@@ -201,12 +201,10 @@ static void read_info(netc_program *p, const char *text)
     Arena *a = p->arena;
     Settings *s = &p->settings;
     VEC(const char *) defines = {0}, data = {0};
-    for (int i = 0; i < s->ndefines; i++) vec_push(a, &defines, s->defines[i]);
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
         const char *l = arena_strndup(a, line, n);
-        if (!strncmp(l, "define ", 7) && !settings_define(s, l + 7) /* the caller wins */)
-            vec_push(a, &defines, l + 7);
+        if (!strncmp(l, "define ", 7)) vec_push(a, &defines, l + 7);
         if (!strncmp(l, "data ", 5)) vec_push(a, &data, l + 5);
         if (!strncmp(l, "name ", 5)) p->name = l + 5;
         if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);
@@ -223,6 +221,27 @@ static void read_info(netc_program *p, const char *text)
     s->ndefines = (int)defines.n;
     s->data_defines = data.at;
     s->ndata = (int)data.n;
+}
+
+// The caller's definitions beside the file's own, which read_info has put in their place. Where
+// they give the values that the file has, its code is that of the program wanted.
+static void add_defines(netc_program *p, const char **given, int n)
+{
+    Settings *s = &p->settings;
+    Settings own = *s, caller = {.defines = given, .ndefines = n};
+    if (!n) return;
+    FrontendOptions now = lib_frontend_options(p, p->arena, "", "");
+    s->defines = given, s->ndefines = n, s->ndata = 0;
+    FrontendOptions then = lib_frontend_options(p, p->arena, "", "");
+    *s = own;
+    if (frontend_redefines(p->arena, p->name, p->text, p->len, &now, then.defines, then.ndefines))
+        s->rebuild = true;
+    const char **all = NEW_ARRAY(p->arena, const char *, n + own.ndefines);
+    memcpy(all, given, (size_t)n * sizeof *all);
+    for (int i = 0; i < own.ndefines; i++)
+        if (!settings_define(&caller, own.defines[i])) all[n++] = own.defines[i];
+    s->defines = all;
+    s->ndefines = n;
 }
 
 static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, const char *path,
@@ -339,6 +358,13 @@ static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const
     return NULL;
 }
 
+// Options under which the code that a file holds is not what is wanted.
+static bool wants_other_code(const Settings *s)
+{
+    return s->skip_passes || s->no_reuse || s->phases || s->no_matmul_library || s->memory_limit ||
+           s->dump_dir || s->choices;
+}
+
 netc_status bin_load(netc_program *p, const char *path, netc_error **err)
 {
     RtSection *s = NULL;
@@ -347,11 +373,12 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     if (rt_container_read(p->arena, path, &s, &n, &e)) return lib_fail_rt(err, &e);
     const RtSection *source = NULL;
     netc_status status = NETC_OK;
-    const Settings *set = &p->settings;
-    bool rebuild = set->rebuild || set->ndefines > 0 || set->skip_passes || set->no_reuse ||
-                   set->phases || set->no_matmul_library || set->memory_limit || set->dump_dir ||
-                   set->choices;
-    for (int i = 0; i < n && status == NETC_OK; i++) {
+    Settings *set = &p->settings;
+    const char **given = set->defines;
+    int ngiven = set->ndefines;
+    set->ndefines = 0;
+    set->rebuild = set->rebuild || wants_other_code(set);
+    for (int i = 0; i < n; i++) {
         if (!strcmp(s[i].name, "source")) source = &s[i];
         if (!strcmp(s[i].name, "info"))
             read_info(p, arena_strndup(p->arena, s[i].bytes, s[i].size));
@@ -359,19 +386,18 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     if (!source) return lib_fail(err, NETC_INVALID, "%s is damaged: it has no source", path);
     p->text = arena_strndup(p->arena, source->bytes, source->size);
     p->len = source->size;
-    // -D and whatever else changes the code mean another program: the embedded source is compiled
-    // again.
-    p->settings.rebuild = rebuild = rebuild || set->rebuild;
-    for (int i = 0; i < n && status == NETC_OK && !rebuild; i++) {
+    Embedded *files = NEW(p->arena, Embedded);
+    *files = (Embedded){s, n, arena_strdup(p->arena, path)};
+    p->embedded = files;
+    p->resolve = resolve_embedded;
+    // Whatever changes the code means another program: the embedded source is compiled again.
+    add_defines(p, given, ngiven);
+    for (int i = 0; i < n && status == NETC_OK && !set->rebuild; i++) {
         if (!strcmp(s[i].name, "program cpu")) status = add_build(p, &s[i], false, path, err);
         if (!strcmp(s[i].name, "program cuda")) status = add_build(p, &s[i], true, path, err);
     }
     if (status != NETC_OK) return status;
     add_images(p, s, n);
-    Embedded *files = NEW(p->arena, Embedded);
-    *files = (Embedded){s, n, arena_strdup(p->arena, path)};
-    p->embedded = files;
-    p->resolve = resolve_embedded;
     p->decl_diags = diags_new(p->arena);
     FrontendOptions fo = lib_frontend_options(p, p->arena, "", "");
     p->decls = frontend_decls(p->arena, p->decl_diags, p->name, p->text, p->len, &fo);
