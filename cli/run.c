@@ -161,22 +161,9 @@ static char **output_names(const RunArgs *a, int *n)
     return names;
 }
 
-static bool all_given(netc_program *p, const char *entry, const Input *in, int n)
-{
-    for (int i = 0; i < netc_input_count(p, entry); i++) {
-        netc_port port;
-        if (netc_input_info(p, entry, i, &port, NULL) != NETC_OK)
-            return true; // reported where it is run
-        bool given = false;
-        for (int k = 0; k < n; k++) given = given || !strcmp(in[k].name, port.name);
-        if (!given) return false;
-    }
-    return true;
-}
-
 // The program and which entry of it runs. Only what the named outputs need is compiled, and asked
-// for; of a model.bin where inputs are missing, for that compiles its source.
-static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d, const Input *in,
+// for.
+static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d,
                               netc_program **p, const char **entry, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
@@ -186,23 +173,13 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     o.whole_data = true;
     o.entries = &a->entry;
     o.nentries = 1;
-    const char *path = a->common.words.at[0];
-    netc_status status = NETC_OK;
-    if (!a->outputs.n || !is_source(path)) {
-        status = netc_compile_file(ctx, path, &o, p, err);
-        if (status == NETC_OK) *entry = a->entry ? a->entry : only_model(*p);
-        if (status == NETC_OK && !*entry) status = NETC_INVALID;
-        if (status != NETC_OK || !a->outputs.n || all_given(*p, *entry, in, a->inputs.n))
-            return status;
-        netc_program_release(*p);
-        *p = NULL;
-    }
     int n;
     char **names = output_names(a, &n);
     o.outputs_of = a->entry;
     o.outputs = (const char *const *)names;
     o.noutputs = n;
-    status = names ? netc_compile_file(ctx, path, &o, p, err) : NETC_OUT_OF_MEMORY;
+    netc_status status =
+        names ? netc_compile_file(ctx, a->common.words.at[0], &o, p, err) : NETC_OUT_OF_MEMORY;
     for (int i = 0; names && i < n; i++) free(names[i]);
     free(names);
     if (status == NETC_OK) *entry = a->entry ? a->entry : only_model(*p);
@@ -221,7 +198,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = read_input(d, a->inputs.at[i], &in[i], err);
     const char *entry = NULL;
-    if (status == NETC_OK) status = open_entry(a, ctx, d, in, &p, &entry, err);
+    if (status == NETC_OK) status = open_entry(a, ctx, d, &p, &entry, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);

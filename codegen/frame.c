@@ -101,8 +101,7 @@ static void visit(Walk *w, const Node *n)
     vec_push(w->f->e->gen->arena, &w->stack, n);
 }
 
-// May a kernel of this region, or of one inside it, write the error record?
-static bool region_checks(Arena *a, const Node *region_op)
+bool region_checks(Arena *a, const Node *region_op)
 {
     VEC(const Node *) work = {0};
     vec_push(a, &work, region_op);

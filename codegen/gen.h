@@ -99,8 +99,13 @@ void gen_copy(GenEntry *e, ProgArg from, ProgArg to, int64_t bytes, int depth, b
 const char *gen_contract(GenEntry *e, const ProgArg *args, int nargs);
 void gen_internal(Gen *g, Loc loc, const char *what); // an error that is the compiler's fault
 
+// needs.c: sets always and outputs of the inputs. Checks are known.
+void entry_needs(Arena *a, const Graph *g, ProgEntry *e);
+
 // frame.c
 Frame *frame_new(GenEntry *e, Graph *g, int depth);
+// May a kernel of this region, or of one inside it, write the error record?
+bool region_checks(Arena *a, const Node *region_op);
 bool frame_generate(Frame *f); // sinks and leaf places are set
 // The same, but in memory: the loop index as an element of a constant.
 ProgArg frame_memory(Frame *f, const Node *n);

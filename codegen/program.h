@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 7 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 8 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -222,7 +222,9 @@ typedef struct ProgInput {
     bool data;      // axis 0 is examples; read through the row table when the entry has rows
     bool has_range; // integer values must be in low..high
     int64_t low, high;
-    int32_t batch_axis_micro; // micro-batches stacked in axis 0 (1: none)
+    int32_t batch_axis_micro;   // micro-batches stacked in axis 0 (1: none)
+    bool always;                // needed whichever outputs are wanted: for a check, or a state
+    int32_t noutputs, *outputs; // those it is needed for, ascending
 } ProgInput;
 
 typedef struct ProgOutput {
@@ -281,6 +283,10 @@ const ProgEntry *program_entry(const Program *p, const char *name); // NULL when
 void program_written(const Program *p, const ProgEntry *e, bool *written);
 // "init.1" and so on: they compute cells from others.
 bool program_derives(const ProgEntry *e);
+// Of the entry only the outputs [wanted] (by number) are given, and the inputs that they do not
+// need are not asked for. The entry's steps are as before: the other outputs are temporaries, and
+// zeros stand for those inputs, or else the least of their range.
+void program_keep(Program *p, ProgEntry *e, const bool *wanted);
 void program_print(const Program *p, Buf *out); // netc --emit plan
 // Offsets, indices and ranges of a program read from a file; NULL when sound, else what is wrong.
 const char *program_validate(const Program *p);

@@ -208,7 +208,7 @@ static void io_entry(Io *io, ProgEntry *e)
 {
     io_str(io, &e->name);
     IO_ENUM(io, e->kind, PK_MODEL + 1u);
-    IO_ARRAY(io, e->ninputs, e->inputs, 28);
+    IO_ARRAY(io, e->ninputs, e->inputs, 33);
     for (int32_t i = 0; i < e->ninputs && !io->error; i++) {
         ProgInput *in = &e->inputs[i];
         io_str(io, &in->name);
@@ -218,6 +218,9 @@ static void io_entry(Io *io, ProgEntry *e)
         io_i64(io, &in->low);
         io_i64(io, &in->high);
         io_i32(io, &in->batch_axis_micro);
+        IO_BOOL(io, in->always);
+        IO_ARRAY(io, in->noutputs, in->outputs, 4);
+        for (int32_t k = 0; k < in->noutputs && !io->error; k++) io_i32(io, &in->outputs[k]);
     }
     IO_ARRAY(io, e->noutputs, e->outputs, 7);
     for (int32_t i = 0; i < e->noutputs && !io->error; i++) {

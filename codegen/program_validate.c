@@ -314,6 +314,9 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
         if (!named(in->name) || !sane_type(&in->type)) return "an input without a name or a type";
         if (in->data && in->type.rank < 1) return "an input of examples without an axis for them";
         if (in->batch_axis_micro < 1) return "an input without micro-batches";
+        for (int32_t k = 0; k < in->noutputs; k++)
+            if (in->outputs[k] < 0 || in->outputs[k] >= e->noutputs)
+                return "an input needed for no output there is";
         if (strmap_has(&seen, in->name)) return "two inputs of one name";
         strmap_set(&seen, in->name, (void *)in);
     }

@@ -87,52 +87,6 @@ typedef struct Job {
     netc_status status;
 } Job;
 
-static bool wanted(const Settings *s, const char *output)
-{
-    for (int i = 0; i < s->noutputs; i++)
-        if (!strcmp(s->outputs[i], output)) return true;
-    return false;
-}
-
-// Leaves out the outputs nobody asked for, and with them whatever only they need. only: the entry
-// that is compiled, "" for all.
-static bool keep_outputs(const Settings *s, const char *only, Module *m)
-{
-    Entry *e = NULL;
-    int models = 0;
-    for (uint32_t i = 0; i < m->entries.n; i++) {
-        const char *name = m->entries.at[i].name;
-        bool model = m->entries.at[i].kind == ENTRY_MODEL;
-        models += model;
-        if (s->outputs_of ? !strcmp(name, s->outputs_of) : model) e = &m->entries.at[i];
-    }
-    if (s->outputs_of ? !e && *only : models != 1) return true;
-    if (!e) return diag_error(m->diags, 0, "there is no entry '%s'", s->outputs_of), false;
-    Graph *g = e->graph;
-    const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n);
-    size_t n = 0;
-    for (uint32_t i = 0; i < g->roots.n; i++)
-        if (g->roots.at[i]->op == OP_output) names[n++] = attr_str(g->roots.at[i], ATTR_name);
-    for (int i = 0; i < s->noutputs; i++) {
-        bool found = false;
-        for (size_t k = 0; k < n; k++) found = found || !strcmp(names[k], s->outputs[i]);
-        if (found) continue;
-        const char *near = suggest(s->outputs[i], names, n);
-        diag_error(m->diags, 0, "'%s' has no output '%s'%s%s%s", e->name, s->outputs[i],
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-        return false;
-    }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < g->roots.n; i++) {
-        Node *root = g->roots.at[i];
-        if (root->op != OP_output || wanted(s, attr_str(root, ATTR_name)))
-            g->roots.at[kept++] = root;
-    }
-    g->roots.n = kept;
-    e->graph = graph_copy_live(g);
-    return true;
-}
-
 static Target pick_target(const netc_program *p, bool cuda)
 {
     bool library = !p->settings.no_matmul_library;
@@ -165,7 +119,7 @@ static void run_pipeline(void *arg)
     for (uint32_t i = 0; i < b->module->notes.n && !p->noted; i++)
         lib_log(p->context, "%s", b->module->notes.at[i]);
     p->noted = true;
-    if (p->settings.noutputs && !keep_outputs(&p->settings, b->entry, b->module)) goto invalid;
+    if (p->settings.noutputs && !outputs_keep(&p->settings, b->entry, b->module)) goto invalid;
 
     Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again
     *target = pick_target(p, b->cuda);

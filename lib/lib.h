@@ -59,7 +59,7 @@ typedef struct Settings {
     Precision precision;
     const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model
     const char **outputs;
-    int noutputs; // 0: all of all
+    int noutputs;         // 0: all of all
     const char **entries; // keep only these, and init
     int nentries;         // 0: all
     bool precision_given, rebuild;
@@ -160,6 +160,11 @@ netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);
 
+// -- the outputs that are wanted (lib/outputs.c) ---------------------------------------------------
+// only: the entry that is compiled, "" for all. false: reported.
+bool outputs_keep(const Settings *s, const char *only, Module *m);
+netc_status outputs_keep_compiled(const Settings *s, Program *p, netc_error **err);
+
 // -- model.bin (lib/bin.c) ------------------------------------------------------------------------
 bool names_source(const char *path); // ends in ".net" (lib/program.c)
 bool bin_recognise(const void *bytes, size_t n);
@@ -220,7 +225,8 @@ struct netc_session {
     char *choices;  // the choice table of a checkpoint that was loaded, or NULL
     Bound *bound;
     int64_t seed;
-    char **given; // settings that netc_set has set, in front of a checkpoint's when training resumes
+    char *
+        *given; // settings that netc_set has set, in front of a checkpoint's when training resumes
     int ngiven;
     bool told_rest; // that examples which fill no batch are left out of evaluations
     char device_text[160];

@@ -98,7 +98,7 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .tune_file = copy_or_null(a, o->tune_file),
                   .kernels_dir = copy_or_null(a, o->kernels_dir),
                   .precision_given = o->precision != NULL,
-                  .rebuild = o->rebuild || o->noutputs,
+                  .rebuild = o->rebuild,
                   .outputs_of = copy_or_null(a, o->outputs_of),
                   .outputs = copy_list(a, o->outputs, o->noutputs),
                   .noutputs = o->noutputs,

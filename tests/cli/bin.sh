@@ -47,4 +47,64 @@ printf 'const n = 7\nmodel m(x: f32[4, 2]) {\n    return y = x * (n / 2)\n}\n' >
 expect 0 "" "$NETC" kind.net -o kind.bin --target cpu -q
 alone 0 "" run kind.bin "${X[@]}" -D n=7
 alone 2 "$COMPILER" run kind.bin "${X[@]}" -D n=7.0
+
+# -- some of the outputs: inputs that they do not need are not asked for
+expect 0 "" "$NETC" run m.net "${X[@]}" -o logits=want.npy -q
+alone 0 "" run m.bin "${X[@]}" -o logits=logits.npy -q
+same want.npy logits.npy
+alone 0 "note: input 'label' of 'm' is not needed" run m.bin "${BOTH[@]}" -o logits=logits.npy
+same want.npy logits.npy
+alone 0 '{"logits":' run m.bin "${X[@]}" -o logits=logits.npy --json -q
+grep -q loss .out && fail "an output that was not asked for: $(cat .out)" || pass
+expect 0 "" "$NETC" run m.net "${BOTH[@]}" -o loss=want.npy -q
+alone 0 "" run m.bin "${BOTH[@]}" -o loss=loss.npy -q
+same want.npy loss.npy
+alone 1 "input 'label' of 'm' has no value" run m.bin "${X[@]}" -o loss=loss.npy
+alone 1 "did you mean 'logits'" run m.bin "${X[@]}" -o logit=l.npy
+alone 1 "'m' has no output 'q'" run m.bin "${X[@]}" -o q=l.npy
+# What a check or a state reads is needed whatever is asked for; so is what an index is computed
+# from, which zeros in its place could put out of range.
+cat >reads.net <<'NET'
+model checked(x: f32[4, 2], label: i32[4]) {
+    assert min(label) > 0, "a label of 0"
+    return y = x * 2, z = label + 1
+}
+model kept(x: f32[4, 2], label: i32[4]) {
+    state seen: f32[] = 0
+    seen <- seen + sum(cast(label, f32))
+    return y = x * 2, z = label + 1
+}
+model computed(x: f32[4, 2], label: i32[4]) {
+    return y = x * 2, z = x[label - 1]
+}
+model ranged(x: f32[4, 2], label: i32[4] in 1..4) {
+    return y = x * 2, z = x[label], again = x[3] / cast(label, f32)[0]
+}
+model read(x: f32[4, 2], label: i32[4]) {
+    y = x * 2
+    z = x[label]
+    return y, z, a = y + 1, b = z * 2
+}
+model carried(x: f32[4, 2], label: i32[4]) {
+    s = sum(x)
+    loop i in 0..3 carry s {
+        s = s * cast(label[0], f32)
+    }
+    return y = x * 2, s
+}
+NET
+expect 0 "" "$NETC" reads.net -o reads.bin --target cpu -q
+for m in checked kept computed; do
+    alone 1 "input 'label' of '$m' has no value" run reads.bin --entry $m "${X[@]}" -o y=y.npy
+    alone 0 "" run reads.bin --entry $m "${BOTH[@]}" -o y=y.npy
+done
+expect 0 "" "$NETC" run reads.net --entry ranged "${X[@]}" -o y=want.npy -q
+for m in ranged read carried; do
+    alone 0 "" run reads.bin --entry $m "${X[@]}" -o y=y.npy
+    same want.npy y.npy
+done
+alone 0 "" run reads.bin --entry read "${X[@]}" -o y=y.npy -o a=a.npy
+alone 1 "input 'label' of 'read' has no value" run reads.bin --entry read "${X[@]}" -o y=y.npy -o b=b.npy
+alone 1 "input 'label' of 'carried' has no value" run reads.bin --entry carried "${X[@]}" -o s=s.npy
+alone 1 "several models" run reads.bin "${X[@]}" -o y=y.npy
 finish

@@ -67,7 +67,11 @@ static void add_interface(Arena *a, ProgEntry *e)
     e->peak_bytes = 2000;
     e->ninputs = 1;
     e->inputs = NEW_ARRAY(a, ProgInput, 1);
-    e->inputs[0] = (ProgInput){.name = "x", .type = type(PD_F32, 2, 16, 4), .batch_axis_micro = 1};
+    e->inputs[0] = (ProgInput){.name = "x",
+                               .type = type(PD_F32, 2, 16, 4),
+                               .batch_axis_micro = 1,
+                               .noutputs = 1,
+                               .outputs = NEW_ARRAY(a, int32_t, 1)};
     e->noutputs = 1;
     e->outputs = NEW_ARRAY(a, ProgOutput, 1);
     e->outputs[0] = (ProgOutput){.name = "y", .type = type(PD_F32, 2, 16, 8)};
@@ -255,6 +259,7 @@ static void impossible(Arena *a)
     BREAK("an axis hidden by an empty one", add_input(a, e));
     BREAK("a copy of the row table", (e->steps[4].bytes = 0, e->steps[4].args[0].index = 6));
     BREAK("a matmul of a data set", e->inputs[0].data = true);
+    BREAK("an input needed for an output that is not there", e->inputs[0].outputs[0] = 1);
     BREAK("a cell of another size", e->buffers[0].bytes = 64);
     BREAK("a cell that is not there", e->buffers[0].index = 2);
     BREAK("an input that is not there", e->buffers[1].index = -1);

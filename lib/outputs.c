@@ -1,0 +1,81 @@
+// Only some outputs of an entry are wanted: what is compiled leaves the others out, with whatever
+// only they need; what comes compiled from a model.bin computes them and does not give them.
+#include <string.h>
+
+#include "lib/lib.h"
+
+static bool is_wanted(const Settings *s, const char *output)
+{
+    for (int i = 0; i < s->noutputs; i++)
+        if (!strcmp(s->outputs[i], output)) return true;
+    return false;
+}
+
+// The first one wanted that is not among the names, and the name that could be meant, or NULL.
+static const char *unknown(const Settings *s, const char *const *names, size_t n, const char **near)
+{
+    for (int i = 0; i < s->noutputs; i++) {
+        bool found = false;
+        for (size_t k = 0; k < n; k++) found = found || !strcmp(names[k], s->outputs[i]);
+        if (found) continue;
+        *near = suggest(s->outputs[i], names, n);
+        return s->outputs[i];
+    }
+    return NULL;
+}
+
+#define NO_OUTPUT   "'%s' has no output '%s'%s%s%s"
+#define MEANT(near) (near) ? "; did you mean '" : "", (near) ? (near) : "", (near) ? "'?" : ""
+
+bool outputs_keep(const Settings *s, const char *only, Module *m)
+{
+    Entry *e = NULL;
+    int models = 0;
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const char *name = m->entries.at[i].name;
+        bool model = m->entries.at[i].kind == ENTRY_MODEL;
+        models += model;
+        if (s->outputs_of ? !strcmp(name, s->outputs_of) : model) e = &m->entries.at[i];
+    }
+    if (s->outputs_of ? !e && *only : models != 1) return true;
+    if (!e) return diag_error(m->diags, 0, "there is no entry '%s'", s->outputs_of), false;
+    Graph *g = e->graph;
+    const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n), *near;
+    size_t n = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (g->roots.at[i]->op == OP_output) names[n++] = attr_str(g->roots.at[i], ATTR_name);
+    const char *missing = unknown(s, names, n, &near);
+    if (missing) return diag_error(m->diags, 0, NO_OUTPUT, e->name, missing, MEANT(near)), false;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        Node *root = g->roots.at[i];
+        if (root->op != OP_output || is_wanted(s, attr_str(root, ATTR_name)))
+            g->roots.at[kept++] = root;
+    }
+    g->roots.n = kept;
+    e->graph = graph_copy_live(g);
+    return true;
+}
+
+netc_status outputs_keep_compiled(const Settings *s, Program *p, netc_error **err)
+{
+    ProgEntry *e = NULL;
+    int models = 0;
+    for (int i = 0; i < p->nentries; i++) {
+        bool model = p->entries[i].kind == PK_MODEL;
+        models += model;
+        if (s->outputs_of ? !strcmp(p->entries[i].name, s->outputs_of) : model) e = &p->entries[i];
+    }
+    if (!s->noutputs || (!s->outputs_of && models != 1)) return NETC_OK;
+    if (!e) return lib_fail(err, NETC_INVALID, "there is no entry '%s'", s->outputs_of);
+    const char **names = NEW_ARRAY(p->arena, const char *, e->noutputs + 1), *near;
+    bool *wanted = NEW_ARRAY(p->arena, bool, e->noutputs + 1);
+    for (int i = 0; i < e->noutputs; i++) {
+        names[i] = e->outputs[i].name;
+        wanted[i] = is_wanted(s, names[i]);
+    }
+    const char *missing = unknown(s, names, (size_t)e->noutputs, &near);
+    if (missing) return lib_fail(err, NETC_INVALID, NO_OUTPUT, e->name, missing, MEANT(near));
+    program_keep(p, e, wanted);
+    return NETC_OK;
+}
