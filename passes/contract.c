@@ -39,6 +39,7 @@ static int product_of(const Node *n, const bool *alone)
 {
     if (n->op != OP_add && n->op != OP_sub) return -1;
     if (n->type.dtype != DT_F32 && n->type.dtype != DT_F64) return -1;
+    if (n->args[0] == n->args[1]) return -1; // x - x is 0
     for (int k = 0; k < 2; k++)
         if (n->args[k]->op == OP_mul && !alone[n->args[k]->id]) return k;
     return -1;
