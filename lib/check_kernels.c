@@ -185,7 +185,7 @@ void check_all_kernels(Checking *c)
     Target target = target_cpu(1, true);
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
-                      .skip = "loop_sums,simplify,factor,moments,recompute,fuse"};
+                      .skip = "loop_sums,simplify,moments,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

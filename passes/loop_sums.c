@@ -1,12 +1,12 @@
 // Sums that a loop carries become one sum after it.
 //
 // requires: no gradients left to take (the backward loops are what carries such sums). keeps: every
-// value, up to the order of additions. breaks: nothing.
-// A carried value that is only ever added to, v <- v + x, ends as its first value plus the sum of x
-// over the iterations. Where x is a contraction or a sum, the loop stacks its operands instead, and
-// they are contracted once over the iterations too: the weight gradients of a recurrence are one
-// matmul, not one an iteration. Costs memory for the stacks, so they may be no larger than what
-// the loop reads and stacks anyway.
+// value, up to the order of additions: terms are what they were, so only a partial sum can leave
+// the range where another order's does not. breaks: nothing. A carried value that is only ever
+// added to, v <- v + x, ends as its first value plus the sum of x over the iterations. Where x is a
+// contraction or a sum, the loop stacks its operands instead, and they are contracted once over the
+// iterations too: the weight gradients of a recurrence are one matmul, not one an iteration. Costs
+// memory for the stacks, so they may be no larger than what the loop reads and stacks anyway.
 #include "passes/passes.h"
 #include "passes/regions.h"
 

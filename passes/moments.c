@@ -1,15 +1,21 @@
-// The sum of x - mean(x), which derivatives of a variance bring, is zero. And variance in one round
-// over memory: the sum of (x - mean(x))^2 over some axes becomes sqdev(x), which needs no mean
-// first; for columns on a GPU only, whatever wrote the formula: a row is kept on the chip while its
-// mean is found, but columns would be read a second time.
+// Deviations from a mean add up to nothing, and derivatives of a variance add them up: the sum of
+// a + c (x - mean(x)) over the axes of the mean, c one value for each place off them, is the sum of
+// a. That needs no c first, so that one round over memory takes all sums of a norm's backward part.
 //
-// Behind `factor`, which leaves deviations alone under their sum.
-// Requires: gradients expanded, no clones yet. Keeps: every finite value within rounding, f32 and
-// f64 only. Breaks: nothing. Only the entry's own graph, loop bodies stay as they are.
+// And variance in one round over memory: the sum of (x - mean(x))^2 over some axes becomes
+// sqdev(x), which needs no mean first; for columns on a GPU only, whatever wrote the formula: a row
+// is kept on the chip while its mean is found, but columns would be read a second time.
+//
+// Requires: gradients expanded, no clones yet. Keeps: every value within rounding of its largest
+// term, f32 and f64 only; the range, since nothing is multiplied or added that was not before; a
+// sum that is not finite because the mean or c is not stays so (NaN, where it may have been
+// infinite). Breaks: nothing. Only the entry's own graph, loop bodies stay as they are.
 #include <math.h>
 #include <string.h>
 
 #include "passes/passes.h"
+
+enum { MOST_TERMS = 4, MOST_FACTORS = 12 };
 
 static bool reduced(const int64_t *axes, int n, int axis)
 {
@@ -79,13 +85,138 @@ static bool is_mean(const Node *b, const Node *x, const Node *like)
     return fabs(scale * count - 1) < 1.2e-7;
 }
 
-// x of x - mean(x) or mean(x) - x; NULL: d is no such thing.
-static Node *centred(const Node *d, const Node *like)
+// The place of x in x - mean(x) or mean(x) - x; -1: d is no such thing.
+static int centred(const Node *d, const Node *like)
 {
-    if (d->op != OP_sub) return NULL;
+    if (d->op != OP_sub) return -1;
     for (int i = 0; i < 2; i++)
-        if (is_mean(d->args[1 - i], d->args[i], like)) return d->args[i];
-    return NULL;
+        if (is_mean(d->args[1 - i], d->args[i], like)) return i;
+    return -1;
+}
+
+// Whether b does not vary along the axes.
+static bool repeats_over(const Node *b, const int64_t *axes, int naxes)
+{
+    int nd;
+    const int64_t *dims = attr_ints(b, ATTR_dims, &nd);
+    for (int i = 0; i < nd; i++)
+        if (b->args[0]->type.dim[i] != 1 && reduced(axes, naxes, (int)dims[i])) return false;
+    return true;
+}
+
+// A deviation from a mean times values that do not vary along the axes of the sum.
+typedef struct Deviation {
+    const Node *of[MOST_FACTORS]; // broadcasts: these values, the mean last
+    int n;
+} Deviation;
+
+static bool find_deviation(const Node *x, const Node *like, Deviation *d)
+{
+    const Node *stack[MOST_FACTORS], *mean = NULL;
+    int n = 0, naxes, at;
+    const int64_t *axes = attr_ints(like, ATTR_axes, &naxes);
+    double v;
+    d->n = 0;
+    stack[n++] = x;
+    while (n) {
+        const Node *y = stack[--n];
+        if (n + 2 > MOST_FACTORS || d->n + 2 > MOST_FACTORS) return false;
+        if (node_const_value(y, &v)) {
+            if (!isfinite(v)) return false;
+        } else if (y->op == OP_mul) {
+            stack[n++] = y->args[0];
+            stack[n++] = y->args[1];
+        } else if (y->op == OP_neg || (y->op == OP_add && y->args[0] == y->args[1])) {
+            stack[n++] = y->args[0];
+        } else if (y->op == OP_broadcast && repeats_over(y, axes, naxes)) {
+            d->of[d->n++] = y;
+        } else if (!mean && (at = centred(y, like)) >= 0) {
+            mean = y->args[1 - at];
+        } else {
+            return false;
+        }
+    }
+    if (mean) d->of[d->n++] = mean;
+    return mean != NULL;
+}
+
+// The broadcast without the axes of the sum [like]: of the shape of the sum.
+static Node *without_axes(Graph *g, const Node *b, const Node *like)
+{
+    int nd, naxes, kept = 0;
+    const int64_t *dims = attr_ints(b, ATTR_dims, &nd), *axes = attr_ints(like, ATTR_axes, &naxes);
+    int64_t dim[MAX_RANK], to[MAX_RANK];
+    for (int i = 0; i < nd; i++) {
+        if (reduced(axes, naxes, (int)dims[i])) continue;
+        int before = 0;
+        for (int k = 0; k < naxes; k++) before += axes[k] < dims[i];
+        dim[kept] = b->args[0]->type.dim[i];
+        to[kept++] = dims[i] - before;
+    }
+    Node *v = graph_reshape(g, b->args[0], kept, dim);
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_shape, like->type.dim, like->type.rank);
+    attr_set_ints(g, &at, ATTR_dims, to, kept);
+    return graph_node(g, OP_broadcast, &v, 1, &at);
+}
+
+// The sum of a deviation: 0 where all that it is made of is finite, elsewhere NaN.
+static Node *nothing(Graph *g, const Deviation *d, const Node *like)
+{
+    Node *mean = without_axes(g, d->of[d->n - 1], like), *v = graph_binary(g, OP_sub, mean, mean);
+    for (int i = 0; i < d->n - 1; i++)
+        v = graph_binary(g, OP_mul, v, without_axes(g, d->of[i], like));
+    return v;
+}
+
+// The terms of a sum of sums, as many as there is room for; a deviation is one. Returns how many.
+static int find_terms(Node *x, const Node *like, Node **term, bool *negative)
+{
+    Node *stack[MOST_TERMS];
+    bool minus[MOST_TERMS] = {false};
+    int n = 0, nterms = 0;
+    stack[n++] = x;
+    while (n) {
+        Node *y = stack[--n];
+        bool m = minus[n];
+        bool is_sum = y->op == OP_sub || (y->op == OP_add && y->args[0] != y->args[1]);
+        if (y->op == OP_neg) {
+            minus[n] = !m;
+            stack[n++] = y->args[0];
+        } else if (is_sum && centred(y, like) < 0 && n + nterms + 2 <= MOST_TERMS) {
+            minus[n] = y->op == OP_sub ? !m : m;
+            stack[n++] = y->args[1];
+            minus[n] = m;
+            stack[n++] = y->args[0];
+        } else {
+            term[nterms] = y;
+            negative[nterms++] = m;
+        }
+    }
+    return nterms;
+}
+
+static Node *joined(Graph *g, Node *sum, Node *term, bool negative)
+{
+    if (!sum) return negative ? graph_unary(g, OP_neg, term) : term;
+    return graph_binary(g, negative ? OP_sub : OP_add, sum, term);
+}
+
+// The sum n of x without its deviations; NULL: x has none.
+static Node *without_deviations(Graph *g, const Node *n, Node *x)
+{
+    Node *term[MOST_TERMS], *rest = NULL, *zero = NULL;
+    bool negative[MOST_TERMS];
+    int nterms = find_terms(x, n, term, negative);
+    for (int i = 0; i < nterms; i++) {
+        Deviation d;
+        if (find_deviation(term[i], n, &d))
+            zero = joined(g, zero, nothing(g, &d, n), false);
+        else
+            rest = joined(g, rest, term[i], negative[i]);
+    }
+    if (!zero || !rest) return zero;
+    return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, &n->attrs), zero);
 }
 
 // What the sum n is, with operand x in the new graph; NULL: no such sum. [columns]: of columns, in
@@ -93,18 +224,15 @@ static Node *centred(const Node *d, const Node *like)
 static Node *known_sum(Graph *g, const Node *n, Node *x, bool columns)
 {
     DType t = n->type.dtype;
-    int naxes;
+    int naxes, at;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t || !type_count(&x->type)) return NULL;
     graph_stamp(g, n, NULL);
-    if (centred(x, n)) {
-        Node *zero = graph_const(g, t, 0);
-        return graph_broadcast_to(g, zero, &n->type);
-    }
-    if (!columns || x->op != OP_mul || x->args[0] != x->args[1]) return NULL;
+    Node *v = without_deviations(g, n, x);
+    if (v || !columns || x->op != OP_mul || x->args[0] != x->args[1]) return v;
     if (!are_columns(&x->type, axes, naxes)) return NULL;
-    Node *from = centred(x->args[0], n);
-    return from ? graph_reduce(g, OP_sqdev, from, axes, naxes, false) : NULL;
+    at = centred(x->args[0], n);
+    return at < 0 ? NULL : graph_reduce(g, OP_sqdev, x->args[0]->args[at], axes, naxes, false);
 }
 
 Graph *pass_moments(Graph *g, Module *m, const PassOptions *o)

@@ -47,7 +47,6 @@ Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_moments(Graph *g, Module *m, const PassOptions *o);
-Graph *pass_factor(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);

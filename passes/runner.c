@@ -10,7 +10,6 @@ const Pass pass_table[] = {
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
-    {"factor", "factors that a sum does not run over come out of it", pass_factor, true},
     {"moments",
      "deviations from a mean add up to nothing; variance of columns in one round over memory",
      pass_moments, true},

@@ -2,7 +2,8 @@
 // arithmetic on repeated values.
 //
 // Requires: gradients expanded (stop_gradient has done its work and goes).
-// Keeps: every value within rounding, NaN and infinities included; roots, names, locations.
+// Keeps: every value within rounding, its range, NaN and infinities included (a rule may not make
+// what leaves the range of its type where the original does not); roots, names, locations.
 // Breaks: nothing.
 #include <string.h>
 
@@ -150,7 +151,7 @@ static Node *simplify_stop_gradient(Simplify *s, const Node *n)
     return new_arg(s, n, 0);
 }
 
-// The sum of n equal values is n times the value.
+// The sum of n equal values is n times the value; 16-bit floats do not hold every n.
 static Node *simplify_sum(Simplify *s, const Node *n)
 {
     Node *b = new_arg(s, n, 0);
@@ -166,9 +167,10 @@ static Node *simplify_sum(Simplify *s, const Node *n)
         }
         out_dims[i] = dims[i] - before;
     }
-    Node *v = graph_cast(s->dst, b->args[0], n->type.dtype);
-    v = graph_binary(s->dst, OP_mul, v,
-                     graph_const(s->dst, n->type.dtype, (double)reduced_count(n)));
+    DType t = dtype_info[n->type.dtype].bits < 32 ? DT_F32 : n->type.dtype;
+    Node *v = graph_cast(s->dst, b->args[0], t);
+    v = graph_binary(s->dst, OP_mul, v, graph_const(s->dst, t, (double)reduced_count(n)));
+    v = graph_cast(s->dst, v, n->type.dtype);
     Attrs at = {0};
     attr_set_ints(s->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
     attr_set_ints(s->dst, &at, ATTR_dims, out_dims, nd);

@@ -36,7 +36,6 @@ const Variant variants[] = {
     {"unfused", "*", "f32", false, true, false, 0},
     {"no-loop_sums", "loop_sums", "f32", false, false, false, 0},
     {"no-simplify", "simplify", "f32", false, false, false, 0},
-    {"no-factor", "factor", "f32", false, false, false, 0},
     {"no-moments", "moments", "f32", false, false, false, 0},
     {"no-recompute", "recompute", "f32", false, false, false, 0},
     {"no-fuse", "fuse", "f32", false, false, false, 0},
