@@ -11,7 +11,7 @@
 #include "tests/unit/lower_cuda.h"
 #include "tests/unit/unit.h"
 
-enum { MAX_CASES = 400, MAX_GROUPS = 6, MAX_KERNELS = 16 };
+enum { MAX_CASES = 512, MAX_GROUPS = 6, MAX_KERNELS = 16 };
 
 typedef struct Case {
     const char *name;
@@ -106,6 +106,8 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
 {
     if (s->only && !strstr(name, s->only)) return;
     CHECK_MSG(s->d->errors == 0, "%s: graph has errors", name);
+    CHECK_MSG(s->n < MAX_CASES, "%s: more than %d cases", name, MAX_CASES);
+    if (s->n >= MAX_CASES) return;
     Case *c = &s->cases[s->n++];
     *c = (Case){.name = arena_strdup(s->a, name),
                 .g = g,
