@@ -1,6 +1,7 @@
 // netc MODEL.net: compile, or show a stage.
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -24,11 +25,37 @@ static netc_status dump_stages(netc_program *p, const char *dir, netc_error **er
     return status;
 }
 
+enum { MOST_BATCHES = 64 };
+
 typedef struct CompileArgs {
     Common common;
-    const char *out, *emit, *dump, *archs, *target, *weights;
+    const char *out, *emit, *dump, *archs, *target, *weights, *batch;
+    int64_t batches[MOST_BATCHES]; // of the list [batch]
+    int nbatches;
     bool json;
 } CompileArgs;
+
+// "1,100". false: said why not; exit with *code.
+static bool read_batches(CompileArgs *a, int *code)
+{
+    const char *at = a->batch;
+    bool sound = true;
+    while (at && sound) {
+        char *end;
+        errno = 0;
+        long long size = strtoll(at, &end, 10);
+        sound =
+            end != at && !errno && size > 0 && (!*end || *end == ',') && a->nbatches < MOST_BATCHES;
+        if (sound) a->batches[a->nbatches++] = size;
+        at = *end ? end + 1 : NULL;
+    }
+    if (!sound)
+        *code =
+            fail("--batch wants sizes, %d at most, as in 1,100; not '%s'", MOST_BATCHES, a->batch);
+    else if (a->batch && (!a->out || a->emit))
+        *code = fail("--batch says what a compiled model is for; name it with -o FILE");
+    return !*code;
+}
 
 // false: said why the folder cannot be there; exit with *code.
 static bool make_folder(const char *path, int *code)
@@ -95,6 +122,8 @@ static netc_status compile(const CompileArgs *a, netc_context *ctx, netc_error *
     o.dump_dir = a->dump;
     o.target = target_of(a);
     o.arch = one_arch(a->archs);
+    o.batches = a->batches;
+    o.nbatches = a->nbatches;
     netc_status status = netc_compile_file(ctx, model, &o, &p, err);
     if (status == NETC_OK && a->emit) status = emit_stage(p, a, err);
     if (status == NETC_OK && a->dump) status = dump_stages(p, a->dump, err);
@@ -130,12 +159,14 @@ int verb_compile(int argc, char **argv)
          "CUDA architectures; default sm_80,sm_90,sm_100"},
         {"--target", NULL, OPT_STRING, &a.target, "T", "cpu, cuda or all (default)"},
         {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "put these weights into model.bin"},
+        {"--batch", NULL, OPT_STRING, &a.batch, "LIST",
+         "batches that model.bin runs with beside its own: 1,100"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "errors as JSON on standard output"},
     };
     int code;
     if (!read_command("compile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (a.dump && !make_folder(a.dump, &code)) {
+    if (!read_batches(&a, &code) || (a.dump && !make_folder(a.dump, &code))) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

@@ -177,6 +177,9 @@ typedef struct netc_compile_options {
     // trains, so are parameters and states that only the others use. None named: all entries.
     const char *const *entries;
     int nentries;
+    // A model.bin written from the program runs with these batches, too, without a compiler.
+    const int64_t *batches;
+    int nbatches;
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

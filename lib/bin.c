@@ -1,7 +1,8 @@
 // model.bin: the source with every file it uses, both programs, compiled images, weights.
 //
 // Sections: "info" (lines "key value"), "source", "use NAME", "program cpu", "program cuda",
-// "image TARGET IDENTITY KEY" (hexadecimal), "weight NAME" (bytes of the parameter or state).
+// "program cpu batch=1" (lib/batches.c), "image TARGET IDENTITY KEY" (hexadecimal), "weight NAME"
+// (bytes of the parameter or state).
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@ typedef struct Bin {
     netc_program *p;
     const char *path, *archs;
     netc_session *weights;
-    Build *cpu, *cuda;
+    int n; // the main builds, then those of further batches
+    Build *cpu[1 + MOST_BATCHES], *cuda[1 + MOST_BATCHES]; // or NULL: not for that target
     Arena *arena;
     netc_error **err;
     netc_status status;
@@ -27,18 +29,22 @@ static void put(Bin *b, Sections *s, const char *name, const void *bytes, size_t
     vec_push(b->arena, s, one);
 }
 
-static void put_build(Bin *b, Sections *s, const Build *build)
+static void put_build(Bin *b, Sections *s, StrMap *images, const Build *build)
 {
     if (!build) return;
     Buf out = buf_new(b->arena);
     program_write(build->program, &out);
-    put(b, s, build->cuda ? "program cuda" : "program cpu", out.data, out.len);
+    put(b, s,
+        arena_printf(b->arena, "program %s%s%s", build->cuda ? "cuda" : "cpu",
+                     *build->define ? " " : "", build->define),
+        out.data, out.len);
     for (int i = 0; i < build->nimages; i++) {
         const RtImage *im = &build->images[i];
-        put(b, s,
-            arena_printf(b->arena, "image %s %016" PRIx64 " %016" PRIx64, im->target, im->identity,
-                         im->key),
-            im->bytes, im->size);
+        const char *name = arena_printf(b->arena, "image %s %016" PRIx64 " %016" PRIx64, im->target,
+                                        im->identity, im->key);
+        if (strmap_has(images, name)) continue; // equal kernels have one
+        strmap_set(images, name, (void *)im);
+        put(b, s, name, im->bytes, im->size);
     }
 }
 
@@ -84,7 +90,9 @@ static void write_bin(void *arg)
     Sections s = {0};
     put_info(b, &s);
     put(b, &s, "source", b->p->text, b->p->len);
-    const Module *m = b->cpu && b->cpu->module ? b->cpu->module : b->cuda ? b->cuda->module : NULL;
+    const Module *m = b->cpu[0] && b->cpu[0]->module ? b->cpu[0]->module
+                      : b->cuda[0]                   ? b->cuda[0]->module
+                                                     : NULL;
     // sources: 0 is the nameless one, 1 the model itself
     for (uint32_t i = 2; m && i < m->diags->sources.n; i++) {
         const Source *src = &m->diags->sources.at[i];
@@ -94,8 +102,11 @@ static void write_bin(void *arg)
     for (int i = 0; !m && b->p->embedded && i < b->p->embedded->n; i++)
         if (!strncmp(b->p->embedded->s[i].name, "use ", 4))
             vec_push(b->arena, &s, b->p->embedded->s[i]);
-    put_build(b, &s, b->cpu);
-    put_build(b, &s, b->cuda);
+    StrMap images = strmap_new(b->arena);
+    for (int i = 0; i < b->n; i++) {
+        put_build(b, &s, &images, b->cpu[i]);
+        put_build(b, &s, &images, b->cuda[i]);
+    }
     put_weights(b, &s);
     RtError e = {0};
     if (b->status == NETC_OK && rt_container_write(b->path, s.at, (int)s.n, &e))
@@ -107,8 +118,11 @@ static void write_bin(void *arg)
 static void *compile_cpu(void *arg)
 {
     Bin *b = arg;
-    netc_error *e = NULL;
-    if (build_compile(b->p, b->cpu, "cpu", &e) != NETC_OK) {
+    for (int i = 0; i < b->n; i++) {
+        netc_error *e = NULL;
+        if (!b->cpu[i] || b->cpu[i]->nimages ||
+            build_compile(b->p, b->cpu[i], "cpu", &e) == NETC_OK)
+            continue;
         // A machine without a C compiler still writes a model.bin; the CPU then compiles on
         // loading.
         lib_log(b->p->context, "note: no CPU object in %s: %s", b->path, netc_error_text(e));
@@ -117,7 +131,7 @@ static void *compile_cpu(void *arg)
     return NULL;
 }
 
-static netc_status compile_archs(Bin *b)
+static netc_status compile_archs(Bin *b, Build *cuda)
 {
     char list[256];
     snprintf(list, sizeof list, "%s", b->archs && *b->archs ? b->archs : "sm_80,sm_90,sm_100");
@@ -132,31 +146,46 @@ static netc_status compile_archs(Bin *b)
             return lib_fail(b->err, NETC_INVALID,
                             "unknown architecture '%s'; write sm_80, sm_90, sm_100 or ptx_80 ...",
                             arch);
-        netc_status status = build_compile(b->p, b->cuda, arch, b->err);
+        netc_status status = build_compile(b->p, cuda, arch, b->err);
         if (status != NETC_OK) return status;
     }
     // PTX for architectures that do not exist yet, unless the list says what is wanted.
-    return b->archs && *b->archs ? NETC_OK : build_compile(b->p, b->cuda, "ptx_80", b->err);
+    return b->archs && *b->archs ? NETC_OK : build_compile(b->p, cuda, "ptx_80", b->err);
+}
+
+// The builds that the file is to hold.
+static netc_status add_builds(Bin *b)
+{
+    netc_program *p = b->p;
+    const char *target = p->settings.target ? p->settings.target : "all";
+    Batches batches = {.n = 0};
+    netc_status status = NETC_OK;
+    for (int i = 0; i <= batches.n && status == NETC_OK; i++, b->n++) {
+        const char *define = i ? batches.define[i - 1] : "";
+        if (strcmp(target, "cuda")) status = build_get(p, false, define, "", &b->cpu[i], b->err);
+        if (status == NETC_OK && strcmp(target, "cpu"))
+            status = build_get(p, true, define, "", &b->cuda[i], b->err);
+        if (status == NETC_OK && !i)
+            status = batches_wanted(p, b->cpu[0] ? b->cpu[0] : b->cuda[0], &batches, b->err);
+    }
+    return status;
 }
 
 static netc_status save_program(netc_program *p, const char *path, const char *archs,
                                 netc_session *weights, netc_error **err)
 {
-    const char *target = p->settings.target ? p->settings.target : "all";
     Bin b = {.p = p, .path = path, .archs = archs, .weights = weights, .err = err};
-    netc_status status = NETC_OK;
-    if (strcmp(target, "cuda")) status = build_get(p, false, "", "", &b.cpu, err);
-    if (status == NETC_OK && strcmp(target, "cpu"))
-        status = build_get(p, true, "", "", &b.cuda, err);
-    if (status == NETC_OK) status = schedules_locked_both(p, b.cpu, b.cuda, err);
+    netc_status status = add_builds(&b);
+    if (status == NETC_OK) status = schedules_locked_both(p, b.cpu[0], b.cuda[0], err);
     if (status != NETC_OK) return status;
-    if (b.cuda) ahead_wait(p, b.cuda);
+    if (b.cuda[0]) ahead_wait(p, b.cuda[0]);
     pthread_t thread;
-    bool cpu = b.cpu && !b.cpu->nimages, threaded = cpu && b.cuda;
-    if (threaded) threaded = !pthread_create(&thread, NULL, compile_cpu, &b);
-    if (cpu && !threaded) compile_cpu(&b);
+    bool threaded = b.cpu[0] && b.cuda[0] && !pthread_create(&thread, NULL, compile_cpu, &b);
+    if (!threaded) compile_cpu(&b);
     // (a model.bin's code travels on as it came)
-    if (b.cuda && (b.cuda->module || !b.cuda->nimages)) status = compile_archs(&b);
+    for (int i = 0; i < b.n && status == NETC_OK; i++)
+        if (b.cuda[i] && (b.cuda[i]->module || !b.cuda[i]->nimages))
+            status = compile_archs(&b, b.cuda[i]);
     if (threaded) pthread_join(thread, NULL);
     if (status == NETC_ENVIRONMENT && !p->settings.target && !(archs && *archs) && err) {
         // Nobody asked for CUDA code: the text stays in the file, a machine with NVRTC compiles it
@@ -223,29 +252,26 @@ static void read_info(netc_program *p, const char *text)
     s->ndata = (int)data.n;
 }
 
-// The caller's definitions beside the file's own, which read_info has put in their place. Where
-// they give the values that the file has, its code is that of the program wanted.
+// The caller's definitions beside the file's own. Where they give the values that code in the file
+// has, that is the code of the program wanted.
 static void add_defines(netc_program *p, const char **given, int n)
 {
-    Settings *s = &p->settings;
-    Settings own = *s, caller = {.defines = given, .ndefines = n};
+    Settings *s = &p->settings, caller = {.defines = given, .ndefines = n};
     if (!n) return;
-    FrontendOptions now = lib_frontend_options(p, p->arena, "", "");
-    s->defines = given, s->ndefines = n, s->ndata = 0;
-    FrontendOptions then = lib_frontend_options(p, p->arena, "", "");
-    *s = own;
-    if (frontend_redefines(p->arena, p->name, p->text, p->len, &now, then.defines, then.ndefines))
+    if (!s->rebuild && !batches_choose(p, given, n)) {
         s->rebuild = true;
-    const char **all = NEW_ARRAY(p->arena, const char *, n + own.ndefines);
+        program_drop_builds(p);
+    }
+    const char **all = NEW_ARRAY(p->arena, const char *, n + s->ndefines);
     memcpy(all, given, (size_t)n * sizeof *all);
-    for (int i = 0; i < own.ndefines; i++)
-        if (!settings_define(&caller, own.defines[i])) all[n++] = own.defines[i];
+    for (int i = 0; i < s->ndefines; i++)
+        if (!settings_define(&caller, s->defines[i])) all[n++] = s->defines[i];
     s->defines = all;
     s->ndefines = n;
 }
 
-static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, const char *path,
-                             netc_error **err)
+static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, const char *define,
+                             const char *path, netc_error **err)
 {
     Arena *a = arena_new();
     if (!a) return OUT_OF_MEMORY(err);
@@ -258,7 +284,7 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     Build *b = NEW(a, Build);
     *b = (Build){.arena = a,
                  .cuda = cuda,
-                 .define = "",
+                 .define = define,
                  .entry = "",
                  .compiling = PTHREAD_MUTEX_INITIALIZER};
     const char *why = NULL;
@@ -276,6 +302,18 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     b->next = p->builds;
     p->builds = b;
     return NETC_OK;
+}
+
+// A section "program cpu", or "program cpu batch=1" and the like; of another one nothing.
+static netc_status add_program(netc_program *p, const RtSection *s, const char *path,
+                               netc_error **err)
+{
+    char target[8];
+    int end = 0;
+    if (sscanf(s->name, "program %7s%n", target, &end) != 1) return NETC_OK;
+    bool cuda = !strcmp(target, "cuda");
+    if (!cuda && strcmp(target, "cpu")) return NETC_OK;
+    return add_build(p, s, cuda, s->name[end] ? s->name + end + 1 : "", path, err);
 }
 
 static void add_images(netc_program *p, const RtSection *s, int n)
@@ -305,7 +343,9 @@ static void add_weights(void *arg)
     Weights *w = arg;
     netc_program *p = w->p;
     const RtSection *s = p->embedded->s;
-    const Program *prog = p->builds->program;
+    const Build *b = p->builds;
+    while (!build_is_main(b)) b = b->next;
+    const Program *prog = b->program;
     RtTensors *t = NEW(p->arena, RtTensors);
     t->arena = p->arena;
     t->at = NEW_ARRAY(p->arena, RtTensor, p->embedded->n);
@@ -367,6 +407,15 @@ static bool wants_other_code(const Settings *s)
            s->dump_dir || s->choices;
 }
 
+netc_status bin_declarations(netc_program *p, netc_error **err)
+{
+    p->decl_diags = diags_new(p->arena);
+    FrontendOptions fo = lib_frontend_options(p, p->arena, "", "");
+    p->decls = frontend_decls(p->arena, p->decl_diags, p->name, p->text, p->len, &fo);
+    if (!p->decls || p->decl_diags->errors) return lib_fail_diags(err, NETC_INVALID, p->decl_diags);
+    return NETC_OK;
+}
+
 netc_status bin_load(netc_program *p, const char *path, netc_error **err)
 {
     RtSection *s = NULL;
@@ -393,16 +442,14 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     p->embedded = files;
     p->resolve = resolve_embedded;
     // Whatever changes the code means another program: the embedded source is compiled again.
-    add_defines(p, given, ngiven);
-    for (int i = 0; i < n && status == NETC_OK && !set->rebuild; i++) {
-        if (!strcmp(s[i].name, "program cpu")) status = add_build(p, &s[i], false, path, err);
-        if (!strcmp(s[i].name, "program cuda")) status = add_build(p, &s[i], true, path, err);
-    }
+    for (int i = 0; i < n && status == NETC_OK && !set->rebuild; i++)
+        status = add_program(p, &s[i], path, err);
     if (status != NETC_OK) return status;
+    const Build *own = p->builds;
+    while (own && !build_is_main(own)) own = own->next;
+    if (p->builds && !own)
+        return lib_fail(err, NETC_INVALID, "%s is damaged: it has no program of its own", path);
     add_images(p, s, n);
-    p->decl_diags = diags_new(p->arena);
-    FrontendOptions fo = lib_frontend_options(p, p->arena, "", "");
-    p->decls = frontend_decls(p->arena, p->decl_diags, p->name, p->text, p->len, &fo);
-    if (!p->decls || p->decl_diags->errors) return lib_fail_diags(err, NETC_INVALID, p->decl_diags);
-    return NETC_OK;
+    add_defines(p, given, ngiven);
+    return bin_declarations(p, err);
 }

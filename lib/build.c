@@ -178,11 +178,17 @@ static bool same_choices(const Build *b, const char *choices)
     return choices ? schedules_same(b, choices) : !b->choices;
 }
 
+// The builds of a model.bin hold all entries, those of another batch, too.
+static bool holds_entry(const Build *b, const char *entry)
+{
+    return !strcmp(b->entry, entry) || (*b->define && !*b->entry);
+}
+
 static Build *find(netc_program *p, bool cuda, const char *define, const char *entry,
                    const char *choices)
 {
     for (Build *b = p->builds; b; b = b->next)
-        if (b->cuda == cuda && !strcmp(b->define, define) && !strcmp(b->entry, entry) &&
+        if (b->cuda == cuda && !strcmp(b->define, define) && holds_entry(b, entry) &&
             same_choices(b, choices))
             return b;
     return NULL;
@@ -191,6 +197,15 @@ static Build *find(netc_program *p, bool cuda, const char *define, const char *e
 void build_free(Build *b)
 {
     if (b) arena_free(b->arena);
+}
+
+void program_drop_builds(netc_program *p)
+{
+    for (Build *b = p->builds, *next; b; b = next) {
+        next = b->next;
+        build_free(b);
+    }
+    p->builds = NULL;
 }
 
 // The Build lives in its own arena, so that freeing the arena frees it whole. NULL: out of memory.

@@ -59,9 +59,11 @@ typedef struct Settings {
     Precision precision;
     const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model
     const char **outputs;
-    int noutputs;         // 0: all of all
-    const char **entries; // keep only these, and init
-    int nentries;         // 0: all
+    int noutputs;           // 0: all of all
+    const char **entries;   // keep only these, and init
+    int nentries;           // 0: all
+    const int64_t *batches; // that a model.bin is compiled for beside the program's own
+    int nbatches;
     bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, phases, no_matmul_library;
@@ -155,6 +157,7 @@ netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, con
 // there.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
 void build_free(Build *b);
+void program_drop_builds(netc_program *p);
 // A build of either target, for questions about entries and ports; made already, the CPU's first.
 netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
@@ -165,10 +168,24 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
 bool outputs_keep(const Settings *s, const char *only, Module *m);
 netc_status outputs_keep_compiled(const Settings *s, Program *p, netc_error **err);
 
+// -- further batches of a model.bin (lib/batches.c) -----------------------------------------------
+enum { MOST_BATCHES = 64 };
+typedef struct Batches {
+    char define[MOST_BATCHES][128]; // "batch=1"
+    int n;
+} Batches;
+// Those asked for, and those that the program came with. own: a main build.
+netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out, netc_error **err);
+// Makes those of the program's builds the main ones under which each of "name=value" has that value
+// already. false: there are none.
+bool batches_choose(netc_program *p, const char **asked, int n);
+
 // -- model.bin (lib/bin.c) ------------------------------------------------------------------------
 bool names_source(const char *path); // ends in ".net" (lib/program.c)
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
+// What the text declares under the settings that were chosen.
+netc_status bin_declarations(netc_program *p, netc_error **err);
 // The file's weights, once the program they belong to is there.
 netc_status bin_weights(netc_program *p, netc_error **err);
 

@@ -28,15 +28,6 @@ static bool parse_precision(const char *name, Precision *out)
     return !name;
 }
 
-static void drop_builds(netc_program *p)
-{
-    for (Build *b = p->builds, *next; b; b = next) {
-        next = b->next;
-        build_free(b);
-    }
-    p->builds = NULL;
-}
-
 static bool names_one(const char *const *defines, int n, const char *define)
 {
     size_t len = strcspn(define, "=");
@@ -45,7 +36,8 @@ static bool names_one(const char *const *defines, int n, const char *define)
     return false;
 }
 
-// Data of other dimensions than a model.bin was compiled for: its source is compiled for them.
+// Data of other dimensions than a model.bin was compiled for: its source is compiled for them, if
+// it was not compiled for them, too.
 static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_error **err)
 {
     const char **defines;
@@ -54,10 +46,16 @@ static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_
     netc_status status = dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data,
                                          p->arena, &defines, &n, &differ, err);
     if (status != NETC_OK || !differ) return status;
-    drop_builds(p);
     Settings *s = &p->settings;
-    s->rebuild = true;
     // The file's own definitions give way to the data, the caller's do not.
+    const char **asked = NEW_ARRAY(p->arena, const char *, o->ndefines + n + 1);
+    int nasked = 0;
+    for (int i = 0; i < o->ndefines; i++) asked[nasked++] = s->defines[i];
+    for (int i = 0; i < n; i++)
+        if (!names_one(o->defines, o->ndefines, defines[i])) asked[nasked++] = defines[i];
+    if (!s->rebuild && batches_choose(p, asked, nasked)) return bin_declarations(p, err);
+    program_drop_builds(p);
+    s->rebuild = true;
     int kept = o->ndefines;
     for (int i = o->ndefines; i < s->ndefines; i++)
         if (!names_one(defines, n, s->defines[i])) s->defines[kept++] = s->defines[i];
@@ -76,6 +74,13 @@ static const char **copy_list(Arena *a, const char *const *from, int n)
 {
     const char **out = NEW_ARRAY(a, const char *, n + 1);
     for (int i = 0; i < n; i++) out[i] = arena_strdup(a, from[i]);
+    return out;
+}
+
+static const int64_t *copy_sizes(Arena *a, const int64_t *from, int n)
+{
+    int64_t *out = NEW_ARRAY(a, int64_t, n + 1);
+    if (n > 0) memcpy(out, from, (size_t)n * sizeof *out);
     return out;
 }
 
@@ -102,6 +107,8 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .outputs_of = copy_or_null(a, o->outputs_of),
                   .outputs = copy_list(a, o->outputs, o->noutputs),
                   .noutputs = o->noutputs,
+                  .batches = copy_sizes(a, o->batches, o->nbatches),
+                  .nbatches = o->nbatches,
                   .entries = NEW_ARRAY(a, const char *, o->nentries + 1),
                   // (--locked speaks of all kernels of the model)
                   .nentries = o->locked ? 0 : o->nentries};
@@ -299,7 +306,7 @@ void netc_program_release(netc_program *p)
 {
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
     ahead_wait(p, NULL);
-    drop_builds(p);
+    program_drop_builds(p);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->waiting);
     pthread_mutex_destroy(&p->saving);

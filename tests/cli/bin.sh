@@ -107,4 +107,48 @@ alone 0 "" run reads.bin --entry read "${X[@]}" -o y=y.npy -o a=a.npy
 alone 1 "input 'label' of 'read' has no value" run reads.bin --entry read "${X[@]}" -o y=y.npy -o b=b.npy
 alone 1 "input 'label' of 'carried' has no value" run reads.bin --entry carried "${X[@]}" -o s=s.npy
 alone 1 "several models" run reads.bin "${X[@]}" -o y=y.npy
+
+# -- other batches
+array x1.npy '<f4' '(1, 2)' "$TWO$ONE"
+array label1.npy '<i4' '(1,)' "$I1"
+array x3.npy '<f4' '(3, 2)' "$ONE$ONE$ONE$TWO$TWO$TWO"
+SMALL=(--input x=x1.npy --input label=label1.npy --device cpu)
+expect 0 "" "$NETC" run m.net "${SMALL[@]}" -q
+cp .out small
+expect 0 "" "$NETC" m.net -o many.bin --target cpu -q --batch 1,2,4
+alone 0 "" run many.bin "${SMALL[@]}" -q
+same small .out
+alone 0 "" run many.bin "${SMALL[@]}" -q -D batch=1 -D k=2
+same small .out
+alone 0 "" run many.bin "${BOTH[@]}" -q
+same all .out
+alone 0 "" run many.bin --input x=x1.npy --device cpu -o logits=one.npy -q
+expect 0 "" "$NETC" run m.net --input x=x1.npy --device cpu -o logits=want.npy -q
+same want.npy one.npy
+alone 2 "$COMPILER" run many.bin --input x=x3.npy --device cpu -o logits=l.npy
+alone 2 "$COMPILER" run many.bin "${SMALL[@]}" -D k=3
+alone 2 "$COMPILER" run m.bin "${SMALL[@]}"
+alone 1 "input 'x' is f32[4, 2], the tensor given is f32[1, 2]" run many.bin "${SMALL[@]}" -D batch=4
+# written again, they are still there; the one that was asked for is its own now
+alone 0 "" many.bin -D batch=1 -o again.bin --target cpu -q
+alone 0 "" run again.bin "${SMALL[@]}" -q
+same small .out
+alone 0 "" run again.bin "${BOTH[@]}" -q
+same all .out
+for list in 0 1, a -1 ,1 1:2 ''; do expect 1 "--batch wants sizes" "$NETC" m.net -o q.bin --batch "$list"; done
+expect 1 "-o FILE" "$NETC" m.net --batch 1
+printf 'model m(x: f32[4, 2]) {\n    return y = x * 2\n}\n' >fixed.net
+expect 1 "no model has a batch to choose" "$NETC" fixed.net -o q.bin --batch 1
+printf 'dim n = 4\ndim k = 4\nmodel a(x: f32[n, 2]) {\n    return y = x * 2\n}\nmodel b(x: f32[k, 2]) {\n    return y = x * 2\n}\n' >two.net
+expect 1 "there are two batches, 'n' and 'k'" "$NETC" two.net -o q.bin --batch 1
+
+# The last examples of an evaluation are a batch of their own.
+digits 1000
+TEST=(--data "image=$D/t10k-images-idx3-ubyte" --data "label=$D/t10k-labels-idx1-ubyte" --device cpu)
+expect 0 "" "$NETC" "$ROOT/samples/mnist/mlp.net" -o mlp.bin --target cpu -q --batch 104,100
+expect 0 "" "$NETC" eval "$ROOT/samples/mnist/mlp.net" "${TEST[@]}" -q
+cp .out want
+alone 0 "" eval mlp.bin "${TEST[@]}" -q
+same want .out
+alone 0 "" eval mlp.bin "${TEST[@]}" -D batch=100 -q
 finish

@@ -138,6 +138,33 @@ static void loads(const Bin *b)
     CHECK(right(b, b->alone, other, NULL));
 }
 
+// Sections that say they are of further batches, and are of none, or of nothing.
+static void other_batches(Bin *b)
+{
+    static const char *const names[] = {"program cpu batch=1", "program cpu ", "program cpu x",
+                                        "program cpu batch=", "program cpuX"};
+    const char *define = "batch=1";
+    NETC_INIT(netc_compile_options, o);
+    o.defines = &define;
+    o.ndefines = 1;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (int both = 0; both < 2; both++) {
+            float y[12];
+            int n = 0;
+            for (int i = 0; i < b->n; i++) {
+                bool program = !strcmp(b->section[i].name, "program cpu");
+                if (!program || both) b->copy[n++] = b->section[i];
+                if (program) b->copy[n] = b->section[i], b->copy[n++].name = names[k];
+            }
+            write_bin(b->copy, n);
+            if (both)
+                CHECK(right(b, b->bare, other, NULL));
+            else
+                answer(b->bare, other, NULL, y);
+            answer(b->bare, other, &o, y); // (or an error: one that says so)
+        }
+}
+
 static int images_of(const char *target)
 {
     char name[32];
@@ -255,6 +282,7 @@ int main(void)
     b.copy = calloc((size_t)b.n + 1, sizeof *b.copy);
     other_processor(&b);
     other_device(&b);
+    other_batches(&b);
     other_architecture(&b);
     for (int i = 0; i < b.n; i++) {
         const char *name = b.section[i].name;
