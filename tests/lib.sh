@@ -10,10 +10,11 @@ fail() { failed=$((failed + 1)); echo "failed: $*"; }
 skip() { skipped=$((skipped + 1)); echo "skip: $*"; }
 finish() { echo "$passed passed, $failed failed, $skipped skipped"; [ $failed -eq 0 ]; exit; }
 
+# $LIMIT: the seconds after which a command hangs, ten times what any takes on a quiet machine.
 # expect CODE TEXT command...: exits with CODE and its output holds TEXT (a fixed string; '' for any).
 expect() {
     local code=$1 text=$2; shift 2
-    timeout "${LIMIT:-120}" "$@" >"$W/.out" 2>&1; local got=$?
+    timeout "${LIMIT:-1200}" "$@" >"$W/.out" 2>&1; local got=$?
     if [ $got -ne "$code" ]; then fail "exit $got, wanted $code: $* : $(head -4 "$W/.out")"; return 1; fi
     if [ -n "$text" ] && ! grep -qF -- "$text" "$W/.out"; then fail "no '$text' from: $* : $(head -6 "$W/.out")"; return 1; fi
     if grep -qE 'AddressSanitizer|runtime error:|Segmentation' "$W/.out"; then fail "sanitizer: $* : $(head -20 "$W/.out")"; return 1; fi

@@ -24,7 +24,7 @@ JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)} # tests at a time
 one() {
     local out=$TMP/out.$1 name=$2 line code start=$SECONDS p=0 f=1 s=0; shift 2
     mkdir "$out.tmp" # a folder of its own: tests run side by side, and some run others
-    TMP=$out.tmp timeout 900 "$@" >"$out" 2>&1; code=$?
+    TMP=$out.tmp timeout 7200 "$@" >"$out" 2>&1; code=$?
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$out" | tail -1)
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
         p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}

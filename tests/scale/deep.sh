@@ -29,11 +29,11 @@ deep 500 >quarter.net
 deep 2000 >whole.net
 ulimit -s 1024
 for m in quarter whole; do
-    LIMIT=300 expect 0 "" "$NETC" $m.net --emit grad
+    expect 0 "" "$NETC" $m.net --emit grad
     eval "nodes_$m=$(grep -c ' = ' "$W/.out")"
     eval "front_$m=$(user_seconds "$NETC" $m.net --emit grad)"
     eval "plan_$m=$(user_seconds "$NETC" $m.net --emit plan --target cuda)"
-    LIMIT=300 expect 0 "" "$NETC" $m.net --target cpu -o $m.bin --cache-dir ''
+    expect 0 "" "$NETC" $m.net --target cpu -o $m.bin --cache-dir ''
     grep -q 'no CPU object' "$W/.out" && fail "$m: $(cat "$W/.out")"
     eval "all_$m=$(user_seconds "$NETC" $m.net --target cpu -o $m.bin --cache-dir '')"
 done
@@ -44,6 +44,6 @@ echo "to the plan    $plan_quarter s, $plan_whole s (CUDA)"
 echo "to an object   $all_quarter s, $all_whole s (CPU, C compiler included)"
 printf 'model t() {\n    x = normal([64, 16], 1) as x\n    return x\n}\n' >t.net
 expect 0 "" "$NETC" run --device cpu t.net -o x=x.npy -q
-LIMIT=300 expect 0 "" "$NETC" train whole.bin --data x=x.npy --data y=x.npy --device cpu --steps 4 --log t.jsonl -q
+expect 0 "" "$NETC" train whole.bin --data x=x.npy --data y=x.npy --device cpu --steps 4 --log t.jsonl -q
 grep -q '"step":4' t.jsonl && pass || fail "did not train: $(cat t.jsonl "$W/.out")"
 finish

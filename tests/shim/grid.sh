@@ -14,7 +14,7 @@ one() {
     local size=(-D rows="$2" -D n="$3") tune=$2.$3.tune out
     { echo '# netc tune 1'; "$NETC" inspect "$FILE" --target sm_90 --knobs "${size[@]}" |
         sed -n 's/: column .*split=.*/ @ host shim: column team=8 split=2/p; s/: row .*keep=.*/ @ host shim: row team=64 keep=shared/p'; } >"$tune"
-    out=$(SHIM_UNITS=$1 LD_LIBRARY_PATH=$SHIM timeout 600 "$NETC" check "$FILE" --device cuda:0 --cache-dir '' --tune-file "$tune" "${size[@]}" 2>&1) &&
+    out=$(SHIM_UNITS=$1 LD_LIBRARY_PATH=$SHIM timeout 3000 "$NETC" check "$FILE" --device cuda:0 --cache-dir '' --tune-file "$tune" "${size[@]}" 2>&1) &&
         grep -q 'measured schedules for' <<<"$out" && echo ok >>results ||
         echo "failed: $1 multiprocessors ${size[*]}: $(grep -E 'WRONG|error|kernel ' <<<"$out" | head -4)" >>results
 }

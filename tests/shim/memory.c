@@ -26,7 +26,8 @@ typedef struct Memory {
     char *base;
     size_t bytes, used;
     Word *shadow;
-    Range *list; // allocations in order of place
+    Range *list;           // allocations in order of place
+    uintptr_t known[1024]; // pages of the host's that are there while [code] runs, by their hash
     const Code *code;
     size_t dynamic;
     char *const *slot;
@@ -174,6 +175,7 @@ void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int
     } else if (mem.code != c || mem.ranks != ranks) {
         memset(mem.shared, 0, mem.shared_words * sizeof(Word));
     }
+    memset(mem.known, 0, sizeof mem.known);
     mem.code = c;
     mem.dynamic = dynamic_bytes;
     mem.slot = slot;
@@ -325,6 +327,18 @@ static bool any_valid(uintptr_t a, uintptr_t end)
     return false;
 }
 
+// Whether the host has memory at [a]: constants of the compiled kernel, registers of a warp's
+// others.
+static bool is_host(uintptr_t a)
+{
+    unsigned char there;
+    uintptr_t page = a & ~4095ul, *known = &mem.known[(uint32_t)(a / 4096) * 0x9e3779b1u >> 22];
+    if (page && page == *known) return true;
+    if (mincore((void *)page, 1, &there)) return false;
+    *known = page;
+    return true;
+}
+
 static void access(uintptr_t a, size_t bytes, bool write)
 {
     if (!shim_running || a - (uintptr_t)shim_actor.stack < shim_actor.stack_bytes) return;
@@ -357,8 +371,7 @@ static void access(uintptr_t a, size_t bytes, bool write)
     for (uintptr_t live; a < end; a = (a | 3) + 1) {
         Word *w = shared_word(a, &live);
         if (!w) {
-            unsigned char there; // (a constant of the compiled kernel is)
-            if (write || mincore((void *)(a & ~4095ul), 1, &there))
+            if (write || !is_host(a))
                 shim_fault("%s of an address that is neither device nor shared memory (%p), by "
                            "thread %u of block %u",
                            write ? "write" : "read", (void *)a, shim_actor.id & 1023,

@@ -17,7 +17,7 @@ on_shim() { LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"; }
 # one FILE OPTIONS...: checks a file on the shim; leaves a line in $W/results.
 one() {
     local out file=$1 begin=${EPOCHREALTIME/./}; shift
-    out=$(on_shim timeout 300 "$NETC" check "$file" --device cuda:0 --cache-dir '' "$@" 2>&1)
+    out=$(on_shim timeout 3000 "$NETC" check "$file" --device cuda:0 --cache-dir '' "$@" 2>&1)
     if [ $? -eq 0 ] && ! grep -qE 'WRONG|BAD|AddressSanitizer|runtime error:' <<<"$out" &&
         grep -q 'kernels on cuda:0' <<<"$out"; then
         echo "ok $(((${EPOCHREALTIME/./} - begin) / 1000)) ms ${file##*/} $*" >>"$W/results"

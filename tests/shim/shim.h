@@ -13,7 +13,8 @@
 //   SHIM_MEMORY=BYTES    of the device; 1 GiB
 //   SHIM_TOO_NEW=1       every image is refused as made by a newer compiler
 //   SHIM_CUT=OLD=>NEW    replaces this text in prelude and kernels: how the tests break a kernel
-//   SHIM_LT=MODE         cuBLASLt has no algorithm (none), takes 0.1 s a product (slow)
+//   SHIM_LT=MODE         cuBLASLt has no algorithm (none), takes 0.25 s a product (slow),
+//                        or 3 ms without its fifth option (options)
 //   SHIM_REFUSE=WORD     kernels in whose text it stands do not compile
 //   SHIM_HOME=DIR        where kernel.h and ptx.h lie (tests/shim)
 //   SHIM_SAY=1           reports go to stderr too, for hosts that drop them
@@ -74,7 +75,9 @@ CuResult shim_enqueue(CuStream s, CuResult (*call)(void *), void *arg);
 
 // -- builtin.c: finds the driver's own kernel of f's name, if there is one.
 void shim_builtin(CuFunction f);
-extern double shim_clock; // the device's, seconds: moves on with what runs there
+// The device's, seconds: moves on with the accesses and products of what runs there, and never with
+// the host's clock. What is measured is the same on every host, however busy.
+extern double shim_clock;
 
 // -- rewrite.c: CUDA text to what the host's compiler takes; malloc. NULL with *why on text the
 // shim has no meaning for.

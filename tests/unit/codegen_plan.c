@@ -2,7 +2,6 @@
 // verifier finds what is wrong with a plan.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "codegen/plan.h"
 #include "tests/unit/unit.h"
@@ -58,7 +57,7 @@ static void random_lives(Arena *a)
 }
 
 // Activations kept from a forward pass for its backward pass, with short-lived ones between.
-static void training(Arena *a, uint32_t layers, double most, double seconds)
+static void training(Arena *a, uint32_t layers, double most)
 {
     uint32_t n = 0;
     PlanItem *items = NEW_ARRAY(a, PlanItem, layers * 6);
@@ -72,10 +71,8 @@ static void training(Arena *a, uint32_t layers, double most, double seconds)
         items[n++] = (PlanItem){.bytes = 1 + draw(2000), .first = b, .last = b};
         items[n++] = (PlanItem){.bytes = 0, .first = b, .last = b};
     }
-    clock_t t = clock();
-    double r = pack(a, items, n), took = (double)(clock() - t) / CLOCKS_PER_SEC;
+    double r = pack(a, items, n);
     CHECK_MSG(r <= most, "%u layers: ratio %.4f", layers, r);
-    CHECK_MSG(took <= seconds, "%u layers: %.2f s", layers, took);
 }
 
 // -- whole entries --------------------------------------------------------------------------------
@@ -182,10 +179,10 @@ int main(void)
     if (setjmp(oom)) return 2;
     arena_on_oom(a, &oom);
     random_lives(a);
-    training(a, 12, 1.02, 5);
-    training(a, 100, 1.02, 5);
-    training(a, 1000, 1.02, 5);
-    training(a, 20000, 1.05, 10); // 100,000 blocks
+    training(a, 12, 1.02);
+    training(a, 100, 1.02);
+    training(a, 1000, 1.02);
+    training(a, 20000, 1.05); // 100,000 blocks
     loops(a);
     wrong_plans(a);
     arena_free(a);

@@ -2,8 +2,6 @@
 // printing.
 #include "tests/unit/ir_common.h"
 
-#include <time.h>
-
 #include "ir/module.h"
 #include "ir/strides.h"
 
@@ -225,17 +223,9 @@ static void verifying(void)
 
 // -- size -----------------------------------------------------------------------------------------
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void deep(void)
 {
     enum { DEPTH = 100000 };
-    double start = seconds();
     Graph *g = fresh();
     Node *x = input(g, "x", shape(DT_F32, 1, 2)), *n = x;
     for (int i = 0; i < DEPTH; i++) n = bin(g, i % 2 ? OP_add : OP_mul, n, x);
@@ -247,8 +237,6 @@ static void deep(void)
     EvalResult r;
     give(&env, "x", shape(DT_F32, 1, 2), DATA(0, -0.5));
     CHECK(eval_graph(copy, &env, &r) && value_get(strmap_get(&r.outputs, "y"), 0) == 0);
-    double took = seconds() - start;
-    CHECK_MSG(took < 20, "%g s for %d nodes", took, DEPTH);
 }
 
 // -- text -----------------------------------------------------------------------------------------

@@ -473,7 +473,7 @@ static void test_measure(void)
     ops->event_free(begin), ops->event_free(end), ops->stream_free(s);
     ops->free(device, a), ops->free(device, b);
     ops->leave(device);
-    CHECK_MSG(rt_copy_rate(device, &seconds, &e) == RT_OK && seconds > 1e11, "%g %s", seconds,
+    CHECK_MSG(rt_copy_rate(device, &seconds, &e) == RT_OK && seconds > 0, "%g %s", seconds,
               e.text);
 
     Hand h;

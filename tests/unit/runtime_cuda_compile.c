@@ -1,6 +1,5 @@
 // NVRTC without a GPU: architectures, PTX, errors in terms of the kernel, the cache.
 #include <ftw.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/cuda_api.h"
@@ -67,13 +66,8 @@ int main(void)
         CHECK(memcmp(im[0].bytes, i == 3 ? "//" : "\177ELF", i == 3 ? 2 : 4) == 0);
     }
     CHECK(logged == 4);
-    struct timespec t0, t1;
-    clock_gettime(CLOCK_MONOTONIC, &t0);
     CHECK(rt_compile_cuda(a, &h.p, "sm_90", &o, &im, &n, &e) == RT_OK && n == 1);
-    clock_gettime(CLOCK_MONOTONIC, &t1);
     CHECK(logged == 4); // from the cache
-    double ms = (double)(t1.tv_sec - t0.tv_sec) * 1e3 + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-6;
-    CHECK_MSG(ms < 500, "the cached compilation took %.1f ms", ms);
     h.kernel[0].text = h.kernel[1].text = bad;
     h.kernel[1].text = good;
     h.kernel[1].identity++;
