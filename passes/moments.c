@@ -6,10 +6,11 @@
 // sqdev(x), which needs no mean first; for columns on a GPU only, whatever wrote the formula: a row
 // is kept on the chip while its mean is found, but columns would be read a second time.
 //
-// Requires: gradients expanded, no clones yet. Keeps: every value within rounding of its largest
-// term, f32 and f64 only; the range, since nothing is multiplied or added that was not before; a
-// sum that is not finite because the mean or c is not stays so (NaN, where it may have been
-// infinite). Breaks: nothing. Only the entry's own graph, loop bodies stay as they are.
+// Requires: gradients expanded, no clones yet. Keeps: every value within rounding of what the mean
+// adds up (deviations add up to what rounding the mean has lost, and that is left out), f32 and f64
+// only; the range, since nothing is multiplied or added that was not before; a sum that is not
+// finite because the mean or c is not stays so (NaN, where it may have been infinite). Breaks:
+// nothing. Only the entry's own graph, loop bodies stay as they are.
 #include <math.h>
 #include <string.h>
 

@@ -151,7 +151,8 @@ static Node *simplify_stop_gradient(Simplify *s, const Node *n)
     return new_arg(s, n, 0);
 }
 
-// The sum of n equal values is n times the value; 16-bit floats do not hold every n.
+// The sum of n equal values is n times the value, and 0 of zeros of either sign; 16-bit floats do
+// not hold every n.
 static Node *simplify_sum(Simplify *s, const Node *n)
 {
     Node *b = new_arg(s, n, 0);
@@ -170,6 +171,7 @@ static Node *simplify_sum(Simplify *s, const Node *n)
     DType t = dtype_info[n->type.dtype].bits < 32 ? DT_F32 : n->type.dtype;
     Node *v = graph_cast(s->dst, b->args[0], t);
     v = graph_binary(s->dst, OP_mul, v, graph_const(s->dst, t, (double)reduced_count(n)));
+    v = graph_binary(s->dst, OP_add, v, graph_const(s->dst, t, 0));
     v = graph_cast(s->dst, v, n->type.dtype);
     Attrs at = {0};
     attr_set_ints(s->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
