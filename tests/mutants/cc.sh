@@ -1,7 +1,8 @@
 #!/bin/bash
 # A compiler whose kernels have one mistake: line MUTANT_AT of those that MUTANT_FIND matches is put as MUTANT_PUT
 # says, in the first text that has it ($MUTANT_DIR/hit then says so). Stands for cc (CC) and, on the host
-# shim, for g++ (SHIM_CXX). Without MUTANT_FIND it keeps the first text it sees ($MUTANT_DIR/text).
+# shim, for g++ (SHIM_CXX). Without MUTANT_FIND it keeps the texts it sees ($MUTANT_DIR/text.*; the first is
+# $MUTANT_DIR/text, too). MUTANT_IN: the kernel whose lines count alone. MUTANT_FLAGS: more options for the compiler.
 set -u
 source=
 for a in "$@"; do
@@ -10,14 +11,25 @@ done
 case $source in
     *.cc) real=g++ begin='^namespace m[0-9]+ \{' ;;
     *.c) real=cc begin='k_[0-9a-f]{16}' ;;
-    *) for a in "$@"; do case $a in *.cc | -std=c++*) exec g++ "$@" ;; esac; done; case " $* " in *" -shared "*k.so*) exec g++ "$@" ;; esac; exec cc "$@" ;;
+    *)
+        for a in "$@"; do case $a in *.cc | -std=c++*) exec g++ "$@" ${MUTANT_FLAGS:-} ;; esac; done
+        case " $* " in *" -shared "*k.so*) exec g++ "$@" ;; esac
+        exec cc "$@" ;;
 esac
 first=$(grep -nE -m1 -- "$begin" "$source" | cut -d: -f1)
+
+kernels() { # the text of the kernels; lines of kernels that do not count are empty
+    tail -n +"$first" "$source" | awk -v only="${MUTANT_IN:-}" '
+        /^[^ ]/ && match($0, /k_[0-9a-f]+/) && RLENGTH == 18 { kernel = substr($0, RSTART, 18) }
+        { print only == "" || kernel == only ? $0 : "" }'
+}
+
 if [ -n "$first" ]; then
     if [ -z "${MUTANT_FIND:-}" ]; then
-        mkdir "$MUTANT_DIR/seen" 2>/dev/null && tail -n +"$first" "$source" >"$MUTANT_DIR/text"
+        kernels >"$MUTANT_DIR/text.$$"
+        mkdir "$MUTANT_DIR/seen" 2>/dev/null && cp "$MUTANT_DIR/text.$$" "$MUTANT_DIR/text"
     else
-        line=$(tail -n +"$first" "$source" | grep -nE -- "$MUTANT_FIND" | sed -n "${MUTANT_AT}p" | cut -d: -f1)
+        line=$(kernels | grep -nE -- "$MUTANT_FIND" | sed -n "${MUTANT_AT}p" | cut -d: -f1)
         if [ -n "$line" ] && mkdir "$MUTANT_DIR/hit" 2>/dev/null; then
             line=$((first + line - 1))
             sed -n "${line}p" "$source" >"$MUTANT_DIR/hit/before"
@@ -26,4 +38,4 @@ if [ -n "$first" ]; then
         fi
     fi
 fi
-exec $real "$@"
+exec $real "$@" ${MUTANT_FLAGS:-}
