@@ -94,6 +94,13 @@ const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix)
     return o.data;
 }
 
+bool c_integers(const Emit *e, const int *r, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!dtype_is_float(e->body->insts.at[r[i]].acc)) return true;
+    return false;
+}
+
 bool c_float_sum(const Inst *v)
 {
     return v->kind == KI_REDUCE && op_info(v->op)->acc == ACC_SUM && math_bytes(v->acc) == 4 &&

@@ -46,7 +46,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     emit_stores(e, stage);
     remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
-    bool simd = c_plain_over(e, b->col) && !b->serial_cols;
+    bool simd = c_plain_over(e, b->col) && !b->serial_cols && !c_integers(e, r, n);
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const char *t = type_math(v->acc), *name = e->name[r[i]];
