@@ -34,7 +34,8 @@ $(BUILD)/libnetc.a: $(OBJ)
 	  ar rcs $@ $(BUILD)/netc.o
 
 $(BUILD)/libnetc.so: $(OBJ)
-	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,-soname,libnetc.so.0
+	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,-soname,libnetc.so.0 && \
+	  ln -sf libnetc.so $@.0
 
 $(BUILD)/netc: $(CLI_OBJ) $(BUILD)/libnetc.a $(BUILD)/lib_base.a
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $^ $(LDLIBS)

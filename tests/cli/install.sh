@@ -36,4 +36,6 @@ else
 fi
 foreign=$(nm -D --defined-only "$R/lib/libnetc.so" | awk '$2 ~ /[TDBR]/ && $3 !~ /^netc_/ { print $3 }' | grep -vE '^(_|__asan)' | head)
 [ -z "$foreign" ] && pass || fail "exported: $foreign"
+# What is linked against the build's library runs with it: it lies there under its soname, too.
+expect 0 "" test "$BUILD/libnetc.so.0" -ef "$BUILD/libnetc.so"
 finish
