@@ -1,7 +1,7 @@
 #!/bin/bash
 # Operations on the CPU beside JAX: every model of bench/cpu_ops.net, a row each.
 #
-#   bench/cpu_ops.sh [BUILD [NAME...]]   after `make`; about two minutes. Results: a table, and JSON lines added
+#   bench/cpu_ops.sh [BUILD [NAME...]]   after `make`; some four minutes. Results: a table, and JSON lines added
 #                                        to bench/results/cpu_ops.jsonl
 #
 # The runs of netc and of JAX take turns; each row is the median of ROUNDS (3) of them. PEER_PYTHON: a Python
@@ -27,9 +27,17 @@ if ! awk '{ exit !($1 < 0.7) }' /proc/loadavg; then
     hardware="$hardware, busy: load $(load)"
 fi
 
+run() { # NAME REPEATS
+    "$netc" bench bench/cpu_ops.net --entry "$1" --device cpu --compiles 0 --repeats "$2" -q --json
+}
+export -f run
+export netc
+# Compiled before anything is timed, all cores at it.
+printf '%s\n' "${names[@]}" | xargs -P "$(nproc)" -I{} bash -c 'run {} 1' >/dev/null || exit 1
+
 for ((round = 0; round < ${ROUNDS:-3}; round++)); do
     for name in "${names[@]}"; do
-        "$netc" bench bench/cpu_ops.net --entry "$name" --device cpu --compiles 0 --repeats 15 -q --json |
+        run "$name" 15 |
             sed -n 's/.*: step","value":\([0-9.e+]*\).*/\1/p' >>"$out/$name.ours"
     done
     [ -z "$py" ] || "$py" bench/peers/cpu_ops_jax.py "${names[@]}" >"$out/jax.txt" || exit 1
