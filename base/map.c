@@ -117,37 +117,3 @@ void idmap_set(IdMap *m, uint64_t key, uint64_t value)
     if (!s->used) m->n++;
     *s = (struct IdSlot){key, value, true};
 }
-
-static size_t edit_distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    size_t na = strlen(a), nb = strlen(b), row[LONGEST + 1];
-    if (na > LONGEST || nb > LONGEST) return LONGEST;
-    for (size_t j = 0; j <= nb; j++) row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[nb];
-}
-
-const char *suggest(const char *name, const char *const *candidates, size_t n)
-{
-    const char *best = NULL;
-    size_t nearest = strlen(name) / 3 + 2; // a third of the letters may be wrong
-    for (size_t i = 0; i < n; i++) {
-        size_t d = edit_distance(name, candidates[i]);
-        if (d < nearest && d < strlen(name)) {
-            nearest = d;
-            best = candidates[i];
-        }
-    }
-    return best;
-}

@@ -39,7 +39,4 @@ IdMap idmap_new(Arena *a);
 bool idmap_get(const IdMap *m, uint64_t key, uint64_t *value); // value may be NULL
 void idmap_set(IdMap *m, uint64_t key, uint64_t value);
 
-// The candidate closest to [name] by edit distance, or NULL when none is close enough to suggest.
-const char *suggest(const char *name, const char *const *candidates, size_t n);
-
 #endif

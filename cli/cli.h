@@ -133,6 +133,7 @@ void catch_interrupt(void);
 bool interrupted(void *unused);
 
 int verb_compile(int argc, char **argv);
+int verb_init(int argc, char **argv);
 int verb_train(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_run(int argc, char **argv);

@@ -9,7 +9,7 @@
 typedef struct InspectArgs {
     Common common;
     const char *target, *other, *eject;
-    bool why, json, in_order, registers, knobs;
+    bool why, json, in_order, registers, knobs, params;
 } InspectArgs;
 
 // sm_XX is CUDA for that architecture; of a model.bin its source is compiled for it.
@@ -37,8 +37,9 @@ static const char *contradiction(const InspectArgs *a, const char *kernel)
 {
     if (a->other && kernel) return "give a kernel or another build, not both";
     if (a->other && (a->why || a->knobs)) return "--why and --knobs are about one build";
-    if (a->knobs + a->why + !!a->eject > 1)
-        return "--why, --knobs and --eject: one of them at a time";
+    if (a->params && (a->other || kernel)) return "--params is about a whole model";
+    if (a->knobs + a->why + a->params + !!a->eject > 1)
+        return "--params, --why, --knobs and --eject: one of them at a time";
     if (a->knobs && a->json) return "--knobs is text, as a tuning file has it";
     return NULL;
 }
@@ -73,7 +74,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     compile_options(&a->common, &c);
     if (!take_target(a, &c, &o)) return NETC_INVALID;
     o.kernel = kernel_asked(a);
-    o.why = a->why, o.json = a->json, o.in_order = a->in_order, o.registers = a->registers;
+    o.why = a->why, o.params = a->params, o.json = a->json, o.in_order = a->in_order,
+    o.registers = a->registers;
     const char *wrong = contradiction(a, o.kernel);
     if (wrong) return fail("%s", wrong), NETC_INVALID;
     netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
@@ -89,6 +91,8 @@ int verb_inspect(int argc, char **argv)
 {
     InspectArgs a = {0};
     const Option options[] = {
+        {"--params", NULL, OPT_FLAG, &a.params, NULL,
+         "parameters and states: types, what they begin as ('netc init' writes it), lines"},
         {"--why", NULL, OPT_FLAG, &a.why, NULL,
          "which values are stored between kernels, and why (causes: docs/fusion.md)"},
         {"--target", NULL, OPT_STRING, &a.target, "T",

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/map.h"
+#include "base/names.h"
 #include "cli/cli.h"
 
 const Verb verbs[] = {
@@ -14,6 +14,10 @@ const Verb verbs[] = {
      "MODEL.net [-o MODEL.bin] [--emit STAGE] [--dump DIR]",
      "netc mlp.net -o mlp.bin --arch sm_80,sm_90\nnetc --emit cuda mlp.net", verb_compile, 1, 1,
      "one model"},
+    {"init", "Write the values that parameters and states begin with.",
+     "init MODEL -o FILE.safetensors [--seed N]",
+     "netc init mlp.net -o start.safetensors --seed 3\nnetc inspect mlp.net --params", verb_init, 1,
+     1, "one model"},
     {"train", "Train a model on data.",
      "train MODEL --data NAME=FILE ... [--epochs N] [--save FILE]",
      "netc train mlp.net --data image=train-images-idx3-ubyte.gz --data "
@@ -31,8 +35,9 @@ const Verb verbs[] = {
      "mlp.safetensors",
      verb_run, 1, 1, "one model"},
     {"inspect", "Show kernels, their cost and the memory plan, or what differs in another build.",
-     "inspect MODEL [KERNEL | OTHER] [--why] [--target T] [--registers]",
-     "netc inspect mlp.net --target sm_90 --registers\nnetc inspect mlp.net --why\n"
+     "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--registers]",
+     "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --registers\n"
+     "netc inspect mlp.net --why\n"
      "netc inspect before.bin after.bin",
      verb_inspect, 1, 2, "a model, and at most a kernel of it or another build"},
     {"check", "Check gradients and kernels against the reference.", "check MODEL",
@@ -77,8 +82,9 @@ static void usage(FILE *out)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(out, "\nexample:\n  %s\n\n", find_verb("train")->example);
     fputs(
-        "A MODEL.bin holds machine code, and train, eval, run, profile and bench run it with your "
-        "rights:\ntake it only from whom you would take a program. With --rebuild they compile "
+        "A MODEL.bin holds machine code, and init, train, eval, run, profile and bench run it with "
+        "your rights:\ntake it only from whom you would take a program. With --rebuild they "
+        "compile "
         "its source instead.\n",
         out);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
+#include "base/names.h"
 #include "cli/cli.h"
 
 static void print_help(const Verb *verb, const Option *options, int n)

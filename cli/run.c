@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/names.h"
 #include "cli/cli.h"
 
 typedef struct RunArgs {
@@ -110,6 +111,20 @@ static void print_json(const char *name, const netc_tensor *t, bool first)
     printf("]}");
 }
 
+static netc_status no_output(netc_program *p, const char *entry, const char *word)
+{
+    const char *names[64];
+    size_t n = 0;
+    netc_port port;
+    for (int i = 0; i < netc_output_count(p, entry) && n < 64; i++)
+        if (netc_output_info(p, entry, i, &port, NULL) == NETC_OK) names[n++] = port.name;
+    char *name = strndup(word, strcspn(word, "="));
+    fail("'%s' has no output '%s'%s", entry, name ? name : word,
+         advise(name ? name : word, names, n).text);
+    free(name);
+    return NETC_INVALID;
+}
+
 // Writes NAME=FILE outputs; with none named, prints the head of every one.
 static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a,
                                  const char *entry, netc_error **err)
@@ -140,10 +155,7 @@ static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs
     }
     if (status == NETC_OK && a->json) puts(netc_output_count(p, entry) > 0 ? "}" : "{}");
     for (int k = 0; status == NETC_OK && k < a->outputs.n; k++)
-        if (!written[k]) {
-            fail("'%s' has no output for --output %s", entry, a->outputs.at[k]);
-            status = NETC_INVALID;
-        }
+        if (!written[k]) status = no_output(p, entry, a->outputs.at[k]);
     free(written);
     return status;
 }

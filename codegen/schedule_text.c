@@ -6,6 +6,7 @@
 
 #include "base/plain.h"
 #include "codegen/print.h"
+#include "base/names.h"
 
 void knob_value_text(const Knob *k, int64_t v, Buf *out)
 {
@@ -59,13 +60,7 @@ static const char *unknown_knob(Arena *a, const char *name)
     const char *names[32];
     size_t n = 0;
     for (const Knob *k = knobs; k->name && n < 32; k++) names[n++] = k->name;
-    const char *near = suggest(name, names, n);
-    Buf o = buf_new(a);
-    buf_printf(&o, "there is no knob '%s'", name);
-    if (near) buf_printf(&o, "; did you mean '%s'?", near);
-    for (size_t i = 0; !near && i < n; i++)
-        buf_printf(&o, "%s%s", i ? ", " : "; knobs: ", names[i]);
-    return o.data;
+    return arena_printf(a, "there is no knob '%s'%s", name, advise(name, names, n).text);
 }
 
 static const char *not_legal(Arena *a, const Body *b, const Target *t, const Knob *k,

@@ -192,6 +192,7 @@ struct Elab {
     TrainState *train;
     bool replay;        // a model elaborated again in one entry: no second taps or asserts
     bool stopped;       // the text grew beyond all bounds; that was said
+    uint32_t sizing;    // the frame in which the size of an axis is evaluated, or 0
     bool allow_unbound; // frontend_decls: an unbound dimension is not an error
 };
 
@@ -205,7 +206,10 @@ Val val_poison(void);
 Val val_none(void);
 Val val_seq(Elab *e, ValKind kind, uint32_t n);
 Val val_cell(ECell *c);
-bool val_missing(const Val *v);              // absent or none
+bool val_missing(const Val *v); // absent or none
+// How it would be written, its text at the span where nothing shorter says it: "0",
+// "uniform(-0.1, 0.1)" of a function that waits for the shape.
+const char *val_source(Elab *e, const Val *v, Span span);
 const char *val_text(Elab *e, const Val *v); // "an integer", "a tensor f32[3]", for messages
 bool val_is_tensor(const Val *v);            // a tensor or a cell
 bool val_is_weak(const Val *v);              // int, float, bool
@@ -249,6 +253,8 @@ Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
 Val global_value(Elab *e, Global *g, Span span);
 Val name_value(Elab *e, const char *name, Span span);
 bool name_try(Elab *e, const char *name, Span span, Val *out); // false when unknown; no report
+// Reports it. size: it should be the size of an axis. (elab_unknown.c)
+Val name_unknown(Elab *e, const char *name, Span span, bool size);
 void name_bind(Elab *e, const char *name, Val v);
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse);
 const char *scope_path(Elab *e, Scope *s);                // "" at the root
@@ -258,6 +264,7 @@ Sym sym_of(Elab *e, const char *dim);
 // elab_expr.c
 Val eval(Elab *e, const Expr *x);
 Val eval_named(Elab *e, const Expr *x, const char *name); // defines [name]
+Val eval_size(Elab *e, const Expr *x);                    // what stands for an axis of a type
 bool eval_type(Elab *e, const TypeExpr *t, Type *out);
 bool eval_dtype(Elab *e, const TypeExpr *t, DType *out);
 bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
@@ -276,6 +283,7 @@ typedef struct Arg {
 // With the function's leading parameters given: what a partial application waits for. scope NULL:
 // the name being defined, else the function's own.
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
+uint32_t fn_arity(Elab *e, const Fn *fn);
 const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 

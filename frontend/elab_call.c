@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "frontend/elab.h"
+#include "base/names.h"
 
 typedef struct Sig {
     int n;
@@ -53,6 +54,13 @@ static const char *fn_signature(Elab *e, const Fn *fn)
     return b.data;
 }
 
+uint32_t fn_arity(Elab *e, const Fn *fn)
+{
+    Sig s;
+    signature(e, fn, &s);
+    return (uint32_t)s.n;
+}
+
 const char *fn_missing(Elab *e, const Fn *fn)
 {
     Sig s;
@@ -78,9 +86,8 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
     }
     const char *names[MAX_PARAMS];
     for (int i = 0; i < s->n; i++) names[i] = s->p[i].name;
-    const char *near = suggest(a->name, names, (size_t)s->n);
-    Diag *d = error_at(e, a->name_span, "'%s' has no argument '%s'%s%s%s", fn->name, a->name,
-                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    Diag *d = error_at(e, a->name_span, "'%s' has no argument '%s'%s", fn->name, a->name,
+                       advise_near(a->name, names, (size_t)s->n).text);
     diag_note(e->diags, d, "it is %s", fn_signature(e, fn));
     return false;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/elab.h"
+#include "base/names.h"
 
 static ECell *cell_find(Elab *e, const char *name)
 {
@@ -134,6 +135,7 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     Scope *outer = e->frame->scope;
     e->frame->scope = scope_child(e, NULL, c->cell.name, false);
     Val v = eval(e, x);
+    c->cell.begins = val_source(e, &v, x->span);
     if (v.kind == V_FN) { // uniform(-a, a): still waits for the shape
         Val shape = val_seq(e, V_LIST, c->cell.type.rank);
         for (int i = 0; i < c->cell.type.rank; i++) {
@@ -222,9 +224,8 @@ static ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *ful
     if (scope && scope->reuse) {
         const char **names = NEW_ARRAY(e->arena, const char *, e->cell_list.n + 1);
         for (uint32_t i = 0; i < e->cell_list.n; i++) names[i] = e->cell_list.at[i]->cell.name;
-        const char *near = suggest(full, names, e->cell_list.n);
-        diag_error(e->diags, blame(e, span), "nothing named '%s' to reuse%s%s%s", full,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        diag_error(e->diags, blame(e, span), "nothing named '%s' to reuse%s", full,
+                   advise(full, names, e->cell_list.n).text);
         return NULL;
     }
     c = cell_new(e, &(Cell){.name = full,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "frontend/elab.h"
+#include "base/names.h"
 
 // The dimension variable standing alone on axis 0, or NULL.
 static const char *batch_name(Elab *e, EFile *f, const Param *p)
@@ -371,15 +372,14 @@ static bool unknown_entries(Elab *e, const char *const *known, uint32_t n)
         for (uint32_t j = 0; j < n; j++) found |= !strcmp(known[j], name);
         if (found) continue;
         any = true;
-        const char *near = suggest(name, known, n);
         if (!strcmp(name, "train") || !strcmp(name, "eval")) {
             diag_error(e->diags, 0,
                        "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
                        e->files.at[0]->name, name);
             break;
         }
-        diag_error(e->diags, 0, "there is no entry '%s'%s%s%s", name,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        diag_error(e->diags, 0, "%s has no entry '%s'%s", e->files.at[0]->name, name,
+                   advise(name, known, n).text);
     }
     return any;
 }
@@ -408,9 +408,8 @@ void entries_elaborate(Elab *e)
             for (uint32_t k = 0; k < main->ast->stmts.n; k++)
                 if (main->ast->stmts.at[k]->kind == STMT_MODEL)
                     names[n++] = main->ast->stmts.at[k]->name;
-            const char *near = suggest(s->name, names, n);
-            diag_span(e->diags, s->name_span, "there is no model '%s' to train%s%s%s", s->name,
-                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            diag_span(e->diags, s->name_span, "there is no model '%s' to train%s", s->name,
+                      advise(s->name, names, n).text);
             return;
         }
         trained = g->stmt;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "frontend/elab.h"
+#include "base/names.h"
 
 // Of nested expressions and calls, and of the C stack they take: threads have 1 MiB and more.
 enum { MAX_DEPTH = 1200, MAX_STACK = 640 << 10 };
@@ -43,15 +44,18 @@ bool eval_dtype(Elab *e, const TypeExpr *t, DType *out)
     if (name_try(e, t->dtype, t->span, &v) && v.kind == V_DTYPE) return *out = v.dtype, true;
     const char *names[DT_COUNT];
     for (int i = 0; i < DT_COUNT; i++) names[i] = dtype_info[i].name;
-    const char *near = suggest(t->dtype, names, DT_COUNT);
-    if (near)
-        fail(e, t->span, "unknown element type '%s'; did you mean '%s'?", t->dtype, near);
-    else
-        fail(e, t->span,
-             "unknown element type '%s'; there are bool, u8, i32, u32, i64, bf16, f16, "
-             "f32 and f64",
-             t->dtype);
+    fail(e, t->span, "unknown element type '%s'%s", t->dtype,
+         advise(t->dtype, names, DT_COUNT).text);
     return false;
+}
+
+Val eval_size(Elab *e, const Expr *x)
+{
+    uint32_t outer = e->sizing;
+    e->sizing = e->frame->id;
+    Val v = eval(e, x);
+    e->sizing = outer;
+    return v;
 }
 
 bool eval_type(Elab *e, const TypeExpr *t, Type *out)
@@ -60,7 +64,7 @@ bool eval_type(Elab *e, const TypeExpr *t, Type *out)
     if (!eval_dtype(e, t, &out->dtype)) return false;
     bool ok = true;
     for (uint32_t i = 0; i < t->dims.n; i++) {
-        Val v = eval(e, t->dims.at[i]);
+        Val v = eval_size(e, t->dims.at[i]);
         Type part = {0};
         // A list stands for several axes: f32[shape(p)].
         uint32_t len;
@@ -137,11 +141,8 @@ static Val member(Elab *e, const Expr *x)
             uint32_t n = 0;
             for (uint32_t i = 0; i < e->cell_list.n; i++)
                 names[n++] = e->cell_list.at[i]->cell.name;
-            const char *near = suggest(b.data, names, n);
-            if (near)
-                return fail(e, x->span, "no parameter or state '%s' up to here; did you mean '%s'?",
-                            b.data, near);
-            return fail(e, x->span, "no parameter or state '%s' up to here", b.data);
+            return fail(e, x->span, "no parameter or state '%s' up to here%s", b.data,
+                        advise(b.data, names, n).text);
         }
     }
     Val v = eval(e, x->a);
@@ -151,9 +152,8 @@ static Val member(Elab *e, const Expr *x)
         if (g) return global_value(e, g, x->span);
         const char **names = NEW_ARRAY(e->arena, const char *, v.file->globals.n + 1);
         for (uint32_t i = 0; i < v.file->globals.n; i++) names[i] = v.file->globals.entry[i].key;
-        const char *near = suggest(x->text, names, v.file->globals.n);
-        return fail(e, op_span(x), "'%s' defines no '%s'%s%s%s", v.file->name, x->text,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return fail(e, op_span(x), "'%s' defines no '%s'%s", v.file->name, x->text,
+                    advise(x->text, names, v.file->globals.n).text);
     }
     if (v.kind == V_TUPLE && v.seq->names) {
         for (uint32_t i = 0; i < v.seq->n; i++)
@@ -162,9 +162,8 @@ static Val member(Elab *e, const Expr *x)
         uint32_t n = 0;
         for (uint32_t i = 0; i < v.seq->n; i++)
             if (v.seq->names[i]) names[n++] = v.seq->names[i];
-        const char *near = suggest(x->text, names, n);
-        return fail(e, op_span(x), "there is no result named '%s'%s%s%s", x->text,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return fail(e, op_span(x), "there is no result named '%s'%s", x->text,
+                    advise(x->text, names, n).text);
     }
     Diag *d = error_at(e, op_span(x), "%s has no member '%s'", val_text(e, &v), x->text);
     Val f;
@@ -256,6 +255,15 @@ static Val scoped(Elab *e, const Expr *x)
     return call_expr(e, x->a, name, x->kind == EXPR_REUSE);
 }
 
+static Val call(Elab *e, const Expr *x)
+{
+    uint32_t outer = e->sizing;
+    e->sizing = 0; // a size may be made of a call, but not a call of sizes
+    Val v = call_expr(e, x, NULL, false);
+    e->sizing = outer;
+    return v;
+}
+
 static Val eval_inner(Elab *e, const Expr *x)
 {
     switch (x->kind) {
@@ -267,7 +275,7 @@ static Val eval_inner(Elab *e, const Expr *x)
     case EXPR_MEMBER: return member(e, x);
     case EXPR_UNARY: return unary(e, x);
     case EXPR_BINARY: return binary(e, x);
-    case EXPR_CALL: return call_expr(e, x, NULL, false);
+    case EXPR_CALL: return call(e, x);
     case EXPR_INDEX: {
         Val base = eval(e, x->a);
         return base.kind == V_POISON ? base : index_value(e, x, base);

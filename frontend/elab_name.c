@@ -183,11 +183,6 @@ bool name_try(Elab *e, const char *name, Span span, Val *out)
     return special_name(e, name, span, out) || builtin_value(e, name, out);
 }
 
-static void collect(const char **names, uint32_t *n, uint32_t max, const StrMap *m)
-{
-    for (uint32_t i = 0; i < m->n && *n < max; i++) names[(*n)++] = m->entry[i].key;
-}
-
 Val name_value(Elab *e, const char *name, Span span)
 {
     Val v;
@@ -196,25 +191,7 @@ Val name_value(Elab *e, const char *name, Span span)
         v = path_value(e, name);
         if (v.kind != V_ABSENT) return v;
     }
-    enum { MAX = 4096 };
-    const char **names = NEW_ARRAY(e->arena, const char *, MAX);
-    uint32_t n = 0;
-    EFile *f = e->frame->file;
-    collect(names, &n, MAX, &e->frame->vars);
-    collect(names, &n, MAX, &f->globals);
-    for (uint32_t i = 0; i < f->uses.n; i++) collect(names, &n, MAX, &f->uses.at[i]->globals);
-    if (e->core) collect(names, &n, MAX, &e->core->globals);
-    builtin_names(e, names, &n, MAX);
-    const char *near = suggest(name, names, n);
-    if (near) return fail(e, span, "unknown name '%s'; did you mean '%s'?", name, near);
-    // Perhaps a standard file that is not used.
-    for (uint32_t i = 0; i < e->files.n; i++)
-        if (e->files.at[i]->library && strmap_get(&e->files.at[i]->globals, name))
-            return fail(e, span, "unknown name '%s'; write 'use %s' first", name,
-                        e->files.at[i]->name);
-    Diag *d = error_at(e, span, "unknown name '%s'", name);
-    (void)d;
-    return val_poison();
+    return name_unknown(e, name, span, e->sizing == e->frame->id);
 }
 
 void name_bind(Elab *e, const char *name, Val v)

@@ -150,6 +150,27 @@ const char *val_text(Elab *e, const Val *v)
     return b.data;
 }
 
+const char *val_source(Elab *e, const Val *v, Span span)
+{
+    const Source *src = &e->diags->sources.at[span.source];
+    Buf b = buf_new(e->arena);
+    double number;
+    if (val_number(v, &number)) {
+        buf_printf(&b, "%.6g", number);
+    } else if (v->kind == V_FN && v->fn->bound) {
+        buf_printf(&b, "%s(", v->fn->name);
+        for (uint32_t i = 0, n = 0; i < fn_arity(e, v->fn); i++)
+            if (v->fn->bound[i].kind != V_ABSENT)
+                buf_printf(&b, "%s%s", n++ ? ", " : "", val_source(e, &v->fn->bound[i], span));
+        buf_char(&b, ')');
+    } else if (v->kind == V_FN) {
+        buf_str(&b, v->fn->name);
+    } else {
+        buf_str(&b, text_on_one_line(e->arena, src->text + span.begin, span.end - span.begin));
+    }
+    return b.data;
+}
+
 void at_span(Elab *e, Span span)
 {
     e->g->loc = loc_add(e->diags, span, e->frame ? e->frame->call : 0, NULL);

@@ -7,6 +7,7 @@
 #include "base/embedded.h"
 #include "frontend/elab.h"
 #include "frontend/read_graph.h"
+#include "base/names.h"
 
 enum { MAX_SOURCE = 1 << 28 };
 
@@ -91,11 +92,11 @@ static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
         size_t count = 0;
         for (const EmbeddedFile *f = std_files; f->name && count < 64; f++)
             names[count++] = arena_strndup(e->arena, f->name, strlen(f->name) - 4);
-        const char *near = suggest(s->name, names, count);
-        Diag *d = diag_span(e->diags, span, "cannot read '%s'%s%s%s", path ? path : file,
-                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        Diag *d = diag_span(e->diags, span, "cannot read '%s'%s", path ? path : file,
+                            advise_near(s->name, names, count).text);
         if (!s->flag)
-            diag_note(e->diags, d, "it is neither in the standard library nor beside this file");
+            diag_note(e->diags, d, "it is neither in the standard library nor beside this file%s",
+                      advise("", names, count).text);
         return NULL;
     }
     if (!path) path = file;
@@ -139,8 +140,8 @@ static EFile *load_text(Elab *e, const char *name, const char *path, const char 
 
 // -- -D and data ----------------------------------------------------------------------------------
 // What a definition of that name defines, of the file or of those that it uses. NULL: nothing does;
-// then *near is the name that could be meant, or NULL.
-static Global *find_defined(Elab *e, const char *name, const char **near)
+// then *advice says what could be meant.
+static Global *find_defined(Elab *e, const char *name, Advice *advice)
 {
     VEC(const char *) names = {0};
     Global *found = NULL;
@@ -156,7 +157,7 @@ static Global *find_defined(Elab *e, const char *name, const char **near)
             if (!strcmp(g->stmt->name, name)) found = g;
         }
     }
-    *near = found ? NULL : suggest(name, names.at, names.n);
+    if (!found) *advice = advise(name, names.at, names.n);
     return found;
 }
 
@@ -184,12 +185,11 @@ static bool define_value(Elab *e, const Define *d, Val *out)
 
 static void define(Elab *e, const Define *d)
 {
-    const char *near;
-    if (!find_defined(e, d->name, &near)) {
+    Advice advice;
+    if (!find_defined(e, d->name, &advice)) {
         if (d->from_data) return;
-        diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s%s%s",
-                   d->name, e->files.at[0]->name, near ? "; did you mean '" : "", near ? near : "",
-                   near ? "'?" : "");
+        diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s", d->name,
+                   e->files.at[0]->name, advice.text);
         return;
     }
     if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
@@ -273,7 +273,7 @@ static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, 
     if (!eval_dtype(e, p->type, &in.dtype)) return;
     for (uint32_t i = 0; i < p->type->dims.n && in.rank < MAX_RANK; i++) {
         const Expr *x = p->type->dims.at[i];
-        Val v = eval(e, x);
+        Val v = eval_size(e, x);
         Global *g = x->kind == EXPR_NAME ? global_find(e, f, x->text, x->span, false) : NULL;
         uint32_t n = 1;
         bool many = seq_length(&v, &n);
@@ -346,8 +346,8 @@ static bool same_value(const Val *a, const Val *b)
 
 static bool redefines(Elab *e, const Define *d)
 {
-    const char *near;
-    Global *g = find_defined(e, d->name, &near);
+    Advice unused;
+    Global *g = find_defined(e, d->name, &unused);
     Val now, then;
     double x, y;
     if (!g || !define_value(e, d, &then)) return true;

@@ -3,7 +3,7 @@
 // was opened instead of at the end of the file.
 #include <string.h>
 
-#include "base/map.h"
+#include "base/names.h"
 #include "frontend/parse.h"
 #include "frontend/token.h"
 

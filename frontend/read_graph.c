@@ -1,5 +1,6 @@
 // Reads a dump of graphs: every statement of the tree is one node made through the door.
 #include "frontend/read_graph.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -27,9 +28,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(Reader *r, Span span, con
 static bool unknown(Reader *r, Span span, const char *what, const char *name,
                     const char *const *known, size_t n)
 {
-    const char *near = suggest(name, known, n);
-    Diag *g = diag_span(r->diags, span, "unknown %s '%s'", what, name);
-    if (near) diag_note(r->diags, g, "did you mean '%s'?", near);
+    diag_span(r->diags, span, "unknown %s '%s'%s", what, name, advise_near(name, known, n).text);
     return false;
 }
 
@@ -157,7 +156,7 @@ static bool read_attrs(Reader *r, Graph *g, const Expr *call, Attrs *attrs, Role
     for (uint32_t k = 0; k < call->attrs.n; k++) {
         const Item *item = &call->attrs.at[k];
         AttrKey key;
-        int word;
+        int word = 0;
         if (find_item(call->attrs.at, k, item->name))
             return fail(r, item->name_span, "attribute '%s' is given twice", item->name);
         if (!strcmp(item->name, "role")) {

@@ -213,6 +213,7 @@ typedef struct netc_inspect_options {
                         // what kernels need; a model.bin may hold them
     bool json;
     netc_program *other; // instead: what differs in this one
+    bool params;         // instead: parameters and states, and what each begins as
 } netc_inspect_options;
 NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                                   netc_error **err);
@@ -251,7 +252,8 @@ typedef struct netc_session_options {
     // count their executions because they draw random numbers, run in one of them at a time.
     netc_session *share;
     void *stream; // a CUstream of the caller to enqueue on, or NULL
-    // CPU: runs body over [0, n) in pieces; NULL: the library's own threads.
+    // CPU: runs body over [0, n) in pieces; NULL: the library's own threads, as many as the
+    // environment's OMP_NUM_THREADS says, else as this process may use cores.
     void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end),
                          void *arg);
     void *parallel_user;

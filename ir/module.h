@@ -39,6 +39,7 @@ typedef struct Cell {
     bool frozen;
     bool optimizer; // a state or setting that no model reads, only the updates of a train block
     double initial; // value of every element when no init entry assigns the cell
+    const char *begins; // what the model's text gives it: "0", "uniform(-0.1, 0.1)"; NULL: nothing
     Loc loc;
 } Cell;
 

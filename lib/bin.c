@@ -291,7 +291,7 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     netc_status status = NETC_OK;
     b->program = program_read(a, s->bytes, s->size, &why);
     if (b->program) why = program_validate(b->program);
-    if (!why) status = outputs_keep_compiled(&p->settings, b->program, err);
+    if (!why) status = outputs_keep_compiled(p, b->program, err);
     if (!why && status == NETC_OK) why = program_validate(b->program);
     arena_on_oom(a, NULL);
     if (why) status = lib_fail(err, NETC_INVALID, "%s is damaged: %s: %s", path, s->name, why);

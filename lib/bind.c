@@ -65,15 +65,14 @@ netc_status same_type(const char *what, const char *name, const ProgType *want,
 
 static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_error **err)
 {
-    const char *names[64], *near;
+    const char *names[64];
     size_t n = 0;
     for (int i = 0; i < e->ninputs; i++) {
         if (!strcmp(e->inputs[i].name, input)) return &e->inputs[i];
         if (n < 64) names[n++] = e->inputs[i].name;
     }
-    near = suggest(input, names, n);
-    lib_fail(err, NETC_INVALID, "'%s' has no input '%s'%s%s%s", e->name, input,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    lib_fail(err, NETC_INVALID, "'%s' has no input '%s'%s", e->name, input,
+             advise(input, names, n).text);
     return NULL;
 }
 
@@ -167,6 +166,15 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     return status;
 }
 
+netc_status no_output(const ProgEntry *e, const char *output, netc_error **err)
+{
+    const char *names[64];
+    size_t n = 0;
+    for (int i = 0; i < e->noutputs && n < 64; i++) names[n++] = e->outputs[i].name;
+    return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'%s", e->name, output,
+                    advise(output, names, n).text);
+}
+
 netc_status netc_sync(netc_session *s, netc_error **err)
 {
     RtError e = {0};
@@ -191,5 +199,5 @@ netc_status netc_read(netc_session *s, const char *entry, const char *output, ne
             return lib_fail_rt(err, &re);
         return NETC_OK;
     }
-    return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'", entry, output);
+    return no_output(e, output, err);
 }

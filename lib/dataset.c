@@ -112,23 +112,11 @@ static const InputDecl *declaration(const netc_program *p, const char *input)
 static netc_status unknown_input(const netc_program *p, const char *input, netc_error **err)
 {
     const FileDecls *f = p->decls;
-    const char *names[64], *near;
+    const char *names[64];
     size_t n = 0;
-    char list[512] = "";
-    for (uint32_t i = 0; i < f->inputs.n && n < 64; i++) {
-        names[n++] = f->inputs.at[i].name;
-        if (strlen(list) + strlen(names[n - 1]) + 3 < sizeof list && !strstr(list, names[n - 1])) {
-            if (*list) strcat(list, ", ");
-            strcat(list, names[n - 1]);
-        }
-    }
-    near = suggest(input, names, n);
-    if (near)
-        return lib_fail(err, NETC_INVALID,
-                        "%s has no input '%s'; did you mean '%s'? Its inputs: %s", p->name, input,
-                        near, list);
-    return lib_fail(err, NETC_INVALID, "%s has no input '%s'; its inputs: %s", p->name, input,
-                    *list ? list : "none");
+    for (uint32_t i = 0; i < f->inputs.n && n < 64; i++) names[n++] = f->inputs.at[i].name;
+    return lib_fail(err, NETC_INVALID, "%s has no input '%s'%s", p->name, input,
+                    advise(input, names, n).text);
 }
 
 static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)

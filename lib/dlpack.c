@@ -102,29 +102,28 @@ static void delete_exported(DlManaged *m)
 netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *output,
                              void **dl_managed_tensor, netc_error **err)
 {
-    int n = netc_output_count(s->program, entry);
-    netc_port port;
-    for (int i = 0; i < n; i++) {
-        netc_status status = netc_output_info(s->program, entry, i, &port, err);
-        if (status != NETC_OK) return status;
-        if (strcmp(port.name, output)) continue;
-        size_t bytes = netc_dtype_size(port.dtype);
-        for (int k = 0; k < port.rank; k++) bytes *= (size_t)port.dim[k];
+    Loaded *l;
+    const ProgEntry *e;
+    netc_status status = session_entry(s, entry, &l, &e, err);
+    if (status != NETC_OK) return status;
+    for (int i = 0; i < e->noutputs; i++) {
+        if (strcmp(e->outputs[i].name, output)) continue;
+        const ProgType *type = &e->outputs[i].type;
+        size_t bytes = (size_t)prog_type_bytes(type);
         size_t whole = (sizeof(Exported) + bytes + 63) / 64 * 64;
         Exported *x = aligned_alloc(64, whole);
         if (!x) return OUT_OF_MEMORY(err);
-        memcpy(x->shape, port.dim, sizeof x->shape);
+        memcpy(x->shape, type->dim, sizeof x->shape);
         x->managed = (DlManaged){.tensor = {.data = x->data,
                                             .device_type = DL_CPU,
-                                            .ndim = port.rank,
-                                            .code = dl_type[port.dtype].code,
-                                            .bits = dl_type[port.dtype].bits,
+                                            .ndim = type->rank,
+                                            .code = dl_type[type->dtype].code,
+                                            .bits = dl_type[type->dtype].bits,
                                             .lanes = 1,
                                             .shape = x->shape},
                                  .manager = x,
                                  .deleter = delete_exported};
-        netc_tensor t = {.dtype = port.dtype, .rank = port.rank, .data = x->data};
-        memcpy(t.dim, port.dim, sizeof t.dim);
+        netc_tensor t = tensor_of(type, x->data);
         status = netc_read(s, entry, output, &t, err);
         if (status != NETC_OK)
             free(x);
@@ -132,5 +131,5 @@ netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *out
             *dl_managed_tensor = &x->managed;
         return status;
     }
-    return lib_fail(err, NETC_INVALID, "'%s' has no output '%s'", entry, output);
+    return no_output(e, output, err);
 }

@@ -89,13 +89,9 @@ netc_status netc_program_emit(netc_program *p, const char *stage, char **text, n
     enum { COUNT = sizeof stages / sizeof *stages, FRONT = 3 };
     int at = 0;
     while (at < COUNT && strcmp(stage, stages[at])) at++;
-    if (at == COUNT) {
-        const char *near = suggest(stage, stages, COUNT);
-        return lib_fail(err, NETC_INVALID,
-                        "there is no stage '%s'%s%s%s; stages: ast ir grad fused plan cuda c "
-                        "ptx dot",
-                        stage, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    }
+    if (at == COUNT)
+        return lib_fail(err, NETC_INVALID, "there is no stage '%s'%s", stage,
+                        advise(stage, stages, COUNT).text);
     Emit e = {.p = p, .stage = stage, .arena = arena_new(), .err = err};
     if (!e.arena) return OUT_OF_MEMORY(err);
     if (at >= FRONT) {

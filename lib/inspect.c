@@ -178,7 +178,9 @@ static void inspect(void *arg)
 {
     Inspect *v = arg;
     Buf out = buf_new(v->arena);
-    if (v->o->other)
+    if (v->o->params)
+        v->status = inspect_params(v, &out);
+    else if (v->o->other)
         v->status = inspect_compare(v, &out);
     else if (v->o->kernel)
         v->status = kernel_text(v, &out);
@@ -230,6 +232,21 @@ static void compile_for_registers(const Inspect *v, Build *b)
     netc_error_free(e);
 }
 
+// The build or builds that are asked about.
+static netc_status get_builds(Inspect *v, char *note, size_t n, netc_error **err)
+{
+    bool cuda = pick_cuda(v, note, n);
+    v->note = note;
+    netc_status status = build_get(v->p, cuda, "", "", &v->b, err);
+    if (cuda && v->o->other) program_learn_gpu(v->o->other);
+    if (status == NETC_OK && v->o->other)
+        status = build_get(v->o->other, cuda, "", "", &v->other, err);
+    if (status != NETC_OK || !v->o->registers) return status;
+    compile_for_registers(v, v->b);
+    if (v->other) compile_for_registers(v, v->other);
+    return NETC_OK;
+}
+
 netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                          netc_error **err)
 {
@@ -241,17 +258,8 @@ netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **
         return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda",
                         v.o->target);
     char note[160];
-    bool cuda = pick_cuda(&v, note, sizeof note);
-    v.note = note;
-    netc_status status = build_get(p, cuda, "", "", &v.b, err);
-    if (cuda && v.o->other) program_learn_gpu(v.o->other);
-    if (status == NETC_OK && v.o->other)
-        status = build_get(v.o->other, cuda, "", "", &v.other, err);
+    netc_status status = own.params ? NETC_OK : get_builds(&v, note, sizeof note, err);
     if (status != NETC_OK) return status;
-    if (v.o->registers) {
-        compile_for_registers(&v, v.b);
-        if (v.other) compile_for_registers(&v, v.other);
-    }
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(v.arena, inspect, &v)) v.status = OUT_OF_MEMORY(err);

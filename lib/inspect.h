@@ -17,5 +17,6 @@ typedef struct Inspect {
 
 netc_status inspect_compare(const Inspect *v, Buf *out); // lib/inspect_compare.c
 netc_status inspect_why(const Inspect *v, Buf *out);     // lib/inspect_why.c
+netc_status inspect_params(const Inspect *v, Buf *out);  // lib/inspect_params.c; needs no build
 
 #endif

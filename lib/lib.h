@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "include/netc.h"
@@ -166,7 +167,7 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
 // -- the outputs that are wanted (lib/outputs.c) ---------------------------------------------------
 // only: the entry that is compiled, "" for all. false: reported.
 bool outputs_keep(const Settings *s, const char *only, Module *m);
-netc_status outputs_keep_compiled(const Settings *s, Program *p, netc_error **err);
+netc_status outputs_keep_compiled(const netc_program *p, Program *compiled, netc_error **err);
 
 // -- further batches of a model.bin (lib/batches.c) -----------------------------------------------
 enum { MOST_BATCHES = 64 };
@@ -260,7 +261,10 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data);
 // -- bindings (lib/bind.c)
-Bound *bound_find(const netc_session *s, const char *entry, const char *input); // NULL: none
+// Errors that say what there is.
+netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
+netc_status no_output(const ProgEntry *e, const char *output, netc_error **err); // what there is
+Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);
 void dlpack_release(void *managed); // lib/dlpack.c; NULL is fine
 // The type of a tensor given by the caller, or an error where it is none.
@@ -302,6 +306,7 @@ const char *batch_dim(const ProgEntry *e);
 
 // -- checkpoints (lib/checkpoint.c) ---------------------------------------------------------------
 bool state_is_saved(const ProgCell *c); // not scratch, not a control cell
+bool state_is_named(const ProgCell *c); // by the model, not by netc, as "@step" is
 typedef struct Position {               // where training stands; saved beside the tensors
     int64_t step, seed;
     bool needed; // a file that does not say it is refused

@@ -11,21 +11,27 @@ static bool is_wanted(const Settings *s, const char *output)
     return false;
 }
 
-// The first one wanted that is not among the names, and the name that could be meant, or NULL.
-static const char *unknown(const Settings *s, const char *const *names, size_t n, const char **near)
+// The first one wanted that is not among the names, or NULL.
+static const char *unknown(const Settings *s, const char *const *names, size_t n)
 {
     for (int i = 0; i < s->noutputs; i++) {
         bool found = false;
         for (size_t k = 0; k < n; k++) found = found || !strcmp(names[k], s->outputs[i]);
-        if (found) continue;
-        *near = suggest(s->outputs[i], names, n);
-        return s->outputs[i];
+        if (!found) return s->outputs[i];
     }
     return NULL;
 }
 
-#define NO_OUTPUT   "'%s' has no output '%s'%s%s%s"
-#define MEANT(near) (near) ? "; did you mean '" : "", (near) ? (near) : "", (near) ? "'?" : ""
+static bool no_such_entry(const Settings *s, Module *m)
+{
+    const char **names = NEW_ARRAY(m->arena, const char *, m->entries.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->entries.n; i++)
+        if (m->entries.at[i].kind != ENTRY_INIT) names[n++] = m->entries.at[i].name;
+    diag_error(m->diags, 0, "there is no entry '%s'%s", s->outputs_of,
+               advise(s->outputs_of, names, n).text);
+    return false;
+}
 
 bool outputs_keep(const Settings *s, const char *only, Module *m)
 {
@@ -38,14 +44,17 @@ bool outputs_keep(const Settings *s, const char *only, Module *m)
         if (s->outputs_of ? !strcmp(name, s->outputs_of) : model) e = &m->entries.at[i];
     }
     if (s->outputs_of ? !e && *only : models != 1) return true;
-    if (!e) return diag_error(m->diags, 0, "there is no entry '%s'", s->outputs_of), false;
+    if (!e) return no_such_entry(s, m);
     Graph *g = e->graph;
-    const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n), *near;
+    const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n);
     size_t n = 0;
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (g->roots.at[i]->op == OP_output) names[n++] = attr_str(g->roots.at[i], ATTR_name);
-    const char *missing = unknown(s, names, n, &near);
-    if (missing) return diag_error(m->diags, 0, NO_OUTPUT, e->name, missing, MEANT(near)), false;
+    const char *missing = unknown(s, names, n);
+    if (missing)
+        return diag_error(m->diags, 0, "'%s' has no output '%s'%s", e->name, missing,
+                          advise(missing, names, n).text),
+               false;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         Node *root = g->roots.at[i];
@@ -57,8 +66,9 @@ bool outputs_keep(const Settings *s, const char *only, Module *m)
     return true;
 }
 
-netc_status outputs_keep_compiled(const Settings *s, Program *p, netc_error **err)
+netc_status outputs_keep_compiled(const netc_program *owner, Program *p, netc_error **err)
 {
+    const Settings *s = &owner->settings;
     ProgEntry *e = NULL;
     int models = 0;
     for (int i = 0; i < p->nentries; i++) {
@@ -67,15 +77,15 @@ netc_status outputs_keep_compiled(const Settings *s, Program *p, netc_error **er
         if (s->outputs_of ? !strcmp(p->entries[i].name, s->outputs_of) : model) e = &p->entries[i];
     }
     if (!s->noutputs || (!s->outputs_of && models != 1)) return NETC_OK;
-    if (!e) return lib_fail(err, NETC_INVALID, "there is no entry '%s'", s->outputs_of);
-    const char **names = NEW_ARRAY(p->arena, const char *, e->noutputs + 1), *near;
+    if (!e) return no_entry(owner, p, s->outputs_of, err);
+    const char **names = NEW_ARRAY(p->arena, const char *, e->noutputs + 1);
     bool *wanted = NEW_ARRAY(p->arena, bool, e->noutputs + 1);
     for (int i = 0; i < e->noutputs; i++) {
         names[i] = e->outputs[i].name;
         wanted[i] = is_wanted(s, names[i]);
     }
-    const char *missing = unknown(s, names, (size_t)e->noutputs, &near);
-    if (missing) return lib_fail(err, NETC_INVALID, NO_OUTPUT, e->name, missing, MEANT(near));
+    const char *missing = unknown(s, names, (size_t)e->noutputs);
+    if (missing) return no_output(e, missing, err);
     program_keep(p, e, wanted);
     return NETC_OK;
 }

@@ -315,12 +315,26 @@ void netc_program_release(netc_program *p)
     free(p);
 }
 
+netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err)
+{
+    const char *names[64];
+    size_t n = 0;
+    for (int i = 0; i < in->nentries && n < 64; i++)
+        if (!program_derives(&in->entries[i])) names[n++] = in->entries[i].name;
+    if (!strcmp(name, "train") || !strcmp(name, "eval"))
+        return lib_fail(err, NETC_INVALID,
+                        "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
+                        p->name, name);
+    return lib_fail(err, NETC_INVALID, "%s has no entry '%s'%s", p->name, name,
+                    advise(name, names, n).text);
+}
+
 static const ProgEntry *entry_of(netc_program *p, const char *name, netc_error **err)
 {
     Build *b;
     if (build_any(p, &b, err) != NETC_OK) return NULL;
     const ProgEntry *e = program_entry(b->program, name);
-    if (!e) lib_fail(err, NETC_INVALID, "the model has no entry '%s'", name);
+    if (!e) no_entry(p, b->program, name, err);
     return e;
 }
 

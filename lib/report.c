@@ -155,22 +155,21 @@ netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *
                         netc_error **err)
 {
     for (int i = 0; i < n; i++) {
-        const char *names[512], *near;
+        const char *names[512];
         size_t count = 0;
         bool known = false;
         for (int k = 0; k < rt_cell_count(s->rt) && count < 256; k++)
-            names[count++] = rt_cell_info(s->rt, k)->name;
+            if (state_is_named(rt_cell_info(s->rt, k)))
+                names[count++] = rt_cell_info(s->rt, k)->name;
         for (int k = 0; k < e->noutputs && count < 512; k++) names[count++] = e->outputs[k].name;
         const ProgCell *c;
         known = session_cell(s, watch[i], &c);
         for (int k = 0; !known && k < e->noutputs; k++)
             known = !strcmp(e->outputs[k].name, watch[i]);
         if (known) continue;
-        near = suggest(watch[i], names, count);
         return lib_fail(err, NETC_INVALID,
-                        "nothing to watch: there is no parameter, state, output or tap '%s'%s%s%s",
-                        watch[i], near ? "; did you mean '" : "", near ? near : "",
-                        near ? "'?" : "");
+                        "nothing to watch: there is no parameter, state, output or tap '%s'%s",
+                        watch[i], advise(watch[i], names, count).text);
     }
     return NETC_OK;
 }

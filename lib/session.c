@@ -76,17 +76,7 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
     const Program *p = (*l)->build->program;
     *e = program_entry(p, entry);
     if (*e) return NETC_OK;
-    const char *names[64], *near;
-    size_t n = 0;
-    if (!strcmp(entry, "train") || !strcmp(entry, "eval"))
-        return lib_fail(err, NETC_INVALID,
-                        "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
-                        s->program->name, entry);
-    for (int i = 0; i < p->nentries && n < 64; i++)
-        if (!program_derives(&p->entries[i])) names[n++] = p->entries[i].name;
-    near = suggest(entry, names, n);
-    return lib_fail(err, NETC_INVALID, "%s has no entry '%s'%s%s%s", s->program->name, entry,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return no_entry(s->program, p, entry, err);
 }
 
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out)

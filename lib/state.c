@@ -13,6 +13,11 @@ static const ProgCell *nth_saved(const netc_session *s, int i)
     return NULL;
 }
 
+bool state_is_named(const ProgCell *c)
+{
+    return c->name[0] != '@';
+}
+
 int netc_state_count(netc_session *s)
 {
     int n = 0;
@@ -33,14 +38,12 @@ static netc_status find_state(netc_session *s, const char *name, const netc_tens
                               const ProgCell **out, netc_error **err)
 {
     if (!session_cell(s, name, out)) {
-        const char *names[256], *near;
+        const char *names[256];
         size_t n = 0;
         for (int i = 0; i < rt_cell_count(s->rt) && n < 256; i++)
-            names[n++] = rt_cell_info(s->rt, i)->name;
-        near = suggest(name, names, n);
-        return lib_fail(err, NETC_INVALID, "%s has no parameter or state '%s'%s%s%s",
-                        s->program->name, name, near ? "; did you mean '" : "", near ? near : "",
-                        near ? "'?" : "");
+            if (state_is_named(rt_cell_info(s->rt, i))) names[n++] = rt_cell_info(s->rt, i)->name;
+        return lib_fail(err, NETC_INVALID, "%s has no parameter or state '%s'%s", s->program->name,
+                        name, advise(name, names, n).text);
     }
     if (t->on_device)
         return lib_fail(err, NETC_INVALID,
@@ -78,21 +81,17 @@ static netc_status setting(netc_session *s, const char *name, netc_error **err)
 {
     const ProgCell *c;
     if (session_cell(s, name, &c) && c->kind == PC_SETTING) return NETC_OK;
-    const char *names[64], *near;
+    const char *names[64];
     size_t n = 0;
     for (int i = 0; i < rt_cell_count(s->rt) && n < 64; i++)
         if (rt_cell_info(s->rt, i)->kind == PC_SETTING) names[n++] = rt_cell_info(s->rt, i)->name;
-    near = suggest(name, names, n);
     if (!n)
         return lib_fail(
             err, NETC_INVALID,
             "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
             s->program->name, name, name);
-    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'; %s '%s'%s", s->program->name, name,
-                    near ? "did you mean" : "there is", near ? near : names[0],
-                    near    ? "?"
-                    : n > 1 ? " and others"
-                            : "");
+    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'%s", s->program->name, name,
+                    advise(name, names, n).text);
 }
 
 static bool remember(netc_session *s, const char *name)

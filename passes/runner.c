@@ -1,6 +1,7 @@
 // The pass table and its runner: time, verify, dump, skip, stop.
 #include "base/clock.h"
 #include "passes/passes.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -55,9 +56,8 @@ static void unknown_pass(Module *m, const char *name, bool optional_only)
         names[n++] = pass_table[i].name;
         buf_printf(&list, "%s%s", n > 1 ? ", " : "", pass_table[i].name);
     }
-    Diag *d = diag_error(m->diags, 0, "there is no pass '%s'", name);
-    const char *close = suggest(name, names, (size_t)n);
-    if (close) diag_note(m->diags, d, "did you mean '%s'?", close);
+    Diag *d = diag_error(m->diags, 0, "there is no pass '%s'%s", name,
+                         advise_near(name, names, (size_t)n).text);
     diag_note(m->diags, d, "%s: %s", optional_only ? "passes that can be skipped" : "passes",
               list.data);
 }

@@ -7,12 +7,17 @@
 #include "base/map.h"
 #include "runtime/exec.h"
 #include "runtime/range.h"
+#include "base/names.h"
 
 static int find_input(const ProgEntry *e, const char *name, RtError *err)
 {
-    for (int i = 0; i < e->ninputs; i++)
+    const char *names[64];
+    size_t n = 0;
+    for (int i = 0; i < e->ninputs; i++) {
         if (!strcmp(e->inputs[i].name, name)) return i;
-    rt_fail(err, RT_USER, "'%s' has no input '%s'", e->name, name);
+        if (n < 64) names[n++] = e->inputs[i].name;
+    }
+    rt_fail(err, RT_USER, "'%s' has no input '%s'%s", e->name, name, advise(name, names, n).text);
     return -1;
 }
 

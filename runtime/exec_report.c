@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/exec.h"
+#include "base/names.h"
 
 // The step a failed update would have been: a failed one does not commit, so @step still holds it.
 static void step_text(RtSession *s, const RtEntry *en, char *out, size_t n)
@@ -95,5 +96,9 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
         rt_leave(s);
         return code;
     }
-    return rt_fail(e, RT_USER, "'%s' has no output '%s'", entry, output);
+    const char *names[64];
+    size_t known = 0;
+    for (int i = 0; i < en->e->noutputs && known < 64; i++) names[known++] = en->e->outputs[i].name;
+    return rt_fail(e, RT_USER, "'%s' has no output '%s'%s", entry, output,
+                   advise(output, names, known).text);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/exec_cells.h"
+#include "base/names.h"
 
 enum { ALIGN = 256 };
 
@@ -106,8 +107,12 @@ RtEntry *rt_entry_find(RtSession *s, RtProgram *p, const char *entry, RtError *e
         rt_fail(e, RT_USER, "the program is not attached to this session");
         return NULL;
     }
-    for (int i = 0; i < p->p->nentries; i++)
+    const char *names[64];
+    size_t n = 0;
+    for (int i = 0; i < p->p->nentries; i++) {
         if (!strcmp(p->p->entries[i].name, entry)) return &b->entry[i];
-    rt_fail(e, RT_USER, "the program has no entry '%s'", entry);
+        if (n < 64) names[n++] = p->p->entries[i].name;
+    }
+    rt_fail(e, RT_USER, "the program has no entry '%s'%s", entry, advise(entry, names, n).text);
     return NULL;
 }

@@ -64,7 +64,7 @@ for verb in train eval run profile bench; do
 done
 expect 1 "name it .bin" "$NETC" mlp.net -o other.net --target cpu
 expect 0 "with your rights" "$NETC" --help
-for verb in train eval run profile bench; do expect 0 "with your rights" "$NETC" $verb --help; done
+for verb in init train eval run profile bench; do expect 0 "with your rights" "$NETC" $verb --help; done
 for text in README.md docs/netc.1 include/netc.h; do tr '\n' ' ' < "$ROOT/$text" | grep -q 'machine code' && pass || fail "$text does not say that a model.bin is code"; done
 
 # -- the cache: ours alone

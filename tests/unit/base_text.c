@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/names.h"
 #include "tests/unit/unit.h"
 
 static Arena *arena;
@@ -81,10 +82,6 @@ static void maps(void)
     strmap_set(&m, "key7", &things[0]);
     CHECK(m.n == 5000 && strmap_get(&m, "key7") == &things[0] && !strcmp(m.entry[7].key, "key7"));
     CHECK(!strmap_has(&m, "key5000") && !idmap_get(&ids, 1, NULL));
-    const char *const names[] = {"linear", "flatten", "softmax"};
-    CHECK(!strcmp(suggest("liner", names, 3), "linear"));
-    CHECK(!strcmp(suggest("sotfmax", names, 3), "softmax"));
-    CHECK(!suggest("convolution", names, 3) && !suggest("x", names, 0));
     CHECK(hash_mix(1, 2) != hash_mix(2, 1) && hash_bytes("abc", 3, 0) != hash_bytes("abc\0", 4, 0));
 }
 
@@ -166,12 +163,44 @@ static void diagnostics(void)
     CHECK(json_parse(arena, text.data, text.len, &error));
 }
 
+static bool advises(const char *name, const char *const *known, size_t n, const char *text)
+{
+    return !strcmp(advise(name, known, n).text, text);
+}
+
+static void names(void)
+{
+    const char *const known[] = {"linear", "flatten", "softmax", "flatten"};
+    CHECK(!strcmp(suggest("liner", known, 3), "linear"));
+    CHECK(!strcmp(suggest("sotfmax", known, 3), "softmax"));
+    CHECK(!suggest("convolution", known, 3) && !suggest("x", known, 0));
+    CHECK(advises("liner", known, 4, "; did you mean 'linear'?"));
+    CHECK(advises("x", known, 4, "; there are 'linear', 'flatten' and 'softmax'"));
+    CHECK(advises("x", known, 2, "; there are 'linear' and 'flatten'"));
+    CHECK(advises("x", known, 1, "; there is 'linear'") &&
+          advises("x", known, 0, "; there are none"));
+    CHECK(!*advise_near("x", known, 4).text);
+    const char *many[100];
+    for (int i = 0; i < 100; i++) many[i] = arena_printf(arena, "name_%d", i);
+    Advice some = advise("x", many, 100);
+    CHECK(strstr(some.text, "'name_0', 'name_1', ") && strstr(some.text, " and 88 more"));
+    char *longest = arena_alloc(arena, 1000); // a name that fits nowhere
+    memset(longest, 'n', 999);
+    const char *const two[] = {longest, "short"};
+    CHECK(advises("x", two, 1, ""));
+    CHECK(advises("x", two, 2, "; there are 'short' and 1 more"));
+    for (int i = 0; i < 100; i++) many[i] = arena_printf(arena, "%090d", i);
+    CHECK(strlen(advise("x", many, 100).text) < sizeof some.text);
+    CHECK(strstr(advise("x", many, 100).text, "more"));
+}
+
 int main(void)
 {
     arena = arena_new();
     arenas();
     buffers();
     maps();
+    names();
     json();
     diagnostics();
     arena_free(arena);

@@ -71,7 +71,8 @@ static void ports(void)
     FINE(netc_output_info(p, "line", 1, &port, &err));
     CHECK(!strcmp(port.name, "y") && port.rank == 1 && port.dim[0] == 8);
     REFUSED(NETC_INVALID, "2 inputs", netc_input_info(p, "line", 2, &port, &err));
-    REFUSED(NETC_INVALID, "nowhere", netc_output_info(p, "nowhere", 0, &port, &err));
+    REFUSED(NETC_INVALID, "no entry 'nowhere'; there are ",
+            netc_output_info(p, "nowhere", 0, &port, &err));
     NETC_INIT(netc_compile_options, o);
     const char *define = "batch=5";
     netc_program *small = NULL;
@@ -124,7 +125,7 @@ static void run_and_read(void)
     CHECK(fabsf(sum - loss) < 1e-5f);
     ty = floats(y, 1, 7, 0);
     REFUSED(NETC_INVALID, "f32[8]", netc_read(s, "line", "y", &ty, &err));
-    REFUSED(NETC_INVALID, "no output", netc_read(s, "line", "z", &ty, &err));
+    REFUSED(NETC_INVALID, "no output 'z'; there are '", netc_read(s, "line", "z", &ty, &err));
     ty = floats(NULL, 1, 8, 0);
     REFUSED(NETC_INVALID, "'y' has no data", netc_read(s, "line", "y", &ty, &err));
     // Binding again reads the other array.
@@ -383,7 +384,8 @@ static void dlpack(void)
           y->t.device_type == 1);
     CHECK(y && !memcmp((char *)y->t.data + y->t.byte_offset, direct, sizeof direct));
     if (y) y->deleter(y);
-    REFUSED(NETC_INVALID, "no output", netc_read_dlpack(s, "line", "q", &out, &err));
+    REFUSED(NETC_INVALID, "no output 'q'; there are '",
+            netc_read_dlpack(s, "line", "q", &out, &err));
     FINE(netc_bind(s, "line", "x", &x, &err)); // unbinds the DLPack tensor
     CHECK(deleted == 1);
     FINE(netc_bind_dlpack(s, "line", "x", &m, &err));

@@ -1,0 +1,77 @@
+// Suggestions for misspelt names, and lists of those there are.
+#include "base/names.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static size_t edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    size_t na = strlen(a), nb = strlen(b), row[LONGEST + 1];
+    if (na > LONGEST || nb > LONGEST) return LONGEST;
+    for (size_t j = 0; j <= nb; j++) row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[nb];
+}
+
+const char *suggest(const char *name, const char *const *candidates, size_t n)
+{
+    const char *best = NULL;
+    size_t nearest = strlen(name) / 3 + 2; // a third of the letters may be wrong
+    for (size_t i = 0; i < n; i++) {
+        size_t d = edit_distance(name, candidates[i]);
+        if (d < nearest && d < strlen(name)) {
+            nearest = d;
+            best = candidates[i];
+        }
+    }
+    return best;
+}
+
+Advice advise_near(const char *name, const char *const *known, size_t n)
+{
+    Advice a = {""};
+    const char *near = suggest(name, known, n);
+    if (near) snprintf(a.text, sizeof a.text, "; did you mean '%s'?", near);
+    return a;
+}
+
+static bool stands_before(const char *const *known, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(known[k], known[i])) return true;
+    return false;
+}
+
+Advice advise(const char *name, const char *const *known, size_t n)
+{
+    enum { MOST = 12, ROOM = 24 }; // ROOM: for " and 4294967295 more"
+    Advice a = advise_near(name, known, n);
+    if (*a.text) return a;
+    size_t different = 0, shown = 0, len = 0;
+    for (size_t i = 0; i < n; i++) different += !stands_before(known, i);
+    if (!different) return (Advice){"; there are none"};
+    len = (size_t)snprintf(a.text, sizeof a.text, different == 1 ? "; there is" : "; there are");
+    for (size_t i = 0; i < n && shown < MOST; i++) {
+        size_t size = strlen(known[i]) + strlen(" and ''");
+        if (stands_before(known, i) || len + size + ROOM > sizeof a.text) continue;
+        const char *between = !shown ? " " : shown + 1 == different ? " and " : ", ";
+        len += (size_t)snprintf(a.text + len, sizeof a.text - len, "%s'%s'", between, known[i]);
+        shown++;
+    }
+    if (!shown) return (Advice){""}; // too long, all of them
+    if (shown < different)
+        snprintf(a.text + len, sizeof a.text - len, " and %zu more", different - shown);
+    return a;
+}

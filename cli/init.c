@@ -1,0 +1,52 @@
+// netc init: the values that parameters and states begin with, as a checkpoint.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+typedef struct InitArgs {
+    Common common;
+    Weights weights;
+    StringList set;
+    const char *device, *out;
+    int64_t seed;
+} InitArgs;
+
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
+{
+    InitArgs *a = args;
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_status status =
+        open_program(&a->common, ctx, device_target(a->device), NULL, NULL, NULL, &p, err);
+    if (status == NETC_OK)
+        status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
+    if (status == NETC_OK) status = netc_state_save(s, a->out, err);
+    if (status == NETC_OK && !a->common.quiet)
+        printf("wrote %s: %d tensors\n", a->out, netc_state_count(s));
+    netc_session_free(s);
+    netc_program_release(p);
+    return status;
+}
+
+int verb_init(int argc, char **argv)
+{
+    InitArgs a = {0};
+    const Option options[] = {
+        {"--output", "-o", OPT_OUTPUT, &a.out, "FILE", "the file to write (.safetensors)"},
+        seed_option(&a.seed, "of what is drawn (default 0)"),
+        weights_option(&a.weights),
+        map_option(&a.weights),
+        missing_option(&a.weights),
+        set_option(&a.set),
+        device_option(&a.device),
+    };
+    int code;
+    if (!read_command("init", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    if (!a.out) {
+        free_command(OPTIONS(options), &a.common);
+        return fail("name the file to write: netc init %s -o FILE.safetensors", "MODEL");
+    }
+    return run_command(OPTIONS(options), &a.common, run, &a);
+}

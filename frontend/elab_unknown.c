@@ -1,0 +1,99 @@
+// A name that nothing in sight defines: what could be meant, or what is to be written for it.
+#include <string.h>
+
+#include "base/embedded.h"
+#include "base/names.h"
+#include "frontend/elab.h"
+
+typedef VEC(const char *) Names;
+
+static void add_keys(Elab *e, Names *out, const StrMap *m)
+{
+    for (uint32_t i = 0; i < m->n; i++) vec_push(e->arena, out, m->entry[i].key);
+}
+
+static void add_sizes(Elab *e, Names *out, const EFile *f)
+{
+    for (uint32_t i = 0; i < f->globals.n; i++) {
+        const Global *g = f->globals.entry[i].value;
+        if (g->stmt->kind == STMT_DIM || g->stmt->kind == STMT_CONST)
+            vec_push(e->arena, out, f->globals.entry[i].key);
+    }
+}
+
+// What a name here could mean; size: what could be a size.
+static Names in_sight(Elab *e, bool size)
+{
+    enum { MOST_BUILTIN = 4096 };
+    Names names = {0};
+    const EFile *f = e->frame->file;
+    add_keys(e, &names, &e->frame->vars);
+    for (uint32_t i = 0; i <= f->uses.n; i++) {
+        const EFile *in = i ? f->uses.at[i - 1] : f;
+        if (size)
+            add_sizes(e, &names, in);
+        else
+            add_keys(e, &names, &in->globals);
+    }
+    if (size) return names;
+    if (e->core) add_keys(e, &names, &e->core->globals);
+    const char **builtin = NEW_ARRAY(e->arena, const char *, MOST_BUILTIN);
+    uint32_t n = 0;
+    builtin_names(e, builtin, &n, MOST_BUILTIN);
+    for (uint32_t i = 0; i < n; i++) vec_push(e->arena, &names, builtin[i]);
+    return names;
+}
+
+// What the standard library defines, as name -> its file's name. It is parsed for this alone.
+static StrMap standard_names(Elab *e)
+{
+    StrMap names = strmap_new(e->arena);
+    Diags *quiet = diags_new(e->arena);
+    for (const EmbeddedFile *f = std_files; f->name; f++) {
+        File *ast =
+            parse_source(e->arena, quiet, source_add(quiet, f->name, f->text, f->len, true));
+        char *file = arena_strndup(e->arena, f->name, strlen(f->name) - strlen(".net"));
+        for (uint32_t i = 0; i < ast->stmts.n; i++) {
+            const Stmt *s = ast->stmts.at[i];
+            if ((s->kind == STMT_FN || s->kind == STMT_CONST) && !strmap_has(&names, s->name))
+                strmap_set(&names, s->name, file);
+        }
+    }
+    return names;
+}
+
+static Val unknown_size(Elab *e, const char *name, Span span)
+{
+    Names names = in_sight(e, true);
+    Advice near = advise_near(name, names.at, names.n);
+    Diag *d = error_at(e, span, "unknown size '%s'%s", name, near.text);
+    if (!*near.text)
+        diag_note(
+            e->diags, d,
+            "declare it at the top of the file, as in 'dim %s = 16'; the data or -D %s=… give "
+            "it another value",
+            name, name);
+    return val_poison();
+}
+
+Val name_unknown(Elab *e, const char *name, Span span, bool size)
+{
+    StrMap standard = standard_names(e);
+    const char *file = strmap_get(&standard, name);
+    if (file)
+        return fail(e, span,
+                    "unknown name '%s'; it is in the standard library: write 'use %s' at "
+                    "the top of the file",
+                    name, file);
+    if (size) return unknown_size(e, name, span);
+    Names names = in_sight(e, false);
+    uint32_t seen = names.n;
+    add_keys(e, &names, &standard);
+    const char *near = suggest(name, names.at, names.n);
+    bool used = false;
+    for (uint32_t i = 0; near && i < seen; i++) used = used || names.at[i] == near;
+    if (near && !used)
+        return fail(e, span, "unknown name '%s'; did you mean '%s'? Write 'use %s' for it", name,
+                    near, (const char *)strmap_get(&standard, near));
+    return fail(e, span, "unknown name '%s'%s", name, advise_near(name, names.at, seen).text);
+}
