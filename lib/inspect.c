@@ -206,8 +206,8 @@ static bool pick_cuda(const Inspect *v, char *note, size_t n)
     const char *asked = v->o->target ? v->o->target : v->p->settings.target;
     if (asked && !strcmp(asked, "all")) asked = NULL;
     bool gpu = rt_cuda_count() > 0, cuda = asked ? !strcmp(asked, "cuda") : gpu;
-    bool only = !asked && v->p->embedded && !holds(v->p, cuda) && holds(v->p, !cuda);
-    if (only) cuda = !cuda;
+    bool only = !asked && v->p->embedded && holds(v->p, cuda) != holds(v->p, !cuda);
+    if (only) cuda = holds(v->p, true);
     const char *why = asked  ? ""
                       : only ? " (all that the file holds)"
                       : gpu  ? " (this machine has a GPU; --target cpu shows the CPU's)"

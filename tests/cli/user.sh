@@ -18,7 +18,7 @@ expect 0 "netc " "$NETC" --version
 expect 1 "usage" "$NETC"
 expect 1 "--output" "$NETC" "$MLP" --out x
 expect 1 "looks at this machine" "$NETC" doctor x
-expect 1 "netc inspect MODEL --target cpu lists them" "$NETC" inspect "$MLP" nothing
+expect 1 "netc inspect MODEL --target cpu lists them" "$NETC" inspect "$MLP" nothing --target cpu
 expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
 expect 1 "encode, decode" "$NETC" run "$ROOT/samples/autoencoder/autoencoder.net" --device cpu
 expect 1 "makes no sense" "$NETC" "$MLP" --memory-limit -5
