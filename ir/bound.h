@@ -21,7 +21,7 @@
 // An element is right when |have - want| <= 2 u |want| + BOUND_SLACK error. NaN and infinities
 // match exactly, unless an error reaches the end of the type's range. An element is undecided when
 // its allowance is as large as the element and as the root mean square of its tensor: zero would
-// do.
+// do; or where what was there before would.
 #ifndef IR_BOUND_H
 #define IR_BOUND_H
 
@@ -42,7 +42,8 @@ typedef struct Agreement {
     double have, want, allowed; // at that element
 } Agreement;
 
-// All elements of two values of one shape; [want] is the evaluator's.
-Agreement bound_compare(const Value *have, const Value *want);
+// All elements of two values of one shape; [want] is the evaluator's. before: what it replaces, or
+// NULL.
+Agreement bound_compare(const Value *have, const Value *want, const Value *before);
 
 #endif

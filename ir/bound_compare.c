@@ -33,7 +33,7 @@ static double mean_size(const Value *v)
     return finite ? sqrt(sum / (double)finite) : 0;
 }
 
-Agreement bound_compare(const Value *have, const Value *want)
+Agreement bound_compare(const Value *have, const Value *want, const Value *before)
 {
     Agreement a = {.compared = type_count(&want->type), .at = -1};
     double size = mean_size(want), below, above;
@@ -43,7 +43,8 @@ Agreement bound_compare(const Value *have, const Value *want)
         double most = fmax(below, above), allowed = x < v ? below : x > v ? above : most;
         double s = share(want->type.dtype, x, v, allowed);
         a.wrong += s > 1;
-        a.undecided += most > 0 && most >= fmax(fabs(v), size);
+        double old = before ? value_get(before, i) : v, moved = fabs(v - old);
+        a.undecided += (most > 0 && most >= fmax(fabs(v), size)) || (moved > 0 && most >= moved);
         if (a.at >= 0 && s <= a.worst) continue;
         a.worst = s;
         a.at = i;

@@ -16,20 +16,25 @@ Module *checking_module(Checking *c, const char *define, Diags **d)
     return NULL;
 }
 
-Value *checking_input(Checking *c, const Node *n)
+void *checking_data(Checking *c, const Node *n, const Type *t)
 {
     ProgInput in = {.name = attr_str(n, ATTR_name),
                     .has_range = attr_find(n, ATTR_high_bound) != NULL,
                     .low = attr_int(n, ATTR_low_bound, 0),
                     .high = attr_int(n, ATTR_high_bound, 0)};
-    in.type.dtype = (ProgDType)n->type.dtype;
-    in.type.rank = n->type.rank;
-    memcpy(in.type.dim, n->type.dim, sizeof in.type.dim);
-    void *bytes = arena_alloc(c->arena, (size_t)type_bytes(&n->type) + 1);
+    in.type.dtype = (ProgDType)t->dtype;
+    in.type.rank = t->rank;
+    memcpy(in.type.dim, t->dim, sizeof in.type.dim);
+    void *bytes = arena_alloc(c->arena, (size_t)type_bytes(t) + 1);
     synthetic_fill(&in, c->seed, bytes);
+    return bytes;
+}
+
+Value *checking_input(Checking *c, const Node *n)
+{
     Value *v = NEW(c->arena, Value);
     *v = value_new(c->arena, &n->type);
-    value_from_bytes(v, bytes);
+    value_from_bytes(v, checking_data(c, n, &n->type));
     return v;
 }
 

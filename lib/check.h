@@ -23,5 +23,28 @@ void check_all_kernels(Checking *c);
 Module *checking_module(Checking *c, const char *define, Diags **d);
 // A value for an input node: synthetic, as the kernels get it.
 Value *checking_input(Checking *c, const Node *input);
+// The same as bytes, of another type: [t] may have more examples.
+void *checking_data(Checking *c, const Node *input, const Type *t);
+
+// -- executions by the evaluator (lib/check_reference.c) ------------------------------------------
+typedef struct Given { // an input
+    const char *name;
+    void *bytes;       // of the whole data set where row_bytes > 0
+    int64_t row_bytes; // of an example; 0: given with the call
+} Given;
+
+typedef struct Execution {
+    const Entry *entry;
+    StrMap inputs, cells; // name -> Given *; name -> Value *, before it
+    int32_t *rows;        // the data set's table; NULL: none is bound
+    int64_t nrows, examples, cursor;
+    EvalResult want;
+} Execution;
+typedef VEC(Execution *) Reference;
+
+// Every entry of a plain module, each of init in its order, others from what init leaves and, where
+// they write cells or read a data set, once more from states that have moved. A failure is in
+// c->status.
+Reference *check_reference(Checking *c, const Module *m);
 
 #endif

@@ -4,35 +4,47 @@
 
 #include "ir/bound.h"
 #include "lib/check.h"
-#include "lib/synthetic.h"
 
-typedef struct Comparison {
+typedef struct Variant {
+    const char *name, *skip;
+    bool no_library, no_reuse, as_compiled; // as_compiled: measured schedules, edited kernels
+} Variant;
+
+typedef struct Comparison { // of one entry in one variant
     Checking *c;
-    const char *variant, *entry;
+    netc_session *s;
+    Loaded *l;
+    const ProgEntry *e;
+    const char *variant;
     int compared, wrong;
     int64_t elements, undecided;
     double worst; // error over tolerance
 } Comparison;
 
 static void compare(Comparison *k, const char *what, const char *name, const Value *have,
-                    const Value *want)
+                    const Value *want, const Value *before)
 {
-    Agreement a = bound_compare(have, want);
+    Agreement a = bound_compare(have, want, before);
     k->compared++;
     if (a.worst > k->worst) k->worst = a.worst;
     k->elements += a.compared;
     k->undecided += a.undecided;
     if (a.undecided * 10 > a.compared)
         buf_printf(k->c->out, "  undecided: %lld of %lld elements of %s in %s (%s)\n",
-                   (long long)a.undecided, (long long)a.compared, name, k->entry, k->variant);
+                   (long long)a.undecided, (long long)a.compared, name, k->e->name, k->variant);
     if (!a.wrong) return;
     k->wrong++;
-    k->c->ok = false;
     buf_printf(k->c->out,
                "  WRONG %s of %s (%s): %s[%lld] is %.9g, the reference %.9g, allowed difference "
                "%.2g; %lld of %lld elements are wrong\n",
-               what, k->entry, k->variant, name, (long long)a.at, a.have, a.want, a.allowed,
+               what, k->e->name, k->variant, name, (long long)a.at, a.have, a.want, a.allowed,
                (long long)a.wrong, (long long)a.compared);
+}
+
+static void wrong(Comparison *k, const char *what, const char *name)
+{
+    k->wrong++;
+    buf_printf(k->c->out, "  WRONG cell of %s (%s): %s %s\n", k->e->name, k->variant, name, what);
 }
 
 static Value *from_bytes(Arena *a, const Type *t, const void *bytes)
@@ -43,105 +55,156 @@ static Value *from_bytes(Arena *a, const Type *t, const void *bytes)
     return v;
 }
 
-static bool read_cells(Checking *c, netc_session *s, StrMap *cells)
+static bool failed(Comparison *k, const RtError *e)
 {
-    *cells = strmap_new(c->arena);
-    for (int i = 0; i < rt_cell_count(s->rt); i++) {
-        const ProgCell *cell = rt_cell_info(s->rt, i);
+    if (e->code && k->c->status == NETC_OK) k->c->status = lib_fail_rt(k->c->err, e);
+    return k->c->status != NETC_OK;
+}
+
+// -- cells ----------------------------------------------------------------------------------------
+
+// What all cells hold; NULL: failed.
+static const void **read_cells(Comparison *k)
+{
+    RtSession *rt = k->s->rt;
+    const void **out = NEW_ARRAY(k->c->arena, const void *, rt_cell_count(rt) + 1);
+    for (int i = 0; i < rt_cell_count(rt); i++) {
+        const ProgCell *cell = rt_cell_info(rt, i);
         size_t n = (size_t)prog_type_bytes(&cell->type);
-        void *bytes = arena_alloc(c->arena, n + 1);
+        void *bytes = arena_alloc(k->c->arena, n + 1);
         RtError e = {0};
-        if (rt_cell_read(s->rt, cell->name, bytes, n, &e)) {
-            c->status = lib_fail_rt(c->err, &e);
-            return false;
-        }
-        Type t = type_make((DType)cell->type.dtype, cell->type.rank, cell->type.dim);
-        strmap_set(cells, cell->name, from_bytes(c->arena, &t, bytes));
+        rt_cell_read(rt, cell->name, bytes, n, &e);
+        if (failed(k, &e)) return NULL;
+        out[i] = bytes;
     }
-    return true;
+    return out;
 }
 
-static void run_once(Checking *c, netc_session *s, const Entry *entry)
+static void write_cells(Comparison *k, const StrMap *values)
 {
-    // The row table of bound arrays begins at 0, and so must the cursor the evaluator sees.
-    if (c->status == NETC_OK && entry->cursor)
-        c->status = session_set_control(s, entry->cursor, 0, c->err);
-    if (c->status == NETC_OK) c->status = netc_run(s, entry->name, 1, c->err);
-    if (c->status == NETC_OK) c->status = netc_sync(s, c->err);
-}
-
-// Runs the entry once so that its states are no longer what they begin as, zeros mostly, of which
-// results say little; its parameters are put back.
-static void move_states(Checking *c, netc_session *s, const Entry *entry)
-{
-    StrMap before;
-    if (!read_cells(c, s, &before)) return;
-    run_once(c, s, entry);
-    for (int i = 0; i < rt_cell_count(s->rt) && c->status == NETC_OK; i++) {
-        const ProgCell *cell = rt_cell_info(s->rt, i);
-        if (cell->kind != PC_PARAM) continue;
+    RtSession *rt = k->s->rt;
+    for (int i = 0; i < rt_cell_count(rt) && k->c->status == NETC_OK; i++) {
+        const ProgCell *cell = rt_cell_info(rt, i);
+        const Value *v = strmap_get(values, cell->name);
         size_t n = (size_t)prog_type_bytes(&cell->type);
-        void *bytes = arena_alloc(c->arena, n + 1);
+        void *bytes = arena_alloc(k->c->arena, n + 1);
         RtError e = {0};
-        value_to_bytes(strmap_get(&before, cell->name), bytes);
-        if (rt_cell_write(s->rt, cell->name, bytes, n, &e)) c->status = lib_fail_rt(c->err, &e);
+        if (!v) continue;
+        value_to_bytes(v, bytes);
+        rt_cell_write(rt, cell->name, bytes, n, &e);
+        failed(k, &e);
     }
 }
 
-// One execution of an entry in session s, compared with the evaluator on the entry's plain graph.
-static void check_entry(Checking *c, netc_session *s, const Entry *entry, const char *variant)
+// What the entry writes against the evaluator; the rest is as it was.
+static void compare_cells(Comparison *k, const Execution *x, const void *const *before,
+                          const void *const *after)
 {
-    Graph *g = entry->graph;
-    Comparison k = {.c = c, .variant = variant, .entry = entry->name};
-    EvalEnv env = {.arena = c->arena,
-                   .inputs = strmap_new(c->arena),
-                   .bound = true,
-                   .tf32 = c->p->settings.precision == PREC_TF32};
-    EvalResult want = {0};
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.at[i]->op == OP_input)
-            strmap_set(&env.inputs, attr_str(g->nodes.at[i], ATTR_name),
-                       checking_input(c, g->nodes.at[i]));
-    c->status = synthetic_bind(s, entry->name, c->seed, c->arena, c->err);
-    if (c->status == NETC_OK) move_states(c, s, entry);
-    if (c->status == NETC_OK && entry->cursor)
-        c->status = session_set_control(s, entry->cursor, 0, c->err);
-    if (c->status != NETC_OK || !read_cells(c, s, &env.cells)) return;
-    run_once(c, s, entry);
-    StrMap after;
-    if (c->status != NETC_OK || !read_cells(c, s, &after)) return;
-    if (!eval_graph(g, &env, &want)) {
-        c->status = lib_fail_diags(c->err, NETC_INTERNAL, g->diags);
-        return;
+    RtSession *rt = k->s->rt;
+    for (int i = 0; i < rt_cell_count(rt); i++) {
+        const ProgCell *cell = rt_cell_info(rt, i);
+        const Value *want = strmap_get(&x->want.assigns, cell->name);
+        if (want)
+            compare(k, "cell", cell->name, from_bytes(k->c->arena, &want->type, after[i]), want,
+                    strmap_get(&x->cells, cell->name));
+        else if (memcmp(before[i], after[i], (size_t)prog_type_bytes(&cell->type)) != 0)
+            wrong(k, "changed, and the entry does not write it", cell->name);
     }
-    for (uint32_t i = 0; i < want.outputs.n && c->status == NETC_OK; i++) {
-        const char *name = want.outputs.entry[i].key;
-        const Value *v = want.outputs.entry[i].value;
-        netc_tensor t = {.dtype = (netc_dtype)v->type.dtype, .rank = v->type.rank};
-        memcpy(t.dim, v->type.dim, sizeof t.dim);
-        t.data = arena_alloc(c->arena, (size_t)type_bytes(&v->type) + 1);
-        c->status = netc_read(s, entry->name, name, &t, c->err);
-        if (c->status == NETC_OK)
-            compare(&k, "output", name, from_bytes(c->arena, &v->type, t.data), v);
+}
+
+// -- executions -----------------------------------------------------------------------------------
+
+static void bind_table(Comparison *k, const Execution *x)
+{
+    RtError e = {0};
+    RtDataBinding *b = NEW_ARRAY(k->c->arena, RtDataBinding, k->e->ninputs + 1);
+    int n = 0;
+    for (int i = 0; i < k->e->ninputs; i++) {
+        const Given *g = strmap_get(&x->inputs, k->e->inputs[i].name);
+        if (g->row_bytes) b[n++] = (RtDataBinding){g->name, g->bytes, g->row_bytes};
     }
-    for (uint32_t i = 0; i < want.assigns.n && c->status == NETC_OK; i++) {
-        const char *name = want.assigns.entry[i].key;
-        const Value *have = strmap_get(&after, name);
-        if (have) compare(&k, "cell", name, have, want.assigns.entry[i].value);
+    if (!rt_data_bind(k->s->rt, k->l->rt, k->e->name, b, n, x->examples, &e))
+        rt_rows_set(k->s->rt, k->l->rt, k->e->name, x->rows, x->nrows, &e);
+    failed(k, &e);
+}
+
+// Executions in a row, from what the cells hold.
+static RtCode run(Comparison *k, const Execution *x, int64_t times, RtError *e)
+{
+    RtInput *in = NEW_ARRAY(k->c->arena, RtInput, k->e->ninputs + 1);
+    int n = 0;
+    for (int i = 0; i < k->e->ninputs; i++) {
+        const Given *g = strmap_get(&x->inputs, k->e->inputs[i].name);
+        if (!g->row_bytes) in[n++] = (RtInput){g->name, g->bytes, false};
     }
+    if (rt_run(k->s->rt, k->l->rt, k->e->name, in, n, times, e)) return e->code;
+    return rt_sync(k->s->rt, e);
+}
+
+static const void *read_output(Comparison *k, const ProgOutput *o)
+{
+    RtError e = {0};
+    size_t n = (size_t)prog_type_bytes(&o->type);
+    void *bytes = arena_alloc(k->c->arena, n + 1);
+    rt_output_read(k->s->rt, k->l->rt, k->e->name, o->name, bytes, n, &e);
+    return failed(k, &e) ? NULL : bytes;
+}
+
+// Two executions in one go against one by one, the first of which has been done: the same bits.
+// They may end by an assertion, since steps of made-up data may lead anywhere.
+static void run_twice(Comparison *k, const Execution *x)
+{
+    RtError e = {0}, other = {0};
+    run(k, x, 1, &e);
+    const void **apart = read_cells(k);
+    if (apart) write_cells(k, &x->cells);
+    if (k->c->status != NETC_OK) return;
+    run(k, x, 2, &other);
+    if (e.code != other.code) failed(k, e.code ? &e : &other);
+    const void **at_once = k->c->status == NETC_OK ? read_cells(k) : NULL;
+    for (int i = 0; at_once && i < rt_cell_count(k->s->rt); i++) {
+        const ProgCell *cell = rt_cell_info(k->s->rt, i);
+        if (memcmp(apart[i], at_once[i], (size_t)prog_type_bytes(&cell->type)) != 0)
+            wrong(k, "differs between two executions at once and one by one", cell->name);
+    }
+}
+
+static void execute(Comparison *k, const Execution *x)
+{
+    RtError e = {0};
+    if (x->rows) bind_table(k, x);
+    if (k->c->status == NETC_OK) write_cells(k, &x->cells);
+    const void **before = k->c->status == NETC_OK ? read_cells(k) : NULL;
+    if (before) run(k, x, 1, &e);
+    const void **after = before && !failed(k, &e) ? read_cells(k) : NULL;
+    for (int i = 0; after && i < k->e->noutputs; i++) {
+        const ProgOutput *o = &k->e->outputs[i];
+        const Value *want = strmap_get(&x->want.outputs, o->name);
+        const void *have = want ? read_output(k, o) : NULL;
+        if (have)
+            compare(k, "output", o->name, from_bytes(k->c->arena, &want->type, have), want, NULL);
+    }
+    if (after && k->c->status == NETC_OK) compare_cells(k, x, before, after);
+}
+
+// The executions of one entry, the first [n] of [x].
+static void check_entry(Checking *c, netc_session *s, Execution *const *x, uint32_t n,
+                        const Variant *v)
+{
+    Comparison k = {.c = c, .s = s, .variant = v->name};
+    c->status = session_entry(s, x[0]->entry->name, &k.l, &k.e, c->err);
+    for (uint32_t i = 0; i < n && c->status == NETC_OK; i++) execute(&k, x[i]);
+    if (c->status == NETC_OK && v->as_compiled && k.e->kind == PK_TRAIN) run_twice(&k, x[n - 1]);
+    if (c->status != NETC_OK) return;
+    c->ok = c->ok && !k.wrong;
     double decided = k.elements ? 100 - 100 * (double)k.undecided / (double)k.elements : 100;
     buf_printf(
         c->out,
         "  %-8s %-12s %3d tensors, worst %.3f of what is allowed, %.3g %% of elements decided%s\n",
-        entry->name, variant, k.compared, k.worst, decided, k.wrong ? "  WRONG" : "");
+        k.e->name, v->name, k.compared, k.worst, decided, k.wrong ? "  WRONG" : "");
 }
 
-typedef struct Variant {
-    const char *name, *skip;
-    bool no_library, no_reuse, as_compiled; // as_compiled: measured schedules, edited kernels
-} Variant;
-
-static void check_variant(Checking *c, const Module *plain, const Variant *v)
+static void check_variant(Checking *c, const Reference *r, const Variant *v)
 {
     const Settings *set = &c->p->settings;
     static const char *const precision[] = {"f32", "tf32", "bf16", "f16"};
@@ -166,9 +229,10 @@ static void check_variant(Checking *c, const Module *plain, const Variant *v)
     so.seed = c->seed;
     c->status = netc_compile_text(c->p->context, c->p->name, c->p->text, &o, &p, c->err);
     if (c->status == NETC_OK) c->status = netc_session_create(p, c->device, &so, &s, c->err);
-    for (uint32_t i = 0; c->status == NETC_OK && i < plain->entries.n; i++)
-        if (plain->entries.at[i].kind != ENTRY_INIT)
-            check_entry(c, s, &plain->entries.at[i], v->name);
+    for (uint32_t i = 0, n; c->status == NETC_OK && i < r->n; i += n) {
+        for (n = 1; i + n < r->n && r->at[i + n]->entry == r->at[i]->entry;) n++;
+        check_entry(c, s, &r->at[i], n, v);
+    }
     netc_session_free(s);
     netc_program_release(p);
 }
@@ -191,10 +255,12 @@ void check_all_kernels(Checking *c)
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
         return;
     }
+    const Reference *r = check_reference(c, plain);
+    if (c->status != NETC_OK) return;
     buf_printf(c->out, "kernels on %s against the reference evaluator\n",
                c->device ? c->device : "the default device");
     // Without the library the first is the last, but for what was measured or edited.
     int n = sizeof variants / sizeof *variants;
     if (c->p->settings.no_matmul_library && !c->p->tuning && !c->p->edited) n--;
-    for (int i = 0; i < n && c->status == NETC_OK; i++) check_variant(c, plain, &variants[i]);
+    for (int i = 0; i < n && c->status == NETC_OK; i++) check_variant(c, r, &variants[i]);
 }

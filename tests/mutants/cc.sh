@@ -2,7 +2,7 @@
 # A compiler whose kernels have one mistake: line MUTANT_AT of those that MUTANT_FIND matches is put as MUTANT_PUT
 # says, in the first text that has it ($MUTANT_DIR/hit then says so). Stands for cc (CC) and, on the host
 # shim, for g++ (SHIM_CXX). Without MUTANT_FIND it keeps the texts it sees ($MUTANT_DIR/text.*; the first is
-# $MUTANT_DIR/text, too). MUTANT_IN: the kernel whose lines count alone. MUTANT_FLAGS: more options for the compiler.
+# $MUTANT_DIR/text, too). MUTANT_IN: the kernel whose lines count alone. MUTANT_FLAGS: more options for the C compiler.
 set -u
 source=
 for a in "$@"; do
@@ -12,7 +12,7 @@ case $source in
     *.cc) real=g++ begin='^namespace m[0-9]+ \{' ;;
     *.c) real=cc begin='k_[0-9a-f]{16}' ;;
     *)
-        for a in "$@"; do case $a in *.cc | -std=c++*) exec g++ "$@" ${MUTANT_FLAGS:-} ;; esac; done
+        for a in "$@"; do case $a in *.cc | -std=c++*) exec g++ "$@" ;; esac; done
         case " $* " in *" -shared "*k.so*) exec g++ "$@" ;; esac
         exec cc "$@" ;;
 esac
@@ -38,4 +38,5 @@ if [ -n "$first" ]; then
         fi
     fi
 fi
-exec $real "$@" ${MUTANT_FLAGS:-}
+[ $real = g++ ] || set -- "$@" ${MUTANT_FLAGS:-}
+exec $real "$@"

@@ -1,85 +1,164 @@
 #!/bin/bash
-# Single mistakes in generated kernels, which `netc check` and the host shim's reports must catch. Every kind of
-# kernel (tests/shim/net) gets every kind of mistake (tests/mutants/mistakes) in its first line that can have
-# it and in one in the middle, as C and as CUDA on the host shim.
+# Single mistakes, which `netc check` and the host shim's reports must catch: in the text of generated kernels, and in
+# the compiler's own sources. Every kind of kernel (tests/shim/net) gets every kind of mistake (mistakes) in two of
+# the lines that can have it, as C and as CUDA on the host shim; every mistake in a source (sources) makes a netc of
+# its own, whose check of some of these files must fail.
 #
-#   tests/mutants/run.sh BUILD [WORD...]   only mutants whose name (NET LANGUAGE MISTAKE AT) holds all words
+#   tests/mutants/run.sh BUILD [WORD...]   only mutants whose name (NET LANGUAGE MISTAKE, or source FILE NAME) holds
+#                                          all words
 #
-# SHARE=N: every N-th mutant. JOBS: at a time. OUT (BUILD/mutants): a line each in results; what is there is
-# not run again, so a stopped run goes on. tests/mutants/equal lists mutants that compute the same and why.
-# Ends with the survivors and "N passed, N failed, N skipped": caught, survived, equal.
+# SHARE=N, PART=K: every N-th mutant, from the K-th on. PLACES=2: lines for each mistake. JOBS: at a time. LIMIT:
+# seconds after which one hangs.
+# STOP: seconds after which none is begun. OUT (BUILD/mutants): a line each in results; what is there is not run
+# again, so a stopped run goes on. equal lists mutants that compute the same, and why. Ends with the survivors and
+# "N passed, N failed, N skipped": caught, survived, equal.
 set -u
 cd "$(dirname "$0")/../.."
 here=tests/mutants BUILD=$1; shift
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
-OUT=${OUT:-$BUILD/mutants} JOBS=${JOBS:-$(nproc)}
-NETC=$BUILD/netc
+OUT=${OUT:-$BUILD/mutants} JOBS=${JOBS:-$(nproc)} LIMIT=${LIMIT:-300} END=$(($(date +%s) + ${STOP:-1000000}))
 mkdir -p "$OUT"; : >>"$OUT/results"
-export NETC BUILD OUT here
+export BUILD OUT LIMIT END here OMP_NUM_THREADS=1
 
-check() { # NET LANGUAGE: with CC or SHIM_CXX that makes mistakes
+check() { # NET LANGUAGE NETC: with CC or SHIM_CXX that makes mistakes. NET: of tests/shim/net, or a path
+    local file=tests/shim/net/$1.net
+    case $1 in */*) file=$1 ;; esac
     if [ "$2" = c ]; then
-        CC=$PWD/$here/cc.sh timeout 200 "$NETC" check "tests/shim/net/$1.net" --device cpu --cache-dir ''
+        CC=$PWD/$here/cc.sh MUTANT_FLAGS=-O0 timeout -k 5 "$LIMIT" "$3" check "$file" --device cpu --cache-dir ''
     else
-        SHIM_CXX=$PWD/$here/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout 300 "$NETC" check "tests/shim/net/$1.net" \
+        SHIM_CXX=$PWD/$here/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout -k 5 "$LIMIT" "$3" check "$file" \
             --device cuda:0 --cache-dir ''
     fi
 }
 
-text() { # NET LANGUAGE: the kernels as they are, in $OUT/NET.LANGUAGE; they must be right
-    local file=$OUT/$1.$2
+# NET LANGUAGE: the kernels as they are, fused and without the library, out of two model.bin, which hold each as it is
+# compiled and as people read it: lines KERNEL TAB TEXT in $OUT/NET.LANGUAGE.
+text() {
+    local file=$OUT/$1.$2 dir target=cuda library
+    [ "$2" = cuda ] || target=cpu
     [ -s "$file" ] && return
-    export MUTANT_DIR; MUTANT_DIR=$(mktemp -d)
-    if check "$1" "$2" >"$MUTANT_DIR/log" 2>&1 && [ -s "$MUTANT_DIR/text" ]; then mv "$MUTANT_DIR/text" "$file"
-    else echo "broken $1 $2: $(grep -E 'WRONG|error' "$MUTANT_DIR/log" | head -1)"; fi
-    rm -rf "$MUTANT_DIR"
+    dir=$(mktemp -d)
+    for library in '' --no-library; do
+        CC=$PWD/$here/cc.sh MUTANT_DIR=$dir MUTANT_FLAGS=-O0 LD_LIBRARY_PATH=$BUILD/shim "$BUILD/netc" \
+            "tests/shim/net/$1.net" -o "$dir/bin$library" --target $target --arch sm_90 --cache-dir '' $library
+    done >"$dir/log" 2>&1
+    cat "$dir/bin" "$dir/bin--no-library" | tr '\0' '\f' | sed 's/\f/\n\f\n/g' | LC_ALL=C awk -v OFS='\t' '
+        /\f/ { kernel = ""; next }
+        /^[^ ]/ && !/;$/ && match($0, /k_[0-9a-f]+(_[a-z0-9_]*)?\(/) {
+            k = substr($0, RSTART, 18)
+            if (k != kernel) kernel = seen[k]++ ? "" : k
+        }
+        kernel != "" { print kernel, $0 }' | sort -s -k1,1 >"$file"
+    rm -rf "$dir"
 }
 
-mutant() { # NET LANGUAGE MISTAKE AT FIND PUT
-    local dir state at
+right() { # "NET LANGUAGE right": the check passes without any mistake
+    local net language
+    read -r net language _ <<<"$1"
+    MUTANT_DIR=/nowhere MUTANT_FIND=' no line ' MUTANT_AT=1 MUTANT_PUT='' check "$net" "$language" "$BUILD/netc" \
+        >/dev/null 2>&1 && echo "right $1:" >>"$OUT/results" || echo "broken $1: fails without a mistake" >>"$OUT/results"
+}
+
+# NAME PLACE KERNEL AT FIND PUT: line AT of those of a kernel that FIND matches. NAME: NET LANGUAGE MISTAKE.
+kernel_mutant() {
+    local dir state at net language
+    read -r net language _ <<<"$1"
     dir=$(mktemp -d)
-    MUTANT_DIR=$dir MUTANT_FIND=$5 MUTANT_PUT=$6 MUTANT_AT=$4 check "$1" "$2" >"$dir/log" 2>&1
+    MUTANT_DIR=$dir MUTANT_IN=$3 MUTANT_AT=$4 MUTANT_FIND=$5 MUTANT_PUT=$6 \
+        check "$net" "$language" "$BUILD/netc" >"$dir/log" 2>&1
     case $? in 0) state=survived ;; *) state=caught ;; esac
     if [ ! -d "$dir/hit" ]; then state=absent
     elif cmp -s "$dir/hit/before" "$dir/hit/after"; then state=absent; fi
-    at=$(sed 's/^ *//' "$dir/hit/before" 2>/dev/null | cut -c1-100)
-    echo "$state $1 $2 $3 $4: $at" >>"$OUT/results"
+    at=$(sed 's/^ *//' "$dir/hit/before" 2>/dev/null | cut -c1-150)
+    echo "$state $1 $2: $3 $at" >>"$OUT/results"
     rm -rf "$dir"
 }
-export -f check text mutant
+
+# "source FILE NAME" NETS FIND PUT: the one line of FILE that FIND matches; the other sources are those of BUILD.
+source_mutant() {
+    local dir state=survived file net language lines by=
+    read -r _ file _ <<<"$1"
+    dir=$(mktemp -d)
+    lines=$(grep -cE -- "$3" "$file")
+    sed -E "s"$'\x01'"$3"$'\x01'"$4"$'\x01' "$file" >"$dir/mutant.c"
+    if [ "$lines" != 1 ] || cmp -s "$file" "$dir/mutant.c"; then
+        state=absent
+    elif ! { cc -std=gnu17 -O1 -w -fwrapv -fPIC -fvisibility=hidden -D_GNU_SOURCE -I. -I"$BUILD" -Iinclude \
+            -iquote "$(dirname "$file")" -c -o "$dir/mutant.o" "$dir/mutant.c" &&
+            ld -r -o "$dir/lib.o" "$dir/mutant.o" $(printf '%s\n' "$BUILD"/{base,ir,frontend,passes,codegen,runtime,lib}/*.o |
+                grep -vxF "$BUILD/${file%.c}.o") && objcopy --localize-hidden "$dir/lib.o" &&
+            cc -o "$dir/netc" "$BUILD"/cli/*.o "$dir/lib.o" "$BUILD/lib_base.a" -ldl -lm -lpthread -l:libz.so.1
+        } >"$dir/log" 2>&1; then
+        state=broken
+    fi
+    for net in $2; do
+        [ $state = survived ] || break
+        for language in c cuda; do
+            case $net-$language in */*-cuda) continue ;; esac
+            MUTANT_DIR=$dir MUTANT_FIND=' no line ' MUTANT_AT=1 MUTANT_PUT='' \
+                check "$net" $language "$dir/netc" >"$dir/log" 2>&1 || { state=caught by=" ($net $language)"; break; }
+        done
+    done
+    echo "$state $1: $(grep -E -m1 -- "$3" "$file" | sed 's/^ *//' | cut -c1-150)$by" >>"$OUT/results"
+    rm -rf "$dir"
+}
+
+mutant() { # KIND and its arguments
+    [ "$(date +%s)" -lt "$END" ] && "$@"
+}
+export -f check text right mutant kernel_mutant source_mutant
 
 for f in tests/shim/net/*.net; do
     for language in c cuda; do echo "$(basename "$f" .net) $language"; done
 done | xargs -P "$JOBS" -L1 bash -c 'text "$@"' _
 
-mutants() { # NET LANGUAGE MISTAKE AT, then FIND and PUT, parted by tabs
-    local f net language name wanted find put n at
+kernel_mutants() { # lines: kernel_mutant and its arguments, parted by tabs
+    local f net language name wanted find put
     for f in "$OUT"/*.c "$OUT"/*.cuda; do
         [ -s "$f" ] || continue
         net=$(basename "${f%.*}") language=${f##*.}
+        printf 'right\t%s %s right\t\t\t\t\n' "$net" "$language"
         while IFS=$'\t' read -r name wanted find put; do
             case $name in '#'* | '') continue ;; esac
             [ "$wanted" = both ] || [ "$wanted" = "$language" ] || continue
-            n=$(grep -cE -- "$find" "$f")
-            for at in 1 $((n / 2 + 1)); do
-                [ "$n" -gt 0 ] && [ "$at" -le "$n" ] && printf '%s %s %s %s\t%s\t%s\n' "$net" "$language" "$name" "$at" "$find" "$put"
-            done
+            FIND=$find PUT=$put awk -F'\t' -v OFS='\t' -v name="$net $language $name" -v places="${PLACES:-2}" '
+                { line = substr($0, length($1) + 2) }
+                line ~ ENVIRON["FIND"] { n++; kernel[n] = $1; at[n] = ++of[$1] }
+                END {
+                    for (i = 0; i < places && i < n; i++) {
+                        k = int(i * n / places) + 1
+                        if (!done[k]++) print "kernel_mutant", name, i + 1, kernel[k], at[k], ENVIRON["FIND"], ENVIRON["PUT"]
+                    }
+                }' "$f"
         done <"$here/mistakes"
-    done | sort -u
+    done
 }
 
-mutants >"$OUT/all"
-for word in "$@"; do grep -E "^[^	]*$word" "$OUT/all" >"$OUT/some"; mv "$OUT/some" "$OUT/all"; done
-awk -v share="${SHARE:-1}" 'NR % share == 0' "$OUT/all" | while IFS=$'\t' read -r name find put; do
-    grep -q "^[a-z]* $name: " "$OUT/results" && continue
-    printf '%s\0%s\0%s\0' "$name" "$find" "$put"
-done | xargs -0 -r -n3 -P "$JOBS" bash -c 'mutant $1 "$2" "$3"' _
+source_mutants() { # lines: source_mutant and its arguments, parted by tabs
+    local name file nets find put all
+    all=$(cd tests/shim/net && ls *.net | sed 's/\.net$//' | tr '\n' ' ')
+    while IFS=$'\t' read -r name file nets find put; do
+        case $name in '#'* | '') continue ;; esac
+        printf 'source_mutant\tsource %s %s\t%s\t%s\t%s\n' "$file" "$name" "$nets $all" "$find" "$put"
+    done <"$here/sources"
+}
 
-equal=0
-while read -r state name; do
-    [ "$state" = survived ] || continue
-    if grep -qF "${name%%:*}:" $here/equal; then equal=$((equal + 1)); else echo "survived $name"; fi
-done <"$OUT/results"
-caught=$(grep -c '^caught' "$OUT/results") survived=$(($(grep -c '^survived' "$OUT/results") - equal))
-echo "$caught passed, $survived failed, $equal skipped"
+# In an order that is the same each time, and mixes them: a part of them says something about all.
+{ kernel_mutants; source_mutants; } | sort -u | sort -R --random-source=<(yes) >"$OUT/all"
+for word in "$@"; do grep -E "^[^	]*	[^	]*$word" "$OUT/all" >"$OUT/some"; mv "$OUT/some" "$OUT/all"; done
+awk -v share="${SHARE:-1}" -v part="${PART:-0}" '(NR - part) % share == 0' "$OUT/all" | while IFS=$'\t' read -r kind name more; do
+    key=$name; [ "$kind" = kernel_mutant ] && key="$name ${more%%	*}"
+    grep -q "^[a-z]* $key: " "$OUT/results" && continue
+    case $kind in source_mutant) more="$more		" ;; esac # seven fields each
+    tr '\t' '\0' <<<"$kind	$name	$more	" | head -c -1
+done | xargs -0 -r -n7 -P "$JOBS" bash -c 'mutant "$@"' _
+
+# The survivors; those that the pattern of a line of equal matches as a whole are none.
+sed -nE 's/^([a-z].*):: .*/\1/p' $here/equal >"$OUT/equal"
+sed -n 's/^survived //p' "$OUT/results" | sort >"$OUT/survived"
+grep -vxE -f "$OUT/equal" "$OUT/survived" >"$OUT/failed"
+sed 's/^/survived /' "$OUT/failed"
+grep -E '^(broken|absent source)' "$OUT/results"
+caught=$(grep -c '^caught' "$OUT/results") survived=$(wc -l <"$OUT/failed")
+echo "$caught passed, $survived failed, $(($(wc -l <"$OUT/survived") - survived)) skipped"
 [ $((survived * 20)) -le $((caught + survived)) ]

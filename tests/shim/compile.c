@@ -101,8 +101,9 @@ static bool translate(const Files *f, char *cxx, const char *text)
                       NULL};
     if (!write_file(f->raw, "", text) || !run(expand, f->log)) return false;
     char *plain = read_file(f->plain), *done = plain ? shim_rewrite(plain, &why) : NULL;
-    snprintf(head, sizeof head, "#include \"%s/kernel.h\"\n#include \"%s/ptx.h\"\n", SHIM_HOME,
-             SHIM_HOME);
+    const char *home = getenv("SHIM_HOME");
+    if (!home) home = SHIM_HOME;
+    snprintf(head, sizeof head, "#include \"%s/kernel.h\"\n#include \"%s/ptx.h\"\n", home, home);
     bool ok = done && write_file(f->src, head, done);
     if (why) snprintf(problem, sizeof problem, "%s", why);
     free(plain);
@@ -124,7 +125,8 @@ static void *build(const char *text)
     snprintf(f.log, sizeof f.log, "%s/log", f.dir);
     if (dladdr((void *)&shim_running, &me)) snprintf(here, sizeof here, "%s", me.dli_fname);
     const char *cxx = getenv("SHIM_CXX");
-    // (vectors are moved as vectors: no scalar replacement; what nothing was assigned to is no zero)
+    // (vectors are moved as vectors: no scalar replacement; what nothing was assigned to is no
+    // zero)
     char *compile[] = {cxx ? (char *)cxx : "g++",
                        "-std=c++17",
                        "-O1",

@@ -47,7 +47,7 @@ bool evaluate(Arena *a, const Graph *g, EvalEnv *env, Precision p, Reference *ou
 static bool within_bound(const Trial *t, const Value *want, const char *name, const Value *have,
                          char *why, size_t size)
 {
-    Agreement k = bound_compare(have, want);
+    Agreement k = bound_compare(have, want, NULL);
     *t->compared += k.compared;
     *t->undecided += k.undecided;
     if (!k.wrong) return true;
