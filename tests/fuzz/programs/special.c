@@ -379,20 +379,28 @@ static bool choose_grad(Maker *m, Statement *s)
     return true;
 }
 
+static unsigned loss_of(const Draft *d, const Statement *s)
+{
+    return operand(d, s, 0)->type.rank ? s->raw[0] % 4 : s->raw[0] % 2 * 2;
+}
+
+// What sum and mean of something linear are derived to depends on nothing, and deriving that once
+// more is an error where a parameter is: so only gradients of the other losses count as smooth.
 static bool derive_grad(const Draft *d, Statement *s)
 {
     const Statement *y = operand(d, s, 0), *x = operand(d, s, 1);
     if (s->arg[1] >= s->arg[0] || !(y->smooth >> s->arg[1] & 1)) return false;
     s->type = x->type;
     for (int k = 0; k < SAMPLES; k++) s->sample[k] = fmin(fabs(y->sample[k]) + 1, 50) * (k - 3.5);
-    s->smooth = y->smooth | 1ull << number_of(d, s);
+    s->smooth = 1ull << number_of(d, s);
+    if (loss_of(d, s) > 1) s->smooth |= y->smooth;
     return true;
 }
 
 static void print_grad(const Draft *d, const Statement *s, Buf *out)
 {
     static const char *const losses[] = {"sum(", "mean(", "sum(sin(", "mean(square("};
-    unsigned way = operand(d, s, 0)->type.rank ? s->raw[0] % 4 : s->raw[0] % 2 * 2;
+    unsigned way = loss_of(d, s);
     buf_printf(out, "    v%d = grad(%s", number_of(d, s), losses[way]);
     print_operand(d, s, 0, out);
     buf_str(out, way > 1 ? ")), " : "), ");
