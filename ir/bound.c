@@ -1,8 +1,7 @@
-// The errors of values: rounding, and the rules of views, reductions and contractions (bound.h).
+// The errors of values: rounding, and the rules of views and of reductions that choose (bound.h).
 #include <float.h>
 #include <string.h>
 
-#include "ir/axes.h"
 #include "ir/bound_ops.h"
 
 double bound_epsilon(DType t)
@@ -19,6 +18,11 @@ double bound_rounding(DType t, double x)
 {
     double least = t == DT_F64 ? DBL_MIN : t == DT_F16 ? 0x1p-24 : FLT_MIN;
     return fmax(bound_epsilon(t) * fabs(x), least);
+}
+
+double bound_lost(DType t, double x)
+{
+    return BOUND_SLACK * bound_rounding(t, x);
 }
 
 // An error that lets the value v be y. Where only one of them is a number it lets it be anything.
@@ -48,12 +52,14 @@ static double part_of(Part p, double x, double below, double above, double last)
     switch (p) {
     case ERROR_BELOW: return below;
     case ERROR_ABOVE: return above;
-    case LOWEST: return x - below;
-    case HIGHEST: return x + above;
-    case MAGNITUDE: return fabs(x);
+    case LOWEST: return fmin(below, above) == INFINITY ? NAN : x - below;
+    case HIGHEST: return fmin(below, above) == INFINITY ? NAN : x + above;
+    case MAGNITUDE: return isfinite(x) ? fabs(x) : 0;
     case LARGEST: return fabs(x) + error;
-    case SQUARE: return x * x;
-    case LARGEST_SQUARE: return (fabs(x) + error) * (fabs(x) + error);
+    case GROWING: return fmax(fabs(x) + error, 1);
+    case SHRINKING: return fmin(fmax(fabs(x) - error, 0), 1);
+    case SQUARE: return fmax(x * x, DBL_MIN);
+    case LARGEST_SQUARE: return fmax((fabs(x) + error) * (fabs(x) + error), DBL_MIN);
     case ERROR_SQUARE: return error * error;
     case REACH_SQUARE: return (error + last) * (error + last);
     }
@@ -74,7 +80,7 @@ Value *bound_part(Eval *e, const Value *v, Part p)
     for (int64_t i = 0; i < n; i++) {
         double x = value_get(v, i);
         if (v->error[BELOW]) below = v->error[BELOW][i], above = v->error[ABOVE][i];
-        out->f[i] = part_of(p, x, below, above, eps * fabs(x));
+        out->f[i] = part_of(p, x, below, above, BOUND_SLACK * eps * fabs(x));
     }
     return out;
 }
@@ -94,45 +100,9 @@ double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, 
 }
 
 // The same for the op of a node with one operand, of which one part is taken.
-static double *over(Eval *e, const Node *n, const Value *v, Part p, const Value *out)
+double *bound_over(Eval *e, const Node *n, const Value *v, Part p, const Value *out)
 {
     return bound_rerun(e, eval_rule(n->op), n, (Value *[]){bound_part(e, v, p)}, &out->type);
-}
-
-bool bound_are_whole(const Value *v)
-{
-    int64_t n = type_count(&v->type);
-    for (int64_t i = 0; i < n && value_is_float(v); i++)
-        if (v->f[i] != rint(v->f[i])) return false;
-    return true;
-}
-
-// What adding up K terms in type t may lose; sums of whole numbers lose nothing until they are
-// longer than the type.
-static double lost(DType t, double K, double magnitude, bool whole)
-{
-    if (!dtype_is_float(t) || (whole && magnitude * bound_epsilon(t) < 2)) return 0;
-    return magnitude > bound_largest(t) ? INFINITY : bound_epsilon(t) * sqrt(K) / 4 * magnitude;
-}
-
-static DType accumulator(const Node *n)
-{
-    return (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
-}
-
-// Adds what element i of a sum of K terms may have lost.
-void bound_add_lost(const Node *n, Value *out, int64_t i, double K, double magnitude, bool whole)
-{
-    double v = value_get(out, i), error[] = {out->error[BELOW][i], out->error[ABOVE][i]};
-    double sum = lost(accumulator(n), K, magnitude, whole);
-    if (isfinite(v) && !whole && value_is_float(out)) sum += bound_rounding(n->type.dtype, v);
-    if (magnitude == fabs(v)) {
-        bound_add_rounding(error, v, sum); // all terms have one sign
-    } else {
-        error[BELOW] += sum;
-        error[ABOVE] += sum;
-    }
-    for (int k = 0; k < 2; k++) out->error[k][i] = error[k];
 }
 
 // -- views and indices ----------------------------------------------------------------------------
@@ -169,7 +139,8 @@ static void bound_view(Eval *e, const Node *n, Value *const *args, Value *out)
 static void bound_monotone(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     if (!args[0]->error[0]) return;
-    double *low = over(e, n, args[0], LOWEST, out), *high = over(e, n, args[0], HIGHEST, out);
+    double *low = bound_over(e, n, args[0], LOWEST, out),
+           *high = bound_over(e, n, args[0], HIGHEST, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
         double v = value_get(out, i), error[2] = {0};
         bound_admit(error, v, low[i]);
@@ -183,102 +154,6 @@ static void bound_monotone(Eval *e, const Node *n, Value *const *args, Value *ou
 #define bound_max  bound_monotone
 #define bound_min  bound_monotone
 #define bound_sort bound_monotone
-
-// Sums of K terms, and running sums.
-static void add_up(Eval *e, const Node *n, const Value *v, Value *out, int64_t K)
-{
-    if (!v->error[0] && (!value_is_float(out) || K < 2)) return;
-    value_errors(e->env->arena, out);
-    for (int side = 0; side < 2 && v->error[0]; side++)
-        out->error[side] = over(e, n, v, (Part)side, out);
-    double *size = over(e, n, v, MAGNITUDE, out);
-    bool whole = bound_are_whole(v);
-    for (int64_t i = 0; i < type_count(&out->type) && K > 1; i++)
-        bound_add_lost(n, out, i, (double)K, size[i], whole);
-}
-
-static void bound_sum(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    add_up(e, n, args[0], out, reduced_count(n));
-    if (out->error[0] && bound_marks_maximum(n->args[0]))
-        for (int64_t i = 0; i < type_count(&out->type); i++)
-            out->error[BELOW][i] = fmin(out->error[BELOW][i], fmax(value_get(out, i) - 1, 0));
-}
-
-static void bound_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    add_up(e, n, args[0], out, n->type.dim[attr_int(n, ATTR_axis, 0)]);
-}
-
-static void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    const Value *v = args[0];
-    if (!v->error[0] && !value_is_float(out)) return;
-    double *size = over(e, n, v, MAGNITUDE, out), *high = over(e, n, v, LARGEST, out);
-    value_errors(e->env->arena, out);
-    for (int64_t i = 0; i < type_count(&out->type); i++) {
-        double error[2] = {0};
-        bound_admit(error, size[i], high[i]);
-        if (value_is_float(out) && isfinite(size[i]))
-            error[ABOVE] += (double)reduced_count(n) * bound_rounding(accumulator(n), size[i]) +
-                            bound_rounding(n->type.dtype, size[i]);
-        for (int side = 0; side < 2; side++) out->error[side][i] = error[ABOVE];
-    }
-}
-
-// The sum of (d + error of d)^2: by Cauchy and Schwarz no more than 2 sqrt(D E) + E beside D, with
-// E the sum of the squares of those errors.
-static void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    double *reach =
-        bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, args[0], REACH_SQUARE)}, &out->type);
-    value_errors(e->env->arena, out);
-    for (int64_t i = 0; i < type_count(&out->type); i++) {
-        double v = out->f[i], error = 2 * sqrt(v * reach[i]) + reach[i];
-        out->error[BELOW][i] = fmin(error, v);
-        out->error[ABOVE][i] = error;
-        bound_add_lost(n, out, i, (double)reduced_count(n), v, false);
-    }
-}
-
-// -- contractions ---------------------------------------------------------------------------------
-
-// v, with its rounding to tf32 among its errors.
-static Value as_tf32(Eval *e, const Value *v)
-{
-    Value out = *v;
-    value_errors(e->env->arena, &out);
-    for (int side = 0; side < 2; side++)
-        for (int64_t i = 0; i < type_count(&v->type); i++)
-            out.error[side][i] = (v->error[side] ? v->error[side][i] : 0) + 0x1p-10 * fabs(v->f[i]);
-    return out;
-}
-
-// (a + da)(b + db) - a b is at most da (b + db) + a db.
-static void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    Value a = *args[0], b = *args[1];
-    bool real = value_is_float(out), whole = bound_are_whole(&a) && bound_are_whole(&b);
-    if (e->env->tf32 && a.type.dtype == DT_F32 && b.type.dtype == DT_F32)
-        a = as_tf32(e, &a), b = as_tf32(e, &b);
-    if (!real && !a.error[0] && !b.error[0]) return;
-    int64_t count = type_count(&out->type), K = reduced_count(n);
-    value_errors(e->env->arena, out);
-    double *below = out->error[BELOW], *above = out->error[ABOVE];
-    for (int side = 0; side < 2; side++) {
-        if (!(side ? b.error[0] : a.error[0])) continue;
-        Value *v[] = {bound_part(e, &a, side ? SQUARE : ERROR_SQUARE),
-                      bound_part(e, &b, side ? ERROR_SQUARE : LARGEST_SQUARE)};
-        double *s = bound_rerun(e, eval_dot, n, v, &out->type);
-        for (int64_t i = 0; i < count; i++) below[i] += s[i];
-    }
-    Value *sizes[] = {bound_part(e, &a, MAGNITUDE), bound_part(e, &b, MAGNITUDE)};
-    double *size = bound_rerun(e, eval_dot, n, sizes, &out->type);
-    for (int64_t i = 0; i < count; i++) {
-        below[i] = above[i] = sqrt(below[i]);
-        bound_add_lost(n, out, i, (double)K, size[i], whole);
-    }
-}
 
 // -- all ops --------------------------------------------------------------------------------------
 

@@ -1,24 +1,26 @@
 // How far a right computation may be from the evaluator's value: the one tolerance of netc.
 //
 // With EvalEnv.bound the evaluator keeps beside every value an error, element by element, downwards
-// and upwards: what rounding can have done to it in a program that computes the same in another
-// order, each operation in its own type.
+// and upwards: all that a right program may compute in its place lies within. u is the unit
+// roundoff of a type, sums and contractions round in their accumulator's.
 //
-//   every operation    how far its result moves when an operand moves by its error, and u |result|
-//                      where the result was rounded; u is the unit roundoff of its type
-//   a sum of K terms   the errors of the terms, and u/4 sqrt(K) sum |terms|, u of the accumulator
-//   a contraction      the same, but the errors of its terms count as independent of each other:
-//   the
-//                      root of the sum of their squares; operands rounded to tf32 are such errors
-//   a step             a comparison, a cast to a narrower type, an index: the error is the whole
-//                      step where the operands' errors reach it, else none; what is gathered
-//                      through such an index may be any of the elements it may mean
+//   rounding           BOUND_SLACK u |result|: a right program may compute the same in another form
+//   every operation    whatever its operands' values within their errors make of it: where they
+//                      reach a step (a comparison, a cast, an index) it may be taken, and it is one
+//                      step; where they reach a condition both branches may be right
+//   a sum of K terms   the errors of the terms, and 4 u sqrt(sum n^2) sum |terms|, n how often
+//                      each value stands among them: sqrt(K) where all differ. Never more than
+//                      K u sum |terms|, which no order exceeds
+//   a contraction      the same, but the errors of its terms count as independent of each other
+//                      where they differ: the root of the sum of n times their squares; operands
+//                      rounded to tf32 are such errors
+//   a product of K     K u |result|; where factors taken first may leave the range, anything
 //
 // So a sum that cancels may be far off and one that does not may not, and a narrow type loosens
 // what is computed from it and nothing else. Values without error are exact: data, indices,
-// integers.
+// integers. An infinite error on one side: infinity, too, may be right; on both: anything, NaN too.
 //
-// An element is right when |have - want| <= 2 u |want| + BOUND_SLACK error. NaN and infinities
+// An element is right when it differs by no more than 2 u |want| and its error. NaN and infinities
 // match exactly, unless an error reaches the end of the type's range. An element is undecided when
 // its allowance is as large as the element and as the root mean square of its tensor: zero would
 // do; or where what was there before would.

@@ -8,7 +8,7 @@ void bound_allowed(const Value *want, int64_t i, double *below, double *above)
         round = 2 * bound_rounding(want->type.dtype, v);
     for (int side = 0; side < 2; side++) {
         double error = want->error[side] ? want->error[side][i] : 0;
-        *to[side] = round + (error > 0 ? BOUND_SLACK * error : 0);
+        *to[side] = round + error;
     }
 }
 
@@ -40,7 +40,8 @@ Agreement bound_compare(const Value *have, const Value *want, const Value *befor
     for (int64_t i = 0; i < a.compared; i++) {
         double x = value_get(have, i), v = value_get(want, i);
         bound_allowed(want, i, &below, &above);
-        double most = fmax(below, above), allowed = x < v ? below : x > v ? above : most;
+        double most = fmax(below, above);
+        double allowed = x < v ? below : x > v ? above : fmin(below, above);
         double s = share(want->type.dtype, x, v, allowed);
         a.wrong += s > 1;
         double old = before ? value_get(before, i) : v, moved = fabs(v - old);

@@ -64,7 +64,7 @@ static void choose(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// -- elementwise ----------------------------------------------------------------------------------
+// -- one element -----------------------------------------------------------------------------------
 
 typedef struct Element {
     const Node *n;
@@ -82,68 +82,144 @@ static double element_value(const Element *m, bool round)
     return dtype_is_float(m->result) ? v.f : (double)v.i;
 }
 
-// Its value when operand k, wherever it stands, moves by so much.
-static double moved(const Element *at, uint32_t k, double by)
+// -- operands within their errors -----------------------------------------------------------------
+
+enum { MOST_WHOLE = 8, MOST_POINTS = MOST_WHOLE + 1 };
+
+// What an operand may be, as far as a function that rises or falls between these must be asked:
+// both ends, zero, where functions have their poles, their kinks and the ends of their domains, and
+// all of a few whole numbers.
+typedef struct Points {
+    Scalar at[MOST_POINTS];
+    int n;
+    bool wide; // whole numbers, and not all of them
+} Points;
+
+static void add_point(Points *p, double x)
+{
+    p->at[p->n++].f = x;
+}
+
+static void real_points(DType t, double x, const double own[2], Points *p)
+{
+    double low = x - own[BELOW], high = x + own[ABOVE], most = bound_largest(t);
+    add_point(p, x);
+    if (own[BELOW] > 0) add_point(p, low < -most ? -INFINITY : low);
+    if (own[ABOVE] > 0) add_point(p, high > most ? INFINITY : high);
+    if (low < 0 && high > 0) add_point(p, 0.0), add_point(p, -0.0);
+    if ((low == 0) != (high == 0)) add_point(p, copysign(0, x));
+    if (fmin(own[BELOW], own[ABOVE]) == INFINITY) add_point(p, NAN);
+}
+
+static void whole_points(DType t, int64_t x, const double own[2], Points *p)
+{
+    int64_t low = scalar_to_int(t, (double)x - own[BELOW]);
+    int64_t high = scalar_to_int(t, (double)x + own[ABOVE]);
+    if (t == DT_BOOL) low = own[BELOW] > 0 ? 0 : x, high = own[ABOVE] > 0 ? 1 : x;
+    p->wide = (double)high - (double)low >= MOST_WHOLE;
+    if (!p->wide)
+        for (int64_t i = low; i <= high; i++) p->at[p->n++].i = i;
+    else
+        p->at[0].i = x, p->at[1].i = low, p->at[2].i = high, p->n = 3;
+    if (p->wide && low < 0 && high > 0) p->at[p->n++].i = 0;
+}
+
+static Points points_of(const Element *m, uint32_t k, const double own[2])
+{
+    Points p = {.n = 0};
+    if (own[BELOW] == 0 && own[ABOVE] == 0)
+        p.at[p.n++] = m->x[k];
+    else if (dtype_is_float(m->type[k]))
+        real_points(m->type[k], m->x[k].f, own, &p);
+    else
+        whole_points(m->type[k], m->x[k].i, own, &p);
+    return p;
+}
+
+// The place of operand k's node among the operands: equal ones move together.
+static uint32_t first_of(const Node *n, uint32_t k)
+{
+    uint32_t first = 0;
+    while (n->args[first] != n->args[k]) first++;
+    return first;
+}
+
+// A remainder is as far as it goes within one step of the quotient; beside a step it may be all or
+// nothing.
+static double quotient(const Element *m)
+{
+    Scalar q = scalar_apply(OP_floordiv, m->type[1], m->type[1], m->x[0], m->x[1], m->x[0], true);
+    return dtype_is_float(m->type[1]) ? q.f : (double)q.i;
+}
+
+static double number_of(const Element *m, uint32_t k)
+{
+    return dtype_is_float(m->type[k]) ? m->x[k].f : (double)m->x[k].i;
+}
+
+// Lets the value v be what any choice of points gives.
+static void admit_points(const Element *at, const Points *p, double v, double error[2])
 {
     Element m = *at;
-    for (uint32_t j = k; j < m.n->nargs; j++) {
-        if (m.n->args[j] != m.n->args[k]) continue;
-        if (dtype_is_float(m.type[j]))
-            m.x[j].f += by;
-        else
-            m.x[j].i =
-                m.type[j] == DT_BOOL ? by > 0 : scalar_to_int(m.type[j], (double)m.x[j].i + by);
-    }
-    return element_value(&m, true);
-}
-
-// Adds how far the value v moves with operand k anywhere within its error. Zero is looked at, too:
-// it is where functions have their poles, their kinks and the ends of their domains.
-static void add_reach(const Element *m, uint32_t k, const double own[2], double v, double error[2])
-{
-    double x = m->x[k].f, reach[2] = {0},
-           end[] = {moved(m, k, -own[BELOW]), moved(m, k, own[ABOVE])};
-    if (dtype_is_float(m->type[k]) && x != 0 && own[x < 0] >= fabs(x)) {
-        double zero = moved(m, k, -x);
-        bound_admit(reach, v, zero);
-        if (isnan(end[x < 0]) && isfinite(zero)) end[x < 0] = zero;
-    }
-    for (int side = 0; side < 2; side++)
-        if (own[side] > 0) bound_admit(reach, v, end[side]);
-    // Both ends on one side of the value: it turns or jumps between them, as a remainder does, and
-    // may come as far to the other side.
-    if (own[BELOW] > 0 && own[ABOVE] > 0 && (end[BELOW] - v) * (end[ABOVE] - v) > 0)
-        reach[BELOW] = reach[ABOVE] = fmax(reach[BELOW], reach[ABOVE]);
-    for (int side = 0; side < 2; side++) error[side] += reach[side];
-}
-
-// The larger of two equal values falls only when both do: all operands at their lower ends, and at
-// their upper ones.
-static void admit_together(const Element *at, double own[3][2], double v, double error[2])
-{
-    int moving = 0;
-    for (uint32_t k = 0; k < at->n->nargs; k++)
-        moving += dtype_is_float(at->type[k]) && own[k][BELOW] + own[k][ABOVE] > 0;
-    for (int side = 0; side < 2 && moving > 1; side++) {
-        Element m = *at;
-        for (uint32_t k = 0; k < m.n->nargs; k++)
-            if (dtype_is_float(m.type[k]))
-                m.x[k].f += side == BELOW ? -own[k][BELOW] : own[k][ABOVE];
-        double y = element_value(&m, true);
-        if (isfinite(y)) bound_admit(error, v, y);
+    const Node *n = at->n;
+    bool steps = n->op == OP_mod;
+    double step = steps ? quotient(at) : 0;
+    int i[3] = {0};
+    for (uint32_t k = 0; k < n->nargs;) {
+        for (k = 0; k < n->nargs; k++) {
+            uint32_t f = first_of(n, k);
+            m.x[k] = p[f].at[i[f]];
+        }
+        bound_admit(error, v, element_value(&m, true));
+        if (steps && quotient(&m) != step) {
+            bound_admit(error, v, 0);
+            bound_admit(error, v, number_of(&m, 1));
+        }
+        for (k = 0; k < n->nargs; k++) { // the next choice
+            if (first_of(n, k) != k) continue;
+            if (++i[k] < p[k].n) break;
+            i[k] = 0;
+        }
     }
 }
 
-// A cast to a narrower type may go to the next number already where a difference that will be
-// allowed takes its operand across the middle between two.
-static void add_next(const Element *m, const double own[2], double v, double error[2])
+// Between the ends of its operand's error a wave may turn: by no more than its curvature lets it in
+// half of that, and never beyond 1.
+static void admit_turn(const double own[2], double v, double error[2])
 {
-    double reach[2] = {0}, wide[] = {BOUND_SLACK * own[BELOW], BOUND_SLACK * own[ABOVE]};
-    if (!dtype_is_float(m->type[0]) || !dtype_is_float(m->result)) return;
-    add_reach(m, 0, wide, v, reach);
-    for (int side = 0; side < 2; side++)
-        error[side] = fmax(error[side], fmin(reach[side], 2 * bound_rounding(m->result, v)));
+    double reach = fmax(own[BELOW], own[ABOVE]), turn = reach * reach / 8;
+    if (!isfinite(v) || fmin(error[BELOW], error[ABOVE]) == INFINITY) return;
+    error[BELOW] = fmin(error[BELOW] + turn, 1 + v);
+    error[ABOVE] = fmin(error[ABOVE] + turn, 1 - v);
 }
+
+// Whether x == y and x != y may both be right.
+static bool overlap(const Element *m, double own[3][2])
+{
+    double x = number_of(m, 0), y = number_of(m, 1);
+    return x - own[0][BELOW] <= y + own[1][ABOVE] && y - own[1][BELOW] <= x + own[0][ABOVE];
+}
+
+// Lets the value v be whatever comes from operands within their errors.
+static void admit_operands(const Element *m, double own[3][2], double v, double error[2])
+{
+    const Node *n = m->n;
+    const OpInfo *op = op_info(n->op);
+    Points p[3];
+    bool wide = false;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        p[k] = points_of(m, k, own[k]);
+        wide |= p[k].wide;
+    }
+    admit_points(m, p, v, error);
+    if (op->flags & OPF_WAVE) admit_turn(own[0], v, error);
+    bool equality = op->rule == EW_compare && op->flags & OPF_COMMUTES;
+    if (equality && first_of(n, 1) == 1 && overlap(m, own)) bound_admit(error, v, v == 0);
+    bool scrambles = op->rule == EW_bits || op->rule == EW_u32 || n->op == OP_mod;
+    if (wide && scrambles) error[BELOW] = error[ABOVE] = INFINITY;
+}
+
+// -- elementwise ----------------------------------------------------------------------------------
 
 // What computing one element and rounding it to its type may lose by itself; short: what it leads
 // to is rounded to 16 bits, so that the prelude's cheaper form may stand for it.
@@ -152,14 +228,13 @@ static double own_error(const Element *m, double v, bool is_short)
     unsigned flags = op_info(m->n->op)->flags;
     if (!dtype_is_float(m->result) || !isfinite(v) || flags & OPF_CONVERTS) return 0;
     if (is_short && flags & OPF_APPROX)
-        return 0x1p-16 * (flags & OPF_BOUNDED ? fmax(fabs(v), 1) : fabs(v)) + 0x1p-126;
-    if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_rounding(m->result, v);
-    for (uint32_t k = 0; k < m->n->nargs; k++) {
-        double x = dtype_is_float(m->type[k]) ? m->x[k].f : (double)m->x[k].i;
-        if (v == x || v == -x) return 0;
-    }
+        return BOUND_SLACK *
+               (0x1p-16 * (flags & OPF_BOUNDED ? fmax(fabs(v), 1) : fabs(v)) + 0x1p-126);
+    if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_lost(m->result, v);
+    for (uint32_t k = 0; k < m->n->nargs; k++)
+        if (fabs(v) == fabs(number_of(m, k))) return 0;
     if (m->result != DT_F64 && element_value(m, false) == v) return 0;
-    return bound_rounding(m->result, v);
+    return bound_lost(m->result, v);
 }
 
 bool *bound_short(Arena *a, const Graph *g)
@@ -188,7 +263,7 @@ static void operand_error(const Node *n, const Element *m, const Value *v, uint3
     for (int side = 0; side < 2; side++) {
         own[side] = v->error[side] ? v->error[side][i] : 0;
         if (flags & OPF_COSTLY && real && isfinite(m->x[k].f))
-            own[side] += bound_epsilon(m->type[k]) * fabs(m->x[k].f);
+            own[side] += BOUND_SLACK * bound_epsilon(m->type[k]) * fabs(m->x[k].f);
     }
 }
 
@@ -206,15 +281,14 @@ void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
     bool is_short = e->frame->is_short[n->id];
     any = false;
     for (int64_t i = 0; i < count; i++) {
+        bool uncertain = false;
         double v = value_get(out, i), error[2] = {0}, own[3][2] = {0};
-        for (uint32_t k = 0; k < n->nargs; k++) m.x[k] = value_at(args[k], i);
         for (uint32_t k = 0; k < n->nargs; k++) {
+            m.x[k] = value_at(args[k], i);
             operand_error(n, &m, args[k], k, i, own[k]);
-            if (own[k][BELOW] + own[k][ABOVE] > 0 && (k == 0 || n->args[k] != n->args[0]))
-                add_reach(&m, k, own[k], v, error);
+            uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
         }
-        if (op_info(n->op)->flags & OPF_CONVERTS) add_next(&m, own[0], v, error);
-        if (n->nargs > 1 && isfinite(v)) admit_together(&m, own, v, error);
+        if (uncertain) admit_operands(&m, own, v, error);
         bound_add_rounding(error, v, own_error(&m, v, is_short));
         for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
         any |= error[BELOW] + error[ABOVE] > 0;

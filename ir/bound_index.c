@@ -69,20 +69,6 @@ void bound_scatter(Eval *e, const Node *n, Value *const *args, Value *out)
     if (undecided(args[1])) nothing_is_known(e, out);
 }
 
-void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    bound_scatter(e, n, args, out);
-    if (!value_is_float(out)) return;
-    if (!out->error[0]) value_errors(e->env->arena, out);
-    Value *sizes[] = {bound_part(e, args[0], MAGNITUDE), args[1],
-                      bound_part(e, args[2], MAGNITUDE)};
-    bool whole = bound_are_whole(args[0]) && bound_are_whole(args[2]);
-    double picks = (double)type_count(&args[1]->type);
-    double *size = bound_rerun(e, eval_scatter_add, n, sizes, &out->type);
-    for (int64_t i = 0; i < type_count(&out->type); i++)
-        if (size[i] != sizes[0]->f[i]) bound_add_lost(n, out, i, picks, size[i], whole);
-}
-
 // -- places ---------------------------------------------------------------------------------------
 
 // An axis of a shape: elements of a line lie [step] apart.

@@ -16,6 +16,8 @@ double bound_largest(DType t); // the largest finite number
 // Widens an error so that it lets the value v be y. Where only one of them is a number it lets it
 // be anything.
 void bound_admit(double error[2], double v, double y);
+// What rounding a result to x of the type may do to it.
+double bound_lost(DType t, double x);
 // Adds what rounding v may do, which does not carry it across zero.
 void bound_add_rounding(double error[2], double v, double lost);
 
@@ -23,11 +25,13 @@ void bound_add_rounding(double error[2], double v, double lost);
 typedef enum Part {
     ERROR_BELOW = BELOW,
     ERROR_ABOVE = ABOVE,
-    LOWEST,
+    LOWEST, // NaN where anything goes
     HIGHEST,
-    MAGNITUDE,
-    LARGEST, // magnitude
-    SQUARE,
+    MAGNITUDE, // of what is no number: none
+    LARGEST,   // magnitude
+    GROWING,   // the same, and no less than 1
+    SHRINKING, // the smallest magnitude, and no more than 1
+    SQUARE,    // above 0, so that no error is lost beside it
     LARGEST_SQUARE,
     ERROR_SQUARE,
     REACH_SQUARE // of the error with the element's last place
@@ -37,15 +41,16 @@ Value *bound_part(Eval *e, const Value *v, Part p); // of every element, as doub
 
 // What a rule of the evaluator makes of other operands, in doubles and unrounded.
 double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, const Type *like);
+// The same for the op of a node with one operand, of which one part is taken.
+double *bound_over(Eval *e, const Node *n, const Value *v, Part p, const Value *out);
 // Runs the op on the errors of its first [count] operands; its other operands are indices.
 void bound_along(Eval *e, const Node *n, Value *const *args, Value *out, uint32_t count);
-// Adds what element i of a sum of K terms may have lost; whole: all of them are whole numbers.
-void bound_add_lost(const Node *n, Value *out, int64_t i, double K, double magnitude, bool whole);
 bool bound_are_whole(const Value *v);
 // Whether x marks, in each line of a maximum's operand, the elements that equal it.
 bool bound_marks_maximum(const Node *x);
 
 EvalRule bound_elementwise, bound_gather, bound_scatter, bound_scatter_add, bound_dynamic_slice,
-    bound_dynamic_update, bound_argmax, bound_argsort;
+    bound_dynamic_update, bound_argmax, bound_argsort, bound_sum, bound_cumsum, bound_sqdev,
+    bound_prod, bound_dot;
 
 #endif

@@ -41,7 +41,7 @@ void eval_gather(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// Later updates win, or are added.
+// Later updates win, or are added: floats in double, rounded once at the end.
 static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, bool add)
 {
     Around s = around(&args[0]->type, attr_int(n, ATTR_axis, 0));
@@ -55,11 +55,13 @@ static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, bool
             for (int64_t i = 0; i < s.inner; i++) {
                 int64_t to = (o * s.size + at) * s.inner + i;
                 Scalar u = value_at(args[2], (o * picks + p) * s.inner + i);
-                if (add) u = scalar_apply(OP_add, t, t, value_at(out, to), u, u, e->env->round);
+                if (add) u = scalar_apply(OP_add, t, t, value_at(out, to), u, u, false);
                 value_put(out, to, u);
             }
         }
     }
+    for (int64_t i = 0; i < count && add && e->env->round && value_is_float(out); i++)
+        out->f[i] = scalar_round(t, out->f[i]);
 }
 
 void eval_scatter(Eval *e, const Node *n, Value *const *args, Value *out)

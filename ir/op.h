@@ -46,6 +46,7 @@ enum OpFlags {
     OPF_EXACT = 1 << 15,     // of 16-bit floats, in any arithmetic: nothing is rounded
     OPF_PIECES = 1 << 16,    // each element comes from one operand: maps store it piece by piece
     OPF_BOUNDED = 1 << 17,   // by 1: the cheaper form's error is relative to that
+    OPF_WAVE = 1 << 18,      // within -1..1, as its slope and its curvature are
 };
 
 // What a reduction keeps while it runs.

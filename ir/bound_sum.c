@@ -1,0 +1,324 @@
+// The errors of sums, products of many factors and contractions: of K roundings in any order.
+//
+// Adding up K terms t in some order rounds K - 1 partial sums, each no larger than sum |t|: never
+// more than K u sum |t| is lost. Roundings of terms that differ fall either way and leave the root
+// of their number; those of equal terms are alike, as each meets partial sums on the same grid.
+// Terms that stand n times each therefore count as sqrt(sum n^2): between sqrt(K) and K.
+#include <stdlib.h>
+
+#include "ir/axes.h"
+#include "ir/bound_ops.h"
+
+bool bound_are_whole(const Value *v)
+{
+    int64_t n = type_count(&v->type);
+    for (int64_t i = 0; i < n && value_is_float(v); i++)
+        if (v->f[i] != rint(v->f[i])) return false;
+    return true;
+}
+
+// -- equal terms ----------------------------------------------------------------------------------
+
+typedef struct Term {
+    double value;
+    int64_t at;
+} Term;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = ((const Term *)a)->value, y = ((const Term *)b)->value;
+    return (x > y) - (x < y);
+}
+
+// Where the elements lie that differ only in their place on these axes, from the first of them.
+static int64_t *offsets(Arena *a, const Type *t, const int64_t *axes, int naxes, int64_t *count)
+{
+    int64_t own[MAX_RANK], n = 1, *at = NEW_ARRAY(a, int64_t, type_extent(t, axes, naxes) + 1);
+    type_strides(t, own);
+    for (int k = naxes; k-- > 0; n *= t->dim[axes[k]])
+        for (int64_t i = n * t->dim[axes[k]]; i-- > 0;) at[i] = at[i % n] + i / n * own[axes[k]];
+    *count = n;
+    return at;
+}
+
+static int other_axes(const Type *t, const int64_t *axes, int naxes, int64_t *other)
+{
+    int n = 0;
+    for (int i = 0; i < t->rank; i++) {
+        bool taken = false;
+        for (int k = 0; k < naxes; k++) taken |= axes[k] == i;
+        if (!taken) other[n++] = i;
+    }
+    return n;
+}
+
+typedef struct Alike {
+    double *times; // how often each element stands in its sum; once, when it is 0
+    double *pairs; // by place on the other axes: the sum of that over the sum's terms
+} Alike;
+
+// The equal ones among the elements that are summed over some axes.
+static Alike alike(Arena *a, const Value *v, const int64_t *axes, int naxes, const int64_t *kept,
+                   int nkept)
+{
+    int64_t K, sums, *at = offsets(a, &v->type, axes, naxes, &K);
+    int64_t *begin = offsets(a, &v->type, kept, nkept, &sums);
+    Alike out = {NEW_ARRAY(a, double, K *sums + 1), NEW_ARRAY(a, double, sums + 1)};
+    Term *term = NEW_ARRAY(a, Term, K + 1);
+    for (int64_t s = 0; s < sums; s++) {
+        for (int64_t k = 0; k < K; k++) {
+            double x = value_get(v, begin[s] + at[k]);
+            term[k] = (Term){isnan(x) ? INFINITY : x, begin[s] + at[k]};
+        }
+        qsort(term, (size_t)K, sizeof *term, by_value);
+        for (int64_t k = 0, end; k < K; k = end) {
+            double n = 1;
+            for (end = k + 1; end < K && term[end].value == term[k].value; end++)
+                n += term[k].value != 0;
+            for (int64_t i = k; i < end; i++) out.times[term[i].at] = n;
+            out.pairs[s] += n * (double)(end - k);
+        }
+    }
+    return out;
+}
+
+static Alike alike_over(Arena *a, const Value *v, const int64_t *axes, int naxes)
+{
+    int64_t kept[MAX_RANK];
+    int nkept = other_axes(&v->type, axes, naxes, kept);
+    return alike(a, v, axes, naxes, kept, nkept);
+}
+
+// -- what adding up loses -------------------------------------------------------------------------
+
+typedef struct Terms {
+    double count, pairs, size; // K, sum n^2, sum |terms|
+    bool whole;                // all of them are whole numbers
+} Terms;
+
+// In type t. Sums of whole numbers lose nothing until they are longer than the type.
+static double lost(DType t, const Terms *s)
+{
+    double u = bound_epsilon(t), most = fmax(s->count, BOUND_SLACK);
+    if (!dtype_is_float(t) || (s->whole && s->size * u < 2)) return 0;
+    return s->size > bound_largest(t) ? INFINITY : u * s->size * fmin(4 * sqrt(s->pairs), most);
+}
+
+static DType accumulator(const Node *n)
+{
+    return (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
+}
+
+// Adds what element i may have lost as a sum of these terms.
+static void add_lost(const Node *n, Value *out, int64_t i, const Terms *s)
+{
+    double v = value_get(out, i), error[] = {out->error[BELOW][i], out->error[ABOVE][i]};
+    double sum = lost(accumulator(n), s);
+    if (isfinite(v) && !s->whole && value_is_float(out)) sum += bound_lost(n->type.dtype, v);
+    if (s->size == fabs(v)) {
+        bound_add_rounding(error, v, sum); // all terms have one sign
+    } else {
+        error[BELOW] += sum;
+        error[ABOVE] += sum;
+    }
+    for (int k = 0; k < 2; k++) out->error[k][i] = error[k];
+}
+
+// -- sums -----------------------------------------------------------------------------------------
+
+// The errors of the terms, added up; false where there is nothing to add.
+static bool sum_errors(Eval *e, const Node *n, const Value *v, Value *out, int64_t K)
+{
+    if (!v->error[0] && (!value_is_float(out) || K < 2)) return false;
+    value_errors(e->env->arena, out);
+    for (int side = 0; side < 2 && v->error[side]; side++)
+        out->error[side] = bound_over(e, n, v, (Part)side, out);
+    return K > 1 && value_is_float(out);
+}
+
+void bound_sum(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *v = args[0];
+    Terms s = {.count = (double)reduced_count(n), .whole = bound_are_whole(v)};
+    int naxes;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes), count = type_count(&out->type);
+    if (sum_errors(e, n, v, out, reduced_count(n))) {
+        const double *size = bound_over(e, n, v, MAGNITUDE, out);
+        const double *pairs = alike_over(e->env->arena, v, axes, naxes).pairs;
+        for (int64_t i = 0; i < count; i++) {
+            s.size = size[i], s.pairs = pairs[i];
+            add_lost(n, out, i, &s);
+        }
+    }
+    if (out->error[0] && bound_marks_maximum(n->args[0]))
+        for (int64_t i = 0; i < count; i++)
+            out->error[BELOW][i] = fmin(out->error[BELOW][i], fmax(value_get(out, i) - 1, 0));
+}
+
+void bound_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *v = args[0];
+    const int64_t axis = attr_int(n, ATTR_axis, 0), K = n->type.dim[axis];
+    if (!sum_errors(e, n, v, out, K)) return;
+    Terms s = {.count = (double)K, .whole = bound_are_whole(v)};
+    const double *size = bound_over(e, n, v, MAGNITUDE, out);
+    const double *pairs = alike_over(e->env->arena, v, &axis, 1).pairs;
+    int64_t inner = 1;
+    for (int k = (int)axis + 1; k < n->type.rank; k++) inner *= n->type.dim[k];
+    for (int64_t i = 0; i < type_count(&out->type); i++) {
+        s.size = size[i], s.pairs = pairs[i / (K * inner) * inner + i % inner];
+        add_lost(n, out, i, &s);
+    }
+}
+
+// Updates of one row are terms of one sum, beside what the row holds; their equal ones are counted
+// among all updates of the column.
+void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    bound_scatter(e, n, args, out);
+    if (!value_is_float(out)) return;
+    if (!out->error[0]) value_errors(e->env->arena, out);
+    Arena *a = e->env->arena;
+    const int64_t axis = attr_int(n, ATTR_axis, 0), count = type_count(&out->type);
+    Value *sizes[] = {bound_part(e, args[0], MAGNITUDE), args[1],
+                      bound_part(e, args[2], MAGNITUDE)};
+    Value none = value_new(a, &sizes[0]->type), ones = value_new(a, &sizes[2]->type);
+    for (int64_t i = 0; i < type_count(&ones.type); i++) ones.f[i] = 1;
+    Value *unit[] = {&none, args[1], &ones};
+    const double *size = bound_rerun(e, eval_scatter_add, n, sizes, &out->type);
+    const double *times = bound_rerun(e, eval_scatter_add, n, unit, &out->type);
+    const double *pairs = alike_over(a, args[2], &axis, 1).pairs;
+    Terms s = {.whole = bound_are_whole(args[0]) && bound_are_whole(args[2])};
+    int64_t inner = 1, K = n->type.dim[axis];
+    for (int k = (int)axis + 1; k < n->type.rank; k++) inner *= n->type.dim[k];
+    for (int64_t i = 0; i < count; i++) {
+        if (times[i] == 0) continue;
+        s.count = times[i] + 1, s.size = size[i];
+        s.pairs = pairs[i / (K * inner) * inner + i % inner] + 1;
+        add_lost(n, out, i, &s);
+    }
+}
+
+// The sum of (d + error of d)^2: by Cauchy and Schwarz no more than 2 sqrt(D E) + E beside D, with
+// E the sum of the squares of those errors. Equal elements have equal squares.
+void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    int naxes;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    double *reach =
+        bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, args[0], REACH_SQUARE)}, &out->type);
+    const double *pairs = alike_over(e->env->arena, args[0], axes, naxes).pairs;
+    value_errors(e->env->arena, out);
+    for (int64_t i = 0; i < type_count(&out->type); i++) {
+        double v = out->f[i], error = 2 * sqrt(v * reach[i]) + reach[i];
+        Terms s = {.count = (double)reduced_count(n), .pairs = pairs[i], .size = v};
+        out->error[BELOW][i] = fmin(error, v);
+        out->error[ABOVE][i] = error;
+        add_lost(n, out, i, &s);
+    }
+}
+
+// -- products of many factors ---------------------------------------------------------------------
+
+// Any factors may be multiplied first. All that grow make the largest product there can be: it may
+// leave the range, whatever the whole product is, and meet a zero of one that fell out of it below.
+// What is lost below the smallest number grows by no more than it.
+void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *v = args[0];
+    if (!v->error[0] && !value_is_float(out)) return;
+    const double *size = bound_over(e, n, v, MAGNITUDE, out);
+    const double *high = bound_over(e, n, v, LARGEST, out);
+    const double *grown = bound_over(e, n, v, GROWING, out);
+    const double *shrunk = bound_over(e, n, v, SHRINKING, out);
+    DType acc = accumulator(n);
+    double K = (double)reduced_count(n), least = bound_rounding(acc, 0);
+    value_errors(e->env->arena, out);
+    for (int64_t i = 0; i < type_count(&out->type); i++) {
+        double x = value_get(out, i), error[2] = {0};
+        bool real = value_is_float(out), over = real && grown[i] > bound_largest(acc);
+        if (isnan(x)) continue;
+        if (isfinite(x)) bound_admit(error, size[i], high[i]);
+        if (over && (isfinite(x) || shrunk[i] < least)) error[ABOVE] = INFINITY;
+        if (real && isfinite(x) && K > 1)
+            error[ABOVE] += fmax(K, BOUND_SLACK) * bound_epsilon(acc) * size[i] +
+                            (shrunk[i] < least ? K * least * grown[i] : 0) +
+                            bound_lost(n->type.dtype, x);
+        for (int side = 0; side < 2; side++) out->error[side][i] = error[ABOVE];
+    }
+}
+
+// -- contractions ---------------------------------------------------------------------------------
+
+// Element i of a contraction stands in this row of the one operand and this column of the other.
+static void row_and_column(const DotSizes *d, int64_t i, int64_t place[2])
+{
+    place[0] = i / d->n;
+    place[1] = i / d->n / d->m * d->n + i % d->n;
+}
+
+static Alike alike_in(Arena *a, const Node *n, const Value *v, int side)
+{
+    DotAxes x = dot_axes(n, side);
+    int64_t kept[MAX_RANK];
+    for (int i = 0; i < x.nbatch; i++) kept[i] = x.batch[i];
+    for (int i = 0; i < x.nfree; i++) kept[x.nbatch + i] = x.free[i];
+    return alike(a, v, x.contract, x.ncontract, kept, x.nbatch + x.nfree);
+}
+
+// The sum of x y over the contracted axes, x counting as often as it stands there.
+static double *weighed(Eval *e, const Node *n, Value *x, const Alike *in, Value *y, int side,
+                       const Value *out)
+{
+    for (int64_t i = 0; i < type_count(&x->type); i++) x->f[i] *= in->times[i];
+    return bound_rerun(e, eval_dot, n, side ? (Value *[]){y, x} : (Value *[]){x, y}, &out->type);
+}
+
+// f32 operands rounded to tf32, one of them at most 2^-10 of itself: such errors go either way but
+// where elements are equal, and sum to no more than all of them.
+static void add_tf32(Eval *e, const Node *n, Value *const *v, const Alike in[2], const double *size,
+                     Value *out)
+{
+    double *square[2];
+    for (int k = 0; k < 2; k++)
+        square[k] = weighed(e, n, bound_part(e, v[k], SQUARE), &in[k],
+                            bound_part(e, v[1 - k], SQUARE), k, out);
+    for (int64_t i = 0; i < type_count(&out->type); i++) {
+        double either = BOUND_SLACK * sqrt(square[0][i] + square[1][i]);
+        double lost = 0x1p-10 * fmin(either, 2.01 * size[i]);
+        for (int side = 0; side < 2; side++) out->error[side][i] += lost;
+    }
+}
+
+// (a + da)(b + db) - a b is at most da (b + db) + a db. These errors count as independent of each
+// other but where an operand's elements are equal: as the root of the sum of their squares.
+void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *a = args[0], *b = args[1];
+    bool real = value_is_float(out);
+    if (!real && !a->error[0] && !b->error[0]) return;
+    int64_t count = type_count(&out->type), place[2];
+    DotSizes shape = dot_sizes(n);
+    Alike in[2] = {alike_in(e->env->arena, n, a, 0), alike_in(e->env->arena, n, b, 1)};
+    Terms s = {.count = (double)reduced_count(n),
+               .whole = bound_are_whole(a) && bound_are_whole(b)};
+    value_errors(e->env->arena, out);
+    double *below = out->error[BELOW], *above = out->error[ABOVE];
+    for (int side = 0; side < 2; side++) {
+        if (!args[side]->error[0]) continue;
+        Value *x = bound_part(e, args[side], ERROR_SQUARE);
+        Value *y = bound_part(e, args[1 - side], side ? SQUARE : LARGEST_SQUARE);
+        double *sum = weighed(e, n, x, &in[side], y, side, out);
+        for (int64_t i = 0; i < count; i++) below[i] += sum[i];
+    }
+    Value *sizes[] = {bound_part(e, a, MAGNITUDE), bound_part(e, b, MAGNITUDE)};
+    double *size = bound_rerun(e, eval_dot, n, sizes, &out->type);
+    for (int64_t i = 0; i < count; i++) {
+        below[i] = above[i] = isnan(below[i]) ? 0 : sqrt(below[i]); // (inf * no error)
+        row_and_column(&shape, i, place);
+        s.size = size[i], s.pairs = fmin(in[0].pairs[place[0]], in[1].pairs[place[1]]);
+        add_lost(n, out, i, &s);
+    }
+    if (e->env->tf32 && a->type.dtype == DT_F32 && b->type.dtype == DT_F32)
+        add_tf32(e, n, args, in, size, out);
+}
