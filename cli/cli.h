@@ -49,7 +49,7 @@ typedef struct Common { // what every verb that compiles takes: options, and wor
     StringList words, defines;
     const char *precision, *cache_dir, *skip_passes, *tune_file;
     int64_t memory_limit;
-    bool quiet, verbose, no_reuse, phases, no_matmul_library, rebuild, locked;
+    bool quiet, verbose, no_reuse, no_matmul_library, rebuild, locked;
 } Common;
 
 // A command line by the verb's own options and, unless c is NULL, the common ones; words that are

@@ -117,7 +117,6 @@ void compile_options(const Common *c, netc_compile_options *o)
     o->skip_passes = c->skip_passes;
     o->memory_limit = c->memory_limit;
     o->no_reuse = c->no_reuse;
-    o->phases = c->phases;
     o->no_matmul_library = c->no_matmul_library;
     o->rebuild = c->rebuild;
     o->tune_file = c->tune_file;

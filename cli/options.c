@@ -203,8 +203,6 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
          "recompute more to need less memory"},
         {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL,
          "give every temporary memory of its own"},
-        {"--phases", NULL, OPT_FLAG, &c->phases, NULL,
-         "run small kernels of a training step as phases of one"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},
         {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
          "take only the source from a model.bin, not its code, which runs with your rights"},

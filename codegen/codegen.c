@@ -248,8 +248,6 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     out->cursor = entry->cursor;
     out->batch = entry->batch;
     entry_needs(a, entry->graph, out);
-    out->join_note = "";
-    if (g->options->phases) gen_join(e, out);
     plan_memory(a, out, g->options->no_reuse);
     const char *wrong = plan_verify(a, out);
     if (wrong) {

@@ -162,7 +162,6 @@ static bool match(const Frame *f, const Group *gr, Match *m)
             type_count(&gr->aux->type) != g->m * g->n * g->batch || !strides_row_major(&aux.s))
             return false;
         m->aux = aux.stored;
-        g->aux_ld = g->n;
     }
     g->a_type = (ProgDType)ta;
     g->b_type = (ProgDType)tb;

@@ -135,18 +135,6 @@ void order_items(Frame *f);
 // record.
 void gen_gate_copies(GenEntry *e);
 
-// phases.c: which steps may run as the phases of one kernel; orders them by phase. Before memory is
-// planned: what one phase touches must lie apart.
-void gen_join(GenEntry *e, ProgEntry *out);
-
-// phases_cuda.c
-// Of a joined kernel: threads of a part of a block, which runs a block of a step, and parts at
-// most.
-enum { PHASE_THREADS = 256, PHASE_PARTS = 4 };
-bool phase_possible(const ProgKernel *k, const char **why); // else why not
-// The kernel of a join whose steps and phases are set; fills in the arguments of its step.
-ProgKernel phases_cuda(GenEntry *e, const ProgEntry *out, ProgJoin *j);
-
 // gemm.c: can the library take this dot as it lies? Else it is lowered.
 bool gemm_possible(Frame *f, const Group *gr);
 // The left operand of a product beside which a generated kernel may add up its rows; NULL: none

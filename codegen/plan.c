@@ -82,24 +82,10 @@ static Life *find_lives(Arena *a, const ProgEntry *e, int32_t *loop_of)
     return life;
 }
 
-// Steps of one phase run in any order and side by side: by step, the first and the last beside it.
-static void find_phases(const ProgEntry *e, int32_t *first, int32_t *last)
-{
-    for (int32_t i = 0; i < e->nsteps; i++) first[i] = last[i] = i;
-    for (int32_t j = 0; j < e->njoins; j++)
-        for (int32_t k = 0, at = e->joins[j].first_step; k < e->joins[j].nphases; k++) {
-            int32_t from = at, to = e->joins[j].phase_end[k];
-            for (; at < to; at++) first[at] = from, last[at] = to - 1;
-        }
-}
-
 void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
 {
     int32_t *loop_of = NEW_ARRAY(a, int32_t, e->nsteps + 1);
-    int32_t *first = NEW_ARRAY(a, int32_t, e->nsteps + 1);
-    int32_t *last = NEW_ARRAY(a, int32_t, e->nsteps + 1);
     Life *life = find_lives(a, e, loop_of);
-    find_phases(e, first, last);
     PlanItem *items = NEW_ARRAY(a, PlanItem, e->nbuffers + 1);
     int32_t *buffer = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
     uint32_t n = 0;
@@ -114,8 +100,8 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
             continue;
         }
         extend(&life[i], e->steps, loop_of);
-        b->first = no_reuse ? 0 : first[life[i].first];
-        b->last = no_reuse ? e->nsteps - 1 : last[life[i].last];
+        b->first = no_reuse ? 0 : life[i].first;
+        b->last = no_reuse ? e->nsteps - 1 : life[i].last;
         if (!b->bytes) continue;
         b->offset = end; // each its own place
         end += plan_round(b->bytes);

@@ -87,14 +87,12 @@ double prog_load(ProgDType t, const void *at)
 
 bool prog_epilogue_bias(ProgEpilogue e)
 {
-    return e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_RELU_AUX_BIAS ||
-           e == PE_GELU_AUX_BIAS || e == PE_BGRAD_A || e == PE_BGRAD_B;
+    return e == PE_BIAS || e == PE_RELU_BIAS || e == PE_GELU_BIAS || e == PE_GELU_AUX_BIAS;
 }
 
 bool prog_epilogue_aux(ProgEpilogue e)
 {
-    return e == PE_RELU_AUX_BIAS || e == PE_GELU_AUX_BIAS || e == PE_GELU_AUX || e == PE_DRELU ||
-           e == PE_DGELU;
+    return e == PE_GELU_AUX_BIAS || e == PE_GELU_AUX || e == PE_DGELU;
 }
 
 int prog_gemm_args(const ProgGemm *g)
@@ -277,14 +275,6 @@ static void print_entry(Buf *b, const Program *p, const ProgEntry *e)
     for (int32_t i = 0; i < e->nbuffers; i++) print_buffer(b, e, i);
     buf_str(b, "  steps\n");
     for (int32_t i = 0; i < e->nsteps; i++) print_step(b, p, e, i);
-    for (int32_t i = 0; i < e->njoins; i++) {
-        const ProgJoin *j = &e->joins[i];
-        buf_printf(b, "  steps %d to %d may run as %s in %d phases, which end with",
-                   (int)j->first_step, (int)j->last_step - 1, text(j->step.name), (int)j->nphases);
-        for (int32_t k = 0; k < j->nphases; k++) buf_printf(b, " %d", (int)j->phase_end[k] - 1);
-        buf_char(b, '\n');
-    }
-    if (*text(e->join_note)) buf_printf(b, "  %s\n", e->join_note);
     for (int32_t i = 0; i < e->nchecks; i++) {
         const ProgCheck *c = &e->checks[i];
         buf_printf(b, "  check %d: %s", (int)i + 1, text(c->message));
@@ -324,9 +314,8 @@ void program_print(const Program *p, Buf *b)
         buf_printf(b, ", %.3g MFLOP, floor %.3g us", (double)k->flops * 1e-6,
                    k->floor_seconds * 1e6);
         if (p->cuda)
-            buf_printf(b, "; grid %u %u %u, block %u %u %u, shared %u%s", k->grid[0], k->grid[1],
-                       k->grid[2], k->block[0], k->block[1], k->block[2], k->shared_bytes,
-                       k->cooperative ? ", cooperative" : "");
+            buf_printf(b, "; grid %u %u %u, block %u %u %u, shared %u", k->grid[0], k->grid[1],
+                       k->grid[2], k->block[0], k->block[1], k->block[2], k->shared_bytes);
         buf_char(b, '\n');
         if (k->schedule && *k->schedule) buf_printf(b, "    %s\n", k->schedule);
     }

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 8 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 9 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -129,7 +129,6 @@ typedef struct ProgKernel {
     const char *annotated; // the text for people, with model names and the head comment
     uint32_t grid[3], block[3], cluster; // CUDA launch; cluster 0 or 1: none
     uint32_t shared_bytes;               // dynamic
-    bool cooperative;                    // has a grid barrier
     int32_t nargs, nmaps;                // nargs: known where there are maps, else 0
     ProgMap maps[PROG_MAX_MAPS];
     int64_t bytes_read, bytes_written, flops;
@@ -148,12 +147,8 @@ typedef enum ProgEpilogue {
     PE_RELU_BIAS,
     PE_GELU,
     PE_GELU_BIAS,
-    PE_RELU_AUX_BIAS,
     PE_GELU_AUX_BIAS,
-    PE_DRELU,
     PE_DGELU,
-    PE_BGRAD_A,
-    PE_BGRAD_B,
     PE_GELU_AUX,
 } ProgEpilogue;
 bool prog_epilogue_bias(ProgEpilogue e); // has a bias argument, or writes its gradient
@@ -171,7 +166,6 @@ typedef struct ProgGemm {
     ProgEpilogue epilogue;
     // Arguments of the step: A, B, C, then bias and aux where the epilogue has them, then
     // workspace.
-    int64_t aux_ld;
     int64_t workspace;      // bytes planned for it
     const char *choice_key; // the line of the choice table that picks its algorithm
     // 1 + a generated kernel that computes the same, where the library has no algorithm or is
@@ -205,15 +199,6 @@ typedef struct ProgStep {
     const char *name, *loc;
 } ProgStep;
 
-// One kernel that may be enqueued in place of steps [first_step, last_step): each of them is part
-// of a phase, and all its blocks, one cluster, wait for each other between phases. Which of both
-// runs is the executor's choice; the results are the same to the bit.
-typedef struct ProgJoin {
-    int32_t first_step, last_step;
-    int32_t nphases, *phase_end; // phase i ends before this step, the last one before last_step
-    ProgStep step;               // PS_KERNEL at depth 0
-} ProgJoin;
-
 typedef enum ProgEntryKind { PK_INIT, PK_TRAIN, PK_EVAL, PK_MODEL } ProgEntryKind;
 
 typedef struct ProgInput {
@@ -242,17 +227,15 @@ typedef struct ProgDim {
 typedef struct ProgEntry {
     const char *name;
     ProgEntryKind kind;
-    int32_t ninputs, noutputs, nbuffers, nsteps, ndims, nchecks, njoins;
+    int32_t ninputs, noutputs, nbuffers, nsteps, ndims, nchecks;
     ProgInput *inputs;
     ProgOutput *outputs;
     ProgBuffer *buffers;
     ProgStep *steps;
     ProgDim *dims;
     ProgCheck *checks;
-    ProgJoin *joins;       // ascending, apart from each other
-    const char *join_note; // which steps are in none, and why; "": nothing to tell
-    bool rows;             // data inputs are read through the row table
-    const char *cursor;    // cell, or NULL
+    bool rows;          // data inputs are read through the row table
+    const char *cursor; // cell, or NULL
     int64_t batch;
     int64_t arena_bytes; // temporaries
     int64_t peak_bytes;  // most bytes of temporaries live at once, by the independent verifier

@@ -182,15 +182,6 @@ static void io_step(Io *io, ProgStep *s)
     io_str(io, &s->loc);
 }
 
-static void io_join(Io *io, ProgJoin *j)
-{
-    io_i32(io, &j->first_step);
-    io_i32(io, &j->last_step);
-    IO_ARRAY(io, j->nphases, j->phase_end, 4);
-    for (int32_t i = 0; i < j->nphases && !io->error; i++) io_i32(io, &j->phase_end[i]);
-    io_step(io, &j->step);
-}
-
 static void io_buffer(Io *io, ProgBuffer *b)
 {
     io_str(io, &b->name);
@@ -245,9 +236,6 @@ static void io_entry(Io *io, ProgEntry *e)
         io_str(io, &e->checks[i].loc);
         io_i64(io, &e->checks[i].bound);
     }
-    IO_ARRAY(io, e->njoins, e->joins, 59);
-    for (int32_t i = 0; i < e->njoins && !io->error; i++) io_join(io, &e->joins[i]);
-    io_str(io, &e->join_note);
     IO_BOOL(io, e->rows);
     bool has_cursor = e->cursor != NULL;
     IO_BOOL(io, has_cursor);
@@ -278,7 +266,6 @@ static void io_kernel(Io *io, ProgKernel *k)
     for (int i = 0; i < 3; i++) io_u32(io, &k->block[i]);
     io_u32(io, &k->cluster);
     io_u32(io, &k->shared_bytes);
-    IO_BOOL(io, k->cooperative);
     io_i32(io, &k->nargs);
     io_i32(io, &k->nmaps);
     for (int i = 0; i < k->nmaps && i < PROG_MAX_MAPS; i++) io_map(io, &k->maps[i]);
@@ -303,9 +290,8 @@ static void io_gemm(Io *io, ProgGemm *g)
     IO_BOOL(io, g->tf32);
     IO_BOOL(io, g->trans_a);
     IO_BOOL(io, g->trans_b);
-    int64_t *fields[] = {&g->m,        &g->n,        &g->k,      &g->lda,
-                         &g->ldb,      &g->ldc,      &g->batch,  &g->stride_a,
-                         &g->stride_b, &g->stride_c, &g->aux_ld, &g->workspace};
+    int64_t *fields[] = {&g->m,     &g->n,        &g->k,        &g->lda,      &g->ldb,      &g->ldc,
+                         &g->batch, &g->stride_a, &g->stride_b, &g->stride_c, &g->workspace};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
     IO_ENUM(io, g->epilogue, PE_GELU_AUX + 1u);
     io_str(io, &g->choice_key);

@@ -145,8 +145,8 @@ static const char *check_gemm(const ProgGemm *g)
     const int64_t positive[] = {g->m, g->n, g->k, g->batch};
     for (int i = 0; i < 4; i++)
         if (positive[i] < 1 || positive[i] > INT32_MAX) return "a matmul of an impossible size";
-    const int64_t strides[] = {g->stride_a, g->stride_b, g->stride_c, g->aux_ld, g->workspace};
-    for (int i = 0; i < 5; i++)
+    const int64_t strides[] = {g->stride_a, g->stride_b, g->stride_c, g->workspace};
+    for (int i = 0; i < 4; i++)
         if (strides[i] < 0 || strides[i] > most_bytes) return "a matmul with an impossible stride";
     if (g->lda < (g->trans_a ? g->m : g->k) || g->ldb < (g->trans_b ? g->k : g->n) ||
         g->ldc < g->n || g->lda > INT32_MAX || g->ldb > INT32_MAX || g->ldc > INT32_MAX)
@@ -187,16 +187,10 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
         !fits(v, &s->args[2], s->depth, c, g->c_type))
         return "a matmul that leaves its buffers";
     int32_t at = 3;
-    if (bias && !fits(v, &s->args[at++], s->depth, e == PE_BGRAD_A ? g->m : g->n, g->c_type))
+    if (bias && !fits(v, &s->args[at++], s->depth, g->n, g->c_type))
         return "a matmul whose bias is too short";
-    if (aux) {
-        // A mask of relu takes a bit an element, the input of gelu an element.
-        bool bits = e == PE_RELU_AUX_BIAS || e == PE_DRELU;
-        int64_t n;
-        if (g->aux_ld < g->n || __builtin_mul_overflow(g->m, g->aux_ld, &n)) n = most_bytes;
-        if (!fits(v, &s->args[at++], s->depth, bits ? (n + 7) / 8 : n, bits ? PD_U8 : g->c_type))
-            return "a matmul whose auxiliary tensor is too short";
-    }
+    if (aux && !fits(v, &s->args[at++], s->depth, g->m * g->n, g->c_type))
+        return "a matmul whose auxiliary tensor is too short";
     if (g->workspace > 0 && !fits(v, &s->args[at], s->depth, g->workspace, PD_U8))
         return "a matmul whose workspace is too small";
     return NULL;
@@ -277,28 +271,6 @@ static const char *check_steps(Validate *v)
     return NULL;
 }
 
-static const char *check_joins(Validate *v)
-{
-    const ProgEntry *e = v->e;
-    int32_t at = 0;
-    for (int32_t i = 0; i < e->njoins; i++) {
-        const ProgJoin *j = &e->joins[i];
-        if (j->first_step < at || j->last_step <= j->first_step || j->last_step > e->nsteps)
-            return "a joined kernel for no steps";
-        for (int32_t k = j->first_step; k < j->last_step; k++)
-            if (e->steps[k].kind != PS_KERNEL || e->steps[k].depth)
-                return "a joined kernel for steps that are none";
-        at = j->first_step;
-        for (int32_t k = 0; k < j->nphases; at = j->phase_end[k++])
-            if (j->phase_end[k] <= at) return "a phase without steps";
-        if (at != j->last_step) return "phases that are not all of a kernel's steps";
-        if (j->step.kind != PS_KERNEL || j->step.depth) return "a joined kernel inside a loop";
-        const char *wrong = check_step(v, &j->step);
-        if (wrong) return wrong;
-    }
-    return NULL;
-}
-
 static const char *check_entry(const Program *p, const ProgEntry *e)
 {
     if (!named(e->name)) return "an entry without a name";
@@ -306,7 +278,7 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     if (e->arena_bytes < 0 || e->arena_bytes > most_bytes || e->peak_bytes < 0 || e->batch < 0)
         return "an entry of an impossible size";
     if (e->ninputs < 0 || e->noutputs < 0 || e->nbuffers < 0 || e->nsteps < 0 || e->ndims < 0 ||
-        e->nchecks < 0 || e->njoins < 0)
+        e->nchecks < 0)
         return "an entry with a negative count";
     StrMap seen = strmap_new(p->arena);
     for (int32_t i = 0; i < e->ninputs; i++) {
@@ -341,7 +313,7 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     }
     Validate v = {.p = p, .e = e};
     const char *wrong = check_steps(&v);
-    return wrong ? wrong : check_joins(&v);
+    return wrong;
 }
 
 // Bulk copies reach every element of a map: it has to lie in the argument. (Its size is the

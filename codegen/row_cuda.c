@@ -198,7 +198,7 @@ static void print_early(Rows *r, bool computed_place)
     for (uint32_t i = 0; i < b->insts.n && n < EARLY_LOADS; i++) {
         const Inst *x = &b->insts.at[i];
         if (!e->live[i] || x->kind != KI_LOAD || x->stage > 0 || x->pred >= 0 || x->axes != 1 ||
-            x->ix->has_value != computed_place)
+            x->ix->has_value != computed_place || (e->bind[i].scope && e->bind[i].scope->open))
             continue;
         DType t = b->bufs.at[x->buf].type;
         const char *name = emit_text(e, "%s_early", e->name[i]);

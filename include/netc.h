@@ -126,8 +126,8 @@ typedef struct netc_tensor { // dense, row-major
 
 // -- data -----------------------------------------------------------------------------------------
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
-// concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL. Other
-// known formats (.csv, .npz, .png, zip, …) are refused; part "raw" takes any file's bytes for
+// concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
+// Other known formats (.csv, .npz, .png, zip, …) are refused; part "raw" takes any file's bytes for
 // elements, "u16" for tokens of 16 bits.
 // A thread begins to read a file when it is added (a pipe is read when it is used); what is wrong
 // with it is said when it is used.
@@ -169,7 +169,6 @@ typedef struct netc_compile_options {
                            // compiled and there is one; "": none
     const char *kernels_dir; // edited kernels; NULL: NAME.kernels, as above; "": none
     bool locked; // an error when a kernel has no line of the tuning file, or a line no kernel
-    bool phases; // small kernels of a training step run as phases of one
     const netc_dataset *eval_data; // what netc_train will evaluate on: a hint, used while a device
                                    // is prepared; may be NULL
     // Only these entries will be run, and init; a NULL stands for the file's only model. The others
@@ -281,8 +280,8 @@ NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *i
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
-// Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing; that what
-// it writes is finite is looked at by netc_train only.
+// Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing; that
+// what it writes is finite is looked at by netc_train only.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits; errors of the device come here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);

@@ -403,7 +403,7 @@ static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const
 // Options under which the code that a file holds is not what is wanted.
 static bool wants_other_code(const Settings *s)
 {
-    return s->skip_passes || s->no_reuse || s->phases || s->no_matmul_library || s->memory_limit ||
+    return s->skip_passes || s->no_reuse || s->no_matmul_library || s->memory_limit ||
            s->dump_dir || s->choices;
 }
 

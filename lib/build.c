@@ -136,7 +136,6 @@ static void run_pipeline(void *arg)
 
     CodegenOptions co = {.target = target,
                          .no_reuse = p->settings.no_reuse,
-                         .phases = p->settings.phases,
                          .tf32 = p->settings.precision == PREC_TF32,
                          .choices = p->settings.choices,
                          .log = &b->launches};

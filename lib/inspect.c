@@ -52,14 +52,6 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
                               : "step, the dearest first, line, types");
     if (!v->o->in_order) items_by_cost(&t);
     for (int i = 0; i < t.n; i++) item_text(v, &t, &t.at[i], out);
-    for (int i = 0; i < e->njoins; i++) {
-        Item x = item_of_join(v->arena, v->b, e, i);
-        const ProgJoin *j = &e->joins[i];
-        buf_printf(out, "  %d steps may run as one kernel of %d phases, where that is faster:\n",
-                   (int)(j->last_step - j->first_step), (int)j->nphases);
-        item_text(v, &t, &x, out);
-    }
-    if (e->join_note && *e->join_note) buf_printf(out, "  %s\n", e->join_note);
     // The largest temporaries, so that the memory plan can be read first.
     enum { SHOWN = 8 };
     const ProgBuffer *top[SHOWN] = {0};
@@ -90,10 +82,10 @@ static void known_json(Json *j, const char *key, double v)
         json_null(j);
 }
 
-static void item_json(const Inspect *v, const Item *x, bool step, Json *j)
+static void item_json(const Inspect *v, const Item *x, Json *j)
 {
     json_object(j);
-    if (step) json_key(j, "kind"), json_string(j, x->kind);
+    json_key(j, "kind"), json_string(j, x->kind);
     json_key(j, "name"), json_string(j, x->name);
     json_key(j, "line"), json_string(j, x->line);
     json_key(j, "calls"), json_int(j, x->calls);
@@ -126,14 +118,9 @@ static void entry_json(const Inspect *v, const ProgEntry *e, Json *j)
     json_key(j, "flops"), json_int(j, t.flops);
     json_key(j, "floor_seconds"), json_double(j, t.floor);
     json_key(j, "steps"), json_array(j);
-    for (int i = 0; i < t.n; i++) item_json(v, &t.at[i], true, j);
+    for (int i = 0; i < t.n; i++) item_json(v, &t.at[i], j);
     json_end(j);
-    json_key(j, "joins"), json_array(j); // without a kind: they are in place of steps
-    for (int i = 0; i < e->njoins; i++) {
-        Item x = item_of_join(v->arena, v->b, e, i);
-        item_json(v, &x, false, j);
-    }
-    json_end(j), json_end(j);
+    json_end(j);
 }
 
 static netc_status kernel_text(const Inspect *v, Buf *out)

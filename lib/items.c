@@ -129,13 +129,6 @@ static void add(Items *t, Arena *a, const Build *b, const Target *target, const 
     }
 }
 
-Item item_of_join(Arena *a, const Build *b, const ProgEntry *e, int i)
-{
-    Target target = target_of_program(b->program);
-    Rates r = rates_of_target(&target);
-    return item(a, b, e, &e->joins[i].step, &target, &r, 1);
-}
-
 Items items_of(Arena *a, const Build *b, const ProgEntry *e)
 {
     Items t = {.e = e, .at = NEW_ARRAY(a, Item, e->nsteps + 1)};

@@ -29,8 +29,6 @@ typedef struct Items {
 // Floors by the rates of the target that the program is for.
 Items items_of(Arena *a, const Build *b, const ProgEntry *e);
 void items_by_cost(Items *t); // the dearest first
-// The joined kernel [i] of the entry, which may run in place of some of its steps.
-Item item_of_join(Arena *a, const Build *b, const ProgEntry *e, int i);
 Target target_of_program(const Program *p);
 
 #endif

@@ -67,7 +67,7 @@ typedef struct Settings {
     int nbatches;
     bool precision_given, rebuild;
     int64_t memory_limit;
-    bool no_reuse, phases, no_matmul_library;
+    bool no_reuse, no_matmul_library;
     int arch;
     const char *tune_file, *kernels_dir; // NULL: none
     bool tune_file_named;                // by the caller: it must be there

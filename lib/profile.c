@@ -72,12 +72,6 @@ static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, co
     if (k && k->schedule) snprintf(out->schedule, sizeof out->schedule, "%s", k->schedule);
 }
 
-// Of the entry's steps, then its joined kernels.
-static const ProgStep *step_at(const ProgEntry *e, int i)
-{
-    return i < e->nsteps ? &e->steps[i] : &e->joins[i - e->nsteps].step;
-}
-
 // One block for the result and its two arrays.
 static netc_profile_result *result_new(int nsteps, int nslices)
 {
@@ -126,7 +120,7 @@ static void profile(void *arg)
     out->bf16 = rates.matmul[PD_BF16];
     for (int i = 0; i < rp.nsteps; i++) {
         const RtStepTime *st = &rp.steps[i];
-        fill_step(&out->steps[i], prog, step_at(t->e, st->step), st, &rates);
+        fill_step(&out->steps[i], prog, &t->e->steps[st->step], st, &rates);
         out->sum += st->seconds * st->calls;
     }
     for (int i = 0; i < rp.nslices; i++)

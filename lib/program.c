@@ -95,7 +95,6 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .choices = copy_or_null(a, o->choices),
                   .memory_limit = o->memory_limit,
                   .no_reuse = o->no_reuse,
-                  .phases = o->phases,
                   .no_matmul_library = o->no_matmul_library,
                   .arch = o->arch,
                   .locked = o->locked,

@@ -53,7 +53,7 @@ enum { // function attributes
 enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_CAPTURE_THREAD_LOCAL = 1 };
 enum { CU_NODE_KERNEL = 0, CU_NODE_GRAPH = 4 };
 enum { CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_LOG_BYTES = 6 };
-enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6 };
+enum { CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6 };
 enum { CU_MAP_U16 = 1, CU_MAP_SWIZZLE_128 = 3, CU_MAP_L2_256 = 3 };
 
 typedef struct CuTensorMap { // opaque
@@ -65,7 +65,6 @@ typedef struct CuLaunchAttr {
     char pad[4];
     union {
         char pad[64];
-        int cooperative;
         int early; // the kernel waits itself for what was enqueued before it
         struct {
             unsigned x, y, z;
@@ -226,12 +225,9 @@ enum { // epilogues
     LT_EPI_DEFAULT = 1,
     LT_EPI_RELU = 2,
     LT_EPI_BIAS = 4,
-    LT_EPI_DRELU = 8 | 128,
     LT_EPI_GELU = 32,
     LT_EPI_DGELU = 64 | 128,
     LT_EPI_AUX = 128,
-    LT_EPI_BGRAD_A = 256,
-    LT_EPI_BGRAD_B = 512,
 };
 
 typedef struct LtAlgo {

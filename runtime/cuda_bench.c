@@ -52,7 +52,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     };
     if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
     if (b->g->aux >= 0)
-        size[b->g->aux] = (size_t)(p->m * p->aux_ld * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
+        size[b->g->aux] = (size_t)(p->m * p->n * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
     if (b->g->ws >= 0) size[b->g->ws] = (size_t)p->workspace;
     for (int i = 0; i < all && b->step; i++) {
         const ProgArg *a = &b->step->args[i];

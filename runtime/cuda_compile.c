@@ -37,7 +37,6 @@ void cuda_spare_kernels(const Program *p, bool *out)
         const ProgEntry *en = &p->entries[i];
         for (int k = 0; k < en->nsteps; k++)
             if (en->steps[k].kind == PS_KERNEL) out[en->steps[k].index] = false;
-        for (int k = 0; k < en->njoins; k++) out[en->joins[k].step.index] = false;
     }
 }
 

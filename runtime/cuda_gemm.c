@@ -38,12 +38,8 @@ static const Epilogue epilogues[] = {
     [PE_RELU_BIAS] = {"relu bias", LT_EPI_RELU | LT_EPI_BIAS, true, false},
     [PE_GELU] = {"gelu", LT_EPI_GELU, false, false},
     [PE_GELU_BIAS] = {"gelu bias", LT_EPI_GELU | LT_EPI_BIAS, true, false},
-    [PE_RELU_AUX_BIAS] = {"relu aux bias", LT_EPI_RELU | LT_EPI_AUX | LT_EPI_BIAS, true, true},
     [PE_GELU_AUX_BIAS] = {"gelu aux bias", LT_EPI_GELU | LT_EPI_AUX | LT_EPI_BIAS, true, true},
-    [PE_DRELU] = {"drelu", LT_EPI_DRELU, false, true},
     [PE_DGELU] = {"dgelu", LT_EPI_DGELU, false, true},
-    [PE_BGRAD_A] = {"bias gradient of a", LT_EPI_BGRAD_B, true, false},
-    [PE_BGRAD_B] = {"bias gradient of b", LT_EPI_BGRAD_A, true, false},
     [PE_GELU_AUX] = {"gelu aux", LT_EPI_GELU | LT_EPI_AUX, false, true},
 };
 
@@ -76,9 +72,8 @@ static RtCode describe(CudaDevice *d, const ProgGemm *p, CudaGemm *g, RtError *e
         LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_BIAS_TYPE, &type, sizeof type));
     }
     if (ep->aux) {
-        LT_AT(d, e, p->name, p->loc,
-              desc_set(g->desc, LT_DESC_AUX_LD, &p->aux_ld, sizeof p->aux_ld));
-        int64_t stride = p->aux_ld * p->m;
+        LT_AT(d, e, p->name, p->loc, desc_set(g->desc, LT_DESC_AUX_LD, &p->n, sizeof p->n));
+        int64_t stride = p->n * p->m;
         if (p->batch > 1)
             LT_AT(d, e, p->name, p->loc,
                   desc_set(g->desc, LT_DESC_AUX_STRIDE, &stride, sizeof stride));

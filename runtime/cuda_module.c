@@ -185,11 +185,6 @@ static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
                 if (g && g->kernel) m->loc[g->kernel - 1] = s->loc;
                 if (g && g->tail) m->loc[g->tail - 1] = s->loc;
             }
-        for (int i = 0; i < p->nentries; i++)
-            for (int k = 0; k < p->entries[i].njoins; k++) {
-                const ProgStep *s = &p->entries[i].joins[k].step;
-                if (s->loc && !*m->loc[s->index]) m->loc[s->index] = s->loc;
-            }
         code = load_kernels(m, images, nimages, o, scratch, e);
         if (!code) code = cuda_gemms_new(m, o, scratch, e);
     }
@@ -253,7 +248,7 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
 {
     CudaDevice *d = m->d;
     const ProgKernel *k = &m->p->kernels[kernel];
-    CuLaunchAttr attr[3];
+    CuLaunchAttr attr[2];
     CuTensorMap map[PROG_MAX_MAPS][PROG_MAX_APART];
     void *params[PROG_MAX_MAP_ARGS + PROG_MAX_MAPS];
     CuLaunch launch = {.shared_bytes = k->shared_bytes, .stream = s->s, .attrs = attr};
@@ -268,12 +263,6 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
         a->id = CU_LAUNCH_CLUSTER;
         a->value.cluster.x = k->cluster;
         a->value.cluster.y = a->value.cluster.z = 1;
-    }
-    if (k->cooperative) {
-        CuLaunchAttr *a = &attr[launch.nattrs++];
-        memset(a, 0, sizeof *a);
-        a->id = CU_LAUNCH_COOPERATIVE;
-        a->value.cooperative = 1;
     }
     if (m->follows[kernel]) {
         CuLaunchAttr *a = &attr[launch.nattrs++];

@@ -65,7 +65,7 @@ typedef struct RtBound RtBound;
 typedef struct RtEntry {
     const ProgEntry *e;
     RtBound *bound;
-    RtStep *step;        // of the program's steps, then of its joined kernels
+    RtStep *step;        // of the program's steps
     RtSlot *slot, *base; // arguments of all steps: now, and at iteration 0
     void **argv;         // as launch wants them
     void **output;       // device buffers, in output_block
@@ -86,12 +86,11 @@ typedef struct RtEntry {
     RtCell *cursor;
     bool resolved;
     bool warm;      // ran since it was resolved
-    bool joined;    // joined kernels run in place of their steps
     RtGraph *graph; // of one execution
     int graph_nodes;
     RtMany *many;
     int way; // of recording several that was fastest (exec_graph.c); 0: not measured yet
-    double way_seconds[4]; // of one execution, by way; 0: not measured
+    double way_seconds[3]; // of one execution, by way; 0: not measured
     int64_t launches;      // steps of one execution, loops unrolled
     char why_not[256];     // why there is no graph
 } RtEntry;
@@ -135,8 +134,8 @@ typedef struct RtObserver {
     RtCode (*after)(void *ctx, RtEntry *en, int step, RtError *e);
     void *ctx;
     RtStream *stream; // where the next step goes, may change in before; NULL: the session's
-    // Tells parts of steps apart: joined kernels are numbered from nsteps on, behind them what
-    // stands behind the library's call of a product, by the product's step.
+    // Tells parts of steps apart: what stands behind the library's call of a product is numbered
+    // from nsteps on, by the product's step.
     bool parts;
 } RtObserver;
 int rt_entry_parts(const RtEntry *en); // numbers there are
@@ -144,7 +143,6 @@ RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e
 // Enqueues 1 to [left] executions, by graph where there is one; *done: how many.
 RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e);
 void rt_graphs_free(RtSession *s, RtEntry *en);
-bool rt_entry_joined(const RtEntry *en); // runs enqueue joined kernels in place of their steps
 
 // Steps side by side in a recorded graph (exec_branch.c).
 enum { RT_BRANCHES = 3 }; // streams beside the session's

@@ -23,12 +23,6 @@ static bool moves(const ProgStep *s)
     return false;
 }
 
-// The entry's steps, then its joined kernels.
-static const ProgStep *step_of(const ProgEntry *e, int i)
-{
-    return i < e->nsteps ? &e->steps[i] : &e->joins[i - e->nsteps].step;
-}
-
 // Launches of one execution, saturating.
 static int64_t count_launches(const ProgEntry *e, int first, int last, int depth)
 {
@@ -53,9 +47,9 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
     en->e = e;
     en->bound = b;
     size_t nargs = 0;
-    for (int i = 0; i < e->nsteps + e->njoins; i++) nargs += (size_t)step_of(e, i)->nargs;
+    for (int i = 0; i < e->nsteps; i++) nargs += (size_t)e->steps[i].nargs;
     size_t nin = (size_t)e->ninputs + 1;
-    en->step = calloc((size_t)e->nsteps + (size_t)e->njoins + 1, sizeof *en->step);
+    en->step = calloc((size_t)e->nsteps + 1, sizeof *en->step);
     en->slot = calloc(nargs + 1, sizeof *en->slot);
     en->base = calloc(nargs + 1, sizeof *en->base);
     en->argv = calloc(nargs + 1, sizeof *en->argv);
@@ -68,9 +62,10 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
         !en->own_input || !en->data || !en->row_bytes)
         return rt_fail(err, RT_OOM, "out of memory");
     int at = 0;
-    for (int i = 0; i < e->nsteps + e->njoins; i++) {
-        en->step[i] = (RtStep){step_of(e, i), at, moves(step_of(e, i))};
-        at += step_of(e, i)->nargs;
+    for (int i = 0; i < e->nsteps; i++) {
+        const ProgStep *step = &e->steps[i];
+        en->step[i] = (RtStep){step, at, moves(step)};
+        at += step->nargs;
     }
     en->launches = count_launches(e, 0, e->nsteps, 0);
     if (e->cursor)
@@ -187,7 +182,7 @@ void rt_entry_resolve(RtSession *s, RtEntry *en)
 {
     if (en->resolved) return;
     bool by_address = s->device->ops->args_by_address;
-    for (int i = 0; i < en->e->nsteps + en->e->njoins; i++) {
+    for (int i = 0; i < en->e->nsteps; i++) {
         const ProgStep *step = en->step[i].s;
         for (int k = 0; k < step->nargs; k++) {
             const ProgArg *a = &step->args[k];

@@ -19,9 +19,8 @@ enum {
 #define BYTES        5e12 // a second, about what the fastest devices reach
 #define FLOPS        1e15
 
-// RtEntry.way. One after the other; with steps side by side that need not wait; with joined kernels
-// in place of their steps.
-enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, JOINED, WAYS, ROUNDS = 3 };
+// RtEntry.way. One after the other; with steps side by side that need not wait.
+enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, WAYS, ROUNDS = 3 };
 enum { PARTS = 5 }; // 1 << PARTS is MOST_TIMES
 
 struct RtMany {
@@ -35,13 +34,11 @@ struct RtMany {
 };
 
 // Records [times] executions; NULL when that fails, with the reason in why.
-static RtGraph *record(RtSession *s, RtEntry *en, int way, int times, int *nodes, char *why,
-                       size_t n)
+static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *why, size_t n)
 {
     const RtDeviceOps *ops = s->device->ops;
     RtError begin = {0}, steps = {0}, end = {0};
     RtGraph *g = NULL;
-    en->joined = way == JOINED;
     if (ops->capture_begin(s->stream, &begin) == RT_OK) {
         for (int i = 0; i < times && !steps.code; i++) rt_entry_steps(s, en, NULL, &steps);
         ops->capture_end(s->stream, &g, nodes, &end);
@@ -50,7 +47,6 @@ static RtGraph *record(RtSession *s, RtEntry *en, int way, int times, int *nodes
             g = NULL;
         }
     }
-    en->joined = false;
     const RtError *e = begin.code ? &begin : steps.code ? &steps : &end;
     if (!g) snprintf(why, n, "recording failed: %.200s", e->text);
     return g;
@@ -63,16 +59,14 @@ static void record_one(RtSession *s, RtEntry *en)
         snprintf(en->why_not, sizeof en->why_not, "%lld launches are too many to record",
                  (long long)en->launches);
     else
-        en->graph = record(s, en, en->way == JOINED ? JOINED : ONE_ROW, 1, &en->graph_nodes,
-                           en->why_not, sizeof en->why_not);
+        en->graph = record(s, en, 1, &en->graph_nodes, en->why_not, sizeof en->why_not);
 }
 
 static RtGraph *record_way(RtSession *s, RtEntry *en, int way, int times)
 {
     char why[256];
     int n;
-    if (way == ONE_ROW) return times > 1 ? record(s, en, way, times, &n, why, sizeof why) : NULL;
-    if (way == JOINED) return en->e->njoins ? record(s, en, way, times, &n, why, sizeof why) : NULL;
+    if (way == ONE_ROW) return times > 1 ? record(s, en, times, &n, why, sizeof why) : NULL;
     RtBranches *b = rt_branches_new(s, en);
     RtGraph *g = b ? rt_branches_record(s, en, b, times) : NULL;
     rt_branches_free(b);
@@ -115,8 +109,6 @@ static void record_many(RtSession *s, RtEntry *en, int64_t left)
     if ((double)times * seconds > MOST_SECONDS) times = (int64_t)(MOST_SECONDS / seconds);
     if (times < 1) times = 1;
     if (left < 2 * times) return;
-    // Asked for, not measured: a compiler may round the same text otherwise inside a larger kernel.
-    if (!en->way && en->e->njoins) en->way = JOINED;
     RtMany *m = calloc(1, sizeof *m);
     if (!m) return; // one by one will do
     en->many = m;
@@ -151,9 +143,6 @@ static void choose(RtSession *s, RtEntry *en)
         ops->graph_free(m->graph[way]);
         m->graph[way] = NULL;
     }
-    if (best != JOINED) return;
-    ops->graph_free(en->graph); // a single execution is recorded anew, joined as well
-    en->graph = NULL;
 }
 
 // The largest graph for a remainder of [left] executions, of which it holds *times; NULL: none.
@@ -249,11 +238,6 @@ bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const cha
     return en && en->graph;
 }
 
-bool rt_entry_joined(const RtEntry *en)
-{
-    return en->way == JOINED;
-}
-
 int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry)
 {
     RtError e = {0};
@@ -264,7 +248,7 @@ int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry)
 
 void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n)
 {
-    static const char *const names[WAYS] = {"", "in a row", "side by side", "with joined kernels"};
+    static const char *const names[WAYS] = {"", "in a row", "side by side"};
     RtError e = {0};
     RtEntry *en = rt_entry_find(s, p, entry, &e);
     size_t at = 0;

@@ -117,9 +117,7 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
             rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
             return e->code;
         en->error_dirty = en->ran = true;
-        en->joined = rt_entry_joined(en);
         if (!ops->event_record(c->start, s->stream, e)) rt_entry_steps(s, en, &watch, e);
-        en->joined = false;
         if (e->code || drain(c, e)) return e->code;
         for (int k = 0; k < steps; k++)
             times[k * o->repeats + *done] = c->calls[k] ? c->seconds[k] / c->calls[k] : 0;
@@ -158,7 +156,7 @@ static RtCode report(RtSession *s, RtEntry *en, const Clock *c, int repeats, dou
                      int done, Arena *a, RtProfile *out, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    int steps = rt_entry_parts(en), apart = en->e->nsteps + en->e->njoins;
+    int steps = rt_entry_parts(en), apart = en->e->nsteps;
     int *place = NEW_ARRAY(a, int, steps + 1);
     out->steps = NEW_ARRAY(a, RtStepTime, steps + 1);
     out->slices = NEW_ARRAY(a, RtSlice, c->slices.n + 1);

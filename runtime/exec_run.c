@@ -93,22 +93,15 @@ int rt_step_kernel(const RtSession *s, const RtEntry *en, int step, bool behind)
 
 int rt_entry_parts(const RtEntry *en)
 {
-    return 2 * en->e->nsteps + en->e->njoins;
+    return 2 * en->e->nsteps;
 }
 
 static RtCode steps(Run *r, int first, int last, int depth)
 {
     const ProgEntry *e = r->en->e;
     bool parts = r->o && r->o->parts;
-    bool joined = r->en->joined && (!r->o || parts) && depth == 0;
-    for (int i = first, j = 0; i < last; i++) {
+    for (int i = first; i < last; i++) {
         const ProgStep *s = r->en->step[i].s;
-        while (joined && j < e->njoins && e->joins[j].first_step < i) j++;
-        if (joined && j < e->njoins && e->joins[j].first_step == i) {
-            if (watched(r, e->nsteps + j, do_step, e->nsteps + j)) return r->e->code;
-            i = e->joins[j].last_step - 1;
-            continue;
-        }
         if (s->kind == PS_LOOP) {
             if (depth >= PROG_MAX_LOOP_DEPTH)
                 return rt_fail(r->e, RT_USER, "loops nest more than %d deep", PROG_MAX_LOOP_DEPTH);
@@ -121,7 +114,7 @@ static RtCode steps(Run *r, int first, int last, int depth)
         }
         if (watched(r, i, parts ? do_step : whole_step, i)) return r->e->code;
         if (parts && rt_step_kernel(r->s, r->en, i, true) >= 0 &&
-            watched(r, e->nsteps + e->njoins + i, do_behind, i))
+            watched(r, e->nsteps + i, do_behind, i))
             return r->e->code;
     }
     return RT_OK;

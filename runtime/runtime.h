@@ -173,7 +173,7 @@ typedef struct RtKernelInfo { // -1: not known
 } RtKernelInfo;
 
 typedef struct RtStepTime { // a step of an entry, timed on its own
-    int step;               // index in ProgEntry.steps; joined kernels after these
+    int step;               // index in ProgEntry.steps
     bool behind;            // what stands behind the library's call of this product
     int kernel;             // that ran; -1: a call of the library, a copy
     int calls;              // in one execution

@@ -272,37 +272,16 @@ static double finish(const Call *c, int batch, int64_t i, int64_t j, double s)
     const Desc *d = &c->d;
     int e = d->epilogue, aux_type = d->aux_type >= 0 ? d->aux_type : c->lc.type;
     int64_t at = batch * d->aux_stride + j * d->aux_ld;
-    uint8_t *bit = d->aux ? (uint8_t *)d->aux + (at + i) / 8 : NULL;
-    uint8_t which = (uint8_t)(1 << ((at + i) & 7));
     if (e & LT_EPI_BIAS)
         s +=
             get(d->bias_type >= 0 ? d->bias_type : c->lc.type, d->bias, batch * d->bias_stride + i);
-    if ((e & LT_EPI_DRELU) == LT_EPI_DRELU) return *bit & which ? s : 0;
     if ((e & LT_EPI_DGELU) == LT_EPI_DGELU) return s * dgelu(get(aux_type, d->aux, at + i));
-    if (e & LT_EPI_RELU) {
-        if (e & LT_EPI_AUX) *bit = (uint8_t)(s > 0 ? *bit | which : *bit & ~which);
-        return s > 0 || isnan(s) ? s : 0;
-    }
+    if (e & LT_EPI_RELU) return s > 0 || isnan(s) ? s : 0;
     if (e & LT_EPI_GELU) {
         if (e & LT_EPI_AUX) put(aux_type, d->aux, at + i, s);
         return gelu(s);
     }
     return s;
-}
-
-static void bias_gradient(const Call *c, int64_t k)
-{
-    const Desc *d = &c->d;
-    bool of_a = d->epilogue & LT_EPI_BGRAD_A;
-    const Layout *l = of_a ? &c->la : &c->lb;
-    bool turned = of_a ? d->trans_a : !d->trans_b; // sums run over the contraction
-    int64_t n = of_a ? c->lc.rows : c->lc.cols;
-    for (int64_t i = 0; i < n; i++) {
-        double s = 0;
-        for (int64_t x = 0; x < k; x++)
-            s += get(l->type, of_a ? c->a : c->b, turned ? i * l->ld + x : x * l->ld + i);
-        put(d->bias_type >= 0 ? d->bias_type : c->lc.type, d->bias, i, s);
-    }
 }
 
 // The fifth option is the fast one where options matter.
@@ -319,17 +298,14 @@ static CuResult compute(void *arg)
     const Desc *d = &c->d;
     const Layout *la = &c->la, *lb = &c->lb, *lc = &c->lc;
     int64_t m = lc->rows, n = lc->cols, k = d->trans_a ? la->rows : la->cols;
-    int out_bias = d->epilogue & (LT_EPI_BGRAD_A | LT_EPI_BGRAD_B);
     size_t bias_width = width(d->bias_type >= 0 ? d->bias_type : lc->type);
     bool ok = column_touch(la, c->a, false) && column_touch(lb, c->b, false) &&
               column_touch(lc, c->c, true);
-    int64_t nbias = d->epilogue & LT_EPI_BGRAD_B ? n : m;
     shim_clock += seconds_of(c, (double)m * (double)n * (double)k * (double)lc->batch);
-    if (d->bias) ok = ok && shim_touch(d->bias, (size_t)nbias * bias_width, out_bias != 0);
+    if (d->bias) ok = ok && shim_touch(d->bias, (size_t)m * bias_width, false);
     if (d->aux && d->epilogue & LT_EPI_AUX) {
-        bool mask = d->epilogue & LT_EPI_RELU || (d->epilogue & LT_EPI_DRELU) == LT_EPI_DRELU;
-        size_t line = mask ? (size_t)d->aux_ld / 8 : (size_t)d->aux_ld * width(lc->type);
-        bool reads = (d->epilogue & (LT_EPI_RELU | LT_EPI_GELU)) == 0;
+        size_t line = (size_t)d->aux_ld * width(lc->type);
+        bool reads = !(d->epilogue & LT_EPI_GELU);
         ok = ok && shim_touch(d->aux, line * (size_t)n * (size_t)lc->batch, !reads);
     }
     if (!ok) {
@@ -347,7 +323,6 @@ static CuResult compute(void *arg)
                 put(lc->type, c->c, z * lc->stride + j * lc->ld + i,
                     finish(c, z, i, j, s * c->alpha));
             }
-    if (out_bias) bias_gradient(c, k);
     return CU_OK;
 }
 

@@ -712,8 +712,6 @@ CuResult cuLaunchKernelEx(const CuLaunch *c, CuFunction f, void **params, void *
     l->shared_bytes = c->shared_bytes;
     for (unsigned i = 0; i < c->nattrs; i++) {
         if (c->attrs[i].id == CU_LAUNCH_CLUSTER) l->cluster = c->attrs[i].value.cluster.x;
-        if (c->attrs[i].id == CU_LAUNCH_COOPERATIVE)
-            l->cooperative = c->attrs[i].value.cooperative != 0;
         if (c->attrs[i].id == CU_LAUNCH_EARLY) l->early = c->attrs[i].value.early != 0;
     }
     pthread_mutex_lock(&driver.lock);

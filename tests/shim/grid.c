@@ -682,13 +682,11 @@ CuResult shim_run(const Launch *l)
     grid = (Grid){.launch = l, .stacks = stacks, .nstacks = nstacks};
     grid.threads = (int)(l->block.x * l->block.y * l->block.z);
     grid.blocks = (int)(l->grid.x * l->grid.y * l->grid.z);
-    int group = l->cooperative ? grid.blocks : l->cluster > 1 ? (int)l->cluster : 1;
+    int group = l->cluster > 1 ? (int)l->cluster : 1;
     if (grid.threads < 1 || grid.threads > MOST_THREADS || grid.blocks < 1) {
         shim_fault("a launch of %d blocks of %d threads", grid.blocks, grid.threads);
     } else if (grid.blocks % group) {
         shim_fault("%d blocks are not a multiple of the cluster's %d", grid.blocks, group);
-    } else if (l->cooperative && l->cluster > 1) {
-        shim_fault("clusters in a cooperative launch have no meaning here yet");
     } else if (l->shared_bytes > SHIM_DYNAMIC ||
                (l->shared_bytes > 48 << 10 && (int)l->shared_bytes > l->f->dynamic_limit)) {
         shim_fault("a launch with %u bytes of dynamic shared memory, %d allowed", l->shared_bytes,

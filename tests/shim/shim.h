@@ -89,7 +89,7 @@ typedef struct Launch {
     CuFunction f;
     Index3 grid, block;
     unsigned shared_bytes, cluster;
-    bool cooperative, early;
+    bool early;
     void **params; // copies
 } Launch;
 CuResult shim_run(const Launch *l);

@@ -212,7 +212,7 @@ static void test_loop(void)
     }
 }
 
-// A cluster, dynamic shared memory beyond the default, a cooperative launch.
+// A cluster, dynamic shared memory beyond the default.
 static const char wide_text[] =
     "extern __shared__ float s[];\n"
     "extern \"C\" __global__ void k(float *y)\n"
@@ -230,7 +230,7 @@ static void test_launch(void)
 {
     bool clusters =
         strcmp(rt_device_target(device), "sm_90") >= 0 || strlen(rt_device_target(device)) > 5;
-    for (int kind = 0; kind < 3; kind++) { // plain, cluster, cooperative
+    for (int kind = 0; kind < 2; kind++) { // plain, cluster
         if (kind == 1 && !clusters) continue;
         Hand h;
         Loaded l;
@@ -240,7 +240,6 @@ static void test_launch(void)
         int k = hand_kernel(&h, wide_text, 4, 32);
         h.kernel[k].shared_bytes = 96 * 1024;
         h.kernel[k].cluster = kind == 1 ? 4 : 0;
-        h.kernel[k].cooperative = kind == 2;
         hand_step(&h, PS_KERNEL, k, 1, y);
         CHECK_MSG(hand_load(device, &h, NULL, 0, &options, &l, &e) == RT_OK, "%s", e.text);
         float out[128] = {0};
@@ -473,8 +472,7 @@ static void test_measure(void)
     ops->event_free(begin), ops->event_free(end), ops->stream_free(s);
     ops->free(device, a), ops->free(device, b);
     ops->leave(device);
-    CHECK_MSG(rt_copy_rate(device, &seconds, &e) == RT_OK && seconds > 0, "%g %s", seconds,
-              e.text);
+    CHECK_MSG(rt_copy_rate(device, &seconds, &e) == RT_OK && seconds > 0, "%g %s", seconds, e.text);
 
     Hand h;
     Loaded l;

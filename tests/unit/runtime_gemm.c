@@ -126,7 +126,7 @@ int main(void)
                           .batch = 1};
         check(&m, &par, mixed);
         RtError e = {0};
-        mixed.epilogue = PE_DRELU;
+        mixed.epilogue = PE_DGELU;
         CHECK(rt_cpu_gemm_check(&mixed, &e) == RT_USER);
     }
     rt_blas_close(blas);

@@ -32,21 +32,20 @@ static const char usage_text[] =
     "  --file FILE     try this file, with models m0, m1, ..., in this process\n";
 
 const Variant variants[] = {
-    {"default", NULL, "f32", false, false, false, 0},
-    {"unfused", "*", "f32", false, true, false, 0},
-    {"no-loop_sums", "loop_sums", "f32", false, false, false, 0},
-    {"no-simplify", "simplify", "f32", false, false, false, 0},
-    {"no-moments", "moments", "f32", false, false, false, 0},
-    {"no-recompute", "recompute", "f32", false, false, false, 0},
-    {"no-fuse", "fuse", "f32", false, false, false, 0},
-    {"no-library", NULL, "f32", true, false, false, 0},
-    {"no-reuse", NULL, "f32", false, true, false, 0},
-    {"low-memory", NULL, "f32", false, false, false, 4096},
-    {"phases", NULL, "f32", false, false, true, 0},
-    {"tf32", NULL, "tf32", false, false, false, 0},
-    {"bf16", NULL, "bf16", false, false, false, 0},
-    {"f16", NULL, "f16", false, false, false, 0},
-    {"bf16-no-library", NULL, "bf16", true, false, false, 0},
+    {"default", NULL, "f32", false, false, 0},
+    {"unfused", "*", "f32", false, true, 0},
+    {"no-loop_sums", "loop_sums", "f32", false, false, 0},
+    {"no-simplify", "simplify", "f32", false, false, 0},
+    {"no-moments", "moments", "f32", false, false, 0},
+    {"no-recompute", "recompute", "f32", false, false, 0},
+    {"no-fuse", "fuse", "f32", false, false, 0},
+    {"no-library", NULL, "f32", true, false, 0},
+    {"no-reuse", NULL, "f32", false, true, 0},
+    {"low-memory", NULL, "f32", false, false, 4096},
+    {"tf32", NULL, "tf32", false, false, 0},
+    {"bf16", NULL, "bf16", false, false, 0},
+    {"f16", NULL, "f16", false, false, 0},
+    {"bf16-no-library", NULL, "bf16", true, false, 0},
 };
 const int variant_count = sizeof variants / sizeof *variants;
 

@@ -26,7 +26,6 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
     o.skip_passes = v->skip && !strcmp(v->skip, "*") ? all_optional_passes() : v->skip;
     o.no_matmul_library = v->no_library;
     o.no_reuse = v->no_reuse;
-    o.phases = v->phases;
     o.memory_limit = v->memory_limit;
     o.target = strncmp(device, "cuda", 4) ? "cpu" : "cuda";
     so.seed = (int64_t)(seed % 1000003);

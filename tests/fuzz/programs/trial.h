@@ -10,7 +10,7 @@
 
 typedef struct Variant {
     const char *name, *skip, *precision; // skip "*": every optional pass
-    bool no_library, no_reuse, phases;
+    bool no_library, no_reuse;
     int64_t memory_limit;
 } Variant;
 extern const Variant variants[]; // the first is the default
