@@ -185,19 +185,15 @@ static void print_buffer(Buf *b, const ProgEntry *e, int32_t i)
 
 static void print_gemm(Buf *b, const ProgGemm *g)
 {
-    static const char *const epilogue[] = {"",
-                                           "bias",
-                                           "relu",
-                                           "relu, bias",
-                                           "gelu",
-                                           "gelu, bias",
-                                           "relu, aux, bias",
-                                           "gelu, aux, bias",
-                                           "relu gradient",
-                                           "gelu gradient",
-                                           "bias gradient of a",
-                                           "bias gradient of b",
-                                           "gelu, aux"};
+    static const char *const epilogue[] = {[PE_NONE] = "",
+                                           [PE_BIAS] = "bias",
+                                           [PE_RELU] = "relu",
+                                           [PE_RELU_BIAS] = "relu, bias",
+                                           [PE_GELU] = "gelu",
+                                           [PE_GELU_BIAS] = "gelu, bias",
+                                           [PE_GELU_AUX_BIAS] = "gelu, aux, bias",
+                                           [PE_DGELU] = "gelu gradient",
+                                           [PE_GELU_AUX] = "gelu, aux"};
     buf_printf(b, "%s%s x %s%s -> %s  m %" PRId64 " n %" PRId64 " k %" PRId64,
                prog_dtype_name(g->a_type), g->trans_a ? "^T" : "", prog_dtype_name(g->b_type),
                g->trans_b ? "^T" : "", prog_dtype_name(g->c_type), g->m, g->n, g->k);
