@@ -27,7 +27,9 @@ models() { # a line each: MODEL OPTIONS
     echo "bench/kernels/norms.net"
     echo "bench/kernels/norms.net -D rows=32768 -D width=4096"
     echo "bench/kernels/norms_backward.net"
-    echo "bench/kernels/norms_backward.net -D rows=32768 -D width=4096"
+    for p in "32768 -D width=4096" "98304 -D width=1024" "24576 -D width=5120" "8000 -D width=12289"; do
+        echo "bench/kernels/norms_backward.net -D rows=$p"
+    done
     echo "bench/kernels/batch_norm.net"
     echo "bench/kernels/loss.net"
     echo "bench/kernels/linear.net --entry linear_gelu_both"

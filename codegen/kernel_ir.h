@@ -52,6 +52,7 @@ typedef struct Inst {
     int axis, lane;
     bool exclusive, down, places;
     bool repeats;    // EW: the graph has its last operand as one value, repeated (a broadcast)
+    int unless;      // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
     bool keep;       // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
     int first_use;   // the stage that computes a kept row
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
@@ -152,6 +153,8 @@ typedef struct Body {
     int col;          // the column axis, or -1
     bool serial_cols; // the columns have an order: one thread takes them, or a team scans
     int nstages;      // loops over the columns
+    int rare; // the stage whose reductions have an [unless], all of them: it stores nothing,
+              // and few rows need it; 0: none
     VEC(Inst) insts;
     VEC(BodyStore) stores;
     VEC(BodyBuf) bufs;
@@ -196,7 +199,8 @@ typedef struct Lower {
     IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
     const Group *group;
     int depth;
-    bool one_round; // squared deviations without the mean first, along the columns
+    bool one_round;         // squared deviations without the mean first, along the columns
+    bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
     bool failed;
 } Lower;
@@ -272,6 +276,7 @@ int64_t row_vectors(const Body *b); // of these; edges are beside them
 void sweep_schedule(const Target *t, Body *b);
 void sweep_derive(Body *b, const Target *t);
 bool sweep_skews(const Body *b);               // Schedule.skew is possible
+bool sweep_saves(const Body *b);               // a round of joins, by sums that do not wait
 bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share of each thread
 // A load whose vectors a thread holds: copied before the row's turn where it differs from row to
 // row, fetched once where it does not.

@@ -62,6 +62,20 @@ void lower_out(Lower *l, const Node *n, const Ix *const *idx)
     }
 }
 
+static int rare_stage(const Body *b)
+{
+    for (int stage = 1; stage < b->nstages; stage++) {
+        int needed = 0, unless = 0;
+        for (uint32_t i = 0; i < b->insts.n; i++) {
+            const Inst *v = &b->insts.at[i];
+            if (v->kind == KI_REDUCE && v->axis == b->col && v->stage == stage + 1)
+                *(v->unless ? &unless : &needed) += 1;
+        }
+        if (unless && !needed) return stage;
+    }
+    return 0;
+}
+
 void lower_finish(Lower *l)
 {
     Body *b = l->body;
@@ -71,6 +85,7 @@ void lower_finish(Lower *l)
         if (v->kind == KI_REDUCE && v->axis == b->col && v->stage > b->nstages)
             b->nstages = v->stage;
     }
+    b->rare = rare_stage(b);
     for (uint32_t i = 0; i < b->stores.n; i++) {
         BodyStore *s = &b->stores.at[i];
         const Inst *v = &b->insts.at[s->value];
@@ -78,7 +93,9 @@ void lower_finish(Lower *l)
         s->stage = v->stage > place ? v->stage : place;
         if (s->guard && b->insts.at[s->guard - 1].stage > s->stage)
             s->stage = b->insts.at[s->guard - 1].stage;
-        if (store_over(b, s, b->col) && s->stage >= b->nstages) b->nstages = s->stage + 1;
+        if (!store_over(b, s, b->col)) continue;
+        if (b->rare && s->stage == b->rare) s->stage++;
+        if (s->stage >= b->nstages) b->nstages = s->stage + 1;
     }
     schedule_body(l->ctx, b);
 }
@@ -119,17 +136,20 @@ static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols
     return count == rows || count == rows * cols;
 }
 
-// The outs, which all fit, over the rows and columns of a reduction. one_round: see Lower.
-// *folded: see lower_rows; false when the sums over rows are in.
+enum { ONE_ROUND = 1, EARLY = 2 }; // see Lower
+
+// The outs, which all fit, over the rows and columns of a reduction. *folded: see lower_rows; false
+// when the sums over rows are in.
 static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head,
-                        Node *const *mine, int n, bool one_round, bool *folded)
+                        Node *const *mine, int n, int how, bool *folded)
 {
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Type *x = &head->args[0]->type;
     int64_t rows = type_count(&head->type), cols = reduced_count(head);
     int r = lower_new_axis(&l, rows);
-    l.one_round = one_round && ctx->target->kind == TARGET_CUDA;
+    l.one_round = how & ONE_ROUND && ctx->target->kind == TARGET_CUDA;
+    l.early = how & EARLY;
     l.body->npar = 1;
     l.body->col = lower_new_axis(&l, cols);
     int count;
@@ -198,10 +218,15 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
                lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
     }
     bool fold = folded;
-    Lower l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, true, &fold);
+    Lower l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, ONE_ROUND, &fold);
     if (!l.failed && l.body->sched.kind != SCHED_COLUMN && reduces_with(l.body, ACC_MOMENTS)) {
         fold = folded;
-        l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, false, &fold);
+        l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, 0, &fold);
+    }
+    if (!l.failed && l.body->sched.kind == SCHED_SWEEP && l.body->nstages > 3) {
+        bool rest = folded;
+        Lower early = lower_over(ctx, g, group, head, mine.at, (int)mine.n, EARLY, &rest);
+        if (!early.failed && rest == fold && sweep_saves(early.body)) l = early;
     }
     if (l.failed) return lower_failed(&l, outs[0]);
     folded = fold;

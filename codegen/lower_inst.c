@@ -43,8 +43,9 @@ int lower_inst(Lower *l, Inst i)
     if (i.kind == KI_SCAN || i.kind == KI_SORT) i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
     h = hash_mix(h, hash_mix((uint64_t)(guarded ? i.pred : -1), (uint64_t)(uintptr_t)i.ix));
-    h = hash_mix(
-        h, hash_mix((uint64_t)i.buf, hash_mix((uint64_t)i.axis, (uint64_t)i.lane * 2 + i.repeats)));
+    h = hash_mix(h, hash_mix((uint64_t)i.buf,
+                             hash_mix((uint64_t)i.axis, hash_mix((uint64_t)i.lane * 2 + i.repeats,
+                                                                 (uint64_t)i.unless))));
     h = hash_mix(h, hash_mix((uint64_t)i.from, hash_mix((uint64_t)i.acc, 0)));
     uint64_t bits;
     memcpy(&bits, &i.fvalue, sizeof bits);

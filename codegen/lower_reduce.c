@@ -99,6 +99,33 @@ static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, sum, n->type.dtype, n);
 }
 
+// A sum over a row of a * f, f one value of the row, waits for f: a round more where f follows from
+// another sum. f times the sum of a need not wait, and is the same within rounding where it is
+// finite: a is rounded before it meets f. Where it is not, the sum of the products may be, and is
+// what the value is.
+static int value_early(Lower *l, Inst sum)
+{
+    const Body *b = l->body;
+    Inst v = b->insts.at[sum.a[0]];
+    DType t = sum.acc;
+    if (!l->early || sum.op != OP_sum || sum.axis != b->col || !dtype_is_float(t)) return -1;
+    bool negative = v.kind == KI_EW && v.op == OP_neg;
+    if (negative) v = b->insts.at[v.a[0]];
+    if (v.kind != KI_EW || v.op != OP_mul || v.type != t) return -1;
+    for (int k = 0; k < 2; k++) {
+        const Inst *factor = &b->insts.at[v.a[k]], *rest = &b->insts.at[v.a[1 - k]];
+        if (factor->axes >> b->col & 1 || rest->stage >= factor->stage) continue;
+        Inst early = sum;
+        early.a[0] = v.a[1 - k];
+        int product = lower_ew(l, OP_mul, t, (int[]){lower_inst(l, early), v.a[k]}, 2, NULL);
+        if (negative) product = lower_ew(l, OP_neg, t, &product, 1, NULL);
+        int finite = lower_ew(l, OP_isfinite, DT_BOOL, &product, 1, NULL);
+        sum.unless = 1 + finite;
+        return lower_ew(l, OP_select, t, (int[]){finite, product, lower_inst(l, sum)}, 3, NULL);
+    }
+    return -1;
+}
+
 int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     const Node *x = n->args[0];
@@ -114,7 +141,8 @@ int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     v = lower_cast(l, v, acc, NULL);
     Inst i = {.kind = KI_REDUCE, .op = n->op, .na = 1, .a = {v}, .axis = q, .acc = acc, .node = n};
     i.type = inst_acc(&i)->place ? DT_I32 : acc;
-    return lower_cast(l, lower_inst(l, i), out, n);
+    v = value_early(l, i);
+    return lower_cast(l, v < 0 ? lower_inst(l, i) : v, out, n);
 }
 
 int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)

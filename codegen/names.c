@@ -49,6 +49,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
         h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
         for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
+        if (v->unless) h = hash_mix(h, (uint64_t)v->unless);
         uint64_t bits;
         memcpy(&bits, &v->fvalue, sizeof bits);
         h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
@@ -224,7 +225,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             const Inst *v = &b->insts.at[i];
             if (!in_phase(b, v, parts, joins)) continue;
             if (v->kind == KI_EW) flops += volume(b, v->axes);
-            if (v->kind == KI_REDUCE)
+            if (v->kind == KI_REDUCE && !v->unless)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }
         if (k->phase == PHASE_WHOLE) product_costs(k, b, p);

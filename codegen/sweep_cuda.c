@@ -28,6 +28,7 @@ typedef struct Sweep {
     int full_tiles;       // in which every thread has columns
     bool whole;           // every thread has columns in every tile
     bool even;            // every team has a row each time around
+    int rare;             // Body.rare, where few rows go through it; 0: all do
     bool skewed;          // of_row[1] is the next row, whose first stage is printed a turn early
     bool in_row;          // printed now: the loop over rows
     bool edges;           // printed now: the edges
@@ -383,7 +384,7 @@ static int count_sites(const Sweep *w)
     for (int stage = w->skewed; stage < w->b->nstages; stage++) {
         int n;
         const Sum *sums = sums_at_once(w, stage, &n);
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n && (!w->rare || stage != w->rare); i++) {
             const Inst *x = &w->b->insts.at[sums[i].r];
             bool first = joins_several(w, x);
             for (int k = 0; k < i && first; k++) first = !one_join(x, &w->b->insts.at[sums[k].r]);
@@ -393,12 +394,18 @@ static int count_sites(const Sweep *w)
     return sites;
 }
 
-// Sums of the next row outlive this one.
+static bool is_rare(const Sweep *w, int r)
+{
+    return w->rare && w->b->insts.at[r].stage == w->rare + 1;
+}
+
+// Sums of the next row outlive this one, and those of a rare stage the stage.
 static void bind_joined(Sweep *w, Scope *row, Sum s, const char *value)
 {
     Emit *e = w->of_row[s.row];
     const char *type = emit_text(e, "const %s ", type_math(w->b->insts.at[s.r].type));
-    emit_line(e, row, "%s%s = %s;", w->skewed && s.row ? "" : type, e->name[s.r], value);
+    bool declared = (w->skewed && s.row) || is_rare(w, s.r);
+    emit_line(e, row, "%s%s = %s;", declared ? "" : type, e->name[s.r], value);
     emit_bind(e, s.r, row, e->name[s.r]);
 }
 
@@ -426,7 +433,7 @@ static void print_joins(Sweep *w, Scope *row, const Sum *sums, int n)
                            w->of_row[sums[k].row]->name[sums[k].r]);
         const char *name = emit_text(e, "%s_all", e->name[sums[i].r]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
-        int slots = w->sites > 1 ? 1 : s->ahead;
+        int slots = w->sites > 1 || is_rare(w, sums[i].r) ? 1 : s->ahead;
         emit_line(e, row, "nc_teams<%s, %d, %d, %d>(%s%s);", inst_acc(x)->functor, s->team,
                   w->site++, slots, name, slots > 1 && w->in_row ? ", slot" : "");
         count = 0;
@@ -539,6 +546,30 @@ static void print_stage(Sweep *w, int stage)
     }
     take_row(w, 0);
     print_joins(w, w->e->scope, sums, n);
+}
+
+// A stage that is left out where none of the turn's rows needs its sums, which all threads of a
+// team know alike. (A join of its own between two others: they keep its memory apart.)
+static void print_rare(Sweep *w)
+{
+    int n;
+    const Sum *sums = sums_at_once(w, w->rare, &n);
+    Scope *row = w->e->scope;
+    Buf unless = buf_new(w->e->arena);
+    for (int i = 0; i < n; i++) {
+        const Inst *x = &w->b->insts.at[sums[i].r];
+        take_row(w, sums[i].row);
+        buf_printf(&unless, "%s%s", i ? " && " : "", emit_value(w->e, x->unless - 1));
+        emit_line(w->e, row, "%s %s = 0;", type_math(x->type), w->e->name[sums[i].r]);
+    }
+    take_row(w, 0);
+    emit_open(w->e, 0);
+    print_stage(w, w->rare);
+    emit_close(w->e, emit_text(w->e, "if (!(%s)) {", unless.data), "}");
+    for (int i = 0; i < n; i++) {
+        Emit *e = w->of_row[sums[i].row];
+        emit_bind(e, sums[i].r, row, e->name[sums[i].r]);
+    }
 }
 
 // Skewed: the first stage of the first row, whose sums the loop hands on from row to row.
@@ -677,6 +708,7 @@ static Sweep sweep_of(Emit *e)
     Sweep w = {.e = e, .b = b, .rows = body_rows(b), .cols = b->axis[b->col].extent};
     w.of_row[0] = e;
     w.skewed = s->skew;
+    w.rare = s->team >= 32 ? b->rare : 0;
     for (int r = 1; r < s->together + w.skewed; r++) w.of_row[r] = another_row(e, r);
     w.t = s->wide ? "int64_t" : "int";
     w.col = e->axis[b->col];
@@ -746,7 +778,11 @@ void sweep_cuda(Emit *e)
     declare_turn(&w, now);
     w.in_row = true;
     if (w.skewed) take_ahead(&w);
-    for (int i = w.skewed; i < b->nstages; i++) print_stage(&w, i);
+    for (int i = w.skewed; i < b->nstages; i++)
+        if (w.rare && i == w.rare)
+            print_rare(&w);
+        else
+            print_stage(&w, i);
     w.in_row = false;
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
     for (int r = 1; r < s->together; r++) {

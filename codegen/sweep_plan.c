@@ -112,6 +112,13 @@ bool sweep_skews(const Body *b)
     return sums[0] && sums[1];
 }
 
+// Two rounds are one already (Schedule.skew). Of short rows several share a warp, whose threads do
+// all the same.
+bool sweep_saves(const Body *b)
+{
+    return b->sched.kind == SCHED_SWEEP && b->rare > 1 && b->axis[b->col].extent > 16 * 8;
+}
+
 // Whether two warps on each scheduler fit shared memory, where each holds what rows share once
 // more. (On an H200 layer norm of bf16[39360, 2501] takes 107 us with teams of 128, and 127 with
 // four warps.)

@@ -79,6 +79,36 @@ ring=(--precision tf32 -D batch=20 -D width=20 -D inputs=1300)
 LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$ROOT/tests/shim/net/staged.net" --device cuda:0 --cache-dir '' --tune-file ring.tune "${ring[@]}"
 holds 'measured schedules for 4 of'
 
+# Sums of a row that do not wait for their factor: a row whose sum overflows without it, as every 1000th does here,
+# takes another round. A team of two warps, which sums the next row ahead; one warp and rows that start anywhere.
+cat >rare.net <<'NET'
+use nn
+const width = 504
+model made() { return x = normal([4301, width], 0.3) + where(normal([4301, width], 1) > 0, 2.5, -2.5) }
+model rare(x: f32[4301, width]) {
+    large = where(iota([4301], 0) % 1000 == 7, 5e38 / width, 1.0)
+    y = layer_norm(x) as norm
+    total = sum(y * (abs(x) * 0.01 + 1) * expand(cast(large, f32), 1))
+    dx = grad(total, x)
+    return dw = grad(total, norm.weight), row7 = dx[7], row8 = dx[8]
+}
+NET
+rare() { # RIGHT? SCHEDULE DEFINITION...
+    local right=$1 schedule=$2; shift 2
+    "$NETC" run rare.net --entry made --device cpu --output x=x.npy "$@" >/dev/null
+    "$NETC" run rare.net --entry rare --device cpu --input x=x.npy "$@" 2>&1 | grep '^row' >rare.cpu
+    { echo '# netc tune 1'; "$NETC" inspect rare.net --target sm_90 --knobs "$@" |
+        sed -n "s/: sweep .*/ @ host shim: sweep $schedule/p"; } >rare.tune
+    LD_LIBRARY_PATH=$SHIM expect 0 'measured schedules for 1 of' "$NETC" run rare.net --entry rare --device cuda:0 --cache-dir '' \
+        --tune-file rare.tune --input x=x.npy "$@"
+    paste -d ' ' rare.cpu <(grep '^row' "$W/.out") | awk -v right="$right" '{ for (i = 3; i <= 10; i++) {
+        bad += !($i - $(i + 11) <= 1e-3 * ($i + 0 > 0 ? $i : -$i) && $(i + 11) - $i <= 1e-3 * ($i + 0 > 0 ? $i : -$i)); n++ } }
+        END { exit !(n == 16 && (bad == 0) == right) }' && pass || fail "rare $schedule $*: $(grep -h '^row' rare.cpu "$W/.out")"
+}
+rare 1 'team=64 ahead=3 skew=1'
+SHIM_CUT='= nc_isfinite(v=>= true || nc_isfinite(v' rare 0 'team=64 ahead=3 skew=1'
+rare 1 team=32 -D width=501
+
 # The second product fetches its weights before it waits for the first one, but not that one's result.
 cat >products.net <<'NET'
 use nn
