@@ -11,7 +11,7 @@
 # seconds after which one hangs.
 # STOP: seconds after which none is begun. OUT (BUILD/mutants): a line each in results; what is there is not run
 # again, so a stopped run goes on. equal lists mutants that compute the same, and why. Ends with the survivors and
-# "N passed, N failed, N skipped": caught, survived, equal.
+# "N passed, N failed, N skipped": caught or hung, survived, equal.
 set -u
 cd "$(dirname "$0")/../.."
 here=tests/mutants BUILD=$1; shift
@@ -20,15 +20,18 @@ OUT=${OUT:-$BUILD/mutants} JOBS=${JOBS:-$(nproc)} LIMIT=${LIMIT:-300} END=$(($(d
 mkdir -p "$OUT"; : >>"$OUT/results"
 export BUILD OUT LIMIT END here OMP_NUM_THREADS=1
 
-check() { # NET LANGUAGE NETC: with CC or SHIM_CXX that makes mistakes. NET: of tests/shim/net, or a path
-    local file=tests/shim/net/$1.net
-    case $1 in */*) file=$1 ;; esac
-    if [ "$2" = c ]; then
-        CC=$PWD/$here/cc.sh MUTANT_FLAGS=-O0 timeout -k 5 "$LIMIT" "$3" check "$file" --device cpu --cache-dir ''
+check() { # LANGUAGE NETC FILE OPTION...: with CC or SHIM_CXX that makes mistakes
+    local language=$1 netc=$2; shift 2
+    if [ "$language" = c ]; then
+        CC=$PWD/$here/cc.sh MUTANT_FLAGS=-O0 timeout -k 5 "$LIMIT" "$netc" check "$@" --device cpu --cache-dir ''
     else
-        SHIM_CXX=$PWD/$here/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout -k 5 "$LIMIT" "$3" check "$file" \
+        SHIM_CXX=$PWD/$here/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout -k 5 "$LIMIT" "$netc" check "$@" \
             --device cuda:0 --cache-dir ''
     fi
+}
+
+state_of() { # EXIT CODE of a check
+    case $1 in 0) echo survived ;; 124 | 137) echo hung ;; *) echo caught ;; esac
 }
 
 # NET LANGUAGE: the kernels as they are, fused and without the library, out of two model.bin, which hold each as it is
@@ -55,8 +58,8 @@ text() {
 right() { # "NET LANGUAGE right": the check passes without any mistake
     local net language
     read -r net language _ <<<"$1"
-    MUTANT_DIR=/nowhere MUTANT_FIND=' no line ' MUTANT_AT=1 MUTANT_PUT='' check "$net" "$language" "$BUILD/netc" \
-        >/dev/null 2>&1 && echo "right $1:" >>"$OUT/results" || echo "broken $1: fails without a mistake" >>"$OUT/results"
+    MUTANT_DIR=/nowhere MUTANT_FIND=' no line ' MUTANT_AT=1 MUTANT_PUT='' check "$language" "$BUILD/netc" \
+        "tests/shim/net/$net.net" >/dev/null 2>&1 && echo "right $1:" >>"$OUT/results" || echo "broken $1: fails without a mistake" >>"$OUT/results"
 }
 
 # NAME PLACE KERNEL AT FIND PUT: line AT of those of a kernel that FIND matches. NAME: NET LANGUAGE MISTAKE.
@@ -65,8 +68,8 @@ kernel_mutant() {
     read -r net language _ <<<"$1"
     dir=$(mktemp -d)
     MUTANT_DIR=$dir MUTANT_IN=$3 MUTANT_AT=$4 MUTANT_FIND=$5 MUTANT_PUT=$6 \
-        check "$net" "$language" "$BUILD/netc" >"$dir/log" 2>&1
-    case $? in 0) state=survived ;; *) state=caught ;; esac
+        check "$language" "$BUILD/netc" "tests/shim/net/$net.net" >"$dir/log" 2>&1
+    state=$(state_of $?)
     if [ ! -d "$dir/hit" ]; then state=absent
     elif cmp -s "$dir/hit/before" "$dir/hit/after"; then state=absent; fi
     at=$(sed 's/^ *//' "$dir/hit/before" 2>/dev/null | cut -c1-150)
@@ -74,9 +77,10 @@ kernel_mutant() {
     rm -rf "$dir"
 }
 
-# "source FILE NAME" NETS FIND PUT: the one line of FILE that FIND matches; the other sources are those of BUILD.
+# "source FILE NAME" CHECKS FIND PUT: the one line of FILE that FIND matches; the other sources are those of BUILD.
+# CHECKS: what may catch it, LANGUAGE FILE OPTION...; LANGUAGE ...
 source_mutant() {
-    local dir state=survived file net language lines by=
+    local dir state=survived file language check lines by=
     read -r _ file _ <<<"$1"
     dir=$(mktemp -d)
     lines=$(grep -cE -- "$3" "$file")
@@ -91,14 +95,13 @@ source_mutant() {
         } >"$dir/log" 2>&1; then
         state=broken
     fi
-    for net in $2; do
-        [ $state = survived ] || break
-        for language in c cuda; do
-            case $net-$language in */*-cuda) continue ;; esac
-            MUTANT_DIR=$dir MUTANT_FIND=' no line ' MUTANT_AT=1 MUTANT_PUT='' \
-                check "$net" $language "$dir/netc" >"$dir/log" 2>&1 || { state=caught by=" ($net $language)"; break; }
-        done
-    done
+    while [ $state = survived ] && read -r language check; do
+        # shellcheck disable=SC2086
+        MUTANT_DIR=$dir MUTANT_FIND=' no line ' MUTANT_AT=1 MUTANT_PUT='' \
+            check "$language" "$dir/netc" $check >"$dir/log" 2>&1
+        state=$(state_of $?)
+        [ $state = survived ] || by=" ($language ${check##*/})"
+    done < <(tr ';' '\n' <<<"$2")
     echo "$state $1: $(grep -E -m1 -- "$3" "$file" | sed 's/^ *//' | cut -c1-150)$by" >>"$OUT/results"
     rm -rf "$dir"
 }
@@ -106,7 +109,7 @@ source_mutant() {
 mutant() { # KIND and its arguments
     [ "$(date +%s)" -lt "$END" ] && "$@"
 }
-export -f check text right mutant kernel_mutant source_mutant
+export -f check state_of text right mutant kernel_mutant source_mutant
 
 for f in tests/shim/net/*.net; do
     for language in c cuda; do echo "$(basename "$f" .net) $language"; done
@@ -134,12 +137,24 @@ kernel_mutants() { # lines: kernel_mutant and its arguments, parted by tabs
     done
 }
 
+checks_of() { # FIRST: in every shape that tests/shim/run.sh tries; then all others
+    local f
+    for f in $1; do
+        case $f in
+            */*) echo "c $f" ;;
+            *) grep -E "/$f\.net( |$)" "$OUT/variants" | sed 'h; s/^/c /p; g; s/^/cuda /' ;;
+        esac
+    done
+    grep -v ' ' "$OUT/variants" | grep /shim/net/ | sed 'h; s/^/c /p; g; s/^/cuda /'
+}
+
 source_mutants() { # lines: source_mutant and its arguments, parted by tabs
-    local name file nets find put all
-    all=$(cd tests/shim/net && ls *.net | sed 's/\.net$//' | tr '\n' ' ')
+    local name file nets find put
+    bash tests/shim/variants | sed "s|$PWD/||" >"$OUT/variants"
     while IFS=$'\t' read -r name file nets find put; do
         case $name in '#'* | '') continue ;; esac
-        printf 'source_mutant\tsource %s %s\t%s\t%s\t%s\n' "$file" "$name" "$nets $all" "$find" "$put"
+        printf 'source_mutant\tsource %s %s\t%s\t%s\t%s\n' "$file" "$name" \
+            "$(checks_of "$nets" | awk '!seen[$0]++' | tr '\n' ';' | sed 's/;$//')" "$find" "$put"
     done <"$here/sources"
 }
 
@@ -158,7 +173,7 @@ sed -nE 's/^([a-z].*):: .*/\1/p' $here/equal >"$OUT/equal"
 sed -n 's/^survived //p' "$OUT/results" | sort >"$OUT/survived"
 grep -vxE -f "$OUT/equal" "$OUT/survived" >"$OUT/failed"
 sed 's/^/survived /' "$OUT/failed"
-grep -E '^(broken|absent source)' "$OUT/results"
-caught=$(grep -c '^caught' "$OUT/results") survived=$(wc -l <"$OUT/failed")
+grep -E '^(hung|broken|absent source)' "$OUT/results"
+caught=$(grep -cE '^(caught|hung)' "$OUT/results") survived=$(wc -l <"$OUT/failed")
 echo "$caught passed, $survived failed, $(($(wc -l <"$OUT/survived") - survived)) skipped"
 [ $((survived * 20)) -le $((caught + survived)) ]
