@@ -176,6 +176,7 @@ static bool is_generated(const Gen *gen, const Group *gr, const ProgGemm *g)
     bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
     bool f32 =
         g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
+    if (gen->target->kind != TARGET_CUDA && (g->m == 1 || g->n == 1)) return plain; // memory bound
     return plain && f32 &&
            target_generated_product(gen->target, g->batch, g->m, g->n, g->k, gen->options->tf32);
 }

@@ -313,6 +313,24 @@ static Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const No
     return l;
 }
 
+// A matrix by a vector: each sum is a row's.
+static Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
+                                  Node *const *outs, int n)
+{
+    Lower l = lower_begin(ctx, g, group);
+    int64_t rows = type_count(&dot->type);
+    const Ix *row = ix_axis(l.body->ix, lower_new_axis(&l, rows), rows), *idx[MAX_RANK];
+    l.body->npar = 1;
+    l.body->col = lower_new_axis(&l, dot_sizes(dot).k);
+    for (int i = 0; i < n; i++) {
+        const Type *t = lower_space(outs[i]);
+        ix_delinear(l.body->ix, row, t->dim, t->rank, idx);
+        lower_out(&l, outs[i], idx);
+    }
+    if (!l.failed) lower_finish(&l);
+    return l;
+}
+
 // The contraction as one tiled body, when all outs share its space and nothing else is summed but,
 // on the way, the rows of its left operand.
 static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
@@ -325,7 +343,10 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
         if (type_count(lower_space(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
             return true;
     if (type_count(&dot->type) == 0) return true;
-    Lower l = lower_product(ctx, g, group, dot, outs, n, folded);
+    const DotSizes size = dot_sizes(dot);
+    bool vector = ctx->target->kind != TARGET_CUDA && (size.m == 1 || size.n == 1);
+    Lower l = vector ? lower_vector_product(ctx, g, group, dot, outs, n)
+                     : lower_product(ctx, g, group, dot, outs, n, folded);
     if (l.failed) return true; // element by element instead
     *done = true;
     vec_push(ctx->arena, out, l.body);

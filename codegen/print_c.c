@@ -36,7 +36,7 @@ static int64_t period_of(const Ix *x, int axis, int64_t period)
     return period;
 }
 
-void c_open_loop(Emit *e, int axis)
+int64_t c_period(const Emit *e, int axis)
 {
     const int64_t least = 8; // shorter inner loops cost what they save
     const Body *b = e->body;
@@ -45,8 +45,13 @@ void c_open_loop(Emit *e, int axis)
         if (e->live[i]) period = period_of(b->insts.at[i].ix, axis, period);
     for (uint32_t i = 0; i < b->stores.n && period >= 0; i++)
         period = period_of(b->stores.at[i].ix, axis, period);
+    return period >= least && c_plain_over(e, axis) ? period : 0;
+}
+
+void c_open_loop(Emit *e, int axis)
+{
     e->round_axis = axis;
-    e->period = period >= least && c_plain_over(e, axis) ? period : 0;
+    e->period = c_period(e, axis);
     if (e->period) {
         e->round = emit_text(e, "%s_round", e->axis[axis]);
         emit_open(e, 0);
@@ -54,15 +59,15 @@ void c_open_loop(Emit *e, int axis)
     emit_open(e, 1ull << axis);
 }
 
-void c_close_loop(Emit *e, const char *from, const char *to, const char *pragma)
+void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const char *pragma)
 {
     const char *a = e->axis[e->round_axis], *r = e->round, *lo = from, *hi = to, *outer = NULL;
     long long by = e->period;
     int indent = *pragma ? e->scope->up->indent * 4 : 0;
-    if (by && !strcmp(from, "0") && e->body->axis[e->round_axis].extent % by == 0) { // whole rounds
+    if (by && whole && e->body->axis[e->round_axis].extent % by == 0) {
         lo = r;
         hi = emit_text(e, "%s + %lld", r, by);
-        outer = emit_text(e, "for (long %s = 0; %s < %s; %s += %lld) {", r, r, to, r, by);
+        outer = emit_text(e, "for (long %s = %s; %s < %s; %s += %lld) {", r, from, r, to, r, by);
     } else if (by) {
         lo = emit_text(e, "%s_from", a);
         hi = emit_text(e, "%s_to", a);
@@ -150,7 +155,7 @@ static int64_t print_flat(Emit *e)
 {
     c_open_loop(e, 0);
     emit_stores(e, -1);
-    c_close_loop(e, "begin", "end", c_plain_over(e, 0) ? SIMD : "");
+    c_close_loop(e, "begin", "end", false, c_plain_over(e, 0) ? SIMD : "");
     return e->body->axis[0].extent;
 }
 
@@ -183,7 +188,7 @@ static int64_t print_map(Emit *e)
     }
     c_open_loop(e, inner);
     emit_stores(e, -1);
-    c_close_loop(e, lo, hi, c_plain_over(e, inner) ? SIMD : "");
+    c_close_loop(e, lo, hi, tiles <= 1, c_plain_over(e, inner) ? SIMD : "");
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return outer * tiles;
 }

@@ -9,9 +9,11 @@ bool c_plain_over(const Emit *e, int axis);
 // A loop over an axis, innermost: what is printed between the two is its body; pragma: of vectors,
 // or
 // "". What depends on the axis by quotients and remainders of one period runs in two nested loops,
-// the inner of which is linear.
+// the inner of which is linear; whole: [from] is a multiple of the period, and [to] is where the
+// extent is one.
 void c_open_loop(Emit *e, int axis);
-void c_close_loop(Emit *e, const char *from, const char *to, const char *pragma);
+void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const char *pragma);
+int64_t c_period(const Emit *e, int axis);                                     // 0: one loop
 const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses
 // Whether one of them joins integers. Their loops are not told to be vectors: gcc 13 keeps the
 // results of such a loop in an array and reads them only where a branch adds to them, so that a sum

@@ -63,6 +63,9 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
 {
     DType to = v->type, from = v->from;
     const char *name = NULL;
+    if (from == DT_BOOL && to != DT_BOOL && !e->cuda) // gcc makes vectors of this, not of a cast
+        return arena_printf(e->arena, "%s ? %s : %s", x, emit_literal(e->arena, to, 1, 1),
+                            emit_literal(e->arena, to, 0, 0));
     switch (to) {
     case DT_BOOL: return arena_printf(e->arena, "%s != 0", x);
     case DT_BF16: return arena_printf(e->arena, "nc_round_bf16((float)%s)", x);

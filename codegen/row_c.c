@@ -2,9 +2,15 @@
 #include "codegen/accumulator.h"
 #include "codegen/print_c.h"
 
+#include <math.h>
+#include <string.h>
+
 // Sums of rounds (c_open_loop) of up to so many elements are kept apart, an element each, until
 // their end: joining the lanes of a vector takes longer than a short round.
 enum { CHUNK = 4096, MOST_LANES = 256 };
+
+// Where a stage looks for the largest or least float, its elements go to so many lanes in turn.
+enum { TURN = 16, LEAST_TURNS = 4 };
 
 // Costly values that several stages need are computed by the first and kept in an array.
 static void recall(Emit *e, int stage, const char *c)
@@ -23,6 +29,82 @@ static void remember(Emit *e, int stage, const char *c)
             emit_line(e, e->scope, "%s_row[%s] = %s;", e->name[i], c, emit_value(e, (int)i));
 }
 
+// The largest and the least of floats: in lanes they are integers in the order of the values, which
+// join in one instruction, NaN or not.
+static bool is_ordered(const Inst *v)
+{
+    const Accumulator *a = inst_acc(v);
+    return v->kind == KI_REDUCE && !a->place && (a->start == START_LOW || a->start == START_HIGH) &&
+           dtype_is_float(v->acc);
+}
+
+static void lane_accumulate(Emit *e, int r, const char *lane, const char *c, const char *first)
+{
+    const Inst *v = &e->body->insts.at[r];
+    if (!is_ordered(v)) {
+        c_accumulate(e, r, lane, emit_text(e, "%s_best", e->name[r]), c, first);
+        return;
+    }
+    const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "";
+    emit_line(e, e->scope, "%s = nc_max(%s, nc_order(%s(%s)));", lane, lane, sign,
+              emit_value(e, v->a[0]));
+}
+
+static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes)
+{
+    const Inst *v = &e->body->insts.at[r];
+    bool ordered = is_ordered(v);
+    const char *t = !ordered ? type_math(v->acc) : math_bytes(v->acc) == 8 ? "int64_t" : "int32_t";
+    const char *start =
+        ordered ? emit_text(e, "nc_order(%s)", emit_literal(e->arena, v->acc, 0, -INFINITY))
+                : emit_identity(e, v->op, v->acc);
+    emit_line(e, s, "%s %s_lane[%lld];", t, e->name[r], (long long)lanes);
+    emit_line(e, s, "for (long k = 0; k < %lld; k++) %s_lane[k] = %s;", (long long)lanes,
+              e->name[r], start);
+}
+
+// Half to half: a chain of one after the other would wait for each.
+static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
+{
+    const Inst *v = &e->body->insts.at[r];
+    bool ordered = is_ordered(v);
+    const char *x = emit_text(e, "%s_lane", e->name[r]), *left = emit_text(e, "%s[k]", x),
+               *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);
+    const char *sign = ordered && inst_acc(v)->start == START_HIGH ? "-" : "";
+    emit_line(e, s, "for (long n = %lld; n > 1; n = (n + 1) / 2)", (long long)lanes);
+    emit_line(e, s, "    for (long k = 0; k < n / 2; k++)");
+    emit_line(e, s, "        %s = %s;", left,
+              ordered ? emit_text(e, "nc_max(%s, %s)", left, right)
+                      : emit_combine(e, v->op, v->acc, left, right));
+    const char *acc = emit_text(e, "%s_acc", e->name[r]), *all = emit_text(e, "%s[0]", x);
+    if (ordered) all = emit_text(e, "%snc_in_order(%s)", sign, all);
+    emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, all)); // of other chunks
+}
+
+// A loop in turns of TURN columns, and what is left of one; the open scope is its body.
+static void close_turns(Emit *e, const char *from, const char *to, bool whole)
+{
+    const char *c = e->axis[e->body->col], *turn = e->round;
+    Scope *body = e->scope, *in = body->up;
+    emit_close(e,
+               emit_text(e, "#pragma omp simd\n%*sfor (long %s = %s; %s < %s + %d; %s++) {",
+                         in->indent * 4, "", c, turn, c, turn, TURN, c),
+               "}");
+    emit_close(e,
+               emit_text(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", turn, from, turn, TURN,
+                         to, turn, TURN),
+               "}");
+    if (whole) return;
+    Scope *s = e->scope;
+    emit_line(e, s, "for (long %s = %s - (%s - %s) %% %d; %s < %s; %s = %s) {", turn, to, to, from,
+              TURN, turn, to, turn, to);
+    emit_line(e, s, "    #pragma omp simd");
+    emit_line(e, s, "    for (long %s = %s; %s < %s; %s++) {", c, turn, c, to, c);
+    buf_bytes(&s->text, body->text.data, body->text.len);
+    emit_line(e, s, "    }");
+    emit_line(e, s, "}");
+}
+
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
 {
     const Body *b = e->body;
@@ -35,18 +117,27 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     const char *from = chunked ? "chunk" : lo, *to = chunked ? "chunk_end" : hi;
     if (chunked) emit_open(e, 0);
     Scope *chunk = e->scope;
+    bool simd = c_plain_over(e, b->col) && !b->serial_cols && !c_integers(e, r, n);
+    bool turns = false;
+    for (int i = 0; i < n; i++) turns |= is_ordered(&b->insts.at[r[i]]);
+    turns &= simd && length >= LEAST_TURNS * TURN && !c_period(e, b->col);
     c_open_loop(e, b->col);
+    if (turns) {
+        e->round = emit_text(e, "%s_turn", c);
+        emit_open(e, 1ull << b->col);
+    }
     recall(e, stage, c);
-    long long lanes = e->period <= MOST_LANES ? e->period : 0;
+    int64_t lanes = turns ? TURN : e->period <= MOST_LANES ? e->period : 0;
     for (int i = 0; i < n; i++)
-        c_accumulate(e, r[i],
-                     lanes ? emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, e->round)
-                           : emit_text(e, "%s_acc", e->name[r[i]]),
-                     emit_text(e, "%s_best", e->name[r[i]]), c, lo);
+        if (lanes)
+            lane_accumulate(e, r[i], emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, e->round),
+                            c, lo);
+        else
+            c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
+                         emit_text(e, "%s_best", e->name[r[i]]), c, lo);
     emit_stores(e, stage);
     remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
-    bool simd = c_plain_over(e, b->col) && !b->serial_cols && !c_integers(e, r, n);
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const char *t = type_math(v->acc), *name = e->name[r[i]];
@@ -59,21 +150,17 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
                   name, inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
         if (inst_acc(v)->place) emit_line(e, row, "%s %s_best = 0;", t, name);
-        if (!lanes) continue;
-        emit_line(e, chunk, "%s %s_lane[%lld];", t, name, lanes);
-        emit_line(e, chunk, "for (long k = 0; k < %lld; k++) %s_lane[k] = %s;", lanes, name,
-                  emit_identity(e, v->op, v->acc));
+        if (lanes) declare_lanes(e, chunk, r[i], lanes);
     }
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
-    c_close_loop(e, from, to, simd ? emit_text(e, "#pragma omp simd%s", joined) : "");
-    for (int i = 0; i < n && lanes; i++) {
-        const Inst *v = &b->insts.at[r[i]];
-        const char *acc = emit_text(e, "%s_acc", e->name[r[i]]);
-        emit_line(e, chunk, "for (long k = 0; k < %lld; k++)", lanes);
-        emit_line(e, chunk, "    %s = %s;", acc,
-                  emit_combine(e, v->op, v->acc, acc, emit_text(e, "%s_lane[k]", e->name[r[i]])));
-    }
+    bool all = lanes ? b->axis[b->col].extent % lanes == 0 : !strcmp(from, "0");
+    if (turns)
+        close_turns(e, from, to, all && !chunked && !strcmp(lo, "0"));
+    else
+        c_close_loop(e, from, to, all, simd ? emit_text(e, "#pragma omp simd%s", joined) : "");
+    for (int i = 0; i < n && lanes; i++) join_lanes(e, chunk, r[i], lanes);
     if (chunked) {
+        const int step = lanes && !turns && all ? CHUNK / (int)lanes * (int)lanes : CHUNK;
         for (int i = 0; i < n; i++)
             if (c_float_sum(&b->insts.at[r[i]]))
                 emit_line(e, chunk, "%s_total += %s_acc;", e->name[r[i]], e->name[r[i]]);
@@ -82,7 +169,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
             emit_text(e,
                       "for (long chunk = %s; chunk < %s; chunk += %d) {\n%*sconst long chunk_end = "
                       "chunk + %d < %s ? chunk + %d : %s;",
-                      lo, hi, CHUNK, row->indent * 4 + 4, "", CHUNK, hi, CHUNK, hi),
+                      lo, hi, step, row->indent * 4 + 4, "", step, hi, step, hi),
             "}");
     }
     for (int i = 0; i < n; i++) {
@@ -112,7 +199,8 @@ int64_t row_c(Emit *e, bool partial)
         emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
         return b->axis[0].extent;
     }
-    int64_t part = ceil_div(cols, split);
+    int64_t part = ceil_div(cols, split), period = c_period(e, b->col);
+    if (period && period <= MOST_LANES) part = ceil_div(part, period) * period; // whole rounds
     emit_line(e, e->scope, "const long %s = task / %lld, part = task %% %lld;", r, (long long)split,
               (long long)split);
     emit_line(e, e->scope, "const long lo = part * %lld < %lld ? part * %lld : %lld;",

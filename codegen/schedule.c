@@ -6,20 +6,31 @@
 #include "codegen/print.h"
 
 // How many of the accesses that vary over the columns walk [axis] with stride one.
-static int unit_strides(const Body *b, int axis)
+static int unit_strides_of(const Body *b, int axis, uint64_t over)
 {
     int n = 0;
     int64_t stride;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        n += v->kind == KI_LOAD && v->axes >> b->col & 1 && ix_stride(v->ix, axis, &stride) &&
+        n += v->kind == KI_LOAD && !(over & ~v->axes) && ix_stride(v->ix, axis, &stride) &&
              stride == 1;
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        n += s->ix && s->ix->axes >> b->col & 1 && ix_stride(s->ix, axis, &stride) && stride == 1;
+        n += s->ix && !(over & ~s->ix->axes) && ix_stride(s->ix, axis, &stride) && stride == 1;
     }
     return n;
+}
+
+static int unit_strides(const Body *b, int axis)
+{
+    return unit_strides_of(b, axis, 1ull << b->col);
+}
+
+// Of what varies over rows and columns alike.
+static int matrix_strides(const Body *b, int axis)
+{
+    return unit_strides_of(b, axis, 1ull | 1ull << b->col);
 }
 
 bool body_access(const Body *b, uint32_t i, int axis, Access *out)
@@ -212,7 +223,9 @@ static ScheduleKind kind_of(const Body *b)
     if (b->col < 0) return SCHED_MAP;
     int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
     bool columns = b->axis[0].extent > 1 && rows > cols;
-    if (rows == cols && b->axis[0].extent > 1) columns = b->group->kind == GROUP_COLUMN;
+    if (rows == cols && b->axis[0].extent > 1)
+        columns = b->group->kind == GROUP_COLUMN ||
+                  (b->group->kind == GROUP_DOT && matrix_strides(b, 0) > matrix_strides(b, b->col));
     return columns ? SCHED_COLUMN : SCHED_ROW;
 }
 

@@ -103,6 +103,15 @@ NC_FN uint16_t nc_f2h(float a)
     uint32_t h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
     return (uint16_t)(h | (u >> 16 & 0x8000u));
 }
+// The same as there and back, in arithmetic: a sum with 1.5 * 2^13 times a's power of two, that of the
+// least normal half at least, drops the digits that a half has not.
+NC_FN float nc_round_f16(float a)
+{
+    uint32_t u = nc_bits(a), e = u & 0x7f800000u, x = u & 0x7fffffffu;
+    float c = nc_from_bits((e > 0x38800000u ? e : 0x38800000u) + 0x06c00000u), r = a + c - c;
+    r = x < 0x477ff000u ? r : a * 0x1p127f;
+    return nc_from_bits(nc_bits(r) | (u & 0x80000000u)); // -0 too
+}
 NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
 NC_FN uint16_t nc_f2b(float a)
 {
@@ -112,8 +121,23 @@ NC_FN uint16_t nc_f2b(float a)
 NC_FN float nc_round_bf16(float a) { return nc_b2f(nc_f2b(a)); }
 
 // NaN wins.
-NC_FN float nc_min_f(float a, float b) { return a != a || a < b ? a : b; }
-NC_FN float nc_max_f(float a, float b) { return a != a || a > b ? a : b; }
+NC_FN float nc_min_f(float a, float b)
+{
+    float c = a < b ? a : b;
+    return a != a ? a : c;
+}
+NC_FN float nc_max_f(float a, float b)
+{
+    float c = a > b ? a : b;
+    return a != a ? a : c;
+}
+// An integer in the order of the values, NaN the last of them; and back.
+NC_FN int32_t nc_order_f(float a)
+{
+    int32_t u = (int32_t)nc_bits(a), k = u ^ (u >> 31 & INT32_MAX);
+    return a != a ? INT32_MAX : k;
+}
+NC_FN float nc_in_order_f(int32_t k) { return nc_from_bits((uint32_t)(k ^ (k >> 31 & INT32_MAX))); }
 
 // e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in
 // two steps so that results below the normal range come out right.

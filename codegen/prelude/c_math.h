@@ -14,6 +14,15 @@ NC_FN double nc_from_bits_d(uint64_t u)
     memcpy(&a, &u, 8);
     return a;
 }
+NC_FN int64_t nc_order_d(double a)
+{
+    int64_t u = (int64_t)nc_bits_d(a), k = u ^ (u >> 63 & INT64_MAX);
+    return a != a ? INT64_MAX : k;
+}
+NC_FN double nc_in_order_d(int64_t k)
+{
+    return nc_from_bits_d((uint64_t)(k ^ (k >> 63 & INT64_MAX)));
+}
 NC_FN double nc_size_d(double a) { return nc_from_bits_d(nc_bits_d(a) & 0x7fffffffffffffffull); }
 NC_FN double nc_signed_d(double size, double a) // with the sign of a
 {
@@ -116,10 +125,12 @@ NC_FN double nc_expm1_d(double a)
     double y = nc_scaled_d(p + (1 - one), n);
     return a == 0 ? a : y;
 }
-// e / (e + 2) with e = e^2|a| - 1
+// e / (e + 2) with e = e^2|a| - 1, which is 2^n p + (2^n - 1)
 NC_FN double nc_tanh_d(double a)
 {
-    double x = nc_size_d(a), e = nc_expm1_d(2 * (x > 22 ? 22 : x));
+    double x = nc_size_d(a), k, p;
+    uint64_t n = nc_exp_parts_d(2 * (x > 22 ? 22 : x), &k, &p);
+    double scale = nc_from_bits_d((n + 1023) << 52), e = NC_MADD(p, scale, scale - 1);
     return nc_signed_d(e / (e + 2), a);
 }
 

@@ -39,8 +39,16 @@ NC_FN double nc_sigmoid_d(double a)
 }
 
 // NaN wins (floats: in each language's own file).
-NC_FN double nc_min_d(double a, double b) { return a != a || a < b ? a : b; }
-NC_FN double nc_max_d(double a, double b) { return a != a || a > b ? a : b; }
+NC_FN double nc_min_d(double a, double b)
+{
+    double c = a < b ? a : b;
+    return a != a ? a : c;
+}
+NC_FN double nc_max_d(double a, double b)
+{
+    double c = a > b ? a : b;
+    return a != a ? a : c;
+}
 
 NC_FN float nc_abs_f(float a) { return nc_from_bits(nc_bits(a) & 0x7fffffffu); }
 NC_FN double nc_abs_d(double a) { return a < 0 ? -a : a + 0.0; }
@@ -149,8 +157,6 @@ NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a 
     }
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)
-
-NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
 
 // Philox4x32-10, word [lane]. counter = (index, count lo, site lo), key = seed with the high words
 // of count and site.

@@ -48,6 +48,8 @@ NC_FN float nc_round_bf16(float a) // as the upper half of a pair: one instructi
     return nc_from_bits(pair);
 }
 
+NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
+
 // NaN wins.
 NC_FN float nc_min_f(float a, float b)
 {

@@ -685,6 +685,8 @@ int main(void)
     rows(s);
     columns(s);
     rounds(s);
+    extremes(s);
+    vectors(s);
     indexed(s);
     ordered(s);
     contractions(s);

@@ -185,7 +185,25 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
     fputs(
         "void pow_f(const float *restrict x, const float *restrict b, float *restrict y, long n)\n"
         "{\n    #pragma omp simd\n    for (long i = 0; i < n; i++) y[i] = nc_pow_f(x[i], "
-        "b[i]);\n}\n",
+        "b[i]);\n}\n"
+        // What is left of f32 in a half, there and back by its bits and in arithmetic: how many
+        // differ of those around where a digit is dropped, for every sign, exponent and leading
+        // digits.
+        "long halves(void)\n{\n    long wrong = 0;\n"
+        "    static const uint32_t ends[] = {0, 1, 0xfff, 0x1000, 0x1001, 0x1fff};\n"
+        "    for (uint32_t u = 0; u < 1u << 19; u++)\n        for (int k = 0; k < 6; k++) {\n"
+        "            float a = nc_from_bits(u << 13 | ends[k]), x = nc_round_f16(a), y = "
+        "nc_h2f(nc_f2h(a));\n"
+        "            wrong += nc_bits(x) != nc_bits(y) && (x == x || y == y);\n        }\n"
+        "    return wrong;\n}\n"
+        // Pairs whose order as integers is not that of nc_max_f, or that do not come back.
+        "long orders(const float *x, long n)\n{\n    long wrong = 0;\n"
+        "    for (long i = 0; i + 1 < n; i++) {\n"
+        "        float a = x[i], b = x[i + 1], top = nc_max_f(a, b);\n"
+        "        float y = nc_in_order_f(nc_max_i(nc_order_f(a), nc_order_f(b)));\n"
+        "        double z = nc_in_order_d(nc_max_l(nc_order_d(a), nc_order_d(b)));\n"
+        "        wrong += (y != top && (y == y || top == top)) || (z != top && (z == z || top == "
+        "top));\n    }\n    return wrong;\n}\n",
         f);
     fclose(f);
     // as runtime/cpu_cc.c compiles kernels
@@ -204,6 +222,13 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
     Loop2 *pow = NULL;
     if (lib) *(void **)&pow = dlsym(lib, "pow_f");
     if (pow) check_pow(pow, flags);
+    long (*halves)(void) = NULL, (*orders)(const float *, long) = NULL;
+    if (lib) *(void **)&halves = dlsym(lib, "halves");
+    if (lib) *(void **)&orders = dlsym(lib, "orders");
+    static float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)input(i % 3 ? 0 : 2, i, true);
+    if (halves) CHECK_MSG(halves() == 0, "%ld halves%s", halves(), flags);
+    if (orders) CHECK_MSG(orders(x, N) == 0, "%ld pairs out of order%s", orders(x, N), flags);
     unlink(src);
     unlink(so);
 }
