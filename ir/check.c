@@ -84,7 +84,7 @@ static double loss_at(Check *c, Value *leaf, const double *x, const double *d, d
     EvalEnv env = c->env;
     env.arena = scratch;
     EvalResult r;
-    if (eval_graph_again(c->graph, &env, &r, c->base, c->stale))
+    if (eval_graph_again(c->graph, &env, &r, c->base, c->stale, NULL))
         v = value_get(strmap_get(&r.outputs, attr_str(c->loss, ATTR_name)), 0);
     else
         c->failed = true;

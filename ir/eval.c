@@ -158,14 +158,16 @@ bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **value
 }
 
 bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
-                      const bool *stale)
+                      const bool *stale, Value **all)
 {
     memset(out, 0, sizeof *out);
     out->outputs = strmap_new(env->arena);
     out->assigns = strmap_new(env->arena);
     Eval e = {.env = env, .out = out, .diags = g->diags, .known = values, .stale = stale};
     e.quick = true;
-    eval_frame(&e, g, NULL);
+    env->round |= env->bound;
+    Frame *frame = eval_frame(&e, g, NULL);
+    if (all) memcpy(all, frame->value, g->nodes.n * sizeof *all);
     return !e.failed;
 }
 

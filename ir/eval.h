@@ -43,5 +43,10 @@ typedef struct EvalResult {
 bool eval_graph(const Graph *g, EvalEnv *env, EvalResult *out);
 // Values of every node as well, by id (for checks and bisecting); values.at[id].
 bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **values);
+// eval_graph once more after some nodes' values changed: values.at[id] come from an earlier run, or
+// from elsewhere, and are kept unless stale[id]; stale must hold all that depends on what changed.
+// Reports no first_nonfinite. all: every value by id, or NULL.
+bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
+                      const bool *stale, Value **all);
 
 #endif

@@ -40,12 +40,6 @@ void value_errors(Arena *a, Value *v);       // errors of 0
 bool *bound_short(Arena *a, const Graph *g); // Frame.is_short
 EvalRule bound_node; // the errors of a value that has just been computed (ir/bound.c)
 
-// eval_graph once more after some leaves changed: values.at[id] come from an earlier run and are
-// kept unless stale[id]; stale must hold all that depends on what changed. Reports no
-// first_nonfinite.
-bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
-                      const bool *stale);
-
 static inline bool value_is_float(const Value *v)
 {
     return dtype_is_float(v->type.dtype);

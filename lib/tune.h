@@ -3,6 +3,7 @@
 #define LIB_TUNE_H
 
 #include "codegen/knobs.h"
+#include "ir/eval.h"
 #include "lib/tuning.h"
 #include "runtime/lab.h"
 
@@ -33,14 +34,16 @@ typedef struct Bench { // a launch on a device
     IdMap buffer_of;  // KernelArg -> buffer
     void **reference; // by buffer: what the cost model's schedule leaves there, or NULL
     size_t *reference_bytes;
-    double *magnitude; // by buffer: of its largest element
-    int64_t longest;   // the most elements a sum of it adds
-    bool use_cache;    // of times
-    Candidate base;    // by the cost model
+    const Value **want; // by buffer: what the evaluator says, with errors; NULL: it was not asked
+    double *magnitude;  // by buffer: of its largest element
+    int64_t longest;    // the most elements a sum of it adds
+    bool use_cache;     // of times
+    Candidate base;     // by the cost model
 } Bench;
 
 // The launch under the schedules find gives. false: it cannot be lowered.
 bool bench_lower(Bench *b, const char *(*find)(void *ctx, uint64_t key), void *ctx, Candidate *out);
+int bench_buffer(const Bench *b, const KernelArg *a); // -1: none
 RtCode bench_open(Bench *b, RtError *e); // the lab, the base candidate, its results and time
 void bench_close(Bench *b);
 // Makes the candidates' code, in parallel where the device allows; what does not compile gets its
@@ -58,6 +61,8 @@ const char *bench_first_line(Arena *a, const char *text); // of an error
 bool bench_keep_reference(Bench *b, RtError *e); // the results of the base candidate
 // Runs a compiled candidate and compares; false: wrong is set.
 bool bench_check(Bench *b, Candidate *c);
+// Sets want, after a run of the base candidate (lib/tune_expect.c).
+void bench_expect(Bench *b);
 
 // -- the search over one launch (lib/tune_search.c) -----------------------------------------------
 typedef struct Search {

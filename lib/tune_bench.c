@@ -57,6 +57,12 @@ static uint64_t arg_key(const KernelArg *a)
     return hash_mix((uint64_t)a->kind + 1, (uint64_t)(uintptr_t)a->node);
 }
 
+int bench_buffer(const Bench *b, const KernelArg *a)
+{
+    uint64_t at;
+    return idmap_get(&b->buffer_of, arg_key(a), &at) ? (int)at : -1;
+}
+
 static int64_t smallest_data(const LaunchRecord *l)
 {
     int64_t least = l->ctx.entry->batch > 0 ? l->ctx.entry->batch : 1;
@@ -153,8 +159,8 @@ static bool make_trial(Bench *b, Candidate *c)
                     bytes += (a->scratch_bytes + 255) / 256 * 256;
                 }
                 args[i] = (RtLabArg){LAB_SCRATCH, 0, (int64_t)at};
-            } else if (idmap_get(&b->buffer_of, arg_key(a), &at)) {
-                args[i] = (RtLabArg){LAB_BUFFER, (int)at, 0};
+            } else if (bench_buffer(b, a) >= 0) {
+                args[i] = (RtLabArg){LAB_BUFFER, bench_buffer(b, a), 0};
             } else {
                 return false;
             }

@@ -134,7 +134,9 @@ static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot
 }
 
 // Both round sums in their own order, a library perhaps once more; what leaves the range of the
-// type may do so a little earlier by one of them.
+// type may do so a little earlier by one of them. Not by each element's own bound (ir/bound.h):
+// that needs what its sum added up and how steep the code behind the product is, and the runtime
+// knows no IR. So only gross mistakes are seen here; `netc check` holds both to the bound.
 static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
 {
     double worst = 0, scale = 0;

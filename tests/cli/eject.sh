@@ -57,6 +57,15 @@ on_shim 2 "kernel $name" "$NETC" check m.net --device cuda:0 --kernel "$name"
 rm -r m.net.kernels
 on_shim 1 "there is no kernel 'none'" "$NETC" check m.net --device cuda:0 --kernel none
 
+# Each element is held to its own error: the smallest are wrong, by less than the largest may be.
+echo 'model wide(x: f32[6, 40]) { return z = exp(40 * x) }' >wide.net
+name=$("$NETC" inspect wide.net --knobs --target cuda | sed -n 's/^kernel \(z[^ /]*\) .*/\1/p' | head -1)
+expect 0 "wrote" "$NETC" inspect wide.net --target cuda --eject "$name"
+cp "wide.net.kernels/$name.cu" as_generated.cu
+sed -i 's/= nc_exp(\(.*\));/= nc_exp(\1) + 100.0f;/' "wide.net.kernels/$name.cu"
+cmp -s as_generated.cu "wide.net.kernels/$name.cu" && fail "the text has no exponential to spoil"
+on_shim 1 "WRONG: its result differs from the evaluator's" "$NETC" check wide.net --device cuda:0 --kernel "$name"
+
 # -- every knob's candidates run, agree, and the file is taken
 export XDG_CACHE_HOME=$W/cache
 on_shim 0 "launches to search" "$NETC" tune m.net --device cuda:0 --budget 120
