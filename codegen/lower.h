@@ -21,6 +21,14 @@ void lower_cut(Lower *l, const Node *n, const Ix *const *idx, const Ix *e, int64
 // -- lower_ordered.c: a body or several of a group's anchor. false: reported.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
 bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
+// The same of rows that are long, on CUDA (lower_merge.c).
+bool lower_merge(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
+// Stores the value of n at a place; the body is done.
+bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out);
+// Splits a shape at an axis: at[axis] = col, the others from the row's flat index.
+void lower_around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
+                  const Ix **at);
+int64_t lower_rows_around(const Type *t, int64_t axis);
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out);
 
 // -- lower_inst.c

@@ -367,7 +367,8 @@ bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, boo
         int64_t cols = n->type.dim[attr_int(n, ATTR_axis, 0)];
         if (n->op == OP_cumsum || sort_fits(ctx->target, cols, n->args[0]->type.dtype))
             return lower_ordered(ctx, g, group, n, out);
-        return lower_sort(ctx, g, group, n, out);
+        *ordered = ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4;
+        return (*ordered ? lower_merge : lower_sort)(ctx, g, group, n, out);
     }
     // What is summed over rows on the way is a further body's to store.
     bool folds = group->folded.n && ctx->target->kind == TARGET_CUDA;

@@ -3,8 +3,7 @@
 
 #include "codegen/lower.h"
 
-// Stores the value of n at a place; the body is done.
-static bool deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
+bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
 {
     lower_store(l, lower_buf(l, KA_NODE, n, n->type.dtype, type_count(&n->type)), place, value);
     if (lower_commits(l->ctx, n)) {
@@ -17,9 +16,8 @@ static bool deliver(Lower *l, const Node *n, const Ix *place, int value, BodyLis
     return true;
 }
 
-// Splits a shape at an axis: at[axis] = col, the others from the row's flat index.
-static void around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
-                   const Ix **at)
+void lower_around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
+                  const Ix **at)
 {
     int64_t dim[MAX_RANK];
     const Ix *idx[MAX_RANK];
@@ -30,7 +28,7 @@ static void around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const I
     for (int i = 0, k = 0; i < t->rank; i++) at[i] = i == axis ? col : idx[k++];
 }
 
-static int64_t rows_around(const Type *t, int64_t axis)
+int64_t lower_rows_around(const Type *t, int64_t axis)
 {
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= i == axis ? 1 : t->dim[i];
@@ -44,14 +42,15 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Type *t = &n->type;
-    int64_t axis = attr_int(n, ATTR_axis, 0), rows = rows_around(t, axis), cols = t->dim[axis];
+    int64_t axis = attr_int(n, ATTR_axis, 0), rows = lower_rows_around(t, axis),
+            cols = t->dim[axis];
     const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
     l.body->npar = 1;
     l.body->serial_cols = true;
     l.body->col = lower_new_axis(&l, cols);
     const Ix *col = ix_axis(c, l.body->col, cols), *at[MAX_RANK];
     if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
-    around(c, t, axis, row, col, at);
+    lower_around(c, t, axis, row, col, at);
     bool sums = n->op == OP_cumsum, places = n->op == OP_argsort;
     DType in = n->args[0]->type.dtype, acc = sums ? dtype_accumulator(t->dtype) : in;
     int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
@@ -66,25 +65,26 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
                               .places = places,
                               .node = n});
     v = lower_cast(&l, v, t->dtype, n);
-    return deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
+    return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
-// sort, argsort: every element counts how many come before it and goes there; stable by the index.
+// sort, argsort of short rows: every element counts how many come before it and goes there; stable by the index.
 bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Type *t = &n->args[0]->type;
-    int64_t axis = attr_int(n, ATTR_axis, 0), rows = rows_around(t, axis), cols = t->dim[axis];
+    int64_t axis = attr_int(n, ATTR_axis, 0), rows = lower_rows_around(t, axis),
+            cols = t->dim[axis];
     bool down = attr_int(n, ATTR_descending, 0) != 0;
     const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
     const Ix *col = ix_axis(c, lower_new_axis(&l, cols), cols), *at[MAX_RANK];
     l.body->npar = 2;
-    around(c, t, axis, row, col, at);
+    lower_around(c, t, axis, row, col, at);
     int mine = lower_value(&l, n->args[0], at, -1);
     int q = lower_new_axis(&l, cols);
     const Ix *other_col = ix_axis(c, q, cols);
-    around(c, t, axis, row, other_col, at);
+    lower_around(c, t, axis, row, other_col, at);
     int other = lower_value(&l, n->args[0], at, -1);
     // other comes first: before in order, or equal (or both unordered) and at a smaller index
     DType it = cols <= INT32_MAX ? DT_I32 : DT_I64, dt = t->dtype;
@@ -119,9 +119,9 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
                                      .axis = q,
                                      .node = n});
     const Ix *place = ix_value(c, rank, 0, cols > 0 ? cols - 1 : 0, l.body->insts.at[rank].axes);
-    around(c, t, axis, row, place, at);
+    lower_around(c, t, axis, row, place, at);
     int v = n->op == OP_argsort ? lower_cast(&l, i, n->type.dtype, n) : mine;
-    return deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
+    return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
 // scatter, scatter_add: a copy of the data, then the updates in order; a thread owns what lies off
@@ -129,7 +129,8 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
     const Type *t = &n->type, *ut = &n->args[2]->type;
-    int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis], rows = rows_around(t, axis);
+    int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis],
+            rows = lower_rows_around(t, axis);
     Lower l = lower_begin(ctx, g, group);
     const Ix *idx[MAX_RANK];
     int64_t all = type_count(t);
@@ -137,7 +138,7 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     l.body->npar = 1;
     ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
     int v = lower_value(&l, n->args[0], idx, -1);
-    if (!deliver(&l, n, flat, v, out)) return false;
+    if (!lower_deliver(&l, n, flat, v, out)) return false;
 
     l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
@@ -152,7 +153,7 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     l.body->serial_cols = true;
     l.body->col = lower_new_axis(&l, count);
     const Ix *col = ix_axis(c, l.body->col, count);
-    around(c, ut, axis, row, col, at);
+    lower_around(c, ut, axis, row, col, at);
     int where = lower_value(&l, n->args[1], &col, -1), guard = -1;
     int check =
         lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name),

@@ -1,5 +1,5 @@
-// Rows sorted in shared memory on CUDA, a block each (nc_sort). Longer rows, and short ones, are
-// sorted by counting (lower_ordered.c).
+// Rows sorted in shared memory on CUDA, a block each (nc_sort). Longer rows are merged from such
+// runs (lower_merge.c); short ones are sorted by counting (lower_ordered.c).
 #include "codegen/print_cuda.h"
 
 enum { LEAST = 64, BLOCK = 512 };
@@ -25,7 +25,7 @@ static int64_t shared_bytes(int64_t cols, DType t) // keys, and where they were
 
 bool sort_fits(const Target *t, int64_t cols, DType type)
 {
-    if (cols < LEAST || cols > INT32_MAX / 64) return false;
+    if (cols < LEAST || cols > INT32_MAX) return false;
     return t->kind != TARGET_CUDA || shared_bytes(cols, type) <= t->shared_per_block;
 }
 
