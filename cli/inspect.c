@@ -9,7 +9,7 @@
 typedef struct InspectArgs {
     Common common;
     const char *target, *other, *eject;
-    bool why, json, in_order, registers, knobs, params;
+    bool why, json, in_order, cards, knobs, params;
 } InspectArgs;
 
 // sm_XX is CUDA for that architecture; of a model.bin its source is compiled for it.
@@ -38,8 +38,9 @@ static const char *contradiction(const InspectArgs *a, const char *kernel)
     if (a->other && kernel) return "give a kernel or another build, not both";
     if (a->other && (a->why || a->knobs)) return "--why and --knobs are about one build";
     if (a->params && (a->other || kernel)) return "--params is about a whole model";
-    if (a->knobs + a->why + a->params + !!a->eject > 1)
-        return "--params, --why, --knobs and --eject: one of them at a time";
+    bool cards = a->cards && !a->json && !a->other; // else they are beside the rest
+    if (a->knobs + a->why + a->params + cards + !!a->eject > 1)
+        return "--params, --why, --knobs, --cards and --eject: one of them at a time";
     if (a->knobs && a->json) return "--knobs is text, as a tuning file has it";
     return NULL;
 }
@@ -75,7 +76,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     if (!take_target(a, &c, &o)) return NETC_INVALID;
     o.kernel = kernel_asked(a);
     o.why = a->why, o.params = a->params, o.json = a->json, o.in_order = a->in_order,
-    o.registers = a->registers;
+    o.cards = a->cards;
     const char *wrong = contradiction(a, o.kernel);
     if (wrong) return fail("%s", wrong), NETC_INVALID;
     netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
@@ -98,8 +99,8 @@ int verb_inspect(int argc, char **argv)
         {"--target", NULL, OPT_STRING, &a.target, "T",
          "cpu, cuda, sm_80, sm_90, sm_100; default: what would run here"},
         {"--order", NULL, OPT_FLAG, &a.in_order, NULL, "steps as they run, not by cost"},
-        {"--registers", NULL, OPT_FLAG, &a.registers, NULL,
-         "compile the kernels to know registers and shared memory (NVRTC, no GPU)"},
+        {"--cards", NULL, OPT_FLAG, &a.cards, NULL,
+         "what each kernel needs: cards, local and shared memory, remarks (NVRTC, no GPU)"},
         {"--knobs", NULL, OPT_FLAG, &a.knobs, NULL,
          "the kernels' schedules as a tuning file names them; of one kernel its legal values"},
         {"--eject", NULL, OPT_STRING, &a.eject, "KERNEL",

@@ -35,8 +35,8 @@ const Verb verbs[] = {
      "mlp.safetensors",
      verb_run, 1, 1, "one model"},
     {"inspect", "Show kernels, their cost and the memory plan, or what differs in another build.",
-     "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--registers]",
-     "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --registers\n"
+     "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--cards]",
+     "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --cards\n"
      "netc inspect mlp.net --why\n"
      "netc inspect before.bin after.bin",
      verb_inspect, 1, 2, "a model, and at most a kernel of it or another build"},

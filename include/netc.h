@@ -208,8 +208,9 @@ typedef struct netc_inspect_options {
     const char *kernel; // this kernel's annotated source instead
     bool why;           // instead: which values are stored between kernels, and why
     bool in_order;      // steps as they run; else the dearest first
-    bool registers;     // compile for the architecture where the cubins are not there, to know
-                        // what kernels need; a model.bin may hold them
+    bool cards; // instead, of a GPU's kernels, or of [kernel]: registers, local and shared memory,
+                // what the compiler said, compiled for the architecture where the cubins are not
+                // there; beside the rest in JSON and with other
     bool json;
     netc_program *other; // instead: what differs in this one
     bool params;         // instead: parameters and states, and what each begins as

@@ -326,8 +326,11 @@ static void add_images(netc_program *p, const RtSection *s, int n)
             if (sscanf(s[i].name, "image %31s %" SCNx64 " %" SCNx64, target, &identity, &key) != 3)
                 continue;
             if (b->cuda != (strncmp(target, "cpu", 3) != 0)) continue;
-            b->images[b->nimages++] =
-                (RtImage){arena_strdup(p->arena, target), s[i].bytes, s[i].size, key, identity};
+            b->images[b->nimages++] = (RtImage){.target = arena_strdup(p->arena, target),
+                                                .bytes = s[i].bytes,
+                                                .size = s[i].size,
+                                                .key = key,
+                                                .identity = identity};
         }
     }
 }

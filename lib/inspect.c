@@ -144,7 +144,9 @@ static void list_json(const Inspect *v, Buf *out)
     json_key(&j, "target"), json_string(&j, p->target);
     json_key(&j, "entries"), json_array(&j);
     for (int i = 0; i < p->nentries; i++) entry_json(v, &p->entries[i], &j);
-    json_end(&j), json_end(&j);
+    json_end(&j);
+    if (v->o->cards) json_key(&j, "cards"), inspect_cards_json(v, &j);
+    json_end(&j);
     buf_char(out, '\n');
 }
 
@@ -169,6 +171,8 @@ static void inspect(void *arg)
         v->status = inspect_params(v, &out);
     else if (v->o->other)
         v->status = inspect_compare(v, &out);
+    else if (v->o->cards && !v->o->json)
+        v->status = inspect_cards(v, &out);
     else if (v->o->kernel)
         v->status = kernel_text(v, &out);
     else if (v->o->why)
@@ -208,8 +212,9 @@ static bool pick_cuda(const Inspect *v, char *note, size_t n)
     return cuda;
 }
 
-// Registers are in cubins. None can be made here: a note, and the columns stay empty.
-static void compile_for_registers(const Inspect *v, Build *b)
+// What the compiler made of kernels is in cubins. None can be made here: a note, and the columns
+// stay empty.
+static void compile_for_cards(const Inspect *v, Build *b)
 {
     netc_error *e = NULL;
     if (!b->program->cuda) return;
@@ -228,9 +233,9 @@ static netc_status get_builds(Inspect *v, char *note, size_t n, netc_error **err
     if (cuda && v->o->other) program_learn_gpu(v->o->other);
     if (status == NETC_OK && v->o->other)
         status = build_get(v->o->other, cuda, "", "", &v->other, err);
-    if (status != NETC_OK || !v->o->registers) return status;
-    compile_for_registers(v, v->b);
-    if (v->other) compile_for_registers(v, v->other);
+    if (status != NETC_OK || !v->o->cards) return status;
+    compile_for_cards(v, v->b);
+    if (v->other) compile_for_cards(v, v->other);
     return NETC_OK;
 }
 

@@ -17,6 +17,9 @@ typedef struct Inspect {
 
 netc_status inspect_compare(const Inspect *v, Buf *out); // lib/inspect_compare.c
 netc_status inspect_why(const Inspect *v, Buf *out);     // lib/inspect_why.c
-netc_status inspect_params(const Inspect *v, Buf *out);  // lib/inspect_params.c; needs no build
+// lib/inspect_cards.c
+netc_status inspect_cards(const Inspect *v, Buf *out);
+void inspect_cards_json(const Inspect *v, Json *j);
+netc_status inspect_params(const Inspect *v, Buf *out); // lib/inspect_params.c; needs no build
 
 #endif

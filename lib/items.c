@@ -35,10 +35,11 @@ static double occupancy_of(const RtKernelInfo *info, int threads, const Target *
     return (double)(blocks * threads) / t->threads_per_unit;
 }
 
-// From the cubin for the program's architecture, or else for any, that the build carries.
-static RtKernelInfo kernel_info(const Build *b, const ProgKernel *k, const Target *t)
+RtKernelInfo kernel_info(const Build *b, const ProgKernel *k, const Target *t,
+                         const RtImage **image)
 {
     RtKernelInfo info = {-1, -1, -1, -1, -1}, one;
+    *image = NULL;
     int best = 0;
     for (int i = 0; i < b->nimages; i++) {
         const RtImage *im = &b->images[i];
@@ -48,6 +49,7 @@ static RtKernelInfo kernel_info(const Build *b, const ProgKernel *k, const Targe
         if (score <= best || !rt_cubin_info(im->bytes, im->size, arch, k->symbol, &one)) continue;
         best = score;
         info = one;
+        *image = im;
     }
     if (!best) return info;
     info.shared_bytes += (int)k->shared_bytes;
@@ -105,7 +107,8 @@ static Item item(Arena *a, const Build *b, const ProgEntry *e, const ProgStep *s
     v.k = &p->kernels[s->index];
     v.schedule = v.k->schedule ? v.k->schedule : "";
     if (!p->cuda) return v;
-    v.info = kernel_info(b, v.k, target);
+    const RtImage *image;
+    v.info = kernel_info(b, v.k, target, &image);
     v.blocks = (int64_t)v.k->grid[0] * v.k->grid[1] * v.k->grid[2];
     return v;
 }

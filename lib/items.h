@@ -30,5 +30,9 @@ typedef struct Items {
 Items items_of(Arena *a, const Build *b, const ProgEntry *e);
 void items_by_cost(Items *t); // the dearest first
 Target target_of_program(const Program *p);
+// From the cubin for the program's architecture, or else for any, that the build carries: *image.
+// NULL: none; nothing is known.
+RtKernelInfo kernel_info(const Build *b, const ProgKernel *k, const Target *t,
+                         const RtImage **image);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/map.h"
@@ -48,6 +49,7 @@ typedef struct Job {
     RtImage *image;
     char *bytes, *log; // results; malloc
     size_t size;
+    double seconds; // of this thread
     NvrtcResult result;
     bool no_memory;
 } Job;
@@ -79,18 +81,26 @@ static void take_log(const Nvrtc *n, NvrtcProgram g, Job *j)
         n->log(g, j->log);
 }
 
+static double thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static void compile_one(Work *w, Job *j)
 {
     const Nvrtc *n = w->n;
     const ProgKernel *k = &w->p->kernels[j->kernel];
     char *text = cuda_prelude_with(w->prelude, k->name, k->text);
     NvrtcProgram g = NULL;
+    double begin = thread_seconds();
     j->no_memory = !text;
     if (!text) return;
     j->result = n->create(&g, text, "prelude.cu", 0, NULL, NULL);
     if (j->result == NVRTC_OK) {
         j->result = n->compile(g, w->noptions, w->options);
-        if (j->result != NVRTC_OK) take_log(n, g, j);
+        take_log(n, g, j); // of what compiled, too: what the assembler could not do well
     }
     if (j->result == NVRTC_OK)
         j->result = w->ptx ? n->ptx_size(g, &j->size) : n->cubin_size(g, &j->size);
@@ -101,6 +111,7 @@ static void compile_one(Work *w, Job *j)
     }
     if (g) n->destroy(&g);
     free(text);
+    j->seconds = thread_seconds() - begin;
 }
 
 static void *worker(void *arg)
@@ -165,6 +176,39 @@ static bool arch_option(const char *target, char *out, size_t n, bool *ptx)
     return true;
 }
 
+// An entry of the cache: this, the log and the image.
+typedef struct Entry {
+    double seconds;
+    uint64_t log; // bytes, the last one 0
+} Entry;
+
+static bool read_entry(const char *bytes, size_t n, RtImage *out)
+{
+    Entry head;
+    if (n < sizeof head) return false;
+    memcpy(&head, bytes, sizeof head);
+    if (!head.log || head.log >= n - sizeof head || bytes[sizeof head + head.log - 1]) return false;
+    out->log = bytes + sizeof head;
+    out->seconds = head.seconds;
+    out->bytes = bytes + sizeof head + head.log;
+    out->size = n - sizeof head - head.log;
+    return true;
+}
+
+static void write_entry(Arena *a, const Job *j, const RtCompileOptions *o, RtImage *out)
+{
+    const char *log = j->log ? j->log : "";
+    Entry head = {j->seconds, (strlen(log) | 15) + 1}; // images stay aligned
+    size_t n = sizeof head + head.log + j->size;
+    char *entry = arena_alloc(a, n + 1);
+    memset(entry, 0, sizeof head + head.log);
+    memcpy(entry, &head, sizeof head);
+    memcpy(entry + sizeof head, log, strlen(log));
+    memcpy(entry + n - j->size, j->bytes, j->size);
+    read_entry(entry, n, out);
+    rt_cache_put(o, j->key, entry, n);
+}
+
 // An image for each kernel wanted, equal ones once: what the cache has, and jobs for the others.
 static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wanted,
                           const RtCompileOptions *o, RtImage *images, int *n, RtError *e)
@@ -180,7 +224,7 @@ static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wan
         idmap_set(&seen, id, 1);
         RtImage *im = &images[(*n)++];
         *im = (RtImage){.target = arena_strdup(a, target), .key = id, .identity = k->identity};
-        RtKey key = rt_key_start("nvrtc 2");
+        RtKey key = rt_key_start("nvrtc 3");
         rt_key_bytes(&key, &(int[]){w->n->major, w->n->minor}, 2 * sizeof(int));
         for (int j = 0; j < w->noptions; j++) rt_key_str(&key, w->options[j]);
         char *text = cuda_prelude_with(w->prelude, "", k->text); // under any name
@@ -188,9 +232,8 @@ static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wan
         rt_key_str(&key, text);
         free(text);
         void *bytes;
-        if (rt_cache_get(o, key, a, &bytes, &im->size))
-            im->bytes = bytes;
-        else
+        size_t size;
+        if (!rt_cache_get(o, key, a, &bytes, &size) || !read_entry(bytes, size, im))
             w->job[w->njobs++] = (Job){
                 .kernel = i, .length = strlen(k->text), .spare = spare[i], .key = key, .image = im};
     }
@@ -210,11 +253,7 @@ static void take_results(Arena *a, const Work *w, const char *target, const RtCo
                    "without it",
                    w->p->kernels[j->kernel].name, target, (int)strcspn(log, "\n"), log);
         } else if (!failed) {
-            char *copy = arena_alloc(a, j->size + 1);
-            memcpy(copy, j->bytes, j->size);
-            j->image->bytes = copy;
-            j->image->size = j->size;
-            rt_cache_put(o, j->key, j->bytes, j->size);
+            write_entry(a, j, o, j->image);
         }
         free(j->bytes);
         free(j->log);

@@ -31,6 +31,10 @@ typedef struct RtImage { // one compiled image
     size_t size;
     uint64_t key;      // hash of the text, options and prelude it was made from
     uint64_t identity; // CUDA: the kernel's; CPU: 0 (one image a program)
+    // CUDA, where it was compiled here: what the compiler said ("": nothing), and the processor
+    // time it took. NULL: it comes from a file.
+    const char *log;
+    double seconds;
 } RtImage;
 
 // -- compiling, needs no device -------------------------------------------------------------------

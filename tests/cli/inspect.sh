@@ -73,16 +73,24 @@ expect 0 "512x2048x784 f32 f32 -> f32, tf32" "$NETC" inspect "$ROOT/bench/mlp.ne
 
 # -- registers: of a compiled file they are there, of a source they are asked for
 if "$NETC" doctor | grep -q '^yes NVRTC'; then
-    expect 0 "" "${I[@]}" --target sm_80 --registers --json; kept r.json
+    expect 0 "" "${I[@]}" --target sm_80 --cards --json; kept r.json
     json r.json "all(s['registers'] > 3 and 0 < s['occupancy'] <= 1 for e in d['entries'] for s in e['steps'] if s['kind'] == 'kernel')"
-    json cost.json "all(s['registers'] is None for e in d['entries'] for s in e['steps'])"
+    json r.json "len(d['cards']) > 5 and all(c['registers'] > 3 and c['lines'] > 10 and c['static_shared_bytes'] >= 0 and c['compile_seconds'] > 0 and c['remarks'] == [] for c in d['cards'])"
+    json cost.json "all(s['registers'] is None for e in d['entries'] for s in e['steps']) and 'cards' not in d"
+    expect 0 "kernel, what the compiler said" "${I[@]}" --target sm_80 --cards
+    name=$(awk '/^ +[0-9]/ { print $9; exit }' "$W/.out")
+    expect 0 " $name" "${I[@]}" "$name" --target sm_80 --cards
+    [ "$(wc -l < "$W/.out")" = 3 ] && pass || fail "the card of one kernel: $(head -9 "$W/.out")"
+    expect 1 "no kernel 'nothing'" "${I[@]}" nothing --target sm_80 --cards
+    expect 1 "cards are of GPU kernels" "${I[@]}" --target cpu --cards
     expect 0 "" "$NETC" "$MLP" --target cuda --arch sm_90 -o a.bin -q
     expect 0 "(all that the file holds)" "$NETC" inspect a.bin
     expect 0 "" "$NETC" inspect a.bin --json; kept b.json
     json b.json "all(s['registers'] > 3 for e in d['entries'] for s in e['steps'] if s['kind'] == 'kernel')"
 else
     skip "no NVRTC: registers are not read"
-    expect 0 "note: what kernels need of registers is not known" "${I[@]}" --target cuda --registers
+    expect 0 "note: what kernels need of registers is not known" "${I[@]}" --target cuda --cards
+    expect 0 " - " "${I[@]}" --target cuda --cards
 fi
 
 # -- two builds

@@ -17,6 +17,12 @@ static const char bad[] = "extern \"C\" __global__ void k(float *y)\n"
                           "    y[0] = nothing;\n"
                           "}\n";
 
+static const char warned[] = "extern \"C\" __global__ void k(float *y)\n"
+                             "{\n"
+                             "    int nobody_reads_it;\n"
+                             "    y[0] = SCALE;\n"
+                             "}\n";
+
 static int logged;
 
 static void count_lines(void *ctx, const char *line)
@@ -68,6 +74,19 @@ int main(void)
     CHECK(logged == 4);
     CHECK(rt_compile_cuda(a, &h.p, "sm_90", &o, &im, &n, &e) == RT_OK && n == 1);
     CHECK(logged == 4); // from the cache
+    CHECK(im[0].log && !*im[0].log && im[0].seconds > 0);
+    // What the compiler said of a kernel, and how long it took, is in the cache beside the code.
+    h.kernel[0].text = h.kernel[1].text = warned;
+    double seconds = 0;
+    for (int i = 0; i < 2; i++) {
+        CHECK(rt_compile_cuda(a, &h.p, "sm_90", &o, &im, &n, &e) == RT_OK && n == 1);
+        if (e.code) break;
+        CHECK_MSG(im[0].log && strstr(im[0].log, "nobody_reads_it"), "round %d", i);
+        CHECK(!memcmp(im[0].bytes, "\177ELF", 4) && (uintptr_t)im[0].bytes % 8 == 0);
+        CHECK(i ? im[0].seconds == seconds : im[0].seconds > 0);
+        seconds = im[0].seconds;
+    }
+    CHECK(logged == 5);
     h.kernel[0].text = h.kernel[1].text = bad;
     h.kernel[1].text = good;
     h.kernel[1].identity++;
