@@ -190,11 +190,11 @@ Option repeats_option(Timing *t)
                     &t->repeats, "N",  "how often; medians count (default 25)"};
 }
 
-enum { COMMON_OPTIONS = 13, MOST_OPTIONS = 40 };
+enum { COMMON_OPTIONS = 12, MOST_OPTIONS = 40 };
 
 static void common_options(Common *c, Option out[COMMON_OPTIONS])
 {
-    const Option rows[COMMON_OPTIONS] = {
+    const Option rows[] = {
         {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE",
          "override a const, dim or setting of the model"},
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
@@ -215,7 +215,8 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL,
          "say what is compiled and which fallbacks are taken"},
     };
-    for (int i = 0; i < COMMON_OPTIONS; i++) out[i] = rows[i];
+    _Static_assert(sizeof rows / sizeof *rows == COMMON_OPTIONS, "one more, or one less");
+    memcpy(out, rows, sizeof rows);
 }
 
 static bool outputs_possible(const Option *options, int n, const StringList *words, int *code)
