@@ -99,13 +99,67 @@ static void make_main(netc_program *p, const char *define)
     s->ndefines = n;
 }
 
+// The build among the file's own, its main ones in front, that has these values; or NULL.
+static const Build *having(netc_program *p, const char **asked, int n)
+{
+    const Build *b = p->builds;
+    while (b && !build_is_main(b)) b = b->next;
+    if (!b || has_values(p, "", asked, n)) return b;
+    b = p->builds;
+    while (b && !(is_further(b) && has_values(p, b->define, asked, n))) b = b->next;
+    return b;
+}
+
+// "batch=4, batch=1": what the code that came with the file is for. "" where there is no batch.
+static void list_held(const netc_program *p, char *out, size_t n)
+{
+    const Build *own = p->builds;
+    while (own && (!build_is_main(own) || own->module)) own = own->next;
+    const ProgDim *dim = NULL;
+    *out = 0;
+    if (!own || find_dim(own->program, &dim, NULL) != NETC_OK) return;
+    size_t len = (size_t)snprintf(out, n, "%s=%" PRId64, dim->name, dim->value);
+    for (const Build *b = p->builds; b; b = b->next)
+        if (is_further(b) && !b->module && b->cuda == own->cuda && len < n)
+            len += (size_t)snprintf(out + len, n - len, ", %s", b->define);
+}
+
+// Which of those asked for is a batch that the file has no code for.
+static void note_lacking(netc_program *p, const char **asked, int n)
+{
+    char held[400];
+    list_held(p, held, sizeof held);
+    size_t name = strcspn(held, "=");
+    for (int i = 0; i < n && *held; i++)
+        if (!strncmp(asked[i], held, name + 1) && !having(p, &asked[i], 1)) {
+            p->embedded->lacks = arena_strdup(p->arena, asked[i]);
+            p->embedded->holds = arena_strdup(p->arena, held);
+        }
+}
+
 bool batches_choose(netc_program *p, const char **asked, int n)
 {
-    if (has_values(p, "", asked, n)) return true;
-    for (const Build *b = p->builds; b; b = b->next)
-        if (is_further(b) && has_values(p, b->define, asked, n)) {
-            make_main(p, arena_strdup(p->arena, b->define));
-            return true;
-        }
-    return false;
+    const Build *b = having(p, asked, n);
+    p->embedded->unfit = !b;
+    if (!b) note_lacking(p, asked, n);
+    if (b && is_further(b)) make_main(p, arena_strdup(p->arena, b->define));
+    return b != NULL;
+}
+
+bool batches_why(const netc_program *p, const Build *b, char *out, size_t n)
+{
+    const Embedded *e = p->embedded;
+    const char *lacks = e->lacks ? e->lacks : b->define, *size = strchr(lacks, '=');
+    char held[400];
+    if (!e->lacks) list_held(p, held, sizeof held);
+    bool number = size && size[1] && !size[1 + strspn(size + 1, "0123456789")];
+    if (*lacks && (e->lacks || *held))
+        snprintf(
+            out, n,
+            "its code is for %s, not for %s; 'netc MODEL -o FILE --batch %s', where there is a "
+            "compiler, makes a file that has it",
+            e->lacks ? e->holds : held, lacks, number ? size + 1 : "N");
+    else
+        snprintf(out, n, "its code is for other values than those given with -D or by the data");
+    return e->unfit || *lacks;
 }

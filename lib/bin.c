@@ -441,7 +441,7 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     p->text = arena_strndup(p->arena, source->bytes, source->size);
     p->len = source->size;
     Embedded *files = NEW(p->arena, Embedded);
-    *files = (Embedded){s, n, arena_strdup(p->arena, path)};
+    *files = (Embedded){.s = s, .n = n, .path = arena_strdup(p->arena, path)};
     p->embedded = files;
     p->resolve = resolve_embedded;
     // Whatever changes the code means another program: the embedded source is compiled again.

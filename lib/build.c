@@ -245,11 +245,13 @@ netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, con
             return OUT_OF_MEMORY(err);
         }
         if (p->embedded && !*define && !*entry)
-            lib_log(p->context, "%s%s: %s; compiling its source",
-                    p->settings.rebuild ? "" : "note: ", p->embedded->path,
-                    p->settings.rebuild ? "its code is not used, as asked"
-                    : cuda              ? "there is no program for CUDA in it"
-                                        : "there is no program for the CPU in it");
+            lib_log(p->context, "%s%s: %s%s; compiling its source",
+                    p->settings.rebuild && !p->embedded->lacks ? "" : "note: ", p->embedded->path,
+                    p->embedded->lacks    ? "it has no code for "
+                    : p->settings.rebuild ? "its code is not used, as asked"
+                    : cuda                ? "there is no program for CUDA in it"
+                                          : "there is no program for the CPU in it",
+                    p->embedded->lacks ? p->embedded->lacks : "");
         status = make(p, b, err);
         if (status == NETC_OK) {
             b->next = p->builds;
@@ -308,6 +310,17 @@ static bool has_images(const Build *b, const char *target)
     return false;
 }
 
+netc_status build_fail(netc_program *p, const Build *b, const RtError *e, netc_error **err)
+{
+    char why[1000];
+    if (e->code != RT_ENV || !p->embedded || !b->module) return lib_fail_rt(err, e);
+    pthread_mutex_lock(&p->lock);
+    bool known = batches_why(p, b, why, sizeof why);
+    pthread_mutex_unlock(&p->lock);
+    if (!known) return lib_fail_rt(err, e);
+    return lib_fail(err, NETC_ENVIRONMENT, "%s\n%s: %s", e->text, p->embedded->path, why);
+}
+
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err)
 {
     CompileJob job = {.p = p, .b = b, .target = target};
@@ -315,5 +328,5 @@ netc_status build_compile(netc_program *p, Build *b, const char *target, netc_er
     bool ok = has_images(b, target) || lib_guarded(b->arena, compile_images, &job);
     pthread_mutex_unlock(&b->compiling);
     if (!ok) return OUT_OF_MEMORY(err);
-    return job.e.code ? lib_fail_rt(err, &job.e) : NETC_OK;
+    return job.e.code ? build_fail(p, b, &job.e, err) : NETC_OK;
 }

@@ -81,6 +81,8 @@ typedef struct Embedded { // the sections of a model.bin
     const RtSection *s;
     int n;
     const char *path;
+    bool unfit; // its code is not for the values that were asked for; where they are a batch,
+    const char *lacks, *holds; // that one, "batch=3", and what it has, "batch=4, batch=1"
 } Embedded;
 
 typedef struct Build {
@@ -157,6 +159,9 @@ netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, con
 // Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended unless they are
 // there.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
+// The runtime's error about a build; of one from the source of a model.bin, which holds code, with
+// the reason that the code was not used.
+netc_status build_fail(netc_program *p, const Build *b, const RtError *e, netc_error **err);
 void build_free(Build *b);
 void program_drop_builds(netc_program *p);
 // A build of either target, for questions about entries and ports; made already, the CPU's first.
@@ -180,6 +185,8 @@ netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out
 // Makes those of the program's builds the main ones under which each of "name=value" has that value
 // already. false: there are none.
 bool batches_choose(netc_program *p, const char **asked, int n);
+// What of a model.bin's code made compiling its source for this build necessary. false: nothing.
+bool batches_why(const netc_program *p, const Build *b, char *out, size_t n);
 
 // -- model.bin (lib/bin.c) ------------------------------------------------------------------------
 bool names_source(const char *path); // ends in ".net" (lib/program.c)

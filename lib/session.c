@@ -34,7 +34,7 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
         rt_program_free(l->rt);
         free(l->own);
         free(l);
-        return lib_fail_rt(err, &e);
+        return build_fail(s->program, b, &e, err);
     }
     l->next = s->loaded;
     s->loaded = l;

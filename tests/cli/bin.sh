@@ -126,8 +126,15 @@ alone 0 "" run many.bin --input x=x1.npy --device cpu -o logits=one.npy -q
 expect 0 "" "$NETC" run m.net --input x=x1.npy --device cpu -o logits=want.npy -q
 same want.npy one.npy
 alone 2 "$COMPILER" run many.bin --input x=x3.npy --device cpu -o logits=l.npy
+holds "many.bin: its code is for batch=4, batch=2, batch=1, not for batch=3; 'netc MODEL -o FILE --batch 3'"
+alone 2 "its code is for batch=4, batch=2, batch=1, not for batch=7" run many.bin "${BOTH[@]}" -D batch=7 -D k=2
 alone 2 "$COMPILER" run many.bin "${SMALL[@]}" -D k=3
 alone 2 "$COMPILER" run m.bin "${SMALL[@]}"
+holds "its code is for batch=4, not for batch=1; 'netc MODEL -o FILE --batch 1'"
+alone 2 "its code is for other values than those given" run m.bin "${BOTH[@]}" -D shift=1
+alone 2 "$COMPILER" run m.bin "${BOTH[@]}" --rebuild
+grep -q "its code is" .out && fail "of a rebuild that was asked for: $(cat .out)" || pass
+expect 0 "note: many.bin: it has no code for batch=3; compiling its source" "$NETC" run many.bin --input x=x3.npy --device cpu -o logits=l.npy
 alone 1 "input 'x' is f32[4, 2], the tensor given is f32[1, 2]" run many.bin "${SMALL[@]}" -D batch=4
 # written again, they are still there; the one that was asked for is its own now
 alone 0 "" many.bin -D batch=1 -o again.bin --target cpu -q
@@ -151,4 +158,7 @@ cp .out want
 alone 0 "" eval mlp.bin "${TEST[@]}" -q
 same want .out
 alone 0 "" eval mlp.bin "${TEST[@]}" -D batch=100 -q
+expect 0 "" "$NETC" "$ROOT/samples/mnist/mlp.net" -o mlp.bin --target cpu -q --batch 100
+alone 2 "$COMPILER" eval mlp.bin "${TEST[@]}"
+holds "its code is for batch=128, batch=100, not for batch=104"
 finish
