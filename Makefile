@@ -77,6 +77,11 @@ unit_libs = $(foreach d,$(BELOW_$(firstword $(subst _, ,$(notdir $(1))))),$(BUIL
 $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $< -Wl,--start-group $(call unit_libs,$*) -Wl,--end-group $(LDLIBS)
 
+# Allocations that fail (tests/unit/lib_oom.c).
+comma := ,
+$(BUILD)/tests/unit/lib_oom: LDLIBS += $(foreach f,malloc calloc realloc aligned_alloc posix_memalign \
+    strdup strndup asprintf free,-Wl$(comma)--wrap=$(f))
+
 # Random programs (tests/fuzz/programs).
 PROGRAMS_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/programs/*.c)))
 $(BUILD)/fuzz-programs: $(PROGRAMS_OBJ) $(foreach d,$(FOLDERS),$(BUILD)/lib_$(d).a)

@@ -50,7 +50,7 @@ size_t arena_bytes(const Arena *a)
     return a->bytes;
 }
 
-static void out_of_memory(Arena *a)
+void arena_exhausted(Arena *a)
 {
     if (a->oom) longjmp(*a->oom, 1);
     // An arena without a handler is a programming error of the caller; there is no way to go on.
@@ -85,14 +85,14 @@ void *arena_try(Arena *a, size_t bytes)
 void *arena_alloc(Arena *a, size_t bytes)
 {
     void *p = arena_try(a, bytes);
-    if (!p) out_of_memory(a);
+    if (!p) arena_exhausted(a);
     return p;
 }
 
 void *arena_array(Arena *a, size_t n, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(n, size, &bytes)) out_of_memory(a);
+    if (__builtin_mul_overflow(n, size, &bytes)) arena_exhausted(a);
     return arena_alloc(a, bytes);
 }
 
@@ -130,7 +130,7 @@ char *arena_printf(Arena *a, const char *fmt, ...)
 
 void *vec_grow_(Arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
 {
-    if (*cap > UINT32_MAX / 2) out_of_memory(a);
+    if (*cap > UINT32_MAX / 2) arena_exhausted(a);
     *cap = *cap ? *cap * 2 : 8;
     void *bigger = arena_array(a, *cap, size);
     if (n) memcpy(bigger, at, n * size);

@@ -15,6 +15,8 @@ Arena *arena_new(void); // NULL when out of memory
 void arena_free(Arena *a);
 // [handler] receives 1 when an allocation fails; it must outlive every allocation made under it.
 void arena_on_oom(Arena *a, jmp_buf *handler);
+// Goes to that handler: memory of somebody else's is at its end.
+_Noreturn void arena_exhausted(Arena *a);
 size_t arena_bytes(const Arena *a); // bytes handed out so far
 
 void *arena_alloc(Arena *a, size_t bytes);          // zeroed, 16-byte aligned, never NULL

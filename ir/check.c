@@ -75,10 +75,8 @@ static double loss_at(Check *c, Value *leaf, const double *x, const double *d, d
     Arena *scratch = arena_new();
     jmp_buf oom;
     if (!scratch || setjmp(oom)) {
-        if (!c->failed) diag_error(c->graph->diags, c->loss->loc, "out of memory while checking");
-        c->failed = true;
-        if (scratch) arena_free(scratch);
-        return NAN;
+        arena_free(scratch);
+        arena_exhausted(c->env.arena);
     }
     arena_on_oom(scratch, &oom);
     EvalEnv env = c->env;

@@ -32,33 +32,33 @@ void netc_dataset_free(netc_dataset *d)
     free(d);
 }
 
-static DataItem *add(netc_dataset *d, const char *input, netc_error **err)
+static netc_status add(netc_dataset *d, const char *input, DataItem **out, netc_error **err)
 {
     for (int i = 0; i < d->n; i++)
-        if (!strcmp(d->item[i].input, input)) {
-            lib_fail(err, NETC_INVALID,
-                     "data for input '%s' was given twice; join files with commas", input);
-            return NULL;
-        }
+        if (!strcmp(d->item[i].input, input))
+            return lib_fail(err, NETC_INVALID,
+                            "data for input '%s' was given twice; join files with commas", input);
     if (d->n == d->cap) {
         int cap = d->cap ? 2 * d->cap : 8;
         DataItem *more = realloc(d->item, (size_t)cap * sizeof *more);
-        if (!more) return (void)OUT_OF_MEMORY(err), NULL;
+        if (!more) return OUT_OF_MEMORY(err);
         d->item = more;
         d->cap = cap;
     }
     DataItem *it = &d->item[d->n];
     *it = (DataItem){.input = strdup(input)};
-    if (!it->input) return (void)OUT_OF_MEMORY(err), NULL;
+    if (!it->input) return OUT_OF_MEMORY(err);
     d->n++;
-    return it;
+    *out = it;
+    return NETC_OK;
 }
 
 netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char *path,
                                   const char *part, netc_error **err)
 {
-    DataItem *it = add(d, input, err);
-    if (!it) return NETC_INVALID;
+    DataItem *it;
+    netc_status status = add(d, input, &it, err);
+    if (status != NETC_OK) return status;
     it->path = strdup(path);
     it->part = part ? strdup(part) : NULL;
     it->files = rt_files_new(path);
@@ -80,8 +80,9 @@ netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const net
     if (t->on_device || t->rank < 1 || t->dim[0] < 1)
         return lib_fail(err, NETC_INVALID,
                         "data for '%s' must be a host array with its examples along axis 0", input);
-    DataItem *it = add(d, input, err);
-    if (!it) return NETC_INVALID;
+    DataItem *it;
+    status = add(d, input, &it, err);
+    if (status != NETC_OK) return status;
     it->borrowed = it->loaded = true;
     it->array.type = type;
     it->array.bytes = (size_t)prog_type_bytes(&it->array.type);

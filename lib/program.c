@@ -328,13 +328,14 @@ netc_status no_entry(const netc_program *p, const Program *in, const char *name,
                     advise(name, names, n).text);
 }
 
-static const ProgEntry *entry_of(netc_program *p, const char *name, netc_error **err)
+static netc_status entry_of(netc_program *p, const char *name, const ProgEntry **out,
+                            netc_error **err)
 {
     Build *b;
-    if (build_any(p, &b, err) != NETC_OK) return NULL;
-    const ProgEntry *e = program_entry(b->program, name);
-    if (!e) no_entry(p, b->program, name, err);
-    return e;
+    netc_status status = build_any(p, &b, err);
+    if (status != NETC_OK) return status;
+    *out = program_entry(b->program, name);
+    return *out ? NETC_OK : no_entry(p, b->program, name, err);
 }
 
 int netc_entry_count(netc_program *p)
@@ -355,14 +356,14 @@ const char *netc_entry_name(netc_program *p, int i)
 
 int netc_input_count(netc_program *p, const char *entry)
 {
-    const ProgEntry *e = entry_of(p, entry, NULL);
-    return e ? e->ninputs : -1;
+    const ProgEntry *e;
+    return entry_of(p, entry, &e, NULL) == NETC_OK ? e->ninputs : -1;
 }
 
 int netc_output_count(netc_program *p, const char *entry)
 {
-    const ProgEntry *e = entry_of(p, entry, NULL);
-    return e ? e->noutputs : -1;
+    const ProgEntry *e;
+    return entry_of(p, entry, &e, NULL) == NETC_OK ? e->noutputs : -1;
 }
 
 netc_tensor tensor_of(const ProgType *t, void *data)
@@ -382,8 +383,9 @@ static netc_port port_of(const char *name, const ProgType *t, bool data)
 netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out,
                             netc_error **err)
 {
-    const ProgEntry *e = entry_of(p, entry, err);
-    if (!e) return NETC_INVALID;
+    const ProgEntry *e;
+    netc_status status = entry_of(p, entry, &e, err);
+    if (status != NETC_OK) return status;
     if (i < 0 || i >= e->ninputs)
         return lib_fail(err, NETC_INVALID, "'%s' has %d inputs; there is no number %d", entry,
                         e->ninputs, i);
@@ -394,8 +396,9 @@ netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port
 netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                              netc_error **err)
 {
-    const ProgEntry *e = entry_of(p, entry, err);
-    if (!e) return NETC_INVALID;
+    const ProgEntry *e;
+    netc_status status = entry_of(p, entry, &e, err);
+    if (status != NETC_OK) return status;
     if (i < 0 || i >= e->noutputs)
         return lib_fail(err, NETC_INVALID, "'%s' has %d outputs; there is no number %d", entry,
                         e->noutputs, i);

@@ -38,6 +38,15 @@ static int files(const char *dir, char *one, size_t n)
     return count;
 }
 
+static int open_files(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int count = 0;
+    while (d && readdir(d)) count++;
+    if (d) closedir(d);
+    return count;
+}
+
 static RtCompileOptions shared;
 static void *hammer(void *arg)
 {
@@ -65,6 +74,7 @@ int main(void)
     Arena *a = arena_new();
     void *bytes;
     size_t n;
+    int files_open = open_files();
     CHECK(!rt_cache_get(&o, key("x"), a, &bytes, &n) && !lines);
     rt_cache_put(&o, key("x"), "hello", 5);
     CHECK(rt_cache_get(&o, key("x"), a, &bytes, &n) && n == 5 && !memcmp(bytes, "hello", 5));
@@ -144,6 +154,7 @@ int main(void)
         CHECK(!wrong[i]);
     }
     CHECK(files(sub, file, sizeof file) == 10);
+    CHECK(open_files() == files_open); // whatever was found
     arena_free(a);
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", dir);
