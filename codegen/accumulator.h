@@ -33,7 +33,10 @@ const char *emit_identity(Emit *e, Op op, DType t); // what the value starts fro
 const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
 
 // The same with an instruction of the open scope. CUDA: a sum takes a product of its type without
-// rounding it first. (On the CPU that would be slower: a chain of longer operations, which not every
+// rounding it first. That is not the graph's to say (the pass `contract`), no more than the order of
+// the additions: a reduction belongs to one cluster (fuse_place.c), and who reads it elsewhere reads
+// what that one stores, so that no second kernel has another value of it. The product by itself is
+// rounded wherever it is computed. (On the CPU that would be slower: a chain of longer operations, which not every
 // compiler spreads over a vector.)
 const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value);
 

@@ -51,6 +51,7 @@ typedef struct Inst {
     int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive, down, places;
+    bool approx;     // EW: CUDA may use the cheaper form
     bool repeats;    // EW: the graph has its last operand as one value, repeated (a broadcast)
     int unless;      // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
     bool keep;       // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU

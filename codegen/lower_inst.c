@@ -44,8 +44,9 @@ int lower_inst(Lower *l, Inst i)
     i.stage = stage;
     h = hash_mix(h, hash_mix((uint64_t)(guarded ? i.pred : -1), (uint64_t)(uintptr_t)i.ix));
     h = hash_mix(h, hash_mix((uint64_t)i.buf,
-                             hash_mix((uint64_t)i.axis, hash_mix((uint64_t)i.lane * 2 + i.repeats,
-                                                                 (uint64_t)i.unless))));
+                             hash_mix((uint64_t)i.axis,
+                                      hash_mix((uint64_t)i.lane * 4 + 2 * i.approx + i.repeats,
+                                               (uint64_t)i.unless))));
     h = hash_mix(h, hash_mix((uint64_t)i.from, hash_mix((uint64_t)i.acc, 0)));
     uint64_t bits;
     memcpy(&bits, &i.fvalue, sizeof bits);

@@ -109,6 +109,7 @@ static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int 
               .type = rounds ? DT_F32 : t,
               .op = n->op,
               .na = (int)n->nargs,
+              .approx = attr_int(n, ATTR_approx, 0),
               .repeats = n->args[n->nargs - 1]->op == OP_broadcast,
               .node = rounds ? NULL : n};
     memcpy(i.a, a, sizeof *a * n->nargs);

@@ -56,7 +56,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
         h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
         h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive + 2 * v->down + 4 * v->places +
-                                     8 * v->repeats,
+                                     8 * v->repeats + 16 * v->approx,
                                  hash_ix(v->ix)));
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {

@@ -36,10 +36,8 @@ struct Emit {
     bool *live;           // by instruction: something stored depends on it
     bool *nested;         // by axis: the axis of a nested reduction
     const char *where;    // in the model, of the last line printed
-    uint64_t *full;       // by instruction: the stages that need all digits of f32
     const char **inverse; // by instruction: its reciprocal's temporary, where one was printed
     Scope **inverse_in;
-    uint64_t stages; // printed now, a bit each
     // CUDA, until the wait for the kernel in front is printed: what is fetched now is fetched ahead
     // (ahead_cuda.c). Then NULL, and values are printed no further out than [floor]: what stands
     // there may come before the wait.
@@ -53,12 +51,6 @@ struct Emit {
     const char *round;
     const char **buf_name;
 };
-
-// codegen/precision.c: by instruction, a bit for each stage whose results need its f32 digits.
-uint64_t *body_precision(Arena *a, const Body *b);
-// [sum] adds exp(x - m) along the columns, m being the maximum of x along them: which instruction
-// x - m is; -1: it does not.
-int sum_under_maximum(const Body *b, int sum);
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope

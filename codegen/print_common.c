@@ -106,8 +106,6 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     for (int i = 0; i < b->naxes; i++) e.axis[i] = arena_printf(a, "i%d", i);
     e.inverse = NEW_ARRAY(a, const char *, b->insts.n + 1);
     e.inverse_in = NEW_ARRAY(a, Scope *, b->insts.n + 1);
-    e.full = cuda ? body_precision(a, b) : NULL;
-    e.stages = ~0ull;
     e.where = "";
     mark_live(&e);
     choose_names(&e);

@@ -506,7 +506,6 @@ static void print_in_order(Emit *e)
     for (int stage = 0; stage < b->nstages; stage++) {
         int n;
         const int *r = stage_reductions(e, stage, &n);
-        e->stages = 1ull << stage % 64;
         for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
         emit_open(e, 1ull << b->col);
         for (int i = 0; i < n; i++) accumulate(e, r[i], c);

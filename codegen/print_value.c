@@ -80,15 +80,6 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
     return arena_printf(e->arena, "(%s)%s", type_storage(to), x);
 }
 
-// Whether the cheaper form of v is good enough in the stage that is printed.
-static bool approximate(const Emit *e, int at)
-{
-    const Inst *v = &e->body->insts.at[at];
-    if (!e->full || !(op_info(v->op)->flags & OPF_APPROX) || strcmp(type_math(v->type), "float"))
-        return false;
-    return !(e->full[at] & (inst_over(v, e->body->col) ? e->stages : ~0ull));
-}
-
 // CUDA: the unsigned type in which a sum, a product or a negation of signed integers wraps, as ours
 // do; NULL: none of these. (C is compiled with -fwrapv.)
 static const char *wraps_in(const Emit *e, const Inst *v)
@@ -102,7 +93,7 @@ static const char *wraps_in(const Emit *e, const Inst *v)
 static const char *ew_text(Emit *e, int at, const char *const *x)
 {
     const Inst *v = &e->body->insts.at[at];
-    const char *text = op_info(v->op)->expr, *p = text, *form = approximate(e, at) ? "_16" : "";
+    const char *text = op_info(v->op)->expr, *p = text, *form = e->cuda && v->approx ? "_16" : "";
     Buf b = buf_new(e->arena);
     const char *unsigned_type = wraps_in(e, v);
     const char *result = v->type == DT_U8 ? "uint8_t" : unsigned_type ? type_math(v->type) : NULL;

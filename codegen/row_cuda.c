@@ -215,6 +215,21 @@ typedef struct Online {
     int max, sum[8], exp[8], nsums; // reductions; the exponentials summed
 } Online;
 
+// Which instruction x - m is where [sum] adds exp(x - m) along the columns, m being the maximum of
+// x along them; -1: it does not.
+static int sum_under_maximum(const Body *b, int sum)
+{
+    const Inst *v = &b->insts.at[sum];
+    if (v->kind != KI_REDUCE || v->op != OP_sum || v->axis != b->col || v->acc != DT_F32) return -1;
+    const Inst *x = &b->insts.at[v->a[0]];
+    if (x->kind != KI_EW || x->op != OP_exp || x->type != DT_F32) return -1;
+    const Inst *d = &b->insts.at[x->a[0]];
+    if (d->kind != KI_EW || d->op != OP_sub) return -1;
+    const Inst *m = &b->insts.at[d->a[1]];
+    bool top = m->kind == KI_REDUCE && m->op == OP_max && m->axis == b->col && m->a[0] == d->a[0];
+    return top ? x->a[0] : -1;
+}
+
 // Whether the loops of [stage] and the next one are of that kind.
 static bool find_online(const Rows *r, int stage, Online *o)
 {
@@ -587,7 +602,6 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
     Emit *e = r->e;
     int n;
     const int *red = stage_reductions(e, stage, &n);
-    e->stages = 1ull << stage % 64 | (o ? 1ull << (stage + 1) % 64 : 0);
     for (int i = 0; i < n; i++) declare_accumulator(e, e->scope, red[i]);
     for (int i = 0; o && i < o->nsums; i++) declare_accumulator(e, e->scope, o->sum[i]);
     print_vectors(r, stage, fills, o);
@@ -609,7 +623,6 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
         emit_line(e, e->scope, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[o->sum[i]], m, m);
         print_joined(e, o->sum[i]);
     }
-    e->stages = ~0ull;
 }
 
 // -- the body -------------------------------------------------------------------------------------

@@ -499,7 +499,6 @@ static void print_row_stage(Sweep *w, int stage)
     const char *slot = together > 1 ? emit_text(e, "(slot * %d + %d)", together, w->row) : "slot";
     if (w->skewed && w->row) slot = w->in_row ? "after" : "0";
     const int *r = stage_reductions(e, stage, &n);
-    e->stages = 1ull << stage % 64;
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
     open_tiles(w, 0);
     for (int i = 0; i < w->v.nloads; i++) {

@@ -58,8 +58,10 @@ static const OpInfo table[OP_COUNT] = {
 #undef EW
 #undef OP
 
-#define MAY(key)                                    | BIT(key)
-#define EW(id, n, f, ...)                           [OP_##id].attr_allowed = BIT(clone) | ((f)&CONVERTS ? BIT(dtype) : 0),
+#define MAY(key) | BIT(key)
+#define EW(id, n, f, ...)                                                                          \
+    [OP_##id].attr_allowed =                                                                       \
+        BIT(clone) | ((f)&CONVERTS ? BIT(dtype) : 0) | ((f)&APPROX ? BIT(approx) : 0),
 #define OP(id, n, c, f, rule, gradient, attributes) [OP_##id].attr_allowed = BIT(clone) attributes,
 #include "ir/ops.def"
 #undef NEED

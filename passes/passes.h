@@ -48,6 +48,7 @@ Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_moments(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_approx(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);
 

@@ -16,6 +16,8 @@ const Pass pass_table[] = {
      pass_moments, true},
     {"contract", "a product and the sums that alone read it are one operation", pass_contract,
      true},
+    {"approx", "functions whose results end in 16 bits take a GPU's cheaper forms", pass_approx,
+     true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},

@@ -1,0 +1,106 @@
+// Which values need no more digits than 16-bit floats hold: what is read only on the way to bf16
+// and f16 may come from the cheaper forms of a GPU's functions (OPF_APPROX: exp, tanh, a quotient),
+// whose errors are far below a rounding step of the result. What leads to an f32 result, to an
+// integer, to a comparison or into a region takes the long ones.
+//
+// It is decided here, once for all who read a value, and marked on its node: whichever kernels
+// compute it, alone or beside something else, it has the same bits.
+//
+// Requires: precision has been chosen. It stands before `recompute`, so that a clone has the mark
+// of its original. Keeps: everything but the last digits of what is marked. Breaks: nothing.
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+static bool is_short(const Node *n)
+{
+    return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
+}
+
+// Behind reshapes and repetitions.
+static const Node *value_of(const Node *n)
+{
+    while (n->op == OP_broadcast || node_keeps_all(n)) n = n->args[0];
+    return n;
+}
+
+// The x - max(x) of a sum of exp(x - max(x)), the sum and the maximum over the same axes, whose
+// logarithm n is; NULL: n is none. What the cheaper exponentials lose, 2^-24 of each one's argument
+// and 2^-22, is no more than adding them up does.
+static const Node *under_maximum(const Node *n)
+{
+    if (n->op != OP_log) return NULL;
+    const Node *sum = value_of(n->args[0]);
+    if (sum->op != OP_sum || sum->type.dtype != DT_F32 || sum->args[0]->op != OP_exp) return NULL;
+    const Node *d = sum->args[0]->args[0];
+    if (d->op != OP_sub || d->type.dtype != DT_F32) return NULL;
+    const Node *max = value_of(d->args[1]);
+    int na, nb;
+    const int64_t *a = attr_ints(sum, ATTR_axes, &na);
+    if (max->op != OP_max || value_of(max->args[0]) != value_of(d->args[0])) return NULL;
+    const int64_t *b = attr_ints(max, ATTR_axes, &nb);
+    return na == nb && !memcmp(a, b, sizeof *a * (size_t)na) ? d : NULL;
+}
+
+// Whether small errors of its operands become small errors of n, and no more.
+static bool is_smooth(const Node *n)
+{
+    if (!dtype_is_float(n->type.dtype)) return false;
+    switch (node_class(n)) {
+    case CLS_ELEMENTWISE: return n->op == OP_cast || node_has(n, OPF_SMOOTH);
+    case CLS_REDUCE: return op_info(n->op)->acc != ACC_PLACE;
+    case CLS_VIEW: return true;
+    default: return false;
+    }
+}
+
+// By node: something that reads it needs all digits of f32.
+static bool *read_exactly(const Graph *g)
+{
+    bool *exact = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->results.n; i++) exact[g->results.at[i]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *n = g->nodes.at[i], *under = under_maximum(n);
+        if (!live[i]) continue;
+        if (under) exact[under->id] = true;
+        bool own = !is_smooth(n) || (!is_short(n) && exact[i]);
+        for (uint32_t k = 0; k < n->nargs && !under; k++) exact[n->args[k]->id] |= own;
+    }
+    return exact;
+}
+
+static Graph *approx_graph(void *ctx, const IdMap *done, Graph *g)
+{
+    (void)ctx;
+    const bool *exact = read_exactly(g);
+    bool any = false;
+    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Remap r = remap_begin(g, dst);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        bool f32 = n->type.dtype == DT_F32 || is_short(n);
+        if (!node_has(n, OPF_APPROX) || !f32 || (!is_short(n) && exact[i])) {
+            remap_with_regions(&r, done, n, &any);
+            continue;
+        }
+        Attrs at = n->attrs;
+        attr_set_int(&at, ATTR_approx, 1);
+        Node *args[4];
+        for (uint32_t k = 0; k < n->nargs; k++) args[k] = r.map[n->args[k]->id];
+        graph_stamp(dst, n, NULL);
+        r.map[i] = graph_node(dst, n->op, args, n->nargs, &at);
+        node_pass_name(n, r.map[i]);
+        any = true;
+    }
+    return any ? graph_copy_live(remap_end(&r)) : g;
+}
+
+Graph *pass_approx(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    bool has_forms = o->target && o->target->kind == TARGET_CUDA;
+    return has_forms ? over_regions(g, approx_graph, NULL) : g;
+}
