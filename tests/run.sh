@@ -12,7 +12,8 @@ case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 export NETC=$BUILD/netc
 TMP=$(mktemp -d); export TMP
 trap 'rm -rf "$TMP"' EXIT
-export XDG_CACHE_HOME=$TMP/cache
+export XDG_CACHE_HOME=$TMP/cache SHIM_CACHE=$TMP/shim-cache
+mkdir "$SHIM_CACHE"
 # Under the sanitizers: NVRTC keeps memory of its own until the process ends, and its thread-local
 # variables are where the leak checker's bookkeeping does not expect them: it would crash.
 export ASAN_OPTIONS=intercept_tls_get_addr=0

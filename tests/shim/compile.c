@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,10 +90,45 @@ static char *read_file(const char *path)
 
 typedef struct Files {
     char dir[32], raw[64], plain[64], src[64], obj[64], lib[64], log[64];
+    char cached[512]; // in SHIM_CACHE; "" without
 } Files;
 
+// Libraries are kept under a name made of their text. Each load copies one: variables begin anew.
+static void name_cached(Files *f, const char *head, const char *text)
+{
+    const char *cache = getenv("SHIM_CACHE");
+    if (!cache || getenv("SHIM_CXX")) return; // (another compiler may make what it likes)
+    uint64_t hash[2] = {0xcbf29ce484222325u, 0x9ae16a3b2f90404fu}; // FNV-1a from two beginnings
+    const char *const part[] = {head, text};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++)
+            for (const char *p = part[k]; *p; p++)
+                hash[i] = (hash[i] ^ (unsigned char)*p) * 0x100000001b3u;
+    snprintf(f->cached, sizeof f->cached, "%s/%016llx%016llx.so", cache,
+             (unsigned long long)hash[0], (unsigned long long)hash[1]);
+}
+
+static bool copy_file(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = in ? fopen(to, "wb") : NULL;
+    char piece[1 << 14];
+    size_t n = 0;
+    bool ok = out != NULL;
+    while (ok && (n = fread(piece, 1, sizeof piece, in)) > 0) ok = fwrite(piece, 1, n, out) == n;
+    if (in) fclose(in);
+    return out && fclose(out) == 0 && ok;
+}
+
+static void keep_cached(const Files *f)
+{
+    char temporary[600];
+    if (!*f->cached) return;
+    snprintf(temporary, sizeof temporary, "%s.%d", f->cached, (int)getpid());
+    if (!copy_file(f->lib, temporary) || rename(temporary, f->cached)) unlink(temporary);
+}
+
 // The macros of the text are expanded first, so that all inline assembly stands there as it is.
-static bool translate(const Files *f, char *cxx, const char *text)
+static bool translate(Files *f, char *cxx, const char *text)
 {
     char arch[64], head[2048];
     const char *why = NULL;
@@ -105,6 +141,7 @@ static bool translate(const Files *f, char *cxx, const char *text)
     if (!home) home = SHIM_HOME;
     snprintf(head, sizeof head, "#include \"%s/kernel.h\"\n#include \"%s/ptx.h\"\n", home, home);
     bool ok = done && write_file(f->src, head, done);
+    if (ok) name_cached(f, head, done);
     if (why) snprintf(problem, sizeof problem, "%s", why);
     free(plain);
     free(done);
@@ -145,11 +182,18 @@ static void *build(const char *text)
                        f.obj,
                        f.src,
                        NULL};
-    char *link[] = {compile[0], "-shared", "-o", f.lib, f.obj, here, "-lm", NULL};
+    // (what the text calls is in this library and in those it needs, so nothing else is looked
+    // through)
+    char *link[] = {compile[0], "-shared", "-nostdlib", "-o", f.lib, f.obj, here, "-lgcc", NULL};
     void *library = NULL;
     snprintf(problem, sizeof problem, "the host's compiler (%s) refuses the kernels:\n",
              compile[0]);
-    if (translate(&f, compile[0], text) && run(compile, f.log) && run(link, f.log)) {
+    bool made = translate(&f, compile[0], text);
+    if (made && !(*f.cached && copy_file(f.cached, f.lib))) {
+        made = run(compile, f.log) && run(link, f.log);
+        if (made) keep_cached(&f);
+    }
+    if (made) {
         library = dlopen(f.lib, RTLD_NOW | RTLD_LOCAL);
         if (!library) snprintf(problem, sizeof problem, "%s", dlerror());
     } else {

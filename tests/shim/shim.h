@@ -18,6 +18,7 @@
 //   SHIM_REFUSE=WORD     kernels in whose text it stands do not compile
 //   SHIM_HOME=DIR        where kernel.h and ptx.h lie (tests/shim)
 //   SHIM_SAY=1           reports go to stderr too, for hosts that drop them
+//   SHIM_CACHE=DIR       what was compiled is kept there, and the same text is not compiled again
 //   SHIM_STATS=FILE      a line a process: kernels compiled, launches, threads, accesses
 #ifndef TESTS_SHIM_H
 #define TESTS_SHIM_H
