@@ -1,4 +1,4 @@
-// Matmul steps on the CPU: cut into parts over rows or columns of C, each by OpenBLAS on one thread
+// Matmul steps on the CPU: cut into parts of C's rows and columns, each by OpenBLAS on one thread
 // (or our own loops), then the epilogue on the part while it is in cache.
 #include <limits.h>
 #include <math.h>
@@ -7,8 +7,9 @@
 
 #include "runtime/cpu.h"
 
-// Under this many flops a matmul is done by one thread: handing out parts costs some microseconds.
-enum { SMALL_FLOPS = 400 * 1000, MAX_PARTS = 64 };
+// Under this many flops a matmul is done by one thread, and no part has fewer than the second
+// number: handing out parts costs some microseconds.
+enum { SMALL_FLOPS = 400 * 1000, PART_FLOPS = 200 * 1000, MAX_PARTS = 64 };
 
 typedef struct Job {
     const RtModule *m;
@@ -16,9 +17,9 @@ typedef struct Job {
     const char *a, *b;
     char *c;
     const void *bias;
-    int64_t parts, batch;
-    bool by_rows, wide; // wide: f64
-    bool failed;        // out of memory for our own loops
+    int64_t across, down, batch; // parts along a row of C, and along a column
+    bool wide;                   // f64
+    bool failed;                 // out of memory for our own loops
 } Job;
 
 RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e)
@@ -164,22 +165,24 @@ static bool multiply(const Job *j, int64_t m, int64_t n, const void *a, const vo
     return true;
 }
 
-// Part [i % parts] of matrix [i / parts].
+// Whole tiles of 16 a part.
+static int64_t part_begin(int64_t side, int64_t part, int64_t parts)
+{
+    int64_t at = (side + 15) / 16 * part / parts * 16;
+    return at < side ? at : side;
+}
+
 static void one_part(void *arg, long begin, long end)
 {
     Job *j = arg;
     const ProgGemm *g = j->g;
-    int64_t size = j->wide ? 8 : 4;
+    int64_t size = j->wide ? 8 : 4, parts = j->across * j->down;
     for (long i = begin; i < end; i++) {
-        int64_t matrix = i / j->parts, part = i % j->parts;
-        int64_t side = j->by_rows ? g->m : g->n;
-        // Whole tiles of 16 a part.
-        int64_t tiles = (side + 15) / 16, first = tiles * part / j->parts * 16;
-        int64_t last = tiles * (part + 1) / j->parts * 16;
-        if (last > side) last = side;
-        if (first >= last) continue;
-        int64_t r0 = j->by_rows ? first : 0, c0 = j->by_rows ? 0 : first;
-        int64_t m = j->by_rows ? last - first : g->m, n = j->by_rows ? g->n : last - first;
+        int64_t matrix = i / parts, row = i % parts / j->across, col = i % j->across;
+        int64_t r0 = part_begin(g->m, row, j->down), c0 = part_begin(g->n, col, j->across);
+        int64_t m = part_begin(g->m, row + 1, j->down) - r0;
+        int64_t n = part_begin(g->n, col + 1, j->across) - c0;
+        if (m < 1 || n < 1) continue;
         const char *a = j->a + (matrix * g->stride_a + r0 * (g->trans_a ? 1 : g->lda)) * size;
         const char *b = j->b + (matrix * g->stride_b + c0 * (g->trans_b ? g->ldb : 1)) * size;
         char *c = j->c + (matrix * g->stride_c + r0 * g->ldc + c0) * size;
@@ -190,19 +193,34 @@ static void one_part(void *arg, long begin, long end)
     }
 }
 
+// So many parts, or as many as there are tiles for. Each row of parts reads all of b, and each
+// column of them all of a: as little of both as may be.
+static void cut(Job *j, int64_t parts)
+{
+    int64_t m = (j->g->m + 15) / 16, n = (j->g->n + 15) / 16;
+    if (parts > MAX_PARTS) parts = MAX_PARTS;
+    j->across = j->down = 1;
+    for (int64_t down = 1; down <= parts && down <= m; down++) {
+        int64_t across = parts / down < n ? parts / down : n;
+        int64_t more = down * across - j->down * j->across;
+        if (more > 0 || (more == 0 && down * n + across * m < j->down * n + j->across * m)) {
+            j->down = down;
+            j->across = across;
+        }
+    }
+}
+
 static RtCode native(RtModule *m, const ProgGemm *g, const NcPar *par, const void *a, const void *b,
                      void *c, const void *bias, RtError *e)
 {
     Job j = {.m = m, .g = g, .a = a, .b = b, .c = c, .bias = bias, .wide = g->c_type == PD_F64};
     j.batch = g->batch > 0 ? g->batch : 1;
-    j.by_rows = g->m >= g->n;
-    int64_t side = j.by_rows ? g->m : g->n, threads = m->threads;
+    int64_t threads = m->threads;
     double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-    j.parts = flops < SMALL_FLOPS || j.batch >= threads ? 1 : threads;
-    if (j.parts > (side + 15) / 16) j.parts = (side + 15) / 16;
-    if (j.parts > MAX_PARTS) j.parts = MAX_PARTS;
-    if (j.parts < 1) j.parts = 1;
-    int64_t n = j.parts * j.batch;
+    cut(&j, flops < SMALL_FLOPS || j.batch >= threads ? 1
+            : flops / PART_FLOPS < (double)threads    ? (int64_t)(flops / PART_FLOPS)
+                                                      : threads);
+    int64_t n = j.across * j.down * j.batch;
     if (n == 1 || threads == 1 || flops * (double)j.batch < SMALL_FLOPS)
         one_part(&j, 0, (long)n);
     else

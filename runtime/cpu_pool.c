@@ -1,8 +1,9 @@
-// Threads for loops over independent tasks. A loop is cut into one part a thread, each part into a
-// few pieces; a thread takes the pieces of its own part and then what is left of the others'. So
-// cores keep the data they had, and a thread the system does not let run holds nobody up: the
-// caller does its pieces too and waits only for pieces that were begun. (A team that meets at
-// barriers, as OpenMP's does, comes to a crawl on a machine that is also busy with something else.)
+// Threads for loops over independent tasks. A loop is cut into one part a thread, or fewer where it
+// has fewer tasks, each part into a few pieces; a thread takes the pieces of its own part and then
+// what is left of the others'. So cores keep the data they had, and a thread the system does not
+// let run holds nobody up: the caller does its pieces too and waits only for pieces that were
+// begun. (A team that meets at barriers, as OpenMP's does, comes to a crawl on a machine that is
+// also busy with something else.)
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +17,8 @@
 
 enum { MAX_THREADS = 256, PIECES = 4, SPINS = 4000, DONE_SPINS = 2000 };
 
-// [next]: generation of the loop in the high half, next piece to take in the low.
+// [next]: generation of the loop in the high half; in the low, 16 bits each: how many pieces the
+// part has, and the next one to take.
 typedef struct Part {
     _Alignas(64) _Atomic uint64_t next;
 } Part;
@@ -32,8 +34,9 @@ struct CpuPool {
     void (*body)(void *arg, long begin, long end);
     void *arg;
     long n;
-    pthread_mutex_t busy; // one loop at a time; others run theirs alone
-    int threads, started; // threads: with the caller
+    uint32_t parts, pieces; // pieces: of all parts
+    pthread_mutex_t busy;   // one loop at a time; others run theirs alone
+    int threads, started;   // threads: with the caller
     bool began;
     pid_t owner; // the process whose threads they are: one forked from it has none
     pthread_t thread[MAX_THREADS];
@@ -66,10 +69,10 @@ static inline void relax(void)
 static bool take(Part *part, uint32_t generation, uint32_t *piece)
 {
     uint64_t v = atomic_load_explicit(&part->next, memory_order_acquire);
-    while ((uint32_t)(v >> 32) == generation && (uint32_t)v < PIECES)
+    while ((uint32_t)(v >> 32) == generation && (v & 0xffff) < (v >> 16 & 0xffff))
         if (atomic_compare_exchange_weak_explicit(&part->next, &v, v + 1, memory_order_acq_rel,
                                                   memory_order_acquire)) {
-            *piece = (uint32_t)v;
+            *piece = v & 0xffff;
             return true;
         }
     return false;
@@ -81,7 +84,7 @@ static void work(CpuPool *p, int self, uint32_t generation)
         int at = self + i < p->threads ? self + i : self + i - p->threads;
         uint32_t piece;
         while (take(&p->part[at], generation, &piece)) {
-            long pieces = (long)p->threads * PIECES, k = (long)at * PIECES + (long)piece;
+            long pieces = p->pieces, k = at * (pieces / p->parts) + (long)piece;
             long begin = (long)((__int128)p->n * k / pieces),
                  end = (long)((__int128)p->n * (k + 1) / pieces);
             if (begin < end) p->body(p->arg, begin, end);
@@ -163,13 +166,18 @@ void rt_pool_run(void *ctx, long n, void (*body)(void *arg, long begin, long end
         return;
     }
     if (!p->began) start(p);
-    uint32_t generation = atomic_load(&p->generation) + 1, pieces = (uint32_t)p->threads * PIECES;
+    uint32_t generation = atomic_load(&p->generation) + 1;
+    uint32_t parts = n < p->threads ? (uint32_t)n : (uint32_t)p->threads;
+    uint32_t each = n / parts < PIECES ? (uint32_t)(n / parts) : PIECES, pieces = parts * each;
+    p->parts = parts;
+    p->pieces = pieces;
     p->body = body;
     p->arg = arg;
     p->n = n;
     atomic_store(&p->done, 0);
-    for (int i = 0; i < p->threads; i++)
-        atomic_store_explicit(&p->part[i].next, (uint64_t)generation << 32, memory_order_release);
+    for (uint32_t i = 0; i < parts; i++)
+        atomic_store_explicit(&p->part[i].next, (uint64_t)generation << 32 | each << 16,
+                              memory_order_release);
     atomic_store(&p->generation, generation);
     if (atomic_load(&p->sleepers)) futex_wake(&p->generation, MAX_THREADS);
     work(p, 0, generation);

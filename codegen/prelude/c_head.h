@@ -27,12 +27,30 @@ int omp_get_thread_num(void);
 int omp_get_num_threads(void);
 #endif
 
-// Runs body over 0..n on several threads when [work] (about: element operations) is worth a fork.
+// Neighbouring tasks as one.
+typedef struct NcUnits {
+    void (*body)(void *arg, long begin, long end);
+    void *arg;
+    long n, units;
+} NcUnits;
+__attribute__((unused)) static void nc_units(void *arg, long begin, long end)
+{
+    const NcUnits *u = arg;
+    u->body(u->arg, u->n * begin / u->units, u->n * end / u->units);
+}
+
+// Runs body over 0..n on several threads when [work] (about: element operations) is worth a fork: as
+// many as have enough to do.
 __attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double work,
                                                 void (*body)(void *, long, long), void *arg)
 {
     if (n < 2 || work < 400000) {
         body(arg, 0, n);
+        return;
+    }
+    NcUnits u = {body, arg, n, work < 4e8 ? (long)(work / 1e5) : 4000};
+    if (par && u.units < n) {
+        par->run(par->ctx, u.units, nc_units, &u);
         return;
     }
     if (par) {

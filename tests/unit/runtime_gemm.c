@@ -117,6 +117,27 @@ int main(void)
                                   .epilogue = (ProgEpilogue)((s + t) % 6)};
                     check(&m, &par, g);
                 }
+        uint64_t state = 11;
+        for (int i = 0; i < 80; i++) { // cut into any number of parts, both ways
+            uint64_t u[8];
+            for (int k = 0; k < 8; k++) {
+                state = state * 6364136223846793005ull + 1442695040888963407ull;
+                u[k] = state >> 33;
+            }
+            m.threads = 1 + (int)(u[0] % 40);
+            ProgDType t = types[u[1] % 4];
+            ProgGemm g = {.a_type = t,
+                          .b_type = t,
+                          .c_type = t,
+                          .m = 1 + (int64_t)(u[2] % (i % 4 == 1 ? 9 : 190)),
+                          .n = 1 + (int64_t)(u[3] % (i % 4 == 2 ? 9 : 190)),
+                          .k = 20 + (int64_t)(u[4] % 90),
+                          .trans_a = u[5] & 1,
+                          .trans_b = u[5] & 2,
+                          .batch = 1 + (int64_t)(u[6] % 3),
+                          .epilogue = (ProgEpilogue)(u[7] % 6)};
+            check(&m, &par, g);
+        }
         ProgGemm mixed = {.a_type = PD_BF16,
                           .b_type = PD_BF16,
                           .c_type = PD_F32,
