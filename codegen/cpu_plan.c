@@ -28,9 +28,11 @@ static void cpu_map(Body *b)
 static void cpu_tile(Body *b)
 {
     Schedule *s = &b->sched;
+    const int columns = tile_columns(b);
+    int64_t tiles = ceil_div(b->axis[1].extent, 32) * ceil_div(b->axis[2].extent, columns);
     s->tile_m = 32;
-    s->tile_n = 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc); // two vectors of 64 bytes
-    s->tile_k = 256;
+    s->tile_n = tiles * b->axis[0].extent >= 256 ? 4 * columns : columns;
+    s->tile_k = 128; // both operands of a step fit the first cache
 }
 
 static void cpu_row(Arena *a, Body *b)

@@ -84,6 +84,11 @@ static inline bool inst_over(const Inst *v, int axis)
 {
     return axis >= 0 && (v->axes >> axis & 1);
 }
+// A contraction on the CPU: columns that are multiplied at once, two vectors of 64 bytes.
+static inline int tile_columns(const Body *b)
+{
+    return 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc);
+}
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
 

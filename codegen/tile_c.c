@@ -1,7 +1,7 @@
 // A contraction as C: a task takes a tile of the result; operands are packed into small arrays
-// first, and sums stay in vector registers, four rows by two vectors at a time. Operands and
-// results are any fused expressions.
-#include "codegen/print.h"
+// first, the left one for several groups of columns, and sums stay in vector registers, four rows
+// by two vectors at a time. Operands and results are any fused expressions.
+#include "codegen/print_c.h"
 
 // Packs operand [inst] over its axis and the columns first_k..last_k into array[k][side].
 static void pack(Emit *e, int inst, int axis, int side, const char *array, const char *first,
@@ -19,7 +19,10 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
     emit_open(e, 1ull << (k_inner ? b->col : axis));
     const char *x = emit_value(e, inst);
     emit_line(e, e->scope, "%s[(%s - first_k) * %d + %s - %s] = %s;", array, k, side, a, first, x);
-    emit_close(e, k_inner ? over_k : over_a, "}");
+    const char *simd = !k_inner && c_plain_over(e, axis)
+                           ? emit_text(e, "#pragma omp simd\n%*s", e->scope->up->indent * 4, "")
+                           : "";
+    emit_close(e, k_inner ? over_k : emit_text(e, "%s%s", simd, over_a), "}");
     emit_close(e, k_inner ? over_a : over_k, "}");
 }
 
@@ -48,7 +51,14 @@ int64_t tile_c(Emit *e)
               (long long)m, s->tile_m, (long long)m);
     emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", s->tile_n,
               (long long)n, s->tile_n, (long long)n);
-    emit_line(e, task, "nc_vector_%s sums[%d][2];", suffix, s->tile_m);
+    const int columns = tile_columns(b), groups = s->tile_n / columns;
+    const char *each = emit_text(e,
+                                 "for (long group = 0, from_n = first_n; from_n < last_n; group++, "
+                                 "from_n += %d) {",
+                                 columns);
+    const char *end = emit_text(e, "const long to_n = from_n + %d < last_n ? from_n + %d : last_n;",
+                                columns, columns);
+    emit_line(e, task, "nc_vector_%s sums[%d][2];", suffix, groups * s->tile_m);
     emit_line(e, task, "%s *const left = left_tile, *const right = (%s *)right_tile;", t, t);
     emit_line(e, task, "memset(sums, 0, sizeof sums);");
     emit_open(e, 0);
@@ -56,34 +66,44 @@ int64_t tile_c(Emit *e)
     emit_line(e, in, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", s->tile_k,
               (long long)cols, s->tile_k, (long long)cols);
     pack(e, b->dot.a, 1, s->tile_m, "left", "first_m", "last_m");
-    pack(e, b->dot.b, 2, s->tile_n, "right", "first_n", "last_n");
-    emit_line(e, in, "for (long i = 0; i < last_m - first_m; i += 4)");
-    emit_line(e, in, "    nc_tile_%s(sums[i], left + i, %d, right, last_k - first_k);", suffix,
-              s->tile_m);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%s", end);
+    pack(e, b->dot.b, 2, columns, "right", "from_n", "to_n");
+    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += 4)");
+    emit_line(e, e->scope,
+              "    nc_tile_%s(sums[group * %d + i], left + i, %d, right, last_k - first_k);",
+              suffix, s->tile_m, s->tile_m);
+    emit_close(e, each, "}");
     emit_close(e,
                emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {",
                          (long long)cols, s->tile_k),
                "}");
-    emit_line(e, task, "const %s *const flat = (const %s *)sums;", t, t);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%s", end);
+    emit_line(e, e->scope, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile_m);
     emit_open(e, 1ull << 1);
     emit_open(e, 1ull << 2);
-    emit_bind(e, b->dot.sum, e->scope,
-              emit_text(e, "flat[(%s - first_m) * %d + %s - first_n]", e->axis[1], s->tile_n,
-                        e->axis[2]));
+    emit_bind(
+        e, b->dot.sum, e->scope,
+        emit_text(e, "flat[(%s - first_m) * %d + %s - from_n]", e->axis[1], columns, e->axis[2]));
     emit_stores(e, -1);
     emit_close(e,
-               emit_text(e, "for (long %s = first_n; %s < last_n; %s++) {", e->axis[2], e->axis[2],
-                         e->axis[2]),
+               emit_text(e, "%sfor (long %s = from_n; %s < to_n; %s++) {",
+                         c_plain_over(e, 2)
+                             ? emit_text(e, "#pragma omp simd\n%*s", e->scope->up->indent * 4, "")
+                             : "",
+                         e->axis[2], e->axis[2], e->axis[2]),
                "}");
     emit_close(e,
                emit_text(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1],
                          e->axis[1]),
                "}");
+    emit_close(e, each, "}");
     Scope *root = task->up;
     emit_line(e, root, "%s left_tile[%d] __attribute__((aligned(64))) = {0};", t,
               s->tile_k * s->tile_m);
     emit_line(e, root, "%s right_tile[%d] __attribute__((aligned(64))) = {0};", t,
-              s->tile_k * s->tile_n);
+              s->tile_k * columns);
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return b->axis[0].extent * tiles_m * tiles_n;
 }
