@@ -254,16 +254,18 @@ bool *bound_short(Arena *a, const Graph *g)
     return is_short;
 }
 
-// The errors of operand k's element i as the op sees them.
+// The errors of operand k's element i as the op sees them; a costly function may round it once
+// more, in f32 or wider.
 static void operand_error(const Node *n, const Element *m, const Value *v, uint32_t k, int64_t i,
                           double own[2])
 {
     unsigned flags = op_info(n->op)->flags;
     bool real = dtype_is_float(m->type[k]);
+    DType wide = m->type[k] == DT_F64 ? DT_F64 : DT_F32;
     for (int side = 0; side < 2; side++) {
         own[side] = v->error[side] ? v->error[side][i] : 0;
         if (flags & OPF_COSTLY && real && isfinite(m->x[k].f))
-            own[side] += BOUND_SLACK * bound_epsilon(m->type[k]) * fabs(m->x[k].f);
+            own[side] += BOUND_SLACK * bound_epsilon(wide) * fabs(m->x[k].f);
     }
 }
 

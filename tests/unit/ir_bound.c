@@ -313,6 +313,18 @@ static void test_between_the_ends(void)
     CHECK(allows(v, 0, 0) && !allows(v, 0, NAN) && allows(v, 1, NAN)); // (nothing bars below 0)
 }
 
+// Functions of 16-bit numbers are computed in f32: they do not take their operand for uncertain.
+static void test_narrow_operand(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *x = input(g, "x", shape(DT_BF16, 1, 1));
+    graph_root(g, OP_output, graph_unary(g, OP_exp, x), "out");
+    give(&env, "x", shape(DT_BF16, 1, 1), DATA(8));
+    const Value *v = evaluate(g, &env, "out");
+    CHECK(allows(v, 0, v->f[0] * (1 + 0x1p-7)) && !allows(v, 0, v->f[0] * 1.25));
+}
+
 // Rounding grows with every round of x = sin(x) 7, to all that it can be and no further.
 static void test_amplified(void)
 {
@@ -450,6 +462,7 @@ int main(void)
     test_select();
     test_step_of_the_allowed();
     test_between_the_ends();
+    test_narrow_operand();
     test_amplified();
     test_equal_terms();
     test_tf32();
