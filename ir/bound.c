@@ -2,6 +2,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "ir/bound_ops.h"
 
 double bound_epsilon(DType t)
@@ -52,15 +53,18 @@ static double part_of(Part p, double x, double below, double above, double last)
     switch (p) {
     case ERROR_BELOW: return below;
     case ERROR_ABOVE: return above;
-    case LOWEST: return fmin(below, above) == INFINITY ? NAN : x - below;
-    case HIGHEST: return fmin(below, above) == INFINITY ? NAN : x + above;
+    case LOWEST: return below == INFINITY ? -INFINITY : x - below;
+    case HIGHEST: return above == INFINITY ? INFINITY : x + above;
+    case NO_NUMBER: return fmin(below, above) == INFINITY ? NAN : x;
+    case DOUBT: return error > 0;
     case MAGNITUDE: return isfinite(x) ? fabs(x) : 0;
     case LARGEST: return fabs(x) + error;
     case GROWING: return fmax(fabs(x) + error, 1);
     case SHRINKING: return fmin(fmax(fabs(x) - error, 0), 1);
     case SQUARE: return fmax(x * x, DBL_MIN);
     case LARGEST_SQUARE: return fmax((fabs(x) + error) * (fabs(x) + error), DBL_MIN);
-    case ERROR_SQUARE: return error * error;
+    case ERROR_SQUARE: return 4 * error > fabs(x) ? 0 : error * error;
+    case STEP: return 4 * error > fabs(x) ? error : 0;
     case REACH_SQUARE: return (error + last) * (error + last);
     }
     return 0;
@@ -91,6 +95,7 @@ double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, 
     EvalEnv env = *e->env;
     EvalResult result = *e->out;
     env.round = env.bound = false;
+    env.noise = 0;
     Eval other = {.env = &env, .out = &result, .diags = e->diags, .frame = e->frame};
     Type t = *like;
     t.dtype = DT_F64;
@@ -135,21 +140,20 @@ static void bound_view(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// Ops that never fall when an operand rises: their value with all operands at either end.
+// Ops that never fall when an operand rises: their value with all operands at either end, and with
+// NaN where that may be.
 static void bound_monotone(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     if (!args[0]->error[0]) return;
-    double *low = bound_over(e, n, args[0], LOWEST, out),
-           *high = bound_over(e, n, args[0], HIGHEST, out);
-    for (int64_t i = 0; i < type_count(&out->type); i++) {
-        double v = value_get(out, i), error[2] = {0};
-        bound_admit(error, v, low[i]);
-        bound_admit(error, v, high[i]);
-        low[i] = error[BELOW];
-        high[i] = error[ABOVE];
+    value_errors(e->env->arena, out);
+    for (Part p = LOWEST; p <= NO_NUMBER; p++) {
+        const double *x = bound_over(e, n, args[0], p, out);
+        for (int64_t i = 0; i < type_count(&out->type); i++) {
+            double error[] = {out->error[BELOW][i], out->error[ABOVE][i]};
+            bound_admit(error, value_get(out, i), x[i]);
+            for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
+        }
     }
-    out->error[BELOW] = low;
-    out->error[ABOVE] = high;
 }
 #define bound_max  bound_monotone
 #define bound_min  bound_monotone
@@ -174,7 +178,21 @@ static EvalRule *const rules[OP_COUNT] = {
 #undef OP
 };
 
+// Moves every element within a quarter of its error, which is forgotten; equal ones alike.
+static void shake(uint64_t seed, Value *out)
+{
+    for (int64_t i = 0; i < type_count(&out->type) && value_is_float(out); i++) {
+        uint64_t bits;
+        memcpy(&bits, &out->f[i], sizeof bits);
+        double r = (double)(int64_t)hash_mix(seed, bits) * 0x1p-63; // in -1..1
+        double error = out->error[r < 0 ? BELOW : ABOVE][i], moved = out->f[i] + r / 4 * error;
+        if (error > 0 && isfinite(moved)) out->f[i] = scalar_round(out->type.dtype, moved);
+    }
+    out->error[BELOW] = out->error[ABOVE] = NULL;
+}
+
 void bound_node(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     rules[n->op](e, n, args, out);
+    if (e->env->noise && out->error[0]) shake(hash_mix(e->env->noise, n->id), out);
 }

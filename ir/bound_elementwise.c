@@ -102,7 +102,8 @@ static void add_point(Points *p, double x)
 
 static void real_points(DType t, double x, const double own[2], Points *p)
 {
-    double low = x - own[BELOW], high = x + own[ABOVE], most = bound_largest(t);
+    double low = own[BELOW] == INFINITY ? -INFINITY : x - own[BELOW], most = bound_largest(t);
+    double high = own[ABOVE] == INFINITY ? INFINITY : x + own[ABOVE];
     add_point(p, x);
     if (own[BELOW] > 0) add_point(p, low < -most ? -INFINITY : low);
     if (own[ABOVE] > 0) add_point(p, high > most ? INFINITY : high);
@@ -200,6 +201,17 @@ static bool overlap(const Element *m, double own[3][2])
     return x - own[0][BELOW] <= y + own[1][ABOVE] && y - own[1][BELOW] <= x + own[0][ABOVE];
 }
 
+// A rounding to a narrower type that may go to the next number: such errors are a last place or
+// none, and a contraction that takes the root of the sum of their squares needs room for those that
+// fall on one side.
+static void widen_step(const Element *m, double v, double error[2])
+{
+    bool narrows = bound_epsilon(m->result) > bound_epsilon(m->type[0]);
+    if (!dtype_is_float(m->type[0]) || !dtype_is_float(m->result) || !narrows) return;
+    for (int side = 0; side < 2; side++)
+        if (error[side] > 0) error[side] += 6 * bound_rounding(m->result, v);
+}
+
 // Lets the value v be whatever comes from operands within their errors.
 static void admit_operands(const Element *m, double own[3][2], double v, double error[2])
 {
@@ -212,6 +224,7 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
         wide |= p[k].wide;
     }
     admit_points(m, p, v, error);
+    if (op->flags & OPF_CONVERTS) widen_step(m, v, error);
     if (op->flags & OPF_WAVE) admit_turn(own[0], v, error);
     bool equality = op->rule == EW_compare && op->flags & OPF_COMMUTES;
     if (equality && first_of(n, 1) == 1 && overlap(m, own)) bound_admit(error, v, v == 0);
@@ -221,20 +234,44 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
 
 // -- elementwise ----------------------------------------------------------------------------------
 
+// Whether no value of an operand that is uncertain makes the result round: another one is zero, or
+// scales by a power of two.
+static bool never_rounds(const Element *m, double own[3][2], double v)
+{
+    const Op op = m->n->op;
+    if (op_info(op)->flags & OPF_EXACT) return true;
+    for (uint32_t k = 0; k < m->n->nargs; k++) {
+        int exponent;
+        double part = fabs(frexp(number_of(m, k), &exponent));
+        if (own[k][BELOW] + own[k][ABOVE] > 0) continue;
+        if (part == 0 && (op == OP_add || op == OP_sub || op == OP_mul)) return true;
+        bool scales = part == 0.5 && (op == OP_mul || (op == OP_div && k == 1));
+        if (scales && fabs(v) > bound_lost(m->result, 0)) return true;
+    }
+    return false;
+}
+
+static bool is_exact(const Element *m, double v)
+{
+    for (uint32_t k = 0; k < m->n->nargs; k++)
+        if (fabs(v) == fabs(number_of(m, k))) return true;
+    return m->result != DT_F64 && element_value(m, false) == v;
+}
+
 // What computing one element and rounding it to its type may lose by itself; short: what it leads
 // to is rounded to 16 bits, so that the prelude's cheaper form may stand for it.
-static double own_error(const Element *m, double v, bool is_short)
+// [far]: the largest it may be.
+static double own_error(const Element *m, double own[3][2], double v, double far, bool is_short)
 {
+    bool uncertain = false;
+    for (uint32_t k = 0; k < m->n->nargs; k++) uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
     unsigned flags = op_info(m->n->op)->flags;
     if (!dtype_is_float(m->result) || !isfinite(v) || flags & OPF_CONVERTS) return 0;
     if (is_short && flags & OPF_APPROX)
-        return BOUND_SLACK *
-               (0x1p-16 * (flags & OPF_BOUNDED ? fmax(fabs(v), 1) : fabs(v)) + 0x1p-126);
-    if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_lost(m->result, v);
-    for (uint32_t k = 0; k < m->n->nargs; k++)
-        if (fabs(v) == fabs(number_of(m, k))) return 0;
-    if (m->result != DT_F64 && element_value(m, false) == v) return 0;
-    return bound_lost(m->result, v);
+        return BOUND_SLACK * (0x1p-16 * (flags & OPF_BOUNDED ? fmax(far, 1) : far) + 0x1p-126);
+    if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_lost(m->result, far);
+    bool exact = never_rounds(m, own, v) || (!uncertain && is_exact(m, v));
+    return exact ? 0 : bound_lost(m->result, far);
 }
 
 bool *bound_short(Arena *a, const Graph *g)
@@ -291,7 +328,8 @@ void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
             uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
         }
         if (uncertain) admit_operands(&m, own, v, error);
-        bound_add_rounding(error, v, own_error(&m, v, is_short));
+        double far = fmax(fabs(v - error[BELOW]), fabs(v + error[ABOVE]));
+        bound_add_rounding(error, v, own_error(&m, own, v, far, is_short));
         for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
         any |= error[BELOW] + error[ABOVE] > 0;
     }

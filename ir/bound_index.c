@@ -116,21 +116,52 @@ void bound_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// Neighbours in the order that may change places, and theirs: each may stand where any of them
-// does.
+// One place of a line in its order, rising or falling: what may lie on either side of it.
+typedef struct Order {
+    double certain, uncertain; // the largest before a place, or the smallest from it on; NaN: none
+} Order;
+
+// Widens what is known of one side of a cut by an element: of both ends of its error the one that
+// reaches across, as a rank. NaN ranks above all numbers.
+static void take_in(Order *o, const Value *v, int64_t at, bool falling, bool before)
+{
+    double x = value_get(v, at), below = v->error[BELOW][at], above = v->error[ABOVE][at];
+    bool sure = below == 0 && above == 0, up = before != falling;
+    double end = up ? (above == INFINITY ? INFINITY : x + above)
+                    : (below == INFINITY ? -INFINITY : x - below);
+    if (isnan(end)) end = INFINITY;
+    if (falling) end = -end;
+    double *side = sure ? &o->certain : &o->uncertain;
+    *side = before ? fmax(*side, end) : fmin(*side, end);
+}
+
+// Where no element before a cut of the order can come behind one after it, and the other way round,
+// the order is certain; between two such cuts each may stand where any of them does.
 void bound_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
     if (!v->error[0]) return;
     Lines l = lines_of(&v->type, attr_int(n, ATTR_axis, 0));
+    bool falling = attr_int(n, ATTR_descending, 0);
+    Order *rest = NEW_ARRAY(e->env->arena, Order, l.size + 1); // by place: of it and those behind
     value_errors(e->env->arena, out);
     for (int64_t k = 0; k < l.count; k++) {
         int64_t at = line_begin(&l, k);
+        rest[l.size] = (Order){NAN, NAN};
+        for (int64_t i = l.size; i-- > 0;) {
+            rest[i] = rest[i + 1];
+            take_in(&rest[i], v, at + out->i[at + i * l.step] * l.step, falling, false);
+        }
         for (int64_t i = 0, end; i < l.size; i = end) {
-            int64_t low = out->i[at + i * l.step], high = low;
-            for (end = i + 1; end < l.size; end++) {
-                int64_t before = out->i[at + (end - 1) * l.step], p = out->i[at + end * l.step];
-                if (!may_pass(v, at + before * l.step, at + p * l.step)) break;
+            Order first = {NAN, NAN};
+            int64_t low = l.size, high = 0;
+            for (end = i; end < l.size; end++) {
+                bool pass = first.uncertain >= rest[end].certain ||
+                            first.uncertain >= rest[end].uncertain ||
+                            first.certain >= rest[end].uncertain;
+                if (end > i && !pass) break;
+                int64_t p = out->i[at + end * l.step];
+                take_in(&first, v, at + p * l.step, falling, true);
                 low = p < low ? p : low;
                 high = p > high ? p : high;
             }

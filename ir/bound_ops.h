@@ -25,16 +25,19 @@ void bound_add_rounding(double error[2], double v, double lost);
 typedef enum Part {
     ERROR_BELOW = BELOW,
     ERROR_ABOVE = ABOVE,
-    LOWEST, // NaN where anything goes
+    LOWEST,
     HIGHEST,
+    NO_NUMBER, // NaN where anything goes, else the value
+    DOUBT,     // 1 where there is an error
     MAGNITUDE, // of what is no number: none
     LARGEST,   // magnitude
     GROWING,   // the same, and no less than 1
     SHRINKING, // the smallest magnitude, and no more than 1
     SQUARE,    // above 0, so that no error is lost beside it
     LARGEST_SQUARE,
-    ERROR_SQUARE,
-    REACH_SQUARE // of the error with the element's last place
+    ERROR_SQUARE, // of what is no step
+    STEP,         // an error of a quarter of the value and more
+    REACH_SQUARE  // of the error with the element's last place
 } Part;
 
 Value *bound_part(Eval *e, const Value *v, Part p); // of every element, as doubles
@@ -45,7 +48,6 @@ double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, 
 double *bound_over(Eval *e, const Node *n, const Value *v, Part p, const Value *out);
 // Runs the op on the errors of its first [count] operands; its other operands are indices.
 void bound_along(Eval *e, const Node *n, Value *const *args, Value *out, uint32_t count);
-bool bound_are_whole(const Value *v);
 // Whether x marks, in each line of a maximum's operand, the elements that equal it.
 bool bound_marks_maximum(const Node *x);
 

@@ -4,16 +4,21 @@
 // more than K u sum |t| is lost. Roundings of terms that differ fall either way and leave the root
 // of their number; those of equal terms are alike, as each meets partial sums on the same grid.
 // Terms that stand n times each therefore count as sqrt(sum n^2): between sqrt(K) and K.
+#include <float.h>
 #include <stdlib.h>
 
 #include "ir/axes.h"
 #include "ir/bound_ops.h"
 
-bool bound_are_whole(const Value *v)
+// Whether v's elements are whole numbers, whatever they are within their errors.
+static bool are_whole(const Value *v)
 {
     int64_t n = type_count(&v->type);
-    for (int64_t i = 0; i < n && value_is_float(v); i++)
+    for (int64_t i = 0; i < n && value_is_float(v); i++) {
         if (v->f[i] != rint(v->f[i])) return false;
+        for (int side = 0; side < 2 && v->error[side]; side++)
+            if (v->error[side][i] != rint(v->error[side][i])) return false;
+    }
     return true;
 }
 
@@ -114,7 +119,9 @@ static void add_lost(const Node *n, Value *out, int64_t i, const Terms *s)
 {
     double v = value_get(out, i), error[] = {out->error[BELOW][i], out->error[ABOVE][i]};
     double sum = lost(accumulator(n), s);
-    if (isfinite(v) && !s->whole && value_is_float(out)) sum += bound_lost(n->type.dtype, v);
+    bool rounds = s->size > 0 || error[BELOW] + error[ABOVE] > 0;
+    if (isfinite(v) && !s->whole && rounds && value_is_float(out))
+        sum += bound_lost(n->type.dtype, v);
     if (s->size == fabs(v)) {
         bound_add_rounding(error, v, sum); // all terms have one sign
     } else {
@@ -133,13 +140,16 @@ static bool sum_errors(Eval *e, const Node *n, const Value *v, Value *out, int64
     value_errors(e->env->arena, out);
     for (int side = 0; side < 2 && v->error[side]; side++)
         out->error[side] = bound_over(e, n, v, (Part)side, out);
+    for (int64_t i = 0; i < type_count(&out->type); i++) // inf, and -inf beside it
+        if (!isfinite(value_get(out, i)) && fmax(out->error[0][i], out->error[1][i]) == INFINITY)
+            out->error[0][i] = out->error[1][i] = INFINITY;
     return K > 1 && value_is_float(out);
 }
 
 void bound_sum(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
-    Terms s = {.count = (double)reduced_count(n), .whole = bound_are_whole(v)};
+    Terms s = {.count = (double)reduced_count(n), .whole = are_whole(v)};
     int naxes;
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes), count = type_count(&out->type);
     if (sum_errors(e, n, v, out, reduced_count(n))) {
@@ -160,7 +170,7 @@ void bound_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
     const Value *v = args[0];
     const int64_t axis = attr_int(n, ATTR_axis, 0), K = n->type.dim[axis];
     if (!sum_errors(e, n, v, out, K)) return;
-    Terms s = {.count = (double)K, .whole = bound_are_whole(v)};
+    Terms s = {.count = (double)K, .whole = are_whole(v)};
     const double *size = bound_over(e, n, v, MAGNITUDE, out);
     const double *pairs = alike_over(e->env->arena, v, &axis, 1).pairs;
     int64_t inner = 1;
@@ -188,7 +198,7 @@ void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
     const double *size = bound_rerun(e, eval_scatter_add, n, sizes, &out->type);
     const double *times = bound_rerun(e, eval_scatter_add, n, unit, &out->type);
     const double *pairs = alike_over(a, args[2], &axis, 1).pairs;
-    Terms s = {.whole = bound_are_whole(args[0]) && bound_are_whole(args[2])};
+    Terms s = {.whole = are_whole(args[0]) && are_whole(args[2])};
     int64_t inner = 1, K = n->type.dim[axis];
     for (int k = (int)axis + 1; k < n->type.rank; k++) inner *= n->type.dim[k];
     for (int64_t i = 0; i < count; i++) {
@@ -210,7 +220,8 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
     const double *pairs = alike_over(e->env->arena, args[0], axes, naxes).pairs;
     value_errors(e->env->arena, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
-        double v = out->f[i], error = 2 * sqrt(v * reach[i]) + reach[i];
+        double v = out->f[i], cross = v > 0 ? sqrt(v * reach[i]) : 0;
+        double error = 2 * cross + reach[i];
         Terms s = {.count = (double)reduced_count(n), .pairs = pairs[i], .size = v};
         out->error[BELOW][i] = fmin(error, v);
         out->error[ABOVE][i] = error;
@@ -231,13 +242,16 @@ void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
     const double *high = bound_over(e, n, v, LARGEST, out);
     const double *grown = bound_over(e, n, v, GROWING, out);
     const double *shrunk = bound_over(e, n, v, SHRINKING, out);
+    const double *doubt =
+        bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, v, DOUBT)}, &out->type);
     DType acc = accumulator(n);
     double K = (double)reduced_count(n), least = bound_rounding(acc, 0);
     value_errors(e->env->arena, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
         double x = value_get(out, i), error[2] = {0};
         bool real = value_is_float(out), over = real && grown[i] > bound_largest(acc);
-        if (isnan(x)) continue;
+        if (isnan(x)) out->error[BELOW][i] = out->error[ABOVE][i] = doubt[i] > 0 ? INFINITY : 0;
+        if (isnan(x)) continue; // (inf * 0, of which either may be another)
         if (isfinite(x)) bound_admit(error, size[i], high[i]);
         if (over && (isfinite(x) || shrunk[i] < least)) error[ABOVE] = INFINITY;
         if (real && isfinite(x) && K > 1)
@@ -266,12 +280,24 @@ static Alike alike_in(Arena *a, const Node *n, const Value *v, int side)
     return alike(a, v, x.contract, x.ncontract, kept, x.nbatch + x.nfree);
 }
 
+static double *by_side(Eval *e, const Node *n, Value *x, Value *y, int side, const Value *out)
+{
+    return bound_rerun(e, eval_dot, n, side ? (Value *[]){y, x} : (Value *[]){x, y}, &out->type);
+}
+
+static bool are_zero(const Value *v)
+{
+    int64_t i = 0, n = type_count(&v->type);
+    while (i < n && v->f[i] == 0) i++;
+    return i == n;
+}
+
 // The sum of x y over the contracted axes, x counting as often as it stands there.
 static double *weighed(Eval *e, const Node *n, Value *x, const Alike *in, Value *y, int side,
                        const Value *out)
 {
     for (int64_t i = 0; i < type_count(&x->type); i++) x->f[i] *= in->times[i];
-    return bound_rerun(e, eval_dot, n, side ? (Value *[]){y, x} : (Value *[]){x, y}, &out->type);
+    return by_side(e, n, x, y, side, out);
 }
 
 // f32 operands rounded to tf32, one of them at most 2^-10 of itself: such errors go either way but
@@ -291,7 +317,8 @@ static void add_tf32(Eval *e, const Node *n, Value *const *v, const Alike in[2],
 }
 
 // (a + da)(b + db) - a b is at most da (b + db) + a db. These errors count as independent of each
-// other but where an operand's elements are equal: as the root of the sum of their squares.
+// other but where an operand's elements are equal: as the root of the sum of their squares. Not so
+// those of elements that are off by a step, few and all of it or nothing: they are added up.
 void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *a = args[0], *b = args[1];
@@ -300,8 +327,7 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
     int64_t count = type_count(&out->type), place[2];
     DotSizes shape = dot_sizes(n);
     Alike in[2] = {alike_in(e->env->arena, n, a, 0), alike_in(e->env->arena, n, b, 1)};
-    Terms s = {.count = (double)reduced_count(n),
-               .whole = bound_are_whole(a) && bound_are_whole(b)};
+    Terms s = {.count = (double)reduced_count(n), .whole = are_whole(a) && are_whole(b)};
     value_errors(e->env->arena, out);
     double *below = out->error[BELOW], *above = out->error[ABOVE];
     for (int side = 0; side < 2; side++) {
@@ -310,11 +336,20 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
         Value *y = bound_part(e, args[1 - side], side ? SQUARE : LARGEST_SQUARE);
         double *sum = weighed(e, n, x, &in[side], y, side, out);
         for (int64_t i = 0; i < count; i++) below[i] += sum[i];
+        x = bound_part(e, args[side], STEP);
+        if (are_zero(x)) continue;
+        y = bound_part(e, args[1 - side], LARGEST);
+        for (int64_t i = 0; i < type_count(&y->type); i++) // (inf beside 0: anything; 0 beside inf)
+            y->f[i] = fmin(fmax(y->f[i], DBL_MIN), DBL_MAX);
+        sum = by_side(e, n, x, y, side, out);
+        for (int64_t i = 0; i < count; i++) above[i] += sum[i];
     }
     Value *sizes[] = {bound_part(e, a, MAGNITUDE), bound_part(e, b, MAGNITUDE)};
     double *size = bound_rerun(e, eval_dot, n, sizes, &out->type);
     for (int64_t i = 0; i < count; i++) {
-        below[i] = above[i] = isnan(below[i]) ? 0 : sqrt(below[i]); // (inf * no error)
+        above[i] += isnan(below[i]) ? 0 : sqrt(below[i]); // (inf * no error)
+        if (above[i] > bound_largest(n->type.dtype)) above[i] = INFINITY;
+        below[i] = above[i];
         row_and_column(&shape, i, place);
         s.size = size[i], s.pairs = fmin(in[0].pairs[place[0]], in[1].pairs[place[1]]);
         add_lost(n, out, i, &s);

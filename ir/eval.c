@@ -123,7 +123,7 @@ static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
     frame->value = NEW_ARRAY(a, Value *, g->nodes.n + 1);
     frame->results = NEW_ARRAY(a, Value **, g->nodes.n + 1);
     frame->params = params;
-    if (e->env->bound) frame->is_short = bound_short(a, g);
+    if (e->env->bound || e->env->noise) frame->is_short = bound_short(a, g);
     e->frame = frame;
     Value *const *known = e->known;
     const bool *stale = e->stale;
@@ -138,7 +138,7 @@ static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
         Value *out = frame->value[i] = NEW(a, Value);
         if (!shares[n->op]) *out = value_new(a, &n->type);
         rules[n->op](e, n, args, out);
-        if (!e->failed && e->env->bound) bound_node(e, n, args, out);
+        if (!e->failed && (e->env->bound || e->env->noise)) bound_node(e, n, args, out);
         if (!e->failed && !e->quick) note_nonfinite(e, n, state);
     }
     e->frame = outer;
@@ -150,7 +150,7 @@ bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **value
     memset(out, 0, sizeof *out);
     out->outputs = strmap_new(env->arena);
     out->assigns = strmap_new(env->arena);
-    env->round |= env->bound;
+    env->round |= env->bound || env->noise;
     Eval e = {.env = env, .out = out, .diags = g->diags};
     Frame *frame = eval_frame(&e, g, NULL);
     if (values) memcpy(values, frame->value, g->nodes.n * sizeof *values);
@@ -165,7 +165,7 @@ bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *cons
     out->assigns = strmap_new(env->arena);
     Eval e = {.env = env, .out = out, .diags = g->diags, .known = values, .stale = stale};
     e.quick = true;
-    env->round |= env->bound;
+    env->round |= env->bound || env->noise;
     Frame *frame = eval_frame(&e, g, NULL);
     if (all) memcpy(all, frame->value, g->nodes.n * sizeof *all);
     return !e.failed;

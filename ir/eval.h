@@ -27,6 +27,10 @@ typedef struct EvalEnv {
     StrMap cells;  // name -> Value *, entry-time values
     bool round;    // round every float result to the node's own type instead of keeping doubles
     bool bound;    // that, and the error of every value (ir/bound.h)
+    // Not 0, in place of bound: every value is moved, by a draw from this and the value, up to a
+    // quarter of what its own rounding may have done. So computes a program whose roundings fall
+    // otherwise; by less than they may, since errors of a contraction's terms count as independent.
+    uint64_t noise;
     bool tf32;     // f32 operands of contractions may be rounded to tf32: an error, not a rounding
 } EvalEnv;
 

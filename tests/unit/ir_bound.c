@@ -325,6 +325,81 @@ static void test_narrow_operand(void)
     CHECK(allows(v, 0, v->f[0] * (1 + 0x1p-7)) && !allows(v, 0, v->f[0] * 1.25));
 }
 
+// What is exact at one value is not at those beside it: x + 0.5 of an uncertain x rounds, x * 0.5
+// does not; and the larger of what it may be counts.
+static void test_rounds_beside(void)
+{
+    const double e = 0x1p-30;
+    const Value *v = apply(OP_add, 1, DATA(0.25), &e, DATA(0.5), DATA(0));
+    CHECK(allows(v, 0, 0.75 + 8 * 0x1p-24));
+    v = apply(OP_mul, 1, DATA(0.25), &e, DATA(0.5), DATA(0));
+    CHECK(!allows(v, 0, 0.125 * (1 + 0x1p-20)) && allows(v, 0, 0.125));
+    v = apply(OP_add, 1, DATA(0.25), DATA(0), DATA(0.5), DATA(0));
+    CHECK(!allows(v, 0, 0.75 + 8 * 0x1p-24));
+    v = apply(OP_mul, 1, DATA(0), DATA(1), DATA(0.3), DATA(0));
+    CHECK(allows(v, 0, 0.3f * (1 + 0x1p-23)) && !allows(v, 0, 0.31));
+}
+
+// NaN where anything goes, and only there; what goes anywhere may stand anywhere.
+static void test_anything(void)
+{
+    const double any = INFINITY, none = 0;
+    const Value *v = apply(OP_tanh, 2, DATA(NAN, NAN), (double[]){any, none}, NULL, NULL);
+    CHECK(allows(v, 0, 0.5) && allows(v, 0, NAN) && !allows(v, 1, 0.5) && allows(v, 1, NAN));
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *x = input(g, "x", shape(DT_F32, 1, 4));
+    Attrs axis = {0};
+    attr_set_int(&axis, ATTR_axis, 0);
+    graph_root(g, OP_output, graph_node(g, OP_argsort, &x, 1, &axis), "places");
+    graph_root(g, OP_output, graph_node(g, OP_sort, &x, 1, &axis), "sorted");
+    graph_root(g, OP_output, graph_reduce(g, OP_max, x, (int64_t[]){0}, 1, false), "largest");
+    graph_root(g, OP_output, graph_reduce(g, OP_sum, x, (int64_t[]){0}, 1, false), "sum");
+    give_within(&env, "x", 4, DATA(1, 2, 3, 9), DATA(0, 0, 0, 7.5));
+    const Value *places = evaluate(g, &env, "places"); // 9 may be 1.5: behind the first
+    CHECK(allows(places, 0, 0) && !allows(places, 0, 1) && allows(places, 1, 3));
+    CHECK(allows(places, 2, 1) && allows(places, 3, 2));
+    v = evaluate(g, &env, "sorted");
+    CHECK(!allows(v, 0, 0.9) && allows(v, 1, 1.5) && allows(v, 2, 2) && !allows(v, 2, 1.9));
+    give_within(&env, "x", 4, DATA(1, 2, 3, NAN), DATA(0, 0, 0, any));
+    v = evaluate(g, &env, "sorted");
+    CHECK(allows(v, 0, -5) && allows(v, 1, 1) && !allows(v, 1, 0.5) && allows(v, 3, NAN));
+    v = evaluate(g, &env, "largest");
+    CHECK(allows(v, 0, 3) && allows(v, 0, NAN));
+    Value *inf = give(&env, "x", shape(DT_F32, 1, 4), DATA(INFINITY, INFINITY, 1, 1));
+    for (int side = 0; side < 2; side++) inf->error[side] = NEW_ARRAY(arena, double, 4);
+    inf->error[0][0] = INFINITY; // as of 1 / 0: -inf, too
+    CHECK(allows(evaluate(g, &env, "sum"), 0, NAN));
+    graph_root(g, OP_output, graph_reduce(g, OP_prod, x, (int64_t[]){0}, 1, false), "product");
+    give_within(&env, "x", 4, DATA(INFINITY, 0, 1, 1), DATA(0, 1e-9, 0, 0));
+    CHECK(allows(evaluate(g, &env, "product"), 0, INFINITY));
+    give_within(&env, "x", 4, DATA(INFINITY, 0, 1, 1), DATA(0, 0, 0, 0));
+    CHECK(!allows(evaluate(g, &env, "product"), 0, INFINITY));
+}
+
+// Errors of a contraction's terms count as independent, but for steps: all of them may be taken.
+// Roundings to bf16 that go to the next number have room for some on one side.
+static void test_contracted_steps(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *x = input(g, "x", shape(DT_F32, 1, 4)), *y = input(g, "y", x->type);
+    graph_root(g, OP_output,
+               graph_dot(g, x, y, NULL, NULL, 0, (int64_t[]){0}, (int64_t[]){0}, 1, DT_F32), "out");
+    graph_root(g, OP_output, graph_cast(g, x, DT_BF16), "narrow");
+    give(&env, "y", x->type, DATA(1, 1, 1, 1));
+    give_within(&env, "x", 4, DATA(0, 1, 2, 3), DATA(1, 1, 0, 0));
+    const Value *v = evaluate(g, &env, "out");
+    CHECK(allows(v, 0, 8) && !allows(v, 0, 8.01) && allows(v, 0, 4));
+    give_within(&env, "x", 4, DATA(1, 2, 3, 5), DATA(0.1, 0.1, 0.1, 0.1));
+    v = evaluate(g, &env, "out");
+    CHECK(allows(v, 0, 11.19) && !allows(v, 0, 11.3));
+    give_within(&env, "x", 4, DATA(1 + 0x1p-8, 1, 1, 1), DATA(1e-6, 1e-6, 0, 0));
+    v = evaluate(g, &env, "narrow");
+    CHECK(v->f[0] == 1 && allows(v, 0, 1 + 0x1p-7) && !allows(v, 0, 1 + 0x1p-4));
+    CHECK(!allows(v, 1, 1 + 0x1p-6) && !allows(v, 2, 1 + 0x1p-6));
+}
+
 // Rounding grows with every round of x = sin(x) 7, to all that it can be and no further.
 static void test_amplified(void)
 {
@@ -463,6 +538,9 @@ int main(void)
     test_step_of_the_allowed();
     test_between_the_ends();
     test_narrow_operand();
+    test_rounds_beside();
+    test_anything();
+    test_contracted_steps();
     test_amplified();
     test_equal_terms();
     test_tf32();

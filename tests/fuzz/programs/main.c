@@ -19,7 +19,9 @@ static const char usage_text[] =
     "  --first N       number of the first one (default 0): a program is a function of seed and "
     "number\n"
     "  --seed S        default 1\n"
-    "  --device D      cpu (default), cuda:0\n"
+    "  --device D      cpu (default), cuda:0; noise: nothing is compiled, the evaluator is tried "
+    "against "
+    "its own\n                  bound\n"
     "  --minutes M     stop after so long\n"
     "  --jobs N        processes at a time (default: cores)\n"
     "  --batch N       programs in a file (default 16, at most 64)\n"
@@ -187,9 +189,10 @@ static void begin(Fuzz *f, Slot *s, int64_t first, int n, int what)
     s->hung = false;
     s->variant = variant_of(f, first < 0 ? -first : first);
     s->deadline = clock_now() + f->o.limit;
-    Draft *d = drafts_of(a, f, first, n);
+    Draft *d = first < 0 ? NULL : drafts_of(a, f, first, n);
+    const char *text = d ? file_of(a, d, n) : training_of(a, f, first);
     s->pid =
-        job_start(&f->o, &variants[s->variant], file_of(a, d, n), wide_file_of(a, d, n), s->report);
+        job_start(&f->o, &variants[s->variant], text, d ? wide_file_of(a, d, n) : NULL, s->report);
     if (s->pid < 0) perror("fork"), exit(2);
     arena_free(a);
 }

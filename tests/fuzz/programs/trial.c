@@ -46,16 +46,8 @@ static bool depends_on_time(const Graph *g)
 
 static netc_status evaluator(Run *r)
 {
-    EvalEnv env = {.arena = r->arena, .inputs = strmap_new(r->arena)};
     const Graph *g = r->entry->graph;
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        const Node *n = g->nodes.at[i];
-        if (n->op != OP_input) continue;
-        const char *name = attr_str(n, ATTR_name);
-        void *bytes = fill_input(r->arena, name, &n->type, attr_int(n, ATTR_low_bound, 0),
-                                 attr_int(n, ATTR_high_bound, 0), r->t->seed);
-        strmap_set(&env.inputs, name, as_value(r->arena, &n->type, bytes));
-    }
+    EvalEnv env = {.arena = r->arena, .inputs = fill_leaves(r->arena, g, false, r->t->seed)};
     netc_status status = side_cells(&r->sides->tried, r->arena, &env.cells, &r->err);
     Precision p = r->sides->tried.program->settings.precision;
     if (status == NETC_OK && !evaluate(r->arena, g, &env, p, &r->ref))
@@ -142,8 +134,7 @@ static void count_ops(const Graph *g, uint32_t *ops)
     }
 }
 
-// The models as they are elaborated, with all that cannot be left out and nothing else.
-static Module *plain_module(const Trial *t, Arena *a, netc_program *p)
+Module *plain_module(const Trial *t, Arena *a, netc_program *p)
 {
     Diags *d = diags_new(a);
     FrontendOptions fo = lib_frontend_options(p, a, "", "");
@@ -156,12 +147,17 @@ static Module *plain_module(const Trial *t, Arena *a, netc_program *p)
     return passes_run(m, &po, NULL) && !d->errors ? m : NULL;
 }
 
+int model_number(const Entry *e)
+{
+    return e->name[0] == 'm' ? atoi(e->name + 1) : 0;
+}
+
 static void run_all(const Trial *t, Sides *sides, const Module *m, Outcome *out, int n)
 {
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const Entry *e = &m->entries.at[i];
         if (e->kind == ENTRY_INIT) continue;
-        int k = e->name[0] == 'm' ? atoi(e->name + 1) : 0; // m7: 7; of a file with train: 0
+        int k = model_number(e);
         if (k >= n || out[k].state > FINE) continue;
         Run r = {.t = t, .sides = sides, .entry = e, .out = &out[k]};
         run_alone(&r);
@@ -171,7 +167,7 @@ static void run_all(const Trial *t, Sides *sides, const Module *m, Outcome *out,
 static netc_status open_all(const Trial *t, netc_context *c, Sides *s, netc_error **err)
 {
     netc_status status = side_open(c, t->text, t->device, t->variant, t->seed, &s->tried, err);
-    if (status != NETC_OK || !t->wide) return status;
+    if (status != NETC_OK || !t->wide || trial_is_noise(t)) return status;
     Variant plain = {.skip = "*", .precision = "f32", .no_library = true};
     status = side_open(c, t->wide, "cpu", &plain, t->seed, &s->wide, err);
     plain.precision = t->variant->precision;
@@ -190,7 +186,9 @@ void trial_run(const Trial *t, Outcome *out, int n)
     netc_status status = netc_context_create(&co, &ctx, &err);
     if (status == NETC_OK) status = open_all(t, ctx, &sides, &err);
     Module *m = status == NETC_OK ? plain_module(t, a, sides.tried.program) : NULL;
-    if (m)
+    if (m && trial_is_noise(t))
+        noise_run(t, m, sides.tried.program->settings.precision, out, n);
+    else if (m)
         run_all(t, &sides, m, out, n);
     else
         for (int i = 0; i < n; i++) said(&out[i], status == NETC_INVALID ? REFUSED : FAILED, err);

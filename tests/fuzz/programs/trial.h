@@ -25,8 +25,8 @@ typedef struct Outcome {
 } Outcome;
 
 typedef struct Trial {
-    const char *text, *device;
-    const char *wide; // the text of the plain path; NULL: the evaluator
+    const char *text, *device; // "noise": the evaluator itself, its roundings falling otherwise
+    const char *wide;          // the text of the plain path; NULL: the evaluator
     const Variant *variant;
     uint64_t seed;                 // of the inputs
     uint32_t *ops;                 // [OP_COUNT] how often each op stood in a graph
@@ -35,6 +35,14 @@ typedef struct Trial {
 // Models are called m0, m1, ...; out[i] is what became of m<i>. Those of which nothing is known
 // (the whole file failed) keep their state.
 void trial_run(const Trial *t, Outcome *out, int n);
+// The models as they are elaborated, with all that cannot be left out and nothing else.
+Module *plain_module(const Trial *t, Arena *a, netc_program *p);
+
+int model_number(const Entry *e); // m7: 7; of a file with train: 0
+
+// -- noise.c: the evaluator against its own bound, without a compiler behind it --------------------
+bool trial_is_noise(const Trial *t);
+void noise_run(const Trial *t, const Module *m, Precision p, Outcome *out, int n);
 
 // -- side.c: models compiled, and run on made-up inputs -------------------------------------------
 typedef struct Side {
@@ -52,6 +60,8 @@ const char *all_optional_passes(void); // "simplify,fuse,..."
 // Bytes of an input, a function of its name, type and range and of the seed.
 void *fill_input(Arena *a, const char *name, const Type *t, int64_t low, int64_t high,
                  uint64_t seed);
+// Such values for a graph's inputs, or for its cells, by name.
+StrMap fill_leaves(Arena *a, const Graph *g, bool cells, uint64_t seed);
 Value *as_value(Arena *a, const Type *t, const void *bytes);
 
 // -- reference.c: what the values should be -------------------------------------------------------
