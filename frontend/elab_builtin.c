@@ -91,19 +91,33 @@ static Val run_len(Elab *e, const Call *c)
     return val_poison();
 }
 
+// Lists as they are written, those in more than a few others by their lengths.
+static void put_text(Elab *e, const Val *v, int depth, Buf *b)
+{
+    enum { DEEPEST = 8 };
+    if (v->kind == V_INT) {
+        buf_printf(b, "%lld", (long long)v->i);
+    } else if (v->kind == V_FLOAT) {
+        buf_double(b, v->f);
+    } else if (v->kind == V_STRING) {
+        buf_str(b, v->s);
+    } else if ((v->kind == V_LIST || v->kind == V_TUPLE) && depth < DEEPEST) {
+        buf_char(b, '[');
+        for (uint32_t i = 0; i < v->seq->n; i++) {
+            buf_str(b, i ? ", " : "");
+            put_text(e, &v->seq->at[i], depth + 1, b);
+        }
+        buf_char(b, ']');
+    } else {
+        buf_str(b, val_text(e, v));
+    }
+}
+
 static Val run_str(Elab *e, const Call *c)
 {
     Buf b = buf_new(e->arena);
-    const Val *v = &c->arg[0];
-    if (v->kind == V_INT)
-        buf_printf(&b, "%lld", (long long)v->i);
-    else if (v->kind == V_FLOAT)
-        buf_double(&b, v->f);
-    else if (v->kind == V_STRING)
-        buf_str(&b, v->s);
-    else
-        buf_str(&b, val_text(e, v));
-    return val_string(b.data);
+    put_text(e, &c->arg[0], 0, &b);
+    return string_fits(e, b.len, c->span) ? val_string(b.data) : val_poison();
 }
 
 static Val run_enumerate(Elab *e, const Call *c)
