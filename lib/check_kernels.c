@@ -207,11 +207,10 @@ static void check_entry(Checking *c, netc_session *s, Execution *const *x, uint3
 static void check_variant(Checking *c, const Reference *r, const Variant *v)
 {
     const Settings *set = &c->p->settings;
-    static const char *const precision[] = {"f32", "tf32", "bf16", "f16"};
     NETC_INIT(netc_compile_options, o);
     o.defines = set->defines;
     o.ndefines = set->ndefines;
-    o.precision = precision[set->precision];
+    o.precision = precision_text(set->precision);
     o.skip_passes = !v->skip           ? set->skip_passes
                     : set->skip_passes ? arena_printf(c->arena, "%s,%s", v->skip, set->skip_passes)
                                        : v->skip;

@@ -73,6 +73,7 @@ typedef struct Settings {
     bool tune_file_named;                // by the caller: it must be there
     bool locked;
 } Settings;
+const char *precision_text(Precision p); // "tf32"; lib/program.c
 bool settings_define(const Settings *s, const char *define); // its name; lib/build.c
 typedef struct TuneFile TuneFile;
 typedef struct EditedKernels EditedKernels;

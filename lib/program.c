@@ -20,11 +20,16 @@ typedef struct Creation {
     netc_status status;
 } Creation;
 
-static bool parse_precision(const char *name, Precision *out)
+const char *precision_text(Precision p)
 {
     static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
+    return names[p];
+}
+
+static bool parse_precision(const char *name, Precision *out)
+{
     for (int i = 0; name && i < 4; i++)
-        if (!strcmp(name, names[i])) return *out = (Precision)i, true;
+        if (!strcmp(name, precision_text((Precision)i))) return *out = (Precision)i, true;
     return !name;
 }
 

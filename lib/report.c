@@ -58,7 +58,6 @@ static int64_t cell_bytes(const netc_session *s, ProgCellKind kind, bool optimiz
 
 static void write_report(void *arg)
 {
-    static const char *const precision[] = {"f32", "tf32", "bf16", "f16"};
     Report *r = arg;
     Buf b = buf_new(r->arena);
     const netc_train_options *o = r->o;
@@ -80,9 +79,9 @@ static void write_report(void *arg)
     r->status = scale_metrics(r->s, scale, &scaled, r->err);
     if (r->status != NETC_OK) return;
     if (scaled)
-        row(&b, "precision", "%s, losses times %g", precision[set->precision], scale[0].value);
+        row(&b, "precision", "%s, losses times %g", precision_text(set->precision), scale[0].value);
     else
-        row(&b, "precision", "%s", precision[set->precision]);
+        row(&b, "precision", "%s", precision_text(set->precision));
     for (int i = 0; i < r->e->ndims; i++)
         row(&b, r->e->dims[i].name, "%" PRId64, r->e->dims[i].value);
     for (int i = 0; i < set->ndefines; i++) row(&b, i ? "" : "defined", "%s", set->defines[i]);

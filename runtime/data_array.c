@@ -25,6 +25,29 @@ void rt_array_free(RtArray *a)
     *a = (RtArray){0};
 }
 
+RtCode rt_size_check(const char *path, const RtBytes *b, size_t head, const ProgType *t, RtError *e)
+{
+    char text[200];
+    prog_type_text(text, sizeof text, t);
+    int64_t bytes = prog_type_bytes(t);
+    size_t have = b->n - head;
+    if (bytes < 0)
+        return rt_fail(e, RT_USER,
+                       "%s: its header says %s, more than any memory holds: it is damaged", path,
+                       text);
+    if (have < (size_t)bytes)
+        return rt_fail(e, RT_USER,
+                       "%s is truncated: its header says %s, which is %" PRId64
+                       " bytes, but %zu follow",
+                       path, text, bytes, have);
+    if (have > (size_t)bytes)
+        return rt_fail(e, RT_USER,
+                       "%s has bytes after its end: its header says %s, which is %" PRId64
+                       " bytes, but more follow",
+                       path, text, bytes);
+    return RT_OK;
+}
+
 static RtCode parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                     RtArray *out, RtError *e)
 {

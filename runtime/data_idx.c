@@ -1,5 +1,4 @@
 // IDX, the format of MNIST: two zero bytes, a type, a rank, big-endian sizes, big-endian elements.
-#include <inttypes.h>
 #include <string.h>
 
 #include "runtime/data_read.h"
@@ -80,24 +79,8 @@ RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
                        "%s is truncated: it ends within its header of %zu bytes, after %zu", path,
                        head, b->n);
     for (int i = 0; i < t.rank; i++) t.dim[i] = big32(b->at + 4 + 4 * i);
-    char text[200];
-    prog_type_text(text, sizeof text, &t);
-    int64_t bytes = prog_type_bytes(&t);
-    if (bytes < 0)
-        return rt_fail(e, RT_USER,
-                       "%s: its header says %s, more than any memory holds: it is damaged", path,
-                       text);
+    if (rt_size_check(path, b, head, &t, e)) return e->code;
     size_t have = b->n - head;
-    if (have != (size_t)bytes)
-        return have < (size_t)bytes
-                   ? rt_fail(e, RT_USER,
-                             "%s is truncated: its header says %s, which is %" PRId64
-                             " bytes, but %zu follow",
-                             path, text, bytes, have)
-                   : rt_fail(e, RT_USER,
-                             "%s has bytes after its end: its header says %s, which is %" PRId64
-                             " bytes, but more follow",
-                             path, text, bytes);
     memmove(b->at, b->at + head, have);
     to_host_order(b->at, have, prog_dtype_bytes(t.dtype));
     *out = (RtArray){.type = t, .data = b->at, .bytes = have};

@@ -187,24 +187,8 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
     Header h = {0};
     size_t head;
     if (parse_header(path, b, &h, &head, e)) return e->code;
-    char text[200];
-    prog_type_text(text, sizeof text, &h.type);
-    int64_t bytes = prog_type_bytes(&h.type);
-    if (bytes < 0)
-        return rt_fail(e, RT_USER,
-                       "%s: its header says %s, more than any memory holds: it is damaged", path,
-                       text);
+    if (rt_size_check(path, b, head, &h.type, e)) return e->code;
     size_t have = b->n - head;
-    if (have != (size_t)bytes)
-        return have < (size_t)bytes
-                   ? rt_fail(e, RT_USER,
-                             "%s is truncated: its header says %s, which is %" PRId64
-                             " bytes, but %zu follow",
-                             path, text, bytes, have)
-                   : rt_fail(e, RT_USER,
-                             "%s has bytes after its end: its header says %s, which is %" PRId64
-                             " bytes, but more follow",
-                             path, text, bytes);
     memmove(b->at, b->at + head, have);
     if (h.type.dtype == PD_BOOL)
         for (size_t i = 0; i < have; i++) b->at[i] = b->at[i] != 0;

@@ -5,6 +5,11 @@
 
 #include "runtime/file.h"
 
+// That the bytes behind a header of [head] are as many as the type takes; else damaged, truncated
+// or with more behind it, with both sizes.
+RtCode rt_size_check(const char *path, const RtBytes *b, size_t head, const ProgType *t,
+                     RtError *e);
+
 bool rt_idx_recognise(const char *path, const RtBytes *b);
 // What the first bytes of a file say of all of it, and where its elements begin. false: not enough.
 bool rt_idx_type(const RtBytes *b, ProgType *t, size_t *head);

@@ -20,6 +20,11 @@ expect() {
     if grep -qE 'AddressSanitizer|runtime error:|Segmentation' "$W/.out"; then fail "sanitizer: $* : $(head -20 "$W/.out")"; return 1; fi
     pass
 }
+# wait_for PID command...: until it succeeds, unless the process ends or hangs.
+wait_for() {
+    local pid=$1 end=$((SECONDS + ${LIMIT:-1200})); shift
+    until "$@" 2>/dev/null; do kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $end ] || return; sleep 0.05; done
+}
 holds() { grep -qF -- "$1" "$W/.out" && pass || fail "no '$1' in: $(head -8 "$W/.out")"; } # of the last expect
 
 # MNIST where it is found: sets MNIST (a folder), or returns 1.

@@ -68,7 +68,7 @@ on_shim 1 "WRONG: its result differs from the evaluator's" "$NETC" check wide.ne
 
 # -- every knob's candidates run, agree, and the file is taken
 export XDG_CACHE_HOME=$W/cache
-on_shim 0 "launches to search" "$NETC" tune m.net --device cuda:0 --budget 120
+on_shim 0 "launches to search" "$NETC" tune m.net --device cuda:0 --budget 1200
 grep -q 'differs from\|does not compile' "$W/.out" && fail "a candidate: $(grep -m2 'differs\|compile' "$W/.out")" || pass
 grep -q '^kernel .* @ host shim: ' m.net.tune && pass || fail "the file: $(cat m.net.tune)"
 on_shim 0 "measured schedules for" "$NETC" check m.net --device cuda:0

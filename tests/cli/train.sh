@@ -23,7 +23,7 @@ expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --device "$device" --steps 60 --sa
 cmp -s once.safetensors twice.safetensors && pass || fail "two equal runs differ"
 "$NETC" train "$MLP" "${DATA[@]}" --device "$device" --steps 60 --save-every 7 --save part.safetensors --report-every 1 >part.log 2>&1 &
 pid=$!
-for _ in $(seq 200); do [ -e part.safetensors ] && break; sleep 0.05; done
+wait_for $pid test -e part.safetensors
 kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
 rm -rf "$XDG_CACHE_HOME"
 expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --device "$device" --steps 60 --resume part.safetensors --save part.safetensors -q
@@ -32,7 +32,7 @@ cmp -s once.safetensors part.safetensors && pass || fail "resuming after kill -9
 # Ctrl-C finishes the step, saves, says so.
 "$NETC" train "$MLP" "${DATA[@]}" --device "$device" --epochs 100000 --save int.safetensors >int.log 2>&1 &
 pid=$!
-for _ in $(seq 200); do grep -q 'step ' int.log && break; sleep 0.05; done
+wait_for $pid grep -q 'step ' int.log
 kill -INT $pid; wait $pid; code=$?
 [ $code -eq 130 ] && pass || fail "Ctrl-C: exit $code, wanted 130: $(tail -3 int.log)"
 grep -q 'saved to int.safetensors' int.log && [ -e int.safetensors ] && pass || fail "Ctrl-C did not save: $(tail -3 int.log)"

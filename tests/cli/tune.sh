@@ -70,12 +70,12 @@ mkdir closed; cp mlp.net closed/; chmod a-w closed
 if [ -w closed ]; then skip "root may write anywhere"; else
     expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune closed/mlp.net --device cpu
 fi
-expect 0 "launches to search" "$NETC" tune mlp.net --device cpu --budget 60
+expect 0 "launches to search" "$NETC" tune mlp.net --device cpu --budget 1200
 holds "wrote mlp.net.tune; compilation uses it by itself"
 grep -q '^kernel .* @ cpu: .*  # .* -> .* us$' mlp.net.tune && pass || fail "the file: $(head -4 mlp.net.tune)"
 [ "$(tail -n +3 mlp.net.tune | LC_ALL=C sort)" = "$(tail -n +3 mlp.net.tune)" ] && pass || fail "the file is not sorted"
 cp mlp.net.tune first.tune
-expect 0 "every kernel has its schedule" "$NETC" tune mlp.net --device cpu --budget 60
+expect 0 "every kernel has its schedule" "$NETC" tune mlp.net --device cpu --budget 1200
 cmp -s first.tune mlp.net.tune && pass || fail "a second run changed the file"
 expect 0 "" "$NETC" --emit c mlp.net --locked
 expect 0 "kernels on" "$NETC" check mlp.net --device cpu
@@ -83,7 +83,7 @@ holds_not() { ! grep -qF -- "$1" "$W/.out" && pass || fail "'$1' in: $(head -5 "
 holds_not WRONG
 # a line lost is measured again, from the cache, and the file is as it was but for times
 sed -i '3d' mlp.net.tune
-expect 0 "1 launches to search" "$NETC" tune mlp.net --device cpu --budget 60
+expect 0 "1 launches to search" "$NETC" tune mlp.net --device cpu --budget 1200
 [ "$(cut -d'#' -f1 mlp.net.tune | sed 's/:.*//')" = "$(cut -d'#' -f1 first.tune | sed 's/:.*//')" ] && pass || fail "lines differ"
 printf 'kernel gone 0123456789abcdef @ cpu: map\n' >>mlp.net.tune
 expect 1 "no kernel is gone" "$NETC" --emit c mlp.net --locked
@@ -131,8 +131,8 @@ cp split.tune mlp.net.tune; expect 0 "" "$NETC" mlp.net --target cpu -o split.bi
 
 # -- Ctrl-C keeps what was found
 rm -f mlp.net.tune
-(trap - INT; exec "$NETC" tune mlp.net --device cpu --budget 60 --again --cache-dir '') >said 2>&1 & tuning=$!
-for _ in $(seq 600); do grep -q ' tried ' said && break; sleep 0.1; done # one kernel is done
+(trap - INT; exec "$NETC" tune mlp.net --device cpu --budget 1200 --again --cache-dir '') >said 2>&1 & tuning=$!
+wait_for $tuning grep -q ' tried ' said # one kernel is done
 other='kernel other 0123456789abcdef @ NVIDIA H200: row team=4' # written by another meanwhile, it stays
 until grep -qxF "$other" mlp.net.tune; do echo "$other" >>mlp.net.tune; sleep 0.1; done
 kill -INT $tuning; wait $tuning; code=$?
@@ -143,6 +143,6 @@ if grep -q 'of 11 searched, ' said && ! grep -q '^11 of' said; then
 fi
 [ "$lines" -ge 1 ] && pass || fail "after Ctrl-C nothing is kept: $(tail -3 said)"
 expect 0 "measured schedules for" "$NETC" --emit c mlp.net
-expect 0 "wrote mlp.net.tune" "$NETC" tune mlp.net --device cpu --budget 60
+expect 0 "wrote mlp.net.tune" "$NETC" tune mlp.net --device cpu --budget 1200
 [ "$(grep -c '^kernel ' mlp.net.tune)" -gt "$lines" ] && pass || fail "it did not go on where it ended"
 finish

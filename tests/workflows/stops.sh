@@ -140,11 +140,10 @@ ended() { # NAME: of the log of a run in the background
     [ $code -eq 130 ] && pass || fail "$1: exit $code, wanted 130: $(tail -3 "$1.log")"
     [ -e "$1.st" ] && pass || fail "$1: nothing was saved: $(tail -3 "$1.log")"
 }
-begun() { for _ in $(seq 600); do grep -q 'step ' "$1.log" && return; sleep 0.05; done; }
 "${TRAIN[@]}" rate.net --data x=rows.npy -D batch=4 --epochs 3 >/dev/null 2>&1 # (compiled)
 sed 's/33 - step/1e9/' rate.net >long.net
 "${TRAIN[@]}" long.net --data x=rows.npy --epochs 1e7 --save hup.st >hup.log 2>&1 &
-pid=$!; begun hup; kill -HUP $pid; kill -HUP $pid 2>/dev/null; ended hup
+pid=$!; wait_for $pid grep -q 'step ' hup.log; kill -HUP $pid; kill -HUP $pid 2>/dev/null; ended hup
 "${TRAIN[@]}" long.net --data x=rows.npy --epochs 1e7 --save pipe.st 2>pipe.log > >(head -25 >/dev/null) &
 pid=$!; ended pipe
 
