@@ -186,6 +186,10 @@ static bool define_value(Elab *e, const Define *d, Val *out)
 static void define(Elab *e, const Define *d)
 {
     Advice advice;
+    if (!*d->name) {
+        diag_error(e->diags, 0, "-D wants NAME=VALUE, not '=%s'", d->value);
+        return;
+    }
     if (!find_defined(e, d->name, &advice)) {
         if (d->from_data) return;
         diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s", d->name,
