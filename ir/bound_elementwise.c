@@ -163,8 +163,8 @@ static void admit_points(const Element *at, const Points *p, double v, double er
 {
     Element m = *at;
     const Node *n = at->n;
-    bool steps = n->op == OP_mod;
-    double step = steps ? quotient(at) : 0;
+    bool steps = false;
+    double step = n->op == OP_mod ? quotient(at) : 0;
     int i[3] = {0};
     for (uint32_t k = 0; k < n->nargs;) {
         for (k = 0; k < n->nargs; k++) {
@@ -172,16 +172,18 @@ static void admit_points(const Element *at, const Points *p, double v, double er
             m.x[k] = p[f].at[i[f]];
         }
         bound_admit(error, v, element_value(&m, true));
-        if (steps && quotient(&m) != step) {
-            bound_admit(error, v, 0);
-            bound_admit(error, v, number_of(&m, 1));
-        }
+        steps |= n->op == OP_mod && quotient(&m) != step;
         for (k = 0; k < n->nargs; k++) { // the next choice
             if (first_of(n, k) != k) continue;
             if (++i[k] < p[k].n) break;
             i[k] = 0;
         }
     }
+    if (!steps) return;
+    bound_admit(error, v, 0);
+    const Points *by = &p[first_of(n, 1)];
+    for (int j = 0; j < by->n; j++)
+        bound_admit(error, v, dtype_is_float(at->type[1]) ? by->at[j].f : (double)by->at[j].i);
 }
 
 // Between the ends of its operand's error a wave may turn: by no more than its curvature lets it in
@@ -228,8 +230,10 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
     if (op->flags & OPF_WAVE) admit_turn(own[0], v, error);
     bool equality = op->rule == EW_compare && op->flags & OPF_COMMUTES;
     if (equality && first_of(n, 1) == 1 && overlap(m, own)) bound_admit(error, v, v == 0);
+    bool wraps = (op->rule == EW_arith && !(op->flags & OPF_IDEMPOTENT)) || op->rule == EW_cast;
     bool scrambles = op->rule == EW_bits || op->rule == EW_u32 || n->op == OP_mod;
-    if (wide && scrambles) error[BELOW] = error[ABOVE] = INFINITY;
+    if (wide && (scrambles || (wraps && !dtype_is_float(m->result))))
+        error[BELOW] = error[ABOVE] = INFINITY;
 }
 
 // -- elementwise ----------------------------------------------------------------------------------

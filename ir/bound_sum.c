@@ -131,6 +131,12 @@ static void add_lost(const Node *n, Value *out, int64_t i, const Terms *s)
     for (int k = 0; k < 2; k++) out->error[k][i] = error[k];
 }
 
+// How many of a reduction's elements are uncertain.
+static const double *doubts(Eval *e, const Node *n, const Value *v, const Value *out)
+{
+    return bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, v, DOUBT)}, &out->type);
+}
+
 // -- sums -----------------------------------------------------------------------------------------
 
 // The errors of the terms, added up; false where there is nothing to add.
@@ -217,9 +223,14 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
     const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
     double *reach =
         bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, args[0], REACH_SQUARE)}, &out->type);
+    const double *doubt = doubts(e, n, args[0], out);
     const double *pairs = alike_over(e->env->arena, args[0], axes, naxes).pairs;
     value_errors(e->env->arena, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
+        if (!isfinite(out->f[i])) {
+            out->error[BELOW][i] = out->error[ABOVE][i] = doubt[i] > 0 ? INFINITY : 0;
+            continue;
+        }
         double v = out->f[i], cross = v > 0 ? sqrt(v * reach[i]) : 0;
         double error = 2 * cross + reach[i];
         Terms s = {.count = (double)reduced_count(n), .pairs = pairs[i], .size = v};
@@ -242,8 +253,7 @@ void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
     const double *high = bound_over(e, n, v, LARGEST, out);
     const double *grown = bound_over(e, n, v, GROWING, out);
     const double *shrunk = bound_over(e, n, v, SHRINKING, out);
-    const double *doubt =
-        bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, v, DOUBT)}, &out->type);
+    const double *doubt = doubts(e, n, v, out);
     DType acc = accumulator(n);
     double K = (double)reduced_count(n), least = bound_rounding(acc, 0);
     value_errors(e->env->arena, out);

@@ -305,6 +305,8 @@ static void test_between_the_ends(void)
     v = apply(OP_mod, 3, DATA(0.5, 0.5, -0.25), DATA(0.9, 0.25, 0), DATA(1, 1, 1), DATA(0, 0, 0));
     CHECK(allows(v, 0, 0) && allows(v, 0, 1) && !allows(v, 0, 1.1) && !allows(v, 0, -0.1));
     CHECK(allows(v, 1, 0.25) && !allows(v, 1, 0.2) && v->f[2] == 0.75 && !allows(v, 2, 0.8));
+    v = apply(OP_mod, 1, DATA(1.009), DATA(0), DATA(0.01), DATA(2e-4)); // q falls with y
+    CHECK(fabs(v->f[0] - 0.009) < 1e-6 && allows(v, 0, 0.0101) && !allows(v, 0, 0.0104));
     v = apply(OP_eq, 3, DATA(0.5, 0.5, 1), DATA(0.5, 0.5, 0), DATA(1.3, 1.6, 1), DATA(0.5, 0.5, 0));
     CHECK(v->i[0] == 0 && allows(v, 0, 1) && !allows(v, 1, 1) && !allows(v, 2, 0));
     v = apply(OP_div, 2, DATA(1, 1), DATA(0, 0), DATA(2, 2), DATA(1, 3));
@@ -375,6 +377,33 @@ static void test_anything(void)
     CHECK(allows(evaluate(g, &env, "product"), 0, INFINITY));
     give_within(&env, "x", 4, DATA(INFINITY, 0, 1, 1), DATA(0, 0, 0, 0));
     CHECK(!allows(evaluate(g, &env, "product"), 0, INFINITY));
+}
+
+// Whole numbers wrap: what is anywhere in 0..255 is so less one, too.
+static void test_wraps(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *x = input(g, "x", shape(DT_F32, 1, 2)), *u = graph_cast(g, x, DT_U8);
+    graph_root(g, OP_output, graph_unary(g, OP_neg, u), "out");
+    give_within(&env, "x", 2, DATA(0, 3), DATA(INFINITY, 0.5));
+    const Value *v = evaluate(g, &env, "out");
+    CHECK(v->i[0] == 0 && allows(v, 0, 255) && v->i[1] == 253 && allows(v, 1, 254));
+    CHECK(!allows(v, 1, 252));
+}
+
+// Squares of deviations are no number where one of them is none, and anything where it is
+// uncertain.
+static void test_deviations(void)
+{
+    Graph *g = fresh();
+    EvalEnv env = environment();
+    Node *x = input(g, "x", shape(DT_F32, 1, 3));
+    graph_root(g, OP_output, graph_reduce(g, OP_sqdev, x, (int64_t[]){0}, 1, false), "out");
+    give_within(&env, "x", 3, DATA(-INFINITY, 0, 1), DATA(INFINITY, 0, 0));
+    CHECK(allows(evaluate(g, &env, "out"), 0, 311));
+    give_within(&env, "x", 3, DATA(-INFINITY, 0, 1), DATA(0, 0, 0));
+    CHECK(!allows(evaluate(g, &env, "out"), 0, 311));
 }
 
 // Errors of a contraction's terms count as independent, but for steps: all of them may be taken.
@@ -540,6 +569,8 @@ int main(void)
     test_narrow_operand();
     test_rounds_beside();
     test_anything();
+    test_wraps();
+    test_deviations();
     test_contracted_steps();
     test_amplified();
     test_equal_terms();
