@@ -385,9 +385,10 @@ NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_met
                                    int *nmetrics, netc_error **err);
 
 // -- tools ----------------------------------------------------------------------------------------
-// Gradients against finite differences in double precision; then every entry on the device, fused
-// and unfused, with and without the matmul library, against the reference evaluator. *report
-// (netc_free) says what was compared also when something differs, which is NETC_CHECK_FAILED.
+// Gradients against finite differences in double precision; then every entry on the device, init
+// too, fused and unfused, with and without the matmul library, against the reference evaluator.
+// *report (netc_free) says what was compared also when something differs, which is
+// NETC_CHECK_FAILED, and warns of entries of which rounding leaves little to compare.
 NETC_API netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,
                                 netc_error **err);
 // One kernel as it is compiled, edited or by a measured schedule, against the generated one under

@@ -6,6 +6,8 @@
 
 #include "lib/synthetic.h"
 
+enum { LARGER = 4 }; // times the values of the first round
+
 Module *checking_module(Checking *c, const char *define, Diags **d)
 {
     *d = diags_new(c->arena);
@@ -16,7 +18,7 @@ Module *checking_module(Checking *c, const char *define, Diags **d)
     return NULL;
 }
 
-void *checking_data(Checking *c, const Node *n, const Type *t)
+void *checking_data(Checking *c, const Node *n, const Type *t, int round)
 {
     ProgInput in = {.name = attr_str(n, ATTR_name),
                     .has_range = attr_find(n, ATTR_high_bound) != NULL,
@@ -26,7 +28,11 @@ void *checking_data(Checking *c, const Node *n, const Type *t)
     in.type.rank = t->rank;
     memcpy(in.type.dim, t->dim, sizeof in.type.dim);
     void *bytes = arena_alloc(c->arena, (size_t)type_bytes(t) + 1);
-    synthetic_fill(&in, c->seed, bytes);
+    synthetic_fill(&in, c->seed + round, bytes);
+    for (int64_t i = 0; round && dtype_is_float(t->dtype) && i < type_count(t); i++) {
+        char *at = (char *)bytes + i * prog_dtype_bytes(in.type.dtype);
+        prog_store(in.type.dtype, at, LARGER * prog_load(in.type.dtype, at));
+    }
     return bytes;
 }
 
@@ -34,7 +40,7 @@ Value *checking_input(Checking *c, const Node *n)
 {
     Value *v = NEW(c->arena, Value);
     *v = value_new(c->arena, &n->type);
-    value_from_bytes(v, checking_data(c, n, &n->type));
+    value_from_bytes(v, checking_data(c, n, &n->type, 0));
     return v;
 }
 

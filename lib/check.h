@@ -23,8 +23,9 @@ void check_all_kernels(Checking *c);
 Module *checking_module(Checking *c, const char *define, Diags **d);
 // A value for an input node: synthetic, as the kernels get it.
 Value *checking_input(Checking *c, const Node *input);
-// The same as bytes, of another type: [t] may have more examples.
-void *checking_data(Checking *c, const Node *input, const Type *t);
+// As bytes, of a type that may have more examples. Each [round] has other values, and later ones
+// larger: what clips and saturates is met on both sides.
+void *checking_data(Checking *c, const Node *input, const Type *t, int round);
 
 // -- executions by the evaluator (lib/check_reference.c) ------------------------------------------
 typedef struct Given { // an input
@@ -38,7 +39,9 @@ typedef struct Execution {
     StrMap inputs, cells; // name -> Given *; name -> Value *, before it
     int32_t *rows;        // the data set's table; NULL: none is bound
     int64_t nrows, examples, cursor;
+    int round; // 0: the entry's first execution
     EvalResult want;
+    double decided; // percent of the entry's elements, by its first execution: the best variant's
 } Execution;
 typedef VEC(Execution *) Reference;
 

@@ -10,6 +10,8 @@ typedef struct Variant {
     bool no_library, no_reuse, as_compiled; // as_compiled: measured schedules, edited kernels
 } Variant;
 
+enum { ENOUGH_DECIDED = 75 }; // percent of an entry's elements, in some variant
+
 typedef struct Comparison { // of one entry in one variant
     Checking *c;
     netc_session *s;
@@ -188,8 +190,7 @@ static void execute(Comparison *k, const Execution *x)
 }
 
 // The executions of one entry, the first [n] of [x].
-static void check_entry(Checking *c, netc_session *s, Execution *const *x, uint32_t n,
-                        const Variant *v)
+static void check_entry(Checking *c, netc_session *s, Execution **x, uint32_t n, const Variant *v)
 {
     Comparison k = {.c = c, .s = s, .variant = v->name};
     c->status = session_entry(s, x[0]->entry->name, &k.l, &k.e, c->err);
@@ -197,14 +198,19 @@ static void check_entry(Checking *c, netc_session *s, Execution *const *x, uint3
     if (c->status == NETC_OK && v->as_compiled && k.e->kind == PK_TRAIN) run_twice(&k, x[n - 1]);
     if (c->status != NETC_OK) return;
     c->ok = c->ok && !k.wrong;
+    if (!k.compared && !k.wrong) { // an init that writes nothing
+        x[0]->decided = 100;
+        return;
+    }
     double decided = k.elements ? 100 - 100 * (double)k.undecided / (double)k.elements : 100;
+    if (decided > x[0]->decided) x[0]->decided = decided;
     buf_printf(
         c->out,
         "  %-8s %-12s %3d tensors, worst %.3f of what is allowed, %.3g %% of elements decided%s\n",
         k.e->name, v->name, k.compared, k.worst, decided, k.wrong ? "  WRONG" : "");
 }
 
-static void check_variant(Checking *c, const Reference *r, const Variant *v)
+static void check_variant(Checking *c, Reference *r, const Variant *v)
 {
     const Settings *set = &c->p->settings;
     NETC_INIT(netc_compile_options, o);
@@ -235,6 +241,21 @@ static void check_variant(Checking *c, const Reference *r, const Variant *v)
     netc_program_release(p);
 }
 
+// A check that would pass anything says nothing.
+static void warn_undecided(Checking *c, const Reference *r)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        const Execution *x = r->at[i];
+        if (i > 0 && r->at[i - 1]->entry == x->entry) continue;
+        if (x->decided < ENOUGH_DECIDED)
+            buf_printf(c->out,
+                       "WARNING: only %.3g %% of the elements of '%s' are decided: for the others "
+                       "rounding may do as much as a mistake. Check with --precision f32, other "
+                       "sizes, or inputs whose range is stated.\n",
+                       x->decided, x->entry->name);
+    }
+}
+
 void check_all_kernels(Checking *c)
 {
     static const Variant variants[] = {
@@ -253,7 +274,7 @@ void check_all_kernels(Checking *c)
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
         return;
     }
-    const Reference *r = check_reference(c, plain);
+    Reference *r = check_reference(c, plain);
     if (c->status != NETC_OK) return;
     buf_printf(c->out, "kernels on %s against the reference evaluator\n",
                c->device ? c->device : "the default device");
@@ -261,4 +282,5 @@ void check_all_kernels(Checking *c)
     int n = sizeof variants / sizeof *variants;
     if (c->p->settings.no_matmul_library && !c->p->tuning && !c->p->edited) n--;
     for (int i = 0; i < n && c->status == NETC_OK; i++) check_variant(c, r, &variants[i]);
+    if (c->status == NETC_OK) warn_undecided(c, r);
 }

@@ -6,7 +6,14 @@
 #include "lib/synthetic.h"
 
 // Steps of a schedule that is well under way, past what warms up.
-enum { LATER_STEP = 500, ALL_STEPS = 1000, EPOCH_STEPS = 10, MORE_EXAMPLES = 5 };
+enum {
+    LATER_STEP = 500,
+    ALL_STEPS = 1000,
+    EPOCH_STEPS = 10,
+    MORE_EXAMPLES = 5,
+    LARGER = 4,
+    DISTURBED = 3
+};
 
 static Value *constant(Checking *c, const Type *t, double x)
 {
@@ -60,6 +67,33 @@ static void set_control(Checking *c, StrMap *cells, const char *name, double x)
     if (v) strmap_set(cells, name, constant(c, &v->type, x));
 }
 
+// What an entry writes and does not read begins as something else, so that a lost write is seen.
+static void disturb(Checking *c, const Graph *g, StrMap *cells)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        const char *name = n->op == OP_assign ? attr_str(n, ATTR_name) : NULL;
+        const Value *v = name ? strmap_get(cells, name) : NULL;
+        bool read = false;
+        for (uint32_t k = 0; k < g->nodes.n; k++)
+            read |= name && node_has(g->nodes.at[k], OPF_CELL) &&
+                    !strcmp(attr_str(g->nodes.at[k], ATTR_name), name);
+        if (v && !read) strmap_set(cells, name, constant(c, &v->type, DISTURBED));
+    }
+}
+
+static void enlarge(Checking *c, const Module *m, StrMap *cells)
+{
+    for (uint32_t i = 0; i < m->cells.n; i++) {
+        const Cell *cell = &m->cells.at[i];
+        const Value *v = strmap_get(cells, cell->name);
+        if (cell->kind != CELL_PARAM || !dtype_is_float(cell->type.dtype)) continue;
+        Value *larger = constant(c, &cell->type, 0);
+        for (int64_t k = 0; k < type_count(&cell->type); k++) larger->f[k] = LARGER * v->f[k];
+        strmap_set(cells, cell->name, larger);
+    }
+}
+
 // A permutation of the examples, again and again.
 static void draw_rows(Checking *c, Execution *x)
 {
@@ -87,7 +121,7 @@ static void give_input(Checking *c, Execution *x, const Node *n, StrMap *seen)
     Type t = n->type;
     if (by_rows) t.dim[0] = x->examples;
     g->name = attr_str(n, ATTR_name);
-    g->bytes = checking_data(c, n, &t);
+    g->bytes = checking_data(c, n, &t, x->round);
     g->row_bytes = by_rows ? row : 0;
     strmap_set(&x->inputs, g->name, g);
     char *bytes = g->bytes;
@@ -104,11 +138,12 @@ static void give_input(Checking *c, Execution *x, const Node *n, StrMap *seen)
 
 // Evaluates an execution that begins with [cells]. by_rows: it reads the second batch of a data
 // set, else it is given its inputs.
-static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, bool by_rows)
+static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, int round, bool by_rows)
 {
     Graph *g = entry->graph;
     Execution *x = NEW(c->arena, Execution);
-    *x = (Execution){.entry = entry, .inputs = strmap_new(c->arena), .cells = cells};
+    *x =
+        (Execution){.entry = entry, .inputs = strmap_new(c->arena), .cells = cells, .round = round};
     EvalEnv env = {.arena = c->arena,
                    .inputs = strmap_new(c->arena),
                    .bound = true,
@@ -126,14 +161,22 @@ static void evaluate_entry(Checking *c, const Module *m, const Entry *entry, con
                            Reference *out)
 {
     StrMap none = strmap_new(c->arena);
-    Execution *x = evaluate(c, entry, next_cells(c, m, begin, &none, true), false);
+    Execution *x = evaluate(c, entry, next_cells(c, m, begin, &none, true), 0, false);
     vec_push(c->arena, out, x);
-    // States begin as zeros mostly, of which results say little. Parameters stay: a step of made-up
-    // data may lead them anywhere.
     if (c->status != NETC_OK || (!x->want.assigns.n && !entry->rows)) return;
-    StrMap moved = next_cells(c, m, &x->cells, &x->want.assigns, false);
-    if (entry->kind == ENTRY_TRAIN) set_control(c, &moved, CELL_STEP, LATER_STEP);
-    vec_push(c->arena, out, evaluate(c, entry, moved, entry->rows));
+    // States begin as zeros mostly, of which results say little. A step of made-up data may lead
+    // parameters anywhere: instead of that they are larger, and so are gradients, unless that is
+    // too much.
+    for (int larger = 1; larger >= 0 && c->status == NETC_OK; larger--) {
+        StrMap moved = next_cells(c, m, &x->cells, &x->want.assigns, false);
+        if (larger) enlarge(c, m, &moved);
+        if (entry->kind == ENTRY_TRAIN) set_control(c, &moved, CELL_STEP, LATER_STEP);
+        Execution *y = evaluate(c, entry, moved, 1, entry->rows);
+        if (!y->want.failed_assert && (!y->want.first_nonfinite || x->want.first_nonfinite)) {
+            vec_push(c->arena, out, y);
+            return;
+        }
+    }
 }
 
 Reference *check_reference(Checking *c, const Module *m)
@@ -143,7 +186,8 @@ Reference *check_reference(Checking *c, const Module *m)
     for (uint32_t i = 0; i < m->entries.n && c->status == NETC_OK; i++) {
         const Entry *entry = &m->entries.at[i];
         if (entry->kind != ENTRY_INIT) continue;
-        Execution *x = evaluate(c, entry, cells, false);
+        disturb(c, entry->graph, &cells);
+        Execution *x = evaluate(c, entry, cells, 0, false);
         vec_push(c->arena, r, x);
         cells = next_cells(c, m, &x->cells, &x->want.assigns, true);
     }

@@ -161,12 +161,13 @@ source_mutants() { # lines: source_mutant and its arguments, parted by tabs
 # In an order that is the same each time, and mixes them: a part of them says something about all.
 { kernel_mutants; source_mutants; } | sort -u | sort -R --random-source=<(yes) >"$OUT/all"
 for word in "$@"; do grep -E "^[^	]*	[^	]*$word" "$OUT/all" >"$OUT/some"; mv "$OUT/some" "$OUT/all"; done
-awk -v share="${SHARE:-1}" -v part="${PART:-0}" '(NR - part) % share == 0' "$OUT/all" | while IFS=$'\t' read -r kind name more; do
-    key=$name; [ "$kind" = kernel_mutant ] && key="$name ${more%%	*}"
-    grep -q "^[a-z]* $key: " "$OUT/results" && continue
-    case $kind in source_mutant) more="$more		" ;; esac # seven fields each
-    tr '\t' '\0' <<<"$kind	$name	$more	" | head -c -1
-done | xargs -0 -r -n7 -P "$JOBS" bash -c 'mutant "$@"' _
+# Seven fields each, a line each; those with a result are left out.
+awk -F'\t' -v share="${SHARE:-1}" -v part="${PART:-0}" '
+    FILENAME != ARGV[2] { sub(/^[a-z]+ /, ""); sub(/: .*|:$/, ""); done[$0] = 1; next }
+    (FNR - part) % share == 0 && !(($1 == "kernel_mutant" ? $2 " " $3 : $2) in done) {
+        for (i = 1; i <= 7; i++) print $i
+    }' "$OUT/results" "$OUT/all" >"$OUT/queue"
+xargs -d '\n' -r -n7 -P "$JOBS" bash -c 'mutant "$@"' _ <"$OUT/queue"
 
 # The survivors; those that the pattern of a line of equal matches as a whole are none.
 sed -nE 's/^([a-z].*):: .*/\1/p' $here/equal >"$OUT/equal"
