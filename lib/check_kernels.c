@@ -233,6 +233,7 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
     so.seed = c->seed;
     c->status = netc_compile_text(c->p->context, c->p->name, c->p->text, &o, &p, c->err);
     if (c->status == NETC_OK) c->status = netc_session_create(p, c->device, &so, &s, c->err);
+    if (c->status == NETC_OK) rt_session_spoil(s->rt);
     for (uint32_t i = 0, n; c->status == NETC_OK && i < r->n; i += n) {
         for (n = 1; i + n < r->n && r->at[i + n]->entry == r->at[i]->entry;) n++;
         check_entry(c, s, &r->at[i], n, v);

@@ -172,6 +172,13 @@ static RtCode cpu_zero(RtStream *s, void *to, size_t bytes, const void *gate, Rt
     return RT_OK;
 }
 
+static RtCode cpu_spoil(RtStream *s, void *to, size_t bytes, RtError *e)
+{
+    (void)s, (void)e;
+    memset(to, 0xff, bytes);
+    return RT_OK;
+}
+
 static RtCode cpu_event_new(RtDevice *d, RtEvent **out, RtError *e)
 {
     (void)d;
@@ -238,6 +245,7 @@ const RtDeviceOps rt_cpu_ops = {
     .stream_sync = cpu_stream_sync,
     .copy = cpu_copy,
     .zero = cpu_zero,
+    .spoil = cpu_spoil,
     .event_new = cpu_event_new,
     .event_free = cpu_event_free,
     .event_record = cpu_event_record,

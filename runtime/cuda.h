@@ -83,6 +83,7 @@ RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *
 RtCode cuda_copy(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
                  const void *gate, RtError *e);
 RtCode cuda_zero(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
+RtCode cuda_spoil(RtStream *s, void *to, size_t bytes, RtError *e);
 
 // cuda_graph.c
 RtCode cuda_capture_begin(RtStream *s, RtError *e);

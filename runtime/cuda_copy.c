@@ -79,3 +79,9 @@ RtCode cuda_zero(RtStream *s, void *to, size_t bytes, const void *gate, RtError 
     CU(s->d, e, memset_u8((uintptr_t)to, 0, bytes, s->s));
     return RT_OK;
 }
+
+RtCode cuda_spoil(RtStream *s, void *to, size_t bytes, RtError *e)
+{
+    CU(s->d, e, memset_u8((uintptr_t)to, 0xff, bytes, s->s));
+    return RT_OK;
+}

@@ -316,6 +316,7 @@ const RtDeviceOps rt_cuda_ops = {
     .stream_sync = cuda_stream_sync,
     .copy = cuda_copy,
     .zero = cuda_zero,
+    .spoil = cuda_spoil,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,

@@ -65,6 +65,7 @@ struct RtDeviceOps {
     RtCode (*copy)(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
                    const void *gate, RtError *e);
     RtCode (*zero)(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
+    RtCode (*spoil)(RtStream *s, void *to, size_t bytes, RtError *e); // 0xff: nobody has written it
 
     // Events, with timing.
     RtCode (*event_new)(RtDevice *d, RtEvent **out, RtError *e);

@@ -62,6 +62,7 @@ typedef struct RtStep { // a ProgStep with its arguments resolved
 
 typedef struct RtMany RtMany; // several executions as one graph (exec_graph.c)
 typedef struct RtBound RtBound;
+typedef struct RtLives RtLives;
 typedef struct RtEntry {
     const ProgEntry *e;
     RtBound *bound;
@@ -93,6 +94,7 @@ typedef struct RtEntry {
     double way_seconds[3]; // of one execution, by way; 0: not measured
     int64_t launches;      // steps of one execution, loops unrolled
     char why_not[256];     // why there is no graph
+    RtLives *lives;        // of a session that spoils; NULL: not found yet
 } RtEntry;
 
 struct RtBound { // a program in a session
@@ -110,6 +112,7 @@ struct RtSession {
     void *arena;
     size_t arena_bytes;
     RtData *data;
+    bool spoils; // temporaries are filled where their lives begin (exec_spoil.c)
 };
 
 RtEntry *rt_entry_find(RtSession *s, RtProgram *p, const char *entry, RtError *e); // RT_USER
@@ -139,6 +142,9 @@ typedef struct RtObserver {
     bool parts;
 } RtObserver;
 int rt_entry_parts(const RtEntry *en); // numbers there are
+// Before step [step], on its stream: the temporaries whose lives begin with it.
+RtCode rt_lives_begin(RtSession *s, RtEntry *en, int step, RtStream *stream, RtError *e);
+void rt_lives_free(RtLives *l);
 RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e);
 // Enqueues 1 to [left] executions, by graph where there is one; *done: how many.
 RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e);

@@ -137,6 +137,7 @@ void rt_entry_free(RtSession *s, RtEntry *en)
     free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
         free(en->input);
     free(en->own_input), free(en->data), free(en->row_bytes);
+    rt_lives_free(en->lives);
 }
 
 static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)

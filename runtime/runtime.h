@@ -107,6 +107,8 @@ typedef struct RtSessionOptions {
 RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, RtSession **out,
                       RtError *e);
 void rt_session_free(RtSession *s);
+void rt_session_spoil(
+    RtSession *s); // from now on, temporaries are no numbers until they are written
 // Makes the program's cells exist in the session (initial value; not overwritten when there
 // already) and its arena large enough. An existing cell of another type is an error naming both
 // types.

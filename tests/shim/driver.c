@@ -291,6 +291,7 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
     case FILL:
         if (!shim_touch(n->to, n->bytes, true)) return bad_memory("a fill");
         memset(n->to, n->value, n->bytes);
+        if (n->value == 0xff) shim_unwritten(n->to, n->bytes);
         return CU_OK;
     case COPY: break;
     }

@@ -142,4 +142,16 @@ broken 'v = part[W > 4 ? threadIdx.x % W : 0]=>v = part[0]' 1 'WRONG'
 broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
 broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
 broken '(const decltype(m.raw) *)p;=>(const decltype(m.raw) *)(p + (threadIdx.x == 0));' 2 'misaligned'
+
+# ... and one that reads a temporary before it is written, where another one lay until then.
+cat >lives.net <<'NET'
+model lives(x: f32[70, 40]) {
+    a = cumsum(x, 1)
+    b = cumsum(a, 0)
+    c = cumsum(sigmoid(b), 1)
+    return d = cumsum(c, 0)
+}
+NET
+SHIM_CUT=' = nc_sigmoid(=> = 0 * b1[i0 * 40 + i1] + nc_sigmoid(' LD_LIBRARY_PATH=$SHIM \
+    expect 2 'read of what was never written' "$NETC" check lives.net --device cuda:0 --cache-dir ''
 finish

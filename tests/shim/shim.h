@@ -123,6 +123,7 @@ size_t shim_memory_total(void);
 // Access from outside of kernels: false when some byte is not of an allocation, or (reading) was
 // never written.
 bool shim_touch(const void *p, size_t bytes, bool write);
+void shim_unwritten(void *p, size_t bytes); // a fill with 0xff: a temporary's life begins
 void shim_filled(void *p, size_t bytes, const void *from); // a copy: what is initialised goes along
 // Ends a turn: what the thread wrote last is looked at.
 void shim_settle(void);
