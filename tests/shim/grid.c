@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/shim/late.h"
 #include "tests/shim/shim.h"
 #include "tests/shim/switch.h"
 
@@ -31,6 +32,8 @@ typedef struct Thread {
     bool arrived;      // at the cluster's barrier
     bool ahead;        // began early, and has not waited for the kernel before
     uint32_t *knows;   // by thread of the block: up to when; NULL: only barriers so far
+    LateThread *late;
+    uint32_t fenced; // until when its writes are known to bulk copies and tensor cores
 } Thread;
 
 typedef struct Barrier {
@@ -55,6 +58,7 @@ typedef struct Block {
     int at_cluster;
     char *slot;      // its shared variables while another block runs
     uint32_t *known; // by block: up to when; NULL: nothing
+    LateBlock *late;
 } Block;
 
 typedef struct Published { // by atomics on one address
@@ -342,6 +346,27 @@ void *shim_shared_at(unsigned number)
     return (rank == grid.block->rank ? grid.launch->f->code->vars : grid.resident[rank].slot) + at;
 }
 
+// -- what is asynchronous (late.c) ----------------------------------------------------------------
+LateThread **shim_late_thread(void)
+{
+    return &grid.thread->late;
+}
+
+LateBlock **shim_late_block(unsigned rank)
+{
+    return &grid.resident[grid.block->rank - shim_cluster_rank() + rank].late;
+}
+
+void shim_proxy_fence(void)
+{
+    grid.thread->fenced = shim_actor.now++;
+}
+
+uint32_t shim_fenced(uint32_t id)
+{
+    return id >> 10 == grid.block->number ? grid.block->thread[id & 1023].fenced : 0;
+}
+
 // -- warps ----------------------------------------------------------------------------------------
 // All lanes of mask meet, each with a value; returns where those of this meeting lie.
 static Convergence *meet(unsigned mask, unsigned long long value, bool vote, unsigned *turn)
@@ -485,6 +510,10 @@ void shim_copy(void *to, const void *from, size_t bytes)
 static void body(void)
 {
     grid.launch->f->call(grid.launch->params);
+    const char *left = shim_late_end_thread(grid.thread->late);
+    if (left)
+        shim_fault("thread %u of block %u leaves the kernel with %s", shim_actor.id & 1023,
+                   shim_actor.id >> 10, left);
     grid.thread->state = DONE;
     to_scheduler();
 }
@@ -512,6 +541,8 @@ static void step(Block *b, int pick)
         b->left--;
         grid.left--;
         grid.waited = 0;
+        if (!b->left && shim_late_end_block(b->late) && !grid.failed)
+            shim_fault("block %u leaves the kernel while bulk copies are still to come", b->number);
         open_what_was_waiting(b);
     }
 }
@@ -564,6 +595,7 @@ static void start_block(Block *b, uint32_t number, uint32_t rank)
                  .ready = old.ready,
                  .warp = old.warp,
                  .slot = old.slot,
+                 .late = old.late,
                  .left = grid.threads};
     free(old.known);
     b->index = (Index3){number % l->grid.x, number / l->grid.x % l->grid.y,
@@ -572,7 +604,8 @@ static void start_block(Block *b, uint32_t number, uint32_t rank)
     for (uint32_t i = 0; i < (uint32_t)grid.threads; i++) {
         Thread *t = &b->thread[i];
         uint32_t *knows = t->knows; // of another block: older than anything of this one
-        *t = (Thread){.number = i, .line = -1, .knows = knows, .ahead = l->early};
+        LateThread *late = t->late;
+        *t = (Thread){.number = i, .line = -1, .knows = knows, .ahead = l->early, .late = late};
         t->index =
             (Index3){i % l->block.x, i / l->block.x % l->block.y, i / l->block.x / l->block.y};
         stack_make(&t->stack, grid.stacks + ((size_t)rank * (size_t)grid.threads + i) * STACK,
@@ -659,7 +692,11 @@ static void grid_free(void)
 {
     for (int i = 0; i < grid.nresident && grid.resident; i++) {
         Block *b = &grid.resident[i];
-        for (int k = 0; k < grid.threads && b->thread; k++) free(b->thread[k].knows);
+        for (int k = 0; k < grid.threads && b->thread; k++) {
+            free(b->thread[k].knows);
+            shim_late_free(b->thread[k].late, NULL);
+        }
+        shim_late_free(NULL, b->late);
         free(b->thread);
         free(b->ready);
         free(b->warp);
@@ -679,6 +716,7 @@ CuResult shim_run(const Launch *l)
     char *stacks = grid.stacks;
     size_t nstacks = grid.nstacks;
     report[0] = 0;
+    shim_late = !shim_option("SHIM_EARLY", 0);
     grid = (Grid){.launch = l, .stacks = stacks, .nstacks = nstacks};
     grid.threads = (int)(l->block.x * l->block.y * l->block.z);
     grid.blocks = (int)(l->grid.x * l->grid.y * l->grid.z);

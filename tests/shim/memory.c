@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/shim/late.h"
 #include "tests/shim/shim.h"
 
 enum { RED = 512, ALIGN = 512 }; // bytes nobody owns around an allocation
@@ -15,6 +16,7 @@ typedef struct Word {
     uint32_t reader[2], read[2];
     uint32_t life; // shared memory: of the block that used it
     uint32_t valid : 4, owned : 4, wmask : 4, rmask0 : 4, rmask1 : 4; // masks
+    uint32_t coming : 1, leaving : 1; // a copy has yet to write it, to read it
 } Word;
 
 typedef struct Range {
@@ -250,11 +252,21 @@ static void same_value(uintptr_t a, unsigned m, uint32_t other, bool shared)
     memcpy(same.value, (const void *)a, bytes);
 }
 
+// Somebody meets a copy that is not waited for.
+static void still(const Word *w, uintptr_t a, const char *how)
+{
+    char place[160];
+    name_place(place, sizeof place, a, true);
+    shim_fault("%s of what an asynchronous copy has yet to %s: %s, by thread %u of block %u", how,
+               w->coming ? "write" : "read", place, shim_actor.id & 1023, shim_actor.id >> 10);
+}
+
 // fresh: bytes that were never written may be read, being padding between others that were.
 static void check_word(Word *w, uintptr_t a, unsigned m, bool write, bool shared, bool fresh)
 {
     const Actor *t = &shim_actor;
     if (shared && w->life != t->life) *w = (Word){.life = t->life, .owned = 15};
+    if (w->coming || (w->leaving && write)) still(w, a, write ? "write" : "read");
     if ((w->owned & m) != m || (!write && !fresh && (w->valid & m) != m)) {
         char place[160];
         name_place(place, sizeof place, a, shared);
@@ -321,6 +333,75 @@ void shim_bulk_place(void *p, size_t bytes)
         Word *w = shared_word(a, &live);
         if (w) *w = (Word){.life = shim_actor.life, .owned = 15, .valid = 15};
     }
+}
+
+// -- asynchronous copies (late.h) -----------------------------------------------------------------
+// The word of shared memory at [a] in this life of its block.
+static Word *shared_now(uintptr_t a, uintptr_t *live)
+{
+    Word *w = shared_word(a, live);
+    if (!w) shim_fault("an asynchronous copy of what is not shared memory (%p)", (void *)a);
+    if (w->life != shim_actor.life) *w = (Word){.life = shim_actor.life, .owned = 15};
+    return w;
+}
+
+void shim_coming(void *p, unsigned long long bytes, int ordered)
+{
+    uintptr_t live, a = (uintptr_t)p & ~(uintptr_t)3, end = (uintptr_t)p + bytes;
+    for (; a < end; a += 4) {
+        Word *w = shared_now(a, &live);
+        if (w->coming || w->leaving) still(w, live, "another copy");
+        if (ordered) { // as if it were written now; what it holds counts when it has come
+            unsigned valid = w->valid;
+            check_word(w, live, 15, true, true, false);
+            w->valid = valid;
+        }
+        w->coming = 1;
+    }
+}
+
+void shim_came(void *p, unsigned long long bytes)
+{
+    uintptr_t live, a = (uintptr_t)p & ~(uintptr_t)3, end = (uintptr_t)p + bytes;
+    for (; a < end; a += 4) shared_now(a, &live)->coming = 0;
+}
+
+void shim_thread_wrote(void *p)
+{
+    uintptr_t live;
+    Word *w = shared_now((uintptr_t)p, &live);
+    if (w->coming || w->leaving) still(w, live, "change");
+    w->wmask = 15;
+    w->writer = shim_actor.id;
+    w->written = shim_actor.now;
+}
+
+void shim_proxy_reads(const void *p, unsigned long long bytes)
+{
+    uintptr_t live, a = (uintptr_t)p & ~(uintptr_t)3, end = (uintptr_t)p + bytes;
+    for (; a < end; a += 4) {
+        const Word *w = shared_now(a, &live);
+        if (w->coming) still(w, live, "use");
+        if (w->wmask && w->written > shim_fenced(w->writer)) {
+            char place[160];
+            name_place(place, sizeof place, live, true);
+            shim_fault("%s: what thread %u wrote there is used by a bulk copy or a product, with "
+                       "no fence of that thread between",
+                       place, w->writer & 1023);
+        }
+    }
+}
+
+void shim_leaving(void *p, unsigned long long bytes)
+{
+    uintptr_t live, a = (uintptr_t)p & ~(uintptr_t)3, end = (uintptr_t)p + bytes;
+    for (; a < end; a += 4) shared_now(a, &live)->leaving = 1;
+}
+
+void shim_left(void *p, unsigned long long bytes)
+{
+    uintptr_t live, a = (uintptr_t)p & ~(uintptr_t)3, end = (uintptr_t)p + bytes;
+    for (; a < end; a += 4) shared_now(a, &live)->leaving = 0;
 }
 
 static bool any_valid(uintptr_t a, uintptr_t end)

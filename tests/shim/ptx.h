@@ -191,21 +191,42 @@ template <class A, class P> static inline void shim_ld2(A &a, A &b, P p)
 #define ptx_atom_acq_rel_gpu_global_add_u32 ptx_atom_add_release_gpu_global_u32
 #define ptx_atom_add_acq_rel_gpu_u32        ptx_atom_add_release_gpu_global_u32
 
-// -- copies to shared memory, done at once: what waits for them waits for nothing
+// -- asynchronous instructions take effect where something waits for them (late.h), or at once
+#include "late.h"
+static inline void shim_late_wait(int kind, int but)
+{
+    ShimLate e;
+    while (shim_late && shim_late_due(kind, but, &e)) e.run(&e);
+}
+
+// -- copies to shared memory
+static inline void shim_async_now(const ShimLate *e)
+{
+    char *d = (char *)e->p;
+    if (shim_late) shim_came(d, (ShimU64)e->n);
+    for (int i = 0; i < e->n; i += 4) {
+        ShimU32 v = e->add < 0 || i < e->add ? *(const ShimU32 *)(e->a + (ShimU64)i) : 0;
+        *(ShimU32 *)(d + i) = v;
+    }
+}
 static inline void shim_async(unsigned to, ShimU64 from, int bytes, int given = -1)
 {
-    char *d = (char *)shim_shared_at(to);
-    for (int i = 0; i < bytes; i += 4) {
-        ShimU32 v = given < 0 || i < given ? *(const ShimU32 *)(from + (ShimU64)i) : 0;
-        *(ShimU32 *)(d + i) = v;
+    ShimLate e = {};
+    e.p = shim_shared_at(to), e.a = from, e.n = bytes, e.add = given;
+    e.run = shim_async_now;
+    if (shim_late) {
+        shim_coming(e.p, (ShimU64)bytes, 1);
+        shim_late_add(LATE_COPIES, &e);
+    } else {
+        shim_async_now(&e);
     }
 }
 #define ptx_cp_async_cg_shared_global(to, from, ...) shim_async(to, (ShimU64)(from), __VA_ARGS__)
 #define ptx_cp_async_ca_shared_global(to, from, ...) shim_async(to, (ShimU64)(from), __VA_ARGS__)
 #define ptx_cp_async_cg_shared_global_L2__128B       ptx_cp_async_cg_shared_global
-#define ptx_cp_async_commit_group()
-#define ptx_cp_async_wait_group(n)
-#define ptx_cp_async_wait_all()
+#define ptx_cp_async_commit_group()                  shim_late_commit(LATE_COPIES)
+#define ptx_cp_async_wait_group(n)                   shim_late_wait(LATE_COPIES, n)
+#define ptx_cp_async_wait_all()                      (shim_late_commit(LATE_COPIES), shim_late_wait(LATE_COPIES, 0))
 
 // -- matrix products of a warp. The fragments are laid out as the instruction set says: a lane's
 // group is lane / 4, its place in the group lane % 4.
@@ -333,12 +354,22 @@ static __attribute__((no_sanitize("thread"))) void shim_bar_count(unsigned at, i
 }
 static inline bool shim_bar_ended(unsigned at, int parity)
 {
+    ShimLate e;
+    if (shim_late && (int)(*(volatile unsigned char *)shim_shared_at(at) & 1) == parity &&
+        shim_late_box_due(at, &e))
+        e.run(&e);
     return (int)(shim_atomic(shim_shared_at(at), 8, 'r', 0, 0) & 1) != parity;
 }
 #define ptx_mbarrier_init_shared__cta_b64(at, n)                                                   \
     shim_atomic(shim_shared_at(at), 8, 'w', (ShimU64)(n) << 20 | (ShimU64)(n) << 8, 0)
-#define ptx_mbarrier_arrive_shared__cta_b64(state, at)                  shim_bar_count(at, 1, 0)
-#define ptx_mbarrier_arrive_shared__cluster_b64(state, at)              shim_bar_count(at, 1, 0)
+// Others may see it before the thread does anything else.
+static inline void shim_bar_arrive(unsigned at)
+{
+    shim_bar_count(at, 1, 0);
+    if (shim_late) shim_pause();
+}
+#define ptx_mbarrier_arrive_shared__cta_b64(state, at)                  shim_bar_arrive(at)
+#define ptx_mbarrier_arrive_shared__cluster_b64(state, at)              shim_bar_arrive(at)
 #define ptx_mbarrier_arrive_expect_tx_shared__cta_b64(state, at, bytes) shim_bar_count(at, 1, bytes)
 #define ptx_mbarrier_try_wait_parity_shared__cta_b64(done, at, parity)                             \
     ((done) = shim_bar_ended(at, parity))
@@ -346,39 +377,49 @@ static inline bool shim_bar_ended(unsigned at, int parity)
 #define ptx_setmaxnreg_dec_sync_aligned_u32(n)
 #define ptx_setmaxnreg_inc_sync_aligned_u32(n)
 
-// -- bulk copies of boxes, done at once. Byte b of a 128-byte row is where tensor cores look for
-// it: its 16-byte piece exchanged by the row's number.
+// -- bulk copies of boxes. Byte b of a 128-byte row is where tensor cores look for it: its 16-byte
+// piece exchanged by the row's number.
 static inline unsigned shim_turned(unsigned at)
 {
     return at ^ (at >> 7 & 7) << 4;
 }
 // memory.c: shared memory that they have filled; no thread wrote it, so that none races with it.
 extern "C" void shim_bulk_place(void *p, size_t bytes);
+// In the block it comes to.
+static __attribute__((no_sanitize("thread"))) void shim_box_now(const ShimLate *e)
+{
+    const ShimU64 *m = e->map;
+    for (unsigned r = 0; r < m[5]; r++) {
+        for (unsigned c = 0; c < m[4]; c++) {
+            ShimU64 x = (ShimU64)(long long)(e->x + (int)c),
+                    y = (ShimU64)(long long)(e->y +
+                                             (int)r); // before the first is far beyond the last
+            *(ShimU16 *)shim_shared_at(shim_turned(e->place + r * 128 + c * 2)) =
+                x < m[1] && y < m[2] ? *(const ShimU16 *)(m[0] + y * m[3] + x * 2) : 0;
+        }
+        shim_bulk_place(shim_shared_at(e->place + r * 128), 128);
+    }
+    shim_bar_count(e->bar, 0, -(long long)(m[4] * m[5] * 2));
+}
 static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, unsigned to,
                                                             ShimU64 map, int x, int y, unsigned bar)
 {
-    const ShimU64 *m = (const ShimU64 *)map;
-    unsigned own = shim_cluster_rank();
+    ShimLate e = {};
+    e.x = x, e.y = y, e.run = shim_box_now;
+    for (int i = 0; i < 6; i++) e.map[i] = ((const ShimU64 *)map)[i];
     if (to % 1024) shim_trap("a bulk copy to a place that is no multiple of 1024");
     for (unsigned block = 0; block < shim_cluster_size(); block++) {
         if (!(blocks >> block & 1)) continue;
-        for (unsigned r = 0; r < m[5]; r++)
-            for (unsigned c = 0; c < m[4]; c++) {
-                bool in = (ShimU64)(x + (int)c) < m[1] && (ShimU64)(y + (int)r) < m[2] &&
-                          x + (int)c >= 0 && y + (int)r >= 0;
-                ShimU16 v = 0;
-                if (in)
-                    v = *(const ShimU16 *)(m[0] + (ShimU64)(y + (int)r) * m[3] +
-                                           (ShimU64)(x + (int)c) * 2);
-                void *p = shim_shared_at(shim_turned(to + r * 128 + c * 2));
-                *(ShimU16 *)(block == own ? p : shim_cluster_map(p, block)) = v;
-                if (c + 1 < m[4]) continue;
-                p = shim_shared_at(to + r * 128);
-                shim_bulk_place(block == own ? p : shim_cluster_map(p, block), 128);
-            }
-        void *b = shim_shared_at(bar);
-        shim_bar_count(shim_shared_number(block == own ? b : shim_cluster_map(b, block)), 0,
-                       -(long long)(m[4] * m[5] * 2));
+        char *p = (char *)shim_shared_at(to), *b = (char *)shim_shared_at(bar);
+        if (block != shim_cluster_rank())
+            p = (char *)shim_cluster_map(p, block), b = (char *)shim_cluster_map(b, block);
+        e.place = shim_shared_number(p), e.bar = shim_shared_number(b);
+        if (!shim_late) {
+            shim_box_now(&e);
+            continue;
+        }
+        shim_coming(p, e.map[5] * 128, 0);
+        shim_late_box(block, &e);
     }
 }
 #define ptx_cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes(to, map,   \
@@ -391,30 +432,53 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
 // What bulk copies have written may be cleared before it is multiplied.
 static __attribute__((no_sanitize("thread"))) void shim_clear(unsigned at, ShimU32 left)
 {
+    if (shim_late) shim_thread_wrote(shim_shared_at(at));
     *(ShimU32 *)shim_shared_at(at) &= left;
 }
 #define ptx_red_shared_and_b32(at, left) shim_clear(at, left)
 
 extern "C" void *shim_dynamic(void);
-static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
+// What the box in shared memory consists of: each of its 16-byte pieces, for which it is asked.
+static inline void shim_box_pieces(const ShimLate *e, void (*what)(void *, ShimU64))
 {
-    const ShimU64 *m = (const ShimU64 *)map;
-    if (from % 128) shim_trap("a bulk copy from a place that is no multiple of 128");
+    for (unsigned r = 0; r < e->map[5]; r++)
+        for (unsigned c = 0; c < e->map[4]; c += 8)
+            what(shim_shared_at(shim_turned(e->place + r * 128 + c * 2)), 16);
+}
+static inline void shim_box_out_now(const ShimLate *e)
+{
+    const ShimU64 *m = e->map;
+    if (shim_late) shim_box_pieces(e, shim_left);
     for (unsigned r = 0; r < m[5]; r++)
         for (unsigned c = 0; c < m[4]; c++)
-            if ((ShimU64)(x + (int)c) < m[1] && (ShimU64)(y + (int)r) < m[2])
-                *(ShimU16 *)(m[0] + (ShimU64)(y + (int)r) * m[3] + (ShimU64)(x + (int)c) * 2) =
-                    *(const ShimU16 *)shim_shared_at(shim_turned(from + r * 128 + c * 2));
+            if ((ShimU64)(e->x + (int)c) < m[1] && (ShimU64)(e->y + (int)r) < m[2])
+                *(ShimU16 *)(m[0] + (ShimU64)(e->y + (int)r) * m[3] +
+                             (ShimU64)(e->x + (int)c) * 2) =
+                    *(const ShimU16 *)shim_shared_at(shim_turned(e->place + r * 128 + c * 2));
 }
-#define ptx_fence_proxy_async_shared__cta()
+static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
+{
+    ShimLate e = {};
+    e.x = x, e.y = y, e.place = from, e.run = shim_box_out_now;
+    for (int i = 0; i < 6; i++) e.map[i] = ((const ShimU64 *)map)[i];
+    if (from % 128) shim_trap("a bulk copy from a place that is no multiple of 128");
+    if (!shim_late) {
+        shim_box_out_now(&e);
+        return;
+    }
+    shim_box_pieces(&e, [](void *p, ShimU64 n) { shim_proxy_reads(p, n); });
+    shim_box_pieces(&e, shim_leaving);
+    shim_late_add(LATE_BOXES, &e);
+}
+#define ptx_fence_proxy_async_shared__cta() shim_proxy_fence()
 #define ptx_cp_async_bulk_tensor_2d_global_shared__cta_bulk_group(map, x, y, from)                 \
     shim_box_out((ShimU64)(map), x, y, from)
-#define ptx_cp_async_bulk_commit_group()
-#define ptx_cp_async_bulk_wait_group_read(n)
+#define ptx_cp_async_bulk_commit_group()     shim_late_commit(LATE_BOXES)
+#define ptx_cp_async_bulk_wait_group_read(n) shim_late_wait(LATE_BOXES, n)
 
-// -- products of four warps, done at once, each thread its own sums
-static __attribute__((no_sanitize("thread"))) ShimU16 shim_operand(ShimU64 desc, bool k_rows, int i,
-                                                                   int k)
+// -- products of four warps, each thread its own sums
+static __attribute__((no_sanitize("thread"))) const ShimU16 *
+shim_operand_at(ShimU64 desc, bool k_rows, int i, int k)
 {
     // desc: place, distance of 64 neighbours, distance of 8 rows
     unsigned at = (shim_shared_number(shim_dynamic()) & 0xff000000u) | (unsigned)(desc & 0x3fff)
@@ -424,25 +488,50 @@ static __attribute__((no_sanitize("thread"))) ShimU16 shim_operand(ShimU64 desc,
     at += k_rows ? (unsigned)(i / 64) * far + (unsigned)(i % 64) * 2 + (unsigned)(k / 8) * rows +
                        (unsigned)(k % 8) * 128
                  : (unsigned)(i / 8) * rows + (unsigned)(i % 8) * 128 + (unsigned)k * 2;
-    return *(const ShimU16 *)shim_shared_at(shim_turned(at));
+    return (const ShimU16 *)shim_shared_at(shim_turned(at));
+}
+static __attribute__((no_sanitize("thread"))) ShimU16 shim_operand(ShimU64 desc, bool k_rows, int i,
+                                                                   int k)
+{
+    return *shim_operand_at(desc, k_rows, i, k);
+}
+// k: the operands' kinds; b's rows are looked at by all lanes of a warp together.
+template <int N>
+static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLate *e)
+{
+    float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0], *sums = (float *)e->p;
+    bool kx = e->k[0], ky = e->k[1];
+    int lane = shim_lane(), row = (int)(threadIdx.x / 32 % 4) * 16 + lane / 4;
+    for (int k = 0; k < 16 && shim_late; k++) {
+        shim_proxy_reads(shim_operand_at(e->a, kx, row, k), 2);
+        shim_proxy_reads(shim_operand_at(e->a, kx, row + 8, k), 2);
+        for (int i = lane; i < N; i += 32) shim_proxy_reads(shim_operand_at(e->b, ky, i, k), 2);
+    }
+    for (int h = 0; h < 2; h++) {
+        float left[16];
+        for (int k = 0; k < 16; k++) left[k] = wide(shim_operand(e->a, kx, row + 8 * h, k));
+        for (int j = 0; j < N / 4; j++) {
+            float *d = &sums[j / 2 * 4 + h * 2 + j % 2], sum = e->add ? *d : 0;
+            for (int k = 0; k < 16; k++)
+                sum += left[k] * wide(shim_operand(e->b, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
+            *d = sum;
+        }
+    }
 }
 template <int N, class... A>
 static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(ShimU16), A &&...a)
 {
     void *const at[] = {(void *)&a...}; // N / 2 sums, operands, whether to add, 1, 1, their kinds
-    ShimU64 x = *(ShimU64 *)at[N / 2], y = *(ShimU64 *)at[N / 2 + 1];
-    bool add = *(bool *)at[N / 2 + 2], kx = *(int *)at[N / 2 + 5], ky = *(int *)at[N / 2 + 6];
-    int lane = shim_lane(), row = (int)(threadIdx.x / 32 % 4) * 16 + lane / 4;
-    for (int h = 0; h < 2; h++) {
-        float left[16];
-        for (int k = 0; k < 16; k++) left[k] = wide(shim_operand(x, kx, row + 8 * h, k));
-        for (int j = 0; j < N / 4; j++) {
-            float *d = (float *)at[j / 2 * 4 + h * 2 + j % 2], sum = add ? *d : 0;
-            for (int k = 0; k < 16; k++)
-                sum += left[k] * wide(shim_operand(y, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
-            *d = sum;
-        }
-    }
+    ShimLate e = {};
+    for (int i = 0; i < N / 2; i++)
+        if ((float *)at[i] != (float *)at[0] + i) shim_trap("sums of a product that are no array");
+    e.p = at[0], e.a = *(ShimU64 *)at[N / 2], e.b = *(ShimU64 *)at[N / 2 + 1];
+    e.add = *(bool *)at[N / 2 + 2], e.k[0] = *(int *)at[N / 2 + 5], e.k[1] = *(int *)at[N / 2 + 6];
+    e.map[0] = (ShimU64)wide, e.run = shim_product_now<N>;
+    if (shim_late)
+        shim_late_add(LATE_PRODUCTS, &e);
+    else
+        shim_product_now<N>(&e);
 }
 #define SHIM_PRODUCT(n, type, wide)                                                                \
     template <class... A>                                                                          \
@@ -457,6 +546,8 @@ static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(Sh
     SHIM_PRODUCT(256, type, wide)
 SHIM_PRODUCTS(bf16, shim_brain)
 SHIM_PRODUCTS(f16, shim_half)
-#define ptx_wgmma_fence_sync_aligned()
-#define ptx_wgmma_commit_group_sync_aligned()
-#define ptx_wgmma_wait_group_sync_aligned(n)
+#define ptx_wgmma_fence_sync_aligned()        shim_late_fence()
+#define ptx_wgmma_commit_group_sync_aligned() shim_late_commit(LATE_PRODUCTS)
+// (the lanes of a warp wait together: none goes on while another still multiplies)
+#define ptx_wgmma_wait_group_sync_aligned(n)                                                       \
+    (shim_late_wait(LATE_PRODUCTS, n), (void)shim_vote(0xffffffffu, true))

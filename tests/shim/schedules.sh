@@ -125,6 +125,45 @@ awk '/__device__|__global__/ { knows = 0 } /bool failed =/ { knows = 1 }
     /if [(]failed[)]/ { asked++; if (!knows) bad++ } END { exit !asked || bad }' crowded.cu && pass ||
     fail "a function asks whether a check has failed and has not looked"
 
+# Copies and products that are asynchronous take effect where something waits for them (late.h): a wait less, an arrival too
+# early, a fence less is found.
+cat >group.net <<'NET'
+model product(x: bf16[136, 904], w: bf16[904, 136]) { return y = matmul(x, w) }
+NET
+cat >copies.net <<'NET'
+model products(x: bf16[40, 328], w: bf16[328, 24], f: f32[20, 1300], g: f32[1300, 20]) { return y = matmul(x, w), z = matmul(f, g) }
+NET
+{ echo '# netc tune 1'; "$NETC" inspect group.net --target sm_90 --knobs --no-library |
+    sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=128 cluster=2/p'; } >group.tune
+echo '# netc tune 1' >copies.tune
+late() { # MODEL SHIM_CUT EXIT_CODE TEXT
+    SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect "$3" "$4" "$NETC" check "$1.net" --device cuda:0 --cache-dir '' \
+        --precision tf32 --no-library --tune-file "$1.tune"
+}
+for seed in 1 5; do SHIM_SEED=$seed late group 'no such text=>x' 0 worst; done
+holds 'measured schedules for 1 of 1 kernels'
+SHIM_EARLY=1 late group 'no such text=>x' 0 worst
+late group 'nc_bar_wait(full + place, parity);=>' 2 'an asynchronous copy has yet to write'
+late group 'nc_bar_wait(full + place, parity);=>nc_bar_wait(full + place, parity ^ 1);' 2 'an asynchronous copy has yet to write'
+late group 'nc_bar_wait(empty + place, parity);=>' 2 'more arrive at an mbarrier'
+late group 'if (step > 0 && thread < 2) nc_bar_arrive(empty + before, thread);=>if (thread < 2) nc_bar_arrive(empty + place, thread);' \
+    2 'an asynchronous copy has yet to write'
+early=$'                nc_products_done<1>();\n                if (step > 0 && thread < 2) nc_bar_arrive(empty + before, thread);'
+late group "$early=>${early#*;}${early%%;*};" 2 'an asynchronous copy has yet to write'
+late group 'nc_products_done<1>();=>' 1 WRONG
+late group 'nc_products_done<0>();=>' 2 'products that nobody has waited for'
+late group 'nc_products_begin();=>' 2 'without a fence before its group'
+late group 'nc_box_written();=>' 2 'with no fence of that thread between'
+late group 'nc_boxes_read<1>();=>' 2 'an asynchronous copy has yet to read'
+late group 'nc_boxes_read<0>();=>' 2 'bulk copies that still read its shared memory'
+wait='asm volatile("cp.async.wait_group %0;" : : "n"(N)'
+late copies 'no such text=>x' 0 worst
+SHIM_EARLY=1 late copies 'no such text=>x' 0 worst
+late copies "$wait : \"memory\");=>" 2 'an asynchronous copy has yet to write'
+late copies "$wait=>${wait%(N)}(N + 1)" 2 'an asynchronous copy has yet to write'
+late copies $'nc_copied<2>(); // the tile of this step is there\n            __syncthreads();=>nc_copied<2>();' 2 'race in dynamic shared memory'
+late copies '__syncthreads(); // the tile of this step is there=>' 2 'race in dynamic shared memory'
+
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''

@@ -6,6 +6,8 @@
 //
 // Environment:
 //   SHIM_SEED=N          of the random order; 1
+//   SHIM_EARLY=1         asynchronous copies and products are done at once, not where something
+//                        waits for them
 //   SHIM_ARCH=90         what the device says it is
 //   SHIM_UNITS=132       how many multiprocessors it says it has
 //   SHIM_DRIVER=13000    CUDA version the driver says it is for
@@ -113,6 +115,19 @@ extern Actor shim_actor;
 extern bool shim_running;
 // Whether what thread [id] did at [when] comes before what the thread that runs does now.
 bool shim_ordered(uint32_t id, uint32_t when);
+
+// -- late.c: of the thread that runs, and of the running block's cluster; NULL: nothing yet
+typedef struct LateThread LateThread;
+typedef struct LateBlock LateBlock;
+LateThread **shim_late_thread(void);
+LateBlock **shim_late_block(unsigned rank);
+unsigned shim_cluster_rank(void);
+// When it leaves the kernel: with what it must not; NULL, false: nothing. They are empty then.
+const char *shim_late_end_thread(LateThread *t);
+bool shim_late_end_block(LateBlock *b);
+void shim_late_free(LateThread *t, LateBlock *b);
+// When the thread of the block that runs last made its writes known to bulk copies.
+uint32_t shim_fenced(uint32_t id);
 
 // -- memory.c: device memory, and every access to it
 CuResult shim_alloc(CuPtr *p, size_t bytes);
