@@ -216,7 +216,8 @@ void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
 }
 
 // The sum of (d + error of d)^2: by Cauchy and Schwarz no more than 2 sqrt(D E) + E beside D, with
-// E the sum of the squares of those errors. Equal elements have equal squares.
+// E the sum of the squares of those errors: of the elements and, for all of them, of the mean.
+// Equal elements have equal squares.
 void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     int naxes;
@@ -224,6 +225,9 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
     double *reach =
         bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, args[0], REACH_SQUARE)}, &out->type);
     const double *doubt = doubts(e, n, args[0], out);
+    const double K = (double)reduced_count(n);
+    const double *size =
+        bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, args[0], MAGNITUDE)}, &out->type);
     const double *pairs = alike_over(e->env->arena, args[0], axes, naxes).pairs;
     value_errors(e->env->arena, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
@@ -231,9 +235,11 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
             out->error[BELOW][i] = out->error[ABOVE][i] = doubt[i] > 0 ? INFINITY : 0;
             continue;
         }
-        double v = out->f[i], cross = v > 0 ? sqrt(v * reach[i]) : 0;
-        double error = 2 * cross + reach[i];
-        Terms s = {.count = (double)reduced_count(n), .pairs = pairs[i], .size = v};
+        Terms all = {.count = K, .pairs = pairs[i], .size = size[i]};
+        double v = out->f[i], mean = lost(accumulator(n), &all) / K;
+        double off = sqrt(reach[i]) + sqrt(K) * mean,
+               error = (v > 0 ? 2 * sqrt(v) * off : 0) + off * off;
+        Terms s = {.count = K, .pairs = pairs[i], .size = v};
         out->error[BELOW][i] = fmin(error, v);
         out->error[ABOVE][i] = error;
         add_lost(n, out, i, &s);

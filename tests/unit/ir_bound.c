@@ -404,6 +404,9 @@ static void test_deviations(void)
     CHECK(allows(evaluate(g, &env, "out"), 0, 311));
     give_within(&env, "x", 3, DATA(-INFINITY, 0, 1), DATA(0, 0, 0));
     CHECK(!allows(evaluate(g, &env, "out"), 0, 311));
+    give(&env, "x", shape(DT_F32, 1, 3), DATA(0.1f, 0.1f, 0.1f)); // the mean may be off, too
+    CHECK(allows(evaluate(g, &env, "out"), 0, 3 * pow(20 * 0.1 * 0x1p-24, 2)));
+    CHECK(!allows(evaluate(g, &env, "out"), 0, 1e-9));
 }
 
 // Errors of a contraction's terms count as independent, but for steps: all of them may be taken.
