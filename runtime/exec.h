@@ -142,8 +142,10 @@ typedef struct RtObserver {
     bool parts;
 } RtObserver;
 int rt_entry_parts(const RtEntry *en); // numbers there are
-// Before step [step], on its stream: the temporaries whose lives begin with it.
-RtCode rt_lives_begin(RtSession *s, RtEntry *en, int step, RtStream *stream, RtError *e);
+// Before step [step], on its stream: the temporaries whose lives begin with it, in round [round] of
+// each loop around it.
+RtCode rt_lives_begin(RtSession *s, RtEntry *en, int step, const int64_t *round, RtStream *stream,
+                      RtError *e);
 void rt_lives_free(RtLives *l);
 RtCode rt_entry_steps(RtSession *s, RtEntry *en, const RtObserver *o, RtError *e);
 // Enqueues 1 to [left] executions, by graph where there is one; *done: how many.

@@ -7,6 +7,7 @@ typedef struct Run {
     RtEntry *en;
     const RtObserver *o;
     int64_t iteration[PROG_MAX_LOOP_DEPTH];
+    int64_t round[PROG_MAX_LOOP_DEPTH]; // the same, but counted up in loops that run backwards, too
     RtError *e;
 } Run;
 
@@ -39,7 +40,7 @@ static RtCode do_step(Run *r, int i)
     RtSlot *slot = en->slot + st->first_arg;
     RtStream *stream = r->o && r->o->stream ? r->o->stream : r->s->stream;
     const void *gate = s->commits ? en->error : NULL;
-    if (rt_lives_begin(r->s, en, i, stream, r->e)) return r->e->code;
+    if (rt_lives_begin(r->s, en, i, r->round, stream, r->e)) return r->e->code;
     if (st->moves) move_arguments(r, st);
     switch (s->kind) {
     case PS_KERNEL: return ops->launch(stream, m, s->index, en->argv + st->first_arg, r->e);
@@ -106,8 +107,8 @@ static RtCode steps(Run *r, int first, int last, int depth)
         if (s->kind == PS_LOOP) {
             if (depth >= PROG_MAX_LOOP_DEPTH)
                 return rt_fail(r->e, RT_USER, "loops nest more than %d deep", PROG_MAX_LOOP_DEPTH);
-            if (rt_lives_begin(r->s, r->en, i, r->s->stream, r->e)) return r->e->code;
             for (int64_t n = 0; n < s->count; n++) {
+                r->round[depth] = n;
                 r->iteration[depth] = s->reverse ? s->count - 1 - n : n;
                 if (steps(r, s->first_step, s->last_step, depth + 1)) return r->e->code;
             }
