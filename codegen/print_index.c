@@ -21,6 +21,17 @@ static const char *round_text(Emit *e, const IxTerm *t)
                         e->round);
 }
 
+// Whether a value is computed from a condition.
+static bool from_condition(const Body *b, int at)
+{
+    const Inst *v = &b->insts.at[at];
+    if (v->type == DT_BOOL) return true;
+    if (v->kind != KI_EW && v->kind != KI_CAST && v->kind != KI_CHECK) return false;
+    for (int i = 0; i < v->na; i++)
+        if (from_condition(b, v->a[i])) return true;
+    return false;
+}
+
 static const char *term_text(Emit *e, const IxTerm *t, bool wide)
 {
     const char *widen = e->cuda ? "(int64_t)" : "(long)";
@@ -33,6 +44,8 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
         DType vt = e->body->insts.at[t->id].type;
         if (e->cuda && !wide)
             return vt == DT_I64 || vt == DT_U32 ? arena_printf(e->arena, "(int)%s", v) : v;
+        if (!e->cuda && from_condition(e->body, t->id))
+            return arena_printf(e->arena, "nc_place(%s)", v);
         return vt == DT_I64 && e->cuda ? v : arena_printf(e->arena, "%s%s", widen, v);
     }
     case IT_DIV:

@@ -14,6 +14,14 @@ __attribute__((weak)) const char nc_compiler[] = __VERSION__;
 #define NC_BODY __attribute__((noipa)) static
 __attribute__((weak)) const char nc_compiler[] = "gcc " __VERSION__;
 #endif
+
+// An index that is computed from a condition. Closed to the compiler: gcc 12.2 makes loads at such places
+// vectors that read the place a mask would have (x[y > 0.5f ? 1 : 0]).
+NC_FN long nc_place(long i)
+{
+    __asm__("" : "+r"(i));
+    return i;
+}
 #define NC_INF (__builtin_inff())
 #define NC_NAN (__builtin_nanf(""))
 
