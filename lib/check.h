@@ -41,7 +41,7 @@ typedef struct Execution {
     int64_t nrows, examples, cursor;
     int round; // 0: the entry's first execution
     EvalResult want;
-    double decided; // percent of the entry's elements, by its first execution: the best variant's
+    double decided; // percent of the entry's elements, kept with its first execution: the best variant's
 } Execution;
 typedef VEC(Execution *) Reference;
 
