@@ -7,8 +7,8 @@
 
 const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
-    {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
+    {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
     {"moments",

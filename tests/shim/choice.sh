@@ -66,14 +66,14 @@ expect 0 "wrote two.net.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --
 [[ $(grep -c '^gemm ' two.net.tune) = 1 ]] && pass || fail "the old line stayed: $(cat two.net.tune)"
 ran 0 "step" --locked
 
-# a kernel that computes something else is not timed, however fast
+# a kernel that computes something else is not timed, however fast: here each, whatever its schedule
 rm two.net.tune
-SHIM_LT=slow SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + 3;' expect 0 "warning: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+SHIM_LT=slow SHIM_CUT='return nc_rcp_16(1 +=>return 3 + nc_rcp_16(1 +' expect 0 "warning: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
 holds "two.net:3 computes something else than the matmul library and is not used: a defect of netc, please report it"
 grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the library: $(cat two.net.tune)"
 # one that reads what is not there ends it, by name, before anything else fails of it
 rm two.net.tune
-SHIM_CUT='= acc[i][j][h];=>= acc[i][j][h] + *(volatile float *)8;' expect 2 "read of an address that is neither" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+SHIM_CUT='return nc_rcp_16(1 +=>return *(volatile float *)8 + nc_rcp_16(1 +' expect 2 "read of an address that is neither" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
 holds "kernel y_dot_sigmoid"
 
 # A kernel that looks its operands up (an embedding, through a data set's table of rows and the cursor) is measured on

@@ -11,7 +11,7 @@
 #include "tests/unit/lower_cuda.h"
 #include "tests/unit/unit.h"
 
-enum { MAX_CASES = 512, MAX_GROUPS = 6, MAX_KERNELS = 16 };
+enum { MAX_CASES = 768, MAX_GROUPS = 6, MAX_KERNELS = 16 };
 
 typedef struct Case {
     const char *name;
