@@ -107,27 +107,39 @@ const char *loc_line(const Diags *d, Loc loc)
     return text_on_one_line(d->arena, src->text + b, e - b);
 }
 
-static Diag *add(Diags *d, Span span, bool placed, const char *fmt, va_list args)
+static Diag *not_kept(Diags *d, Diag diag)
+{
+    Diag *lost = NEW(d->arena, Diag);
+    *lost = diag;
+    return lost;
+}
+
+static Diag *add(Diags *d, Diag diag)
 {
     d->errors++;
-    Diag diag = {.span = span, .placed = placed};
-    diag.text = arena_vprintf(d->arena, fmt, args);
-    if (d->errors > d->max_errors) {
-        Diag *lost = NEW(d->arena, Diag);
-        *lost = diag;
-        return lost;
-    }
+    if (d->errors > d->max_errors) return not_kept(d, diag);
     vec_push(d->arena, &d->list, diag);
     return &d->list.at[d->list.n - 1];
+}
+
+static bool is_said(const Diags *d, const Diag *diag)
+{
+    for (uint32_t i = 0; i < d->list.n; i++) {
+        const Diag *x = &d->list.at[i];
+        if (x->placed && x->span.source == diag->span.source && x->span.begin == diag->span.begin &&
+            x->span.end == diag->span.end && !strcmp(x->text, diag->text))
+            return true;
+    }
+    return false;
 }
 
 Diag *diag_span(Diags *d, Span span, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    Diag *diag = add(d, span, true, fmt, args);
+    Diag diag = {.span = span, .placed = true, .text = arena_vprintf(d->arena, fmt, args)};
     va_end(args);
-    return diag;
+    return add(d, diag);
 }
 
 static void call_chain(Diags *d, Diag *diag, Loc loc)
@@ -151,8 +163,12 @@ Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    Diag *diag = add(d, loc_user_span(d, loc), loc != 0, fmt, args);
+    Diag new = {.span = loc_user_span(d, loc), .placed = loc != 0};
+    new.text = arena_vprintf(d->arena, fmt, args);
     va_end(args);
+    bool again = new.placed &&is_said(d, &new);
+    d->repeats += again;
+    Diag *diag = again ? not_kept(d, new) : add(d, new);
     call_chain(d, diag, loc);
     return diag;
 }

@@ -48,6 +48,7 @@ typedef struct Diags {
     VEC(LocEntry) locs;  // locs.at[0] is "nowhere"
     VEC(Diag) list;
     uint32_t errors;
+    uint32_t repeats;    // errors that were reported again; see diag_error
     uint32_t max_errors; // further errors are counted, not kept; default 20
 } Diags;
 
@@ -67,7 +68,8 @@ const char *loc_line(const Diags *d, Loc loc);
 
 // Each returns the new diagnostic for notes, never NULL. Messages start lower case, no full stop.
 Diag *diag_span(Diags *d, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-// An error at loc, with a note for every call it came through. Points at the user's line.
+// An error at loc, with a note for every call it came through. Points at the user's line. What was
+// said of that line already is not said again: it may be elaborated many times.
 Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note(Diags *d, Diag *diag, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note_span(Diags *d, Diag *diag, Span span, const char *fmt, ...)

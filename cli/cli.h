@@ -101,6 +101,9 @@ int fail_to_write(const char *path);
 // Whether the file can be written as far as can be told before there is anything to write: its
 // folder takes files, and it is not the model itself. false: said so; exit with *code.
 bool output_possible(const char *path, const char *model, int *code);
+// Whether the name promises no other format than that of [suffix], which what is written has: "a
+// compiled model is written". false: said so; exit with *code.
+bool output_named(const char *path, const char *suffix, const char *what, int *code);
 int fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);

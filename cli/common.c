@@ -53,6 +53,20 @@ bool output_possible(const char *path, const char *model, int *code)
     return possible;
 }
 
+bool output_named(const char *path, const char *suffix, const char *what, int *code)
+{
+    static const char *const formats[] = {".bin", ".safetensors", ".npy", ".npz", ".csv",  ".txt",
+                                          ".png", ".pt",          ".pth", ".h5",  ".onnx", ".json",
+                                          ".c",   ".cu",          ".so",  ".o"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
+        if (!strcmp(dot, formats[i]) && strcmp(dot, suffix)) {
+            *code = fail("%s: %s as %s; name the file so", path, what, suffix);
+            return false;
+        }
+    return true;
+}
+
 int report_error(netc_error *err)
 {
     netc_status status = netc_error_status(err);

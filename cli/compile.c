@@ -166,7 +166,9 @@ int verb_compile(int argc, char **argv)
     int code;
     if (!read_command("compile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!read_batches(&a, &code) || (a.dump && !make_folder(a.dump, &code))) {
+    bool named =
+        !a.out || a.emit || output_named(a.out, ".bin", "a compiled model is written", &code);
+    if (!named || !read_batches(&a, &code) || (a.dump && !make_folder(a.dump, &code))) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

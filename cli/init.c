@@ -44,9 +44,10 @@ int verb_init(int argc, char **argv)
     int code;
     if (!read_command("init", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!a.out) {
+    if (!a.out) code = fail("name the file to write: netc init MODEL -o FILE.safetensors");
+    if (!a.out || !output_named(a.out, ".safetensors", "tensors are written", &code)) {
         free_command(OPTIONS(options), &a.common);
-        return fail("name the file to write: netc init %s -o FILE.safetensors", "MODEL");
+        return code;
     }
     return run_command(OPTIONS(options), &a.common, run, &a);
 }

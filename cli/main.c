@@ -118,6 +118,9 @@ int main(int argc, char **argv)
     signal(SIGPIPE, argc > 1 && !strcmp(argv[1], "train") ? SIG_IGN : SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); // a file-size limit then is an error like a full disk
     if (argc < 2) return usage(stderr), 1;
+    char *help[] = {"--help"};
+    if (!strcmp(argv[1], "help") && argc > 2 && find_verb(argv[2]))
+        return finish(find_verb(argv[2])->run(1, help));
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return usage(stdout), 0;
     if (!strcmp(argv[1], "--version")) return printf("netc %s\n", netc_version()), 0;
@@ -132,5 +135,8 @@ int main(int argc, char **argv)
         if (near) return fail("unknown verb '%s'; did you mean '%s'?", argv[1], near);
         return fail("'%s' is neither a verb nor a file; 'netc --help' lists the verbs", argv[1]);
     }
+    for (int i = 2; i < argc; i++) // (after an option it may be its value)
+        if (argv[i - 1][0] != '-' && find_verb(argv[i]) && stat(argv[i], &st))
+            return fail("the verb comes first: netc %s ...", argv[i]);
     return finish(verb_compile(argc - 1, argv + 1));
 }

@@ -7,6 +7,8 @@
 #include "base/names.h"
 #include "cli/cli.h"
 
+enum { MOST_OPTIONS = 40 }; // of a verb, the common ones included
+
 static void print_help(const Verb *verb, const Option *options, int n)
 {
     printf("%s\n\nusage: netc %s\n\n", verb->summary, verb->usage);
@@ -81,14 +83,43 @@ static const Option *find(const Option *options, int n, const char *word, size_t
     return NULL;
 }
 
+static const char *suggest_option(const char *name, const char *const *options, size_t n)
+{
+    const char *bare[MOST_OPTIONS];
+    for (size_t i = 0; i < n; i++) bare[i] = options[i] + 2;
+    const char *near = suggest(name + strspn(name, "-"), bare, n);
+    return near ? near - 2 : NULL;
+}
+
+// What other tools have as options, and where it is here.
+static const char *elsewhere(const char *name)
+{
+    static const char *const known[][2] = {
+        {"--lr", "the rate stands in the model's 'update'; a setting there is changed with --set"},
+        {"--learning-rate", "the rate stands in the model's 'update'; --set changes a setting"},
+        {"--batch", "a model's 'dim batch' is changed with -D batch=N"},
+        {"--batch-size", "a model's 'dim batch' is changed with -D batch=N"},
+        {"--cpu", "write --device cpu"},
+        {"--gpu", "write --device cuda"},
+        {"--cuda", "write --device cuda"},
+        {"--load", "parameters are read with --weights FILE"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i][0], name)) return known[i][1];
+    return NULL;
+}
+
 static bool unknown(const Verb *verb, const Option *options, int n, const char *word)
 {
-    const char *names[64];
+    const char *names[MOST_OPTIONS];
     size_t count = 0;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    for (int i = 0; i < n && count < 64; i++) names[count++] = options[i].name;
-    const char *near = suggest(name, names, count);
+    for (int i = 0; i < n; i++) names[count++] = options[i].name;
+    const char *other = elsewhere(name);
+    if (other) return fail("unknown option %s; %s", name, other), false;
+    // (the dashes are no letters that could be right)
+    const char *near = strlen(name) > 2 ? suggest_option(name, names, count) : NULL;
     // The beginning of an option's name is taken for that option.
     for (size_t i = 0; !near && strlen(name) > 3 && i < count; i++)
         if (!strncmp(names[i], name, strlen(name))) near = names[i];
@@ -132,6 +163,9 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
         if (!store(o, value)) return false;
     }
     if (words->n >= verb->least && words->n <= verb->most) return true;
+    if (words->n > verb->most && verb->most == 1)
+        return fail("give %s, not also '%s': netc %s", verb->words, words->at[1], verb->usage),
+               false;
     return fail("give %s: netc %s", verb->words, verb->usage), false;
 }
 
@@ -190,7 +224,7 @@ Option repeats_option(Timing *t)
                     &t->repeats, "N",  "how often; medians count (default 25)"};
 }
 
-enum { COMMON_OPTIONS = 12, MOST_OPTIONS = 40 };
+enum { COMMON_OPTIONS = 12 };
 
 static void common_options(Common *c, Option out[COMMON_OPTIONS])
 {

@@ -41,6 +41,15 @@ static size_t elements(const netc_tensor *t)
     return n;
 }
 
+static const char *type_text(const netc_tensor *t, char *out, size_t n)
+{
+    size_t len = (size_t)snprintf(out, n, "%s[", netc_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank && len < n; i++)
+        len += (size_t)snprintf(out + len, n - len, "%s%" PRId64, i ? ", " : "", t->dim[i]);
+    if (len < n) snprintf(out + len, n - len, "]");
+    return out;
+}
+
 // Reads NAME=FILE; the array's shape fixes the dimensions of the input.
 static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
 {
@@ -54,6 +63,27 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
         return fail("%s has no elements", eq + 1), NETC_INVALID;
     if (status == NETC_OK && in->t.rank) status = netc_dataset_add_array(d, in->name, &in->t, err);
     return status;
+}
+
+// Whether the array is what the entry takes; what is wrong is said with the file's name, which the
+// library does not know.
+static bool fits(netc_program *p, const char *entry, const Input *in, const char *word)
+{
+    netc_port port;
+    for (int i = 0; i < netc_input_count(p, entry); i++) {
+        if (netc_input_info(p, entry, i, &port, NULL) != NETC_OK || strcmp(port.name, in->name))
+            continue;
+        netc_tensor want = {.dtype = port.dtype, .rank = port.rank};
+        memcpy(want.dim, port.dim, sizeof want.dim);
+        bool same = want.dtype == in->t.dtype && want.rank == in->t.rank &&
+                    !memcmp(want.dim, in->t.dim, (size_t)want.rank * sizeof *want.dim);
+        if (same) return true;
+        char a[200], b[200];
+        fail("input '%s' of '%s' is %s, and %s holds %s", in->name, entry,
+             type_text(&want, a, sizeof a), strchr(word, '=') + 1, type_text(&in->t, b, sizeof b));
+        return false;
+    }
+    return true;
 }
 
 // An element as text; all: with every digit that tells it from its neighbours, as JSON.
@@ -89,9 +119,8 @@ static void print_element(const netc_tensor *t, size_t i, bool all)
 static void print_tensor(const char *name, const netc_tensor *t)
 {
     size_t n = elements(t);
-    printf("%s %s[", name, netc_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank; i++) printf("%s%lld", i ? ", " : "", (long long)t->dim[i]);
-    printf("]");
+    char type[200];
+    printf("%s %s", name, type_text(t, type, sizeof type));
     for (size_t i = 0; i < n && i < 8; i++) putchar(' '), print_element(t, i, false);
     puts(n > 8 ? " ..." : "");
 }
@@ -215,6 +244,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
+        if (!fits(p, entry, &in[i], a->inputs.at[i])) status = NETC_INVALID;
+    for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = netc_bind(s, entry, in[i].name, &in[i].t, err);
     if (status == NETC_OK) status = netc_run(s, entry, a->times > 0 ? a->times : 1, err);
     if (status == NETC_OK) status = netc_sync(s, err);
@@ -254,7 +285,7 @@ int verb_run(int argc, char **argv)
         const char *word = a.outputs.at[i], *eq = strchr(word, '=');
         if (!eq || eq == word || !eq[1])
             code = fail("--output wants NAME=FILE, not '%s'", word);
-        else
+        else if (output_named(eq + 1, ".npy", "an output is written", &code))
             output_possible(eq + 1, a.common.words.at[0], &code);
     }
     if (code) {

@@ -211,6 +211,12 @@ int verb_train(int argc, char **argv)
     int code;
     if (!read_command("train", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
+    if (a.o.epochs > 0 && a.o.steps) code = fail("give --epochs or --steps, not both");
+    if (!code && a.save) output_named(a.save, ".safetensors", "a checkpoint is written", &code);
+    if (code) {
+        free_command(OPTIONS(options), &a.common);
+        return code;
+    }
     Display d = {.quiet = a.common.quiet, .json = a.json, .terminal = isatty(STDOUT_FILENO)};
     if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) {
         code = fail_to_write(a.log);

@@ -41,7 +41,8 @@ typedef struct Seq {
 
 struct Val {
     ValKind kind;
-    Sym sym; // V_INT: the dimension variable it came from, or 0
+    Sym sym;           // V_INT: the dimension variable it came from, or 0
+    uint16_t constant; // 1 + index into Elab.constants: the const whose value it is; or 0
     union {
         Node *node;
         int64_t i;
@@ -164,8 +165,9 @@ struct Elab {
     EFile *core;        // std/core.net, used by every file
     StrMap defines;     // name -> Val *, evaluated -D and data bindings
     StrMap define_used;
-    StrMap sym_index; // dimension name -> (void *)(index)
-    StrMap dims;      // name -> DimBinding *
+    StrMap sym_index;            // dimension name -> (void *)(index)
+    StrMap dims;                 // name -> DimBinding *
+    VEC(const Stmt *) constants; // of the user's, as they are evaluated
 
     Graph *root; // of the entry being built
     Graph *g;    // root, or the innermost region's
@@ -234,6 +236,9 @@ bool out_of_bounds(Elab *e, Span span); // elaboration must stop
 // number takes (DT_COUNT: f32 for floats, i64 for integers, bool).
 Node *to_tensor(Elab *e, const Val *v, DType weak, Span span);
 bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out);
+// What a const or a dim holds does not suit: reported where it is defined, once for all its uses.
+// text is what is wanted, found what it holds.
+void fail_defined(Elab *e, const Stmt *definition, Span use, const char *text, const char *found);
 bool to_bool(Elab *e, const Val *v, Span span, const char *what, bool *out);
 bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out);
 // A list of sizes, or one size. sym may be NULL. Sizes are checked to be positive.

@@ -57,7 +57,7 @@ ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
                                 .initial = initial,
                                 .loc = loc_add(e->diags, s->span, 0, NULL)});
     else if (v.kind != V_POISON)
-        fail(e, s->span, "setting '%s' must be a number, found %s", s->name, val_text(e, &v));
+        fail_defined(e, s, s->span, "a setting must be a number", val_text(e, &v));
     e->frame = frame.up;
     return c;
 }

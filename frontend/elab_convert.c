@@ -148,6 +148,32 @@ Node *to_tensor(Elab *e, const Val *v, DType weak, Span span)
     }
 }
 
+void fail_defined(Elab *e, const Stmt *definition, Span use, const char *text, const char *found)
+{
+    Loc at = loc_add(e->diags, definition->span, 0, NULL);
+    Diag *d = diag_error(e->diags, at, "%s, and '%s' is %s", text, definition->name, found);
+    Loc loc = loc_add(e->diags, use, e->frame ? e->frame->call : 0, NULL);
+    Span from = loc_user_span(e->diags, loc);
+    for (uint32_t i = 0; i < e->options->ndefines; i++) {
+        const Define *given = &e->options->defines[i];
+        bool wins = !given->from_data || !strmap_has(&e->define_used, given->name);
+        if (wins && !strcmp(given->name, definition->name))
+            diag_note(e->diags, d, "by %s%s=%s", given->from_data ? "the data: " : "-D ",
+                      given->name, given->value);
+    }
+    if (from.source != definition->span.source || from.begin != definition->span.begin)
+        diag_note_span(e->diags, d, from, "used here");
+}
+
+// Who wants what of a value that does not suit: the const it is, or the place it stands at.
+static void unsuitable(Elab *e, const Val *v, Span span, const char *text)
+{
+    if (v->constant)
+        fail_defined(e, e->constants.at[v->constant - 1], span, text, val_text(e, v));
+    else
+        fail(e, span, "%s, found %s", text, val_text(e, v));
+}
+
 bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out)
 {
     if (v->kind == V_INT) return *out = v->i, true;
@@ -158,7 +184,7 @@ bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out)
         fail(e, span, "%s must be an integer known at compile time, found %s", what,
              val_text(e, v));
     else
-        fail(e, span, "%s must be an integer, found %s", what, val_text(e, v));
+        unsuitable(e, v, span, arena_printf(e->arena, "%s must be an integer", what));
     return false;
 }
 
@@ -224,6 +250,10 @@ bool to_shape(Elab *e, const Val *v, Span span, Type *out)
         Val item = many ? seq_item(e, v, i) : *v;
         int64_t size;
         if (!to_int(e, &item, span, "a size", &size)) return false;
+        if (size <= 0 && item.constant) {
+            unsuitable(e, &item, span, "a size must be positive");
+            return false;
+        }
         out->sym[i] = item.kind == V_INT ? item.sym : 0;
         out->dim[i] = size;
         out->rank++;

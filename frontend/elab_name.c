@@ -1,4 +1,5 @@
 // Names: locals, the file's and the used files' top level, built-ins; scopes of parameter names.
+#include <math.h>
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -61,12 +62,14 @@ static Val dim_value(Elab *e, Global *g, Span span)
                       name, name);
             return val_poison();
         }
-        if (!to_int(e, &v, g->stmt->span, "a dimension", &b->value)) return val_poison();
-        if (b->value <= 0) {
-            fail(e, g->stmt->span, "dimension '%s' is %lld; sizes must be positive", name,
-                 (long long)b->value);
+        double size;
+        if (v.kind == V_POISON) return v;
+        if (!val_number(&v, &size) || !(size > 0 && size < 0x1p63 && size == floor(size))) {
+            fail_defined(e, g->stmt, span, "a dimension must be a positive integer",
+                         val_text(e, &v));
             return val_poison();
         }
+        b->value = v.kind == V_INT ? v.i : (int64_t)size;
         strmap_set(&e->dims, name, b);
     }
     Val v = val_int(b->value);
@@ -81,6 +84,14 @@ static Val fn_of(Elab *e, Global *g)
     fn->stmt = g->stmt;
     fn->file = g->file;
     return (Val){.kind = V_FN, .fn = fn};
+}
+
+// So that what is wrong with it is said of its definition.
+static void note_constant(Elab *e, const Global *g, Val *v)
+{
+    if (g->file->library || e->constants.n >= UINT16_MAX) return;
+    vec_push(e->arena, &e->constants, g->stmt);
+    v->constant = (uint16_t)e->constants.n;
 }
 
 // Top-level expressions see only the top level of their own file.
@@ -100,6 +111,7 @@ static Val eval_global(Elab *e, Global *g, Span span)
     else
         v = eval_named(e, g->stmt->expr, g->stmt->name);
     e->frame = frame.up;
+    if (g->stmt->kind == STMT_CONST) note_constant(e, g, &v);
     return v;
 }
 

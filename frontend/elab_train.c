@@ -291,6 +291,11 @@ static void exec_clip(Elab *e, TrainState *t, const Stmt *s)
     e->g->role = role;
 }
 
+static uint32_t reported(const Elab *e)
+{
+    return e->diags->errors + e->diags->repeats;
+}
+
 static void apply_update(Elab *e, Val fn, ECell *c, Node *grad, const Stmt *s)
 {
     if (!c->in_set) {
@@ -302,11 +307,12 @@ static void apply_update(Elab *e, Val fn, ECell *c, Node *grad, const Stmt *s)
     c->updated = true;
     Span span = s->expr->span;
     Val args[2] = {val_cell(c), val_node(grad)};
+    uint32_t before = reported(e);
     Val v = call_leading(e, fn, args, 2, span, scope_child(e, NULL, c->cell.name, false));
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)
         fail(e, span, "the update '%s' still waits for %s", v.fn->name, missing);
-    else if (v.kind != V_POISON && !c->written)
+    else if (v.kind != V_POISON && !c->written && reported(e) == before) // else that is why
         fail(e, span, "this update does not write the parameter: its function needs p <- …");
 }
 

@@ -76,8 +76,40 @@ static Val unknown_size(Elab *e, const char *name, Span span)
     return val_poison();
 }
 
+// A name that is missing once is missing wherever it is used: that is said at the first place.
+static bool is_said(const Elab *e, const char *name, Span span)
+{
+    const char *what[] = {"unknown name", "unknown size"};
+    for (uint32_t i = 0; i < e->diags->list.n; i++) {
+        const Diag *d = &e->diags->list.at[i];
+        for (int k = 0; k < 2; k++) {
+            const char *begin = arena_printf(e->arena, "%s '%s'", what[k], name);
+            if (d->span.source == span.source && !strncmp(d->text, begin, strlen(begin)))
+                return true;
+        }
+    }
+    return false;
+}
+
+// Words of other languages, which are spelt otherwise here.
+static const char *foreign(const char *name)
+{
+    static const char *const known[][2] = {
+        {"True", "write 'true'"},
+        {"False", "write 'false'"},
+        {"None", "write 'none'"},
+        {"range", "a range is written 0..n"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i][0], name)) return known[i][1];
+    return NULL;
+}
+
 Val name_unknown(Elab *e, const char *name, Span span, bool size)
 {
+    if (is_said(e, name, span)) return val_poison();
+    const char *instead = foreign(name);
+    if (instead) return fail(e, span, "unknown name '%s'; %s", name, instead);
     StrMap standard = standard_names(e);
     const char *file = strmap_get(&standard, name);
     if (file)

@@ -73,6 +73,7 @@ static const char *read_beside(Arena *a, const char *from, const char *name, siz
 
 static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
 {
+    if (!*s->name && e->diags->errors) return NULL; // a string without an end; that was said
     const EmbeddedFile *std = s->flag ? NULL : std_file(s->name);
     if (std) {
         const char *path = arena_printf(e->arena, "std/%s", std->name);
@@ -188,6 +189,10 @@ static void define(Elab *e, const Define *d)
     Advice advice;
     if (!*d->name) {
         diag_error(e->diags, 0, "-D wants NAME=VALUE, not '=%s'", d->value);
+        return;
+    }
+    if (!d->value[strspn(d->value, " \t")]) {
+        diag_error(e->diags, 0, "-D %s= has no value: write -D %s=VALUE", d->name, d->name);
         return;
     }
     if (!find_defined(e, d->name, &advice)) {

@@ -141,7 +141,7 @@ static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
 }
 
 // Words of other languages, at the head of a statement that did not parse.
-static void note_foreign(Parser *p, Diag *g, const Token *head)
+static bool note_foreign(Parser *p, Diag *g, const Token *head)
 {
     static const struct {
         const char *word, *instead;
@@ -159,7 +159,8 @@ static void note_foreign(Parser *p, Diag *g, const Token *head)
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (head->kind == T_NAME && !strcmp(head->text, table[k].word))
-            diag_note(p->diags, g, "%s", table[k].instead);
+            return diag_note(p->diags, g, "%s", table[k].instead), true;
+    return false;
 }
 
 static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
@@ -185,8 +186,12 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
             diag_note(p->diags, g, "a choice is written 'if condition then a else b'");
         if (head == T_ASSERT && (t->kind == T_SEP || t->kind == '}'))
             diag_note(p->diags, g, "say what went wrong: assert condition, \"message\"");
-        note_foreign(p, g, &p->tokens->list.at[start]);
-        if (k == start + 1 && head == T_NAME && starts_operand(t->kind)) {
+        if ((head == T_PARAM || head == T_STATE) && t->kind == T_SEP)
+            diag_note(p->diags, g, "say what it begins as: '= 0', or a function as uniform(-1, 1)");
+        if (k == start && t->kind == T_FLOORDIV)
+            diag_note(p->diags, g, "a comment begins with '#'");
+        bool foreign = note_foreign(p, g, &p->tokens->list.at[start]);
+        if (!foreign && k == start + 1 && head == T_NAME && starts_operand(t->kind)) {
             const char *word = p->tokens->list.at[start].text, *near = nearest_head(word);
             if (near && strcmp(near, word)) diag_note(p->diags, g, "did you mean '%s'?", near);
         }

@@ -120,6 +120,13 @@ static netc_status unknown_input(const netc_program *p, const char *input, netc_
                     advise(input, names, n).text);
 }
 
+static netc_status of_input(const DataItem *it, const RtError *e, netc_error **err)
+{
+    RtError named = {0};
+    rt_fail(&named, e->code, "input '%s': %s", it->input, e->text);
+    return lib_fail_rt(err, &named);
+}
+
 static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
 {
     const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
@@ -133,7 +140,7 @@ static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
             for (int k = 0; k < wanted.rank; k++) wanted.dim[k] = decl->dim[k + 1];
         }
         RtCode code = rt_files_array(it->files, it->part, decl ? &wanted : NULL, &it->array, &e);
-        if (code) return lib_fail_rt(err, &e);
+        if (code) return of_input(it, &e, err);
         rt_files_free(it->files);
         it->files = NULL;
         it->loaded = true;
@@ -141,7 +148,7 @@ static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
     if (decl && decl->has_range &&
         rt_array_check_range(&it->array, it->path ? it->path : it->input, decl->low, decl->high,
                              &e) != RT_OK)
-        return lib_fail_rt(err, &e);
+        return of_input(it, &e, err);
     return NETC_OK;
 }
 

@@ -24,10 +24,30 @@ bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n)
     return dim && rest;
 }
 
+netc_status need_data(const ProgEntry *e, const netc_dataset *d, const char *option,
+                      netc_error **err)
+{
+    char names[300] = "", options[400] = "";
+    int missing = 0;
+    for (int i = 0; i < e->ninputs; i++) {
+        const char *name = e->inputs[i].name;
+        size_t n = strlen(names), m = strlen(options);
+        if (!e->inputs[i].data || (d && dataset_find(d, name))) continue;
+        snprintf(names + n, sizeof names - n, "%s'%s'", missing ? ", " : "", name);
+        snprintf(options + m, sizeof options - m, " %s %s=FILE", option, name);
+        missing++;
+    }
+    if (!missing) return NETC_OK;
+    return lib_fail(err, NETC_INVALID, "'%s' needs data for input%s %s; give%s", e->name,
+                    missing > 1 ? "s" : "", names, options);
+}
+
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err)
 {
     netc_status status = dataset_load(d, s->program, err);
+    if (status != NETC_OK) return status;
+    status = need_data(e, d, "--data", err);
     if (status != NETC_OK) return status;
     RtDataBinding b[64];
     int n = 0;
@@ -45,10 +65,6 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
                 "= 128'",
                 in->name, e->name, want);
         const RtArray *a = dataset_find(d, in->name);
-        if (!a)
-            return lib_fail(err, NETC_INVALID,
-                            "'%s' needs data for input '%s'; give --data %s=FILE", e->name,
-                            in->name, in->name);
         bool fits = a->type.dtype == in->type.dtype && a->type.rank == in->type.rank;
         for (int k = 1; fits && k < in->type.rank; k++) fits = a->type.dim[k] == in->type.dim[k];
         if (!fits) {

@@ -301,6 +301,9 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
 // A cell whose type under that definition is not what the session holds: *mine and *its, or NULL.
 netc_status session_differs(netc_session *s, const char *define, const char *entry,
                             const ProgCell **mine, const ProgCell **its, netc_error **err);
+// Whether there is data for each input that takes its examples from data; option: what gives it.
+netc_status need_data(const ProgEntry *e, const netc_dataset *d, const char *option,
+                      netc_error **err);
 // Binds data to an entry with a row table and checks shapes, types and counts.
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err);

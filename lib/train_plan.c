@@ -55,7 +55,6 @@ netc_status run_plan(Run *r, netc_error **err)
 {
     const netc_train_options *o = r->o;
     netc_session *s = r->s;
-    if (!o->data) return lib_fail(err, NETC_INVALID, "training needs data; give --data NAME=FILE");
     if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
         o->save_every < 0)
         return lib_fail(
@@ -64,6 +63,11 @@ netc_status run_plan(Run *r, netc_error **err)
     if (o->save_every && !o->save)
         return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
     netc_status status = session_entry(s, "train", &r->l, &r->e, err);
+    if (status != NETC_OK) return status;
+    status = need_data(r->e, o->data, "--data", err);
+    if (status == NETC_OK && !o->data)
+        status =
+            lib_fail(err, NETC_INVALID, "'train' has no input that takes its examples from data");
     if (status != NETC_OK) return status;
     int64_t examples;
     status = bind_rows(s, r->l, r->e, o->data, &examples, err);
@@ -87,6 +91,7 @@ netc_status run_plan(Run *r, netc_error **err)
         const ProgEntry *e;
         int64_t n;
         status = session_entry(s, "eval", &l, &e, err);
+        if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
         if (status == NETC_OK) status = bind_rows(s, l, e, o->eval_data, &n, err);
         if (status != NETC_OK) return status;
         r->eval = (Rows){o->eval_data, 0, n};

@@ -135,7 +135,7 @@ alone 2 "its code is for other values than those given" run m.bin "${BOTH[@]}" -
 alone 2 "$COMPILER" run m.bin "${BOTH[@]}" --rebuild
 grep -q "its code is" .out && fail "of a rebuild that was asked for: $(cat .out)" || pass
 expect 0 "note: many.bin: it has no code for batch=3; compiling its source" "$NETC" run many.bin --input x=x3.npy --device cpu -o logits=l.npy
-alone 1 "input 'x' is f32[4, 2], the tensor given is f32[1, 2]" run many.bin "${SMALL[@]}" -D batch=4
+alone 1 "input 'x' of 'm' is f32[4, 2], and x1.npy holds f32[1, 2]" run many.bin "${SMALL[@]}" -D batch=4
 # written again, they are still there; the one that was asked for is its own now
 alone 0 "" many.bin -D batch=1 -o again.bin --target cpu -q
 alone 0 "" run again.bin "${SMALL[@]}" -q

@@ -353,8 +353,8 @@ static void define_error(const char *name, const char *value, const char *want)
 static void test_defines(void)
 {
     define_error("widht", "4", "did you mean 'width'?");
-    define_error("width", "0", "sizes must be positive");
-    define_error("batch", "-1", "sizes must be positive");
+    define_error("width", "0", "a size must be positive");
+    define_error("batch", "-1", "a dimension must be a positive integer");
     define_error("batch", "4611686018427387904", "too large");
     define_error("width", "1 +", "error");
 }

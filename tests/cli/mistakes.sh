@@ -1,0 +1,77 @@
+#!/bin/bash
+# What newcomers get wrong: one message for one mistake, which says what is wrong, of what, and what to do.
+. "$(dirname "$0")/../lib.sh"
+# wrong TEXT command...: it exits with 1, and its only error holds TEXT.
+wrong() {
+    expect 1 "$1" "${@:2}"
+    local n; n=$(grep -c 'error: ' "$W/.out")
+    [ "$n" = 1 ] && pass || fail "$n errors, wanted 1: ${*:2} : $(head -8 "$W/.out")"
+}
+cat >m.net <<'N'
+use nn
+use optim
+const hidden = 5
+dim batch = 4
+setting rate = 0.1
+model net(image: f32[batch, 3], label: f32[batch, 1]) {
+    h = relu(linear(image, hidden) as low)
+    y = linear(h, hidden // hidden) as top
+    return loss = mean(square(y - label)), y
+}
+train net {
+    minimize loss
+    update sgd(lr = rate)
+}
+N
+printf 'model make() { return x = zeros([8, 3]), y = zeros([8, 1]), flat = zeros([24]), wide = zeros([8, 4]), whole = zeros([8, 3], i32) }\n' >make.net
+expect 0 "" "$NETC" run make.net -o x=x.npy -o y=y.npy -o flat=flat.npy -o wide=wide.npy -o whole=whole.npy --device cpu
+DATA=(--data image=x.npy --data label=y.npy --device cpu)
+
+# definitions: said of the line that defines
+wrong "m.net:3:1: error: a size must be an integer, and 'hidden' is the number 12.5" "$NETC" m.net -D hidden=12.5
+holds "by -D hidden=12.5"
+holds "m.net:7:14: note: used here"
+wrong "a size must be positive, and 'hidden' is the integer -3" "$NETC" m.net -D hidden=-3
+wrong "m.net:4:1: error: a dimension must be a positive integer, and 'batch' is the number 2.5" "$NETC" m.net -D batch=2.5
+wrong "a setting must be a number, and 'rate' is true" "$NETC" m.net -D rate=true
+wrong "-D hidden= has no value: write -D hidden=VALUE" "$NETC" m.net -D hidden=
+
+# data: the input and the file
+for file in wide flat whole; do wrong "input 'image': $file.npy holds " "$NETC" train m.net --data image=$file.npy --data label=y.npy --device cpu; done
+holds "the model wants f32[*, 3]"
+wrong "input 'label': cannot open none.npy" "$NETC" train m.net --data image=x.npy --data label=none.npy --device cpu
+wrong "input 'image' of 'net' is f32[8, 3], and wide.npy holds f32[8, 4]" "$NETC" run m.net --input image=wide.npy -o y=out.npy --device cpu
+wrong "input 'image' of 'net' is f32[8, 3], and whole.npy holds i32[8, 3]" "$NETC" run m.net --input image=whole.npy -o y=out.npy --device cpu
+wrong "'train' needs data for inputs 'image', 'label'; give --data image=FILE --data label=FILE" "$NETC" train m.net --device cpu
+wrong "'eval' needs data for input 'label'; give --eval-data label=FILE" "$NETC" train m.net "${DATA[@]}" --eval-data image=x.npy
+
+# the command line
+wrong "the verb comes first: netc train" "$NETC" m.net train "${DATA[@]}"
+wrong "the verb comes first: netc train" "$NETC" --device cpu train m.net
+expect 0 "usage: netc train" "$NETC" help train
+wrong "unknown option --lr; the rate stands in the model" "$NETC" train m.net "${DATA[@]}" --lr 0.1
+wrong "-D batch=N" "$NETC" train m.net "${DATA[@]}" --batch-size 4
+wrong "unknown option --data; 'netc compile --help' lists them" "$NETC" m.net --data image=x.npy
+wrong "did you mean --epochs?" "$NETC" train m.net --epohcs 3
+wrong "give --epochs or --steps, not both" "$NETC" train m.net "${DATA[@]}" --epochs 1 --steps 3
+wrong "give one model, not also 'x.npy'" "$NETC" train m.net x.npy
+
+# what is written is what the name says
+wrong "a compiled model is written as .bin" "$NETC" m.net -o m.onnx
+wrong "tensors are written as .safetensors" "$NETC" init m.net -o m.bin
+wrong "a checkpoint is written as .safetensors" "$NETC" train m.net "${DATA[@]}" --save m.pt
+wrong "an output is written as .npy" "$NETC" run m.net --input image=x.npy -o y=y.csv --device cpu
+for file in m.onnx m.bin m.pt y.csv out.npy; do [ -e $file ] && fail "$file was written" || pass; done
+
+# text of other editors
+printf '\xff\xfem\0o\0' >utf16.net
+wrong "it is UTF-16: save it as UTF-8" "$NETC" utf16.net
+sed 's/use nn/use “nn”/' m.net >quotes.net
+wrong "quotes.net:1:5: error: strings stand in plain quotes" "$NETC" quotes.net
+sed '1s/$/ "unclosed/' m.net >unclosed.net
+wrong "has no closing" "$NETC" unclosed.net
+sed 's/lr = rate/lr = "0.1"/' m.net >string.net
+wrong "expected a tensor, found the string" "$NETC" string.net
+sed 's/$/\r/; s/    /\t/; 1s/^/\xef\xbb\xbf/' m.net >windows.net
+expect 0 "compiles" "$NETC" windows.net
+finish
