@@ -45,7 +45,7 @@ same() {
     done
 }
 
-# net_values MODE FLAG...: the language tests' values and asserts.
+# net_values MODE FLAG...: the language tests' values and asserts (of the files that $SHARE names).
 net_values() {
     local mode=$1 said; shift
     said=$(OPTIONS="$*" NUMBERS_ONLY=1 bash "$ROOT/tests/net/run.sh" 2>&1) && pass || fail "tests/net with $mode: $said"
@@ -56,11 +56,18 @@ PASSES=$(sed -n 's/.*passes that can be skipped: //p' names | tr -d ,)
 [ -n "$PASSES" ] && pass || fail "no list of optional passes in: $(cat names)"
 
 train_all default
+# Of the language tests each pass has a share, unless MODES=all asks for every file of every pass; without all of them
+# together all are run.
+count=$(wc -w <<<"$PASSES") number=0
 for p in $PASSES; do
     train_all "without-$p" --skip-passes "$p"
     same "without-$p"
+    [ "${MODES:-}" = all ] || export SHARE=$number/$count
     net_values "without-$p" --skip-passes "$p"
+    unset SHARE
+    number=$((number + 1))
 done
+net_values without-all --skip-passes "$(paste -sd, <<<"${PASSES// /$'\n'}")"
 train_all no-library --no-library
 same no-library
 net_values no-library --no-library

@@ -7,9 +7,10 @@
 #   # ops ENTRY OP STAGE: 2              how many OP nodes the entry has at that stage (ir, grad, fused)
 #   # lines STAGE: 1 TEXT               how many lines of --emit STAGE hold TEXT
 #   # option: -D n=3                     given to every command
+#   # checked: -D n=3                    given to 'netc check' (cli/check.sh, shim/run.sh), which would take minutes
 # A file without expectations must compile, and its models that have no inputs must run: their asserts hold.
 # Runs from the root of the repository, two files at a time. OPTIONS: more options for every command.
-# NUMBERS_ONLY=1: values and asserts only, for options that change kernels but no number.
+# SHARE=1/3: every third file, from the second on. NUMBERS_ONLY=1: values and asserts only, for options that change kernels but no number.
 cd "$(dirname "$0")/../.." || exit 1
 passed=0 failed=0
 fail() { echo "$1: $2"; failed=$((failed + 1)); }
@@ -91,7 +92,7 @@ share() {
     TMP=$TMP/net.$1; mkdir -p "$TMP"
     while read -r f; do
         [ $((at++ % $2)) -eq "$1" ] && one "$f"
-    done < <(find tests/net -name '*.net' | sort)
+    done < <(find tests/net -name '*.net' | sort | awk -v share="${SHARE:-0/1}" '{ split(share, s, "/") } NR % s[2] == s[1]')
     echo "counts $passed $failed"
 }
 

@@ -426,7 +426,8 @@ static bool is_host(uintptr_t a)
     return true;
 }
 
-static void access(uintptr_t a, size_t bytes, bool write)
+// (the size and the kind are constants in each hook, which are most of what a kernel costs here)
+static inline __attribute__((always_inline)) void access(uintptr_t a, size_t bytes, bool write)
 {
     if (!shim_running || a - (uintptr_t)shim_actor.stack < shim_actor.stack_bytes) return;
     shim_accesses++;
@@ -476,7 +477,7 @@ static void access(uintptr_t a, size_t bytes, bool write)
     }
 }
 
-static void aligned(uintptr_t a, size_t bytes, bool write)
+static inline __attribute__((always_inline)) void aligned(uintptr_t a, size_t bytes, bool write)
 {
     if (shim_running && a % bytes)
         shim_fault("misaligned %s of %zu bytes at %p, by thread %u of block %u",

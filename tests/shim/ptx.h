@@ -230,25 +230,27 @@ static inline void shim_async(unsigned to, ShimU64 from, int bytes, int given = 
 
 // -- matrix products of a warp. The fragments are laid out as the instruction set says: a lane's
 // group is lane / 4, its place in the group lane % 4.
-struct ShimFragment {
-    ShimU32 a[4], b[2];
+struct ShimFragment { // the numbers that a lane's registers hold
+    float a[8], b[4];
 };
-static __attribute__((no_sanitize("thread"))) void shim_matrix(float *d,
-                                                               float (*pick)(const ShimU32 *, int),
-                                                               const ShimU32 *ra, const ShimU32 *rb,
-                                                               int k, int each)
+// d, a warp's 16 x 8, += 16 x k times k x 8. Each: numbers in a register (2: halves, 1: tf32).
+template <int Each>
+static __attribute__((no_sanitize("thread"))) void
+shim_matrix(float *d, float (*pick)(const ShimU32 *, int), const ShimU32 *ra, const ShimU32 *rb,
+            int k)
 {
-    // each: elements of a register (2: halves, 1: tf32); d, a warp's 16 x 8, += 16 x k times k x 8
     int lane = shim_lane(), g = lane / 4, t = lane % 4;
-    ShimFragment mine = {{ra[0], ra[1], ra[2], ra[3]}, {rb[0], rb[1]}};
+    ShimFragment mine;
+    for (int i = 0; i < 4 * Each; i++) mine.a[i] = pick(&ra[i / Each], i % Each);
+    for (int i = 0; i < 2 * Each; i++) mine.b[i] = pick(&rb[i / Each], i % Each);
     const ShimU64 *all = shim_shuffle_all(0xffffffffu, (ShimU64)&mine);
     for (int r = 0; r < 2; r++)
         for (int c = 0; c < 2; c++)
             for (int kk = 0; kk < k; kk++) {
-                int owner = kk / each % 4, high = kk / (each * 4);
+                int owner = kk / Each % 4, high = kk / (Each * 4);
                 const ShimFragment *x = (const ShimFragment *)all[g * 4 + owner];
                 const ShimFragment *y = (const ShimFragment *)all[(2 * t + c) * 4 + owner];
-                d[r * 2 + c] += pick(&x->a[high * 2 + r], kk % each) * pick(&y->b[high], kk % each);
+                d[r * 2 + c] += x->a[(high * 2 + r) * Each + kk % Each] * y->b[high * Each + kk % Each];
             }
     shim_vote(0xffffffffu, true); // nobody goes on while another reads
 }
@@ -271,7 +273,7 @@ static inline float shim_pick_tf32(const ShimU32 *v, int)
     {                                                                                              \
         ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};                                            \
         float d[] = {c0, c1, c2, c3};                                                              \
-        shim_matrix(d, pick, a, b, 16, 2);                                                         \
+        shim_matrix<2>(d, pick, a, b, 16);                                                         \
         d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];                                                \
     }
 SHIM_MMA16(ptx_mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, shim_pick_half)
@@ -282,7 +284,7 @@ static inline void ptx_mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(
 {
     ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
     float d[] = {c0, c1, c2, c3};
-    shim_matrix(d, shim_pick_tf32, a, b, 8, 1);
+    shim_matrix<1>(d, shim_pick_tf32, a, b, 8);
     d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 static inline void shim_ldmatrix(ShimU32 *d, int n, bool turned, unsigned address)
@@ -507,13 +509,15 @@ static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLa
         shim_proxy_reads(shim_operand_at(e->a, kx, row + 8, k), 2);
         for (int i = lane; i < N; i += 32) shim_proxy_reads(shim_operand_at(e->b, ky, i, k), 2);
     }
-    for (int h = 0; h < 2; h++) {
-        float left[16];
-        for (int k = 0; k < 16; k++) left[k] = wide(shim_operand(e->a, kx, row + 8 * h, k));
-        for (int j = 0; j < N / 4; j++) {
+    float left[2][16], right[16];
+    for (int h = 0; h < 2; h++)
+        for (int k = 0; k < 16; k++) left[h][k] = wide(shim_operand(e->a, kx, row + 8 * h, k));
+    for (int j = 0; j < N / 4; j++) {
+        for (int k = 0; k < 16; k++)
+            right[k] = wide(shim_operand(e->b, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
+        for (int h = 0; h < 2; h++) {
             float *d = &sums[j / 2 * 4 + h * 2 + j % 2], sum = e->add ? *d : 0;
-            for (int k = 0; k < 16; k++)
-                sum += left[k] * wide(shim_operand(e->b, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
+            for (int k = 0; k < 16; k++) sum += left[h][k] * right[k];
             *d = sum;
         }
     }
