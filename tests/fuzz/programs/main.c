@@ -191,11 +191,6 @@ static void begin(Fuzz *f, Slot *s, int64_t first, int n, int what)
     s->deadline = clock_now() + f->o.limit;
     Draft *d = first < 0 ? NULL : drafts_of(a, f, first, n);
     const char *text = d ? file_of(a, d, n) : training_of(a, f, first);
-    // Not in 16 bits: in the loop over micro-batches the reference rounds other values than the
-    // build does (docs/status.md, "100,000 random programs").
-    if (f->variant < 0 && strstr(text, "    accumulate ") &&
-        strstr(variants[s->variant].precision, "16"))
-        s->variant = 0;
     s->pid =
         job_start(&f->o, &variants[s->variant], text, d ? wide_file_of(a, d, n) : NULL, s->report);
     if (s->pid < 0) perror("fork"), exit(2);
