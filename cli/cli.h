@@ -63,6 +63,9 @@ void free_command(const Option *own, int n, Common *c); // the lists that it fil
 // the exit code; an error is reported.
 typedef netc_status Body(void *args, netc_context *ctx, netc_error **err);
 int run_command(const Option *own, int n, Common *c, Body *body, void *args);
+// read_command, then run_command.
+int run_verb(const char *verb, const Option *own, int n, Common *c, int argc, char **argv,
+             Body *body, void *args);
 const Verb *find_verb(const char *name);
 void list_free(StringList *l);
 

@@ -123,6 +123,15 @@ int run_command(const Option *own, int n, Common *c, Body *body, void *args)
     return exit_code(status, err);
 }
 
+int run_verb(const char *verb, const Option *own, int n, Common *c, int argc, char **argv,
+             Body *body, void *args)
+{
+    int code;
+    return read_command(verb, own, n, c, &c->words, argc, argv, &code)
+               ? run_command(own, n, c, body, args)
+               : code;
+}
+
 void compile_options(const Common *c, netc_compile_options *o)
 {
     o->defines = c->defines.at;

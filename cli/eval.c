@@ -66,8 +66,5 @@ int verb_eval(int argc, char **argv)
         set_option(&a.set),
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "the results as one JSON object"},
     };
-    int code;
-    if (!read_command("eval", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
-        return code;
-    return run_command(OPTIONS(options), &a.common, run, &a);
+    return run_verb("eval", OPTIONS(options), &a.common, argc, argv, run, &a);
 }

@@ -109,8 +109,5 @@ int verb_inspect(int argc, char **argv)
          "what differs in another build; also as a second word"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
     };
-    int code;
-    if (!read_command("inspect", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
-        return code;
-    return run_command(OPTIONS(options), &a.common, run, &a);
+    return run_verb("inspect", OPTIONS(options), &a.common, argc, argv, run, &a);
 }

@@ -357,8 +357,5 @@ int verb_profile(int argc, char **argv)
          "write a trace for ui.perfetto.dev (Chrome's trace events)"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
     };
-    int code;
-    if (!read_command("profile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
-        return code;
-    return run_command(OPTIONS(options), &a.common, run, &a);
+    return run_verb("profile", OPTIONS(options), &a.common, argc, argv, run, &a);
 }

@@ -59,10 +59,7 @@ int verb_check(int argc, char **argv)
         {"--kernel", NULL, OPT_STRING, &a.kernel, "NAME",
          "only this kernel, edited or tuned: against the generated one, and timed"},
     };
-    int code;
-    if (!read_command("check", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
-        return code;
-    return run_command(OPTIONS(options), &a.common, check, &a);
+    return run_verb("check", OPTIONS(options), &a.common, argc, argv, check, &a);
 }
 
 typedef struct Doctor {

@@ -166,6 +166,17 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     return status;
 }
 
+netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
+                           const ProgType **type, netc_error **err)
+{
+    const ProgEntry *e;
+    netc_status status = session_entry(s, entry, l, &e, err);
+    if (status != NETC_OK) return status;
+    for (int i = 0; i < e->noutputs; i++)
+        if (!strcmp(e->outputs[i].name, output)) return *type = &e->outputs[i].type, NETC_OK;
+    return no_output(e, output, err);
+}
+
 netc_status no_output(const ProgEntry *e, const char *output, netc_error **err)
 {
     const char *names[64];
@@ -185,19 +196,13 @@ netc_status netc_read(netc_session *s, const char *entry, const char *output, ne
                       netc_error **err)
 {
     Loaded *l;
-    const ProgEntry *e;
-    netc_status status = session_entry(s, entry, &l, &e, err);
+    const ProgType *type;
+    netc_status status = session_output(s, entry, output, &l, &type, err);
+    if (status == NETC_OK) status = same_type("output", output, type, t, err);
     if (status != NETC_OK) return status;
-    for (int i = 0; i < e->noutputs; i++) {
-        if (strcmp(e->outputs[i].name, output)) continue;
-        status = same_type("output", output, &e->outputs[i].type, t, err);
-        if (status != NETC_OK) return status;
-        RtError re = {0};
-        if (rt_sync(s->rt, &re) ||
-            rt_output_read(s->rt, l->rt, entry, output, t->data,
-                           (size_t)prog_type_bytes(&e->outputs[i].type), &re))
-            return lib_fail_rt(err, &re);
-        return NETC_OK;
-    }
-    return no_output(e, output, err);
+    RtError e = {0};
+    if (rt_sync(s->rt, &e) ||
+        rt_output_read(s->rt, l->rt, entry, output, t->data, (size_t)prog_type_bytes(type), &e))
+        return lib_fail_rt(err, &e);
+    return NETC_OK;
 }

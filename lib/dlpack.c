@@ -103,33 +103,27 @@ netc_status netc_read_dlpack(netc_session *s, const char *entry, const char *out
                              void **dl_managed_tensor, netc_error **err)
 {
     Loaded *l;
-    const ProgEntry *e;
-    netc_status status = session_entry(s, entry, &l, &e, err);
+    const ProgType *type;
+    netc_status status = session_output(s, entry, output, &l, &type, err);
     if (status != NETC_OK) return status;
-    for (int i = 0; i < e->noutputs; i++) {
-        if (strcmp(e->outputs[i].name, output)) continue;
-        const ProgType *type = &e->outputs[i].type;
-        size_t bytes = (size_t)prog_type_bytes(type);
-        size_t whole = (sizeof(Exported) + bytes + 63) / 64 * 64;
-        Exported *x = aligned_alloc(64, whole);
-        if (!x) return OUT_OF_MEMORY(err);
-        memcpy(x->shape, type->dim, sizeof x->shape);
-        x->managed = (DlManaged){.tensor = {.data = x->data,
-                                            .device_type = DL_CPU,
-                                            .ndim = type->rank,
-                                            .code = dl_type[type->dtype].code,
-                                            .bits = dl_type[type->dtype].bits,
-                                            .lanes = 1,
-                                            .shape = x->shape},
-                                 .manager = x,
-                                 .deleter = delete_exported};
-        netc_tensor t = tensor_of(type, x->data);
-        status = netc_read(s, entry, output, &t, err);
-        if (status != NETC_OK)
-            free(x);
-        else
-            *dl_managed_tensor = &x->managed;
-        return status;
-    }
-    return no_output(e, output, err);
+    size_t whole = (sizeof(Exported) + (size_t)prog_type_bytes(type) + 63) / 64 * 64;
+    Exported *x = aligned_alloc(64, whole);
+    if (!x) return OUT_OF_MEMORY(err);
+    memcpy(x->shape, type->dim, sizeof x->shape);
+    x->managed = (DlManaged){.tensor = {.data = x->data,
+                                        .device_type = DL_CPU,
+                                        .ndim = type->rank,
+                                        .code = dl_type[type->dtype].code,
+                                        .bits = dl_type[type->dtype].bits,
+                                        .lanes = 1,
+                                        .shape = x->shape},
+                             .manager = x,
+                             .deleter = delete_exported};
+    netc_tensor t = tensor_of(type, x->data);
+    status = netc_read(s, entry, output, &t, err);
+    if (status != NETC_OK)
+        free(x);
+    else
+        *dl_managed_tensor = &x->managed;
+    return status;
 }

@@ -73,7 +73,7 @@ typedef struct Settings {
     bool tune_file_named;                // by the caller: it must be there
     bool locked;
 } Settings;
-const char *precision_text(Precision p); // "tf32"; lib/program.c
+const char *precision_text(Precision p);                     // "tf32"; lib/program.c
 bool settings_define(const Settings *s, const char *define); // its name; lib/build.c
 typedef struct TuneFile TuneFile;
 typedef struct EditedKernels EditedKernels;
@@ -271,6 +271,8 @@ netc_tensor tensor_of(const ProgType *t, void *data);
 // -- bindings (lib/bind.c)
 // Errors that say what there is.
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
+netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
+                           const ProgType **type, netc_error **err);
 netc_status no_output(const ProgEntry *e, const char *output, netc_error **err); // what there is
 Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);

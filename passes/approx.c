@@ -72,30 +72,23 @@ static bool *read_exactly(const Graph *g)
     return exact;
 }
 
+static Node *shortened(void *ctx, Graph *g, Node *n, Node *const *map)
+{
+    const bool *exact = ctx;
+    bool f32 = n->type.dtype == DT_F32 || is_short(n);
+    if (!node_has(n, OPF_APPROX) || !f32 || (!is_short(n) && exact[n->id])) return NULL;
+    Attrs at = n->attrs;
+    attr_set_int(&at, ATTR_approx, 1);
+    Node *args[4];
+    for (uint32_t k = 0; k < n->nargs; k++) args[k] = map[n->args[k]->id];
+    graph_stamp(g, n, NULL);
+    return graph_node(g, n->op, args, n->nargs, &at);
+}
+
 static Graph *approx_graph(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    const bool *exact = read_exactly(g);
-    bool any = false;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
-    Remap r = remap_begin(g, dst);
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        Node *n = g->nodes.at[i];
-        bool f32 = n->type.dtype == DT_F32 || is_short(n);
-        if (!node_has(n, OPF_APPROX) || !f32 || (!is_short(n) && exact[i])) {
-            remap_with_regions(&r, done, n, &any);
-            continue;
-        }
-        Attrs at = n->attrs;
-        attr_set_int(&at, ATTR_approx, 1);
-        Node *args[4];
-        for (uint32_t k = 0; k < n->nargs; k++) args[k] = r.map[n->args[k]->id];
-        graph_stamp(dst, n, NULL);
-        r.map[i] = graph_node(dst, n->op, args, n->nargs, &at);
-        node_pass_name(n, r.map[i]);
-        any = true;
-    }
-    return any ? graph_copy_live(remap_end(&r)) : g;
+    return rewrite_nodes(g, done, shortened, read_exactly(g));
 }
 
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o)

@@ -50,8 +50,10 @@ static Node *negated(Graph *g, Node *n)
     return graph_unary(g, OP_neg, n);
 }
 
-static Node *contracted(Graph *g, const Node *n, int k, Node *const *map)
+static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
 {
+    int k = product_of(n, alone);
+    if (k < 0) return NULL;
     const Node *product = n->args[k];
     Node *a = map[product->args[0]->id], *b = map[product->args[1]->id],
          *c = map[n->args[1 - k]->id];
@@ -69,22 +71,7 @@ static Node *contracted(Graph *g, const Node *n, int k, Node *const *map)
 static Graph *contract_graph(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    const bool *alone = read_alone(g);
-    bool any = false;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
-    Remap r = remap_begin(g, dst);
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        Node *n = g->nodes.at[i];
-        int k = product_of(n, alone);
-        if (k >= 0) {
-            r.map[i] = contracted(dst, n, k, r.map);
-            node_pass_name(n, r.map[i]);
-        } else {
-            remap_with_regions(&r, done, n, &any);
-        }
-        any |= k >= 0;
-    }
-    return any ? graph_copy_live(remap_end(&r)) : g;
+    return rewrite_nodes(g, done, contracted, read_alone(g));
 }
 
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o)

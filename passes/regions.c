@@ -61,3 +61,20 @@ Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any)
     }
     return remap_node(r, &copy);
 }
+
+Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx)
+{
+    bool any = false;
+    Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i], *new = rewrite(ctx, r.dst, n, r.map);
+        if (new) {
+            r.map[i] = new;
+            node_pass_name(n, new);
+            any = true;
+        } else {
+            remap_with_regions(&r, done, n, &any);
+        }
+    }
+    return any ? graph_copy_live(remap_end(&r)) : g;
+}

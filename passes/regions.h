@@ -19,8 +19,14 @@ RegionList regions_innermost_first(Graph *g); // each graph once, the outermost 
 // Replaces each graph by one(ctx, done, graph); [done] maps what is inside to its replacement.
 // one may return its graph unchanged.
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
-// The node's image when its graph is rebuilt by one(), its regions replaced; [any] is set when one was.
+// The node's image when its graph is rebuilt by one(), its regions replaced; [any] is set when one
+// was.
 Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any);
+// A graph rebuilt: rewrite() makes a node of dst of a node, whose operands have their images in
+// [map], or gives NULL, and it is copied as above. The graph itself when nothing is another. For
+// use in a one() of over_regions.
+typedef Node *Rewrite(void *ctx, Graph *dst, Node *n, Node *const *map);
+Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx);
 Graph *rebuilt(const IdMap *done, Graph *g); // the replacement, or g
 
 #endif

@@ -1,74 +1,15 @@
 // Small graphs through the passes and codegen on the CPU target: how many steps come out, what is
 // updated in place, what waits for the checks, how loops are laid out.
-#include <string.h>
-
-#include "codegen/codegen.h"
-#include "passes/passes.h"
-#include "tests/unit/unit.h"
-
-typedef struct World {
-    Arena *a;
-    Diags *d;
-    Module *m;
-    Graph *g;
-    Target target;
-    bool apart; // one launch a group
-} World;
+#include "tests/unit/codegen_world.h"
 
 static World world(Arena *a, bool library)
 {
-    World w = {.a = a, .d = diags_new(a)};
-    w.m = module_new(a, w.d, "test");
-    w.g = graph_new(a, w.d, NULL);
-    w.target = target_cpu(2, library);
-    return w;
-}
-
-static Type f32(int rank, int64_t d0, int64_t d1)
-{
-    return type_make(DT_F32, rank, (int64_t[]){d0, d1});
-}
-
-static Node *cell(World *w, Op op, const char *name, Type t)
-{
-    if (!module_cell(w->m, name)) {
-        Cell c = {.name = name, .kind = op == OP_param ? CELL_PARAM : CELL_STATE, .type = t};
-        module_add_cell(w->m, &c);
-    }
-    return graph_leaf_cell(w->g, op, name, &t);
-}
-
-static Program *compile_on(World *w, const char *entry, EntryKind kind, const char *cursor)
-{
-    Entry e = {.name = entry, .kind = kind, .graph = w->g, .batch = 1};
-    e.rows = cursor != NULL;
-    e.cursor = cursor;
-    vec_push(w->a, &w->m->entries, e);
-    PassOptions po = {.target = &w->target};
-    CodegenOptions co = {.target = &w->target, .no_side_by_side = w->apart};
-    Program *p = passes_run(w->m, &po, NULL) ? codegen(w->m, &co) : NULL;
-    if (!p) {
-        Buf b = buf_new(w->a);
-        diags_render(w->d, &b, false);
-        printf("%s", b.data);
-    } else {
-        const char *error;
-        Buf b = buf_new(w->a), again = buf_new(w->a);
-        program_write(p, &b);
-        Program *q = program_read(w->a, b.data, b.len, &error);
-        CHECK_MSG(q != NULL, "%s", error);
-        if (q) program_write(q, &again);
-        CHECK(b.len == again.len && !memcmp(b.data, again.data, b.len));
-    }
-    CHECK(p != NULL);
-    return p;
+    return world_on(a, target_cpu(2, library));
 }
 
 static int count(const Program *p, ProgStepKind kind)
 {
-    int n = 0;
-    for (int i = 0; i < p->entries[0].nsteps; i++) n += p->entries[0].steps[i].kind == kind;
-    return n;
+    return count_steps(&p->entries[0], kind);
 }
 
 static int committed_copies(const Program *p)
