@@ -281,8 +281,8 @@ NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *i
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
-// Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing; that
-// what it writes is finite is looked at by netc_train only.
+// Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
+// what it writes is finite is not looked at (netc_train does): ask netc_state_check.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits; errors of the device come here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
@@ -305,6 +305,10 @@ NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_ten
                                      netc_error **err);
 NETC_API netc_status netc_state_write(netc_session *s, const char *name, const netc_tensor *t,
                                       netc_error **err);
+// Waits, then looks at all parameters and states: NETC_CHECK_FAILED, naming them, when one holds a
+// NaN, or a parameter or optimizer's state an infinity. It reads them all, which takes as long as
+// saving; a host with its own training loop asks before it saves, and now and then.
+NETC_API netc_status netc_state_check(netc_session *s, netc_error **err);
 // safetensors, written beside the target and renamed: the old file is never damaged.
 NETC_API netc_status netc_state_save(netc_session *s, const char *path, netc_error **err);
 typedef struct netc_load_options {

@@ -96,9 +96,8 @@ LARGEST(largest16, uint16_t)
 LARGEST(largest32, uint32_t)
 LARGEST(largest64, uint64_t)
 
-// An infinity is a mistake in a parameter or an optimizer's state, but may be what a model's own
-// state means (a running minimum).
-static bool sound(const ProgCell *c, const void *data)
+// (an infinity may be what a model's own state means: a running minimum)
+bool cell_is_sound(const ProgCell *c, const void *data)
 {
     size_t n = (size_t)(prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype));
     uint64_t most, infinity;
@@ -125,7 +124,7 @@ netc_status kept_take(Kept *k, netc_error **err)
         KeptCell *c = &k->cell[i];
         if (rt_cell_read(k->s->rt, c->cell->name, c->data, c->bytes, &e))
             return lib_fail_rt(err, &e);
-        if (k->first) c->exempt = !sound(c->cell, c->data);
+        if (k->first) c->exempt = !cell_is_sound(c->cell, c->data);
     }
     k->first = false;
     return NETC_OK;
@@ -149,7 +148,7 @@ netc_status kept_unsound(Kept *k, const char **cell, netc_error **err)
         if (!looked_at(c)) continue;
         if (rt_cell_read(k->s->rt, c->cell->name, k->scratch, c->bytes, &e))
             return lib_fail_rt(err, &e);
-        if (!sound(c->cell, k->scratch)) *cell = c->cell->name;
+        if (!cell_is_sound(c->cell, k->scratch)) *cell = c->cell->name;
     }
     return NETC_OK;
 }

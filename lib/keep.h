@@ -15,4 +15,8 @@ netc_status kept_put_back(Kept *k, netc_error **err);
 netc_status kept_unsound(Kept *k, const char **cell, netc_error **err);
 void kept_free(Kept *k); // NULL is fine
 
+// Whether [data] are values that training may leave in the cell: finite; of a model's own state,
+// which may hold infinities on purpose, no NaN.
+bool cell_is_sound(const ProgCell *c, const void *data);
+
 #endif

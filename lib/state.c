@@ -1,8 +1,9 @@
 // Parameters, states and settings in and out of a session: one by one, or from another session.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/lib.h"
+#include "lib/keep.h"
 
 static const ProgCell *nth_saved(const netc_session *s, int i)
 {
@@ -61,6 +62,31 @@ netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t, n
     if (rt_cell_read(s->rt, name, t->data, (size_t)prog_type_bytes(&c->type), &e))
         return lib_fail_rt(err, &e);
     return NETC_OK;
+}
+
+netc_status netc_state_check(netc_session *s, netc_error **err)
+{
+    RtError e = {0};
+    char names[300] = "";
+    int bad = 0;
+    netc_status status = netc_sync(s, err);
+    for (int k = 0; status == NETC_OK && k < rt_cell_count(s->rt); k++) {
+        const ProgCell *c = rt_cell_info(s->rt, k);
+        if (c->kind == PC_SETTING || !state_is_saved(c) || !state_is_named(c)) continue;
+        size_t bytes = (size_t)prog_type_bytes(&c->type), n = strlen(names);
+        void *data = malloc(bytes + 1);
+        if (!data)
+            status = OUT_OF_MEMORY(err);
+        else if (rt_cell_read(s->rt, c->name, data, bytes, &e))
+            status = lib_fail_rt(err, &e);
+        else if (!cell_is_sound(c, data) && ++bad <= 3)
+            snprintf(names + n, sizeof names - n, "%s'%s'", bad > 1 ? ", " : "", c->name);
+        free(data);
+    }
+    if (status != NETC_OK || !bad) return status;
+    return lib_fail(err, NETC_CHECK_FAILED,
+                    "values that are not finite are in %s%s; load a checkpoint, or begin again",
+                    names, bad > 3 ? " and others" : "");
 }
 
 netc_status netc_state_write(netc_session *s, const char *name, const netc_tensor *t,

@@ -256,6 +256,37 @@ static void test_hopeless(void)
     netc_session_free(s);
 }
 
+// A host's own steps commit a gradient that is not finite under a loss that is; it can ask.
+static void test_asking(void)
+{
+    netc_error *err = NULL;
+    netc_session *s = begun("use optim\n"
+                            "model root() {\n"
+                            "    param w: f32[40] = 0\n"
+                            "    param v: f32[2] = 1\n"
+                            "    state least: f32[] = inf\n"
+                            "    least <- least + 1\n"
+                            "    return loss = sum(sqrt(w)) + sum(v)\n"
+                            "}\n"
+                            "train root { minimize loss\nupdate sgd(lr = 0.1, momentum = 0.9) }\n",
+                            "f32", NULL);
+    FINE(netc_state_check(s, &err)); // an infinity of the model's own means what it means
+    steps(s, 1);
+    REFUSED(NETC_CHECK_FAILED, "values that are not finite are in ", netc_state_check(s, &err));
+    netc_status status = netc_state_check(s, &err);
+    CHECK(status == NETC_CHECK_FAILED && strstr(netc_error_text(err), "'w'") &&
+          !strstr(netc_error_text(err), "'v'") && !strstr(netc_error_text(err), "least"));
+    netc_error_free(err), err = NULL;
+    float w[40] = {0};
+    netc_tensor t = {.dtype = NETC_F32, .rank = 1, .dim = {40}, .data = w};
+    FINE(netc_state_write(s, "w", &t, &err));
+    w[39] = NAN;
+    FINE(netc_state_write(s, "w", &t, &err));
+    REFUSED(NETC_CHECK_FAILED, "'w'", netc_state_check(s, &err));
+    CHECK(netc_state_check(s, NULL) == NETC_CHECK_FAILED);
+    netc_session_free(s);
+}
+
 // Clipping, a gradient as an expression and its tap see gradients without the scale.
 static void test_unscaled(void)
 {
@@ -344,8 +375,8 @@ static void test_game(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_underflow,  test_overflow, test_resume,
-                                          test_growth,     test_hopeless, test_unscaled,
-                                          test_accumulate, test_game,     NULL};
+    static void (*const tests[])(void) = {
+        test_underflow, test_overflow, test_resume,     test_growth, test_hopeless,
+        test_asking,    test_unscaled, test_accumulate, test_game,   NULL};
     return api_main(tests);
 }
