@@ -39,6 +39,7 @@ const Variant variants[] = {
     {"no-loop_sums", "loop_sums", "f32", false, false, 0},
     {"no-simplify", "simplify", "f32", false, false, 0},
     {"no-moments", "moments", "f32", false, false, 0},
+    {"no-contract", "contract", "f32", false, false, 0},
     {"no-recompute", "recompute", "f32", false, false, 0},
     {"no-fuse", "fuse", "f32", false, false, 0},
     {"no-library", NULL, "f32", true, false, 0},
@@ -47,6 +48,9 @@ const Variant variants[] = {
     {"tf32", NULL, "tf32", false, false, 0},
     {"bf16", NULL, "bf16", false, false, 0},
     {"f16", NULL, "f16", false, false, 0},
+    {"bf16-no-contract", "contract", "bf16", false, false, 0},
+    {"bf16-no-approx", "approx", "bf16", false, false, 0}, // (a GPU's; in f32 little is short)
+    {"f16-no-approx", "approx", "f16", false, false, 0},
     {"bf16-no-library", NULL, "bf16", true, false, 0},
 };
 const int variant_count = sizeof variants / sizeof *variants;
