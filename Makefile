@@ -77,9 +77,9 @@ unit_libs = $(foreach d,$(BELOW_$(firstword $(subst _, ,$(notdir $(1))))),$(BUIL
 $(UNIT): $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_libs,$$*)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $< -Wl,--start-group $(call unit_libs,$*) -Wl,--end-group $(LDLIBS)
 
-# Allocations that fail (tests/unit/lib_oom.c).
+# Allocations that fail (tests/unit/oom.h).
 comma := ,
-$(BUILD)/tests/unit/lib_oom: LDLIBS += $(foreach f,malloc calloc realloc aligned_alloc posix_memalign \
+$(BUILD)/tests/unit/lib_oom $(BUILD)/tests/unit/lib_oom_tools: LDLIBS += $(foreach f,malloc calloc realloc aligned_alloc posix_memalign \
     strdup strndup asprintf free,-Wl$(comma)--wrap=$(f))
 
 # Random programs (tests/fuzz/programs).

@@ -204,10 +204,11 @@ static void write_kernel(Eject *v, const LoweredKernel *k)
     buf_printf(&o, "%sgrid %u %u %u, block %u %u %u, shared %u\n//\n", launch_head, p->grid[0],
                p->grid[1], p->grid[2], p->block[0], p->block[1], p->block[2], p->shared_bytes);
     buf_str(&o, p->annotated);
-    if (rt_file_write(path, o.data, o.len, &e))
+    v->path = strdup(path); // (before there is a file)
+    if (v->path && rt_file_write(path, o.data, o.len, &e)) {
         v->status = lib_fail_rt(v->err, &e);
-    else
-        v->path = strdup(path);
+        free(v->path), v->path = NULL;
+    }
 }
 
 static void eject(void *arg)
