@@ -39,8 +39,6 @@ static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *w
     const RtDeviceOps *ops = s->device->ops;
     RtError begin = {0}, steps = {0}, end = {0};
     RtGraph *g = NULL;
-    bool spoils = s->spoils;
-    s->spoils = false; // graphs are as they are without a check
     if (ops->capture_begin(s->stream, &begin) == RT_OK) {
         for (int i = 0; i < times && !steps.code; i++) rt_entry_steps(s, en, NULL, &steps);
         ops->capture_end(s->stream, &g, nodes, &end);
@@ -49,7 +47,6 @@ static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *w
             g = NULL;
         }
     }
-    s->spoils = spoils;
     const RtError *e = begin.code ? &begin : steps.code ? &steps : &end;
     if (!g) snprintf(why, n, "recording failed: %.200s", e->text);
     return g;
@@ -70,12 +67,9 @@ static RtGraph *record_way(RtSession *s, RtEntry *en, int way, int times)
     char why[256];
     int n;
     if (way == ONE_ROW) return times > 1 ? record(s, en, times, &n, why, sizeof why) : NULL;
-    bool spoils = s->spoils;
-    s->spoils = false;
     RtBranches *b = rt_branches_new(s, en);
     RtGraph *g = b ? rt_branches_record(s, en, b, times) : NULL;
     rt_branches_free(b);
-    s->spoils = spoils;
     return g;
 }
 

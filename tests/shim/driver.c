@@ -35,6 +35,7 @@ struct CUgraphNode_st {
     const void *from;
     size_t bytes;
     unsigned char value;
+    bool to_device, from_device; // of a copy
     CuResult (*call)(void *); // a library's work
     void *arg;
 };
@@ -295,6 +296,9 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
         return CU_OK;
     case COPY: break;
     }
+    // Reading what was never written is no fault of a copy: padding goes along.
+    if (n->to_device && !shim_touch(n->to, n->bytes, true)) return bad_memory("a copy");
+    if (n->to_device && n->from_device) shim_filled(n->to, n->bytes, n->from);
     memmove(n->to, n->from, n->bytes);
     return CU_OK;
 }
@@ -335,17 +339,16 @@ static CuResult enqueue(CuStream s, struct CUgraphNode_st n)
     return CU_OK;
 }
 
-static CuResult copy(CuStream s, void *to, const void *from, size_t bytes, bool check_to,
-                     bool check_from)
+static CuResult copy(CuStream s, void *to, const void *from, size_t bytes, bool to_device,
+                     bool from_device)
 {
     pthread_mutex_lock(&driver.lock);
-    CuResult r = CU_OK;
-    // Reading what was never written is no fault of a copy: padding goes along.
-    if (check_to && !shim_touch(to, bytes, true)) r = bad_memory("a copy");
-    if (r == CU_OK && check_to && check_from) shim_filled(to, bytes, from);
-    if (r == CU_OK)
-        r = enqueue(s,
-                    (struct CUgraphNode_st){.kind = COPY, .to = to, .from = from, .bytes = bytes});
+    CuResult r = enqueue(s, (struct CUgraphNode_st){.kind = COPY,
+                                                    .to = to,
+                                                    .from = from,
+                                                    .bytes = bytes,
+                                                    .to_device = to_device,
+                                                    .from_device = from_device});
     pthread_mutex_unlock(&driver.lock);
     return r;
 }
