@@ -141,7 +141,11 @@ static void exec_for(Elab *e, const Stmt *s)
 static void exec_if(Elab *e, const Stmt *s)
 {
     bool c;
-    if (!eval_bool(e, s->expr, "the condition of 'if'", &c)) return;
+    if (!eval_bool(e, s->expr, "the condition of 'if'", &c)) {
+        // What a function of the library would do is not known, and not the user's to be told of.
+        if (e->frame->file->library) e->frame->returned = true, e->frame->result = val_poison();
+        return;
+    }
     if (c)
         exec_block(e, s->body);
     else if (s->orelse)

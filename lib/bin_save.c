@@ -132,11 +132,12 @@ static netc_status compile_archs(Bin *b, Build *cuda)
     char *save = NULL;
     for (char *arch = strtok_r(list, ",", &save); arch; arch = strtok_r(NULL, ",", &save)) {
         int number = 0;
-        char rest = 0;
+        char rest = 0, more;
         const char *digits = strncmp(arch, "ptx_", 4)
                                  ? arch + (strncmp(arch, "sm_", 3) ? strlen(arch) : 3)
                                  : arch + 4;
-        if (sscanf(digits, "%d%c", &number, &rest) < 1 || number < 50 || (rest && rest != 'a'))
+        if (sscanf(digits, "%d%c%c", &number, &rest, &more) % 3 == 0 || number < 50 ||
+            (rest && rest != 'a'))
             return lib_fail(b->err, NETC_INVALID,
                             "unknown architecture '%s'; write sm_80, sm_90, sm_100 or ptx_80 ...",
                             arch);

@@ -325,7 +325,8 @@ netc_status no_entry(const netc_program *p, const Program *in, const char *name,
     size_t n = 0;
     for (int i = 0; i < in->nentries && n < 64; i++)
         if (!program_derives(&in->entries[i])) names[n++] = in->entries[i].name;
-    if (!strcmp(name, "train") || !strcmp(name, "eval"))
+    bool trains = p->decls && p->decls->trains; // then it is among those left out
+    if (!trains && (!strcmp(name, "train") || !strcmp(name, "eval")))
         return lib_fail(err, NETC_INVALID,
                         "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
                         p->name, name);

@@ -56,6 +56,8 @@ wrong "did you mean --epochs?" "$NETC" train m.net --epohcs 3
 wrong "give --epochs or --steps, not both" "$NETC" train m.net "${DATA[@]}" --epochs 1 --steps 3
 wrong "give one model, not also 'x.npy'" "$NETC" train m.net x.npy
 
+wrong "unknown architecture 'sm_90ab'" "$NETC" m.net -o m.bin --arch sm_90ab
+
 # what is written is what the name says
 wrong "a compiled model is written as .bin" "$NETC" m.net -o m.onnx
 wrong "tensors are written as .safetensors" "$NETC" init m.net -o m.bin

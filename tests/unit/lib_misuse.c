@@ -52,6 +52,28 @@ static void counts(void)
     netc_program_release(p);
 }
 
+// An entry that was left out is not one that the model lacks.
+static void left_out(void)
+{
+    static const char *const entries[] = {"line"};
+    netc_error *err = NULL;
+    netc_program *p = NULL;
+    NETC_INIT(netc_compile_options, o);
+    o.entries = entries;
+    o.nentries = 1;
+    FINE(netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    netc_session *s = opened(p, 0, NULL);
+    REFUSED(NETC_INVALID, "has no entry 'train'; there are 'init' and 'line'",
+            netc_run(s, "train", 1, &err));
+    netc_session_free(s);
+    netc_program_release(p);
+    p = compiled("model m(x: f32[3]) {\n    return y = x\n}\n");
+    s = opened(p, 0, NULL);
+    REFUSED(NETC_INVALID, "it has no block 'train MODEL", netc_run(s, "train", 1, &err));
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 // The threads of a session, of a data set being read and of a device being opened are the parent's.
 static void forked(void)
 {
@@ -94,6 +116,6 @@ static void forked(void)
 int main(void)
 {
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
-    void (*const tests[])(void) = {tensors, counts, forked, NULL};
+    void (*const tests[])(void) = {tensors, counts, left_out, forked, NULL};
     return api_main(tests);
 }
