@@ -72,7 +72,8 @@ static bool make_folder(const char *path, int *code)
 static const char *target_of(const CompileArgs *a)
 {
     if (a->target || !a->emit) return a->target;
-    return !strcmp(a->emit, "cuda") || !strcmp(a->emit, "ptx") ? "cuda" : NULL;
+    return !strcmp(a->emit, "cuda") || !strcmp(a->emit, "ptx") || !strcmp(a->emit, "tile") ? "cuda"
+                                                                                           : NULL;
 }
 
 // What --arch names if it is one; of several what all of them have counts: 0.
@@ -152,7 +153,7 @@ int verb_compile(int argc, char **argv)
         {"--output", "-o", OPT_OUTPUT, &a.out, "FILE",
          "write model.bin here; with --emit, the text"},
         {"--emit", NULL, OPT_STRING, &a.emit, "STAGE",
-         "print ast, ir, grad, fused, plan, cuda, c, ptx or dot"},
+         "print ast, ir, grad, fused, plan, tile, cuda, c, ptx or dot"},
         {"--dump", NULL, OPT_STRING, &a.dump, "DIR",
          "write the graph after every pass that changed it"},
         {"--arch", NULL, OPT_STRING, &a.archs, "LIST",

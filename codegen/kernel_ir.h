@@ -333,10 +333,9 @@ void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void row_cuda(struct Emit *e, KernelPhase phase);
 void tile_cuda(struct Emit *e);
 void small_cuda(struct Emit *e);
-void staged_cuda(struct Emit *e);
-void mma_cuda(struct Emit *e);
-bool mma_fits(const Body *b);        // a contraction of 16-bit floats: tensor cores can take it
-int mma_shared_bytes(const Body *b); // that the schedule's tiles need
+void tile_program_cuda(struct Emit *e); // tile/print.c: those of tile programs
+bool mma_fits(const Body *b);           // a contraction of 16-bit floats: tensor cores can take it
+int mma_shared_bytes(const Body *b);    // that the schedule's tiles need
 void wgmma_cuda(struct Emit *e);
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
 bool wgmma_sums(const Body *b); // sums over the rows of the left one can be taken on the way

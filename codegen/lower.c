@@ -5,14 +5,20 @@
 #include "codegen/accumulator.h"
 #include "codegen/knobs.h"
 #include "codegen/print.h"
+#include "codegen/tile/tile.h"
 
 // The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
 const char *lower_prelude(Arena *a, const Target *t, bool group_products)
 {
     static const char *const c[] = {"c_head.h", "c_math.h", "common.h",
                                     "c_tail.h", "c_sort.h", NULL};
-    const char *const cuda[] = {"cuda_head.h", "common.h",   "cuda_tail.h",
-                                "cuda_sync.h", "cuda_mma.h", group_products ? "cuda_wgmma.h" : NULL,
+    const char *const cuda[] = {"cuda_head.h",
+                                "common.h",
+                                "cuda_tail.h",
+                                "cuda_sync.h",
+                                "cuda_mma.h",
+                                "cuda_tile.h",
+                                group_products ? "cuda_wgmma.h" : NULL,
                                 NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
@@ -174,6 +180,14 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     p->symbol = k.symbol;
     p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
     p->grid[0] = p->grid[1] = p->grid[2] = p->block[0] = p->block[1] = p->block[2] = 1;
+    for (int i = 0; cuda && i < n; i++) { // text is made only of programs that are right
+        if (!tile_made(&body[i]->sched) || body_rows(body[i]) == 0) continue;
+        TileProgram program = tile_program(body[i]);
+        const char *wrong = tile_verify(ctx->arena, &program, 1);
+        if (wrong)
+            diag_error(ctx->diags, k.loc, "internal error: the tile program of %s: %s", k.name,
+                       wrong);
+    }
     p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
     if (p->nmaps) p->nargs = out.nargs;
     Buf pretty = buf_new(ctx->arena);

@@ -20,7 +20,9 @@ const char *name_identifier(Arena *a, const char *model_name)
         "class",    "operator", "private", "public", "x",        "y",       "exp",      "log",
         "sin",      "cos",      "pow",     "v",      "u",        "row",     "lane",     "block",
         "j0",       "j1",       "y0",      "y1",     "tanh",     "erf",     "floor",    "ceil",
-        "main",     "inline",   "words"};
+        "main",     "inline",   "words",   "acc",    "left",     "right",   "sums",     "sum",
+        "step",     "place",    "next",    "strip",  "tile",     "slot",    "line",     "from",
+        "warp"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (!strcmp(s, taken[i])) return arena_printf(a, "%s_", s);
     size_t n = strlen(s); // "v12" and "i3" are ours

@@ -33,8 +33,10 @@ void lane_stores(Emit *e, const Vectors *v, int stage);
 void close_lane_loop(Emit *e, int width); // what was opened for one element of a vector
 void flush_stores(Emit *e, const Vectors *v, int stage);
 
-// mma_cuda.c: what follows from the sums of a product, for neighbours of the result.
-void finish_vector(Emit *e, const char *base, int width, const char *sum,
+// tile/results.c: in a scope that knows axis 1 and, as [base], the first of [width] neighbours
+// along axis 2, what the body makes of the sums, of which [sum] is the one of this "lane". [high]:
+// rows from tile to tile. store: prints what is done with whole vectors of results.
+void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
                    void (*store)(Emit *e, Vectors *v));
 
 // Teams of threads, a row each. Which row and who of the team, from the block's number; returns the

@@ -249,18 +249,14 @@ void tile_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    if (s->share || s->wgmma || s->staged) {
-        (s->share ? small_cuda : s->wgmma ? wgmma_cuda : staged_cuda)(e);
+    if (s->share || s->wgmma || s->staged || s->mma) {
+        (s->share ? small_cuda : s->wgmma ? wgmma_cuda : tile_program_cuda)(e);
         return;
     }
     const char *t = type_math(b->insts.at[b->dot.sum].acc);
     emit_open(e, 1); // batch
     e->scope->indent--;
     place_tile(e);
-    if (s->mma) {
-        mma_cuda(e);
-        return;
-    }
     (s->each ? tile_square : tile_small)(e, t);
     emit_close(e, NULL, NULL);
 }

@@ -492,7 +492,8 @@ static void print_results(Emit *e)
               below, below);
     emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", t, e->axis[1], each,
               base);
-    finish_vector(e, base, 2, "sums[lane]", store_pairs);
+    finish_vector(e, base, 2, (int64_t)s->tile_m * s->cluster * group_apart(b), "sums[lane]",
+                  store_pairs);
     print_pairs(e);
     emit_line(e, in, "#pragma unroll");
     emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");

@@ -198,7 +198,8 @@ NETC_API netc_status netc_program_save(netc_program *p, const char *path, const 
                                        netc_session *weights, netc_error **err);
 NETC_API netc_program *netc_program_retain(netc_program *p);
 NETC_API void netc_program_release(netc_program *p);
-// Stages: "ast", "ir", "grad", "fused", "plan", "cuda", "c", "ptx", "dot". Free with netc_free.
+// Stages: "ast", "ir", "grad", "fused", "plan", "tile", "cuda", "c", "ptx", "dot". Free with
+// netc_free.
 NETC_API netc_status netc_program_emit(netc_program *p, const char *stage, char **text,
                                        netc_error **err);
 // Kernels with bytes, flops and floors, the memory plan; nothing is run.

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/tile/tile.h"
 #include "lib/tuning.h"
 
 typedef struct Emit {
@@ -45,6 +46,21 @@ static void emit_kernels(const Build *b, Buf *out)
     }
 }
 
+// The tile programs of kernels that are made of such.
+static void emit_tiles(const Build *b, Buf *out)
+{
+    for (uint32_t i = 0; i < b->launches.n; i++)
+        for (int k = 0; k < b->launches.at[i].nkernels; k++) {
+            const LoweredKernel *l = &b->launches.at[i].kernels[k];
+            for (int n = 0; n < l->nbodies; n++) {
+                if (!tile_made(&l->body[n]->sched)) continue;
+                TileProgram p = tile_program(l->body[n]);
+                buf_printf(out, "%s%s: ", out->len ? "\n" : "", l->prog.name);
+                tile_text(&p, out);
+            }
+        }
+}
+
 static void emit_ptx(Emit *e, Buf *out)
 {
     RtImage *images = NULL;
@@ -74,6 +90,8 @@ static void emit(void *arg)
         program_print(e->b->program, &out);
     else if (!strcmp(e->stage, "ptx"))
         emit_ptx(e, &out);
+    else if (!strcmp(e->stage, "tile"))
+        emit_tiles(e->b, &out);
     else if (!strcmp(e->stage, "dot"))
         for (uint32_t i = 0; i < e->b->module->entries.n; i++)
             graph_dot_text(e->b->module->entries.at[i].graph, &out);
@@ -84,8 +102,8 @@ static void emit(void *arg)
 
 netc_status netc_program_emit(netc_program *p, const char *stage, char **text, netc_error **err)
 {
-    static const char *const stages[] = {"ast",  "ir", "grad", "fused", "plan",
-                                         "cuda", "c",  "ptx",  "dot"};
+    static const char *const stages[] = {"ast",  "ir",   "grad", "fused", "plan",
+                                         "tile", "cuda", "c",    "ptx",   "dot"};
     enum { COUNT = sizeof stages / sizeof *stages, FRONT = 3 };
     int at = 0;
     while (at < COUNT && strcmp(stage, stages[at])) at++;
@@ -95,12 +113,13 @@ netc_status netc_program_emit(netc_program *p, const char *stage, char **text, n
     Emit e = {.p = p, .stage = stage, .arena = arena_new(), .err = err};
     if (!e.arena) return OUT_OF_MEMORY(err);
     if (at >= FRONT) {
-        bool cuda = !strcmp(stage, "cuda") || !strcmp(stage, "ptx");
+        bool tile = !strcmp(stage, "tile"),
+             cuda = tile || !strcmp(stage, "cuda") || !strcmp(stage, "ptx");
         if (cuda || !strcmp(stage, "c")) e.status = build_get(p, cuda, "", "", &e.b, err);
         if (e.status == NETC_OK && e.b) e.status = schedules_locked(p, e.b, err);
         if (e.status == NETC_OK && !e.b) e.status = build_any(p, &e.b, err);
         if (e.status == NETC_OK && !e.b->module &&
-            (!strcmp(stage, "fused") || !strcmp(stage, "dot")))
+            (tile || !strcmp(stage, "fused") || !strcmp(stage, "dot")))
             e.status = lib_no_graph(err, p, stage);
     }
     if (e.status == NETC_OK && !lib_guarded(e.arena, emit, &e)) e.status = OUT_OF_MEMORY(err);

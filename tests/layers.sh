@@ -19,6 +19,14 @@ check ir base/ ir/
 check frontend base/ ir/ frontend/
 check passes base/ ir/ passes/
 check codegen base/ ir/ codegen/
+# Tile programs know bodies; only what prints them knows printers.
+check codegen/tile base/ codegen/index.h codegen/kernel_ir.h codegen/tile/ codegen/print_cuda.h
+for f in codegen/tile/*.[ch]; do
+    case $f in */print.[ch] | */operands.c | */results.c) continue ;; esac
+    n=$((n + 1))
+    found=$(grep -nE '#include "codegen/(tile/)?print' "$f")
+    [ -z "$found" ] || { echo "$f includes a printer"; bad=$((bad + 1)); }
+done
 check runtime base/ codegen/program.h runtime/
 check cli include/netc.h base/ cli/
 check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
@@ -27,7 +35,7 @@ for f in lib/*.c; do # the map of lib/ is whole
     grep -q "\`${f#lib/}\`" docs/design.md || { echo "docs/design.md does not say what $f is"; bad=$((bad + 1)); }
 done
 # The library's texts are the same in every locale: base/plain.h has what depends on it elsewhere.
-for f in base/*.[chly] ir/*.[chly] frontend/*.[chly] passes/*.[chly] codegen/*.[chly] runtime/*.[chly] lib/*.[chly]; do
+for f in base/*.[chly] ir/*.[chly] frontend/*.[chly] passes/*.[chly] codegen/*.[chly] codegen/tile/*.[ch] runtime/*.[chly] lib/*.[chly]; do
     case $f in base/plain.c|'*'*|*/'*'*) continue ;; esac
     n=$((n + 1))
     found=$(tr '\n' ' ' < "$f" | sed 's/;/;\n/g' | grep -v 'plain_format(' |

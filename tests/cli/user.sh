@@ -146,7 +146,7 @@ expect 0 "" "$NETC" run free.bin --input x=x.npy --output y=sums.npy --device cp
 same first.npy sums.npy
 
 # -- every stage; dumps compile again
-for stage in ast ir grad fused plan cuda c dot; do expect 0 "" "$NETC" --emit $stage "$MLP"; done
+for stage in ast ir grad fused plan tile cuda c dot; do expect 0 "" "$NETC" --emit $stage "$MLP"; done
 if "$NETC" doctor | grep -q '^yes NVRTC'; then expect 0 ".visible .entry" "$NETC" --emit ptx "$MLP"; else skip "no NVRTC: no PTX"; fi
 expect 0 "" "$NETC" --dump d "$MLP"
 for f in d/0*.net d/fused.net; do expect 0 "" "$NETC" "$f"; done

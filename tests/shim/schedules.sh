@@ -161,8 +161,8 @@ late copies 'no such text=>x' 0 worst
 SHIM_EARLY=1 late copies 'no such text=>x' 0 worst
 late copies "$wait : \"memory\");=>" 2 'an asynchronous copy has yet to write'
 late copies "$wait=>${wait%(N)}(N + 1)" 2 'an asynchronous copy has yet to write'
-late copies $'nc_copied<2>(); // the tile of this step is there\n            __syncthreads();=>nc_copied<2>();' 2 'race in dynamic shared memory'
-late copies '__syncthreads(); // the tile of this step is there=>' 2 'race in dynamic shared memory'
+late copies $'nc_copied<2>();\n        __syncthreads(); // left, right: there=>nc_copied<2>();' 2 'race in dynamic shared memory'
+late copies $'nc_copied<3>();\n        __syncthreads(); // left, right: there=>nc_copied<3>();' 2 'race in dynamic shared memory'
 
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT

@@ -1,0 +1,138 @@
+
+// -- tiles of products (codegen/tile): what a warp takes of operands in shared memory, multiplies, and
+// puts back. Thread 4 g + t of a warp is g % 8, t % 4 below; c counts the atom's columns.
+
+// Where 16-byte vector [part] of a line of f32 lies: lines lie side by side, and vectors change places
+// within them (by exclusive or), so that those a warp reads at once lie in different banks.
+template <int Line, bool AlongK> NC_FN int nc_swizzled(int line, int part)
+{
+    return line * Line + (part ^ (AlongK ? line % 8 : line % 4 * 2)) * 4;
+}
+
+// The left operand of N products of 16 rows from m on, 8 columns of f32. Neighbours of a line along k
+// come as 8 x 4 matrices, in the order that the product takes them; of a line along m, rows 2 g and
+// 2 g + 1 come as a pair, so that the sums are of these rows, not of g and g + 8.
+template <int Line, bool AlongK, int N> NC_FN void nc_left_32(uint32_t (&x)[N][4], const float *tile, int m, int c)
+{
+    const int lane = threadIdx.x % 32;
+    if constexpr (AlongK) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            nc_matrices4(x[i], tile + (m + i * 16 + lane % 16) * Line + ((c * 2 + lane / 16) ^ lane % 8) * 4);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2 * N; i++) {
+            const NcVec<float, 2> pair = nc_load<2>(tile + (c * 8 + i % 2 * 4 + lane % 4) * Line +
+                                                    ((m / 4 + i / 2 * 4 + lane / 8) ^ lane % 4 * 2) * 4 + lane / 4 % 2 * 2);
+            x[i / 2][i % 2 * 2] = nc_bits(pair.at[0]);
+            x[i / 2][i % 2 * 2 + 1] = nc_bits(pair.at[1]);
+        }
+    }
+}
+
+// The right operand of N products of 8 rows from n on, 8 columns of f32 (N even). (Of equal sums as its
+// place NVRTC 13.0 makes up to a seventh more instructions a step of this one.)
+template <int Line, bool AlongK, int N> NC_FN void nc_right_32(uint32_t (&y)[N][2], const float *tile, int n, int c)
+{
+    const int lane = threadIdx.x % 32;
+    if constexpr (AlongK) {
+#pragma unroll
+        for (int i = 0; i < N; i += 2)
+            nc_matrices4(y[i], tile + (n + i * 8 + lane / 16 * 8 + lane % 8) * Line + ((c * 2 + lane / 8 % 2) ^ lane % 8) * 4);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2 * N; i++)
+            y[i / 2][i % 2] = nc_bits(*(tile + (c * 8 + lane % 4) * Line + i % 2 * 4 * Line +
+                                        ((n / 4 + i / 2 * 2 + lane / 16) ^ lane % 4 * 2) * 4 + lane / 4 % 4));
+    }
+}
+
+// The same of 16-bit elements, 16 columns: matrices of lines along k, transposed ones of others.
+template <int Pitch, bool AlongK, int N> NC_FN void nc_left_16(uint32_t (&x)[N][4], const uint16_t *tile, int m, int c)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if constexpr (AlongK)
+            nc_matrices4(x[i], tile + (m + i * 16 + lane % 16) * Pitch + c * 16 + lane / 16 * 8);
+        else
+            nc_turned4(x[i], tile + (c * 16 + lane / 16 * 8 + lane % 8) * Pitch + m + i * 16 + lane / 8 % 2 * 8);
+}
+
+template <int Pitch, bool AlongK, int N> NC_FN void nc_right_16(uint32_t (&y)[N][2], const uint16_t *tile, int n, int c)
+{
+    const int lane = threadIdx.x % 32;
+    n += N > 1 ? lane / 16 * 8 : 0; // four matrices are two neighbours in n, two matrices one
+#pragma unroll
+    for (int j = 0; j < N; j += 2)
+        if constexpr (AlongK) {
+            const uint16_t *const p = tile + (n + j * 8 + lane % 8) * Pitch + c * 16 + lane / 8 % 2 * 8;
+            if constexpr (N > 1) nc_matrices4(y[j], p); else nc_matrices2(y[j], p);
+        } else {
+            const uint16_t *const p = tile + (c * 16 + lane / 8 % 2 * 8 + lane % 8) * Pitch + n + j * 8;
+            if constexpr (N > 1) nc_turned4(y[j], p); else nc_turned2(y[j], p);
+        }
+}
+
+// acc += x y, of all pairs of the products' operands that a warp has.
+template <int M, int N> NC_FN void nc_multiply_b(float (&acc)[M][N][4], uint32_t (&x)[M][4], uint32_t (&y)[N][2])
+{
+#pragma unroll
+    for (int i = 0; i < M * N; i++) nc_mma_b(acc[i / N][i % N], x[i / N], y[i % N]);
+}
+
+template <int M, int N> NC_FN void nc_multiply_h(float (&acc)[M][N][4], uint32_t (&x)[M][4], uint32_t (&y)[N][2])
+{
+#pragma unroll
+    for (int i = 0; i < M * N; i++) nc_mma_h(acc[i / N][i % N], x[i / N], y[i % N]);
+}
+
+template <int M, int N> NC_FN void nc_multiply_tf32(float (&acc)[M][N][4], uint32_t (&x)[M][4], uint32_t (&y)[N][2])
+{
+#pragma unroll
+    for (int i = 0; i < M; i++) nc_round_tf32(x[i]);
+#pragma unroll
+    for (int i = 0; i < N; i++) nc_round_tf32(y[i]);
+#pragma unroll
+    for (int i = 0; i < M * N; i++) nc_mma_tf32(acc[i / N][i % N], x[i / N], y[i % N]);
+}
+
+template <int M, int N> NC_FN void nc_multiply_f32(float (&acc)[M][N][4], uint32_t (&x)[M][4], uint32_t (&y)[N][2])
+{
+#pragma unroll
+    for (int i = 0; i < M * N; i++) nc_mma_f32(acc[i / N][i % N], x[i / N], y[i % N]);
+}
+
+// 16 rows of a warp's sums to memory, rows Pitch apart. Pairs: as nc_left_32 takes rows side by side.
+template <int Pitch, bool Pairs = false, int N> NC_FN void nc_put_strip(float *to, const float (&acc)[N][4])
+{
+    const int lane = threadIdx.x % 32;
+    to += lane / 4 * (Pairs ? 2 : 1) * Pitch + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2 * N; i++) {
+        const NcVec<float, 2> v = {acc[i / 2][i % 2 * 2], acc[i / 2][i % 2 * 2 + 1]};
+        nc_store<2>(to + i % 2 * (Pairs ? 1 : 8) * Pitch + i / 2 * 8, v);
+    }
+}
+
+template <int Pitch, bool Pairs, int M, int N> NC_FN void nc_put_sums(float *to, const float (&acc)[M][N][4])
+{
+#pragma unroll
+    for (int m = 0; m < M; m++) nc_put_strip<Pitch, Pairs>(to + m * 16 * Pitch, acc[m]);
+}
+
+// The sums of all who share the columns, in a fixed order: of Share warps, so many elements Apart, of
+// each of the Blocks of the cluster from number [first] on.
+template <int Share, int Blocks, int Apart> NC_FN NcVec<float, 4> nc_joined(const float *p, int first)
+{
+    NcVec<float, 4> sum = {};
+#pragma unroll
+    for (int w = 0; w < Share * Blocks; w++) {
+        const float *from = p + w % Share * Apart;
+        if constexpr (Blocks > 1) from = nc_of_block(from, first + w / Share);
+        const NcVec<float, 4> more = nc_load<4>(from);
+#pragma unroll
+        for (int v = 0; v < 4; v++) sum.at[v] = sum.at[v] + more.at[v];
+    }
+    return sum;
+}

@@ -1,0 +1,32 @@
+// Tile programs as CUDA C: what print.c, operands.c and results.c share.
+#ifndef CODEGEN_TILE_PRINT_H
+#define CODEGEN_TILE_PRINT_H
+
+#include "codegen/print_cuda.h"
+#include "codegen/tile/tile.h"
+
+// -- operands.c: an operand's tile, in a scope that knows "next", the first column of its iteration
+// Begins copying it to place "place" of the ring.
+void operand_copy(Emit *e, const TileProgram *p, const Tile *t);
+// Computes it into registers, from number [first] on of those that are named; moves these there.
+void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *first);
+void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *first);
+int operand_vectors(const TileProgram *p, const Tile *t); // that a thread fetches
+
+// -- results.c
+// The loads that results of neighbours along axis 2 need besides their sums.
+Vectors result_vectors(const Emit *e, int width);
+typedef struct ResultVector {
+    const char *base; // the first's place along axis 2
+    int width;
+    int early;                          // loads that are in "..._vec[u]" already, the first ones
+    const char *joined;                 // a line that makes the sums known; NULL: they are
+    const char *sum;                    // the sum of this "lane"
+    void (*store)(Emit *e, Vectors *v); // of whole vectors of results; NULL: to memory
+} ResultVector;
+void result_vector(Emit *e, Vectors *v, const ResultVector *r);
+// Opens what runs where that place of the result is one: tiles are [high] rows apart. (Those that
+// end with the result need no test: what follows from several vectors may overlap.)
+const char *result_inside(Emit *e, const char *base, int64_t high);
+
+#endif

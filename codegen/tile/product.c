@@ -1,0 +1,190 @@
+// The tile program of a contraction whose operands pass through a ring of tiles in shared memory to
+// tensor cores, and the table of what multiplies there.
+#include "codegen/tile/tile.h"
+
+enum { VECTOR_BYTES = 16, MMA_WARPS_M = 2, MMA_WARPS_N = 4, MMA_AHEAD = 4, MMA_STRIP = 16 };
+
+static const TileAtom atoms[] = {
+    {"bf16", DT_BF16, 0, 16, 8, 16, "16", "nc_multiply_b", "nc_pack_b"},
+    {"f16", DT_F16, 0, 16, 8, 16, "16", "nc_multiply_h", "nc_pack_h"},
+    {"tf32", DT_F32, TENSOR_TF32, 16, 8, 8, "32", "nc_multiply_tf32", NULL},
+    {"f32 as three tf32", DT_F32, TENSOR_F32, 16, 8, 8, "32", "nc_multiply_f32", NULL},
+};
+
+// A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
+static DType narrow_type(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind != KI_CAST || (v->from != DT_BF16 && v->from != DT_F16)) return DT_BOOL;
+    return v->from;
+}
+
+bool mma_fits(const Body *b)
+{
+    DType a = narrow_type(b, b->dot.a);
+    return a != DT_BOOL && a == narrow_type(b, b->dot.b) && b->insts.at[b->dot.sum].acc == DT_F32;
+}
+
+const TileAtom *tile_atom(const Body *b)
+{
+    DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
+    for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
+        if (atoms[i].operand == type && (type != DT_F32 || atoms[i].tensor == b->dot.tensor))
+            return &atoms[i];
+    return NULL;
+}
+
+static int add_tile(TileProgram *p, Tile t)
+{
+    p->tile[p->ntiles] = t;
+    return p->ntiles++;
+}
+
+void tile_op(TileProgram *p, TileOp op)
+{
+    p->op[p->nops++] = op;
+}
+
+// Neighbours in the operand's memory are neighbours along its own axis, and not along the columns.
+static bool lies_across(const Body *b, int inst, int axis)
+{
+    const Inst *v = &b->insts.at[inst];
+    int64_t by_k = 0, by_axis = 0;
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    return v->kind == KI_LOAD && !v->ix->has_value && ix_stride(v->ix, axis, &by_axis) &&
+           by_axis == 1 && !(ix_stride(v->ix, b->col, &by_k) && by_k == 1);
+}
+
+// The tile of an operand, but not yet where it lies.
+static Tile operand(const TileProgram *p, int axis)
+{
+    const Body *b = p->body;
+    const Schedule *s = &b->sched;
+    bool narrow = p->atom->operand != DT_F32;
+    int side = axis == 1 ? s->tile_m : s->tile_n, given = axis == 1 ? b->dot.a : b->dot.b;
+    Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->atom->operand};
+    t.inst = narrow ? b->insts.at[given].a[0] : given;
+    const Inst *v = &b->insts.at[t.inst];
+    t.along_k = narrow ? !lies_across(b, t.inst, axis) : operand_along_k(b, t.inst);
+    int inner = t.along_k ? b->col : axis;
+    int64_t step = 0;
+    t.plain = v->kind == KI_LOAD && b->bufs.at[v->buf].type == t.type && v->pred < 0 &&
+              b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
+              ix_stride(v->ix, inner, &step) && step == 1 && ix_aligned(v->ix, inner, p->vector) &&
+              b->axis[inner].extent % p->vector == 0;
+    t.layout = narrow ? L_PAD : L_SWIZZLE;
+    t.lines = t.along_k ? side : s->tile_k;
+    t.line = t.along_k ? s->tile_k : side;
+    t.pitch = t.line + (narrow ? p->vector : 0);
+    t.bytes = t.lines * t.pitch * (dtype_info[t.type].bits / 8);
+    return t;
+}
+
+// The operands' tiles: of 16 bits two where one is computed, so many as there is room for of
+// others.
+static void add_operands(TileProgram *p)
+{
+    const Schedule *s = &p->body->sched;
+    Tile left = operand(p, 1), right = operand(p, 2);
+    int places = s->staged ? s->staged : left.plain && right.plain ? MMA_AHEAD : 2;
+    left.places = right.places = places;
+    right.offset = places * left.bytes;
+    add_tile(p, left);
+    add_tile(p, right);
+}
+
+static void share_out(TileProgram *p)
+{
+    const Schedule *s = &p->body->sched;
+    p->warps_m = s->staged ? s->tile_m / STAGED_SIDE : MMA_WARPS_M;
+    p->warps_n = s->staged ? s->tile_n / STAGED_SIDE : MMA_WARPS_N;
+    p->warps_k = s->staged ? staged_sharing(s) : 1;
+    p->side_m = s->tile_m / p->warps_m;
+    p->side_n = s->tile_n / p->warps_n;
+    p->cluster = s->staged ? s->cluster : 1;
+    int64_t step = (int64_t)s->tile_k * p->cluster;
+    p->steps = ceil_div(p->body->axis[p->body->col].extent, step);
+}
+
+// Sums pass through shared memory, where the operands were, so that results are stored by whole
+// vectors: of 16-bit products a strip of a warp at a time; of others, whose warps share the
+// columns, all at once.
+static int add_sums(TileProgram *p)
+{
+    const Schedule *s = &p->body->sched;
+    Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
+    if (s->staged) {
+        t.lines = p->warps_k * s->tile_m;
+        t.line = s->tile_n;
+        t.pitch = staged_pitch(p->body);
+    } else {
+        t.of_warp = true;
+        t.lines = p->warps_m * p->warps_n * MMA_STRIP;
+        t.line = p->side_n;
+        t.pitch = p->side_n + 4;
+    }
+    t.bytes = t.lines * t.pitch * 4;
+    return add_tile(p, t);
+}
+
+static void begin(const Body *b, TileProgram *p)
+{
+    *p = (TileProgram){.body = b, .atom = tile_atom(b)};
+    p->vector = VECTOR_BYTES * 8 / (int)dtype_info[p->atom->operand].bits;
+    share_out(p);
+    add_operands(p);
+}
+
+int mma_shared_bytes(const Body *b)
+{
+    TileProgram p;
+    begin(b, &p);
+    const Tile *right = &p.tile[1], *sums = &p.tile[add_sums(&p)];
+    int operands = right->offset + right->places * right->bytes;
+    return operands > sums->bytes ? operands : sums->bytes;
+}
+
+void tile_product(const Body *b, TileProgram *p)
+{
+    begin(b, p);
+    const Schedule *s = &b->sched;
+    int acc = add_tile(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
+    int sums = add_sums(p), places = p->tile[0].places;
+    tile_op(p, (TileOp){T_FILL, .dst = acc, .a = -1, .b = -1});
+    int ahead = (int)at_most(p->steps, p->steps <= places ? places : places - 1);
+    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps, .ahead = ahead});
+    for (int i = 0; i < 2; i++) {
+        if (p->tile[i].plain) {
+            tile_op(p, (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1});
+            continue;
+        }
+        Tile next = {i ? "right_next" : "left_next", L_VECTORS, p->tile[i].type, .places = 1};
+        next.axis = i + 1;
+        int registers = add_tile(p, next);
+        tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = registers, .a = -1, .b = -1});
+        tile_op(p, (TileOp){T_MOVE, .dst = i, .a = registers, .b = -1});
+    }
+    tile_op(p, (TileOp){T_MMA, .dst = acc, .a = 0, .b = 1});
+    tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
+    if (s->staged) {
+        Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
+        tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
+        tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = add_tile(p, rest), .a = -1, .b = -1});
+        tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
+        return;
+    }
+    int strips = p->side_m / MMA_STRIP;
+    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = strips});
+    tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
+    tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
+    tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
+}
+
+TileProgram tile_program(const Body *b)
+{
+    TileProgram p;
+    tile_product(b, &p);
+    tile_pipeline(&p);
+    tile_synchronise(&p);
+    return p;
+}

@@ -1,0 +1,249 @@
+// What has to wait for what in a tile program: all barriers, groups of copies and waits for them.
+//
+// The program is run with as many iterations as show all that repeats. Each access to shared memory
+// has accesses before it that must be over: reads of what it overwrites, the write of what it
+// reads. Such a pair needs a barrier at one of the places that are passed between the two; and
+// where the first is an asynchronous copy, a wait for it before that barrier, by the thread that
+// began it. Few places are chosen that serve all pairs: pairs with the least choice come first, and
+// a wait for copies comes as late as their step allows. A second run counts how many groups of
+// copies may still be under way at each.
+#include "codegen/tile/tile.h"
+
+enum { MOST_NEEDS = 128, GAPS = TILE_MOST_OPS + 1 }; // a gap is the place before an op, or the end
+
+typedef struct Need { // a barrier in one of some gaps
+    uint64_t gaps;
+    TileScope scope;
+    bool arrives;     // a copy has to be there: in the last of them
+    int passed[GAPS]; // when
+    uint32_t filled, freed;
+} Need;
+
+typedef struct Spot { // a place of a tile
+    int wrote, read[TILE_MOST_OPS];
+    int group; // of the copy that wrote it, 0: none; it is forgotten with the first read
+} Spot;
+
+typedef struct Sync {
+    const TileProgram *p;
+    int now, iteration_began, groups;
+    int passed[GAPS], begun[GAPS]; // the gap: last time, and groups begun by then
+    Spot cell[TILE_MOST_TILES][TILE_MOST_PLACES];
+    Need need[MOST_NEEDS];
+    int nneeds, visits[GAPS];
+    bool counts; // the second run
+    bool chosen[GAPS];
+    TileOp barrier[GAPS];
+    int under_way[GAPS]; // -1: no copy is waited for
+} Sync;
+
+// Whether a barrier may be there: loads that come together with their moves are not parted.
+static bool open_gap(const TileProgram *p, int gap)
+{
+    for (int i = gap; i-- > 0 && p->op[i].kind != T_END;)
+        if (p->op[i].kind == T_LOOP) return !p->op[i].together;
+    return true;
+}
+
+static void add_need(Sync *s, int since, int tile, bool filled, TileScope scope, bool arrives)
+{
+    Need n = {.scope = scope, .arrives = arrives};
+    if (arrives && since < s->iteration_began) since = s->iteration_began;
+    for (int g = 0; g <= s->p->nops; g++) {
+        n.passed[g] = s->passed[g];
+        if (s->passed[g] > since && open_gap(s->p, g)) n.gaps |= 1ull << g;
+    }
+    *(filled ? &n.filled : &n.freed) = 1u << tile;
+    for (int i = 0; i < s->nneeds; i++) {
+        Need *o = &s->need[i];
+        if (o->gaps != n.gaps || o->scope != n.scope || o->arrives != arrives) continue;
+        o->filled |= n.filled;
+        o->freed |= n.freed;
+        return;
+    }
+    if (s->nneeds < MOST_NEEDS) s->need[s->nneeds++] = n;
+}
+
+// The copy of that group is read: it is waited for in the gap passed last that has a barrier.
+static void count_groups(Sync *s, const Spot *c)
+{
+    int last = -1;
+    for (int g = 0; g <= s->p->nops; g++)
+        if (s->chosen[g] && s->barrier[g].scope != OF_WARP && s->passed[g] > c->wrote &&
+            (last < 0 || s->passed[g] > s->passed[last]))
+            last = g;
+    if (last < 0) return;
+    int left = s->begun[last] - c->group;
+    if (s->under_way[last] < 0 || left < s->under_way[last]) s->under_way[last] = left;
+}
+
+// An access of op number i.
+static void access(Sync *s, int i, int tile, int place, bool writes)
+{
+    const Tile *t = &s->p->tile[tile];
+    Spot *own = &s->cell[tile][place];
+    bool peers = s->p->op[i].kind == T_MAP && s->p->cluster > 1;
+    for (int o = 0; o < s->p->ntiles; o++)
+        for (int at = 0; tile_shared(&s->p->tile[o]) && at < s->p->tile[o].places; at++) {
+            Spot *c = &s->cell[o][at];
+            if (!tile_overlaps(t, place, &s->p->tile[o], at) || (!writes && c != own)) continue;
+            TileScope scope = peers ? OF_CLUSTER : t->of_warp && c == own ? OF_WARP : OF_BLOCK;
+            if (c->wrote && c->group && s->counts) count_groups(s, c);
+            if (c->wrote && !s->counts) add_need(s, c->wrote, o, !writes, scope, c->group > 0);
+            c->group = 0;
+            for (int r = 0; writes && r < s->p->nops; r++) {
+                if (c->read[r] && !s->counts) add_need(s, c->read[r], o, false, scope, false);
+                c->read[r] = 0;
+            }
+            if (writes) c->wrote = 0;
+        }
+    if (!writes) own->read[i] = s->now;
+    if (!writes) return;
+    own->wrote = s->now;
+    bool copied = s->p->op[i].kind == T_LOAD;
+    own->group = copied ? s->groups + 1 : 0;
+}
+
+static void visit(Sync *s, int gap)
+{
+    s->now++;
+    s->passed[gap] = s->now;
+    s->begun[gap] = s->groups;
+    s->visits[gap]++;
+}
+
+static bool ends_group(const TileProgram *p, int i)
+{
+    bool next = i + 1 < p->nops && p->op[i + 1].kind == T_LOAD && p->op[i + 1].how == BY_ASYNC;
+    return p->op[i].kind == T_LOAD && p->op[i].how == BY_ASYNC && !next;
+}
+
+// Runs op number i in an iteration of a loop of so many; returns the next one's number.
+static int run(Sync *s, int i, int64_t iteration, int64_t trips)
+{
+    const TileProgram *p = s->p;
+    const TileOp *op = &p->op[i];
+    visit(s, i);
+    if (op->kind == T_LOOP) {
+        int next = i + 1;
+        int64_t n = tile_iterations(p, op->trips, 3);
+        while (p->op[next].kind != T_END) next++;
+        for (int64_t k = 0; k < n; k++) {
+            s->iteration_began = s->now;
+            for (int in = i + 1; in < next;) in = run(s, in, k, n);
+            visit(s, next);
+        }
+        return next + 1;
+    }
+    int64_t about = iteration + op->shift;
+    if (about < trips || !op->shift) {
+        if (op->kind == T_MMA)
+            for (int side = 0; side < 2; side++) {
+                int t = side ? op->b : op->a;
+                access(s, i, t, tile_place(&p->tile[t], about), false);
+            }
+        if (op->kind == T_MAP) access(s, i, op->a, 0, false);
+        if ((op->kind == T_LOAD || op->kind == T_MOVE) && tile_shared(&p->tile[op->dst]))
+            access(s, i, op->dst, tile_place(&p->tile[op->dst], about), true);
+    }
+    if (ends_group(p, i)) s->groups++;
+    return i + 1;
+}
+
+static void run_all(Sync *s)
+{
+    const TileProgram *p = s->p;
+    s->now = s->groups = 0;
+    for (int t = 0; t < TILE_MOST_TILES; t++)
+        for (int at = 0; at < TILE_MOST_PLACES; at++) s->cell[t][at] = (Spot){0};
+    for (int g = 0; g < GAPS; g++) s->passed[g] = s->visits[g] = 0;
+    for (int i = 0; i < p->nops;) i = run(s, i, 0, 1);
+    visit(s, p->nops);
+    // A block's memory must not go while others read it.
+    for (int t = 0; t < p->ntiles && p->cluster > 1; t++)
+        for (int r = 0; r < p->nops && !s->counts; r++)
+            if (s->cell[t][0].read[r] && p->op[r].kind == T_MAP)
+                add_need(s, s->cell[t][0].read[r], t, false, TO_LEAVE, false);
+}
+
+static bool before(const Need *a, const Need *b) // less choice
+{
+    if (a->scope != b->scope) return a->scope > b->scope;
+    return __builtin_popcountll(a->gaps) < __builtin_popcountll(b->gaps);
+}
+
+static bool served(const Sync *s, const Need *n)
+{
+    for (int g = 0; g <= s->p->nops; g++)
+        if (n->gaps >> g & 1 && s->chosen[g] && s->barrier[g].scope >= n->scope) return true;
+    return false;
+}
+
+// How many needs a barrier there would serve.
+static int serves(const Sync *s, int gap, TileScope scope)
+{
+    int n = 0;
+    for (int i = 0; i < s->nneeds; i++)
+        n += s->need[i].gaps >> gap & 1 && s->need[i].scope <= scope && !served(s, &s->need[i]);
+    return n;
+}
+
+// Chooses a gap: one that is passed less often than others, unless copies have to arrive, whose
+// wait belongs to their step; that serves more needs; the last one.
+static void serve(Sync *s, const Need *n)
+{
+    int best = -1, most = 0;
+    if (served(s, n)) return;
+    for (int g = 0; g <= s->p->nops; g++) {
+        if (!(n->gaps >> g & 1)) continue;
+        int more = serves(s, g, n->scope);
+        bool better = best < 0 || more > most || (more == most && n->passed[g] > n->passed[best]);
+        if (best >= 0 && !n->arrives && s->visits[g] != s->visits[best])
+            better = s->visits[g] < s->visits[best];
+        if (better) best = g, most = more;
+    }
+    if (best < 0) return;
+    s->chosen[best] = true;
+    s->barrier[best] = (TileOp){T_BARRIER, .dst = -1, .a = -1, .b = -1, .scope = n->scope};
+}
+
+// What each barrier is for.
+static void explain(Sync *s)
+{
+    for (int i = 0; i < s->nneeds; i++)
+        for (int g = 0; g <= s->p->nops; g++)
+            if (s->need[i].gaps >> g & 1 && s->barrier[g].scope >= s->need[i].scope) {
+                s->barrier[g].filled |= s->need[i].filled;
+                s->barrier[g].freed |= s->need[i].freed;
+            }
+}
+
+void tile_synchronise(TileProgram *p)
+{
+    static const TileOp none = {.dst = -1, .a = -1, .b = -1};
+    TileProgram from = *p;
+    Sync s = {.p = &from};
+    run_all(&s);
+    for (int i = 1; i < s.nneeds; i++)
+        for (int j = i; j > 0 && before(&s.need[j], &s.need[j - 1]); j--) {
+            Need swap = s.need[j];
+            s.need[j] = s.need[j - 1];
+            s.need[j - 1] = swap;
+        }
+    for (int i = 0; i < s.nneeds; i++) serve(&s, &s.need[i]);
+    explain(&s);
+    for (int g = 0; g < GAPS; g++) s.under_way[g] = -1;
+    s.counts = true;
+    run_all(&s);
+    p->nops = 0;
+    for (int i = 0; i <= from.nops; i++) {
+        TileOp wait = none, commit = none;
+        wait.kind = T_WAIT;
+        wait.count = s.under_way[i];
+        commit.kind = T_COMMIT;
+        if (s.under_way[i] >= 0) tile_op(p, wait);
+        if (s.chosen[i]) tile_op(p, s.barrier[i]);
+        if (i < from.nops) tile_op(p, from.op[i]);
+        if (i < from.nops && ends_group(&from, i)) tile_op(p, commit);
+    }
+}

@@ -1,0 +1,143 @@
+// Tile programs: what the threads of a block do with whole tiles, between a body and its text.
+//
+// A builder (product.c) says what is loaded, multiplied and stored, and in which loop; it knows no
+// barrier. tile_pipeline turns a loop that wants its loads some iterations ahead into the loads of
+// the first iterations and a loop that loads for later ones. tile_synchronise finds what has to
+// wait for what, and adds barriers and waits. tile_verify runs the result with threads that go on
+// in any order, and reports what it finds wrong. print.c makes CUDA C of it, text.c text for
+// people.
+#ifndef CODEGEN_TILE_TILE_H
+#define CODEGEN_TILE_TILE_H
+
+#include "codegen/kernel_ir.h"
+
+// A row for each way to multiply two tiles: what a warp does in one instruction (or three).
+typedef struct TileAtom {
+    const char *name;
+    DType operand;        // as it lies in shared memory
+    int tensor;           // TENSOR_*: of f32
+    int m, n, k;          // of one
+    const char *word;     // of the prelude's functions: nc_left_WORD, nc_right_WORD
+    const char *multiply; // ... and the one that multiplies
+    const char *pack;     // floats to elements; NULL: they are
+} TileAtom;
+
+typedef enum TileLayout {
+    L_SUMS,    // registers: results of atoms
+    L_VECTORS, // registers: 16 bytes of an operand each, as they go to shared memory
+    L_RESULTS, // registers: what results need besides the sums
+    L_PAD,     // shared: lines with room for a vector between them
+    L_SWIZZLE, // shared: lines whose vectors change places
+    L_ROWS,    // shared: rows of sums
+} TileLayout;
+
+typedef struct Tile {
+    const char *name;
+    TileLayout layout;
+    DType type;
+    int lines, line, pitch; // line: elements that lie side by side; pitch: from line to line
+    int places;             // so many of them: a ring
+    int offset, bytes;      // shared: where in the block's memory; of one place
+    bool of_warp;           // shared: each warp has its own part
+    // An operand: the body's value (as it lies in memory), its axis (1: m, 2: n).
+    int inst, axis;
+    bool along_k; // a line goes along the columns
+    bool plain;   // aligned vectors of a buffer
+} Tile;
+
+typedef enum TileKind {
+    T_FILL, // dst = 0
+    T_LOAD, // dst = an operand, or what results need
+    T_MOVE, // dst = a: registers to shared memory
+    T_MMA,  // dst += a b
+    T_MAP,  // stores what the body makes of the sums in a
+    T_LOOP, // up to its T_END
+    T_END,
+    // These only come from tile_synchronise:
+    T_COMMIT,  // a thread's loads BY_ASYNC since the last one are a group
+    T_WAIT,    // all of a thread's groups but the last [count] have arrived
+    T_BARRIER, // the threads of [scope] wait for each other
+} TileKind;
+
+typedef enum TileHow { BY_BODY, BY_ASYNC } TileHow; // computed into registers; copied meanwhile
+// LEAVE: the blocks of a cluster, which have used what they read of each other.
+typedef enum TileScope { OF_WARP, OF_BLOCK, OF_CLUSTER, TO_LEAVE } TileScope;
+
+typedef struct TileOp {
+    TileKind kind;
+    TileHow how;
+    int dst, a, b; // tiles; -1: none
+    // It is about the iteration so many behind the loop's; where the loop has none it is left out.
+    int shift;
+    int64_t trips; // LOOP
+    int ahead;     // LOOP: iterations that its loads are ahead; 0 once that is done (tile_pipeline)
+    int together; // LOOP: loads of so many iterations come before the moves of these; 0: as written
+    int count;    // WAIT
+    TileScope scope;
+    uint32_t filled, freed; // BARRIER: tiles that are there behind it; that may be overwritten
+} TileOp;
+
+enum { TILE_MOST_TILES = 8, TILE_MOST_OPS = 40, TILE_MOST_PLACES = 16 };
+
+typedef struct TileProgram {
+    const Body *body;
+    const TileAtom *atom;
+    Tile tile[TILE_MOST_TILES];
+    int ntiles;
+    TileOp op[TILE_MOST_OPS];
+    int nops;
+    int warps_m, warps_n, warps_k; // that share out the results, and the columns of a place
+    int side_m, side_n;            // results of a warp
+    int cluster;                   // blocks that share the columns
+    int64_t steps;                 // iterations over the columns
+    int vector;                    // elements of 16 bytes
+} TileProgram;
+
+// -- product.c
+const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
+// The program of a contraction in tiles (Schedule.mma or .staged), without synchronisation.
+void tile_product(const Body *b, TileProgram *p);
+void tile_op(TileProgram *p, TileOp op); // behind those there are
+
+// -- pipeline.c, sync.c
+void tile_pipeline(TileProgram *p);
+void tile_synchronise(TileProgram *p);
+// Ready to be printed: tile_product and both of these.
+TileProgram tile_program(const Body *b);
+static inline bool tile_made(const Schedule *s) // the body's text is made of one
+{
+    return s->kind == SCHED_TILE && !s->wgmma && !s->share && (s->mma || s->staged);
+}
+static inline bool tile_shared(const Tile *t)
+{
+    return t->layout >= L_PAD;
+}
+// The place of its ring that an iteration has.
+static inline int tile_place(const Tile *t, int64_t iteration)
+{
+    return (int)(iteration % t->places);
+}
+// As many iterations as show what those of a loop do: the rings are passed so often, and the last
+// iteration has the places that it has of all of them.
+static inline int64_t tile_iterations(const TileProgram *p, int64_t trips, int rounds)
+{
+    int64_t places = 1;
+    for (int t = 0; t < p->ntiles; t++)
+        if (tile_shared(&p->tile[t]) && places % p->tile[t].places) places *= p->tile[t].places;
+    int64_t left = trips % places + rounds * places;
+    return at_most(trips, left);
+}
+// Whether places of two tiles share memory.
+static inline bool tile_overlaps(const Tile *a, int at, const Tile *b, int other)
+{
+    int first = a->offset + at * a->bytes, second = b->offset + other * b->bytes;
+    return first < second + b->bytes && second < first + a->bytes;
+}
+
+// -- verify.c: what is wrong with the program, as text; NULL: nothing. [seed]: of the threads' order.
+const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed);
+
+// -- text.c
+void tile_text(const TileProgram *p, Buf *out);
+
+#endif
