@@ -267,9 +267,9 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
-netc_tensor tensor_of(const ProgType *t, void *data);
+netc_tensor tensor_of(const ProgType *t, void *data); // lib/ports.c
 // -- bindings (lib/bind.c)
-// Errors that say what there is.
+// Errors that say what there is. (no_entry: lib/ports.c)
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
 netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
                            const ProgType **type, netc_error **err);

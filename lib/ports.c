@@ -1,0 +1,97 @@
+// What a program has: its entries, with their inputs and outputs.
+#include <string.h>
+
+#include "lib/lib.h"
+
+netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err)
+{
+    const char *names[64];
+    size_t n = 0;
+    for (int i = 0; i < in->nentries && n < 64; i++)
+        if (!program_derives(&in->entries[i])) names[n++] = in->entries[i].name;
+    bool trains = p->decls && p->decls->trains; // then it is among those left out
+    if (!trains && (!strcmp(name, "train") || !strcmp(name, "eval")))
+        return lib_fail(err, NETC_INVALID,
+                        "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
+                        p->name, name);
+    return lib_fail(err, NETC_INVALID, "%s has no entry '%s'%s", p->name, name,
+                    advise(name, names, n).text);
+}
+
+static netc_status entry_of(netc_program *p, const char *name, const ProgEntry **out,
+                            netc_error **err)
+{
+    Build *b;
+    netc_status status = build_any(p, &b, err);
+    if (status != NETC_OK) return status;
+    *out = program_entry(b->program, name);
+    return *out ? NETC_OK : no_entry(p, b->program, name, err);
+}
+
+int netc_entry_count(netc_program *p)
+{
+    Build *b;
+    if (build_any(p, &b, NULL) != NETC_OK) return 0;
+    int n = b->program->nentries;
+    while (n > 0 && program_derives(&b->program->entries[n - 1])) n--; // nobody runs them
+    return n;
+}
+
+const char *netc_entry_name(netc_program *p, int i)
+{
+    Build *b;
+    if (i < 0 || i >= netc_entry_count(p) || build_any(p, &b, NULL) != NETC_OK) return NULL;
+    return b->program->entries[i].name;
+}
+
+int netc_input_count(netc_program *p, const char *entry)
+{
+    const ProgEntry *e;
+    return entry_of(p, entry, &e, NULL) == NETC_OK ? e->ninputs : -1;
+}
+
+int netc_output_count(netc_program *p, const char *entry)
+{
+    const ProgEntry *e;
+    return entry_of(p, entry, &e, NULL) == NETC_OK ? e->noutputs : -1;
+}
+
+netc_tensor tensor_of(const ProgType *t, void *data)
+{
+    netc_tensor out = {.dtype = (netc_dtype)t->dtype, .rank = t->rank, .data = data};
+    memcpy(out.dim, t->dim, sizeof out.dim);
+    return out;
+}
+
+static netc_port port_of(const char *name, const ProgType *t, bool data)
+{
+    netc_port port = {.name = name, .dtype = (netc_dtype)t->dtype, .rank = t->rank, .data = data};
+    memcpy(port.dim, t->dim, sizeof port.dim);
+    return port;
+}
+
+netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out,
+                            netc_error **err)
+{
+    const ProgEntry *e;
+    netc_status status = entry_of(p, entry, &e, err);
+    if (status != NETC_OK) return status;
+    if (i < 0 || i >= e->ninputs)
+        return lib_fail(err, NETC_INVALID, "'%s' has %d inputs; there is no number %d", entry,
+                        e->ninputs, i);
+    *out = port_of(e->inputs[i].name, &e->inputs[i].type, e->inputs[i].data);
+    return NETC_OK;
+}
+
+netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
+                             netc_error **err)
+{
+    const ProgEntry *e;
+    netc_status status = entry_of(p, entry, &e, err);
+    if (status != NETC_OK) return status;
+    if (i < 0 || i >= e->noutputs)
+        return lib_fail(err, NETC_INVALID, "'%s' has %d outputs; there is no number %d", entry,
+                        e->noutputs, i);
+    *out = port_of(e->outputs[i].name, &e->outputs[i].type, false);
+    return NETC_OK;
+}
