@@ -104,7 +104,7 @@ grep -rqaE 'library [0-9.]+ us, kernel [0-9.]+ us' looked && pass || fail "no ke
 
 # a kernel that does not compile leaves the library to it; without either there is nothing
 cp kernel.tune two.net.tune
-export SHIM_REFUSE=nc_mma_b
+export SHIM_REFUSE=nc_multiply_b
 ran 0 "does not compile for sm_90: error: the test wants it so; the matmul library goes on without it"
 ran 1 "is not in the tuning file" --locked
 expect 0 "wrote other.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --tune-file other.tune --cache-dir ''
