@@ -331,7 +331,6 @@ Schedule plan_column_combine(const Body *b); // of the kernel that joins the par
 struct Emit;
 void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void row_cuda(struct Emit *e, KernelPhase phase);
-void tile_cuda(struct Emit *e);
 void small_cuda(struct Emit *e);
 void tile_program_cuda(struct Emit *e); // tile/print.c: those of tile programs
 bool mma_fits(const Body *b);           // a contraction of 16-bit floats: tensor cores can take it

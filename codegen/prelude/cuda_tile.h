@@ -136,3 +136,65 @@ template <int Share, int Blocks, int Apart> NC_FN NcVec<float, 4> nc_joined(cons
     }
     return sum;
 }
+
+// -- products without tensor cores: tiles of K lines, a column each, of elements of any type
+template <class T> NC_FN T nc_plus_product(T acc, T x, T y)
+{
+    if constexpr (T(0.5f) != T(0)) return nc_fma(x, y, acc); // of floats in one operation
+    else return x * y + acc;
+}
+
+// Where element i of a thread's square is: it is made of squares of W x W neighbours, 16 W apart.
+template <int W> NC_FN int nc_in_square(int i, int thread) { return i / W * (16 * W) + thread * W + i % W; }
+
+template <int K, int Left, int Right, int Each, class T>
+NC_FN void nc_multiply_square(T (&acc)[Each][Each], const T *left, const T *right)
+{
+    constexpr int W = Each < 4 ? Each : 4;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        T x[Each], y[Each];
+#pragma unroll
+        for (int i = 0; i < Each; i++) {
+            x[i] = left[k * Left + nc_in_square<W>(i, threadIdx.x / 16)];
+            y[i] = right[k * Right + nc_in_square<W>(i, threadIdx.x % 16)];
+        }
+#pragma unroll
+        for (int i = 0; i < Each; i++)
+#pragma unroll
+            for (int j = 0; j < Each; j++) acc[i][j] = nc_plus_product(acc[i][j], x[i], y[j]);
+    }
+}
+
+// Each of eight warps takes every eighth column, a thread 4 x 2 of the 16 x 16 results; put_shared,
+// joined_shared: all of them to memory, and in the order of the warps one sum a thread.
+template <int K, int Left, int Right, class T>
+NC_FN void nc_multiply_shared(T (&acc)[8], const T *left, const T *right)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll 8
+    for (int k = warp; k < K; k += 8) {
+        T x[4], y[2];
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[i] = left[k * Left + lane / 8 * 4 + i];
+#pragma unroll
+        for (int j = 0; j < 2; j++) y[j] = right[k * Right + lane % 8 * 2 + j];
+#pragma unroll
+        for (int i = 0; i < 8; i++) acc[i] = nc_plus_product(acc[i], x[i / 2], y[i % 2]);
+    }
+}
+
+template <class T> NC_FN void nc_put_shared(T *sums, const T (&acc)[8])
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 8; i++) sums[warp * 256 + (lane / 8 * 4 + i / 2) * 16 + lane % 8 * 2 + i % 2] = acc[i];
+}
+
+template <class T> NC_FN T nc_joined_shared(const T *sums)
+{
+    T sum = 0;
+#pragma unroll
+    for (int w = 0; w < 8; w++) sum = sum + sums[w * 256 + threadIdx.x];
+    return sum;
+}

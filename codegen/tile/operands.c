@@ -82,6 +82,10 @@ static void name_inside(Emit *e, int axis, const char *name, const char *place, 
 // branches would not be in flight together.
 void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 {
+    if (t->layout == L_ACROSS) {
+        plain_fetch(e, p, t);
+        return;
+    }
     const Body *b = e->body;
     int inner = t->along_k ? b->col : t->axis, outer = t->along_k ? t->axis : b->col;
     const char *first = emit_text(e, "%s_first", e->axis[inner]),
@@ -115,6 +119,10 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 
 void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 {
+    if (t->layout == L_ACROSS) {
+        plain_put(e, p, t);
+        return;
+    }
     emit_open(e, 0);
     place_vector(e, p, t);
     emit_line(e, e->scope, "nc_store<%d>(%s, %s_next[%su]);", p->vector, vector_place(e, p, t),

@@ -63,7 +63,10 @@ static void first_loads(TileProgram *p, const TileOp *in, int n, int ahead)
 static void expand(TileProgram *p, TileOp head, const TileOp *in, int n)
 {
     int ahead = head.ahead;
-    first_loads(p, in, n, ahead);
+    if (head.rolled)
+        head.early = ahead;
+    else
+        first_loads(p, in, n, ahead);
     head.ahead = 0;
     tile_op(p, head);
     for (int pass = 0; pass < 3; pass++)

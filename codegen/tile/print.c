@@ -34,10 +34,12 @@ static void print_places(Print *w)
     Scope *top = e->scope;
     int64_t across = tiles_along(b, 2), down = tiles_along(b, 1);
     const char *tile = "block";
-    emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-    emit_line(e, top, "const int warp_m = %s, warp_n = %s;",
-              p->warps_m == 1 ? "0" : number(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
-              number(e, "warp", p->warps_k, p->warps_n, p->side_n));
+    if (p->atom->word) {
+        emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+        emit_line(e, top, "const int warp_m = %s, warp_n = %s;",
+                  p->warps_m == 1 ? "0" : number(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
+                  number(e, "warp", p->warps_k, p->warps_n, p->side_n));
+    }
     if (p->cluster > 1) {
         emit_line(e, top, "const int part = block %% %d, first_part = nc_cluster_rank() - part;",
                   p->cluster);
@@ -61,12 +63,15 @@ static void print_tiles(Print *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
-    const char *type = type_storage(p->atom->operand);
+    const char *type = p->atom->word ? type_storage(p->type) : plain_type(p);
     emit_line(e, e->scope, "%s *const left = (%s *)nc_shared, *const right = left + %d;", type,
               type, p->tile[0].places * elements(&p->tile[0]));
     for (int i = 0; i < p->ntiles; i++) {
         const Tile *t = &p->tile[i];
-        if (t->layout == L_VECTORS)
+        if (t->layout == L_VECTORS && !p->atom->word)
+            emit_line(e, e->scope, "%s %s[%d];", type, t->name,
+                      operand_vectors(p, &p->tile[t->axis - 1]));
+        else if (t->layout == L_VECTORS)
             emit_line(e, e->scope, "%s %s[%d];", vec_type(e, t->type, p->vector), t->name,
                       t->places * operand_vectors(p, &p->tile[t->axis - 1]));
     }
@@ -288,7 +293,7 @@ static bool has(const TileProgram *p, int from, int to, TileKind kind)
     return false;
 }
 
-static int print_op(Print *w, int i, int64_t trips);
+static int print_op(Print *w, int i, const TileOp *loop);
 
 // Copies of the first iterations: a place each.
 static void first_copies(Print *w, int from, int to)
@@ -302,7 +307,7 @@ static void first_copies(Print *w, int from, int to)
         if (w->p->op[i].kind == T_LOAD)
             print_load(w, &w->p->op[i], "");
         else
-            print_op(w, i, n);
+            print_op(w, i, &w->p->op[from]);
     emit_close(e, n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n),
                "}");
 }
@@ -342,18 +347,20 @@ static void first_fetches(Print *w, int from, int to)
 }
 
 // What is done for an iteration to come, if there is one: ops from [i] on that are about the same.
-static int print_later(Print *w, int i, int64_t trips)
+static int print_later(Print *w, int i, const TileOp *loop)
 {
     Emit *e = w->e;
     const TileProgram *p = w->p;
     int shift = p->op[i].shift, to = i;
+    int64_t trips = loop->trips;
     while (p->op[to].shift == shift) to++;
-    if (shift >= trips) return to;
+    if (shift - loop->early >= trips) return to; // no step is
     const char *later = emit_text(e, "(step + %d)", shift);
     bool loads = has(p, i, to, T_LOAD);
     emit_open(e, 0);
     if (loads) print_next(w, later);
-    if (has(p, i, to, T_MOVE) || p->op[i].how == BY_ASYNC || p->op[to - 1].how == BY_ASYNC)
+    if (p->tile[0].places > 1 &&
+        (has(p, i, to, T_MOVE) || p->op[i].how == BY_ASYNC || p->op[to - 1].how == BY_ASYNC))
         emit_line(e, e->scope, "const int place = %s %% %d;", later, p->tile[0].places);
     for (; i < to; i++)
         if (p->op[i].kind == T_LOAD)
@@ -371,35 +378,37 @@ static void print_loop(Print *w, int from, int to)
     const Schedule *s = &e->body->sched;
     bool columns = has(w->p, from, to, T_MMA);
     const char *name = columns ? "step" : "strip";
-    if (columns)
+    if (columns && !loop->early)
         emit_settle(e); // numbers that the results need are fetched while the first tiles come
-    else
+    else if (!columns)
         emit_line(e, e->scope, "float *const sums = (float *)nc_shared + warp * %d;",
                   16 * w->p->tile[w->p->op[to - 1].a].pitch);
     Scope *out = e->scope;
     emit_open(e, 0);
-    if (loop->trips == 1) emit_line(e, e->scope, "const int %s = 0;", name);
-    for (int i = from + 1; i < to;) i = print_op(w, i, loop->trips);
+    bool once = loop->trips == 1 && !loop->early;
+    if (once) emit_line(e, e->scope, "const int %s = 0;", name);
+    for (int i = from + 1; i < to;) i = print_op(w, i, loop);
     // Steps; of more, so many that a step's place is a number. Where several blocks share a
     // multiprocessor none: they have few registers, and each works while others wait.
-    if (loop->trips > 1)
+    if (loop->trips > 1 && !loop->early)
         emit_line(e, out, "#pragma unroll%s",
                   !columns                        ? ""
                   : !s->staged || s->resident > 1 ? " 1"
                   : loop->trips <= MOST_UNROLLED  ? emit_text(e, " %d", (int)loop->trips)
                                                   : emit_text(e, " %d", s->staged));
     emit_close(e,
-               loop->trips == 1 ? "{"
-                                : emit_text(e, "for (int %s = 0; %s < %lld; %s++) {", name, name,
-                                            (long long)loop->trips, name),
+               once ? "{"
+                    : emit_text(e, "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
+                                (long long)loop->trips, name),
                "}");
 }
 
-static int print_op(Print *w, int i, int64_t trips)
+static int print_op(Print *w, int i, const TileOp *loop)
 {
     const TileOp *op = &w->p->op[i];
     Emit *e = w->e;
-    if (op->shift) return print_later(w, i, trips);
+    bool plain = !w->p->atom->word;
+    if (op->shift) return print_later(w, i, loop);
     switch (op->kind) {
     case T_LOOP: {
         int end = end_of(w->p, i);
@@ -410,6 +419,10 @@ static int print_op(Print *w, int i, int64_t trips)
         return end + 1;
     }
     case T_FILL:
+        if (plain) {
+            plain_fill(e, w->p);
+            break;
+        }
         emit_line(e, e->scope, "float acc[%d][%d][4] = {};", w->p->side_m / w->p->atom->m,
                   w->p->side_n / w->p->atom->n);
         break;
@@ -417,9 +430,24 @@ static int print_op(Print *w, int i, int64_t trips)
         while (op->kind != T_MAP) op++;
         print_rest(w, &w->p->tile[op->a]);
         break;
-    case T_MOVE: print_sums(w, op); break;
-    case T_MMA: print_multiply(w, op, "step"); break;
-    case T_MAP: print_map(w, op); break;
+    case T_MOVE:
+        if (plain)
+            plain_move(e, w->p, op);
+        else
+            print_sums(w, op);
+        break;
+    case T_MMA:
+        if (plain)
+            plain_multiply(e, w->p, op);
+        else
+            print_multiply(w, op, "step");
+        break;
+    case T_MAP:
+        if (plain)
+            plain_map(e, w->p);
+        else
+            print_map(w, op);
+        break;
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: print_barrier(w, op); break;
@@ -436,6 +464,6 @@ void tile_program_cuda(Emit *e)
     e->scope->indent--;
     print_places(&w);
     print_tiles(&w);
-    for (int i = 0; i < p.nops;) i = print_op(&w, i, 0);
+    for (int i = 0; i < p.nops;) i = print_op(&w, i, NULL);
     emit_close(e, NULL, NULL);
 }

@@ -13,6 +13,15 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *fir
 void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *first);
 int operand_vectors(const TileProgram *p, const Tile *t); // that a thread fetches
 
+// -- plain.c: the ops of products without tensor cores
+const char *plain_type(const TileProgram *p);
+void plain_fetch(Emit *e, const TileProgram *p, const Tile *t);
+void plain_put(Emit *e, const TileProgram *p, const Tile *t);
+void plain_fill(Emit *e, const TileProgram *p);
+void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op);
+void plain_move(Emit *e, const TileProgram *p, const TileOp *op);
+void plain_map(Emit *e, const TileProgram *p);
+
 // -- results.c
 // The loads that results of neighbours along axis 2 need besides their sums.
 Vectors result_vectors(const Emit *e, int width);

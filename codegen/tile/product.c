@@ -10,6 +10,8 @@ static const TileAtom atoms[] = {
     {"tf32", DT_F32, TENSOR_TF32, 16, 8, 8, "32", "nc_multiply_tf32", NULL},
     {"f32 as three tf32", DT_F32, TENSOR_F32, 16, 8, 8, "32", "nc_multiply_f32", NULL},
 };
+// No tensor cores: a product and a sum of any type at a time.
+static const TileAtom fma = {"fma", DT_BOOL, 0, 1, 1, 1, NULL, NULL, NULL};
 
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
 static DType narrow_type(const Body *b, int inst)
@@ -27,6 +29,7 @@ bool mma_fits(const Body *b)
 
 const TileAtom *tile_atom(const Body *b)
 {
+    if (!b->sched.mma && !b->sched.staged) return &fma;
     DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
     for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
         if (atoms[i].operand == type && (type != DT_F32 || atoms[i].tensor == b->dot.tensor))
@@ -55,11 +58,31 @@ static bool lies_across(const Body *b, int inst, int axis)
            by_axis == 1 && !(ix_stride(v->ix, b->col, &by_k) && by_k == 1);
 }
 
+// The tile of an operand of plain multiplications: computed, element by element.
+static Tile plain_operand(const TileProgram *p, int axis)
+{
+    const Body *b = p->body;
+    const Schedule *s = &b->sched;
+    int64_t step = 0;
+    Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->type};
+    t.layout = L_ACROSS;
+    t.inst = axis == 1 ? b->dot.a : b->dot.b;
+    const Inst *v = &b->insts.at[t.inst];
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    t.along_k = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &step) && step == 1;
+    t.lines = s->tile_k;
+    t.line = axis == 1 ? s->tile_m : s->tile_n;
+    t.pitch = t.line + (p->each ? 4 : 1);
+    t.bytes = t.lines * t.pitch * math_bytes(p->type);
+    return t;
+}
+
 // The tile of an operand, but not yet where it lies.
 static Tile operand(const TileProgram *p, int axis)
 {
     const Body *b = p->body;
     const Schedule *s = &b->sched;
+    if (p->atom == &fma) return plain_operand(p, axis);
     bool narrow = p->atom->operand != DT_F32;
     int side = axis == 1 ? s->tile_m : s->tile_n, given = axis == 1 ? b->dot.a : b->dot.b;
     Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->atom->operand};
@@ -86,7 +109,10 @@ static void add_operands(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
     Tile left = operand(p, 1), right = operand(p, 2);
-    int places = s->staged ? s->staged : left.plain && right.plain ? MMA_AHEAD : 2;
+    int places = s->staged                   ? s->staged
+                 : p->atom == &fma           ? 1
+                 : left.plain && right.plain ? MMA_AHEAD
+                                             : 2;
     left.places = right.places = places;
     right.offset = places * left.bytes;
     add_tile(p, left);
@@ -96,9 +122,12 @@ static void add_operands(TileProgram *p)
 static void share_out(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
+    bool plain = p->atom == &fma;
+    p->each = s->each;
     p->warps_m = s->staged ? s->tile_m / STAGED_SIDE : MMA_WARPS_M;
     p->warps_n = s->staged ? s->tile_n / STAGED_SIDE : MMA_WARPS_N;
-    p->warps_k = s->staged ? staged_sharing(s) : 1;
+    p->warps_k = s->staged ? staged_sharing(s) : plain && !s->each ? s->threads / 32 : 1;
+    if (plain) p->warps_m = p->warps_n = 1;
     p->side_m = s->tile_m / p->warps_m;
     p->side_n = s->tile_n / p->warps_n;
     p->cluster = s->staged ? s->cluster : 1;
@@ -113,6 +142,14 @@ static int add_sums(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
     Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
+    if (p->atom == &fma) { // behind the operands
+        t.type = p->type;
+        t.offset = p->tile[1].offset + p->tile[1].bytes;
+        t.lines = p->warps_k * s->tile_m;
+        t.line = t.pitch = s->tile_n;
+        t.bytes = t.lines * t.pitch * math_bytes(t.type);
+        return add_tile(p, t);
+    }
     if (s->staged) {
         t.lines = p->warps_k * s->tile_m;
         t.line = s->tile_n;
@@ -130,7 +167,9 @@ static int add_sums(TileProgram *p)
 static void begin(const Body *b, TileProgram *p)
 {
     *p = (TileProgram){.body = b, .atom = tile_atom(b)};
-    p->vector = VECTOR_BYTES * 8 / (int)dtype_info[p->atom->operand].bits;
+    bool plain = p->atom == &fma;
+    p->type = plain ? b->insts.at[b->dot.sum].acc : p->atom->operand;
+    p->vector = plain ? 1 : VECTOR_BYTES * 8 / (int)dtype_info[p->type].bits;
     share_out(p);
     add_operands(p);
 }
@@ -149,10 +188,14 @@ void tile_product(const Body *b, TileProgram *p)
     begin(b, p);
     const Schedule *s = &b->sched;
     int acc = add_tile(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
-    int sums = add_sums(p), places = p->tile[0].places;
+    bool plain = p->atom == &fma, direct = plain && p->each; // sums go to memory from registers
+    int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
     tile_op(p, (TileOp){T_FILL, .dst = acc, .a = -1, .b = -1});
     int ahead = (int)at_most(p->steps, p->steps <= places ? places : places - 1);
-    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps, .ahead = ahead});
+    TileOp loop = {T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps, .ahead = ahead};
+    loop.rolled = plain; // expressions of any length: once
+    if (plain) loop.ahead = 1;
+    tile_op(p, loop);
     for (int i = 0; i < 2; i++) {
         if (p->tile[i].plain) {
             tile_op(p, (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1});
@@ -166,6 +209,11 @@ void tile_product(const Body *b, TileProgram *p)
     }
     tile_op(p, (TileOp){T_MMA, .dst = acc, .a = 0, .b = 1});
     tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
+    if (plain) {
+        if (!direct) tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
+        tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
+        return;
+    }
     if (s->staged) {
         Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
         tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});

@@ -128,7 +128,7 @@ static int run(Sync *s, int i, int64_t iteration, int64_t trips)
         int next = i + 1;
         int64_t n = tile_iterations(p, op->trips, 3);
         while (p->op[next].kind != T_END) next++;
-        for (int64_t k = 0; k < n; k++) {
+        for (int64_t k = -op->early; k < n; k++) {
             s->iteration_began = s->now;
             for (int in = i + 1; in < next;) in = run(s, in, k, n);
             visit(s, next);
@@ -136,13 +136,13 @@ static int run(Sync *s, int i, int64_t iteration, int64_t trips)
         return next + 1;
     }
     int64_t about = iteration + op->shift;
-    if (about < trips || !op->shift) {
+    if (about >= 0 && (about < trips || !op->shift)) {
         if (op->kind == T_MMA)
             for (int side = 0; side < 2; side++) {
                 int t = side ? op->b : op->a;
                 access(s, i, t, tile_place(&p->tile[t], about), false);
             }
-        if (op->kind == T_MAP) access(s, i, op->a, 0, false);
+        if (op->kind == T_MAP && tile_shared(&p->tile[op->a])) access(s, i, op->a, 0, false);
         if ((op->kind == T_LOAD || op->kind == T_MOVE) && tile_shared(&p->tile[op->dst]))
             access(s, i, op->dst, tile_place(&p->tile[op->dst], about), true);
     }

@@ -3,11 +3,19 @@
 
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",   "vectors",  "results",
-                                          "padded", "swizzled", "rows"};
+    static const char *const layouts[] = {"sums",   "vectors",  "results", "padded",
+                                          "across", "swizzled", "rows"};
     buf_printf(out, "  %-10s ", t->name);
     if (t->layout == L_SUMS)
-        buf_printf(out, "registers: f32 %dx%d of each warp\n", p->side_m, p->side_n);
+        buf_printf(out, "registers: %s %dx%d of each %s\n",
+                   dtype_info[p->type == DT_BF16 || p->type == DT_F16 ? DT_F32 : p->type].name,
+                   p->atom->word ? p->side_m
+                   : p->each     ? p->each
+                                 : 4,
+                   p->atom->word ? p->side_n
+                   : p->each     ? p->each
+                                 : 2,
+                   p->atom->word ? "warp" : "thread");
     else if (t->layout == L_VECTORS)
         buf_printf(out, "registers: the share of a thread of %d tiles %s\n", t->places,
                    p->tile[t->axis - 1].name);
@@ -61,7 +69,10 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
         print_ref(p, op, op->b, loop, out);
         break;
     case T_MAP: buf_printf(out, "map results = BODY(%s)", p->tile[op->a].name); break;
-    case T_LOOP: buf_printf(out, "loop %s: %lld times", loop, (long long)op->trips); break;
+    case T_LOOP:
+        buf_printf(out, "loop %s: %lld times", loop, (long long)op->trips);
+        if (op->early) buf_printf(out, ", from %d before on", op->early);
+        break;
     case T_COMMIT: buf_str(out, "commit"); break;
     case T_WAIT: buf_printf(out, "wait until %d groups are under way", op->count); break;
     case T_BARRIER:
@@ -103,7 +114,7 @@ void tile_text(const TileProgram *p, Buf *out)
     int depth = 1;
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
-        if (op->kind == T_LOOP) trips = op->trips;
+        if (op->kind == T_LOOP) trips = op->trips + op->early;
         if (op->shift && op->shift >= trips) continue; // no step is
         if (op->kind == T_LOOP) loop = loop_name(p, i);
         if (op->kind == T_END) {

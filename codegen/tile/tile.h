@@ -27,6 +27,7 @@ typedef enum TileLayout {
     L_VECTORS, // registers: 16 bytes of an operand each, as they go to shared memory
     L_RESULTS, // registers: what results need besides the sums
     L_PAD,     // shared: lines with room for a vector between them
+    L_ACROSS,  // shared: likewise, a line a column: neighbours are the operand's rows
     L_SWIZZLE, // shared: lines whose vectors change places
     L_ROWS,    // shared: rows of sums
 } TileLayout;
@@ -71,6 +72,8 @@ typedef struct TileOp {
     int shift;
     int64_t trips; // LOOP
     int ahead;     // LOOP: iterations that its loads are ahead; 0 once that is done (tile_pipeline)
+    bool rolled;   // LOOP: it begins so many early, and only loads then: no loads before it
+    int early;     // LOOP, once that is done: iterations before the first
     int together; // LOOP: loads of so many iterations come before the moves of these; 0: as written
     int count;    // WAIT
     TileScope scope;
@@ -90,12 +93,15 @@ typedef struct TileProgram {
     int side_m, side_n;            // results of a warp
     int cluster;                   // blocks that share the columns
     int64_t steps;                 // iterations over the columns
-    int vector;                    // elements of 16 bytes
+    DType type;                    // of operands in shared memory
+    int each;   // atom fma: sums of a thread along either side; 0: eight warps share the columns
+    int vector; // elements of 16 bytes
 } TileProgram;
 
 // -- product.c
 const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
-// The program of a contraction in tiles (Schedule.mma or .staged), without synchronisation.
+// The program of a contraction in tiles (neither Schedule.wgmma nor .share), without
+// synchronisation.
 void tile_product(const Body *b, TileProgram *p);
 void tile_op(TileProgram *p, TileOp op); // behind those there are
 
@@ -106,7 +112,7 @@ void tile_synchronise(TileProgram *p);
 TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one
 {
-    return s->kind == SCHED_TILE && !s->wgmma && !s->share && (s->mma || s->staged);
+    return s->kind == SCHED_TILE && !s->wgmma && !s->share;
 }
 static inline bool tile_shared(const Tile *t)
 {

@@ -169,6 +169,8 @@ static void multiply(Run *r, int who, const TileOp *op, int64_t about)
         int t = side ? op->b : op->a;
         read_place(r, who, t, tile_place(&r->p->tile[t], about), about, false);
     }
+    if (a->depth == 0 || r->p->op[a->loop[a->depth - 1]].trips != r->p->steps)
+        wrong(r, a->at, "does not get all products", &r->p->tile[op->dst], 0);
     if (a->products != about)
         wrong(r, a->at, "has not had the products before this one", &r->p->tile[op->dst], 0);
     a->products++;
@@ -181,13 +183,20 @@ static int registers_of(const Run *r, const Agent *a, int64_t about)
     return together ? (int)(about % together) : 0;
 }
 
+// Sums are stored.
+static void all_there(Run *r, int who, const Tile *sums)
+{
+    const Agent *a = &r->agent[who];
+    if (a->products != tile_iterations(r->p, r->p->steps, r->rounds))
+        wrong(r, a->at, "is stored without some products", sums, 0);
+}
+
 static void move(Run *r, int who, const TileOp *op, int64_t about)
 {
     Agent *a = &r->agent[who];
     const Tile *from = &r->p->tile[op->a], *to = &r->p->tile[op->dst];
     if (from->layout == L_SUMS) {
-        if (a->products != tile_iterations(r->p, r->p->steps, r->rounds))
-            wrong(r, a->at, "is stored without some products", from, 0);
+        all_there(r, who, from);
     } else if (a->in[op->a][registers_of(r, a, about)] != about) {
         wrong(r, a->at, "does not hold what is moved", from, registers_of(r, a, about));
     }
@@ -220,7 +229,7 @@ static void begin_loop(Run *r, Agent *a, const TileOp *op)
     } else {
         a->loop[a->depth] = a->at;
         a->trips[a->depth] = n;
-        a->iteration[a->depth++] = 0;
+        a->iteration[a->depth++] = -op->early;
     }
     a->at++;
 }
@@ -242,7 +251,7 @@ static void step(Run *r, int who)
     const TileOp *op = &r->p->op[a->at];
     bool inside = a->depth > 0;
     int64_t about = (inside ? a->iteration[a->depth - 1] : 0) + op->shift;
-    bool left_out = op->shift && (!inside || about >= a->trips[a->depth - 1]);
+    bool left_out = about < 0 || (op->shift && (!inside || about >= a->trips[a->depth - 1]));
     switch (op->kind) {
     case T_LOOP: begin_loop(r, a, op); return;
     case T_END: end_loop(a); return;
@@ -263,7 +272,10 @@ static void step(Run *r, int who)
         if (!left_out) multiply(r, who, op, about);
         break;
     case T_MAP:
-        read_place(r, who, op->a, 0, about, r->blocks > 1);
+        if (tile_shared(&r->p->tile[op->a]))
+            read_place(r, who, op->a, 0, about, r->blocks > 1);
+        else
+            all_there(r, who, &r->p->tile[op->a]);
         a->mapped++;
         break;
     }
@@ -281,6 +293,8 @@ static void check_end(Run *r, int who) // a block's memory goes with its last th
     int block = block_of(who);
     for (int t = 0; t < r->p->ntiles; t++) {
         const Tile *sums = &r->p->tile[t];
+        if (sums->layout == L_SUMS && r->agent[who].mapped == 0)
+            wrong(r, r->p->nops, "is not stored", sums, 0);
         if (sums->layout == L_ROWS &&
             r->agent[who].mapped != tile_iterations(r->p, parts(r->p, sums), r->rounds))
             wrong(r, r->p->nops, "is not stored as often as there are parts of it", sums, 0);

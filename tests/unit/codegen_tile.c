@@ -29,6 +29,8 @@ static const Case cases[] = {
      true,
      {false, true},
      640},
+    {"square", {.each = 4, .tile_m = 64, .tile_n = 64, .tile_k = 32}, false, {false, true}, 300},
+    {"small", {.each = 0, .tile_m = 16, .tile_n = 16, .tile_k = 64}, false, {true, true}, 64},
     {"one step", {.mma = true, .each = 2, .tile_m = 32, .tile_n = 32}, true, {true, true}, 24},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 256 };
@@ -90,7 +92,8 @@ static Body *body_of(Arena *a, const Case *c)
     s->kind = SCHED_TILE;
     s->threads = 256;
     if (!s->cluster) s->cluster = 1;
-    s->tile_k = c->narrow ? 64 : 16 * staged_sharing(s) < 32 ? 32 : 16 * staged_sharing(s);
+    if (!s->tile_k)
+        s->tile_k = c->narrow ? 64 : 16 * staged_sharing(s) < 32 ? 32 : 16 * staged_sharing(s);
     return b;
 }
 
@@ -128,7 +131,7 @@ static bool spoil(TileProgram *p, int i, int n, const char **what)
     TileOp *op = &p->op[i], *next = &p->op[i + 1];
     bool ring = op->kind == T_LOAD && op->how == BY_ASYNC;
     ring |= op->kind == T_MOVE && p->tile[op->dst].axis;
-    ring &= op->shift < p->steps; // else it is never done
+    ring &= op->shift < p->steps + !p->atom->word; // else it is never done
     static const char *const names[] = {
         "a barrier less",
         "of a smaller scope",
@@ -167,8 +170,7 @@ static bool spoil(TileProgram *p, int i, int n, const char **what)
     case 9: return ring && (leave_out(p, i), true);
     case 10: return op->kind == T_MMA && (leave_out(p, i), true);
     case 11:
-        if (op->kind != T_MMA || p->tile[op->a].places < 2 ||
-            p->steps < p->tile[op->a].places)
+        if (op->kind != T_MMA || p->tile[op->a].places < 2 || p->steps < p->tile[op->a].places)
             break;
         p->tile[op->a].places--;
         return true;
