@@ -3,7 +3,7 @@
 # shim: about two minutes on two quiet cores. `make fuzz` tries others, for long; tests/fuzz/programs_gpu.sh
 # tries them on a GPU. FUZZ_SEED: other programs.
 . "$(dirname "$0")/../lib.sh"
-cpu=1500 shim=200 noise=1000
+cpu=1500 shim=150 noise=500
 case $BUILD in *asan*) cpu=200 shim=30 noise=100 ;; esac # the sanitizers take ten times as long
 
 # fuzz WHAT COUNT OPTION...: fails with the summary and the failures, cut down.

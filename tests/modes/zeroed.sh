@@ -1,6 +1,6 @@
 #!/bin/bash
 # `netc check` must fail when any one store of a generated kernel stores zeros (tests/mutants), as C and as CUDA on
-# the host shim. Here: of a few files, every second store as C, every eighth as CUDA; ZEROED=all: of every
+# the host shim. Here: of a few files, every fourth store as C, every sixteenth as CUDA; ZEROED=all: of every
 # sample and test with kernels, which takes hours; ZEROED='FILE...': of those. ZEROED_LANGUAGES='c cuda'.
 #
 # Where a store's right values are all zeros nothing can be seen: one that traps on other values passes, too. The
@@ -30,9 +30,9 @@ places() { # FIND: where the texts that were kept have it: KERNEL AT
 }
 
 each_store() { # FILE LANGUAGE: every store in turn
-    local file=$1 language=$2 name=${1#"$ROOT"/} at=0 every=2 zeros=0 survived=0 allowed where find put mistake wanted
+    local file=$1 language=$2 name=${1#"$ROOT"/} at=0 every=4 zeros=0 survived=0 allowed where find put mistake wanted
     rm -rf "$W"/text* "$W/seen"; MUTANT_FIND=''
-    [ "$language" = c ] || every=8
+    [ "$language" = c ] || every=16
     checked "$file" "$language" || { fail "$name ($language): $(tail -2 "$W/out")"; return; }
     ls "$W"/text.* >/dev/null 2>&1 || return
     while IFS=$'\t' read -r mistake wanted find put; do
