@@ -36,7 +36,7 @@ struct CUgraphNode_st {
     size_t bytes;
     unsigned char value;
     bool to_device, from_device; // of a copy
-    CuResult (*call)(void *); // a library's work
+    CuResult (*call)(void *);    // a library's work
     void *arg;
 };
 

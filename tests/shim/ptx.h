@@ -250,7 +250,8 @@ shim_matrix(float *d, float (*pick)(const ShimU32 *, int), const ShimU32 *ra, co
                 int owner = kk / Each % 4, high = kk / (Each * 4);
                 const ShimFragment *x = (const ShimFragment *)all[g * 4 + owner];
                 const ShimFragment *y = (const ShimFragment *)all[(2 * t + c) * 4 + owner];
-                d[r * 2 + c] += x->a[(high * 2 + r) * Each + kk % Each] * y->b[high * Each + kk % Each];
+                d[r * 2 + c] +=
+                    x->a[(high * 2 + r) * Each + kk % Each] * y->b[high * Each + kk % Each];
             }
     shim_vote(0xffffffffu, true); // nobody goes on while another reads
 }

@@ -88,7 +88,8 @@ static bool one(Arena *a)
     Module *m = module_new(a, d, "test");
     Graph *g = graph_new(a, d, NULL);
     int nb = (int)draw(3), nk = (int)draw(3);
-    int nm = draw(8) ? 1 + (int)draw(2) : 0, nn = draw(8) ? 1 + (int)draw(2) : 0; // vectors are rare
+    int nm = draw(8) ? 1 + (int)draw(2) : 0,
+        nn = draw(8) ? 1 + (int)draw(2) : 0; // vectors are rare
     int64_t da[MAX_RANK], db[MAX_RANK], ba[2], bb[2], ca[2], cb[2];
     int ra = 0, rb = 0;
     for (int i = 0; i < nb; i++) ba[i] = ra, bb[i] = rb, da[ra++] = db[rb++] = 1 + draw(3);
