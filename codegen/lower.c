@@ -18,6 +18,7 @@ const char *lower_prelude(Arena *a, const Target *t, bool group_products)
                                 "cuda_sync.h",
                                 "cuda_mma.h",
                                 "cuda_tile.h",
+                                "cuda_attention.h",
                                 group_products ? "cuda_wgmma.h" : NULL,
                                 NULL};
     Buf out = buf_new(a);

@@ -16,6 +16,7 @@ typedef enum GroupKind {
     GROUP_LOOP,   // a loop node: its region has a fusion of its own
     GROUP_SCAN,   // sort, argsort, cumsum
     GROUP_SCATTER,
+    GROUP_CALL, // a call node: its region is one kernel (passes/attention.c)
 } GroupKind;
 
 typedef struct Group {

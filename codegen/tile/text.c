@@ -3,8 +3,8 @@
 
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",   "vectors",  "results", "padded",
-                                          "across", "swizzled", "rows"};
+    static const char *const layouts[] = {"sums",   "vectors", "results",  "scores", "weights",
+                                          "padded", "across",  "swizzled", "rows"};
     buf_printf(out, "  %-10s ", t->name);
     if (t->layout == L_SUMS)
         buf_printf(out, "registers: %s %dx%d of each %s\n",
@@ -19,6 +19,9 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
     else if (t->layout == L_VECTORS)
         buf_printf(out, "registers: the share of a thread of %d tiles %s\n", t->places,
                    p->tile[t->axis - 1].name);
+    else if (t->layout == L_SCORES || t->layout == L_WEIGHTS)
+        buf_printf(out, "registers: %s %dx%d of each warp\n", dtype_info[t->type].name, p->side_m,
+                   p->side_n);
     else if (t->layout == L_RESULTS)
         buf_str(out, "registers: what results need besides the sums\n");
     else
@@ -26,6 +29,7 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
                    dtype_info[t->type].name, t->lines, t->line, layouts[t->layout], t->pitch,
                    t->places, t->places > 1 ? "s" : "", t->bytes, t->offset,
                    t->of_warp            ? "; each warp its own part"
+                   : t->stays && t->plain ? "; from memory as it lies, once"
                    : t->layout == L_ROWS ? ""
                    : t->plain            ? "; from memory as it lies"
                                          : "; computed");
@@ -68,7 +72,12 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
         buf_str(out, " ");
         print_ref(p, op, op->b, loop, out);
         break;
-    case T_MAP: buf_printf(out, "map results = BODY(%s)", p->tile[op->a].name); break;
+    case T_MAP:
+        buf_printf(out, "map %s = BODY(%s", op->dst < 0 ? "results" : p->tile[op->dst].name,
+                   p->tile[op->a].name);
+        if (op->b >= 0) buf_printf(out, ", %s", p->tile[op->b].name);
+        buf_char(out, ')');
+        break;
     case T_LOOP:
         buf_printf(out, "loop %s: %lld times", loop, (long long)op->trips);
         if (op->early) buf_printf(out, ", from %d before on", op->early);
@@ -96,7 +105,7 @@ static const char *loop_name(const TileProgram *p, int i)
     return "first";
 }
 
-void tile_text(const TileProgram *p, Buf *out)
+static void product_head(const TileProgram *p, Buf *out)
 {
     const Schedule *s = &p->body->sched;
     buf_printf(out, "product %lldx%lldx%lld of %lld, by %s %dx%dx%d\n",
@@ -108,6 +117,21 @@ void tile_text(const TileProgram *p, Buf *out)
                "columns; %d block%s of a cluster\n",
                s->tile_m, s->tile_n, s->tile_k, p->warps_m, p->warps_n, p->side_m, p->side_n,
                p->warps_k, p->cluster, p->cluster > 1 ? "s" : "");
+}
+
+static void attention_head(const TileProgram *p, Buf *out)
+{
+    const Body *b = p->body;
+    buf_printf(out, "attention of %lld rows to %lld columns, %lld times, by %s %dx%dx%d\n",
+               (long long)b->axis[1].extent, (long long)b->axis[b->col].extent,
+               (long long)b->axis[0].extent, p->atom->name, p->atom->m, p->atom->n, p->atom->k);
+    buf_printf(out, "  block: %d rows, %d columns at once; %d warps of %d rows\n",
+               b->sched.tile_m, b->sched.tile_k, p->warps_m, p->side_m);
+}
+
+void tile_text(const TileProgram *p, Buf *out)
+{
+    (p->body->attention.nouts ? attention_head : product_head)(p, out);
     for (int i = 0; i < p->ntiles; i++) print_tile(p, &p->tile[i], out);
     const char *loop = "";
     int64_t trips = 0;

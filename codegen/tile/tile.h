@@ -26,6 +26,8 @@ typedef enum TileLayout {
     L_SUMS,    // registers: results of atoms
     L_VECTORS, // registers: 16 bytes of an operand each, as they go to shared memory
     L_RESULTS, // registers: what results need besides the sums
+    L_SCORES,  // registers: results of atoms, made anew in each iteration
+    L_WEIGHTS, // registers: what a map makes of them, the next product's left operand
     L_PAD,     // shared: lines with room for a vector between them
     L_ACROSS,  // shared: likewise, a line a column: neighbours are the operand's rows
     L_SWIZZLE, // shared: lines whose vectors change places
@@ -44,6 +46,8 @@ typedef struct Tile {
     int inst, axis;
     bool along_k; // a line goes along the columns
     bool plain;   // aligned vectors of a buffer
+    int head;     // attention: the axis along which its lines lie; 0: not attention's
+    bool stays;   // it is loaded once, for all iterations
 } Tile;
 
 typedef enum TileKind {
@@ -51,7 +55,7 @@ typedef enum TileKind {
     T_LOAD, // dst = an operand, or what results need
     T_MOVE, // dst = a: registers to shared memory
     T_MMA,  // dst += a b
-    T_MAP,  // stores what the body makes of the sums in a
+    T_MAP,  // stores what the body makes of the sums in a; of scores: makes weights of a (and b)
     T_LOOP, // up to its T_END
     T_END,
     // These only come from tile_synchronise:
@@ -80,7 +84,7 @@ typedef struct TileOp {
     uint32_t filled, freed; // BARRIER: tiles that are there behind it; that may be overwritten
 } TileOp;
 
-enum { TILE_MOST_TILES = 8, TILE_MOST_OPS = 40, TILE_MOST_PLACES = 16 };
+enum { TILE_MOST_TILES = 12, TILE_MOST_OPS = 40, TILE_MOST_PLACES = 16 };
 
 typedef struct TileProgram {
     const Body *body;
@@ -96,6 +100,13 @@ typedef struct TileProgram {
     DType type;                    // of operands in shared memory
     int each;   // atom fma: sums of a thread along either side; 0: eight warps share the columns
     int vector; // elements of 16 bytes
+    // Attention: the tiles of its products.
+    struct {
+        int rows, cols, tile;
+    } score[MOST_PRODUCTS];
+    struct {
+        int weights, values, tile;
+    } out[MOST_PRODUCTS];
 } TileProgram;
 
 // -- product.c
@@ -104,15 +115,20 @@ const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
 // synchronisation.
 void tile_product(const Body *b, TileProgram *p);
 void tile_op(TileProgram *p, TileOp op); // behind those there are
+int tile_add(TileProgram *p, Tile t);    // its number
+
+// -- attention.c: the program of Body.attention, without synchronisation
+DType attention_type(const Body *b); // of the factors of its products
+void tile_attention(const Body *b, TileProgram *p);
 
 // -- pipeline.c, sync.c
 void tile_pipeline(TileProgram *p);
 void tile_synchronise(TileProgram *p);
-// Ready to be printed: tile_product and both of these.
+// Ready to be printed: tile_product or tile_attention, and both of these.
 TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one
 {
-    return s->kind == SCHED_TILE && !s->wgmma && !s->share;
+    return s->kind == SCHED_ATTENTION || (s->kind == SCHED_TILE && !s->wgmma && !s->share);
 }
 static inline bool tile_shared(const Tile *t)
 {

@@ -1,0 +1,458 @@
+// Tile programs of attention as CUDA C, in the words of prelude/cuda_attention.h.
+#include "codegen/tile/print.h"
+
+typedef struct Print {
+    Emit *e;
+    const TileProgram *p;
+    int rows, cols; // of scores, that a thread has
+    bool masks;     // the last tile of columns reaches beyond them
+} Print;
+
+static int elements(const Tile *t)
+{
+    return t->lines * t->pitch;
+}
+
+// "name[i / 2][j / 2][i % 2 * 2 + j % 2]": of the thread's row i and column j.
+static const char *sum_at(Emit *e, const char *name)
+{
+    return emit_text(e, "%s[i / 2][j / 2][i %% 2 * 2 + j %% 2]", name);
+}
+
+// -- places ---------------------------------------------------------------------------------------
+
+static void print_places(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Scope *top = e->scope;
+    long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile_m);
+    emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+    emit_line(e, top, "const %s %s = block / %lld;", int_type(e), e->axis[0], tiles);
+    // The last rows first: masked from their own place on they take longest.
+    emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
+              s->tile_m);
+    emit_line(e, top, "const int own_rows = origin + warp * %d + lane / 4;", w->p->side_m);
+    const char *type = type_storage(w->p->type);
+    for (int i = 0; i < w->p->ntiles; i++) {
+        const Tile *t = &w->p->tile[i];
+        if (!tile_shared(t)) continue;
+        emit_line(e, top, "%s *const %s = (%s *)nc_shared + %d;", type, t->name, type,
+                  t->offset / (int)(dtype_info[t->type].bits / 8));
+    }
+}
+
+// -- copies ---------------------------------------------------------------------------------------
+
+// A tile's lines from memory, in a scope that knows "next", their first column, and its "place".
+static void print_copy(Print *w, const Tile *t)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[t->inst];
+    while (v->kind == KI_CAST && t->plain) v = &b->insts.at[v->a[0]];
+    const char *it = int_type(e), *line = e->axis[t->axis], *head = e->axis[t->head],
+               *from = t->stays ? "origin" : "next",
+               *place = t->places > 1 ? emit_text(e, "place * %d + ", elements(t)) : "";
+    int width = t->plain ? w->p->vector : 1, parts = t->line / width, n = t->lines * parts,
+        threads = b->sched.threads;
+    int64_t lines = b->axis[t->axis].extent, ends = b->axis[t->head].extent;
+    emit_open(e, 1ull << t->axis | 1ull << t->head);
+    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", threads);
+    emit_line(e, e->scope, "const int line = slot / %d, part = slot %% %d%s;", parts, parts,
+              width > 1 ? emit_text(e, " * %d", width) : "");
+    const char *there = lines % t->lines ? emit_text(e, "%s + line < %lld", from, (long long)lines)
+                                         : "";
+    if (ends % t->line)
+        there = emit_text(e, "%s%spart < %lld", there, *there ? " && " : "", (long long)ends);
+    const char *to = emit_text(e, "%s + %sline * %d + part", t->name, place, t->pitch);
+    if (t->plain) {
+        emit_line(e, e->scope, "const %s %s = %s + line, %s = part;", it, line, from, head);
+        emit_line(e, e->scope, "nc_copy16(%s, %s + (%s), %s);", to, e->buf_name[v->buf],
+                  emit_index(e, v->ix), *there ? there : "true");
+    } else { // any expression, of elements there are
+        emit_line(e, e->scope, "const %s %s = nc_min(%s + line, %lld), %s = nc_min(part, %lld);",
+                  it, line, from, (long long)lines - 1, head, (long long)ends - 1);
+        const char *x = emit_stored(e, t->type, emit_value(e, t->inst));
+        emit_line(e, e->scope, "*(%s) = %s%s%s;", to, *there ? emit_text(e, "%s ? ", there) : "", x,
+                  *there ? " : 0" : "");
+    }
+    emit_line(e, e->scope->up, t->plain ? "#pragma unroll" : "#pragma unroll 1");
+    emit_close(e,
+               emit_text(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads),
+                         n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n)
+                                     : ""),
+               "}");
+}
+
+// Copies of the iteration [step], if there is one: ops from i on, up to what is none of them.
+static int print_copies(Print *w, int i, const char *step)
+{
+    Emit *e = w->e;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int next = first + %s * %d, place = %s %% %d;", step,
+              e->body->sched.tile_k, step, e->body->sched.ring);
+    for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
+    emit_close(e, emit_text(e, "if (%s < steps) {", step), "}");
+    return i;
+}
+
+// -- products -------------------------------------------------------------------------------------
+
+static void print_multiply(Print *w, const TileOp *op)
+{
+    Emit *e = w->e;
+    const TileProgram *p = w->p;
+    const TileAtom *atom = p->atom;
+    Scope *in = e->scope;
+    const Tile *to = &p->tile[op->dst], *left = &p->tile[op->a], *right = &p->tile[op->b];
+    bool scores = to->layout == L_SCORES;
+    int down = p->side_m / atom->m, across = (scores ? p->side_n : right->line) / atom->n;
+    int chunks = (scores ? left->line : p->side_n) / atom->k;
+    const char *place = right->places > 1 ? emit_text(e, " + place * %d", elements(right)) : "";
+    if (scores) emit_line(e, in, "float %s[%d][%d][4] = {};", to->name, down, across);
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int c = 0; c < %d; c++) {", chunks);
+    emit_line(e, in, "    uint32_t x[%d][4], y[%d][2];", down, across);
+    if (scores) {
+        emit_line(e, in, "    nc_rows_%s<%d>(x, %s, warp * %d, c);", atom->word, left->pitch,
+                  left->name, p->side_m);
+        emit_line(e, in, "    nc_cols_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name,
+                  place);
+    } else {
+        const char *pack = atom->operand == DT_F32 ? "32" : atom->operand == DT_BF16 ? "b" : "h";
+        emit_line(e, in, "    nc_weights_%s(x, %s, c);", pack, left->name);
+        emit_line(e, in, "    nc_values_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name,
+                  place);
+    }
+    emit_line(e, in, "    %s(%s, x, y);", atom->multiply, to->name);
+    emit_line(e, in, "}");
+}
+
+// -- weights --------------------------------------------------------------------------------------
+
+static void open_rows(Print *w)
+{
+    Emit *e = w->e;
+    int64_t rows = e->body->axis[1].extent;
+    const char *row = "own_rows + i / 2 * 16 + i % 2 * 8";
+    emit_open(e, 1ull << 1);
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[1],
+              rows % e->body->sched.tile_m
+                  ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
+                  : row);
+}
+
+static void close_rows(Print *w)
+{
+    emit_line(w->e, w->e->scope->up, "#pragma unroll");
+    emit_close(w->e, emit_text(w->e, "for (int i = 0; i < %d; i++) {", w->rows), "}");
+}
+
+// Columns that the last tile has too many of are read where the last one is.
+static void open_cols(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    emit_open(e, 1ull << b->col);
+    const char *col = "next + j / 2 * 8 + lane % 4 * 2 + j % 2";
+    if (w->masks) {
+        emit_line(e, e->scope, "const int place_of = %s;", col);
+        col = emit_text(e, "nc_min(place_of, %lld)", (long long)b->axis[b->col].extent - 1);
+    }
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[b->col], col);
+}
+
+static const char *masked(Print *w, const char *x, const char *otherwise)
+{
+    const Body *b = w->e->body;
+    if (!w->masks) return x;
+    return emit_text(w->e, "place_of < %lld ? %s : %s", (long long)b->axis[b->col].extent, x,
+                     otherwise);
+}
+
+static void close_cols(Print *w)
+{
+    emit_line(w->e, w->e->scope->up, "#pragma unroll");
+    emit_close(w->e, emit_text(w->e, "for (int j = 0; j < %d; j++) {", w->cols), "}");
+}
+
+static void bind_scores(Print *w)
+{
+    Emit *e = w->e;
+    for (int i = 0; i < e->body->attention.nscores; i++)
+        emit_bind(e, e->body->attention.score[i].sum, e->scope,
+                  sum_at(e, w->p->tile[w->p->score[i].tile].name));
+}
+
+// The weight before it is rounded to what the product takes.
+static int unrounded(const Body *b, int inst, DType type)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST && (v->type == type || v->from == type)) {
+        inst = v->a[0];
+        v = &b->insts.at[inst];
+    }
+    return inst;
+}
+
+// What the weights are made of, where these are.
+static const char *weights_name(Print *w, int k)
+{
+    return w->p->tile[w->p->out[k].weights].name;
+}
+
+// Of each row the greatest score so far, against which the exponentials are taken: where it grows,
+// what there is of the row's sum and results shrinks (the online softmax of Milakov and
+// Gimelshein, 2018).
+static void print_online(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const int high = b->attention.high, below = b->attention.exp, x = b->insts.at[high].a[0];
+    const Inst *exp = &b->insts.at[below], *sub = &b->insts.at[exp->a[0]];
+    const char *scores = w->p->tile[w->p->score[0].tile].name, *at = sum_at(e, scores);
+    bool plain = exp->approx && sub->kind == KI_EW && sub->op == OP_sub && sub->a[0] == x &&
+                 sub->a[1] == high;
+    open_rows(w);
+    emit_line(e, e->scope, "float most = high[i];");
+    open_cols(w);
+    bind_scores(w);
+    const char *score = emit_value(e, x);
+    emit_line(e, e->scope, "%s = %s;", at, masked(w, score, "-NC_INF"));
+    emit_line(e, e->scope, "most = fmaxf(most, %s);", at);
+    close_cols(w);
+    emit_line(e, e->scope, "most = nc_row_max(most);");
+    emit_line(e, e->scope, "// (a row without a score yet has none to be below)");
+    emit_line(e, e->scope, "const float base = most == -NC_INF ? 0.0f : most;");
+    const char *word = exp->approx ? "nc_exp_16" : "nc_exp";
+    emit_line(e, e->scope, "const float shrink = %s(high[i] - base);", word);
+    if (plain) emit_line(e, e->scope, "const float shift = base * -1.44269504f;");
+    emit_line(e, e->scope, "high[i] = most;");
+    emit_line(e, e->scope, "float more = 0;");
+    emit_bind(e, high, e->scope, "base");
+    open_cols(w);
+    emit_bind(e, x, e->scope, at);
+    if (plain) {
+        emit_line(e, e->scope, "const float part = nc_exp2_16(nc_fma(%s, 1.44269504f, shift));",
+                  at);
+        emit_bind(e, below, e->scope, "part");
+    }
+    const char *part = emit_value(e, below);
+    const char *weight = emit_value(e, unrounded(b, b->attention.out[0].weight, w->p->type));
+    emit_line(e, e->scope, "more += %s;", part);
+    emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, 0)), weight);
+    close_cols(w);
+    emit_line(e, e->scope, "total[i] = total[i] * shrink + more;");
+    const TileProgram *p = w->p;
+    int places = p->tile[p->out[0].values].line / p->atom->n;
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", places * 2);
+    emit_line(e, e->scope, "    %s *= shrink;", sum_at(e, p->tile[p->out[0].tile].name));
+    close_rows(w);
+}
+
+static void print_weights(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    int n = b->attention.nouts;
+    for (int k = 0; k < n; k++)
+        emit_line(e, e->scope, "float %s[%d][%d][4];", weights_name(w, k), w->rows / 2,
+                  w->cols / 2);
+    emit_line(e, e->scope, "const int next = first + step * %d;", b->sched.tile_k);
+    if (b->attention.high >= 0) {
+        print_online(w);
+        return;
+    }
+    open_rows(w);
+    open_cols(w);
+    bind_scores(w);
+    for (int k = 0; k < n; k++) {
+        const char *x = emit_value(e, unrounded(b, b->attention.out[k].weight, w->p->type));
+        emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, k)), masked(w, x, "0.0f"));
+    }
+    close_cols(w);
+    close_rows(w);
+}
+
+// -- results --------------------------------------------------------------------------------------
+
+static bool stored_along(const Body *b, const BodyStore *s, int head)
+{
+    return s->ix && s->ix->axes >> head & 1;
+}
+
+// Stores of two neighbours along the head at once.
+static bool in_pairs(const Body *b, const BodyStore *s, int head)
+{
+    int64_t step;
+    DType t = b->bufs.at[s->buf].type;
+    return (t == DT_F32 || t == DT_BF16 || t == DT_F16) && !s->guard && !s->ix->has_value &&
+           ix_stride(s->ix, head, &step) && step == 1 && ix_aligned(s->ix, head, 2) &&
+           b->axis[head].extent % 2 == 0;
+}
+
+static void print_result(Print *w, int k)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const int head = b->attention.out[k].axis, line = w->p->tile[w->p->out[k].values].line;
+    const char *name = w->p->tile[w->p->out[k].tile].name, *it = int_type(e), *h = e->axis[head];
+    bool pairs = true;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (stored_along(b, &b->stores.at[i], head)) pairs &= in_pairs(b, &b->stores.at[i], head);
+    emit_open(e, pairs ? 0 : 1ull << head)->guard = true;
+    emit_line(e, e->scope, "const %s %s = %s;", it, pairs ? "from" : h,
+              pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
+    const char *inside = line == b->axis[head].extent
+                             ? ""
+                             : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h,
+                                         (long long)b->axis[head].extent);
+    if (!pairs) {
+        emit_bind(e, b->attention.out[k].sum, e->scope, sum_at(e, name));
+        emit_open(e, 0)->guard = true;
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            if (stored_along(b, &b->stores.at[i], head)) emit_store(e, &b->stores.at[i]);
+        emit_close(e, emit_text(e, "%s{", inside), "}");
+    }
+    for (uint32_t i = 0; i < b->stores.n && pairs; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!stored_along(b, s, head)) continue;
+        DType t = b->bufs.at[s->buf].type;
+        emit_line(e, e->scope, "NcVec<float, 2> pair_%u;", i);
+        emit_open(e, 1ull << head);
+        emit_line(e, e->scope, "const %s %s = from + v;", it, h);
+        emit_bind(e, b->attention.out[k].sum, e->scope,
+                  emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name));
+        emit_line(e, e->scope, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
+        emit_line(e, e->scope->up, "#pragma unroll");
+        emit_close(e, "for (int v = 0; v < 2; v++) {", "}");
+        const char *pack = t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : "";
+        const char *axis = e->axis[head];
+        e->axis[head] = "from";
+        emit_line(e, e->scope, "%snc_store<2>(%s + (%s), %s(pair_%u));", inside,
+                  e->buf_name[s->buf], emit_index(e, s->ix), pack, i);
+        e->axis[head] = axis;
+    }
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", line / 8 * (pairs ? 1 : 2)), "}");
+}
+
+static void print_results(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    bool rows = false;
+    emit_open(e, 1ull << 1)->guard = true;
+    emit_line(e, e->scope, "const %s %s = own_rows + i / 2 * 16 + i %% 2 * 8;", int_type(e),
+              e->axis[1]);
+    emit_open(e, 0)->guard = true;
+    if (b->attention.high >= 0) emit_bind(e, b->attention.high, e->scope, "high[i]");
+    if (b->attention.total >= 0) {
+        emit_line(e, e->scope->up, "const float whole = nc_row_sum(total[i]);");
+        emit_bind(e, b->attention.total, e->scope, "whole");
+    }
+    for (int k = 0; k < b->attention.nouts; k++) print_result(w, k);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        bool head = false;
+        for (int k = 0; k < b->attention.nouts; k++)
+            head |= stored_along(b, &b->stores.at[i], b->attention.out[k].axis);
+        if (head) continue;
+        if (!rows) emit_open(e, 0)->guard = true;
+        rows = true;
+        emit_store(e, &b->stores.at[i]);
+    }
+    if (rows) emit_close(e, "if (lane % 4 == 0) {", "}");
+    emit_close(e, emit_text(e, "if (%s < %lld) {", e->axis[1], (long long)b->axis[1].extent), "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", w->rows), "}");
+}
+
+// -- ops ------------------------------------------------------------------------------------------
+
+static void print_barrier(Print *w, const TileOp *op)
+{
+    Emit *e = w->e;
+    uint32_t tiles = op->filled ? op->filled : op->freed;
+    const char *s = "";
+    for (int i = 0; i < w->p->ntiles; i++)
+        if (tiles >> i & 1) s = emit_text(e, "%s%s%s", s, *s ? ", " : "", w->p->tile[i].name);
+    emit_line(e, e->scope, "%s(); // %s: %s", op->scope == OF_WARP ? "__syncwarp" : "__syncthreads",
+              s, op->filled ? "there" : "has been read");
+}
+
+static void print_fill(Print *w, const TileOp *op)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    for (int k = 0; k < e->body->attention.nouts; k++)
+        if (p->out[k].tile == op->dst)
+            emit_line(e, e->scope, "float %s[%d][%d][4] = {};", p->tile[op->dst].name, w->rows / 2,
+                      p->tile[p->out[k].values].line / p->atom->n);
+}
+
+static int print_op(Print *w, int i)
+{
+    const TileProgram *p = w->p;
+    const TileOp *op = &p->op[i];
+    Emit *e = w->e;
+    bool more = i > 0 && p->op[i - 1].kind == T_MAP && op->kind == T_MAP && op->dst < 0;
+    switch (op->kind) {
+    case T_LOAD:
+        if (op->shift) return print_copies(w, i, emit_text(e, "(step + %d)", op->shift));
+        print_copy(w, &p->tile[op->dst]);
+        break;
+    case T_FILL: print_fill(w, op); break;
+    case T_MMA: print_multiply(w, op); break;
+    case T_MAP:
+        if (op->dst >= 0)
+            print_weights(w);
+        else if (!more)
+            print_results(w);
+        break;
+    case T_LOOP:
+        emit_open(e, 0);
+        if (p->op[i + 1].kind == T_LOAD && !p->op[i + 1].shift) { // of the first iterations
+            int end = print_copies(w, i + 1, "early");
+            for (; p->op[end].kind != T_END; end++) print_op(w, end);
+            emit_close(
+                e, emit_text(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips),
+                "}");
+            return end + 1;
+        }
+        emit_line(e, e->scope, "const int place = step %% %d;", e->body->sched.ring);
+        for (i++; p->op[i].kind != T_END;) i = print_op(w, i);
+        emit_line(e, e->scope->up, "#pragma unroll 1");
+        emit_close(e, "for (int step = 0; step < steps; step++) {", "}");
+        break;
+    case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
+    case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
+    case T_BARRIER: print_barrier(w, op); break;
+    case T_MOVE:
+    case T_END: break;
+    }
+    return i + 1;
+}
+
+void attention_cuda(Emit *e)
+{
+    TileProgram p = tile_program(e->body);
+    const Body *b = e->body;
+    Print w = {.e = e, .p = &p};
+    w.rows = p.side_m / 8;
+    w.cols = p.side_n / 4;
+    w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;
+    emit_open(e, 1); // batch
+    e->scope->indent--;
+    print_places(&w);
+    emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)p.steps);
+    if (b->attention.high >= 0) {
+        emit_line(e, e->scope, "float high[%d], total[%d] = {};", w.rows, w.rows);
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int i = 0; i < %d; i++) high[i] = -NC_INF;", w.rows);
+    }
+    for (int i = 0; i < p.nops;) i = print_op(&w, i);
+    emit_close(e, NULL, NULL);
+}
