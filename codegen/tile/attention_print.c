@@ -279,7 +279,7 @@ static void print_weights(Print *w)
 
 // -- results --------------------------------------------------------------------------------------
 
-static bool stored_along(const Body *b, const BodyStore *s, int head)
+static bool stored_along(const BodyStore *s, int head)
 {
     return s->ix && s->ix->axes >> head & 1;
 }
@@ -302,7 +302,7 @@ static void print_result(Print *w, int k)
     const char *name = w->p->tile[w->p->out[k].tile].name, *it = int_type(e), *h = e->axis[head];
     bool pairs = true;
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (stored_along(b, &b->stores.at[i], head)) pairs &= in_pairs(b, &b->stores.at[i], head);
+        if (stored_along(&b->stores.at[i], head)) pairs &= in_pairs(b, &b->stores.at[i], head);
     emit_open(e, pairs ? 0 : 1ull << head)->guard = true;
     emit_line(e, e->scope, "const %s %s = %s;", it, pairs ? "from" : h,
               pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
@@ -314,12 +314,12 @@ static void print_result(Print *w, int k)
         emit_bind(e, b->attention.out[k].sum, e->scope, sum_at(e, name));
         emit_open(e, 0)->guard = true;
         for (uint32_t i = 0; i < b->stores.n; i++)
-            if (stored_along(b, &b->stores.at[i], head)) emit_store(e, &b->stores.at[i]);
+            if (stored_along(&b->stores.at[i], head)) emit_store(e, &b->stores.at[i]);
         emit_close(e, emit_text(e, "%s{", inside), "}");
     }
     for (uint32_t i = 0; i < b->stores.n && pairs; i++) {
         const BodyStore *s = &b->stores.at[i];
-        if (!stored_along(b, s, head)) continue;
+        if (!stored_along(s, head)) continue;
         DType t = b->bufs.at[s->buf].type;
         emit_line(e, e->scope, "NcVec<float, 2> pair_%u;", i);
         emit_open(e, 1ull << head);
@@ -358,7 +358,7 @@ static void print_results(Print *w)
     for (uint32_t i = 0; i < b->stores.n; i++) {
         bool head = false;
         for (int k = 0; k < b->attention.nouts; k++)
-            head |= stored_along(b, &b->stores.at[i], b->attention.out[k].axis);
+            head |= stored_along(&b->stores.at[i], b->attention.out[k].axis);
         if (head) continue;
         if (!rows) emit_open(e, 0)->guard = true;
         rows = true;
