@@ -1,6 +1,8 @@
 // Tile programs of attention as CUDA C, in the words of prelude/cuda_attention.h.
 #include "codegen/tile/print.h"
 
+#include <stdlib.h>
+
 typedef struct Print {
     Emit *e;
     const TileProgram *p;
@@ -41,6 +43,46 @@ static void print_places(Print *w)
         emit_line(e, top, "%s *const %s = (%s *)nc_shared + %d;", type, t->name, type,
                   t->offset / (int)(dtype_info[t->type].bits / 8));
     }
+}
+
+// "k * row + n", of a number that is not 0.
+static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
+{
+    n += k * row;
+    const char *x = k == 0   ? ""
+                    : k == 1 ? "origin"
+                             : emit_text(e, "%lld * origin", (long long)k);
+    if (!*x) return emit_text(e, "%lld", (long long)n);
+    return n ? emit_text(e, "%s %c %lld", x, n < 0 ? '-' : '+', (long long)llabs(n)) : x;
+}
+
+// The first column of the first tile that counts, and how many tiles do.
+static void print_range(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const AttentionRange r = attention_range(b);
+    long long cols = (long long)b->axis[b->col].extent, last = s->tile_m - 1;
+    const char *from = "0", *to = emit_text(e, "%lld", cols);
+    for (int i = 0; i < r.n; i++) {
+        const AttentionBound *x = &r.at[i];
+        // The bound is widest at the tile's first row, or at its last.
+        int64_t row = x->row > 0 ? last : 0;
+        if (x->col > 0)
+            from = emit_text(e, "nc_max(%s, %s)", from, at_row(e, -x->row, row, -x->constant));
+        else
+            to = emit_text(e, "nc_min(%s, %s)", to, at_row(e, x->row, row, x->constant + 1));
+    }
+    if (!r.n) {
+        emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)w->p->steps);
+        return;
+    }
+    emit_line(e, e->scope, "// Columns that the mask leaves to some of the rows.");
+    emit_line(e, e->scope, "const int first = %s / %d * %d, end = %s;", from, s->tile_k, s->tile_k,
+              to);
+    emit_line(e, e->scope, "const int steps = end > first ? (end - first + %d) / %d : 0;",
+              s->tile_k - 1, s->tile_k);
 }
 
 // -- copies ---------------------------------------------------------------------------------------
@@ -253,6 +295,27 @@ static void print_online(Print *w)
     close_rows(w);
 }
 
+// Exponentials of differences, in short form: exp(x - y) is a product and sum, and a power of 2.
+static void bind_exponentials(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i] || v->kind != KI_EW || v->op != OP_exp || !v->approx ||
+            !(v->axes >> b->col & 1))
+            continue;
+        const Inst *sub = &b->insts.at[v->a[0]];
+        if (sub->kind != KI_EW || sub->op != OP_sub) continue;
+        const char *x = emit_value(e, sub->a[0]), *y = emit_value(e, sub->a[1]);
+        const char *name = emit_text(e, "part_%u", i);
+        emit_line(e, e->scope,
+                  "const float %s = nc_exp2_16(nc_fma(%s, 1.44269504f, %s * -1.44269504f));", name,
+                  x, y);
+        emit_bind(e, (int)i, e->scope, name);
+    }
+}
+
 static void print_weights(Print *w)
 {
     Emit *e = w->e;
@@ -269,6 +332,7 @@ static void print_weights(Print *w)
     open_rows(w);
     open_cols(w);
     bind_scores(w);
+    bind_exponentials(w);
     for (int k = 0; k < n; k++) {
         const char *x = emit_value(e, unrounded(b, b->attention.out[k].weight, w->p->type));
         emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, k)), masked(w, x, "0.0f"));
@@ -447,7 +511,7 @@ void attention_cuda(Emit *e)
     emit_open(e, 1); // batch
     e->scope->indent--;
     print_places(&w);
-    emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)p.steps);
+    print_range(&w);
     if (b->attention.high >= 0) {
         emit_line(e, e->scope, "float high[%d], total[%d] = {};", w.rows, w.rows);
         emit_line(e, e->scope, "#pragma unroll");

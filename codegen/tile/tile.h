@@ -121,6 +121,20 @@ int tile_add(TileProgram *p, Tile t);    // its number
 DType attention_type(const Body *b); // of the factors of its products
 void tile_attention(const Body *b, TileProgram *p);
 
+// -- attention_range.c: of a row only the columns count for which row * [row] + col * [col] +
+// [constant] >= 0, for all of these bounds
+enum { ATTENTION_BOUNDS = 8 };
+typedef struct AttentionBound {
+    int64_t row;
+    int col; // 1 or -1
+    int64_t constant;
+} AttentionBound;
+typedef struct AttentionRange {
+    AttentionBound at[ATTENTION_BOUNDS];
+    int n;
+} AttentionRange;
+AttentionRange attention_range(const Body *b);
+
 // -- pipeline.c, sync.c
 void tile_pipeline(TileProgram *p);
 void tile_synchronise(TileProgram *p);
