@@ -1,0 +1,148 @@
+// Which columns of attention count for a row: where a mask follows from positions (causal, a window),
+// tiles of columns that it leaves out as a whole are neither read nor multiplied.
+//
+// A score that a condition on positions sets to minus infinity has weight 0: what it is multiplied
+// by does not matter. Conditions are comparisons of row and column with each other and with
+// numbers, joined by and. A row that has no score at all is not a number either way.
+#include "codegen/tile/tile.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_PLACE = 1 << 24 }; // exact as a float
+
+typedef struct Linear { // row * rows + col * cols + constant
+    int64_t row, col, constant;
+} Linear;
+
+static bool small(const Linear *x)
+{
+    return llabs(x->row) < MOST_PLACE && llabs(x->col) < MOST_PLACE &&
+           llabs(x->constant) < MOST_PLACE;
+}
+
+static bool linear_index(const Body *b, const Ix *ix, Linear *out)
+{
+    int64_t row, col;
+    if (ix->has_value || !ix_stride(ix, 1, &row) || !ix_stride(ix, b->col, &col)) return false;
+    for (int i = 0; i < ix->n; i++) {
+        const IxTerm *t = ix->at[i].term;
+        if (t->kind != IT_AXIS || (t->id != 1 && t->id != b->col)) return false;
+    }
+    *out = (Linear){row, col, ix->constant};
+    return true;
+}
+
+static bool linear(const Body *b, int inst, Linear *out)
+{
+    const Inst *v = &b->insts.at[inst];
+    Linear x, y = {0, 0, 0};
+    bool exact = v->type == DT_I32 || v->type == DT_I64 || v->type == DT_F32 || v->type == DT_F64;
+    if (!exact) return false;
+    if (v->kind == KI_INDEX) return linear_index(b, v->ix, out) && small(out);
+    if (v->kind == KI_CAST) return linear(b, v->a[0], out);
+    if (v->kind == KI_CONST) {
+        bool whole = !dtype_is_float(v->type) ||
+                     (fabs(v->fvalue) < MOST_PLACE && floor(v->fvalue) == v->fvalue);
+        *out = (Linear){0, 0, dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue};
+        return whole && small(out);
+    }
+    if (v->kind != KI_EW || (v->op != OP_add && v->op != OP_sub && v->op != OP_neg)) return false;
+    if (!linear(b, v->a[0], &x) || (v->na > 1 && !linear(b, v->a[1], &y))) return false;
+    int64_t of_x = v->op == OP_neg ? -1 : 1, of_y = v->op == OP_sub ? -1 : 1;
+    *out = (Linear){of_x * x.row + of_y * y.row, of_x * x.col + of_y * y.col,
+                    of_x * x.constant + of_y * y.constant};
+    return small(out);
+}
+
+// Adds "left >= right + least" of two instructions.
+static void add_bound(const Body *b, int left, int right, int64_t least, AttentionRange *r)
+{
+    Linear x, y;
+    if (r->n == ATTENTION_BOUNDS || !linear(b, left, &x) || !linear(b, right, &y)) return;
+    int64_t col = x.col - y.col;
+    if (col != 1 && col != -1) return;
+    r->at[r->n++] =
+        (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least};
+}
+
+// What follows for places where the condition holds, or does not.
+static void add_condition(const Body *b, int inst, bool holds, AttentionRange *r)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind != KI_EW) return;
+    const int x = v->a[0], y = v->a[1];
+    switch (v->op) {
+    case OP_not: add_condition(b, x, !holds, r); return;
+    case OP_and:
+    case OP_or:
+        if ((v->op == OP_and) != holds) return; // one of both: nothing is sure of either
+        add_condition(b, x, holds, r);
+        add_condition(b, y, holds, r);
+        return;
+    case OP_ge: holds ? add_bound(b, x, y, 0, r) : add_bound(b, y, x, 1, r); return;
+    case OP_gt: holds ? add_bound(b, x, y, 1, r) : add_bound(b, y, x, 0, r); return;
+    case OP_le: holds ? add_bound(b, y, x, 0, r) : add_bound(b, x, y, 1, r); return;
+    case OP_lt: holds ? add_bound(b, y, x, 1, r) : add_bound(b, x, y, 0, r); return;
+    default: return;
+    }
+}
+
+static bool is_number(const Body *b, int inst, double number)
+{
+    const Inst *v = &b->insts.at[inst];
+    return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue == number;
+}
+
+// Whether the value is 0 where [exp] is, whatever else it is made of.
+static bool vanishes(const Body *b, int inst, int exp)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (inst == exp || is_number(b, inst, 0)) return true;
+    if (v->kind == KI_CAST) return vanishes(b, v->a[0], exp);
+    if (v->kind != KI_EW) return false;
+    switch (v->op) {
+    case OP_mul: return vanishes(b, v->a[0], exp) || vanishes(b, v->a[1], exp);
+    case OP_div:
+    case OP_neg: return vanishes(b, v->a[0], exp);
+    case OP_add:
+    case OP_sub: return vanishes(b, v->a[0], exp) && vanishes(b, v->a[1], exp);
+    case OP_select: return vanishes(b, v->a[1], exp) && vanishes(b, v->a[2], exp);
+    case OP_fma:
+        return (vanishes(b, v->a[0], exp) || vanishes(b, v->a[1], exp)) &&
+               vanishes(b, v->a[2], exp);
+    default: return false;
+    }
+}
+
+// The exponential of scores that all weights have as a factor; -1: there is none.
+static int common_exp(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const uint64_t scores = 1ull << 1 | 1ull << b->col;
+        if (v->kind != KI_EW || v->op != OP_exp || (v->axes & scores) != scores) continue;
+        bool all = true;
+        for (int k = 0; k < b->attention.nouts; k++)
+            all &= vanishes(b, b->attention.out[k].weight, (int)i);
+        if (all) return (int)i;
+    }
+    return -1;
+}
+
+AttentionRange attention_range(const Body *b)
+{
+    AttentionRange r = {.n = 0};
+    int exp = common_exp(b);
+    if (exp < 0) return r;
+    const Inst *v = &b->insts.at[b->insts.at[exp].a[0]];
+    if (v->kind != KI_EW || v->op != OP_sub) return r;
+    v = &b->insts.at[v->a[0]];
+    while (v->kind == KI_EW && v->op == OP_select) {
+        bool otherwise = is_number(b, v->a[2], -INFINITY), there = is_number(b, v->a[1], -INFINITY);
+        if (otherwise == there) break;
+        add_condition(b, v->a[0], otherwise, &r);
+        v = &b->insts.at[v->a[otherwise ? 1 : 2]];
+    }
+    return r;
+}
