@@ -14,6 +14,7 @@ typedef enum GroupKind {
     GROUP_COLUMN, // reductions over outer axes, inner axes kept
     GROUP_DOT,    // one contraction with the epilogue the library folds in, or a generated one
     GROUP_LOOP,   // a loop node: its region has a fusion of its own
+    GROUP_CALL,   // a call: one kernel, which stores its results and nothing else of its region
     GROUP_SCAN,   // sort, argsort, cumsum
     GROUP_SCATTER,
     GROUP_CALL, // a call node: its region is one kernel (passes/attention.c)
@@ -30,7 +31,9 @@ typedef struct Group {
     // ROW: those of outs that are reductions over all rows of what this group computes or reads,
     // and what follows from these column by column.
     VEC(Node *) folded;
-    Node *anchor;      // DOT, LOOP, SCAN, SCATTER: the node itself
+    // DOT, LOOP, SCAN, SCATTER, CALL: the node itself. outs of a CALL with several results: its
+    // gets.
+    Node *anchor;
     unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
     Node *bias;        // DOT: the bias added
     // DOT: what a backward epilogue reads; stored by this group: the value before its activation.

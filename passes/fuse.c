@@ -33,6 +33,7 @@ static void one_kernel_a_node(Fuse *f)
     f->map = NEW_ARRAY(f->a, uint32_t, n);
     nothing_fused(f);
     f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, n);
+    uint32_t *of_call = NEW_ARRAY(f->a, uint32_t, n); // by id of a call: its group
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *x = f->g->nodes.at[i];
         bool root = node_class(x) == CLS_ROOT;
@@ -40,6 +41,11 @@ static void one_kernel_a_node(Fuse *f)
             Node *a = x->args[0];
             root = !f->forced[a->id] && !fuse_in_memory(f, a) && a->op != OP_get &&
                    !(a->op == OP_const && a->type.rank == 0);
+        }
+        if (f->live[i] && fuse_of_call(x)) { // stored by the call's group
+            uint32_t at = of_call[x->args[0]->id];
+            vec_push(f->a, &f->fusion->groups.at[at].outs, x);
+            f->fusion->group_of[i] = at + 1;
         }
         if (!f->live[i] || !(f->forced[i] || root)) continue;
         Group g = {.id = f->fusion->groups.n, .launch = f->fusion->launches++};
@@ -52,15 +58,24 @@ static void one_kernel_a_node(Fuse *f)
             g.prologue_a = x->args[0];
             g.prologue_b = x->args[1];
         }
-        vec_push(f->a, &g.outs, x);
+        of_call[i] = g.id;
+        bool gets = x->op == OP_call && node_result_count(x) > 1;
+        if (!gets) vec_push(f->a, &g.outs, x);
         vec_push(f->a, &f->fusion->groups, g);
-        f->fusion->group_of[i] = g.id + 1;
+        f->fusion->group_of[i] = gets ? 0 : g.id + 1;
         for (uint32_t k = 0; k < x->nargs; k++)
             if (f->forced[x->args[k]->id]) {
                 Unfused u = {.producer = x->args[k], .consumer = x, .cause = WHY_OPTION};
                 vec_push(f->a, &f->fusion->unfused, u);
             }
     }
+}
+
+// The region of a call is one kernel: nothing in it is stored.
+static void nothing_stored(Graph *g)
+{
+    g->fusion = NEW(g->arena, Fusion);
+    g->fusion->group_of = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
 }
 
 static void fuse_graph(Graph *g, bool rows, const PassOptions *o)
@@ -107,7 +122,10 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
         fuse_graph(x, x == g && rows, o);
         for (uint32_t i = 0; i < x->nodes.n; i++)
             for (uint32_t k = 0; k < x->nodes.at[i]->nregions; k++)
-                vec_push(g->arena, &work, x->nodes.at[i]->regions[k]);
+                if (x->nodes.at[i]->op == OP_call)
+                    nothing_stored(x->nodes.at[i]->regions[k]);
+                else
+                    vec_push(g->arena, &work, x->nodes.at[i]->regions[k]);
     }
     return g;
 }

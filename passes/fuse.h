@@ -98,6 +98,7 @@ void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be st
 bool fuse_in_memory(const Fuse *f, const Node *n); // a leaf kernels read as a buffer
 bool fuse_stored(const Fuse *f, const Node *n);    // read from memory, not computed again
 bool fuse_is_anchor(const Node *n);
+bool fuse_of_call(const Node *n); // one of several results
 bool fuse_may_fail(const Node *n);
 
 // fuse_place.c

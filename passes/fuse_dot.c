@@ -112,6 +112,7 @@ typedef struct Legalize {
     bool rows;
     const Graph *outermost;
     const PassOptions *options;
+    IdMap calls; // regions of calls: their products are none of a library's
 } Legalize;
 
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
@@ -128,6 +129,7 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
 {
     const Legalize *l = ctx;
     bool rows = l->rows && g == l->outermost, needed = false;
+    if (idmap_get(&l->calls, (uint64_t)(uintptr_t)g, NULL)) return g;
     for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
         needed = is_illegal(l, g->nodes.at[i], rows);
         for (uint32_t k = 0; k < g->nodes.at[i]->nregions; k++)
@@ -168,6 +170,10 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
 
 Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o)
 {
-    Legalize l = {.rows = rows, .outermost = g, .options = o};
+    Legalize l = {.rows = rows, .outermost = g, .options = o, .calls = idmap_new(g->arena)};
+    RegionList all = regions_innermost_first(g);
+    for (uint32_t i = 0; i < all.at.n; i++)
+        if (all.at.at[i].owner && all.at.at[i].owner->op == OP_call)
+            idmap_set(&l.calls, (uint64_t)(uintptr_t)all.at.at[i].g, 1);
     return over_regions(g, legalize_graph, &l);
 }

@@ -22,7 +22,7 @@ GroupKind fuse_anchor_kind(const Node *n)
 {
     switch (node_class(n)) {
     case CLS_DOT: return GROUP_DOT;
-    case CLS_REGION: return GROUP_LOOP;
+    case CLS_REGION: return n->op == OP_call ? GROUP_CALL : GROUP_LOOP;
     case CLS_SCAN: return GROUP_SCAN;
     default: return GROUP_SCATTER;
     }
@@ -90,7 +90,8 @@ static Latest find_latest(const Fuse *f)
 
 static bool runs_alone(GroupKind k)
 {
-    return k == GROUP_DOT || k == GROUP_LOOP || k == GROUP_SCAN || k == GROUP_SCATTER;
+    return k == GROUP_DOT || k == GROUP_LOOP || k == GROUP_CALL || k == GROUP_SCAN ||
+           k == GROUP_SCATTER;
 }
 
 // Little work waits for company: bias gradients for each other, sums for the log and a schedule's
@@ -253,7 +254,7 @@ static void gather(Fuse *f, Slots *slots)
     uint32_t *of_anchor = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // by id of the anchor
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        if (!f->live[i] || !f->mat[i] || n->op == OP_get) continue;
+        if (!f->live[i] || !f->mat[i] || (n->op == OP_get && !fuse_of_call(n))) continue;
         uint32_t slot, c = fuse_cluster(f, n);
         if (c) {
             if (!of_cluster[c]) {
@@ -266,8 +267,8 @@ static void gather(Fuse *f, Slots *slots)
                 slots->at[slots->n - 1].tiled = k->anchor && fuse_tiled(f->options, k->anchor);
             }
             slot = of_cluster[c] - 1;
-        } else if (f->absorbed[i] || fuse_is_anchor(n)) {
-            Node *anchor = f->absorbed[i] ? f->absorbed[i] : n;
+        } else if (f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get) {
+            Node *anchor = f->absorbed[i] ? f->absorbed[i] : n->op == OP_get ? n->args[0] : n;
             if (!of_anchor[anchor->id]) {
                 of_anchor[anchor->id] =
                     1 + new_slot(f, slots, fuse_anchor_kind(anchor), f->level[i], n);
@@ -283,6 +284,7 @@ static void gather(Fuse *f, Slots *slots)
             slots->at[slot].latest = latest.map[m];
         }
         Slot *s = &slots->at[slot];
+        if (n->op == OP_call && node_result_count(n) > 1) continue; // its gets are stored
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->checks |= n->op == OP_assert || f->checked[i];

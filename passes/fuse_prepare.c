@@ -6,6 +6,11 @@ bool fuse_is_anchor(const Node *n)
     return node_has(n, OPF_WHOLE);
 }
 
+bool fuse_of_call(const Node *n)
+{
+    return n->op == OP_get && n->args[0]->op == OP_call;
+}
+
 bool fuse_in_memory(const Fuse *f, const Node *n)
 {
     return node_in_memory(n) && !(f->rows && node_is_data(n));

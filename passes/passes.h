@@ -30,6 +30,7 @@ typedef struct Pass {
     // Returns the rebuilt graph, or g itself when nothing changed. Errors go to g->diags.
     Graph *(*run)(Graph *g, Module *m, const PassOptions *o);
     bool optional;
+    bool off; // runs only where PassOptions.skip has its name behind a plus
 } Pass;
 
 extern const Pass pass_table[];
@@ -49,6 +50,7 @@ Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_moments(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_attention(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);
 

@@ -1,0 +1,300 @@
+// Attention: products of rows and columns, elementwise code on the scores, a softmax over the
+// columns and a product over them become one kernel, its gradient two, and the scores are in no
+// memory. Each kernel is a `call` whose region is in the form of attention_kernel.c.
+//
+// Requires: gradients expanded, precision chosen; it stands behind all passes that change values.
+// Keeps: every value within the rounding of the operands' type (scores, rounded to 16 bits between
+// two kernels, are not when they stay on the chip; what the backward part takes for probabilities
+// is computed again). Breaks: no pass behind it may look into a call. What does not fit stays as it
+// is, and why is noted for `--why`.
+//
+// attention_find.c finds softmaxes and what reads them, attention_terms.c brings that into the form
+// of sums of products, attention_kernel.c writes the regions. Here it is decided which are taken,
+// and the graph is rebuilt around the calls, operands first, wherever they stand.
+#include "passes/attention.h"
+#include "passes/regions.h"
+
+typedef struct Plan {
+    Users users;
+    const PassOptions *o;
+    VEC(Core *) cores;
+    VEC(Kernel *) kernels;
+    Kernel **of; // by id of the end of an outer product: its kernel
+    Graph *dst;
+    Remap map;
+    const IdMap *done;
+} Plan;
+
+static Kernel *add_kernel(Plan *p, Core *c, OuterKind kind, Outer *o)
+{
+    Kernel *k = NEW(p->users.g->arena, Kernel);
+    *k = (Kernel){.core = c, .kind = kind, .outer = {o}, .nouters = 1};
+    vec_push(p->users.g->arena, &p->kernels, k);
+    return k;
+}
+
+// The kernels of a softmax: forward ones, one of queries, one of keys. false: a region cannot be
+// written.
+static bool plan_kernels(Plan *p, Core *c)
+{
+    uint32_t first = p->kernels.n;
+    Kernel *keys = NULL;
+    bool backward = false;
+    for (int i = 0; i < c->nouters; i++) backward |= c->outer[i].kind != OUT_FORWARD;
+    for (int i = 0; i < c->nouters; i++) {
+        Outer *o = &c->outer[i];
+        if (o->kind == OUT_KEY && keys && keys->nouters < 2) {
+            keys->outer[keys->nouters++] = o;
+            continue;
+        }
+        Kernel *k = add_kernel(p, c, o->kind, o);
+        if (o->kind == OUT_KEY) keys = k;
+        k->lse = o->kind == OUT_FORWARD && backward;
+        backward &= !k->lse; // one of them gives it
+    }
+    for (uint32_t i = first; i < p->kernels.n; i++) {
+        if (kernel_write(p->kernels.at[i])) continue;
+        c->refusal = REFUSE_GRADIENT;
+        c->at = p->kernels.at[i]->outer[0]->dot;
+        p->kernels.n = first;
+        return false;
+    }
+    return true;
+}
+
+// -- what a kernel waits for ----------------------------------------------------------------------
+
+typedef VEC(Node *) Nodes;
+
+static Kernel *kernel_of_lse(const Plan *p, const Core *c)
+{
+    for (uint32_t i = 0; i < p->kernels.n; i++)
+        if (p->kernels.at[i]->core == c && p->kernels.at[i]->lse) return p->kernels.at[i];
+    return NULL;
+}
+
+// Nodes of the graph before that n, or the kernel that makes it, reads.
+static Nodes needs(const Plan *p, const Node *n)
+{
+    Nodes out = {0};
+    Arena *a = p->users.g->arena;
+    const Kernel *k = p->of[n->id];
+    if (!k) {
+        for (uint32_t i = 0; i < n->nargs; i++) vec_push(a, &out, n->args[i]);
+        return out;
+    }
+    for (uint32_t i = 0; i < k->args.n; i++) {
+        const Arg *arg = &k->args.at[i];
+        if (arg->old) {
+            vec_push(a, &out, arg->old);
+        } else if (!arg->row) {
+            vec_push(a, &out, outer_end(kernel_of_lse(p, k->core)->outer[0]));
+        } else {
+            const Factor *f = &k->rows.at[arg->row - 1];
+            vec_push(a, &out, outer_end(&k->core->outer[f->outer]));
+            vec_push(a, &out, f->op->base);
+        }
+    }
+    return out;
+}
+
+static void mark_needed(const Plan *p, bool *live)
+{
+    Nodes work = {0};
+    Graph *g = p->users.g;
+    for (uint32_t i = 0; i < g->roots.n; i++) vec_push(g->arena, &work, g->roots.at[i]);
+    for (uint32_t i = 0; i < g->results.n; i++) vec_push(g->arena, &work, g->results.at[i]);
+    while (work.n) {
+        Node *n = work.at[--work.n];
+        if (live[n->id]) continue;
+        live[n->id] = true;
+        Nodes more = needs(p, n);
+        for (uint32_t i = 0; i < more.n; i++) vec_push(g->arena, &work, more.at[i]);
+    }
+}
+
+// -- deciding -------------------------------------------------------------------------------------
+
+static void set_ends(Plan *p)
+{
+    p->of = NEW_ARRAY(p->users.g->arena, Kernel *, p->users.g->nodes.n + 1);
+    for (uint32_t i = 0; i < p->kernels.n; i++)
+        for (int k = 0; k < p->kernels.at[i]->nouters; k++)
+            p->of[outer_end(p->kernels.at[i]->outer[k])->id] = p->kernels.at[i];
+}
+
+// Who, of what is computed, reads n, through views and elementwise operations.
+static const Node *reader_of(const Plan *p, const Node *n, const bool *live)
+{
+    for (;;) {
+        const Node *next = NULL;
+        for (uint32_t i = p->users.first[n->id]; i < p->users.first[n->id + 1]; i++) {
+            const Node *u = p->users.user[i];
+            if (u && live[u->id] && !p->of[u->id]) next = u;
+        }
+        if (!next) return n;
+        n = next;
+        if (node_class(n) != CLS_ELEMENTWISE && node_class(n) != CLS_VIEW) return n;
+    }
+}
+
+// Takes the kernels of a softmax back.
+static void drop(Plan *p, const Core *c)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->kernels.n; i++)
+        if (p->kernels.at[i]->core != c) p->kernels.at[kept++] = p->kernels.at[i];
+    p->kernels.n = kept;
+    set_ends(p);
+}
+
+// A softmax whose scores are computed for someone else, too, stays as it is. Until nothing changes:
+// what one of them keeps may be another's scores.
+static void decide(Plan *p)
+{
+    Arena *a = p->users.g->arena;
+    set_ends(p);
+    for (bool again = true; again;) {
+        again = false;
+        bool *live = NEW_ARRAY(a, bool, p->users.g->nodes.n + 1);
+        mark_needed(p, live);
+        for (uint32_t i = 0; i < p->cores.n && !again; i++) {
+            Core *c = p->cores.at[i];
+            if (c->refusal) continue;
+            const Node *stored = live[c->e->id] ? c->e : NULL;
+            for (int k = 0; k < c->ninner && !stored; k++)
+                if (live[c->inner[k]->id]) stored = c->inner[k];
+            if (!stored) continue;
+            c->refusal = REFUSE_READ;
+            c->at = reader_of(p, stored, live);
+            drop(p, c);
+            again = true;
+        }
+    }
+}
+
+// -- rebuilding -----------------------------------------------------------------------------------
+
+// A product that a kernel makes as it was before the casts and views that the kernel applies, f32.
+static Node *before_tail(Plan *p, const Outer *o)
+{
+    Graph *g = p->dst;
+    Node *x = p->map.map[outer_end(o)->id];
+    for (int i = o->ntail; i-- > 0;) {
+        const Node *t = o->tail[i];
+        if (t->op == OP_permute) {
+            int64_t back[MAX_RANK];
+            const int64_t *perm = attr_ints(t, ATTR_perm, NULL);
+            for (int k = 0; k < t->type.rank; k++) back[perm[k]] = k;
+            x = graph_permute(g, x, back);
+        } else if (t->op != OP_cast) {
+            x = graph_reshape(g, x, t->args[0]->type.rank, t->args[0]->type.dim);
+        }
+    }
+    return graph_cast(g, x, DT_F32);
+}
+
+// The sum over the head dimension of what a factor reads and the result of a forward product.
+static Node *row_dot(Plan *p, const Core *c, const Factor *f)
+{
+    Graph *g = p->dst;
+    const Outer *o = &c->outer[f->outer];
+    Lift l = {.a = g->arena, .g = g, .space = c->space};
+    graph_stamp(g, f->op->x, NULL);
+    Node *u = lift_canonical(&l, before_tail(p, o), &o->result, o->rest);
+    Node *d = p->map.map[f->op->base->id];
+    for (int i = f->op->nviews; i-- > 0;)
+        if (f->op->view[i]->op != OP_cast)
+            d = graph_node(g, f->op->view[i]->op, &d, 1, &f->op->view[i]->attrs);
+    d = lift_canonical(&l, graph_cast(g, d, DT_F32), &f->op->place, (int)f->op->rest);
+    d = lift_spread(&l, d, place_atoms(&f->op->place), f->atoms);
+    Node *product = graph_binary(g, OP_mul, u, d);
+    int64_t last = product->type.rank - 1;
+    return graph_reduce(g, OP_sum, product, &last, 1, false);
+}
+
+static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
+{
+    if (arg->old) {
+        Node *n = p->map.map[arg->old->id];
+        p->dst->loc = arg->old->loc;
+        if (arg->cast != DT_COUNT) n = graph_cast(p->dst, n, arg->cast);
+        return arg->nperm ? graph_permute(p->dst, n, arg->perm) : n;
+    }
+    if (arg->row) return row_dot(p, k->core, &k->rows.at[arg->row - 1]);
+    Kernel *lse = kernel_of_lse(p, k->core);
+    return graph_result(p->dst, lse->call, 1);
+}
+
+static void make_call(Plan *p, Kernel *k)
+{
+    static const char *const names[] = {
+        [OUT_FORWARD] = "attention", [OUT_QUERY] = "attention_dq", [OUT_KEY] = "attention_dkv"};
+    Graph *g = p->dst;
+    Attrs at = {0};
+    Node **args = NEW_ARRAY(g->arena, Node *, k->args.n + 1);
+    for (uint32_t i = 0; i < k->args.n; i++) args[i] = argument(p, k, &k->args.at[i]);
+    graph_stamp(g, k->outer[0]->dot, NULL);
+    attr_set_str(g, &at, ATTR_name, names[k->kind]);
+    k->call = graph_region_node(g, OP_call, args, (int)k->args.n, &at, &k->region, 1);
+    for (int i = 0; i < k->nouters; i++) {
+        const Node *end = outer_end(k->outer[i]);
+        graph_stamp(g, end, end->name);
+        Node *x = graph_result(g, k->call, i);
+        node_pass_name(end, x);
+        p->map.map[end->id] = graph_cast(g, x, end->type.dtype);
+    }
+}
+
+static void build(Plan *p, Node *n, bool *any)
+{
+    Nodes work = {0};
+    Arena *a = p->dst->arena;
+    vec_push(a, &work, n);
+    while (work.n) {
+        Node *x = work.at[work.n - 1];
+        uint32_t before = work.n;
+        Nodes args = p->map.map[x->id] ? (Nodes){0} : needs(p, x);
+        for (uint32_t i = 0; i < args.n; i++)
+            if (!p->map.map[args.at[i]->id]) vec_push(a, &work, args.at[i]);
+        if (work.n > before) continue;
+        work.n--;
+        if (p->map.map[x->id]) continue;
+        if (p->of[x->id])
+            make_call(p, p->of[x->id]);
+        else
+            remap_with_regions(&p->map, p->done, x, any);
+    }
+}
+
+static Graph *take(void *ctx, const IdMap *done, Graph *g)
+{
+    bool any = false;
+    Plan p = {.users = users_of(g), .o = ctx, .done = done};
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nregions; k++)
+            any |= rebuilt(done, n->regions[k]) != n->regions[k];
+        Core *c = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, ctx) : NULL;
+        if (!c) continue;
+        vec_push(g->arena, &p.cores, c);
+        if (!c->refusal) plan_kernels(&p, c);
+    }
+    decide(&p);
+    if (!p.kernels.n && !any) return g;
+    p.dst = graph_new(g->arena, g->diags, g->symbols);
+    p.map = remap_begin(g, p.dst);
+    for (uint32_t i = 0; i < g->params.n; i++) remap_node(&p.map, g->params.at[i]);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    mark_needed(&p, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (live[i]) build(&p, g->nodes.at[i], &any);
+    return graph_copy_live(remap_end(&p.map));
+}
+
+Graph *pass_attention(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    bool kernels = o->target && o->target->kind == TARGET_CUDA;
+    return kernels ? over_regions(g, take, (void *)o) : g;
+}

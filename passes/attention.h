@@ -1,0 +1,249 @@
+// Private to the attention pass: score tensors are not stored.
+//
+// A SPACE is what the scores of one softmax run over: batch axes, rows (queries) and columns (the
+// axis the softmax sums over), as ATOMS: pieces that no reshape on the way splits. A value of the
+// graph has a PLACE in it: which atoms each of its axes runs over. LIFTING a value writes it into a
+// region in canonical form: its axes are its atoms, batch axes first, then rows, then columns;
+// permutes and reshapes are gone, broadcasts stand where values meet.
+#ifndef PASSES_ATTENTION_H
+#define PASSES_ATTENTION_H
+
+#include "ir/axes.h"
+#include "passes/passes.h"
+
+enum { MOST_ATOMS = MAX_RANK, MOST_FACTORS = 12, MOST_TERMS = 6, MOST_OUTERS = 8 };
+
+typedef struct Space {
+    int n; // atoms; the last two are rows and columns
+    int64_t size[MOST_ATOMS];
+} Space;
+
+typedef struct Place {
+    int rank;
+    uint8_t start[MAX_RANK + 1]; // axis k runs over atom[start[k]] to atom[start[k + 1] - 1]
+    uint8_t atom[MOST_ATOMS];
+} Place;
+
+typedef uint32_t AtomSet; // a bit an atom
+
+static inline int space_row(const Space *s)
+{
+    return s->n - 2;
+}
+static inline int space_col(const Space *s)
+{
+    return s->n - 1;
+}
+static inline AtomSet atom_bit(int atom)
+{
+    return (AtomSet)1 << atom;
+}
+
+// attention_space.c. A SPLIT is asked for when an atom has to become two.
+typedef struct Split {
+    int atom;      // -1: none
+    int64_t inner; // the size of the second one
+} Split;
+AtomSet place_atoms(const Place *p);
+AtomSet place_axis(const Place *p, int axis);
+bool place_equal(const Place *a, const Place *b);
+// The place of operand k of n, which stands at p: of elementwise ops, broadcasts, permutes and
+// reshapes. false: it has none, or (split->atom >= 0) has one when that atom is split.
+bool place_below(const Space *s, const Node *n, const Place *p, uint32_t k, Place *out,
+                 Split *split);
+// The other way: of n, whose operand stands at p.
+bool place_above(const Space *s, const Node *n, const Place *p, Place *out, Split *split);
+// The place of the operand of a sum over the columns.
+bool place_summed(const Space *s, const Node *sum, const Place *p, Place *out);
+
+typedef enum Refusal { // why a softmax of a product is not one kernel
+    REFUSE_NONE,
+    REFUSE_FORM, // not scores of a product that a product reads: nothing is said
+    REFUSE_SPLIT,
+    REFUSE_READ,  // something else reads scores; at: the reader
+    REFUSE_HEAD,  // a head dimension; a: it
+    REFUSE_SHORT, // a: rows, b: columns
+    REFUSE_TYPE,
+    REFUSE_GRADIENT, // a backward product is none of the form; at: it
+    REFUSE_SIZE,
+} Refusal;
+
+// -- lifting (attention_lift.c) -------------------------------------------------------------------
+
+typedef struct Arg { // what a call reads
+    Node *old;       // of the graph before; NULL: [row]
+    int row;         // one value a row: 0 lse, from 1 on Kernel.row
+    DType cast;      // DT_COUNT: as it is
+    int nperm;       // permuted, and stored so
+    int64_t perm[MAX_RANK];
+} Arg;
+
+typedef struct Lifted {
+    Node *n; // NULL: cannot be
+    AtomSet atoms;
+} Lifted;
+
+typedef struct Known {
+    const Node *old;
+    Place place;
+    Lifted v;
+    uint32_t next; // with the same hash, index + 1
+} Known;
+
+typedef struct Lift {
+    Arena *a;
+    Graph *g; // the region
+    Space space;
+    bool turned; // rows and columns change places: keys are rows
+    VEC(Arg) args;
+    IdMap memo; // hash of node and place -> index in [known], + 1
+    VEC(Known) known;
+    int depth;
+} Lift;
+
+Lift lift_begin(Arena *a, const Graph *src, const Space *s, bool turned);
+Lifted lift(Lift *l, Node *n, const Place *p);
+Node *lift_arg(Lift *l, const Arg *arg, const Type *t); // the parameter
+// v over these atoms.
+Node *lift_to(Lift *l, Lifted v, AtomSet atoms);
+Lifted lift_ew(Lift *l, Op op, const Lifted *args, int nargs, const Attrs *attrs);
+Lifted lift_number(Lift *l, double v);
+// x, whose axes stand at p, in canonical form; the axis [rest], -1: none, stays and goes last.
+// NULL: it would have too many axes.
+Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest);
+// x, over [have] and whatever axes follow, repeated over all of [want].
+Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want);
+
+// -- contractions (attention_dot.c) ---------------------------------------------------------------
+
+typedef struct Operand { // of a contraction, seen from the space
+    Node *x;             // as the contraction reads it
+    Node *base;          // what it is a view of
+    double factor;       // x is that many times the view
+    int nviews;
+    Node *view[24]; // from x down to base
+    int nrest;
+    int64_t rest; // the axis that is not of the space: e or n
+    Place place;  // of x; the axis [rest] has no atoms
+    bool inner;   // [rest] is the innermost axis in memory
+} Operand;
+
+// The contraction n, whose result stands at p, is a product of rows and columns over a head
+// dimension: its operands, rows' first.
+bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
+// The contraction n, whose operand [side] stands at p, sums over columns or rows: the other
+// operand, and the place of the result, whose axis *rest is that operand's own.
+bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
+               Place *result, int *rest, int *over);
+Lifted lift_inner(Lift *l, const Node *n, const Operand op[2]);
+Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms); // with the axis [rest] last
+
+// -- sums of products (attention_terms.c) ---------------------------------------------------------
+
+typedef enum FactorKind {
+    F_VALUE,
+    F_MASK,  // 1 where n holds (negated: where it does not), else 0, whatever the rest is
+    F_PROB,  // the softmax: exp(x - lse)
+    F_TOTAL, // sum of the exponentials, a value a row
+    F_DOT,   // another product of rows and columns
+    F_ROWDOT // the sum over n of [op] times the result of the product [outer], a value a row
+} FactorKind;
+
+typedef struct Factor {
+    FactorKind kind;
+    bool negated;
+    int power;
+    Node *n;
+    Place place;
+    const Operand *op; // DOT: two; ROWDOT: rows
+    int outer;
+    const Node *key; // equal for equal values
+    AtomSet atoms;
+} Factor;
+
+typedef struct Term {
+    double c;
+    int n;
+    Factor f[MOST_FACTORS];
+} Term;
+
+typedef struct Terms {
+    int n;
+    Term t[MOST_TERMS];
+} Terms;
+
+typedef enum OuterKind { OUT_FORWARD, OUT_QUERY, OUT_KEY } OuterKind;
+
+enum { MOST_TAIL = 12, MOST_INNER = 8 };
+
+typedef struct Outer { // a product that sums over scores
+    Node *dot;
+    int side;    // of the scores
+    Place place; // of them
+    Operand other;
+    Place result;
+    int rest; // the axis of the result that is the other operand's own
+    OuterKind kind;
+    Terms terms;
+    Node *tail[MOST_TAIL]; // casts and views that nothing else reads: the kernel applies them
+    int ntail;
+} Outer;
+
+typedef struct Core { // a softmax of products
+    Graph *g;
+    Node *e, *sum;
+    Place place; // of e
+    Space space;
+    Split split;     // asked for
+    Node *x, *times; // the scores: x, times another value where that is not NULL
+    Lift scratch;
+    const bool *hot;         // by id: depends on e or on products of its size that x does not read
+    Node *inner[MOST_INNER]; // the products of which the scores are made, and others of their size
+    int ninner;
+    Outer outer[MOST_OUTERS];
+    int nouters;
+    Refusal refusal;
+    const Node *at;
+    int64_t a, b;
+} Core;
+
+static inline Node *outer_end(const Outer *o)
+{
+    return o->ntail ? o->tail[o->ntail - 1] : o->dot;
+}
+
+// What n, at place p, is in the form of sums of products of probabilities and other products;
+// false: it has no such form, or not a short one.
+bool terms_of(Core *c, Node *n, const Place *p, Terms *out);
+bool factor_equal(const Factor *a, const Factor *b);
+
+// -- finding (attention_find.c) -------------------------------------------------------------------
+
+typedef struct Users {
+    Graph *g;
+    bool *live;
+    uint32_t *first; // by id: of its live users in [user]; results of a region count as one, NULL
+    Node **user;
+} Users;
+Users users_of(Graph *g);
+// The softmax whose sum of exponentials is [sum]; NULL: it is none of products.
+Core *core_find(const Users *u, Node *sum, const PassOptions *o);
+
+// -- kernels (attention_kernel.c) -----------------------------------------------------------------
+
+typedef struct Kernel {
+    Core *core;
+    OuterKind kind;
+    Outer *outer[2]; // a result each
+    int nouters;
+    bool lse; // a result more, behind them
+    Graph *region;
+    VEC(Arg) args;
+    VEC(Factor) rows; // ROWDOTs, Arg.row - 1
+    Node *call;       // in the new graph
+} Kernel;
+
+// Writes the region; false: it cannot be.
+bool kernel_write(Kernel *k);
+
+#endif

@@ -1,0 +1,385 @@
+// Softmaxes of products in a graph, and the products that read them.
+//
+// It begins with a sum of exponentials over one axis. What stands in the exponent, up to values
+// that are equal in a row, are the scores; they have to read a product of rows and columns. From
+// the exponentials up, through elementwise operations and views, every product over rows or columns
+// is one that a kernel makes.
+#include <string.h>
+
+#include "passes/attention.h"
+
+enum { MOST_SEEN = 512, MOST_SPLITS = 8 };
+
+Users users_of(Graph *g)
+{
+    uint32_t count = g->nodes.n;
+    Users u = {.g = g,
+               .live = NEW_ARRAY(g->arena, bool, count + 1),
+               .first = NEW_ARRAY(g->arena, uint32_t, count + 2)};
+    graph_mark_live(g, u.live);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; u.live[i] && k < g->nodes.at[i]->nargs; k++)
+            u.first[g->nodes.at[i]->args[k]->id + 1]++;
+    for (uint32_t i = 0; i < g->results.n; i++) u.first[g->results.at[i]->id + 1]++;
+    for (uint32_t i = 0; i < count; i++) u.first[i + 1] += u.first[i];
+    u.user = NEW_ARRAY(g->arena, Node *, u.first[count] + 1);
+    uint32_t *next = NEW_ARRAY(g->arena, uint32_t, count + 1);
+    memcpy(next, u.first, count * sizeof *next);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; u.live[i] && k < g->nodes.at[i]->nargs; k++)
+            u.user[next[g->nodes.at[i]->args[k]->id]++] = g->nodes.at[i];
+    for (uint32_t i = 0; i < g->results.n; i++) u.user[next[g->results.at[i]->id]++] = NULL;
+    return u;
+}
+
+static Node *uncast(Node *n)
+{
+    while ((n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) ||
+           n->op == OP_stop_gradient)
+        n = n->args[0];
+    return n;
+}
+
+static bool refuse(Core *c, Refusal why, const Node *at, int64_t a, int64_t b)
+{
+    c->refusal = why;
+    c->at = at;
+    c->a = a;
+    c->b = b;
+    return false;
+}
+
+// -- the space ------------------------------------------------------------------------------------
+
+// Atoms as the axes of the exponentials are, the summed one last.
+static bool first_space(Core *c)
+{
+    int naxes;
+    const Type *t = &c->e->type;
+    const int64_t *axes = attr_ints(c->sum, ATTR_axes, &naxes);
+    if (naxes != 1 || t->rank < 2 || t->dim[axes[0]] < 2) return false;
+    int col = -1;
+    c->place = (Place){.rank = t->rank};
+    for (int i = 0; i < t->rank; i++) {
+        int n = c->place.start[i];
+        if (t->dim[i] != 1 && i != axes[0]) {
+            c->space.size[c->space.n] = t->dim[i];
+            c->place.atom[n++] = (uint8_t)c->space.n++;
+        } else if (i == axes[0]) {
+            col = n++;
+        }
+        c->place.start[i + 1] = (uint8_t)n;
+    }
+    c->place.atom[col] = (uint8_t)c->space.n;
+    c->space.size[c->space.n++] = t->dim[axes[0]];
+    return c->space.n >= 2;
+}
+
+// Where the atom is the last one before the columns: rows.
+static void renumber(Place *p, int atom, int to)
+{
+    for (int i = 0; i < p->start[p->rank]; i++) {
+        int a = p->atom[i];
+        p->atom[i] = (uint8_t)(a == atom ? to : a > atom && a <= to ? a - 1 : a);
+    }
+}
+
+static void make_rows(Core *c, int atom)
+{
+    Space *s = &c->space;
+    int to = s->n - 2;
+    int64_t size = s->size[atom];
+    for (int i = atom; i < to; i++) s->size[i] = s->size[i + 1];
+    s->size[to] = size;
+    renumber(&c->place, atom, to);
+}
+
+// An atom becomes two; false: it is rows or columns.
+static bool split_atom(Core *c)
+{
+    Space *s = &c->space;
+    int at = c->split.atom;
+    if (at < 0 || at >= s->n - 2 || s->n == MOST_ATOMS) return false;
+    memmove(&s->size[at + 1], &s->size[at], (size_t)(s->n - at) * sizeof *s->size);
+    s->n++;
+    s->size[at] /= c->split.inner;
+    s->size[at + 1] = c->split.inner;
+    Place p = {.rank = c->place.rank};
+    int n = 0;
+    for (int k = 0; k < p.rank; k++) {
+        for (int i = c->place.start[k]; i < c->place.start[k + 1]; i++) {
+            int a = c->place.atom[i];
+            p.atom[n++] = (uint8_t)(a > at ? a + 1 : a);
+            if (a == at) p.atom[n++] = (uint8_t)(at + 1);
+        }
+        p.start[k + 1] = (uint8_t)n;
+    }
+    c->place = p;
+    return true;
+}
+
+// The rows of a product that makes scores: the last axis that only the operand without the columns
+// has. -1: it makes none.
+static int rows_of_product(const Core *c, const Node *n, const Place *p)
+{
+    AtomSet col = atom_bit(space_col(&c->space));
+    DotAxes a = dot_axes(n, 0), b = dot_axes(n, 1);
+    int first[3] = {a.nbatch, a.nbatch + a.nfree, a.nbatch + a.nfree + b.nfree};
+    AtomSet own[2] = {0};
+    for (int side = 0; side < 2; side++)
+        for (int i = first[side]; i < first[side + 1]; i++) own[side] |= place_axis(p, i);
+    int side = own[1] == col ? 0 : 1; // of the rows
+    if (own[!side] != col) return -1;
+    int last = -1;
+    for (int i = first[side]; i < first[side + 1]; i++)
+        if (p->start[i + 1] > p->start[i]) last = p->atom[p->start[i + 1] - 1];
+    return last;
+}
+
+typedef struct Seen {
+    Node *n;
+    Place place;
+} Seen;
+
+static bool push_seen(Seen *seen, int *count, Node *n, const Place *p)
+{
+    for (int i = 0; i < *count; i++)
+        if (seen[i].n == n) return true;
+    if (*count == MOST_SEEN) return false;
+    seen[(*count)++] = (Seen){n, *p};
+    return true;
+}
+
+// The products below the exponent; the first one says what rows are. false: there is none.
+static bool find_products(Core *c, const Users *u)
+{
+    Seen *seen = NEW_ARRAY(u->g->arena, Seen, MOST_SEEN);
+    int count = 0;
+    bool rows = false;
+    AtomSet col = atom_bit(space_col(&c->space));
+    push_seen(seen, &count, c->e->args[0], &c->place);
+    for (int i = 0; i < count; i++) {
+        Node *n = seen[i].n;
+        Place p = seen[i].place, below;
+        if (n->op == OP_dot) {
+            int row = rows_of_product(c, n, &p);
+            if (row < 0) continue;
+            if (!rows) {
+                for (int k = 0; k < count; k++) renumber(&seen[k].place, row, space_row(&c->space));
+                make_rows(c, row);
+                rows = true;
+            }
+            if (c->ninner < MOST_INNER) c->inner[c->ninner++] = n;
+            continue;
+        }
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            if (node_class(n) != CLS_ELEMENTWISE && !node_has(n, OPF_STRIDES)) continue;
+            if (place_below(&c->space, n, &p, k, &below, &c->split)) {
+                if ((place_atoms(&below) & col) && !push_seen(seen, &count, n->args[k], &below))
+                    return false;
+            } else if (c->split.atom >= 0) {
+                return false;
+            }
+        }
+    }
+    return rows;
+}
+
+// -- the scores -----------------------------------------------------------------------------------
+
+// Whether n does not vary over the columns.
+static bool is_of_rows(Core *c, Node *n)
+{
+    Lifted v = lift(&c->scratch, n, &c->place);
+    return v.n && !(v.atoms & atom_bit(space_col(&c->space)));
+}
+
+// A softmax is the same whatever is added to a whole row: its maximum, above all.
+static void find_scores(Core *c)
+{
+    c->x = uncast(c->e->args[0]);
+    for (;;) {
+        if ((c->x->op == OP_sub || c->x->op == OP_add) && is_of_rows(c, c->x->args[1])) {
+            c->x = uncast(c->x->args[0]);
+        } else if (c->x->op == OP_add && is_of_rows(c, c->x->args[0])) {
+            c->x = uncast(c->x->args[1]);
+        } else if (c->x->op == OP_fma && is_of_rows(c, c->x->args[2])) {
+            c->times = c->x->args[1];
+            c->x = c->x->args[0];
+            return;
+        } else {
+            return;
+        }
+    }
+}
+
+// By id: what depends on the exponentials, or on products of their size that the scores do not
+// read.
+static const bool *find_hot(Core *c, const Users *u)
+{
+    const Graph *g = u->g;
+    bool *hot = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
+         *below = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    below[c->e->id] = true;
+    for (uint32_t i = c->e->id + 1; i-- > 0;)
+        for (uint32_t k = 0; below[i] && k < g->nodes.at[i]->nargs; k++)
+            below[g->nodes.at[i]->args[k]->id] = true;
+    int64_t count = type_count(&c->e->type);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        OpClass class = node_class(n);
+        hot[i] = n == c->e || (n->op == OP_dot && !below[i] && type_count(&n->type) == count);
+        if (class == CLS_ELEMENTWISE || class == CLS_VIEW || class == CLS_REDUCE)
+            for (uint32_t k = 0; k < n->nargs; k++) hot[i] |= hot[n->args[k]->id];
+    }
+    return hot;
+}
+
+// -- what reads them ------------------------------------------------------------------------------
+
+// Casts and views behind the product that nothing else reads.
+static void find_tail(Outer *o, const Users *u)
+{
+    const Node *n = o->dot;
+    while (o->ntail < MOST_TAIL && u->first[n->id + 1] - u->first[n->id] == 1) {
+        Node *user = u->user[u->first[n->id]];
+        if (!user || !(node_has(user, OPF_PERMUTES) ||
+                       (user->op == OP_cast && dtype_is_float(user->type.dtype))))
+            return;
+        o->tail[o->ntail++] = user;
+        n = user;
+    }
+}
+
+static bool add_outer(Core *c, const Users *u, Node *dot, int side, const Place *p)
+{
+    Outer o = {.dot = dot, .side = side, .place = *p};
+    int over;
+    if (!outer_dot(&c->space, dot, side, p, &o.other, &o.result, &o.rest, &over)) return true;
+    if (c->nouters == MOST_OUTERS) return refuse(c, REFUSE_SIZE, dot, 0, 0);
+    o.kind = over == space_row(&c->space) ? OUT_KEY : OUT_QUERY;
+    find_tail(&o, u);
+    int at = c->nouters++;
+    for (; at > 0 && c->outer[at - 1].dot->id > dot->id; at--) c->outer[at] = c->outer[at - 1];
+    c->outer[at] = o;
+    return true;
+}
+
+static bool find_outers(Core *c, const Users *u)
+{
+    Seen *seen = NEW_ARRAY(u->g->arena, Seen, MOST_SEEN);
+    int count = 0;
+    push_seen(seen, &count, c->e, &c->place);
+    for (int i = 0; i < count; i++) {
+        const Node *n = seen[i].n;
+        for (uint32_t k = u->first[n->id]; k < u->first[n->id + 1]; k++) {
+            Node *user = u->user[k];
+            Place above;
+            if (!user) continue;
+            if (user->op == OP_dot) {
+                for (int side = 0; side < 2; side++)
+                    if (user->args[side] == n && user->args[0] != user->args[1] &&
+                        !add_outer(c, u, user, side, &seen[i].place))
+                        return false;
+            } else if (node_class(user) == CLS_ELEMENTWISE || node_has(user, OPF_PERMUTES)) {
+                bool fits = place_above(&c->space, user, &seen[i].place, &above, &c->split);
+                if (!fits && c->split.atom >= 0) return false;
+                if (fits && !push_seen(seen, &count, user, &above))
+                    return refuse(c, REFUSE_SIZE, user, 0, 0);
+            }
+        }
+    }
+    return true;
+}
+
+static int64_t rest_size(const Operand *o)
+{
+    return o->x->type.dim[o->rest];
+}
+
+static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOptions *o)
+{
+    int64_t n = rest_size(op);
+    if (o->target->kind != TARGET_CUDA) return true;
+    int64_t unit = op->x->type.dtype == DT_F32 ? 4 : 8;
+    return (n % unit == 0 && n <= 256) || refuse(c, REFUSE_HEAD, at, n, unit);
+}
+
+// The form of what each product reads; forward ones come first in program order.
+static bool classify(Core *c, const PassOptions *o)
+{
+    for (int i = 0; i < c->nouters; i++) {
+        Outer *u = &c->outer[i];
+        bool dots = false, fits = terms_of(c, u->dot->args[u->side], &u->place, &u->terms);
+        if (c->split.atom >= 0) return false;
+        for (int t = 0; t < u->terms.n; t++) u->terms.t[t].c *= u->other.factor;
+        u->other.factor = 1;
+        if (!fits || !u->terms.n) return refuse(c, REFUSE_GRADIENT, u->dot, 0, 0);
+        for (int t = 0; t < u->terms.n; t++) {
+            bool prob = false;
+            for (int k = 0; k < u->terms.t[t].n; k++) {
+                const Factor *f = &u->terms.t[t].f[k];
+                if (f->kind == F_TOTAL) fits = false;
+                if (f->kind == F_DOT) {
+                    dots = true;
+                    fits &= f->power == 1;
+                    bool known = false;
+                    for (int j = 0; j < c->ninner; j++) known |= c->inner[j] == f->n;
+                    if (!known && c->ninner == MOST_INNER) fits = false;
+                    if (!known && fits) c->inner[c->ninner++] = f->n;
+                    for (int j = 0; j < 2; j++)
+                        if (!head_fits(c, f->n, &f->op[j], o)) return false;
+                }
+                prob |= f->kind == F_PROB && f->power == 1;
+            }
+            fits &= prob;
+        }
+        if (u->kind == OUT_QUERY && !dots) u->kind = OUT_FORWARD;
+        if (u->kind == OUT_FORWARD) fits &= u->terms.n == 1;
+        if (!fits) return refuse(c, REFUSE_GRADIENT, u->dot, 0, 0);
+        if (!head_fits(c, u->dot, &u->other, o)) return false;
+    }
+    return true;
+}
+
+static bool find(Core *c, const Users *u, const PassOptions *o)
+{
+    c->ninner = c->nouters = 0;
+    c->split.atom = -1;
+    c->times = NULL;
+    if (!find_products(c, u)) return false;
+    c->scratch = lift_begin(u->g->arena, u->g, &c->space, false);
+    find_scores(c);
+    c->hot = find_hot(c, u);
+    if (!find_outers(c, u) || !c->nouters) return false;
+    int64_t rows = c->space.size[space_row(&c->space)], cols = c->space.size[space_col(&c->space)];
+    for (int i = 0; i < c->ninner; i++) {
+        Node *n = c->inner[i];
+        DType t = n->args[0]->type.dtype;
+        if (t == DT_F64) return refuse(c, REFUSE_TYPE, n, 0, 0);
+        int64_t e = reduced_count(n), unit = t == DT_F32 ? 4 : 8;
+        if (o->target->kind == TARGET_CUDA && (e % unit || e > 256))
+            return refuse(c, REFUSE_HEAD, n, e, unit);
+    }
+    if (o->target->kind == TARGET_CUDA && (rows < 32 || cols < 32))
+        return refuse(c, REFUSE_SHORT, c->e, rows, cols);
+    if (!classify(c, o)) return false;
+    bool forward = false;
+    for (int i = 0; i < c->nouters; i++) forward |= c->outer[i].kind == OUT_FORWARD;
+    return forward;
+}
+
+Core *core_find(const Users *u, Node *sum, const PassOptions *o)
+{
+    Node *e = uncast(sum->args[0]);
+    if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
+    Core *c = NEW(u->g->arena, Core);
+    *c = (Core){.g = u->g, .e = e, .sum = sum};
+    if (!first_space(c)) return NULL;
+    for (int i = 0; i < MOST_SPLITS; i++) {
+        if (find(c, u, o)) return c;
+        if (c->refusal) return c;
+        if (c->split.atom < 0 || !split_atom(c)) return NULL;
+    }
+    return NULL;
+}
