@@ -17,7 +17,6 @@ typedef enum GroupKind {
     GROUP_CALL,   // a call: one kernel, which stores its results and nothing else of its region
     GROUP_SCAN,   // sort, argsort, cumsum
     GROUP_SCATTER,
-    GROUP_CALL, // a call node: its region is one kernel (passes/attention.c)
 } GroupKind;
 
 typedef struct Group {
