@@ -261,6 +261,8 @@ void schedule_body(LowerCtx *ctx, Body *b)
     s->wide = false;
     for (int i = 0; i < b->naxes; i++)
         if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;
-    if (body_rows(b) > INT32_MAX / 2) s->wide = true;
+    if (!b->attention.nouts && body_rows(b) > INT32_MAX / 2) s->wide = true;
+    for (uint32_t i = 0; i < b->bufs.n && b->attention.nouts; i++)
+        if (b->bufs.at[i].elems > INT32_MAX / 2) s->wide = true;
     schedule_derive(b, t);
 }
