@@ -1,0 +1,319 @@
+// What the attention pass finds: a table of spellings, each with the kernels that it has to become,
+// its values and gradients with and without the pass by the evaluator.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/frontend.h"
+#include "ir/eval.h"
+#include "passes/passes.h"
+#include "tests/unit/unit.h"
+
+typedef struct Case {
+    const char *name;
+    const char *leaves; // parameters and inputs of the model
+    const char *body;   // y of q, k and v, or of what [leaves] has
+    int kernels[3];     // forward, for queries, for keys and values, in the train entry
+    const char *inputs;
+} Case;
+
+#define QKV                                                                                        \
+    "    param q: f32[2, 3, 40, 8] = normal(1)\n"                                                  \
+    "    param k: f32[2, 3, 40, 8] = normal(1)\n"                                                  \
+    "    param v: f32[2, 3, 40, 8] = normal(1)\n"
+#define CROSS                                                                                      \
+    "    param q: f32[2, 3, 33, 8] = normal(1)\n"                                                  \
+    "    param k: f32[2, 3, 50, 8] = normal(1)\n"                                                  \
+    "    param v: f32[2, 3, 50, 16] = normal(1)\n"
+#define S "    s = matmul(q, transpose(k)) * 0.35\n"
+
+static const Case cases[] = {
+    {"plain", QKV, S "    y = matmul(softmax(s), v)\n", {1, 1, 1}, ""},
+    {"causal",
+     QKV,
+     S "    c = expand(iota(40), 1) >= iota(40)\n"
+       "    y = matmul(softmax(where(c, s, -inf)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"causal by -1e9",
+     QKV,
+     S "    c = expand(iota(40), 1) >= iota(40)\n"
+       "    y = matmul(softmax(s + where(c, 0.0, -1e9)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"cross", CROSS, S "    y = matmul(softmax(s), v)\n", {1, 1, 1}, ""},
+    {"scaled query",
+     QKV,
+     "    y = matmul(softmax(matmul(q * 0.35, transpose(k))), v)\n",
+     {1, 1, 1},
+     ""},
+    {"scaled key", QKV, "    y = matmul(softmax(matmul(q, transpose(k / 3))), v)\n", {1, 1, 1}, ""},
+    {"by hand",
+     QKV,
+     S "    e = exp(s - max(s, -1, keep = true))\n"
+       "    y = matmul(e / sum(e, -1, keep = true), v)\n",
+     {1, 1, 1},
+     ""},
+    {"by hand, no maximum",
+     QKV,
+     S "    e = exp(s)\n"
+       "    y = matmul(e / sum(e, -1, keep = true), v)\n",
+     {1, 1, 1},
+     ""},
+    {"by reciprocal",
+     QKV,
+     S "    e = exp(s - stop_gradient(max(s, -1, keep = true)))\n"
+       "    y = matmul(e * (1 / sum(e, -1, keep = true)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"divided at the end",
+     QKV,
+     S "    e = exp(s - stop_gradient(max(s, -1, keep = true)))\n"
+       "    y = matmul(e, v) / sum(e, -1, keep = true)\n",
+     {1, 1, 1},
+     ""},
+    {"log softmax", QKV, S "    y = matmul(exp(log_softmax(s)), v)\n", {1, 1, 1}, ""},
+    {"keys first",
+     QKV,
+     "    s = matmul(k, transpose(q)) * 0.35\n"
+     "    y = matmul(transpose(softmax(s, -2)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"turned keys",
+     "    param q: f32[2, 3, 40, 8] = normal(1)\n"
+     "    param k: f32[2, 3, 8, 40] = normal(1)\n"
+     "    param v: f32[2, 3, 40, 8] = normal(1)\n",
+     "    y = matmul(softmax(matmul(q, k)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"cast", QKV, S "    y = matmul(cast(cast(softmax(s), bf16), f32), v)\n", {1, 1, 1}, ""},
+    {"window",
+     QKV,
+     S "    d = expand(iota(40), 1) - iota(40)\n"
+       "    y = matmul(softmax(where(d >= 0 and d < 8, s, -inf)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"padding",
+     QKV,
+     S "    m = reshape(mask, [2, 1, 1, 40]) > 0\n"
+       "    y = matmul(softmax(where(m, s, -1e30)), v)\n",
+     {1, 1, 1},
+     ", mask: u8[2, 40]"},
+    {"alibi",
+     QKV,
+     S "    slope = exp(cast(iota(3), f32) * -0.7)\n"
+       "    d = cast(iota(40) - expand(iota(40), 1), f32)\n"
+       "    y = matmul(softmax(s + reshape(slope, [3, 1, 1]) * d), v)\n",
+     {1, 1, 1},
+     ""},
+    {"bias", QKV, S "    y = matmul(softmax(s + b), v)\n", {1, 1, 1}, ", b: f32[3, 40, 40]"},
+    {"soft cap", QKV, S "    y = matmul(softmax(3 * tanh(s / 3)), v)\n", {1, 1, 1}, ""},
+    {"capped and causal",
+     QKV,
+     S "    c = expand(iota(40), 1) >= iota(40)\n"
+       "    y = matmul(softmax(where(c, 3 * tanh(s / 3), -inf)), v)\n",
+     {1, 1, 1},
+     ""},
+    {"dropout", QKV, S "    y = matmul(dropout(softmax(s), 0.3), v)\n", {1, 1, 1}, ""},
+    {"dropout, causal",
+     QKV,
+     S "    c = expand(iota(40), 1) >= iota(40)\n"
+       "    y = matmul(dropout(softmax(where(c, s, -inf)), 0.3), v)\n",
+     {1, 1, 1},
+     ""},
+    {"grouped",
+     "    param q: f32[2, 6, 40, 8] = normal(1)\n"
+     "    param k: f32[2, 3, 40, 8] = normal(1)\n"
+     "    param v: f32[2, 3, 40, 8] = normal(1)\n",
+     "    kk = reshape(expand(k, 2) + zeros([2, 3, 2, 40, 8]), [2, 6, 40, 8])\n"
+     "    vv = reshape(expand(v, 2) + zeros([2, 3, 2, 40, 8]), [2, 6, 40, 8])\n"
+     "    y = matmul(softmax(matmul(q, transpose(kk)) * 0.35), vv)\n",
+     {1, 1, 1},
+     ""},
+    {"grouped, five axes",
+     "    param q: f32[2, 6, 40, 8] = normal(1)\n"
+     "    param k: f32[2, 3, 40, 8] = normal(1)\n"
+     "    param v: f32[2, 3, 40, 8] = normal(1)\n",
+     "    qq = reshape(q, [2, 3, 2, 40, 8])\n"
+     "    y = matmul(softmax(matmul(qq, transpose(expand(k, 2))) * 0.35), expand(v, 2))\n",
+     {1, 1, 1},
+     ""},
+    {"multi-query",
+     "    param q: f32[2, 6, 40, 8] = normal(1)\n"
+     "    param k: f32[2, 1, 40, 8] = normal(1)\n"
+     "    param v: f32[2, 1, 40, 8] = normal(1)\n",
+     "    y = matmul(softmax(matmul(q, transpose(k)) * 0.35), v)\n",
+     {1, 1, 1},
+     ""},
+    {"one head",
+     "    param q: f32[40, 8] = normal(1)\n"
+     "    param k: f32[40, 8] = normal(1)\n"
+     "    param v: f32[40, 8] = normal(1)\n",
+     "    y = matmul(softmax(matmul(q, transpose(k)) * 0.35), v)\n",
+     {1, 1, 1},
+     ""},
+    {"flat heads",
+     QKV,
+     "    f = reshape(matmul(q, transpose(k)), [6, 40, 40]) * 0.35\n"
+     "    y = matmul(softmax(f), reshape(v, [6, 40, 8]))\n",
+     {1, 1, 1},
+     ""},
+    {"heads as they lie",
+     "    param w: f32[48, 144] = normal(0.3)\n    param x: f32[2, 40, 48] = normal(1)\n",
+     "    q, k, v = split(matmul(x, w), 3)\n"
+     "    q = transpose(reshape(q, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    k = transpose(reshape(k, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    v = transpose(reshape(v, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    p = softmax(matmul(q, transpose(k)) / sqrt(8))\n"
+     "    y = reshape(transpose(matmul(p, v), [0, 2, 1, 3]), [2, 40, 48])\n",
+     {1, 1, 1},
+     ""},
+    {"fixed keys",
+     "    param q: f32[2, 3, 40, 8] = normal(1)\n",
+     S "    y = matmul(softmax(s), v)\n",
+     {1, 1, 0},
+     ", k: f32[2, 3, 40, 8], v: f32[2, 3, 40, 8]"},
+    {"twice",
+     QKV,
+     S "    a = matmul(softmax(s), v)\n"
+       "    y = matmul(softmax(matmul(a, transpose(k))), v)\n",
+     {2, 2, 2},
+     ""},
+    // not taken
+    {"scores read",
+     QKV,
+     S "    p = softmax(s)\n    y = matmul(p, v) + sum(p * p)\n",
+     {0, 0, 0},
+     ""},
+    {"learned bias",
+     QKV "    param b: f32[3, 40, 40] = normal(1)\n",
+     S "    y = matmul(softmax(s + b), v)\n",
+     {0, 0, 0},
+     ""},
+    {"head of 6",
+     "    param q: f32[2, 40, 6] = normal(1)\n",
+     "    y = matmul(softmax(matmul(q, transpose(q))), q)\n",
+     {0, 0, 0},
+     ""},
+    {"short",
+     "    param q: f32[2, 24, 8] = normal(1)\n",
+     "    y = matmul(softmax(matmul(q, transpose(q))), q)\n",
+     {0, 0, 0},
+     ""},
+};
+
+static char *model_of(Arena *a, const Case *c)
+{
+    return arena_printf(
+        a,
+        "use nn\nuse optim\n"
+        "model m(t: f32[1]%s) {\n%s%s"
+        "    r = cast(iota(numel(y)), f32) * 0.37\n"
+        "    return loss = sum(y * reshape(r - floor(r), shape(y))) * 0.1 + sum(t), y\n}\n"
+        "train m {\n    minimize loss\n    update sgd(lr = 1)\n}\n",
+        c->inputs, c->leaves, c->body);
+}
+
+typedef struct Run {
+    Diags *d;
+    Module *m;
+    Graph *train;
+    EvalResult result;
+} Run;
+
+static void fill(Arena *a, EvalEnv *env, const Graph *g)
+{
+    uint32_t s = 12345;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_input && n->op != OP_param && n->op != OP_state) continue;
+        const char *name = attr_str(n, ATTR_name);
+        StrMap *map = n->op == OP_input ? &env->inputs : &env->cells;
+        if (strmap_has(map, name)) continue;
+        Value *v = NEW(a, Value);
+        *v = value_new(a, &n->type);
+        s = (uint32_t)hash_str(name);
+        for (int64_t k = 0; k < type_count(&n->type); k++) {
+            s = s * 1664525u + 1013904223u;
+            double u = (s >> 8) / 16777216.0;
+            if (dtype_is_float(n->type.dtype))
+                v->f[k] = 2 * u - 1;
+            else
+                v->i[k] = n->type.rank ? (int64_t)(u * 2.9) : 3;
+        }
+        strmap_set(map, name, v);
+    }
+}
+
+static bool run(Arena *a, Run *r, const Case *c, Precision precision, const char *skip)
+{
+    *r = (Run){.d = diags_new(a)};
+    char *text = model_of(a, c);
+    Target target = target_cuda(90, true);
+    r->m = frontend_compile(a, r->d, "case.net", text, strlen(text), &(FrontendOptions){0});
+    PassOptions o = {.target = &target, .precision = precision, .skip = skip};
+    bool ok = r->m && !r->d->errors && passes_run(r->m, &o, NULL);
+    if (ok) {
+        r->train = module_entry(r->m, "train")->graph;
+        EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = strmap_new(a)};
+        fill(a, &env, r->train);
+        ok = eval_graph(r->train, &env, &r->result);
+    }
+    Buf b = buf_new(a);
+    diags_render(r->d, &b, false);
+    CHECK_MSG(ok, "%s: %s\n%s", c->name, b.data ? b.data : "", text);
+    return ok;
+}
+
+static int count_calls(const Graph *g, const char *name)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        n += x->op == OP_call && !strcmp(attr_str(x, ATTR_name), name);
+    }
+    return n;
+}
+
+static void compare(const Case *c, const StrMap *have, const StrMap *want)
+{
+    CHECK_MSG(have->n == want->n, "%s: %u values, not %u", c->name, have->n, want->n);
+    for (uint32_t i = 0; i < want->n; i++) {
+        const Value *w = want->entry[i].value, *h = strmap_get(have, want->entry[i].key);
+        double worst = 0, most = 0;
+        for (int64_t k = 0; h && k < type_count(&w->type); k++) {
+            double d = fabs(value_get(h, k) - value_get(w, k));
+            if (!(d <= worst)) worst = d;
+            most = fmax(most, fabs(value_get(w, k)));
+        }
+        CHECK_MSG(h && worst <= 1e-6 * (1 + most), "%s: %s differs by %g of %g", c->name,
+                  want->entry[i].key, worst, most);
+    }
+}
+
+static const char *const call_names[] = {"attention", "attention_dq", "attention_dkv"};
+
+static void test_case(const Case *c, Precision precision)
+{
+    Arena *a = arena_new();
+    Run with, without;
+    if (run(a, &with, c, precision, "+attention") && run(a, &without, c, precision, "attention")) {
+        for (int i = 0; i < 3; i++)
+            CHECK_MSG(count_calls(with.train, call_names[i]) == c->kernels[i],
+                      "%s, precision %d: %d calls of %s, not %d", c->name, precision,
+                      count_calls(with.train, call_names[i]), call_names[i], c->kernels[i]);
+        compare(c, &with.result.assigns, &without.result.assigns);
+        compare(c, &with.result.outputs, &without.result.outputs);
+    }
+    arena_free(a);
+}
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (argc > 1 && strcmp(argv[1], cases[i].name)) continue;
+        test_case(&cases[i], PREC_F32);
+        test_case(&cases[i], PREC_BF16);
+    }
+    return unit_done();
+}
