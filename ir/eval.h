@@ -31,7 +31,7 @@ typedef struct EvalEnv {
     // quarter of what its own rounding may have done. So computes a program whose roundings fall
     // otherwise; by less than they may, since errors of a contraction's terms count as independent.
     uint64_t noise;
-    bool tf32;     // f32 operands of contractions may be rounded to tf32: an error, not a rounding
+    bool tf32; // f32 operands of contractions may be rounded to tf32: an error, not a rounding
 } EvalEnv;
 
 typedef struct EvalResult {

@@ -66,6 +66,10 @@ typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, docume
     WHY_OPTION,             // a pass was switched off
     WHY_FEW_ROWS,           // too few rows: partial sums would be as large as what is read again
     WHY_MANY_COLUMNS,       // a block cannot hold a partial sum for every column
+    WHY_SCORES,             // attention: something else reads scores
+    WHY_FORM,               // attention: a product reads them in a form that no kernel takes
+    WHY_HEAD,               // attention: a head dimension that no kernel takes
+    WHY_SHORT,              // attention: too few rows or columns
     WHY_COUNT
 } UnfusedCause;
 

@@ -3,7 +3,7 @@
 #ifndef IR_MODULE_H
 #define IR_MODULE_H
 
-#include "ir/graph.h"
+#include "ir/fusion.h"
 
 typedef enum CellKind {
     CELL_PARAM,   // trained; saved
@@ -37,8 +37,8 @@ typedef struct Cell {
     CellKind kind;
     Type type;
     bool frozen;
-    bool optimizer; // a state or setting that no model reads, only the updates of a train block
-    double initial; // value of every element when no init entry assigns the cell
+    bool optimizer;     // a state or setting that no model reads, only the updates of a train block
+    double initial;     // value of every element when no init entry assigns the cell
     const char *begins; // what the model's text gives it: "0", "uniform(-0.1, 0.1)"; NULL: nothing
     Loc loc;
 } Cell;
@@ -64,8 +64,9 @@ typedef struct Entry {
     // (i, ...) of the batch is row rows[cursor + i] of the data set. Codegen does it; the graph and
     // the evaluator see a plain input.
     bool rows;
-    const char *cursor; // the cell that holds the first row, or NULL
-    int64_t batch;      // examples an execution consumes (all micro-batches), 1 when there is none
+    const char *cursor;   // the cell that holds the first row, or NULL
+    VEC(Unfused) refused; // softmaxes of products that are not one kernel (passes/attention.c)
+    int64_t batch; // examples an execution consumes (all micro-batches), 1 when there is none
     Loc loc;
 } Entry;
 

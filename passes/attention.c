@@ -14,9 +14,13 @@
 #include "passes/attention.h"
 #include "passes/regions.h"
 
+typedef struct Context {
+    const PassOptions *o;
+    Entry *entry; // or NULL
+} Context;
+
 typedef struct Plan {
     Users users;
-    const PassOptions *o;
     VEC(Core *) cores;
     VEC(Kernel *) kernels;
     Kernel **of; // by id of the end of an outer product: its kernel
@@ -54,8 +58,7 @@ static bool plan_kernels(Plan *p, Core *c)
     }
     for (uint32_t i = first; i < p->kernels.n; i++) {
         if (kernel_write(p->kernels.at[i])) continue;
-        c->refusal = REFUSE_GRADIENT;
-        c->at = p->kernels.at[i]->outer[0]->dot;
+        core_refuse(c, WHY_FORM, p->kernels.at[i]->outer[0]->dot, 0, 0);
         p->kernels.n = first;
         return false;
     }
@@ -160,13 +163,12 @@ static void decide(Plan *p)
         mark_needed(p, live);
         for (uint32_t i = 0; i < p->cores.n && !again; i++) {
             Core *c = p->cores.at[i];
-            if (c->refusal) continue;
+            if (c->refused) continue;
             const Node *stored = live[c->e->id] ? c->e : NULL;
             for (int k = 0; k < c->ninner && !stored; k++)
                 if (live[c->inner[k]->id]) stored = c->inner[k];
             if (!stored) continue;
-            c->refusal = REFUSE_READ;
-            c->at = reader_of(p, stored, live);
+            core_refuse(c, WHY_SCORES, reader_of(p, stored, live), 0, 0);
             drop(p, c);
             again = true;
         }
@@ -269,18 +271,21 @@ static void build(Plan *p, Node *n, bool *any)
 
 static Graph *take(void *ctx, const IdMap *done, Graph *g)
 {
+    const Context *c = ctx;
     bool any = false;
-    Plan p = {.users = users_of(g), .o = ctx, .done = done};
+    Plan p = {.users = users_of(g), .done = done};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         for (uint32_t k = 0; k < n->nregions; k++)
             any |= rebuilt(done, n->regions[k]) != n->regions[k];
-        Core *c = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, ctx) : NULL;
-        if (!c) continue;
-        vec_push(g->arena, &p.cores, c);
-        if (!c->refusal) plan_kernels(&p, c);
+        Core *core = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, c->o) : NULL;
+        if (!core) continue;
+        vec_push(g->arena, &p.cores, core);
+        if (!core->refused) plan_kernels(&p, core);
     }
     decide(&p);
+    for (uint32_t i = 0; c->entry && i < p.cores.n; i++)
+        if (p.cores.at[i]->refused) vec_push(g->arena, &c->entry->refused, p.cores.at[i]->why);
     if (!p.kernels.n && !any) return g;
     p.dst = graph_new(g->arena, g->diags, g->symbols);
     p.map = remap_begin(g, p.dst);
@@ -294,7 +299,9 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
 
 Graph *pass_attention(Graph *g, Module *m, const PassOptions *o)
 {
-    (void)m;
+    Context c = {.o = o};
+    for (uint32_t i = 0; i < m->entries.n; i++)
+        if (m->entries.at[i].graph == g) c.entry = &m->entries.at[i];
     bool kernels = o->target && o->target->kind == TARGET_CUDA;
-    return kernels ? over_regions(g, take, (void *)o) : g;
+    return kernels ? over_regions(g, take, &c) : g;
 }

@@ -56,18 +56,6 @@ bool place_above(const Space *s, const Node *n, const Place *p, Place *out, Spli
 // The place of the operand of a sum over the columns.
 bool place_summed(const Space *s, const Node *sum, const Place *p, Place *out);
 
-typedef enum Refusal { // why a softmax of a product is not one kernel
-    REFUSE_NONE,
-    REFUSE_FORM, // not scores of a product that a product reads: nothing is said
-    REFUSE_SPLIT,
-    REFUSE_READ,  // something else reads scores; at: the reader
-    REFUSE_HEAD,  // a head dimension; a: it
-    REFUSE_SHORT, // a: rows, b: columns
-    REFUSE_TYPE,
-    REFUSE_GRADIENT, // a backward product is none of the form; at: it
-    REFUSE_SIZE,
-} Refusal;
-
 // -- lifting (attention_lift.c) -------------------------------------------------------------------
 
 typedef struct Arg { // what a call reads
@@ -96,7 +84,8 @@ typedef struct Lift {
     Space space;
     bool turned; // rows and columns change places: keys are rows
     VEC(Arg) args;
-    IdMap memo; // hash of node and place -> index in [known], + 1
+    const bool *outside; // by id: elementwise, but a parameter; NULL: none is
+    IdMap memo;          // hash of node and place -> index in [known], + 1
     VEC(Known) known;
     int depth;
 } Lift;
@@ -174,7 +163,7 @@ typedef struct Terms {
 
 typedef enum OuterKind { OUT_FORWARD, OUT_QUERY, OUT_KEY } OuterKind;
 
-enum { MOST_TAIL = 12, MOST_INNER = 8 };
+enum { MOST_TAIL = 12, MOST_INNER = 8, MOST_PROBS = 4 };
 
 typedef struct Outer { // a product that sums over scores
     Node *dot;
@@ -194,17 +183,19 @@ typedef struct Core { // a softmax of products
     Node *e, *sum;
     Place place; // of e
     Space space;
-    Split split;     // asked for
-    Node *x, *times; // the scores: x, times another value where that is not NULL
+    Split split;            // asked for
+    Node *x, *times;        // the scores: x, times another value where that is not NULL
+    Node *prob[MOST_PROBS]; // exponentials that are e / sum already
+    int nprobs;
     Lift scratch;
     const bool *hot;         // by id: depends on e or on products of its size that x does not read
+    const bool *outside;     // by id: dear and small, so that kernels read it from memory
     Node *inner[MOST_INNER]; // the products of which the scores are made, and others of their size
     int ninner;
     Outer outer[MOST_OUTERS];
     int nouters;
-    Refusal refusal;
-    const Node *at;
-    int64_t a, b;
+    bool refused;
+    Unfused why; // consumer NULL: nothing is said
 } Core;
 
 static inline Node *outer_end(const Outer *o)
@@ -215,6 +206,8 @@ static inline Node *outer_end(const Outer *o)
 // What n, at place p, is in the form of sums of products of probabilities and other products;
 // false: it has no such form, or not a short one.
 bool terms_of(Core *c, Node *n, const Place *p, Terms *out);
+// Whether the exponential n is e / sum: the exponents differ by the logarithm of the sum.
+bool is_probability(Core *c, Node *n);
 bool factor_equal(const Factor *a, const Factor *b);
 
 // -- finding (attention_find.c) -------------------------------------------------------------------
@@ -226,7 +219,9 @@ typedef struct Users {
     Node **user;
 } Users;
 Users users_of(Graph *g);
-// The softmax whose sum of exponentials is [sum]; NULL: it is none of products.
+bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // false
+// The softmax whose sum of exponentials is [sum]; NULL: it is none of products that a product
+// reads.
 Core *core_find(const Users *u, Node *sum, const PassOptions *o);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------

@@ -40,12 +40,10 @@ static Node *uncast(Node *n)
     return n;
 }
 
-static bool refuse(Core *c, Refusal why, const Node *at, int64_t a, int64_t b)
+bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b)
 {
-    c->refusal = why;
-    c->at = at;
-    c->a = a;
-    c->b = b;
+    c->refused = true;
+    c->why = (Unfused){.producer = c->inner[0], .consumer = at, .cause = why, .a = a, .b = b};
     return false;
 }
 
@@ -235,6 +233,33 @@ static const bool *find_hot(Core *c, const Users *u)
     return hot;
 }
 
+// Values that kernels would compute element by element, though a function in them is dear and they
+// are small beside the scores (slopes a head, a table of biases): they are stored.
+static const bool *find_outside(const Core *c, const Users *u)
+{
+    enum { MOST_BYTES = 64 << 20, SHARE = 8 };
+    const Graph *g = u->g;
+    bool *scores = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), // made of products of their size
+        *dear = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
+         *outside = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    int64_t count = type_count(&c->e->type);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        OpClass class = node_class(n);
+        int64_t size = type_count(&n->type);
+        bool computed = class == CLS_ELEMENTWISE || class == CLS_VIEW;
+        scores[i] = n->op == OP_random || (n->op == OP_dot && size == count);
+        dear[i] = node_has(n, OPF_COSTLY);
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            scores[i] |= (computed || class == CLS_REDUCE) && scores[n->args[k]->id];
+            dear[i] |= computed && dear[n->args[k]->id];
+        }
+        if (!computed) continue;
+        outside[i] = dear[i] && !scores[i] && size * SHARE <= count && size * 4 <= MOST_BYTES;
+    }
+    return outside;
+}
+
 // -- what reads them ------------------------------------------------------------------------------
 
 // Casts and views behind the product that nothing else reads.
@@ -256,7 +281,7 @@ static bool add_outer(Core *c, const Users *u, Node *dot, int side, const Place 
     Outer o = {.dot = dot, .side = side, .place = *p};
     int over;
     if (!outer_dot(&c->space, dot, side, p, &o.other, &o.result, &o.rest, &over)) return true;
-    if (c->nouters == MOST_OUTERS) return refuse(c, REFUSE_SIZE, dot, 0, 0);
+    if (c->nouters == MOST_OUTERS) return core_refuse(c, WHY_FORM, dot, 0, 0);
     o.kind = over == space_row(&c->space) ? OUT_KEY : OUT_QUERY;
     find_tail(&o, u);
     int at = c->nouters++;
@@ -270,6 +295,7 @@ static bool find_outers(Core *c, const Users *u)
     Seen *seen = NEW_ARRAY(u->g->arena, Seen, MOST_SEEN);
     int count = 0;
     push_seen(seen, &count, c->e, &c->place);
+    for (int i = 0; i < c->nprobs; i++) push_seen(seen, &count, c->prob[i], &c->place);
     for (int i = 0; i < count; i++) {
         const Node *n = seen[i].n;
         for (uint32_t k = u->first[n->id]; k < u->first[n->id + 1]; k++) {
@@ -285,11 +311,20 @@ static bool find_outers(Core *c, const Users *u)
                 bool fits = place_above(&c->space, user, &seen[i].place, &above, &c->split);
                 if (!fits && c->split.atom >= 0) return false;
                 if (fits && !push_seen(seen, &count, user, &above))
-                    return refuse(c, REFUSE_SIZE, user, 0, 0);
+                    return core_refuse(c, WHY_FORM, user, 0, 0);
             }
         }
     }
     return true;
+}
+
+static void find_probabilities(Core *c, const Users *u)
+{
+    c->nprobs = 0;
+    for (uint32_t i = c->e->id + 1; i < u->g->nodes.n && c->nprobs < MOST_PROBS; i++) {
+        Node *n = u->g->nodes.at[i];
+        if (u->live[i] && c->hot[i] && is_probability(c, n)) c->prob[c->nprobs++] = n;
+    }
 }
 
 static int64_t rest_size(const Operand *o)
@@ -302,7 +337,7 @@ static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOpti
     int64_t n = rest_size(op);
     if (o->target->kind != TARGET_CUDA) return true;
     int64_t unit = op->x->type.dtype == DT_F32 ? 4 : 8;
-    return (n % unit == 0 && n <= 256) || refuse(c, REFUSE_HEAD, at, n, unit);
+    return (n % unit == 0 && n <= 256) || core_refuse(c, WHY_HEAD, at, n, unit);
 }
 
 // The form of what each product reads; forward ones come first in program order.
@@ -314,7 +349,7 @@ static bool classify(Core *c, const PassOptions *o)
         if (c->split.atom >= 0) return false;
         for (int t = 0; t < u->terms.n; t++) u->terms.t[t].c *= u->other.factor;
         u->other.factor = 1;
-        if (!fits || !u->terms.n) return refuse(c, REFUSE_GRADIENT, u->dot, 0, 0);
+        if (!fits || !u->terms.n) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
         for (int t = 0; t < u->terms.n; t++) {
             bool prob = false;
             for (int k = 0; k < u->terms.t[t].n; k++) {
@@ -336,10 +371,33 @@ static bool classify(Core *c, const PassOptions *o)
         }
         if (u->kind == OUT_QUERY && !dots) u->kind = OUT_FORWARD;
         if (u->kind == OUT_FORWARD) fits &= u->terms.n == 1;
-        if (!fits) return refuse(c, REFUSE_GRADIENT, u->dot, 0, 0);
+        if (!fits) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
         if (!head_fits(c, u->dot, &u->other, o)) return false;
     }
-    return true;
+    bool forward = false;
+    for (int i = 0; i < c->nouters; i++) forward |= c->outer[i].kind == OUT_FORWARD;
+    return forward || core_refuse(c, WHY_FORM, c->outer[0].dot, 0, 0);
+}
+
+// Some forward product sums over the columns.
+static bool is_read(const Core *c)
+{
+    bool read = false;
+    for (int i = 0; i < c->nouters; i++)
+        read |= c->outer[i].kind != OUT_KEY && c->outer[i].dot->role == ROLE_FORWARD;
+    return read;
+}
+
+static bool sizes_fit(Core *c, const PassOptions *o)
+{
+    int64_t rows = c->space.size[space_row(&c->space)], cols = c->space.size[space_col(&c->space)];
+    if (o->target->kind != TARGET_CUDA) return true;
+    for (int i = 0; i < c->ninner; i++) {
+        const Node *n = c->inner[i];
+        int64_t e = reduced_count(n), unit = n->args[0]->type.dtype == DT_F32 ? 4 : 8;
+        if (e % unit || e > 256) return core_refuse(c, WHY_HEAD, n, e, unit);
+    }
+    return (rows >= 32 && cols >= 32) || core_refuse(c, WHY_SHORT, c->e, rows, cols);
 }
 
 static bool find(Core *c, const Users *u, const PassOptions *o)
@@ -351,22 +409,11 @@ static bool find(Core *c, const Users *u, const PassOptions *o)
     c->scratch = lift_begin(u->g->arena, u->g, &c->space, false);
     find_scores(c);
     c->hot = find_hot(c, u);
-    if (!find_outers(c, u) || !c->nouters) return false;
-    int64_t rows = c->space.size[space_row(&c->space)], cols = c->space.size[space_col(&c->space)];
-    for (int i = 0; i < c->ninner; i++) {
-        Node *n = c->inner[i];
-        DType t = n->args[0]->type.dtype;
-        if (t == DT_F64) return refuse(c, REFUSE_TYPE, n, 0, 0);
-        int64_t e = reduced_count(n), unit = t == DT_F32 ? 4 : 8;
-        if (o->target->kind == TARGET_CUDA && (e % unit || e > 256))
-            return refuse(c, REFUSE_HEAD, n, e, unit);
-    }
-    if (o->target->kind == TARGET_CUDA && (rows < 32 || cols < 32))
-        return refuse(c, REFUSE_SHORT, c->e, rows, cols);
-    if (!classify(c, o)) return false;
-    bool forward = false;
-    for (int i = 0; i < c->nouters; i++) forward |= c->outer[i].kind == OUT_FORWARD;
-    return forward;
+    c->outside = c->scratch.outside = find_outside(c, u);
+    find_probabilities(c, u);
+    if (!find_outers(c, u) || !is_read(c)) return false;
+    if (c->ninner > 1) return core_refuse(c, WHY_FORM, c->inner[1], 0, 0);
+    return sizes_fit(c, o) && classify(c, o);
 }
 
 Core *core_find(const Users *u, Node *sum, const PassOptions *o)
@@ -377,8 +424,7 @@ Core *core_find(const Users *u, Node *sum, const PassOptions *o)
     *c = (Core){.g = u->g, .e = e, .sum = sum};
     if (!first_space(c)) return NULL;
     for (int i = 0; i < MOST_SPLITS; i++) {
-        if (find(c, u, o)) return c;
-        if (c->refusal) return c;
+        if (find(c, u, o) || c->refused) return is_read(c) ? c : NULL;
         if (c->split.atom < 0 || !split_atom(c)) return NULL;
     }
     return NULL;

@@ -270,6 +270,7 @@ bool kernel_write(Kernel *k)
     Core *c = k->core;
     Write w = {.k = k};
     w.l = lift_begin(c->g->arena, c->g, &c->space, k->kind == OUT_KEY);
+    w.l.outside = c->outside;
     w.all = place_atoms(&c->place);
     w.rows = w.all & ~atom_bit(space_col(&c->space));
     if (!(k->kind == OUT_FORWARD ? forward(&w) : backward(&w))) return false;

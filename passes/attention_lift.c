@@ -204,6 +204,7 @@ static Lifted lift_new(Lift *l, Node *n, const Place *p)
     Place below;
     Split split;
     Operand op[2];
+    if (l->outside && l->outside[n->id]) return lift_leaf(l, n, p);
     if (node_class(n) == CLS_ELEMENTWISE) return lift_elementwise(l, n, p);
     if (n->op == OP_dot && inner_dot(&l->space, n, p, op)) return lift_inner(l, n, op);
     if (node_has(n, OPF_STRIDES) && place_below(&l->space, n, p, 0, &below, &split))

@@ -288,6 +288,12 @@ static bool expand_new(Expand *x, Node *n, const Place *p, Terms *out)
         terms_one(out, 1, &(Factor){.kind = F_PROB, .power = 1, .atoms = all});
         return term_push(&out->t[0], &(Factor){.kind = F_TOTAL, .power = 1, .atoms = rows});
     }
+    for (int i = 0; i < c->nprobs; i++)
+        if (n == c->prob[i] && place_equal(p, &c->place)) {
+            AtomSet all = place_atoms(&c->place);
+            terms_one(out, 1, &(Factor){.kind = F_PROB, .power = 1, .atoms = all});
+            return true;
+        }
     if (n == c->sum && place_summed(&c->space, n, p, &below) && place_equal(&below, &c->place)) {
         terms_one(out, 1, &(Factor){.kind = F_TOTAL, .power = 1, .atoms = rows});
         return true;
@@ -315,4 +321,46 @@ bool terms_of(Core *c, Node *n, const Place *p, Terms *out)
 {
     Expand x = {.c = c};
     return expand(&x, n, p, out);
+}
+
+// -- exponents ------------------------------------------------------------------------------------
+
+// The lifted value n as a sum, term by term, times c: equal ones cancel. A value a row is the same
+// wherever it is repeated. false: a long one.
+static bool linear(const Node *n, double c, Terms *out)
+{
+    enum { MOST = 32 };
+    const Node *work[MOST] = {n};
+    double of[MOST] = {c};
+    for (int count = 1; count > 0;) {
+        const Node *x = work[--count];
+        double s = of[count];
+        if (x->op == OP_broadcast || x->op == OP_neg) {
+            work[count] = x->args[0];
+            of[count++] = x->op == OP_neg ? -s : s;
+        } else if ((x->op == OP_add || x->op == OP_sub) && count + 2 <= MOST) {
+            work[count] = x->args[0];
+            of[count++] = s;
+            work[count] = x->args[1];
+            of[count++] = x->op == OP_sub ? -s : s;
+        } else {
+            Term t = {.c = s, .n = 1, .f = {{.power = 1, .key = x}}};
+            if (!terms_push(out, &t)) return false;
+        }
+    }
+    return true;
+}
+
+bool is_probability(Core *c, Node *n)
+{
+    Terms s = {0};
+    if (n->op != OP_exp || !type_equal(&n->type, &c->e->type)) return false;
+    Lifted mine = lift(&c->scratch, n->args[0], &c->place),
+           whole = lift(&c->scratch, c->e->args[0], &c->place);
+    if (!mine.n || !whole.n || !linear(mine.n, 1, &s) || !linear(whole.n, -1, &s)) return false;
+    if (s.n != 1 || s.t[0].c != -1) return false;
+    const Node *x = s.t[0].f[0].key;
+    while (x->op == OP_log || node_has(x, OPF_STRIDES)) x = x->args[0];
+    if (s.t[0].f[0].key->op != OP_log || x->op != OP_region_param) return false;
+    return c->scratch.args.at[attr_int(x, ATTR_index, 0)].old == c->sum;
 }

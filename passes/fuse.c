@@ -98,16 +98,17 @@ static void fuse_graph(Graph *g, bool rows, const PassOptions *o)
     fuse_explain(&f);
 }
 
-static bool entry_reads_rows(const Module *m, const Graph *g)
+static const Entry *entry_of(const Module *m, const Graph *g)
 {
     for (uint32_t i = 0; i < m->entries.n; i++)
-        if (m->entries.at[i].graph == g) return m->entries.at[i].rows;
-    return false;
+        if (m->entries.at[i].graph == g) return &m->entries.at[i];
+    return NULL;
 }
 
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
 {
-    bool rows = entry_reads_rows(m, g);
+    const Entry *entry = entry_of(m, g);
+    bool rows = entry && entry->rows;
     const PassOptions *small = pass_skipped(o, "fuse") ? NULL : o;
     g = fuse_split_operands(g, small);
     g = fuse_legalize(g, rows, small);
@@ -127,5 +128,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
                 else
                     vec_push(g->arena, &work, x->nodes.at[i]->regions[k]);
     }
+    for (uint32_t i = 0; entry && i < entry->refused.n; i++)
+        vec_push(g->arena, &g->fusion->unfused, entry->refused.at[i]);
     return g;
 }

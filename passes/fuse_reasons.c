@@ -23,6 +23,10 @@ const char *unfused_cause(UnfusedCause cause)
         [WHY_OPTION] = "option",
         [WHY_FEW_ROWS] = "few-rows",
         [WHY_MANY_COLUMNS] = "many-columns",
+        [WHY_SCORES] = "scores",
+        [WHY_FORM] = "form",
+        [WHY_HEAD] = "head",
+        [WHY_SHORT] = "short",
     };
     return cause < WHY_COUNT ? names[cause] : NULL;
 }
@@ -46,6 +50,15 @@ static const char *cause_text(Arena *a, const Unfused *u)
         return arena_printf(a, "%lld rows, sums over them join a row kernel from %lld on", x, y);
     case WHY_MANY_COLUMNS:
         return arena_printf(a, "%lld sums of %lld columns are more than a block can hold", x, y);
+    case WHY_SCORES: return "no attention kernel: this needs the scores, too";
+    case WHY_FORM: return "no attention kernel: this takes the scores in a form that none has";
+    case WHY_HEAD:
+        return arena_printf(
+            a, "no attention kernel: a head dimension of %lld, not of %lld, 2 of them, ... 256", x,
+            y);
+    case WHY_SHORT:
+        return arena_printf(a, "no attention kernel: %lld rows and %lld columns, fewer than 32", x,
+                            y);
     case WHY_OPTION: return "fusion was switched off";
     case WHY_COUNT: break;
     }

@@ -179,7 +179,35 @@ static const Case cases[] = {
        "    y = matmul(softmax(matmul(a, transpose(k))), v)\n",
      {2, 2, 2},
      ""},
+    {"library, everything",
+     "    param q: f32[2, 6, 40, 8] = normal(1)\n    param k: f32[2, 3, 40, 8] = normal(1)\n    "
+     "param v: f32[2, 3, 40, 8] = normal(1)\n",
+     "    seen = reshape(pad, [2, 1, 1, 40]) > 0 or expand(iota(40), 1) == iota(40)\n"
+     "    y = attention(q, k, v, causal = true, window = 10, cap = 5.0, drop = 0.1, mask = seen)\n",
+     {1, 1, 1},
+     ", pad: u8[2, 40]"},
+    {"library, ALiBi",
+     "    param x: f32[2, 40, 80] = normal(1)\n",
+     "    q, k, v = split(x, [48, 16, 16])\n"
+     "    q = transpose(reshape(q, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    k = transpose(reshape(k, [2, 40, 2, 8]), [0, 2, 1, 3])\n"
+     "    v = transpose(reshape(v, [2, 40, 2, 8]), [0, 2, 1, 3])\n"
+     "    d = cast(iota(40) - expand(iota(40), 1), f32)\n"
+     "    y = attention(q, k, v, mask = reshape(slope, [6, 1, 1]) * d, scale = 0.2)\n",
+     {1, 1, 1},
+     ", slope: f32[6]"},
     // not taken
+    {"shared by two",
+     "    param w: f32[48, 144] = normal(0.3)\n    param x: f32[2, 40, 48] = normal(1)\n",
+     "    q, k, v = split(matmul(x, w), 3)\n"
+     "    q = transpose(reshape(q, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    k = transpose(reshape(k, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    v = transpose(reshape(v, [2, 40, 6, 8]), [0, 2, 1, 3])\n"
+     "    a = attention(q, k, v, causal = true)\n"
+     "    b = attention(q, k, v, scale = 0.2)\n"
+     "    y = a * a + b * b\n",
+     {0, 0, 0},
+     ""},
     {"scores read",
      QKV,
      S "    p = softmax(s)\n    y = matmul(p, v) + sum(p * p)\n",
@@ -302,6 +330,9 @@ static void test_case(const Case *c, Precision precision)
             CHECK_MSG(count_calls(with.train, call_names[i]) == c->kernels[i],
                       "%s, precision %d: %d calls of %s, not %d", c->name, precision,
                       count_calls(with.train, call_names[i]), call_names[i], c->kernels[i]);
+        const Entry *e = module_entry(with.m, "train");
+        for (uint32_t i = 0; i < e->refused.n && getenv("SHOW"); i++)
+            printf("%s: %s\n", c->name, unfused_text(a, &e->refused.at[i]));
         compare(c, &with.result.assigns, &without.result.assigns);
         compare(c, &with.result.outputs, &without.result.outputs);
     }
