@@ -8,7 +8,7 @@
 //   every operation    whatever its operands' values within their errors make of it: where they
 //                      reach a step (a comparison, a cast, an index) it may be taken, and it is one
 //                      step; where they reach a condition both branches may be right
-//   rounding to 16 bits inside a call   2 u |result|: its kernel may scale what it rounds
+//                      (casts are exact, but those to 16 bits in a call: its kernel may scale them)
 //   a sum of K terms   the errors of the terms, and 4 u sqrt(sum n^2) sum |terms|, n how often
 //                      each value stands among them: sqrt(K) where all differ. Never more than
 //                      K u sum |terms|, which no order exceeds

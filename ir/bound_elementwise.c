@@ -272,7 +272,7 @@ static double own_error(const Element *m, double own[3][2], double v, double far
     for (uint32_t k = 0; k < m->n->nargs; k++) uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
     unsigned flags = op_info(m->n->op)->flags;
     if (!dtype_is_float(m->result) || !isfinite(v)) return 0;
-    if (flags & OPF_CONVERTS) return scales ? 2 * bound_rounding(m->result, far) : 0;
+    if (flags & OPF_CONVERTS) return scales ? bound_lost(m->result, far) : 0;
     if (is_short && flags & OPF_APPROX)
         return BOUND_SLACK * (0x1p-16 * (flags & OPF_BOUNDED ? fmax(far, 1) : far) + 0x1p-126);
     if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_lost(m->result, far);
