@@ -94,11 +94,11 @@ typedef struct BodyAxis {
 
 // How a body runs. Numbers only: a schedule can make a kernel slow, never wrong.
 typedef enum ScheduleKind {
-    SCHED_MAP,    // a thread takes vectors of the innermost axis
-    SCHED_ROW,    // a team of threads takes a row; columns are spread over the team
-    SCHED_COLUMN, // neighbouring threads take neighbouring rows (the contiguous direction)
-    SCHED_SWEEP,  // rows, and sums over the rows on the way: teams walk over rows (sweep_cuda.c)
-    SCHED_TILE,   // a contraction: blocks take tiles of its result (Body.dot)
+    SCHED_MAP,       // a thread takes vectors of the innermost axis
+    SCHED_ROW,       // a team of threads takes a row; columns are spread over the team
+    SCHED_COLUMN,    // neighbouring threads take neighbouring rows (the contiguous direction)
+    SCHED_SWEEP,     // rows, and sums over the rows on the way: teams walk over rows (sweep_cuda.c)
+    SCHED_TILE,      // a contraction: blocks take tiles of its result (Body.dot)
     SCHED_ATTENTION, // products of what follows from products (Body.attention)
 } ScheduleKind;
 
@@ -223,7 +223,7 @@ typedef struct Lower {
     const Group *group;
     int depth;
     bool one_round;         // squared deviations without the mean first, along the columns
-    const Node *call; // the graph is its region
+    const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
     bool failed;
@@ -342,7 +342,7 @@ bool attention_find(Body *b); // fills in Body.attention
 void plan_attention(const Target *t, Body *b);
 void attention_derive(Body *b, const Target *t);
 double attention_products(const Body *b); // operations
-void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
+void plan_cpu(Arena *a, Body *b);         // cpu_plan.c: all but sweeps
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);

@@ -169,8 +169,7 @@ static bool same_matrix(const Body *b, int x, int head_x, int y, int head_y)
 static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int head, const char *name)
 {
     for (int i = 0; i < p->ntiles; i++)
-        if (p->tile[i].axis == axis &&
-            same_matrix(b, p->tile[i].inst, p->tile[i].head, inst, head))
+        if (p->tile[i].axis == axis && same_matrix(b, p->tile[i].inst, p->tile[i].head, inst, head))
             return i;
     const Schedule *s = &b->sched;
     Tile t = {.name = name, .layout = L_PAD, .type = p->type, .axis = axis, .head = head};

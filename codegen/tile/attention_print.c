@@ -49,9 +49,7 @@ static void print_places(Print *w)
 static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
 {
     n += k * row;
-    const char *x = k == 0   ? ""
-                    : k == 1 ? "origin"
-                             : emit_text(e, "%lld * origin", (long long)k);
+    const char *x = k == 0 ? "" : k == 1 ? "origin" : emit_text(e, "%lld * origin", (long long)k);
     if (!*x) return emit_text(e, "%lld", (long long)n);
     return n ? emit_text(e, "%s %c %lld", x, n < 0 ? '-' : '+', (long long)llabs(n)) : x;
 }
@@ -104,8 +102,8 @@ static void print_copy(Print *w, const Tile *t)
     emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", threads);
     emit_line(e, e->scope, "const int line = slot / %d, part = slot %% %d%s;", parts, parts,
               width > 1 ? emit_text(e, " * %d", width) : "");
-    const char *there = lines % t->lines ? emit_text(e, "%s + line < %lld", from, (long long)lines)
-                                         : "";
+    const char *there =
+        lines % t->lines ? emit_text(e, "%s + line < %lld", from, (long long)lines) : "";
     if (ends % t->line)
         there = emit_text(e, "%s%spart < %lld", there, *there ? " && " : "", (long long)ends);
     const char *to = emit_text(e, "%s + %sline * %d + part", t->name, place, t->pitch);
@@ -121,11 +119,11 @@ static void print_copy(Print *w, const Tile *t)
                   *there ? " : 0" : "");
     }
     emit_line(e, e->scope->up, t->plain ? "#pragma unroll" : "#pragma unroll 1");
-    emit_close(e,
-               emit_text(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads),
-                         n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n)
-                                     : ""),
-               "}");
+    emit_close(
+        e,
+        emit_text(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads),
+                  n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : ""),
+        "}");
 }
 
 // Copies of the iteration [step], if there is one: ops from i on, up to what is none of them.
@@ -370,10 +368,10 @@ static void print_result(Print *w, int k)
     emit_open(e, pairs ? 0 : 1ull << head)->guard = true;
     emit_line(e, e->scope, "const %s %s = %s;", it, pairs ? "from" : h,
               pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
-    const char *inside = line == b->axis[head].extent
-                             ? ""
-                             : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h,
-                                         (long long)b->axis[head].extent);
+    const char *inside =
+        line == b->axis[head].extent
+            ? ""
+            : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h, (long long)b->axis[head].extent);
     if (!pairs) {
         emit_bind(e, b->attention.out[k].sum, e->scope, sum_at(e, name));
         emit_open(e, 0)->guard = true;
@@ -482,7 +480,8 @@ static int print_op(Print *w, int i)
             int end = print_copies(w, i + 1, "early");
             for (; p->op[end].kind != T_END; end++) print_op(w, end);
             emit_close(
-                e, emit_text(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips),
+                e,
+                emit_text(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips),
                 "}");
             return end + 1;
         }

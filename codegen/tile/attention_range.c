@@ -1,5 +1,5 @@
-// Which columns of attention count for a row: where a mask follows from positions (causal, a window),
-// tiles of columns that it leaves out as a whole are neither read nor multiplied.
+// Which columns of attention count for a row: where a mask follows from positions (causal, a
+// window), tiles of columns that it leaves out as a whole are neither read nor multiplied.
 //
 // A score that a condition on positions sets to minus infinity has weight 0: what it is multiplied
 // by does not matter. Conditions are comparisons of row and column with each other and with
@@ -62,8 +62,7 @@ static void add_bound(const Body *b, int left, int right, int64_t least, Attenti
     if (r->n == ATTENTION_BOUNDS || !linear(b, left, &x) || !linear(b, right, &y)) return;
     int64_t col = x.col - y.col;
     if (col != 1 && col != -1) return;
-    r->at[r->n++] =
-        (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least};
+    r->at[r->n++] = (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least};
 }
 
 // What follows for places where the condition holds, or does not.

@@ -37,8 +37,7 @@ static const TileAtom *atom_of(DType type, int tensor)
 
 const TileAtom *tile_atom(const Body *b)
 {
-    if (b->attention.nouts)
-        return atom_of(attention_type(b), b->attention.tensor);
+    if (b->attention.nouts) return atom_of(attention_type(b), b->attention.tensor);
     if (!b->sched.mma && !b->sched.staged) return &fma;
     DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
     return atom_of(type, b->dot.tensor);

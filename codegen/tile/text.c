@@ -28,11 +28,11 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
         buf_printf(out, "shared:    %s %dx%d, %s, lines of %d, %d place%s of %d bytes at %d%s\n",
                    dtype_info[t->type].name, t->lines, t->line, layouts[t->layout], t->pitch,
                    t->places, t->places > 1 ? "s" : "", t->bytes, t->offset,
-                   t->of_warp            ? "; each warp its own part"
+                   t->of_warp             ? "; each warp its own part"
                    : t->stays && t->plain ? "; from memory as it lies, once"
-                   : t->layout == L_ROWS ? ""
-                   : t->plain            ? "; from memory as it lies"
-                                         : "; computed");
+                   : t->layout == L_ROWS  ? ""
+                   : t->plain             ? "; from memory as it lies"
+                                          : "; computed");
 }
 
 static void print_names(const TileProgram *p, uint32_t tiles, const char *what, Buf *out)
@@ -125,8 +125,8 @@ static void attention_head(const TileProgram *p, Buf *out)
     buf_printf(out, "attention of %lld rows to %lld columns, %lld times, by %s %dx%dx%d\n",
                (long long)b->axis[1].extent, (long long)b->axis[b->col].extent,
                (long long)b->axis[0].extent, p->atom->name, p->atom->m, p->atom->n, p->atom->k);
-    buf_printf(out, "  block: %d rows, %d columns at once; %d warps of %d rows\n",
-               b->sched.tile_m, b->sched.tile_k, p->warps_m, p->side_m);
+    buf_printf(out, "  block: %d rows, %d columns at once; %d warps of %d rows\n", b->sched.tile_m,
+               b->sched.tile_k, p->warps_m, p->side_m);
 }
 
 void tile_text(const TileProgram *p, Buf *out)
