@@ -3,6 +3,12 @@
 // leave them in registers. Thread 4 g + t has, of rows g and g + 8 of 16, columns 2 t and 2 t + 1 of
 // each 8: [16 rows][8 columns][g: 0, 1; g + 8: 2, 3].
 
+template <int M, int N> NC_FN void nc_clear(float (&sums)[M][N][4])
+{
+#pragma unroll
+    for (int i = 0; i < M * N * 4; i++) sums[i / 4 / N][i / 4 % N][i % 4] = 0;
+}
+
 // Of what the four threads of a row have.
 NC_FN float nc_row_max(float v)
 {

@@ -1,6 +1,7 @@
 // Tile programs of attention as CUDA C, in the words of prelude/cuda_attention.h.
 #include "codegen/tile/print.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct Print {
@@ -8,6 +9,8 @@ typedef struct Print {
     const TileProgram *p;
     int rows, cols; // of scores, that a thread has
     bool masks;     // the last tile of columns reaches beyond them
+    AttentionRange range;
+    bool again; // with all columns, where the mask is no lower than scores: known at the end
 } Print;
 
 static int elements(const Tile *t)
@@ -54,13 +57,46 @@ static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
     return n ? emit_text(e, "%s %c %lld", x, n < 0 ? '-' : '+', (long long)llabs(n)) : x;
 }
 
+// Scores so far above the mask that exp of what is masked is 0: 2^-150 rounds to it.
+static const char *lowest(Print *w)
+{
+    double above = fabs(w->range.mask) * 0x1p-22; // however the sum is rounded
+    return emit_literal(w->e->arena, DT_F32, 0, w->range.mask + above + 104);
+}
+
+// All columns, where some row's scores are no higher than what is masked: rows' statistics, or
+// columns', are in memory.
+static void print_doubt(Print *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    int axis = b->insts.at[w->range.statistic].axes >> b->col & 1 ? b->col : 1;
+    long long extent = (long long)b->axis[axis].extent;
+    const char *it = int_type(e), *at = e->axis[axis];
+    emit_line(e, e->scope, "bool low = false;");
+    emit_open(e, 1ull << axis);
+    if (axis == 1)
+        emit_line(e, e->scope, "const %s %s = nc_min(origin + u, %lld);", it, at, extent - 1);
+    else
+        emit_line(e, e->scope, "const %s %s = u;", it, at);
+    emit_line(e, e->scope, "low |= !(%s > %s);", emit_value(e, w->range.statistic), lowest(w));
+    emit_close(e,
+               emit_text(e, "for (int u = threadIdx.x; u < %lld; u += %d) {",
+                         axis == 1 ? (long long)b->sched.tile_m : extent, b->sched.threads),
+               "}");
+    emit_line(e, e->scope, "if (__syncthreads_or(low)) { // the mask is not below all scores");
+    emit_line(e, e->scope, "    first = 0;");
+    emit_line(e, e->scope, "    steps = %lld;", (long long)w->p->steps);
+    emit_line(e, e->scope, "}");
+}
+
 // The first column of the first tile that counts, and how many tiles do.
 static void print_range(Print *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const AttentionRange r = attention_range(b);
+    const AttentionRange r = w->range;
     long long cols = (long long)b->axis[b->col].extent, last = s->tile_m - 1;
     const char *from = "0", *to = emit_text(e, "%lld", cols);
     for (int i = 0; i < r.n; i++) {
@@ -77,10 +113,12 @@ static void print_range(Print *w)
         return;
     }
     emit_line(e, e->scope, "// Columns that the mask leaves to some of the rows.");
-    emit_line(e, e->scope, "const int first = %s / %d * %d, end = %s;", from, s->tile_k, s->tile_k,
-              to);
-    emit_line(e, e->scope, "const int steps = end > first ? (end - first + %d) / %d : 0;",
+    const char *fixed = isinf(r.mask) ? "const " : "";
+    emit_line(e, e->scope, "const int end = %s;", to);
+    emit_line(e, e->scope, "%sint first = %s / %d * %d;", fixed, from, s->tile_k, s->tile_k);
+    emit_line(e, e->scope, "%sint steps = end > first ? (end - first + %d) / %d : 0;", fixed,
               s->tile_k - 1, s->tile_k);
+    if (!isinf(r.mask) && !w->again) print_doubt(w);
 }
 
 // -- copies ---------------------------------------------------------------------------------------
@@ -445,10 +483,40 @@ static void print_barrier(Print *w, const TileOp *op)
               s, op->filled ? "there" : "has been read");
 }
 
+// What is done until all columns that count were taken, of which it is known at the end.
+static void open_again(Print *w)
+{
+    Emit *e = w->e;
+    const TileProgram *p = w->p;
+    for (int k = 0; k < e->body->attention.nouts; k++)
+        emit_line(e, e->scope, "float %s[%d][%d][4];", p->tile[p->out[k].tile].name, w->rows / 2,
+                  p->tile[p->out[k].values].line / p->atom->n);
+    emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
+    emit_open(e, 0);
+}
+
+static void close_again(Print *w)
+{
+    Emit *e = w->e;
+    emit_line(e, e->scope, "bool low = false; // a row's scores are not all above the mask");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) low |= !(high[i] > %s);", w->rows,
+              lowest(w));
+    emit_line(e, e->scope, "if (all || steps == %lld || !__syncthreads_or(low)) break;",
+              (long long)w->p->steps);
+    emit_line(e, e->scope, "first = 0;");
+    emit_line(e, e->scope, "steps = %lld;", (long long)w->p->steps);
+    emit_close(e, "for (bool all = false;; all = true) {", "}");
+}
+
 static void print_fill(Print *w, const TileOp *op)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
+    if (w->again) {
+        emit_line(e, e->scope, "nc_clear(%s);", p->tile[op->dst].name);
+        return;
+    }
     for (int k = 0; k < e->body->attention.nouts; k++)
         if (p->out[k].tile == op->dst)
             emit_line(e, e->scope, "float %s[%d][%d][4] = {};", p->tile[op->dst].name, w->rows / 2,
@@ -499,6 +567,18 @@ static int print_op(Print *w, int i)
     return i + 1;
 }
 
+static void print_statistics(Print *w)
+{
+    Emit *e = w->e;
+    if (e->body->attention.high < 0) return;
+    if (!w->again) emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) {", w->rows);
+    emit_line(e, e->scope, "    high[i] = -NC_INF;");
+    emit_line(e, e->scope, "    total[i] = 0;");
+    emit_line(e, e->scope, "}");
+}
+
 void attention_cuda(Emit *e)
 {
     TileProgram p = tile_program(e->body);
@@ -510,12 +590,15 @@ void attention_cuda(Emit *e)
     emit_open(e, 1); // batch
     e->scope->indent--;
     print_places(&w);
+    w.range = attention_range(b);
+    w.again = b->attention.high >= 0 && w.range.n && !isinf(w.range.mask);
     print_range(&w);
-    if (b->attention.high >= 0) {
-        emit_line(e, e->scope, "float high[%d], total[%d] = {};", w.rows, w.rows);
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < %d; i++) high[i] = -NC_INF;", w.rows);
-    }
-    for (int i = 0; i < p.nops;) i = print_op(&w, i);
+    int i = 0;
+    while (p.op[i].kind != T_FILL) i = print_op(&w, i);
+    if (w.again) open_again(&w);
+    print_statistics(&w);
+    while (p.op[i].kind != T_MAP || p.op[i].dst >= 0) i = print_op(&w, i);
+    if (w.again) close_again(&w);
+    while (i < p.nops) i = print_op(&w, i);
     emit_close(e, NULL, NULL);
 }

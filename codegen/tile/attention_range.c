@@ -2,14 +2,17 @@
 // window), tiles of columns that it leaves out as a whole are neither read nor multiplied.
 //
 // A score that a condition on positions sets to minus infinity has weight 0: what it is multiplied
-// by does not matter. Conditions are comparisons of row and column with each other and with
-// numbers, joined by and. A row that has no score at all is not a number either way.
+// by does not matter. So has one that it sets to a number far below all others, as most write it:
+// whoever prints the kernel lets it look whether these are, and take all columns where they are
+// not. Conditions are comparisons of row and column with each other and with numbers, joined by
+// and. A row that has no score at all is not a number either way.
 #include "codegen/tile/tile.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_PLACE = 1 << 24 }; // exact as a float
+enum { MOST_PLACE = 1 << 24 };   // exact as a float
+enum { HIGHEST_MASK = -10000 }; // what is written for minus infinity where 16-bit floats are
 
 typedef struct Linear { // row * rows + col * cols + constant
     int64_t row, col, constant;
@@ -129,18 +132,36 @@ static int common_exp(const Body *b)
     return -1;
 }
 
+// A constant for scores that do not count.
+static bool is_mask(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue <= HIGHEST_MASK;
+}
+
+static double mask_of(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    return v->fvalue;
+}
+
 AttentionRange attention_range(const Body *b)
 {
-    AttentionRange r = {.n = 0};
+    AttentionRange r = {.n = 0, .mask = -INFINITY, .statistic = -1};
     int exp = common_exp(b);
     if (exp < 0) return r;
     const Inst *v = &b->insts.at[b->insts.at[exp].a[0]];
     if (v->kind != KI_EW || v->op != OP_sub) return r;
+    r.statistic = v->a[1];
     v = &b->insts.at[v->a[0]];
     while (v->kind == KI_EW && v->op == OP_select) {
-        bool otherwise = is_number(b, v->a[2], -INFINITY), there = is_number(b, v->a[1], -INFINITY);
+        bool otherwise = is_mask(b, v->a[2]), there = is_mask(b, v->a[1]);
         if (otherwise == there) break;
+        int before = r.n;
         add_condition(b, v->a[0], otherwise, &r);
+        if (r.n > before) r.mask = fmax(r.mask, mask_of(b, v->a[otherwise ? 2 : 1]));
         v = &b->insts.at[v->a[otherwise ? 1 : 2]];
     }
     return r;

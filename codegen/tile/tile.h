@@ -132,6 +132,10 @@ typedef struct AttentionBound {
 typedef struct AttentionRange {
     AttentionBound at[ATTENTION_BOUNDS];
     int n;
+    // What others have for a score: minus infinity, or a number so low that exp of it is 0 below
+    // any usual score; statistic: the value of the row that scores are taken from in there.
+    double mask;
+    int statistic;
 } AttentionRange;
 AttentionRange attention_range(const Body *b);
 
