@@ -1,32 +1,17 @@
 // Tile programs of attention as CUDA C, in the words of prelude/cuda_attention.h.
-#include "codegen/tile/print.h"
+#include "codegen/tile/attention_print.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-typedef struct Print {
-    Emit *e;
-    const TileProgram *p;
-    int rows, cols; // of scores, that a thread has
-    bool masks;     // the last tile of columns reaches beyond them
-    AttentionRange range;
-    bool again; // with all columns, where the mask is no lower than scores: known at the end
-} Print;
 
 static int elements(const Tile *t)
 {
     return t->lines * t->pitch;
 }
 
-// "name[i / 2][j / 2][i % 2 * 2 + j % 2]": of the thread's row i and column j.
-static const char *sum_at(Emit *e, const char *name)
-{
-    return emit_text(e, "%s[i / 2][j / 2][i %% 2 * 2 + j %% 2]", name);
-}
-
 // -- places ---------------------------------------------------------------------------------------
 
-static void print_places(Print *w)
+static void print_places(AttentionPrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -38,7 +23,8 @@ static void print_places(Print *w)
     // The last rows first: masked from their own place on they take longest.
     emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
               s->tile_m);
-    emit_line(e, top, "const int own_rows = origin + warp * %d + lane / 4;", w->p->side_m);
+    emit_line(e, top, "const int top = origin + warp * %d, own_rows = top + lane / 4;",
+              w->p->side_m);
     const char *type = type_storage(w->p->type);
     for (int i = 0; i < w->p->ntiles; i++) {
         const Tile *t = &w->p->tile[i];
@@ -58,7 +44,7 @@ static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
 }
 
 // Scores so far above the mask that exp of what is masked is 0: 2^-150 rounds to it.
-static const char *lowest(Print *w)
+static const char *lowest(AttentionPrint *w)
 {
     double above = fabs(w->range.mask) * 0x1p-22; // however the sum is rounded
     return emit_literal(w->e->arena, DT_F32, 0, w->range.mask + above + 104);
@@ -66,7 +52,7 @@ static const char *lowest(Print *w)
 
 // All columns, where some row's scores are no higher than what is masked: rows' statistics, or
 // columns', are in memory.
-static void print_doubt(Print *w)
+static void print_doubt(AttentionPrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -84,14 +70,15 @@ static void print_doubt(Print *w)
                emit_text(e, "for (int u = threadIdx.x; u < %lld; u += %d) {",
                          axis == 1 ? (long long)b->sched.tile_m : extent, b->sched.threads),
                "}");
-    emit_line(e, e->scope, "if (__syncthreads_or(low)) { // the mask is not below all scores");
+    emit_line(e, e->scope, "const bool all = __syncthreads_or(low);");
+    emit_line(e, e->scope, "if (all) { // the mask is not below all scores");
     emit_line(e, e->scope, "    first = 0;");
     emit_line(e, e->scope, "    steps = %lld;", (long long)w->p->steps);
     emit_line(e, e->scope, "}");
 }
 
 // The first column of the first tile that counts, and how many tiles do.
-static void print_range(Print *w)
+static void print_range(AttentionPrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -124,7 +111,7 @@ static void print_range(Print *w)
 // -- copies ---------------------------------------------------------------------------------------
 
 // A tile's lines from memory, in a scope that knows "next", their first column, and its "place".
-static void print_copy(Print *w, const Tile *t)
+static void print_copy(AttentionPrint *w, const Tile *t)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -165,7 +152,7 @@ static void print_copy(Print *w, const Tile *t)
 }
 
 // Copies of the iteration [step], if there is one: ops from i on, up to what is none of them.
-static int print_copies(Print *w, int i, const char *step)
+static int print_copies(AttentionPrint *w, int i, const char *step)
 {
     Emit *e = w->e;
     emit_open(e, 0);
@@ -178,7 +165,7 @@ static int print_copies(Print *w, int i, const char *step)
 
 // -- products -------------------------------------------------------------------------------------
 
-static void print_multiply(Print *w, const TileOp *op)
+static void print_multiply(AttentionPrint *w, const TileOp *op)
 {
     Emit *e = w->e;
     const TileProgram *p = w->p;
@@ -208,175 +195,6 @@ static void print_multiply(Print *w, const TileOp *op)
     emit_line(e, in, "}");
 }
 
-// -- weights --------------------------------------------------------------------------------------
-
-static void open_rows(Print *w)
-{
-    Emit *e = w->e;
-    int64_t rows = e->body->axis[1].extent;
-    const char *row = "own_rows + i / 2 * 16 + i % 2 * 8";
-    emit_open(e, 1ull << 1);
-    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[1],
-              rows % e->body->sched.tile_m
-                  ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
-                  : row);
-}
-
-static void close_rows(Print *w)
-{
-    emit_line(w->e, w->e->scope->up, "#pragma unroll");
-    emit_close(w->e, emit_text(w->e, "for (int i = 0; i < %d; i++) {", w->rows), "}");
-}
-
-// Columns that the last tile has too many of are read where the last one is.
-static void open_cols(Print *w)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    emit_open(e, 1ull << b->col);
-    const char *col = "next + j / 2 * 8 + lane % 4 * 2 + j % 2";
-    if (w->masks) {
-        emit_line(e, e->scope, "const int place_of = %s;", col);
-        col = emit_text(e, "nc_min(place_of, %lld)", (long long)b->axis[b->col].extent - 1);
-    }
-    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[b->col], col);
-}
-
-static const char *masked(Print *w, const char *x, const char *otherwise)
-{
-    const Body *b = w->e->body;
-    if (!w->masks) return x;
-    return emit_text(w->e, "place_of < %lld ? %s : %s", (long long)b->axis[b->col].extent, x,
-                     otherwise);
-}
-
-static void close_cols(Print *w)
-{
-    emit_line(w->e, w->e->scope->up, "#pragma unroll");
-    emit_close(w->e, emit_text(w->e, "for (int j = 0; j < %d; j++) {", w->cols), "}");
-}
-
-static void bind_scores(Print *w)
-{
-    Emit *e = w->e;
-    for (int i = 0; i < e->body->attention.nscores; i++)
-        emit_bind(e, e->body->attention.score[i].sum, e->scope,
-                  sum_at(e, w->p->tile[w->p->score[i].tile].name));
-}
-
-// The weight before it is rounded to what the product takes.
-static int unrounded(const Body *b, int inst, DType type)
-{
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST && (v->type == type || v->from == type)) {
-        inst = v->a[0];
-        v = &b->insts.at[inst];
-    }
-    return inst;
-}
-
-// What the weights are made of, where these are.
-static const char *weights_name(Print *w, int k)
-{
-    return w->p->tile[w->p->out[k].weights].name;
-}
-
-// Of each row the greatest score so far, against which the exponentials are taken: where it grows,
-// what there is of the row's sum and results shrinks (the online softmax of Milakov and
-// Gimelshein, 2018).
-static void print_online(Print *w)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    const int high = b->attention.high, below = b->attention.exp, x = b->insts.at[high].a[0];
-    const Inst *exp = &b->insts.at[below], *sub = &b->insts.at[exp->a[0]];
-    const char *scores = w->p->tile[w->p->score[0].tile].name, *at = sum_at(e, scores);
-    bool plain = exp->approx && sub->kind == KI_EW && sub->op == OP_sub && sub->a[0] == x &&
-                 sub->a[1] == high;
-    open_rows(w);
-    emit_line(e, e->scope, "float most = high[i];");
-    open_cols(w);
-    bind_scores(w);
-    const char *score = emit_value(e, x);
-    emit_line(e, e->scope, "%s = %s;", at, masked(w, score, "-NC_INF"));
-    emit_line(e, e->scope, "most = fmaxf(most, %s);", at);
-    close_cols(w);
-    emit_line(e, e->scope, "most = nc_row_max(most);");
-    emit_line(e, e->scope, "// (a row without a score yet has none to be below)");
-    emit_line(e, e->scope, "const float base = most == -NC_INF ? 0.0f : most;");
-    const char *word = exp->approx ? "nc_exp_16" : "nc_exp";
-    emit_line(e, e->scope, "const float shrink = %s(high[i] - base);", word);
-    if (plain) emit_line(e, e->scope, "const float shift = base * -1.44269504f;");
-    emit_line(e, e->scope, "high[i] = most;");
-    emit_line(e, e->scope, "float more = 0;");
-    emit_bind(e, high, e->scope, "base");
-    open_cols(w);
-    emit_bind(e, x, e->scope, at);
-    if (plain) {
-        emit_line(e, e->scope, "const float part = nc_exp2_16(nc_fma(%s, 1.44269504f, shift));",
-                  at);
-        emit_bind(e, below, e->scope, "part");
-    }
-    const char *part = emit_value(e, below);
-    const char *weight = emit_value(e, unrounded(b, b->attention.out[0].weight, w->p->type));
-    emit_line(e, e->scope, "more += %s;", part);
-    emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, 0)), weight);
-    close_cols(w);
-    emit_line(e, e->scope, "total[i] = total[i] * shrink + more;");
-    const TileProgram *p = w->p;
-    int places = p->tile[p->out[0].values].line / p->atom->n;
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", places * 2);
-    emit_line(e, e->scope, "    %s *= shrink;", sum_at(e, p->tile[p->out[0].tile].name));
-    close_rows(w);
-}
-
-// Exponentials of differences, in short form: exp(x - y) is a product and sum, and a power of 2.
-static void bind_exponentials(Print *w)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        if (!e->live[i] || v->kind != KI_EW || v->op != OP_exp || !v->approx ||
-            !(v->axes >> b->col & 1))
-            continue;
-        const Inst *sub = &b->insts.at[v->a[0]];
-        if (sub->kind != KI_EW || sub->op != OP_sub) continue;
-        const char *x = emit_value(e, sub->a[0]), *y = emit_value(e, sub->a[1]);
-        const char *name = emit_text(e, "part_%u", i);
-        emit_line(e, e->scope,
-                  "const float %s = nc_exp2_16(nc_fma(%s, 1.44269504f, %s * -1.44269504f));", name,
-                  x, y);
-        emit_bind(e, (int)i, e->scope, name);
-    }
-}
-
-static void print_weights(Print *w)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    int n = b->attention.nouts;
-    for (int k = 0; k < n; k++)
-        emit_line(e, e->scope, "float %s[%d][%d][4];", weights_name(w, k), w->rows / 2,
-                  w->cols / 2);
-    emit_line(e, e->scope, "const int next = first + step * %d;", b->sched.tile_k);
-    if (b->attention.high >= 0) {
-        print_online(w);
-        return;
-    }
-    open_rows(w);
-    open_cols(w);
-    bind_scores(w);
-    bind_exponentials(w);
-    for (int k = 0; k < n; k++) {
-        const char *x = emit_value(e, unrounded(b, b->attention.out[k].weight, w->p->type));
-        emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, k)), masked(w, x, "0.0f"));
-    }
-    close_cols(w);
-    close_rows(w);
-}
-
 // -- results --------------------------------------------------------------------------------------
 
 static bool stored_along(const BodyStore *s, int head)
@@ -394,7 +212,7 @@ static bool in_pairs(const Body *b, const BodyStore *s, int head)
            b->axis[head].extent % 2 == 0;
 }
 
-static void print_result(Print *w, int k)
+static void print_result(AttentionPrint *w, int k)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -411,7 +229,8 @@ static void print_result(Print *w, int k)
             ? ""
             : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h, (long long)b->axis[head].extent);
     if (!pairs) {
-        emit_bind(e, b->attention.out[k].sum, e->scope, sum_at(e, name));
+        emit_bind(e, b->attention.out[k].sum, e->scope,
+                  emit_text(e, "%s[i / 2][j / 2][i %% 2 * 2 + j %% 2]", name));
         emit_open(e, 0)->guard = true;
         for (uint32_t i = 0; i < b->stores.n; i++)
             if (stored_along(&b->stores.at[i], head)) emit_store(e, &b->stores.at[i]);
@@ -440,7 +259,7 @@ static void print_result(Print *w, int k)
     emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", line / 8 * (pairs ? 1 : 2)), "}");
 }
 
-static void print_results(Print *w)
+static void print_results(AttentionPrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -472,7 +291,7 @@ static void print_results(Print *w)
 
 // -- ops ------------------------------------------------------------------------------------------
 
-static void print_barrier(Print *w, const TileOp *op)
+static void print_barrier(AttentionPrint *w, const TileOp *op)
 {
     Emit *e = w->e;
     uint32_t tiles = op->filled ? op->filled : op->freed;
@@ -484,7 +303,7 @@ static void print_barrier(Print *w, const TileOp *op)
 }
 
 // What is done until all columns that count were taken, of which it is known at the end.
-static void open_again(Print *w)
+static void open_again(AttentionPrint *w)
 {
     Emit *e = w->e;
     const TileProgram *p = w->p;
@@ -495,21 +314,20 @@ static void open_again(Print *w)
     emit_open(e, 0);
 }
 
-static void close_again(Print *w)
+static void close_again(AttentionPrint *w)
 {
     Emit *e = w->e;
     emit_line(e, e->scope, "bool low = false; // a row's scores are not all above the mask");
     emit_line(e, e->scope, "#pragma unroll");
     emit_line(e, e->scope, "for (int i = 0; i < %d; i++) low |= !(high[i] > %s);", w->rows,
               lowest(w));
-    emit_line(e, e->scope, "if (all || steps == %lld || !__syncthreads_or(low)) break;",
-              (long long)w->p->steps);
+    emit_line(e, e->scope, "if (all || !__syncthreads_or(low)) break;");
     emit_line(e, e->scope, "first = 0;");
     emit_line(e, e->scope, "steps = %lld;", (long long)w->p->steps);
     emit_close(e, "for (bool all = false;; all = true) {", "}");
 }
 
-static void print_fill(Print *w, const TileOp *op)
+static void print_fill(AttentionPrint *w, const TileOp *op)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
@@ -523,11 +341,20 @@ static void print_fill(Print *w, const TileOp *op)
                       p->tile[p->out[k].values].line / p->atom->n);
 }
 
-static int print_op(Print *w, int i)
+// Nothing in the loop from op i on waits for other warps.
+static bool alone(const TileProgram *p, int i)
+{
+    for (; p->op[i].kind != T_END; i++)
+        if (p->op[i].kind != T_MMA && p->op[i].kind != T_MAP) return false;
+    return true;
+}
+
+static int print_op(AttentionPrint *w, int i)
 {
     const TileProgram *p = w->p;
     const TileOp *op = &p->op[i];
     Emit *e = w->e;
+    Scope *inner = NULL;
     bool more = i > 0 && p->op[i - 1].kind == T_MAP && op->kind == T_MAP && op->dst < 0;
     switch (op->kind) {
     case T_LOAD:
@@ -538,7 +365,7 @@ static int print_op(Print *w, int i)
     case T_MMA: print_multiply(w, op); break;
     case T_MAP:
         if (op->dst >= 0)
-            print_weights(w);
+            attention_weights(w);
         else if (!more)
             print_results(w);
         break;
@@ -553,8 +380,18 @@ static int print_op(Print *w, int i)
                 "}");
             return end + 1;
         }
-        emit_line(e, e->scope, "const int place = step %% %d;", e->body->sched.ring);
-        for (i++; p->op[i].kind != T_END;) i = print_op(w, i);
+        emit_line(e, e->scope, "const int next = first + step * %d, place = step %% %d;",
+                  e->body->sched.tile_k, e->body->sched.ring);
+        for (i++; p->op[i].kind != T_END;) {
+            if (p->op[i].kind == T_MMA && !inner && w->range.n && alone(p, i))
+                inner = emit_open(e, 0); // a warp's rows may not need what others do
+            i = print_op(w, i);
+        }
+        if (inner)
+            emit_close(e,
+                       emit_text(e, "if (%s%s) {", isinf(w->range.mask) ? "" : "all || ",
+                                 attention_within(w, false)),
+                       "}");
         emit_line(e, e->scope->up, "#pragma unroll 1");
         emit_close(e, "for (int step = 0; step < steps; step++) {", "}");
         break;
@@ -567,7 +404,7 @@ static int print_op(Print *w, int i)
     return i + 1;
 }
 
-static void print_statistics(Print *w)
+static void print_statistics(AttentionPrint *w)
 {
     Emit *e = w->e;
     if (e->body->attention.high < 0) return;
@@ -583,7 +420,7 @@ void attention_cuda(Emit *e)
 {
     TileProgram p = tile_program(e->body);
     const Body *b = e->body;
-    Print w = {.e = e, .p = &p};
+    AttentionPrint w = {.e = e, .p = &p};
     w.rows = p.side_m / 8;
     w.cols = p.side_n / 4;
     w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_PLACE = 1 << 24 };   // exact as a float
+enum { MOST_PLACE = 1 << 24 };  // exact as a float
 enum { HIGHEST_MASK = -10000 }; // what is written for minus infinity where 16-bit floats are
 
 typedef struct Linear { // row * rows + col * cols + constant
@@ -59,13 +59,15 @@ static bool linear(const Body *b, int inst, Linear *out)
 }
 
 // Adds "left >= right + least" of two instructions.
-static void add_bound(const Body *b, int left, int right, int64_t least, AttentionRange *r)
+static void add_bound(const Body *b, int left, int right, int64_t least, AttentionRange *r,
+                      int inst, bool holds)
 {
     Linear x, y;
     if (r->n == ATTENTION_BOUNDS || !linear(b, left, &x) || !linear(b, right, &y)) return;
     int64_t col = x.col - y.col;
     if (col != 1 && col != -1) return;
-    r->at[r->n++] = (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least};
+    r->at[r->n++] =
+        (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least, inst, holds};
 }
 
 // What follows for places where the condition holds, or does not.
@@ -82,10 +84,30 @@ static void add_condition(const Body *b, int inst, bool holds, AttentionRange *r
         add_condition(b, x, holds, r);
         add_condition(b, y, holds, r);
         return;
-    case OP_ge: holds ? add_bound(b, x, y, 0, r) : add_bound(b, y, x, 1, r); return;
-    case OP_gt: holds ? add_bound(b, x, y, 1, r) : add_bound(b, y, x, 0, r); return;
-    case OP_le: holds ? add_bound(b, y, x, 0, r) : add_bound(b, x, y, 1, r); return;
-    case OP_lt: holds ? add_bound(b, y, x, 1, r) : add_bound(b, x, y, 0, r); return;
+    case OP_ge:
+        if (holds)
+            add_bound(b, x, y, 0, r, inst, true);
+        else
+            add_bound(b, y, x, 1, r, inst, false);
+        return;
+    case OP_gt:
+        if (holds)
+            add_bound(b, x, y, 1, r, inst, true);
+        else
+            add_bound(b, y, x, 0, r, inst, false);
+        return;
+    case OP_le:
+        if (holds)
+            add_bound(b, y, x, 0, r, inst, true);
+        else
+            add_bound(b, x, y, 1, r, inst, false);
+        return;
+    case OP_lt:
+        if (holds)
+            add_bound(b, y, x, 1, r, inst, true);
+        else
+            add_bound(b, x, y, 0, r, inst, false);
+        return;
     default: return;
     }
 }
@@ -147,6 +169,34 @@ static double mask_of(const Body *b, int inst)
     return v->fvalue;
 }
 
+// Narrows low..high, places along an axis, to those with step * place >= least.
+static void narrow(int64_t step, int64_t least, int64_t *low, int64_t *high)
+{
+    int64_t size = llabs(step), up = least > 0 ? ceil_div(least, size) : -(-least / size);
+    if (!step && least > 0)
+        *high = *low - 1;
+    else if (step > 0 && up > *low)
+        *low = up;
+    else if (step < 0 && -up < *high)
+        *high = -up;
+}
+
+// Whether each query, a place along that axis, sees something.
+static bool all_see(const Body *b, const AttentionRange *r, int queries)
+{
+    const int keys = queries == 1 ? b->col : 1;
+    for (int64_t q = 0; q < b->axis[queries].extent; q++) {
+        int64_t low = 0, high = b->axis[keys].extent - 1;
+        for (int i = 0; i < r->n; i++) {
+            const AttentionBound *x = &r->at[i];
+            int64_t own = queries == 1 ? x->row : x->col, other = queries == 1 ? x->col : x->row;
+            narrow(other, -x->constant - own * q, &low, &high);
+        }
+        if (low > high) return false;
+    }
+    return true;
+}
+
 AttentionRange attention_range(const Body *b)
 {
     AttentionRange r = {.n = 0, .mask = -INFINITY, .statistic = -1};
@@ -164,5 +214,8 @@ AttentionRange attention_range(const Body *b)
         if (r.n > before) r.mask = fmax(r.mask, mask_of(b, v->a[otherwise ? 2 : 1]));
         v = &b->insts.at[v->a[otherwise ? 1 : 2]];
     }
+    // Gradients of a row that sees nothing are not numbers, wherever they are added up.
+    int queries = b->insts.at[r.statistic].axes >> b->col & 1 ? b->col : 1;
+    if (b->attention.high < 0 && isinf(r.mask) && !all_see(b, &r, queries)) r.n = 0;
     return r;
 }

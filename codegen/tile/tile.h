@@ -128,6 +128,8 @@ typedef struct AttentionBound {
     int64_t row;
     int col; // 1 or -1
     int64_t constant;
+    int inst; // the comparison that says so
+    bool holds;
 } AttentionBound;
 typedef struct AttentionRange {
     AttentionBound at[ATTENTION_BOUNDS];
