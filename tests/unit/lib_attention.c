@@ -273,13 +273,14 @@ static void fill(Arena *a, EvalEnv *env, const Graph *g)
     }
 }
 
-static bool run(Arena *a, Run *r, const Case *c, Precision precision, const char *skip)
+static bool run(Arena *a, Run *r, const Case *c, Precision precision, Target target,
+                const char *skip)
 {
     *r = (Run){.d = diags_new(a)};
     char *text = model_of(a, c);
-    Target target = target_cuda(90, true);
     r->m = frontend_compile(a, r->d, "case.net", text, strlen(text), &(FrontendOptions){0});
-    PassOptions o = {.target = &target, .precision = precision, .skip = skip};
+    PassOptions o = {
+        .target = &target, .precision = precision, .skip = skip, .attention_bytes = 6 << 10};
     bool ok = r->m && !r->d->errors && passes_run(r->m, &o, NULL);
     if (ok) {
         r->train = module_entry(r->m, "train")->graph;
@@ -291,6 +292,13 @@ static bool run(Arena *a, Run *r, const Case *c, Precision precision, const char
     diags_render(r->d, &b, false);
     CHECK_MSG(ok, "%s: %s\n%s", c->name, b.data ? b.data : "", text);
     return ok;
+}
+
+static void show_refused(Arena *a, const Case *c, const Run *r) // for whom a test fails
+{
+    const Entry *e = module_entry(r->m, "train");
+    for (uint32_t i = 0; i < e->refused.n; i++)
+        printf("    %s: %s\n", c->name, unfused_text(a, &e->refused.at[i]));
 }
 
 static int count_calls(const Graph *g, const char *name)
@@ -325,14 +333,33 @@ static void test_case(const Case *c, Precision precision)
 {
     Arena *a = arena_new();
     Run with, without;
-    if (run(a, &with, c, precision, "+attention") && run(a, &without, c, precision, "attention")) {
+    Target t = target_cuda(90, true);
+    if (run(a, &with, c, precision, t, "+attention") &&
+        run(a, &without, c, precision, t, "attention")) {
         for (int i = 0; i < 3; i++)
             CHECK_MSG(count_calls(with.train, call_names[i]) == c->kernels[i],
                       "%s, precision %d: %d calls of %s, not %d", c->name, precision,
                       count_calls(with.train, call_names[i]), call_names[i], c->kernels[i]);
-        const Entry *e = module_entry(with.m, "train");
-        for (uint32_t i = 0; i < e->refused.n && getenv("SHOW"); i++)
-            printf("%s: %s\n", c->name, unfused_text(a, &e->refused.at[i]));
+        if (unit_failed) show_refused(a, c, &with);
+        compare(c, &with.result.assigns, &without.result.assigns);
+        compare(c, &with.result.outputs, &without.result.outputs);
+    }
+    arena_free(a);
+}
+
+// The same on the CPU: a loop for each kernel.
+static void test_loops(const Case *c, Precision precision)
+{
+    Arena *a = arena_new();
+    Run with, without;
+    Target t = target_cpu(2, true);
+    if (run(a, &with, c, precision, t, "+attention") &&
+        run(a, &without, c, precision, t, "attention")) {
+        int loops = 0, most = c->kernels[0] + c->kernels[1] + c->kernels[2];
+        for (uint32_t i = 0; i < with.train->nodes.n; i++)
+            loops += with.train->nodes.at[i]->op == OP_loop;
+        CHECK_MSG(!most || loops == most, "%s: %d loops, not %d", c->name, loops, most);
+        if (unit_failed) show_refused(a, c, &with);
         compare(c, &with.result.assigns, &without.result.assigns);
         compare(c, &with.result.outputs, &without.result.outputs);
     }
@@ -345,6 +372,8 @@ int main(int argc, char **argv)
         if (argc > 1 && strcmp(argv[1], cases[i].name)) continue;
         test_case(&cases[i], PREC_F32);
         test_case(&cases[i], PREC_BF16);
+        test_loops(&cases[i], PREC_F32);
+        test_loops(&cases[i], PREC_BF16);
     }
     return unit_done();
 }
