@@ -2,7 +2,7 @@
 // products and a softmax over rows as ever; memory is linear in the lengths.
 #include "passes/attention.h"
 
-enum { WHOLE_BYTES = 32 << 20, PART_BYTES = 8 << 20, LEAST_ROWS = 16 };
+enum { WHOLE_BYTES = 32 << 20, LEAST_ROWS = 16 };
 
 int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o)
 {
@@ -11,7 +11,7 @@ int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o)
     for (int i = 0; i < c->space.n; i++) bytes *= c->space.size[i];
     if (bytes <= most) return 0;
     int64_t all = c->space.size[kind == OUT_KEY ? space_col(&c->space) : space_row(&c->space)];
-    int64_t part = most < PART_BYTES ? most : PART_BYTES, rows = part / (bytes / all);
+    int64_t rows = most / (bytes / all);
     rows = rows / LEAST_ROWS * LEAST_ROWS;
     if (rows < LEAST_ROWS) rows = LEAST_ROWS;
     return rows < all ? rows : all;
