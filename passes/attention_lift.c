@@ -192,9 +192,24 @@ static Node *taken_over(Lift *l, Node *n)
     return x;
 }
 
+// Positions along one axis: of rows, of columns, of one batch axis.
+static Lifted lift_iota(Lift *l, const Node *n, const Place *p)
+{
+    int axis = (int)attr_int(n, ATTR_axis, 0);
+    Place one = {.rank = 1};
+    for (int i = p->start[axis]; i < p->start[axis + 1]; i++) one.atom[one.start[1]++] = p->atom[i];
+    Attrs at = n->attrs;
+    attr_set_int(&at, ATTR_axis, 0);
+    attr_set_ints(l->g, &at, ATTR_shape, &n->type.dim[axis], 1);
+    graph_stamp(l->g, n, n->name);
+    Node *x = lift_canonical(l, graph_node(l->g, OP_iota, NULL, 0, &at), &one, -1);
+    return x ? (Lifted){widened(l, x), place_atoms(&one)} : (Lifted){0};
+}
+
 static Lifted lift_leaf(Lift *l, Node *n, const Place *p)
 {
     double v;
+    if (n->op == OP_iota && n->type.dtype != DT_F64) return lift_iota(l, n, p);
     if (n->op == OP_const && !n->type.rank && node_const_value(n, &v) &&
         dtype_is_float(n->type.dtype))
         return lift_number(l, v);

@@ -327,6 +327,39 @@ static void compare(const Case *c, const StrMap *have, const StrMap *want)
     }
 }
 
+// Each call is a group of its own, alone in its launch; its results are stored by it, nothing
+// inside.
+static void check_groups(const Case *c, const Graph *g)
+{
+    const Fusion *f = g->fusion;
+    uint32_t *alone = calloc(f->launches + 1, sizeof *alone);
+    for (uint32_t i = 0; i < f->groups.n; i++) alone[f->groups.at[i].launch]++;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        const Node *call = n->op == OP_get ? n->args[0] : n;
+        if (call->op != OP_call || (n == call && node_result_count(call) > 1)) continue;
+        uint32_t at = f->group_of[n->id];
+        const Group *gr = at ? &f->groups.at[at - 1] : NULL;
+        bool among = false;
+        for (uint32_t k = 0; gr && k < gr->outs.n; k++) among |= gr->outs.at[k] == n;
+        CHECK_MSG(gr && gr->kind == GROUP_CALL && gr->anchor == call && among &&
+                      (int)gr->outs.n == node_result_count(call) && alone[gr->launch] == 1,
+                  "%s: v%u is in no group of its call", c->name, n->id);
+        const Graph *region = call->regions[0];
+        bool stored = !region->fusion || region->fusion->groups.n;
+        for (uint32_t k = 0; !stored && k < region->nodes.n; k++)
+            stored = region->fusion->group_of[k] != 0;
+        CHECK_MSG(!stored, "%s: a call stores something in its region", c->name);
+        for (uint32_t k = 0; k < call->nargs; k++) {
+            const Node *a = call->args[k];
+            double v;
+            CHECK_MSG(f->group_of[a->id] || node_in_memory(a) || node_const_value(a, &v),
+                      "%s: operand %u of a call is in no memory", c->name, k);
+        }
+    }
+    free(alone);
+}
+
 static const char *const call_names[] = {"attention", "attention_dq", "attention_dkv"};
 
 static void test_case(const Case *c, Precision precision)
@@ -341,6 +374,7 @@ static void test_case(const Case *c, Precision precision)
                       "%s, precision %d: %d calls of %s, not %d", c->name, precision,
                       count_calls(with.train, call_names[i]), call_names[i], c->kernels[i]);
         if (unit_failed) show_refused(a, c, &with);
+        check_groups(c, with.train);
         compare(c, &with.result.assigns, &without.result.assigns);
         compare(c, &with.result.outputs, &without.result.outputs);
     }
@@ -360,6 +394,7 @@ static void test_loops(const Case *c, Precision precision)
             loops += with.train->nodes.at[i]->op == OP_loop;
         CHECK_MSG(!most || loops == most, "%s: %d loops, not %d", c->name, loops, most);
         if (unit_failed) show_refused(a, c, &with);
+        check_groups(c, with.train);
         compare(c, &with.result.assigns, &without.result.assigns);
         compare(c, &with.result.outputs, &without.result.outputs);
     }
