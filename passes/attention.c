@@ -21,6 +21,7 @@ typedef struct Context {
 
 typedef struct Plan {
     Users users;
+    const PassOptions *o;
     VEC(Core *) cores;
     VEC(Kernel *) kernels;
     Kernel **of; // by id of the end of an outer product: its kernel
@@ -55,6 +56,7 @@ static bool plan_kernels(Plan *p, Core *c)
         if (o->kind == OUT_KEY) keys = k;
         k->lse = o->kind == OUT_FORWARD && backward;
         backward &= !k->lse; // one of them gives it
+        k->rows = loop_rows(c, o->kind, p->o);
     }
     for (uint32_t i = first; i < p->kernels.n; i++) {
         if (kernel_write(p->kernels.at[i])) continue;
@@ -93,7 +95,7 @@ static Nodes needs(const Plan *p, const Node *n)
         } else if (!arg->row) {
             vec_push(a, &out, outer_end(kernel_of_lse(p, k->core)->outer[0]));
         } else {
-            const Factor *f = &k->rows.at[arg->row - 1];
+            const Factor *f = &k->rowdots.at[arg->row - 1];
             vec_push(a, &out, outer_end(&k->core->outer[f->outer]));
             vec_push(a, &out, f->op->base);
         }
@@ -141,6 +143,13 @@ static const Node *reader_of(const Plan *p, const Node *n, const bool *live)
     }
 }
 
+static bool has_kernels(const Plan *p, const Core *c)
+{
+    for (uint32_t i = 0; i < p->kernels.n; i++)
+        if (p->kernels.at[i]->core == c) return true;
+    return false;
+}
+
 // Takes the kernels of a softmax back.
 static void drop(Plan *p, const Core *c)
 {
@@ -163,7 +172,7 @@ static void decide(Plan *p)
         mark_needed(p, live);
         for (uint32_t i = 0; i < p->cores.n && !again; i++) {
             Core *c = p->cores.at[i];
-            if (c->refused) continue;
+            if (c->refused || !has_kernels(p, c)) continue;
             const Node *stored = live[c->e->id] ? c->e : NULL;
             for (int k = 0; k < c->ninner && !stored; k++)
                 if (live[c->inner[k]->id]) stored = c->inner[k];
@@ -204,10 +213,7 @@ static Node *row_dot(Plan *p, const Core *c, const Factor *f)
     Lift l = {.a = g->arena, .g = g, .space = c->space};
     graph_stamp(g, f->op->x, NULL);
     Node *u = lift_canonical(&l, before_tail(p, o), &o->result, o->rest);
-    Node *d = p->map.map[f->op->base->id];
-    for (int i = f->op->nviews; i-- > 0;)
-        if (f->op->view[i]->op != OP_cast)
-            d = graph_node(g, f->op->view[i]->op, &d, 1, &f->op->view[i]->attrs);
+    Node *d = operand_views(g, f->op, p->map.map[f->op->base->id]);
     d = lift_canonical(&l, graph_cast(g, d, DT_F32), &f->op->place, (int)f->op->rest);
     d = lift_spread(&l, d, place_atoms(&f->op->place), f->atoms);
     Node *product = graph_binary(g, OP_mul, u, d);
@@ -219,16 +225,17 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
 {
     if (arg->old) {
         Node *n = p->map.map[arg->old->id];
-        p->dst->loc = arg->old->loc;
-        if (arg->cast != DT_COUNT) n = graph_cast(p->dst, n, arg->cast);
+        graph_stamp(p->dst, arg->old, NULL);
+        for (int i = arg->nviews; i-- > 0;)
+            if (arg->view[i]->op != OP_cast)
+                n = graph_node(p->dst, arg->view[i]->op, &n, 1, &arg->view[i]->attrs);
         return arg->nperm ? graph_permute(p->dst, n, arg->perm) : n;
     }
-    if (arg->row) return row_dot(p, k->core, &k->rows.at[arg->row - 1]);
-    Kernel *lse = kernel_of_lse(p, k->core);
-    return graph_result(p->dst, lse->call, 1);
+    if (arg->row) return row_dot(p, k->core, &k->rowdots.at[arg->row - 1]);
+    return kernel_of_lse(p, k->core)->lse_made;
 }
 
-static void make_call(Plan *p, Kernel *k)
+static void make_kernel(Plan *p, Kernel *k)
 {
     static const char *const names[] = {
         [OUT_FORWARD] = "attention", [OUT_QUERY] = "attention_dq", [OUT_KEY] = "attention_dkv"};
@@ -237,15 +244,21 @@ static void make_call(Plan *p, Kernel *k)
     Node **args = NEW_ARRAY(g->arena, Node *, k->args.n + 1);
     for (uint32_t i = 0; i < k->args.n; i++) args[i] = argument(p, k, &k->args.at[i]);
     graph_stamp(g, k->outer[0]->dot, NULL);
-    attr_set_str(g, &at, ATTR_name, names[k->kind]);
-    k->call = graph_region_node(g, OP_call, args, (int)k->args.n, &at, &k->region, 1);
+    Node *made[3], *call = NULL;
+    if (k->rows) {
+        loop_make(g, k, args, made);
+    } else {
+        attr_set_str(g, &at, ATTR_name, names[k->kind]);
+        call = graph_region_node(g, OP_call, args, (int)k->args.n, &at, &k->region, 1);
+    }
     for (int i = 0; i < k->nouters; i++) {
         const Node *end = outer_end(k->outer[i]);
         graph_stamp(g, end, end->name);
-        Node *x = graph_result(g, k->call, i);
+        Node *x = call ? graph_result(g, call, i) : made[i];
         node_pass_name(end, x);
         p->map.map[end->id] = graph_cast(g, x, end->type.dtype);
     }
+    if (k->lse) k->lse_made = call ? graph_result(g, call, k->nouters) : made[k->nouters];
 }
 
 static void build(Plan *p, Node *n, bool *any)
@@ -263,7 +276,7 @@ static void build(Plan *p, Node *n, bool *any)
         work.n--;
         if (p->map.map[x->id]) continue;
         if (p->of[x->id])
-            make_call(p, p->of[x->id]);
+            make_kernel(p, p->of[x->id]);
         else
             remap_with_regions(&p->map, p->done, x, any);
     }
@@ -273,7 +286,7 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
 {
     const Context *c = ctx;
     bool any = false;
-    Plan p = {.users = users_of(g), .done = done};
+    Plan p = {.users = users_of(g), .o = c->o, .done = done};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         for (uint32_t k = 0; k < n->nregions; k++)
@@ -281,7 +294,8 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
         Core *core = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, c->o) : NULL;
         if (!core) continue;
         vec_push(g->arena, &p.cores, core);
-        if (!core->refused) plan_kernels(&p, core);
+        bool whole = c->o->target->kind != TARGET_CUDA && !loop_rows(core, OUT_FORWARD, c->o);
+        if (!core->refused && !whole) plan_kernels(&p, core);
     }
     decide(&p);
     for (uint32_t i = 0; c->entry && i < p.cores.n; i++)
@@ -302,6 +316,5 @@ Graph *pass_attention(Graph *g, Module *m, const PassOptions *o)
     Context c = {.o = o};
     for (uint32_t i = 0; i < m->entries.n; i++)
         if (m->entries.at[i].graph == g) c.entry = &m->entries.at[i];
-    bool kernels = o->target && o->target->kind == TARGET_CUDA;
-    return kernels ? over_regions(g, take, &c) : g;
+    return o->target ? over_regions(g, take, &c) : g;
 }

@@ -58,11 +58,14 @@ bool place_summed(const Space *s, const Node *sum, const Place *p, Place *out);
 
 // -- lifting (attention_lift.c) -------------------------------------------------------------------
 
+enum { MOST_VIEWS = 24 };
+
 typedef struct Arg { // what a call reads
     Node *old;       // of the graph before; NULL: [row]
-    int row;         // one value a row: 0 lse, from 1 on Kernel.row
-    DType cast;      // DT_COUNT: as it is
-    int nperm;       // permuted, and stored so
+    int row;         // one value a row: 0 lse, from 1 on Kernel.rowdots
+    int nviews;      // through these views, the last one first, and permuted; stored so
+    Node *view[MOST_VIEWS];
+    int nperm;
     int64_t perm[MAX_RANK];
 } Arg;
 
@@ -84,6 +87,10 @@ typedef struct Lift {
     Space space;
     bool turned; // rows and columns change places: keys are rows
     VEC(Arg) args;
+    // The region has a part of the rows only: so many from [start] on. NULL: all.
+    Node *start;
+    int64_t part;
+    uint32_t first;      // parameters before those of [args]
     const bool *outside; // by id: elementwise, but a parameter; NULL: none is
     IdMap memo;          // hash of node and place -> index in [known], + 1
     VEC(Known) known;
@@ -100,6 +107,8 @@ Lifted lift_number(Lift *l, double v);
 // x, whose axes stand at p, in canonical form; the axis [rest], -1: none, stays and goes last.
 // NULL: it would have too many axes.
 Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest);
+// The region's rows of x, canonical over these atoms.
+Node *lift_rows(const Lift *l, Node *x, AtomSet atoms);
 // x, over [have] and whatever axes follow, repeated over all of [want].
 Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want);
 
@@ -110,11 +119,10 @@ typedef struct Operand { // of a contraction, seen from the space
     Node *base;          // what it is a view of
     double factor;       // x is that many times the view
     int nviews;
-    Node *view[24]; // from x down to base
-    int nrest;
-    int64_t rest; // the axis that is not of the space: e or n
-    Place place;  // of x; the axis [rest] has no atoms
-    bool inner;   // [rest] is the innermost axis in memory
+    Node *view[MOST_VIEWS]; // from x down to base, with casts that change nothing
+    int64_t rest;           // the axis that is not of the space: e or n
+    Place place;            // of x; the axis [rest] has no atoms
+    bool inner;             // [rest] is the innermost axis in memory
 } Operand;
 
 // The contraction n, whose result stands at p, is a product of rows and columns over a head
@@ -124,6 +132,7 @@ bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
 // operand, and the place of the result, whose axis *rest is that operand's own.
 bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
                Place *result, int *rest, int *over);
+Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, of its base
 Lifted lift_inner(Lift *l, const Node *n, const Operand op[2]);
 Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms); // with the axis [rest] last
 
@@ -231,14 +240,25 @@ typedef struct Kernel {
     OuterKind kind;
     Outer *outer[2]; // a result each
     int nouters;
-    bool lse; // a result more, behind them
+    bool lse;     // a result more, behind them
+    int64_t rows; // in a loop, so many at a time; 0: a call
     Graph *region;
     VEC(Arg) args;
-    VEC(Factor) rows; // ROWDOTs, Arg.row - 1
-    Node *call;       // in the new graph
+    VEC(Factor) rowdots; // Arg.row - 1
+    Node *lse_made;      // in the new graph
 } Kernel;
 
 // Writes the region; false: it cannot be.
 bool kernel_write(Kernel *k);
+// A canonical result as the graph has it, behind the views that the kernel applies. What is widened
+// at the end is so outside.
+Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x);
+
+// -- loops, where there are no such kernels (attention_loop.c) ------------------------------------
+
+// Rows at a time; 0: the scores are small, and all of them are made at once.
+int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o);
+// The kernel as a loop over rows in g. result: by result of the call that it stands for.
+void loop_make(Graph *g, Kernel *k, Node *const *args, Node **result);
 
 #endif

@@ -47,7 +47,6 @@ static bool is_view(const Node *n)
 // nothing and a constant factor.
 static void find_base(Operand *op)
 {
-    enum { MOST = sizeof op->view / sizeof *op->view };
     DType t = op->x->type.dtype;
     Node *n = op->x;
     double factor = 1, v;
@@ -55,13 +54,13 @@ static void find_base(Operand *op)
     op->base = n;
     op->factor = 1;
     op->nviews = 0;
-    for (int steps = 0; steps < 3 * MOST; steps++) {
+    for (int steps = 0; steps < 3 * MOST_VIEWS; steps++) {
         if (n->type.dtype == t) {
             op->base = n;
             op->factor = factor;
             op->nviews = nviews;
         }
-        if (is_view(n) && nviews < MOST) {
+        if (is_view(n) && nviews < MOST_VIEWS) {
             op->view[nviews++] = n;
             n = n->args[0];
         } else if (n->op == OP_cast && t != DT_F32 && // T to f32 and back is T
@@ -174,34 +173,42 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
 
 // -- in a region ----------------------------------------------------------------------------------
 
+// A parameter that is x copied, its axis [rest] the innermost one. p: the place of that.
+static Node *copied(Lift *l, const Operand *op, Place *p)
+{
+    Arg arg = {.old = op->base, .nviews = op->nviews};
+    Type t = type_make(op->x->type.dtype, 0, NULL);
+    for (int i = 0; i < op->nviews; i++) arg.view[i] = op->view[i];
+    *p = (Place){0};
+    for (int k = 0; k <= op->x->type.rank; k++) {
+        int from = k < op->x->type.rank ? k : (int)op->rest;
+        if (k == op->rest) continue;
+        arg.perm[arg.nperm++] = from;
+        t.dim[t.rank++] = op->x->type.dim[from];
+        put_axis(p, p->rank, &op->place, from);
+    }
+    return lift_arg(l, &arg, &t);
+}
+
+Node *operand_views(Graph *g, const Operand *op, Node *x)
+{
+    for (int i = op->nviews; i-- > 0;)
+        if (op->view[i]->op != OP_cast)
+            x = graph_node(g, op->view[i]->op, &x, 1, &op->view[i]->attrs);
+    return x;
+}
+
 Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms)
 {
-    Arg arg = {.old = op->base, .cast = DT_COUNT};
-    Node *x;
-    if (op->inner) {
-        x = lift_arg(l, &arg, &op->base->type);
-        for (int i = op->nviews; i-- > 0;)
-            if (op->view[i]->op != OP_cast)
-                x = graph_node(l->g, op->view[i]->op, &x, 1, &op->view[i]->attrs);
-    }
     Place p = op->place;
     int rest = (int)op->rest;
-    if (!op->inner) { // a copy in which that axis is the innermost one
-        arg.old = op->x;
-        p = (Place){0};
-        Type t = type_make(op->x->type.dtype, 0, NULL);
-        for (int k = 0; k <= op->x->type.rank; k++) {
-            int from = k < op->x->type.rank ? k : rest;
-            if (k == rest) continue;
-            arg.perm[arg.nperm++] = from;
-            t.dim[t.rank++] = op->x->type.dim[from];
-            int n = p.start[p.rank];
-            for (int i = op->place.start[from]; i < op->place.start[from + 1]; i++)
-                p.atom[n++] = op->place.atom[i];
-            p.start[++p.rank] = (uint8_t)n;
-        }
-        rest = t.rank - 1;
-        x = lift_arg(l, &arg, &t);
+    Node *x;
+    if (op->inner && !l->start) {
+        x = lift_arg(l, &(Arg){.old = op->base}, &op->base->type);
+        x = operand_views(l->g, op, x);
+    } else { // (a loop would copy it again and again)
+        x = copied(l, op, &p);
+        rest = x->type.rank - 1;
     }
     x = lift_canonical(l, x, &p, rest);
     return x ? lift_spread(l, x, place_atoms(&p), atoms) : NULL;

@@ -53,7 +53,8 @@ static Node *row_argument(Write *w, int row)
     Type t = type_scalar(DT_F32);
     for (int i = 0; i < s->n - 1; i++)
         if (w->rows & atom_bit(i)) t.dim[t.rank++] = s->size[i];
-    return lift_arg(&w->l, &(Arg){.row = row, .cast = DT_COUNT}, &t);
+    Node *x = lift_arg(&w->l, &(Arg){.row = row}, &t);
+    return lift_rows(&w->l, x, w->rows);
 }
 
 // -- sums of products -----------------------------------------------------------------------------
@@ -65,11 +66,11 @@ static Lifted value_of(Write *w, const Factor *f)
     case F_PROB: return w->prob;
     case F_DOT: return lift_inner(&w->l, f->n, f->op);
     case F_ROWDOT:
-        for (uint32_t i = 0; i < k->rows.n; i++)
-            if (factor_equal(&k->rows.at[i], f))
+        for (uint32_t i = 0; i < k->rowdots.n; i++)
+            if (factor_equal(&k->rowdots.at[i], f))
                 return (Lifted){row_argument(w, 1 + (int)i), w->rows};
-        vec_push(w->l.a, &k->rows, *f);
-        return (Lifted){row_argument(w, (int)k->rows.n), w->rows};
+        vec_push(w->l.a, &k->rowdots, *f);
+        return (Lifted){row_argument(w, (int)k->rowdots.n), w->rows};
     case F_TOTAL: return none();
     default: return lift(&w->l, f->n, &f->place);
     }
@@ -171,28 +172,29 @@ static Lifted sum_of(Write *w, const Terms *s)
 
 // -- products over the scores ---------------------------------------------------------------------
 
-// Canonical [batch, rows, n] as the graph has it, behind the views and casts that the kernel
-// applies. What is widened at the end is so outside.
-static Node *as_read(Write *w, const Outer *o, Node *x, bool keys)
+static DType stored_type(const Outer *o)
 {
-    Graph *g = w->l.g;
-    const Place *p = &o->result;
-    int at[MOST_ATOMS], n = 0, of[MAX_RANK + 1];
-    int64_t perm[MAX_RANK];
-    AtomSet have = w->all & ~atom_bit(keys ? space_row(&w->l.space) : space_col(&w->l.space));
-    for (int i = 0; i < w->l.space.n; i++)
-        if (have & atom_bit(i)) at[i] = n++;
-    int m = 0;
-    for (int k = 0; k < p->rank; k++) {
-        for (int i = p->start[k]; i < p->start[k + 1]; i++) of[m++] = at[p->atom[i]];
-        if (k == o->rest) of[m++] = n;
-    }
-    for (int i = 0; i < m; i++) perm[i] = of[i];
-    DType narrow = o->dot->type.dtype;
+    DType t = o->dot->type.dtype;
     for (int i = 0; i < o->ntail; i++)
-        if (dtype_info[o->tail[i]->type.dtype].bits < dtype_info[narrow].bits)
-            narrow = o->tail[i]->type.dtype;
-    x = graph_permute(g, graph_cast(g, x, narrow), perm);
+        if (dtype_info[o->tail[i]->type.dtype].bits < dtype_info[t].bits)
+            t = o->tail[i]->type.dtype;
+    return t;
+}
+
+Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x)
+{
+    const Place *p = &o->result;
+    int over = o->kind == OUT_KEY ? space_row(&c->space) : space_col(&c->space);
+    int at[MOST_ATOMS], n = 0, m = 0;
+    int64_t perm[MAX_RANK];
+    AtomSet have = place_atoms(&c->place) & ~atom_bit(over);
+    for (int i = 0; i < c->space.n; i++)
+        if (have & atom_bit(i)) at[i] = n++;
+    for (int k = 0; k < p->rank; k++) {
+        for (int i = p->start[k]; i < p->start[k + 1]; i++) perm[m++] = at[p->atom[i]];
+        if (k == o->rest) perm[m++] = n;
+    }
+    x = graph_permute(g, x, perm);
     x = graph_reshape(g, x, o->dot->type.rank, o->dot->type.dim);
     for (int i = 0; i < o->ntail; i++) {
         const Node *t = o->tail[i];
@@ -200,6 +202,14 @@ static Node *as_read(Write *w, const Outer *o, Node *x, bool keys)
         if (t->op != OP_cast) x = graph_node(g, t->op, &x, 1, &t->attrs);
     }
     return x;
+}
+
+// A loop leaves the views to what reads its stacked results.
+static void give_result(Write *w, const Outer *o, Node *x)
+{
+    x = graph_cast(w->l.g, x, stored_type(o));
+    if (!w->l.start) x = kernel_views(w->l.g, w->k->core, o, x);
+    vec_push(w->l.a, &w->l.g->results, x);
 }
 
 static Node *outer_product(Write *w, const Outer *o, Lifted z)
@@ -241,7 +251,7 @@ static bool forward(Write *w)
     Node *wide = graph_node(g, OP_broadcast, &l.n, 1, &at);
     if (attr_int(k->core->e, ATTR_approx, 0)) attr_set_int(&div, ATTR_approx, 1);
     u = graph_node(g, OP_div, (Node *[]){u, wide}, 2, &div);
-    vec_push(w->l.a, &g->results, as_read(w, o, u, false));
+    give_result(w, o, u);
     if (!k->lse) return true;
     Node *lse = graph_binary(g, OP_add, m.n, graph_unary(g, OP_log, l.n));
     vec_push(w->l.a, &g->results, lse);
@@ -251,7 +261,6 @@ static bool forward(Write *w)
 static bool backward(Write *w)
 {
     Kernel *k = w->k;
-    Graph *g = w->l.g;
     Lifted x = scores(w);
     w->prob = exponential(w, ew2(w, OP_sub, x, (Lifted){row_argument(w, 0), w->rows}));
     if (!w->prob.n) return false;
@@ -260,9 +269,21 @@ static bool backward(Write *w)
         Lifted z = sum_of(w, &o->terms);
         Node *u = z.n ? outer_product(w, o, z) : NULL;
         if (!u) return false;
-        vec_push(w->l.a, &g->results, as_read(w, o, u, o->kind == OUT_KEY));
+        give_result(w, o, u);
     }
     return true;
+}
+
+// Rows from iteration times rows on.
+static void begin_loop(Write *w)
+{
+    Kernel *k = w->k;
+    Graph *g = w->l.g;
+    Type counter = type_scalar(DT_I64);
+    Node *i = graph_region_param(g, &counter);
+    w->l.first = 1;
+    w->l.part = k->rows;
+    w->l.start = graph_binary(g, OP_mul, i, graph_const_int(g, DT_I64, k->rows));
 }
 
 bool kernel_write(Kernel *k)
@@ -273,6 +294,7 @@ bool kernel_write(Kernel *k)
     w.l.outside = c->outside;
     w.all = place_atoms(&c->place);
     w.rows = w.all & ~atom_bit(space_col(&c->space));
+    if (k->rows) begin_loop(&w);
     if (!(k->kind == OUT_FORWARD ? forward(&w) : backward(&w))) return false;
     k->region = w.l.g;
     k->args.n = 0;

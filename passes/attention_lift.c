@@ -27,12 +27,38 @@ static int canonical(const Lift *l, AtomSet set, int *atom)
     return n;
 }
 
+static int rows_atom(const Lift *l)
+{
+    return l->turned ? space_col(&l->space) : space_row(&l->space);
+}
+
+static int64_t region_size(const Lift *l, int atom)
+{
+    return l->start && atom == rows_atom(l) ? l->part : l->space.size[atom];
+}
+
 static Type canonical_type(const Lift *l, AtomSet set, DType t)
 {
     int atom[MOST_ATOMS], n = canonical(l, set, atom);
     int64_t dim[MAX_RANK];
-    for (int i = 0; i < n; i++) dim[i] = l->space.size[atom[i]];
+    for (int i = 0; i < n; i++) dim[i] = region_size(l, atom[i]);
     return type_make(t, n, dim);
+}
+
+Node *lift_rows(const Lift *l, Node *x, AtomSet atoms)
+{
+    int atom[MOST_ATOMS], n = canonical(l, atoms, atom);
+    Node *args[MAX_RANK + 1] = {x};
+    if (!l->start || !(atoms & atom_bit(rows_atom(l)))) return x;
+    int64_t size[MAX_RANK];
+    for (int k = 0; k < x->type.rank; k++) {
+        bool rows = k < n && atom[k] == rows_atom(l);
+        size[k] = rows ? l->part : x->type.dim[k];
+        args[k + 1] = rows ? l->start : graph_const_int(l->g, DT_I64, 0);
+    }
+    Attrs at = {0};
+    attr_set_ints(l->g, &at, ATTR_sizes, size, x->type.rank);
+    return graph_node(l->g, OP_dynamic_slice, args, x->type.rank + 1, &at);
 }
 
 Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest)
@@ -56,7 +82,7 @@ Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest)
     for (int k = 0; k < n && rest >= 0; k++)
         if (of[k] < 0) perm[m++] = k;
     x = graph_reshape(l->g, x, n, dim);
-    return graph_permute(l->g, x, perm);
+    return lift_rows(l, graph_permute(l->g, x, perm), place_atoms(p));
 }
 
 Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want)
@@ -109,14 +135,15 @@ Lifted lift_number(Lift *l, double v)
 
 static bool same_arg(const Arg *a, const Arg *b)
 {
-    return a->old == b->old && (a->old || a->row == b->row) && a->cast == b->cast &&
-           a->nperm == b->nperm && !memcmp(a->perm, b->perm, sizeof *a->perm * (size_t)a->nperm);
+    return a->old == b->old && a->row == b->row && a->nviews == b->nviews && a->nperm == b->nperm &&
+           !memcmp(a->view, b->view, sizeof *a->view * (size_t)a->nviews) &&
+           !memcmp(a->perm, b->perm, sizeof *a->perm * (size_t)a->nperm);
 }
 
 Node *lift_arg(Lift *l, const Arg *arg, const Type *t)
 {
     for (uint32_t i = 0; i < l->args.n; i++)
-        if (same_arg(&l->args.at[i], arg)) return l->g->params.at[i];
+        if (same_arg(&l->args.at[i], arg)) return l->g->params.at[l->first + i];
     vec_push(l->a, &l->args, *arg);
     Node *p = graph_region_param(l->g, t);
     if (arg->old && !p->name) p->name = arg->old->name;
@@ -125,7 +152,7 @@ Node *lift_arg(Lift *l, const Arg *arg, const Type *t)
 
 static Node *parameter(Lift *l, Node *old)
 {
-    return lift_arg(l, &(Arg){.old = old, .cast = DT_COUNT}, &old->type);
+    return lift_arg(l, &(Arg){.old = old}, &old->type);
 }
 
 // 16-bit floats are computed with as f32.
@@ -165,9 +192,24 @@ static Node *taken_over(Lift *l, Node *n)
     return x;
 }
 
+// Positions along one axis: of rows, of columns, of one batch axis.
+static Lifted lift_iota(Lift *l, const Node *n, const Place *p)
+{
+    int axis = (int)attr_int(n, ATTR_axis, 0);
+    Place one = {.rank = 1};
+    for (int i = p->start[axis]; i < p->start[axis + 1]; i++) one.atom[one.start[1]++] = p->atom[i];
+    Attrs at = n->attrs;
+    attr_set_int(&at, ATTR_axis, 0);
+    attr_set_ints(l->g, &at, ATTR_shape, &n->type.dim[axis], 1);
+    graph_stamp(l->g, n, n->name);
+    Node *x = lift_canonical(l, graph_node(l->g, OP_iota, NULL, 0, &at), &one, -1);
+    return x ? (Lifted){widened(l, x), place_atoms(&one)} : (Lifted){0};
+}
+
 static Lifted lift_leaf(Lift *l, Node *n, const Place *p)
 {
     double v;
+    if (n->op == OP_iota && n->type.dtype != DT_F64) return lift_iota(l, n, p);
     if (n->op == OP_const && !n->type.rank && node_const_value(n, &v) &&
         dtype_is_float(n->type.dtype))
         return lift_number(l, v);

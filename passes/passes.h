@@ -12,6 +12,8 @@ typedef struct PassOptions {
     const Target *target;
     Precision precision;
     int64_t memory_limit; // bytes of temporaries; 0: none
+    // Scores of at most so many bytes are made at once where attention is a loop; 0: 32 MB.
+    int64_t attention_bytes;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL

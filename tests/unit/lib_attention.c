@@ -1,13 +1,6 @@
 // What the attention pass finds: a table of spellings, each with the kernels that it has to become,
 // its values and gradients with and without the pass by the evaluator.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "frontend/frontend.h"
-#include "ir/eval.h"
-#include "passes/passes.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/attention.h"
 
 typedef struct Case {
     const char *name;
@@ -242,81 +235,44 @@ static char *model_of(Arena *a, const Case *c)
         c->inputs, c->leaves, c->body);
 }
 
-typedef struct Run {
-    Diags *d;
-    Module *m;
-    Graph *train;
-    EvalResult result;
-} Run;
-
-static void fill(Arena *a, EvalEnv *env, const Graph *g)
+static void show_refused(Arena *a, const Case *c, const Run *r) // for whom a test fails
 {
-    uint32_t s = 12345;
+    const Entry *e = module_entry(r->m, "train");
+    for (uint32_t i = 0; i < e->refused.n; i++)
+        printf("    %s: %s\n", c->name, unfused_text(a, &e->refused.at[i]));
+}
+
+// Each call is a group of its own, alone in its launch; its results are stored by it, nothing
+// inside.
+static void check_groups(const Case *c, const Graph *g)
+{
+    const Fusion *f = g->fusion;
+    uint32_t *alone = calloc(f->launches + 1, sizeof *alone);
+    for (uint32_t i = 0; i < f->groups.n; i++) alone[f->groups.at[i].launch]++;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        if (n->op != OP_input && n->op != OP_param && n->op != OP_state) continue;
-        const char *name = attr_str(n, ATTR_name);
-        StrMap *map = n->op == OP_input ? &env->inputs : &env->cells;
-        if (strmap_has(map, name)) continue;
-        Value *v = NEW(a, Value);
-        *v = value_new(a, &n->type);
-        s = (uint32_t)hash_str(name);
-        for (int64_t k = 0; k < type_count(&n->type); k++) {
-            s = s * 1664525u + 1013904223u;
-            double u = (s >> 8) / 16777216.0;
-            if (dtype_is_float(n->type.dtype))
-                v->f[k] = 2 * u - 1;
-            else
-                v->i[k] = n->type.rank ? (int64_t)(u * 2.9) : 3;
+        const Node *call = n->op == OP_get ? n->args[0] : n;
+        if (call->op != OP_call || (n == call && node_result_count(call) > 1)) continue;
+        uint32_t at = f->group_of[n->id];
+        const Group *gr = at ? &f->groups.at[at - 1] : NULL;
+        bool among = false;
+        for (uint32_t k = 0; gr && k < gr->outs.n; k++) among |= gr->outs.at[k] == n;
+        CHECK_MSG(gr && gr->kind == GROUP_CALL && gr->anchor == call && among &&
+                      (int)gr->outs.n == node_result_count(call) && alone[gr->launch] == 1,
+                  "%s: v%u is in no group of its call", c->name, n->id);
+        const Graph *region = call->regions[0];
+        bool stored = !region->fusion || region->fusion->groups.n;
+        for (uint32_t k = 0; !stored && k < region->nodes.n; k++)
+            stored = region->fusion->group_of[k] != 0;
+        CHECK_MSG(!stored, "%s: a call stores something in its region", c->name);
+        for (uint32_t k = 0; k < call->nargs; k++) {
+            const Node *a = call->args[k];
+            double v;
+            CHECK_MSG(f->group_of[a->id] || node_in_memory(a) || node_const_value(a, &v),
+                      "%s: operand %u of a call is in no memory", c->name, k);
         }
-        strmap_set(map, name, v);
     }
-}
-
-static bool run(Arena *a, Run *r, const Case *c, Precision precision, const char *skip)
-{
-    *r = (Run){.d = diags_new(a)};
-    char *text = model_of(a, c);
-    Target target = target_cuda(90, true);
-    r->m = frontend_compile(a, r->d, "case.net", text, strlen(text), &(FrontendOptions){0});
-    PassOptions o = {.target = &target, .precision = precision, .skip = skip};
-    bool ok = r->m && !r->d->errors && passes_run(r->m, &o, NULL);
-    if (ok) {
-        r->train = module_entry(r->m, "train")->graph;
-        EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = strmap_new(a)};
-        fill(a, &env, r->train);
-        ok = eval_graph(r->train, &env, &r->result);
-    }
-    Buf b = buf_new(a);
-    diags_render(r->d, &b, false);
-    CHECK_MSG(ok, "%s: %s\n%s", c->name, b.data ? b.data : "", text);
-    return ok;
-}
-
-static int count_calls(const Graph *g, const char *name)
-{
-    int n = 0;
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        const Node *x = g->nodes.at[i];
-        n += x->op == OP_call && !strcmp(attr_str(x, ATTR_name), name);
-    }
-    return n;
-}
-
-static void compare(const Case *c, const StrMap *have, const StrMap *want)
-{
-    CHECK_MSG(have->n == want->n, "%s: %u values, not %u", c->name, have->n, want->n);
-    for (uint32_t i = 0; i < want->n; i++) {
-        const Value *w = want->entry[i].value, *h = strmap_get(have, want->entry[i].key);
-        double worst = 0, most = 0;
-        for (int64_t k = 0; h && k < type_count(&w->type); k++) {
-            double d = fabs(value_get(h, k) - value_get(w, k));
-            if (!(d <= worst)) worst = d;
-            most = fmax(most, fabs(value_get(w, k)));
-        }
-        CHECK_MSG(h && worst <= 1e-6 * (1 + most), "%s: %s differs by %g of %g", c->name,
-                  want->entry[i].key, worst, most);
-    }
+    free(alone);
 }
 
 static const char *const call_names[] = {"attention", "attention_dq", "attention_dkv"};
@@ -325,16 +281,37 @@ static void test_case(const Case *c, Precision precision)
 {
     Arena *a = arena_new();
     Run with, without;
-    if (run(a, &with, c, precision, "+attention") && run(a, &without, c, precision, "attention")) {
+    Target t = target_cuda(90, true);
+    if (run(a, &with, c->name, model_of(a, c), precision, t, "+attention") &&
+        run(a, &without, c->name, model_of(a, c), precision, t, "attention")) {
         for (int i = 0; i < 3; i++)
             CHECK_MSG(count_calls(with.train, call_names[i]) == c->kernels[i],
                       "%s, precision %d: %d calls of %s, not %d", c->name, precision,
                       count_calls(with.train, call_names[i]), call_names[i], c->kernels[i]);
-        const Entry *e = module_entry(with.m, "train");
-        for (uint32_t i = 0; i < e->refused.n && getenv("SHOW"); i++)
-            printf("%s: %s\n", c->name, unfused_text(a, &e->refused.at[i]));
-        compare(c, &with.result.assigns, &without.result.assigns);
-        compare(c, &with.result.outputs, &without.result.outputs);
+        if (unit_failed) show_refused(a, c, &with);
+        check_groups(c, with.train);
+        compare(c->name, &with.result.assigns, &without.result.assigns);
+        compare(c->name, &with.result.outputs, &without.result.outputs);
+    }
+    arena_free(a);
+}
+
+// The same on the CPU: a loop for each kernel.
+static void test_loops(const Case *c, Precision precision)
+{
+    Arena *a = arena_new();
+    Run with, without;
+    Target t = target_cpu(2, true);
+    if (run(a, &with, c->name, model_of(a, c), precision, t, "+attention") &&
+        run(a, &without, c->name, model_of(a, c), precision, t, "attention")) {
+        int loops = 0, most = c->kernels[0] + c->kernels[1] + c->kernels[2];
+        for (uint32_t i = 0; i < with.train->nodes.n; i++)
+            loops += with.train->nodes.at[i]->op == OP_loop;
+        CHECK_MSG(!most || loops == most, "%s: %d loops, not %d", c->name, loops, most);
+        if (unit_failed) show_refused(a, c, &with);
+        check_groups(c, with.train);
+        compare(c->name, &with.result.assigns, &without.result.assigns);
+        compare(c->name, &with.result.outputs, &without.result.outputs);
     }
     arena_free(a);
 }
@@ -345,6 +322,8 @@ int main(int argc, char **argv)
         if (argc > 1 && strcmp(argv[1], cases[i].name)) continue;
         test_case(&cases[i], PREC_F32);
         test_case(&cases[i], PREC_BF16);
+        test_loops(&cases[i], PREC_F32);
+        test_loops(&cases[i], PREC_BF16);
     }
     return unit_done();
 }
