@@ -106,14 +106,17 @@ static int result_sums(const Body *b)
     return n;
 }
 
-// Larger tiles read what is in shared memory less often; registers hold what there is of them.
+// A warp of 32 rows reads what is in shared memory half as often as two of 16, as long as registers
+// hold its results and scores: of an H200's choices those that were fastest, of heads of 64 and of
+// 128, forward, for keys and values, and for queries.
 void plan_attention(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int sums = result_sums(b), products = b->attention.nscores;
-    s->each = sums <= 32 && products == 1 ? 2 : 1;
-    s->tile_m = 128;
-    s->tile_k = sums + products * 32 <= 128 ? 64 : sums + products * 16 <= 160 ? 32 : 16;
+    s->each = sums <= 64 ? 2 : 1;
+    s->tile_k = products == 1 && sums <= 32 ? 64 : sums <= 64 ? 32 : sums <= 128 ? 64 : 16;
+    if (products == 2 && sums > 64) s->tile_k = 32;
+    s->tile_m = products == 2 && sums > 32 && b->attention.nouts == 2 ? 64 : 128;
     while (s->tile_m > 32 && b->axis[1].extent <= s->tile_m / 2) s->tile_m /= 2;
     if (s->tile_m < 64) s->each = 1;
     s->ring = 2;

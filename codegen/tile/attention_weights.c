@@ -240,11 +240,9 @@ static void print_online(Weights *x)
     const TileProgram *p = w->p;
     int places = p->tile[p->out[0].values].line / p->atom->n;
     const char *result = p->tile[p->out[0].tile].name;
-    emit_line(e, e->scope, "if (__any_sync(0xffffffffu, shrink != 1.0f)) {");
-    emit_line(e, e->scope, "    #pragma unroll");
-    emit_line(e, e->scope, "    for (int j = 0; j < %d; j++)", places * 2);
-    emit_line(e, e->scope, "        %s[i / 2][j / 2][i %% 2 * 2 + j %% 2] *= shrink;", result);
-    emit_line(e, e->scope, "}");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", places * 2);
+    emit_line(e, e->scope, "    %s[i / 2][j / 2][i %% 2 * 2 + j %% 2] *= shrink;", result);
     close_rows(x);
 }
 
