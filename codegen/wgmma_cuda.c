@@ -13,175 +13,17 @@
 #include "codegen/wgmma.h"
 
 // SUMMERS: warps that add up the left operand's rows.
-enum { GROUPS = 2, ROWS = 64, SPARE = 1024, STAGE = BOX * STEP, SUMMERS = 2 };
+enum { ROWS = 64, STAGE = BOX * STEP, SUMMERS = 2 };
 
-// mma.sync reaches this share of the tensor cores' rate there.
-#define LEAST_SHARE 0.35
-
-bool wgmma_fits(const Body *b, const Target *t)
+static int place_bytes(const Schedule *s)
 {
-    ProgMap m;
-    bool along_k;
-    return t->group_products && b->dot.sum >= 0 && mma_fits(b) && b->axis[0].extent == 1 &&
-           b->axis[b->col].extent < INT32_MAX / 2 && group_operand(b, 1, &m, &along_k) &&
-           group_operand(b, 2, &m, &along_k);
-}
-
-bool wgmma_sums(const Body *b)
-{
-    ProgMap m;
-    bool along_k;
-    return group_operand(b, 1, &m, &along_k) && along_k && m.cols % 8 == 0 && !group_uneven(b);
-}
-
-static bool is_staged(const Body *b, uint32_t store)
-{
-    ProgMap m;
-    return group_result(b, store, &m);
-}
-
-static int staged_stores(const Body *b)
-{
-    int n = 0;
-    for (uint32_t i = 0; i < b->stores.n; i++) n += is_staged(b, i);
-    return n;
-}
-
-// How many times a warp has room for its staged results. Where rows are added up the ring needs the
-// room more, whose places are held longer: on an H200 a gradient of an input with its bias gradient
-// is a fortieth faster so, a product without sums as much slower.
-static int stages(const Body *b)
-{
-    return staged_stores(b) > 2 || body_folds(b) ? 1 : 2;
+    return (s->tile_m + s->tile_n) * LINE;
 }
 
 // Rows of the tile of one group.
 static int tile_rows(const Schedule *s)
 {
     return s->wgmma == WGMMA_SHARED ? s->tile_m / GROUPS : s->tile_m;
-}
-
-// Of a thread that multiplies: sums and what is made of them need all there are, so that copies
-// have to do with what is left of 168 for each. (Those that add up rows want some more.)
-static int registers(const Body *b)
-{
-    bool tight = b->sched.tile_m * b->sched.tile_n > 192 * 128 || staged_stores(b) > 1;
-    return (tight ? 240 : 232) - (body_folds(b) ? 8 : 0);
-}
-
-// Of one place of the ring.
-static int place_bytes(const Schedule *s)
-{
-    return (s->tile_m + s->tile_n) * LINE;
-}
-
-// Tiles that a cluster takes one by one: its blocks' side by side count as one.
-static int64_t tiles_of(const Body *b)
-{
-    const Schedule *s = &b->sched;
-    int64_t high = (int64_t)s->tile_m * s->cluster, apart = group_apart(b);
-    return apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
-           ceil_div(b->axis[2].extent, s->tile_n);
-}
-
-// Along k: those of one place in the ring.
-static int64_t steps_of(const Body *b)
-{
-    return ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
-}
-
-// What follows from wgmma, tile_n and cluster.
-void wgmma_derive(Body *b, const Target *t)
-{
-    Schedule *s = &b->sched;
-    if (s->tile_n % ROWS || s->tile_n < ROWS || s->tile_n > 256) s->tile_n = 128;
-    if (s->cluster > 2) s->cluster = 2;
-    if (s->cluster > t->units) s->cluster = 1;
-    int blocks = s->tile_n > 192 ? 1 : 2; // of 64 rows a group: registers hold so many sums
-    s->threads = (1 + GROUPS) * 128;
-    s->resident = 1;
-    s->tile_k = STEP;
-    s->tile_m = ROWS * blocks * (s->wgmma == WGMMA_SHARED ? GROUPS : 1);
-    int other = SPARE + 256 + stages(b) * staged_stores(b) * GROUPS * 4 * STAGE * 2;
-    s->ring = (int)(t->shared_per_block - other) / place_bytes(s);
-    s->row_bytes = s->ring * place_bytes(s) + other;
-    int64_t tiles = tiles_of(b), most = t->units / s->cluster;
-    s->blocks = (tiles < most ? tiles : most) * s->cluster;
-}
-
-enum { EDGE = 32 };
-
-// Rounds are whole, and a tile costs as much as if it were EDGE wider: on an H200 tiles 128 wide
-// are a few percent behind those of 192, and those of 64 a sixth behind them.
-double wgmma_share(const Body *b, const Target *t)
-{
-    const Schedule *s = &b->sched;
-    int64_t at_once = t->units / s->cluster, rounds = ceil_div(tiles_of(b), at_once);
-    return (double)b->axis[1].extent * (double)b->axis[2].extent /
-           ((double)rounds * t->units * s->tile_m * (s->tile_n + EDGE));
-}
-
-// Rows that begin within a line of memory straddle two.
-static bool straddles(const Body *b, int axis)
-{
-    ProgMap m;
-    bool along_k;
-    return group_operand(b, axis, &m, &along_k) && (m.pitch % STEP || m.offset % STEP);
-}
-
-// The copies' share of that: 1 where they are fast enough. A line takes as long as so many elements
-// of a tile: 1.6 ns on an H200. (A library's products have to wait for lines as well.)
-static double copied_share(const Body *b)
-{
-    enum { OF_A_LINE = 80 };
-    const Schedule *s = &b->sched;
-    int lines = s->tile_m * (1 + straddles(b, 1)) + s->tile_n / s->cluster * (1 + straddles(b, 2));
-    int copied = lines * OF_A_LINE, multiplied = s->tile_m * (s->tile_n + EDGE);
-    return copied > multiplied ? (double)multiplied / copied : 1;
-}
-
-// The tiles that leave the least of the device idle; products too small for any are left to mma.
-// Blocks that copy for each other are for operands whose rows straddle lines.
-void wgmma_schedule(const Target *t, Body *b)
-{
-    static const struct Choice {
-        int wgmma, tile_n, cluster;
-    } choices[] = {{WGMMA_OWN, 192, 1},    {WGMMA_OWN, 128, 1}, {WGMMA_OWN, 64, 1},
-                   {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}};
-    double most = 0;
-    Schedule *s = &b->sched, before = *s, best = *s;
-    if (!wgmma_fits(b, t)) return;
-    bool even = !straddles(b, 1) && !straddles(b, 2);
-    for (int i = 0; i < (even ? 3 : 6); i++) {
-        *s = before;
-        s->wgmma = choices[i].wgmma;
-        s->tile_n = choices[i].tile_n;
-        s->cluster = choices[i].cluster;
-        wgmma_derive(b, t);
-        double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b));
-        if (share <= LEAST_SHARE || all <= most) continue;
-        most = all;
-        best = *s;
-    }
-    *s = best;
-}
-
-void wgmma_maps(const Body *b, ProgKernel *k)
-{
-    const Schedule *s = &b->sched;
-    k->nmaps = 2;
-    for (int axis = 1; axis <= 2; axis++) {
-        ProgMap *m = &k->maps[axis - 1];
-        bool along_k;
-        group_operand(b, axis, m, &along_k);
-        // a block copies all of its left tile, and its share of the right one
-        int side = axis == 1 ? s->tile_m : s->tile_n, share = axis == 1 ? 1 : s->cluster;
-        m->box_rows = (along_k ? side : STEP) / share;
-        m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
-    }
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (group_result(b, i, &k->maps[k->nmaps]))
-            k->maps[k->nmaps++].arg = b->arg[b->stores.at[i].buf];
 }
 
 static const char *parameter(Emit *e, const ProgMap *m, const char *name)
@@ -269,7 +111,7 @@ static void close_tiles(Emit *e)
     const Schedule *s = &e->body->sched;
     emit_close(e,
                emit_text(e, "for (int tile = first_tile; tile < %lld; tile += %lld) {",
-                         (long long)tiles_of(e->body), (long long)(s->blocks / s->cluster)),
+                         (long long)wgmma_tiles(e->body), (long long)(s->blocks / s->cluster)),
                "}");
 }
 
@@ -335,7 +177,7 @@ static void print_copies(Emit *e)
     const Schedule *s = &e->body->sched;
     emit_open(e, 0);
     Scope *copies = e->scope;
-    emit_line(e, copies, "nc_registers_give<%d>();", 504 - 2 * registers(e->body));
+    emit_line(e, copies, "nc_registers_give<%d>();", 504 - 2 * wgmma_registers(e->body));
     emit_open(e, 0);
     emit_line(e, e->scope, "int place = 0, parity = 1;");
     open_tiles(e);
@@ -349,7 +191,7 @@ static void print_copies(Emit *e)
     print_next_place(e);
     emit_close(e,
                emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
-                         (long long)steps_of(e->body) * STEP, STEP),
+                         (long long)wgmma_steps(e->body) * STEP, STEP),
                "}");
     close_tiles(e);
     emit_close(e, "if (threadIdx.x == 0) {", "}");
@@ -386,7 +228,7 @@ static void print_products(Emit *e, int64_t steps)
     if (own) // (the parity of a place says which round it is in only to those one round behind)
         emit_line(e, in, "if (step == %lld && tile + %lld < %lld) nc_turn_pass(group ^ 1);",
                   (long long)steps - 1, (long long)(s->blocks / s->cluster),
-                  (long long)tiles_of(b));
+                  (long long)wgmma_tiles(b));
     if (group_uneven(b))
         emit_line(e, in, "if (step == 0 && shift > 0) nc_clear_before<%d>(left%s, shift, group);",
                   high, s->wgmma == WGMMA_SHARED ? emit_text(e, " + group * %d", high * LINE) : "");
@@ -417,7 +259,7 @@ static void store_pairs(Emit *e, Vectors *v)
 {
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->stores.n; i++) {
-        if (!is_staged(b, i)) continue;
+        if (!group_result(b, i, &(ProgMap){0})) continue;
         DType t = b->bufs.at[b->stores.at[i].buf].type;
         v->store[i] = false;
         emit_line(e, e->scope, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
@@ -432,10 +274,10 @@ static void print_pairs(Emit *e)
 {
     const Body *b = e->body;
     int n = 0;
-    if (!staged_stores(b)) return;
+    if (!wgmma_staged(b)) return;
     emit_line(e, e->scope, "if (pair %% 4 == 3) {");
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (is_staged(b, i))
+        if (group_result(b, i, &(ProgMap){0}))
             emit_line(e, e->scope, "    nc_put_matrices4<%d>(place ^ pair / 4 * 32, pairs%u);",
                       STAGE * 2 * n++, i);
     emit_line(e, e->scope, "}");
@@ -451,7 +293,7 @@ static void print_boxes(Emit *e, Scope *in)
     emit_line(e, in, "if (thread == 0) {");
     int apart = group_apart(b);
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (is_staged(b, i))
+        if (group_result(b, i, &(ProgMap){0}))
             emit_line(e, in, "    nc_write_box(out%u_map%s, box + %d, part_n, part_m%s);", i,
                       apart > 1 ? ".of[rest]" : "", STAGE * n++,
                       apart > 1 ? emit_text(e, " / %d", apart) : "");
@@ -476,14 +318,14 @@ static void print_results(Emit *e)
     if (apart > 1) above = emit_text(e, "(%s)%s", above, each);
     emit_line(e, in, "const int part_m = origin_m + %s, part_n = origin_n + part / %d * 64;", above,
               below);
-    if (staged_stores(b)) {
-        emit_line(e, in, "uint16_t *const box = stage + part %% %d * %d;", stages(b),
-                  staged_stores(b) * STAGE);
-        emit_line(e, in, "nc_boxes_read<%d>(); // what was there before", stages(b) - 1);
+    if (wgmma_staged(b)) {
+        emit_line(e, in, "uint16_t *const box = stage + part %% %d * %d;", wgmma_stages(b),
+                  wgmma_staged(b) * STAGE);
+        emit_line(e, in, "nc_boxes_read<%d>(); // what was there before", wgmma_stages(b) - 1);
         emit_line(e, in, "__syncwarp();");
         emit_line(e, in, "const uint32_t place = nc_place_anew(box + at);");
         for (uint32_t i = 0; i < b->stores.n; i++)
-            if (is_staged(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
+            if (group_result(b, i, &(ProgMap){0})) emit_line(e, in, "uint32_t pairs%u[4];", i);
     }
     emit_open(e, 0);
     emit_line(e, e->scope,
@@ -497,7 +339,7 @@ static void print_results(Emit *e)
     print_pairs(e);
     emit_line(e, in, "#pragma unroll");
     emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");
-    if (staged_stores(b)) print_boxes(e, in);
+    if (wgmma_staged(b)) print_boxes(e, in);
     emit_line(e, tile, "#pragma unroll");
     emit_close(e, emit_text(e, "for (int part = 0; part < %d; part++) {", below * s->tile_n / 64),
                "}");
@@ -507,7 +349,7 @@ void wgmma_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    int64_t steps = steps_of(b);
+    int64_t steps = wgmma_steps(b);
     int arrivals = (s->wgmma == WGMMA_SHARED ? GROUPS : 1) * 4 * s->cluster;
     if (body_folds(b)) arrivals += SUMMERS;
     emit_open(e, 1); // batch: one
@@ -521,7 +363,7 @@ void wgmma_cuda(Emit *e)
     emit_line(e, top, "const int first_tile = block%s;",
               s->cluster > 1 ? emit_text(e, " / %d", s->cluster) : "");
     emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
-    int boxes = stages(b) * staged_stores(b) * STAGE; // of a warp
+    int boxes = wgmma_stages(b) * wgmma_staged(b) * STAGE; // of a warp
     if (boxes)
         emit_line(e, top,
                   "uint16_t *const stage = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - 4) * %d;",
@@ -537,7 +379,7 @@ void wgmma_cuda(Emit *e)
     print_copies(e);
     emit_open(e, 0);
     Scope *group = e->scope;
-    emit_line(e, group, "nc_registers_take<%d>();", registers(b));
+    emit_line(e, group, "nc_registers_take<%d>();", wgmma_registers(b));
     emit_line(e, group, "int taken = 0; // steps");
     if (s->wgmma == WGMMA_OWN) emit_line(e, group, "int turn = 0;");
     if (boxes)

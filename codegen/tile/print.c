@@ -451,7 +451,8 @@ static int print_op(Print *w, int i, const TileOp *loop)
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: print_barrier(w, op); break;
-    case T_END: break;
+    case T_END:
+    default: break; // of programs with roles
     }
     return i + 1;
 }
