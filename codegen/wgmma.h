@@ -2,7 +2,7 @@
 #ifndef CODEGEN_WGMMA_H
 #define CODEGEN_WGMMA_H
 
-#include "codegen/print_cuda.h"
+#include "codegen/kernel_ir.h"
 
 // STEP: columns (k) of a place in the ring; LINE: bytes of its rows. BOX: rows of STEP results that
 // a warp writes at once. GROUPS: of four warps, that multiply.

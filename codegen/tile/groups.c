@@ -116,7 +116,10 @@ void tile_groups(const Body *b, TileProgram *p)
     p->steps = wgmma_steps(b);
     p->shared = s->ring * (s->tile_m + s->tile_n) * LINE;
     int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
-    int acc = tile_add(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
+    Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
+    sums.lines = p->side_m;
+    sums.line = p->side_n;
+    int acc = tile_add(p, sums);
     add_roles(p);
     begin(p, 0);
     loop(p, T_LOOP, p->steps, 0);
@@ -127,7 +130,12 @@ void tile_groups(const Body *b, TileProgram *p)
     if (body_folds(b)) {
         begin(p, 1);
         loop(p, T_LOOP, p->steps, 0);
-        op(p, T_REDUCE, -1, left);
+        sums.name = "sum";
+        sums.lines = 1;
+        sums.line = STEP;
+        int sum = tile_add(p, sums);
+        op(p, T_REDUCE, sum, left);
+        op(p, T_MAP, -1, sum);
         op(p, T_END, -1, -1);
         op(p, T_END, -1, -1);
     }

@@ -5,6 +5,18 @@
 #include "codegen/print_cuda.h"
 #include "codegen/tile/tile.h"
 
+// What "(x / by % over * times)" is, without what changes nothing.
+static inline const char *number(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
+{
+    if (over == 1) return "0";
+    const char *s = by == 1 ? x : emit_text(e, "%s / %lld", x, (long long)by);
+    if (over) s = emit_text(e, "%s %% %lld", s, (long long)over);
+    return times == 1 ? s : emit_text(e, "%s * %lld", s, (long long)times);
+}
+
+// -- print_roles.c: the whole kernel's text, of a program with roles
+void tile_roles_cuda(Emit *e, const TileProgram *p);
+
 // -- operands.c: an operand's tile, in a scope that knows "next", the first column of its iteration
 // Begins copying it to place "place" of the ring.
 void operand_copy(Emit *e, const TileProgram *p, const Tile *t);

@@ -11,8 +11,8 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
                                           "across", "swizzled", "rows",    "in boxes"};
     buf_printf(out, "  %-10s ", t->name);
     if (t->layout == L_SUMS && p->nroles)
-        buf_printf(out, "registers: %s %dx%d of each group\n", dtype_info[t->type].name, p->side_m,
-                   p->side_n);
+        buf_printf(out, "registers: %s %dx%d%s\n", dtype_info[t->type].name, t->lines, t->line,
+                   t->lines > 1 ? " of each group" : "");
     else if (t->layout == L_SUMS)
         buf_printf(out, "registers: %s %dx%d of each %s\n",
                    dtype_info[p->type == DT_BF16 || p->type == DT_F16 ? DT_F32 : p->type].name,
@@ -34,6 +34,7 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
                    t->places, t->places > 1 ? "s" : "", t->bytes, t->offset,
                    t->of_warp            ? "; each warp its own part"
                    : t->layout == L_ROWS ? ""
+                   : t->layout == L_BULK ? "; copied in bulk"
                    : t->plain            ? "; from memory as it lies"
                                          : "; computed");
 }
@@ -62,7 +63,7 @@ static void print_bar(const TileProgram *p, const TileOp *op, const char *loop, 
         buf_printf(out, op->shift ? "%s[%s - %d]" : "%s[%s]", p->bar[op->bar].name, loop,
                    -op->shift);
     if (op->count) buf_str(out, " of the round before");
-    print_names(p, op->filled, ": there ", out);
+    print_names(p, op->filled, op->kind == T_ANNOUNCE ? ": of " : ": there ", out);
     print_names(p, op->freed, ": free ", out);
 }
 
@@ -95,14 +96,14 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
     switch (op->kind) {
     case T_ROLE: print_role(p, op, out); break;
     case T_TILES:
-        buf_printf(out, "loop tile: of %lld those %d apart", (long long)op->trips, op->count);
+        buf_printf(out, "loop tile: %lld in steps of %d", (long long)op->trips, op->count);
         break;
     case T_CLEAR:
         buf_printf(out, "clear what is before the rows of ");
         print_ref(p, op, op->dst, loop, out);
         break;
     case T_REDUCE:
-        buf_str(out, "reduce sums of rows of ");
+        buf_printf(out, "reduce %s = rows of ", p->tile[op->dst].name);
         print_ref(p, op, op->a, loop, out);
         buf_str(out, ", in this tile's share of the steps");
         break;
@@ -228,11 +229,12 @@ void tile_text(const TileProgram *p, Buf *out)
                (long long)p->body->axis[1].extent, (long long)p->body->axis[2].extent,
                (long long)p->body->axis[p->body->col].extent, (long long)p->body->axis[0].extent,
                p->atom->name, p->atom->m, p->atom->n, p->atom->k);
-    buf_printf(out,
-               "  block: %dx%d results, %d columns at once; warps: %dx%d of %dx%d, %d share the "
-               "columns; %d block%s of a cluster\n",
-               s->tile_m, s->tile_n, s->tile_k, p->warps_m, p->warps_n, p->side_m, p->side_n,
-               p->warps_k, p->cluster, p->cluster > 1 ? "s" : "");
+    buf_printf(out, "  block: %dx%d results, %d columns at once; ", s->tile_m, s->tile_n,
+               s->tile_k);
+    if (!p->nroles)
+        buf_printf(out, "warps: %dx%d of %dx%d, %d share the columns; ", p->warps_m, p->warps_n,
+                   p->side_m, p->side_n, p->warps_k);
+    buf_printf(out, "%d block%s of a cluster\n", p->cluster, p->cluster > 1 ? "s" : "");
     for (int i = 0; i < p->ntiles; i++) print_tile(p, &p->tile[i], out);
     print_bars(p, out);
     const char *loop[MOST_DEPTH] = {""}; // by depth, from 1 on

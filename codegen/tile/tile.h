@@ -66,7 +66,7 @@ typedef enum TileKind {
     T_ROLE,   // the ops from here on are those of role number [role]; ALL_ROLES: of every thread
     T_TILES,  // loop over the tiles of the result that a block takes, up to its T_END
     T_CLEAR,  // what stands before the rows of dst is 0
-    T_REDUCE, // adds up the rows of a, and stores the sums
+    T_REDUCE, // dst = sums of the rows of a
     T_STORE,  // results in a to memory
     // These only come from tile_synchronise:
     T_COMMIT,  // what a thread has begun since the last one, of that [how], is a group

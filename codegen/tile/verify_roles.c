@@ -323,6 +323,11 @@ static int64_t parts_of(const TileProgram *p) // of a group's sums
 static void map(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
+    if (!role_of(r, a)->groups) { // sums of rows
+        if (a->products != 1) wrong(r, a->at, "is not there", r->p->tile[op->a].name);
+        a->products = 0;
+        return;
+    }
     if (a->by_products.n || a->products != r->steps)
         wrong(r, a->at, "is read before all products are done", r->p->tile[op->a].name);
     if (a->mapped++ != a->iteration)
@@ -563,7 +568,10 @@ static void step(Run *r, int who)
     case T_LOAD: load(r, who, op, position); break;
     case T_CLEAR: clear(r, who, op, position); break;
     case T_MMA: multiply(r, who, op, position); break;
-    case T_REDUCE: read_place(r, who, op->a, position, NULL); break;
+    case T_REDUCE:
+        read_place(r, who, op->a, position, NULL);
+        a->products++;
+        break;
     case T_MAP: map(r, who, op); break;
     case T_STORE: store(r, who, op); break;
     default: wrong(r, a->at, "is none of a program with roles", "an op"); break;
