@@ -1,27 +1,9 @@
-// Tile programs with roles as CUDA C, op by op, in the words of prelude/cuda_wgmma.h.
-//
-// A thread that multiplies holds pairs of neighbours of the sums, and computes what follows (any
-// fused expression, any number of results) pair by pair: 16 rows of 64 neighbours at a time a warp.
+// Tile programs with roles as CUDA C, op by op, in the words of prelude/cuda_wgmma.h: roles, loops,
+// and what keeps them apart. What is done with tiles is in print_groups.c.
 #include "codegen/tile/print.h"
 #include "codegen/wgmma.h"
 
-enum { STAGE = BOX * STEP }; // elements of a box
-
-typedef struct Print {
-    Emit *e;
-    const TileProgram *p;
-    const Tile *boxes; // NULL: none
-    int below;         // 64 rows each: parts of a group's sums that lie below each other
-    int64_t across;    // tiles side by side
-    int apart;         // rows of a tile are so many apart
-} Print;
-
-static bool together(const Print *w)
-{
-    return w->p->warps_m > 1;
-}
-
-static const char *names(Print *w, uint32_t tiles)
+static const char *names(RolePrint *w, uint32_t tiles)
 {
     const char *s = "";
     for (int i = 0; i < w->p->ntiles; i++)
@@ -30,212 +12,16 @@ static const char *names(Print *w, uint32_t tiles)
 }
 
 // "// left, right: there"
-static const char *reason(Print *w, const TileOp *op)
+static const char *reason(RolePrint *w, const TileOp *op)
 {
     if (!op->filled && !op->freed) return "";
     return emit_text(w->e, " // %s: %s", names(w, op->filled ? op->filled : op->freed),
                      op->filled ? "there" : "free");
 }
 
-// The left operand's rows that this group multiplies.
-static const char *rows(Print *w)
-{
-    const Tile *left = &w->p->tile[0];
-    if (!left->of_group) return left->name;
-    return emit_text(w->e, "%s + group * %d", left->name, left->bytes / w->p->warps_m);
-}
-
-// -- operands -------------------------------------------------------------------------------------
-
-// The copies of one step's tile to its place.
-static void print_load(Print *w, const TileOp *op)
-{
-    Emit *e = w->e;
-    const Tile *t = &w->p->tile[op->dst];
-    const Schedule *s = &e->body->sched;
-    int side = t->axis == 1 ? s->tile_m : s->tile_n, by = t->peers ? s->cluster : 1;
-    const char *origin = t->axis == 1 ? "origin_m" : "origin_n", *share = "", *behind = "";
-    const char *map =
-        emit_text(e, "%s_map%s", t->name, t->axis == 1 && w->apart > 1 ? ".of[rest]" : "");
-    const char *copy =
-        t->peers ? emit_text(e, "nc_copy_box_to(%d, ", (1 << by) - 1) : "nc_copy_box(";
-    if (t->peers) { // this block's share of the box's lines
-        int lines = (t->along_k ? side : STEP) / by;
-        behind = emit_text(e, " + rank * %d", lines * LINE);
-        share = emit_text(e, " + rank * %d", lines);
-    }
-    if (t->along_k) {
-        if (t->axis == 1 && w->apart > 1) share = emit_text(e, " / %d", w->apart);
-        emit_line(e, e->scope, "%s%s%s, %s, first, %s%s, full + place);", copy, t->name, behind,
-                  map, origin, share);
-        return;
-    }
-    bool one = side == STEP;
-    if (!one) {
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
-    }
-    emit_line(e, e->scope, "%s%s%s%s%s, %s, %s%s, first%s%s, full + place);", one ? "" : "    ",
-              copy, t->name, one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin,
-              one ? "" : " + i", group_uneven(e->body) ? " - shift" : "", share);
-}
-
-static void print_clear(Print *w)
-{
-    emit_line(w->e, w->e->scope, "nc_clear_before<%d>(%s, shift);", w->p->side_m, rows(w));
-}
-
-// acc += left right, in columns of the atom.
-static void print_multiply(Print *w, const TileOp *op)
-{
-    Emit *e = w->e;
-    const TileAtom *atom = w->p->atom;
-    const Tile *x = &w->p->tile[op->a], *y = &w->p->tile[op->b];
-    bool one = w->below == 1;
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int k = 0; k < %d; k++)", STEP / atom->k);
-    if (!one) {
-        emit_line(e, e->scope, "    #pragma unroll");
-        emit_line(e, e->scope, "    for (int i = 0; i < %d; i++)", w->below);
-    }
-    emit_line(e, e->scope, "%s%s<%d, %d>(acc[%s], x + k * %d%s, y + k * %d, step + k > 0);",
-              one ? "    " : "        ", atom->multiply, !x->along_k, !y->along_k, one ? "0" : "i",
-              x->along_k ? 2 : LINE, one ? "" : emit_text(e, " + i * %d", atom->m * LINE / 16),
-              y->along_k ? 2 : LINE);
-}
-
-// Tiles side by side read the same rows of the left operand, so each takes its share of the steps.
-static void print_reduce(Print *w, const TileOp *op)
-{
-    Emit *e = w->e;
-    const Tile *t = &w->p->tile[op->a];
-    emit_line(e, e->scope, "float sum[8] = {};");
-    emit_line(e, e->scope, "if (due == 0) nc_sum_rows_%s<%d>(sum, nc_shared_place(left + piece));",
-              t->type == DT_BF16 ? "b" : "h", t->lines);
-}
-
-static void print_row_sums(Print *w)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    Scope *in = e->scope;
-    long long k = b->axis[b->col].extent;
-    emit_line(e, in, "if (due == 0) {");
-    emit_line(e, in, "    nc_sums_joined(sum);");
-    emit_line(e, in, "    #pragma unroll");
-    emit_line(e, in, "    for (int j = 0; j < 4; j++) {");
-    emit_line(e, in, "        const int i = first + (warp %% 2 * 4 + j) * 8 + thread * 2;");
-    emit_line(e, in, "        const NcVec<float, 2> pair = {sum[2 * j], sum[2 * j + 1]};");
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].fold)
-            emit_line(e, in,
-                      "        if (thread < 4 && origin_m < %lld && i < %lld) nc_store<2>(%s + "
-                      "((%s)(origin_m / %d) * %lld + i), pair);",
-                      (long long)b->axis[1].extent, k, e->buf_name[b->stores.at[i].buf],
-                      int_type(e), b->sched.tile_m, k);
-    emit_line(e, in, "    }");
-    emit_line(e, in, "}");
-}
-
-// -- results --------------------------------------------------------------------------------------
-
-static bool is_staged(const Body *b, uint32_t store)
-{
-    ProgMap m;
-    return group_result(b, store, &m);
-}
-
-// Where this part of the results is, and its boxes in shared memory.
-static void print_part(Print *w)
-{
-    Emit *e = w->e;
-    Scope *in = e->scope;
-    const char *row =
-                   w->below > 1 ? emit_text(e, "part %% %d * %d + ", w->below, w->p->atom->m) : "",
-               *column = number(e, "part", w->below, 0, STEP);
-    if (together(w)) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
-    row = emit_text(e, "%swarp * %d", row, BOX);
-    if (w->apart > 1) row = emit_text(e, "(%s) * %d", row, w->apart);
-    emit_line(e, in, "const int part_m = origin_m + %s, part_n = origin_n + %s;", row, column);
-    if (!w->boxes) return;
-    const char *place = w->boxes->places > 1 ? emit_text(e, " + part %% %d * %d", w->boxes->places,
-                                                         wgmma_staged(e->body) * STAGE)
-                                             : "";
-    emit_line(e, in, "uint16_t *const box = boxes%s;", place);
-}
-
-// Pairs of neighbours: kept for this warp's boxes, or to where they belong.
-static void store_pairs(Emit *e, Vectors *v)
-{
-    const Body *b = e->body;
-    for (uint32_t i = 0; i < b->stores.n; i++) {
-        if (!is_staged(b, i)) continue;
-        DType t = b->bufs.at[b->stores.at[i].buf].type;
-        v->store[i] = false;
-        emit_line(e, e->scope, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
-                  t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
-    }
-    flush_stores(e, v, -1);
-}
-
-// Four pairs of a thread: 16 columns of the box, whose 16-byte pieces are exchanged by the row.
-static void put_pairs(Print *w)
-{
-    Emit *e = w->e;
-    int n = 0;
-    if (!w->boxes) return;
-    emit_line(e, e->scope, "if (pair %% 4 == 3) {");
-    for (uint32_t i = 0; i < e->body->stores.n; i++)
-        if (is_staged(e->body, i))
-            emit_line(e, e->scope, "    nc_put_matrices4<%d>(to ^ pair / 4 * 32, pairs%u);",
-                      STAGE * 2 * n++, i);
-    emit_line(e, e->scope, "}");
-}
-
-static void print_map(Print *w)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    const char *base = emit_text(e, "%s_first", e->axis[2]);
-    Scope *in = e->scope;
-    if (w->boxes) emit_line(e, in, "const uint32_t to = nc_place_anew(box + at);");
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (is_staged(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
-    emit_open(e, 0);
-    emit_line(e, e->scope,
-              "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
-    emit_line(e, e->scope, "const float *const sums = acc[%s] + %s + pair * 2;",
-              w->below > 1 ? emit_text(e, "part %% %d", w->below) : "0",
-              number(e, "part", w->below, 0, STEP / 2));
-    emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e),
-              e->axis[1], w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
-    finish_vector(e, base, 2, (int64_t)b->sched.tile_m * b->sched.cluster * w->apart, "sums[lane]",
-                  store_pairs);
-    put_pairs(w);
-    emit_line(e, in, "#pragma unroll");
-    emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");
-}
-
-// The boxes that a warp has in shared memory: one thread starts their copies.
-static void print_store(Print *w)
-{
-    Emit *e = w->e;
-    int n = 0;
-    emit_line(e, e->scope, "if (thread == 0) {");
-    for (uint32_t i = 0; i < e->body->stores.n; i++) {
-        if (!is_staged(e->body, i)) continue;
-        emit_line(e, e->scope, "    nc_write_box(out%u_map%s, box%s, part_n, part_m%s);", i,
-                  w->apart > 1 ? ".of[rest]" : "", n ? emit_text(e, " + %d", STAGE * n) : "",
-                  w->apart > 1 ? emit_text(e, " / %d", w->apart) : "");
-        n++;
-    }
-    emit_line(e, e->scope, "    nc_boxes_end();");
-    emit_line(e, e->scope, "}");
-}
-
 // -- synchronisation ------------------------------------------------------------------------------
 
-static void print_barrier(Print *w, const TileOp *op)
+static void print_barrier(RolePrint *w, const TileOp *op)
 {
     static const char *const words[] = {[OF_WARP] = "__syncwarp()",
                                         [OF_CLUSTER] = "nc_cluster_wait()",
@@ -246,7 +32,7 @@ static void print_barrier(Print *w, const TileOp *op)
 }
 
 // One thread of a warp, or one for each block of the cluster.
-static void print_arrive(Print *w, const TileOp *op, bool inside)
+static void print_arrive(RolePrint *w, const TileOp *op, bool inside)
 {
     Emit *e = w->e;
     bool all = op->scope == OF_CLUSTER;
@@ -260,7 +46,7 @@ static void print_arrive(Print *w, const TileOp *op, bool inside)
 }
 
 // All mbarriers are set up by one thread.
-static void print_ready(Print *w)
+static void print_ready(RolePrint *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
@@ -289,11 +75,11 @@ static bool has(const TileProgram *p, int from, TileKind kind)
     return false;
 }
 
-static void print_ops(Print *w, int from, int to, const TileOp *loop);
+static void print_ops(RolePrint *w, int from, int to, const TileOp *loop);
 
 // Which tile of the result this is; where the left operand's rows begin anywhere also the number
 // of the tile's map, and where its rows begin in it.
-static void print_origin(Print *w, const TileRole *role)
+static void print_origin(RolePrint *w, const TileRole *role)
 {
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
@@ -326,7 +112,7 @@ static void print_origin(Print *w, const TileRole *role)
 
 // The block's tiles, or those of a group, which knows its place in the ring by the steps that all
 // tiles before have taken.
-static void print_tiles(Print *w, int from, int to, const TileRole *role)
+static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
 {
     Emit *e = w->e;
     const TileOp *op = &w->p->op[from];
@@ -356,7 +142,7 @@ static void print_tiles(Print *w, int from, int to, const TileRole *role)
 }
 
 // A loop over the places of the ring.
-static void print_steps(Print *w, int from, int to)
+static void print_steps(RolePrint *w, int from, int to)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
@@ -376,7 +162,8 @@ static void print_steps(Print *w, int from, int to)
               multiplies || sums ? "const " : "", left->apart,
               sums ? "" : emit_text(e, ", *const right = left + %d", right->offset));
     if (multiplies)
-        emit_line(e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right);", rows(w));
+        emit_line(e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right);",
+                  group_rows(w));
     print_ops(w, at, to, loop);
     if (multiplies) emit_line(e, in, "before = place;");
     if (sums) emit_line(e, in, "if (++due == %lld) due = 0;", (long long)w->across);
@@ -389,12 +176,12 @@ static void print_steps(Print *w, int from, int to)
                "}");
 }
 
-static void print_parts(Print *w, int from, int to)
+static void print_parts(RolePrint *w, int from, int to)
 {
     Emit *e = w->e;
     Scope *out = e->scope;
     emit_open(e, 0);
-    print_part(w);
+    group_part(w);
     print_ops(w, from + 1, to, &w->p->op[from]);
     emit_line(e, out, "#pragma unroll");
     emit_close(
@@ -403,7 +190,7 @@ static void print_parts(Print *w, int from, int to)
         "}");
 }
 
-static void print_op(Print *w, int i, const TileOp *loop)
+static void print_op(RolePrint *w, int i, const TileOp *loop)
 {
     const TileOp *op = &w->p->op[i];
     const TileProgram *p = w->p;
@@ -439,23 +226,23 @@ static void print_op(Print *w, int i, const TileOp *loop)
     case T_FILL: // by the first product
         emit_line(e, in, "float acc[%d][%d];", w->below, p->side_n / 2);
         break;
-    case T_LOAD: print_load(w, op); break;
-    case T_CLEAR: print_clear(w); break;
-    case T_MMA: print_multiply(w, op); break;
-    case T_REDUCE: print_reduce(w, op); break;
+    case T_LOAD: group_load(w, op); break;
+    case T_CLEAR: group_clear(w); break;
+    case T_MMA: group_multiply(w, op); break;
+    case T_REDUCE: group_reduce(w, op); break;
     case T_MAP:
         if (p->tile[op->a].lines > 1)
-            print_map(w);
+            group_map(w);
         else
-            print_row_sums(w);
+            group_row_sums(w);
         break;
-    case T_STORE: print_store(w); break;
+    case T_STORE: group_store(w); break;
     default: break;
     }
 }
 
 // Those of a loop's first step stand behind one condition.
-static void print_ops(Print *w, int from, int to, const TileOp *loop)
+static void print_ops(RolePrint *w, int from, int to, const TileOp *loop)
 {
     Emit *e = w->e;
     const TileProgram *p = w->p;
@@ -476,7 +263,7 @@ static void print_ops(Print *w, int from, int to, const TileOp *loop)
     }
 }
 
-static void print_role(Print *w, int at)
+static void print_role(RolePrint *w, int at)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
@@ -521,7 +308,7 @@ static int next_role(const TileProgram *p, int i)
 }
 
 // Warps 0 to 3 have the roles that do not multiply.
-static void print_roles(Print *w)
+static void print_roles(RolePrint *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
@@ -540,7 +327,7 @@ static void print_roles(Print *w)
 }
 
 // Where this thread is, and what lies where in shared memory.
-static void print_places(Print *w)
+static void print_places(RolePrint *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
@@ -555,7 +342,8 @@ static void print_places(Print *w)
     if (w->boxes)
         emit_line(e, top,
                   "uint16_t *const boxes = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
-                  w->boxes->offset, GROUP_WARPS, w->boxes->places * wgmma_staged(e->body) * STAGE);
+                  w->boxes->offset, GROUP_WARPS,
+                  w->boxes->places * wgmma_staged(e->body) * BOX * STEP);
     emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
               p->shared, p->tile[0].places);
 }
@@ -563,7 +351,7 @@ static void print_places(Print *w)
 void tile_roles_cuda(Emit *e, const TileProgram *p)
 {
     const Body *b = e->body;
-    Print w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
+    RolePrint w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
     w.across = ceil_div(b->axis[2].extent, b->sched.tile_n);
     for (int i = 0; i < p->ntiles; i++)
         if (p->tile[i].of_warp) w.boxes = &p->tile[i];
@@ -572,27 +360,4 @@ void tile_roles_cuda(Emit *e, const TileProgram *p)
     print_places(&w);
     print_roles(&w);
     emit_close(e, NULL, NULL);
-}
-
-// -- the kernel's maps ----------------------------------------------------------------------------
-
-static const char *parameter(Emit *e, const ProgMap *m, const char *name)
-{
-    const char *type = m->apart > 1 ? emit_text(e, "NcMaps<%d>", m->apart) : "NcMap";
-    return emit_text(e, ", const __grid_constant__ %s %s", type, name);
-}
-
-const char *wgmma_parameters(Emit *e)
-{
-    ProgMap m;
-    bool along_k;
-    const char *all = "";
-    for (int axis = 1; axis <= 2; axis++) {
-        group_operand(e->body, axis, &m, &along_k);
-        all = emit_text(e, "%s%s", all, parameter(e, &m, axis == 1 ? "left_map" : "right_map"));
-    }
-    for (uint32_t i = 0; i < e->body->stores.n; i++)
-        if (group_result(e->body, i, &m))
-            all = emit_text(e, "%s%s", all, parameter(e, &m, emit_text(e, "out%u_map", i)));
-    return all;
 }

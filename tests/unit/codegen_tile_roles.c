@@ -225,9 +225,33 @@ static const char *verify(Arena *a, const TileProgram *p)
     return found;
 }
 
+// Whatever the schedule and however many steps: rings of 3 to 9 places, not passed in a tile and
+// passed several times.
+static void check_schedules(void)
+{
+    for (int steps = 1; steps <= 20; steps++)
+        for (int n = 0; n < 32; n++) {
+            Arena *a = arena_new();
+            Case c = {"",
+                      n & 1 ? WGMMA_OWN : WGMMA_SHARED,
+                      64 * (1 + n / 8),
+                      1 + (n >> 1 & 1),
+                      64 * steps,
+                      steps % 4,
+                      n & 4 && steps % 2};
+            if (n & 4 && !c.sums) c.k -= 3; // uneven
+            TileProgram p = tile_program(body_of(a, &c));
+            const char *found = tile_verify(a, &p, 1 + (uint64_t)steps);
+            CHECK_MSG(!found, "wgmma %d tile_n %d cluster %d k %lld: %s", c.wgmma, c.tile_n,
+                      c.cluster, (long long)c.k, found);
+            arena_free(a);
+        }
+}
+
 int main(void)
 {
     int mistakes = 0;
+    check_schedules();
     for (int i = 0; i < CASES; i++) {
         Arena *a = arena_new();
         const Body *b = body_of(a, &cases[i]);
