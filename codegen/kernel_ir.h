@@ -136,7 +136,7 @@ typedef struct Schedule {
     int each;   // TILE: results a thread holds along each side; 0: warps share out the columns
     int share;  // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
     bool mma;   // TILE: on tensor cores
-    int wgmma;  // TILE: WGMMA_*: by groups of four warps (wgmma_cuda.c); 0: not
+    int wgmma;  // TILE: WGMMA_*: by groups of four warps (tile/groups.c); 0: not
     int ring;   // TILE, wgmma: steps along the columns that shared memory holds
     int staged; // TILE: tensor cores, tiles of f32 operands in a ring of so many; 0: no
     bool wide;  // 64-bit index arithmetic
@@ -367,7 +367,6 @@ void tile_program_cuda(struct Emit *e); // tile/print.c: those of tile programs
 void attention_cuda(struct Emit *e);    // tile/attention_print.c
 bool mma_fits(const Body *b);           // a contraction of 16-bit floats: tensor cores can take it
 int mma_shared_bytes(const Body *b);    // that the schedule's tiles need
-void wgmma_cuda(struct Emit *e);
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
 bool wgmma_sums(const Body *b); // sums over the rows of the left one can be taken on the way
 void wgmma_schedule(const Target *t, Body *b); // takes the body where it is large enough

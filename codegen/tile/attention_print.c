@@ -398,8 +398,7 @@ static int print_op(AttentionPrint *w, int i)
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: print_barrier(w, op); break;
-    case T_MOVE:
-    case T_END: break;
+    default: break; // none of these programs
     }
     return i + 1;
 }

@@ -171,7 +171,7 @@ static double multiple_of_score(const Weights *x, int inst)
     return 0;
 }
 
-static const char *number(Emit *e, double v)
+static const char *constant(Emit *e, double v)
 {
     return emit_literal(e->arena, DT_F32, 0, v);
 }
@@ -195,7 +195,7 @@ static void print_high(Weights *x, double times)
     emit_line(e, e->scope, "most = fmaxf(most, %s);", at);
     close_cols(x);
     const char *of_row = times && times != 1
-                             ? emit_text(e, "nc_row_max(most) * %s", number(e, times))
+                             ? emit_text(e, "nc_row_max(most) * %s", constant(e, times))
                              : "nc_row_max(most)";
     emit_line(e, e->scope, "most = fmaxf(high[i], %s);", of_row);
     emit_line(e, e->scope, "// (a row without a score yet has none to be below)");
@@ -228,7 +228,7 @@ static void print_online(Weights *x)
     emit_bind(e, score, e->scope, at);
     if (plain) {
         emit_line(e, e->scope, "const float part = nc_exp2_16(nc_fma(%s, %s, shift));", at,
-                  number(e, LOG2E * (times ? times : 1)));
+                  constant(e, LOG2E * (times ? times : 1)));
         emit_bind(e, below, e->scope, "part");
     }
     const char *part = emit_value(e, below);
@@ -264,7 +264,7 @@ static void bind_exponentials(const Weights *x)
         const char *from = times ? sum_at(e, score_name(x->w, 0)) : emit_value(e, sub->a[0]);
         const char *y = emit_value(e, sub->a[1]), *name = emit_text(e, "part_%u", i);
         emit_line(e, e->scope, "const float %s = nc_exp2_16(nc_fma(%s, %s, %s * -1.44269504f));",
-                  name, from, number(e, LOG2E * (times ? times : 1)), y);
+                  name, from, constant(e, LOG2E * (times ? times : 1)), y);
         emit_bind(e, (int)i, e->scope, name);
     }
 }

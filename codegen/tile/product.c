@@ -191,6 +191,10 @@ int mma_shared_bytes(const Body *b)
 
 void tile_product(const Body *b, TileProgram *p)
 {
+    if (b->sched.wgmma) {
+        tile_groups(b, p);
+        return;
+    }
     begin(b, p);
     const Schedule *s = &b->sched;
     int acc = tile_add(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});

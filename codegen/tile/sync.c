@@ -222,6 +222,10 @@ static void explain(Sync *s)
 void tile_synchronise(TileProgram *p)
 {
     static const TileOp none = {.dst = -1, .a = -1, .b = -1};
+    if (p->nroles) {
+        tile_synchronise_roles(p);
+        return;
+    }
     TileProgram from = *p;
     Sync s = {.p = &from};
     run_all(&s);
