@@ -198,7 +198,7 @@ static Node *before_tail(Plan *p, const Outer *o)
             const int64_t *perm = attr_ints(t, ATTR_perm, NULL);
             for (int k = 0; k < t->type.rank; k++) back[perm[k]] = k;
             x = graph_permute(g, x, back);
-        } else if (t->op != OP_cast) {
+        } else if (t->op == OP_reshape) {
             x = graph_reshape(g, x, t->args[0]->type.rank, t->args[0]->type.dim);
         }
     }
@@ -226,9 +226,9 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
     if (arg->old) {
         Node *n = p->map.map[arg->old->id];
         graph_stamp(p->dst, arg->old, NULL);
+        n = graph_cast(p->dst, n, arg->type);
         for (int i = arg->nviews; i-- > 0;)
-            if (arg->view[i]->op != OP_cast)
-                n = graph_node(p->dst, arg->view[i]->op, &n, 1, &arg->view[i]->attrs);
+            n = graph_node(p->dst, arg->view[i]->op, &n, 1, &arg->view[i]->attrs);
         return arg->nperm ? graph_permute(p->dst, n, arg->perm) : n;
     }
     if (arg->row) return row_dot(p, k->core, &k->rowdots.at[arg->row - 1]);

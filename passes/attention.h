@@ -65,6 +65,7 @@ typedef struct Arg { // what a call reads
     int row;         // one value a row: 0 lse, from 1 on Kernel.rowdots
     int nviews;      // through these views, the last one first, and permuted; stored so
     Node *view[MOST_VIEWS];
+    DType type; // as this
     int nperm;
     int64_t perm[MAX_RANK];
 } Arg;
@@ -115,7 +116,8 @@ Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want);
 // -- contractions (attention_dot.c) ---------------------------------------------------------------
 
 typedef struct Operand { // of a contraction, seen from the space
-    Node *x;             // as the contraction reads it
+    Node *x;             // as the contraction reads it, but for its type
+    DType type;          // that it reads
     Node *base;          // what it is a view of
     double factor;       // x is that many times the view
     int nviews;
@@ -133,6 +135,7 @@ bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
 bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
                Place *result, int *rest, int *over);
 Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, of its base
+void operand_find_base(Operand *op);                          // of x, type and rest
 Lifted lift_inner(Lift *l, const Node *n, const Operand op[2]);
 Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms); // with the axis [rest] last
 
@@ -185,6 +188,7 @@ typedef struct Outer { // a product that sums over scores
     Terms terms;
     Node *tail[MOST_TAIL]; // casts and views that nothing else reads: the kernel applies them
     int ntail;
+    bool divided; // the division by the sum is among them
 } Outer;
 
 typedef struct Core { // a softmax of products
@@ -215,6 +219,17 @@ static inline Node *outer_end(const Outer *o)
 // What n, at place p, is in the form of sums of products of probabilities and other products;
 // false: it has no such form, or not a short one.
 bool terms_of(Core *c, Node *n, const Place *p, Terms *out);
+bool term_push(Term *t, const Factor *f); // times f; false: too many
+
+// Where the softmax's division stands behind the product (attention_total.c).
+Factor total_factor(const Core *c, int power);
+// Whether n, at place p, is the sum of the exponentials, repeated.
+bool is_total(const Core *c, const Node *n, const Place *p);
+// Takes a division by it out of the operand: times the result, a power of 0 or -1.
+int operand_total(const Core *c, Operand *op);
+// The sum over the head dimension [rest] of n, at place p: of the result of a forward product and
+// another value, over powers of the sum.
+bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out);
 // Whether the exponential n is e / sum: the exponents differ by the logarithm of the sum.
 bool is_probability(Core *c, Node *n);
 bool factor_equal(const Factor *a, const Factor *b);

@@ -55,21 +55,26 @@ static bool first_space(Core *c)
     int naxes;
     const Type *t = &c->e->type;
     const int64_t *axes = attr_ints(c->sum, ATTR_axes, &naxes);
-    if (naxes != 1 || t->rank < 2 || t->dim[axes[0]] < 2) return false;
-    int col = -1;
+    int col = -1, summed = -1;
+    for (int k = 0; k < naxes; k++) {
+        if (t->dim[axes[k]] == 1) continue;
+        if (summed >= 0) return false;
+        summed = (int)axes[k];
+    }
+    if (summed < 0 || t->rank < 2) return false;
     c->place = (Place){.rank = t->rank};
     for (int i = 0; i < t->rank; i++) {
         int n = c->place.start[i];
-        if (t->dim[i] != 1 && i != axes[0]) {
+        if (t->dim[i] != 1 && i != summed) {
             c->space.size[c->space.n] = t->dim[i];
             c->place.atom[n++] = (uint8_t)c->space.n++;
-        } else if (i == axes[0]) {
+        } else if (i == summed) {
             col = n++;
         }
         c->place.start[i + 1] = (uint8_t)n;
     }
     c->place.atom[col] = (uint8_t)c->space.n;
-    c->space.size[c->space.n++] = t->dim[axes[0]];
+    c->space.size[c->space.n++] = t->dim[summed];
     return c->space.n >= 2;
 }
 
@@ -263,14 +268,21 @@ static const bool *find_outside(const Core *c, const Users *u)
 // -- what reads them ------------------------------------------------------------------------------
 
 // Casts and views behind the product that nothing else reads.
-static void find_tail(Outer *o, const Users *u)
+static void find_tail(const Core *c, Outer *o, const Users *u)
 {
     const Node *n = o->dot;
+    bool cast = true;
     while (o->ntail < MOST_TAIL && u->first[n->id + 1] - u->first[n->id] == 1) {
         Node *user = u->user[u->first[n->id]];
-        if (!user || !(node_has(user, OPF_PERMUTES) ||
-                       (user->op == OP_cast && dtype_is_float(user->type.dtype))))
+        if (!user) return;
+        // The division of the softmax, which the kernel makes in any case.
+        bool by_total = cast && !o->divided && user->op == OP_div && user->args[0] == n &&
+                        o->kind == OUT_QUERY && is_total(c, user->args[1], &o->result);
+        cast &= user->op == OP_cast || by_total;
+        if (!by_total && !node_has(user, OPF_PERMUTES) &&
+            !(user->op == OP_cast && dtype_is_float(user->type.dtype)))
             return;
+        o->divided |= by_total;
         o->tail[o->ntail++] = user;
         n = user;
     }
@@ -283,7 +295,7 @@ static bool add_outer(Core *c, const Users *u, Node *dot, int side, const Place 
     if (!outer_dot(&c->space, dot, side, p, &o.other, &o.result, &o.rest, &over)) return true;
     if (c->nouters == MOST_OUTERS) return core_refuse(c, WHY_FORM, dot, 0, 0);
     o.kind = over == space_row(&c->space) ? OUT_KEY : OUT_QUERY;
-    find_tail(&o, u);
+    find_tail(c, &o, u);
     int at = c->nouters++;
     for (; at > 0 && c->outer[at - 1].dot->id > dot->id; at--) c->outer[at] = c->outer[at - 1];
     c->outer[at] = o;
@@ -345,9 +357,14 @@ static bool classify(Core *c, const PassOptions *o)
 {
     for (int i = 0; i < c->nouters; i++) {
         Outer *u = &c->outer[i];
+        const Node *dot = NULL; // the other product: kernels take one
         bool dots = false, fits = terms_of(c, u->dot->args[u->side], &u->place, &u->terms);
         if (c->split.atom >= 0) return false;
-        for (int t = 0; t < u->terms.n; t++) u->terms.t[t].c *= u->other.factor;
+        Factor total = total_factor(c, operand_total(c, &u->other) - u->divided);
+        for (int t = 0; t < u->terms.n; t++) {
+            u->terms.t[t].c *= u->other.factor;
+            if (total.power) fits &= term_push(&u->terms.t[t], &total);
+        }
         u->other.factor = 1;
         if (!fits || !u->terms.n) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
         for (int t = 0; t < u->terms.n; t++) {
@@ -358,6 +375,8 @@ static bool classify(Core *c, const PassOptions *o)
                 if (f->kind == F_DOT) {
                     dots = true;
                     fits &= f->power == 1;
+                    if (o->target->kind == TARGET_CUDA) fits &= !dot || dot == f->key;
+                    dot = f->key;
                     bool known = false;
                     for (int j = 0; j < c->ninner; j++) known |= c->inner[j] == f->n;
                     if (!known && c->ninner == MOST_INNER) fits = false;
