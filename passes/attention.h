@@ -26,6 +26,14 @@ typedef struct Place {
 
 typedef uint32_t AtomSet; // a bit an atom
 
+static inline Node *uncast_float(Node *n) // behind roundings
+{
+    while ((n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) ||
+           n->op == OP_stop_gradient)
+        n = n->args[0];
+    return n;
+}
+
 static inline int space_row(const Space *s)
 {
     return s->n - 2;
@@ -191,6 +199,8 @@ typedef struct Outer { // a product that sums over scores
     bool divided; // the division by the sum is among them
 } Outer;
 
+typedef struct Kernel Kernel;
+
 typedef struct Core { // a softmax of products
     Graph *g;
     Node *e, *sum;
@@ -207,8 +217,10 @@ typedef struct Core { // a softmax of products
     int ninner;
     Outer outer[MOST_OUTERS];
     int nouters;
+    bool planned; // kernels are to make it
+    Kernel *lse;  // of these, the one that gives the logarithms of the rows' sums
     bool refused;
-    Unfused why; // consumer NULL: nothing is said
+    Unfused why;
 } Core;
 
 static inline Node *outer_end(const Outer *o)
@@ -234,14 +246,31 @@ bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out);
 bool is_probability(Core *c, Node *n);
 bool factor_equal(const Factor *a, const Factor *b);
 
-// -- finding (attention_find.c) -------------------------------------------------------------------
-
 typedef struct Users {
     Graph *g;
     bool *live;
     uint32_t *first; // by id: of its live users in [user]; results of a region count as one, NULL
     Node **user;
 } Users;
+
+// -- the scores (attention_scores.c) --------------------------------------------------------------
+
+// Values met on a walk, each with its place.
+enum { MOST_SEEN = 512 };
+typedef struct Seen {
+    Node *n;
+    Place place;
+} Seen;
+bool push_seen(Seen *seen, int *count, Node *n, const Place *p); // unless it is there; false: full
+
+bool core_space(Core *c); // atoms as the axes of the exponentials are, the summed one last
+bool core_split(Core *c); // the atom asked for becomes two; false: it is rows or columns
+// The products below the exponent; the first one says what rows are. false: there is none.
+bool core_products(Core *c, const Users *u);
+void core_scores(Core *c); // x and times
+
+// -- finding (attention_find.c) -------------------------------------------------------------------
+
 Users users_of(Graph *g);
 bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // false
 // The softmax whose sum of exponentials is [sum]; NULL: it is none of products that a product
@@ -250,7 +279,7 @@ Core *core_find(const Users *u, Node *sum, const PassOptions *o);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------
 
-typedef struct Kernel {
+struct Kernel {
     Core *core;
     OuterKind kind;
     Outer *outer[2]; // a result each
@@ -261,7 +290,7 @@ typedef struct Kernel {
     VEC(Arg) args;
     VEC(Factor) rowdots; // Arg.row - 1
     Node *lse_made;      // in the new graph
-} Kernel;
+};
 
 // Writes the region; false: it cannot be.
 bool kernel_write(Kernel *k);

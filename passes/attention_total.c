@@ -5,12 +5,6 @@
 //   u = e v, y = u / l:   du = dy / l,  dl = -sum_n(dy y / l),  de = du vT + dl
 #include "passes/attention.h"
 
-static Node *uncast(Node *n)
-{
-    while (n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) n = n->args[0];
-    return n;
-}
-
 Factor total_factor(const Core *c, int power)
 {
     AtomSet rows = place_atoms(&c->place) & ~atom_bit(space_col(&c->space));
@@ -33,7 +27,7 @@ bool is_total(const Core *c, const Node *n, const Place *p)
 
 int operand_total(const Core *c, Operand *op)
 {
-    Node *n = uncast(op->x);
+    Node *n = uncast_float(op->x);
     if (n->op != OP_div || !is_total(c, n->args[1], &op->place)) return 0;
     op->x = n->args[0];
     operand_find_base(op);
@@ -43,13 +37,13 @@ int operand_total(const Core *c, Operand *op)
 // Whether n, at place p, is what the forward product o comes to.
 static bool is_result(const Outer *o, Node *n, const Place *p)
 {
-    return o->kind == OUT_FORWARD && n == uncast(outer_end(o)) && place_equal(p, &o->result);
+    return o->kind == OUT_FORWARD && n == uncast_float(outer_end(o)) && place_equal(p, &o->result);
 }
 
 static int result_of(const Core *c, Node *n, const Place *p)
 {
     for (int u = 0; u < c->nouters; u++)
-        if (is_result(&c->outer[u], uncast(n), p)) return u;
+        if (is_result(&c->outer[u], uncast_float(n), p)) return u;
     return -1;
 }
 
@@ -60,7 +54,7 @@ bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out)
     double v;
     *out = (Term){.c = 1};
     while (!other) {
-        n = uncast(n);
+        n = uncast_float(n);
         if (n->op == OP_neg) {
             out->c = -out->c;
             n = n->args[0];
@@ -71,7 +65,7 @@ bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out)
             int k = result_of(c, n->args[0], p) >= 0 ? 0 : 1;
             f.outer = result_of(c, n->args[k], p);
             if (f.outer >= 0) {
-                other = uncast(n->args[1 - k]);
+                other = uncast_float(n->args[1 - k]);
             } else if (node_const_value(n->args[1], &v)) {
                 out->c *= v;
                 n = n->args[0];
