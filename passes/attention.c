@@ -38,9 +38,8 @@ static Kernel *add_kernel(Plan *p, Core *c, OuterKind kind, Outer *o)
     return k;
 }
 
-// The kernels of a softmax: forward ones, one of queries, one of keys. false: a region cannot be
-// written.
-static bool plan_kernels(Plan *p, Core *c)
+// The kernels of a softmax: forward ones, one of queries, one of keys.
+static void plan_kernels(Plan *p, Core *c)
 {
     uint32_t first = p->kernels.n;
     Kernel *keys = NULL;
@@ -54,68 +53,67 @@ static bool plan_kernels(Plan *p, Core *c)
         }
         Kernel *k = add_kernel(p, c, o->kind, o);
         if (o->kind == OUT_KEY) keys = k;
-        k->lse = o->kind == OUT_FORWARD && backward;
-        backward &= !k->lse; // one of them gives it
+        k->lse = o->kind == OUT_FORWARD && backward && !c->lse;
+        if (k->lse) c->lse = k;
         k->rows = loop_rows(c, o->kind, p->o);
     }
     for (uint32_t i = first; i < p->kernels.n; i++) {
         if (kernel_write(p->kernels.at[i])) continue;
         core_refuse(c, WHY_FORM, p->kernels.at[i]->outer[0]->dot, 0, 0);
         p->kernels.n = first;
-        return false;
+        return;
     }
-    return true;
+    c->planned = true;
 }
 
 // -- what a kernel waits for ----------------------------------------------------------------------
 
 typedef VEC(Node *) Nodes;
 
-static Kernel *kernel_of_lse(const Plan *p, const Core *c)
-{
-    for (uint32_t i = 0; i < p->kernels.n; i++)
-        if (p->kernels.at[i]->core == c && p->kernels.at[i]->lse) return p->kernels.at[i];
-    return NULL;
-}
-
 // Nodes of the graph before that n, or the kernel that makes it, reads.
-static Nodes needs(const Plan *p, const Node *n)
+static void push_needs(const Plan *p, const Node *n, Nodes *work)
 {
-    Nodes out = {0};
     Arena *a = p->users.g->arena;
     const Kernel *k = p->of[n->id];
-    if (!k) {
-        for (uint32_t i = 0; i < n->nargs; i++) vec_push(a, &out, n->args[i]);
-        return out;
-    }
-    for (uint32_t i = 0; i < k->args.n; i++) {
+    for (uint32_t i = 0; !k && i < n->nargs; i++) vec_push(a, work, n->args[i]);
+    for (uint32_t i = 0; k && i < k->args.n; i++) {
         const Arg *arg = &k->args.at[i];
         if (arg->old) {
-            vec_push(a, &out, arg->old);
+            vec_push(a, work, arg->old);
         } else if (!arg->row) {
-            vec_push(a, &out, outer_end(kernel_of_lse(p, k->core)->outer[0]));
+            vec_push(a, work, outer_end(k->core->lse->outer[0]));
         } else {
             const Factor *f = &k->rowdots.at[arg->row - 1];
-            vec_push(a, &out, outer_end(&k->core->outer[f->outer]));
-            vec_push(a, &out, f->op->base);
+            vec_push(a, work, outer_end(&k->core->outer[f->outer]));
+            vec_push(a, work, f->op->base);
         }
     }
-    return out;
 }
 
-static void mark_needed(const Plan *p, bool *live)
+enum { UNSEEN, ENTERED, DONE }; // states of a walk from readers to what they read
+
+// Marks what the roots need. A node that waits for itself, through what a kernel makes of several
+// products at once; NULL: there is none.
+static const Node *mark_needed(const Plan *p, uint8_t *state)
 {
     Nodes work = {0};
     Graph *g = p->users.g;
     for (uint32_t i = 0; i < g->roots.n; i++) vec_push(g->arena, &work, g->roots.at[i]);
     for (uint32_t i = 0; i < g->results.n; i++) vec_push(g->arena, &work, g->results.at[i]);
     while (work.n) {
-        Node *n = work.at[--work.n];
-        if (live[n->id]) continue;
-        live[n->id] = true;
-        Nodes more = needs(p, n);
-        for (uint32_t i = 0; i < more.n; i++) vec_push(g->arena, &work, more.at[i]);
+        const Node *n = work.at[work.n - 1];
+        uint32_t before = work.n;
+        if (state[n->id] != UNSEEN) {
+            state[n->id] = DONE;
+            work.n--;
+            continue;
+        }
+        state[n->id] = ENTERED;
+        push_needs(p, n, &work);
+        for (uint32_t i = before; i < work.n; i++)
+            if (state[work.at[i]->id] == ENTERED) return work.at[i];
     }
+    return NULL;
 }
 
 // -- deciding -------------------------------------------------------------------------------------
@@ -129,7 +127,7 @@ static void set_ends(Plan *p)
 }
 
 // Who, of what is computed, reads n, through views and elementwise operations.
-static const Node *reader_of(const Plan *p, const Node *n, const bool *live)
+static const Node *reader_of(const Plan *p, const Node *n, const uint8_t *live)
 {
     for (;;) {
         const Node *next = NULL;
@@ -143,44 +141,46 @@ static const Node *reader_of(const Plan *p, const Node *n, const bool *live)
     }
 }
 
-static bool has_kernels(const Plan *p, const Core *c)
-{
-    for (uint32_t i = 0; i < p->kernels.n; i++)
-        if (p->kernels.at[i]->core == c) return true;
-    return false;
-}
-
-// Takes the kernels of a softmax back.
-static void drop(Plan *p, const Core *c)
+// Takes the kernels of what was refused back.
+static void drop_refused(Plan *p)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->kernels.n; i++)
-        if (p->kernels.at[i]->core != c) p->kernels.at[kept++] = p->kernels.at[i];
+        if (!p->kernels.at[i]->core->refused) p->kernels.at[kept++] = p->kernels.at[i];
     p->kernels.n = kept;
     set_ends(p);
+}
+
+// Two products of one kernel wait for each other.
+static void refuse_circle(Plan *p, const uint8_t *state)
+{
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        const Kernel *k = p->kernels.at[i];
+        for (int o = 0; o < k->nouters; o++)
+            if (state[outer_end(k->outer[o])->id] == ENTERED)
+                core_refuse(k->core, WHY_FORM, k->outer[o]->dot, 0, 0);
+    }
 }
 
 // A softmax whose scores are computed for someone else, too, stays as it is. Until nothing changes:
 // what one of them keeps may be another's scores.
 static void decide(Plan *p)
 {
-    Arena *a = p->users.g->arena;
     set_ends(p);
     for (bool again = true; again;) {
-        again = false;
-        bool *live = NEW_ARRAY(a, bool, p->users.g->nodes.n + 1);
-        mark_needed(p, live);
-        for (uint32_t i = 0; i < p->cores.n && !again; i++) {
+        uint8_t *state = NEW_ARRAY(p->users.g->arena, uint8_t, p->users.g->nodes.n + 1);
+        bool circle = again = mark_needed(p, state) != NULL;
+        if (circle) refuse_circle(p, state);
+        for (uint32_t i = 0; i < p->cores.n && !circle; i++) {
             Core *c = p->cores.at[i];
-            if (c->refused || !has_kernels(p, c)) continue;
-            const Node *stored = live[c->e->id] ? c->e : NULL;
+            const Node *stored = state[c->e->id] ? c->e : NULL;
             for (int k = 0; k < c->ninner && !stored; k++)
-                if (live[c->inner[k]->id]) stored = c->inner[k];
-            if (!stored) continue;
-            core_refuse(c, WHY_SCORES, reader_of(p, stored, live), 0, 0);
-            drop(p, c);
+                if (state[c->inner[k]->id]) stored = c->inner[k];
+            if (c->refused || !c->planned || !stored) continue;
+            core_refuse(c, WHY_SCORES, reader_of(p, stored, state), 0, 0);
             again = true;
         }
+        if (again) drop_refused(p);
     }
 }
 
@@ -198,7 +198,7 @@ static Node *before_tail(Plan *p, const Outer *o)
             const int64_t *perm = attr_ints(t, ATTR_perm, NULL);
             for (int k = 0; k < t->type.rank; k++) back[perm[k]] = k;
             x = graph_permute(g, x, back);
-        } else if (t->op != OP_cast) {
+        } else if (t->op == OP_reshape) {
             x = graph_reshape(g, x, t->args[0]->type.rank, t->args[0]->type.dim);
         }
     }
@@ -226,13 +226,13 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
     if (arg->old) {
         Node *n = p->map.map[arg->old->id];
         graph_stamp(p->dst, arg->old, NULL);
+        n = graph_cast(p->dst, n, arg->type);
         for (int i = arg->nviews; i-- > 0;)
-            if (arg->view[i]->op != OP_cast)
-                n = graph_node(p->dst, arg->view[i]->op, &n, 1, &arg->view[i]->attrs);
+            n = graph_node(p->dst, arg->view[i]->op, &n, 1, &arg->view[i]->attrs);
         return arg->nperm ? graph_permute(p->dst, n, arg->perm) : n;
     }
     if (arg->row) return row_dot(p, k->core, &k->rowdots.at[arg->row - 1]);
-    return kernel_of_lse(p, k->core)->lse_made;
+    return k->core->lse->lse_made;
 }
 
 static void make_kernel(Plan *p, Kernel *k)
@@ -269,9 +269,11 @@ static void build(Plan *p, Node *n, bool *any)
     while (work.n) {
         Node *x = work.at[work.n - 1];
         uint32_t before = work.n;
-        Nodes args = p->map.map[x->id] ? (Nodes){0} : needs(p, x);
-        for (uint32_t i = 0; i < args.n; i++)
-            if (!p->map.map[args.at[i]->id]) vec_push(a, &work, args.at[i]);
+        if (!p->map.map[x->id]) push_needs(p, x, &work);
+        uint32_t kept = before;
+        for (uint32_t i = before; i < work.n; i++)
+            if (!p->map.map[work.at[i]->id]) work.at[kept++] = work.at[i];
+        work.n = kept;
         if (work.n > before) continue;
         work.n--;
         if (p->map.map[x->id]) continue;
@@ -304,10 +306,10 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
     p.dst = graph_new(g->arena, g->diags, g->symbols);
     p.map = remap_begin(g, p.dst);
     for (uint32_t i = 0; i < g->params.n; i++) remap_node(&p.map, g->params.at[i]);
-    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    mark_needed(&p, live);
+    uint8_t *needed = NEW_ARRAY(g->arena, uint8_t, g->nodes.n + 1);
+    mark_needed(&p, needed);
     for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (live[i]) build(&p, g->nodes.at[i], &any);
+        if (needed[i]) build(&p, g->nodes.at[i], &any);
     return graph_copy_live(remap_end(&p.map));
 }
 

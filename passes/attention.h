@@ -26,6 +26,14 @@ typedef struct Place {
 
 typedef uint32_t AtomSet; // a bit an atom
 
+static inline Node *uncast_float(Node *n) // behind roundings
+{
+    while ((n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) ||
+           n->op == OP_stop_gradient)
+        n = n->args[0];
+    return n;
+}
+
 static inline int space_row(const Space *s)
 {
     return s->n - 2;
@@ -65,6 +73,7 @@ typedef struct Arg { // what a call reads
     int row;         // one value a row: 0 lse, from 1 on Kernel.rowdots
     int nviews;      // through these views, the last one first, and permuted; stored so
     Node *view[MOST_VIEWS];
+    DType type; // as this
     int nperm;
     int64_t perm[MAX_RANK];
 } Arg;
@@ -115,7 +124,8 @@ Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want);
 // -- contractions (attention_dot.c) ---------------------------------------------------------------
 
 typedef struct Operand { // of a contraction, seen from the space
-    Node *x;             // as the contraction reads it
+    Node *x;             // as the contraction reads it, but for its type
+    DType type;          // that it reads
     Node *base;          // what it is a view of
     double factor;       // x is that many times the view
     int nviews;
@@ -133,6 +143,7 @@ bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
 bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
                Place *result, int *rest, int *over);
 Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, of its base
+void operand_find_base(Operand *op);                          // of x, type and rest
 Lifted lift_inner(Lift *l, const Node *n, const Operand op[2]);
 Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms); // with the axis [rest] last
 
@@ -185,7 +196,10 @@ typedef struct Outer { // a product that sums over scores
     Terms terms;
     Node *tail[MOST_TAIL]; // casts and views that nothing else reads: the kernel applies them
     int ntail;
+    bool divided; // the division by the sum is among them
 } Outer;
+
+typedef struct Kernel Kernel;
 
 typedef struct Core { // a softmax of products
     Graph *g;
@@ -203,8 +217,10 @@ typedef struct Core { // a softmax of products
     int ninner;
     Outer outer[MOST_OUTERS];
     int nouters;
+    bool planned; // kernels are to make it
+    Kernel *lse;  // of these, the one that gives the logarithms of the rows' sums
     bool refused;
-    Unfused why; // consumer NULL: nothing is said
+    Unfused why;
 } Core;
 
 static inline Node *outer_end(const Outer *o)
@@ -215,11 +231,20 @@ static inline Node *outer_end(const Outer *o)
 // What n, at place p, is in the form of sums of products of probabilities and other products;
 // false: it has no such form, or not a short one.
 bool terms_of(Core *c, Node *n, const Place *p, Terms *out);
+bool term_push(Term *t, const Factor *f); // times f; false: too many
+
+// Where the softmax's division stands behind the product (attention_total.c).
+Factor total_factor(const Core *c, int power);
+// Whether n, at place p, is the sum of the exponentials, repeated.
+bool is_total(const Core *c, const Node *n, const Place *p);
+// Takes a division by it out of the operand: times the result, a power of 0 or -1.
+int operand_total(const Core *c, Operand *op);
+// The sum over the head dimension [rest] of n, at place p: of the result of a forward product and
+// another value, over powers of the sum.
+bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out);
 // Whether the exponential n is e / sum: the exponents differ by the logarithm of the sum.
 bool is_probability(Core *c, Node *n);
 bool factor_equal(const Factor *a, const Factor *b);
-
-// -- finding (attention_find.c) -------------------------------------------------------------------
 
 typedef struct Users {
     Graph *g;
@@ -227,6 +252,25 @@ typedef struct Users {
     uint32_t *first; // by id: of its live users in [user]; results of a region count as one, NULL
     Node **user;
 } Users;
+
+// -- the scores (attention_scores.c) --------------------------------------------------------------
+
+// Values met on a walk, each with its place.
+enum { MOST_SEEN = 512 };
+typedef struct Seen {
+    Node *n;
+    Place place;
+} Seen;
+bool push_seen(Seen *seen, int *count, Node *n, const Place *p); // unless it is there; false: full
+
+bool core_space(Core *c); // atoms as the axes of the exponentials are, the summed one last
+bool core_split(Core *c); // the atom asked for becomes two; false: it is rows or columns
+// The products below the exponent; the first one says what rows are. false: there is none.
+bool core_products(Core *c, const Users *u);
+void core_scores(Core *c); // x and times
+
+// -- finding (attention_find.c) -------------------------------------------------------------------
+
 Users users_of(Graph *g);
 bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // false
 // The softmax whose sum of exponentials is [sum]; NULL: it is none of products that a product
@@ -235,7 +279,7 @@ Core *core_find(const Users *u, Node *sum, const PassOptions *o);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------
 
-typedef struct Kernel {
+struct Kernel {
     Core *core;
     OuterKind kind;
     Outer *outer[2]; // a result each
@@ -246,7 +290,7 @@ typedef struct Kernel {
     VEC(Arg) args;
     VEC(Factor) rowdots; // Arg.row - 1
     Node *lse_made;      // in the new graph
-} Kernel;
+};
 
 // Writes the region; false: it cannot be.
 bool kernel_write(Kernel *k);

@@ -45,9 +45,9 @@ static bool is_view(const Node *n)
 
 // What x is a view of: the value furthest down that has its type, behind roundings that change
 // nothing and a constant factor.
-static void find_base(Operand *op)
+void operand_find_base(Operand *op)
 {
-    DType t = op->x->type.dtype;
+    DType t = op->type;
     Node *n = op->x;
     double factor = 1, v;
     int nviews = 0;
@@ -124,6 +124,7 @@ bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2])
     if (d.ncontract != 1) return false;
     for (int side = 0; side < 2; side++) {
         op[side].x = n->args[side];
+        op[side].type = n->args[side]->type.dtype;
         op[side].rest = dot_axes(n, side).contract[0];
         operand_place(n, side, p, side ? d.nbatch + d.nfree : d.nbatch, &op[side].place);
         atoms[side] = place_atoms(&op[side].place) & (row | col);
@@ -132,7 +133,7 @@ bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2])
     if (atoms[first] != row || atoms[!first] != col) return false;
     for (int i = 0; i < 2; i++) {
         out[i] = op[i ^ first];
-        find_base(&out[i]);
+        operand_find_base(&out[i]);
     }
     return true;
 }
@@ -159,7 +160,7 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
             result->rank = ++at;
         }
     }
-    *other = (Operand){.x = n->args[!side], .rest = v.free[0]};
+    *other = (Operand){.x = n->args[!side], .type = n->args[!side]->type.dtype, .rest = v.free[0]};
     for (int k = 0; k < other->x->type.rank; k++) {
         other->place.start[k + 1] = other->place.start[k];
         other->place.rank = k + 1;
@@ -167,7 +168,7 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
             if (v.batch[i] == k) put_axis(&other->place, k, p, (int)z.batch[i]);
         if (v.contract[0] == k) put_axis(&other->place, k, p, (int)z.contract[0]);
     }
-    find_base(other);
+    operand_find_base(other);
     return true;
 }
 
@@ -176,8 +177,8 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
 // A parameter that is x copied, its axis [rest] the innermost one. p: the place of that.
 static Node *copied(Lift *l, const Operand *op, Place *p)
 {
-    Arg arg = {.old = op->base, .nviews = op->nviews};
-    Type t = type_make(op->x->type.dtype, 0, NULL);
+    Arg arg = {.old = op->base, .nviews = op->nviews, .type = op->type};
+    Type t = type_make(op->type, 0, NULL);
     for (int i = 0; i < op->nviews; i++) arg.view[i] = op->view[i];
     *p = (Place){0};
     for (int k = 0; k <= op->x->type.rank; k++) {
@@ -193,8 +194,7 @@ static Node *copied(Lift *l, const Operand *op, Place *p)
 Node *operand_views(Graph *g, const Operand *op, Node *x)
 {
     for (int i = op->nviews; i-- > 0;)
-        if (op->view[i]->op != OP_cast)
-            x = graph_node(g, op->view[i]->op, &x, 1, &op->view[i]->attrs);
+        x = graph_node(g, op->view[i]->op, &x, 1, &op->view[i]->attrs);
     return x;
 }
 
@@ -204,7 +204,9 @@ Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms)
     int rest = (int)op->rest;
     Node *x;
     if (op->inner && !l->start) {
-        x = lift_arg(l, &(Arg){.old = op->base}, &op->base->type);
+        Type t = op->base->type;
+        t.dtype = op->type;
+        x = lift_arg(l, &(Arg){.old = op->base, .type = op->type}, &t);
         x = operand_views(l->g, op, x);
     } else { // (a loop would copy it again and again)
         x = copied(l, op, &p);

@@ -8,7 +8,7 @@
 
 #include "passes/attention.h"
 
-enum { MOST_SEEN = 512, MOST_SPLITS = 8 };
+enum { MOST_SPLITS = 8 };
 
 Users users_of(Graph *g)
 {
@@ -32,183 +32,11 @@ Users users_of(Graph *g)
     return u;
 }
 
-static Node *uncast(Node *n)
-{
-    while ((n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) ||
-           n->op == OP_stop_gradient)
-        n = n->args[0];
-    return n;
-}
-
 bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b)
 {
     c->refused = true;
     c->why = (Unfused){.producer = c->inner[0], .consumer = at, .cause = why, .a = a, .b = b};
     return false;
-}
-
-// -- the space ------------------------------------------------------------------------------------
-
-// Atoms as the axes of the exponentials are, the summed one last.
-static bool first_space(Core *c)
-{
-    int naxes;
-    const Type *t = &c->e->type;
-    const int64_t *axes = attr_ints(c->sum, ATTR_axes, &naxes);
-    if (naxes != 1 || t->rank < 2 || t->dim[axes[0]] < 2) return false;
-    int col = -1;
-    c->place = (Place){.rank = t->rank};
-    for (int i = 0; i < t->rank; i++) {
-        int n = c->place.start[i];
-        if (t->dim[i] != 1 && i != axes[0]) {
-            c->space.size[c->space.n] = t->dim[i];
-            c->place.atom[n++] = (uint8_t)c->space.n++;
-        } else if (i == axes[0]) {
-            col = n++;
-        }
-        c->place.start[i + 1] = (uint8_t)n;
-    }
-    c->place.atom[col] = (uint8_t)c->space.n;
-    c->space.size[c->space.n++] = t->dim[axes[0]];
-    return c->space.n >= 2;
-}
-
-// Where the atom is the last one before the columns: rows.
-static void renumber(Place *p, int atom, int to)
-{
-    for (int i = 0; i < p->start[p->rank]; i++) {
-        int a = p->atom[i];
-        p->atom[i] = (uint8_t)(a == atom ? to : a > atom && a <= to ? a - 1 : a);
-    }
-}
-
-static void make_rows(Core *c, int atom)
-{
-    Space *s = &c->space;
-    int to = s->n - 2;
-    int64_t size = s->size[atom];
-    for (int i = atom; i < to; i++) s->size[i] = s->size[i + 1];
-    s->size[to] = size;
-    renumber(&c->place, atom, to);
-}
-
-// An atom becomes two; false: it is rows or columns.
-static bool split_atom(Core *c)
-{
-    Space *s = &c->space;
-    int at = c->split.atom;
-    if (at < 0 || at >= s->n - 2 || s->n == MOST_ATOMS) return false;
-    memmove(&s->size[at + 1], &s->size[at], (size_t)(s->n - at) * sizeof *s->size);
-    s->n++;
-    s->size[at] /= c->split.inner;
-    s->size[at + 1] = c->split.inner;
-    Place p = {.rank = c->place.rank};
-    int n = 0;
-    for (int k = 0; k < p.rank; k++) {
-        for (int i = c->place.start[k]; i < c->place.start[k + 1]; i++) {
-            int a = c->place.atom[i];
-            p.atom[n++] = (uint8_t)(a > at ? a + 1 : a);
-            if (a == at) p.atom[n++] = (uint8_t)(at + 1);
-        }
-        p.start[k + 1] = (uint8_t)n;
-    }
-    c->place = p;
-    return true;
-}
-
-// The rows of a product that makes scores: the last axis that only the operand without the columns
-// has. -1: it makes none.
-static int rows_of_product(const Core *c, const Node *n, const Place *p)
-{
-    AtomSet col = atom_bit(space_col(&c->space));
-    DotAxes a = dot_axes(n, 0), b = dot_axes(n, 1);
-    int first[3] = {a.nbatch, a.nbatch + a.nfree, a.nbatch + a.nfree + b.nfree};
-    AtomSet own[2] = {0};
-    for (int side = 0; side < 2; side++)
-        for (int i = first[side]; i < first[side + 1]; i++) own[side] |= place_axis(p, i);
-    int side = own[1] == col ? 0 : 1; // of the rows
-    if (own[!side] != col) return -1;
-    int last = -1;
-    for (int i = first[side]; i < first[side + 1]; i++)
-        if (p->start[i + 1] > p->start[i]) last = p->atom[p->start[i + 1] - 1];
-    return last;
-}
-
-typedef struct Seen {
-    Node *n;
-    Place place;
-} Seen;
-
-static bool push_seen(Seen *seen, int *count, Node *n, const Place *p)
-{
-    for (int i = 0; i < *count; i++)
-        if (seen[i].n == n) return true;
-    if (*count == MOST_SEEN) return false;
-    seen[(*count)++] = (Seen){n, *p};
-    return true;
-}
-
-// The products below the exponent; the first one says what rows are. false: there is none.
-static bool find_products(Core *c, const Users *u)
-{
-    Seen *seen = NEW_ARRAY(u->g->arena, Seen, MOST_SEEN);
-    int count = 0;
-    bool rows = false;
-    AtomSet col = atom_bit(space_col(&c->space));
-    push_seen(seen, &count, c->e->args[0], &c->place);
-    for (int i = 0; i < count; i++) {
-        Node *n = seen[i].n;
-        Place p = seen[i].place, below;
-        if (n->op == OP_dot) {
-            int row = rows_of_product(c, n, &p);
-            if (row < 0) continue;
-            if (!rows) {
-                for (int k = 0; k < count; k++) renumber(&seen[k].place, row, space_row(&c->space));
-                make_rows(c, row);
-                rows = true;
-            }
-            if (c->ninner < MOST_INNER) c->inner[c->ninner++] = n;
-            continue;
-        }
-        for (uint32_t k = 0; k < n->nargs; k++) {
-            if (node_class(n) != CLS_ELEMENTWISE && !node_has(n, OPF_STRIDES)) continue;
-            if (place_below(&c->space, n, &p, k, &below, &c->split)) {
-                if ((place_atoms(&below) & col) && !push_seen(seen, &count, n->args[k], &below))
-                    return false;
-            } else if (c->split.atom >= 0) {
-                return false;
-            }
-        }
-    }
-    return rows;
-}
-
-// -- the scores -----------------------------------------------------------------------------------
-
-// Whether n does not vary over the columns.
-static bool is_of_rows(Core *c, Node *n)
-{
-    Lifted v = lift(&c->scratch, n, &c->place);
-    return v.n && !(v.atoms & atom_bit(space_col(&c->space)));
-}
-
-// A softmax is the same whatever is added to a whole row: its maximum, above all.
-static void find_scores(Core *c)
-{
-    c->x = uncast(c->e->args[0]);
-    for (;;) {
-        if ((c->x->op == OP_sub || c->x->op == OP_add) && is_of_rows(c, c->x->args[1])) {
-            c->x = uncast(c->x->args[0]);
-        } else if (c->x->op == OP_add && is_of_rows(c, c->x->args[0])) {
-            c->x = uncast(c->x->args[1]);
-        } else if (c->x->op == OP_fma && is_of_rows(c, c->x->args[2])) {
-            c->times = c->x->args[1];
-            c->x = c->x->args[0];
-            return;
-        } else {
-            return;
-        }
-    }
 }
 
 // By id: what depends on the exponentials, or on products of their size that the scores do not
@@ -263,14 +91,21 @@ static const bool *find_outside(const Core *c, const Users *u)
 // -- what reads them ------------------------------------------------------------------------------
 
 // Casts and views behind the product that nothing else reads.
-static void find_tail(Outer *o, const Users *u)
+static void find_tail(const Core *c, Outer *o, const Users *u)
 {
     const Node *n = o->dot;
+    bool cast = true;
     while (o->ntail < MOST_TAIL && u->first[n->id + 1] - u->first[n->id] == 1) {
         Node *user = u->user[u->first[n->id]];
-        if (!user || !(node_has(user, OPF_PERMUTES) ||
-                       (user->op == OP_cast && dtype_is_float(user->type.dtype))))
+        if (!user) return;
+        // The division of the softmax, which the kernel makes in any case.
+        bool by_total = cast && !o->divided && user->op == OP_div && user->args[0] == n &&
+                        o->kind == OUT_QUERY && is_total(c, user->args[1], &o->result);
+        cast &= user->op == OP_cast || by_total;
+        if (!by_total && !node_has(user, OPF_PERMUTES) &&
+            !(user->op == OP_cast && dtype_is_float(user->type.dtype)))
             return;
+        o->divided |= by_total;
         o->tail[o->ntail++] = user;
         n = user;
     }
@@ -283,7 +118,7 @@ static bool add_outer(Core *c, const Users *u, Node *dot, int side, const Place 
     if (!outer_dot(&c->space, dot, side, p, &o.other, &o.result, &o.rest, &over)) return true;
     if (c->nouters == MOST_OUTERS) return core_refuse(c, WHY_FORM, dot, 0, 0);
     o.kind = over == space_row(&c->space) ? OUT_KEY : OUT_QUERY;
-    find_tail(&o, u);
+    find_tail(c, &o, u);
     int at = c->nouters++;
     for (; at > 0 && c->outer[at - 1].dot->id > dot->id; at--) c->outer[at] = c->outer[at - 1];
     c->outer[at] = o;
@@ -343,11 +178,18 @@ static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOpti
 // The form of what each product reads; forward ones come first in program order.
 static bool classify(Core *c, const PassOptions *o)
 {
+    bool kernels = o->target->kind == TARGET_CUDA;
+    DType type = c->inner[0]->args[0]->type.dtype;
     for (int i = 0; i < c->nouters; i++) {
         Outer *u = &c->outer[i];
+        const Node *dot = NULL; // the other product: kernels take one, all of one type
         bool dots = false, fits = terms_of(c, u->dot->args[u->side], &u->place, &u->terms);
         if (c->split.atom >= 0) return false;
-        for (int t = 0; t < u->terms.n; t++) u->terms.t[t].c *= u->other.factor;
+        Factor total = total_factor(c, operand_total(c, &u->other) - u->divided);
+        for (int t = 0; t < u->terms.n; t++) {
+            u->terms.t[t].c *= u->other.factor;
+            if (total.power) fits &= term_push(&u->terms.t[t], &total);
+        }
         u->other.factor = 1;
         if (!fits || !u->terms.n) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
         for (int t = 0; t < u->terms.n; t++) {
@@ -358,6 +200,8 @@ static bool classify(Core *c, const PassOptions *o)
                 if (f->kind == F_DOT) {
                     dots = true;
                     fits &= f->power == 1;
+                    if (kernels) fits &= (!dot || dot == f->key) && f->op[0].type == type;
+                    dot = f->key;
                     bool known = false;
                     for (int j = 0; j < c->ninner; j++) known |= c->inner[j] == f->n;
                     if (!known && c->ninner == MOST_INNER) fits = false;
@@ -371,6 +215,7 @@ static bool classify(Core *c, const PassOptions *o)
         }
         if (u->kind == OUT_QUERY && !dots) u->kind = OUT_FORWARD;
         if (u->kind == OUT_FORWARD) fits &= u->terms.n == 1;
+        if (kernels) fits &= u->other.type == type;
         if (!fits) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
         if (!head_fits(c, u->dot, &u->other, o)) return false;
     }
@@ -405,9 +250,9 @@ static bool find(Core *c, const Users *u, const PassOptions *o)
     c->ninner = c->nouters = 0;
     c->split.atom = -1;
     c->times = NULL;
-    if (!find_products(c, u)) return false;
+    if (!core_products(c, u)) return false;
     c->scratch = lift_begin(u->g->arena, u->g, &c->space, false);
-    find_scores(c);
+    core_scores(c);
     c->hot = find_hot(c, u);
     c->outside = c->scratch.outside = find_outside(c, u);
     find_probabilities(c, u);
@@ -418,14 +263,14 @@ static bool find(Core *c, const Users *u, const PassOptions *o)
 
 Core *core_find(const Users *u, Node *sum, const PassOptions *o)
 {
-    Node *e = uncast(sum->args[0]);
+    Node *e = uncast_float(sum->args[0]);
     if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
     Core *c = NEW(u->g->arena, Core);
     *c = (Core){.g = u->g, .e = e, .sum = sum};
-    if (!first_space(c)) return NULL;
+    if (!core_space(c)) return NULL;
     for (int i = 0; i < MOST_SPLITS; i++) {
         if (find(c, u, o) || c->refused) return is_read(c) ? c : NULL;
-        if (c->split.atom < 0 || !split_atom(c)) return NULL;
+        if (c->split.atom < 0 || !core_split(c)) return NULL;
     }
     return NULL;
 }

@@ -53,7 +53,7 @@ static Node *row_argument(Write *w, int row)
     Type t = type_scalar(DT_F32);
     for (int i = 0; i < s->n - 1; i++)
         if (w->rows & atom_bit(i)) t.dim[t.rank++] = s->size[i];
-    Node *x = lift_arg(&w->l, &(Arg){.row = row}, &t);
+    Node *x = lift_arg(&w->l, &(Arg){.row = row, .type = DT_F32}, &t);
     return lift_rows(&w->l, x, w->rows);
 }
 
@@ -199,7 +199,7 @@ Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x)
     for (int i = 0; i < o->ntail; i++) {
         const Node *t = o->tail[i];
         graph_stamp(g, t, t->name);
-        if (t->op != OP_cast) x = graph_node(g, t->op, &x, 1, &t->attrs);
+        if (node_has(t, OPF_PERMUTES)) x = graph_node(g, t->op, &x, 1, &t->attrs);
     }
     return x;
 }

@@ -135,8 +135,8 @@ Lifted lift_number(Lift *l, double v)
 
 static bool same_arg(const Arg *a, const Arg *b)
 {
-    return a->old == b->old && a->row == b->row && a->nviews == b->nviews && a->nperm == b->nperm &&
-           !memcmp(a->view, b->view, sizeof *a->view * (size_t)a->nviews) &&
+    return a->old == b->old && a->row == b->row && a->type == b->type && a->nviews == b->nviews &&
+           a->nperm == b->nperm && !memcmp(a->view, b->view, sizeof *a->view * (size_t)a->nviews) &&
            !memcmp(a->perm, b->perm, sizeof *a->perm * (size_t)a->nperm);
 }
 
@@ -152,7 +152,7 @@ Node *lift_arg(Lift *l, const Arg *arg, const Type *t)
 
 static Node *parameter(Lift *l, Node *old)
 {
-    return lift_arg(l, &(Arg){.old = old}, &old->type);
+    return lift_arg(l, &(Arg){.old = old, .type = old->type.dtype}, &old->type);
 }
 
 // 16-bit floats are computed with as f32.

@@ -36,7 +36,7 @@ bool factor_equal(const Factor *a, const Factor *b)
     return same_value(a, b) && a->power == b->power;
 }
 
-static bool term_push(Term *t, const Factor *f)
+bool term_push(Term *t, const Factor *f)
 {
     for (int i = 0; i < t->n; i++) {
         if (!same_value(&t->f[i], f)) continue;
@@ -147,9 +147,11 @@ static bool expand_dot(Expand *x, Node *n, const Place *p, Terms *out)
 {
     Operand *op = NEW_ARRAY(x->c->scratch.a, Operand, 2);
     if (!inner_dot(&x->c->space, n, p, op)) return false;
+    int total = operand_total(x->c, &op[0]) + operand_total(x->c, &op[1]);
     double c = op[0].factor * op[1].factor;
     op[0].factor = op[1].factor = 1;
     Lifted v = lift_inner(&x->c->scratch, n, op);
+    Factor by = total_factor(x->c, total);
     if (!v.n) return false;
     terms_one(out, c,
               &(Factor){.kind = F_DOT,
@@ -159,7 +161,7 @@ static bool expand_dot(Expand *x, Node *n, const Place *p, Terms *out)
                         .op = op,
                         .key = v.n,
                         .atoms = v.atoms});
-    return true;
+    return !total || term_push(&out->t[0], &by);
 }
 
 // Factors that vary over the columns, apart from others.
@@ -208,6 +210,31 @@ static bool sum_of_dot(Expand *x, const Term *v, Term *out)
         return f.key && term_push(out, &f);
     }
     return false;
+}
+
+// Over the head dimension, of a product of two values.
+static bool expand_head_sum(Expand *x, Node *n, const Place *p, Terms *out)
+{
+    int naxes, rest = -1;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    const Type *t = &n->args[0]->type;
+    Place below = {.rank = t->rank};
+    for (int i = 0, from = 0, k = 0; i < t->rank; i++) {
+        int at = below.start[i];
+        if (k < naxes && axes[k] == i) {
+            if (t->dim[i] != 1 && rest >= 0) return false;
+            if (t->dim[i] != 1) rest = i;
+            k++;
+        } else {
+            for (int j = p->start[from]; j < p->start[from + 1]; j++) below.atom[at++] = p->atom[j];
+            from++;
+        }
+        below.start[i + 1] = (uint8_t)at;
+    }
+    Term term;
+    *out = (Terms){0};
+    return rest >= 0 && sum_over_head(x->c, n->args[0], &below, rest, &term) &&
+           terms_push(out, &term);
 }
 
 static bool expand_sum(Expand *x, Node *n, const Place *p, Terms *out)
@@ -278,15 +305,15 @@ static bool expand_new(Expand *x, Node *n, const Place *p, Terms *out)
     Place below;
     Split split;
     double v;
-    AtomSet rows = place_atoms(&c->place) & ~atom_bit(space_col(&c->space));
     if (node_const_value(n, &v)) {
         terms_one(out, v, NULL);
         return isfinite(v);
     }
     if (n == c->e && place_equal(p, &c->place)) {
         AtomSet all = place_atoms(&c->place);
+        Factor total = total_factor(c, 1);
         terms_one(out, 1, &(Factor){.kind = F_PROB, .power = 1, .atoms = all});
-        return term_push(&out->t[0], &(Factor){.kind = F_TOTAL, .power = 1, .atoms = rows});
+        return term_push(&out->t[0], &total);
     }
     for (int i = 0; i < c->nprobs; i++)
         if (n == c->prob[i] && place_equal(p, &c->place)) {
@@ -295,13 +322,15 @@ static bool expand_new(Expand *x, Node *n, const Place *p, Terms *out)
             return true;
         }
     if (n == c->sum && place_summed(&c->space, n, p, &below) && place_equal(&below, &c->place)) {
-        terms_one(out, 1, &(Factor){.kind = F_TOTAL, .power = 1, .atoms = rows});
+        Factor total = total_factor(c, 1);
+        terms_one(out, 1, &total);
         return true;
     }
     if (c->hot[n->id]) {
         if (node_class(n) == CLS_ELEMENTWISE && expand_elementwise(x, n, p, out)) return true;
         if (n->op == OP_dot && expand_dot(x, n, p, out)) return true;
-        if (n->op == OP_sum && expand_sum(x, n, p, out)) return true;
+        if (n->op == OP_sum && (expand_sum(x, n, p, out) || expand_head_sum(x, n, p, out)))
+            return true;
         if (node_has(n, OPF_STRIDES) && place_below(&c->space, n, p, 0, &below, &split))
             return expand(x, n->args[0], &below, out);
     }

@@ -48,7 +48,7 @@ static inline bool run(Arena *a, Run *r, const char *name, const char *text, Pre
     *r = (Run){.d = diags_new(a)};
     r->m = frontend_compile(a, r->d, "case.net", text, strlen(text), &(FrontendOptions){0});
     PassOptions o = {
-        .target = &target, .precision = precision, .skip = skip, .attention_bytes = 6 << 10};
+        .target = &target, .precision = precision, .skip = skip, .attention_bytes = 4000};
     bool ok = r->m && !r->d->errors && passes_run(r->m, &o, NULL);
     if (ok) {
         r->train = module_entry(r->m, "train")->graph;

@@ -189,7 +189,58 @@ static const Case cases[] = {
      "    y = attention(q, k, v, mask = reshape(slope, [6, 1, 1]) * d, scale = 0.2)\n",
      {1, 1, 1},
      ", slope: f32[6]"},
+    {"bf16 in the text",
+     QKV,
+     "    s = matmul(cast(q, bf16), transpose(cast(k, bf16)))\n"
+     "    p = softmax(cast(s, f32) * 0.35)\n"
+     "    y = cast(matmul(cast(p, bf16), cast(v, bf16)), f32)\n",
+     {1, 1, 1},
+     ""},
+    {"bf16 from end to end",
+     "    param q0: f32[2, 40, 8] = normal(1)\n",
+     "    q = cast(q0, bf16)\n"
+     "    y = cast(matmul(softmax(matmul(q, transpose(q)) * cast(0.35, bf16)), q), f32)\n",
+     {1, 1, 1},
+     ""},
+    {"rotated",
+     QKV,
+     "    c = cos(cast(expand(iota(40), 1) * (1 + iota(4)), f32) * 0.1)\n"
+     "    n = sin(cast(expand(iota(40), 1) * (1 + iota(4)), f32) * 0.1)\n"
+     "    qa, qb = split(q, 2)\n"
+     "    ka, kb = split(k, 2)\n"
+     "    q1 = concat([qa * c - qb * n, qb * c + qa * n], -1)\n"
+     "    k1 = concat([ka * c - kb * n, kb * c + ka * n], -1)\n"
+     "    y = attention(q1, k1, v, causal = true)\n",
+     {1, 1, 1},
+     ""},
+    {"normed heads",
+     QKV,
+     "    q1 = q * rsqrt(mean(q * q, -1, keep = true) + 1e-5)\n"
+     "    k1 = k * rsqrt(mean(k * k, -1, keep = true) + 1e-5)\n"
+     "    y = attention(q1, k1, v)\n",
+     {1, 1, 1},
+     ""},
+    {"self, shared projection",
+     "    param x: f32[2, 40, 16] = normal(1)\n",
+     "    y = attention(x, x, x, causal = true)\n",
+     {1, 1, 1},
+     ""},
+    {"probabilities weighted by rows",
+     QKV,
+     S "    y = matmul(softmax(s) * reshape(1 + cast(iota(40), f32) * 0.1, [40, 1]), v)\n",
+     {1, 1, 1},
+     ""},
+    {"probabilities weighted by columns",
+     QKV,
+     S "    y = matmul(softmax(s) * (1 + cast(iota(40), f32) * 0.1), v)\n",
+     {1, 1, 1},
+     ""},
     // not taken
+    {"two values",
+     QKV,
+     S "    p = softmax(s)\n    y = matmul(p, v) + matmul(p, v * v)\n",
+     {0, 0, 0},
+     ""},
     {"shared by two",
      "    param w: f32[48, 144] = normal(0.3)\n    param x: f32[2, 40, 48] = normal(1)\n",
      "    q, k, v = split(matmul(x, w), 3)\n"

@@ -93,9 +93,14 @@ static void change_scores(Draw *r)
     }
 }
 
-static void add_softmax(Draw *r)
+// The softmax p; false: exponentials e, whose sum the product is divided by.
+static bool add_softmax(Draw *r)
 {
-    switch (draw(r, 6)) {
+    switch (draw(r, 8)) {
+    case 6: buf_str(&r->body, "    e = exp(s - max(s, -1, keep = true))\n"); return false;
+    case 7:
+        buf_str(&r->body, "    e = exp(s - stop_gradient(max(s, -1, keep = true)))\n");
+        return false;
     case 0:
         buf_str(&r->body, "    e = exp(s - max(s, -1, keep = true))\n"
                           "    p = e / sum(e, -1, keep = true)\n");
@@ -111,6 +116,7 @@ static void add_softmax(Draw *r)
     }
     if (!draw(r, 3)) buf_str(&r->body, "    p = dropout(p, 0.2)\n");
     if (!draw(r, 4)) buf_str(&r->body, "    p = cast(cast(p, bf16), f32)\n");
+    return true;
 }
 
 static char *make(Draw *r)
@@ -139,14 +145,17 @@ static char *make(Draw *r)
     };
     buf_str(&r->body, products[draw(r, 5)]);
     change_scores(r);
-    add_softmax(r);
+    bool divided = add_softmax(r);
     static const char *const results[] = {
         "    y = matmul(p, v)\n",
         "    y = reshape(transpose(matmul(p, v), [0, 2, 1, 3]), [dim(q, 0), dim(q, 2), -1])\n",
         "    y = matmul(p, v) * 2 + 1\n",
         "    y = transpose(matmul(transpose(v), transpose(p)))\n",
     };
-    buf_str(&r->body, results[draw(r, 4)]);
+    if (divided)
+        buf_str(&r->body, results[draw(r, 4)]);
+    else
+        buf_str(&r->body, "    y = matmul(e, v) / sum(e, -1, keep = true)\n");
     return arena_printf(
         r->a,
         "use nn\nuse optim\n"
