@@ -294,10 +294,10 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
         for (uint32_t k = 0; k < n->nregions; k++)
             any |= rebuilt(done, n->regions[k]) != n->regions[k];
         Core *core = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, c->o) : NULL;
-        if (!core) continue;
+        bool loops = c->o->target->kind != TARGET_CUDA;
+        if (!core || (loops && !loop_rows(core, OUT_FORWARD, c->o))) continue;
         vec_push(g->arena, &p.cores, core);
-        bool whole = c->o->target->kind != TARGET_CUDA && !loop_rows(core, OUT_FORWARD, c->o);
-        if (!core->refused && !whole) plan_kernels(&p, core);
+        if (!core->refused) plan_kernels(&p, core);
     }
     decide(&p);
     for (uint32_t i = 0; c->entry && i < p.cores.n; i++)
