@@ -85,6 +85,12 @@ static const Node *owner(const Node *n) // of the value a node reads: the region
     return n->op == OP_get ? n->args[0] : n;
 }
 
+// Whose result it is, of a loop; those of a call are what its kernel stores.
+static bool of_loop(const Node *n)
+{
+    return owner(n)->op == OP_loop;
+}
+
 // -- items ----------------------------------------------------------------------------------------
 
 typedef struct Walk {
@@ -195,10 +201,10 @@ static bool make_items(Frame *f)
         Sink *s = &f->sinks.at[k];
         if (s->root && is_stored(f, s->root))
             s->stored = s->root;
-        else if (is_stored(f, s->value) && node_class(owner(s->value)) != CLS_REGION)
+        else if (is_stored(f, s->value) && !of_loop(s->value))
             s->stored = s->value;
         if (s->stored) {
-            s->item = producer[s->stored->id] - 1;
+            s->item = producer[owner(s->stored)->id] - 1;
             vec_push(a, &f->items.at[s->item].sinks, k);
             continue;
         }
@@ -288,7 +294,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
         const Group *gr = it->groups.at[i];
         for (uint32_t k = 0; k < gr->outs.n; k++) {
             const Node *n = gr->outs.at[k];
-            if (n->op == OP_assert || node_class(owner(n)) == CLS_REGION) continue;
+            if (n->op == OP_assert || of_loop(n)) continue;
             if ((int)f->place[n->id].kind == PLACE_NONE)
                 f->place[n->id] = gen_temp(f->e, &n->type, value_name(n), n->loc);
         }

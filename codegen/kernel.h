@@ -76,7 +76,7 @@ typedef struct LowerCtx {
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;
-    bool group_products; // some contraction may be made by groups of warps (wgmma_cuda.c)
+    bool group_products; // some contraction may be made by groups of warps (tile/groups.c)
 } LowerCtx;
 
 // Lowers the groups of one launch (equal Group.launch; GROUP_LOOP is not lowered here, nor a

@@ -94,11 +94,12 @@ typedef struct BodyAxis {
 
 // How a body runs. Numbers only: a schedule can make a kernel slow, never wrong.
 typedef enum ScheduleKind {
-    SCHED_MAP,    // a thread takes vectors of the innermost axis
-    SCHED_ROW,    // a team of threads takes a row; columns are spread over the team
-    SCHED_COLUMN, // neighbouring threads take neighbouring rows (the contiguous direction)
-    SCHED_SWEEP,  // rows, and sums over the rows on the way: teams walk over rows (sweep_cuda.c)
-    SCHED_TILE,   // a contraction: blocks take tiles of its result (Body.dot)
+    SCHED_MAP,       // a thread takes vectors of the innermost axis
+    SCHED_ROW,       // a team of threads takes a row; columns are spread over the team
+    SCHED_COLUMN,    // neighbouring threads take neighbouring rows (the contiguous direction)
+    SCHED_SWEEP,     // rows, and sums over the rows on the way: teams walk over rows (sweep_cuda.c)
+    SCHED_TILE,      // a contraction: blocks take tiles of its result (Body.dot)
+    SCHED_ATTENTION, // products of what follows from products (Body.attention)
 } ScheduleKind;
 
 enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // a row that several stages read
@@ -135,11 +136,21 @@ typedef struct Schedule {
     int each;   // TILE: results a thread holds along each side; 0: warps share out the columns
     int share;  // TILE: tensor cores, a tile a warp, whose columns so many warps share; 0: none
     bool mma;   // TILE: on tensor cores
-    int wgmma;  // TILE: WGMMA_*: by groups of four warps (wgmma_cuda.c); 0: not
+    int wgmma;  // TILE: WGMMA_*: by groups of four warps (tile/groups.c); 0: not
     int ring;   // TILE, wgmma: steps along the columns that shared memory holds
     int staged; // TILE: tensor cores, tiles of f32 operands in a ring of so many; 0: no
     bool wide;  // 64-bit index arithmetic
 } Schedule;
+
+// A product within attention: the sum over [axis] (the head dimension) of [rows] * [cols], which
+// gives scores, or over the columns of [weight] * [value], one result for each place along [axis].
+typedef struct BodyScore {
+    int sum, rows, cols, axis;
+} BodyScore;
+typedef struct BodyWeighted {
+    int sum, weight, value, axis;
+} BodyWeighted;
+enum { MOST_PRODUCTS = 2 };
 
 enum { WGMMA_SHARED = 1, WGMMA_OWN }; // two groups multiply a tile together, or each its own
 
@@ -169,6 +180,17 @@ typedef struct Body {
         int sum, a, b;
         int tensor; // TENSOR_*: how tensor cores may take the products; 0: not
     } dot;
+    // Attention over axes (batch 0, rows 1, a head's dimension for each result) and the columns:
+    // products of what an expression makes of scores, products themselves. nouts 0: not that.
+    struct {
+        int nscores, nouts;
+        BodyScore score[MOST_PRODUCTS];
+        BodyWeighted out[MOST_PRODUCTS];
+        // Forward: the greatest score of a row, exp of what a score is below it, the sum of these;
+        // -1: not in there.
+        int high, exp, total;
+        int tensor; // TENSOR_*: of f32 operands; 0: these are 16-bit floats
+    } attention;
     const Ix *uneven; // ROW: rows are not aligned; their vectors start where this place is. NULL:
                       // are; COLUMN: likewise, of memory's rows
     int64_t part;     // COLUMN, split: columns of a part; 0: equal shares
@@ -201,6 +223,7 @@ typedef struct Lower {
     const Group *group;
     int depth;
     bool one_round;         // squared deviations without the mean first, along the columns
+    const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
     bool failed;
@@ -216,6 +239,9 @@ Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group);
 // Stores the element of [n] at idx.
 void lower_out(Lower *l, const Node *n, const Ix *const *idx);
 void lower_finish(Lower *l); // stages and schedule, when all stores are there
+
+// -- lower_attention.c: a call's region (passes/attention.c). *ordered: as of lower_group.
+bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered);
 
 // -- lower_sweep.c: sums over the rows of a row body ----------------------------------------------
 // Adds the folded outs of the group to a body whose rows and columns are these axes. false: they
@@ -311,7 +337,12 @@ int staged_pitch(const Body *b);       // elements between rows of sums in share
 // tile_plan.c: contractions on CUDA
 void plan_tile(const Target *t, Body *b);
 void tile_derive(Body *b, const Target *t);
-void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
+// tile/attention.c: attention on CUDA
+bool attention_find(Body *b); // fills in Body.attention
+void plan_attention(const Target *t, Body *b);
+void attention_derive(Body *b, const Target *t);
+double attention_products(const Body *b); // operations
+void plan_cpu(Arena *a, Body *b);         // cpu_plan.c: all but sweeps
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
@@ -333,9 +364,9 @@ void body_cuda(struct Emit *e, KernelPhase phase); // by its schedule
 void row_cuda(struct Emit *e, KernelPhase phase);
 void small_cuda(struct Emit *e);
 void tile_program_cuda(struct Emit *e); // tile/print.c: those of tile programs
+void attention_cuda(struct Emit *e);    // tile/attention_print.c
 bool mma_fits(const Body *b);           // a contraction of 16-bit floats: tensor cores can take it
 int mma_shared_bytes(const Body *b);    // that the schedule's tiles need
-void wgmma_cuda(struct Emit *e);
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
 bool wgmma_sums(const Body *b); // sums over the rows of the left one can be taken on the way
 void wgmma_schedule(const Target *t, Body *b); // takes the body where it is large enough

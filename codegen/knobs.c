@@ -154,6 +154,29 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
+// Of n values of a field, those with which attention's tiles still fit shared memory, and at least
+// a warp has rows.
+static int attention_fits(const Body *b, const Target *t, size_t field, int64_t *out, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        Body other = *b;
+        *(int *)((char *)&other.sched + field) = (int)out[i];
+        schedule_derive(&other, t);
+        if (other.sched.row_bytes <= t->shared_per_block && other.sched.threads >= 32 &&
+            other.sched.threads <= 512)
+            out[kept++] = out[i];
+    }
+    return kept;
+}
+
+static int legal_ring(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_ATTENTION)) return 0;
+    for (int v = 2; v <= 4; v++) out[v - 2] = v;
+    return attention_fits(b, t, offsetof(Schedule, ring), out, 3);
+}
+
 static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
@@ -164,6 +187,8 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION))
+        return attention_fits(b, t, offsetof(Schedule, each), out, powers(b, 1, 2, NULL, out));
     if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma || b->sched.staged) return 0;
     if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
         for (int i = 0; i < 3; i++) out[i] = i;
@@ -189,6 +214,8 @@ static bool tile_fits(const Body *b, int64_t v)
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION))
+        return attention_fits(b, t, offsetof(Schedule, tile_k), out, powers(b, 16, 128, NULL, out));
     if (b->sched.share || b->sched.wgmma || b->sched.staged) return 0;
     return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
 }
@@ -224,6 +251,8 @@ static bool staged_tall(const Body *b, int64_t v)
 
 static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION))
+        return attention_fits(b, t, offsetof(Schedule, tile_m), out, powers(b, 16, 256, NULL, out));
     return t->kind == TARGET_CUDA && b->sched.staged ? powers(b, 32, 128, staged_tall, out) : 0;
 }
 
@@ -346,7 +375,7 @@ const Knob knobs[] = {
      0, false, NULL},
     {"each",
      "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
-     "warp's tile of 16 x 8, 16 x 16, 32 x 32",
+     "warp's tile of 16 x 8, 16 x 16, 32 x 32; attention: rows of a warp, of 16",
      INT(each), legal_each, -1, true, NULL},
     {"wgmma", "groups of four warps multiply: a tile together, or each its own; no: they do not",
      INT(wgmma), legal_wgmma, 0, true, wgmma_words},
@@ -355,7 +384,10 @@ const Knob knobs[] = {
     {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
     {"staged", "tiles of f32 operands in the ring before tensor cores; 0: none", INT(staged),
      legal_staged, 0, true, NULL},
-    {"tile_m", "rows of a staged tile", INT(tile_m), legal_tile_m, -1, true, NULL},
+    {"tile_m", "rows of a staged tile, or of attention's", INT(tile_m), legal_tile_m, -1, true,
+     NULL},
+    {"ring", "tiles of columns in shared memory: this one and those copied ahead", INT(ring),
+     legal_ring, -1, false, NULL},
     {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
      legal_share, 0, true, NULL},
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,

@@ -212,8 +212,8 @@ static const char *launch_bounds(const Kernel *k, int threads)
 // multiprocessors before others fill them.
 static const int *by_cluster(const Kernel *k)
 {
-    static const ScheduleKind kinds[] = {SCHED_TILE, SCHED_SWEEP, SCHED_COLUMN, SCHED_ROW,
-                                         SCHED_MAP};
+    static const ScheduleKind kinds[] = {SCHED_ATTENTION, SCHED_TILE, SCHED_SWEEP,
+                                         SCHED_COLUMN,    SCHED_ROW,  SCHED_MAP};
     int *order = NEW_ARRAY(k->arena, int, k->nbodies), n = 0;
     for (int c = MOST_CLUSTER; c >= 0; c--)
         for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)

@@ -12,14 +12,10 @@ const char *lower_prelude(Arena *a, const Target *t, bool group_products)
 {
     static const char *const c[] = {"c_head.h", "c_math.h", "common.h",
                                     "c_tail.h", "c_sort.h", NULL};
-    const char *const cuda[] = {"cuda_head.h",
-                                "common.h",
-                                "cuda_tail.h",
-                                "cuda_sync.h",
-                                "cuda_mma.h",
-                                "cuda_tile.h",
-                                group_products ? "cuda_wgmma.h" : NULL,
-                                NULL};
+    const char *const cuda[] = {
+        "cuda_head.h", "common.h",    "cuda_tail.h",      "cuda_sync.h",
+        "cuda_mma.h",  "cuda_tile.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
+        NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
         for (const EmbeddedFile *f = prelude_files; f->name; f++)

@@ -37,7 +37,8 @@ int lower_inst(Lower *l, Inst i)
         i.axes &= ~(1ull << i.axis);
         if (i.axis == b->col) {
             stage++;
-            i.axes |= (1ull << b->npar) - 1; // known once a row, even when there is one row
+            if (!l->call)
+                i.axes |= (1ull << b->npar) - 1; // known once a row, even when there is one row
         }
     }
     if (i.kind == KI_SCAN || i.kind == KI_SORT) i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);

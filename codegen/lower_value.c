@@ -149,8 +149,12 @@ int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred)
     uint64_t h = value_key(n, idx, pred), at;
     if (idmap_get(&l->memo, h, &at)) return (int)at;
     int v;
-    if (n->op == OP_region_param && l->ctx->is_region && attr_int(n, ATTR_index, 0) == 0 &&
-        n->type.rank == 0 && n->type.dtype == DT_I64) {
+    if (n->op == OP_region_param && l->call) {
+        const Node *given = l->call->args[attr_int(n, ATTR_index, 0)];
+        v = node_class(given) == CLS_LEAF && !node_in_memory(given) ? compute(l, given, idx, pred)
+                                                                    : load(l, given, idx, pred);
+    } else if (n->op == OP_region_param && l->ctx->is_region && attr_int(n, ATTR_index, 0) == 0 &&
+               n->type.rank == 0 && n->type.dtype == DT_I64) {
         int buf = lower_buf(l, KA_LOOP_INDEX, n, DT_I64, 1);
         l->body->bufs.at[buf].read = true;
         v = lower_inst(l, (Inst){.kind = KI_LOAD,

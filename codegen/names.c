@@ -184,16 +184,23 @@ static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
     return !joins || (!inside && v->kind != KI_REDUCE);
 }
 
-// The operations of the product that a contraction's body is about.
-static void product_costs(const Kernel *k, const Body *b, ProgKernel *p)
+// The operations of a product that a body is about.
+static void add_product(const Kernel *k, const Body *b, int at, ProgKernel *p)
 {
-    if (b->dot.sum < 0) return;
-    const Inst *sum = &b->insts.at[b->dot.sum];
+    if (at < 0) return;
+    const Inst *sum = &b->insts.at[at];
     const Type *t = sum->node && sum->node->nargs == 2 ? &sum->node->args[0]->type : NULL;
     if (!t || !dtype_is_float(t->dtype)) return;
     p->product_flops += (int64_t)(2 * volume(b, b->insts.at[sum->a[0]].axes | 1ull << sum->axis));
     p->product_type = (ProgDType)t->dtype;
     p->product_tf32 = k->ctx->tf32 && t->dtype == DT_F32;
+}
+
+static void product_costs(const Kernel *k, const Body *b, ProgKernel *p)
+{
+    add_product(k, b, b->dot.sum, p);
+    for (int i = 0; i < b->attention.nscores; i++) add_product(k, b, b->attention.score[i].sum, p);
+    for (int i = 0; i < b->attention.nouts; i++) add_product(k, b, b->attention.out[i].sum, p);
 }
 
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)

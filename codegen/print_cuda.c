@@ -525,7 +525,8 @@ void body_cuda(Emit *e, KernelPhase phase)
     const Schedule *s = &e->body->sched;
     bool serial = e->body->serial_cols;
     switch (s->kind) {
-    case SCHED_TILE: (s->share ? small_cuda : s->wgmma ? wgmma_cuda : tile_program_cuda)(e); break;
+    case SCHED_TILE: (s->share ? small_cuda : tile_program_cuda)(e); break;
+    case SCHED_ATTENTION: attention_cuda(e); break;
     case SCHED_SWEEP: sweep_cuda(e); break;
     case SCHED_MAP: (s->turn ? turn_cuda : s->walk ? walk_cuda : print_map)(e); break;
     case SCHED_COLUMN:

@@ -119,6 +119,12 @@ const char *schedule_reason(Arena *a, const Body *b, const Target *t)
                    (long long)body_rows(b));
         break;
     case SCHED_TILE: tile_reason(b, t, &o); break;
+    case SCHED_ATTENTION:
+        buf_printf(&o,
+                   "%d rows a block, %d of each warp, and %d columns at once: what registers hold "
+                   "of results and scores",
+                   s->tile_m, 16 * s->each, s->tile_k);
+        break;
     }
     return o.data;
 }

@@ -206,6 +206,7 @@ static void cuda_derive(Body *b, const Target *t)
         break;
     case SCHED_SWEEP: sweep_derive(b, t); break;
     case SCHED_TILE: tile_derive(b, t); break;
+    case SCHED_ATTENTION: attention_derive(b, t); break;
     }
 }
 
@@ -218,6 +219,7 @@ void schedule_derive(Body *b, const Target *t)
 // Rows or columns by which way what is read and written lies.
 static ScheduleKind kind_of(const Body *b)
 {
+    if (b->attention.nouts) return SCHED_ATTENTION;
     if (b->dot.sum >= 0) return SCHED_TILE;
     if (body_folds(b)) return SCHED_SWEEP;
     if (b->col < 0) return SCHED_MAP;
@@ -248,6 +250,8 @@ void schedule_body(LowerCtx *ctx, Body *b)
         plan_cpu(ctx->arena, b);
     else if (s->kind == SCHED_TILE)
         plan_tile(t, b);
+    else if (s->kind == SCHED_ATTENTION)
+        plan_attention(t, b);
     else if (s->kind == SCHED_SWEEP)
         sweep_schedule(t, b);
     else if (s->kind == SCHED_ROW)
@@ -257,6 +261,8 @@ void schedule_body(LowerCtx *ctx, Body *b)
     s->wide = false;
     for (int i = 0; i < b->naxes; i++)
         if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;
-    if (body_rows(b) > INT32_MAX / 2) s->wide = true;
+    if (!b->attention.nouts && body_rows(b) > INT32_MAX / 2) s->wide = true;
+    for (uint32_t i = 0; i < b->bufs.n && b->attention.nouts; i++)
+        if (b->bufs.at[i].elems > INT32_MAX / 2) s->wide = true;
     schedule_derive(b, t);
 }

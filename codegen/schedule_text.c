@@ -18,7 +18,7 @@ void knob_value_text(const Knob *k, int64_t v, Buf *out)
 
 const char *schedule_kind_name(ScheduleKind k)
 {
-    static const char *const names[] = {"map", "row", "column", "sweep", "tile"};
+    static const char *const names[] = {"map", "row", "column", "sweep", "tile", "attention"};
     return names[k];
 }
 
@@ -160,7 +160,7 @@ static const char *schedule_parse(Arena *a, Body *b, const Target *t, const char
     size_t n = strcspn(text, " \t");
     *stale = false;
     bool known = false;
-    for (int k = SCHED_MAP; k <= SCHED_TILE; k++)
+    for (int k = SCHED_MAP; k <= SCHED_ATTENTION; k++)
         known |= strlen(schedule_kind_name(k)) == n && !strncmp(text, schedule_kind_name(k), n);
     if (!known) return arena_printf(a, "'%.*s' is no kind of schedule", (int)n, text);
     const char *wrong = read_words(a, text + n, &w);

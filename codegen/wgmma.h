@@ -2,11 +2,11 @@
 #ifndef CODEGEN_WGMMA_H
 #define CODEGEN_WGMMA_H
 
-#include "codegen/print_cuda.h"
+#include "codegen/kernel_ir.h"
 
 // STEP: columns (k) of a place in the ring; LINE: bytes of its rows. BOX: rows of STEP results that
-// a warp writes at once.
-enum { STEP = 64, LINE = STEP * 2, BOX = 16 };
+// a warp writes at once. GROUPS: of four warps, that multiply.
+enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2 };
 
 // -- wgmma_maps.c: the matrices as bulk copies see them; without boxes, which follow from the
 // schedule. false: they cannot.
@@ -16,5 +16,13 @@ bool group_result(const Body *b, uint32_t store, ProgMap *m);
 int group_apart(const Body *b);
 // The left operand's rows begin anywhere: its tiles begin up to seven columns before them.
 bool group_uneven(const Body *b);
+
+// -- wgmma_plan.c
+int wgmma_staged(const Body *b);    // results that pass through shared memory: those with a map
+int wgmma_stages(const Body *b);    // times a warp has room for them
+int wgmma_registers(const Body *b); // of a thread that multiplies
+int64_t wgmma_steps(const Body *b); // along k: those of one place in the ring
+// Tiles that a cluster takes one by one: its blocks' side by side count as one.
+int64_t wgmma_tiles(const Body *b);
 
 #endif

@@ -5,6 +5,7 @@
 // roundoff of a type, sums and contractions round in their accumulator's.
 //
 //   rounding           BOUND_SLACK u |result|: a right program may compute the same in another form
+//                      (of casts only those to 16 bits inside a call: its kernel may scale first)
 //   every operation    whatever its operands' values within their errors make of it: where they
 //                      reach a step (a comparison, a cast, an index) it may be taken, and it is one
 //                      step; where they reach a condition both branches may be right

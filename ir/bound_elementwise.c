@@ -264,13 +264,15 @@ static bool is_exact(const Element *m, double v)
 
 // What computing one element and rounding it to its type may lose by itself; short: what it leads
 // to is rounded to 16 bits, so that the prelude's cheaper form may stand for it.
-// [far]: the largest it may be.
-static double own_error(const Element *m, double own[3][2], double v, double far, bool is_short)
+// [far]: the largest it may be. [scales]: it may be rounded as a multiple of itself.
+static double own_error(const Element *m, double own[3][2], double v, double far, bool is_short,
+                        bool scales)
 {
     bool uncertain = false;
     for (uint32_t k = 0; k < m->n->nargs; k++) uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
     unsigned flags = op_info(m->n->op)->flags;
-    if (!dtype_is_float(m->result) || !isfinite(v) || flags & OPF_CONVERTS) return 0;
+    if (!dtype_is_float(m->result) || !isfinite(v)) return 0;
+    if (flags & OPF_CONVERTS) return scales ? bound_lost(m->result, far) : 0;
     if (is_short && flags & OPF_APPROX)
         return BOUND_SLACK * (0x1p-16 * (flags & OPF_BOUNDED ? fmax(far, 1) : far) + 0x1p-126);
     if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_lost(m->result, far);
@@ -322,6 +324,7 @@ void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
     value_errors(e->env->arena, out);
     int64_t count = type_count(&n->type);
     bool is_short = e->frame->is_short[n->id];
+    bool scales = e->frame->scales && dtype_info[n->type.dtype].bits == 16;
     any = false;
     for (int64_t i = 0; i < count; i++) {
         bool uncertain = false;
@@ -333,7 +336,7 @@ void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
         }
         if (uncertain) admit_operands(&m, own, v, error);
         double far = fmax(fabs(v - error[BELOW]), fabs(v + error[ABOVE]));
-        bound_add_rounding(error, v, own_error(&m, own, v, far, is_short));
+        bound_add_rounding(error, v, own_error(&m, own, v, far, is_short, scales));
         for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
         any |= error[BELOW] + error[ABOVE] > 0;
     }

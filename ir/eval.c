@@ -110,8 +110,8 @@ static void note_nonfinite(Eval *e, const Node *n, uint8_t *state)
     if (state[n->id] > worst && !e->out->first_nonfinite) e->out->first_nonfinite = n;
 }
 
-// Evaluates every node of g into a new frame.
-static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
+// Evaluates every node of g into a new frame. scales: Frame.scales.
+static Frame *eval_frame(Eval *e, const Graph *g, Value **params, bool scales)
 {
     Arena *a = e->env->arena;
     Frame *frame = NEW(a, Frame), *outer = e->frame;
@@ -123,6 +123,7 @@ static Frame *eval_frame(Eval *e, const Graph *g, Value **params)
     frame->value = NEW_ARRAY(a, Value *, g->nodes.n + 1);
     frame->results = NEW_ARRAY(a, Value **, g->nodes.n + 1);
     frame->params = params;
+    frame->scales = scales;
     if (e->env->bound || e->env->noise) frame->is_short = bound_short(a, g);
     e->frame = frame;
     Value *const *known = e->known;
@@ -152,7 +153,7 @@ bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **value
     out->assigns = strmap_new(env->arena);
     env->round |= env->bound || env->noise;
     Eval e = {.env = env, .out = out, .diags = g->diags};
-    Frame *frame = eval_frame(&e, g, NULL);
+    Frame *frame = eval_frame(&e, g, NULL, false);
     if (values) memcpy(values, frame->value, g->nodes.n * sizeof *values);
     return !e.failed;
 }
@@ -166,7 +167,7 @@ bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *cons
     Eval e = {.env = env, .out = out, .diags = g->diags, .known = values, .stale = stale};
     e.quick = true;
     env->round |= env->bound || env->noise;
-    Frame *frame = eval_frame(&e, g, NULL);
+    Frame *frame = eval_frame(&e, g, NULL, false);
     if (all) memcpy(all, frame->value, g->nodes.n * sizeof *all);
     return !e.failed;
 }
@@ -266,7 +267,7 @@ void eval_call(Eval *e, const Node *n, Value *const *args, Value *out)
     const Graph *r = n->regions[0];
     Value **params = NEW_ARRAY(e->env->arena, Value *, n->nargs + 1);
     for (uint32_t i = 0; i < n->nargs; i++) params[i] = args[i];
-    Frame *inner = eval_frame(e, r, params);
+    Frame *inner = eval_frame(e, r, params, n->op == OP_call);
     if (e->failed) return;
     Value **results = NEW_ARRAY(e->env->arena, Value *, r->results.n);
     for (uint32_t i = 0; i < r->results.n; i++) results[i] = inner->value[r->results.at[i]->id];
@@ -311,7 +312,7 @@ void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
             params[k + 1] = k < carried             ? results[k]
                             : k < carried + scanned ? slice_of(a, args[k], i)
                                                     : args[k];
-        Frame *inner = eval_frame(e, r, params);
+        Frame *inner = eval_frame(e, r, params, n->op == OP_call);
         if (e->failed) return;
         for (uint32_t k = 0; k < r->results.n; k++) {
             Value *v = inner->value[r->results.at[k]->id];

@@ -266,6 +266,17 @@ static void warn_undecided(Checking *c, const Reference *r)
     }
 }
 
+// What the passes make of a graph depends on the kind of device; without one, as on a CPU.
+static Target target_of(const Checking *c)
+{
+    RtError e = {0};
+    RtDevice *d = NULL;
+    rt_device_open(c->device && *c->device ? c->device : "auto", NULL, &d, &e);
+    bool cuda = d && rt_device_is_cuda(d);
+    if (d) rt_device_close(d);
+    return cuda ? target_cuda(90, true) : target_cpu(1, true);
+}
+
 void check_all_kernels(Checking *c)
 {
     static const Variant variants[] = {
@@ -275,7 +286,7 @@ void check_all_kernels(Checking *c)
     };
     Diags *d;
     Module *plain = checking_module(c, "", &d);
-    Target target = target_cpu(1, true);
+    Target target = target_of(c);
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
                       .skip = "loop_sums,simplify,moments,recompute,fuse"};

@@ -21,7 +21,7 @@ const Pass pass_table[] = {
     {"approx", "functions whose results end in 16 bits take a GPU's cheaper forms", pass_approx,
      true, false},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
-     pass_attention, true, true},
+     pass_attention, true, false},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true, false},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true,

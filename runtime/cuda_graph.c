@@ -27,6 +27,7 @@ static RtCode count_kernels(CudaDevice *d, CuGraph g, int *total, RtError *e)
         CuGraph at = todo[--n];
         size_t nodes = 0;
         CU(d, e, graph_nodes(at, NULL, &nodes));
+        if (!nodes) continue; // an entry that does nothing; asked for none, the driver refuses
         CuGraphNode *node = malloc((nodes + 1) * sizeof *node);
         if (!node) return rt_fail(e, RT_OOM, "out of memory");
         CuResult r = d->cu.graph_nodes(at, node, &nodes);

@@ -13,6 +13,14 @@ NC_FN void nc_bar_init(uint64_t *bar, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(nc_shared_place(bar)), "r"(arrivals) : "memory");
 }
+// Of all places of a ring, by one thread: so many fill one, and so many read it.
+template <int Places> NC_FN void nc_ring_begin(uint64_t *full, int fillers, uint64_t *empty, int readers)
+{
+    for (int i = 0; i < Places; i++) {
+        nc_bar_init(full + i, fillers);
+        nc_bar_init(empty + i, readers);
+    }
+}
 // All threads of the block, or cluster: the barriers that one of them has set up may be used.
 NC_FN void nc_bars_ready()
 {
@@ -86,9 +94,13 @@ NC_PRODUCT(nc_product_h, "f16", 256, NC_NAMES128, "%128", "%129", "%130", "%131"
 // Of two groups of four warps one waits until the other lets it go on.
 NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 + group) : "memory"); }
 NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
-// Clears the first [columns] (under 8) of Rows rows of an operand along k: by four warps, before they
-// multiply.
-template <int Rows> NC_FN void nc_clear_before(const uint8_t *rows, int columns, int group)
+// The 128 threads of a group wait for each other.
+NC_FN void nc_group_wait(int group) { asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory"); }
+// What this thread has written to shared memory is there for products and bulk copies, once those
+// who begin them know that this stands behind it.
+NC_FN void nc_fence_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+// Clears the first [columns] (under 8) of Rows rows of an operand along k: by four warps.
+template <int Rows> NC_FN void nc_clear_before(const uint8_t *rows, int columns)
 {
     const int row = threadIdx.x % 128;
     if (row < Rows)
@@ -97,8 +109,6 @@ template <int Rows> NC_FN void nc_clear_before(const uint8_t *rows, int columns,
             asm volatile("red.shared.and.b32 [%0], %1;"
                          : : "r"(nc_shared_place(rows + row * 128 + row % 8 * 16 + i * 4)), "r"(left) : "memory");
         }
-    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
-    asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory");
 }
 // Products are asynchronous: begin before the first that follows other uses of its registers, end
 // behind some; done<N> waits for all but those of the last N ends.
@@ -106,10 +116,10 @@ NC_FN void nc_products_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : 
 NC_FN void nc_products_end() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 template <int N> NC_FN void nc_products_done() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory"); }
 // Sums of finished products, from here on.
-template <int N> NC_FN void nc_settled(float (&c)[N])
+template <int M, int N> NC_FN void nc_settled(float (&c)[M][N])
 {
 #pragma unroll
-    for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i]) : : "memory");
+    for (int i = 0; i < M * N; i++) asm volatile("" : "+f"(c[i / N][i % N]) : : "memory");
 }
 // Adds up so many rows of 64 elements, copied as boxes that run along k: of 32 columns, four pieces
 // of eight. Thread 8 i + r gives the place of piece i of row r; its sums are then those of columns
@@ -153,9 +163,8 @@ template <int Behind> NC_FN void nc_put_matrices4(uint32_t place, const uint32_t
                  : : "r"(place), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "n"(Behind) : "memory");
 }
 // Copies of boxes from shared memory to the map's matrix at column x, row y; nothing beyond its
-// edges: begun by this thread, behind what any thread has stored there and declared written. read<N>
-// waits until all but those of the last N ends have been read.
-NC_FN void nc_box_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+// edges: begun by this thread, behind what others have stored there and fenced (nc_fence_written).
+// read<N> waits until all but those of the last N ends have been read.
 NC_FN void nc_write_box(const NcMap &map, const uint16_t *from, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"

@@ -11,15 +11,6 @@ typedef struct Print {
     int early;
 } Print;
 
-// What "(x / by % over * times)" is, without what changes nothing.
-static const char *number(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
-{
-    if (over == 1) return "0";
-    const char *s = by == 1 ? x : emit_text(e, "%s / %lld", x, (long long)by);
-    if (over) s = emit_text(e, "%s %% %lld", s, (long long)over);
-    return times == 1 ? s : emit_text(e, "%s * %lld", s, (long long)times);
-}
-
 static int64_t tiles_along(const Body *b, int axis)
 {
     return ceil_div(b->axis[axis].extent, axis == 1 ? b->sched.tile_m : b->sched.tile_n);
@@ -451,7 +442,8 @@ static int print_op(Print *w, int i, const TileOp *loop)
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: print_barrier(w, op); break;
-    case T_END: break;
+    case T_END:
+    default: break; // of programs with roles
     }
     return i + 1;
 }
@@ -460,6 +452,10 @@ void tile_program_cuda(Emit *e)
 {
     TileProgram p = tile_program(e->body);
     Print w = {.e = e, .p = &p};
+    if (p.nroles) {
+        tile_roles_cuda(e, &p);
+        return;
+    }
     emit_open(e, 1); // batch
     e->scope->indent--;
     print_places(&w);

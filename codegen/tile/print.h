@@ -5,6 +5,39 @@
 #include "codegen/print_cuda.h"
 #include "codegen/tile/tile.h"
 
+// What "(x / by % over * times)" is, without what changes nothing.
+static inline const char *number(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
+{
+    if (over == 1) return "0";
+    const char *s = by == 1 ? x : emit_text(e, "%s / %lld", x, (long long)by);
+    if (over) s = emit_text(e, "%s %% %lld", s, (long long)over);
+    return times == 1 ? s : emit_text(e, "%s * %lld", s, (long long)times);
+}
+
+// -- print_roles.c: the whole kernel's text, of a program with roles
+void tile_roles_cuda(Emit *e, const TileProgram *p);
+
+// -- print_groups.c: its ops on tiles
+typedef struct RolePrint {
+    Emit *e;
+    const TileProgram *p;
+    const Tile *boxes; // NULL: none
+    int below;         // 64 rows each: parts of a group's sums that lie below each other
+    int64_t across;    // tiles side by side
+    int apart;         // rows of a tile are so many apart
+} RolePrint;
+const char *group_rows(RolePrint *w); // the left operand's, that this group multiplies
+void group_load(RolePrint *w, const TileOp *op);
+void group_clear(RolePrint *w);
+void group_multiply(RolePrint *w, const TileOp *op);
+void group_reduce(RolePrint *w, const TileOp *op);
+void group_row_sums(RolePrint *w);
+// Where "part" of the results is, and its boxes in shared memory; results to these, or to memory;
+// the boxes to memory.
+void group_part(RolePrint *w);
+void group_map(RolePrint *w);
+void group_store(RolePrint *w);
+
 // -- operands.c: an operand's tile, in a scope that knows "next", the first column of its iteration
 // Begins copying it to place "place" of the ring.
 void operand_copy(Emit *e, const TileProgram *p, const Tile *t);

@@ -27,17 +27,23 @@ bool mma_fits(const Body *b)
     return a != DT_BOOL && a == narrow_type(b, b->dot.b) && b->insts.at[b->dot.sum].acc == DT_F32;
 }
 
-const TileAtom *tile_atom(const Body *b)
+static const TileAtom *atom_of(DType type, int tensor)
 {
-    if (!b->sched.mma && !b->sched.staged) return &fma;
-    DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
     for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
-        if (atoms[i].operand == type && (type != DT_F32 || atoms[i].tensor == b->dot.tensor))
+        if (atoms[i].operand == type && (type != DT_F32 || atoms[i].tensor == tensor))
             return &atoms[i];
     return NULL;
 }
 
-static int add_tile(TileProgram *p, Tile t)
+const TileAtom *tile_atom(const Body *b)
+{
+    if (b->attention.nouts) return atom_of(attention_type(b), b->attention.tensor);
+    if (!b->sched.mma && !b->sched.staged) return &fma;
+    DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
+    return atom_of(type, b->dot.tensor);
+}
+
+int tile_add(TileProgram *p, Tile t)
 {
     p->tile[p->ntiles] = t;
     return p->ntiles++;
@@ -115,8 +121,8 @@ static void add_operands(TileProgram *p)
                                              : 2;
     left.places = right.places = places;
     right.offset = places * left.bytes;
-    add_tile(p, left);
-    add_tile(p, right);
+    tile_add(p, left);
+    tile_add(p, right);
 }
 
 static void share_out(TileProgram *p)
@@ -148,7 +154,7 @@ static int add_sums(TileProgram *p)
         t.lines = p->warps_k * s->tile_m;
         t.line = t.pitch = s->tile_n;
         t.bytes = t.lines * t.pitch * math_bytes(t.type);
-        return add_tile(p, t);
+        return tile_add(p, t);
     }
     if (s->staged) {
         t.lines = p->warps_k * s->tile_m;
@@ -161,7 +167,7 @@ static int add_sums(TileProgram *p)
         t.pitch = p->side_n + 4;
     }
     t.bytes = t.lines * t.pitch * 4;
-    return add_tile(p, t);
+    return tile_add(p, t);
 }
 
 static void begin(const Body *b, TileProgram *p)
@@ -185,9 +191,13 @@ int mma_shared_bytes(const Body *b)
 
 void tile_product(const Body *b, TileProgram *p)
 {
+    if (b->sched.wgmma) {
+        tile_groups(b, p);
+        return;
+    }
     begin(b, p);
     const Schedule *s = &b->sched;
-    int acc = add_tile(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
+    int acc = tile_add(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
     bool plain = p->atom == &fma, direct = plain && p->each; // sums go to memory from registers
     int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
     tile_op(p, (TileOp){T_FILL, .dst = acc, .a = -1, .b = -1});
@@ -203,7 +213,7 @@ void tile_product(const Body *b, TileProgram *p)
         }
         Tile next = {i ? "right_next" : "left_next", L_VECTORS, p->tile[i].type, .places = 1};
         next.axis = i + 1;
-        int registers = add_tile(p, next);
+        int registers = tile_add(p, next);
         tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = registers, .a = -1, .b = -1});
         tile_op(p, (TileOp){T_MOVE, .dst = i, .a = registers, .b = -1});
     }
@@ -217,7 +227,7 @@ void tile_product(const Body *b, TileProgram *p)
     if (s->staged) {
         Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
         tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
-        tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = add_tile(p, rest), .a = -1, .b = -1});
+        tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
         tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
         return;
     }
@@ -231,7 +241,7 @@ void tile_product(const Body *b, TileProgram *p)
 TileProgram tile_program(const Body *b)
 {
     TileProgram p;
-    tile_product(b, &p);
+    (b->attention.nouts ? tile_attention : tile_product)(b, &p);
     tile_pipeline(&p);
     tile_synchronise(&p);
     return p;

@@ -140,6 +140,7 @@ static int run(Sync *s, int i, int64_t iteration, int64_t trips)
         if (op->kind == T_MMA)
             for (int side = 0; side < 2; side++) {
                 int t = side ? op->b : op->a;
+                if (!tile_shared(&p->tile[t])) continue;
                 access(s, i, t, tile_place(&p->tile[t], about), false);
             }
         if (op->kind == T_MAP && tile_shared(&p->tile[op->a])) access(s, i, op->a, 0, false);
@@ -221,6 +222,10 @@ static void explain(Sync *s)
 void tile_synchronise(TileProgram *p)
 {
     static const TileOp none = {.dst = -1, .a = -1, .b = -1};
+    if (p->nroles) {
+        tile_synchronise_roles(p);
+        return;
+    }
     TileProgram from = *p;
     Sync s = {.p = &from};
     run_all(&s);

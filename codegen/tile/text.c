@@ -1,12 +1,19 @@
 // Tile programs as text, for people (netc --emit tile).
+#include <string.h>
+
 #include "codegen/tile/tile.h"
+
+enum { MOST_DEPTH = 4 };
 
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",   "vectors",  "results", "padded",
-                                          "across", "swizzled", "rows"};
+    static const char *const layouts[] = {"sums",   "vectors", "results",  "scores", "weights",
+                                          "padded", "across",  "swizzled", "rows",   "in boxes"};
     buf_printf(out, "  %-10s ", t->name);
-    if (t->layout == L_SUMS)
+    if (t->layout == L_SUMS && p->nroles)
+        buf_printf(out, "registers: %s %dx%d%s\n", dtype_info[t->type].name, t->lines, t->line,
+                   t->lines > 1 ? " of each group" : "");
+    else if (t->layout == L_SUMS)
         buf_printf(out, "registers: %s %dx%d of each %s\n",
                    dtype_info[p->type == DT_BF16 || p->type == DT_F16 ? DT_F32 : p->type].name,
                    p->atom->word ? p->side_m
@@ -19,16 +26,21 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
     else if (t->layout == L_VECTORS)
         buf_printf(out, "registers: the share of a thread of %d tiles %s\n", t->places,
                    p->tile[t->axis - 1].name);
+    else if (t->layout == L_SCORES || t->layout == L_WEIGHTS)
+        buf_printf(out, "registers: %s %dx%d of each warp\n", dtype_info[t->type].name, p->side_m,
+                   p->side_n);
     else if (t->layout == L_RESULTS)
         buf_str(out, "registers: what results need besides the sums\n");
     else
         buf_printf(out, "shared:    %s %dx%d, %s, lines of %d, %d place%s of %d bytes at %d%s\n",
                    dtype_info[t->type].name, t->lines, t->line, layouts[t->layout], t->pitch,
                    t->places, t->places > 1 ? "s" : "", t->bytes, t->offset,
-                   t->of_warp            ? "; each warp its own part"
-                   : t->layout == L_ROWS ? ""
-                   : t->plain            ? "; from memory as it lies"
-                                         : "; computed");
+                   t->of_warp             ? "; each warp its own part"
+                   : t->stays && t->plain ? "; from memory as it lies, once"
+                   : t->layout == L_ROWS  ? ""
+                   : t->layout == L_BULK  ? "; copied in bulk"
+                   : t->plain             ? "; from memory as it lies"
+                                          : "; computed");
 }
 
 static void print_names(const TileProgram *p, uint32_t tiles, const char *what, Buf *out)
@@ -46,15 +58,102 @@ static void print_ref(const TileProgram *p, const TileOp *op, int tile, const ch
     buf_printf(out, op->shift ? "[%s + %d]" : "[%s]", loop, op->shift);
 }
 
+// "full[step - 1]": an mbarrier's place.
+static void print_bar(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
+{
+    if (!strcmp(loop, "tile"))
+        buf_printf(out, "%s[last step]", p->bar[op->bar].name);
+    else
+        buf_printf(out, op->shift ? "%s[%s - %d]" : "%s[%s]", p->bar[op->bar].name, loop,
+                   -op->shift);
+    if (op->count) buf_str(out, " of the round before");
+    print_names(p, op->filled, op->kind == T_ANNOUNCE ? ": of " : ": there ", out);
+    print_names(p, op->freed, ": free ", out);
+}
+
+static const char *groups_of(const TileOp *op)
+{
+    return op->how == BY_TENSOR ? " of products" : op->how == BY_BULK ? " of stores" : "";
+}
+
+static void print_role(const TileProgram *p, const TileOp *op, Buf *out)
+{
+    if (op->role == ALL_ROLES) {
+        buf_str(out, "all");
+        return;
+    }
+    const TileRole *r = &p->role[op->role];
+    buf_printf(out, "%s: ", r->name);
+    if (r->thread)
+        buf_str(out, "a thread");
+    else
+        buf_printf(out, "warps %d to %d", r->first, r->first + r->warps - 1);
+    if (r->groups)
+        buf_printf(out, ", %d groups %s", r->groups,
+                   r->turns ? "that take turns, a tile each" : "that share a tile's rows");
+    buf_printf(out, ", %d registers", r->registers);
+}
+
+// What only programs with roles have.
+static void print_role_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
+{
+    switch (op->kind) {
+    case T_ROLE: print_role(p, op, out); break;
+    case T_TILES:
+        buf_printf(out, "loop tile: %lld in steps of %d", (long long)op->trips, op->count);
+        break;
+    case T_CLEAR:
+        buf_printf(out, "clear what is before the rows of ");
+        print_ref(p, op, op->dst, loop, out);
+        break;
+    case T_REDUCE:
+        buf_printf(out, "reduce %s = rows of ", p->tile[op->dst].name);
+        print_ref(p, op, op->a, loop, out);
+        buf_str(out, ", in this tile's share of the steps");
+        break;
+    case T_STORE:
+        buf_str(out, "store ");
+        print_ref(p, op, op->a, loop, out);
+        buf_str(out, ", by bulk copies");
+        break;
+    case T_READY: buf_str(out, "set up mbarriers"); break;
+    case T_AWAIT:
+        buf_str(out, "await ");
+        print_bar(p, op, loop, out);
+        break;
+    case T_ANNOUNCE:
+        buf_printf(out, "announce %d bytes at ", p->bar[op->bar].bytes);
+        print_bar(p, op, loop, out);
+        break;
+    case T_ARRIVE:
+        buf_str(out, "arrive at ");
+        print_bar(p, op, loop, out);
+        if (op->scope == OF_CLUSTER) buf_str(out, " of all blocks");
+        break;
+    case T_FENCE:
+        buf_str(out, "fence for bulk copies and products");
+        print_names(p, op->filled, ": ", out);
+        break;
+    case T_BEGIN: buf_str(out, "fence for sums"); break;
+    case T_TURN: buf_str(out, "wait for the turn behind the tile before"); break;
+    case T_PASS: buf_str(out, "pass the turn to the next tile"); break;
+    default: break;
+    }
+}
+
 static void print_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
-    static const char *const scopes[] = {"warp", "block", "cluster", "cluster, before it ends"};
+    static const char *const scopes[] = {"warp", "block", "cluster", "cluster, before it ends",
+                                         "group"};
     switch (op->kind) {
     case T_FILL: buf_printf(out, "fill %s = 0", p->tile[op->dst].name); break;
     case T_LOAD:
         buf_str(out, "load ");
         print_ref(p, op, op->dst, loop, out);
-        buf_str(out, op->how == BY_ASYNC ? ", asynchronously" : "");
+        buf_str(out, op->how == BY_ASYNC  ? ", asynchronously"
+                     : op->how == BY_BULK ? ", by bulk copies"
+                                          : "");
+        if (op->how == BY_BULK && p->tile[op->dst].peers) buf_str(out, ", a share for each block");
         break;
     case T_MOVE:
         buf_str(out, "move ");
@@ -68,62 +167,114 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
         buf_str(out, " ");
         print_ref(p, op, op->b, loop, out);
         break;
-    case T_MAP: buf_printf(out, "map results = BODY(%s)", p->tile[op->a].name); break;
+    case T_MAP:
+        if (op->dst < 0) {
+            buf_printf(out, "map results = BODY(%s)", p->tile[op->a].name);
+            break;
+        }
+        buf_str(out, "map ");
+        print_ref(p, op, op->dst, loop, out);
+        if (p->tile[op->dst].layout != L_WEIGHTS) buf_str(out, " and results");
+        buf_printf(out, " = BODY(%s", p->tile[op->a].name);
+        if (op->b >= 0) buf_printf(out, ", %s", p->tile[op->b].name);
+        buf_char(out, ')');
+        break;
     case T_LOOP:
         buf_printf(out, "loop %s: %lld times", loop, (long long)op->trips);
         if (op->early) buf_printf(out, ", from %d before on", op->early);
         break;
-    case T_COMMIT: buf_str(out, "commit"); break;
-    case T_WAIT: buf_printf(out, "wait until %d groups are under way", op->count); break;
+    case T_COMMIT: buf_printf(out, "commit%s", groups_of(op)); break;
+    case T_WAIT:
+        buf_printf(out, "wait until %d group%s%s %s under way", op->count,
+                   op->count == 1 ? "" : "s", groups_of(op), op->count == 1 ? "is" : "are");
+        print_names(p, op->freed, ": free ", out);
+        break;
     case T_BARRIER:
-        buf_printf(out, "barrier of the %s:", scopes[op->scope]);
+        buf_printf(out, "barrier of the %s%s", scopes[op->scope],
+                   op->filled || op->freed ? ":" : "");
         print_names(p, op->filled, " there ", out);
         print_names(p, op->freed, op->filled ? "; free " : " free ", out);
         break;
     case T_END: break;
+    default: print_role_op(p, op, loop, out); break;
     }
-    if (op->shift) buf_str(out, ", if there is such a step");
+    if (op->when) buf_printf(out, ", in the %s step", op->when == THE_FIRST ? "first" : "last");
+    if (op->kind == T_TURN || op->kind == T_PASS)
+        buf_str(out, ", if there is one");
+    else if (op->shift && *loop && strcmp(loop, "tile"))
+        buf_str(out, ", if there is such a step");
     buf_char(out, '\n');
 }
 
 // What a loop goes over, by what is in it.
 static const char *loop_name(const TileProgram *p, int i)
 {
+    if (p->op[i].kind == T_TILES) return "tile";
     for (; p->op[i].kind != T_END; i++) {
-        if (p->op[i].kind == T_MMA) return "step";
-        if (p->op[i].kind == T_MAP) return "strip";
+        if (p->op[i].kind == T_MMA || p->op[i].kind == T_REDUCE) return "step";
+        if (p->op[i].kind == T_LOAD && p->op[i].how == BY_BULK) return "step";
+        if (p->op[i].kind == T_MAP) return p->nroles ? "part" : "strip";
     }
     return "first";
 }
 
-void tile_text(const TileProgram *p, Buf *out)
+static void print_bars(const TileProgram *p, Buf *out)
+{
+    for (int i = 0; i < p->nbars; i++) {
+        const TileBar *bar = &p->bar[i];
+        buf_printf(out, "  %-10s mbarriers:", bar->name);
+        print_names(p, bar->tiles, " one a place of ", out);
+        buf_printf(out, "; %d arrive%s in each phase\n", bar->arrivals,
+                   bar->arrivals == 1 ? "s" : "");
+    }
+}
+
+static void product_head(const TileProgram *p, Buf *out)
 {
     const Schedule *s = &p->body->sched;
     buf_printf(out, "product %lldx%lldx%lld of %lld, by %s %dx%dx%d\n",
                (long long)p->body->axis[1].extent, (long long)p->body->axis[2].extent,
                (long long)p->body->axis[p->body->col].extent, (long long)p->body->axis[0].extent,
                p->atom->name, p->atom->m, p->atom->n, p->atom->k);
-    buf_printf(out,
-               "  block: %dx%d results, %d columns at once; warps: %dx%d of %dx%d, %d share the "
-               "columns; %d block%s of a cluster\n",
-               s->tile_m, s->tile_n, s->tile_k, p->warps_m, p->warps_n, p->side_m, p->side_n,
-               p->warps_k, p->cluster, p->cluster > 1 ? "s" : "");
+    buf_printf(out, "  block: %dx%d results, %d columns at once; ", s->tile_m, s->tile_n,
+               s->tile_k);
+    if (!p->nroles)
+        buf_printf(out, "warps: %dx%d of %dx%d, %d share the columns; ", p->warps_m, p->warps_n,
+                   p->side_m, p->side_n, p->warps_k);
+    buf_printf(out, "%d block%s of a cluster\n", p->cluster, p->cluster > 1 ? "s" : "");
+}
+
+static void attention_head(const TileProgram *p, Buf *out)
+{
+    const Body *b = p->body;
+    buf_printf(out, "attention of %lld rows to %lld columns, %lld times, by %s %dx%dx%d\n",
+               (long long)b->axis[1].extent, (long long)b->axis[b->col].extent,
+               (long long)b->axis[0].extent, p->atom->name, p->atom->m, p->atom->n, p->atom->k);
+    buf_printf(out, "  block: %d rows, %d columns at once; %d warps of %d rows\n", b->sched.tile_m,
+               b->sched.tile_k, p->warps_m, p->side_m);
+}
+
+void tile_text(const TileProgram *p, Buf *out)
+{
+    (p->body->attention.nouts ? attention_head : product_head)(p, out);
     for (int i = 0; i < p->ntiles; i++) print_tile(p, &p->tile[i], out);
-    const char *loop = "";
+    print_bars(p, out);
+    const char *loop[MOST_DEPTH] = {""}; // by depth, from 1 on
     int64_t trips = 0;
-    int depth = 1;
+    int depth = 0, role = 0;
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
-        if (op->kind == T_LOOP) trips = op->trips + op->early;
+        bool begins = op->kind == T_LOOP || op->kind == T_TILES;
+        if (begins) trips = op->trips + op->early;
         if (op->shift && op->shift >= trips) continue; // no step is
-        if (op->kind == T_LOOP) loop = loop_name(p, i);
         if (op->kind == T_END) {
-            loop = "";
             depth--;
             continue;
         }
-        buf_pad(out, depth * 2, ' ');
-        print_op(p, op, loop, out);
-        depth += op->kind == T_LOOP;
+        if (begins) loop[++depth] = loop_name(p, i);
+        if (op->kind == T_ROLE) role = 0;
+        buf_pad(out, (depth + role + !begins) * 2, ' ');
+        print_op(p, op, loop[depth], out);
+        if (op->kind == T_ROLE) role = 1;
     }
 }

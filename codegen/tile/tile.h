@@ -6,6 +6,10 @@
 // wait for what, and adds barriers and waits. tile_verify runs the result with threads that go on
 // in any order, and reports what it finds wrong. print.c makes CUDA C of it, text.c text for
 // people.
+//
+// A program may have roles: warps of a block that run lists of ops of their own (groups.c). They
+// meet at a ring of places in shared memory, which bulk copies fill and groups of four warps
+// multiply from, and both are asynchronous: what guards a place are mbarriers (sync_roles.c).
 #ifndef CODEGEN_TILE_TILE_H
 #define CODEGEN_TILE_TILE_H
 
@@ -26,10 +30,13 @@ typedef enum TileLayout {
     L_SUMS,    // registers: results of atoms
     L_VECTORS, // registers: 16 bytes of an operand each, as they go to shared memory
     L_RESULTS, // registers: what results need besides the sums
+    L_SCORES,  // registers: results of atoms, made anew in each iteration
+    L_WEIGHTS, // registers: what a map makes of them, the next product's left operand
     L_PAD,     // shared: lines with room for a vector between them
     L_ACROSS,  // shared: likewise, a line a column: neighbours are the operand's rows
     L_SWIZZLE, // shared: lines whose vectors change places
     L_ROWS,    // shared: rows of sums
+    L_BULK,    // shared: lines of 128 bytes, their vectors swizzled by the line, for bulk copies
 } TileLayout;
 
 typedef struct Tile {
@@ -39,11 +46,16 @@ typedef struct Tile {
     int lines, line, pitch; // line: elements that lie side by side; pitch: from line to line
     int places;             // so many of them: a ring
     int offset, bytes;      // shared: where in the block's memory; of one place
+    int apart;              // bytes from place to place; 0: as many as it has
     bool of_warp;           // shared: each warp has its own part
     // An operand: the body's value (as it lies in memory), its axis (1: m, 2: n).
     int inst, axis;
-    bool along_k; // a line goes along the columns
-    bool plain;   // aligned vectors of a buffer
+    bool along_k;  // a line goes along the columns
+    bool plain;    // aligned vectors of a buffer
+    bool of_group; // ... of which each group of the role multiplies its own lines
+    bool peers;    // ... of which each block of the cluster copies a share, to all of them
+    int head;      // attention: the axis along which its lines lie; 0: not attention's
+    bool stays;    // it is loaded once, for all iterations
 } Tile;
 
 typedef enum TileKind {
@@ -51,36 +63,76 @@ typedef enum TileKind {
     T_LOAD, // dst = an operand, or what results need
     T_MOVE, // dst = a: registers to shared memory
     T_MMA,  // dst += a b
-    T_MAP,  // stores what the body makes of the sums in a
+    T_MAP,  // stores what the body makes of the sums in a; of scores: makes weights of a (and b)
     T_LOOP, // up to its T_END
     T_END,
+    // Of programs with roles:
+    T_ROLE,   // the ops from here on are those of role number [role]; ALL_ROLES: of every thread
+    T_TILES,  // loop over the tiles of the result that a block takes, up to its T_END
+    T_CLEAR,  // what stands before the rows of dst is 0
+    T_REDUCE, // dst = sums of the rows of a
+    T_STORE,  // results in a to memory
     // These only come from tile_synchronise:
-    T_COMMIT,  // a thread's loads BY_ASYNC since the last one are a group
-    T_WAIT,    // all of a thread's groups but the last [count] have arrived
+    T_COMMIT,  // what a thread has begun since the last one, of that [how], is a group
+    T_WAIT,    // all of a thread's groups but the last [count] are done
     T_BARRIER, // the threads of [scope] wait for each other
+    // ... of programs with roles:
+    T_READY,    // mbarriers are set up
+    T_AWAIT,    // until the phase of mbarrier [bar] has ended that is [count] rounds back
+    T_ANNOUNCE, // arrives there, and so do the bytes of its tiles, in time
+    T_ARRIVE,   // a thread of each warp, at the blocks of the cluster that fill its tiles
+    T_FENCE,    // what threads have written to shared memory is there for what is asynchronous
+    T_BEGIN,    // products may write registers that threads have used
+    T_TURN,     // a group waits until the one before it passes the turn on
+    T_PASS,
 } TileKind;
 
-typedef enum TileHow { BY_BODY, BY_ASYNC } TileHow; // computed into registers; copied meanwhile
-// LEAVE: the blocks of a cluster, which have used what they read of each other.
-typedef enum TileScope { OF_WARP, OF_BLOCK, OF_CLUSTER, TO_LEAVE } TileScope;
+// Computed into registers; copied by threads, by the copy engine; multiplied by groups of warps.
+typedef enum TileHow { BY_BODY, BY_ASYNC, BY_BULK, BY_TENSOR } TileHow;
+// LEAVE: the blocks of a cluster, which have used what they read of each other. GROUP: the warps
+// that multiply together.
+typedef enum TileScope { OF_WARP, OF_BLOCK, OF_CLUSTER, TO_LEAVE, OF_GROUP } TileScope;
+typedef enum TileWhen { EACH_TIME, THE_FIRST, THE_LAST } TileWhen; // of a loop's iterations
 
 typedef struct TileOp {
     TileKind kind;
     TileHow how;
     int dst, a, b; // tiles; -1: none
     // It is about the iteration so many behind the loop's; where the loop has none it is left out.
+    // (Of a ring behind its loop: about the place so many behind the next one.)
     int shift;
+    TileWhen when;
     int64_t trips; // LOOP
     int ahead;     // LOOP: iterations that its loads are ahead; 0 once that is done (tile_pipeline)
     bool rolled;   // LOOP: it begins so many early, and only loads then: no loads before it
     int early;     // LOOP, once that is done: iterations before the first
     int together; // LOOP: loads of so many iterations come before the moves of these; 0: as written
-    int count;    // WAIT
+    int count;    // WAIT, AWAIT; TILES: a block, or cluster, takes every so manieth
     TileScope scope;
-    uint32_t filled, freed; // BARRIER: tiles that are there behind it; that may be overwritten
+    // BARRIER, AWAIT: tiles that are there behind it; that may be overwritten
+    uint32_t filled, freed;
+    int role, bar;
 } TileOp;
 
-enum { TILE_MOST_TILES = 8, TILE_MOST_OPS = 40, TILE_MOST_PLACES = 16 };
+enum { TILE_MOST_TILES = 12, TILE_MOST_OPS = 60, TILE_MOST_PLACES = 16, TILE_MOST_BARS = 4 };
+enum { ALL_ROLES = -1, GROUP_WARPS = 4 };
+
+// Warps of a block, side by side. Registers are given and taken by groups of four warps.
+typedef struct TileRole {
+    const char *name;
+    int first, warps, registers;
+    bool thread; // one thread of them
+    int groups;  // that multiply
+    bool turns;  // each takes the next tile; else they share a tile
+} TileRole;
+
+// An mbarrier for each place of a ring: a phase ends when so many have arrived, and the bytes that
+// have been announced.
+typedef struct TileBar {
+    const char *name;
+    uint32_t tiles;
+    int places, arrivals, bytes;
+} TileBar;
 
 typedef struct TileProgram {
     const Body *body;
@@ -91,28 +143,67 @@ typedef struct TileProgram {
     int nops;
     int warps_m, warps_n, warps_k; // that share out the results, and the columns of a place
     int side_m, side_n;            // results of a warp
-    int cluster;                   // blocks that share the columns
+    int cluster;                   // blocks that share the columns, or copy for each other
     int64_t steps;                 // iterations over the columns
     DType type;                    // of operands in shared memory
     int each;   // atom fma: sums of a thread along either side; 0: eight warps share the columns
     int vector; // elements of 16 bytes
+    TileRole role[3];
+    int nroles; // 0: all threads do the same
+    TileBar bar[TILE_MOST_BARS];
+    int nbars;
+    int shared; // bytes, of a program with roles
+    // Attention: the tiles of its products.
+    struct {
+        int rows, cols, tile;
+    } score[MOST_PRODUCTS];
+    struct {
+        int weights, values, tile;
+    } out[MOST_PRODUCTS];
 } TileProgram;
 
 // -- product.c
 const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
-// The program of a contraction in tiles (neither Schedule.wgmma nor .share), without
-// synchronisation.
+// The program of a contraction in tiles (not Schedule.share), without synchronisation.
 void tile_product(const Body *b, TileProgram *p);
 void tile_op(TileProgram *p, TileOp op); // behind those there are
+int tile_add(TileProgram *p, Tile t);    // its number
+// -- groups.c: that of Schedule.wgmma
+void tile_groups(const Body *b, TileProgram *p);
 
-// -- pipeline.c, sync.c
+// -- attention.c: the program of Body.attention, without synchronisation
+DType attention_type(const Body *b); // of the factors of its products
+void tile_attention(const Body *b, TileProgram *p);
+
+// -- attention_range.c: of a row only the columns count for which row * [row] + col * [col] +
+// [constant] >= 0, for all of these bounds
+enum { ATTENTION_BOUNDS = 8 };
+typedef struct AttentionBound {
+    int64_t row;
+    int col; // 1 or -1
+    int64_t constant;
+    int inst; // the comparison that says so
+    bool holds;
+} AttentionBound;
+typedef struct AttentionRange {
+    AttentionBound at[ATTENTION_BOUNDS];
+    int n;
+    // What others have for a score: minus infinity, or a number so low that exp of it is 0 below
+    // any usual score; statistic: the value of the row that scores are taken from in there.
+    double mask;
+    int statistic;
+} AttentionRange;
+AttentionRange attention_range(const Body *b);
+
+// -- pipeline.c, sync.c, sync_roles.c
 void tile_pipeline(TileProgram *p);
 void tile_synchronise(TileProgram *p);
-// Ready to be printed: tile_product and both of these.
+void tile_synchronise_roles(TileProgram *p); // ... of programs with roles
+// Ready to be printed: tile_product, tile_groups or tile_attention, and these.
 TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one
 {
-    return s->kind == SCHED_TILE && !s->wgmma && !s->share;
+    return s->kind == SCHED_ATTENTION || (s->kind == SCHED_TILE && !s->share);
 }
 static inline bool tile_shared(const Tile *t)
 {
@@ -136,12 +227,15 @@ static inline int64_t tile_iterations(const TileProgram *p, int64_t trips, int r
 // Whether places of two tiles share memory.
 static inline bool tile_overlaps(const Tile *a, int at, const Tile *b, int other)
 {
-    int first = a->offset + at * a->bytes, second = b->offset + other * b->bytes;
+    int first = a->offset + at * (a->apart ? a->apart : a->bytes);
+    int second = b->offset + other * (b->apart ? b->apart : b->bytes);
     return first < second + b->bytes && second < first + a->bytes;
 }
 
 // -- verify.c: what is wrong with the program, as text; NULL: nothing. [seed]: of the threads' order.
 const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed);
+// verify_roles.c: ... of one with roles
+const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed);
 
 // -- text.c
 void tile_text(const TileProgram *p, Buf *out);

@@ -30,7 +30,8 @@ typedef struct Agent {
     int loop[MOST_DEPTH], depth;
     int64_t iteration[MOST_DEPTH], trips[MOST_DEPTH];
     int64_t clock[AGENTS];
-    int64_t products, mapped, in[TILE_MOST_TILES][TILE_MOST_PLACES]; // registers
+    uint32_t stored; // sums, a bit a tile
+    int64_t products[TILE_MOST_TILES], mapped, in[TILE_MOST_TILES][TILE_MOST_PLACES]; // registers
     Pending pending[GROUPS * 4];
     int group_of[GROUPS * 4], npending, groups; // group_of: its number; open: groups + 1
 } Agent;
@@ -167,13 +168,21 @@ static void multiply(Run *r, int who, const TileOp *op, int64_t about)
     Agent *a = &r->agent[who];
     for (int side = 0; side < 2; side++) {
         int t = side ? op->b : op->a;
-        read_place(r, who, t, tile_place(&r->p->tile[t], about), about, false);
+        const Tile *from = &r->p->tile[t];
+        if (!tile_shared(from) && a->in[t][0] != about)
+            wrong(r, a->at, "does not hold what is multiplied", from, 0);
+        if (tile_shared(from))
+            read_place(r, who, t, tile_place(from, about), from->stays ? 0 : about, false);
+    }
+    if (r->p->tile[op->dst].layout == L_SCORES) {
+        a->in[op->dst][0] = about;
+        return;
     }
     if (a->depth == 0 || r->p->op[a->loop[a->depth - 1]].trips != r->p->steps)
         wrong(r, a->at, "does not get all products", &r->p->tile[op->dst], 0);
-    if (a->products != about)
+    if (a->products[op->dst] != about)
         wrong(r, a->at, "has not had the products before this one", &r->p->tile[op->dst], 0);
-    a->products++;
+    a->products[op->dst]++;
 }
 
 // Where in registers an operand of that iteration is: in a loop that loads several, one of those.
@@ -187,7 +196,7 @@ static int registers_of(const Run *r, const Agent *a, int64_t about)
 static void all_there(Run *r, int who, const Tile *sums)
 {
     const Agent *a = &r->agent[who];
-    if (a->products != tile_iterations(r->p, r->p->steps, r->rounds))
+    if (a->products[sums - r->p->tile] != tile_iterations(r->p, r->p->steps, r->rounds))
         wrong(r, a->at, "is stored without some products", sums, 0);
 }
 
@@ -197,6 +206,7 @@ static void move(Run *r, int who, const TileOp *op, int64_t about)
     const Tile *from = &r->p->tile[op->a], *to = &r->p->tile[op->dst];
     if (from->layout == L_SUMS) {
         all_there(r, who, from);
+        a->stored |= 1u << op->a;
     } else if (a->in[op->a][registers_of(r, a, about)] != about) {
         wrong(r, a->at, "does not hold what is moved", from, registers_of(r, a, about));
     }
@@ -219,6 +229,19 @@ static void load(Run *r, int who, const TileOp *op, int64_t about)
     }
     a->pending[a->npending] = (Pending){op->dst, place};
     a->group_of[a->npending++] = a->groups + 1;
+}
+
+// Scores of one iteration become weights.
+static void weigh(Run *r, int who, const TileOp *op, int64_t about)
+{
+    Agent *a = &r->agent[who];
+    for (int side = 0; side < 2; side++) {
+        int t = side ? op->b : op->a;
+        if (t >= 0 && a->in[t][0] != about)
+            wrong(r, a->at, "is not of this iteration", &r->p->tile[t], 0);
+    }
+    for (int t = 0; t < r->p->ntiles; t++)
+        if (r->p->tile[t].layout == L_WEIGHTS) a->in[t][0] = about;
 }
 
 static void begin_loop(Run *r, Agent *a, const TileOp *op)
@@ -261,7 +284,7 @@ static void step(Run *r, int who)
         return;
     case T_WAIT: arrive(r, who, op->count); break;
     case T_COMMIT: a->groups++; break;
-    case T_FILL: a->products = 0; break;
+    case T_FILL: a->products[op->dst] = 0; break;
     case T_LOAD:
         if (!left_out) load(r, who, op, about);
         break;
@@ -272,12 +295,18 @@ static void step(Run *r, int who)
         if (!left_out) multiply(r, who, op, about);
         break;
     case T_MAP:
+        if (op->dst >= 0) {
+            weigh(r, who, op, about);
+            break;
+        }
         if (tile_shared(&r->p->tile[op->a]))
             read_place(r, who, op->a, 0, about, r->blocks > 1);
         else
             all_there(r, who, &r->p->tile[op->a]);
+        a->stored |= 1u << op->a;
         a->mapped++;
         break;
+    default: break; // of programs with roles
     }
     a->at++;
 }
@@ -293,7 +322,7 @@ static void check_end(Run *r, int who) // a block's memory goes with its last th
     int block = block_of(who);
     for (int t = 0; t < r->p->ntiles; t++) {
         const Tile *sums = &r->p->tile[t];
-        if (sums->layout == L_SUMS && r->agent[who].mapped == 0)
+        if (sums->layout == L_SUMS && !(r->agent[who].stored >> t & 1))
             wrong(r, r->p->nops, "is not stored", sums, 0);
         if (sums->layout == L_ROWS &&
             r->agent[who].mapped != tile_iterations(r->p, parts(r->p, sums), r->rounds))
@@ -329,7 +358,7 @@ static const char *run(Run *r, int rounds, uint64_t seed)
                     r->cell[b][t][at][i] = (Spot){.holds = NOTHING, .writer = NOTHING};
     for (int i = 0; i < n; i++) {
         r->agent[i].clock[i] = 1;
-        r->agent[i].products = NOTHING;
+        memset(r->agent[i].products, 0xff, sizeof r->agent[i].products);
         memset(r->agent[i].in, 0xff, sizeof r->agent[i].in);
     }
     for (int left = n; left && !r->wrong;) {
@@ -357,6 +386,7 @@ static const char *run(Run *r, int rounds, uint64_t seed)
 
 const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed)
 {
+    if (p->nroles) return tile_verify_roles(a, p, seed);
     Run *r = NEW(a, Run);
     r->arena = a;
     r->p = p;

@@ -571,6 +571,7 @@ CuResult cuGraphUpload(CuGraphExec exec, CuStream s)
 
 CuResult cuGraphGetNodes(CuGraph g, CuGraphNode *nodes, size_t *n)
 {
+    if (nodes && !*n) abort(); // an invalid argument
     for (size_t i = 0; nodes && i < *n && i < (size_t)g->n; i++) nodes[i] = &g->node[i];
     *n = (size_t)g->n;
     return CU_OK;

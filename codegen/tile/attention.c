@@ -1,0 +1,264 @@
+// The tile program of attention: a block keeps a tile of rows, whose factors stay in shared memory,
+// and goes over the columns, whose factors pass through rings. Of each tile of columns it makes
+// scores, of these weights, and adds weights times values to its results: no scores are in memory.
+#include "codegen/tile/tile.h"
+
+enum { VECTOR_BYTES = 16, ROWS = 16 };
+
+DType attention_type(const Body *b)
+{
+    return b->insts.at[b->attention.score[0].sum].node->args[0]->type.dtype;
+}
+
+// -- what a body is made of -----------------------------------------------------------------------
+
+static bool over(const Body *b, int inst, int axis)
+{
+    return b->insts.at[inst].axes >> axis & 1;
+}
+
+// The sum is a product of rows with columns over an axis of its own.
+static bool add_score(Body *b, int sum)
+{
+    const Inst *v = &b->insts.at[sum], *p = &b->insts.at[v->a[0]];
+    if (v->op != OP_sum || p->kind != KI_EW || p->op != OP_mul ||
+        b->attention.nscores == MOST_PRODUCTS)
+        return false;
+    int rows = over(b, p->a[0], b->col) ? 1 : 0;
+    BodyScore s = {sum, p->a[rows], p->a[1 - rows], v->axis};
+    if (over(b, s.rows, b->col) || over(b, s.cols, 1) || !v->node || v->node->op != OP_dot)
+        return false;
+    b->attention.score[b->attention.nscores++] = s;
+    return true;
+}
+
+// The sum over the columns is one of weights times what varies along a head, or of the columns.
+static bool add_sum(Body *b, int sum)
+{
+    const Inst *v = &b->insts.at[sum], *p = &b->insts.at[v->a[0]];
+    if (v->op == OP_max && b->attention.high < 0) {
+        b->attention.high = sum;
+        return true;
+    }
+    if (v->op != OP_sum) return false;
+    for (int head = 2; head < b->npar && p->kind == KI_EW && p->op == OP_mul; head++)
+        for (int k = 0; k < 2; k++) {
+            if (!over(b, p->a[k], head)) continue;
+            if (b->attention.nouts == MOST_PRODUCTS || over(b, p->a[k], 1)) return false;
+            b->attention.out[b->attention.nouts++] =
+                (BodyWeighted){sum, p->a[1 - k], p->a[k], head};
+            return true;
+        }
+    if (b->attention.total >= 0) return false;
+    b->attention.total = sum;
+    return true;
+}
+
+bool attention_find(Body *b)
+{
+    b->attention.high = b->attention.exp = b->attention.total = -1;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE) continue;
+        if (!(v->axis == b->col ? add_sum(b, (int)i) : add_score(b, (int)i))) return false;
+    }
+    for (uint32_t i = 0; i < b->insts.n && b->attention.high >= 0; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_EW || v->op != OP_exp || v->stage != 1 || !over(b, (int)i, b->col))
+            continue;
+        if (b->attention.exp >= 0) return false;
+        b->attention.exp = (int)i;
+    }
+    if (!b->attention.nouts || !b->attention.nscores) return false;
+    if ((b->attention.high >= 0) != (b->attention.exp >= 0)) return false;
+    DType type = attention_type(b);
+    for (int i = 0; i < b->attention.nscores; i++)
+        for (int k = 0; k < 2; k++)
+            if (b->insts.at[b->attention.score[i].sum].node->args[k]->type.dtype != type)
+                return false;
+    b->attention.tensor = type == DT_F32 ? TENSOR_F32 : 0;
+    return type == DT_F32 || type == DT_BF16 || type == DT_F16;
+}
+
+double attention_products(const Body *b)
+{
+    double each = 0;
+    for (int i = 0; i < b->attention.nscores; i++)
+        each += (double)b->axis[b->attention.score[i].axis].extent;
+    for (int i = 0; i < b->attention.nouts; i++)
+        each += (double)b->axis[b->attention.out[i].axis].extent;
+    return 2 * each * (double)b->axis[0].extent * (double)b->axis[1].extent *
+           (double)b->axis[b->col].extent;
+}
+
+// -- its schedule ---------------------------------------------------------------------------------
+
+static int width_of(const Body *b, int head) // of lines in shared memory
+{
+    return (int)ceil_div(b->axis[head].extent, 16) * 16;
+}
+
+// Sums of a thread for each 16 rows of its warp: of results; of scores and weights.
+static int result_sums(const Body *b)
+{
+    int n = 0;
+    for (int i = 0; i < b->attention.nouts; i++) n += width_of(b, b->attention.out[i].axis) / 2;
+    return n;
+}
+
+// A warp of 32 rows reads what is in shared memory half as often as two of 16, as long as registers
+// hold its results and scores: of an H200's choices those that were fastest, of heads of 64 and of
+// 128, forward, for keys and values, and for queries.
+void plan_attention(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int sums = result_sums(b), products = b->attention.nscores;
+    s->each = sums <= 64 ? 2 : 1;
+    s->tile_k = products == 1 && sums <= 32 ? 64 : sums <= 64 ? 32 : sums <= 128 ? 64 : 16;
+    if (products == 2 && sums > 64) s->tile_k = 32;
+    s->tile_m = products == 2 && sums > 32 && b->attention.nouts == 2 ? 64 : 128;
+    while (s->tile_m > 32 && b->axis[1].extent <= s->tile_m / 2) s->tile_m /= 2;
+    if (s->tile_m < 64) s->each = 1;
+    s->ring = 2;
+    attention_derive(b, t);
+    while (s->row_bytes > t->shared_per_block && s->tile_k > 16) {
+        s->tile_k /= 2;
+        attention_derive(b, t);
+    }
+    while (s->row_bytes > t->shared_per_block && s->tile_m > 16) {
+        s->each = 1;
+        s->tile_m /= 2;
+        attention_derive(b, t);
+    }
+}
+
+static void begin(const Body *b, TileProgram *p);
+
+void attention_derive(Body *b, const Target *t)
+{
+    (void)t;
+    Schedule *s = &b->sched;
+    TileProgram p;
+    s->threads = s->tile_m / (ROWS * s->each) * 32;
+    s->cluster = 1;
+    s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m);
+    begin(b, &p);
+    s->row_bytes = 0;
+    for (int i = 0; i < p.ntiles; i++)
+        if (tile_shared(&p.tile[i])) s->row_bytes += p.tile[i].places * p.tile[i].bytes;
+}
+
+// -- its program ----------------------------------------------------------------------------------
+
+// Whether two factors are the same matrix: of the same buffer, at the same places but for the names
+// of their heads' axes.
+static bool same_matrix(const Body *b, int x, int head_x, int y, int head_y)
+{
+    const Inst *u = &b->insts.at[x], *v = &b->insts.at[y];
+    while (u->kind == KI_CAST) u = &b->insts.at[u->a[0]];
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    int64_t sx, sy;
+    if (u->kind != KI_LOAD || v->kind != KI_LOAD || u->buf != v->buf || u->pred >= 0 ||
+        v->pred >= 0 || b->axis[head_x].extent != b->axis[head_y].extent ||
+        !ix_stride(u->ix, head_x, &sx) || !ix_stride(v->ix, head_y, &sy) || sx != sy)
+        return false;
+    IxCtx *c = b->ix;
+    int64_t extent = b->axis[head_x].extent;
+    return ix_add(c, u->ix, ix_scale(c, ix_axis(c, head_x, extent), -sx)) ==
+           ix_add(c, v->ix, ix_scale(c, ix_axis(c, head_y, extent), -sy));
+}
+
+// The tile of a factor, or the one there is.
+static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int head, const char *name)
+{
+    for (int i = 0; i < p->ntiles; i++)
+        if (p->tile[i].axis == axis && same_matrix(b, p->tile[i].inst, p->tile[i].head, inst, head))
+            return i;
+    const Schedule *s = &b->sched;
+    Tile t = {.name = name, .layout = L_PAD, .type = p->type, .axis = axis, .head = head};
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    int64_t step = 0;
+    t.inst = inst;
+    t.stays = axis == 1;
+    t.places = t.stays ? 1 : s->ring;
+    t.lines = t.stays ? s->tile_m : s->tile_k;
+    t.line = width_of(b, head);
+    t.pitch = t.line + p->vector;
+    t.bytes = t.lines * t.pitch * (dtype_info[p->type].bits / 8);
+    t.plain = v->kind == KI_LOAD && b->bufs.at[v->buf].type == t.type && v->pred < 0 &&
+              b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
+              ix_stride(v->ix, head, &step) && step == 1 && ix_aligned(v->ix, head, p->vector) &&
+              b->axis[head].extent % p->vector == 0;
+    for (int i = 0; i < p->ntiles; i++) t.offset += p->tile[i].places * p->tile[i].bytes;
+    return tile_add(p, t);
+}
+
+static void begin(const Body *b, TileProgram *p)
+{
+    static const char *const rows[] = {"rows_0", "rows_1"}, *const cols[] = {"cols_0", "cols_1"};
+    static const char *const values[] = {"values_0", "values_1"};
+    const Schedule *s = &b->sched;
+    *p = (TileProgram){.body = b, .atom = tile_atom(b), .cluster = 1, .warps_n = 1, .warps_k = 1};
+    p->type = p->atom->operand;
+    p->vector = VECTOR_BYTES * 8 / (int)dtype_info[p->type].bits;
+    p->warps_m = s->threads / 32;
+    p->side_m = ROWS * s->each;
+    p->side_n = s->tile_k;
+    p->steps = ceil_div(b->axis[b->col].extent, s->tile_k);
+    for (int i = 0; i < b->attention.nscores; i++) {
+        const BodyScore *x = &b->attention.score[i];
+        p->score[i].rows = add_factor(b, p, x->rows, 1, x->axis, rows[i]);
+        p->score[i].cols = add_factor(b, p, x->cols, b->col, x->axis, cols[i]);
+    }
+    for (int i = 0; i < b->attention.nouts; i++) {
+        const BodyWeighted *x = &b->attention.out[i];
+        p->out[i].values = add_factor(b, p, x->value, b->col, x->axis, values[i]);
+    }
+}
+
+void tile_attention(const Body *b, TileProgram *p)
+{
+    static const char *const scores[] = {"scores_0", "scores_1"};
+    static const char *const weights[] = {"weights_0", "weights_1"};
+    static const char *const results[] = {"result_0", "result_1"};
+    static const TileOp none = {.dst = -1, .a = -1, .b = -1};
+    begin(b, p);
+    int factors = p->ntiles, first = -1, second = -1;
+    for (int i = 0; i < b->attention.nscores; i++) {
+        p->score[i].tile = tile_add(p, (Tile){scores[i], L_SCORES, DT_F32, .places = 1});
+        *(i ? &second : &first) = p->score[i].tile;
+    }
+    for (int i = 0; i < b->attention.nouts; i++) {
+        p->out[i].weights = tile_add(p, (Tile){weights[i], L_WEIGHTS, p->type, .places = 1});
+        p->out[i].tile = tile_add(p, (Tile){results[i], L_SUMS, DT_F32, .places = 1});
+    }
+    TileOp op = none;
+    for (int i = 0; i < factors; i++) {
+        op = (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1};
+        if (p->tile[i].stays) tile_op(p, op);
+    }
+    for (int i = 0; i < b->attention.nouts; i++)
+        tile_op(p, (TileOp){T_FILL, .dst = p->out[i].tile, .a = -1, .b = -1});
+    op = none;
+    op.kind = T_LOOP;
+    op.trips = p->steps;
+    op.ahead = (int)at_most(b->sched.ring - 1, p->steps);
+    tile_op(p, op);
+    for (int i = 0; i < factors; i++) {
+        op = (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1};
+        if (!p->tile[i].stays) tile_op(p, op);
+    }
+    for (int i = 0; i < b->attention.nscores; i++)
+        tile_op(p, (TileOp){T_MMA, .dst = p->score[i].tile, .a = p->score[i].rows,
+                            .b = p->score[i].cols});
+    tile_op(p, (TileOp){T_MAP, .dst = p->out[0].weights, .a = first, .b = second});
+    for (int i = 0; i < b->attention.nouts; i++)
+        tile_op(p, (TileOp){T_MMA, .dst = p->out[i].tile, .a = p->out[i].weights,
+                            .b = p->out[i].values});
+    op = none;
+    op.kind = T_END;
+    tile_op(p, op);
+    for (int i = 0; i < b->attention.nouts; i++)
+        tile_op(p, (TileOp){T_MAP, .dst = -1, .a = p->out[i].tile, .b = -1});
+}

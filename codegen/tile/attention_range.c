@@ -1,0 +1,221 @@
+// Which columns of attention count for a row: where a mask follows from positions (causal, a
+// window), tiles of columns that it leaves out as a whole are neither read nor multiplied.
+//
+// A score that a condition on positions sets to minus infinity has weight 0: what it is multiplied
+// by does not matter. So has one that it sets to a number far below all others, as most write it:
+// whoever prints the kernel lets it look whether these are, and take all columns where they are
+// not. Conditions are comparisons of row and column with each other and with numbers, joined by
+// and. A row that has no score at all is not a number either way.
+#include "codegen/tile/tile.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_PLACE = 1 << 24 };  // exact as a float
+enum { HIGHEST_MASK = -10000 }; // what is written for minus infinity where 16-bit floats are
+
+typedef struct Linear { // row * rows + col * cols + constant
+    int64_t row, col, constant;
+} Linear;
+
+static bool small(const Linear *x)
+{
+    return llabs(x->row) < MOST_PLACE && llabs(x->col) < MOST_PLACE &&
+           llabs(x->constant) < MOST_PLACE;
+}
+
+static bool linear_index(const Body *b, const Ix *ix, Linear *out)
+{
+    int64_t row, col;
+    if (ix->has_value || !ix_stride(ix, 1, &row) || !ix_stride(ix, b->col, &col)) return false;
+    for (int i = 0; i < ix->n; i++) {
+        const IxTerm *t = ix->at[i].term;
+        if (t->kind != IT_AXIS || (t->id != 1 && t->id != b->col)) return false;
+    }
+    *out = (Linear){row, col, ix->constant};
+    return true;
+}
+
+static bool linear(const Body *b, int inst, Linear *out)
+{
+    const Inst *v = &b->insts.at[inst];
+    Linear x, y = {0, 0, 0};
+    bool exact = v->type == DT_I32 || v->type == DT_I64 || v->type == DT_F32 || v->type == DT_F64;
+    if (!exact) return false;
+    if (v->kind == KI_INDEX) return linear_index(b, v->ix, out) && small(out);
+    if (v->kind == KI_CAST) return linear(b, v->a[0], out);
+    if (v->kind == KI_CONST) {
+        bool whole = !dtype_is_float(v->type) ||
+                     (fabs(v->fvalue) < MOST_PLACE && floor(v->fvalue) == v->fvalue);
+        *out = (Linear){0, 0, dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue};
+        return whole && small(out);
+    }
+    if (v->kind != KI_EW || (v->op != OP_add && v->op != OP_sub && v->op != OP_neg)) return false;
+    if (!linear(b, v->a[0], &x) || (v->na > 1 && !linear(b, v->a[1], &y))) return false;
+    int64_t of_x = v->op == OP_neg ? -1 : 1, of_y = v->op == OP_sub ? -1 : 1;
+    *out = (Linear){of_x * x.row + of_y * y.row, of_x * x.col + of_y * y.col,
+                    of_x * x.constant + of_y * y.constant};
+    return small(out);
+}
+
+// Adds "left >= right + least" of two instructions.
+static void add_bound(const Body *b, int left, int right, int64_t least, AttentionRange *r,
+                      int inst, bool holds)
+{
+    Linear x, y;
+    if (r->n == ATTENTION_BOUNDS || !linear(b, left, &x) || !linear(b, right, &y)) return;
+    int64_t col = x.col - y.col;
+    if (col != 1 && col != -1) return;
+    r->at[r->n++] =
+        (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least, inst, holds};
+}
+
+// What follows for places where the condition holds, or does not.
+static void add_condition(const Body *b, int inst, bool holds, AttentionRange *r)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind != KI_EW) return;
+    const int x = v->a[0], y = v->a[1];
+    switch (v->op) {
+    case OP_not: add_condition(b, x, !holds, r); return;
+    case OP_and:
+    case OP_or:
+        if ((v->op == OP_and) != holds) return; // one of both: nothing is sure of either
+        add_condition(b, x, holds, r);
+        add_condition(b, y, holds, r);
+        return;
+    case OP_ge:
+        if (holds)
+            add_bound(b, x, y, 0, r, inst, true);
+        else
+            add_bound(b, y, x, 1, r, inst, false);
+        return;
+    case OP_gt:
+        if (holds)
+            add_bound(b, x, y, 1, r, inst, true);
+        else
+            add_bound(b, y, x, 0, r, inst, false);
+        return;
+    case OP_le:
+        if (holds)
+            add_bound(b, y, x, 0, r, inst, true);
+        else
+            add_bound(b, x, y, 1, r, inst, false);
+        return;
+    case OP_lt:
+        if (holds)
+            add_bound(b, y, x, 1, r, inst, true);
+        else
+            add_bound(b, x, y, 0, r, inst, false);
+        return;
+    default: return;
+    }
+}
+
+static bool is_number(const Body *b, int inst, double number)
+{
+    const Inst *v = &b->insts.at[inst];
+    return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue == number;
+}
+
+// Whether the value is 0 where [exp] is, whatever else it is made of.
+static bool vanishes(const Body *b, int inst, int exp)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (inst == exp || is_number(b, inst, 0)) return true;
+    if (v->kind == KI_CAST) return vanishes(b, v->a[0], exp);
+    if (v->kind != KI_EW) return false;
+    switch (v->op) {
+    case OP_mul: return vanishes(b, v->a[0], exp) || vanishes(b, v->a[1], exp);
+    case OP_div:
+    case OP_neg: return vanishes(b, v->a[0], exp);
+    case OP_add:
+    case OP_sub: return vanishes(b, v->a[0], exp) && vanishes(b, v->a[1], exp);
+    case OP_select: return vanishes(b, v->a[1], exp) && vanishes(b, v->a[2], exp);
+    case OP_fma:
+        return (vanishes(b, v->a[0], exp) || vanishes(b, v->a[1], exp)) &&
+               vanishes(b, v->a[2], exp);
+    default: return false;
+    }
+}
+
+// The exponential of scores that all weights have as a factor; -1: there is none.
+static int common_exp(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const uint64_t scores = 1ull << 1 | 1ull << b->col;
+        if (v->kind != KI_EW || v->op != OP_exp || (v->axes & scores) != scores) continue;
+        bool all = true;
+        for (int k = 0; k < b->attention.nouts; k++)
+            all &= vanishes(b, b->attention.out[k].weight, (int)i);
+        if (all) return (int)i;
+    }
+    return -1;
+}
+
+// A constant for scores that do not count.
+static bool is_mask(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue <= HIGHEST_MASK;
+}
+
+static double mask_of(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    return v->fvalue;
+}
+
+// Narrows low..high, places along an axis, to those with step * place >= least.
+static void narrow(int64_t step, int64_t least, int64_t *low, int64_t *high)
+{
+    int64_t size = llabs(step), up = least > 0 ? ceil_div(least, size) : -(-least / size);
+    if (!step && least > 0)
+        *high = *low - 1;
+    else if (step > 0 && up > *low)
+        *low = up;
+    else if (step < 0 && -up < *high)
+        *high = -up;
+}
+
+// Whether each query, a place along that axis, sees something.
+static bool all_see(const Body *b, const AttentionRange *r, int queries)
+{
+    const int keys = queries == 1 ? b->col : 1;
+    for (int64_t q = 0; q < b->axis[queries].extent; q++) {
+        int64_t low = 0, high = b->axis[keys].extent - 1;
+        for (int i = 0; i < r->n; i++) {
+            const AttentionBound *x = &r->at[i];
+            int64_t own = queries == 1 ? x->row : x->col, other = queries == 1 ? x->col : x->row;
+            narrow(other, -x->constant - own * q, &low, &high);
+        }
+        if (low > high) return false;
+    }
+    return true;
+}
+
+AttentionRange attention_range(const Body *b)
+{
+    AttentionRange r = {.n = 0, .mask = -INFINITY, .statistic = -1};
+    int exp = common_exp(b);
+    if (exp < 0) return r;
+    const Inst *v = &b->insts.at[b->insts.at[exp].a[0]];
+    if (v->kind != KI_EW || v->op != OP_sub) return r;
+    r.statistic = v->a[1];
+    v = &b->insts.at[v->a[0]];
+    while (v->kind == KI_EW && v->op == OP_select) {
+        bool otherwise = is_mask(b, v->a[2]), there = is_mask(b, v->a[1]);
+        if (otherwise == there) break;
+        int before = r.n;
+        add_condition(b, v->a[0], otherwise, &r);
+        if (r.n > before) r.mask = fmax(r.mask, mask_of(b, v->a[otherwise ? 2 : 1]));
+        v = &b->insts.at[v->a[otherwise ? 1 : 2]];
+    }
+    // Gradients of a row that sees nothing are not numbers, wherever they are added up.
+    int queries = b->insts.at[r.statistic].axes >> b->col & 1 ? b->col : 1;
+    if (b->attention.high < 0 && isinf(r.mask) && !all_see(b, &r, queries)) r.n = 0;
+    return r;
+}

@@ -1,0 +1,154 @@
+// The tile program of a product of bf16 or f16 matrices by groups of four warps (wgmma, sm_90).
+//
+// A block stays on its multiprocessor and takes tile after tile of the result. One thread keeps a
+// ring of tiles of the operands filled by bulk copies, as far ahead as shared memory goes. Two
+// groups multiply straight from there: both the same tile (each half of its rows), or each a tile
+// of its own, so that one multiplies while the other computes what follows from its sums. The
+// blocks of a cluster take tiles below each other: each copies its share of the right operand to
+// all of them. Two warps that have nothing to copy can add up the rows of the left operand.
+#include "codegen/tile/tile.h"
+#include "codegen/wgmma.h"
+
+enum { ATOM_ROWS = 64, SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
+
+#define ATOMS(name, type, multiply, pack)                                                          \
+    {name, type, 0, ATOM_ROWS, 64, 16, NULL, multiply, pack},                                      \
+        {name, type, 0, ATOM_ROWS, 128, 16, NULL, multiply, pack},                                 \
+        {name, type, 0, ATOM_ROWS, 192, 16, NULL, multiply, pack},                                 \
+    {                                                                                              \
+        name, type, 0, ATOM_ROWS, 256, 16, NULL, multiply, pack                                    \
+    }
+
+static const TileAtom atoms[] = {
+    ATOMS("wgmma of bf16", DT_BF16, "nc_product_b", "nc_pack_b"),
+    ATOMS("wgmma of f16", DT_F16, "nc_product_h", "nc_pack_h"),
+};
+
+static const TileAtom *atom_of(const Body *b)
+{
+    for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
+        if (atoms[i].operand == b->insts.at[b->dot.a].from && atoms[i].n == b->sched.tile_n)
+            return &atoms[i];
+    return NULL;
+}
+
+// A place of the ring has the left operand's tile and behind it the right one's.
+static int add_operand(TileProgram *p, int axis)
+{
+    const Body *b = p->body;
+    const Schedule *s = &b->sched;
+    int given = axis == 1 ? b->dot.a : b->dot.b, side = axis == 1 ? s->tile_m : s->tile_n;
+    Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_BULK, .axis = axis};
+    ProgMap m;
+    group_operand(b, axis, &m, &t.along_k);
+    t.type = p->type;
+    t.inst = b->insts.at[given].a[0];
+    t.lines = t.along_k ? side : STEP;
+    t.line = t.along_k ? STEP : side;
+    t.pitch = STEP;
+    t.places = s->ring;
+    t.bytes = side * LINE;
+    t.apart = (s->tile_m + s->tile_n) * LINE;
+    t.offset = axis == 1 ? 0 : s->tile_m * LINE;
+    t.plain = true;
+    t.of_group = axis == 1 && s->wgmma == WGMMA_SHARED;
+    t.peers = axis == 2 && s->cluster > 1;
+    return tile_add(p, t);
+}
+
+// Results of 16 bits, as bulk copies take them. -1: there are none.
+static int add_boxes(TileProgram *p)
+{
+    const Body *b = p->body;
+    int staged = wgmma_staged(b);
+    if (!staged) return -1;
+    Tile t = {.name = "boxes", .layout = L_BULK, .type = p->type, .of_warp = true};
+    t.lines = GROUPS * GROUP_WARPS * staged * BOX;
+    t.line = t.pitch = STEP;
+    t.places = wgmma_stages(b);
+    t.bytes = t.lines * LINE;
+    t.offset = p->shared;
+    p->shared += t.places * t.bytes;
+    return tile_add(p, t);
+}
+
+static void add_roles(TileProgram *p)
+{
+    const Body *b = p->body;
+    int own = wgmma_registers(b), rest = REGISTERS - GROUPS * own;
+    p->role[p->nroles++] = (TileRole){"copies", 0, 1, rest, .thread = true};
+    if (body_folds(b))
+        p->role[p->nroles++] =
+            (TileRole){"row sums", GROUP_WARPS - SUMMERS, SUMMERS, rest, .thread = false};
+    p->role[p->nroles++] =
+        (TileRole){"products", GROUP_WARPS,      GROUPS * GROUP_WARPS,
+                   own,        .groups = GROUPS, .turns = b->sched.wgmma == WGMMA_OWN};
+}
+
+static void op(TileProgram *p, TileKind kind, int dst, int a)
+{
+    tile_op(p, (TileOp){kind, .dst = dst, .a = a, .b = -1});
+}
+
+static void loop(TileProgram *p, TileKind kind, int64_t trips, int every)
+{
+    tile_op(p, (TileOp){kind, .dst = -1, .a = -1, .b = -1, .trips = trips, .count = every});
+}
+
+// What the role does for each of the block's tiles follows.
+static void begin(TileProgram *p, int role)
+{
+    const Schedule *s = &p->body->sched;
+    tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
+    loop(p, T_TILES, wgmma_tiles(p->body), (int)(s->blocks / s->cluster));
+}
+
+void tile_groups(const Body *b, TileProgram *p)
+{
+    const Schedule *s = &b->sched;
+    bool together = s->wgmma == WGMMA_SHARED;
+    *p = (TileProgram){.body = b, .atom = atom_of(b), .vector = 2, .cluster = s->cluster};
+    p->type = p->atom->operand;
+    p->warps_m = together ? GROUPS : 1;
+    p->warps_n = p->warps_k = 1;
+    p->side_m = s->tile_m / p->warps_m;
+    p->side_n = s->tile_n;
+    p->steps = wgmma_steps(b);
+    p->shared = s->ring * (s->tile_m + s->tile_n) * LINE;
+    int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
+    Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
+    sums.lines = p->side_m;
+    sums.line = p->side_n;
+    int acc = tile_add(p, sums);
+    add_roles(p);
+    begin(p, 0);
+    loop(p, T_LOOP, p->steps, 0);
+    tile_op(p, (TileOp){T_LOAD, BY_BULK, .dst = left, .a = -1, .b = -1});
+    tile_op(p, (TileOp){T_LOAD, BY_BULK, .dst = right, .a = -1, .b = -1});
+    op(p, T_END, -1, -1);
+    op(p, T_END, -1, -1);
+    if (body_folds(b)) {
+        begin(p, 1);
+        loop(p, T_LOOP, p->steps, 0);
+        sums.name = "sum";
+        sums.lines = 1;
+        sums.line = STEP;
+        int sum = tile_add(p, sums);
+        op(p, T_REDUCE, sum, left);
+        op(p, T_MAP, -1, sum);
+        op(p, T_END, -1, -1);
+        op(p, T_END, -1, -1);
+    }
+    begin(p, p->nroles - 1);
+    op(p, T_FILL, acc, -1);
+    loop(p, T_LOOP, p->steps, 0);
+    if (group_uneven(b))
+        tile_op(p, (TileOp){T_CLEAR, .dst = left, .a = -1, .b = -1, .when = THE_FIRST});
+    tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = acc, .a = left, .b = right});
+    op(p, T_END, -1, -1);
+    loop(p, T_LOOP, p->side_m / ATOM_ROWS * (p->side_n / STEP), 0);
+    op(p, T_MAP, boxes, acc);
+    if (boxes >= 0) tile_op(p, (TileOp){T_STORE, BY_BULK, .dst = -1, .a = boxes, .b = -1});
+    op(p, T_END, -1, -1);
+    op(p, T_END, -1, -1);
+}

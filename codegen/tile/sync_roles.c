@@ -1,0 +1,236 @@
+// What has to wait for what in a tile program with roles: all mbarriers, fences, turns and waits.
+//
+// What is asynchronous is over later than where it stands, and other roles go on meanwhile. So how
+// an access of a tile waits for the one before it follows from who makes the two:
+//
+//     bulk copy -> any role          an mbarrier "full": the bytes of a place have arrived
+//     any role -> bulk copy          an mbarrier "empty": each warp that reads arrives there, when
+//                                    what it reads is over
+//     threads -> asynchronous        a fence for what these threads wrote; their barrier
+//     bulk store -> threads          all but so many of the stores have been read; a barrier
+//     threads -> sums of products    a fence of the tensor cores
+//     sums of products -> threads    all products are done
+//
+// Products read their operands until they are done. A group goes on to the next step before that,
+// so it gives a place back a step later.
+#include "codegen/tile/tile.h"
+
+enum { MOST_ADDED = 6 };
+enum { UNDER_WAY = 1 }; // groups of products, while the next place is waited for: this step's
+
+typedef struct Added { // ops beside one of the program
+    TileOp op[MOST_ADDED];
+    int n;
+} Added;
+
+typedef struct Sync {
+    TileProgram *from;
+    TileProgram *p;
+    Added before[TILE_MOST_OPS + 1], behind[TILE_MOST_OPS + 1];
+} Sync;
+
+static void add(Added *to, TileOp op)
+{
+    op.dst = op.a = op.b = -1;
+    to->op[to->n++] = op;
+}
+
+static int end_of(const TileProgram *p, int i) // of the loop that begins there
+{
+    for (int depth = 0;; i++) {
+        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth -= p->op[i].kind == T_END;
+        if (!depth) return i;
+    }
+}
+
+static int role_at(const TileProgram *p, int i)
+{
+    while (p->op[i].kind != T_ROLE) i--;
+    return p->op[i].role;
+}
+
+static bool loads(const TileOp *op)
+{
+    return op->kind == T_LOAD && op->how == BY_BULK;
+}
+
+// The tiles in shared memory that the op reads, and those that threads write.
+static uint32_t reads(const TileProgram *p, const TileOp *op)
+{
+    uint32_t all = op->kind == T_CLEAR ? 1u << op->dst : 0;
+    if (op->a >= 0 && tile_shared(&p->tile[op->a])) all |= 1u << op->a;
+    if (op->b >= 0 && tile_shared(&p->tile[op->b])) all |= 1u << op->b;
+    return all;
+}
+
+static uint32_t writes(const TileProgram *p, const TileOp *op)
+{
+    bool threads = op->kind == T_CLEAR || op->kind == T_MAP || op->kind == T_MOVE;
+    return threads && op->dst >= 0 && tile_shared(&p->tile[op->dst]) ? 1u << op->dst : 0;
+}
+
+static bool asynchronous(const TileOp *op)
+{
+    return op->how == BY_TENSOR || op->how == BY_BULK;
+}
+
+// -- rings ----------------------------------------------------------------------------------------
+
+static int add_bar(TileProgram *p, const char *name, uint32_t tiles)
+{
+    TileBar *bar = &p->bar[p->nbars];
+    *bar = (TileBar){.name = name, .tiles = tiles};
+    for (int t = 0; t < p->ntiles; t++)
+        if (tiles >> t & 1) {
+            bar->places = p->tile[t].places;
+            bar->bytes += p->tile[t].bytes;
+        }
+    return p->nbars++;
+}
+
+// A loop that reads places of the ring. The turn goes to the next group once all of this tile's
+// places have been full: the parity of a phase says which one it is only to those who know that
+// the one before has ended.
+static void guard_reader(Sync *s, int loop, int first, int last, int full, int empty)
+{
+    const TileProgram *p = s->from;
+    const TileRole *role = &p->role[role_at(p, loop)];
+    uint32_t tiles = s->p->bar[full].tiles, read = 0;
+    for (int i = first; i <= last; i++) read |= reads(p, &p->op[i]);
+    bool peers = false, tensor = p->op[last].how == BY_TENSOR;
+    for (int t = 0; t < p->ntiles; t++) peers |= (read & tiles) >> t & 1 && p->tile[t].peers;
+    s->p->bar[empty].arrivals +=
+        role->warps / (role->turns ? role->groups : 1) * (peers ? p->cluster : 1);
+
+    if (role->turns) add(&s->before[loop], (TileOp){T_TURN, .shift = -1});
+    add(&s->before[first], (TileOp){T_AWAIT, .bar = full, .filled = tiles});
+    if (role->turns) add(&s->before[first], (TileOp){T_PASS, .shift = 1, .when = THE_LAST});
+
+    TileOp arrive = {T_ARRIVE, .bar = empty, .scope = peers ? OF_CLUSTER : OF_BLOCK};
+    if (!tensor) {
+        add(&s->behind[last], (TileOp){T_BARRIER, .scope = OF_WARP, .freed = read});
+        add(&s->behind[last], arrive);
+        return;
+    }
+    arrive.shift = -1;
+    if (p->op[loop].trips > 1) {
+        add(&s->behind[last], (TileOp){T_WAIT, BY_TENSOR, .count = UNDER_WAY});
+        add(&s->behind[last], arrive);
+    }
+    int end = end_of(p, loop);
+    add(&s->behind[end], (TileOp){T_WAIT, BY_TENSOR, .count = 0});
+    add(&s->behind[end], arrive);
+}
+
+// The loop that fills a ring, by [load] first, and those that read it.
+static void guard_ring(Sync *s, int loop, int load)
+{
+    const TileProgram *p = s->from;
+    uint32_t tiles = 0;
+    for (int i = load; p->op[i].kind != T_END; i++) {
+        if (!loads(&p->op[i])) continue;
+        tiles |= 1u << p->op[i].dst;
+        s->from->op[i].bar = s->p->nbars; // "full"
+    }
+    int full = add_bar(s->p, "full", tiles), empty = add_bar(s->p, "empty", tiles);
+    s->p->bar[full].arrivals = 1;
+    add(&s->before[load], (TileOp){T_AWAIT, .bar = empty, .count = 1, .freed = tiles});
+    add(&s->before[load], (TileOp){T_ANNOUNCE, .bar = full, .filled = tiles});
+    for (int i = 0; i < p->nops; i++) {
+        if (p->op[i].kind != T_LOOP || i == loop) continue;
+        int first = -1, last = -1;
+        for (int in = i; in < end_of(p, i); in++)
+            if (reads(p, &p->op[in]) & tiles) last = in, first = first < 0 ? in : first;
+        if (first >= 0) guard_reader(s, i, first, last, full, empty);
+    }
+}
+
+// -- what threads write, and what is asynchronous reads -------------------------------------------
+
+static TileScope scope_of(const TileProgram *p, uint32_t tiles)
+{
+    for (int t = 0; t < p->ntiles; t++)
+        if (tiles >> t & 1 && !p->tile[t].of_warp) return OF_GROUP;
+    return OF_WARP;
+}
+
+// So many groups of stores come between a store of a place and what threads write there next, on
+// the path with fewest, in a loop that is run again and again.
+static int stores_between(const Tile *t, int64_t trips)
+{
+    int64_t stored[TILE_MOST_PLACES] = {0}, fewest = TILE_MOST_PLACES, now = 0;
+    for (int again = 0; again < 3; again++)
+        for (int64_t i = 0; i < at_most(trips, 2 * t->places); i++) {
+            int place = tile_place(t, i);
+            if (stored[place]) fewest = at_most(fewest, now - stored[place]);
+            stored[place] = ++now;
+        }
+    return (int)fewest;
+}
+
+static void guard_writes(Sync *s, int i, int loop)
+{
+    const TileProgram *p = s->from;
+    uint32_t tiles = writes(p, &p->op[i]);
+    TileOp fence = {T_FENCE, .filled = tiles, .when = p->op[i].when};
+    TileOp barrier = {T_BARRIER, .scope = scope_of(p, tiles), .filled = tiles, .when = fence.when};
+    for (int j = i + 1; j < end_of(p, loop); j++) {
+        const TileOp *next = &p->op[j];
+        if (!(reads(p, next) & tiles) || !asynchronous(next)) continue;
+        add(&s->behind[i], fence);
+        add(&s->behind[i], barrier);
+        if (next->kind != T_STORE) return;
+        int count = stores_between(&p->tile[next->a], p->op[loop].trips);
+        add(&s->before[i], (TileOp){T_WAIT, BY_BULK, .count = count, .freed = tiles});
+        add(&s->before[i], (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
+        add(&s->behind[j], (TileOp){T_COMMIT, .how = BY_BULK});
+        int end = j; // of the role
+        while (end < p->nops && p->op[end].kind != T_ROLE) end++;
+        add(&s->before[end], (TileOp){T_WAIT, BY_BULK, .count = 0});
+        return;
+    }
+}
+
+static void guard(Sync *s)
+{
+    const TileProgram *p = s->from;
+    int loop = -1, guarded = -1;
+    for (int i = 0; i < p->nops; i++) {
+        const TileOp *op = &p->op[i];
+        if (op->kind == T_LOOP) loop = i;
+        if (loads(op) && guarded != loop) guard_ring(s, guarded = loop, i);
+    }
+    for (int i = 0; i < p->nops; i++) {
+        const TileOp *op = &p->op[i];
+        if (op->kind == T_LOOP) loop = i;
+        if (op->kind == T_MMA && op->how == BY_TENSOR) {
+            Added *to = &s->behind[i];
+            add(&s->before[i], (TileOp){.kind = T_BEGIN});
+            for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
+            to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
+        }
+        if (writes(p, op)) guard_writes(s, i, loop);
+    }
+}
+
+void tile_synchronise_roles(TileProgram *p)
+{
+    TileProgram from = *p;
+    Sync s = {.from = &from, .p = p};
+    guard(&s);
+    Added begin = {0}, end = {0};
+    add(&begin, (TileOp){.kind = T_READY});
+    if (p->cluster > 1) { // blocks arrive at each other's mbarriers
+        add(&end, (TileOp){T_ROLE, .role = ALL_ROLES});
+        add(&end, (TileOp){T_BARRIER, .scope = OF_CLUSTER});
+    }
+    s.behind[from.nops] = end;
+    p->nops = 0;
+    for (int k = 0; k < begin.n; k++) tile_op(p, begin.op[k]);
+    for (int i = 0; i <= from.nops; i++) {
+        for (int k = 0; k < s.before[i].n; k++) tile_op(p, s.before[i].op[k]);
+        if (i < from.nops) tile_op(p, from.op[i]);
+        for (int k = 0; k < s.behind[i].n; k++) tile_op(p, s.behind[i].op[k]);
+    }
+}

@@ -1,0 +1,288 @@
+// What the ops of a tile program with roles do, as far as verifying one needs it: which memory they
+// read and write, and when that is over; what threads know by mbarriers.
+#include <string.h>
+
+#include "codegen/tile/agents.h"
+
+void agent_wrong(Run *r, int op, const char *what, const char *name)
+{
+    if (!r->wrong) r->wrong = arena_printf(r->arena, "op %d: %s %s", op, name, what);
+}
+
+void agent_learn(int *to, const int *from)
+{
+    for (int i = 0; i < CLOCKS; i++)
+        if (from[i] > to[i]) to[i] = from[i];
+}
+
+static int tick(Run *r, int who)
+{
+    return ++r->agent[who].clock[who];
+}
+
+const TileRole *agent_role(const Run *r, const Agent *a)
+{
+    return &r->p->role[a->role];
+}
+
+// -- memory ---------------------------------------------------------------------------------------
+
+static int cell_number(const Run *r, int block, int tile, int place, int part)
+{
+    return block * r->ncells + r->begin[tile] + place * r->parts[tile] + part;
+}
+
+// Whether the agent's group multiplies that part.
+static bool own_half(const Run *r, const Agent *a, int tile, int part)
+{
+    return !r->p->tile[tile].of_group || part * 2 / r->parts[tile] == a->group;
+}
+
+static void check_overwrite(Run *r, int who, const Spot *c, const char *name)
+{
+    const Agent *a = &r->agent[who];
+    if (c->coming) agent_wrong(r, a->at, "is overwritten before its copy has arrived", name);
+    if (c->writer != NOTHING && c->writer != who && a->clock[c->writer] < c->wrote)
+        agent_wrong(r, a->at, "is written by two at once", name);
+    for (int i = 0; i < r->nagents; i++) {
+        if (c->reading[i]) agent_wrong(r, a->at, "is overwritten while it is read", name);
+        if (i != who && c->read[i] > a->clock[i])
+            agent_wrong(r, a->at, "is overwritten while others may read it", name);
+    }
+}
+
+static void check_read(Run *r, int who, const Spot *c, int64_t want, bool asynchronous,
+                       const char *name)
+{
+    const Agent *a = &r->agent[who];
+    if (c->coming)
+        agent_wrong(r, a->at, "is read before its copy has arrived", name);
+    else if (c->holds == NOTHING)
+        agent_wrong(r, a->at, "is read before anything is there", name);
+    else if (c->writer != who && a->clock[c->writer] < c->wrote)
+        agent_wrong(r, a->at, "is read without waiting for its writing", name);
+    else if (c->holds != want)
+        agent_wrong(r, a->at, "is of another step than the one read", name);
+    else if (asynchronous && c->raw)
+        agent_wrong(r, a->at, "is read asynchronously without a fence behind its writing", name);
+}
+
+static void read_later(Run *r, int who, Reads *by, int number)
+{
+    if (by->n == MOST_PENDING) {
+        agent_wrong(r, r->agent[who].at, "is read without end", "memory");
+        return;
+    }
+    r->cell[number].reading[who] = true;
+    by->at[by->n++] = (Pending){number, by->groups + 1};
+}
+
+// Reads of all groups but the last [left] are over.
+void agent_finish(Run *r, int who, Reads *by, int left)
+{
+    int kept = 0;
+    for (int i = 0; i < by->n; i++) {
+        if (by->at[i].group > by->groups - left) {
+            by->at[kept++] = by->at[i];
+            continue;
+        }
+        Spot *c = &r->cell[by->at[i].cell];
+        c->reading[who] = false;
+        c->read[who] = tick(r, who);
+    }
+    by->n = kept;
+}
+
+// -- mbarriers ------------------------------------------------------------------------------------
+
+static Bar *bar_at(Run *r, int block, int bar, int64_t position)
+{
+    return &r->bar[block][bar][position % r->p->bar[bar].places];
+}
+
+static void end_phase(Run *r, Bar *b, int bar)
+{
+    if (b->arrived < r->p->bar[bar].arrivals || b->bytes) return;
+    b->open[AGENTS + (b - &r->bar[0][0][0])] = ++b->phase;
+    b->arrived = 0;
+    memcpy(b->closed, b->open, sizeof b->open);
+}
+
+void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t bytes)
+{
+    Agent *a = &r->agent[who];
+    Bar *b = bar_at(r, block, bar, position);
+    if (!a->ready) agent_wrong(r, a->at, "is used before it is set up", r->p->bar[bar].name);
+    b->bytes += bytes;
+    b->touched[who] = tick(r, who);
+    agent_learn(b->open, a->clock);
+    if (++b->arrived > r->p->bar[bar].arrivals)
+        agent_wrong(r, a->at, "gets more arrivals than it waits for", r->p->bar[bar].name);
+    end_phase(r, b, bar);
+}
+
+// What the parity says: the phase is not the one before.
+bool agent_awaited(Run *r, const Agent *a, const TileOp *op, int64_t position)
+{
+    const Bar *b = bar_at(r, a->block, op->bar, position);
+    int64_t phase = position / r->p->bar[op->bar].places - op->count;
+    return (b->phase - 1 - phase) % 2 == 0;
+}
+
+void agent_await(Run *r, int who, const TileOp *op, int64_t position)
+{
+    Agent *a = &r->agent[who];
+    const Bar *b = bar_at(r, a->block, op->bar, position);
+    int64_t before = position / r->p->bar[op->bar].places - op->count; // phases
+    if (!a->ready) agent_wrong(r, a->at, "is used before it is set up", r->p->bar[op->bar].name);
+    if (a->clock[AGENTS + (b - &r->bar[0][0][0])] < before)
+        agent_wrong(r, a->at, "is of the phase before, for all that this thread knows",
+                    r->p->bar[op->bar].name);
+    agent_learn(a->clock, b->closed);
+}
+
+void agent_copied(Run *r, int i)
+{
+    Copy c = r->copy[i];
+    r->copy[i] = r->copy[--r->ncopies];
+    for (int part = 0; part < r->parts[c.tile]; part++)
+        if (c.share < 0 || part % BLOCKS == c.share)
+            r->cell[cell_number(r, c.block, c.tile, c.place, part)].coming = false;
+    Bar *b = &r->bar[c.block][c.bar][c.place];
+    agent_learn(b->open, c.known);
+    b->bytes -= c.bytes;
+    end_phase(r, b, c.bar);
+}
+
+// -- ops ------------------------------------------------------------------------------------------
+
+void agent_load(Run *r, int who, const TileOp *op, int64_t position)
+{
+    Agent *a = &r->agent[who];
+    const Tile *t = &r->p->tile[op->dst];
+    int place = tile_place(t, position);
+    bool shared = t->peers && r->blocks > 1;
+    if (!(r->p->bar[op->bar].tiles >> op->dst & 1))
+        agent_wrong(r, a->at, "does not count its bytes", r->p->bar[op->bar].name);
+    for (int block = 0; block < r->blocks; block++) {
+        if (!shared && block != a->block) continue;
+        int when = tick(r, who);
+        for (int part = 0; part < r->parts[op->dst]; part++) {
+            Spot *c = &r->cell[cell_number(r, block, op->dst, place, part)];
+            if (shared && part % BLOCKS != a->block) continue;
+            check_overwrite(r, who, c, t->name);
+            *c = (Spot){.holds = position, .writer = who, .wrote = when, .coming = true};
+        }
+        if (r->ncopies == MOST_PENDING) {
+            agent_wrong(r, a->at, "is copied without end", t->name);
+            return;
+        }
+        Copy *c = &r->copy[r->ncopies++];
+        *c = (Copy){block, op->dst, place, op->bar, shared ? a->block : NOTHING, 0, {0}};
+        c->bytes = t->bytes / (shared ? r->blocks : 1);
+        memcpy(c->known, a->clock, sizeof a->clock);
+    }
+}
+
+// An operand that a group multiplies, or whose rows are added up: who also reads it later.
+void agent_read(Run *r, int who, int tile, int64_t position, Reads *later)
+{
+    const Agent *a = &r->agent[who];
+    const Tile *t = &r->p->tile[tile];
+    for (int part = 0; part < r->parts[tile]; part++) {
+        int number = cell_number(r, a->block, tile, tile_place(t, position), part);
+        if (!own_half(r, a, tile, part)) continue;
+        check_read(r, who, &r->cell[number], position, later, t->name);
+        if (later)
+            read_later(r, who, later, number);
+        else
+            r->cell[number].read[who] = tick(r, who);
+    }
+}
+
+void agent_clear(Run *r, int who, const TileOp *op, int64_t position)
+{
+    Agent *a = &r->agent[who];
+    const Tile *t = &r->p->tile[op->dst];
+    for (int part = 0; part < r->parts[op->dst]; part++) {
+        Spot *c = &r->cell[cell_number(r, a->block, op->dst, tile_place(t, position), part)];
+        if (!own_half(r, a, op->dst, part)) continue;
+        if (part % (GROUP_WARPS * LANES) != a->warp % GROUP_WARPS * LANES + a->lane) continue;
+        check_read(r, who, c, position, false, t->name);
+        check_overwrite(r, who, c, t->name);
+        c->writer = who;
+        c->wrote = tick(r, who);
+        c->raw = true;
+    }
+}
+
+void agent_multiply(Run *r, int who, const TileOp *op, int64_t position)
+{
+    Agent *a = &r->agent[who];
+    const char *sums = r->p->tile[op->dst].name;
+    if (!a->begun) agent_wrong(r, a->at, "may still be in use by threads", sums);
+    if (a->products != a->iteration)
+        agent_wrong(r, a->at, "has not had the products before this one", sums);
+    a->products++;
+    agent_read(r, who, op->a, position, &a->by_products);
+    agent_read(r, who, op->b, position, &a->by_products);
+}
+
+// Where results of this iteration lie, and their number.
+static int box_cell(const Run *r, const Agent *a, int tile, int lane)
+{
+    int place = tile_place(&r->p->tile[tile], a->iteration);
+    return cell_number(r, a->block, tile, place, a->warp * LANES + lane);
+}
+
+int64_t agent_parts(const TileProgram *p) // of a group's sums
+{
+    return (int64_t)(p->side_m / p->atom->m) * (p->side_n / STEP);
+}
+
+void agent_map(Run *r, int who, const TileOp *op)
+{
+    Agent *a = &r->agent[who];
+    if (!agent_role(r, a)->groups) { // sums of rows
+        if (a->products != 1) agent_wrong(r, a->at, "is not there", r->p->tile[op->a].name);
+        a->products = 0;
+        return;
+    }
+    if (a->by_products.n || a->products != r->steps)
+        agent_wrong(r, a->at, "is read before all products are done", r->p->tile[op->a].name);
+    if (a->mapped++ != a->iteration)
+        agent_wrong(r, a->at, "is not read part by part", r->p->tile[op->a].name);
+    a->begun = false;
+    if (op->dst < 0) return;
+    a->boxed++;
+    Spot *c = &r->cell[box_cell(r, a, op->dst, a->lane)];
+    check_overwrite(r, who, c, r->p->tile[op->dst].name);
+    *c = (Spot){.holds = a->tile * agent_parts(r->p) + a->iteration,
+                .writer = who,
+                .wrote = tick(r, who),
+                .raw = true};
+}
+
+void agent_store(Run *r, int who, const TileOp *op)
+{
+    Agent *a = &r->agent[who];
+    if (a->lane) return; // one thread of a warp
+    a->stored++;
+    for (int lane = 0; lane < LANES; lane++) {
+        int number = box_cell(r, a, op->a, lane);
+        check_read(r, who, &r->cell[number], a->tile * agent_parts(r->p) + a->iteration, true,
+                   r->p->tile[op->a].name);
+        read_later(r, who, &a->by_stores, number);
+    }
+}
+
+void agent_fence(Run *r, int who)
+{
+    int when = tick(r, who);
+    for (int i = 0; i < r->blocks * r->ncells; i++) {
+        Spot *c = &r->cell[i];
+        if (c->writer != who || !c->raw) continue;
+        c->raw = false;
+        c->wrote = when;
+    }
+}

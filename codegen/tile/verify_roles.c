@@ -1,0 +1,378 @@
+// Runs a tile program with roles and reports what goes wrong. It knows what each op does to memory,
+// and what mbarriers, fences and waits mean on the device; nothing of why the program has them
+// (sync_roles.c).
+//
+// Two blocks of a cluster, or one, have every warp that the program names, with two threads each,
+// which go on in a random order. A bulk copy arrives at any time after it has begun; products, and
+// bulk stores, read until their thread has waited for them. Each thread keeps what it knows of the
+// others, as a vector of clocks: a barrier tells what all who arrived there knew. Memory that is
+// read must hold what the program means it to, by a write that is known; what is overwritten must
+// not be read any more, and that must be known. What threads write, asynchronous reads see behind
+// that thread's fence only.
+#include <string.h>
+
+#include "codegen/tile/agents.h"
+
+// -- meetings -------------------------------------------------------------------------------------
+
+// The agent comes, and does or does not stay until [all] are there. at: of that op; NOTHING:
+// several.
+static void come(Run *r, int who, Meeting *m, int all, bool stays, int at)
+{
+    Agent *a = &r->agent[who];
+    if (m->there == 0) *m = (Meeting){.at = at};
+    if (m->at != at) agent_wrong(r, a->at, "come to another barrier than others", "threads");
+    if (m->came[who]) agent_wrong(r, a->at, "come twice to a barrier", "threads");
+    m->came[who] = true;
+    agent_learn(m->known, a->clock);
+    a->waits = m->stays[who] = stays;
+    if (!stays) a->at++;
+    if (++m->there < all) return;
+    for (int i = 0; i < r->nagents; i++) {
+        Agent *o = &r->agent[i];
+        if (!m->stays[i]) continue;
+        agent_learn(o->clock, m->known);
+        o->waits = false;
+        o->at++;
+    }
+    m->there = 0;
+}
+
+static void meet(Run *r, int who, TileScope scope)
+{
+    Agent *a = &r->agent[who];
+    if (scope == OF_CLUSTER)
+        come(r, who, &r->cluster, r->nagents, true, a->at);
+    else if (scope == OF_WARP && !agent_role(r, a)->thread)
+        come(r, who, &r->warp[who - a->lane], LANES, true, a->at);
+    else if (scope == OF_GROUP && agent_role(r, a)->groups)
+        come(r, who, &r->group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
+    else
+        agent_wrong(r, a->at, "is one that not all come to", "a barrier");
+}
+
+// The turn of tile [about]: its group waits, the one before does not.
+static void turn(Run *r, int who, int64_t about, bool stays)
+{
+    Agent *a = &r->agent[who];
+    int groups = agent_role(r, a)->groups;
+    come(r, who, &r->turn[a->block][about % groups], groups * GROUP_WARPS * LANES, stays, NOTHING);
+}
+
+// -- control --------------------------------------------------------------------------------------
+
+static int end_of(const TileProgram *p, int i)
+{
+    for (int depth = 0;; i++) {
+        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth -= p->op[i].kind == T_END;
+        if (!depth) return i;
+    }
+}
+
+static bool over_ring(const TileProgram *p, int loop)
+{
+    for (int i = loop; p->op[i].kind != T_END; i++)
+        if (p->op[i].kind == T_AWAIT) return true;
+    return false;
+}
+
+// So many steps show what all of them do: each place is passed, and the last step has the place and
+// the parity that it has of all of them.
+static int64_t steps_of(const TileProgram *p, int64_t steps)
+{
+    int64_t round = p->tile[0].places;
+    return steps < 3 * round ? steps : (steps - round) % (2 * round) + round;
+}
+
+static int64_t trips_of(const Run *r, const Agent *a)
+{
+    int64_t trips = r->p->op[a->loop].trips;
+    return over_ring(r->p, a->loop) ? steps_of(r->p, trips) : trips;
+}
+
+static void next_tile(Run *r, Agent *a, int tiles, bool first)
+{
+    const TileRole *role = agent_role(r, a);
+    const TileProgram *p = r->p;
+    if (!first && role->groups && a->mapped != agent_parts(p))
+        agent_wrong(r, a->at, "is not stored as often as there are parts of it", "acc");
+    if (!first && a->lane == 0 && a->stored != a->boxed)
+        agent_wrong(r, a->at, "is not stored as often as it is written", "a part of the results");
+    a->tile = first ? (role->turns ? a->group : 0) : a->tile + (role->turns ? role->groups : 1);
+    a->passed = false;
+    a->mapped = a->boxed = a->stored = 0;
+    a->at = tiles + 1;
+    if (a->tile < r->tiles) return;
+    a->tile = NOTHING;
+    a->at = end_of(p, tiles) + 1;
+}
+
+static void end_loop(Run *r, Agent *a)
+{
+    if (a->loop == NOTHING) {
+        int tiles = a->at;
+        while (r->p->op[tiles].kind != T_TILES) tiles--;
+        next_tile(r, a, tiles, false);
+        return;
+    }
+    if (++a->iteration < trips_of(r, a)) {
+        a->at = a->loop + 1;
+        return;
+    }
+    a->passed |= over_ring(r->p, a->loop);
+    a->loop = NOTHING;
+    a->at++;
+}
+
+// The place of the ring that an op is about, counted from the block's first one.
+static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
+{
+    int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? r->steps : 0;
+    return a->tile * r->steps + in + op->shift;
+}
+
+static bool left_out(const Run *r, const Agent *a, const TileOp *op)
+{
+    if (op->kind == T_TURN || op->kind == T_PASS) {
+        int64_t about = a->tile + op->shift;
+        if (about < 0 || about >= r->tiles) return true;
+    } else if (a->loop != NOTHING && op->shift) {
+        int64_t about = a->iteration + op->shift;
+        if (about < 0 || about >= trips_of(r, a)) return true;
+    }
+    if (a->loop == NOTHING) return false;
+    return (op->when == THE_FIRST && a->iteration > 0) ||
+           (op->when == THE_LAST && a->iteration + 1 < trips_of(r, a));
+}
+
+static void begin_role(Run *r, Agent *a, const TileOp *op)
+{
+    a->at++;
+    if (op->role == ALL_ROLES || op->role == a->role) return;
+    while (a->at < r->p->nops && r->p->op[a->at].kind != T_ROLE) a->at++;
+}
+
+static void arrive_at(Run *r, int who, const TileOp *op, int64_t position)
+{
+    const Agent *a = &r->agent[who];
+    for (int block = 0; block < r->blocks; block++) {
+        bool own = block == a->block;
+        if (op->scope == OF_CLUSTER ? block % LANES != a->lane : !own || a->lane) continue;
+        agent_arrive(r, who, block, op->bar, position, 0);
+    }
+}
+
+static void wait(Run *r, int who, const TileOp *op)
+{
+    Agent *a = &r->agent[who];
+    bool products = op->how == BY_TENSOR;
+    agent_finish(r, who, products ? &a->by_products : &a->by_stores, op->count);
+    if (products && !agent_role(r, a)->thread)
+        meet(r, who, OF_WARP); // all of a warp wait as one
+    else
+        a->at++;
+}
+
+// One op of a thread that can go on.
+static void step(Run *r, int who)
+{
+    Agent *a = &r->agent[who];
+    const TileOp *op = &r->p->op[a->at];
+    int64_t position = position_of(r, a, op);
+    if (left_out(r, a, op)) {
+        a->at++;
+        return;
+    }
+    switch (op->kind) {
+    case T_ROLE: begin_role(r, a, op); return;
+    case T_TILES: next_tile(r, a, a->at, true); return;
+    case T_LOOP:
+        a->loop = a->at++;
+        a->iteration = 0;
+        if (trips_of(r, a) == 0) {
+            a->at = end_of(r->p, a->loop) + 1;
+            a->loop = NOTHING;
+        }
+        return;
+    case T_END: end_loop(r, a); return;
+    case T_READY:
+        a->ready = true;
+        meet(r, who, OF_CLUSTER);
+        return;
+    case T_BARRIER: meet(r, who, op->scope); return;
+    case T_TURN: turn(r, who, a->tile, true); return;
+    case T_PASS: turn(r, who, a->tile + op->shift, false); return;
+    case T_WAIT: wait(r, who, op); return;
+    case T_AWAIT: agent_await(r, who, op, position); break;
+    case T_ANNOUNCE:
+        agent_arrive(r, who, a->block, op->bar, position, r->p->bar[op->bar].bytes);
+        break;
+    case T_ARRIVE: arrive_at(r, who, op, position); break;
+    case T_FENCE: agent_fence(r, who); break;
+    case T_BEGIN: a->begun = true; break;
+    case T_COMMIT: (op->how == BY_TENSOR ? &a->by_products : &a->by_stores)->groups++; break;
+    case T_FILL: a->products = 0; break;
+    case T_LOAD: agent_load(r, who, op, position); break;
+    case T_CLEAR: agent_clear(r, who, op, position); break;
+    case T_MMA: agent_multiply(r, who, op, position); break;
+    case T_REDUCE:
+        agent_read(r, who, op->a, position, NULL);
+        a->products++;
+        break;
+    case T_MAP: agent_map(r, who, op); break;
+    case T_STORE: agent_store(r, who, op); break;
+    default: agent_wrong(r, a->at, "is none of a program with roles", "an op"); break;
+    }
+    a->at++;
+}
+
+static bool able(Run *r, int who)
+{
+    const Agent *a = &r->agent[who];
+    const TileOp *op = &r->p->op[a->at];
+    if (a->waits || a->ended) return false;
+    return a->at == r->p->nops || op->kind != T_AWAIT || left_out(r, a, op) ||
+           agent_awaited(r, a, op, position_of(r, a, op));
+}
+
+// A block's memory goes with its last thread.
+static void end_agent(Run *r, int who)
+{
+    Agent *a = &r->agent[who];
+    int known[CLOCKS] = {0};
+    a->ended = true;
+    if (a->by_stores.n || a->by_products.n)
+        agent_wrong(r, r->p->nops, "is read asynchronously while its thread ends", "memory");
+    for (int i = 0; i < r->nagents; i++) {
+        if (r->agent[i].block != a->block) continue;
+        if (!r->agent[i].ended) return;
+        agent_learn(known, r->agent[i].clock);
+    }
+    for (int i = 0; i < r->p->nbars; i++)
+        for (int at = 0; at < r->p->bar[i].places; at++)
+            for (int k = 0; k < r->nagents; k++)
+                if (r->bar[a->block][i][at].touched[k] > known[k])
+                    agent_wrong(r, r->p->nops, "is of a block that ends while others arrive there",
+                                r->p->bar[i].name);
+    for (int g = 0; g < MOST_GROUPS; g++)
+        if (r->turn[a->block][g].there)
+            agent_wrong(r, r->p->nops, "is passed on, and nobody takes it", "the turn");
+    for (int i = 0; i < r->ncopies; i++)
+        if (r->copy[i].block == a->block)
+            agent_wrong(r, r->p->nops, "is copied to a block that has ended",
+                        r->p->tile[r->copy[i].tile].name);
+}
+
+static void begin(Run *r)
+{
+    const TileProgram *p = r->p;
+    memset(r->bar, 0, sizeof r->bar);
+    memset(r->warp, 0, sizeof r->warp);
+    memset(r->group, 0, sizeof r->group);
+    memset(r->turn, 0, sizeof r->turn);
+    r->cluster = (Meeting){0};
+    r->ncopies = r->nagents = 0;
+    r->wrong = NULL;
+    for (int i = 0; i < r->blocks * r->ncells; i++)
+        r->cell[i] = (Spot){.holds = NOTHING, .writer = NOTHING};
+    for (int block = 0; block < r->blocks; block++)
+        for (int role = 0; role < p->nroles; role++)
+            for (int i = 0; i < p->role[role].warps * LANES; i++) {
+                if (p->role[role].thread && i) continue;
+                Agent *a = &r->agent[r->nagents];
+                *a = (Agent){block, role, i / LANES, i % LANES, .loop = NOTHING, .tile = NOTHING};
+                a->group = p->role[role].groups ? a->warp / GROUP_WARPS : 0;
+                a->clock[r->nagents++] = 1;
+            }
+}
+
+static const char *run(Run *r, int64_t tiles, uint64_t seed)
+{
+    r->tiles = tiles;
+    begin(r);
+    for (int left = r->nagents; left && !r->wrong;) {
+        int ready[AGENTS + MOST_PENDING], n = 0;
+        for (int i = 0; i < r->nagents; i++)
+            if (able(r, i)) ready[n++] = i;
+        for (int i = 0; i < r->ncopies; i++) ready[n++] = AGENTS + i;
+        if (!n) return "threads wait for what never comes";
+        seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+        int who = ready[(seed >> 33) % (uint64_t)n];
+        if (who >= AGENTS) {
+            agent_copied(r, who - AGENTS);
+            continue;
+        }
+        // One goes on for a while, as warps do.
+        for (uint64_t go = 1 + (seed >> 59); go-- > 0 && !r->wrong && able(r, who);) {
+            if (r->agent[who].at < r->p->nops) {
+                step(r, who);
+                continue;
+            }
+            end_agent(r, who);
+            left--;
+        }
+    }
+    return r->wrong;
+}
+
+// What no order of threads shows: registers and memory, which there must be.
+static const char *check_limits(const TileProgram *p, int64_t most)
+{
+    int registers = 0, warps = 0;
+    for (int i = 0; i < p->nroles; i++) {
+        const TileRole *role = &p->role[i];
+        if (role->first % GROUP_WARPS == 0)
+            registers += role->registers * ceil_div(role->warps, GROUP_WARPS);
+        if (role->first + role->warps > warps) warps = role->first + role->warps;
+    }
+    // (those that a thread of the launch has: what there are, in eights)
+    if (registers > (65536 / (warps * 32) & ~7) * (warps / GROUP_WARPS))
+        return "groups wait for registers that there are not";
+    for (int t = 0; t < p->ntiles; t++) {
+        const Tile *a = &p->tile[t];
+        if (!tile_shared(a)) continue;
+        int apart = a->apart ? a->apart : a->bytes;
+        if (a->offset + (a->places - 1) * apart + a->bytes > most)
+            return "tiles take more memory than there is";
+        for (int o = 0; o <= t; o++)
+            for (int i = 0; tile_shared(&p->tile[o]) && i < a->places; i++)
+                for (int j = 0; j < p->tile[o].places; j++)
+                    if ((o != t || i != j) && tile_overlaps(a, i, &p->tile[o], j))
+                        return "tiles overlap";
+    }
+    return NULL;
+}
+
+static void lay_out(Run *r)
+{
+    const TileProgram *p = r->p;
+    for (int t = 0; t < p->ntiles; t++) {
+        bool fine = p->tile[t].of_warp;
+        for (int i = 0; i < p->nops; i++) fine |= p->op[i].kind == T_CLEAR && p->op[i].dst == t;
+        r->begin[t] = r->ncells;
+        r->parts[t] = fine ? MOST_GROUPS * GROUP_WARPS * LANES : 2;
+        if (tile_shared(&p->tile[t])) r->ncells += p->tile[t].places * r->parts[t];
+    }
+}
+
+const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed)
+{
+    const char *found = check_limits(p, p->shared);
+    Arena *own = arena_new(); // what this takes does not stay
+    Run *r = NEW(own, Run);
+    r->arena = a;
+    r->p = p;
+    r->blocks = p->cluster > 1 ? BLOCKS : 1;
+    r->steps = steps_of(p, p->steps);
+    lay_out(r);
+    r->cell = NEW_ARRAY(own, Spot, r->blocks * r->ncells);
+    r->agent = NEW_ARRAY(own, Agent, AGENTS);
+    // So many tiles that the ring is passed twice; of other seeds fewer.
+    int64_t tiles = ceil_div(2 * p->tile[0].places + 1, r->steps ? r->steps : 1);
+    if (tiles < 3) tiles = 3;
+    if (seed % 4 != 1) tiles = 1 + (int64_t)(seed % 4);
+    if (!found) found = run(r, tiles, seed);
+    arena_free(own);
+    return found;
+}

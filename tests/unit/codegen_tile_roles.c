@@ -1,0 +1,284 @@
+// Tile programs with roles: what the sync pass makes of them, and mistakes in them, each of which
+// the verifier has to find.
+#include <string.h>
+
+#include "codegen/tile/tile.h"
+#include "codegen/wgmma.h"
+#include "tests/unit/unit.h"
+
+typedef struct Case {
+    const char *name;
+    int wgmma, tile_n, cluster;
+    int64_t k;
+    int results; // of 16 bits
+    bool sums;   // of the left operand's rows, too
+} Case;
+
+// (The ring has 4 to 9 places.)
+static const Case cases[] = {
+    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false},
+    {"one step", WGMMA_OWN, 128, 1, 40, 1, false},
+    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false},
+    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false},
+    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false},
+    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false},
+    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false},
+    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false},
+    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false},
+    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false},
+    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true},
+    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true},
+};
+enum { CASES = sizeof cases / sizeof *cases, EXTENT = 4096 };
+
+static int add(Arena *a, Body *b, Inst i)
+{
+    vec_push(a, &b->insts, i);
+    return (int)b->insts.n - 1;
+}
+
+static int add_buf(Arena *a, Body *b, DType type, int64_t elems)
+{
+    vec_push(a, &b->bufs, (BodyBuf){.kind = KA_NODE, .type = type, .elems = elems});
+    return (int)b->bufs.n - 1;
+}
+
+// The left operand lies along the columns, the right one across.
+static int add_operand(Arena *a, Body *b, int axis, int64_t k)
+{
+    const Ix *own = ix_axis(b->ix, axis, EXTENT), *col = ix_axis(b->ix, 3, k);
+    const Ix *at = axis == 1 ? ix_add(b->ix, ix_scale(b->ix, own, k), col)
+                             : ix_add(b->ix, ix_scale(b->ix, col, EXTENT), own);
+    uint64_t axes = 1ull << axis | 1ull << 3;
+    int v = add(a, b,
+                (Inst){.kind = KI_LOAD,
+                       .type = DT_BF16,
+                       .pred = -1,
+                       .buf = add_buf(a, b, DT_BF16, EXTENT * k),
+                       .ix = at,
+                       .axes = axes});
+    return add(
+        a, b,
+        (Inst){.kind = KI_CAST, .type = DT_F32, .from = DT_BF16, .na = 1, .a = {v}, .axes = axes});
+}
+
+static Body *body_of(Arena *a, const Case *c)
+{
+    static const Node sum = {.op = OP_sum};
+    Body *b = NEW(a, Body);
+    b->ix = ix_new(a);
+    b->naxes = 4;
+    b->npar = 3;
+    b->col = 3;
+    b->axis[0].extent = 1;
+    b->axis[1].extent = b->axis[2].extent = EXTENT;
+    b->axis[3].extent = c->k;
+    b->dot.a = add_operand(a, b, 1, c->k);
+    b->dot.b = add_operand(a, b, 2, c->k);
+    b->dot.sum = add(a, b,
+                     (Inst){.kind = KI_REDUCE,
+                            .op = OP_sum,
+                            .type = DT_F32,
+                            .acc = DT_F32,
+                            .na = 1,
+                            .a = {b->dot.b},
+                            .axis = 3});
+    const Ix *row = ix_scale(b->ix, ix_axis(b->ix, 1, EXTENT), EXTENT),
+             *at = ix_add(b->ix, row, ix_axis(b->ix, 2, EXTENT));
+    for (int i = 0; i < c->results; i++)
+        vec_push(a, &b->stores,
+                 (BodyStore){.buf = add_buf(a, b, DT_BF16, EXTENT * EXTENT),
+                             .ix = at,
+                             .value = b->dot.sum});
+    if (c->sums)
+        vec_push(a, &b->stores, (BodyStore){.buf = add_buf(a, b, DT_F32, c->k), .fold = &sum});
+    Target t = target_cuda(90, false);
+    b->sched = (Schedule){.kind = SCHED_TILE, .wgmma = c->wgmma, .tile_n = c->tile_n, .mma = true};
+    b->sched.cluster = c->cluster;
+    CHECK(wgmma_fits(b, &t) && (!c->sums || wgmma_sums(b)));
+    wgmma_derive(b, &t);
+    return b;
+}
+
+static int count(const TileProgram *p, TileKind from, TileKind to)
+{
+    int n = 0;
+    for (int i = 0; i < p->nops; i++) n += p->op[i].kind >= from && p->op[i].kind <= to;
+    return n;
+}
+
+// -- mistakes -------------------------------------------------------------------------------------
+
+static void leave_out(TileProgram *p, int i)
+{
+    memmove(&p->op[i], &p->op[i + 1], sizeof(TileOp) * (size_t)(--p->nops - i));
+}
+
+static void swap(TileProgram *p, int i, int j)
+{
+    TileOp o = p->op[i];
+    p->op[i] = p->op[j];
+    p->op[j] = o;
+}
+
+static void twice(TileProgram *p, int i)
+{
+    memmove(&p->op[i + 1], &p->op[i], sizeof(TileOp) * (size_t)(p->nops++ - i));
+}
+
+// Whether the order of the two matters to what is right.
+static bool ordered(TileKind a, TileKind b)
+{
+    static const struct {
+        TileKind first, second;
+    } pairs[] = {
+        {T_AWAIT, T_ANNOUNCE}, {T_AWAIT, T_REDUCE},  {T_AWAIT, T_CLEAR},  {T_BEGIN, T_MMA},
+        {T_MMA, T_COMMIT},     {T_WAIT, T_ARRIVE},   {T_WAIT, T_BARRIER}, {T_BARRIER, T_MAP},
+        {T_FENCE, T_BARRIER},  {T_BARRIER, T_STORE}, {T_STORE, T_COMMIT}, {T_REDUCE, T_BARRIER},
+        {T_BARRIER, T_ARRIVE}, {T_MAP, T_FENCE},     {T_CLEAR, T_FENCE},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].first == a && pairs[i].second == b) return true;
+    return false;
+}
+
+static bool from_sync(const TileOp *op)
+{
+    return op->kind >= T_COMMIT;
+}
+
+// Mistake number [n] at op i. false: there is none there.
+static bool spoil(TileProgram *p, int i, int n, const char **what)
+{
+    TileOp *op = &p->op[i], *next = &p->op[i + 1];
+    int places = p->tile[0].places;
+    bool round = p->steps > places; // the ring is passed in a tile
+    static const char *const names[] = {
+        "an op of the sync pass less",
+        "of the other parity",
+        "an arrival less is waited for",
+        "an arrival more is waited for",
+        "bytes that are not waited for",
+        "a place given back while it is read",
+        "a group more under way",
+        "of a smaller scope",
+        "in the wrong order",
+        "the turn passed on early",
+        "a load less",
+        "a product less",
+        "twice multiplied",
+        "a step less",
+        "a place less",
+        "places that overlap",
+        "stores that are left out",
+        "registers that there are not",
+        "a fence of every step but the first",
+    };
+    if (n >= (int)(sizeof names / sizeof *names)) return false;
+    *what = names[n];
+    switch (n) {
+    case 0: return from_sync(op) && (leave_out(p, i), true);
+    case 1: return op->kind == T_AWAIT && (op->count ^= 1, true);
+    case 2: return op->kind == T_ARRIVE && (p->bar[op->bar].arrivals--, true);
+    case 3:
+        if (op->kind != T_ARRIVE && op->kind != T_ANNOUNCE) break;
+        return p->bar[op->bar].arrivals++, true;
+    case 4:
+        if (op->kind != T_ANNOUNCE) break;
+        p->bar[op->bar].bytes -= p->tile[0].bytes;
+        return true;
+    case 5: return op->kind == T_ARRIVE && op->shift && p->steps > 1 && (op->shift++, true);
+    case 6: return op->kind == T_WAIT && (op->count++, true);
+    case 7:
+        if (op->kind == T_BARRIER && op->scope == OF_GROUP)
+            op->scope = OF_WARP;
+        else if (op->kind == T_ARRIVE && op->scope == OF_CLUSTER)
+            op->scope = OF_BLOCK;
+        else
+            break;
+        return true;
+    case 8: return i + 1 < p->nops && ordered(op->kind, next->kind) && (swap(p, i, i + 1), true);
+    case 9: return op->kind == T_PASS && round && (op->when = THE_FIRST, true);
+    case 10: return op->kind == T_LOAD && (leave_out(p, i), true);
+    case 11: return op->kind == T_MMA && (leave_out(p, i), true);
+    case 12: return op->kind == T_MMA && p->nops < TILE_MOST_OPS && (twice(p, i), true);
+    case 13: return op->kind == T_LOOP && op->trips > 1 && (op->trips--, true);
+    case 14:
+        if (op->kind != T_READY || !round) break;
+        p->tile[0].places--;
+        return true;
+    case 15:
+        if (op->kind != T_READY) break;
+        p->tile[1].offset -= LINE;
+        return true;
+    case 16: return op->kind == T_STORE && (leave_out(p, i), true);
+    case 17: return op->kind == T_READY && (p->role[0].registers += 8, true);
+    case 18: return op->kind == T_FENCE && op->when && (op->when = THE_LAST, p->steps > 1);
+    }
+    return false;
+}
+
+static const char *verify(Arena *a, const TileProgram *p)
+{
+    const char *found = NULL;
+    for (uint64_t seed = 1; seed <= 8 && !found; seed++) found = tile_verify(a, p, seed);
+    return found;
+}
+
+// Whatever the schedule and however many steps: rings of 3 to 9 places, not passed in a tile and
+// passed several times.
+static void check_schedules(void)
+{
+    for (int steps = 1; steps <= 20; steps++)
+        for (int n = 0; n < 32; n++) {
+            Arena *a = arena_new();
+            Case c = {"",
+                      n & 1 ? WGMMA_OWN : WGMMA_SHARED,
+                      64 * (1 + n / 8),
+                      1 + (n >> 1 & 1),
+                      64 * steps,
+                      steps % 4,
+                      n & 4 && steps % 2};
+            if (n & 4 && !c.sums) c.k -= 3; // uneven
+            TileProgram p = tile_program(body_of(a, &c));
+            const char *found = tile_verify(a, &p, 1 + (uint64_t)steps);
+            CHECK_MSG(!found, "wgmma %d tile_n %d cluster %d k %lld: %s", c.wgmma, c.tile_n,
+                      c.cluster, (long long)c.k, found);
+            arena_free(a);
+        }
+}
+
+int main(void)
+{
+    int mistakes = 0;
+    check_schedules();
+    for (int i = 0; i < CASES; i++) {
+        Arena *a = arena_new();
+        const Body *b = body_of(a, &cases[i]);
+        TileProgram p = tile_program(b), plain;
+        Buf text = buf_new(a);
+        tile_text(&p, &text);
+        const char *found = verify(a, &p);
+        CHECK_MSG(!found, "%s: %s\n%s", cases[i].name, found, text.data);
+        CHECK(p.nops <= TILE_MOST_OPS && p.ntiles <= TILE_MOST_TILES);
+        tile_product(b, &plain); // a builder knows nothing of these
+        CHECK(!count(&plain, T_COMMIT, T_PASS) && !plain.nbars);
+        for (int at = 0; at < p.nops; at++)
+            for (int n = 0;; n++) {
+                TileProgram broken = p;
+                const char *what = NULL;
+                bool is = spoil(&broken, at, n, &what);
+                if (!what) break;
+                if (!is) continue;
+                mistakes++;
+                Arena *once = arena_new();
+                CHECK_MSG(verify(once, &broken), "%s, op %d: %s is not found\n%s", cases[i].name,
+                          at, what, text.data);
+                arena_free(once);
+            }
+        arena_free(a);
+    }
+    CHECK_MSG(mistakes >= 200, "%d mistakes", mistakes);
+    printf("%d mistakes\n", mistakes);
+    return unit_done();
+}
