@@ -401,7 +401,7 @@ static void test_case(const Case *c, Precision precision)
     Arena *a = arena_new();
     Run with, without;
     Target t = target_cuda(90, true);
-    if (run(a, &with, c->name, model_of(a, c), precision, t, "+attention") &&
+    if (run(a, &with, c->name, model_of(a, c), precision, t, NULL) &&
         run(a, &without, c->name, model_of(a, c), precision, t, "attention")) {
         for (int i = 0; i < 3; i++)
             CHECK_MSG(count_calls(with.train, call_names[i]) == c->kernels[i],
@@ -432,8 +432,8 @@ static void test_entries(void)
     Arena *a = arena_new();
     Run with, without;
     Target t = target_cuda(90, true);
-    if (run(a, &with, "accumulate", text, PREC_BF16, t, "+attention") &&
-        run(a, &without, "accumulate", text, PREC_BF16, t, NULL)) {
+    if (run(a, &with, "accumulate", text, PREC_BF16, t, NULL) &&
+        run(a, &without, "accumulate", text, PREC_BF16, t, "attention")) {
         int found[3] = {0};
         for (uint32_t i = 0; i < with.train->nodes.n; i++)
             for (uint32_t k = 0; k < with.train->nodes.at[i]->nregions; k++)
@@ -454,7 +454,7 @@ static void test_loops(const Case *c, Precision precision)
     Arena *a = arena_new();
     Run with, without;
     Target t = target_cpu(2, true);
-    if (run(a, &with, c->name, model_of(a, c), precision, t, "+attention") &&
+    if (run(a, &with, c->name, model_of(a, c), precision, t, NULL) &&
         run(a, &without, c->name, model_of(a, c), precision, t, "attention")) {
         int loops = 0, most = c->kernels[0] + c->kernels[1] + c->kernels[2];
         for (uint32_t i = 0; i < with.train->nodes.n; i++)

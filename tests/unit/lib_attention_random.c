@@ -176,8 +176,8 @@ static void test_one(uint32_t seed)
     Target t = cpu ? target_cpu(2, true) : target_cuda(90, true);
     int failed = unit_failed;
     Run with, without;
-    if (run(r.a, &with, name, text, precision, t, "+attention") &&
-        run(r.a, &without, name, text, precision, t, NULL)) {
+    if (run(r.a, &with, name, text, precision, t, NULL) &&
+        run(r.a, &without, name, text, precision, t, "attention")) {
         static const char *const calls[] = {"attention", "attention_dq", "attention_dkv"};
         int found = 0;
         for (int i = 0; i < 3; i++) found += count_calls(with.train, calls[i]);
