@@ -37,6 +37,20 @@ static const Case cases[] = {
      {1, 1, 1},
      "",
      NULL},
+    {"causal by 1 - c",
+     QKV,
+     S "    c = cast(expand(iota(40), 1) >= iota(40), f32)\n"
+       "    y = matmul(softmax(s + (1 - c) * -1e9), v)\n",
+     {1, 1, 1},
+     "",
+     NULL},
+    {"causal by a sum with -inf",
+     QKV,
+     S "    c = expand(iota(40), 1) >= iota(40)\n"
+       "    y = matmul(softmax(where(c, 0.0, -inf) + s), v)\n",
+     {1, 1, 1},
+     "",
+     NULL},
     {"cross", CROSS, S "    y = matmul(softmax(s), v)\n", {1, 1, 1}, "", NULL},
     {"scaled query",
      QKV,
@@ -394,6 +408,22 @@ static void check_groups(const Case *c, const Graph *g)
     free(alone);
 }
 
+// Masks that were added are conditions: what they hide can be left out.
+static void check_masks(const Case *c, const Graph *g)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_call) continue;
+        int adds = 0, selects = 0;
+        for (uint32_t k = 0; k < n->regions[0]->nodes.n; k++) {
+            const Node *x = n->regions[0]->nodes.at[k];
+            adds += x->op == OP_add && x->type.rank == 4;
+            selects += x->op == OP_select && x->type.rank == 4;
+        }
+        CHECK_MSG(!adds && selects == 1, "%s: %d sums and %d conditions", c->name, adds, selects);
+    }
+}
+
 static const char *const call_names[] = {"attention", "attention_dq", "attention_dkv"};
 
 static void test_case(const Case *c, Precision precision)
@@ -413,6 +443,7 @@ static void test_case(const Case *c, Precision precision)
                   c->name, why ? why : "", c->why ? c->why : "");
         if (unit_failed) show_refused(a, c, &with);
         check_groups(c, with.train);
+        if (!strncmp(c->name, "causal by", 9)) check_masks(c, with.train);
         compare(c->name, &with.result.assigns, &without.result.assigns);
         compare(c->name, &with.result.outputs, &without.result.outputs);
     }
