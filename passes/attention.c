@@ -218,6 +218,7 @@ static Node *row_dot(Plan *p, const Core *c, const Factor *f)
     d = lift_spread(&l, d, place_atoms(&f->op->place), f->atoms);
     Node *product = graph_binary(g, OP_mul, u, d);
     int64_t last = product->type.rank - 1;
+    g->name = "row_sums";
     return graph_reduce(g, OP_sum, product, &last, 1, false);
 }
 
@@ -233,6 +234,14 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
     }
     if (arg->row) return row_dot(p, k->core, &k->rowdots.at[arg->row - 1]);
     return k->core->lse->lse_made;
+}
+
+// The model's name for what a kernel gives.
+static const char *name_of(const Outer *o)
+{
+    for (int i = o->ntail; i-- > 0;)
+        if (o->tail[i]->name) return o->tail[i]->name;
+    return o->dot->name ? o->dot->name : "attention";
 }
 
 static void make_kernel(Plan *p, Kernel *k)
@@ -253,12 +262,14 @@ static void make_kernel(Plan *p, Kernel *k)
     }
     for (int i = 0; i < k->nouters; i++) {
         const Node *end = outer_end(k->outer[i]);
-        graph_stamp(g, end, end->name);
+        graph_stamp(g, end, name_of(k->outer[i]));
         Node *x = call ? graph_result(g, call, i) : made[i];
-        node_pass_name(end, x);
+        if (!x->name) x->name = name_of(k->outer[i]);
         p->map.map[end->id] = graph_cast(g, x, end->type.dtype);
     }
-    if (k->lse) k->lse_made = call ? graph_result(g, call, k->nouters) : made[k->nouters];
+    if (!k->lse) return;
+    k->lse_made = call ? graph_result(g, call, k->nouters) : made[k->nouters];
+    if (!k->lse_made->name) k->lse_made->name = "lse";
 }
 
 static void build(Plan *p, Node *n, bool *any)
@@ -294,10 +305,10 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
         for (uint32_t k = 0; k < n->nregions; k++)
             any |= rebuilt(done, n->regions[k]) != n->regions[k];
         Core *core = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, c->o) : NULL;
-        if (!core) continue;
+        bool loops = c->o->target->kind != TARGET_CUDA;
+        if (!core || (loops && !loop_rows(core, OUT_FORWARD, c->o))) continue;
         vec_push(g->arena, &p.cores, core);
-        bool whole = c->o->target->kind != TARGET_CUDA && !loop_rows(core, OUT_FORWARD, c->o);
-        if (!core->refused && !whole) plan_kernels(&p, core);
+        if (!core->refused) plan_kernels(&p, core);
     }
     decide(&p);
     for (uint32_t i = 0; c->entry && i < p.cores.n; i++)

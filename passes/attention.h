@@ -113,6 +113,8 @@ Node *lift_arg(Lift *l, const Arg *arg, const Type *t); // the parameter
 Node *lift_to(Lift *l, Lifted v, AtomSet atoms);
 Lifted lift_ew(Lift *l, Op op, const Lifted *args, int nargs, const Attrs *attrs);
 Lifted lift_number(Lift *l, double v);
+// A sum, or fma, of scores and a mask as a condition (attention_mask.c); no node: it is none.
+Lifted lift_masked(Lift *l, Op op, const Lifted *args);
 // x, whose axes stand at p, in canonical form; the axis [rest], -1: none, stays and goes last.
 // NULL: it would have too many axes.
 Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest);

@@ -237,8 +237,8 @@ static Lifted lift_elementwise(Lift *l, Node *n, const Place *p)
         attr_set_int(&at, ATTR_dtype, dtype_is_float(t) ? DT_F32 : t);
     }
     graph_stamp(l->g, n, n->name);
-    v = lift_ew(l, n->op, args, (int)n->nargs, &at);
-    return v;
+    v = lift_masked(l, n->op, args);
+    return v.n ? v : lift_ew(l, n->op, args, (int)n->nargs, &at);
 }
 
 static Lifted lift_new(Lift *l, Node *n, const Place *p)

@@ -32,7 +32,6 @@ typedef struct Pass {
     // Returns the rebuilt graph, or g itself when nothing changed. Errors go to g->diags.
     Graph *(*run)(Graph *g, Module *m, const PassOptions *o);
     bool optional;
-    bool off; // runs only where PassOptions.skip has its name behind a plus
 } Pass;
 
 extern const Pass pass_table[];

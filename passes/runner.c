@@ -3,29 +3,26 @@
 #include "passes/passes.h"
 #include "base/names.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const Pass pass_table[] = {
-    {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false, false},
-    {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false,
-     false},
-    {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true, false},
+    {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
+    {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
+    {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
-     true, false},
+     true},
     {"moments",
      "deviations from a mean add up to nothing; variance of columns in one round over memory",
-     pass_moments, true, false},
-    {"contract", "a product and the sums that alone read it are one operation", pass_contract, true,
-     false},
+     pass_moments, true},
+    {"contract", "a product and the sums that alone read it are one operation", pass_contract,
+     true},
     {"approx", "functions whose results end in 16 bits take a GPU's cheaper forms", pass_approx,
-     true, false},
+     true},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
-     pass_attention, true, false},
+     pass_attention, true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
-     true, false},
-    {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true,
-     false},
+     true},
+    {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
 
@@ -44,16 +41,6 @@ static bool name_in_list(const char *list, const char *name)
 bool pass_skipped(const PassOptions *o, const char *name)
 {
     return name_in_list(o->skip, name);
-}
-
-// A pass that is off runs where the list has its name behind a plus.
-static bool runs(const PassOptions *o, const Pass *p)
-{
-    char asked[32];
-    snprintf(asked, sizeof asked, "+%s", p->name);
-    if (p->off) return name_in_list(o->skip, asked);
-    // Fusion is what codegen reads: without it every node is a group of its own (fuse.c).
-    return !pass_skipped(o, p->name) || p->run == pass_fuse;
 }
 
 static const Pass *pass_find(const char *name)
@@ -84,14 +71,10 @@ static bool check_options(Module *m, const PassOptions *o)
     uint32_t before = m->diags->errors;
     for (const char *p = o->skip; p && *p;) {
         const char *end = strchr(p, ',');
-        bool plus = *p == '+';
-        p += plus;
         const char *name = arena_strndup(m->arena, p, end ? (size_t)(end - p) : strlen(p));
         const Pass *pass = pass_find(name);
         if (*name && !pass) {
             unknown_pass(m, name, true);
-        } else if (pass && plus && !pass->off) {
-            diag_error(m->diags, 0, "the pass '%s' runs in any case", name);
         } else if (pass && !pass->optional) {
             Diag *d = diag_error(m->diags, 0, "the pass '%s' cannot be skipped", name);
             diag_note(m->diags, d,
@@ -126,7 +109,8 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
     for (int i = first, number = 0; i < pass_count; i++) {
         const Pass *p = &pass_table[i];
         if (o->stop_before && !strcmp(o->stop_before, p->name)) break;
-        if (!runs(o, p)) continue;
+        // Fusion is what codegen reads: without it every node is a group of its own (fuse.c).
+        if (pass_skipped(o, p->name) && p->run != pass_fuse) continue;
         uint32_t errors = m->diags->errors;
         double begin = clock_now();
         bool changed = false;
