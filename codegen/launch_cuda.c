@@ -118,6 +118,55 @@ static bool common(const Place *p, int n, int j)
     return true;
 }
 
+// The arguments of body i of n alike.
+static void assign_arguments(Buf *out, const Place *p, int n, int i)
+{
+    for (int j = 0; j < p->nargs; j++)
+        if (!common(p, n, j)) buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
+    buf_printf(out, " n = %lld, first = %lld;\n", (long long)p[i].rows, (long long)p[i].first);
+}
+
+// Those of bodies [from] to [to], of which the block's is one, found by halves: a step for each of
+// them would be most of what a block of many does.
+static void choose_arguments(Buf *out, const Place *p, int n, int from, int to, int depth)
+{
+    if (to - from == 1) {
+        buf_pad(out, 7 + 4 * depth, ' ');
+        assign_arguments(out, p, n, from);
+        return;
+    }
+    int mid = (from + to) / 2;
+    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_printf(out, "if (blockIdx.x < %lld) {\n", (long long)p[mid].first);
+    choose_arguments(out, p, n, from, mid, depth + 1);
+    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_str(out, "} else {\n");
+    choose_arguments(out, p, n, mid, to, depth + 1);
+    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_str(out, "}\n");
+}
+
+static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char *number)
+{
+    enum { FEW = 4 };
+    for (int j = 0; j < p->nargs; j++)
+        if (!common(p, n, j))
+            buf_printf(out, n > FEW ? "        %sa%d;\n" : "        %sa%d = %s;\n",
+                       parameter_type(e, (uint32_t)j), j, p->arg[j]);
+    if (n > FEW) {
+        buf_printf(out, "        %s n;\n        int first;\n", number);
+        choose_arguments(out, p, n, 0, n, 0);
+        return;
+    }
+    buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, (long long)p->rows,
+               (long long)p->first);
+    for (int i = 1; i < n; i++) {
+        buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", (long long)p[i].first);
+        assign_arguments(out, p, n, i);
+        buf_str(out, "        }\n");
+    }
+}
+
 // Calls one function for all its bodies: which of them a block belongs to decides the arguments.
 static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
 {
@@ -126,22 +175,7 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
     buf_printf(out, "    if (blockIdx.x < %lld) {\n", (long long)(last->first + last->blocks));
     if (p->threads < threads)
         buf_printf(out, "        if (threadIdx.x >= %d) return;\n", p->threads);
-    if (n > 1) {
-        for (int j = 0; j < p->nargs; j++)
-            if (!common(p, n, j))
-                buf_printf(out, "        %sa%d = %s;\n", parameter_type(e, (uint32_t)j), j,
-                           p->arg[j]);
-        buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number,
-                   (long long)p->rows, (long long)p->first);
-        for (int i = 1; i < n; i++) {
-            buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ",
-                       (long long)p[i].first);
-            for (int j = 0; j < p->nargs; j++)
-                if (!common(p, n, j)) buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
-            buf_printf(out, " n = %lld, first = %lld;\n        }\n", (long long)p[i].rows,
-                       (long long)p[i].first);
-        }
-    }
+    if (n > 1) print_arguments(out, e, p, n, number);
     buf_printf(out, "        %s(", p->function);
     for (int j = 0; j < p->nargs; j++)
         buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);

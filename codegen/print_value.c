@@ -304,6 +304,7 @@ const char *emit_value(Emit *e, int at)
     if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) {
         pred = emit_value(e, v->pred);
         home = deeper(home, e->bind[v->pred].scope);
+        if (!strcmp(pred, "true")) pred = NULL;
     }
     home = scope_of_ix(e, v->ix, home);
     if (v->kind == KI_LOAD && e->body->bufs.at[v->buf].in_place) home = deeper(home, guard_of(e));

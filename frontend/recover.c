@@ -180,8 +180,12 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         diag_span(p->diags, t->span,
                   "'<-' writes a state and cannot stand here; for 'less than minus' write '< -'");
     else {
-        Diag *g = diag_span(p->diags, t->span, "unexpected %s, expected %s", what,
-                            expected_words(p, e, t - (k > 0)));
+        const char *words = expected_words(p, e, t - (k > 0));
+        Diag *g = diag_span(p->diags, t->span, "unexpected %s%s%s", what,
+                            *words ? ", expected " : "", words);
+        if (head == T_ENTRY)
+            diag_note(p->diags, g,
+                      "what is run begins with 'model'; entries are those of printed graphs");
         if (t->kind == T_IF && after_operand)
             diag_note(p->diags, g, "a choice is written 'if condition then a else b'");
         if (head == T_ASSERT && (t->kind == T_SEP || t->kind == '}'))
