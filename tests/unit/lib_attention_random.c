@@ -197,7 +197,8 @@ static void test_one(uint32_t seed)
     Draw r = {.a = arena_new(), .state = seed * 2654435761u + 1};
     char *text = make(&r);
     const char *name = arena_printf(r.a, "seed %u", seed);
-    Precision precision = draw(&r, 2) ? PREC_BF16 : PREC_F32;
+    static const Precision precisions[] = {PREC_F32, PREC_BF16, PREC_F16, PREC_BF16};
+    Precision precision = precisions[draw(&r, 4)];
     bool cpu = draw(&r, 3) == 0;
     Target t = cpu ? target_cpu(2, true) : target_cuda(90, true);
     int failed = unit_failed;
