@@ -213,6 +213,7 @@ typedef struct Core { // a softmax of products
     Node *prob[MOST_PROBS]; // exponentials that are e / sum already
     int nprobs;
     Lift scratch;
+    VEC(Terms *) spare;      // room for sums while others are expanded
     const bool *hot;         // by id: depends on e or on products of its size that x does not read
     const bool *outside;     // by id: dear and small, so that kernels read it from memory
     Node *inner[MOST_INNER]; // the products of which the scores are made, and others of their size

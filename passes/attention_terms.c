@@ -269,9 +269,24 @@ static bool expand_select(Expand *x, Node *n, const Place *p, Terms *out)
            expand(x, n->args[3 - zero], p, &rest) && terms_times(&mask, &rest, out);
 }
 
+static bool combined(const Node *n, Terms *const *a, Terms *out)
+{
+    Terms s = {0};
+    switch (n->op) {
+    case OP_neg: return terms_add(&s, a[0], -1) && (*out = s, true);
+    case OP_add: return terms_add(a[0], a[1], 1) && (*out = *a[0], true);
+    case OP_sub: return terms_add(a[0], a[1], -1) && (*out = *a[0], true);
+    case OP_mul: return terms_times(a[0], a[1], out);
+    case OP_fma: return terms_times(a[0], a[1], out) && terms_add(out, a[2], 1);
+    case OP_div: return inverted(a[1]) && terms_times(a[0], a[1], out);
+    default: *out = *a[0]; return true;
+    }
+}
+
 static bool expand_elementwise(Expand *x, Node *n, const Place *p, Terms *out)
 {
-    Terms *a = NEW_ARRAY(x->c->scratch.a, Terms, 3), s = {0};
+    Core *c = x->c;
+    Terms *a[3];
     switch (n->op) {
     case OP_select: return expand_select(x, n, p, out);
     case OP_cast:
@@ -286,17 +301,14 @@ static bool expand_elementwise(Expand *x, Node *n, const Place *p, Terms *out)
     case OP_stop_gradient: break;
     default: return false;
     }
-    for (uint32_t k = 0; k < n->nargs; k++)
-        if (!expand(x, n->args[k], p, &a[k])) return false;
-    switch (n->op) {
-    case OP_neg: return terms_add(&s, &a[0], -1) && (*out = s, true);
-    case OP_add: return terms_add(&a[0], &a[1], 1) && (*out = a[0], true);
-    case OP_sub: return terms_add(&a[0], &a[1], -1) && (*out = a[0], true);
-    case OP_mul: return terms_times(&a[0], &a[1], out);
-    case OP_fma: return terms_times(&a[0], &a[1], out) && terms_add(out, &a[2], 1);
-    case OP_div: return inverted(&a[1]) && terms_times(&a[0], &a[1], out);
-    default: *out = a[0]; return true;
+    bool fits = true;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        a[k] = c->spare.n ? c->spare.at[--c->spare.n] : NEW(c->scratch.a, Terms);
+        fits = fits && expand(x, n->args[k], p, a[k]);
     }
+    fits = fits && combined(n, a, out);
+    for (uint32_t k = 0; k < n->nargs; k++) vec_push(c->scratch.a, &c->spare, a[k]);
+    return fits;
 }
 
 static bool expand_new(Expand *x, Node *n, const Place *p, Terms *out)

@@ -46,7 +46,8 @@ static inline bool run(Arena *a, Run *r, const char *name, const char *text, Pre
                        Target target, const char *skip)
 {
     *r = (Run){.d = diags_new(a)};
-    r->m = frontend_compile(a, r->d, "case.net", text, strlen(text), &(FrontendOptions){0});
+    r->m = frontend_compile(a, r->d, "case.net", text, strlen(text),
+                            &(FrontendOptions){.scale_loss = precision == PREC_F16});
     PassOptions o = {
         .target = &target, .precision = precision, .skip = skip, .attention_bytes = 4000};
     bool ok = r->m && !r->d->errors && passes_run(r->m, &o, NULL);

@@ -7,14 +7,13 @@
 #include "tests/fuzz/programs/random.h"
 #include "tests/fuzz/programs/trial.h"
 
-const char *all_optional_passes(void)
+const char *optional_passes(Arena *a, const char *but)
 {
-    static char list[256];
-    for (int i = 0; i < pass_count && !strstr(list, pass_table[pass_count - 1].name); i++)
-        if (pass_table[i].optional)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? "," : "",
-                     pass_table[i].name);
-    return list;
+    Buf list = buf_new(a);
+    for (int i = 0; i < pass_count; i++)
+        if (pass_table[i].optional && strcmp(pass_table[i].name, but) != 0)
+            buf_printf(&list, "%s%s", list.len ? "," : "", pass_table[i].name);
+    return list.data;
 }
 
 netc_status side_open(netc_context *c, const char *text, const char *device, const Variant *v,
@@ -23,7 +22,8 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
     NETC_INIT(netc_compile_options, o);
     NETC_INIT(netc_session_options, so);
     o.precision = v->precision;
-    o.skip_passes = v->skip && !strcmp(v->skip, "*") ? all_optional_passes() : v->skip;
+    Arena *a = arena_new();
+    o.skip_passes = v->skip && !strcmp(v->skip, "*") ? optional_passes(a, "") : v->skip;
     o.no_matmul_library = v->no_library;
     o.no_reuse = v->no_reuse;
     o.memory_limit = v->memory_limit;
@@ -31,6 +31,7 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
     so.seed = (int64_t)(seed % 1000003);
     *out = (Side){0};
     netc_status status = netc_compile_text(c, "programs.net", text, &o, &out->program, err);
+    arena_free(a);
     if (status != NETC_OK || !strcmp(device, "noise")) return status;
     status = netc_session_create(out->program, device, &so, &out->session, err);
     return status == NETC_INVALID ? NETC_INTERNAL : status; // the text was right

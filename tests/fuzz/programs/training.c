@@ -17,6 +17,12 @@ static const char *const layers[] = {
     "batch_norm(h) as l%i",
     "dropout(h, 0.3)",
     "matmul(softmax(matmul(h, transpose(h)) / 4), h)",
+    "attention((linear(h, 16) as q%i), (linear(h, 16) as k%i), (linear(h, 8) as v%i), causal = "
+    "true)",
+    "attention((linear(h, 8) as q%i), (linear(h, 8) as k%i), h, window = 9, cap = 2.0, drop = 0.2)",
+    "heads(attention(heads(linear(h, 32) as q%i), heads(linear(h, 16) as k%i), heads(linear(h, 16) "
+    "as "
+    "v%i)))",
     "h * stop_gradient(sigmoid(h)) + mean(h, 0)",
     "concat([h, square(h)], 1)",
     "cumsum(h, 1) * 0.2",
@@ -54,7 +60,11 @@ void training_print(uint64_t seed, Buf *out)
     Random r = {seed};
     int classes = 2 + random_below(&r, 11), n = random_below(&r, 4);
     buf_printf(out,
-               "use nn\nuse optim\ndim batch = %d\nmodel t(n0: f32[batch, %d], i1: i32[batch] in "
+               "use nn\nuse optim\ndim batch = %d\n"
+               "fn heads(x) {\n"
+               "    if rank(x) == 2 { return transpose(reshape(x, [batch, -1, 8]), [1, 0, 2]) }\n"
+               "    return reshape(transpose(x, [1, 0, 2]), [batch, -1])\n}\n"
+               "model t(n0: f32[batch, %d], i1: i32[batch] in "
                "0..%d) {\n    h = n0\n",
                SOME(&r, sizes), SOME(&r, sizes), classes);
     for (int i = 0; i < n; i++) {

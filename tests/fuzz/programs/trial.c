@@ -139,9 +139,13 @@ Module *plain_module(const Trial *t, Arena *a, netc_program *p)
     Diags *d = diags_new(a);
     FrontendOptions fo = lib_frontend_options(p, a, "", "");
     Module *m = frontend_compile(a, d, "programs.net", t->text, strlen(t->text), &fo);
-    Target target = target_cpu(1, true);
-    PassOptions po = {
-        .target = &target, .precision = p->settings.precision, .skip = all_optional_passes()};
+    // Attention rounds to 16 bits elsewhere, as netc check's reference does.
+    bool cuda = !strncmp(t->device, "cuda", 4);
+    bool attention = !t->variant->skip || strcmp(t->variant->skip, "*") != 0;
+    Target target = cuda ? target_cuda(90, true) : target_cpu(1, true);
+    PassOptions po = {.target = &target,
+                      .precision = p->settings.precision,
+                      .skip = optional_passes(a, attention ? "attention" : "")};
     if (!m || d->errors) return NULL;
     for (uint32_t i = 0; i < m->entries.n; i++) count_ops(m->entries.at[i].graph, t->ops);
     return passes_run(m, &po, NULL) && !d->errors ? m : NULL;

@@ -56,7 +56,7 @@ void side_close(Side *s);
 netc_status side_run(Side *s, const char *entry, uint64_t seed, int times, Arena *a,
                      StrMap *outputs, netc_error **err);
 netc_status side_cells(Side *s, Arena *a, StrMap *cells, netc_error **err);
-const char *all_optional_passes(void); // "simplify,fuse,..."
+const char *optional_passes(Arena *a, const char *but); // "simplify,fuse,..."
 // Bytes of an input, a function of its name, type and range and of the seed.
 void *fill_input(Arena *a, const char *name, const Type *t, int64_t low, int64_t high,
                  uint64_t seed);
