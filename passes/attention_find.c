@@ -35,7 +35,8 @@ Users users_of(Graph *g)
 bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b)
 {
     c->refused = true;
-    c->why = (Unfused){.producer = c->inner[0], .consumer = at, .cause = why, .a = a, .b = b};
+    const Node *scores = c->inner[0]->name ? c->inner[0] : c->e;
+    c->why = (Unfused){.producer = scores, .consumer = at, .cause = why, .a = a, .b = b};
     return false;
 }
 
