@@ -11,6 +11,21 @@ static int elements(const Tile *t)
 
 // -- places ---------------------------------------------------------------------------------------
 
+// How many columns the mask leaves to the rows from [origin] on.
+static int64_t columns_at(const AttentionPrint *w, int64_t origin)
+{
+    const Body *b = w->e->body;
+    int64_t from = 0, to = b->axis[b->col].extent;
+    for (int i = 0; i < w->range.n; i++) {
+        const AttentionBound *x = &w->range.at[i];
+        int64_t row = origin + (x->row > 0 ? b->sched.tile_m - 1 : 0);
+        int64_t bound = x->row * row + x->constant;
+        if (x->col > 0 && -bound > from) from = -bound;
+        if (x->col < 0 && bound + 1 < to) to = bound + 1;
+    }
+    return to > from ? to - from : 0;
+}
+
 static void print_places(AttentionPrint *w)
 {
     Emit *e = w->e;
@@ -20,9 +35,12 @@ static void print_places(AttentionPrint *w)
     long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile_m);
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s %s = block / %lld;", int_type(e), e->axis[0], tiles);
-    // The last rows first: masked from their own place on they take longest.
-    emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
-              s->tile_m);
+    // Those that take longest begin first.
+    if (columns_at(w, 0) > columns_at(w, (tiles - 1) * s->tile_m))
+        emit_line(e, top, "const int origin = block %% %lld * %d;", tiles, s->tile_m);
+    else
+        emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
+                  s->tile_m);
     emit_line(e, top, "const int top = origin + warp * %d, own_rows = top + lane / 4;",
               w->p->side_m);
     const char *type = type_storage(w->p->type);
@@ -425,8 +443,8 @@ void attention_cuda(Emit *e)
     w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;
     emit_open(e, 1); // batch
     e->scope->indent--;
-    print_places(&w);
     w.range = attention_range(b);
+    print_places(&w);
     w.again = b->attention.high >= 0 && w.range.n && !isinf(w.range.mask);
     print_range(&w);
     int i = 0;
