@@ -26,11 +26,14 @@ typedef struct Place {
 
 typedef uint32_t AtomSet; // a bit an atom
 
+static inline bool is_rounding(const Node *n) // of a float to another type of floats
+{
+    return n->op == OP_cast && dtype_is_float(n->type.dtype) &&
+           dtype_is_float(n->args[0]->type.dtype);
+}
 static inline Node *uncast_float(Node *n) // behind roundings
 {
-    while ((n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) ||
-           n->op == OP_stop_gradient)
-        n = n->args[0];
+    while (is_rounding(n) || n->op == OP_stop_gradient) n = n->args[0];
     return n;
 }
 
