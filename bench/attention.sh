@@ -19,7 +19,7 @@ shapes=${SHAPES:-32 12 1024 64
 step() { # ENTRY OPTIONS...: seconds
     local entry=$1; shift
     timeout 100 "$netc" bench bench/kernels/attention.net -e "$entry" --precision bf16 --device cuda:0 --compiles 0 \
-        --tune-file '' --json "$@" | grep '"step"' | grep -o '"value":[ ]*[0-9.e+-]*' | head -1 | sed 's/.*://'
+        --tune-file '' --json "$@" | grep ': step"' | grep -o '"value":[ ]*[0-9.e+-]*' | head -1 | sed 's/.*://'
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null

@@ -87,11 +87,12 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
     uint32_t cp = fuse_cluster(f, p), cc = fuse_cluster(f, c);
     const Cluster *kp = cp ? &f->clusters.at[cp - 1] : NULL,
                   *kc = cc ? &f->clusters.at[cc - 1] : NULL;
-    if (a == GROUP_LOOP || node_class(c) == CLS_REGION) {
+    if (a == GROUP_LOOP || c->op == OP_loop) {
         u.cause = WHY_LOOP;
     } else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER) {
         u.cause = WHY_SCAN;
-    } else if (a == GROUP_DOT || node_class(c) == CLS_DOT || f->absorbed[c->id]) {
+    } else if (a == GROUP_DOT || a == GROUP_CALL || node_class(c) == CLS_DOT || c->op == OP_call ||
+               f->absorbed[c->id]) {
         u.cause = WHY_CONTRACTION;
     } else if (node_class(c) == CLS_ROOT) {
         u.cause = WHY_ROOT;

@@ -121,6 +121,12 @@ void plan_attention(const Target *t, Body *b)
     if (s->tile_m < 64) s->each = 1;
     s->ring = 2;
     attention_derive(b, t);
+    // Where shared memory holds one block, its warps are all there are.
+    if (products == 2 && 2 * s->row_bytes > t->shared_per_unit && b->axis[1].extent > 64) {
+        s->tile_m = 128;
+        s->each = 1;
+        attention_derive(b, t);
+    }
     while (s->row_bytes > t->shared_per_block && s->tile_k > 16) {
         s->tile_k /= 2;
         attention_derive(b, t);
