@@ -134,7 +134,7 @@ typedef struct Operand { // of a contraction, seen from the space
     Node *base;          // what it is a view of
     double factor;       // x is that many times the view
     int nviews;
-    Node *view[MOST_VIEWS]; // from x down to base, with casts that change nothing
+    Node *view[MOST_VIEWS]; // from x down to base, roundings left out
     int64_t rest;           // the axis that is not of the space: e or n
     Place place;            // of x; the axis [rest] has no atoms
     bool inner;             // [rest] is the innermost axis in memory
