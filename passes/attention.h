@@ -26,11 +26,14 @@ typedef struct Place {
 
 typedef uint32_t AtomSet; // a bit an atom
 
+static inline bool is_rounding(const Node *n) // of a float to another type of floats
+{
+    return n->op == OP_cast && dtype_is_float(n->type.dtype) &&
+           dtype_is_float(n->args[0]->type.dtype);
+}
 static inline Node *uncast_float(Node *n) // behind roundings
 {
-    while ((n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype)) ||
-           n->op == OP_stop_gradient)
-        n = n->args[0];
+    while (is_rounding(n) || n->op == OP_stop_gradient) n = n->args[0];
     return n;
 }
 
@@ -131,7 +134,7 @@ typedef struct Operand { // of a contraction, seen from the space
     Node *base;          // what it is a view of
     double factor;       // x is that many times the view
     int nviews;
-    Node *view[MOST_VIEWS]; // from x down to base, with casts that change nothing
+    Node *view[MOST_VIEWS]; // from x down to base, roundings left out
     int64_t rest;           // the axis that is not of the space: e or n
     Place place;            // of x; the axis [rest] has no atoms
     bool inner;             // [rest] is the innermost axis in memory

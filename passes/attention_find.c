@@ -103,9 +103,7 @@ static void find_tail(const Core *c, Outer *o, const Users *u)
         bool by_total = cast && !o->divided && user->op == OP_div && user->args[0] == n &&
                         o->kind == OUT_QUERY && is_total(c, user->args[1], &o->result);
         cast &= user->op == OP_cast || by_total;
-        if (!by_total && !node_has(user, OPF_PERMUTES) &&
-            !(user->op == OP_cast && dtype_is_float(user->type.dtype)))
-            return;
+        if (!by_total && !node_has(user, OPF_PERMUTES) && !is_rounding(user)) return;
         o->divided |= by_total;
         o->tail[o->ntail++] = user;
         n = user;
@@ -172,7 +170,7 @@ static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOpti
 {
     int64_t n = rest_size(op);
     if (o->target->kind != TARGET_CUDA) return true;
-    int64_t unit = op->x->type.dtype == DT_F32 ? 4 : 8;
+    int64_t unit = op->type == DT_F32 ? 4 : 8;
     return (n % unit == 0 && n <= 256) || core_refuse(c, WHY_HEAD, at, n, unit);
 }
 

@@ -290,7 +290,7 @@ static bool expand_elementwise(Expand *x, Node *n, const Place *p, Terms *out)
     switch (n->op) {
     case OP_select: return expand_select(x, n, p, out);
     case OP_cast:
-        if (!dtype_is_float(n->args[0]->type.dtype)) return false;
+        if (!is_rounding(n)) return false;
         break;
     case OP_add:
     case OP_sub:

@@ -16,8 +16,7 @@ bool is_total(const Core *c, const Node *n, const Place *p)
     Place at = *p, below;
     Split split;
     for (; n != c->sum; n = n->args[0]) {
-        bool same = n->op == OP_cast && dtype_is_float(n->args[0]->type.dtype);
-        if (same) continue;
+        if (is_rounding(n)) continue;
         if (!node_has(n, OPF_STRIDES) || !place_below(&c->space, n, &at, 0, &below, &split))
             return false;
         at = below;

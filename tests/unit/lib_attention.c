@@ -311,6 +311,19 @@ static const Case cases[] = {
      {1, 1, 1},
      ", n: f32[1]",
      NULL},
+    {"heads as long as there are rows",
+     "    param q: f32[2, 40, 40] = normal(1)\n    param k: f32[2, 40, 40] = normal(1)\n"
+     "    param v: f32[2, 40, 40] = normal(1)\n",
+     "    y = attention(q, k, v, causal = true)\n",
+     {1, 1, 1},
+     "",
+     NULL},
+    {"forty of everything",
+     "    param q: f32[40, 40, 40] = normal(1)\n",
+     "    y = attention(q, transpose(q), q * q, causal = true)\n",
+     {1, 1, 1},
+     "",
+     NULL},
     // not taken
     {"two values",
      QKV,
@@ -378,6 +391,28 @@ static const Case cases[] = {
      {0, 0, 0},
      "",
      "head"},
+    {"whole numbers of probabilities",
+     QKV,
+     S "    p = softmax(s)\n"
+       "    y = matmul(p + stop_gradient(cast(cast(p * 8, i32), f32)), v)\n",
+     {0, 0, 0},
+     "",
+     "form"},
+    {"sums of whole numbers",
+     QKV,
+     S "    e = exp(s - stop_gradient(max(s, -1, keep = true)))\n"
+       "    l = stop_gradient(cast(sum(cast(e * 8, i32), -1, keep = true), f32)) + 1\n"
+       "    y = matmul(e / l, v)\n",
+     {0, 0, 0},
+     "",
+     NULL},
+    {"more than the sum",
+     QKV,
+     S "    e = exp(s - stop_gradient(max(s, -1, keep = true)))\n"
+       "    y = matmul(e / (sum(e, -1, keep = true) + 1), v)\n",
+     {0, 0, 0},
+     "",
+     "form"},
     {"no product behind", QKV, S "    y = softmax(s) * 2 + sum(v)\n", {0, 0, 0}, "", NULL},
 };
 

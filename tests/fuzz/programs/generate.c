@@ -13,9 +13,8 @@
     X(reverse)                                                                                     \
     X(slice)                                                                                       \
     X(pad)                                                                                         \
-    X(concat)                                                                                      \
-    X(stack) X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state)          \
-        X(assert) X(standard) X(loop) X(grad)
+    X(concat) X(stack) X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made)         \
+        X(state) X(assert) X(standard) X(loop) X(grad)
 #define DECLARE(name) extern const Kind kind_##name;
 #define ROW(name)     &kind_##name,
 KINDS(DECLARE)
