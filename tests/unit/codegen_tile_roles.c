@@ -1,10 +1,7 @@
 // Tile programs with roles: what the sync pass makes of them, and mistakes in them, each of which
 // the verifier has to find.
-#include <string.h>
-
-#include "codegen/tile/tile.h"
 #include "codegen/wgmma.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/tile.h"
 
 typedef struct Case {
     const char *name;
@@ -100,26 +97,7 @@ static Body *body_of(Arena *a, const Case *c)
     return b;
 }
 
-static int count(const TileProgram *p, TileKind from, TileKind to)
-{
-    int n = 0;
-    for (int i = 0; i < p->nops; i++) n += p->op[i].kind >= from && p->op[i].kind <= to;
-    return n;
-}
-
 // -- mistakes -------------------------------------------------------------------------------------
-
-static void leave_out(TileProgram *p, int i)
-{
-    memmove(&p->op[i], &p->op[i + 1], sizeof(TileOp) * (size_t)(--p->nops - i));
-}
-
-static void swap(TileProgram *p, int i, int j)
-{
-    TileOp o = p->op[i];
-    p->op[i] = p->op[j];
-    p->op[j] = o;
-}
 
 static void twice(TileProgram *p, int i)
 {
@@ -148,7 +126,7 @@ static bool from_sync(const TileOp *op)
 }
 
 // Mistake number [n] at op i. false: there is none there.
-static bool spoil(TileProgram *p, int i, int n, const char **what)
+static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
 {
     TileOp *op = &p->op[i], *next = &p->op[i + 1];
     int places = p->tile[0].places;
@@ -218,13 +196,6 @@ static bool spoil(TileProgram *p, int i, int n, const char **what)
     return false;
 }
 
-static const char *verify(Arena *a, const TileProgram *p)
-{
-    const char *found = NULL;
-    for (uint64_t seed = 1; seed <= 8 && !found; seed++) found = tile_verify(a, p, seed);
-    return found;
-}
-
 // Whatever the schedule and however many steps: rings of 3 to 9 places, not passed in a tile and
 // passed several times.
 static void check_schedules(void)
@@ -258,7 +229,7 @@ int main(void)
         TileProgram p = tile_program(b), plain;
         Buf text = buf_new(a);
         tile_text(&p, &text);
-        const char *found = verify(a, &p);
+        const char *found = verify(a, &p, 8);
         CHECK_MSG(!found, "%s: %s\n%s", cases[i].name, found, text.data);
         CHECK(p.nops <= TILE_MOST_OPS && p.ntiles <= TILE_MOST_TILES);
         tile_product(b, &plain); // a builder knows nothing of these
@@ -267,12 +238,12 @@ int main(void)
             for (int n = 0;; n++) {
                 TileProgram broken = p;
                 const char *what = NULL;
-                bool is = spoil(&broken, at, n, &what);
+                bool is = spoil_roles(&broken, at, n, &what);
                 if (!what) break;
                 if (!is) continue;
                 mistakes++;
                 Arena *once = arena_new();
-                CHECK_MSG(verify(once, &broken), "%s, op %d: %s is not found\n%s", cases[i].name,
+                CHECK_MSG(verify(once, &broken, 8), "%s, op %d: %s is not found\n%s", cases[i].name,
                           at, what, text.data);
                 arena_free(once);
             }
