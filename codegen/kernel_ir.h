@@ -341,8 +341,7 @@ void tile_derive(Body *b, const Target *t);
 bool attention_find(Body *b); // fills in Body.attention
 void plan_attention(const Target *t, Body *b);
 void attention_derive(Body *b, const Target *t);
-double attention_products(const Body *b); // operations
-void plan_cpu(Arena *a, Body *b);         // cpu_plan.c: all but sweeps
+void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);

@@ -18,7 +18,8 @@ static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const B
     return n;
 }
 
-// Of n values of a field of the schedule, those with which a sweep still fits shared memory.
+// Of n values of a field of the schedule, those with which a sweep, or attention, still fits shared
+// memory, and has a warp at least.
 static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out, int n)
 {
     int kept = 0;
@@ -27,7 +28,8 @@ static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out
         *(int *)((char *)&other.sched + field) = (int)out[i];
         if (other.sched.threads < other.sched.team) other.sched.threads = other.sched.team;
         schedule_derive(&other, t);
-        if (other.sched.row_bytes <= t->shared_per_block - 1024) out[kept++] = out[i];
+        if (other.sched.row_bytes <= t->shared_per_block - 1024 && other.sched.threads >= 32)
+            out[kept++] = out[i];
     }
     return kept;
 }
@@ -154,27 +156,11 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
-// Of n values of a field, those with which attention's tiles still fit shared memory, and at least
-// a warp has rows.
-static int attention_fits(const Body *b, const Target *t, size_t field, int64_t *out, int n)
-{
-    int kept = 0;
-    for (int i = 0; i < n; i++) {
-        Body other = *b;
-        *(int *)((char *)&other.sched + field) = (int)out[i];
-        schedule_derive(&other, t);
-        if (other.sched.row_bytes <= t->shared_per_block && other.sched.threads >= 32 &&
-            other.sched.threads <= 512)
-            out[kept++] = out[i];
-    }
-    return kept;
-}
-
 static int legal_ring(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_ATTENTION)) return 0;
     for (int v = 2; v <= 4; v++) out[v - 2] = v;
-    return attention_fits(b, t, offsetof(Schedule, ring), out, 3);
+    return fit_shared(b, t, offsetof(Schedule, ring), out, 3);
 }
 
 static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
@@ -188,7 +174,7 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_ATTENTION))
-        return attention_fits(b, t, offsetof(Schedule, each), out, powers(b, 1, 2, NULL, out));
+        return fit_shared(b, t, offsetof(Schedule, each), out, powers(b, 1, 2, NULL, out));
     if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma || b->sched.staged) return 0;
     if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
         for (int i = 0; i < 3; i++) out[i] = i;
@@ -215,7 +201,7 @@ static bool tile_fits(const Body *b, int64_t v)
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_ATTENTION))
-        return attention_fits(b, t, offsetof(Schedule, tile_k), out, powers(b, 16, 128, NULL, out));
+        return fit_shared(b, t, offsetof(Schedule, tile_k), out, powers(b, 16, 128, NULL, out));
     if (b->sched.share || b->sched.wgmma || b->sched.staged) return 0;
     return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
 }
@@ -252,7 +238,7 @@ static bool staged_tall(const Body *b, int64_t v)
 static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_ATTENTION))
-        return attention_fits(b, t, offsetof(Schedule, tile_m), out, powers(b, 16, 256, NULL, out));
+        return fit_shared(b, t, offsetof(Schedule, tile_m), out, powers(b, 16, 256, NULL, out));
     return t->kind == TARGET_CUDA && b->sched.staged ? powers(b, 32, 128, staged_tall, out) : 0;
 }
 

@@ -16,11 +16,13 @@
 
 #include "passes/attention.h"
 
-enum { MOST_NESTED = 60 };
+// Formulas deeper, or with more values on their paths, are a value each: a value used twice is
+// expanded twice, so that without the second limit forty lines of s = s - s * s never end.
+enum { MOST_NESTED = 60, MOST_EXPANDED = 4096 };
 
 typedef struct Expand {
     Core *c;
-    int depth;
+    int depth, left;
 } Expand;
 
 // -- terms ----------------------------------------------------------------------------------------
@@ -351,7 +353,7 @@ static bool expand_new(Expand *x, Node *n, const Place *p, Terms *out)
 
 static bool expand(Expand *x, Node *n, const Place *p, Terms *out)
 {
-    if (x->depth >= MOST_NESTED) return false;
+    if (x->depth >= MOST_NESTED || x->left-- <= 0) return false;
     x->depth++;
     bool ok = expand_new(x, n, p, out);
     x->depth--;
@@ -360,7 +362,7 @@ static bool expand(Expand *x, Node *n, const Place *p, Terms *out)
 
 bool terms_of(Core *c, Node *n, const Place *p, Terms *out)
 {
-    Expand x = {.c = c};
+    Expand x = {.c = c, .left = MOST_EXPANDED};
     return expand(&x, n, p, out);
 }
 

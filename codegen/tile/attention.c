@@ -3,7 +3,7 @@
 // scores, of these weights, and adds weights times values to its results: no scores are in memory.
 #include "codegen/tile/tile.h"
 
-enum { VECTOR_BYTES = 16, ROWS = 16 };
+enum { VECTOR_BYTES = 16, ROWS = 16, RESERVED = 1024 }; // of a block's shared memory
 
 DType attention_type(const Body *b)
 {
@@ -80,17 +80,6 @@ bool attention_find(Body *b)
     return type == DT_F32 || type == DT_BF16 || type == DT_F16;
 }
 
-double attention_products(const Body *b)
-{
-    double each = 0;
-    for (int i = 0; i < b->attention.nscores; i++)
-        each += (double)b->axis[b->attention.score[i].axis].extent;
-    for (int i = 0; i < b->attention.nouts; i++)
-        each += (double)b->axis[b->attention.out[i].axis].extent;
-    return 2 * each * (double)b->axis[0].extent * (double)b->axis[1].extent *
-           (double)b->axis[b->col].extent;
-}
-
 // -- its schedule ---------------------------------------------------------------------------------
 
 static int width_of(const Body *b, int head) // of lines in shared memory
@@ -127,11 +116,11 @@ void plan_attention(const Target *t, Body *b)
         s->each = 1;
         attention_derive(b, t);
     }
-    while (s->row_bytes > t->shared_per_block && s->tile_k > 16) {
+    while (s->row_bytes > t->shared_per_block - RESERVED && s->tile_k > 16) {
         s->tile_k /= 2;
         attention_derive(b, t);
     }
-    while (s->row_bytes > t->shared_per_block && s->tile_m > 16) {
+    while (s->row_bytes > t->shared_per_block - RESERVED && s->tile_m > 16) {
         s->each = 1;
         s->tile_m /= 2;
         attention_derive(b, t);

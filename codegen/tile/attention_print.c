@@ -4,11 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int elements(const Tile *t)
-{
-    return t->lines * t->pitch;
-}
-
 // -- places ---------------------------------------------------------------------------------------
 
 // How many columns the mask leaves to the rows from [origin] on.
@@ -137,7 +132,7 @@ static void print_copy(AttentionPrint *w, const Tile *t)
     while (v->kind == KI_CAST && t->plain) v = &b->insts.at[v->a[0]];
     const char *it = int_type(e), *line = e->axis[t->axis], *head = e->axis[t->head],
                *from = t->stays ? "origin" : "next",
-               *place = t->places > 1 ? emit_text(e, "place * %d + ", elements(t)) : "";
+               *place = t->places > 1 ? emit_text(e, "place * %d + ", tile_elements(t)) : "";
     int width = t->plain ? w->p->vector : 1, parts = t->line / width, n = t->lines * parts,
         threads = b->sched.threads;
     int64_t lines = b->axis[t->axis].extent, ends = b->axis[t->head].extent;
@@ -193,7 +188,8 @@ static void print_multiply(AttentionPrint *w, const TileOp *op)
     bool scores = to->layout == L_SCORES;
     int down = p->side_m / atom->m, across = (scores ? p->side_n : right->line) / atom->n;
     int chunks = (scores ? left->line : p->side_n) / atom->k;
-    const char *place = right->places > 1 ? emit_text(e, " + place * %d", elements(right)) : "";
+    const char *place =
+        right->places > 1 ? emit_text(e, " + place * %d", tile_elements(right)) : "";
     if (scores) emit_line(e, in, "float %s[%d][%d][4] = {};", to->name, down, across);
     emit_line(e, in, "#pragma unroll");
     emit_line(e, in, "for (int c = 0; c < %d; c++) {", chunks);
@@ -309,17 +305,6 @@ static void print_results(AttentionPrint *w)
 
 // -- ops ------------------------------------------------------------------------------------------
 
-static void print_barrier(AttentionPrint *w, const TileOp *op)
-{
-    Emit *e = w->e;
-    uint32_t tiles = op->filled ? op->filled : op->freed;
-    const char *s = "";
-    for (int i = 0; i < w->p->ntiles; i++)
-        if (tiles >> i & 1) s = emit_text(e, "%s%s%s", s, *s ? ", " : "", w->p->tile[i].name);
-    emit_line(e, e->scope, "%s(); // %s: %s", op->scope == OF_WARP ? "__syncwarp" : "__syncthreads",
-              s, op->filled ? "there" : "has been read");
-}
-
 // What is done until all columns that count were taken, of which it is known at the end.
 static void open_again(AttentionPrint *w)
 {
@@ -415,7 +400,7 @@ static int print_op(AttentionPrint *w, int i)
         break;
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
-    case T_BARRIER: print_barrier(w, op); break;
+    case T_BARRIER: tile_barrier(e, p, op); break;
     default: break; // none of these programs
     }
     return i + 1;

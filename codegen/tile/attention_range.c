@@ -14,6 +14,14 @@
 enum { MOST_PLACE = 1 << 24 };  // exact as a float
 enum { HIGHEST_MASK = -10000 }; // what is written for minus infinity where 16-bit floats are
 
+// Expressions are graphs: one that meets itself again and again is left alone after so many visits.
+enum { MOST_VISITS = 4096 };
+
+typedef struct Look {
+    const Body *b;
+    int left;
+} Look;
+
 typedef struct Linear { // row * rows + col * cols + constant
     int64_t row, col, constant;
 } Linear;
@@ -36,14 +44,16 @@ static bool linear_index(const Body *b, const Ix *ix, Linear *out)
     return true;
 }
 
-static bool linear(const Body *b, int inst, Linear *out)
+static bool linear(Look *k, int inst, Linear *out)
 {
+    const Body *b = k->b;
+    if (k->left-- <= 0) return false;
     const Inst *v = &b->insts.at[inst];
     Linear x, y = {0, 0, 0};
     bool exact = v->type == DT_I32 || v->type == DT_I64 || v->type == DT_F32 || v->type == DT_F64;
     if (!exact) return false;
     if (v->kind == KI_INDEX) return linear_index(b, v->ix, out) && small(out);
-    if (v->kind == KI_CAST) return linear(b, v->a[0], out);
+    if (v->kind == KI_CAST) return linear(k, v->a[0], out);
     if (v->kind == KI_CONST) {
         bool whole = !dtype_is_float(v->type) ||
                      (fabs(v->fvalue) < MOST_PLACE && floor(v->fvalue) == v->fvalue);
@@ -51,7 +61,7 @@ static bool linear(const Body *b, int inst, Linear *out)
         return whole && small(out);
     }
     if (v->kind != KI_EW || (v->op != OP_add && v->op != OP_sub && v->op != OP_neg)) return false;
-    if (!linear(b, v->a[0], &x) || (v->na > 1 && !linear(b, v->a[1], &y))) return false;
+    if (!linear(k, v->a[0], &x) || (v->na > 1 && !linear(k, v->a[1], &y))) return false;
     int64_t of_x = v->op == OP_neg ? -1 : 1, of_y = v->op == OP_sub ? -1 : 1;
     *out = (Linear){of_x * x.row + of_y * y.row, of_x * x.col + of_y * y.col,
                     of_x * x.constant + of_y * y.constant};
@@ -59,11 +69,11 @@ static bool linear(const Body *b, int inst, Linear *out)
 }
 
 // Adds "left >= right + least" of two instructions.
-static void add_bound(const Body *b, int left, int right, int64_t least, AttentionRange *r,
-                      int inst, bool holds)
+static void add_bound(Look *k, int left, int right, int64_t least, AttentionRange *r, int inst,
+                      bool holds)
 {
     Linear x, y;
-    if (r->n == ATTENTION_BOUNDS || !linear(b, left, &x) || !linear(b, right, &y)) return;
+    if (r->n == ATTENTION_BOUNDS || !linear(k, left, &x) || !linear(k, right, &y)) return;
     int64_t col = x.col - y.col;
     if (col != 1 && col != -1) return;
     r->at[r->n++] =
@@ -71,42 +81,42 @@ static void add_bound(const Body *b, int left, int right, int64_t least, Attenti
 }
 
 // What follows for places where the condition holds, or does not.
-static void add_condition(const Body *b, int inst, bool holds, AttentionRange *r)
+static void add_condition(Look *k, int inst, bool holds, AttentionRange *r)
 {
-    const Inst *v = &b->insts.at[inst];
-    if (v->kind != KI_EW) return;
+    const Inst *v = &k->b->insts.at[inst];
+    if (v->kind != KI_EW || k->left-- <= 0) return;
     const int x = v->a[0], y = v->a[1];
     switch (v->op) {
-    case OP_not: add_condition(b, x, !holds, r); return;
+    case OP_not: add_condition(k, x, !holds, r); return;
     case OP_and:
     case OP_or:
         if ((v->op == OP_and) != holds) return; // one of both: nothing is sure of either
-        add_condition(b, x, holds, r);
-        add_condition(b, y, holds, r);
+        add_condition(k, x, holds, r);
+        add_condition(k, y, holds, r);
         return;
     case OP_ge:
         if (holds)
-            add_bound(b, x, y, 0, r, inst, true);
+            add_bound(k, x, y, 0, r, inst, true);
         else
-            add_bound(b, y, x, 1, r, inst, false);
+            add_bound(k, y, x, 1, r, inst, false);
         return;
     case OP_gt:
         if (holds)
-            add_bound(b, x, y, 1, r, inst, true);
+            add_bound(k, x, y, 1, r, inst, true);
         else
-            add_bound(b, y, x, 0, r, inst, false);
+            add_bound(k, y, x, 0, r, inst, false);
         return;
     case OP_le:
         if (holds)
-            add_bound(b, y, x, 0, r, inst, true);
+            add_bound(k, y, x, 0, r, inst, true);
         else
-            add_bound(b, x, y, 1, r, inst, false);
+            add_bound(k, x, y, 1, r, inst, false);
         return;
     case OP_lt:
         if (holds)
-            add_bound(b, y, x, 1, r, inst, true);
+            add_bound(k, y, x, 1, r, inst, true);
         else
-            add_bound(b, x, y, 0, r, inst, false);
+            add_bound(k, x, y, 0, r, inst, false);
         return;
     default: return;
     }
@@ -119,22 +129,24 @@ static bool is_number(const Body *b, int inst, double number)
 }
 
 // Whether the value is 0 where [exp] is, whatever else it is made of.
-static bool vanishes(const Body *b, int inst, int exp)
+static bool vanishes(Look *k, int inst, int exp)
 {
+    const Body *b = k->b;
+    if (k->left-- <= 0) return false;
     const Inst *v = &b->insts.at[inst];
     if (inst == exp || is_number(b, inst, 0)) return true;
-    if (v->kind == KI_CAST) return vanishes(b, v->a[0], exp);
+    if (v->kind == KI_CAST) return vanishes(k, v->a[0], exp);
     if (v->kind != KI_EW) return false;
     switch (v->op) {
-    case OP_mul: return vanishes(b, v->a[0], exp) || vanishes(b, v->a[1], exp);
+    case OP_mul: return vanishes(k, v->a[0], exp) || vanishes(k, v->a[1], exp);
     case OP_div:
-    case OP_neg: return vanishes(b, v->a[0], exp);
+    case OP_neg: return vanishes(k, v->a[0], exp);
     case OP_add:
-    case OP_sub: return vanishes(b, v->a[0], exp) && vanishes(b, v->a[1], exp);
-    case OP_select: return vanishes(b, v->a[1], exp) && vanishes(b, v->a[2], exp);
+    case OP_sub: return vanishes(k, v->a[0], exp) && vanishes(k, v->a[1], exp);
+    case OP_select: return vanishes(k, v->a[1], exp) && vanishes(k, v->a[2], exp);
     case OP_fma:
-        return (vanishes(b, v->a[0], exp) || vanishes(b, v->a[1], exp)) &&
-               vanishes(b, v->a[2], exp);
+        return (vanishes(k, v->a[0], exp) || vanishes(k, v->a[1], exp)) &&
+               vanishes(k, v->a[2], exp);
     default: return false;
     }
 }
@@ -148,7 +160,7 @@ static int common_exp(const Body *b)
         if (v->kind != KI_EW || v->op != OP_exp || (v->axes & scores) != scores) continue;
         bool all = true;
         for (int k = 0; k < b->attention.nouts; k++)
-            all &= vanishes(b, b->attention.out[k].weight, (int)i);
+            all &= vanishes(&(Look){b, MOST_VISITS}, b->attention.out[k].weight, (int)i);
         if (all) return (int)i;
     }
     return -1;
@@ -210,7 +222,7 @@ AttentionRange attention_range(const Body *b)
         bool otherwise = is_mask(b, v->a[2]), there = is_mask(b, v->a[1]);
         if (otherwise == there) break;
         int before = r.n;
-        add_condition(b, v->a[0], otherwise, &r);
+        add_condition(&(Look){b, MOST_VISITS}, v->a[0], otherwise, &r);
         if (r.n > before) r.mask = fmax(r.mask, mask_of(b, v->a[otherwise ? 2 : 1]));
         v = &b->insts.at[v->a[otherwise ? 1 : 2]];
     }

@@ -45,18 +45,13 @@ static void print_places(Print *w)
               number(e, tile, 1, across, b->sched.tile_n));
 }
 
-static int elements(const Tile *t)
-{
-    return t->lines * t->pitch;
-}
-
 static void print_tiles(Print *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const char *type = p->atom->word ? type_storage(p->type) : plain_type(p);
     emit_line(e, e->scope, "%s *const left = (%s *)nc_shared, *const right = left + %d;", type,
-              type, p->tile[0].places * elements(&p->tile[0]));
+              type, p->tile[0].places * tile_elements(&p->tile[0]));
     for (int i = 0; i < p->ntiles; i++) {
         const Tile *t = &p->tile[i];
         if (t->layout == L_VECTORS && !p->atom->word)
@@ -108,8 +103,8 @@ static void print_multiply(Print *w, const TileOp *op, const char *iteration)
     for (int side = 0; side < 2; side++) {
         const Tile *t = &p->tile[side ? op->b : op->a];
         emit_line(e, in, "    nc_%s_%s<%d, %s>(%s, %s + place * %d, %s, c);", t->name, atom->word,
-                  t->pitch, t->along_k ? "true" : "false", side ? "y" : "x", t->name, elements(t),
-                  side ? "warp_n" : "warp_m");
+                  t->pitch, t->along_k ? "true" : "false", side ? "y" : "x", t->name,
+                  tile_elements(t), side ? "warp_n" : "warp_m");
     }
     emit_line(e, in, "    %s(acc, x, y);", atom->multiply);
     emit_line(e, in, "}");
@@ -252,20 +247,12 @@ static void print_map(Print *w, const TileOp *op)
 
 // -- synchronisation ------------------------------------------------------------------------------
 
-static const char *names(Print *w, uint32_t tiles)
-{
-    const char *s = "";
-    for (int i = 0; i < w->p->ntiles; i++)
-        if (tiles >> i & 1) s = emit_text(w->e, "%s%s%s", s, *s ? ", " : "", w->p->tile[i].name);
-    return s;
-}
-
-static void print_barrier(Print *w, const TileOp *op)
+void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op)
 {
     static const char *const words[] = {"__syncwarp", "__syncthreads", "nc_cluster_wait",
                                         "nc_cluster_leave"};
-    emit_line(w->e, w->e->scope, "%s(); // %s: %s", words[op->scope],
-              names(w, op->filled ? op->filled : op->freed),
+    emit_line(e, e->scope, "%s(); // %s: %s", words[op->scope],
+              tile_names(e, p, op->filled ? op->filled : op->freed),
               op->filled ? "there" : "has been read");
 }
 
@@ -441,7 +428,7 @@ static int print_op(Print *w, int i, const TileOp *loop)
         break;
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
-    case T_BARRIER: print_barrier(w, op); break;
+    case T_BARRIER: tile_barrier(e, w->p, op); break;
     case T_END:
     default: break; // of programs with roles
     }

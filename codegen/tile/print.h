@@ -14,6 +14,22 @@ static inline const char *number(Emit *e, const char *x, int64_t by, int64_t ove
     return times == 1 ? s : emit_text(e, "%s * %lld", s, (long long)times);
 }
 
+// Names of tiles, a bit each.
+static inline const char *tile_names(Emit *e, const TileProgram *p, uint32_t tiles)
+{
+    const char *s = "";
+    for (int i = 0; i < p->ntiles; i++)
+        if (tiles >> i & 1) s = emit_text(e, "%s%s%s", s, *s ? ", " : "", p->tile[i].name);
+    return s;
+}
+static inline int tile_elements(const Tile *t) // from place to place
+{
+    return t->lines * t->pitch;
+}
+
+// -- print.c: a barrier, of programs without roles
+void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op);
+
 // -- print_roles.c: the whole kernel's text, of a program with roles
 void tile_roles_cuda(Emit *e, const TileProgram *p);
 

@@ -3,19 +3,12 @@
 #include "codegen/tile/print.h"
 #include "codegen/wgmma.h"
 
-static const char *names(RolePrint *w, uint32_t tiles)
-{
-    const char *s = "";
-    for (int i = 0; i < w->p->ntiles; i++)
-        if (tiles >> i & 1) s = emit_text(w->e, "%s%s%s", s, *s ? ", " : "", w->p->tile[i].name);
-    return s;
-}
-
 // "// left, right: there"
 static const char *reason(RolePrint *w, const TileOp *op)
 {
     if (!op->filled && !op->freed) return "";
-    return emit_text(w->e, " // %s: %s", names(w, op->filled ? op->filled : op->freed),
+    return emit_text(w->e, " // %s: %s",
+                     tile_names(w->e, w->p, op->filled ? op->filled : op->freed),
                      op->filled ? "there" : "free");
 }
 

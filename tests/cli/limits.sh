@@ -35,6 +35,33 @@ grows "takes more than 1024 MiB to elaborate" 'l = [1]; for i in 0..4000000 { l 
 } > twice.net
 expect 1 "takes more than 1024 MiB to elaborate" bash -c "$(within 4000000)" - "$NETC" twice.net
 
+# -- values used twice, forty lines of them, at every place of an attention: a walk without a memory of where it was
+# takes 2^40 steps
+doubled() { # NAME LINE: NAME = LINE, forty times, where the model below makes it
+    [ "$1" = "$place" ] && echo "    for n in 0..40 { $1 = ${line//X/$1} }"
+}
+for place in keys values bias scores i p y t; do
+    for line in 'X + X - X' 'X * X' 'where(X < X + 1, X, X * 2)' 'maximum(X, X * 2)' 'X - X * X * 3'; do
+        {
+            echo 'use nn'
+            echo 'model m(q: f32[2, 64, 16], k: f32[2, 64, 16], v: f32[2, 64, 16], b: f32[2, 64, 1], dy: f32[2, 64, 16]) {'
+            echo '    keys = k * 1.5'; doubled keys
+            echo '    values = v * 1.5'; doubled values
+            echo '    bias = b * 1.5'; doubled bias
+            echo '    scores = matmul(q, transpose(keys)) / 8 + bias'; doubled scores
+            echo '    i = iota([64, 64], 0)'; doubled i
+            echo '    p = softmax(where(iota([64, 64], 1) <= i, scores, -inf))'; doubled p
+            echo '    y = matmul(p, values)'; doubled y
+            echo '    t = sum(y * dy)'; doubled t
+            echo '    return y, dq = grad(t, q), dk = grad(t, k), dv = grad(t, v)'
+            echo '}'
+        } > doubled.net
+        for target in c cuda; do
+            expect 0 "" timeout 60 "$NETC" doubled.net --emit $target -o doubled.out || echo "    $target: $place = $line"
+        done
+    done
+done
+
 # -- nesting, on a stack of 1 MiB
 ulimit -s 1024
 nest() { # NAME TEXT BEFORE INNER AFTER: 100,000 deep
