@@ -12,7 +12,7 @@ Q       = $(if $(V),,@)
 say     = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
 FOLDERS = base ir frontend passes codegen runtime lib
-SRC     = $(foreach d,$(FOLDERS),$(sort $(wildcard $(d)/*.c $(d)/tile/*.c)))
+SRC     = $(foreach d,$(FOLDERS),$(sort $(wildcard $(d)/*.c $(d)/*/*.c)))
 GEN     = $(BUILD)/frontend/parse.c $(BUILD)/frontend/scan.c $(BUILD)/frontend/std_text.c \
           $(BUILD)/codegen/prelude_text.c
 OBJ     = $(SRC:%.c=$(BUILD)/%.o) $(GEN:%.c=%.o)

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "lib/lib.h"
-#include "lib/synthetic.h"
-#include "runtime/exec.h"
+#include "lib/api/synthetic.h"
+#include "runtime/exec/exec.h"
 
 enum { STEPS = 2000, ROUNDS = 5 };
 

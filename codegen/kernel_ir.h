@@ -8,7 +8,7 @@
 #ifndef CODEGEN_KERNEL_IR_H
 #define CODEGEN_KERNEL_IR_H
 
-#include "codegen/index.h"
+#include "codegen/ir/index.h"
 #include "codegen/kernel.h"
 
 enum { BODY_MAX_AXES = 60, BODY_MAX_PAR = MAX_RANK };
@@ -240,7 +240,7 @@ Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group);
 void lower_out(Lower *l, const Node *n, const Ix *const *idx);
 void lower_finish(Lower *l); // stages and schedule, when all stores are there
 
-// -- lower_attention.c: a call's region (passes/attention.c). *ordered: as of lower_group.
+// -- lower_attention.c: a call's region (passes/attention/attention.c). *ordered: as of lower_group.
 bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered);
 
 // -- lower_sweep.c: sums over the rows of a row body ----------------------------------------------
@@ -310,7 +310,7 @@ bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share o
 bool sweep_held(const Body *b, const Inst *load);
 int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
 int schedule_turned_axis(const Body *b); // MAP: the axis that can be turned, or -1
-// walk_plan.c: maps that keep what all outer positions read
+// reuse_plan.c: maps that keep what all outer positions read
 bool walk_possible(const Body *b);
 void plan_walk(const Target *t, Body *b);
 void walk_derive(Body *b);
@@ -327,7 +327,7 @@ void sort_c_scratch(Arena *a, Body *b, int *count);
 // operand_cuda.c: whether what an operand of a contraction is made of lies side by side along k
 // rather than along its rows
 bool operand_along_k(const Body *b, int inst);
-// staged_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
+// ring_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
 enum { STAGED_WARPS = 8, STAGED_SIDE = 32 }; // of a block; results of a warp, along either axis
 void staged_plan(const Target *t, Body *b);
 void staged_derive(Body *b, const Target *t);

@@ -11,7 +11,7 @@ typedef struct Frame {
     Value ***results; // by node id; region ops: all results
     Value **params;   // of a region
     bool *is_short;   // by node id, with errors: all that it leads to is rounded to 16 bits
-    bool scales;      // of a call: what it rounds may be scaled then (passes/attention.c)
+    bool scales;      // of a call: what it rounds may be scaled then (passes/attention/attention.c)
 } Frame;
 
 typedef struct Eval {

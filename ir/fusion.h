@@ -51,7 +51,7 @@ static inline bool group_computes(const Group *g, const Node *n)
     return false;
 }
 
-typedef enum UnfusedCause { // user-facing text in passes/fuse_reasons.c, documented in
+typedef enum UnfusedCause { // user-facing text in passes/fuse/fuse_reasons.c, documented in
                             // docs/fusion.md
     WHY_CONTRACTION,        // crosses a matmul
     WHY_ROWS,               // different row spaces

@@ -20,7 +20,7 @@ check frontend base/ ir/ frontend/
 check passes base/ ir/ passes/
 check codegen base/ ir/ codegen/
 # Tile programs know bodies; only what prints them knows printers.
-check codegen/tile base/ codegen/index.h codegen/kernel_ir.h codegen/tile/ codegen/print_cuda.h codegen/wgmma.h
+check codegen/tile base/ codegen/ir/index.h codegen/kernel_ir.h codegen/tile/ codegen/cuda/print_cuda.h codegen/tile/wgmma.h
 for f in codegen/tile/*.[ch]; do
     case $f in */print*.[ch] | */attention_print.[ch] | */attention_weights.c | */operands.c | */plain.c | */results.c) continue ;; esac
     n=$((n + 1))

@@ -7,7 +7,7 @@
 // blocks of a cluster take tiles below each other: each copies its share of the right operand to
 // all of them. Two warps that have nothing to copy can add up the rows of the left operand.
 #include "codegen/tile/tile.h"
-#include "codegen/wgmma.h"
+#include "codegen/tile/wgmma.h"
 
 enum { ATOM_ROWS = 64, SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
 

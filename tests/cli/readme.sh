@@ -48,7 +48,7 @@ for stage in $(grep -o 'netc --emit [a-z|]*' "$README" | head -1 | cut -d' ' -f3
 done
 
 # -- what is listed: every knob, every pass, every file of the folders whose files are listed
-sed -n '/^const Knob knobs/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/codegen/knobs.c" > knobs
+sed -n '/^const Knob knobs/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/codegen/schedule/knobs.c" > knobs
 sed -n '/^const Pass pass_table/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/passes/runner.c" > passes
 [ "$(wc -l < knobs)" -gt 15 ] && [ "$(wc -l < passes)" -gt 5 ] && pass || fail "the tables of knobs and passes are not found"
 while read -r k; do grep -q "^|.*\`$k\`" "$ROOT/docs/tuning.md" && pass || fail "docs/tuning.md: no knob $k"; done < knobs
@@ -57,7 +57,7 @@ while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "
 sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction' > std
 [ "$(wc -l < std)" -gt 40 ] && pass || fail "the functions of the standard library are not found"
 while read -r s; do grep -qw -- "$s" "$ROOT/docs/language.md" && pass || fail "docs/language.md: no function $s"; done < std
-for f in "$ROOT"/codegen/*.c "$ROOT"/codegen/tile/*.c "$ROOT"/lib/*.c; do
+for f in "$ROOT"/codegen/*/*.c "$ROOT"/lib/*/*.c; do
     grep -q "\`${f##*/}\`" "$ROOT/docs/kernels.md" "$ROOT/docs/design.md" && pass || fail "neither docs/kernels.md nor design.md: ${f##*/}"
 done
 

@@ -89,7 +89,7 @@ source_mutant() {
         state=absent
     elif ! { cc -std=gnu17 -O1 -w -fwrapv -fPIC -fvisibility=hidden -D_GNU_SOURCE -I. -I"$BUILD" -Iinclude \
             -iquote "$(dirname "$file")" -c -o "$dir/mutant.o" "$dir/mutant.c" &&
-            ld -r -o "$dir/lib.o" "$dir/mutant.o" $(printf '%s\n' "$BUILD"/{base,ir,frontend,passes,codegen,codegen/tile,runtime,lib}/*.o |
+            ld -r -o "$dir/lib.o" "$dir/mutant.o" $(printf '%s\n' "$BUILD"/{base,ir,frontend,passes,codegen,runtime,lib}{,/*}/*.o |
                 grep -vxF "$BUILD/${file%.c}.o") && objcopy --localize-hidden "$dir/lib.o" &&
             cc -o "$dir/netc" "$BUILD"/cli/*.o "$dir/lib.o" "$BUILD/lib_base.a" -ldl -lm -lpthread -l:libz.so.1
         } >"$dir/log" 2>&1; then

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/cuda_api.h"
+#include "runtime/cuda/cuda_api.h"
 
 typedef struct Index3 {
     unsigned x, y, z;

@@ -1,7 +1,7 @@
 // Symbolic index expressions against plain integers: whatever is simplified, values stay the same.
 #include <stdlib.h>
 
-#include "codegen/index.h"
+#include "codegen/ir/index.h"
 #include "tests/unit/unit.h"
 
 static int64_t value_of(const Ix *e, const int64_t *axis);

@@ -207,7 +207,7 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
         "top));\n    }\n    return wrong;\n}\n",
         f);
     fclose(f);
-    // as runtime/cpu_cc.c compiles kernels
+    // as runtime/cpu/cpu_cc.c compiles kernels
     int rc = system(arena_printf(
         a,
         "${CC:-cc} -std=gnu17 -O2 -ftree-vectorize %s -fopenmp-simd -ffp-contract=off -fPIC "

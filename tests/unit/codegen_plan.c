@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/plan.h"
+#include "codegen/program/plan.h"
 #include "tests/unit/unit.h"
 
 static uint64_t seed = 88172645463325252u;

@@ -1,6 +1,6 @@
 // Tile programs with roles: what the sync pass makes of them, and mistakes in them, each of which
 // the verifier has to find.
-#include "codegen/wgmma.h"
+#include "codegen/tile/wgmma.h"
 #include "tests/unit/tile.h"
 
 typedef struct Case {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "lib/lib.h"
-#include "lib/synthetic.h"
+#include "lib/api/synthetic.h"
 #include "tests/unit/recorder.h"
 
 enum { TIMES = 420, EXAMPLES = 256 };

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/knobs.h"
-#include "lib/tune.h"
+#include "codegen/schedule/knobs.h"
+#include "lib/tune/tune.h"
 #include "tests/unit/unit.h"
 
 static const char model[] =

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "codegen/kernel.h"
-#include "runtime/cuda_api.h"
+#include "runtime/cuda/cuda_api.h"
 
 typedef struct Gpu {
     void *nvrtc, *driver, *module;

@@ -32,7 +32,7 @@ int main(void)
     Node *from = value(a, "from"), *to = value(a, "to");
     for (int i = 0; i < WHY_COUNT; i++) {
         const char *word = unfused_cause((UnfusedCause)i);
-        CHECK_MSG(word && *word, "cause %d has no word in passes/fuse_reasons.c", i);
+        CHECK_MSG(word && *word, "cause %d has no word in passes/fuse/fuse_reasons.c", i);
         if (!word) continue;
         for (int k = 0; k < i; k++)
             CHECK_MSG(strcmp(word, unfused_cause((UnfusedCause)k)), "two causes are '%s'", word);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 #include "tests/unit/unit.h"
 
 enum { MOST_NODES = 4096, WORDS = MOST_NODES / 64 };

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cubin.h"
+#include "runtime/cuda/cubin.h"
 #include "tests/unit/unit.h"
 
 static const char text[] =

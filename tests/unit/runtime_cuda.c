@@ -3,7 +3,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda/cuda.h"
 #include "tests/unit/cuda_program.h"
 #include "tests/unit/unit.h"
 

@@ -2,7 +2,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#include "runtime/cuda_api.h"
+#include "runtime/cuda/cuda_api.h"
 #include "runtime/device.h"
 #include "tests/unit/cuda_program.h"
 #include "tests/unit/unit.h"

@@ -3,7 +3,7 @@
 // f32 sums are exact.
 #include <math.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda/cuda.h"
 #include "tests/unit/cuda_program.h"
 #include "tests/unit/unit.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda/cuda.h"
 #include "tests/unit/unit.h"
 
 static const char prelude[] = "typedef int number;\n"

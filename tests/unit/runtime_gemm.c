@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "tests/unit/unit.h"
 
 static double value(ProgDType t, const void *p, int64_t i)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "tests/unit/unit.h"
 
 typedef struct Count {

@@ -1,0 +1,116 @@
+// Column reductions as C: one task a tile of neighbouring rows.
+#include "codegen/text/accumulator.h"
+#include "codegen/c/print_c.h"
+
+static void bind_earlier(Emit *e, int stage)
+{
+    for (int s = 0; s < stage; s++) {
+        int n;
+        const int *r = stage_reductions(e, s, &n);
+        for (int i = 0; i < n; i++)
+            if (e->body->insts.at[r[i]].kind == KI_REDUCE)
+                emit_bind(e, r[i], e->scope,
+                          emit_text(e, "%s%s[%s - first]",
+                                    c_float_sum(&e->body->insts.at[r[i]]) ? "(float)" : "",
+                                    e->name[r[i]], e->axis[0]));
+    }
+}
+
+static void close_tile_loop(Emit *e, bool simd)
+{
+    const char *r = e->axis[0];
+    emit_close(e,
+               emit_text(e, "%s%*sfor (long %s = first; %s < last; %s++) {",
+                         simd ? "#pragma omp simd\n" : "", simd ? e->scope->up->indent * 4 : 0, "",
+                         r, r, r),
+               "}");
+}
+
+// The arrays of a stage's sums, one a row of the tile; a sum of more than 1024 columns is a double.
+static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part)
+{
+    const Body *b = e->body;
+    const long long tile = b->sched.tile;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const char *t = c_float_sum(v) && part > 1024 ? "double" : type_math(v->acc),
+                   *name = e->name[r[i]];
+        if (v->kind == KI_REDUCE && inst_acc(v)->place) {
+            emit_line(e, task, "%s %s_best[%lld];", t, name, tile);
+            t = "int32_t";
+        }
+        const char *array = v->kind == KI_SCAN ? emit_text(e, "%s_acc", name) : name;
+        emit_line(e, task, "%s %s[%lld];", t, array, tile);
+        emit_line(e, task, "for (long k = 0; k < last - first; k++)");
+        emit_line(e, task, "    %s[k] = %s;", array,
+                  v->kind == KI_SCAN || inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
+    }
+}
+
+static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t part,
+                         bool simd)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col];
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    declare_sums(e, e->scope, r, n, part);
+    emit_open(e, 1ull << b->col);
+    emit_open(e, 1);
+    bind_earlier(e, stage);
+    for (int i = 0; i < n; i++) {
+        const char *scan = b->insts.at[r[i]].kind == KI_SCAN ? "_acc" : "", *name = e->name[r[i]];
+        c_accumulate(e, r[i], emit_text(e, "%s%s[%s - first]", name, scan, e->axis[0]),
+                     emit_text(e, "%s_best[%s - first]", name, e->axis[0]), c, lo);
+    }
+    emit_stores(e, stage);
+    close_tile_loop(e, simd);
+    emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
+}
+
+static void store_parts(Emit *e)
+{
+    int n;
+    const int *r = stage_reductions(e, 0, &n);
+    for (int i = 0, k = 0; i < n; i++) {
+        emit_line(e, e->scope, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"),
+                  e->bind[r[i]].text);
+        if (inst_acc(&e->body->insts.at[r[i]])->place)
+            emit_line(e, e->scope, "%s[%s] = %s_best[%s - first];", c_scratch(e, k++),
+                      c_part_place(e, "part"), e->name[r[i]], e->axis[0]);
+    }
+}
+
+int64_t column_c(Emit *e, bool partial)
+{
+    const Body *b = e->body;
+    const long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tile = b->sched.tile;
+    const long long split = partial ? b->sched.split : 1, part = ceil_div(cols, split);
+    const char *lo = partial ? "lo" : "0", *hi = partial ? "hi" : emit_text(e, "%lld", cols);
+    bool simd = c_plain_over(e, 0), rest = partial;
+    emit_open(e, 0);
+    Scope *task = e->scope;
+    emit_line(e, task, "const long first = task / %lld * %lld;", split, tile);
+    emit_line(e, task, "const long last = first + %lld < %lld ? first + %lld : %lld;", tile, rows,
+              tile, rows);
+    if (partial) {
+        emit_line(e, task, "const long part = task %% %lld;", split);
+        emit_line(e, task, "const long lo = part * %lld < %lld ? part * %lld : %lld;", part, cols,
+                  part, cols);
+        emit_line(e, task, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", part, cols, part,
+                  cols);
+    }
+    for (int s = 0; s < b->nstages; s++) column_stage(e, s, lo, hi, part, simd);
+    for (uint32_t i = 0; i < b->stores.n; i++) rest |= !store_over(b, &b->stores.at[i], b->col);
+    if (rest) {
+        emit_open(e, 1);
+        bind_earlier(e, b->nstages);
+        if (partial)
+            store_parts(e);
+        else
+            emit_stores(e, -1);
+        close_tile_loop(e, simd);
+    }
+    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    return rows > 0 ? ceil_div(rows, tile) * split : 0;
+}

@@ -1,0 +1,331 @@
+// Kernel IR as C: tasks run in parallel, inner loops vectorise.
+#include <string.h>
+
+#include "codegen/text/accumulator.h"
+#include "codegen/c/print_c.h"
+
+bool c_plain_over(const Emit *e, int axis)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i]) continue;
+        bool over = inst_over(v, axis) || (v->kind == KI_REDUCE && v->axis == axis);
+        if (over && (v->kind == KI_CHECK || v->kind == KI_ASSERT || v->kind == KI_SCAN ||
+                     (v->kind == KI_REDUCE && v->axis != b->col) ||
+                     (v->kind == KI_REDUCE && inst_acc(v)->place)))
+            return false;
+    }
+    return true;
+}
+
+// The smallest divisor of the axis in quotients and remainders, which divides all others; 0: none.
+static int64_t period_of(const Ix *x, int axis, int64_t period)
+{
+    for (int i = 0; x && i < x->n && period >= 0; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind != IT_DIV && t->kind != IT_MOD) continue;
+        int64_t by = t->by;
+        const Ix *of = t->e;
+        if (of->n == 1 && of->constant == 0 && of->at[0].coeff == 1 &&
+            of->at[0].term->kind == IT_AXIS && of->at[0].term->id == axis)
+            period = !period || period % by == 0 ? by : by % period == 0 ? period : -1;
+        else
+            period = period_of(of, axis, period);
+    }
+    return period;
+}
+
+int64_t c_period(const Emit *e, int axis)
+{
+    const int64_t least = 8; // shorter inner loops cost what they save
+    const Body *b = e->body;
+    int64_t period = 0;
+    for (uint32_t i = 0; i < b->insts.n && period >= 0; i++)
+        if (e->live[i]) period = period_of(b->insts.at[i].ix, axis, period);
+    for (uint32_t i = 0; i < b->stores.n && period >= 0; i++)
+        period = period_of(b->stores.at[i].ix, axis, period);
+    return period >= least && c_plain_over(e, axis) ? period : 0;
+}
+
+void c_open_loop(Emit *e, int axis)
+{
+    e->round_axis = axis;
+    e->period = c_period(e, axis);
+    if (e->period) {
+        e->round = emit_text(e, "%s_round", e->axis[axis]);
+        emit_open(e, 0);
+    }
+    emit_open(e, 1ull << axis);
+}
+
+void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const char *pragma)
+{
+    const char *a = e->axis[e->round_axis], *r = e->round, *lo = from, *hi = to, *outer = NULL;
+    long long by = e->period;
+    int indent = *pragma ? e->scope->up->indent * 4 : 0;
+    if (by && whole && e->body->axis[e->round_axis].extent % by == 0) {
+        lo = r;
+        hi = emit_text(e, "%s + %lld", r, by);
+        outer = emit_text(e, "for (long %s = %s; %s < %s; %s += %lld) {", r, from, r, to, r, by);
+    } else if (by) {
+        lo = emit_text(e, "%s_from", a);
+        hi = emit_text(e, "%s_to", a);
+        int in = e->scope->up->indent * 4;
+        outer = emit_text(e,
+                          "for (long %s = %s - %s %% %lld; %s < %s; %s += %lld) {\n"
+                          "%*sconst long %s = %s > %s ? %s : %s;\n"
+                          "%*sconst long %s = %s + %lld < %s ? %s + %lld : %s;",
+                          r, from, from, by, r, to, r, by, in, "", lo, r, from, r, from, in, "", hi,
+                          r, by, to, r, by, to);
+    }
+    emit_close(e,
+               emit_text(e, "%s%s%*sfor (long %s = %s; %s < %s; %s++) {", pragma,
+                         *pragma ? "\n" : "", indent, "", a, lo, a, hi, a),
+               "}");
+    if (outer) emit_close(e, outer, "}");
+    e->period = 0;
+}
+
+const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix)
+{
+    Buf o = buf_new(e->arena);
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        const Accumulator *a = inst_acc(v);
+        buf_printf(&o, " reduction(%s : %s%s)",
+                   v->acc == DT_BOOL && a->bool_omp ? a->bool_omp : a->omp, e->name[r[i]], suffix);
+    }
+    return o.data;
+}
+
+bool c_integers(const Emit *e, const int *r, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!dtype_is_float(e->body->insts.at[r[i]].acc)) return true;
+    return false;
+}
+
+bool c_float_sum(const Inst *v)
+{
+    return v->kind == KI_REDUCE && op_info(v->op)->acc == ACC_SUM && math_bytes(v->acc) == 4 &&
+           dtype_is_float(v->acc);
+}
+
+void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis,
+                  const char *first)
+{
+    const Inst *v = &e->body->insts.at[r];
+    Scope *s = e->scope;
+    const char *x = emit_value(e, v->a[0]);
+    if (v->kind == KI_SCAN) {
+        emit_scan(e, r, acc, x);
+    } else if (inst_acc(v)->place) {
+        emit_line(e, s, "if (%s == %s || %s > %s || (%s != %s && %s == %s)) {", axis, first, x,
+                  best, x, x, best, best);
+        emit_line(e, s, "    %s = %s;", best, x);
+        emit_line(e, s, "    %s = (int32_t)%s;", acc, axis);
+        emit_line(e, s, "}");
+    } else {
+        emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, x));
+    }
+}
+
+const char *c_part_place(Emit *e, const char *part)
+{
+    const Body *b = e->body;
+    if (b->sched.kind == SCHED_COLUMN)
+        return emit_text(e, "%s * %lld + %s", part, (long long)b->axis[0].extent, e->axis[0]);
+    return emit_text(e, "%s * %lld + %s", e->axis[0], (long long)b->sched.split, part);
+}
+
+const char *c_scratch(Emit *e, int nth)
+{
+    for (uint32_t i = 0; i < e->body->bufs.n; i++)
+        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];
+    return "0";
+}
+
+#define SIMD "#pragma omp simd"
+
+// -- map ------------------------------------------------------------------------------------------
+
+// One axis: tasks are its elements, and the text does not depend on how many there are.
+static int64_t print_flat(Emit *e)
+{
+    c_open_loop(e, 0);
+    emit_stores(e, -1);
+    c_close_loop(e, "begin", "end", false, c_plain_over(e, 0) ? SIMD : "");
+    return e->body->axis[0].extent;
+}
+
+static int64_t print_map(Emit *e)
+{
+    const Body *b = e->body;
+    int inner = b->npar - 1;
+    if (inner == 0) return print_flat(e);
+    int64_t extent = b->axis[inner].extent, tile = b->sched.tile,
+            tiles = extent > 0 ? ceil_div(extent, tile) : 0;
+    int64_t outer = 1;
+    for (int i = 0; i < inner; i++) outer *= b->axis[i].extent;
+    emit_open(e, (1ull << inner) - 1);
+    if (tiles > 1)
+        emit_line(e, e->scope, "const long begin_%s = task %% %lld * %lld;", e->axis[inner],
+                  (long long)tiles, (long long)tile);
+    int64_t stride = tiles > 1 ? tiles : 1;
+    for (int i = inner; i-- > 0;) {
+        const char *q = stride == 1 ? "task" : emit_text(e, "task / %lld", (long long)stride);
+        emit_line(e, e->scope, "const long %s = %s;", e->axis[i],
+                  i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
+        stride *= b->axis[i].extent;
+    }
+    const char *lo = "0", *hi = emit_text(e, "%lld", (long long)extent);
+    if (tiles > 1) {
+        lo = emit_text(e, "begin_%s", e->axis[inner]);
+        emit_line(e, e->scope, "const long end_%s = %s + %lld < %s ? %s + %lld : %s;",
+                  e->axis[inner], lo, (long long)tile, hi, lo, (long long)tile, hi);
+        hi = emit_text(e, "end_%s", e->axis[inner]);
+    }
+    c_open_loop(e, inner);
+    emit_stores(e, -1);
+    c_close_loop(e, lo, hi, tiles <= 1, c_plain_over(e, inner) ? SIMD : "");
+    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    return outer * tiles;
+}
+
+// -- functions ------------------------------------------------------------------------------------
+
+static void declare_buffers(Emit *e)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->bufs.n; i++) {
+        const BodyBuf *u = &b->bufs.at[i];
+        const char *name = e->buf_name[i];
+        if (u->kind == KA_ERROR)
+            emit_line(e, e->scope, "NcError *const %s = args[%u];", name, i);
+        else if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
+            emit_line(e, e->scope, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
+        else if (u->kind == KA_SCRATCH)
+            emit_line(e, e->scope, "%s *const restrict %s = args[%u];", type_math(u->type), name,
+                      i);
+        else
+            emit_line(e, e->scope, "%s%s *const %s%s = args[%u];", u->written ? "" : "const ",
+                      type_storage(u->type), u->in_place ? "" : "restrict ", name, i);
+    }
+    if (b->commits)
+        emit_line(e, e->scope, "if (%s->code) return; // a check has failed: nothing is committed",
+                  e->buf_name[b->error_buf]);
+}
+
+typedef enum Part { WHOLE, PARTIAL, COMBINE } Part;
+
+// The text of one function after its name, and how many tasks it has.
+static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part part,
+                              int64_t *tasks)
+{
+    Emit e = emit_begin(k, b, pretty, false);
+    Buf out = buf_new(k->arena);
+    Scope *root = emit_open(&e, 0);
+    emit_line(&e, root, "void *const *args = arg;");
+    declare_buffers(&e);
+    if (part == COMBINE)
+        *tasks = combine_c(&e);
+    else if ((*tasks = sort_c(&e)) >= 0)
+        ;
+    else if (b->sched.kind == SCHED_TILE)
+        *tasks = tile_c(&e);
+    else if (b->sched.kind == SCHED_MAP)
+        *tasks = print_map(&e);
+    else if (b->sched.kind == SCHED_ROW)
+        *tasks = row_c(&e, part == PARTIAL);
+    else
+        *tasks = column_c(&e, part == PARTIAL);
+    buf_printf(&out, "(void *arg, long begin, long end)\n{\n%s}\n\n", root->text.data);
+    return out.data;
+}
+
+static double work_of(const Body *b)
+{
+    const int costly = 8; // times an addition, as vectors
+    double each = 1;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        bool dear =
+            v->kind == KI_RANDOM || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
+        each += dear ? costly : 1;
+    }
+    double n = (double)body_rows(b) * each;
+    if (b->col >= 0) n *= (double)b->axis[b->col].extent;
+    for (int i = b->npar; i < b->naxes; i++)
+        if (i != b->col) n *= (double)b->axis[i].extent;
+    return n;
+}
+
+// The bodies that run at once share out one loop of about ALL_UNITS units, as many for each as is
+// its part of the work: small bodies side by side are one fork, not one each.
+enum { ALL_UNITS = 4096 };
+
+typedef struct Call {
+    const char *function;
+    int64_t tasks;
+    double work;
+    int arg;
+} Call;
+typedef VEC(Call) Calls;
+
+static void print_calls(Kernel *k, const char *symbol, const Calls *c, Buf *functions, Buf *calls)
+{
+    double work = 0;
+    int64_t at = 0;
+    for (uint32_t i = 0; i < c->n; i++) work += c->at[i].work;
+    if (c->n == 1)
+        buf_printf(calls, "    nc_parallel(par, %lld, %.3g, %s, (void *)(args + %d));\n",
+                   (long long)c->at[0].tasks, work, c->at[0].function, c->at[0].arg);
+    if (c->n < 2) return;
+    const char *name = arena_printf(k->arena, "%s_all", symbol);
+    buf_printf(functions, "NC_BODY void %s(void *arg, long begin, long end)\n{\n", name);
+    buf_str(functions, "    void *const *args = arg;\n");
+    for (uint32_t i = 0; i < c->n; i++) {
+        const Call *x = &c->at[i];
+        int64_t units = (int64_t)(ALL_UNITS * (work > 0 ? x->work / work : 0)) + 1;
+        buf_printf(functions,
+                   "    nc_share(begin, end, %lld, %lld, %lld, %s, (void *)(args + %d));\n",
+                   (long long)at, (long long)units, (long long)x->tasks, x->function, x->arg);
+        at += units;
+    }
+    buf_str(functions, "}\n\n");
+    buf_printf(calls, "    nc_parallel(par, %lld, %.3g, %s, (void *)args);\n", (long long)at, work,
+               name);
+}
+
+const char *print_c(Kernel *k, bool pretty)
+{
+    Buf out = buf_new(k->arena), calls = buf_new(k->arena);
+    StrMap seen = strmap_new(k->arena); // function text -> its name: equal bodies are one function
+    const char *symbol = pretty ? "body" : k->symbol;
+    int functions = 0, arg = 0;
+    Calls first = {0}, joins = {0};
+    for (int i = 0; i < k->nbodies; i++) {
+        const Body *b = k->body[i];
+        bool split = b->col >= 0 && b->sched.split > 1;
+        for (Part p = split ? PARTIAL : WHOLE; p <= (split ? COMBINE : WHOLE); p++) {
+            Call c = {.arg = arg};
+            const char *text = print_part(k, b, false, p, &c.tasks);
+            c.function = strmap_get(&seen, text);
+            if (!c.function) { // (the text for people shows the first of equal bodies)
+                c.function = arena_printf(k->arena, "%s_%d", symbol, functions++);
+                strmap_set(&seen, text, (void *)c.function);
+                buf_printf(&out, "NC_BODY void %s%s", c.function,
+                           pretty ? print_part(k, b, true, p, &c.tasks) : text);
+            }
+            c.work = p == COMBINE ? (double)c.tasks * (double)b->sched.split : work_of(b);
+            vec_push(k->arena, p == COMBINE ? &joins : &first, c);
+        }
+        arg += (int)b->bufs.n;
+    }
+    print_calls(k, symbol, &first, &out, &calls);
+    print_calls(k, arena_printf(k->arena, "%s_joins", symbol), &joins, &out, &calls);
+    buf_printf(&out, "void %s(void *const *args, const NcPar *par)\n{\n%s}\n",
+               pretty ? k->name : k->symbol, calls.data);
+    return out.data;
+}

@@ -1,0 +1,37 @@
+// What the printers of C share.
+#ifndef CODEGEN_PRINT_C_H
+#define CODEGEN_PRINT_C_H
+
+#include "codegen/text/print.h"
+
+// Whether nothing computed over [axis] calls for scalar code (checks, loops of their own, argmax).
+bool c_plain_over(const Emit *e, int axis);
+// A loop over an axis, innermost: what is printed between the two is its body; pragma: of vectors,
+// or
+// "". What depends on the axis by quotients and remainders of one period runs in two nested loops,
+// the inner of which is linear; whole: [from] is a multiple of the period, and [to] is where the
+// extent is one.
+void c_open_loop(Emit *e, int axis);
+void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const char *pragma);
+int64_t c_period(const Emit *e, int axis);                                     // 0: one loop
+const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses
+// Whether one of them joins integers. Their loops are not told to be vectors: gcc 13 keeps the
+// results of such a loop in an array and reads them only where a branch adds to them, so that a sum
+// of `c ? x : 0` begins with what nobody wrote. It finds these vectors by itself.
+bool c_integers(const Emit *e, const int *r, int n);
+bool c_float_sum(const Inst *v); // in f32: long ones go on in double
+// One step of a reduction or scan on element x, in the innermost scope; acc names the accumulator.
+void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis,
+                  const char *first);
+// Scratch buffers in the order reductions use them: one each, argmax a second for the value; where
+// a part's result stands in it.
+const char *c_scratch(Emit *e, int nth);
+const char *c_part_place(Emit *e, const char *part);
+
+// Each returns how many tasks there are. partial: a part of the columns; combine: the parts joined.
+int64_t row_c(Emit *e, bool partial);
+int64_t combine_c(Emit *e);
+int64_t column_c(Emit *e, bool partial);
+int64_t sort_c(Emit *e); // -1: nothing is sorted
+
+#endif

@@ -1,0 +1,266 @@
+// Rows as C: one task a row.
+#include "codegen/text/accumulator.h"
+#include "codegen/c/print_c.h"
+
+#include <math.h>
+#include <string.h>
+
+// Sums of rounds (c_open_loop) of up to so many elements are kept apart, an element each, until
+// their end: joining the lanes of a vector takes longer than a short round.
+enum { CHUNK = 4096, MOST_LANES = 256 };
+
+// Where a stage looks for the largest or least float, its elements go to so many lanes in turn.
+enum { TURN = 16, LEAST_TURNS = 4 };
+
+// Costly values that several stages need are computed by the first and kept in an array.
+static void recall(Emit *e, int stage, const char *c)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use < stage)
+            e->element[i] = emit_text(e, "%s_row[%s]", e->name[i], c);
+}
+
+static void remember(Emit *e, int stage, const char *c)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use == stage)
+            emit_line(e, e->scope, "%s_row[%s] = %s;", e->name[i], c, emit_value(e, (int)i));
+}
+
+// The largest and the least of floats: in lanes they are integers in the order of the values, which
+// join in one instruction, NaN or not.
+static bool is_ordered(const Inst *v)
+{
+    const Accumulator *a = inst_acc(v);
+    return v->kind == KI_REDUCE && !a->place && (a->start == START_LOW || a->start == START_HIGH) &&
+           dtype_is_float(v->acc);
+}
+
+static void lane_accumulate(Emit *e, int r, const char *lane, const char *c, const char *first)
+{
+    const Inst *v = &e->body->insts.at[r];
+    if (!is_ordered(v)) {
+        c_accumulate(e, r, lane, emit_text(e, "%s_best", e->name[r]), c, first);
+        return;
+    }
+    const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "";
+    emit_line(e, e->scope, "%s = nc_max(%s, nc_order(%s(%s)));", lane, lane, sign,
+              emit_value(e, v->a[0]));
+}
+
+static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes)
+{
+    const Inst *v = &e->body->insts.at[r];
+    bool ordered = is_ordered(v);
+    const char *t = !ordered ? type_math(v->acc) : math_bytes(v->acc) == 8 ? "int64_t" : "int32_t";
+    const char *start =
+        ordered ? emit_text(e, "nc_order(%s)", emit_literal(e->arena, v->acc, 0, -INFINITY))
+                : emit_identity(e, v->op, v->acc);
+    emit_line(e, s, "%s %s_lane[%lld];", t, e->name[r], (long long)lanes);
+    emit_line(e, s, "for (long k = 0; k < %lld; k++) %s_lane[k] = %s;", (long long)lanes,
+              e->name[r], start);
+}
+
+// Half to half: a chain of one after the other would wait for each.
+static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
+{
+    const Inst *v = &e->body->insts.at[r];
+    bool ordered = is_ordered(v);
+    const char *x = emit_text(e, "%s_lane", e->name[r]), *left = emit_text(e, "%s[k]", x),
+               *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);
+    const char *sign = ordered && inst_acc(v)->start == START_HIGH ? "-" : "";
+    emit_line(e, s, "for (long n = %lld; n > 1; n = (n + 1) / 2)", (long long)lanes);
+    emit_line(e, s, "    for (long k = 0; k < n / 2; k++)");
+    emit_line(e, s, "        %s = %s;", left,
+              ordered ? emit_text(e, "nc_max(%s, %s)", left, right)
+                      : emit_combine(e, v->op, v->acc, left, right));
+    const char *acc = emit_text(e, "%s_acc", e->name[r]), *all = emit_text(e, "%s[0]", x);
+    if (ordered) all = emit_text(e, "%snc_in_order(%s)", sign, all);
+    emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, all)); // of other chunks
+}
+
+// A loop in turns of TURN columns, and what is left of one; the open scope is its body.
+static void close_turns(Emit *e, const char *from, const char *to, bool whole)
+{
+    const char *c = e->axis[e->body->col], *turn = e->round;
+    Scope *body = e->scope, *in = body->up;
+    emit_close(e,
+               emit_text(e, "#pragma omp simd\n%*sfor (long %s = %s; %s < %s + %d; %s++) {",
+                         in->indent * 4, "", c, turn, c, turn, TURN, c),
+               "}");
+    emit_close(e,
+               emit_text(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", turn, from, turn, TURN,
+                         to, turn, TURN),
+               "}");
+    if (whole) return;
+    Scope *s = e->scope;
+    emit_line(e, s, "for (long %s = %s - (%s - %s) %% %d; %s < %s; %s = %s) {", turn, to, to, from,
+              TURN, turn, to, turn, to);
+    emit_line(e, s, "    #pragma omp simd");
+    emit_line(e, s, "    for (long %s = %s; %s < %s; %s++) {", c, turn, c, to, c);
+    buf_bytes(&s->text, body->text.data, body->text.len);
+    emit_line(e, s, "    }");
+    emit_line(e, s, "}");
+}
+
+static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
+{
+    const Body *b = e->body;
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    const char *c = e->axis[b->col];
+    Scope *row = e->scope;
+    bool chunked = false;
+    for (int i = 0; i < n; i++) chunked |= c_float_sum(&b->insts.at[r[i]]) && length > CHUNK;
+    const char *from = chunked ? "chunk" : lo, *to = chunked ? "chunk_end" : hi;
+    if (chunked) emit_open(e, 0);
+    Scope *chunk = e->scope;
+    bool simd = c_plain_over(e, b->col) && !b->serial_cols && !c_integers(e, r, n);
+    bool turns = false;
+    for (int i = 0; i < n; i++) turns |= is_ordered(&b->insts.at[r[i]]);
+    turns &= simd && length >= LEAST_TURNS * TURN && !c_period(e, b->col);
+    c_open_loop(e, b->col);
+    if (turns) {
+        e->round = emit_text(e, "%s_turn", c);
+        emit_open(e, 1ull << b->col);
+    }
+    recall(e, stage, c);
+    int64_t lanes = turns ? TURN : e->period <= MOST_LANES ? e->period : 0;
+    for (int i = 0; i < n; i++)
+        if (lanes)
+            lane_accumulate(e, r[i], emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, e->round),
+                            c, lo);
+        else
+            c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
+                         emit_text(e, "%s_best", e->name[r[i]]), c, lo);
+    emit_stores(e, stage);
+    remember(e, stage, c);
+    // (operands that do not vary over the columns are in the row's text by now)
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const char *t = type_math(v->acc), *name = e->name[r[i]];
+        if (v->kind == KI_SCAN) {
+            emit_line(e, row, "%s %s_acc = 0;", t, name);
+            continue;
+        }
+        bool part = chunked && c_float_sum(v);
+        if (part) emit_line(e, row, "double %s_total = 0;", name);
+        emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
+                  name, inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
+        if (inst_acc(v)->place) emit_line(e, row, "%s %s_best = 0;", t, name);
+        if (lanes) declare_lanes(e, chunk, r[i], lanes);
+    }
+    const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
+    bool all = lanes ? b->axis[b->col].extent % lanes == 0 : !strcmp(from, "0");
+    if (turns)
+        close_turns(e, from, to, all && !chunked && !strcmp(lo, "0"));
+    else
+        c_close_loop(e, from, to, all, simd ? emit_text(e, "#pragma omp simd%s", joined) : "");
+    for (int i = 0; i < n && lanes; i++) join_lanes(e, chunk, r[i], lanes);
+    if (chunked) {
+        const int step = lanes && !turns && all ? CHUNK / (int)lanes * (int)lanes : CHUNK;
+        for (int i = 0; i < n; i++)
+            if (c_float_sum(&b->insts.at[r[i]]))
+                emit_line(e, chunk, "%s_total += %s_acc;", e->name[r[i]], e->name[r[i]]);
+        emit_close(
+            e,
+            emit_text(e,
+                      "for (long chunk = %s; chunk < %s; chunk += %d) {\n%*sconst long chunk_end = "
+                      "chunk + %d < %s ? chunk + %d : %s;",
+                      lo, hi, step, row->indent * 4 + 4, "", step, hi, step, hi),
+            "}");
+    }
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        if (v->kind == KI_SCAN) continue;
+        bool part = chunked && c_float_sum(v);
+        emit_line(e, row, "const %s %s = %s%s_%s;", type_math(v->type), e->name[r[i]],
+                  part ? "(float)" : "", e->name[r[i]], part ? "total" : "acc");
+        emit_bind(e, r[i], row, e->name[r[i]]);
+    }
+}
+
+int64_t row_c(Emit *e, bool partial)
+{
+    const Body *b = e->body;
+    int64_t cols = b->axis[b->col].extent, split = b->sched.split;
+    const char *r = e->axis[0];
+    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].keep)
+            emit_line(e, e->scope, "%s %s_row[%lld];", type_math(b->insts.at[i].type), e->name[i],
+                      (long long)cols);
+    emit_open(e, 1);
+    if (!partial) {
+        for (int s = 0; s < b->nstages; s++)
+            row_stage(e, s, "0", emit_text(e, "%lld", (long long)cols), cols);
+        emit_stores(e, -1);
+        emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
+        return b->axis[0].extent;
+    }
+    int64_t part = ceil_div(cols, split), period = c_period(e, b->col);
+    if (period && period <= MOST_LANES) part = ceil_div(part, period) * period; // whole rounds
+    emit_line(e, e->scope, "const long %s = task / %lld, part = task %% %lld;", r, (long long)split,
+              (long long)split);
+    emit_line(e, e->scope, "const long lo = part * %lld < %lld ? part * %lld : %lld;",
+              (long long)part, (long long)cols, (long long)part, (long long)cols);
+    emit_line(e, e->scope, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", (long long)part,
+              (long long)cols, (long long)part, (long long)cols);
+    row_stage(e, 0, "lo", "hi", part);
+    int n;
+    const int *red = stage_reductions(e, 0, &n);
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[red[i]];
+        emit_line(e, e->scope, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"),
+                  e->name[red[i]]);
+        if (inst_acc(v)->place)
+            emit_line(e, e->scope, "%s[%s] = %s_best;", c_scratch(e, k++), c_part_place(e, "part"),
+                      e->name[red[i]]);
+    }
+    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    return b->axis[0].extent * split;
+}
+
+// Joins the parts of each row in order, then whatever follows.
+int64_t combine_c(Emit *e)
+{
+    const Body *b = e->body;
+    const char *r = e->axis[0];
+    emit_open(e, 1);
+    Scope *row = e->scope;
+    int n;
+    const int *red = stage_reductions(e, 0, &n);
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[red[i]];
+        const char *t = c_float_sum(v) ? "double" : type_math(v->acc), *name = e->name[red[i]];
+        const char *loop =
+            emit_text(e, "for (long part = 0; part < %lld; part++)", (long long)b->sched.split);
+        const char *x = emit_text(e, "%s[%s]", c_scratch(e, k++), c_part_place(e, "part"));
+        if (inst_acc(v)->place) {
+            const char *best = emit_text(e, "%s[%s]", c_scratch(e, k++), c_part_place(e, "part"));
+            emit_line(e, row, "%s %s_best = 0;", t, name);
+            emit_line(e, row, "int32_t %s_acc = 0;", name);
+            emit_line(e, row, "%s {", loop);
+            emit_line(e, row, "    const %s v = %s;", t, best);
+            emit_line(e, row,
+                      "    if (part == 0 || v > %s_best || (v != v && %s_best == %s_best)) {", name,
+                      name, name);
+            emit_line(e, row, "        %s_best = v;", name);
+            emit_line(e, row, "        %s_acc = %s;", name, x);
+            emit_line(e, row, "    }");
+            emit_line(e, row, "}");
+        } else {
+            emit_line(e, row, "%s %s_acc = %s;", t, name, emit_identity(e, v->op, v->acc));
+            emit_line(e, row, "%s", loop);
+            emit_line(e, row, "    %s_acc = %s;", name,
+                      emit_combine(e, v->op, v->acc, emit_text(e, "%s_acc", name), x));
+        }
+        emit_line(e, row, "const %s %s = (%s)%s_acc;", type_math(v->type), name, type_math(v->type),
+                  name);
+        emit_bind(e, red[i], row, name);
+    }
+    emit_stores(e, -1);
+    emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
+    return b->axis[0].extent;
+}

@@ -1,0 +1,443 @@
+// Tile programs of attention as CUDA C, in the words of prelude/cuda_attention.h.
+#include "codegen/cuda/attention_print.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// -- places ---------------------------------------------------------------------------------------
+
+// How many columns the mask leaves to the rows from [origin] on.
+static int64_t columns_at(const AttentionPrint *w, int64_t origin)
+{
+    const Body *b = w->e->body;
+    int64_t from = 0, to = b->axis[b->col].extent;
+    for (int i = 0; i < w->range.n; i++) {
+        const AttentionBound *x = &w->range.at[i];
+        int64_t row = origin + (x->row > 0 ? b->sched.tile_m - 1 : 0);
+        int64_t bound = x->row * row + x->constant;
+        if (x->col > 0 && -bound > from) from = -bound;
+        if (x->col < 0 && bound + 1 < to) to = bound + 1;
+    }
+    return to > from ? to - from : 0;
+}
+
+static void print_places(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Scope *top = e->scope;
+    long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile_m);
+    emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+    emit_line(e, top, "const %s %s = block / %lld;", int_type(e), e->axis[0], tiles);
+    // Those that take longest begin first.
+    if (columns_at(w, 0) > columns_at(w, (tiles - 1) * s->tile_m))
+        emit_line(e, top, "const int origin = block %% %lld * %d;", tiles, s->tile_m);
+    else
+        emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
+                  s->tile_m);
+    emit_line(e, top, "const int top = origin + warp * %d, own_rows = top + lane / 4;",
+              w->p->side_m);
+    const char *type = type_storage(w->p->type);
+    for (int i = 0; i < w->p->ntiles; i++) {
+        const Tile *t = &w->p->tile[i];
+        if (!tile_shared(t)) continue;
+        emit_line(e, top, "%s *const %s = (%s *)nc_shared + %d;", type, t->name, type,
+                  t->offset / (int)(dtype_info[t->type].bits / 8));
+    }
+}
+
+// "k * row + n", of a number that is not 0.
+static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
+{
+    n += k * row;
+    const char *x = k == 0 ? "" : k == 1 ? "origin" : emit_text(e, "%lld * origin", (long long)k);
+    if (!*x) return emit_text(e, "%lld", (long long)n);
+    return n ? emit_text(e, "%s %c %lld", x, n < 0 ? '-' : '+', (long long)llabs(n)) : x;
+}
+
+// Scores so far above the mask that exp of what is masked is 0: 2^-150 rounds to it.
+static const char *lowest(AttentionPrint *w)
+{
+    double above = fabs(w->range.mask) * 0x1p-22; // however the sum is rounded
+    return emit_literal(w->e->arena, DT_F32, 0, w->range.mask + above + 104);
+}
+
+// All columns, where some row's scores are no higher than what is masked: rows' statistics, or
+// columns', are in memory.
+static void print_doubt(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    int axis = b->insts.at[w->range.statistic].axes >> b->col & 1 ? b->col : 1;
+    long long extent = (long long)b->axis[axis].extent;
+    const char *it = int_type(e), *at = e->axis[axis];
+    emit_line(e, e->scope, "bool low = false;");
+    emit_open(e, 1ull << axis);
+    if (axis == 1)
+        emit_line(e, e->scope, "const %s %s = nc_min(origin + u, %lld);", it, at, extent - 1);
+    else
+        emit_line(e, e->scope, "const %s %s = u;", it, at);
+    emit_line(e, e->scope, "low |= !(%s > %s);", emit_value(e, w->range.statistic), lowest(w));
+    emit_close(e,
+               emit_text(e, "for (int u = threadIdx.x; u < %lld; u += %d) {",
+                         axis == 1 ? (long long)b->sched.tile_m : extent, b->sched.threads),
+               "}");
+    emit_line(e, e->scope, "const bool all = __syncthreads_or(low);");
+    emit_line(e, e->scope, "if (all) { // the mask is not below all scores");
+    emit_line(e, e->scope, "    first = 0;");
+    emit_line(e, e->scope, "    steps = %lld;", (long long)w->p->steps);
+    emit_line(e, e->scope, "}");
+}
+
+// The first column of the first tile that counts, and how many tiles do.
+static void print_range(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const AttentionRange r = w->range;
+    long long cols = (long long)b->axis[b->col].extent, last = s->tile_m - 1;
+    const char *from = "0", *to = emit_text(e, "%lld", cols);
+    for (int i = 0; i < r.n; i++) {
+        const AttentionBound *x = &r.at[i];
+        // The bound is widest at the tile's first row, or at its last.
+        int64_t row = x->row > 0 ? last : 0;
+        if (x->col > 0)
+            from = emit_text(e, "nc_max(%s, %s)", from, at_row(e, -x->row, row, -x->constant));
+        else
+            to = emit_text(e, "nc_min(%s, %s)", to, at_row(e, x->row, row, x->constant + 1));
+    }
+    if (!r.n) {
+        emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)w->p->steps);
+        return;
+    }
+    emit_line(e, e->scope, "// Columns that the mask leaves to some of the rows.");
+    const char *fixed = isinf(r.mask) ? "const " : "";
+    emit_line(e, e->scope, "const int end = %s;", to);
+    emit_line(e, e->scope, "%sint first = %s / %d * %d;", fixed, from, s->tile_k, s->tile_k);
+    emit_line(e, e->scope, "%sint steps = end > first ? (end - first + %d) / %d : 0;", fixed,
+              s->tile_k - 1, s->tile_k);
+    if (!isinf(r.mask) && !w->again) print_doubt(w);
+}
+
+// -- copies ---------------------------------------------------------------------------------------
+
+// A tile's lines from memory, in a scope that knows "next", their first column, and its "place".
+static void print_copy(AttentionPrint *w, const Tile *t)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[t->inst];
+    while (v->kind == KI_CAST && t->plain) v = &b->insts.at[v->a[0]];
+    const char *it = int_type(e), *line = e->axis[t->axis], *head = e->axis[t->head],
+               *from = t->stays ? "origin" : "next",
+               *place = t->places > 1 ? emit_text(e, "place * %d + ", tile_elements(t)) : "";
+    int width = t->plain ? w->p->vector : 1, parts = t->line / width, n = t->lines * parts,
+        threads = b->sched.threads;
+    int64_t lines = b->axis[t->axis].extent, ends = b->axis[t->head].extent;
+    emit_open(e, 1ull << t->axis | 1ull << t->head);
+    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", threads);
+    emit_line(e, e->scope, "const int line = slot / %d, part = slot %% %d%s;", parts, parts,
+              width > 1 ? emit_text(e, " * %d", width) : "");
+    const char *there =
+        lines % t->lines ? emit_text(e, "%s + line < %lld", from, (long long)lines) : "";
+    if (ends % t->line)
+        there = emit_text(e, "%s%spart < %lld", there, *there ? " && " : "", (long long)ends);
+    const char *to = emit_text(e, "%s + %sline * %d + part", t->name, place, t->pitch);
+    if (t->plain) {
+        emit_line(e, e->scope, "const %s %s = %s + line, %s = part;", it, line, from, head);
+        emit_line(e, e->scope, "nc_copy16(%s, %s + (%s), %s);", to, e->buf_name[v->buf],
+                  emit_index(e, v->ix), *there ? there : "true");
+    } else { // any expression, of elements there are
+        emit_line(e, e->scope, "const %s %s = nc_min(%s + line, %lld), %s = nc_min(part, %lld);",
+                  it, line, from, (long long)lines - 1, head, (long long)ends - 1);
+        const char *x = emit_stored(e, t->type, emit_value(e, t->inst));
+        emit_line(e, e->scope, "*(%s) = %s%s%s;", to, *there ? emit_text(e, "%s ? ", there) : "", x,
+                  *there ? " : 0" : "");
+    }
+    emit_line(e, e->scope->up, t->plain ? "#pragma unroll" : "#pragma unroll 1");
+    emit_close(
+        e,
+        emit_text(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads),
+                  n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : ""),
+        "}");
+}
+
+// Copies of the iteration [step], if there is one: ops from i on, up to what is none of them.
+static int print_copies(AttentionPrint *w, int i, const char *step)
+{
+    Emit *e = w->e;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int next = first + %s * %d, place = %s %% %d;", step,
+              e->body->sched.tile_k, step, e->body->sched.ring);
+    for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
+    emit_close(e, emit_text(e, "if (%s < steps) {", step), "}");
+    return i;
+}
+
+// -- products -------------------------------------------------------------------------------------
+
+static void print_multiply(AttentionPrint *w, const TileOp *op)
+{
+    Emit *e = w->e;
+    const TileProgram *p = w->p;
+    const TileAtom *atom = p->atom;
+    Scope *in = e->scope;
+    const Tile *to = &p->tile[op->dst], *left = &p->tile[op->a], *right = &p->tile[op->b];
+    bool scores = to->layout == L_SCORES;
+    int down = p->side_m / atom->m, across = (scores ? p->side_n : right->line) / atom->n;
+    int chunks = (scores ? left->line : p->side_n) / atom->k;
+    const char *place =
+        right->places > 1 ? emit_text(e, " + place * %d", tile_elements(right)) : "";
+    if (scores) emit_line(e, in, "float %s[%d][%d][4] = {};", to->name, down, across);
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int c = 0; c < %d; c++) {", chunks);
+    emit_line(e, in, "    uint32_t x[%d][4], y[%d][2];", down, across);
+    if (scores) {
+        emit_line(e, in, "    nc_rows_%s<%d>(x, %s, warp * %d, c);", atom->word, left->pitch,
+                  left->name, p->side_m);
+        emit_line(e, in, "    nc_cols_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name,
+                  place);
+    } else {
+        const char *pack = atom->operand == DT_F32 ? "32" : atom->operand == DT_BF16 ? "b" : "h";
+        emit_line(e, in, "    nc_weights_%s(x, %s, c);", pack, left->name);
+        emit_line(e, in, "    nc_values_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name,
+                  place);
+    }
+    emit_line(e, in, "    %s(%s, x, y);", atom->multiply, to->name);
+    emit_line(e, in, "}");
+}
+
+// -- results --------------------------------------------------------------------------------------
+
+static bool stored_along(const BodyStore *s, int head)
+{
+    return s->ix && s->ix->axes >> head & 1;
+}
+
+// Stores of two neighbours along the head at once.
+static bool in_pairs(const Body *b, const BodyStore *s, int head)
+{
+    int64_t step;
+    DType t = b->bufs.at[s->buf].type;
+    return (t == DT_F32 || t == DT_BF16 || t == DT_F16) && !s->guard && !s->ix->has_value &&
+           ix_stride(s->ix, head, &step) && step == 1 && ix_aligned(s->ix, head, 2) &&
+           b->axis[head].extent % 2 == 0;
+}
+
+static void print_result(AttentionPrint *w, int k)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const int head = b->attention.out[k].axis, line = w->p->tile[w->p->out[k].values].line;
+    const char *name = w->p->tile[w->p->out[k].tile].name, *it = int_type(e), *h = e->axis[head];
+    bool pairs = true;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (stored_along(&b->stores.at[i], head)) pairs &= in_pairs(b, &b->stores.at[i], head);
+    emit_open(e, pairs ? 0 : 1ull << head)->guard = true;
+    emit_line(e, e->scope, "const %s %s = %s;", it, pairs ? "from" : h,
+              pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
+    const char *inside =
+        line == b->axis[head].extent
+            ? ""
+            : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h, (long long)b->axis[head].extent);
+    if (!pairs) {
+        emit_bind(e, b->attention.out[k].sum, e->scope,
+                  emit_text(e, "%s[i / 2][j / 2][i %% 2 * 2 + j %% 2]", name));
+        emit_open(e, 0)->guard = true;
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            if (stored_along(&b->stores.at[i], head)) emit_store(e, &b->stores.at[i]);
+        emit_close(e, emit_text(e, "%s{", inside), "}");
+    }
+    for (uint32_t i = 0; i < b->stores.n && pairs; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!stored_along(s, head)) continue;
+        DType t = b->bufs.at[s->buf].type;
+        emit_line(e, e->scope, "NcVec<float, 2> pair_%u;", i);
+        emit_open(e, 1ull << head);
+        emit_line(e, e->scope, "const %s %s = from + v;", it, h);
+        emit_bind(e, b->attention.out[k].sum, e->scope,
+                  emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name));
+        emit_line(e, e->scope, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
+        emit_line(e, e->scope->up, "#pragma unroll");
+        emit_close(e, "for (int v = 0; v < 2; v++) {", "}");
+        const char *pack = t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : "";
+        const char *axis = e->axis[head];
+        e->axis[head] = "from";
+        emit_line(e, e->scope, "%snc_store<2>(%s + (%s), %s(pair_%u));", inside,
+                  e->buf_name[s->buf], emit_index(e, s->ix), pack, i);
+        e->axis[head] = axis;
+    }
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", line / 8 * (pairs ? 1 : 2)), "}");
+}
+
+static void print_results(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    bool rows = false;
+    emit_open(e, 1ull << 1)->guard = true;
+    emit_line(e, e->scope, "const %s %s = own_rows + i / 2 * 16 + i %% 2 * 8;", int_type(e),
+              e->axis[1]);
+    emit_open(e, 0)->guard = true;
+    if (b->attention.high >= 0) emit_bind(e, b->attention.high, e->scope, "high[i]");
+    if (b->attention.total >= 0) {
+        emit_line(e, e->scope->up, "const float whole = nc_row_sum(total[i]);");
+        emit_bind(e, b->attention.total, e->scope, "whole");
+    }
+    for (int k = 0; k < b->attention.nouts; k++) print_result(w, k);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        bool head = false;
+        for (int k = 0; k < b->attention.nouts; k++)
+            head |= stored_along(&b->stores.at[i], b->attention.out[k].axis);
+        if (head) continue;
+        if (!rows) emit_open(e, 0)->guard = true;
+        rows = true;
+        emit_store(e, &b->stores.at[i]);
+    }
+    if (rows) emit_close(e, "if (lane % 4 == 0) {", "}");
+    emit_close(e, emit_text(e, "if (%s < %lld) {", e->axis[1], (long long)b->axis[1].extent), "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", w->rows), "}");
+}
+
+// -- ops ------------------------------------------------------------------------------------------
+
+// What is done until all columns that count were taken, of which it is known at the end.
+static void open_again(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const TileProgram *p = w->p;
+    for (int k = 0; k < e->body->attention.nouts; k++)
+        emit_line(e, e->scope, "float %s[%d][%d][4];", p->tile[p->out[k].tile].name, w->rows / 2,
+                  p->tile[p->out[k].values].line / p->atom->n);
+    emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
+    emit_open(e, 0);
+}
+
+static void close_again(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    emit_line(e, e->scope, "bool low = false; // a row's scores are not all above the mask");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) low |= !(high[i] > %s);", w->rows,
+              lowest(w));
+    emit_line(e, e->scope, "if (all || !__syncthreads_or(low)) break;");
+    emit_line(e, e->scope, "first = 0;");
+    emit_line(e, e->scope, "steps = %lld;", (long long)w->p->steps);
+    emit_close(e, "for (bool all = false;; all = true) {", "}");
+}
+
+static void print_fill(AttentionPrint *w, const TileOp *op)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    if (w->again) {
+        emit_line(e, e->scope, "nc_clear(%s);", p->tile[op->dst].name);
+        return;
+    }
+    for (int k = 0; k < e->body->attention.nouts; k++)
+        if (p->out[k].tile == op->dst)
+            emit_line(e, e->scope, "float %s[%d][%d][4] = {};", p->tile[op->dst].name, w->rows / 2,
+                      p->tile[p->out[k].values].line / p->atom->n);
+}
+
+// Nothing in the loop from op i on waits for other warps.
+static bool alone(const TileProgram *p, int i)
+{
+    for (; p->op[i].kind != T_END; i++)
+        if (p->op[i].kind != T_MMA && p->op[i].kind != T_MAP) return false;
+    return true;
+}
+
+static int print_op(AttentionPrint *w, int i)
+{
+    const TileProgram *p = w->p;
+    const TileOp *op = &p->op[i];
+    Emit *e = w->e;
+    Scope *inner = NULL;
+    bool more = i > 0 && p->op[i - 1].kind == T_MAP && op->kind == T_MAP && op->dst < 0;
+    switch (op->kind) {
+    case T_LOAD:
+        if (op->shift) return print_copies(w, i, emit_text(e, "(step + %d)", op->shift));
+        print_copy(w, &p->tile[op->dst]);
+        break;
+    case T_FILL: print_fill(w, op); break;
+    case T_MMA: print_multiply(w, op); break;
+    case T_MAP:
+        if (op->dst >= 0)
+            attention_weights(w);
+        else if (!more)
+            print_results(w);
+        break;
+    case T_LOOP:
+        emit_open(e, 0);
+        if (p->op[i + 1].kind == T_LOAD && !p->op[i + 1].shift) { // of the first iterations
+            int end = print_copies(w, i + 1, "early");
+            for (; p->op[end].kind != T_END; end++) print_op(w, end);
+            emit_close(
+                e,
+                emit_text(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips),
+                "}");
+            return end + 1;
+        }
+        emit_line(e, e->scope, "const int next = first + step * %d, place = step %% %d;",
+                  e->body->sched.tile_k, e->body->sched.ring);
+        for (i++; p->op[i].kind != T_END;) {
+            if (p->op[i].kind == T_MMA && !inner && w->range.n && alone(p, i))
+                inner = emit_open(e, 0); // a warp's rows may not need what others do
+            i = print_op(w, i);
+        }
+        if (inner)
+            emit_close(e,
+                       emit_text(e, "if (%s%s) {", isinf(w->range.mask) ? "" : "all || ",
+                                 attention_within(w, false)),
+                       "}");
+        emit_line(e, e->scope->up, "#pragma unroll 1");
+        emit_close(e, "for (int step = 0; step < steps; step++) {", "}");
+        break;
+    case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
+    case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
+    case T_BARRIER: tile_barrier(e, p, op); break;
+    default: break; // none of these programs
+    }
+    return i + 1;
+}
+
+static void print_statistics(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    if (e->body->attention.high < 0) return;
+    if (!w->again) emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) {", w->rows);
+    emit_line(e, e->scope, "    high[i] = -NC_INF;");
+    emit_line(e, e->scope, "    total[i] = 0;");
+    emit_line(e, e->scope, "}");
+}
+
+void attention_cuda(Emit *e)
+{
+    TileProgram p = tile_program(e->body);
+    const Body *b = e->body;
+    AttentionPrint w = {.e = e, .p = &p};
+    w.rows = p.side_m / 8;
+    w.cols = p.side_n / 4;
+    w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;
+    emit_open(e, 1); // batch
+    e->scope->indent--;
+    w.range = attention_range(b);
+    print_places(&w);
+    w.again = b->attention.high >= 0 && w.range.n && !isinf(w.range.mask);
+    print_range(&w);
+    int i = 0;
+    while (p.op[i].kind != T_FILL) i = print_op(&w, i);
+    if (w.again) open_again(&w);
+    print_statistics(&w);
+    while (p.op[i].kind != T_MAP || p.op[i].dst >= 0) i = print_op(&w, i);
+    if (w.again) close_again(&w);
+    while (i < p.nops) i = print_op(&w, i);
+    emit_close(e, NULL, NULL);
+}

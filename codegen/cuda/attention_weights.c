@@ -1,0 +1,322 @@
+// What attention makes of scores, as CUDA C: element by element, in registers.
+//
+// Where all of a warp's tile is within its mask it is not asked for element by element: the text is
+// there twice.
+#include "codegen/cuda/attention_print.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LOG2E 1.44269504
+
+typedef struct Weights {
+    AttentionPrint *w;
+    Vectors v;   // loads that two neighbouring columns share
+    bool masks;  // columns may lie beyond the last one
+    bool inside; // all conditions on positions hold
+} Weights;
+
+// "name[i / 2][j][i % 2 * 2 + v]": of the thread's row i, and columns 2 j and 2 j + 1.
+static const char *sum_at(Emit *e, const char *name)
+{
+    return emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name);
+}
+
+// -- masks of positions ---------------------------------------------------------------------------
+
+static const char *plus(Emit *e, const char *text, int64_t by, const char *name)
+{
+    if (!by) return text;
+    const char *sign = by < 0 ? (*text ? " - " : "-") : *text ? " + " : "";
+    long long size = by < 0 ? -by : by;
+    if (size == 1) return emit_text(e, "%s%s%s", text, sign, name);
+    return emit_text(e, "%s%s%lld * %s", text, sign, size, name);
+}
+
+const char *attention_within(AttentionPrint *w, bool all)
+{
+    Emit *e = w->e;
+    const char *text = "";
+    for (int i = 0; i < w->range.n; i++) {
+        const AttentionBound *x = &w->range.at[i];
+        // The bound is tightest at one corner of the tile, widest at the opposite one.
+        int64_t least = x->constant;
+        if ((x->row > 0) != all) least += x->row * (w->p->side_m - 1);
+        if ((x->col > 0) != all) least += x->col * (w->p->side_n - 1);
+        const char *sum = plus(e, plus(e, "", x->col, "next"), x->row, "top");
+        text = emit_text(e, "%s%s%s >= %lld", text, *text ? " && " : "", sum, -(long long)least);
+    }
+    return text;
+}
+
+// -- loops over a thread's scores -----------------------------------------------------------------
+
+static void open_rows(const Weights *x)
+{
+    Emit *e = x->w->e;
+    int64_t rows = e->body->axis[1].extent;
+    const char *row = "own_rows + i / 2 * 16 + i % 2 * 8";
+    emit_open(e, 1ull << 1);
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[1],
+              rows % e->body->sched.tile_m
+                  ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
+                  : row);
+    for (int i = 0; i < x->w->range.n && x->inside; i++)
+        emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
+}
+
+static void close_rows(const Weights *x)
+{
+    Emit *e = x->w->e;
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", x->w->rows), "}");
+}
+
+// Columns that the last tile has too many of are read where the last ones are.
+static void open_cols(Weights *x, bool loads)
+{
+    Emit *e = x->w->e;
+    const Body *b = e->body;
+    const char *col = e->axis[b->col], *first = emit_text(e, "%s_first", col);
+    int64_t extent = b->axis[b->col].extent;
+    const char *place = "next + j * 8 + lane % 4 * 2";
+    bool pairs = loads && extent % 2 == 0;
+    emit_open(e, 1ull << b->col);
+    emit_line(e, e->scope, "const int place_of = %s;", place);
+    if (pairs) {
+        emit_line(e, e->scope, "const %s %s = %s;", int_type(e), first,
+                  x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2)
+                           : "place_of");
+        e->axis[b->col] = first;
+        for (int i = 0; i < x->v.nloads; i++) {
+            print_vector_load(e, &x->v, x->v.loads[i], slot_name(e, x->v.loads[i]), true);
+            e->element[x->v.loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, x->v.loads[i]));
+        }
+        e->axis[b->col] = col;
+    }
+    emit_open(e, 1ull << b->col);
+    const char *own = pairs ? emit_text(e, "%s + v", first) : "place_of + v";
+    if (x->masks && !pairs) own = emit_text(e, "nc_min(place_of + v, %lld)", (long long)extent - 1);
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), col, own);
+}
+
+static void close_cols(Weights *x)
+{
+    Emit *e = x->w->e;
+    for (int i = 0; i < x->v.nloads; i++) e->element[x->v.loads[i]] = NULL;
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, "for (int v = 0; v < 2; v++) {", "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", x->w->cols / 2), "}");
+}
+
+static const char *masked(const Weights *x, const char *value, const char *otherwise)
+{
+    const Body *b = x->w->e->body;
+    if (!x->masks) return value;
+    return emit_text(x->w->e, "place_of + v < %lld ? %s : %s", (long long)b->axis[b->col].extent,
+                     value, otherwise);
+}
+
+static const char *score_name(const AttentionPrint *w, int k)
+{
+    return w->p->tile[w->p->score[k].tile].name;
+}
+
+static const char *weights_name(const AttentionPrint *w, int k)
+{
+    return w->p->tile[w->p->out[k].weights].name;
+}
+
+static void bind_scores(const Weights *x)
+{
+    Emit *e = x->w->e;
+    for (int i = 0; i < e->body->attention.nscores; i++)
+        emit_bind(e, e->body->attention.score[i].sum, e->scope, sum_at(e, score_name(x->w, i)));
+}
+
+// The weight before it is rounded to what the product takes.
+static int unrounded(const Body *b, int inst, DType type)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST && (v->type == type || v->from == type)) {
+        inst = v->a[0];
+        v = &b->insts.at[inst];
+    }
+    return inst;
+}
+
+// Within the mask the value is the first score times a positive number: which one; 0: it is not.
+static double multiple_of_score(const Weights *x, int inst)
+{
+    const Body *b = x->w->e->body;
+    const Inst *v = &b->insts.at[inst];
+    if (!x->inside) return 0;
+    for (bool more = true; more && v->kind == KI_EW && v->op == OP_select;) {
+        more = false;
+        for (int i = 0; i < x->w->range.n; i++) {
+            if (v->a[0] != x->w->range.at[i].inst) continue;
+            inst = v->a[x->w->range.at[i].holds ? 1 : 2];
+            more = true;
+        }
+        v = &b->insts.at[inst];
+    }
+    const int score = b->attention.score[0].sum;
+    if (inst == score) return 1;
+    if (v->kind != KI_EW || v->op != OP_mul) return 0;
+    for (int k = 0; k < 2; k++) {
+        const Inst *c = &b->insts.at[v->a[k]];
+        if (v->a[1 - k] == score && c->kind == KI_CONST && c->fvalue > 0) return c->fvalue;
+    }
+    return 0;
+}
+
+static const char *constant(Emit *e, double v)
+{
+    return emit_literal(e->arena, DT_F32, 0, v);
+}
+
+// -- forward --------------------------------------------------------------------------------------
+
+// The greatest score of the row, and how much of what there is stays.
+static void print_high(Weights *x, double times)
+{
+    Emit *e = x->w->e;
+    const Body *b = e->body;
+    const int high = b->attention.high, score = b->insts.at[high].a[0];
+    const char *at = sum_at(e, score_name(x->w, 0));
+    emit_line(e, e->scope, "float most = -NC_INF;");
+    open_cols(x, !times);
+    if (!times) {
+        bind_scores(x);
+        const char *value = emit_value(e, score);
+        emit_line(e, e->scope, "%s = %s;", at, masked(x, value, "-NC_INF"));
+    }
+    emit_line(e, e->scope, "most = fmaxf(most, %s);", at);
+    close_cols(x);
+    const char *of_row = times && times != 1
+                             ? emit_text(e, "nc_row_max(most) * %s", constant(e, times))
+                             : "nc_row_max(most)";
+    emit_line(e, e->scope, "most = fmaxf(high[i], %s);", of_row);
+    emit_line(e, e->scope, "// (a row without a score yet has none to be below)");
+    emit_line(e, e->scope, "const float base = most == -NC_INF ? 0.0f : most;");
+    const char *word = b->insts.at[b->attention.exp].approx ? "nc_exp_16" : "nc_exp";
+    emit_line(e, e->scope, "const float shrink = %s(high[i] - base);", word);
+    emit_line(e, e->scope, "high[i] = most;");
+}
+
+// Of each row the greatest score so far, against which the exponentials are taken: where it grows,
+// what there is of the row's sum and results shrinks (the online softmax of Milakov and
+// Gimelshein, 2018).
+static void print_online(Weights *x)
+{
+    AttentionPrint *w = x->w;
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const int high = b->attention.high, below = b->attention.exp, score = b->insts.at[high].a[0];
+    const Inst *exp = &b->insts.at[below], *sub = &b->insts.at[exp->a[0]];
+    const char *at = sum_at(e, score_name(w, 0));
+    bool plain = exp->approx && sub->kind == KI_EW && sub->op == OP_sub && sub->a[0] == score &&
+                 sub->a[1] == high;
+    double times = plain ? multiple_of_score(x, score) : 0;
+    open_rows(x);
+    print_high(x, times);
+    if (plain) emit_line(e, e->scope, "const float shift = base * -%sf;", "1.44269504");
+    emit_line(e, e->scope, "float more = 0;");
+    emit_bind(e, high, e->scope, "base");
+    open_cols(x, true);
+    emit_bind(e, score, e->scope, at);
+    if (plain) {
+        emit_line(e, e->scope, "const float part = nc_exp2_16(nc_fma(%s, %s, shift));", at,
+                  constant(e, LOG2E * (times ? times : 1)));
+        emit_bind(e, below, e->scope, "part");
+    }
+    const char *part = emit_value(e, below);
+    const char *weight = emit_value(e, unrounded(b, b->attention.out[0].weight, w->p->type));
+    emit_line(e, e->scope, "more += %s;", part);
+    emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, 0)), weight);
+    close_cols(x);
+    emit_line(e, e->scope, "total[i] = total[i] * shrink + more;");
+    const TileProgram *p = w->p;
+    int places = p->tile[p->out[0].values].line / p->atom->n;
+    const char *result = p->tile[p->out[0].tile].name;
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", places * 2);
+    emit_line(e, e->scope, "    %s[i / 2][j / 2][i %% 2 * 2 + j %% 2] *= shrink;", result);
+    close_rows(x);
+}
+
+// -- backward -------------------------------------------------------------------------------------
+
+// Exponentials of differences, in short form: exp(x - y) is a product and sum, and a power of 2.
+static void bind_exponentials(const Weights *x)
+{
+    Emit *e = x->w->e;
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i] || v->kind != KI_EW || v->op != OP_exp || !v->approx ||
+            !(v->axes >> b->col & 1))
+            continue;
+        const Inst *sub = &b->insts.at[v->a[0]];
+        if (sub->kind != KI_EW || sub->op != OP_sub) continue;
+        double times = multiple_of_score(x, sub->a[0]);
+        const char *from = times ? sum_at(e, score_name(x->w, 0)) : emit_value(e, sub->a[0]);
+        const char *y = emit_value(e, sub->a[1]), *name = emit_text(e, "part_%u", i);
+        emit_line(e, e->scope, "const float %s = nc_exp2_16(nc_fma(%s, %s, %s * -1.44269504f));",
+                  name, from, constant(e, LOG2E * (times ? times : 1)), y);
+        emit_bind(e, (int)i, e->scope, name);
+    }
+}
+
+static void print_each(Weights *x)
+{
+    AttentionPrint *w = x->w;
+    Emit *e = w->e;
+    const Body *b = e->body;
+    open_rows(x);
+    open_cols(x, true);
+    bind_scores(x);
+    bind_exponentials(x);
+    for (int k = 0; k < b->attention.nouts; k++) {
+        const char *value = emit_value(e, unrounded(b, b->attention.out[k].weight, w->p->type));
+        emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, k)), masked(x, value, "0.0f"));
+    }
+    close_cols(x);
+    close_rows(x);
+}
+
+static void print_one(AttentionPrint *w, bool inside)
+{
+    Weights x = {.w = w, .masks = w->masks && !inside, .inside = inside};
+    const Body *b = w->e->body;
+    if (b->axis[b->col].extent % 2 == 0) x.v = find_vectors(w->e, b->col, 2);
+    int kept = 0;
+    for (int i = 0; i < x.v.nloads; i++)
+        if (is_plain(w->e, x.v.loads[i])) x.v.loads[kept++] = x.v.loads[i];
+    x.v.nloads = kept;
+    (b->attention.high >= 0 ? print_online : print_each)(&x);
+}
+
+void attention_weights(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    for (int k = 0; k < b->attention.nouts; k++)
+        emit_line(e, e->scope, "float %s[%d][%d][4];", weights_name(w, k), w->rows / 2,
+                  w->cols / 2);
+    if (!w->range.n && !w->masks) {
+        print_one(w, true);
+        return;
+    }
+    const char *within = attention_within(w, true);
+    if (w->masks)
+        within = emit_text(e, "%s%snext + %d <= %lld", within, *within ? " && " : "",
+                           b->sched.tile_k, (long long)b->axis[b->col].extent);
+    emit_open(e, 0);
+    print_one(w, true);
+    emit_close(e, emit_text(e, "if (%s) { // all of it counts", within), "} else {");
+    emit_open(e, 0);
+    print_one(w, false);
+    emit_close(e, NULL, "}");
+}

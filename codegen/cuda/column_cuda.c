@@ -1,0 +1,595 @@
+// Column reductions as CUDA C: the kept axis is the contiguous one. A thread takes a vector of
+// neighbouring results and walks the columns, several loads in flight; the threads above each other
+// in a block join through shared memory, blocks through partial results in memory.
+#include <string.h>
+
+#include "codegen/cuda/print_cuda.h"
+
+typedef struct Columns {
+    Vectors v;
+    const char *base;    // the first of this thread's neighbouring results
+    const char *lo, *hi; // this block's columns
+    const char *row;     // the axis's own name
+    int64_t rows;
+    int across;         // threads side by side; [team] of them above each other
+    bool exact;         // every thread has results
+    bool shifted;       // vectors start before the tile, by thread
+    bool *walked;       // by instruction: the walk over the columns needs it
+    bool fetched;       // what else the results need was fetched before the walk
+    const char *leader; // who stores results
+} Columns;
+
+static bool over_columns(const Emit *e, int load)
+{
+    return inst_over(&e->body->insts.at[load], e->body->col);
+}
+
+// Loads issued ahead of the arithmetic of several columns.
+static bool ahead(const Emit *e, int load)
+{
+    return over_columns(e, load) && is_plain(e, load);
+}
+
+// Loads that stay the same from column to column and wait for nothing.
+static bool hoisted(const Emit *e, int load)
+{
+    return !over_columns(e, load) && is_plain(e, load);
+}
+
+// Loads of a shifted walk: those over the columns that move by vectors from its place.
+static Vectors find_shifted(const Emit *e, int width)
+{
+    const Body *b = e->body;
+    Vectors v = {.axis = 0, .width = width, .open = true};
+    for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && ahead(e, (int)i) &&
+            column_shifts(b, b->insts.at[i].ix, width))
+            v.loads[v.nloads++] = (int)i;
+    return v;
+}
+
+// A load of the results' own places, which a shifted walk keeps: element by element.
+static bool near(const Emit *e, const Columns *c, int load)
+{
+    const Inst *v = &e->body->insts.at[load];
+    return c->shifted && v->kind == KI_LOAD && e->live[load] && hoisted(e, load) && v->axes & 1 &&
+           c->walked[load] && e->body->bufs.at[v->buf].kind == KA_NODE;
+}
+
+static void mark_places(const Ix *x, bool *needed)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        if (x->at[i].term->kind == IT_VALUE)
+            needed[x->at[i].term->id] = true;
+        else if (x->at[i].term->e)
+            mark_places(x->at[i].term->e, needed);
+    }
+}
+
+// What reductions and stores over the columns need. All else is left to the thread that stores the
+// results: another one may read a cell which that thread has written already.
+static bool *mark_walked(const Emit *e)
+{
+    const Body *b = e->body;
+    bool *needed = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!store_over(b, s, b->col)) continue;
+        needed[s->value] = true;
+        if (s->guard) needed[s->guard - 1] = true;
+        mark_places(s->ix, needed);
+    }
+    for (uint32_t i = b->insts.n; i-- > 0;) { // operands come first
+        const Inst *v = &b->insts.at[i];
+        bool sum = v->kind == KI_REDUCE && v->axis == b->col && e->live[i];
+        if (!needed[i] && !sum) continue;
+        for (int k = 0; k < v->na; k++) needed[v->a[k]] = true;
+        if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) needed[v->pred] = true;
+        mark_places(v->ix, needed);
+    }
+    return needed;
+}
+
+// Single elements are vectors of one, so that they are issued ahead too.
+static void add_single_loads(const Emit *e, Vectors *v)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n && v->nloads < MAX_VECTORS; i++)
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && ahead(e, (int)i) &&
+            b->bufs.at[b->insts.at[i].buf].kind == KA_NODE)
+            v->loads[v->nloads++] = (int)i;
+}
+
+static const char *acc_name(Emit *e, int r)
+{
+    return emit_text(e, "%s_acc", e->name[r]);
+}
+
+static int64_t part_columns(const Body *b)
+{
+    int64_t each = b->part ? b->part : ceil_div(b->axis[b->col].extent, b->sched.split);
+    // (a part starts where shifts are those of the first one)
+    return b->uneven ? (each + COLUMN_SHIFTS - 1) / COLUMN_SHIFTS * COLUMN_SHIFTS : each;
+}
+
+// [walking]: for a thread's own columns, where some accumulators have a form of their own.
+static void declare(Emit *e, Scope *s, int r, int width, bool walking)
+{
+    const Inst *v = &e->body->insts.at[r];
+    const char *acc = acc_name(e, r);
+    if (walking && inst_acc(v)->runs) {
+        emit_line(e, s, "NcRun<%s> %s_run[%d] = {};", type_math(acc_type(v)), e->name[r], width);
+        return;
+    }
+    emit_line(e, s, "%s %s[%d];", acc_struct(e, v), acc, width);
+    emit_line(e, s, "#pragma unroll");
+    emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc,
+              acc_start(e, v));
+}
+
+static void add_column(Emit *e, int r, const char *column, const char *taken)
+{
+    const Inst *v = &e->body->insts.at[r];
+    if (inst_acc(v)->runs) {
+        const char *x = emit_value(e, v->a[0]);
+        const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
+        emit_line(e, e->scope, "if (u == 0 && %s == 0) %s.pivot = %s;", taken, run, x);
+        emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
+    } else {
+        const char *acc = emit_text(e, "%s[lane]", acc_name(e, r));
+        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, column));
+    }
+}
+
+static bool any_runs(const Body *b, const int *r, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (inst_acc(&b->insts.at[r[i]])->runs) return true;
+    return false;
+}
+
+// A sum of what squared deviations are taken of, too, comes out of these: which of the reductions;
+// -1: none.
+static int squares_of(const Body *b, const int *r, int n, int sum)
+{
+    const Inst *v = &b->insts.at[r[sum]];
+    for (int i = 0; i < n && op_info(v->op)->acc == ACC_SUM; i++) {
+        const Inst *q = &b->insts.at[r[i]];
+        if (inst_acc(q)->runs && q->a[0] == v->a[0] && q->acc == v->acc) return i;
+    }
+    return -1;
+}
+
+// Squared deviations: on the way, so that pivots follow the mean, and as the others join them.
+static void settle(Emit *e, const int *r, int n, int width, const char *taken, bool last)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        int from = squares_of(b, r, n, i);
+        const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
+        if (!inst_acc(v)->runs && (from < 0 || !last)) continue;
+        if (last) emit_line(e, e->scope, "%s %s_acc[%d];", acc_struct(e, v), name, width);
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", width);
+        if (!last)
+            emit_line(e, e->scope, "    nc_settle(%s_run[lane], (%s)%s, nc_share((%s)1, (%s)%s));",
+                      name, t, taken, t, t, taken);
+        else
+            emit_line(e, e->scope, "    %s_acc[lane] = %s(%s_run[lane], (%s)%s);", name,
+                      from < 0 ? "nc_moments" : "nc_total", from < 0 ? name : e->name[r[from]], t,
+                      taken);
+    }
+}
+
+// Joins the threads above each other; where more stages follow, all of them get the result.
+static void join(Emit *e, const Columns *c, int r)
+{
+    const Body *b = e->body;
+    const char *op = inst_acc(&b->insts.at[r])->functor;
+    if (c->shifted)
+        emit_line(e, e->scope, "%s[0] = nc_aside<%s, %d, %d>(%s, nc_shared, shift);",
+                  acc_name(e, r), op, c->across, b->sched.team, acc_name(e, r));
+    else
+        emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);", op, c->across,
+                  b->sched.team, b->nstages > 1 ? "true" : "false", acc_name(e, r));
+}
+
+static bool joined_as_run(const Body *b, const int *r, int n, int i)
+{
+    return inst_acc(&b->insts.at[r[i]])->runs || squares_of(b, r, n, i) >= 0;
+}
+
+// Squared deviations of the threads above each other: about one pivot they join as sums do, without
+// the divisions of moments. Returns how many columns the block took.
+static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, const char *taken)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        if (!inst_acc(v)->runs) continue;
+        emit_line(e, e->scope, "nc_level<%d>(%s_run, (%s)%s, nc_shared);", c->across, e->name[r[i]],
+                  type_math(acc_type(v)), taken);
+        emit_line(e, e->scope, "nc_above<NcRuns, %d, %d, %s>(%s_run, nc_shared);", c->across,
+                  b->sched.team, b->nstages > 1 ? "true" : "false", e->name[r[i]]);
+    }
+    return emit_text(e, "(%s - %s)", c->hi, c->lo);
+}
+
+// In a loop over the lanes: results of the stages before, and what was loaded, by element.
+static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
+{
+    const Body *b = e->body;
+    for (int s = 0; s < stage; s++) {
+        int n;
+        const int *r = stage_reductions(e, s, &n);
+        for (int i = 0; i < n; i++) {
+            const Inst *v = &b->insts.at[r[i]];
+            const char *at = emit_text(e, "%s[lane]", acc_name(e, r[i]));
+            emit_line(e, e->scope, "const %s %s = %s;", type_math(v->type), e->name[r[i]],
+                      acc_result(e, v, at));
+            emit_bind(e, r[i], e->scope, e->name[r[i]]);
+        }
+    }
+    for (int i = 0; column && i < (int)b->insts.n; i++)
+        if (near(e, c, i)) e->element[i] = emit_text(e, "%s_near[lane]", e->name[i]);
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        e->element[load] = NULL;
+        if (b->insts.at[load].stage > stage || (over_columns(e, load) && !column)) continue;
+        e->element[load] = emit_text(e, "%s%s.at[%s]", slot_name(e, load),
+                                     ahead(e, load) ? "[u]" : "", c->v.width > 1 ? "lane" : "0");
+    }
+}
+
+static void open_lanes(Emit *e, const Columns *c)
+{
+    emit_open(e, 1);
+    const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
+    if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
+        at = emit_text(e, "nc_within(%s, %lld)", at, (long long)c->rows);
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), c->row, at);
+    e->axis[0] = c->row;
+}
+
+static void close_lanes(Emit *e, const Columns *c)
+{
+    for (int i = 0; i < c->v.nloads; i++) e->element[c->v.loads[i]] = NULL;
+    for (int i = 0; i < (int)e->body->insts.n; i++)
+        if (near(e, c, i)) e->element[i] = NULL;
+    close_lane_loop(e, c->v.width);
+    e->axis[0] = c->base;
+}
+
+// Vector loads that are not in registers yet, in the innermost scope: of a stage's columns, or (-1)
+// of the results.
+static void print_late_loads(Emit *e, const Columns *c, int stage)
+{
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        bool early = hoisted(e, load);
+        if (stage >= 0 &&
+            (ahead(e, load) || early || !c->walked[load] || e->body->insts.at[load].stage > stage))
+            continue;
+        if (stage < 0 && (over_columns(e, load) || (early && c->walked[load]))) continue;
+        print_vector_load(e, &c->v, load, slot_name(e, load), true);
+    }
+}
+
+static void close_unrolled(Emit *e, Scope *loop)
+{
+    emit_line(e, loop, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll), "}");
+}
+
+// One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
+static void print_stage(Emit *e, const Columns *c, int stage)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    const char *col = e->axis[b->col], *first = emit_text(e, "%s_first", col), *t = int_type(e);
+    const char *hi = c->hi,
+               *column = emit_text(e, "const %s %s = %s + u * %d;", t, col, first, s->team);
+    Scope *outer = e->scope;
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    bool squares = any_runs(b, r, n);
+    const char *taken = stage ? emit_text(e, "taken_%d", stage) : "taken";
+    for (int i = 0; i < n; i++)
+        if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
+    if (squares) emit_line(e, outer, "int %s = 0, %s_due = 0; // columns so far", taken, taken);
+    Scope *loop = emit_open(e, 0);
+    bool any = false;
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        if (!ahead(e, load)) continue;
+        any = true;
+        emit_line(e, loop, "%s %s[%d];",
+                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, c->v.width),
+                  slot_name(e, load), s->unroll);
+    }
+    if (any) {
+        emit_open(e, 0);
+        emit_line(e, e->scope, "%s", column);
+        emit_open(e, 1ull << b->col);
+        for (int i = 0; i < c->v.nloads; i++)
+            if (ahead(e, c->v.loads[i]))
+                print_vector_load(e, &c->v, c->v.loads[i],
+                                  emit_text(e, "%s[u]", slot_name(e, c->v.loads[i])), false);
+        emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
+        close_unrolled(e, loop);
+    }
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%s", column);
+    emit_open(e, 1ull << b->col);
+    print_late_loads(e, c, stage);
+    open_stores(e, &c->v, stage);
+    open_lanes(e, c);
+    bind_lane(e, c, stage, true);
+    for (int i = 0; i < n; i++)
+        if (squares_of(b, r, n, i) < 0) add_column(e, r[i], col, taken);
+    lane_stores(e, &c->v, stage);
+    close_lanes(e, c);
+    flush_stores(e, &c->v, stage);
+    if (squares) emit_line(e, e->scope, "%s++;", taken);
+    emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
+    close_unrolled(e, loop);
+    if (squares) { // (as often as what was taken has doubled)
+        emit_open(e, 0);
+        settle(e, r, n, c->v.width, taken, false);
+        emit_line(e, e->scope, "%s_due = 2 * %s;", taken, taken);
+        emit_close(e, emit_text(e, "if (%s >= %s_due) {", taken, taken), "}");
+    }
+    emit_close(e,
+               emit_text(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo,
+                         first, hi, first, s->team * s->unroll),
+               "}");
+    bool runs = squares && !c->shifted && s->team > 1;
+    if (runs) taken = join_runs(e, c, r, n, taken);
+    settle(e, r, n, c->v.width, taken, true);
+    for (int i = 0; i < n; i++)
+        if (!runs || !joined_as_run(b, r, n, i)) join(e, c, r[i]);
+}
+
+static const char *partial_at(Emit *e, const Columns *c)
+{
+    return emit_text(e, "part * %lld + %s", (long long)c->rows, c->base);
+}
+
+// What the blocks of a part leave for the second kernel.
+static void store_partial(Emit *e, const Columns *c)
+{
+    int n, w = c->v.width;
+    const int *r = stage_reductions(e, 0, &n);
+    emit_open(e, 0);
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        const Accumulator *a = inst_acc(v);
+        for (int p = 0; p < a->nparts; p++, k++) {
+            const char *buf = scratch_of(e, k), *field = a->parts[p] ? a->parts[p] : "";
+            const char *t = type_math(acc_part_type(v, p));
+            emit_open(e, 0);
+            emit_line(e, e->scope, "NcVec<%s, %d> all;", t, w);
+            emit_line(e, e->scope, "#pragma unroll");
+            emit_line(e, e->scope,
+                      "for (int lane = 0; lane < %d; lane++) all.at[lane] = (%s)%s[lane]%s;", w, t,
+                      acc_name(e, r[i]), field);
+            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), all);", w, buf, partial_at(e, c));
+            emit_close(e, "{", "}");
+        }
+    }
+    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+}
+
+// The second kernel: joins the parts in order.
+static void load_partials(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int n, w = c->v.width;
+    const int *r = stage_reductions(e, 0, &n);
+    for (int i = 0; i < n; i++) declare(e, e->scope, r[i], w, false);
+    Scope *outer = e->scope;
+    emit_open(e, 0);
+    if (any_runs(b, r, n)) { // how many columns the part has
+        long long cols = b->axis[b->col].extent, part = part_columns(b);
+        emit_line(e, e->scope, "const %s left = %lld - part * %lld;", int_type(e), cols, part);
+        emit_line(e, e->scope, "const %s count = left > %lld ? %lld : left > 0 ? left : 0;",
+                  int_type(e), part, part);
+    }
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const char *name = e->name[r[i]], *acc = emit_text(e, "%s[lane]", acc_name(e, r[i])),
+                   *part[2] = {"", ""};
+        for (int p = 0; p < inst_acc(v)->nparts; p++, k++) {
+            emit_line(e, e->scope, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s + (%s));",
+                      type_math(acc_part_type(v, p)), w, name, p, w, scratch_of(e, k),
+                      partial_at(e, c));
+            part[p] = emit_text(e, "%s_part%d.at[lane]", name, p);
+        }
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", w);
+        emit_line(e, e->scope, "    %s = %s;", acc,
+                  acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
+    }
+    emit_line(e, outer, "#pragma unroll 8");
+    emit_close(e,
+               emit_text(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
+                         (long long)s->split, s->team),
+               "}");
+    for (int i = 0; i < n; i++) join(e, c, r[i]);
+}
+
+bool column_commits_late(const Body *b)
+{
+    return b->sched.kind == SCHED_COLUMN && !b->serial_cols && b->sched.split == 1 &&
+           !body_stores_columns(b, -1);
+}
+
+// What results are made of beside their sums is fetched before the walk: an update's moments take
+// as long to come as the gradient.
+static bool fetch_ahead(Emit *e, const Columns *c)
+{
+    enum { MOST_AHEAD = 48 }; // elements of a thread
+    const Body *b = e->body;
+    int n = 0;
+    for (int i = 0; i < c->v.nloads; i++)
+        n += hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]];
+    if (!column_commits_late(b) || c->shifted || n * c->v.width > MOST_AHEAD) return false;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && !b->insts.at[i].axes &&
+            is_plain(e, (int)i))
+            emit_value(e, (int)i);
+    if (!n) return true;
+    for (int i = 0; i < c->v.nloads; i++) {
+        int load = c->v.loads[i];
+        if (hoisted(e, load) && !c->walked[load])
+            emit_line(e, e->scope, "%s %s;",
+                      vec_type(e, b->bufs.at[b->insts.at[load].buf].type, c->v.width),
+                      slot_name(e, load));
+    }
+    emit_open(e, 0);
+    for (int i = 0; i < c->v.nloads; i++)
+        if (hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]])
+            print_vector_load(e, &c->v, c->v.loads[i], slot_name(e, c->v.loads[i]), false);
+    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+    return true;
+}
+
+// Stores of whole results, by the lowest of the threads above each other.
+static void print_results(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    bool any = false;
+    for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
+    if (!any) return;
+    if (b->commits && column_commits_late(b))
+        emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
+    emit_open(e, 0);
+    if (!c->fetched) print_late_loads(e, c, -1);
+    open_stores(e, &c->v, -1);
+    open_lanes(e, c);
+    bind_lane(e, c, b->nstages, false);
+    lane_stores(e, &c->v, -1);
+    close_lanes(e, c);
+    flush_stores(e, &c->v, -1);
+    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+}
+
+static void declare_base(Emit *e, const Columns *c, const char *vector, const char *lane)
+{
+    const char *t = int_type(e);
+    emit_line(e, e->scope, "%s%s %s = (%s)(%s)%s;", c->exact ? "const " : "", t, c->base, t, vector,
+              lane);
+    if (c->exact) return;
+    emit_line(e, e->scope, "const bool mine = %s < %lld; // the others have nothing to read",
+              c->base, (long long)c->rows);
+    emit_line(e, e->scope, "if (!mine) %s = %lld;", c->base,
+              (long long)(c->rows - e->body->sched.vector));
+}
+
+// Columns a part's first one is away from others by multiples of the vector: shifts follow from the
+// thread alone.
+static void declare_shift(Emit *e, const Columns *c, const char *block)
+{
+    const Body *b = e->body;
+    const char *t = int_type(e), *col = e->axis[b->col];
+    int width = b->sched.vector;
+    emit_line(e, e->scope, "const %s tile = (%s)(%s) * %d;", t, t, block, column_tile(b));
+    e->axis[0] = "tile";
+    e->axis[b->col] = "member";
+    emit_line(e, e->scope, "const int shift = (int)(%s) & %d;", emit_index(e, b->uneven),
+              width - 1);
+    e->axis[b->col] = col;
+    emit_line(e, e->scope, "const %s %s = tile - shift + (int)threadIdx.x %% %d * %d;", t, c->base,
+              c->across, width);
+    emit_line(e, e->scope, "const bool mine = %s < %lld && %s < tile + %d;", c->base,
+              (long long)c->rows, c->base, column_tile(b));
+}
+
+static void print_near(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < (int)b->insts.n; i++) {
+        if (!near(e, c, i)) continue;
+        const Inst *v = &b->insts.at[i];
+        emit_line(e, e->scope, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i],
+                  c->v.width);
+        emit_line(e, e->scope, "#pragma unroll");
+        e->axis[0] = emit_text(e, "nc_within(%s + lane, %lld)", c->base, (long long)c->rows);
+        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];",
+                  c->v.width, e->name[i], e->buf_name[v->buf], emit_index(e, v->ix));
+        e->axis[0] = c->base;
+    }
+}
+
+void column_cuda(Emit *e, KernelPhase phase)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    int64_t rows = body_rows(b);
+    Columns c = {.rows = rows, .across = s->threads / s->team, .row = e->axis[0]};
+    c.base = emit_text(e, "%s_first", c.row);
+    int64_t vectors = rows / s->vector, tiles = (vectors + c.across - 1) / c.across;
+    c.exact = vectors % c.across == 0;
+    c.shifted = b->uneven && s->vector > 1;
+    c.leader = c.exact ? "member == 0" : "mine && member == 0";
+    c.v = c.shifted ? find_shifted(e, s->vector) : find_vectors(e, 0, s->vector);
+    c.v.streams = true;
+    if (c.shifted) tiles = column_tiles(b);
+    if (s->vector == 1) add_single_loads(e, &c.v);
+    const char *t = int_type(e);
+    bool parts = phase == PHASE_PARTIAL && s->split > 1;
+    Scope *root = e->scope;
+    emit_line(e, root, "const int member = threadIdx.x / %d;", c.across);
+    // The tile's number: with one alone, a block's number is that of its part.
+    const char *block = tiles > 1 ? "block" : "0",
+               *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
+    if (parts && tiles > 1) {
+        emit_line(e, root, "const %s part = block / %lld;", t, (long long)tiles);
+        block = emit_text(e, "block %% %lld", (long long)tiles);
+    } else if (parts) {
+        emit_line(e, root, "const %s part = block;", t);
+    }
+    const char *tile = tiles > 1 ? emit_text(e, "%s * %d + ", block, c.across) : "";
+    if (c.shifted)
+        declare_shift(e, &c, block);
+    else
+        declare_base(e, &c, emit_text(e, "%sthreadIdx.x %% %d", tile, c.across), lane);
+    e->axis[0] = c.base;
+    c.walked = phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, bool, b->insts.n + 1) : mark_walked(e);
+    for (int i = 0; i < c.v.nloads; i++)
+        if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]])
+            print_vector_load(e, &c.v, c.v.loads[i], slot_name(e, c.v.loads[i]), true);
+    print_near(e, &c);
+    if (phase == PHASE_COMBINE) {
+        load_partials(e, &c);
+    } else {
+        long long cols = b->axis[b->col].extent, part = part_columns(b);
+        c.lo = "0";
+        c.hi = emit_text(e, "%lld", cols);
+        if (parts) {
+            emit_line(e, root, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, part,
+                      cols, part, cols);
+            emit_line(e, root, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, part, cols,
+                      part, cols);
+            c.lo = "lo";
+            c.hi = "hi";
+        }
+        if (!c.exact || c.shifted) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
+        c.fetched = fetch_ahead(e, &c);
+        for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
+    }
+    if (c.shifted) { // from here on a thread has one result
+        c.v = (Vectors){.axis = 0, .width = 1};
+        e->axis[0] = c.base = emit_text(e, "%s_own", c.row);
+        emit_line(e, root, "const %s %s = tile + (int)threadIdx.x;", t, c.base);
+        c.leader =
+            emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(b), c.base, (long long)rows);
+    }
+    if (parts)
+        store_partial(e, &c);
+    else
+        print_results(e, &c);
+    e->axis[0] = c.row;
+}

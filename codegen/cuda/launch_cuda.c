@@ -1,0 +1,349 @@
+// Bodies side by side in one launch, as CUDA C: equal bodies are one function, and the block
+// decides which of them it serves.
+#include <string.h>
+
+#include "codegen/cuda/print_cuda.h"
+
+enum { MOST_CLUSTER = 16 };
+
+static const char *parameter(Emit *e, uint32_t i)
+{
+    const BodyBuf *u = &e->body->bufs.at[i];
+    const char *name = e->buf_name[i];
+    if (u->kind == KA_ERROR) return emit_text(e, "NcError *%s", name);
+    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT) return emit_text(e, "int64_t %s", name);
+    const char *t = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
+    return emit_text(e, "%s%s *%s%s", u->written ? "" : "const ", t,
+                     u->in_place ? "" : "__restrict__ ", name);
+}
+
+// The launch of a short kernel is worth hiding. A longer one only loses. With more blocks than fit
+// each of them pays for the words (layer norm of 131072 rows, a block each, took 160 us on an H200
+// instead of 97), and a single wave of them is brought to where the kernel before happens to leave
+// room, unevenly (a bias gradient that reads 201 MB took 72 us in a row and 57 alone).
+const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads)
+{
+    const double SHORT = 8e-6; // at the device's rates, products at that of other operations
+    double bytes = (double)(p->bytes_read + p->bytes_written) / t->bytes_per_second;
+    bool brief = bytes <= SHORT && (double)p->flops / t->f32_flops <= SHORT;
+    bool one_wave = blocks * threads <= (int64_t)t->units * t->threads_per_unit;
+    return one_wave && brief ? "    nc_follow();\n" : "";
+}
+
+// Products in tiles take most of a multiprocessor's shared memory. Where they began early they
+// would stand where the kernel before leaves room, two on one multiprocessor and none on another:
+// eight kernels of a step of 784-512-512-10 took 61 us on an H200 and take 50 without. So would
+// those with updates, whatever they take: a step of 784-256-128-64-32-10 19.6 us instead of 18.8.
+static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blocks, int threads)
+{
+    enum { CROWDED = 64 << 10 };
+    for (int i = 0; i < k->nbodies; i++) {
+        const Body *b = k->body[i];
+        if (b->sched.staged && (b->commits || p->shared_bytes > CROWDED)) return "";
+    }
+    return cuda_first_words(k->ctx->target, p, blocks, threads);
+}
+
+// Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
+// [alone]: the kernel itself, without the two parameters that place a body in a launch. [words]:
+// its first ones, which come behind what it fetches ahead; "": none.
+static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, const char *words,
+                              Emit *names)
+{
+    Emit e = emit_begin(k, b, pretty, true);
+    Buf out = buf_new(k->arena);
+    Scope *root = emit_open(&e, 0);
+    const Schedule *s = &b->sched;
+    e.follow = *words ? "nc_follow();" : NULL;
+    if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || column_commits_late(b) ||
+                       (s->kind == SCHED_TILE && (s->share || s->staged))))
+        e.check = emit_text(&e, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
+    else if (b->commits)
+        e.check = emit_text(&e, "if (%s->code) return; // a check has failed: nothing is committed",
+                            e.buf_name[b->error_buf]);
+    if (!e.follow || !fetches_ahead(k, b)) emit_follow(&e);
+    KernelPhase phase = k->phase;
+    if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1)) phase = PHASE_WHOLE;
+    if (alone) {
+        emit_line(&e, root, "const int block = blockIdx.x;");
+        if (b->sched.kind == SCHED_MAP && b->npar == 1)
+            emit_line(&e, root, "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
+    }
+    if (body_rows(b) > 0) body_cuda(&e, phase);
+    buf_str(&out, "(");
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
+    if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
+    if (s->wgmma) buf_str(&out, wgmma_parameters(&e));
+    buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
+    *names = e;
+    return out.data;
+}
+
+// The combining half has a grid of its own: a team a row, wide only when rows are few.
+static Schedule combine_schedule(const Body *b)
+{
+    if (b->sched.kind == SCHED_COLUMN) return plan_column_combine(b);
+    Schedule s = b->sched;
+    int64_t rows = body_rows(b);
+    s.team = rows >= 4096 ? 1 : 32;
+    s.threads = 128;
+    s.vector = 1;
+    s.cluster = 1;
+    s.keep = s.row_bytes = s.resident = 0;
+    s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
+    return s;
+}
+
+// A body's place in a launch of several: its blocks come after those of the bodies before it.
+typedef struct Place {
+    const char *function;
+    const char **arg; // by buffer: the kernel's parameter
+    int64_t rows, blocks, first;
+    int nargs, threads;
+} Place;
+
+// "T *" of parameter j.
+static const char *parameter_type(Emit *e, uint32_t j)
+{
+    const char *p = parameter(e, j);
+    return emit_text(e, "%.*s", (int)(strlen(p) - strlen(e->buf_name[j])), p);
+}
+
+// Whether all n bodies take the same argument j.
+static bool common(const Place *p, int n, int j)
+{
+    for (int i = 1; i < n; i++)
+        if (strcmp(p[i].arg[j], p[0].arg[j])) return false;
+    return true;
+}
+
+// The arguments of body i of n alike.
+static void assign_arguments(Buf *out, const Place *p, int n, int i)
+{
+    for (int j = 0; j < p->nargs; j++)
+        if (!common(p, n, j)) buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
+    buf_printf(out, " n = %lld, first = %lld;\n", (long long)p[i].rows, (long long)p[i].first);
+}
+
+// Those of bodies [from] to [to], of which the block's is one, found by halves: a step for each of
+// them would be most of what a block of many does.
+static void choose_arguments(Buf *out, const Place *p, int n, int from, int to, int depth)
+{
+    if (to - from == 1) {
+        buf_pad(out, 7 + 4 * depth, ' ');
+        assign_arguments(out, p, n, from);
+        return;
+    }
+    int mid = (from + to) / 2;
+    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_printf(out, "if (blockIdx.x < %lld) {\n", (long long)p[mid].first);
+    choose_arguments(out, p, n, from, mid, depth + 1);
+    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_str(out, "} else {\n");
+    choose_arguments(out, p, n, mid, to, depth + 1);
+    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_str(out, "}\n");
+}
+
+static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char *number)
+{
+    enum { FEW = 4 };
+    for (int j = 0; j < p->nargs; j++)
+        if (!common(p, n, j))
+            buf_printf(out, n > FEW ? "        %sa%d;\n" : "        %sa%d = %s;\n",
+                       parameter_type(e, (uint32_t)j), j, p->arg[j]);
+    if (n > FEW) {
+        buf_printf(out, "        %s n;\n        int first;\n", number);
+        choose_arguments(out, p, n, 0, n, 0);
+        return;
+    }
+    buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, (long long)p->rows,
+               (long long)p->first);
+    for (int i = 1; i < n; i++) {
+        buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", (long long)p[i].first);
+        assign_arguments(out, p, n, i);
+        buf_str(out, "        }\n");
+    }
+}
+
+// Calls one function for all its bodies: which of them a block belongs to decides the arguments.
+static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
+{
+    const Place *last = &p[n - 1];
+    const char *number = e->body->sched.wide ? "int64_t" : "int";
+    buf_printf(out, "    if (blockIdx.x < %lld) {\n", (long long)(last->first + last->blocks));
+    if (p->threads < threads)
+        buf_printf(out, "        if (threadIdx.x >= %d) return;\n", p->threads);
+    if (n > 1) print_arguments(out, e, p, n, number);
+    buf_printf(out, "        %s(", p->function);
+    for (int j = 0; j < p->nargs; j++)
+        buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);
+    if (n > 1)
+        buf_str(out, "n, (int)blockIdx.x - first);\n");
+    else
+        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", (long long)p->rows,
+                   (long long)p->first);
+    buf_str(out, "        return;\n    }\n");
+}
+
+// The kernel's parameters, each buffer once; fills in the bodies' arguments.
+static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, Buf *params)
+{
+    StrMap used = strmap_new(k->arena);
+    int most = 0;
+    for (int i = 0; i < k->nbodies; i++)
+        for (uint32_t j = 0; j < k->body[i]->bufs.n; j++)
+            most = k->body[i]->arg[j] > most ? k->body[i]->arg[j] : most;
+    const char **name = NEW_ARRAY(k->arena, const char *, most + 1),
+               **type = NEW_ARRAY(k->arena, const char *, most + 1);
+    for (int i = 0; i < k->nbodies; i++)
+        for (uint32_t j = 0; j < k->body[i]->bufs.n; j++) {
+            int at = k->body[i]->arg[j];
+            const char *t = parameter_type(&names[i], j);
+            if (!name[at]) {
+                name[at] = names[i].buf_name[j];
+                if (!pretty || strmap_has(&used, name[at]))
+                    name[at] = arena_printf(k->arena, "p%d", at);
+                strmap_set(&used, name[at], k);
+                type[at] = t;
+            } else if (strncmp(t, "const", 5) ||
+                       !strstr(t, "__restrict__")) { // the weaker promise holds
+                bool constant = !strncmp(t, "const", 5) && !strncmp(type[at], "const", 5);
+                bool restricted = strstr(t, "__restrict__") && strstr(type[at], "__restrict__");
+                const BodyBuf *u = &k->body[i]->bufs.at[j];
+                const char *base =
+                    u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
+                if (u->kind != KA_ERROR && u->kind != KA_LOOP_INDEX && u->kind != KA_INT)
+                    type[at] = arena_printf(k->arena, "%s%s *%s", constant ? "const " : "", base,
+                                            restricted ? "__restrict__ " : "");
+            }
+            place[i].arg[j] = name[at];
+        }
+    for (int at = 0; at <= most; at++)
+        buf_printf(params, "%s%s%s", at ? ", " : "", type[at], name[at]);
+}
+
+// How many blocks a multiprocessor must be able to hold, where all bodies ask for it. Beside
+// products in tiles, which have most of the work, the others need not.
+static const char *launch_bounds(const Kernel *k, int threads)
+{
+    int most = k->ctx->target->threads_per_unit, held = most;
+    bool products = false;
+    for (int i = 0; i < k->nbodies; i++) products |= k->body[i]->sched.staged > 0;
+    for (int i = 0; i < k->nbodies; i++) {
+        const Schedule *s = &k->body[i]->sched;
+        if ((s->resident || s->staged || !products) && s->resident * s->threads < held)
+            held = s->resident * s->threads;
+    }
+    return held >= threads
+               ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, held / threads)
+               : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
+}
+
+// Blocks of a cluster are neighbours whose first has a number that is a multiple of their count:
+// bodies of larger clusters come first. Then those whose blocks take longest, to be spread over the
+// multiprocessors before others fill them.
+static const int *by_cluster(const Kernel *k)
+{
+    static const ScheduleKind kinds[] = {SCHED_ATTENTION, SCHED_TILE, SCHED_SWEEP,
+                                         SCHED_COLUMN,    SCHED_ROW,  SCHED_MAP};
+    int *order = NEW_ARRAY(k->arena, int, k->nbodies), n = 0;
+    for (int c = MOST_CLUSTER; c >= 0; c--)
+        for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+            for (int i = 0; i < k->nbodies; i++)
+                if (k->body[i]->sched.cluster == c && k->body[i]->sched.kind == kinds[kind])
+                    order[n++] = i;
+    return order;
+}
+
+// [words]: the launch's first ones; where some body fetches ahead each has its own.
+static void print_side_by_side(Kernel *k, bool pretty, const char *words, int threads,
+                               int64_t *blocks, Buf *out)
+{
+    Buf params = buf_new(k->arena), calls = buf_new(k->arena);
+    StrMap seen = strmap_new(k->arena); // canonical text -> function number + 1
+    Place *place = NEW_ARRAY(k->arena, Place, k->nbodies);
+    int *function = NEW_ARRAY(k->arena, int, k->nbodies),
+        *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
+    Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
+    const int *order = by_cluster(k);
+    bool ahead = false;
+    for (int i = 0; i < k->nbodies; i++) ahead |= *words && fetches_ahead(k, k->body[i]);
+    const char *own = ahead ? words : "";
+    for (int at = 0; at < k->nbodies; at++) {
+        int i = order[at];
+        Body *b = k->body[i];
+        Emit *e = &names[i];
+        const char *text = print_body(k, b, false, false, own, e);
+        const char *shown = pretty ? print_body(k, b, true, false, own, e) : text;
+        int known = (int)(intptr_t)strmap_get(&seen, text);
+        if (!known) { // (the text for people shows the first of equal bodies)
+            strmap_set(&seen, text, (void *)(intptr_t)++functions);
+            buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
+                       pretty ? "body" : k->symbol, functions - 1, shown);
+            sample[functions - 1] = i;
+            known = functions;
+        }
+        function[i] = known - 1;
+        Place *p = &place[i];
+        p->nargs = (int)b->bufs.n;
+        p->arg = NEW_ARRAY(k->arena, const char *, p->nargs + 1);
+        p->rows = body_rows(b);
+        p->blocks = b->sched.blocks;
+        p->threads = b->sched.threads;
+    }
+    print_parameters(k, pretty, names, place, &params);
+    int *count = NEW_ARRAY(k->arena, int, functions + 1),
+        *start = NEW_ARRAY(k->arena, int, functions + 1);
+    Place *sorted = NEW_ARRAY(k->arena, Place, k->nbodies);
+    for (int i = 0; i < k->nbodies; i++) count[function[i]]++;
+    for (int n = 1; n < functions; n++) start[n] = start[n - 1] + count[n - 1];
+    for (int i = 0; i < k->nbodies; i++) sorted[start[function[i]]++] = place[i];
+    *blocks = 0;
+    for (int i = 0; i < k->nbodies; i++) {
+        sorted[i].first = *blocks;
+        *blocks += sorted[i].blocks;
+    }
+    for (int n = 0, i = 0; n < functions; i += count[n++]) {
+        sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
+        print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
+    }
+    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s}\n", launch_bounds(k, threads),
+               pretty ? k->name : k->symbol, params.data, ahead ? "" : words, calls.data);
+}
+
+const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
+{
+    Buf out = buf_new(k->arena);
+    Schedule *own = NEW_ARRAY(k->arena, Schedule, k->nbodies);
+    int threads = 32;
+    int64_t blocks = 0;
+    launch->cluster = 1;
+    for (int i = 0; i < k->nbodies; i++) {
+        Body *b = k->body[i];
+        own[i] = b->sched;
+        if (k->phase == PHASE_COMBINE) b->sched = combine_schedule(b);
+        blocks += b->sched.blocks;
+        if (b->sched.threads > threads) threads = b->sched.threads;
+        if (b->sched.cluster > (int)launch->cluster) launch->cluster = (uint32_t)b->sched.cluster;
+        if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
+            launch->shared_bytes = (uint32_t)b->sched.row_bytes;
+    }
+    const char *words = first_words(k, launch, blocks, threads);
+    if (k->nbodies == 1) {
+        Emit e;
+        const char *text = print_body(k, k->body[0], pretty, true, words, &e);
+        if (k->body[0]->sched.wgmma) wgmma_maps(k->body[0], launch);
+        buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
+                   pretty ? k->name : k->symbol, text);
+    } else {
+        print_side_by_side(k, pretty, words, threads, &blocks, &out);
+    }
+    for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
+    if (launch->cluster > 1)
+        blocks = (blocks + launch->cluster - 1) / launch->cluster * launch->cluster;
+    launch->grid[0] = (uint32_t)(blocks > 0 ? blocks : 1);
+    launch->block[0] = (uint32_t)threads;
+    return out.data;
+}

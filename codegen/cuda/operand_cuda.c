@@ -1,0 +1,63 @@
+// Operands of generated contractions as CUDA C: any expression, fetched by vectors where its loads
+// lie side by side.
+#include "codegen/cuda/print_cuda.h"
+
+bool *operand_expression(Emit *e, int a, int b)
+{
+    const Body *body = e->body;
+    bool *mine = NEW_ARRAY(e->arena, bool, body->insts.n + 1);
+    mine[a] = mine[b] = true;
+    for (int i = a > b ? a : b; i >= 0; i--) {
+        const Inst *x = &body->insts.at[i];
+        for (int j = 0; j < x->na && mine[i]; j++) mine[x->a[j]] = true;
+        if (mine[i] && x->pred >= 0 && (x->kind == KI_LOAD || x->kind == KI_CHECK))
+            mine[x->pred] = true;
+    }
+    return mine;
+}
+
+bool operand_along_k(const Body *b, int inst)
+{
+    int64_t stride;
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    return v->kind != KI_LOAD || (ix_stride(v->ix, b->col, &stride) && stride == 1);
+}
+
+void operand_close(Emit *e, bool inside, const char *at, int64_t extent)
+{
+    emit_close(e, inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent), "}");
+}
+
+void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const char *first,
+                    const char *to)
+{
+    const Body *b = e->body;
+    const char *it = b->sched.wide ? "int64_t" : "int", *axis = e->axis[inner];
+    int64_t extent = b->axis[inner].extent;
+    bool fits = extent % width == 0; // a vector is inside or outside as a whole
+    Vectors v = find_vectors(e, inner, width);
+    const bool *mine = operand_expression(e, inst, inst);
+    e->axis[inner] = first;
+    emit_open(e, 0);
+    int used = 0, loads[MAX_VECTORS];
+    for (int i = 0; i < v.nloads; i++)
+        if (mine[v.loads[i]] && fits) loads[used++] = v.loads[i];
+    for (int i = 0; i < used; i++) {
+        print_vector_load(e, &v, loads[i], slot_name(e, loads[i]), true);
+        e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
+    }
+    e->axis[inner] = axis;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + v;", it, axis, first);
+    emit_open(e, 1ull << inner);
+    const char *x = emit_value(e, inst);
+    emit_line(e, e->scope, "%s = %s;", to, x);
+    operand_close(e, inside || fits, axis, extent);
+    emit_close(e,
+               emit_text(e, "#pragma unroll\n%*sfor (int v = 0; v < %d; v++) {",
+                         e->scope->up->indent * 4, "", width),
+               "}");
+    for (int i = 0; i < used; i++) e->element[loads[i]] = NULL;
+    operand_close(e, inside, first, extent);
+}

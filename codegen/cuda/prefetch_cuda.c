@@ -1,0 +1,80 @@
+// What a kernel fetches before the one in front of it has ended.
+//
+// A kernel that begins early (nc_follow) may read at once what no kernel still at work writes.
+// Where it reads a result of the same execution, all kernels before the one that made it have
+// ended: that one waited for them before it let others begin. Among those are all that wrote cells,
+// inputs and the row table for this execution; who writes a cell comes after all who read it. So
+// the leaves of the graph are there, and what follows from them alone: the weights a product reads,
+// the labels of the batch's rows, a learning rate.
+#include "codegen/cuda/print_cuda.h"
+
+static bool is_leaf(const BodyBuf *u)
+{
+    if (u->kind == KA_ROWS || u->kind == KA_CURSOR) return true;
+    return u->kind == KA_NODE && !u->written && node_in_memory(u->node);
+}
+
+static bool reads_results(const Kernel *k)
+{
+    for (int i = 0; i < k->nbodies && !k->ctx->is_region; i++)
+        for (uint32_t j = 0; j < k->body[i]->bufs.n; j++) {
+            const BodyBuf *u = &k->body[i]->bufs.at[j];
+            if (u->kind == KA_NODE && u->read && !node_in_memory(u->node)) return true;
+        }
+    return false;
+}
+
+static bool known_place(const bool *known, const Ix *x)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind == IT_VALUE ? !known[t->id] : !known_place(known, t->e)) return false;
+    }
+    return true;
+}
+
+const bool *known_ahead(Arena *a, const Body *b)
+{
+    bool *known = NEW_ARRAY(a, bool, b->insts.n + 1);
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        bool plain = v->kind == KI_CONST || v->kind == KI_INDEX || v->kind == KI_EW ||
+                     v->kind == KI_CAST || (v->kind == KI_LOAD && is_leaf(&b->bufs.at[v->buf]));
+        for (int k = 0; k < v->na; k++) plain &= known[v->a[k]];
+        if (v->kind == KI_LOAD && v->pred >= 0) plain &= known[v->pred];
+        known[i] = plain && known_place(known, v->ix);
+    }
+    return known;
+}
+
+bool fetches_ahead(const Kernel *k, const Body *b)
+{
+    const Schedule *s = &b->sched;
+    bool fits = (s->kind == SCHED_TILE && s->share && !s->staged) ||
+                (s->kind == SCHED_ROW && !b->serial_cols && k->phase != PHASE_COMBINE) ||
+                (s->kind == SCHED_MAP && !s->turn && !s->walk);
+    if (!fits || !reads_results(k)) return false;
+    const bool *known = known_ahead(k->arena, b);
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (known[i] && b->insts.at[i].kind == KI_LOAD) return true;
+    return false;
+}
+
+void emit_ahead(Emit *e, uint64_t axes)
+{
+    const Body *b = e->body;
+    const bool *known = known_ahead(e->arena, b);
+    for (uint32_t i = 0; i < b->insts.n && e->follow; i++) {
+        const Inst *v = &b->insts.at[i];
+        bool loads = v->kind == KI_LOAD && !b->bufs.at[v->buf].in_place;
+        if (e->live[i] && known[i] && loads && !(v->axes & ~axes)) emit_value(e, (int)i);
+    }
+}
+
+void emit_follow(Emit *e)
+{
+    if (e->follow) emit_line(e, e->scope, "%s", e->follow);
+    if (e->check) emit_line(e, e->scope, "%s", e->check);
+    if (e->follow) e->floor = e->scope;
+    e->follow = e->check = NULL;
+}

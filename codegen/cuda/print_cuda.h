@@ -1,0 +1,77 @@
+// What the CUDA printers share: vectors along an axis, accumulators, names of types.
+#ifndef CODEGEN_PRINT_CUDA_H
+#define CODEGEN_PRINT_CUDA_H
+
+#include "codegen/text/accumulator.h"
+
+enum { MAX_VECTORS = 64 }; // more loads than that go element by element
+
+// Loads and stores moved by whole vectors along an axis; everything else goes element by element.
+typedef struct Vectors {
+    int axis, width;
+    int loads[MAX_VECTORS], nloads;
+    bool store[256]; // by store, the first 256
+    bool open;       // a vector may reach beyond the end of its array
+    bool streams;    // what varies over the columns is read once: the first cache need not hold it
+} Vectors;
+
+Vectors find_vectors(const Emit *e, int axis, int width);
+const char *vec_type(Emit *e, DType t, int width);
+// A load that needs nothing but its axes can be issued ahead of all arithmetic.
+bool is_plain(const Emit *e, int load);
+const char *slot_name(Emit *e, int load); // of the vector a load fills
+// In the lane scope: where the elements of what was loaded are; [index]: "" or "[u]".
+void print_lane(Emit *e, const Vectors *v, const char *index);
+// The load's function in the prelude is "nc_" and this.
+const char *load_word(const Emit *e, const Inst *load);
+// Prints a vector load in the innermost scope, into [slot].
+void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare);
+// Stores of the stage (-1: those of whole rows): into vectors (declared by open_stores, written by
+// flush_stores) or straight to memory.
+void open_stores(Emit *e, const Vectors *v, int stage);
+void lane_stores(Emit *e, const Vectors *v, int stage);
+void close_lane_loop(Emit *e, int width); // what was opened for one element of a vector
+void flush_stores(Emit *e, const Vectors *v, int stage);
+
+// tile/results.c: in a scope that knows axis 1 and, as [base], the first of [width] neighbours
+// along axis 2, what the body makes of the sums, of which [sum] is the one of this "lane". [high]:
+// rows from tile to tile. store: prints what is done with whole vectors of results.
+void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
+                   void (*store)(Emit *e, Vectors *v));
+
+// Teams of threads, a row each. Which row and who of the team, from the block's number; returns the
+// condition on which a thread stores what is of whole rows.
+const char *print_row_number(Emit *e, const char *block);
+void open_row(Emit *e);           // a scope with the row, for threads without one the last
+const char *part_of_row(Emit *e); // where the row's part lies in scratch buffers
+
+// Accumulators of reductions over the columns: declared in the row's scope, joined with an element.
+void declare_accumulator(Emit *e, Scope *row, int r);
+void accumulate(Emit *e, int r, const char *axis);
+void print_joined(Emit *e, int r); // the result, known to the whole team
+// ... and kept at [at] of the scratch buffers from *scratch on, for the kernel that joins parts.
+void store_parts(Emit *e, int r, int *scratch, const char *at);
+void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
+const char *scratch_of(Emit *e, int nth);           // the body's nth scratch buffer
+
+// -- prefetch_cuda.c: what is fetched before the kernel in front has ended
+// Whether the body's printer fetches something ahead; it prints the wait itself (emit_follow).
+bool fetches_ahead(const Kernel *k, const Body *b);
+// By instruction: it follows from leaves alone.
+const bool *known_ahead(Arena *a, const Body *b);
+// Prints loads of leaves that vary over no other axes, before the wait.
+void emit_ahead(Emit *e, uint64_t axes);
+// In the innermost scope, where it is not printed yet: the wait, and the look at the error record.
+void emit_follow(Emit *e);
+
+// -- operands of contractions (operand_cuda.c)
+bool *operand_expression(Emit *e, int a, int b); // the instructions below either of two
+// Prints, in the innermost scope, the fetch of operand [inst] at [width] neighbours along axis
+// [inner] from [first] on, each into [to], an expression of v; nothing outside the axis' extent.
+// [inside]: all are within it.
+void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const char *first,
+                    const char *to);
+// Ends a scope that is entered only where [at] is below its extent.
+void operand_close(Emit *e, bool inside, const char *at, int64_t extent);
+
+#endif

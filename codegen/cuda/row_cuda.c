@@ -1,0 +1,732 @@
+// Rows as CUDA C: a team of threads takes a row, stage by stage. What several stages read is kept:
+// in registers, or in shared memory, filled by the first stage on its way; else it is read again.
+//
+// Loads that need nothing but their place are issued [unroll] vectors ahead of what is done with
+// them. Where one stage takes the maximum m of v and the next sums exp(v - m), both are one loop:
+// the sum is scaled whenever the maximum grows.
+#include <string.h>
+
+#include "codegen/cuda/print_cuda.h"
+
+enum { EARLY_LOADS = 8 };
+
+typedef struct Rows {
+    Emit *e;
+    Vectors v;            // of width 1 where nothing else helps
+    bool *any;            // by instruction: a vector load from wherever it starts
+    int moved;            // one of those; "words" is how far it is moved. -1: none
+    bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
+    const uint64_t *uses; // by instruction: the stages that need it
+    const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
+} Rows;
+
+// -- loads ----------------------------------------------------------------------------------------
+
+static bool over(const Rows *r, int load)
+{
+    return inst_over(&r->e->body->insts.at[load], r->e->body->col);
+}
+
+static bool used(const Rows *r, int load, int stage)
+{
+    return r->uses[load] >> stage % 64 & 1;
+}
+
+static bool kept(const Rows *r, int load)
+{
+    const Schedule *s = &r->e->body->sched;
+    return r->e->body->insts.at[load].keep && (s->keep || s->row_bytes);
+}
+
+static const char *row_name(Emit *e, int load)
+{
+    return emit_text(e, "%s_row", e->name[load]);
+}
+
+static const char *load_type(const Rows *r, int load)
+{
+    const Body *b = r->e->body;
+    return vec_type(r->e, b->bufs.at[b->insts.at[load].buf].type, r->v.width);
+}
+
+static int bytes_loaded(const Rows *r, int load)
+{
+    const Body *b = r->e->body;
+    return dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits / 8;
+}
+
+// Whether a load from wherever it starts is always as far from a 16-byte line as that of [like].
+static bool moves_with(const Rows *r, int load, int like)
+{
+    const Body *b = r->e->body;
+    return like >= 0 && b->insts.at[load].ix == b->insts.at[like].ix &&
+           bytes_loaded(r, load) == bytes_loaded(r, like);
+}
+
+// A vector load at the column named base, into [slot].
+static void print_load(Rows *r, int load, const char *slot, bool declare)
+{
+    Emit *e = r->e;
+    const Inst *x = &e->body->insts.at[load];
+    const char *type = load_type(r, load), *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
+    e->axis[e->body->col] = r->base;
+    const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
+    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s))", load_word(e, x), r->v.width, buf, at);
+    if (r->any[load] &&
+        e->body->sched.margin) // (more are left than the lines around a vector hold)
+        from = emit_text(e, "nc_load_any<%d>(%s + (%s), 64%s)", r->v.width, buf, at,
+                         moves_with(r, load, r->moved) ? ", words" : "");
+    else if (r->any[load])
+        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %lld - (%s))", r->v.width, buf, at,
+                         (long long)e->body->bufs.at[x->buf].elems, at);
+    e->axis[e->body->col] = r->c;
+    if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, type);
+    emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);
+}
+
+// Where the lane's element of a vector is.
+static void bind_lane(Rows *r, int load, const char *index)
+{
+    Emit *e = r->e;
+    e->element[load] =
+        emit_text(e, "%s%s.at[%s]", slot_name(e, load), index, r->v.width > 1 ? "lane" : "0");
+}
+
+static void add_single_loads(Rows *r)
+{
+    const Body *b = r->e->body;
+    for (uint32_t i = 0; i < b->insts.n && r->v.nloads < MAX_VECTORS; i++)
+        if (r->e->live[i] && b->insts.at[i].kind == KI_LOAD && over(r, (int)i) &&
+            is_plain(r->e, (int)i))
+            r->v.loads[r->v.nloads++] = (int)i;
+}
+
+// -- rows that start anywhere ---------------------------------------------------------------------
+
+static void find_uneven(Rows *r)
+{
+    const Body *b = r->e->body;
+    int width = b->sched.vector;
+    r->v = (Vectors){.axis = b->col, .width = width};
+    for (uint32_t i = 0; i < b->insts.n && r->v.nloads < MAX_VECTORS; i++) {
+        const Inst *x = &b->insts.at[i];
+        int64_t stride;
+        if (!r->e->live[i] || x->kind != KI_LOAD || !over(r, (int)i) || x->pred >= 0 ||
+            !ix_stride(x->ix, b->col, &stride) || stride != 1)
+            continue;
+        const BodyBuf *buf = &b->bufs.at[x->buf];
+        int bytes = dtype_info[buf->type].bits / 8;
+        bool aligned = body_aligned(b, x->ix, width);
+        if (width * bytes > 32 || (!aligned && (buf->in_place || (bytes != 2 && bytes != 4))))
+            continue;
+        r->any[i] = !aligned;
+        r->v.loads[r->v.nloads++] = (int)i;
+    }
+    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        r->v.store[i] = s->buf >= 0 && !s->add && !s->guard && s->ix &&
+                        body_aligned(b, s->ix, width) &&
+                        width * dtype_info[b->bufs.at[s->buf].type].bits / 8 <= 32;
+    }
+}
+
+static bool from_zero(const Rows *r)
+{
+    return !strcmp(r->lo, "0");
+}
+
+// The vectors' first and last element, from the address of the block's columns.
+static void declare_edges(Rows *r)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int width = b->sched.vector, margin = b->sched.margin;
+    bool whole = from_zero(r);
+    e->axis[b->col] = r->lo;
+    const char *first = emit_index(e, b->uneven);
+    e->axis[b->col] = r->c;
+    emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);", whole ? "" : "lo + ", first,
+              b->sched.line - 1);
+    const char *last = margin ? emit_text(e, "%s - %d", r->hi, margin) : r->hi;
+    const char *vectors = emit_text(e, "(%s - head) / %d * %d", last, width, width);
+    if (margin && !whole) vectors = emit_text(e, "(%s > head ? %s : 0)", last, vectors);
+    emit_line(e, e->scope, "const int end = head + %s;", vectors);
+    emit_line(e, e->scope, "const int edges = head%s + %s - end;", whole ? "" : " - lo", r->hi);
+    emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);",
+              whole ? "" : " - lo", whole ? "0" : "lo", whole ? "" : " + lo");
+    r->lo = "head";
+    r->hi = "end";
+}
+
+// The elements before and after the vectors: one a thread.
+static void open_edges(Rows *r)
+{
+    Emit *e = r->e;
+    emit_open(e, 1ull << e->body->col);
+    emit_line(e, e->scope, "const %s %s = edge;", r->t, r->c);
+}
+
+static void close_edges(Rows *r)
+{
+    emit_close(r->e, "if (member < edges) {", "}");
+}
+
+static void keep_edges(Rows *r)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Scope *row = e->scope;
+    open_edges(r);
+    for (int i = 0; i < r->v.nloads; i++) {
+        const Inst *x = &b->insts.at[r->v.loads[i]];
+        if (!kept(r, r->v.loads[i])) continue;
+        const char *name = emit_text(e, "%s_edge", e->name[r->v.loads[i]]);
+        emit_line(e, row, "%s %s = 0;", type_storage(b->bufs.at[x->buf].type), name);
+        emit_line(e, e->scope, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
+    }
+    close_edges(r);
+}
+
+// Single loads of the row: those whose place is known first, ahead of everything; those at a place
+// that was loaded itself (a label's logit) between the first stage and the last, so that nobody
+// waits for them. As they lie in memory: converting would be waiting.
+static void print_early(Rows *r, bool computed_place)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int n = 0;
+    for (uint32_t i = 0; i < b->insts.n && n < EARLY_LOADS; i++) {
+        const Inst *x = &b->insts.at[i];
+        if (!e->live[i] || x->kind != KI_LOAD || x->stage > 0 || x->pred >= 0 || x->axes != 1 ||
+            x->ix->has_value != computed_place || (e->bind[i].scope && e->bind[i].scope->open))
+            continue;
+        DType t = b->bufs.at[x->buf].type;
+        const char *name = emit_text(e, "%s_early", e->name[i]);
+        emit_line(e, e->scope, "const %s %s = %s[%s];", type_storage(t), name, e->buf_name[x->buf],
+                  emit_index(e, x->ix));
+        e->element[i] = name;
+        n++;
+    }
+}
+
+// -- the maximum and the sum of exponentials in one loop ------------------------------------------
+
+typedef struct Online {
+    int max, sum[8], exp[8], nsums; // reductions; the exponentials summed
+} Online;
+
+// Which instruction x - m is where [sum] adds exp(x - m) along the columns, m being the maximum of
+// x along them; -1: it does not.
+static int sum_under_maximum(const Body *b, int sum)
+{
+    const Inst *v = &b->insts.at[sum];
+    if (v->kind != KI_REDUCE || v->op != OP_sum || v->axis != b->col || v->acc != DT_F32) return -1;
+    const Inst *x = &b->insts.at[v->a[0]];
+    if (x->kind != KI_EW || x->op != OP_exp || x->type != DT_F32) return -1;
+    const Inst *d = &b->insts.at[x->a[0]];
+    if (d->kind != KI_EW || d->op != OP_sub) return -1;
+    const Inst *m = &b->insts.at[d->a[1]];
+    bool top = m->kind == KI_REDUCE && m->op == OP_max && m->axis == b->col && m->a[0] == d->a[0];
+    return top ? x->a[0] : -1;
+}
+
+// Whether the loops of [stage] and the next one are of that kind.
+static bool find_online(const Rows *r, int stage, Online *o)
+{
+    const Body *b = r->e->body;
+    int n;
+    *o = (Online){.max = -1};
+    if (b->sched.keep || b->sched.split > 1 || r->v.width == 1) return false;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage + 1)
+            return false;
+    const int *first = stage_reductions(r->e, stage, &n);
+    if (n != 1 || b->insts.at[first[0]].op != OP_max || b->insts.at[first[0]].acc != DT_F32)
+        return false;
+    o->max = first[0];
+    const int *next = stage_reductions(r->e, stage + 1, &n);
+    if (!n || n > 8) return false;
+    for (int i = 0; i < n; i++) {
+        int d = sum_under_maximum(b, next[i]);
+        if (d < 0 || b->insts.at[d].a[1] != o->max) return false;
+        o->sum[i] = next[i];
+        o->exp[i] = b->insts.at[next[i]].a[0];
+    }
+    o->nsums = n;
+    return true;
+}
+
+// -- a stage --------------------------------------------------------------------------------------
+
+static void open_lanes(Rows *r)
+{
+    Emit *e = r->e;
+    emit_open(e, 1ull << e->body->col);
+    if (r->v.width > 1) emit_line(e, e->scope, "const %s %s = %s + lane;", r->t, r->c, r->base);
+}
+
+static void close_lanes(Rows *r)
+{
+    Emit *e = r->e;
+    if (r->v.width == 1)
+        emit_close(e, "{", "}");
+    else
+        close_lane_loop(e, r->v.width);
+}
+
+// The new maximum over a vector first, then its exponentials under that maximum, and what the
+// maximum's stage stores.
+static void print_online(Rows *r, int stage, const Online *o)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Scope *s = e->scope;
+    const char *m = e->name[o->max];
+    emit_line(e, s, "float %s_top = %s_acc;", m, m);
+    open_lanes(r);
+    const char *x = emit_value(e, b->insts.at[o->max].a[0]);
+    emit_line(e, e->scope, "%s_top = nc_max(%s_top, %s);", m, m, x);
+    close_lanes(r);
+    emit_line(e, s, "const float %s_now = %s_top == -NC_INF ? 0.0f : %s_top;", m, m, m);
+    for (int i = 0; i < o->nsums; i++) {
+        const char *sum = e->name[o->sum[i]];
+        emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", sum, m, m);
+    }
+    emit_line(e, s, "%s_acc = %s_top;", m, m);
+    emit_bind(e, o->max, s, emit_text(e, "%s_now", m));
+    open_lanes(r);
+    for (int i = 0; i < o->nsums; i++) {
+        const char *sum = e->name[o->sum[i]];
+        emit_line(e, e->scope, "%s_acc += %s;", sum, emit_value(e, o->exp[i]));
+    }
+    lane_stores(e, &r->v, stage);
+    close_lanes(r);
+}
+
+// A comparison of the column's number with an integer of the row (a label): -1 or which of the
+// instructions of the stage.
+static int find_pick(const Rows *r, int stage)
+{
+    const Body *b = r->e->body;
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n && r->v.width > 1; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_EW || v->op != OP_eq || !r->e->live[i] || !used(r, (int)i, stage))
+            continue;
+        for (int k = 0; k < 2; k++) {
+            const Inst *n = &b->insts.at[v->a[k]], *of = &b->insts.at[v->a[1 - k]];
+            if (n->kind == KI_INDEX && ix_stride(n->ix, b->col, &stride) && stride == 1 &&
+                !inst_over(of, b->col) && of->stage <= stage && n->type == of->type)
+                return (int)i;
+        }
+    }
+    return -1;
+}
+
+static void print_lanes(Rows *r, int stage)
+{
+    Emit *e = r->e;
+    int n;
+    const int *red = stage_reductions(e, stage, &n);
+    open_lanes(r);
+    for (int i = 0; i < n; i++) accumulate(e, red[i], r->c);
+    lane_stores(e, &r->v, stage);
+    close_lanes(r);
+}
+
+// All vectors but one of a row do not meet the picked column, and need not ask at every element.
+static void print_picked(Rows *r, int stage, int pick)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[pick];
+    int index = b->insts.at[v->a[0]].kind == KI_INDEX ? 0 : 1;
+    const char *at = emit_value(e, v->a[1 - index]);
+    e->axis[b->col] = r->base;
+    const char *first = emit_index(e, b->insts.at[v->a[index]].ix);
+    e->axis[b->col] = r->c;
+    emit_open(e, 0);
+    print_lanes(r, stage);
+    emit_close(e, emit_text(e, "if (%s >= %s && %s < %s + %d) {", at, first, at, first, r->v.width),
+               "}");
+    emit_open(e, 0);
+    emit_bind(e, pick, e->scope, "false");
+    print_lanes(r, stage);
+    emit_close(e, "else {", "}");
+}
+
+// What is done with one vector of columns, whose loads are there.
+static void print_vector(Rows *r, int stage, const Online *o)
+{
+    Emit *e = r->e;
+    int pick = o ? -1 : find_pick(r, stage);
+    if (r->v.width > 1) open_stores(e, &r->v, stage);
+    if (o)
+        print_online(r, stage, o);
+    else if (pick >= 0)
+        print_picked(r, stage, pick);
+    else
+        print_lanes(r, stage);
+    if (r->v.width > 1) {
+        e->axis[e->body->col] = r->base;
+        flush_stores(e, &r->v, stage);
+        e->axis[e->body->col] = r->c;
+    }
+}
+
+// The row lies in registers: [keep] tiles of one vector a thread.
+static const char *tile_first(Rows *r)
+{
+    const Schedule *s = &r->e->body->sched;
+    const char *at = s->keep > 1 ? emit_text(r->e, "(tile * %d + member)", s->team) : "member";
+    if (s->vector > 1) at = emit_text(r->e, "%s * %d", at, s->vector);
+    return from_zero(r) ? at : emit_text(r->e, "%s + %s", r->lo, at);
+}
+
+static void open_tiles(Rows *r)
+{
+    emit_open(r->e, 0);
+    emit_line(r->e, r->e->scope, "const %s %s = %s;", r->t, r->base, tile_first(r));
+    emit_open(r->e, 0);
+}
+
+static void close_tiles(Rows *r)
+{
+    Emit *e = r->e;
+    int keep = e->body->sched.keep;
+    emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
+    if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
+               "}");
+}
+
+static void fill_registers(Rows *r)
+{
+    Emit *e = r->e;
+    int keep = e->body->sched.keep;
+    for (int i = 0; i < r->v.nloads; i++)
+        if (kept(r, r->v.loads[i]))
+            emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
+                      slot_name(e, r->v.loads[i]), keep);
+    open_tiles(r);
+    for (int i = 0; i < r->v.nloads; i++)
+        if (kept(r, r->v.loads[i]))
+            print_load(r, r->v.loads[i],
+                       emit_text(e, "%s[%s]", slot_name(e, r->v.loads[i]), keep > 1 ? "tile" : "0"),
+                       false);
+    close_tiles(r);
+}
+
+static void stage_in_registers(Rows *r, int stage)
+{
+    Emit *e = r->e;
+    open_tiles(r);
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        if (!over(r, load) || !used(r, load, stage)) continue;
+        if (!kept(r, load)) print_load(r, load, slot_name(e, load), true);
+        bind_lane(r, load, !kept(r, load) ? "" : e->body->sched.keep > 1 ? "[tile]" : "[0]");
+    }
+    print_vector(r, stage, NULL);
+    close_tiles(r);
+}
+
+// A stage whose row streams by, from memory or (later stages, what is kept) from shared memory.
+typedef struct Stream {
+    int stage;
+    bool fills;        // puts what is kept into shared memory
+    const Online *o;   // two stages in one, or NULL
+    bool *ahead;       // by instruction: loads to issue ahead
+    int unroll;        // vectors a thread has in flight
+    const char *chunk; // the name of the first of them
+    const char *near;  // before what only the columns in shared memory have; ""
+} Stream;
+
+// Whether the stage has to load it: for itself, or for those that find it in shared memory.
+static bool wants(const Rows *r, const Stream *s, int load)
+{
+    return used(r, load, s->stage) || (s->o && used(r, load, s->stage + 1)) ||
+           (s->fills && kept(r, load));
+}
+
+static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Stream s = {.stage = stage, .fills = fills, .o = o, .unroll = 1, .near = ""};
+    s.ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        // (what every row reads alike is in a cache, and would only take registers)
+        bool streams = over(r, load) && (b->insts.at[load].axes & ((1ull << b->npar) - 1)) != 0;
+        s.ahead[load] =
+            streams && wants(r, &s, load) && is_plain(e, load) && (fills || !kept(r, load));
+        if (s.ahead[load]) s.unroll = b->sched.unroll;
+    }
+    if (b->sched.row_cols < row_columns(b))
+        s.near = emit_text(e, "if (%s < %s + %lld) ", r->base, r->lo, (long long)b->sched.row_cols);
+    s.chunk = s.unroll > 1 ? emit_text(e, "%s_chunk", r->c) : r->base;
+    return s;
+}
+
+// The loop over the vectors in flight and the scope of those within the row.
+static void open_flight(Rows *r, const Stream *s)
+{
+    Emit *e = r->e;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + u * %d;", r->t, r->base, s->chunk,
+              e->body->sched.team * r->v.width);
+    emit_open(e, 0);
+}
+
+static void close_flight(Rows *r, const Stream *s)
+{
+    Emit *e = r->e;
+    emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
+}
+
+static void load_flight(Rows *r, const Stream *s)
+{
+    Emit *e = r->e;
+    for (int i = 0; i < r->v.nloads; i++)
+        if (s->ahead[r->v.loads[i]])
+            emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
+                      slot_name(e, r->v.loads[i]), s->unroll);
+    open_flight(r, s);
+    for (int i = 0; i < r->v.nloads; i++)
+        if (s->ahead[r->v.loads[i]])
+            print_load(r, r->v.loads[i], emit_text(e, "%s[u]", slot_name(e, r->v.loads[i])), false);
+    close_flight(r, s);
+}
+
+// One load of the vector at hand: in flight already, from shared memory, or from memory.
+static void stream_load(Rows *r, const Stream *s, int load)
+{
+    Emit *e = r->e;
+    const char *slot = slot_name(e, load);
+    bool in_flight = s->unroll > 1 && s->ahead[load];
+    if (!in_flight && kept(r, load) && !s->fills) {
+        emit_line(e, e->scope, "%s %s;", load_type(r, load), slot);
+        emit_line(e, e->scope, "%s%s = nc_load<%d>(%s + %s);", s->near, slot, r->v.width,
+                  row_name(e, load), r->base);
+        if (*s->near) {
+            emit_open(e, 0);
+            print_load(r, load, slot, false);
+            emit_close(e, "else {", "}");
+        }
+    } else if (!in_flight) {
+        print_load(r, load, slot, true);
+    }
+    if (s->fills && kept(r, load))
+        emit_line(e, e->scope, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width,
+                  row_name(e, load), r->base, slot, in_flight ? "[u]" : "");
+    bind_lane(r, load, in_flight ? "[u]" : "");
+}
+
+static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    Scope *row = e->scope;
+    const Stream s = stream_of(r, stage, fills, o);
+    const int team = b->sched.team, width = r->v.width;
+    const char *start = team == 1 ? "" : width == 1 ? "member" : emit_text(e, "member * %d", width);
+    start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
+    emit_open(e, 0);
+    if (s.unroll > 1) {
+        load_flight(r, &s);
+        open_flight(r, &s);
+    }
+    bool ahead = false, writes = false;
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        ahead |= s.ahead[load];
+        if (over(r, load) && wants(r, &s, load)) stream_load(r, &s, load);
+    }
+    print_vector(r, stage, o);
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
+    if (s.unroll > 1)
+        close_flight(r, &s);
+    else if (!writes || !ahead)
+        emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
+    emit_close(e,
+               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, s.chunk, start, s.chunk,
+                         r->hi, s.chunk, team * width * s.unroll),
+               "}");
+}
+
+// The first load of the stage from wherever it starts that is moved equally far all along a row:
+// the stage is compiled for each of the four ways.
+static int first_moved(const Rows *r, int stage, const Online *o)
+{
+    for (int i = 0; i < r->v.nloads && r->e->body->sched.margin; i++) {
+        int load = r->v.loads[i];
+        if (r->any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
+            (used(r, load, stage) || (o && used(r, load, stage + 1))))
+            return load;
+    }
+    return -1;
+}
+
+// The vectors of a stage.
+static void print_vectors(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    Scope *row = e->scope;
+    const char *ways = NULL;
+    r->moved = first_moved(r, stage, o);
+    if (r->moved >= 0) {
+        const Inst *x = &e->body->insts.at[r->moved];
+        e->axis[e->body->col] = r->lo;
+        ways = emit_text(e, "if (words == nc_words(%s + (%s))) {", e->buf_name[x->buf],
+                         emit_index(e, x->ix));
+        e->axis[e->body->col] = r->c;
+        emit_open(e, 0);
+        emit_open(e, 0);
+    }
+    if (e->body->sched.keep)
+        stage_in_registers(r, stage);
+    else
+        stage_in_stream(r, stage, fills, o);
+    if (!ways) return;
+    emit_close(e, ways, "}");
+    emit_line(e, row, "#pragma unroll");
+    emit_close(e, "for (int words = 0; words < 4; words++) {", "}");
+}
+
+static void print_stage(Rows *r, int stage, bool fills, const Online *o)
+{
+    Emit *e = r->e;
+    int n;
+    const int *red = stage_reductions(e, stage, &n);
+    for (int i = 0; i < n; i++) declare_accumulator(e, e->scope, red[i]);
+    for (int i = 0; o && i < o->nsums; i++) declare_accumulator(e, e->scope, o->sum[i]);
+    print_vectors(r, stage, fills, o);
+    if (r->uneven) {
+        Rows edge = *r;
+        edge.v.width = 1;
+        edge.base = r->c;
+        memset(edge.v.store, 0, sizeof edge.v.store);
+        open_edges(r);
+        for (int i = 0; i < r->v.nloads; i++)
+            e->element[r->v.loads[i]] =
+                kept(r, r->v.loads[i]) ? emit_text(e, "%s_edge", e->name[r->v.loads[i]]) : NULL;
+        print_vector(&edge, stage, o);
+        close_edges(r);
+    }
+    for (int i = 0; i < n; i++) print_joined(e, red[i]);
+    for (int i = 0; o && i < o->nsums; i++) {
+        const char *m = e->name[o->max];
+        emit_line(e, e->scope, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[o->sum[i]], m, m);
+        print_joined(e, o->sum[i]);
+    }
+}
+
+// -- the body -------------------------------------------------------------------------------------
+
+static void declare_rows(Rows *r)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    int64_t offset = 0;
+    for (int i = 0; i < r->v.nloads; i++) {
+        int load = r->v.loads[i];
+        if (!kept(r, load)) continue;
+        DType d = b->bufs.at[b->insts.at[load].buf].type;
+        emit_line(e, e->scope, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;",
+                  type_storage(d), row_name(e, load), type_storage(d), (long long)offset,
+                  from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
+        offset += (b->sched.row_cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
+    }
+}
+
+// Sums of this block's part of the columns, for the kernel that joins them.
+static void print_parts(Rows *r, const char *leader)
+{
+    Emit *e = r->e;
+    int n;
+    const int *red = stage_reductions(e, 0, &n);
+    emit_open(e, 0);
+    for (int i = 0, k = 0; i < n; i++) store_parts(e, red[i], &k, part_of_row(e));
+    emit_close(e, emit_text(e, "if (%s) {", leader), "}");
+}
+
+// The columns of this block where several share a row.
+static void print_part(Rows *r, long long blocks, bool partial)
+{
+    Emit *e = r->e;
+    const Body *b = e->body;
+    long long cols = b->axis[b->col].extent;
+    long long part = partial ? ceil_div(ceil_div(cols, blocks), 16) * 16 : row_columns(b);
+    emit_line(e, e->scope, "const %s part = block %% %lld;", r->t, blocks);
+    emit_line(e, e->scope, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r->t, part,
+              cols, part, cols);
+    emit_line(e, e->scope, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r->t, part, cols,
+              part, cols);
+    r->lo = "lo";
+    r->hi = "hi";
+}
+
+static void find_loads(Rows *r)
+{
+    Emit *e = r->e;
+    const Schedule *s = &e->body->sched;
+    if (r->uneven) {
+        find_uneven(r);
+        declare_edges(r);
+        return;
+    }
+    r->v = find_vectors(e, e->body->col, s->vector);
+    r->v.width = s->vector;
+    if (s->vector == 1) add_single_loads(r);
+}
+
+static void print_stages(Rows *r)
+{
+    const Body *b = r->e->body;
+    for (int i = 0; i < b->nstages; i++) {
+        Online o;
+        bool online = i + 1 < b->nstages && find_online(r, i, &o);
+        if (i > 0 && i + 1 == b->nstages) print_early(r, true);
+        print_stage(r, i, i == 0 && b->sched.row_bytes > 0, online ? &o : NULL);
+        i += online;
+    }
+}
+
+void row_cuda(Emit *e, KernelPhase phase)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    bool partial = phase == PHASE_PARTIAL && s->split > 1;
+    long long shared = partial ? s->split : s->cluster; // blocks that share a row
+    Rows r = {.e = e, .c = e->axis[b->col], .t = int_type(e), .lo = "0"};
+    r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
+    r.hi = emit_text(e, "%lld", (long long)b->axis[b->col].extent);
+    r.uses = body_stage_uses(e->arena, b);
+    r.any = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    r.uneven = b->uneven && s->vector > 1;
+    const char *leader =
+        print_row_number(e, shared > 1 ? emit_text(e, "block / %lld", shared) : "block");
+    if (shared > 1) print_part(&r, shared, partial);
+    if (s->cluster > 1) {
+        emit_line(e, e->scope, "nc_cluster_begin();");
+        leader = "part == 0 && member == 0";
+    }
+    open_row(e);
+    find_loads(&r);
+    if (s->row_bytes) declare_rows(&r);
+    emit_ahead(e, 1);
+    emit_follow(e);
+    print_early(&r, false);
+    if (r.uneven && (s->keep || s->row_bytes)) keep_edges(&r);
+    if (s->keep) fill_registers(&r);
+    print_stages(&r);
+    if (partial)
+        print_parts(&r, leader);
+    else
+        print_row_stores(e, leader);
+    emit_close(e, NULL, NULL);
+}

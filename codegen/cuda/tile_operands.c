@@ -1,0 +1,131 @@
+// Operands of tile programs as CUDA C: copied asynchronously where they are plain aligned arrays,
+// else computed into registers and put into shared memory from there.
+#include "codegen/cuda/tile_print.h"
+
+int operand_vectors(const TileProgram *p, const Tile *t)
+{
+    return (int)ceil_div((int64_t)t->lines * t->line / p->vector, p->body->sched.threads);
+}
+
+// In a loop over u: the line, and the vector in it, that this thread takes care of.
+static void place_vector(Emit *e, const TileProgram *p, const Tile *t)
+{
+    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
+    emit_line(e, e->scope, "const int line = slot / %d, part = slot %% %d;", t->line / p->vector,
+              t->line / p->vector);
+}
+
+static void close_vectors(Emit *e, const TileProgram *p, const Tile *t)
+{
+    int threads = e->body->sched.threads, n = t->lines * t->line / p->vector;
+    const char *there =
+        n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : "";
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d%s; u++) {", operand_vectors(p, t), there),
+               "}");
+}
+
+// Where that vector lies.
+static const char *vector_place(Emit *e, const TileProgram *p, const Tile *t)
+{
+    const char *at = t->layout == L_PAD ? emit_text(e, "line * %d + part * %d", t->pitch, p->vector)
+                                        : emit_text(e, "nc_swizzled<%d, %s>(line, part)", t->line,
+                                                    t->along_k ? "true" : "false");
+    return emit_text(e, "%s + place * %d + %s", t->name, t->lines * t->pitch, at);
+}
+
+static bool inside(const TileProgram *p, const Tile *t, int axis) // all tiles are, along the axis
+{
+    const Body *b = p->body;
+    int64_t side =
+        axis != b->col ? (t->along_k ? t->lines : t->line) : (int64_t)b->sched.tile_k * p->cluster;
+    return b->axis[axis].extent % side == 0;
+}
+
+static const char *origin(const Tile *t)
+{
+    return t->axis == 1 ? "origin_m" : "origin_n";
+}
+
+void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[t->inst];
+    const char *it = int_type(e), *k = e->axis[b->col], *own = e->axis[t->axis];
+    emit_open(e, 1ull << t->axis | 1ull << b->col);
+    place_vector(e, p, t);
+    emit_line(e, e->scope, "const %s %s = %s + line;", it, t->along_k ? own : k,
+              t->along_k ? origin(t) : "next");
+    emit_line(e, e->scope, "const %s %s = %s + part * %d;", it, t->along_k ? k : own,
+              t->along_k ? "next" : origin(t), p->vector);
+    const char *from = emit_index(e, v->ix);
+    Buf there = buf_new(e->arena);
+    int axes[] = {t->axis, b->col};
+    for (int i = 0; i < 2; i++)
+        if (!inside(p, t, axes[i]))
+            buf_printf(&there, "%s%s < %lld", there.len ? " && " : "", e->axis[axes[i]],
+                       (long long)b->axis[axes[i]].extent);
+    emit_line(e, e->scope, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t),
+              e->buf_name[v->buf], from, there.len ? there.data : "true");
+    close_vectors(e, p, t);
+}
+
+// Names a place along an axis; one outside becomes the last [width] inside.
+static void name_inside(Emit *e, int axis, const char *name, const char *place, int width)
+{
+    long long last = (long long)e->body->axis[axis].extent - width;
+    emit_line(e, e->scope, "const %s %s = %s < %lld ? %s : %lld;", int_type(e), name, place, last,
+              place, last);
+}
+
+// What lies outside is read at the edge and, along the columns, put there as zeros: loads behind
+// branches would not be in flight together.
+void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
+{
+    if (t->layout == L_ACROSS) {
+        plain_fetch(e, p, t);
+        return;
+    }
+    const Body *b = e->body;
+    int inner = t->along_k ? b->col : t->axis, outer = t->along_k ? t->axis : b->col;
+    const char *first = emit_text(e, "%s_first", e->axis[inner]),
+               *kept = emit_text(e, "%s_next[%su]", t->name, at),
+               *to = p->atom->pack ? emit_text(e, "%s_of", t->name) : kept,
+               *line = emit_text(e, "%s + line", t->along_k ? origin(t) : "next"),
+               *part = emit_text(e, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
+    // A vector is in or out as a whole.
+    bool as_one = b->axis[inner].extent % p->vector == 0, whole = inside(p, t, inner);
+    emit_open(e, 0);
+    place_vector(e, p, t);
+    name_inside(e, outer, e->axis[outer], line, 1);
+    if (as_one)
+        name_inside(e, inner, first, part, p->vector);
+    else
+        emit_line(e, e->scope, "const %s %s = %s;", int_type(e), first, part);
+    if (p->atom->pack)
+        emit_line(e, e->scope, "NcVec<float, %d> %s = {};", p->vector, to);
+    else
+        emit_line(e, e->scope, "%s = {};", to);
+    emit_open(e, 1ull << outer); // what only the line decides may be a lookup
+    operand_vector(e, t->inst, inner, p->vector, whole || as_one, first,
+                   emit_text(e, "%s.at[v]", to));
+    emit_close(e, "{", "}");
+    if (p->atom->pack) emit_line(e, e->scope, "%s = %s(%s);", kept, p->atom->pack, to);
+    if (!inside(p, t, b->col) && (!t->along_k || as_one))
+        emit_line(e, e->scope, "if (%s >= %lld) %s = {};", t->along_k ? part : line,
+                  (long long)b->axis[b->col].extent, kept);
+    close_vectors(e, p, t);
+}
+
+void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *at)
+{
+    if (t->layout == L_ACROSS) {
+        plain_put(e, p, t);
+        return;
+    }
+    emit_open(e, 0);
+    place_vector(e, p, t);
+    emit_line(e, e->scope, "nc_store<%d>(%s, %s_next[%su]);", p->vector, vector_place(e, p, t),
+              t->name, at);
+    close_vectors(e, p, t);
+}

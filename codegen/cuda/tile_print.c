@@ -1,0 +1,452 @@
+// Tile programs as CUDA C, op by op, in the words of prelude/cuda_tile.h.
+#include "codegen/cuda/tile_print.h"
+
+enum { MOST_UNROLLED = 16, MOST_EARLY = 64 };
+
+typedef struct Print {
+    Emit *e;
+    const TileProgram *p;
+    Vectors
+        results; // loads of what results need, the [early] first of them before the last barrier
+    int early;
+} Print;
+
+static int64_t tiles_along(const Body *b, int axis)
+{
+    return ceil_div(b->axis[axis].extent, axis == 1 ? b->sched.tile_m : b->sched.tile_n);
+}
+
+// Which tile of the result this block has, and which part of it this warp.
+static void print_places(Print *w)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const Body *b = e->body;
+    Scope *top = e->scope;
+    int64_t across = tiles_along(b, 2), down = tiles_along(b, 1);
+    const char *tile = "block";
+    if (p->atom->word) {
+        emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+        emit_line(e, top, "const int warp_m = %s, warp_n = %s;",
+                  p->warps_m == 1 ? "0" : number(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
+                  number(e, "warp", p->warps_k, p->warps_n, p->side_n));
+    }
+    if (p->cluster > 1) {
+        emit_line(e, top, "const int part = block %% %d, first_part = nc_cluster_rank() - part;",
+                  p->cluster);
+        emit_line(e, top, "const int tile = block / %d;", p->cluster);
+        tile = "tile";
+    }
+    emit_line(e, top, "const %s %s = %s;", int_type(e), e->axis[0],
+              b->axis[0].extent == 1 ? "0" : number(e, tile, down * across, 0, 1));
+    emit_line(e, top, "const int origin_m = %s, origin_n = %s;",
+              b->axis[0].extent == 1 && down > 1 ? number(e, tile, across, 0, b->sched.tile_m)
+                                                 : number(e, tile, across, down, b->sched.tile_m),
+              number(e, tile, 1, across, b->sched.tile_n));
+}
+
+static void print_tiles(Print *w)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const char *type = p->atom->word ? type_storage(p->type) : plain_type(p);
+    emit_line(e, e->scope, "%s *const left = (%s *)nc_shared, *const right = left + %d;", type,
+              type, p->tile[0].places * tile_elements(&p->tile[0]));
+    for (int i = 0; i < p->ntiles; i++) {
+        const Tile *t = &p->tile[i];
+        if (t->layout == L_VECTORS && !p->atom->word)
+            emit_line(e, e->scope, "%s %s[%d];", type, t->name,
+                      operand_vectors(p, &p->tile[t->axis - 1]));
+        else if (t->layout == L_VECTORS)
+            emit_line(e, e->scope, "%s %s[%d];", vec_type(e, t->type, p->vector), t->name,
+                      t->places * operand_vectors(p, &p->tile[t->axis - 1]));
+    }
+}
+
+// -- ops ------------------------------------------------------------------------------------------
+
+// The column that an iteration begins at.
+static void print_next(Print *w, const char *iteration)
+{
+    Emit *e = w->e;
+    const char *t = int_type(e);
+    int64_t columns = (int64_t)e->body->sched.tile_k * w->p->cluster;
+    emit_line(e, e->scope, "const %s next = %s%s * %lld%s;", t,
+              e->body->sched.wide ? "(int64_t)" : "", iteration, (long long)columns,
+              w->p->cluster > 1 ? emit_text(e, " + part * %d", e->body->sched.tile_k) : "");
+}
+
+static void print_load(Print *w, const TileOp *op, const char *at)
+{
+    const Tile *t = &w->p->tile[op->dst];
+    if (op->how == BY_ASYNC)
+        operand_copy(w->e, w->p, t);
+    else
+        operand_fetch(w->e, w->p, &w->p->tile[t->axis - 1], at);
+}
+
+static void print_multiply(Print *w, const TileOp *op, const char *iteration)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const TileAtom *atom = p->atom;
+    Scope *in = e->scope;
+    int down = p->side_m / atom->m, across = p->side_n / atom->n,
+        chunks = e->body->sched.tile_k / atom->k, by = p->warps_k;
+    emit_line(e, in, "const int place = %s %% %d;", iteration, p->tile[0].places);
+    emit_line(e, in, "#pragma unroll");
+    if (by > 1)
+        emit_line(e, in, "for (int c = warp %% %d; c < %d; c += %d) {", by, chunks, by);
+    else
+        emit_line(e, in, "for (int c = 0; c < %d; c++) {", chunks);
+    emit_line(e, in, "    uint32_t x[%d][4], y[%d][2];", down, across);
+    for (int side = 0; side < 2; side++) {
+        const Tile *t = &p->tile[side ? op->b : op->a];
+        emit_line(e, in, "    nc_%s_%s<%d, %s>(%s, %s + place * %d, %s, c);", t->name, atom->word,
+                  t->pitch, t->along_k ? "true" : "false", side ? "y" : "x", t->name,
+                  tile_elements(t), side ? "warp_n" : "warp_m");
+    }
+    emit_line(e, in, "    %s(acc, x, y);", atom->multiply);
+    emit_line(e, in, "}");
+}
+
+// Rows of the left operand that lie side by side in shared memory were taken by pairs.
+static void print_sums(Print *w, const TileOp *op)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const Tile *t = &p->tile[op->dst], *left = &p->tile[0];
+    if (t->of_warp) {
+        emit_line(e, e->scope, "nc_put_strip<%d>(sums, acc[strip]);", t->pitch);
+        return;
+    }
+    const char *row = p->warps_k == 1 ? "warp_m"
+                                      : emit_text(e, "(warp %% %d * %d + warp_m)", p->warps_k,
+                                                  e->body->sched.tile_m);
+    emit_line(e, e->scope, "float *const sums = (float *)nc_shared;");
+    emit_line(e, e->scope, "nc_put_sums<%d, %s>(sums + %s * %d + warp_n, acc);", t->pitch,
+              left->along_k ? "false" : "true", row, t->pitch);
+}
+
+// -- results --------------------------------------------------------------------------------------
+
+typedef struct Share {
+    int vectors, threads, line; // line: vectors of a row
+    const char *thread, *row, *m, *n;
+} Share;
+
+static Share share_of(Print *w, const Tile *sums)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    Share r = {.line = sums->line / p->vector, .row = "", .m = "origin_m", .n = "origin_n"};
+    int rows = s->tile_m / p->cluster;
+    r.threads = s->threads;
+    r.thread = "threadIdx.x";
+    if (sums->of_warp) {
+        rows = sums->lines / (p->warps_m * p->warps_n);
+        r.threads = 32;
+        r.thread = "lane";
+        r.m = p->side_m > rows ? emit_text(e, "origin_m + warp_m + strip * %d", rows)
+                               : "origin_m + warp_m";
+        r.n = "origin_n + warp_n";
+    } else if (p->cluster > 1) {
+        r.row = emit_text(e, "part * %d + ", rows);
+    }
+    r.vectors = rows * r.line;
+    return r;
+}
+
+static int results_a_thread(const Share *r)
+{
+    return (r->vectors + r->threads - 1) / r->threads;
+}
+
+// The place of vector u of this thread; opens the scope where it is one.
+static void open_results(Print *w, const Share *r, const char *base)
+{
+    Emit *e = w->e;
+    const char *t = int_type(e);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int slot = u * %d + %s;", r->threads, r->thread);
+    emit_line(e, e->scope, "const int row = %sslot / %d, from = %s;", r->row, r->line,
+              number(e, "slot", 1, r->line, w->p->vector));
+    emit_line(e, e->scope, "const %s %s = %s + row;", t, e->axis[1], r->m);
+    emit_line(e, e->scope, "const %s %s = %s + from;", t, base, r->n);
+    emit_open(e, 1ull << 1)->guard = true;
+}
+
+static void close_results(Print *w, const Share *r, const char *base)
+{
+    Emit *e = w->e;
+    emit_close(e, result_inside(e, base, e->body->sched.tile_m), "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    const char *there = r->vectors % r->threads ? emit_text(e, " && u * %d + %s < %d", r->threads,
+                                                            r->thread, r->vectors)
+                                                : "";
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d%s; u++) {", results_a_thread(r), there),
+               "}");
+}
+
+// Loads of what results need besides the sums, before these are joined; and whether to go on.
+static void print_rest(Print *w, const Tile *sums)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    Share r = share_of(w, sums);
+    Vectors *v = &w->results;
+    Scope *top = e->scope;
+    const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
+    int each = results_a_thread(&r);
+    *v = result_vectors(e, w->p->vector);
+    for (int i = 0; i < v->nloads; i++) {
+        int load = v->loads[i];
+        if (!is_plain(e, load) || (w->early + 1) * w->p->vector * each > MOST_EARLY) continue;
+        v->loads[i] = v->loads[w->early];
+        v->loads[w->early++] = load;
+        emit_line(e, top, "%s %s[%d];",
+                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, w->p->vector),
+                  slot_name(e, load), each);
+    }
+    if (w->early) {
+        open_results(w, &r, base);
+        e->axis[2] = base;
+        for (int i = 0; i < w->early; i++)
+            print_vector_load(e, v, v->loads[i], emit_text(e, "%s[u]", slot_name(e, v->loads[i])),
+                              false);
+        e->axis[2] = axis;
+        close_results(w, &r, base);
+    }
+    if (b->commits)
+        emit_line(e, top, "if (failed) return; // a check has failed: nothing is committed");
+}
+
+static void print_map(Print *w, const TileOp *op)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const Tile *sums = &p->tile[op->a];
+    const char *base = emit_text(e, "%s_first", e->axis[2]);
+    Share r = share_of(w, sums);
+    ResultVector v = {.base = base, .width = p->vector, .early = w->early};
+    if (sums->of_warp) {
+        w->results = result_vectors(e, p->vector);
+        v.sum = emit_text(e, "sums[row * %d + from + lane]", sums->pitch);
+    } else {
+        v.sum = "sum.at[lane]";
+        v.joined = emit_text(
+            e, "const NcVec<float, 4> sum = nc_joined<%d, %d, %d>(sums + row * %d + from, %s);",
+            p->warps_k, p->cluster, e->body->sched.tile_m * sums->pitch, sums->pitch,
+            p->cluster > 1 ? "first_part" : "0");
+    }
+    open_results(w, &r, base);
+    result_vector(e, &w->results, &v);
+    close_results(w, &r, base);
+}
+
+// -- synchronisation ------------------------------------------------------------------------------
+
+void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op)
+{
+    static const char *const words[] = {"__syncwarp", "__syncthreads", "nc_cluster_wait",
+                                        "nc_cluster_leave"};
+    emit_line(e, e->scope, "%s(); // %s: %s", words[op->scope],
+              tile_names(e, p, op->filled ? op->filled : op->freed),
+              op->filled ? "there" : "has been read");
+}
+
+// -- loops ----------------------------------------------------------------------------------------
+
+static int end_of(const TileProgram *p, int i)
+{
+    while (p->op[i].kind != T_END) i++;
+    return i;
+}
+
+static bool has(const TileProgram *p, int from, int to, TileKind kind)
+{
+    for (int i = from; i < to; i++)
+        if (p->op[i].kind == kind) return true;
+    return false;
+}
+
+static int print_op(Print *w, int i, const TileOp *loop);
+
+// Copies of the first iterations: a place each.
+static void first_copies(Print *w, int from, int to)
+{
+    Emit *e = w->e;
+    int n = (int)w->p->op[from].trips;
+    emit_open(e, 0);
+    if (n == 1) emit_line(e, e->scope, "const int place = 0;");
+    print_next(w, "place");
+    for (int i = from + 1; i < to; i++)
+        if (w->p->op[i].kind == T_LOAD)
+            print_load(w, &w->p->op[i], "");
+        else
+            print_op(w, i, &w->p->op[from]);
+    emit_close(e, n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n),
+               "}");
+}
+
+// Those that are computed: [together] iterations are loaded, then moved.
+static void first_fetches(Print *w, int from, int to)
+{
+    Emit *e = w->e;
+    const TileOp *loop = &w->p->op[from];
+    int n = (int)loop->trips, together = loop->together;
+    const Tile *t = &w->p->tile[w->p->op[to - 1].dst];
+    const char *at = together > 1 ? emit_text(e, "at * %d + ", operand_vectors(w->p, t)) : "",
+               *rest = n > together && n % together ? emit_text(e, " && first + at < %d", n) : "",
+               *over = emit_text(e, "for (int at = 0; at < %d%s; at++) {", together, rest);
+    Scope *top = e->scope, *group = emit_open(e, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        if (together > 1) emit_line(e, group, "#pragma unroll");
+        emit_open(e, 0);
+        emit_line(e, e->scope, "const int place = %s;",
+                  n <= together  ? (together > 1 ? "at" : "0")
+                  : together > 1 ? "first + at"
+                                 : "first");
+        if (pass == 0) {
+            print_next(w, "place");
+            operand_fetch(e, w->p, t, at);
+        } else {
+            operand_put(e, w->p, t, at);
+        }
+        emit_close(e, together > 1 ? over : "{", "}");
+    }
+    if (n > together) emit_line(e, top, "#pragma unroll");
+    emit_close(e,
+               n > together
+                   ? emit_text(e, "for (int first = 0; first < %d; first += %d) {", n, together)
+                   : "{",
+               "}");
+}
+
+// What is done for an iteration to come, if there is one: ops from [i] on that are about the same.
+static int print_later(Print *w, int i, const TileOp *loop)
+{
+    Emit *e = w->e;
+    const TileProgram *p = w->p;
+    int shift = p->op[i].shift, to = i;
+    int64_t trips = loop->trips;
+    while (p->op[to].shift == shift) to++;
+    if (shift - loop->early >= trips) return to; // no step is
+    const char *later = emit_text(e, "(step + %d)", shift);
+    bool loads = has(p, i, to, T_LOAD);
+    emit_open(e, 0);
+    if (loads) print_next(w, later);
+    if (p->tile[0].places > 1 &&
+        (has(p, i, to, T_MOVE) || p->op[i].how == BY_ASYNC || p->op[to - 1].how == BY_ASYNC))
+        emit_line(e, e->scope, "const int place = %s %% %d;", later, p->tile[0].places);
+    for (; i < to; i++)
+        if (p->op[i].kind == T_LOAD)
+            print_load(w, &p->op[i], "");
+        else
+            operand_put(e, p, &p->tile[p->op[i].dst], "");
+    emit_close(e, emit_text(e, "if (step + %d < %lld) {", shift, (long long)trips), "}");
+    return to;
+}
+
+static void print_loop(Print *w, int from, int to)
+{
+    Emit *e = w->e;
+    const TileOp *loop = &w->p->op[from];
+    const Schedule *s = &e->body->sched;
+    bool columns = has(w->p, from, to, T_MMA);
+    const char *name = columns ? "step" : "strip";
+    if (columns && !loop->early)
+        emit_settle(e); // numbers that the results need are fetched while the first tiles come
+    else if (!columns)
+        emit_line(e, e->scope, "float *const sums = (float *)nc_shared + warp * %d;",
+                  16 * w->p->tile[w->p->op[to - 1].a].pitch);
+    Scope *out = e->scope;
+    emit_open(e, 0);
+    bool once = loop->trips == 1 && !loop->early;
+    if (once) emit_line(e, e->scope, "const int %s = 0;", name);
+    for (int i = from + 1; i < to;) i = print_op(w, i, loop);
+    // Steps; of more, so many that a step's place is a number. Where several blocks share a
+    // multiprocessor none: they have few registers, and each works while others wait.
+    if (loop->trips > 1 && !loop->early)
+        emit_line(e, out, "#pragma unroll%s",
+                  !columns                        ? ""
+                  : !s->staged || s->resident > 1 ? " 1"
+                  : loop->trips <= MOST_UNROLLED  ? emit_text(e, " %d", (int)loop->trips)
+                                                  : emit_text(e, " %d", s->staged));
+    emit_close(e,
+               once ? "{"
+                    : emit_text(e, "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
+                                (long long)loop->trips, name),
+               "}");
+}
+
+static int print_op(Print *w, int i, const TileOp *loop)
+{
+    const TileOp *op = &w->p->op[i];
+    Emit *e = w->e;
+    bool plain = !w->p->atom->word;
+    if (op->shift) return print_later(w, i, loop);
+    switch (op->kind) {
+    case T_LOOP: {
+        int end = end_of(w->p, i);
+        if (op->trips && (has(w->p, i, end, T_MMA) || has(w->p, i, end, T_MAP)))
+            print_loop(w, i, end);
+        else if (op->trips)
+            (op->together ? first_fetches : first_copies)(w, i, end);
+        return end + 1;
+    }
+    case T_FILL:
+        if (plain) {
+            plain_fill(e, w->p);
+            break;
+        }
+        emit_line(e, e->scope, "float acc[%d][%d][4] = {};", w->p->side_m / w->p->atom->m,
+                  w->p->side_n / w->p->atom->n);
+        break;
+    case T_LOAD:
+        while (op->kind != T_MAP) op++;
+        print_rest(w, &w->p->tile[op->a]);
+        break;
+    case T_MOVE:
+        if (plain)
+            plain_move(e, w->p, op);
+        else
+            print_sums(w, op);
+        break;
+    case T_MMA:
+        if (plain)
+            plain_multiply(e, w->p, op);
+        else
+            print_multiply(w, op, "step");
+        break;
+    case T_MAP:
+        if (plain)
+            plain_map(e, w->p);
+        else
+            print_map(w, op);
+        break;
+    case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
+    case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
+    case T_BARRIER: tile_barrier(e, w->p, op); break;
+    case T_END:
+    default: break; // of programs with roles
+    }
+    return i + 1;
+}
+
+void tile_program_cuda(Emit *e)
+{
+    TileProgram p = tile_program(e->body);
+    Print w = {.e = e, .p = &p};
+    if (p.nroles) {
+        tile_roles_cuda(e, &p);
+        return;
+    }
+    emit_open(e, 1); // batch
+    e->scope->indent--;
+    print_places(&w);
+    print_tiles(&w);
+    for (int i = 0; i < p.nops;) i = print_op(&w, i, NULL);
+    emit_close(e, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+// Tile programs as CUDA C: what print.c, operands.c and results.c share.
+#ifndef CODEGEN_TILE_PRINT_H
+#define CODEGEN_TILE_PRINT_H
+
+#include "codegen/cuda/print_cuda.h"
+#include "codegen/tile/tile.h"
+
+// What "(x / by % over * times)" is, without what changes nothing.
+static inline const char *number(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
+{
+    if (over == 1) return "0";
+    const char *s = by == 1 ? x : emit_text(e, "%s / %lld", x, (long long)by);
+    if (over) s = emit_text(e, "%s %% %lld", s, (long long)over);
+    return times == 1 ? s : emit_text(e, "%s * %lld", s, (long long)times);
+}
+
+// Names of tiles, a bit each.
+static inline const char *tile_names(Emit *e, const TileProgram *p, uint32_t tiles)
+{
+    const char *s = "";
+    for (int i = 0; i < p->ntiles; i++)
+        if (tiles >> i & 1) s = emit_text(e, "%s%s%s", s, *s ? ", " : "", p->tile[i].name);
+    return s;
+}
+static inline int tile_elements(const Tile *t) // from place to place
+{
+    return t->lines * t->pitch;
+}
+
+// -- print.c: a barrier, of programs without roles
+void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op);
+
+// -- print_roles.c: the whole kernel's text, of a program with roles
+void tile_roles_cuda(Emit *e, const TileProgram *p);
+
+// -- print_groups.c: its ops on tiles
+typedef struct RolePrint {
+    Emit *e;
+    const TileProgram *p;
+    const Tile *boxes; // NULL: none
+    int below;         // 64 rows each: parts of a group's sums that lie below each other
+    int64_t across;    // tiles side by side
+    int apart;         // rows of a tile are so many apart
+} RolePrint;
+const char *group_rows(RolePrint *w); // the left operand's, that this group multiplies
+void group_load(RolePrint *w, const TileOp *op);
+void group_clear(RolePrint *w);
+void group_multiply(RolePrint *w, const TileOp *op);
+void group_reduce(RolePrint *w, const TileOp *op);
+void group_row_sums(RolePrint *w);
+// Where "part" of the results is, and its boxes in shared memory; results to these, or to memory;
+// the boxes to memory.
+void group_part(RolePrint *w);
+void group_map(RolePrint *w);
+void group_store(RolePrint *w);
+
+// -- operands.c: an operand's tile, in a scope that knows "next", the first column of its iteration
+// Begins copying it to place "place" of the ring.
+void operand_copy(Emit *e, const TileProgram *p, const Tile *t);
+// Computes it into registers, from number [first] on of those that are named; moves these there.
+void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *first);
+void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *first);
+int operand_vectors(const TileProgram *p, const Tile *t); // that a thread fetches
+
+// -- plain.c: the ops of products without tensor cores
+const char *plain_type(const TileProgram *p);
+void plain_fetch(Emit *e, const TileProgram *p, const Tile *t);
+void plain_put(Emit *e, const TileProgram *p, const Tile *t);
+void plain_fill(Emit *e, const TileProgram *p);
+void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op);
+void plain_move(Emit *e, const TileProgram *p, const TileOp *op);
+void plain_map(Emit *e, const TileProgram *p);
+
+// -- results.c
+// The loads that results of neighbours along axis 2 need besides their sums.
+Vectors result_vectors(const Emit *e, int width);
+typedef struct ResultVector {
+    const char *base; // the first's place along axis 2
+    int width;
+    int early;                          // loads that are in "..._vec[u]" already, the first ones
+    const char *joined;                 // a line that makes the sums known; NULL: they are
+    const char *sum;                    // the sum of this "lane"
+    void (*store)(Emit *e, Vectors *v); // of whole vectors of results; NULL: to memory
+} ResultVector;
+void result_vector(Emit *e, Vectors *v, const ResultVector *r);
+// Opens what runs where that place of the result is one: tiles are [high] rows apart. (Those that
+// end with the result need no test: what follows from several vectors may overlap.)
+const char *result_inside(Emit *e, const char *base, int64_t high);
+
+#endif

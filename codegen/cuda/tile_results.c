@@ -1,0 +1,99 @@
+// What follows from the sums of a product, as CUDA C: a vector of neighbours of a row at a time.
+#include "codegen/cuda/tile_print.h"
+
+typedef struct Needed { // by instruction: results need it, besides the sum
+    const Body *b;
+    bool *is;
+} Needed;
+
+static void need(Needed *n, int inst);
+
+static void need_place(Needed *n, const Ix *x)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind == IT_VALUE)
+            need(n, t->id);
+        else
+            need_place(n, t->e);
+    }
+}
+
+static void need(Needed *n, int inst)
+{
+    const Inst *v = &n->b->insts.at[inst];
+    if (n->is[inst] || inst == n->b->dot.sum) return;
+    n->is[inst] = true;
+    for (int k = 0; k < v->na; k++) need(n, v->a[k]);
+    if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) need(n, v->pred);
+    need_place(n, v->ix);
+}
+
+Vectors result_vectors(const Emit *e, int width)
+{
+    const Body *b = e->body;
+    Needed n = {b, NEW_ARRAY(e->arena, bool, b->insts.n + 1)};
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        need(&n, b->stores.at[i].value);
+        if (b->stores.at[i].guard) need(&n, b->stores.at[i].guard - 1);
+        need_place(&n, b->stores.at[i].ix);
+    }
+    Vectors v = find_vectors(e, 2, b->axis[2].extent % width == 0 ? width : 1);
+    int kept = 0;
+    for (int i = 0; i < v.nloads; i++) {
+        const Inst *x = &b->insts.at[v.loads[i]];
+        if (n.is[v.loads[i]] && !inst_over(x, b->col) && b->bufs.at[x->buf].kind != KA_LOOP_INDEX)
+            v.loads[kept++] = v.loads[i];
+    }
+    v.nloads = kept;
+    return v;
+}
+
+const char *result_inside(Emit *e, const char *base, int64_t high)
+{
+    const Body *b = e->body;
+    int64_t m = b->axis[1].extent, n = b->axis[2].extent;
+    const char *row = m % high ? emit_text(e, "%s < %lld", e->axis[1], (long long)m) : "",
+               *col = n % b->sched.tile_n ? emit_text(e, "%s < %lld", base, (long long)n) : "";
+    if (!*row && !*col) return "{";
+    return emit_text(e, "if (%s%s%s) {", row, *row && *col ? " && " : "", col);
+}
+
+void result_vector(Emit *e, Vectors *v, const ResultVector *r)
+{
+    const Body *b = e->body;
+    const char *axis = e->axis[2];
+    bool whole = b->axis[2].extent % r->width == 0;
+    e->axis[2] = r->base;
+    for (int i = r->early; i < v->nloads; i++)
+        print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
+    e->axis[2] = axis;
+    if (whole) open_stores(e, v, -1);
+    if (r->joined) emit_line(e, e->scope, "%s", r->joined);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, r->base);
+    emit_open(e, 1ull << 2)->guard = !whole;
+    for (int i = 0; i < v->nloads; i++)
+        e->element[v->loads[i]] =
+            emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), i < r->early ? "[u]" : "");
+    emit_bind(e, b->dot.sum, e->scope, r->sum);
+    lane_stores(e, v, -1);
+    operand_close(e, whole, axis, b->axis[2].extent);
+    close_lane_loop(e, r->width);
+    if (!whole) return;
+    e->axis[2] = r->base;
+    if (r->store)
+        r->store(e, v);
+    else
+        flush_stores(e, v, -1);
+    e->axis[2] = axis;
+}
+
+void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
+                   void (*store)(Emit *e, Vectors *v))
+{
+    emit_open(e, 1ull << 1)->guard = true; // in range
+    Vectors v = result_vectors(e, width);
+    result_vector(e, &v, &(ResultVector){.base = base, .width = width, .sum = sum, .store = store});
+    emit_close(e, result_inside(e, base, high), "}");
+}

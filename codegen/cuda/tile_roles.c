@@ -1,0 +1,356 @@
+// Tile programs with roles as CUDA C, op by op, in the words of prelude/cuda_wgmma.h: roles, loops,
+// and what keeps them apart. What is done with tiles is in print_groups.c.
+#include "codegen/cuda/tile_print.h"
+#include "codegen/tile/wgmma.h"
+
+// "// left, right: there"
+static const char *reason(RolePrint *w, const TileOp *op)
+{
+    if (!op->filled && !op->freed) return "";
+    return emit_text(w->e, " // %s: %s",
+                     tile_names(w->e, w->p, op->filled ? op->filled : op->freed),
+                     op->filled ? "there" : "free");
+}
+
+// -- synchronisation ------------------------------------------------------------------------------
+
+static void print_barrier(RolePrint *w, const TileOp *op)
+{
+    static const char *const words[] = {[OF_WARP] = "__syncwarp()",
+                                        [OF_CLUSTER] = "nc_cluster_wait()",
+                                        [OF_GROUP] = "nc_group_wait(group)"};
+    emit_line(w->e, w->e->scope, "%s;%s", words[op->scope],
+              op->scope == OF_CLUSTER ? " // none leaves while another arrives at its mbarriers"
+                                      : reason(w, op));
+}
+
+// One thread of a warp, or one for each block of the cluster.
+static void print_arrive(RolePrint *w, const TileOp *op, bool inside)
+{
+    Emit *e = w->e;
+    bool all = op->scope == OF_CLUSTER;
+    const char *who = all ? emit_text(e, "thread < %d", w->p->cluster) : "thread == 0",
+               *block = all                 ? "thread"
+                        : w->p->cluster > 1 ? "rank"
+                                            : "0";
+    emit_line(e, e->scope, "if (%s%s) nc_bar_arrive(%s + %s, %s);",
+              op->shift && inside ? "step > 0 && " : "", who, w->p->bar[op->bar].name,
+              op->shift ? "before" : "place", block);
+}
+
+// All mbarriers are set up by one thread.
+static void print_ready(RolePrint *w)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    Scope *top = e->scope;
+    const TileBar *full = &p->bar[0], *empty = &p->bar[1];
+    emit_line(e, top, "if (threadIdx.x == 0) nc_ring_begin<%d>(%s, %d, %s, %d);", full->places,
+              full->name, full->arrivals, empty->name, empty->arrivals);
+    emit_line(e, top, "nc_bars_ready();");
+}
+
+// -- roles and loops ------------------------------------------------------------------------------
+
+static int end_of(const TileProgram *p, int i)
+{
+    for (int depth = 0;; i++) {
+        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth -= p->op[i].kind == T_END;
+        if (!depth) return i;
+    }
+}
+
+static bool has(const TileProgram *p, int from, TileKind kind)
+{
+    for (int i = from; p->op[i].kind != T_END; i++)
+        if (p->op[i].kind == kind) return true;
+    return false;
+}
+
+static void print_ops(RolePrint *w, int from, int to, const TileOp *loop);
+
+// Which tile of the result this is; where the left operand's rows begin anywhere also the number
+// of the tile's map, and where its rows begin in it.
+static void print_origin(RolePrint *w, const TileRole *role)
+{
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    const char *rank = s->cluster > 1 ? emit_text(e, " * %d + rank", s->cluster) : "";
+    Scope *in = e->scope;
+    ProgMap m;
+    bool along_k;
+    if (role->thread || role->groups) // row sums do without
+        emit_line(e, in, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile_n));
+    group_operand(e->body, 1, &m, &along_k);
+    const char *down = number(e, "tile", w->across * w->apart, 0, 1);
+    if (*rank) down = emit_text(e, "(%s%s)", down, rank);
+    if (w->apart > 1) {
+        emit_line(e, in, "const int rest = %s;", number(e, "tile", w->across, w->apart, 1));
+        emit_line(e, in, "const int origin_m = %s * %d + rest;", down, s->tile_m * w->apart);
+    } else {
+        emit_line(e, in, "const int origin_m = %s * %d;", down, s->tile_m);
+    }
+    if (!group_uneven(e->body)) return;
+    int pitch = (int)(m.pitch % 8), offset = (int)(m.offset % 8);
+    const char *begins = w->apart == 1 ? ""
+                         : pitch == 1  ? "rest"
+                                       : emit_text(e, "rest * %d", pitch);
+    if (!*begins)
+        begins = emit_text(e, "%d", offset);
+    else if (offset)
+        begins = emit_text(e, "(%s + %d)", begins, offset);
+    emit_line(e, in, "const int shift = %s %% 8;", begins);
+}
+
+// The block's tiles, or those of a group, which knows its place in the ring by the steps that all
+// tiles before have taken.
+static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
+{
+    Emit *e = w->e;
+    const TileOp *op = &w->p->op[from];
+    long long tiles = op->trips, steps = w->p->steps;
+    Scope *out = e->scope;
+    if (role->groups) emit_line(e, out, "int taken = 0; // steps, by tiles before");
+    if (role->turns) emit_line(e, out, "int turn = 0;");
+    emit_open(e, 0);
+    print_origin(w, role);
+    if (role->turns) {
+        emit_line(e, e->scope, "turn ^= 1;");
+        emit_line(e, e->scope, "if (turn == group) { // the other group's");
+        emit_line(e, e->scope, "    taken += %lld;", steps);
+        emit_line(e, e->scope, "    continue;");
+        emit_line(e, e->scope, "}");
+    }
+    if (role->groups) {
+        int places = w->p->tile[0].places;
+        emit_line(e, e->scope, "int place = taken %% %d, parity = taken / %d %% 2, before = 0;",
+                  places, places);
+        emit_line(e, e->scope, "taken += %lld;", steps);
+    }
+    print_ops(w, from + 1, to, NULL);
+    emit_close(
+        e, emit_text(e, "for (int tile = first_tile; tile < %lld; tile += %d) {", tiles, op->count),
+        "}");
+}
+
+// A loop over the places of the ring.
+static void print_steps(RolePrint *w, int from, int to)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const TileOp *loop = &p->op[from];
+    const Tile *left = &p->tile[0], *right = &p->tile[1];
+    Scope *out = e->scope;
+    bool multiplies = has(p, from, T_MMA), sums = has(p, from, T_REDUCE);
+    if (sums)
+        emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's",
+                  (long long)w->across);
+    emit_open(e, 0);
+    Scope *in = e->scope;
+    int at = from + 1; // where the place is used first
+    while (!multiplies && p->op[at].kind != T_LOAD && p->op[at].kind != T_REDUCE) at++;
+    print_ops(w, from + 1, at, loop);
+    emit_line(e, in, "%suint8_t *const left = ring + place * %d%s;",
+              multiplies || sums ? "const " : "", left->apart,
+              sums ? "" : emit_text(e, ", *const right = left + %d", right->offset));
+    if (multiplies)
+        emit_line(e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right);",
+                  group_rows(w));
+    print_ops(w, at, to, loop);
+    if (multiplies) emit_line(e, in, "before = place;");
+    if (sums) emit_line(e, in, "if (++due == %lld) due = 0;", (long long)w->across);
+    emit_line(e, in, "if (++place == %d) place = 0, parity ^= 1;", left->places);
+    long long trips = loop->trips;
+    emit_close(e,
+               multiplies ? emit_text(e, "for (int step = 0; step < %lld; step++) {", trips)
+                          : emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
+                                      trips * STEP, STEP),
+               "}");
+}
+
+static void print_parts(RolePrint *w, int from, int to)
+{
+    Emit *e = w->e;
+    Scope *out = e->scope;
+    emit_open(e, 0);
+    group_part(w);
+    print_ops(w, from + 1, to, &w->p->op[from]);
+    emit_line(e, out, "#pragma unroll");
+    emit_close(
+        e,
+        emit_text(e, "for (int part = 0; part < %lld; part++) {", (long long)w->p->op[from].trips),
+        "}");
+}
+
+static void print_op(RolePrint *w, int i, const TileOp *loop)
+{
+    const TileOp *op = &w->p->op[i];
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    Scope *in = e->scope;
+    const char *bar = p->bar[op->bar].name;
+    switch (op->kind) {
+    case T_READY: print_ready(w); break;
+    case T_AWAIT: emit_line(e, in, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op)); break;
+    case T_ANNOUNCE:
+        emit_line(e, in, "nc_bar_expect(%s + place, %d);", bar, p->bar[op->bar].bytes);
+        break;
+    case T_ARRIVE: print_arrive(w, op, loop); break;
+    case T_TURN: emit_line(e, in, "if (tile != first_tile) nc_turn_wait(group);"); break;
+    case T_PASS: {
+        int tiles = i;
+        while (p->op[tiles].kind != T_TILES) tiles--;
+        emit_line(e, in, "if (step == %lld && tile + %d < %lld) nc_turn_pass(group ^ 1);",
+                  (long long)loop->trips - 1, p->op[tiles].count, (long long)p->op[tiles].trips);
+        break;
+    }
+    case T_FENCE: emit_line(e, in, "nc_fence_written();"); break;
+    case T_BARRIER: print_barrier(w, op); break;
+    case T_BEGIN: emit_line(e, in, "nc_products_begin();"); break;
+    case T_COMMIT:
+        if (op->how == BY_TENSOR) emit_line(e, in, "nc_products_end();");
+        break; // (that of stores is the storing thread's)
+    case T_WAIT:
+        emit_line(e, in, "%s<%d>();%s", op->how == BY_TENSOR ? "nc_products_done" : "nc_boxes_read",
+                  op->count, reason(w, op));
+        if (op->how == BY_TENSOR && !op->count) emit_line(e, in, "nc_settled(acc);");
+        break;
+    case T_FILL: // by the first product
+        emit_line(e, in, "float acc[%d][%d];", w->below, p->side_n / 2);
+        break;
+    case T_LOAD: group_load(w, op); break;
+    case T_CLEAR: group_clear(w); break;
+    case T_MMA: group_multiply(w, op); break;
+    case T_REDUCE: group_reduce(w, op); break;
+    case T_MAP:
+        if (p->tile[op->a].lines > 1)
+            group_map(w);
+        else
+            group_row_sums(w);
+        break;
+    case T_STORE: group_store(w); break;
+    default: break;
+    }
+}
+
+// Those of a loop's first step stand behind one condition.
+static void print_ops(RolePrint *w, int from, int to, const TileOp *loop)
+{
+    Emit *e = w->e;
+    const TileProgram *p = w->p;
+    for (int i = from; i < to; i++) {
+        const TileOp *op = &p->op[i];
+        if (op->kind == T_LOOP) {
+            int end = end_of(p, i);
+            (has(p, i, T_AWAIT) ? print_steps : print_parts)(w, i, end);
+            i = end;
+        } else if (op->when == THE_FIRST) {
+            emit_open(e, 0);
+            for (; p->op[i].when == THE_FIRST; i++) print_op(w, i, loop);
+            i--;
+            emit_close(e, "if (step == 0 && shift > 0) {", "}");
+        } else {
+            print_op(w, i, loop);
+        }
+    }
+}
+
+static void print_role(RolePrint *w, int at)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const TileRole *role = &p->role[p->op[at].role];
+    Scope *out = e->scope;
+    if (!role->groups) {
+        emit_open(e, 0);
+        int round = 0;
+        for (int i = at + 1; p->op[i].kind != T_END; i++)
+            if (p->op[i].kind == T_AWAIT) round = p->op[i].count;
+        emit_line(e, e->scope, "int place = 0, parity = %d;%s", round,
+                  round ? " // of the round before" : "");
+        if (!role->thread)
+            emit_line(e, e->scope,
+                      "const int piece = (warp %% 2 * 4 + thread / 8 ^ thread %% 8) * 16 + thread "
+                      "%% 8 * %d;",
+                      LINE);
+    } else if (w->boxes) {
+        emit_line(
+            e, out,
+            "const int at = thread %% 16 * 64 + (thread / 16 ^ thread %% 8) * 8; // in a box");
+    }
+    for (int i = at + 1; i < p->nops && p->op[i].kind != T_ROLE; i++)
+        if (p->op[i].kind == T_TILES) {
+            int end = end_of(p, i);
+            print_tiles(w, i, end, role);
+            i = end;
+        } else {
+            print_op(w, i, NULL);
+        }
+    if (role->groups) return;
+    emit_close(e,
+               role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
+                            : emit_text(e, "if (warp >= %d) { // %s", role->first, role->name),
+               "}");
+}
+
+static int next_role(const TileProgram *p, int i)
+{
+    while (i < p->nops && p->op[i].kind != T_ROLE) i++;
+    return i;
+}
+
+// Warps 0 to 3 have the roles that do not multiply.
+static void print_roles(RolePrint *w)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    int i = next_role(p, 0), last = p->nroles - 1;
+    print_ops(w, 0, i, NULL);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "nc_registers_give<%d>();", p->role[0].registers);
+    for (; p->op[i].role != last; i = next_role(p, i + 1)) print_role(w, i);
+    emit_line(e, e->scope, "__syncwarp();");
+    emit_close(e, "if (group < 0) {", "} else {");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "nc_registers_take<%d>();", p->role[last].registers);
+    print_role(w, i);
+    emit_close(e, NULL, "}");
+    for (i = next_role(p, i + 1) + 1; i < p->nops; i++) print_op(w, i, NULL); // of all
+}
+
+// Where this thread is, and what lies where in shared memory.
+static void print_places(RolePrint *w)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    Scope *top = e->scope;
+    emit_line(e, top, "const int %s = 0;", e->axis[0]);
+    emit_line(e, top,
+              "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
+    emit_line(e, top, "const int warp = threadIdx.x / 32 %% 4, thread = threadIdx.x %% 32;");
+    if (p->cluster > 1) emit_line(e, top, "const int rank = nc_cluster_rank();");
+    emit_line(e, top, "const int first_tile = %s;", number(e, "block", p->cluster, 0, 1));
+    emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
+    if (w->boxes)
+        emit_line(e, top,
+                  "uint16_t *const boxes = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
+                  w->boxes->offset, GROUP_WARPS,
+                  w->boxes->places * wgmma_staged(e->body) * BOX * STEP);
+    emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
+              p->shared, p->tile[0].places);
+}
+
+void tile_roles_cuda(Emit *e, const TileProgram *p)
+{
+    const Body *b = e->body;
+    RolePrint w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
+    w.across = ceil_div(b->axis[2].extent, b->sched.tile_n);
+    for (int i = 0; i < p->ntiles; i++)
+        if (p->tile[i].of_warp) w.boxes = &p->tile[i];
+    emit_open(e, 1); // batch: one
+    e->scope->indent--;
+    print_places(&w);
+    print_roles(&w);
+    emit_close(e, NULL, NULL);
+}

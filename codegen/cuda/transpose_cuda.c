@@ -1,0 +1,62 @@
+// Maps with loads that are contiguous along another axis than the stores, as CUDA C: a block takes
+// a 32 x 32 tile of the two axes; those loads go through shared memory, read along their own axis
+// and used along the other, so that both sides of a transpose move whole lines.
+#include "codegen/text/print.h"
+
+static bool turned(const Emit *e, uint32_t i)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[i];
+    int64_t along, across;
+    return e->live[i] && v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
+           ix_stride(v->ix, b->npar - 1, &along) && along > 1 &&
+           ix_stride(v->ix, b->sched.turn - 1, &across) && across == 1;
+}
+
+void turn_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const char *t = b->sched.wide ? "int64_t" : "int";
+    int inner = b->npar - 1, p = b->sched.turn - 1;
+    const char *x = e->axis[inner], *y = e->axis[p];
+    long long nx = (long long)b->axis[inner].extent, ny = (long long)b->axis[p].extent;
+    Scope *root = e->scope;
+    emit_line(e, root, "const int tx = threadIdx.x %% 32, ty = threadIdx.x / 32;");
+    emit_line(e, root, "const %s first_%s = (%s)(block %% %lld) * 32;", t, x, t, (nx + 31) / 32);
+    int64_t stride = (nx + 31) / 32;
+    for (int i = inner; i-- > 0;) {
+        int64_t count = i == p ? (ny + 31) / 32 : b->axis[i].extent;
+        emit_line(e, root, "const %s %s%s = block / %lld %% %lld%s;", t, i == p ? "first_" : "",
+                  e->axis[i], (long long)stride, (long long)count, i == p ? " * 32" : "");
+        stride *= count;
+    }
+    uint64_t both = 1ull << inner | 1ull << p, others = ((1ull << b->npar) - 1) & ~both;
+    emit_open(e, others);
+    Scope *top = e->scope;
+    top->indent--;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (turned(e, i))
+            emit_line(e, top, "__shared__ %s %s_tile[32][33];",
+                      type_storage(b->bufs.at[b->insts.at[i].buf].type), e->name[i]);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = first_%s + ty + u, %s = first_%s + tx;", t, x, x, y, y);
+    emit_open(e, both);
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (turned(e, i))
+            emit_line(e, e->scope, "%s_tile[ty + u][tx] = %s[%s];", e->name[i],
+                      e->buf_name[b->insts.at[i].buf], emit_index(e, b->insts.at[i].ix));
+    emit_close(e, emit_text(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
+    emit_line(e, top, "#pragma unroll");
+    emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
+    emit_line(e, top, "__syncthreads();");
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (turned(e, i)) e->element[i] = emit_text(e, "%s_tile[tx][ty + u]", e->name[i]);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = first_%s + tx, %s = first_%s + ty + u;", t, x, x, y, y);
+    emit_open(e, both);
+    emit_stores(e, -1);
+    emit_close(e, emit_text(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
+    emit_line(e, top, "#pragma unroll");
+    emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
+    emit_close(e, NULL, NULL);
+}

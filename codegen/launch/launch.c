@@ -1,0 +1,282 @@
+// From the groups of a launch to kernels: bodies, scratch buffers, names, text.
+#include <string.h>
+
+#include "base/embedded.h"
+#include "codegen/text/accumulator.h"
+#include "codegen/schedule/knobs.h"
+#include "codegen/text/print.h"
+#include "codegen/tile/tile.h"
+
+// The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
+const char *lower_prelude(Arena *a, const Target *t, bool group_products)
+{
+    static const char *const c[] = {"c_head.h", "c_math.h", "common.h",
+                                    "c_tail.h", "c_sort.h", NULL};
+    const char *const cuda[] = {
+        "cuda_head.h", "common.h",    "cuda_tail.h",      "cuda_sync.h",
+        "cuda_mma.h",  "cuda_tile.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
+        NULL};
+    Buf out = buf_new(a);
+    for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
+        for (const EmbeddedFile *f = prelude_files; f->name; f++)
+            if (!strcmp(f->name, *want)) buf_bytes(&out, f->text, f->len);
+    return out.data;
+}
+
+// Buffers the parts of split reductions are kept in between the two halves of the work.
+static void add_scratch(LowerCtx *ctx, Body *b, int *count)
+{
+    Kernel k = {.arena = ctx->arena, .ctx = ctx};
+    Emit e = emit_begin(&k, b, false, false);
+    int n;
+    const int *r = stage_reductions(&e, 0, &n);
+    int64_t elems = body_rows(b) * b->sched.split;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        for (int p = 0; p < inst_acc(v)->nparts; p++)
+            vec_push(ctx->arena, &b->bufs,
+                     (BodyBuf){.kind = KA_SCRATCH,
+                               .type = acc_part_type(v, p),
+                               .elems = elems,
+                               .scratch = (*count)++,
+                               .read = true,
+                               .written = true});
+    }
+}
+
+static uint64_t place_key(const Ix *ix, const BodyBuf *buf)
+{
+    return hash_mix((uint64_t)(uintptr_t)ix,
+                    hash_mix((uint64_t)buf->elems, (uint64_t)dtype_info[buf->type].bits));
+}
+
+// Which arguments are accessed at one element only by each thread: those of whole rows, too, and of
+// a contraction's results, are read and written by the thread that makes the row or result.
+static void find_in_place(Body *b)
+{
+    bool map = b->sched.kind == SCHED_MAP;
+    if (!map && (!b->commits || b->serial_cols)) return;
+    uint64_t wide = 0; // axes of more than one element
+    for (int i = 0; i < b->npar; i++)
+        if (b->axis[i].extent > 1) wide |= 1ull << i;
+    // What is stored and what is loaded at one element, by that element's index, size and width.
+    IdMap stored = idmap_new(b->ix->arena), loaded = idmap_new(b->ix->arena);
+    const Ix **at = NEW_ARRAY(b->ix->arena, const Ix *, b->bufs.n + 1);
+    uint32_t *stores = NEW_ARRAY(b->ix->arena, uint32_t, b->bufs.n + 1);
+    bool *mixed = NEW_ARRAY(b->ix->arena, bool, b->bufs.n + 1);
+    for (uint32_t j = 0; j < b->insts.n; j++) {
+        const Inst *v = &b->insts.at[j];
+        if (v->kind != KI_LOAD) continue;
+        if ((at[v->buf] && at[v->buf] != v->ix) || (v->axes & ~v->ix->axes) ||
+            (!map && v->axes >> b->npar))
+            mixed[v->buf] = true;
+        at[v->buf] = v->ix;
+    }
+    for (uint32_t w = 0; w < b->stores.n; w++)
+        if (b->stores.at[w].buf >= 0) stores[b->stores.at[w].buf]++;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t w = 0; w < b->stores.n; w++) {
+            const BodyStore *s = &b->stores.at[w];
+            if (s->buf < 0 || s->add || stores[s->buf] > 1) continue; // (1: not in pieces)
+            BodyBuf *out = &b->bufs.at[s->buf];
+            if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide) continue;
+            if (!map && s->ix->axes >> b->npar) continue;
+            uint64_t key = place_key(s->ix, out);
+            idmap_set(&stored, key, 1);
+            if (pass && idmap_get(&loaded, key, NULL)) out->in_place = true;
+        }
+        for (uint32_t i = 0; i < b->bufs.n && !pass; i++) {
+            BodyBuf *in = &b->bufs.at[i];
+            if (in->kind != KA_NODE || in->written || !in->read || !at[i] || mixed[i]) continue;
+            uint64_t key = place_key(at[i], in);
+            idmap_set(&loaded, key, 1);
+            if (idmap_get(&stored, key, NULL)) in->in_place = true;
+        }
+    }
+}
+
+static bool same_arg(const KernelArg *a, const BodyBuf *u)
+{
+    return a->kind == u->kind && a->node == u->node && a->value == u->value &&
+           (u->kind != KA_SCRATCH || a->scratch == u->scratch);
+}
+
+// The kernel's arguments: the buffers of its bodies in order; on CUDA each buffer once (the C
+// printer gives a body a run of the argument array instead).
+static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
+{
+    bool cuda = ctx->target->kind == TARGET_CUDA;
+    int n = 0;
+    for (int i = 0; i < k->nbodies; i++) n += (int)k->body[i]->bufs.n;
+    out->args = NEW_ARRAY(ctx->arena, KernelArg, n + 1);
+    int *users = NEW_ARRAY(ctx->arena, int, n + 1);
+    IdMap seen = idmap_new(ctx->arena), first = idmap_new(ctx->arena);
+    for (int i = 0; i < k->nbodies; i++) {
+        Body *b = k->body[i];
+        int shared = -1;
+        b->arg = NEW_ARRAY(ctx->arena, int, b->bufs.n + 1);
+        for (uint32_t j = 0; j < b->bufs.n; j++) {
+            const BodyBuf *u = &b->bufs.at[j];
+            uint64_t at,
+                key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                               hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            if (cuda && idmap_get(&seen, key, &at) && same_arg(&out->args[at], u)) {
+                b->arg[j] = (int)at;
+            } else {
+                b->arg[j] = out->nargs;
+                idmap_set(&seen, key, (uint64_t)out->nargs);
+                out->args[out->nargs++] = (KernelArg){.kind = u->kind,
+                                                      .node = u->node,
+                                                      .value = u->value,
+                                                      .scratch = u->scratch,
+                                                      .same_as = -1};
+            }
+            KernelArg *a = &out->args[b->arg[j]];
+            users[b->arg[j]]++;
+            bool before = k->phase == PHASE_COMBINE && body_stores_columns(b, (int)j);
+            a->written |= (u->written && !before) || (u->kind == KA_ERROR && b->can_fail);
+            if (u->kind == KA_SCRATCH) {
+                a->scratch_bytes = u->elems * math_bytes(u->type);
+                a->scratch_type = math_type(u->type);
+            }
+            if (u->in_place && u->written && shared < 0) shared = b->arg[j];
+        }
+        for (uint32_t j = 0; j < b->bufs.n; j++)
+            if (b->bufs.at[j].in_place) out->args[b->arg[j]].same_as = shared;
+        out->commits |= b->commits;
+    }
+    // A buffer that several bodies touch must stay where it is.
+    for (int i = 0; i < out->nargs; i++) {
+        uint64_t j, key = (uint64_t)(uintptr_t)out->args[i].node;
+        if (out->args[i].kind != KA_NODE) continue;
+        if (users[i] > 1) out->args[i].same_as = -1;
+        if (idmap_get(&first, key, &j))
+            out->args[i].same_as = out->args[j].same_as = -1;
+        else
+            idmap_set(&first, key, (uint64_t)i);
+    }
+}
+
+static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
+{
+    bool cuda = ctx->target->kind == TARGET_CUDA;
+    Kernel k = {.arena = ctx->arena, .ctx = ctx, .body = body, .nbodies = n, .phase = phase};
+    LoweredKernel out = {.body = body, .nbodies = n};
+    ProgKernel *p = &out.prog;
+    k.identity = kernel_identity(&k);
+    k.symbol = arena_printf(ctx->arena, "k_%016llx", (unsigned long long)k.identity);
+    k.name = kernel_name(&k);
+    const Group *g = body[0]->group;
+    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
+    k.loc = out.loc = blame ? blame->loc : 0;
+    collect_args(ctx, &k, &out);
+    kernel_costs(&k, ctx->target, p);
+    p->name = k.name;
+    p->identity = k.identity;
+    p->symbol = k.symbol;
+    p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
+    p->grid[0] = p->grid[1] = p->grid[2] = p->block[0] = p->block[1] = p->block[2] = 1;
+    for (int i = 0; cuda && i < n; i++) { // text is made only of programs that are right
+        if (!tile_made(&body[i]->sched) || body_rows(body[i]) == 0) continue;
+        TileProgram program = tile_program(body[i]);
+        const char *wrong = tile_verify(ctx->arena, &program, 1);
+        if (wrong)
+            diag_error(ctx->diags, k.loc, "internal error: the tile program of %s: %s", k.name,
+                       wrong);
+    }
+    p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
+    if (p->nmaps) p->nargs = out.nargs;
+    Buf pretty = buf_new(ctx->arena);
+    kernel_comment(&k, p, ctx->target, &pretty);
+    buf_str(&pretty, cuda ? print_cuda(&k, true, p) : print_c(&k, true));
+    p->annotated = pretty.data;
+    return out;
+}
+
+// A GPU launches 2^31 - 1 blocks at once; clusters may round their number up a little.
+static bool launchable(LowerCtx *ctx, const BodyList *list)
+{
+    int64_t blocks = 0;
+    for (uint32_t i = 0; i < list->n; i++) blocks += list->at[i]->sched.blocks;
+    if (blocks < INT32_MAX - 16) return true;
+    const Group *g = list->at[0]->group;
+    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
+    diag_error(ctx->diags, blame ? blame->loc : 0,
+               "this takes %lld blocks of threads and a GPU launches fewer than 2^31: make the "
+               "tensor smaller, or work on parts of it",
+               (long long)blocks);
+    return false;
+}
+
+int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
+{
+    bool cuda = ctx->target->kind == TARGET_CUDA, ordered_any = false;
+    BodyList all = {0};
+    for (int i = 0; i < ngroups; i++) {
+        bool ordered;
+        if (!lower_group(ctx, g, groups[i], &all, &ordered)) return -1;
+        ordered_any |= ordered;
+    }
+    // Maps side by side share the device: they are scheduled by what they are together, so that the
+    // updates of a large and of a small parameter are one body.
+    int64_t crowd = 0;
+    for (uint32_t i = 0; i < all.n; i++)
+        if (all.at[i]->npar == 1 && all.at[i]->col < 0) crowd += body_rows(all.at[i]);
+    for (uint32_t i = 0; i < all.n && !ordered_any; i++)
+        if (all.at[i]->npar == 1 && all.at[i]->col < 0) {
+            all.at[i]->crowd = crowd;
+            schedule_body(ctx, all.at[i]);
+        }
+    int64_t tiles = 0;
+    for (uint32_t i = 0; i < all.n; i++)
+        if (all.at[i]->sched.staged) tiles += all.at[i]->sched.blocks;
+    for (uint32_t i = 0; i < all.n; i++) {
+        Body *b = all.at[i];
+        staged_beside(ctx->target, b, tiles);
+        schedule_override(ctx, b);
+        if (ctx->part && b->sched.kind == SCHED_COLUMN && schedule_can_split(b)) {
+            b->part = ctx->part;
+            b->sched.split = ceil_div(b->axis[b->col].extent, b->part);
+            schedule_derive(b, ctx->target);
+        }
+        ctx->group_products |= wgmma_fits(b, ctx->target);
+        if (all.n == 1 || b->sched.staged || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
+        b->sched.cluster = 1; // blocks side by side belong to several bodies
+        b->sched.wgmma = 0;   // (whose maps are parameters of a kernel)
+        schedule_derive(b, ctx->target);
+    }
+    int scratch = 0;
+    bool split = false;
+    VEC(Body *) joined = {0};
+    BodyList behind = {0};
+    for (uint32_t i = 0; i < all.n; i++) {
+        Body *b = all.at[i], *next;
+        find_in_place(b);
+        if (!cuda) sort_c_scratch(ctx->arena, b, &scratch);
+        if (body_folds(b)) {
+            if (!lower_joined(ctx, g, b, &scratch, &next)) return -1;
+            schedule_override(ctx, next);
+            vec_push(ctx->arena, &behind, next);
+        }
+        if (b->col >= 0 && b->sched.split > 1) {
+            add_scratch(ctx, b, &scratch);
+            split = true;
+            vec_push(ctx->arena, &joined, b);
+        }
+    }
+    if (cuda && (!launchable(ctx, &all) || !launchable(ctx, &behind))) return -1;
+    VEC(LoweredKernel) kernels = {0};
+    if (ordered_any) {
+        for (uint32_t i = 0; i < all.n; i++)
+            vec_push(ctx->arena, &kernels, make(ctx, &all.at[i], 1, PHASE_WHOLE));
+    } else if (all.n) {
+        bool two = cuda && split;
+        vec_push(ctx->arena, &kernels,
+                 make(ctx, all.at, (int)all.n, two ? PHASE_PARTIAL : PHASE_WHOLE));
+        if (two) vec_push(ctx->arena, &kernels, make(ctx, joined.at, (int)joined.n, PHASE_COMBINE));
+        if (behind.n)
+            vec_push(ctx->arena, &kernels, make(ctx, behind.at, (int)behind.n, PHASE_WHOLE));
+    }
+    *out = kernels.at;
+    return (int)kernels.n;
+}

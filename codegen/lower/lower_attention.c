@@ -1,0 +1,162 @@
+// Attention: the region of a call (passes/attention/attention.c says what it looks like) to bodies.
+//
+// A region's results are products over the columns, of weights with values: for the gradients of
+// keys and values two of them, which share what the weights are made of. Their body has a batch,
+// rows, an axis for each result's place along a head, and columns. What the weights are made of are
+// scores, products over a head: reductions over axes of their own.
+#include "codegen/lower/lower.h"
+#include "ir/axes.h"
+
+// Sums of all results that a thread can hold: beyond that each product has a kernel of its own.
+enum { MOST_HEADS = 256 };
+
+typedef struct Outer { // a product over the columns
+    const Node *dot;
+    int side; // of its weights
+    DotAxes weight, value;
+    int64_t width; // of a head
+} Outer;
+
+// What each node of the region, by id, follows from.
+typedef struct Roots {
+    bool *dot;            // some product
+    const Node **product; // not through a sum along the columns: that product, the last one
+} Roots;
+
+static Roots find_roots(Arena *a, const Graph *region)
+{
+    Roots r = {NEW_ARRAY(a, bool, region->nodes.n + 1),
+               NEW_ARRAY(a, const Node *, region->nodes.n + 1)};
+    for (uint32_t i = 0; i < region->nodes.n; i++) {
+        const Node *n = region->nodes.at[i];
+        r.dot[i] = node_class(n) == CLS_DOT;
+        if (r.dot[i]) r.product[i] = n;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            r.dot[i] |= r.dot[n->args[k]->id];
+            if (!r.product[i] && node_class(n) != CLS_REDUCE)
+                r.product[i] = r.product[n->args[k]->id];
+        }
+    }
+    return r;
+}
+
+static bool find_outer(const Roots *r, const Node *dot, Outer *o)
+{
+    *o = (Outer){.dot = dot, .side = r->dot[dot->args[0]->id] ? 0 : 1};
+    o->weight = dot_axes(dot, o->side);
+    o->value = dot_axes(dot, 1 - o->side);
+    if (o->weight.ncontract != 1 || o->weight.nfree != 1 || o->value.nfree != 1) return false;
+    o->width = dot->args[1 - o->side]->type.dim[o->value.free[0]];
+    return true;
+}
+
+// Follows [from], known at idx, through what is made of it to n: idx becomes n's. false: it does
+// not lead there.
+static bool carry(Lower *l, const Roots *r, const Node *n, const Node *from, const Ix **idx)
+{
+    IxCtx *c = l->body->ix;
+    if (n == from) return true;
+    uint32_t k = 0;
+    while (k < n->nargs && r->product[n->args[k]->id] != from) k++;
+    if (k == n->nargs || !carry(l, r, n->args[k], from, idx)) return false;
+    const Type *in = &n->args[k]->type, *out = &n->type;
+    if (node_class(n) == CLS_ELEMENTWISE) return true;
+    int v = lower_value(l, n->args[k], idx, -1), count;
+    const Ix *to[MAX_RANK];
+    if (n->op == OP_permute) {
+        const int64_t *perm = attr_ints(n, ATTR_perm, &count);
+        for (int i = 0; i < count; i++) to[i] = idx[perm[i]];
+    } else if (node_keeps_all(n)) {
+        ix_delinear(c, ix_linear(c, idx, in->dim, in->rank), out->dim, out->rank, to);
+    } else {
+        return false;
+    }
+    for (int i = 0; i < out->rank; i++) idx[i] = to[i];
+    lower_known(l, n, idx, v);
+    return true;
+}
+
+static void store(Lower *l, const Node *result, const Node *stored, const Ix *const *idx)
+{
+    const Type *t = &result->type;
+    int v = lower_value(l, result, idx, -1);
+    int buf = lower_buf(l, KA_NODE, stored, t->dtype, type_count(t));
+    lower_store(l, buf, ix_linear(l->body->ix, idx, t->dim, t->rank), v);
+    if (!lower_commits(l->ctx, stored)) return;
+    l->body->commits = true;
+    lower_error_buf(l);
+}
+
+// The results of the call that follow from these products, and those of rows alone, as one body.
+static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, const Outer *o, int n,
+                           bool rows, BodyList *out)
+{
+    const Node *call = group->anchor;
+    Graph *region = call->regions[0];
+    Lower l = lower_begin(ctx, region, group);
+    IxCtx *c = l.body->ix;
+    l.call = call;
+    const Type *w = &o->dot->args[o->side]->type;
+    const int nb = o->weight.nbatch;
+    int64_t dim[MAX_RANK], batch = 1, height = w->dim[o->weight.free[0]];
+    for (int i = 0; i < nb; i++) batch *= dim[i] = w->dim[o->weight.batch[i]];
+    const Ix *b = ix_axis(c, lower_new_axis(&l, batch), batch), *of[MAX_RANK];
+    const Ix *row = ix_axis(c, lower_new_axis(&l, height), height);
+    ix_delinear(c, b, dim, nb, of);
+    l.body->npar = 2 + n;
+    int head[MOST_PRODUCTS];
+    for (int k = 0; k < n; k++) head[k] = lower_new_axis(&l, o[k].width);
+    l.body->col = lower_new_axis(&l, w->dim[o->weight.contract[0]]);
+    for (uint32_t i = 0; i < group->outs.n; i++) {
+        const Node *stored = group->outs.at[i];
+        int index = stored->op == OP_get ? (int)attr_int(stored, ATTR_index, 0) : 0;
+        const Node *result = region->results.at[index], *dot = r->product[result->id];
+        const Ix *idx[MAX_RANK];
+        if (!dot && rows) {
+            const int64_t all[2] = {batch, height};
+            const Ix *at[2] = {b, row};
+            ix_delinear(c, ix_linear(c, at, all, 2), result->type.dim, result->type.rank, idx);
+            store(&l, result, stored, idx);
+        }
+        for (int k = 0; k < n && dot; k++) {
+            if (o[k].dot != dot) continue;
+            const Ix *place = ix_axis(c, head[k], o[k].width);
+            for (int j = 0; j < nb; j++) idx[j] = of[j];
+            idx[nb] = o[k].side ? place : row;
+            idx[nb + 1] = o[k].side ? row : place;
+            if (!carry(&l, r, result, dot, idx)) l.failed = true;
+            if (!l.failed) store(&l, result, stored, idx);
+        }
+    }
+    if (l.failed || !attention_find(l.body)) return lower_failed(&l, call);
+    if (ctx->target->kind == TARGET_CUDA && l.body->attention.tensor)
+        l.body->attention.tensor = ctx->tf32 ? TENSOR_TF32 : TENSOR_F32;
+    lower_finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}
+
+bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered)
+{
+    const Graph *region = group->anchor->regions[0];
+    const Roots r = find_roots(ctx->arena, region);
+    Outer o[MOST_PRODUCTS];
+    int n = 0;
+    int64_t heads = 0;
+    for (uint32_t i = 0; i < region->results.n; i++) {
+        const Node *dot = r.product[region->results.at[i]->id];
+        bool known = !dot;
+        for (int k = 0; k < n; k++) known |= o[k].dot == dot;
+        if (known) continue;
+        if (n == MOST_PRODUCTS || !find_outer(&r, dot, &o[n])) {
+            Lower l = lower_begin(ctx, (Graph *)region, group);
+            return lower_failed(&l, group->anchor);
+        }
+        heads += o[n++].width;
+    }
+    if (heads <= MOST_HEADS) return lower_products(ctx, group, &r, o, n, true, out);
+    *ordered = true;
+    for (int k = 0; k < n; k++)
+        if (!lower_products(ctx, group, &r, &o[k], 1, k == 0, out)) return false;
+    return true;
+}

@@ -1,0 +1,406 @@
+// Groups to bodies: chooses the axes of a group's loop nest and lowers its outputs over them.
+#include <string.h>
+
+#include "codegen/text/accumulator.h"
+#include "codegen/lower/lower.h"
+#include "ir/axes.h"
+
+Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group)
+{
+    Lower l = {.ctx = ctx, .graph = g, .group = group};
+    l.memo = idmap_new(ctx->arena);
+    l.body = NEW(ctx->arena, Body);
+    l.body->ix = ix_new(ctx->arena);
+    l.body->col = l.body->error_buf = l.body->dot.sum = -1;
+    l.body->group = group;
+    return l;
+}
+
+bool lower_failed(const Lower *l, const Node *n)
+{
+    diag_error(l->ctx->diags, n->loc,
+               "no kernel can be generated for this %s: its expression is too large",
+               op_info(n->op)->name);
+    return false;
+}
+
+bool lower_commits(const LowerCtx *ctx, const Node *n)
+{
+    return n->op == OP_assign || (ctx->commits && ctx->commits[n->id]);
+}
+
+const Type *lower_space(const Node *n)
+{
+    return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+}
+
+// Lowers one output at idx and stores it.
+void lower_out(Lower *l, const Node *n, const Ix *const *idx)
+{
+    const Type *t = lower_space(n);
+    int v = lower_value(l, n->op == OP_assert ? n->args[0] : n, idx, -1);
+    if (n->op == OP_assert) {
+        const char *message = attr_str(n, ATTR_message);
+        int check = lower_check(l, CHECK_ASSERT, message ? message : "assertion", n->loc, 0);
+        lower_error_buf(l);
+        l->body->can_fail = true;
+        v = lower_inst(l, (Inst){.kind = KI_ASSERT,
+                                 .type = DT_BOOL,
+                                 .na = 1,
+                                 .a = {v},
+                                 .buf = check,
+                                 .ix = ix_linear(l->body->ix, idx, t->dim, t->rank),
+                                 .node = n});
+        vec_push(l->ctx->arena, &l->body->stores, (BodyStore){.buf = -1, .value = v});
+        return;
+    }
+    int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
+    lower_store(l, buf, ix_linear(l->body->ix, idx, t->dim, t->rank), v);
+    if (lower_commits(l->ctx, n)) {
+        l->body->commits = true;
+        lower_error_buf(l);
+    }
+}
+
+static int rare_stage(const Body *b)
+{
+    for (int stage = 1; stage < b->nstages; stage++) {
+        int needed = 0, unless = 0;
+        for (uint32_t i = 0; i < b->insts.n; i++) {
+            const Inst *v = &b->insts.at[i];
+            if (v->kind == KI_REDUCE && v->axis == b->col && v->stage == stage + 1)
+                *(v->unless ? &unless : &needed) += 1;
+        }
+        if (unless && !needed) return stage;
+    }
+    return 0;
+}
+
+void lower_finish(Lower *l)
+{
+    Body *b = l->body;
+    b->nstages = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE && v->axis == b->col && v->stage > b->nstages)
+            b->nstages = v->stage;
+    }
+    b->rare = rare_stage(b);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        BodyStore *s = &b->stores.at[i];
+        const Inst *v = &b->insts.at[s->value];
+        int place = lower_ix_stage(l, s->ix);
+        s->stage = v->stage > place ? v->stage : place;
+        if (s->guard && b->insts.at[s->guard - 1].stage > s->stage)
+            s->stage = b->insts.at[s->guard - 1].stage;
+        if (!store_over(b, s, b->col)) continue;
+        if (b->rare && s->stage == b->rare) s->stage++;
+        if (s->stage >= b->nstages) b->nstages = s->stage + 1;
+    }
+    schedule_body(l->ctx, b);
+}
+
+// -- reductions -----------------------------------------------------------------------------------
+
+// The node of a class, over most elements, that the outs depend on inside the group: the reduction
+// whose rows and columns a body takes, the contraction a tiled body is built around.
+static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class,
+                        Node *const *outs, int n)
+{
+    VEC(const Node *) work = {0};
+    IdMap seen = idmap_new(ctx->arena);
+    const Node *best = NULL;
+    for (int i = 0; i < n; i++) vec_push(ctx->arena, &work, outs[i]);
+    while (work.n) {
+        const Node *v = work.at[--work.n];
+        if (idmap_get(&seen, v->id, NULL)) continue;
+        idmap_set(&seen, v->id, 1);
+        uint32_t stored = g->fusion->group_of[v->id];
+        if ((stored && stored - 1 != group->id && !group_computes(group, v)) ||
+            node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION || v->op == OP_get)
+            continue;
+        if (node_class(v) == class) {
+            int64_t a = type_count(&v->args[0]->type),
+                    b = best ? type_count(&best->args[0]->type) : -1;
+            if (a > b || (a == b && v->id < best->id)) best = v;
+        }
+        for (uint32_t i = 0; i < v->nargs; i++) vec_push(ctx->arena, &work, v->args[i]);
+    }
+    return best;
+}
+
+static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols)
+{
+    int64_t count = type_count(lower_space(n));
+    *over_cols = count != rows;
+    return count == rows || count == rows * cols;
+}
+
+enum { ONE_ROUND = 1, EARLY = 2 }; // see Lower
+
+// The outs, which all fit, over the rows and columns of a reduction. *folded: see lower_rows; false
+// when the sums over rows are in.
+static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head,
+                        Node *const *mine, int n, int how, bool *folded)
+{
+    Lower l = lower_begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Type *x = &head->args[0]->type;
+    int64_t rows = type_count(&head->type), cols = reduced_count(head);
+    int r = lower_new_axis(&l, rows);
+    l.one_round = how & ONE_ROUND && ctx->target->kind == TARGET_CUDA;
+    l.early = how & EARLY;
+    l.body->npar = 1;
+    l.body->col = lower_new_axis(&l, cols);
+    int count;
+    const int64_t *axes = attr_ints(head, ATTR_axes, &count);
+    int64_t kept_dim[MAX_RANK], red_dim[MAX_RANK];
+    int nk = 0, nr = 0;
+    for (int i = 0; i < x->rank; i++)
+        if (nr < count && axes[nr] == i)
+            red_dim[nr++] = x->dim[i];
+        else
+            kept_dim[nk++] = x->dim[i];
+    const Ix *kept[MAX_RANK], *sub[MAX_RANK], *at[MAX_RANK], *idx[MAX_RANK];
+    const Ix *row = ix_axis(c, r, rows);
+    ix_delinear(c, row, kept_dim, nk, kept);
+    ix_delinear(c, ix_axis(c, l.body->col, cols), red_dim, nr, sub);
+    for (int i = 0, a = 0, k = 0; i < x->rank; i++)
+        at[i] = a < count && axes[a] == i ? sub[a++] : kept[k++];
+    const Ix *flat = ix_linear(c, at, x->dim, x->rank);
+    for (int i = 0; i < n; i++) {
+        const Type *t = lower_space(mine[i]);
+        bool over_cols;
+        fits_rows(mine[i], rows, cols, &over_cols);
+        if (over_cols && shape_equal(t, x)) {
+            lower_out(&l, mine[i], at);
+        } else {
+            ix_delinear(c, over_cols ? flat : row, t->dim, t->rank, idx);
+            lower_out(&l, mine[i], idx);
+        }
+    }
+    if (*folded && lower_folds(&l, row, ix_axis(c, l.body->col, cols))) *folded = false;
+    if (!l.failed) lower_finish(&l);
+    return l;
+}
+
+// [folded]: the group's sums over rows are part of the first body, when they fit its rows.
+static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                       bool folded, BodyList *out)
+{
+    if (n == 0 && folded)
+        return lower_rows(ctx, g, group, group->folded.at, (int)group->folded.n, false, out);
+    if (n == 0) return true;
+    const Node *head = lead(ctx, g, group, CLS_REDUCE, outs, n);
+    if (!head) {
+        // What is left shares no reduction: maps, one an index space.
+        VEC(Node *) like = {0}, rest = {0};
+        for (int i = 0; i < n; i++)
+            if (type_count(lower_space(outs[i])) == type_count(lower_space(outs[0])))
+                vec_push(ctx->arena, &like, outs[i]);
+            else
+                vec_push(ctx->arena, &rest, outs[i]);
+        return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
+               lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
+    }
+    int64_t rows = type_count(&head->type), cols = reduced_count(head);
+    VEC(Node *) mine = {0}, rest = {0};
+    bool over_cols;
+    for (int i = 0; i < n; i++)
+        if (fits_rows(outs[i], rows, cols, &over_cols))
+            vec_push(ctx->arena, &mine, outs[i]);
+        else
+            vec_push(ctx->arena, &rest, outs[i]);
+    if (mine.n ==
+        0) { // the reduction sits inside a different space: a loop in each of its elements
+        Node *first = outs[0];
+        return lower_map(ctx, g, group, &first, 1, out) &&
+               lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
+    }
+    bool fold = folded;
+    Lower l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, ONE_ROUND, &fold);
+    if (!l.failed && l.body->sched.kind != SCHED_COLUMN && reduces_with(l.body, ACC_MOMENTS)) {
+        fold = folded;
+        l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, 0, &fold);
+    }
+    if (!l.failed && l.body->sched.kind == SCHED_SWEEP && l.body->nstages > 3) {
+        bool rest = folded;
+        Lower early = lower_over(ctx, g, group, head, mine.at, (int)mine.n, EARLY, &rest);
+        if (!early.failed && rest == fold && sweep_saves(early.body)) l = early;
+    }
+    if (l.failed) return lower_failed(&l, outs[0]);
+    folded = fold;
+    vec_push(ctx->arena, out, l.body);
+    return lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
+}
+
+// -- contractions ---------------------------------------------------------------------------------
+
+static bool type_is_half(DType t)
+{
+    return t == DT_BF16 || t == DT_F16;
+}
+
+// Whether the body is one sum of products whose factors each leave out one axis of the result.
+static bool find_product(Body *b)
+{
+    uint64_t m = 1ull << 1, n = 1ull << 2;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE || v->axis != b->col) continue;
+        const Inst *p = &b->insts.at[v->a[0]];
+        if (b->dot.sum >= 0 || v->op != OP_sum || p->kind != KI_EW || p->op != OP_mul) return false;
+        b->dot.sum = (int)i;
+        b->dot.a = p->a[0];
+        b->dot.b = p->a[1];
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!s->fold && s->ix && s->ix->axes >> b->col & 1) return false;
+    }
+    if (b->dot.sum < 0 || b->insts.at[b->dot.a].axes & n || b->insts.at[b->dot.b].axes & m)
+        return false;
+    return true;
+}
+
+// Whether the sums over rows that a contraction's body has are of its left operand as it is read,
+// and tiles pass by where they can be taken.
+static bool folds_left(const Body *b)
+{
+    const Inst *left = &b->insts.at[b->dot.a];
+    if (!b->sched.wgmma || !wgmma_sums(b)) return false;
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        const Inst *v = &b->insts.at[s->value];
+        while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+        if (s->fold && (s->fold->op != OP_sum || v != &b->insts.at[left->a[0]])) return false;
+    }
+    return true;
+}
+
+// The contraction of these outs, which share its space, over batch, m, n and k. [folded]: with sums
+// over its rows.
+static Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
+                           Node *const *outs, int n, bool folded)
+{
+    const DotSizes whole = dot_sizes(dot);
+    const int64_t size[3] = {whole.batch, whole.m, whole.n};
+    Lower l = lower_begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Ix *axis[3], *idx[MAX_RANK];
+    for (int i = 0; i < 3; i++) axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
+    l.body->npar = 3;
+    l.body->col = lower_new_axis(&l, whole.k);
+    const Ix *flat = ix_linear(c, axis, size, 3);
+    for (int i = 0; i < n; i++) {
+        ix_delinear(c, flat, lower_space(outs[i])->dim, lower_space(outs[i])->rank, idx);
+        lower_out(&l, outs[i], idx);
+    }
+    if (l.failed || (folded && !lower_folds(&l, axis[1], ix_axis(c, l.body->col, whole.k))) ||
+        !find_product(l.body)) {
+        l.failed = true;
+        return l;
+    }
+    const DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
+    bool narrow = type_is_half(ta) && type_is_half(tb); // exact as tf32
+    if (ctx->target->kind == TARGET_CUDA && l.body->insts.at[l.body->dot.sum].acc == DT_F32)
+        l.body->dot.tensor = narrow                         ? TENSOR_TF32
+                             : ta != DT_F32 || tb != DT_F32 ? 0
+                             : ctx->tf32                    ? TENSOR_TF32
+                                                            : TENSOR_F32;
+    lower_finish(&l);
+    l.failed = folded && !folds_left(l.body);
+    return l;
+}
+
+// A matrix by a vector: each sum is a row's.
+static Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
+                                  Node *const *outs, int n)
+{
+    Lower l = lower_begin(ctx, g, group);
+    int64_t rows = type_count(&dot->type);
+    const Ix *row = ix_axis(l.body->ix, lower_new_axis(&l, rows), rows), *idx[MAX_RANK];
+    l.body->npar = 1;
+    l.body->col = lower_new_axis(&l, dot_sizes(dot).k);
+    for (int i = 0; i < n; i++) {
+        const Type *t = lower_space(outs[i]);
+        ix_delinear(l.body->ix, row, t->dim, t->rank, idx);
+        lower_out(&l, outs[i], idx);
+    }
+    if (!l.failed) lower_finish(&l);
+    return l;
+}
+
+// The contraction as one tiled body, when all outs share its space and nothing else is summed but,
+// on the way, the rows of its left operand.
+static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+                      bool folded, BodyList *out, bool *done)
+{
+    const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
+    *done = false;
+    if (!dot) return true;
+    for (int i = 0; i < n; i++)
+        if (type_count(lower_space(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
+            return true;
+    if (type_count(&dot->type) == 0) return true;
+    const DotSizes size = dot_sizes(dot);
+    bool vector = ctx->target->kind != TARGET_CUDA && (size.m == 1 || size.n == 1);
+    Lower l = vector ? lower_vector_product(ctx, g, group, dot, outs, n)
+                     : lower_product(ctx, g, group, dot, outs, n, folded);
+    if (l.failed) return true; // element by element instead
+    *done = true;
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}
+
+// -- the door -------------------------------------------------------------------------------------
+
+bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered)
+{
+    *ordered = false;
+    if (group->kind == GROUP_CALL) return lower_attention(ctx, group, out, ordered);
+    if (group->kind == GROUP_SCATTER) {
+        *ordered = true;
+        return lower_scatter(ctx, g, group, group->anchor, out);
+    }
+    if (group->kind == GROUP_SCAN) {
+        const Node *n = group->anchor;
+        int64_t cols = n->type.dim[attr_int(n, ATTR_axis, 0)];
+        if (n->op == OP_cumsum || sort_fits(ctx->target, cols, n->args[0]->type.dtype))
+            return lower_ordered(ctx, g, group, n, out);
+        *ordered = ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4;
+        return (*ordered ? lower_merge : lower_sort)(ctx, g, group, n, out);
+    }
+    // What is summed over rows on the way is a further body's to store.
+    bool folds = group->folded.n && ctx->target->kind == TARGET_CUDA;
+    VEC(Node *) outs = {0};
+    for (uint32_t i = 0; i < group->outs.n; i++) {
+        bool folded = false;
+        for (uint32_t k = 0; k < group->folded.n && folds; k++)
+            folded |= group->folded.at[k] == group->outs.at[i];
+        if (!folded) vec_push(ctx->arena, &outs, group->outs.at[i]);
+    }
+    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
+        return lower_rows(ctx, g, group, outs.at, (int)outs.n, folds, out);
+    bool done = false;
+    if (group->kind == GROUP_DOT &&
+        !lower_dot(ctx, g, group, outs.at, (int)outs.n, folds, out, &done))
+        return false;
+    if (done) return true;
+    // maps: one body an index space
+    VEC(Node *) left = {0};
+    for (uint32_t i = 0; i < group->outs.n; i++) vec_push(ctx->arena, &left, group->outs.at[i]);
+    while (left.n) {
+        VEC(Node *) like = {0}, rest = {0};
+        for (uint32_t i = 0; i < left.n; i++)
+            if (type_count(lower_space(left.at[i])) == type_count(lower_space(left.at[0])))
+                vec_push(ctx->arena, &like, left.at[i]);
+            else
+                vec_push(ctx->arena, &rest, left.at[i]);
+        if (!lower_map(ctx, g, group, like.at, (int)like.n, out)) return false;
+        left.at = rest.at;
+        left.n = rest.n;
+        left.cap = rest.cap;
+    }
+    return true;
+}

@@ -1,0 +1,245 @@
+// Maps: bodies that compute outs element by element over one space. What is made of pieces (concat,
+// pad) is stored piecewise: the space is cut where a value changes from one operand to the next,
+// until each piece reads one of them. Pieces of one size are several stores of one body, which
+// shares what they have in common; the bodies run side by side.
+#include <string.h>
+
+#include "codegen/lower/lower.h"
+
+// Spaces of FEW elements are not cut: there, choosing an operand costs nothing.
+enum { FEW = 1024, MOST_PIECES = 256, MOST_STORES_CPU = 32, MOST_STORES_CUDA = 8 };
+
+typedef struct Cut {
+    int axis;
+    int64_t at;
+} Cut;
+
+struct LowerCuts {
+    VEC(Cut) at;
+    const Ix *flat;   // the element in the whole space
+    const Node *like; // in whose shape, of as many elements, there may be more
+};
+
+typedef struct Piece { // a box of the space
+    int64_t at[MAX_RANK], size[MAX_RANK];
+} Piece;
+
+typedef struct Map {
+    LowerCtx *ctx;
+    Graph *g;
+    const Group *group;
+    Node *const *outs;
+    int n;
+    int64_t dim[MAX_RANK]; // of the space
+    int rank;
+    VEC(Piece) pieces;
+} Map;
+
+// -- where to cut ---------------------------------------------------------------------------------
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+// The first place along the only axis of e where it is at least bound, or below it again when it
+// falls. false: e does not rise or fall along one axis alone.
+static bool crossing(const Ix *e, int64_t bound, Cut *cut)
+{
+    if (e->n != 1) return false;
+    const IxTerm *t = e->at[0].term;
+    int64_t coeff = e->at[0].coeff, rest = bound - e->constant;
+    int64_t first = coeff > 0 ? -floor_div(-rest, coeff) : floor_div(rest, coeff) + 1;
+    if (t->kind == IT_DIV) return crossing(t->e, first * t->by, cut);
+    *cut = (Cut){t->id, first};
+    return t->kind == IT_AXIS;
+}
+
+void lower_cut(Lower *l, const Node *n, const Ix *const *idx, const Ix *e, int64_t bound)
+{
+    struct LowerCuts *c = l->cuts;
+    Cut cut;
+    if (!c || e->low >= bound || e->high < bound) return;
+    if (crossing(e, bound, &cut) && cut.axis < l->body->npar)
+        vec_push(l->ctx->arena, &c->at, cut);
+    else if (ix_linear(l->body->ix, idx, n->type.dim, n->type.rank) == c->flat)
+        c->like = n;
+}
+
+// -- a body ---------------------------------------------------------------------------------------
+
+// The pieces, which are all of one size, in one body; its axes have the extents [walk], which are
+// that size with some axes joined.
+static Lower lower_pieces(const Map *m, const Piece *piece, int npieces, const int64_t *walk,
+                          int nwalk, struct LowerCuts *cuts)
+{
+    Lower l = lower_begin(m->ctx, m->g, m->group);
+    IxCtx *c = l.body->ix;
+    const Ix *axis[MAX_RANK], *in[MAX_RANK], *at[MAX_RANK], *idx[MAX_RANK];
+    for (int i = 0; i < nwalk; i++) axis[i] = ix_axis(c, lower_new_axis(&l, walk[i]), walk[i]);
+    l.body->npar = nwalk;
+    ix_delinear(c, ix_linear(c, axis, walk, nwalk), piece->size, m->rank, in);
+    l.cuts = cuts;
+    for (int p = 0; p < npieces; p++) {
+        for (int i = 0; i < m->rank; i++) at[i] = ix_add(c, in[i], ix_const(c, piece[p].at[i]));
+        const Ix *flat = ix_linear(c, at, m->dim, m->rank);
+        if (cuts) cuts->flat = flat;
+        for (int i = 0; i < m->n; i++) {
+            const Type *t = lower_space(m->outs[i]);
+            ix_delinear(c, flat, t->dim, t->rank, idx);
+            lower_out(&l, m->outs[i], idx);
+        }
+    }
+    l.cuts = NULL;
+    return l;
+}
+
+static bool mergeable(const Body *b, int hi, int lo)
+{
+    int64_t e = b->axis[lo].extent;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].ix && !ix_mergeable(b->insts.at[i].ix, hi, lo, e)) return false;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].ix && !ix_mergeable(b->stores.at[i].ix, hi, lo, e)) return false;
+    return true;
+}
+
+// Rows too odd for vectors: as one long axis they are vectors all the same, if what varies over all
+// of it lies as the result does, or in rows that are longer (their elements are loaded one by one,
+// of lines that all come). The rest (a bias, a factor a row) finds its place by division.
+static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
+{
+    const int64_t narrow = 4, large = 1 << 16;
+    uint64_t all = (1ull << b->npar) - 1;
+    if (ctx->target->kind != TARGET_CUDA || b->npar < 2 || body_rows(b) < large ||
+        b->axis[b->npar - 1].extent % narrow == 0 || !b->stores.n || !b->stores.at[0].ix)
+        return false;
+    bool wide = false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE || (v->kind == KI_LOAD && (v->pred >= 0 || v->ix->has_value)))
+            return false;
+        int64_t step;
+        bool runs = v->kind == KI_LOAD && v->ix->axes == all &&
+                    ix_stride(v->ix, b->npar - 1, &step) && step == 1;
+        if (v->kind == KI_LOAD && v->ix->axes == all && !runs) return false;
+        wide |= runs;
+    }
+    return wide;
+}
+
+// l: the pieces lowered over all axes of the space.
+static bool finish_body(const Map *m, Lower l, const Piece *piece, int npieces, BodyList *out)
+{
+    int64_t merged[MAX_RANK];
+    int n = 0;
+    // Axes that every access walks as one become one.
+    for (int i = 0; i < m->rank; i++)
+        if (i > 0 && mergeable(l.body, i - 1, i))
+            merged[n - 1] *= piece->size[i];
+        else
+            merged[n++] = piece->size[i];
+    if (n != m->rank) l = lower_pieces(m, piece, npieces, merged, n, NULL);
+    if (flat_is_faster(m->ctx, l.body)) {
+        for (int i = 1; i < n; i++) merged[0] *= merged[i];
+        l = lower_pieces(m, piece, npieces, merged, 1, NULL);
+    }
+    if (l.failed) return lower_failed(&l, m->outs[0]);
+    lower_finish(&l);
+    vec_push(m->ctx->arena, out, l.body);
+    return true;
+}
+
+// -- pieces ---------------------------------------------------------------------------------------
+
+static void take_shape(Map *m, const Type *t)
+{
+    m->rank = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] != 1) m->dim[m->rank++] = t->dim[i];
+    if (m->rank == 0) m->dim[m->rank++] = 1;
+}
+
+static Piece whole(const Map *m)
+{
+    Piece all = {0};
+    memcpy(all.size, m->dim, sizeof all.size);
+    return all;
+}
+
+static int64_t elements(const Map *m, const Piece *p)
+{
+    int64_t n = 1;
+    for (int i = 0; i < m->rank; i++) n *= p->size[i];
+    return n;
+}
+
+// The first cut of the axis behind [after]; the piece's end when there is none.
+static int64_t next_cut(const struct LowerCuts *c, int axis, int64_t after, int64_t end)
+{
+    for (uint32_t i = 0; i < c->at.n; i++)
+        if (c->at.at[i].axis == axis && c->at.at[i].at > after && c->at.at[i].at < end)
+            end = c->at.at[i].at;
+    return end;
+}
+
+// Cuts the space until nothing is left to cut, or pieces are many. The last piece comes first.
+static void find_pieces(Map *m)
+{
+    VEC(Piece) work = {0};
+    vec_push(m->ctx->arena, &work, whole(m));
+    while (work.n) {
+        Piece p = work.at[--work.n];
+        struct LowerCuts cuts = {0};
+        if (elements(m, &p) >= FEW && m->pieces.n + work.n < MOST_PIECES)
+            lower_pieces(m, &p, 1, p.size, m->rank, &cuts);
+        if (!cuts.at.n) {
+            vec_push(m->ctx->arena, &m->pieces, p);
+            continue;
+        }
+        int axis = cuts.at.at[0].axis;
+        for (int64_t at = 0, end = p.size[axis]; at < end;) {
+            int64_t next = next_cut(&cuts, axis, at, end);
+            Piece part = p;
+            part.at[axis] += at;
+            part.size[axis] = next - at;
+            vec_push(m->ctx->arena, &work, part);
+            at = next;
+        }
+    }
+}
+
+// A body for every size of pieces, or several.
+static bool join_pieces(Map *m, BodyList *out)
+{
+    uint32_t most = m->ctx->target->kind == TARGET_CUDA ? MOST_STORES_CUDA : MOST_STORES_CPU;
+    bool *done = NEW_ARRAY(m->ctx->arena, bool, m->pieces.n + 1);
+    for (uint32_t i = m->pieces.n; i-- > 0;) {
+        VEC(Piece) alike = {0};
+        for (uint32_t k = i + 1; k-- > 0 && alike.n < most;) {
+            const Piece *p = &m->pieces.at[k];
+            if (done[k] || memcmp(p->size, m->pieces.at[i].size, sizeof p->size)) continue;
+            vec_push(m->ctx->arena, &alike, *p);
+            done[k] = true;
+        }
+        if (!alike.n) continue;
+        Lower l = lower_pieces(m, alike.at, (int)alike.n, alike.at[0].size, m->rank, NULL);
+        if (!finish_body(m, l, alike.at, (int)alike.n, out)) return false;
+    }
+    return true;
+}
+
+bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
+{
+    Map m = {.ctx = ctx, .g = g, .group = group, .outs = outs, .n = n};
+    take_shape(&m, lower_space(outs[0]));
+    Piece all = whole(&m);
+    struct LowerCuts cuts = {0};
+    Lower l = lower_pieces(&m, &all, 1, all.size, m.rank, &cuts);
+    if (elements(&m, &all) < FEW || l.failed || (!cuts.at.n && !cuts.like))
+        return finish_body(&m, l, &all, 1, out);
+    // Pieces are boxes in the shape of what is made of them, be it behind reshapes.
+    if (!cuts.at.n) take_shape(&m, &cuts.like->type);
+    find_pieces(&m);
+    return join_pieces(&m, out);
+}

@@ -1,0 +1,191 @@
+// Groups of one anchor to bodies: prefix sums, sorts, scatters.
+#include <string.h>
+
+#include "codegen/lower/lower.h"
+
+bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
+{
+    lower_store(l, lower_buf(l, KA_NODE, n, n->type.dtype, type_count(&n->type)), place, value);
+    if (lower_commits(l->ctx, n)) {
+        l->body->commits = true;
+        lower_error_buf(l);
+    }
+    if (l->failed) return lower_failed(l, n);
+    lower_finish(l);
+    vec_push(l->ctx->arena, out, l->body);
+    return true;
+}
+
+void lower_around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
+                  const Ix **at)
+{
+    int64_t dim[MAX_RANK];
+    const Ix *idx[MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (i != axis) dim[n++] = t->dim[i];
+    ix_delinear(c, row, dim, n, idx);
+    for (int i = 0, k = 0; i < t->rank; i++) at[i] = i == axis ? col : idx[k++];
+}
+
+int64_t lower_rows_around(const Type *t, int64_t axis)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= i == axis ? 1 : t->dim[i];
+    return n;
+}
+
+// cumsum, and sort and argsort of rows that shared memory holds: an element a column, whose value
+// depends on the others.
+bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
+{
+    Lower l = lower_begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Type *t = &n->type;
+    int64_t axis = attr_int(n, ATTR_axis, 0), rows = lower_rows_around(t, axis),
+            cols = t->dim[axis];
+    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
+    l.body->npar = 1;
+    l.body->serial_cols = true;
+    l.body->col = lower_new_axis(&l, cols);
+    const Ix *col = ix_axis(c, l.body->col, cols), *at[MAX_RANK];
+    if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
+    lower_around(c, t, axis, row, col, at);
+    bool sums = n->op == OP_cumsum, places = n->op == OP_argsort;
+    DType in = n->args[0]->type.dtype, acc = sums ? dtype_accumulator(t->dtype) : in;
+    int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
+    v = lower_inst(&l, (Inst){.kind = sums ? KI_SCAN : KI_SORT,
+                              .type = places ? DT_I32 : acc,
+                              .acc = acc,
+                              .na = 1,
+                              .a = {v},
+                              .axis = l.body->col,
+                              .exclusive = attr_int(n, ATTR_exclusive, 0) != 0,
+                              .down = attr_int(n, ATTR_descending, 0) != 0,
+                              .places = places,
+                              .node = n});
+    v = lower_cast(&l, v, t->dtype, n);
+    return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
+}
+
+// sort, argsort of short rows: every element counts how many come before it and goes there; stable by the index.
+bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
+{
+    Lower l = lower_begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    const Type *t = &n->args[0]->type;
+    int64_t axis = attr_int(n, ATTR_axis, 0), rows = lower_rows_around(t, axis),
+            cols = t->dim[axis];
+    bool down = attr_int(n, ATTR_descending, 0) != 0;
+    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
+    const Ix *col = ix_axis(c, lower_new_axis(&l, cols), cols), *at[MAX_RANK];
+    l.body->npar = 2;
+    lower_around(c, t, axis, row, col, at);
+    int mine = lower_value(&l, n->args[0], at, -1);
+    int q = lower_new_axis(&l, cols);
+    const Ix *other_col = ix_axis(c, q, cols);
+    lower_around(c, t, axis, row, other_col, at);
+    int other = lower_value(&l, n->args[0], at, -1);
+    // other comes first: before in order, or equal (or both unordered) and at a smaller index
+    DType it = cols <= INT32_MAX ? DT_I32 : DT_I64, dt = t->dtype;
+    int before[2] = {other, mine}, after[2] = {mine, other};
+    int less = lower_ew(&l, OP_lt, DT_BOOL, down ? after : before, 2, NULL);
+    int more = lower_ew(&l, OP_lt, DT_BOOL, down ? before : after, 2, NULL);
+    if (dtype_is_float(dt)) { // NaN comes last ascending, first descending: numpy's order reversed
+        int self[2] = {mine, mine}, them[2] = {other, other};
+        int mine_nan = lower_ew(&l, OP_ne, DT_BOOL, self, 2, NULL);
+        int other_nan = lower_ew(&l, OP_ne, DT_BOOL, them, 2, NULL);
+        int a = down ? other_nan : mine_nan, b = down ? mine_nan : other_nan;
+        int only_a = lower_ew(&l, OP_and, DT_BOOL,
+                              (int[]){a, lower_ew(&l, OP_not, DT_BOOL, &b, 1, NULL)}, 2, NULL);
+        int only_b = lower_ew(&l, OP_and, DT_BOOL,
+                              (int[]){b, lower_ew(&l, OP_not, DT_BOOL, &a, 1, NULL)}, 2, NULL);
+        less = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, only_a}, 2, NULL);
+        more = lower_ew(&l, OP_or, DT_BOOL, (int[]){more, only_b}, 2, NULL);
+    }
+    int i = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = col});
+    int j = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = other_col});
+    int earlier = lower_ew(&l, OP_lt, DT_BOOL, (int[]){j, i}, 2, NULL);
+    int tie = lower_ew(&l, OP_and, DT_BOOL,
+                       (int[]){earlier, lower_ew(&l, OP_not, DT_BOOL, &more, 1, NULL)}, 2, NULL);
+    int first = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, tie}, 2, NULL);
+    int one = lower_cast(&l, first, it, NULL);
+    int rank = lower_inst(&l, (Inst){.kind = KI_REDUCE,
+                                     .op = OP_sum,
+                                     .type = it,
+                                     .acc = it,
+                                     .na = 1,
+                                     .a = {one},
+                                     .axis = q,
+                                     .node = n});
+    const Ix *place = ix_value(c, rank, 0, cols > 0 ? cols - 1 : 0, l.body->insts.at[rank].axes);
+    lower_around(c, t, axis, row, place, at);
+    int v = n->op == OP_argsort ? lower_cast(&l, i, n->type.dtype, n) : mine;
+    return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
+}
+
+// scatter, scatter_add: a copy of the data, then the updates in order; a thread owns what lies off
+// the scattered axis, so no two threads meet and the order of additions is fixed.
+bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
+{
+    const Type *t = &n->type, *ut = &n->args[2]->type;
+    int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis],
+            rows = lower_rows_around(t, axis);
+    Lower l = lower_begin(ctx, g, group);
+    const Ix *idx[MAX_RANK];
+    int64_t all = type_count(t);
+    const Ix *flat = ix_axis(l.body->ix, lower_new_axis(&l, all), all);
+    l.body->npar = 1;
+    ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
+    int v = lower_value(&l, n->args[0], idx, -1);
+    if (!lower_deliver(&l, n, flat, v, out)) return false;
+
+    l = lower_begin(ctx, g, group);
+    IxCtx *c = l.body->ix;
+    // Where threads are many, each takes only the places that are its share modulo [shares].
+    int64_t shares = 1, device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
+    if (ctx->target->kind == TARGET_CUDA)
+        while (shares < 128 && shares * 64 < count && shares * 2 * rows <= device) shares *= 2;
+    const Ix *all_rows = ix_axis(c, lower_new_axis(&l, rows * shares), rows * shares),
+             *at[MAX_RANK];
+    const Ix *row = ix_mod(c, all_rows, rows > 0 ? rows : 1);
+    l.body->npar = 1;
+    l.body->serial_cols = true;
+    l.body->col = lower_new_axis(&l, count);
+    const Ix *col = ix_axis(c, l.body->col, count);
+    lower_around(c, ut, axis, row, col, at);
+    int where = lower_value(&l, n->args[1], &col, -1), guard = -1;
+    int check =
+        lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name),
+                    n->loc, t->dim[axis]);
+    lower_error_buf(&l);
+    l.body->can_fail = true;
+    where = lower_inst(&l, (Inst){.kind = KI_CHECK,
+                                  .type = l.body->insts.at[where].type,
+                                  .na = 1,
+                                  .a = {where},
+                                  .pred = -1,
+                                  .buf = check,
+                                  .bound = t->dim[axis],
+                                  .node = n});
+    const Ix *place = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0,
+                               l.body->insts.at[where].axes);
+    if (shares > 1) {
+        int share = lower_inst(
+            &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_mod(c, place, shares)});
+        int mine = lower_inst(
+            &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_div(c, all_rows, rows)});
+        guard = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
+    }
+    v = lower_value(&l, n->args[2], at, guard);
+    at[axis] = place;
+    int buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
+    lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
+    l.body->stores.at[l.body->stores.n - 1].add = n->op == OP_scatter_add;
+    l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
+    l.body->commits = lower_commits(ctx, n);
+    if (l.failed) return lower_failed(&l, n);
+    lower_finish(&l);
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}

@@ -1,0 +1,178 @@
+// Reductions and contractions as values: an axis of their own, or the columns of the body.
+#include <string.h>
+
+#include "codegen/text/accumulator.h"
+#include "codegen/lower/lower.h"
+#include "ir/axes.h"
+
+// The axis a reduction over [extent] elements runs along: the body's columns when what is kept
+// varies over rows only, else an axis of its own.
+static int reduction_axis(Lower *l, int64_t extent, uint64_t kept)
+{
+    const Body *b = l->body;
+    uint64_t rows = (1ull << b->npar) - 1;
+    if (b->col >= 0 && !b->serial_cols && b->axis[b->col].extent == extent && !(kept & ~rows))
+        return b->col;
+    return lower_new_axis(l, extent);
+}
+
+static uint64_t axes_of(const Lower *l, const Ix *const *idx, int n, int pred)
+{
+    uint64_t axes = pred < 0 ? 0 : l->body->insts.at[pred].axes;
+    for (int i = 0; i < n; i++) axes |= idx[i]->axes;
+    return axes;
+}
+
+// A sum over axis [q] of where(k == i, v, 0), with i the position along it and k known before the
+// loop, is v at k: no loop. -1: it is not that.
+static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q, int pred)
+{
+    const Node *x = n->args[0];
+    if (n->op != OP_sum || x->op != OP_select || lower_is_buffer(l, x)) return -1;
+    const Body *b = l->body;
+    int hit = lower_value(l, x->args[0], at, pred), key = -1;
+    int zero = lower_value(l, x->args[2], at, pred);
+    Inst eq = b->insts.at[hit], z = b->insts.at[zero];
+    if (eq.kind != KI_EW || eq.op != OP_eq || z.kind != KI_CONST || z.fvalue != 0 || z.ivalue != 0)
+        return -1;
+    for (int k = 0; k < 2; k++) {
+        const Inst *i = &b->insts.at[eq.a[k]], *other = &b->insts.at[eq.a[1 - k]];
+        if (i->kind == KI_INDEX && i->ix == at[along] && !(other->axes >> q & 1) &&
+            !dtype_is_float(other->type) && other->kind != KI_INDEX)
+            key = eq.a[1 - k];
+    }
+    int64_t low, high, extent = b->axis[q].extent;
+    if (key < 0 || !extent) return -1;
+    DType t = b->insts.at[key].type;
+    int inside = -1;
+    if (!lower_range(l, key, &low, &high) || low < 0 || high >= extent) { // elsewhere the sum is 0
+        int first = lower_const_int(l, t, 0), last = lower_const_int(l, t, extent - 1);
+        inside = lower_both(l, lower_ew(l, OP_ge, DT_BOOL, (int[]){key, first}, 2, NULL),
+                            lower_ew(l, OP_le, DT_BOOL, (int[]){key, last}, 2, NULL));
+        key = lower_ew(l, OP_maximum, t, (int[]){key, first}, 2, NULL);
+        key = lower_ew(l, OP_minimum, t, (int[]){key, last}, 2, NULL);
+    }
+    const Ix *place = ix_value(l->body->ix, key, 0, extent - 1, b->insts.at[key].axes);
+    if (b->insts.at[key].kind == KI_CONST) place = ix_const(l->body->ix, b->insts.at[key].ivalue);
+    const Ix *to[MAX_RANK];
+    memcpy(to, at, sizeof *to * x->type.rank);
+    to[along] = place;
+    int v = lower_value(l, x->args[1], to, pred);
+    return inside < 0 ? v : lower_select(l, inside, v, zero, x);
+}
+
+// Where the operand of a reduction is read; returns the axis it runs over.
+static int reduced_at(Lower *l, const Node *n, const Ix *const *idx, int pred, const Ix **at)
+{
+    IxCtx *c = l->body->ix;
+    int count;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &count);
+    int64_t extent = 1, dim[MAX_RANK];
+    for (int i = 0; i < count; i++) extent *= dim[i] = n->args[0]->type.dim[axes[i]];
+    int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
+    const Ix *sub[MAX_RANK];
+    ix_delinear(c, ix_axis(c, q, extent), dim, count, sub);
+    for (int i = 0, r = 0, k = 0; i < n->args[0]->type.rank; i++)
+        at[i] = r < count && axes[r] == i ? sub[r++] : idx[k++];
+    return q;
+}
+
+// Squared deviations as two sums, one after the other.
+static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    DType t = dtype_accumulator(n->type.dtype);
+    int mean = -1, sum = -1;
+    for (int round = 0; round < 2; round++) {
+        const Ix *at[MAX_RANK];
+        Inst r = {.kind = KI_REDUCE, .op = OP_sum, .na = 1, .type = t, .acc = t, .node = n};
+        r.axis = reduced_at(l, n, idx, pred, at);
+        int64_t count = l->body->axis[r.axis].extent;
+        r.a[0] = lower_cast(l, lower_value(l, n->args[0], at, pred), t, NULL);
+        if (round) {
+            int d = lower_ew(l, OP_sub, t, (int[]){r.a[0], mean}, 2, NULL);
+            r.a[0] = lower_ew(l, OP_mul, t, (int[]){d, d}, 2, NULL);
+        }
+        sum = lower_inst(l, r);
+        Inst share = {.kind = KI_CONST, .type = t, .fvalue = count ? 1.0 / (double)count : 0};
+        if (!round) mean = lower_ew(l, OP_mul, t, (int[]){sum, lower_inst(l, share)}, 2, NULL);
+    }
+    return lower_cast(l, sum, n->type.dtype, n);
+}
+
+// A sum over a row of a * f, f one value of the row, waits for f: a round more where f follows from
+// another sum. f times the sum of a need not wait, and is the same within rounding where it is
+// finite: a is rounded before it meets f. Where it is not, the sum of the products may be, and is
+// what the value is.
+static int value_early(Lower *l, Inst sum)
+{
+    const Body *b = l->body;
+    Inst v = b->insts.at[sum.a[0]];
+    DType t = sum.acc;
+    if (!l->early || sum.op != OP_sum || sum.axis != b->col || !dtype_is_float(t)) return -1;
+    bool negative = v.kind == KI_EW && v.op == OP_neg;
+    if (negative) v = b->insts.at[v.a[0]];
+    if (v.kind != KI_EW || v.op != OP_mul || v.type != t) return -1;
+    for (int k = 0; k < 2; k++) {
+        const Inst *factor = &b->insts.at[v.a[k]], *rest = &b->insts.at[v.a[1 - k]];
+        if (factor->axes >> b->col & 1 || rest->stage >= factor->stage) continue;
+        Inst early = sum;
+        early.a[0] = v.a[1 - k];
+        int product = lower_ew(l, OP_mul, t, (int[]){lower_inst(l, early), v.a[k]}, 2, NULL);
+        if (negative) product = lower_ew(l, OP_neg, t, &product, 1, NULL);
+        int finite = lower_ew(l, OP_isfinite, DT_BOOL, &product, 1, NULL);
+        sum.unless = 1 + finite;
+        return lower_ew(l, OP_select, t, (int[]){finite, product, lower_inst(l, sum)}, 3, NULL);
+    }
+    return -1;
+}
+
+int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const Node *x = n->args[0];
+    const Ix *at[MAX_RANK];
+    int q = reduced_at(l, n, idx, pred, at), count, v = -1;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &count);
+    if (op_info(n->op)->acc == ACC_MOMENTS && (!l->one_round || q != l->body->col))
+        return value_sqdev(l, n, idx, pred);
+    if (count == 1) v = value_picked(l, n, at, (int)axes[0], q, pred);
+    if (v >= 0) return lower_cast(l, v, n->type.dtype, n);
+    v = lower_value(l, x, at, pred);
+    DType acc = acc_type_of(n), out = n->type.dtype;
+    v = lower_cast(l, v, acc, NULL);
+    Inst i = {.kind = KI_REDUCE, .op = n->op, .na = 1, .a = {v}, .axis = q, .acc = acc, .node = n};
+    i.type = inst_acc(&i)->place ? DT_I32 : acc;
+    v = value_early(l, i);
+    return lower_cast(l, v < 0 ? lower_inst(l, i) : v, out, n);
+}
+
+int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    const Node *x[2] = {n->args[0], n->args[1]};
+    const DotAxes axes[2] = {dot_axes(n, 0), dot_axes(n, 1)};
+    const int nb = axes[0].nbatch, nc = axes[0].ncontract;
+    int64_t extent = 1, dim[MAX_RANK];
+    for (int i = 0; i < nc; i++) extent *= dim[i] = x[0]->type.dim[axes[0].contract[i]];
+    int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
+    const Ix *sub[MAX_RANK], *at[MAX_RANK];
+    ix_delinear(c, ix_axis(c, q, extent), dim, nc, sub);
+    DType acc = (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
+    int v[2], next = nb;
+    for (int s = 0; s < 2; s++) {
+        const DotAxes *d = &axes[s];
+        for (int i = 0; i < nb; i++) at[d->batch[i]] = idx[i];
+        for (int i = 0; i < nc; i++) at[d->contract[i]] = sub[i];
+        for (int i = 0; i < d->nfree; i++) at[d->free[i]] = idx[next++];
+        v[s] = lower_cast(l, lower_value(l, x[s], at, pred), acc, NULL);
+    }
+    int p = lower_ew(l, OP_mul, acc, v, 2, NULL);
+    int r = lower_inst(l, (Inst){.kind = KI_REDUCE,
+                                 .op = OP_sum,
+                                 .na = 1,
+                                 .a = {p},
+                                 .axis = q,
+                                 .acc = acc,
+                                 .type = acc,
+                                 .node = n});
+    return lower_cast(l, r, n->type.dtype, n);
+}

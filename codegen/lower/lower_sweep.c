@@ -1,0 +1,136 @@
+// Sums over the rows in a row body, or in a contraction: the body stores one part of each a block,
+// or a tile of rows (BodyStore.fold), a second body behind it joins the parts and computes what
+// follows column by column.
+#include "codegen/text/accumulator.h"
+#include "codegen/kernel_ir.h"
+#include "ir/axes.h"
+
+bool body_folds(const Body *b)
+{
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].fold) return true;
+    return false;
+}
+
+typedef VEC(const Node *) Folds;
+
+// Whether the axes a reduction runs over are outside all those it keeps.
+static bool over_rows(const Node *r)
+{
+    int n;
+    const int64_t *axes = attr_ints(r, ATTR_axes, &n);
+    const Type *t = &r->args[0]->type;
+    bool kept = false;
+    for (int i = 0, k = 0; i < t->rank; i++) {
+        bool reduced = k < n && axes[k] == i;
+        k += reduced;
+        if (t->dim[i] == 1) continue;
+        if (reduced && kept) return false;
+        kept |= !reduced;
+    }
+    return true;
+}
+
+// The reductions the folded outs of a group follow from. false: not all are over these rows and
+// columns.
+static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
+{
+    VEC(const Node *) work = {0};
+    IdMap seen = idmap_new(l->ctx->arena);
+    const Fusion *f = l->graph->fusion;
+    for (uint32_t i = 0; i < l->group->folded.n; i++)
+        vec_push(l->ctx->arena, &work, l->group->folded.at[i]);
+    while (work.n) {
+        const Node *n = work.at[--work.n];
+        if (idmap_get(&seen, n->id, NULL)) continue;
+        idmap_set(&seen, n->id, 1);
+        uint32_t stored = f->group_of[n->id];
+        if (node_class(n) == CLS_LEAF || n->op == OP_get ||
+            (stored && stored - 1 != l->group->id && !group_computes(l->group, n)))
+            continue;
+        if (node_class(n) == CLS_REDUCE) {
+            if (type_count(&n->type) != cols || reduced_count(n) != rows || !over_rows(n) ||
+                accumulator(n->op)->place || n->type.dtype == DT_BOOL)
+                return false;
+            vec_push(l->ctx->arena, out, n);
+            continue;
+        }
+        for (uint32_t i = 0; i < n->nargs; i++) vec_push(l->ctx->arena, &work, n->args[i]);
+    }
+    return out->n > 0;
+}
+
+bool lower_folds(Lower *l, const Ix *row, const Ix *col)
+{
+    IxCtx *c = l->body->ix;
+    int64_t dim[2] = {row->high + 1, col->high + 1};
+    Folds folds = {0};
+    if (dim[0] < 2 || dim[1] < 2 || !find_folds(l, dim[0], dim[1], &folds)) return false;
+    const Ix *at[MAX_RANK], *flat = ix_linear(c, (const Ix *[]){row, col}, dim, 2);
+    for (uint32_t i = 0; i < folds.n; i++) {
+        const Node *n = folds.at[i], *x = n->args[0];
+        DType acc = acc_type_of(n);
+        ix_delinear(c, flat, x->type.dim, x->type.rank, at);
+        int v = lower_cast(l, lower_value(l, x, at, -1), acc, NULL);
+        lower_store(l, lower_buf(l, KA_SCRATCH, NULL, acc, 0), col, v);
+        l->body->stores.at[l->body->stores.n - 1].fold = n;
+    }
+    return true;
+}
+
+// That a scheduled body with folds stores of each.
+static int64_t body_parts(const Body *b)
+{
+    return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile_m)
+                                       : b->sched.blocks;
+}
+
+bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out)
+{
+    Lower l = lower_begin(ctx, g, sweep->group);
+    Body *b = l.body;
+    IxCtx *c = b->ix;
+    int64_t cols = sweep->axis[sweep->col].extent, parts = body_parts(sweep);
+    const Ix *col = ix_axis(c, lower_new_axis(&l, cols), cols), *at[MAX_RANK];
+    b->npar = 1;
+    b->joins = true;
+    b->col = lower_new_axis(&l, parts);
+    const Ix *place = ix_add(c, ix_scale(c, ix_axis(c, b->col, parts), cols), col);
+    for (uint32_t i = 0; i < sweep->stores.n; i++) {
+        const BodyStore *s = &sweep->stores.at[i];
+        if (!s->fold) continue;
+        BodyBuf *from = &sweep->bufs.at[s->buf];
+        from->scratch = (*scratch)++;
+        from->elems = parts * cols;
+        int buf = lower_buf(&l, KA_SCRATCH, NULL, from->type, from->elems);
+        b->bufs.at[buf].scratch = from->scratch;
+        b->bufs.at[buf].read = true;
+        int v = lower_inst(
+            &l, (Inst){.kind = KI_LOAD, .type = from->type, .buf = buf, .pred = -1, .ix = place});
+        v = lower_inst(&l, (Inst){.kind = KI_REDUCE,
+                                  .op = s->fold->op,
+                                  .type = from->type,
+                                  .acc = from->type,
+                                  .na = 1,
+                                  .a = {v},
+                                  .axis = b->col,
+                                  .node = s->fold});
+        v = lower_cast(&l, v, s->fold->type.dtype, s->fold);
+        ix_delinear(c, col, s->fold->type.dim, s->fold->type.rank, at);
+        lower_known(&l, s->fold, at, v);
+    }
+    for (uint32_t i = 0; i < sweep->group->folded.n; i++) {
+        const Node *n = sweep->group->folded.at[i];
+        const Type *t = node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+        ix_delinear(c, col, t->dim, t->rank, at);
+        lower_out(&l, n, at);
+    }
+    if (l.failed) {
+        diag_error(ctx->diags, sweep->group->folded.at[0]->loc,
+                   "no kernel can be generated for what follows from this sum over rows");
+        return false;
+    }
+    lower_finish(&l);
+    *out = b;
+    return true;
+}

@@ -1,0 +1,178 @@
+// The element of a node at an index: the one recursion lowering consists of. Views change the
+// index, leaves and values other kernels wrote are loads, reductions introduce an axis.
+#include <string.h>
+
+#include "codegen/lower/lower.h"
+
+enum { MAX_DEPTH = 4000 };
+
+// -- leaves ---------------------------------------------------------------------------------------
+
+static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    const LowerCtx *x = l->ctx;
+    const Type *t = &n->type;
+    const Ix *at = ix_linear(c, idx, t->dim, t->rank);
+    int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
+    if (node_is_data(n) && x->entry->rows && t->rank > 0) {
+        // Element (i, ...) of the batch is row rows[cursor + i] of the data set.
+        const Ix *row = idx[0];
+        if (x->entry->cursor) {
+            int cb = lower_buf(l, KA_CURSOR, NULL, DT_I64, 1);
+            l->body->bufs.at[cb].read = true;
+            int cur = lower_inst(
+                l,
+                (Inst){
+                    .kind = KI_LOAD, .type = DT_I64, .buf = cb, .pred = -1, .ix = ix_const(c, 0)});
+            row = ix_add(c, row, ix_value(c, cur, 0, INT32_MAX, 0));
+        }
+        int rb = lower_buf(l, KA_ROWS, NULL, DT_I32, INT32_MAX);
+        l->body->bufs.at[rb].read = true;
+        int r = lower_inst(
+            l, (Inst){.kind = KI_LOAD, .type = DT_I32, .buf = rb, .pred = pred, .ix = row});
+        const Ix *first[MAX_RANK];
+        memcpy(first, idx, sizeof *idx * t->rank);
+        first[0] = ix_value(c, r, 0, INT32_MAX, l->body->insts.at[r].axes);
+        at = ix_linear(c, first, t->dim, t->rank);
+    }
+    l->body->bufs.at[buf].read = true;
+    return lower_inst(
+        l,
+        (Inst){.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .ix = at, .node = n});
+}
+
+bool lower_is_buffer(const Lower *l, const Node *n)
+{
+    const Fusion *f = l->graph->fusion;
+    if (node_class(n) == CLS_REGION || n->op == OP_get) return true;
+    if (f->group_of[n->id] && node_class(n) != CLS_LEAF)
+        return f->group_of[n->id] - 1 != l->group->id && !group_computes(l->group, n);
+    return node_in_memory(n);
+}
+
+static int value_const(Lower *l, const Node *n)
+{
+    DType t = n->type.dtype;
+    Inst i = {.kind = KI_CONST, .type = t};
+    if (dtype_is_float(t))
+        i.fvalue = attr_float(n, ATTR_value, 0);
+    else if (attr_find(n, ATTR_ivalue))
+        i.ivalue = attr_int(n, ATTR_ivalue, 0);
+    else
+        i.ivalue = (int64_t)attr_float(n, ATTR_value, 0);
+    return lower_inst(l, i);
+}
+
+static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
+{
+    IxCtx *c = l->body->ix;
+    if (n->op == OP_const) return value_const(l, n);
+    if (n->op == OP_iota)
+        return lower_cast(l, lower_index(l, idx[attr_int(n, ATTR_axis, 0)]), n->type.dtype, n);
+    // random
+    const Ix *none[1] = {0};
+    int seed = lower_value(l, n->args[0], none, -1), count = lower_value(l, n->args[1], none, -1);
+    return lower_inst(l, (Inst){.kind = KI_RANDOM,
+                                .type = n->type.dtype,
+                                .na = 2,
+                                .a = {seed, count},
+                                .buf = lower_site(l, attr_int(n, ATTR_site, 0)),
+                                .lane = (int)attr_int(n, ATTR_lane, 0),
+                                .ix = ix_linear(c, idx, n->type.dim, n->type.rank),
+                                .node = n});
+}
+
+// -- the door -------------------------------------------------------------------------------------
+
+static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const OpInfo *info = op_info(n->op);
+    int a[4];
+    for (uint32_t i = 0; i < n->nargs; i++) a[i] = lower_value(l, n->args[i], idx, pred);
+    if (info->flags & OPF_CONVERTS) {
+        // a value may be known more precisely than its type says (bf16 sums held in f32)
+        DType from = n->args[0]->type.dtype;
+        if (from == n->type.dtype) return a[0];
+        return lower_inst(l, (Inst){.kind = KI_CAST,
+                                    .type = n->type.dtype,
+                                    .from = from,
+                                    .na = 1,
+                                    .a = {a[0]},
+                                    .node = n});
+    }
+    if (!strcmp(info->expr, "a")) return a[0];
+    // 16-bit floats are computed in f32 and rounded, as they are where they pass through memory.
+    DType t = n->type.dtype;
+    bool rounds = dtype_info[t].bits == 16 && !(info->flags & OPF_EXACT);
+    Inst i = {.kind = KI_EW,
+              .type = rounds ? DT_F32 : t,
+              .op = n->op,
+              .na = (int)n->nargs,
+              .approx = attr_int(n, ATTR_approx, 0),
+              .repeats = n->args[n->nargs - 1]->op == OP_broadcast,
+              .node = rounds ? NULL : n};
+    memcpy(i.a, a, sizeof *a * n->nargs);
+    return lower_cast(l, lower_inst(l, i), t, n);
+}
+
+static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    switch (node_class(n)) {
+    case CLS_ELEMENTWISE: return value_elementwise(l, n, idx, pred);
+    case CLS_VIEW:
+    case CLS_INDEX: return value_view(l, n, idx, pred);
+    case CLS_REDUCE: return value_reduce(l, n, idx, pred);
+    case CLS_DOT: return value_dot(l, n, idx, pred);
+    case CLS_LEAF: return value_leaf(l, n, idx);
+    case CLS_ROOT: return lower_value(l, n->args[0], idx, pred);
+    default: break;
+    }
+    l->failed = true;
+    return lower_const_int(l, n->type.dtype, 0);
+}
+
+static uint64_t value_key(const Node *n, const Ix *const *idx, int pred)
+{
+    uint64_t h = hash_mix((uint64_t)(uintptr_t)n, (uint64_t)pred + 0x51ed);
+    for (int i = 0; i < n->type.rank; i++) h = hash_mix(h, (uint64_t)(uintptr_t)idx[i]);
+    return h;
+}
+
+void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value)
+{
+    idmap_set(&l->memo, value_key(n, idx, -1), (uint64_t)value);
+}
+
+int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    uint64_t h = value_key(n, idx, pred), at;
+    if (idmap_get(&l->memo, h, &at)) return (int)at;
+    int v;
+    if (n->op == OP_region_param && l->call) {
+        const Node *given = l->call->args[attr_int(n, ATTR_index, 0)];
+        v = node_class(given) == CLS_LEAF && !node_in_memory(given) ? compute(l, given, idx, pred)
+                                                                    : load(l, given, idx, pred);
+    } else if (n->op == OP_region_param && l->ctx->is_region && attr_int(n, ATTR_index, 0) == 0 &&
+               n->type.rank == 0 && n->type.dtype == DT_I64) {
+        int buf = lower_buf(l, KA_LOOP_INDEX, n, DT_I64, 1);
+        l->body->bufs.at[buf].read = true;
+        v = lower_inst(l, (Inst){.kind = KI_LOAD,
+                                 .type = DT_I64,
+                                 .buf = buf,
+                                 .pred = -1,
+                                 .ix = ix_const(l->body->ix, 0),
+                                 .node = n});
+    } else if (lower_is_buffer(l, n)) {
+        v = load(l, n, idx, pred);
+    } else if (l->depth >= MAX_DEPTH || l->failed) {
+        l->failed = true;
+        v = lower_const_int(l, n->type.dtype, 0);
+    } else {
+        l->depth++;
+        v = compute(l, n, idx, pred);
+        l->depth--;
+    }
+    idmap_set(&l->memo, h, (uint64_t)v);
+    return v;
+}

@@ -1,0 +1,220 @@
+// Views and indexed accesses: where their operands are read. One function an op, in a table.
+#include <string.h>
+
+#include "codegen/lower/lower.h"
+
+// e < bound or e >= bound, for what the range does not decide. -1: always true.
+static int compare(Lower *l, const Ix *e, Op op, int64_t bound)
+{
+    if (op == OP_lt ? e->high < bound : e->low >= bound) return -1;
+    int a[2] = {lower_index(l, e)};
+    DType t = l->body->insts.at[a[0]].type;
+    a[1] = lower_const_int(l, t, bound);
+    return lower_ew(l, op, DT_BOOL, a, 2, NULL);
+}
+
+// -- views ----------------------------------------------------------------------------------------
+
+static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    const Type *from = &n->args[0]->type;
+    const Ix *at[MAX_RANK];
+    ix_delinear(c, ix_linear(c, idx, n->type.dim, n->type.rank), from->dim, from->rank, at);
+    return lower_value(l, n->args[0], at, pred);
+}
+
+static int value_permute(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    int rank;
+    const int64_t *perm = attr_ints(n, ATTR_perm, &rank);
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < rank; i++) at[perm[i]] = idx[i];
+    return lower_value(l, n->args[0], at, pred);
+}
+
+static int value_broadcast(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    int rank;
+    const int64_t *dims = attr_ints(n, ATTR_dims, &rank);
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        at[i] = n->args[0]->type.dim[i] == 1 ? ix_const(l->body->ix, 0) : idx[dims[i]];
+    return lower_value(l, n->args[0], at, pred);
+}
+
+static int value_slice(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    int rank;
+    const int64_t *start = attr_ints(n, ATTR_start, &rank);
+    const int64_t *stride = attr_ints(n, ATTR_stride, &rank);
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < n->type.rank; i++)
+        at[i] = ix_add(c, ix_scale(c, idx[i], stride ? stride[i] : 1), ix_const(c, start[i]));
+    return lower_value(l, n->args[0], at, pred);
+}
+
+static int value_reverse(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    int count;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &count);
+    const Ix *at[MAX_RANK];
+    memcpy(at, idx, sizeof *idx * n->type.rank);
+    for (int i = 0; i < count; i++) {
+        const Ix *last = ix_const(c, n->type.dim[axes[i]] - 1);
+        at[axes[i]] = ix_add(c, last, ix_scale(c, idx[axes[i]], -1));
+    }
+    return lower_value(l, n->args[0], at, pred);
+}
+
+static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    int count, inside = -1;
+    const int64_t *low = attr_ints(n, ATTR_low, &count);
+    const Ix *at[MAX_RANK], *none[1] = {0};
+    for (int i = 0; i < n->type.rank; i++) {
+        int64_t extent = n->args[0]->type.dim[i];
+        at[i] = ix_add(c, idx[i], ix_const(c, -low[i]));
+        if (at[i]->high < 0 || at[i]->low >= extent) return lower_value(l, n->args[1], none, -1);
+        if (l->ctx->target->kind == TARGET_CPU) { // (beside a GPU's access, a guard costs nothing)
+            lower_cut(l, n, idx, at[i], 0);
+            lower_cut(l, n, idx, at[i], extent);
+        }
+        inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
+        inside = lower_both(l, inside, compare(l, at[i], OP_lt, extent));
+    }
+    int v = lower_value(l, n->args[0], at, lower_both(l, pred, inside));
+    if (inside < 0) return v;
+    return lower_select(l, inside, v, lower_value(l, n->args[1], none, -1), n);
+}
+
+static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    int64_t axis = attr_int(n, ATTR_axis, 0), end = n->type.dim[axis];
+    int v = -1;
+    for (uint32_t i = n->nargs; i-- > 0;) {
+        int64_t begin = end - n->args[i]->type.dim[axis];
+        const Ix *e = idx[axis], *at[MAX_RANK];
+        if (begin == end || e->low >= end || e->high < begin) {
+            end = begin;
+            continue;
+        }
+        memcpy(at, idx, sizeof *idx * n->type.rank);
+        at[axis] = ix_add(c, e, ix_const(c, -begin));
+        lower_cut(l, n, idx, e, begin);
+        int below = compare(l, e, OP_lt, end), above = compare(l, e, OP_ge, begin);
+        int p = lower_value(l, n->args[i], at, lower_both(l, pred, lower_both(l, below, above)));
+        v = v < 0 ? p : lower_select(l, below, p, v, n);
+        end = begin;
+    }
+    return v < 0 ? lower_const_int(l, n->type.dtype, 0) : v;
+}
+
+// -- indexed access -------------------------------------------------------------------------------
+
+// The value of an index operand as an index in 0..bound, checked when its range does not prove it.
+static const Ix *checked(Lower *l, const Node *node, int v, int64_t bound, int pred)
+{
+    int64_t low, high;
+    if (!lower_range(l, v, &low, &high) || low < 0 || high >= bound) {
+        const char *what = arena_printf(l->ctx->arena, "index of %s", op_info(node->op)->name);
+        int check = lower_check(l, CHECK_INDEX, what, node->loc, bound);
+        lower_error_buf(l);
+        l->body->can_fail = true;
+        v = lower_inst(l, (Inst){.kind = KI_CHECK,
+                                 .type = l->body->insts.at[v].type,
+                                 .na = 1,
+                                 .a = {v},
+                                 .pred = pred,
+                                 .buf = check,
+                                 .bound = bound,
+                                 .node = node});
+        low = 0;
+        high = bound > 0 ? bound - 1 : 0;
+    }
+    if (l->body->insts.at[v].kind == KI_INDEX) return l->body->insts.at[v].ix;
+    if (l->body->insts.at[v].kind == KI_CONST)
+        return ix_const(l->body->ix, l->body->insts.at[v].ivalue);
+    return ix_value(l->body->ix, v, low, high, l->body->insts.at[v].axes);
+}
+
+// The start operand of a dynamic slice as an index, clamped to 0..=limit.
+static const Ix *clamped(Lower *l, const Node *start, int64_t limit)
+{
+    const Ix *none[1] = {0};
+    int v = lower_value(l, start, none, -1);
+    DType t = start->type.dtype;
+    int a[2] = {v, lower_const_int(l, t, 0)};
+    v = lower_ew(l, OP_maximum, t, a, 2, NULL);
+    int m[2] = {v, lower_const_int(l, t, limit)};
+    v = lower_ew(l, OP_minimum, t, m, 2, NULL);
+    return ix_value(l->body->ix, v, 0, limit, l->body->insts.at[v].axes);
+}
+
+static int value_gather(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const Node *x = n->args[0];
+    int64_t axis = attr_int(n, ATTR_axis, 0);
+    int irank = n->args[1]->type.rank;
+    const Ix *at[MAX_RANK];
+    int v = lower_value(l, n->args[1], idx + axis, pred);
+    memcpy(at, idx, sizeof *idx * (size_t)axis);
+    at[axis] = checked(l, n, v, x->type.dim[axis], pred);
+    for (int i = (int)axis + 1; i < x->type.rank; i++) at[i] = idx[i + irank - 1];
+    return lower_value(l, x, at, pred);
+}
+
+static int value_dynamic_slice(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const Node *x = n->args[0];
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < x->type.rank; i++) {
+        const Ix *start = clamped(l, n->args[1 + i], x->type.dim[i] - n->type.dim[i]);
+        at[i] = ix_add(l->body->ix, idx[i], start);
+    }
+    return lower_value(l, x, at, pred);
+}
+
+static int value_dynamic_update(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    const Node *x = n->args[0], *u = n->args[1];
+    const Ix *at[MAX_RANK];
+    int inside = -1;
+    for (int i = 0; i < x->type.rank; i++) {
+        const Ix *start = clamped(l, n->args[2 + i], x->type.dim[i] - u->type.dim[i]);
+        at[i] = ix_add(c, idx[i], ix_scale(c, start, -1));
+        inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
+        inside = lower_both(l, inside, compare(l, at[i], OP_lt, u->type.dim[i]));
+    }
+    int v = lower_value(l, u, at, lower_both(l, pred, inside));
+    return inside < 0 ? v : lower_select(l, inside, v, lower_value(l, x, idx, pred), n);
+}
+
+// -- the table ------------------------------------------------------------------------------------
+
+typedef int Rule(Lower *l, const Node *n, const Ix *const *idx, int pred);
+
+static Rule *const rules[OP_COUNT] = {
+    [OP_reshape] = value_reshape,
+    [OP_permute] = value_permute,
+    [OP_broadcast] = value_broadcast,
+    [OP_slice] = value_slice,
+    [OP_reverse] = value_reverse,
+    [OP_pad] = value_pad,
+    [OP_concat] = value_concat,
+    [OP_gather] = value_gather,
+    [OP_dynamic_slice] = value_dynamic_slice,
+    [OP_dynamic_update] = value_dynamic_update,
+};
+
+int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    if (rules[n->op]) return rules[n->op](l, n, idx, pred);
+    l->failed = true;
+    return lower_const_int(l, n->type.dtype, 0);
+}

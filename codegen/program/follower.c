@@ -1,0 +1,98 @@
+// What a kernel that computes a product could do besides: a map over the same elements that reads
+// its result and runs right behind it, or sums over the rows of its left operand.
+#include "codegen/program/gen.h"
+
+static bool has(const Ids *v, uint32_t id)
+{
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->at[i] == id) return true;
+    return false;
+}
+
+static bool is_product(const Frame *f, const Item *it)
+{
+    return it->sink < 0 && !it->lowered && it->groups.at[0]->kind == GROUP_DOT && f->depth == 0;
+}
+
+static bool may_be_tail(const Frame *f, const Item *it, GroupKind kind)
+{
+    if (!it->lowered || it->groups.n != 1 || it->groups.at[0]->kind != kind || it->checks)
+        return false;
+    for (int i = 0; i < it->nkernels; i++)
+        if (it->kernels[i].commits) return false;
+    for (uint32_t i = 0; i < it->sinks.n; i++)
+        if (f->sinks.at[it->sinks.at[i]].commit) return false;
+    return true;
+}
+
+static const Type *space_of(const Node *n)
+{
+    return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+}
+
+// Sums over the rows of the product's left operand, which may run wherever the product does: the
+// parts of them and what joins these.
+static bool sums_rows(const Frame *f, const Item *product, const Node *left, const Item *it)
+{
+    if (!may_be_tail(f, it, GROUP_COLUMN) ||
+        !(has(&it->uses, left->id) || has(&it->leaves, left->id)))
+        return false;
+    for (uint32_t i = 0; i < it->uses.n; i++)
+        if (!has(&product->uses, it->uses.at[i])) return false;
+    const Group *gr = it->groups.at[0];
+    for (uint32_t i = 0; i < gr->outs.n; i++)
+        if (type_count(space_of(gr->outs.at[i])) >= type_count(&left->type)) return false;
+    return true;
+}
+
+const Item *frame_tail(Frame *f, uint32_t at)
+{
+    const Item *it = &f->items.at[f->order[at]],
+               *next = at + 1 < f->items.n ? &f->items.at[f->order[at + 1]] : NULL;
+    if (!next || !is_product(f, it)) return NULL;
+    const Group *gr = it->groups.at[0];
+    const Node *left = gemm_sums(f, gr);
+    if (left && sums_rows(f, it, left, next)) return next;
+    if (!may_be_tail(f, next, GROUP_MAP) || next->nkernels != 1) return NULL;
+    bool reads = false;
+    for (uint32_t i = 0; i < gr->outs.n; i++)
+        for (uint32_t k = 0; k < next->uses.n; k++) reads |= next->uses.at[k] == gr->outs.at[i]->id;
+    for (uint32_t i = 0; i < next->groups.at[0]->outs.n; i++) {
+        const Node *n = next->groups.at[0]->outs.at[i];
+        if (type_count(space_of(n)) != type_count(&gr->anchor->type)) return NULL;
+    }
+    return reads ? next : NULL;
+}
+
+// Whether what an item stores is read up to the position [last].
+static bool read_until(const Frame *f, const Item *it, uint32_t last)
+{
+    for (uint32_t at = 0; at <= last; at++)
+        for (uint32_t i = 0; i < it->defs.n; i++)
+            if (has(&f->items.at[f->order[at]].uses, it->defs.at[i])) return true;
+    return false;
+}
+
+static void move(uint32_t *order, uint32_t from, uint32_t to)
+{
+    uint32_t moved = order[from];
+    for (; from > to; from--) order[from] = order[from - 1];
+    for (; from < to; from++) order[from] = order[from + 1];
+    order[to] = moved;
+}
+
+void frame_bring_sums(Frame *f)
+{
+    for (uint32_t at = 0; at < f->items.n; at++) {
+        const Item *it = &f->items.at[f->order[at]];
+        const Node *left = is_product(f, it) ? gemm_sums(f, it->groups.at[0]) : NULL;
+        if (!left || frame_tail(f, at)) continue;
+        for (uint32_t k = 0; k < f->items.n; k++) {
+            const Item *sums = &f->items.at[f->order[k]];
+            if (!sums_rows(f, it, left, sums) || (k < at && read_until(f, sums, at))) continue;
+            move(f->order, k, k < at ? at : at + 1);
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < f->items.n; i++) f->items.at[f->order[i]].position = i;
+}

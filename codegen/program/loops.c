@@ -1,0 +1,149 @@
+// A loop node to a PS_LOOP step: carried values live in one buffer each, scanned inputs and stacked
+// results move by one slice an iteration, everything else is read where it lies.
+#include "codegen/program/gen.h"
+
+#include <string.h>
+
+// A value equal everywhere, written out: nothing stores it and memory is wanted.
+static ProgArg full_const(GenEntry *e, const Type *t, double v, const char *name)
+{
+    Value value = value_new(e->gen->arena, t);
+    int64_t n = type_count(t);
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype_is_float(t->dtype))
+            value.f[i] = v;
+        else
+            value.i[i] = (int64_t)v;
+    }
+    return gen_arg(gen_const(e, &value, name, ""));
+}
+
+// Where an operand of the loop lies in memory.
+static bool operand(Frame *f, const Node *n, ProgArg *out)
+{
+    GenEntry *e = f->e;
+    double v;
+    *out = frame_memory(f, n);
+    if ((int)out->kind == PLACE_NONE && node_const_value(n, &v)) {
+        *out = full_const(e, &n->type, v, n->name ? n->name : "const");
+        f->place[n->id] = *out;
+    }
+    if ((int)out->kind == PLACE_NONE || (node_is_data(n) && e->entry->rows)) {
+        gen_internal(e->gen, n->loc, "an operand of a loop that no kernel stores");
+        return false;
+    }
+    return true;
+}
+
+static const Node *region_param(const Graph *r, int index)
+{
+    for (uint32_t i = 0; i < r->params.n; i++)
+        if (attr_int(r->params.at[i], ATTR_index, i) == index) return r->params.at[i];
+    return NULL;
+}
+
+static const char *name_of(const Node *n, const char *otherwise)
+{
+    return n && n->name ? n->name : otherwise;
+}
+
+// A carried value's one buffer, with its initial value.
+static bool begin_carried(Frame *f, const Node *loop, int i, const char *name, ProgArg *place)
+{
+    GenEntry *e = f->e;
+    const Node *initial = loop->args[i];
+    Type t = node_result_type(loop, i);
+    ProgArg from;
+    double v;
+    *place = gen_temp(e, &t, name, loop->loc);
+    if (node_const_value(initial, &v) && v == 0) {
+        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name, loop->loc);
+        s->args[0] = *place;
+        s->args[0].written = true;
+        s->bytes = type_bytes(&t);
+        return true;
+    }
+    if (!operand(f, initial, &from)) return false;
+    gen_copy(e, from, *place, type_bytes(&t), f->depth, false, name, loop->loc);
+    return true;
+}
+
+// Where the body finds its parameters; places: of the carried results.
+static bool bind_params(Frame *f, const Node *loop, Frame *body, ProgArg *places)
+{
+    const Graph *r = loop->regions[0];
+    int carried = (int)attr_int(loop, ATTR_carried, 0);
+    int scanned = (int)attr_int(loop, ATTR_scanned, 0);
+    for (int i = 0; i < (int)loop->nargs; i++) {
+        const Node *param = region_param(r, 1 + i);
+        ProgArg at;
+        if (i < carried) {
+            if (!begin_carried(f, loop, i, name_of(param, "carried"), &places[i])) return false;
+            at = places[i];
+        } else if (param || i < carried + scanned) {
+            if (!operand(f, loop->args[i], &at)) return false;
+            if (i < carried + scanned && param) at.stride[f->depth] = type_bytes(&param->type);
+        } else {
+            continue; // captured, and read by nobody
+        }
+        if (param) body->place[param->id] = at;
+    }
+    const Node *index = region_param(r, 0);
+    if (index)
+        body->place[index->id] = (ProgArg){
+            .kind = PA_LOOP_INDEX, .index = f->depth, .value = attr_int(loop, ATTR_count, 0)};
+    return true;
+}
+
+// Where the body leaves its results: carried ones for the next iteration, stacked ones by slices.
+static void bind_results(Frame *f, const Node *loop, Frame *body, ProgArg *places)
+{
+    const Graph *r = loop->regions[0];
+    int carried = (int)attr_int(loop, ATTR_carried, 0);
+    for (int i = 0; i < (int)r->results.n; i++) {
+        const Node *value = r->results.at[i];
+        Sink s = {.value = value, .commit = i < carried};
+        if (i >= carried) {
+            Type t = node_result_type(loop, i);
+            places[i] = gen_temp(f->e, &t, name_of(value, "stacked"), loop->loc);
+        }
+        s.target = places[i];
+        if (i >= carried) s.target.stride[f->depth] = type_bytes(&value->type);
+        frame_sink(body, s);
+    }
+}
+
+bool loop_generate(Frame *f, const Group *gr)
+{
+    const Node *loop = gr->anchor;
+    GenEntry *e = f->e;
+    Gen *g = e->gen;
+    if (f->depth == PROG_MAX_LOOP_DEPTH) {
+        diag_error(g->diags, loop->loc, "loops are nested more than %d deep", PROG_MAX_LOOP_DEPTH);
+        g->failed = true;
+        return false;
+    }
+    if (loop->op != OP_loop || loop->nregions < 1) {
+        gen_internal(g, loop->loc, "a loop group without a loop");
+        return false;
+    }
+    Graph *r = loop->regions[0];
+    int results = node_result_count(loop);
+    if (r->results.n != (uint32_t)results) {
+        gen_internal(g, loop->loc, "a loop whose body has another number of results");
+        return false;
+    }
+    Frame *body = frame_new(e, r, f->depth + 1);
+    ProgArg *places = f->results[loop->id] = NEW_ARRAY(g->arena, ProgArg, results + 1);
+    if (!bind_params(f, loop, body, places)) return false;
+    bind_results(f, loop, body, places);
+    gen_step(e, PS_LOOP, 0, f->depth, name_of(loop, "loop"), loop->loc);
+    uint32_t at = e->steps.n - 1;
+    e->steps.at[at].count = attr_int(loop, ATTR_count, 0);
+    e->steps.at[at].reverse = attr_int(loop, ATTR_reverse, 0) != 0;
+    e->steps.at[at].first_step = (int32_t)at + 1;
+    if (!frame_generate(body)) return false;
+    e->steps.at[at].last_step = (int32_t)e->steps.n;
+    if (e->steps.n == at + 1) e->steps.n = at; // nothing to repeat
+    return true;
+}

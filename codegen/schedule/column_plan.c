@@ -1,0 +1,213 @@
+// The cost model of column reductions on CUDA.
+//
+// A thread takes 16 bytes of neighbouring results and keeps several columns in flight. Blocks side
+// by side cover the results; the columns are cut into as many parts as fill the device once, or
+// into none where a second kernel would cost more than it saves.
+#include "codegen/text/accumulator.h"
+
+enum {
+    BLOCK = 256,          // threads
+    REGISTERS = 32,       // of loads in flight, a thread
+    SMALL = 2 << 20,      // bytes that one kernel of few blocks reads as fast as two of many
+    PART = 64 << 10,      // bytes a part must have: about what a second kernel costs
+    IN_FLIGHT = 64 << 10, // bytes of loads that a multiprocessor should have under way
+    SECTOR = 32,          // bytes that are moved at once
+    STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
+                       // while others compute and store
+    STORING_PARTS = 1024, // are joined in little time
+};
+
+static int element_bytes(const Body *b, int buf)
+{
+    return dtype_info[b->bufs.at[buf].type].bits / 8;
+}
+
+bool column_shifts(const Body *b, const Ix *place, int v)
+{
+    int64_t stride;
+    return ix_stride(place, 0, &stride) && stride == 1 &&
+           ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
+}
+
+// Where rows of memory start anywhere: vectors of 16 bytes of the widest type that moves.
+static int shifted_vector(const Body *b)
+{
+    int widest = 2;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || !(v->axes & 1)) continue;
+        int bytes = element_bytes(b, v->buf);
+        widest = bytes > widest ? bytes : widest;
+    }
+    return 16 / widest;
+}
+
+// The place from which vectors are counted: of the first load that moves by vectors. Everything
+// else must bear being computed for elements of neighbouring tiles.
+static void find_shifted(Body *b)
+{
+    int64_t stride, step;
+    if (b->nstages > 1 || b->npar > 1 || b->can_fail || shifted_vector(b) < 2) return;
+    if (body_rows(b) < 8 * shifted_vector(b) || body_stores_columns(b, -1)) return;
+    for (uint32_t i = 0; i < b->insts.n && !b->uneven; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
+            ix_stride(v->ix, 0, &stride) && stride == 1 && ix_stride(v->ix, b->col, &step) && step)
+            b->uneven = v->ix;
+    }
+}
+
+// The widest vector along the rows whose loads and stores over the columns are aligned.
+int column_widest(const Body *b)
+{
+    if (b->uneven) return shifted_vector(b);
+    int64_t rows = body_rows(b);
+    int narrow = 16, most = 8, best = 1;
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
+            int bytes = inst_acc(v)->place ? acc_bytes(v) : math_bytes(v->acc);
+            most = (int)at_most(most, 32 / bytes);
+        }
+    }
+    for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
+        for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
+            bool store = i >= b->insts.n;
+            const BodyStore *s = store ? &b->stores.at[i - b->insts.n] : NULL;
+            const Inst *v = store ? NULL : &b->insts.at[i];
+            if (store ? s->buf < 0 : v->kind != KI_LOAD) continue;
+            const Ix *x = store ? s->ix : v->ix;
+            if (!(x->axes >> b->col & 1) || !ix_stride(x, 0, &stride) || stride != 1) continue;
+            int bytes = element_bytes(b, store ? s->buf : v->buf);
+            if (limit == 0) {
+                most = (int)at_most(most, (store ? 16 : 32) / bytes);
+                narrow = (int)at_most(narrow, bytes);
+                continue;
+            }
+            int w = (int)at_most(16 / narrow, most);
+            while (w > 1 && (!ix_aligned(x, 0, w) || rows % w)) w /= 2;
+            best = w > best ? w : best;
+        }
+    return best;
+}
+
+// Bytes of one column that a thread reads for each of its results, all loads together (what all
+// results of a column share is in a cache).
+static int read_bytes(const Body *b)
+{
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> b->col & 1 &&
+            b->insts.at[i].axes & 1)
+            bytes += element_bytes(b, b->insts.at[i].buf);
+    return bytes;
+}
+
+static bool shifted(const Body *b, const Schedule *s)
+{
+    return b->uneven && s->vector > 1;
+}
+
+// Threads side by side: whole blocks of a power of two, or, where the device is full of parts in
+// any case, equal shares of the results.
+static int threads_across(const Body *b)
+{
+    int64_t vectors = ceil_div(body_rows(b), b->sched.vector), most = BLOCK / b->sched.team;
+    if (most < 1) most = 1;
+    if (b->sched.split == 1 || shifted(b, &b->sched)) return (int)most;
+    most = at_most(vectors, most);
+    return (int)ceil_div(vectors, ceil_div(vectors, most));
+}
+
+int column_tile(const Body *b)
+{
+    return (threads_across(b) - 1) * b->sched.vector;
+}
+
+int64_t column_tiles(const Body *b)
+{
+    if (shifted(b, &b->sched)) return ceil_div(body_rows(b), column_tile(b));
+    return ceil_div(ceil_div(body_rows(b), b->sched.vector), threads_across(b));
+}
+
+// Shared memory in which the threads above each other join (nc_join_above) and find a common pivot
+// (nc_level).
+static int joint_bytes(const Body *b, const Schedule *s)
+{
+    int across = s->threads / s->team, each = 0;
+    int above = shifted(b, s)                              ? s->team
+                : 32 % across == 0 && s->threads % 32 == 0 ? s->threads / 32
+                                                           : s->team;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE || v->axis != b->col) continue;
+        int bytes = acc_bytes(v);
+        if (bytes == 1) bytes = 4; // bool is accumulated as an integer
+        each = bytes > each ? bytes : each;
+    }
+    if (above == 1 && (s->team == 1 || !reduces_with(b, ACC_MOMENTS))) return 0;
+    return above * across * s->vector * each;
+}
+
+void column_derive(Body *b)
+{
+    Schedule *s = &b->sched;
+    if (b->uneven && s->team < COLUMN_SHIFTS) s->vector = 1;
+    s->threads = threads_across(b) * s->team;
+    s->blocks = column_tiles(b) * s->split;
+    s->row_bytes = joint_bytes(b, s);
+}
+
+void plan_column(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    int bytes = read_bytes(b);
+    double total = (double)rows * (double)cols * (bytes ? bytes : 4);
+    bool splits = schedule_can_split(b) && total > SMALL;
+    s->split = 1;
+    s->vector = column_widest(b);
+    if (s->vector == 1) find_shifted(b);
+    if (b->uneven) s->vector = column_widest(b);
+    // 32 threads side by side, or all there are; the others above them.
+    int64_t vectors = ceil_div(rows, s->vector);
+    for (s->team = 1; s->team < 8 || vectors * s->team * 2 <= BLOCK; s->team *= 2)
+        if (s->team * 2 > cols) break;
+    // Few blocks: narrower ones, down to what memory moves at once, with more threads above.
+    while (!splits && column_tiles(b) < t->units && s->team * 2 <= cols && s->team < 128 &&
+           BLOCK / (s->team * 2) * s->vector * (bytes ? bytes : 4) >= 2 * SECTOR)
+        s->team *= 2;
+    for (s->unroll = 8; s->unroll > 1; s->unroll /= 2)
+        if (s->unroll * s->vector * bytes <= REGISTERS * 4 && s->unroll * s->team <= cols) break;
+    if (!splits) return;
+    s->split = 2; // or more: equal shares
+    int64_t tiles = column_tiles(b);
+    s->split = 1;
+    int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
+    int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
+    each = each < 2 + squares ? 2 + squares : at_most(each, t->threads_per_unit / BLOCK);
+    int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;
+    int64_t turns = cols / (s->team * s->unroll);
+    parts = at_most(parts, turns);
+    if (body_stores_columns(b, -1) && 2 * turns / STORING_TURNS > parts)
+        parts = at_most(turns / STORING_TURNS, STORING_PARTS);
+    if (parts > 1) s->split = parts;
+}
+
+Schedule plan_column_combine(const Body *b)
+{
+    Schedule s = b->sched;
+    int64_t rows = body_rows(b);
+    // Latency is what it costs: few results are spread over many blocks. (Parts start evenly, even
+    // if what they are the sums of does not: nothing is shifted here.)
+    int widest = b->uneven ? 1 : (int)at_most(b->sched.vector, 4);
+    for (s.vector = 1; s.vector < widest && rows >= 2048 * s.vector;) s.vector *= 2;
+    while (rows % s.vector) s.vector /= 2;
+    s.threads = BLOCK;
+    s.team = BLOCK / 8;
+    s.unroll = 1;
+    s.blocks = ceil_div(rows / s.vector, 8);
+    s.row_bytes = joint_bytes(b, &s);
+    return s;
+}

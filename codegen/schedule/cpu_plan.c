@@ -1,0 +1,65 @@
+// The cost model on the CPU: pieces that the caches hold, and parts where rows alone are too few.
+#include "codegen/text/print.h"
+
+// Marks the costly values over the columns that more than one stage needs.
+static int keep_costly(Arena *a, Body *b)
+{
+    uint64_t *stages = body_stage_uses(a, b);
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        Inst *v = &b->insts.at[i];
+        v->keep = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && v->axes >> b->col & 1 &&
+                  (v->type == DT_F32 || v->type == DT_F64) && stages[i] & (stages[i] - 1);
+        if (v->keep) {
+            v->first_use = __builtin_ctzll(stages[i]);
+            bytes += math_bytes(v->type);
+        }
+    }
+    return bytes;
+}
+
+static void cpu_map(Body *b)
+{
+    int64_t inner = b->axis[b->npar - 1].extent;
+    b->sched.tile = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
+}
+
+// (splits change the order of additions, so they follow shapes only, never the number of cores)
+static void cpu_tile(Body *b)
+{
+    Schedule *s = &b->sched;
+    const int columns = tile_columns(b);
+    int64_t tiles = ceil_div(b->axis[1].extent, 32) * ceil_div(b->axis[2].extent, columns);
+    s->tile_m = 32;
+    s->tile_n = tiles * b->axis[0].extent >= 256 ? 4 * columns : columns;
+    s->tile_k = 128; // both operands of a step fit the first cache
+}
+
+static void cpu_row(Arena *a, Body *b)
+{
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    b->sched.split = 1;
+    int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
+    if (bytes > 0 && bytes <= 64 << 10) b->sched.row_bytes = (int)bytes;
+    if (schedule_can_split(b) && rows < 16 && cols >= 65536)
+        b->sched.split = at_most(64, cols / 16384);
+}
+
+static void cpu_column(Body *b)
+{
+    int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
+    b->sched.tile = at_most(rows > 0 ? rows : 1, 512);
+    b->sched.split = 1;
+    if (schedule_can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
+        b->sched.split = at_most(16, cols / 32);
+}
+
+void plan_cpu(Arena *a, Body *b)
+{
+    switch (b->sched.kind) {
+    case SCHED_TILE: cpu_tile(b); break;
+    case SCHED_MAP: cpu_map(b); break;
+    case SCHED_ROW: cpu_row(a, b); break;
+    default: cpu_column(b); break;
+    }
+}

@@ -1,0 +1,453 @@
+// The table of knobs: what of a schedule may be chosen, and among which values.
+#include "codegen/schedule/knobs.h"
+
+#include <stdlib.h>
+
+static bool cuda_of(const Body *b, const Target *t, ScheduleKind kind)
+{
+    return t->kind == TARGET_CUDA && b->sched.kind == kind;
+}
+
+// Powers of two from [least] to [most] that satisfy ok (NULL: all).
+static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const Body *b, int64_t v),
+                  int64_t *out)
+{
+    int n = 0;
+    for (int64_t v = least; v <= most && n < KNOB_VALUES; v *= 2)
+        if (!ok || ok(b, v)) out[n++] = v;
+    return n;
+}
+
+// Of n values of a field of the schedule, those with which a sweep, or attention, still fits shared
+// memory, and has a warp at least.
+static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        Body other = *b;
+        *(int *)((char *)&other.sched + field) = (int)out[i];
+        if (other.sched.threads < other.sched.team) other.sched.threads = other.sched.team;
+        schedule_derive(&other, t);
+        if (other.sched.row_bytes <= t->shared_per_block - 1024 && other.sched.threads >= 32)
+            out[kept++] = out[i];
+    }
+    return kept;
+}
+
+static bool holds_teams(const Body *b, int64_t threads)
+{
+    return threads >= b->sched.team;
+}
+
+static int legal_threads(const Body *b, const Target *t, int64_t *out)
+{
+    int n = 0;
+    if (cuda_of(b, t, SCHED_MAP) && b->sched.walk) return out[0] = b->sched.threads, 1;
+    if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
+    bool sweep = cuda_of(b, t, SCHED_SWEEP);
+    if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
+    bool sorted = b->serial_cols && b->sched.row_bytes;
+    if (b->sched.team > 32 || sorted) return out[0] = b->sched.team, 1; // one row a block
+    if (!sweep) return powers(b, 64, 512, holds_teams, out);
+    for (int warps = 1, last = 0; warps <= 16; last = warps, warps += warps < 4 ? 1 : 4) {
+        int own = b->sched.threads; // any number of warps
+        if (own > 32 * last && own < 32 * warps && own % 32 == 0) out[n++] = own;
+        out[n++] = 32 * warps;
+    }
+    return fit_shared(b, t, offsetof(Schedule, threads), out, n);
+}
+
+static int legal_team(const Body *b, const Target *t, int64_t *out)
+{
+    if (b->serial_cols) return 0;
+    if (cuda_of(b, t, SCHED_ROW)) return powers(b, 1, t->threads_per_block, NULL, out);
+    if (cuda_of(b, t, SCHED_SWEEP))
+        return fit_shared(b, t, offsetof(Schedule, team), out,
+                          powers(b, b->uneven ? 32 : 1, t->threads_per_block, sweep_holds, out));
+    return cuda_of(b, t, SCHED_COLUMN) ? powers(b, 1, 128, NULL, out) : 0;
+}
+
+static bool divides_inner(const Body *b, int64_t v)
+{
+    int axis = b->sched.kind == SCHED_MAP ? b->npar - 1 : b->col;
+    if (b->uneven) return v == 1 || v == b->sched.vector;
+    return (b->sched.kind == SCHED_MAP && b->npar == 1) || b->axis[axis].extent % v == 0;
+}
+
+// A sweep moves its vectors whole: 32 bytes of the widest type it touches.
+static bool moves_whole(const Body *b, int64_t v)
+{
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        if (b->bufs.at[i].kind == KA_NODE && v * (dtype_info[b->bufs.at[i].type].bits / 8) > 32)
+            return false;
+    return divides_inner(b, v);
+}
+
+static bool one_or_widest(const Body *b, int64_t v)
+{
+    return !b->uneven || v == 1 || (v == column_widest(b) && b->sched.team >= COLUMN_SHIFTS);
+}
+
+static int legal_vector(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols)
+        return powers(b, 1, column_widest(b), one_or_widest, out);
+    bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
+    bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
+    if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, 16, moves_whole, out);
+    return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
+}
+
+static int legal_walk(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_MAP) || !walk_possible(b)) return 0;
+    out[0] = 0;
+    out[1] = 1;
+    return 2;
+}
+
+static int legal_unroll(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols) return powers(b, 1, 16, NULL, out);
+    if (cuda_of(b, t, SCHED_ROW) && !b->serial_cols && b->sched.keep_in != KEEP_REGISTERS) {
+        for (int v = 1; v <= 8; v++) out[v - 1] = v;
+        return 8;
+    }
+    return cuda_of(b, t, SCHED_MAP) && !b->sched.turn ? powers(b, 1, 8, NULL, out) : 0;
+}
+
+static int legal_turn(const Body *b, const Target *t, int64_t *out)
+{
+    int axis = cuda_of(b, t, SCHED_MAP) ? schedule_turned_axis(b) : -1;
+    if (axis < 0) return 0;
+    out[0] = 0;
+    out[1] = axis + 1;
+    return 2;
+}
+
+static int legal_keep(const Body *b, const Target *t, int64_t *out)
+{
+    int n = 0;
+    if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.ahead) return 0; // holds nothing
+    if (cuda_of(b, t, SCHED_SWEEP)) {                            // what all rows share
+        out[0] = KEEP_REGISTERS;
+        out[1] = KEEP_SHARED;
+        return fit_shared(b, t, offsetof(Schedule, keep_in), out, 2);
+    }
+    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
+    for (int where = KEEP_AGAIN; where <= KEEP_SHARED; where++)
+        if (schedule_can_keep(b, t, where)) out[n++] = where;
+    return n;
+}
+
+static int legal_split(const Body *b, const Target *t, int64_t *out)
+{
+    (void)t;
+    if ((b->sched.kind != SCHED_ROW && b->sched.kind != SCHED_COLUMN) || !schedule_can_split(b))
+        return 0;
+    // parts of at least 32 columns; the default need not be a power of two
+    int64_t most = b->axis[b->col].extent / 32, own = b->sched.split;
+    int n = 0;
+    for (int64_t v = 1; v <= 512 && (v == 1 || v <= most); v *= 2) {
+        if (own > v / 2 && own < v) out[n++] = own;
+        out[n++] = v;
+    }
+    if (own > out[n - 1]) out[n++] = own;
+    return n;
+}
+
+static int legal_ring(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_ATTENTION)) return 0;
+    for (int v = 2; v <= 4; v++) out[v - 2] = v;
+    return fit_shared(b, t, offsetof(Schedule, ring), out, 3);
+}
+
+static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
+    int n = 0;
+    for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= WGMMA_OWN; i++) out[n++] = i;
+    return n;
+}
+
+static int legal_each(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_ATTENTION))
+        return fit_shared(b, t, offsetof(Schedule, each), out, powers(b, 1, 2, NULL, out));
+    if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma || b->sched.staged) return 0;
+    if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
+        for (int i = 0; i < 3; i++) out[i] = i;
+        return 3;
+    }
+    bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
+    int n = 0;
+    if (narrow && !b->sched.mma) out[n++] = 0;
+    out[n++] = 2;
+    out[n++] = 4;
+    if (narrow) out[n++] = 8;
+    return n;
+}
+
+// Both operands' tiles fit shared memory, and every thread fetches the same share of them.
+static bool tile_fits(const Body *b, int64_t v)
+{
+    int64_t bytes = math_bytes(b->insts.at[b->dot.sum].acc), side = b->sched.tile_m;
+    if (!b->sched.each) return v >= 32 && v <= 256;
+    if (b->sched.mma) return v >= 16 && v <= 64;
+    return 2 * v * (side + 4) * bytes <= 48 << 10 && v * side % 256 == 0 && v <= 64;
+}
+
+static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_ATTENTION))
+        return fit_shared(b, t, offsetof(Schedule, tile_k), out, powers(b, 16, 128, NULL, out));
+    if (b->sched.share || b->sched.wgmma || b->sched.staged) return 0;
+    return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
+}
+
+static int legal_share(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.wgmma) return 0;
+    if (b->sched.share && b->sched.each) return powers(b, 1, 8, NULL, out);
+    out[0] = 0;
+    return b->sched.staged ? 1 : 1 + powers(b, 1, 8, NULL, out + 1);
+}
+
+static int legal_staged(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.mma || b->sched.wgmma ||
+        b->sched.share)
+        return 0;
+    int n = 0;
+    out[n++] = 0;
+    for (Body other = *b; n < 16; n++) {
+        other.sched.staged = n + 1;
+        staged_derive(&other, t);
+        if (other.sched.staged != n + 1) break;
+        out[n] = n + 1;
+    }
+    return n;
+}
+
+static bool staged_tall(const Body *b, int64_t v)
+{
+    return v * b->sched.tile_n <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
+}
+
+static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_ATTENTION))
+        return fit_shared(b, t, offsetof(Schedule, tile_m), out, powers(b, 16, 256, NULL, out));
+    return t->kind == TARGET_CUDA && b->sched.staged ? powers(b, 32, 128, staged_tall, out) : 0;
+}
+
+static bool staged_wide(const Body *b, int64_t v)
+{
+    return v * b->sched.tile_m <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
+}
+
+static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_TILE)) return 0;
+    if (b->sched.staged) return powers(b, 32, 128, staged_wide, out);
+    for (int i = 0; i < 4 && b->sched.wgmma; i++) out[i] = 64 * (i + 1);
+    return b->sched.wgmma ? 4 : 0;
+}
+
+static int64_t inner_extent(const Body *b)
+{
+    int64_t extent = b->axis[b->sched.kind == SCHED_MAP ? b->npar - 1 : 0].extent;
+    return extent > 0 ? extent : 1;
+}
+
+static bool within_inner(const Body *b, int64_t v)
+{
+    return v < inner_extent(b);
+}
+
+// Parts of the inner axis, or all of it.
+static int legal_tile(const Body *b, const Target *t, int64_t *out)
+{
+    bool map = b->sched.kind == SCHED_MAP && b->npar > 1;
+    if (t->kind != TARGET_CPU || (!map && b->sched.kind != SCHED_COLUMN)) return 0;
+    int64_t most = map ? 16384 : 2048;
+    int n = powers(b, 64, most, within_inner, out);
+    if (inner_extent(b) <= most) out[n++] = inner_extent(b);
+    return n;
+}
+
+static int legal_walkers(const Body *b, const Target *t, int64_t *out)
+{
+    static const int values[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    int n = 0;
+    if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
+    for (int i = 0; i < 8 && values[i] * b->sched.threads <= t->threads_per_unit; i++) {
+        if (b->sched.walkers < values[i] && (!i || b->sched.walkers > values[i - 1]))
+            out[n++] = b->sched.walkers;
+        out[n++] = values[i];
+    }
+    return n;
+}
+
+static bool fills_blocks(const Body *b, int64_t v)
+{
+    return v == 1 || (b->sched.team > 32 && b->sched.split == 1 &&
+                      b->axis[b->col].extent >= v * b->sched.team * b->sched.vector);
+}
+
+static int legal_cluster(const Body *b, const Target *t, int64_t *out)
+{
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.wgmma) return powers(b, 1, 2, NULL, out);
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.staged)
+        return powers(b, 1, t->max_cluster, NULL, out);
+    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
+    return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
+}
+
+static int legal_together(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
+    return fit_shared(b, t, offsetof(Schedule, together), out,
+                      powers(b, 1, b->sched.team < 32 ? 1 : 4, NULL, out));
+}
+
+static int legal_ahead(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_SWEEP) || !b->sched.ahead) return 0;
+    for (int v = 2; v <= 8; v++) out[v - 2] = v;
+    return fit_shared(b, t, offsetof(Schedule, ahead), out, 7);
+}
+
+static int legal_skew(const Body *b, const Target *t, int64_t *out)
+{
+    if (!cuda_of(b, t, SCHED_SWEEP) || !sweep_skews(b)) return 0;
+    out[0] = 0;
+    out[1] = 1;
+    return 2;
+}
+
+// How many blocks of this many threads a multiprocessor can hold at all.
+static int legal_resident(const Body *b, const Target *t, int64_t *out)
+{
+    static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+    int n = 0;
+    int64_t own = b->sched.resident; // need not be a power of two
+    if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP || b->sched.wgmma) return 0;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        if (i && own > blocks[i - 1] && own < blocks[i]) out[n++] = own;
+        if (blocks[i] * b->sched.threads <= t->threads_per_unit) out[n++] = blocks[i];
+    }
+    return n;
+}
+
+static const char *const wgmma_words[] = {"no", "together", "own", NULL};
+static const char *const keep_words[] = {"again", "registers", "shared", NULL};
+
+#define INT(field)  offsetof(Schedule, field), false
+#define LONG(field) offsetof(Schedule, field), true
+const Knob knobs[] = {
+    {"team", "threads that share a row", INT(team), legal_team, -1, true, NULL},
+    {"vector", "elements a thread moves at once", INT(vector), legal_vector, -1, true, NULL},
+    {"unroll", "vectors a thread has in flight", INT(unroll), legal_unroll, -1, false, NULL},
+    {"keep", "where a row that is needed again stays", INT(keep_in), legal_keep, -1, false,
+     keep_words},
+    {"split", "parts the columns are cut into, each a block's", LONG(split), legal_split, 1, true,
+     NULL},
+    {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
+    {"turn", "1 + the axis turned through shared memory; 0: none", INT(turn), legal_turn, 0, false,
+     NULL},
+    {"walk", "1: a thread takes several outer positions of one place inside", INT(walk), legal_walk,
+     0, false, NULL},
+    {"each",
+     "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
+     "warp's tile of 16 x 8, 16 x 16, 32 x 32; attention: rows of a warp, of 16",
+     INT(each), legal_each, -1, true, NULL},
+    {"wgmma", "groups of four warps multiply: a tile together, or each its own; no: they do not",
+     INT(wgmma), legal_wgmma, 0, true, wgmma_words},
+    {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile_n),
+     legal_tile_n, -1, false, NULL},
+    {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
+    {"staged", "tiles of f32 operands in the ring before tensor cores; 0: none", INT(staged),
+     legal_staged, 0, true, NULL},
+    {"tile_m", "rows of a staged tile, or of attention's", INT(tile_m), legal_tile_m, -1, true,
+     NULL},
+    {"ring", "tiles of columns in shared memory: this one and those copied ahead", INT(ring),
+     legal_ring, -1, false, NULL},
+    {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
+     legal_share, 0, true, NULL},
+    {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
+     NULL},
+    {"cluster",
+     "blocks that share a row or the columns of a staged tile, or the copies of a product's right "
+     "operand",
+     INT(cluster), legal_cluster, 1, true, NULL},
+    {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
+     true, NULL},
+    {"together", "rows of a team that share their joins", INT(together), legal_together, 1, false,
+     NULL},
+    {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(ahead),
+     legal_ahead, -1, false, NULL},
+    {"skew", "1: the first sums of the next row join with the second ones of this row", INT(skew),
+     legal_skew, 0, false, NULL},
+    {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
+     legal_resident, 0, false, NULL},
+    {0},
+};
+
+int64_t knob_get(const Knob *k, const Body *b)
+{
+    const char *at = (const char *)&b->sched + k->at;
+    return k->wide ? *(const int64_t *)at : *(const int *)at;
+}
+
+static void put(const Knob *k, Body *b, int64_t v)
+{
+    char *at = (char *)&b->sched + k->at;
+    if (k->wide)
+        *(int64_t *)at = v;
+    else
+        *(int *)at = (int)v;
+}
+
+static bool lists(const Knob *k, const Body *b, const Target *t, int64_t v)
+{
+    int64_t legal[KNOB_VALUES];
+    for (int i = k->legal(b, t, legal); i-- > 0;)
+        if (legal[i] == v) return true;
+    return false;
+}
+
+bool knob_allows(const Knob *k, const Body *b, const Target *t, int64_t v)
+{
+    int64_t legal[KNOB_VALUES];
+    int n = k->legal(b, t, legal);
+    if (!n || v < legal[0] || v > legal[n - 1]) return false;
+    Body other = *b; // a plan for another device may have chosen what this list leaves out
+    put(k, &other, v);
+    return lists(k, &other, t, v);
+}
+
+// A value the body can no longer have gives way to the nearest one it can.
+static void settle(const Knob *k, Body *b, const Target *t)
+{
+    int64_t legal[KNOB_VALUES], v = knob_get(k, b);
+    int n = k->legal(b, t, legal), best = 0;
+    for (int i = 0; i < n; i++) {
+        if (legal[i] == v) return;
+        if (llabs(legal[i] - v) < llabs(legal[best] - v)) best = i;
+    }
+    if (n) put(k, b, legal[best]);
+}
+
+void knobs_set(const Knob *const *k, const int64_t *v, int n, Body *b, const Target *t)
+{
+    for (int i = 0; i < n; i++) put(k[i], b, v[i]);
+    schedule_derive(b, t);
+    for (const Knob *other = knobs; other->name; other++) {
+        bool named = false;
+        for (int i = 0; i < n; i++) named |= k[i] == other;
+        if (!named) settle(other, b, t);
+        schedule_derive(b, t);
+    }
+}

@@ -1,0 +1,130 @@
+// Why the cost model's schedule is what it is: its own comparisons once more, with their numbers.
+#include "codegen/schedule/knobs.h"
+#include "codegen/text/print.h"
+
+static const char *vectors(Arena *a, const Body *b, int axis)
+{
+    const Schedule *s = &b->sched;
+    long long extent = (long long)b->axis[axis].extent;
+    if (s->vector > 1 && b->uneven)
+        return arena_printf(
+            a, "rows of %lld start anywhere: vectors of %d inside, single elements at the ends",
+            extent, s->vector);
+    if (s->vector > 1)
+        return arena_printf(a, "vectors of %d: the widest that loads and stores allow", s->vector);
+    if (extent % 2)
+        return arena_printf(a, "single elements: rows of %lld are no whole vectors", extent);
+    return "single elements: no access has wider ones, or there is too little work for the device";
+}
+
+static void map_reason(Arena *a, const Body *b, Buf *o)
+{
+    const Schedule *s = &b->sched;
+    int inner = b->npar - 1;
+    if (s->turn) {
+        buf_printf(o,
+                   "some loads run along axis %d, the result along axis %d: tiles of 32 x 32 are "
+                   "turned in shared memory",
+                   s->turn - 1, inner);
+        return;
+    }
+    buf_str(o, vectors(a, b, inner));
+    if (s->walk) buf_str(o, "; what every outer position reads stays in registers");
+    if (s->unroll > 1) buf_printf(o, "; accesses are narrow, so %d are in flight", s->unroll);
+}
+
+static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
+{
+    const Schedule *s = &b->sched;
+    long long rows = (long long)body_rows(b), cols = (long long)b->axis[b->col].extent;
+    if (b->serial_cols) {
+        buf_printf(o, "the columns have an order: %s",
+                   s->row_bytes  ? "a block sorts a row in shared memory"
+                   : s->team > 1 ? arena_printf(a, "%d threads add up %d of a row at a time",
+                                                s->team, s->team * s->unroll)
+                                 : "a thread a row");
+        return;
+    }
+    buf_printf(o, "%s; %lld rows of %lld: %d threads a row take %lld vectors each",
+               vectors(a, b, b->col), rows, cols, s->team,
+               (cols / s->vector + s->team - 1) / s->team);
+    if (b->nstages > 1 && s->keep_in == KEEP_REGISTERS)
+        buf_printf(o, "; %d stages read the row, which %d registers a thread hold", b->nstages,
+                   s->keep * s->vector * s->keep_bytes / 4);
+    else if (b->nstages > 1 && s->keep_in == KEEP_SHARED)
+        buf_printf(o,
+                   "; %d stages read the row: too long for registers, %d KB of shared memory hold "
+                   "%s of it",
+                   b->nstages, s->row_bytes >> 10, s->row_cols < cols ? "a part" : "all");
+    else if (b->nstages > 1 && s->keep_bytes)
+        buf_printf(o, "; %d stages read the row again: it is longer than what a block holds",
+                   b->nstages);
+    if (s->split > 1)
+        buf_printf(o,
+                   "; too few rows for %d multiprocessors: %lld parts of each and a second kernel",
+                   t->units, (long long)s->split);
+    if (s->unroll > 1) buf_printf(o, "; %d vectors in flight", s->unroll);
+}
+
+static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
+{
+    const Schedule *s = &b->sched;
+    if (b->serial_cols) {
+        buf_str(o, "the columns have an order: a thread a row");
+        return;
+    }
+    buf_printf(o, "neighbours in memory are rows; %s", vectors(a, b, b->npar - 1));
+    if (s->split > 1)
+        buf_printf(o, "; %lld columns in %lld parts fill %d multiprocessors once",
+                   (long long)b->axis[b->col].extent, (long long)s->split, t->units);
+}
+
+static void tile_reason(const Body *b, const Target *t, Buf *o)
+{
+    const Schedule *s = &b->sched;
+    if (s->wgmma) {
+        buf_printf(
+            o,
+            "groups of four warps take tiles of %d x %d: %.0f %% of what %d multiprocessors can "
+            "multiply",
+            s->tile_m, s->tile_n, 100 * wgmma_share(b, t), t->units);
+        return;
+    }
+    buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile_m, s->tile_n);
+    if (s->share)
+        buf_printf(o, "a tile a warp, and %d warps share its columns, to have more of them at work",
+                   s->share);
+    else if (s->blocks >= t->units)
+        buf_printf(o, "the largest that give %d multiprocessors one each", t->units);
+    else
+        buf_printf(o, "the smallest; they do not fill %d multiprocessors", t->units);
+    if (s->mma) buf_str(o, "; 16-bit operands: tensor cores");
+}
+
+const char *schedule_reason(Arena *a, const Body *b, const Target *t)
+{
+    const Schedule *s = &b->sched;
+    Buf o = buf_new(a);
+    if (t->kind == TARGET_CPU) return "tasks of a size that the caches hold";
+    switch (s->kind) {
+    case SCHED_MAP: map_reason(a, b, &o); break;
+    case SCHED_ROW: row_reason(a, b, t, &o); break;
+    case SCHED_COLUMN: column_reason(a, b, t, &o); break;
+    case SCHED_SWEEP:
+        buf_printf(&o,
+                   "%s; the smallest team whose registers hold a row's share%s, %d "
+                   "blocks a multiprocessor walk over %lld rows",
+                   vectors(a, b, b->col),
+                   body_folds(b) ? " and its sums" : " and what all rows share", s->walkers,
+                   (long long)body_rows(b));
+        break;
+    case SCHED_TILE: tile_reason(b, t, &o); break;
+    case SCHED_ATTENTION:
+        buf_printf(&o,
+                   "%d rows a block, %d of each warp, and %d columns at once: what registers hold "
+                   "of results and scores",
+                   s->tile_m, 16 * s->each, s->tile_k);
+        break;
+    }
+    return o.data;
+}

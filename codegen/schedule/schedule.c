@@ -1,0 +1,268 @@
+// The cost model: a handful of numbers from shapes, strides and the target's limits.
+//
+// Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
+// written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device.
+// Columns are cut into parts when rows alone are too few.
+#include "codegen/text/print.h"
+
+// How many of the accesses that vary over the columns walk [axis] with stride one.
+static int unit_strides_of(const Body *b, int axis, uint64_t over)
+{
+    int n = 0;
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        n += v->kind == KI_LOAD && !(over & ~v->axes) && ix_stride(v->ix, axis, &stride) &&
+             stride == 1;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        n += s->ix && !(over & ~s->ix->axes) && ix_stride(s->ix, axis, &stride) && stride == 1;
+    }
+    return n;
+}
+
+static int unit_strides(const Body *b, int axis)
+{
+    return unit_strides_of(b, axis, 1ull << b->col);
+}
+
+// Of what varies over rows and columns alike.
+static int matrix_strides(const Body *b, int axis)
+{
+    return unit_strides_of(b, axis, 1ull | 1ull << b->col);
+}
+
+bool body_access(const Body *b, uint32_t i, int axis, Access *out)
+{
+    int64_t stride;
+    int buf;
+    if (i < b->insts.n) {
+        const Inst *v = &b->insts.at[i];
+        *out = (Access){.at = v->ix};
+        buf = v->kind == KI_LOAD ? v->buf : -1;
+    } else {
+        const BodyStore *s = &b->stores.at[i - b->insts.n];
+        *out = (Access){.at = s->ix, .stores = true, .folds = s->fold};
+        buf = s->buf;
+    }
+    if (buf < 0 || !ix_stride(out->at, axis, &stride) || stride != 1) return false;
+    out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
+    return true;
+}
+
+// 16 bytes of the narrowest type accessed with stride one, at most 16 of what is stored and 32 of
+// what is loaded. Accesses not aligned to it go element by element.
+int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared)
+{
+    uint32_t n = b->insts.n + b->stores.n;
+    int most = 8, narrow = 16, best = 1;
+    Access x;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!body_access(b, i, axis, &x) || x.folds) continue;
+        bool shared = narrow_shared && !x.stores && !(x.at->axes & ~(1ull << axis));
+        int cap = (x.stores || shared ? 16 : 32) / x.bytes;
+        most = cap < most ? cap : most;
+        narrow = x.bytes < narrow ? x.bytes : narrow;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!body_access(b, i, axis, &x) || x.folds) continue;
+        int v = 16 / narrow < most ? 16 / narrow : most;
+        while (v > 1 && (!ix_aligned(x.at, axis, v) || (!tail && extent % v))) v /= 2;
+        best = v > best ? v : best;
+    }
+    return best;
+}
+
+// Of one step along [axis].
+static int loaded_bytes(const Body *b, int axis)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> axis & 1)
+            n += dtype_info[b->bufs.at[b->insts.at[i].buf].type].bits / 8;
+    return n;
+}
+
+DType math_type(DType t)
+{
+    return t == DT_U8 ? DT_I32 : t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
+}
+
+int math_bytes(DType t)
+{
+    return dtype_info[math_type(t)].bits / 8;
+}
+
+int64_t body_rows(const Body *b)
+{
+    int64_t n = 1;
+    for (int i = 0; i < b->npar; i++) n *= b->axis[i].extent;
+    return n;
+}
+
+bool store_over(const Body *b, const BodyStore *s, int axis)
+{
+    uint64_t axes = b->insts.at[s->value].axes | (s->ix ? s->ix->axes : 0);
+    return axis >= 0 && ((s->add && axis == b->col) || (axes >> axis & 1));
+}
+
+bool body_stores_columns(const Body *b, int buf)
+{
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if ((buf < 0 || b->stores.at[i].buf == buf) && store_over(b, &b->stores.at[i], b->col))
+            return true;
+    return false;
+}
+
+bool schedule_can_split(const Body *b)
+{
+    return b->nstages == 1 && !b->serial_cols && !b->joins;
+}
+
+// -- CUDA -----------------------------------------------------------------------------------------
+
+// The axis along which large loads are contiguous that jump along the innermost: turned while
+// loading.
+int schedule_turned_axis(const Body *b)
+{
+    const int tile = 32 * 33, most = 40 << 10; // (of static shared memory a block may have 48 KB)
+    int inner = b->npar - 1, axis = -1, bytes = 0;
+    int64_t along, across;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
+            !ix_stride(v->ix, inner, &along) || along < 2)
+            continue;
+        for (int p = 0; p < inner && axis < 0; p++)
+            if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= 16 &&
+                b->axis[inner].extent >= 16)
+                axis = p;
+        if (axis >= 0) bytes += tile * dtype_info[b->bufs.at[v->buf].type].bits / 8;
+    }
+    return bytes <= most ? axis : -1;
+}
+
+static void cuda_map(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int inner = b->npar - 1;
+    s->turn = body_rows(b) >= 1 << 16 ? schedule_turned_axis(b) + 1 : 0;
+    s->threads = 256;
+    if (s->turn) return;
+    int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
+            device = (int64_t)t->units * t->threads_per_unit;
+    s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
+    while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
+    // One access of 16 bytes a thread keeps enough in flight, and blocks that walk through memory
+    // in small steps are fastest; narrow accesses need several.
+    s->unroll = 1;
+    int bytes = loaded_bytes(b, inner) * s->vector;
+    while (s->unroll < 4 && bytes && bytes * s->unroll < 16 &&
+           crowd / s->vector / s->unroll > device * 4)
+        s->unroll *= 2;
+    if (crowd < device / 4) s->threads = 128;
+    plan_walk(t, b);
+}
+
+static void cuda_column(const Target *t, Body *b)
+{
+    b->sched.threads = 64;
+    if (b->serial_cols && plan_sort(b)) return;
+    if (b->serial_cols)
+        plan_scan(t, b);
+    else
+        plan_column(t, b);
+}
+
+static void map_derive(Body *b)
+{
+    Schedule *s = &b->sched;
+    int inner = b->npar - 1;
+    if (s->turn) {
+        s->threads = 256;
+        s->blocks = ceil_div(b->axis[inner].extent, 32);
+        for (int i = 0; i < inner; i++)
+            s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+    } else if (s->walk && walk_possible(b)) {
+        walk_derive(b);
+    } else {
+        int64_t rows = body_rows(b);
+        int64_t vectors = b->npar == 1 ? ceil_div(rows, s->vector) : rows / s->vector;
+        s->blocks = ceil_div(ceil_div(vectors, s->unroll), s->threads);
+    }
+}
+
+static void cuda_derive(Body *b, const Target *t)
+{
+    switch (b->sched.kind) {
+    case SCHED_MAP: map_derive(b); break;
+    case SCHED_ROW: row_derive(b, t); break;
+    case SCHED_COLUMN:
+        if (b->serial_cols)
+            b->sched.blocks = ceil_div(body_rows(b), b->sched.threads);
+        else
+            column_derive(b);
+        break;
+    case SCHED_SWEEP: sweep_derive(b, t); break;
+    case SCHED_TILE: tile_derive(b, t); break;
+    case SCHED_ATTENTION: attention_derive(b, t); break;
+    }
+}
+
+void schedule_derive(Body *b, const Target *t)
+{
+    if (t->kind == TARGET_CUDA) cuda_derive(b, t);
+    if (b->sched.blocks < 1) b->sched.blocks = 1;
+}
+
+// Rows or columns by which way what is read and written lies.
+static ScheduleKind kind_of(const Body *b)
+{
+    if (b->attention.nouts) return SCHED_ATTENTION;
+    if (b->dot.sum >= 0) return SCHED_TILE;
+    if (body_folds(b)) return SCHED_SWEEP;
+    if (b->col < 0) return SCHED_MAP;
+    int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
+    bool columns = b->axis[0].extent > 1 && rows > cols;
+    if (rows == cols && b->axis[0].extent > 1)
+        columns = b->group->kind == GROUP_COLUMN ||
+                  (b->group->kind == GROUP_DOT && matrix_strides(b, 0) > matrix_strides(b, b->col));
+    return columns ? SCHED_COLUMN : SCHED_ROW;
+}
+
+void schedule_body(LowerCtx *ctx, Body *b)
+{
+    const Target *t = ctx->target;
+    Schedule *s = &b->sched;
+    *s = (Schedule){.kind = SCHED_MAP,
+                    .threads = 1,
+                    .team = 1,
+                    .vector = 1,
+                    .unroll = 1,
+                    .split = 1,
+                    .cluster = 1,
+                    .together = 1,
+                    .blocks = 1};
+    const Schedule fresh = *s;
+    s->kind = kind_of(b);
+    if (t->kind != TARGET_CUDA)
+        plan_cpu(ctx->arena, b);
+    else if (s->kind == SCHED_TILE)
+        plan_tile(t, b);
+    else if (s->kind == SCHED_ATTENTION)
+        plan_attention(t, b);
+    else if (s->kind == SCHED_SWEEP)
+        sweep_schedule(t, b);
+    else if (s->kind == SCHED_ROW)
+        plan_row(ctx->arena, t, b, &fresh);
+    else
+        (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
+    s->wide = false;
+    for (int i = 0; i < b->naxes; i++)
+        if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;
+    if (!b->attention.nouts && body_rows(b) > INT32_MAX / 2) s->wide = true;
+    for (uint32_t i = 0; i < b->bufs.n && b->attention.nouts; i++)
+        if (b->bufs.at[i].elems > INT32_MAX / 2) s->wide = true;
+    schedule_derive(b, t);
+}

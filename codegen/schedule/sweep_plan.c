@@ -1,0 +1,243 @@
+// The schedule of a sweep: teams of threads walk over rows, each thread has the same columns in
+// every row and holds their sums in registers; the rows to come are copied to shared memory.
+//
+// Registers decide about teams. A thread holds, for each of its columns: every sum, the loads of
+// this row, a temporary, and what all rows share (a weight), unless that is in shared memory. Teams
+// are the smallest whose threads need no more than MOST_REGISTERS; blocks are as many and as large
+// as the registers of a multiprocessor allow. Few large blocks are better than many small ones:
+// each leaves a part of every sum, which is read again.
+#include "codegen/text/accumulator.h"
+
+enum {
+    MOST_REGISTERS = 168,
+    MOST_IN_TEAM = 128,
+    OWN_REGISTERS = 16,
+    SPARE = 24,
+    FLIGHT = 80 << 10,
+    WARPS = 16,
+    AHEAD = 2 // turns: more of them in flight make memory slower, as they lie farther apart; but
+              // rows without sums over rows are done sooner, and want one more
+};
+
+static bool over_rows(const Inst *v)
+{
+    return v->axes & 1;
+}
+
+static int own_bytes(const Body *b, const Inst *v)
+{
+    return dtype_info[b->bufs.at[v->buf].type].bits / 8;
+}
+
+bool sweep_held(const Body *b, const Inst *v)
+{
+    int64_t stride;
+    if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || v->pred >= 0 || v->ix->has_value ||
+        v->stage > 0 || !ix_stride(v->ix, b->col, &stride))
+        return false;
+    int width = b->sched.vector, bytes = width * own_bytes(b, v);
+    if (over_rows(v) ? !b->sched.ahead || bytes < 4 : b->sched.keep_in == KEEP_AGAIN)
+        return false; // (no copy is smaller)
+    if (width == 1) return true;
+    int own = own_bytes(b, v);
+    bool moved = b->uneven && !over_rows(v) && (own == 2 || own == 4); // into place, as it is held
+    return stride == 1 && bytes <= 32 && (moved || body_aligned(b, v->ix, width));
+}
+
+// Registers a thread needs for one column. A team of a warp keeps a row there from stage to stage;
+// others have barriers between, and read it again.
+static int column_bytes(const Body *b, int64_t team, int keep_in)
+{
+    int bytes = 4;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].fold) bytes += math_bytes(b->insts.at[b->stores.at[i].value].type);
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (sweep_held(b, v) && (over_rows(v) ? team <= 32 : keep_in == KEEP_REGISTERS))
+            bytes += own_bytes(b, v);
+    }
+    return bytes;
+}
+
+static int64_t registers(const Body *b, int64_t team, int keep_in)
+{
+    return ceil_div(row_vectors(b), team) * b->sched.vector * column_bytes(b, team, keep_in) / 4 +
+           OWN_REGISTERS;
+}
+
+bool sweep_holds(const Body *b, int64_t team)
+{
+    int64_t n = registers(b, team, b->sched.keep_in);
+    return n <= 255 && team * ceil_div(n, 8) * 8 <= 65536;
+}
+
+int64_t sweep_held_bytes(const Body *b, const Inst *load)
+{
+    const Schedule *s = &b->sched;
+    if (!over_rows(load) && s->keep_in == KEEP_REGISTERS) return 0;
+    int64_t bytes = (int64_t)s->keep * s->threads * s->vector * own_bytes(b, load);
+    return (over_rows(load) ? bytes * s->ahead * s->together : bytes + 15) / 16 * 16;
+}
+
+// Of a block: what its threads hold, or later the parts of its teams.
+static int64_t shared_bytes(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    int64_t teams = s->threads / s->team, held = 0, parts = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (sweep_held(b, &b->insts.at[i])) held += sweep_held_bytes(b, &b->insts.at[i]);
+    for (uint32_t i = 0; i < b->stores.n && teams > 1; i++) {
+        int64_t bytes =
+            b->stores.at[i].fold ? math_bytes(b->insts.at[b->stores.at[i].value].type) : 0;
+        bytes *= teams * b->axis[b->col].extent;
+        parts = bytes > parts ? bytes : parts;
+    }
+    return held > parts ? held : parts;
+}
+
+// Where a join is a barrier and a row takes two of them, these become one: the row to come is here
+// early enough to be summed already.
+bool sweep_skews(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    int sums[2] = {0, 0};
+    if (b->uneven || s->team <= 32 || s->ahead < 3 || s->together > 1 || b->nstages < 3)
+        return false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_REDUCE || v->axis != b->col) continue;
+        if (inst_acc(v)->place) return false;
+        if (v->stage <= 2) sums[v->stage - 1]++;
+    }
+    return sums[0] && sums[1];
+}
+
+// Two rounds are one already (Schedule.skew). Of short rows several share a warp, whose threads do
+// all the same.
+bool sweep_saves(const Body *b)
+{
+    return b->sched.kind == SCHED_SWEEP && b->rare > 1 && b->axis[b->col].extent > 16 * 8;
+}
+
+// Whether two warps on each scheduler fit shared memory, where each holds what rows share once
+// more. (On an H200 layer norm of bf16[39360, 2501] takes 107 us with teams of 128, and 127 with
+// four warps.)
+static bool warps_fit(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    if (s->keep_in == KEEP_REGISTERS) return true;
+    s->threads = 8 * 32;
+    s->walkers = 1;
+    sweep_derive(b, t);
+    return s->row_bytes <= t->shared_per_unit;
+}
+
+// The smallest team whose registers hold its share of a row.
+static void choose_team(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    s->team = b->uneven ? 32 : pow2_at_least(row_vectors(b), 32);
+    // A warp needs no barrier; of other teams, those that reread weights in every stage come last.
+    for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
+        if (registers(b, s->team, s->keep_in) <= MOST_REGISTERS && warps_fit(t, b)) return;
+    for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
+        for (s->team = 64; s->team < t->threads_per_block; s->team *= 2)
+            if (registers(b, s->team, s->keep_in) <= MOST_IN_TEAM) return;
+    s->keep_in = KEEP_SHARED;
+}
+
+// Rows in flight lie apart, and memory is faster with few of them: no more than FLIGHT bytes a
+// multiprocessor, in two blocks at least. Where these are small, larger teams.
+static void limit_flight(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    sweep_derive(b, t);
+    int64_t most = FLIGHT / (s->row_bytes > 0 ? s->row_bytes : 1), vectors = row_vectors(b);
+    if (most < 2) most = 2;
+    if (s->walkers <= most) return;
+    s->walkers = (int)most;
+    while (s->team * s->walkers < 512 && vectors % (2 * s->team) == 0) s->team *= 2;
+    s->threads = s->team;
+}
+
+void sweep_schedule(const Target *t, Body *b)
+{
+    Schedule *s = &b->sched;
+    int64_t cols = b->axis[b->col].extent;
+    s->vector = schedule_vector(b, b->col, cols, false, false);
+    if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, true);
+    s->ahead = AHEAD;
+    choose_team(t, b);
+    // One large block on each multiprocessor: blocks leave parts behind, and those are read again.
+    int64_t need = registers(b, s->team, s->keep_in), each = ceil_div(need + SPARE, 8) * 8,
+            warps = t->registers_per_unit / 32 / each, most = t->threads_per_unit / 32;
+    if (warps > most) warps = most;
+    if (warps > 4) warps -= warps % 4; // registers are given out to four warps at a time
+    if (s->team > 32) {
+        s->threads = s->team;
+        s->walkers = (int)(t->registers_per_unit / (need * s->team));
+    } else {
+        s->walkers = (int)ceil_div(warps, WARPS);
+        s->threads = warps / s->walkers > 1 ? (int)(warps / s->walkers) * 32 : 32;
+    }
+    if (s->walkers < 1) s->walkers = 1;
+    if (s->team > 32) limit_flight(t, b);
+    s->ahead = AHEAD + 1;
+    s->skew = sweep_skews(b);
+    for (;;) { // (1 KB a block is the system's)
+        if (!s->skew && body_folds(b)) s->ahead = AHEAD;
+        sweep_derive(b, t);
+        if (s->row_bytes <= t->shared_per_unit / s->walkers - 2048) return;
+        if (s->skew) {
+            s->skew = 0;
+            continue;
+        }
+        if (s->team <= 32 && s->threads > 128)
+            s->threads -= 128;
+        else if (s->walkers > 1)
+            s->walkers--;
+        else
+            break;
+    }
+    s->walkers = 1; // rows too wide to be held: every stage loads them
+    s->ahead = 0;
+    s->keep_in = KEEP_AGAIN;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
+// Rows a team steps over must be a multiple of this many blocks' for it to find all of them aligned
+// alike.
+static int64_t block_period(const Body *b, int64_t teams)
+{
+    int64_t stride = 0, line = b->sched.line;
+    if (!b->uneven || b->sched.vector == 1) return 1;
+    ix_stride(b->uneven, 0, &stride);
+    int64_t rows = line / common_divisor(line, stride);
+    return rows / common_divisor(rows, teams);
+}
+
+void sweep_derive(Body *b, const Target *t)
+{
+    Schedule *s = &b->sched;
+    int64_t rows = b->axis[0].extent;
+    if (s->team > 32) s->threads = s->team;
+    s->skew = s->skew && sweep_skews(b);
+    if (s->walkers > t->threads_per_unit / s->threads)
+        s->walkers = t->threads_per_unit / s->threads;
+    s->resident = s->walkers;
+    s->keep = (int)ceil_div(row_vectors(b), s->team);
+    // As few blocks as take the device no longer: each leaves a part of every sum.
+    int64_t teams = s->threads / s->team, turns = ceil_div(rows, teams),
+            device = (int64_t)t->units * s->walkers, period;
+    s->blocks = ceil_div(turns, ceil_div(turns, device));
+    s->line = schedule_line(b);
+    while (period = block_period(b, teams),
+           s->blocks % period > s->blocks / 16 && s->line > s->vector)
+        s->line /= 2;
+    s->blocks = (s->blocks < period ? 1 : s->blocks / period) * period;
+    s->row_bytes = (int)shared_bytes(b);
+}

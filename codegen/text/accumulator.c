@@ -1,0 +1,178 @@
+// What reductions keep while they run. No other file of the printers tells reductions apart by
+// name.
+#include "codegen/text/accumulator.h"
+
+#include <math.h>
+
+static const Accumulator table[ACC_COUNT] = {
+    [ACC_SUM] = {.functor = "NcSum",
+                 .nparts = 1,
+                 .step = "%s + %s",
+                 .omp = "+",
+                 .start = START_ZERO,
+                 .words = 1,
+                 .adds = true},
+    [ACC_PROD] = {.functor = "NcProd",
+                  .nparts = 1,
+                  .step = "%s * %s",
+                  .omp = "*",
+                  .start = START_ONE,
+                  .words = 1,
+                  .adds = true},
+    [ACC_MAX] = {.functor = "NcMax",
+                 .nparts = 1,
+                 .step = "nc_max(%s, %s)",
+                 .bool_step = "%s || %s",
+                 .omp = "nc_rmax",
+                 .bool_omp = "||",
+                 .start = START_LOW,
+                 .words = 1},
+    [ACC_MIN] = {.functor = "NcMin",
+                 .nparts = 1,
+                 .step = "nc_min(%s, %s)",
+                 .bool_step = "%s && %s",
+                 .omp = "nc_rmin",
+                 .bool_omp = "&&",
+                 .start = START_HIGH,
+                 .words = 1},
+    [ACC_PLACE] = {.functor = "NcArgmax",
+                   .type = "NcArg<%s>",
+                   .result = ".i",
+                   .parts = {".i", ".v"},
+                   .nparts = 2,
+                   .start = START_LOW,
+                   .words = 1,
+                   .place = true},
+    [ACC_MOMENTS] = {.functor = "NcSqdev",
+                     .type = "NcMoments<%s>",
+                     .result = ".m2",
+                     .parts = {".mean", ".m2"},
+                     .nparts = 2,
+                     .start = START_ZERO,
+                     .words = 3,
+                     .adds = true,
+                     .runs = true},
+};
+
+const Accumulator *accumulator(Op reduction)
+{
+    return &table[op_info(reduction)->acc];
+}
+
+bool reduces_with(const Body *b, Accumulate acc)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE && op_info(v->op)->acc == acc) return true;
+    }
+    return false;
+}
+
+int acc_bytes(const Inst *v)
+{
+    const Accumulator *a = inst_acc(v);
+    return a->place ? 16 : math_bytes(v->acc) * a->words; // (aligned to a place of 64 bits)
+}
+
+DType acc_part_type(const Inst *v, int part)
+{
+    return inst_acc(v)->place && part == 0 ? DT_I32 : v->acc;
+}
+
+DType acc_type_of(const Node *n)
+{
+    return accumulator(n->op)->adds
+               ? (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype))
+               : n->args[0]->type.dtype;
+}
+
+const char *emit_identity(Emit *e, Op op, DType t)
+{
+    const Accumulator *a = accumulator(op);
+    if (a->start == START_ZERO) return emit_literal(e->arena, t, 0, 0);
+    if (a->start == START_ONE) return emit_literal(e->arena, t, 1, 1);
+    bool low = a->start == START_LOW;
+    if (dtype_is_float(t)) return emit_literal(e->arena, t, 0, low ? -INFINITY : INFINITY);
+    int64_t least = t == DT_I32 ? INT32_MIN : t == DT_I64 ? INT64_MIN : 0;
+    int64_t most = t == DT_I32   ? INT32_MAX
+                   : t == DT_I64 ? INT64_MAX
+                   : t == DT_U32 ? UINT32_MAX
+                   : t == DT_U8  ? 255
+                                 : 1;
+    return emit_literal(e->arena, t, low ? least : most, 0);
+}
+
+const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v)
+{
+    const Accumulator *a = accumulator(op);
+    return arena_printf(e->arena, t == DT_BOOL && a->bool_step ? a->bool_step : a->step, acc, v);
+}
+
+const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value)
+{
+    const Inst *x = &e->body->insts.at[value];
+    bool product = x->kind == KI_EW && x->op == OP_mul && x->type == t;
+    if (!e->cuda || !product || accumulator(op)->start != START_ZERO ||
+        !(t == DT_F32 || t == DT_F64))
+        return emit_combine(e, op, t, acc, emit_value(e, value));
+    const char *a = emit_value(e, x->a[0]), *b = emit_value(e, x->a[1]);
+    return arena_printf(e->arena, "nc_fma(%s, %s, %s)", a, b, acc);
+}
+
+// -- CUDA -----------------------------------------------------------------------------------------
+
+DType acc_type(const Inst *v)
+{
+    return v->acc == DT_BOOL ? DT_I32 : v->acc;
+}
+
+const char *acc_struct(Emit *e, const Inst *v)
+{
+    const char *t = type_math(acc_type(v)), *type = inst_acc(v)->type;
+    return type ? arena_printf(e->arena, type, t) : t;
+}
+
+const char *acc_start(Emit *e, const Inst *v)
+{
+    const Accumulator *a = inst_acc(v);
+    if (a->runs) return emit_text(e, "%s{}", acc_struct(e, v));
+    const char *least = emit_identity(e, v->op, v->acc);
+    return a->place ? acc_of_parts(e, v, "0x7fffffffffffffffll", least, NULL) : least;
+}
+
+const char *acc_of_parts(Emit *e, const Inst *v, const char *part0, const char *part1,
+                         const char *count)
+{
+    const Accumulator *a = inst_acc(v);
+    const char *type = acc_struct(e, v);
+    if (a->place) return emit_text(e, "%s{%s, %s}", type, part1, part0);
+    if (a->runs)
+        return emit_text(e, "%s{(%s)%s, %s, %s}", type, type_math(acc_type(v)), count, part0,
+                         part1);
+    return part0;
+}
+
+const char *acc_join(Emit *e, const Inst *v, const char *a, const char *b)
+{
+    const Accumulator *acc = inst_acc(v);
+    return acc->step ? emit_combine(e, v->op, acc_type(v), a, b)
+                     : emit_text(e, "%s::of(%s, %s)", acc->functor, a, b);
+}
+
+const char *acc_step(Emit *e, const Inst *v, const char *acc, const char *place)
+{
+    if (!inst_acc(v)->place) return emit_taken(e, v->op, acc_type(v), acc, v->a[0]);
+    return acc_join(e, v, acc, acc_of_parts(e, v, place, emit_value(e, v->a[0]), NULL));
+}
+
+const char *acc_result(Emit *e, const Inst *v, const char *acc)
+{
+    const Accumulator *a = inst_acc(v);
+    if (!a->result) return acc;
+    return emit_text(e, "%s%s%s", a->place ? "(int32_t)" : "", acc, a->result);
+}
+
+const char *acc_joined(Emit *e, const Inst *v, const char *acc, const char *all)
+{
+    return inst_acc(v)->result ? acc_result(e, v, emit_text(e, "(%s = %s)", acc, all)) : all;
+}

@@ -1,0 +1,302 @@
+// Names, identities, costs and head comments of kernels.
+#include <string.h>
+
+#include "base/plain.h"
+#include "codegen/schedule/knobs.h"
+#include "codegen/text/print.h"
+
+const char *name_identifier(Arena *a, const char *model_name)
+{
+    char *s = arena_strdup(a, model_name + strspn(model_name, "@._"));
+    for (char *p = s; *p; p++)
+        if (!plain_alnum(*p)) *p = '_';
+    static const char *const taken[] = {
+        "a",        "b",        "c",       "double", "float",    "int",     "long",     "char",
+        "short",    "if",       "for",     "while",  "do",       "return",  "bool",     "true",
+        "false",    "static",   "const",   "void",   "unsigned", "signed",  "begin",    "end",
+        "task",     "args",     "arg",     "first",  "last",     "lo",      "hi",       "part",
+        "chunk",    "error",    "rows",    "switch", "case",     "default", "break",    "auto",
+        "register", "volatile", "union",   "struct", "new",      "delete",  "template", "this",
+        "class",    "operator", "private", "public", "x",        "y",       "exp",      "log",
+        "sin",      "cos",      "pow",     "v",      "u",        "row",     "lane",     "block",
+        "j0",       "j1",       "y0",      "y1",     "tanh",     "erf",     "floor",    "ceil",
+        "main",     "inline",   "words",   "acc",    "left",     "right",   "sums",     "sum",
+        "step",     "place",    "next",    "strip",  "tile",     "slot",    "line",     "from",
+        "warp"};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (!strcmp(s, taken[i])) return arena_printf(a, "%s_", s);
+    size_t n = strlen(s); // "v12" and "i3" are ours
+    bool ours = n > 1 && (s[0] == 'v' || s[0] == 'i' || s[0] == 'b') &&
+                strspn(s + 1, "0123456789") == n - 1;
+    return plain_digit(*s) || ours ? arena_printf(a, "m_%s", s) : s;
+}
+
+static uint64_t hash_ix(const Ix *x)
+{
+    if (!x) return 7;
+    uint64_t h = hash_mix(11, (uint64_t)x->constant);
+    for (int i = 0; i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        h = hash_mix(hash_mix(h, (uint64_t)x->at[i].coeff),
+                     hash_mix((uint64_t)t->kind, (uint64_t)t->by));
+        h = t->e ? hash_mix(h, hash_ix(t->e)) : hash_mix(h, (uint64_t)t->id);
+    }
+    return h;
+}
+
+static uint64_t hash_work(uint64_t h, const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
+        h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
+        for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
+        if (v->unless) h = hash_mix(h, (uint64_t)v->unless);
+        uint64_t bits;
+        memcpy(&bits, &v->fvalue, sizeof bits);
+        h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
+        h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
+        h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
+        h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive + 2 * v->down + 4 * v->places +
+                                     8 * v->repeats + 16 * v->approx,
+                                 hash_ix(v->ix)));
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
+        h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
+        if (s->fold) h = hash_mix(h, (uint64_t)s->fold->op + 1);
+    }
+    if (b->part) h = hash_mix(h, (uint64_t)b->part);
+    return h;
+}
+
+// What a body computes, whatever else is in its launch. Flat maps side by side differ in size only
+// and share one schedule: they are told apart by how much all of them are together.
+uint64_t body_key(const Body *b)
+{
+    bool flat = b->npar == 1 && b->col < 0;
+    uint64_t h = hash_mix(0x6b657931, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
+    h = hash_mix(h, (uint64_t)(b->crowd ? b->crowd : body_rows(b)));
+    for (int i = flat; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+    for (uint32_t i = 0; i < b->bufs.n; i++) {
+        const BodyBuf *u = &b->bufs.at[i];
+        if (u->kind == KA_SCRATCH) continue;
+        h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
+    }
+    return hash_mix(hash_work(h, b), b->commits);
+}
+
+uint64_t kernel_identity(const Kernel *k)
+{
+    uint64_t h = hash_mix(0x6e657463, (uint64_t)k->phase), seen = 0;
+    IdMap share = idmap_new(k->arena); // which bodies touch one buffer is part of the kernel
+    for (int n = 0; n < k->nbodies; n++) {
+        const Body *b = k->body[n];
+        h = hash_mix(h, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
+        for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+        for (uint32_t i = 0; i < b->bufs.n; i++) {
+            const BodyBuf *u = &b->bufs.at[i];
+            h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
+            uint64_t at = seen++,
+                     key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                                    hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            if (!idmap_get(&share, key, &at)) idmap_set(&share, key, at);
+            h = hash_mix(h, hash_mix(u->in_place, at));
+        }
+        h = hash_work(h, b);
+        h = hash_mix(h, b->commits);
+    }
+    return h;
+}
+
+// "h.3.attn.q" -> "h_attn_q": the path without indices.
+static void path(Buf *out, const char *name)
+{
+    for (const char *p = name; *p;) {
+        size_t n = strcspn(p, ".");
+        if (strspn(p, "0123456789") < n) {
+            if (out->len) buf_char(out, '_');
+            for (size_t i = 0; i < n; i++)
+                if (plain_alnum(p[i]))
+                    buf_char(out, p[i]);
+                else if (p[i] == '_')
+                    buf_char(out, '_');
+        }
+        p += n + (p[n] == '.');
+    }
+}
+
+const char *kernel_name(const Kernel *k)
+{
+    Buf out = buf_new(k->arena);
+    const Body *b = k->body[0];
+    const char *name = NULL;
+    const Node *first = b->group->outs.n ? b->group->outs.at[0] : b->group->anchor;
+    for (uint32_t i = 0; i < b->group->outs.n && !name; i++) {
+        const Node *n = b->group->outs.at[i];
+        name = n->name ? n->name : attr_str(n, ATTR_name);
+    }
+    if (name) path(&out, name);
+    // What it does: its reductions and costly ops, in order, each once.
+    int ops = 0;
+    bool used[OP_COUNT] = {false};
+    for (int pass = 0; pass < 2 && !(pass && ops); pass++)
+        for (uint32_t i = 0; i < b->insts.n && ops < 3; i++) {
+            const Inst *v = &b->insts.at[i];
+            bool big =
+                v->kind == KI_REDUCE || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
+            if (!(pass ? v->kind == KI_EW || v->kind == KI_CAST : big)) continue;
+            Op op = v->kind == KI_CAST                ? OP_cast
+                    : v->kind == KI_REDUCE && v->node ? v->node->op
+                                                      : v->op;
+            if (used[op]) continue;
+            used[op] = true;
+            ops++;
+            buf_printf(&out, "%s%s", out.len ? "_" : "", op_info(op)->name);
+        }
+    if (!out.len && first) buf_printf(&out, "%s", op_info(first->op)->name);
+    if (first && first->role == ROLE_BACKWARD) buf_str(&out, "_bwd");
+    if (k->nbodies > 1) buf_printf(&out, "%sx%d", out.len ? "_" : "", k->nbodies);
+    if (out.len > 60) out.data[out.len = 60] = 0;
+    // Of what is computed, so that another schedule, in one round or two, keeps the name.
+    uint64_t h = 0;
+    for (int i = 0; i < k->nbodies; i++) h = hash_mix(h, k->body[i]->key);
+    buf_printf(&out, "_%08llx%s", (unsigned long long)(h >> 32),
+               k->phase == PHASE_COMBINE ? "_joined" : "");
+    return plain_digit(out.data[0]) ? arena_printf(k->arena, "k_%s", out.data) : out.data;
+}
+
+static double volume(const Body *b, uint64_t axes)
+{
+    double n = 1;
+    for (int i = 0; i < b->naxes; i++)
+        if (axes >> i & 1) n *= (double)b->axis[i].extent;
+    return n;
+}
+
+// Whether an instruction runs in a kernel that only sums parts of the rows, or in the one that
+// joins the parts: that one begins where the reductions end.
+static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
+{
+    bool inside = b->col >= 0 && v->axes >> b->col & 1;
+    if (parts) return inside || v->kind == KI_REDUCE;
+    return !joins || (!inside && v->kind != KI_REDUCE);
+}
+
+// The operations of a product that a body is about.
+static void add_product(const Kernel *k, const Body *b, int at, ProgKernel *p)
+{
+    if (at < 0) return;
+    const Inst *sum = &b->insts.at[at];
+    const Type *t = sum->node && sum->node->nargs == 2 ? &sum->node->args[0]->type : NULL;
+    if (!t || !dtype_is_float(t->dtype)) return;
+    p->product_flops += (int64_t)(2 * volume(b, b->insts.at[sum->a[0]].axes | 1ull << sum->axis));
+    p->product_type = (ProgDType)t->dtype;
+    p->product_tf32 = k->ctx->tf32 && t->dtype == DT_F32;
+}
+
+static void product_costs(const Kernel *k, const Body *b, ProgKernel *p)
+{
+    add_product(k, b, b->dot.sum, p);
+    for (int i = 0; i < b->attention.nscores; i++) add_product(k, b, b->attention.score[i].sum, p);
+    for (int i = 0; i < b->attention.nouts; i++) add_product(k, b, b->attention.out[i].sum, p);
+}
+
+void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
+{
+    double flops = 0, read = 0, written = 0;
+    for (int n = 0; n < k->nbodies; n++) {
+        const Body *b = k->body[n];
+        // By buffer: no more than the space it is read over.
+        double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1);
+        bool joins = k->phase == PHASE_COMBINE,
+             parts = k->phase == PHASE_PARTIAL && b->col >= 0 && b->sched.split > 1;
+        for (uint32_t j = 0; j < b->insts.n; j++)
+            if (b->insts.at[j].kind == KI_LOAD && in_phase(b, &b->insts.at[j], parts, joins))
+                reach[b->insts.at[j].buf] += volume(b, b->insts.at[j].axes);
+        for (uint32_t i = 0; i < b->bufs.n; i++) {
+            const BodyBuf *u = &b->bufs.at[i];
+            double bytes = (double)dtype_info[u->type].bits / 8;
+            if (u->kind == KA_SCRATCH) { // sums of parts lie in the type they are summed in
+                double sums = (bytes < 4 ? 4 : bytes) * (double)u->elems;
+                written += parts ? sums : 0;
+                read += joins ? sums : 0;
+                flops += joins ? (double)u->elems : 0;
+            }
+            if (u->kind != KA_NODE) continue;
+            if (u->read)
+                read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
+            bool here = !(parts || joins) || body_stores_columns(b, (int)i) == parts;
+            if (u->written && here) written += bytes * (double)u->elems;
+        }
+        for (uint32_t i = 0; i < b->insts.n; i++) {
+            const Inst *v = &b->insts.at[i];
+            if (!in_phase(b, v, parts, joins)) continue;
+            if (v->kind == KI_EW) flops += volume(b, v->axes);
+            if (v->kind == KI_REDUCE && !v->unless)
+                flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
+        }
+        if (k->phase == PHASE_WHOLE) product_costs(k, b, p);
+    }
+    p->bytes_read = (int64_t)read;
+    p->bytes_written = (int64_t)written;
+    p->flops = (int64_t)flops;
+    bool half = p->product_type == PD_BF16 || p->product_type == PD_F16;
+    double least[] = {(read + written) / t->bytes_per_second,
+                      (flops - (double)p->product_flops) / t->f32_flops,
+                      (double)p->product_flops / target_product_flops(t, half, p->product_tf32)};
+    for (int i = 0; i < 3; i++)
+        if (least[i] > p->floor_seconds) p->floor_seconds = least[i];
+}
+
+static const char *amount(Arena *a, double v, const char *unit)
+{
+    static const char *const prefix[] = {"", "k", "M", "G", "T"};
+    int i = 0;
+    for (; v >= 1000 && i < 4; i++) v /= 1000;
+    return arena_printf(a, "%.*f %s%s", v < 10 && i ? 2 : v < 100 && i ? 1 : 0, v, prefix[i], unit);
+}
+
+void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out)
+{
+    Arena *a = k->arena;
+    Diags *d = k->ctx->diags;
+    buf_printf(out, "// %s", k->name);
+    if (k->phase != PHASE_WHOLE)
+        buf_str(out, k->phase == PHASE_PARTIAL ? " (parts)" : " (joins the parts)");
+    buf_char(out, '\n');
+    const char *shown[12];
+    int lines = 0;
+    for (int n = 0; n < k->nbodies; n++)
+        for (uint32_t i = 0; i < k->body[n]->insts.n && lines < 12; i++) {
+            const Node *node = k->body[n]->insts.at[i].node;
+            if (!node || !node->loc || k->body[n]->insts.at[i].kind == KI_LOAD) continue;
+            const char *where = loc_text(d, node->loc);
+            bool again = !*where;
+            for (int at = 0; at < lines; at++) again |= !strcmp(where, shown[at]);
+            if (again) continue;
+            shown[lines++] = where;
+            buf_printf(out, "// %-24s %s\n", where, loc_line(d, node->loc));
+        }
+    for (int n = 0; n < k->nbodies && n < 4; n++) {
+        buf_str(out, "//");
+        for (int w = 0; w < 2; w++) {
+            if (w) buf_str(out, " ->");
+            for (uint32_t i = 0; i < k->body[n]->bufs.n; i++) {
+                const BodyBuf *u = &k->body[n]->bufs.at[i];
+                if (u->kind != KA_NODE || u->written != (w == 1)) continue;
+                buf_char(out, ' ');
+                type_print(
+                    out, node_class(u->node) == CLS_ROOT ? &u->node->args[0]->type : &u->node->type,
+                    NULL);
+            }
+        }
+        buf_char(out, '\n');
+    }
+    if (k->nbodies > 4) buf_printf(out, "// and %d more alike\n", k->nbodies - 4);
+    buf_printf(out, "// reads %s, writes %s, %s, floor %.2f us\n",
+               amount(a, (double)p->bytes_read, "B"), amount(a, (double)p->bytes_written, "B"),
+               amount(a, (double)p->flops, "FLOP"), p->floor_seconds * 1e6);
+    buf_printf(out, "// schedule: %s\n", schedule_text(a, k->body[0], t, false));
+}

@@ -1,0 +1,103 @@
+// What the two printers share: instructions to text, placed in the outermost loop where all they
+// depend on is known.
+#ifndef CODEGEN_PRINT_H
+#define CODEGEN_PRINT_H
+
+#include "codegen/kernel_ir.h"
+
+// An open loop body (or the function itself). Text for an outer scope may still be added while an
+// inner one is open: it lands before the inner loop, which is how loop-invariant values get
+// hoisted.
+typedef struct Scope {
+    struct Scope *up;
+    uint64_t axes; // that this loop adds
+    int depth, indent;
+    bool open;
+    bool guard; // not every thread runs it: what lies where others write is not read outside of it
+    Buf text;
+} Scope;
+
+typedef struct Binding {
+    Scope *scope;
+    const char *text; // the temporary, or an expression that names the value
+} Binding;
+
+typedef struct Emit Emit;
+struct Emit {
+    Arena *arena;
+    const Kernel *kernel;
+    const Body *body;
+    bool cuda, pretty;
+    Scope *scope;         // innermost
+    Binding *bind;        // by instruction
+    const char **name;    // by instruction: its temporary
+    const char **axis;    // by axis: the expression that is its value here
+    const char **element; // by instruction: a load's element already in registers, or NULL
+    bool *live;           // by instruction: something stored depends on it
+    bool *nested;         // by axis: the axis of a nested reduction
+    const char *where;    // in the model, of the last line printed
+    const char **inverse; // by instruction: its reciprocal's temporary, where one was printed
+    Scope **inverse_in;
+    // CUDA, until the wait for the kernel in front is printed: what is fetched now is fetched ahead
+    // (prefetch_cuda.c). Then NULL, and values are printed no further out than [floor]: what stands
+    // there may come before the wait.
+    const char *follow, *check; // check: of the error record, printed behind the wait
+    Scope *floor;
+    int joins; // reductions of whole blocks so far
+    // C: the loop over this axis runs within one round of [period] elements, which begins at
+    // [round]; 0: anywhere.
+    int round_axis;
+    int64_t period;
+    const char *round;
+    const char **buf_name;
+};
+
+Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
+Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
+// Its text goes to the outer, between the two lines.
+void emit_close(Emit *e, const char *head, const char *tail);
+// The innermost scope, which is closed without lines around it: what outer scopes are given from
+// now on comes behind what it has so far.
+void emit_settle(Emit *e);
+// Formatted in the arena.
+const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *int_type(const Emit *e); // of index arithmetic
+void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void emit_bind(Emit *e, int inst, Scope *s, const char *text);
+const char *emit_value(Emit *e, int inst); // its name, printed first where needed
+// A running sum takes x: r is the sum with x, or before it.
+void emit_scan(Emit *e, int r, const char *acc, const char *x);
+const char *emit_index(Emit *e, const Ix *x);
+const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
+// The instruction to store for a store's value: rounding once is enough where storing rounds.
+int emit_unrounded(const Emit *e, const BodyStore *s);
+// In the innermost scope: the stores over the columns of a stage; -1: those of whole rows.
+void emit_stores(Emit *e, int stage);
+void emit_store(Emit *e, const BodyStore *s); // one of them, to memory
+const char *emit_literal(Arena *a, DType t, int64_t i, double f);
+
+const char *type_storage(DType t);
+const char *type_math(DType t);
+
+// Whether instruction v varies over the axis, itself or through its place (stores).
+static inline bool inst_over(const Inst *v, int axis)
+{
+    return axis >= 0 && (v->axes >> axis & 1);
+}
+// A contraction on the CPU: columns that are multiplied at once, two vectors of 64 bytes.
+static inline int tile_columns(const Body *b)
+{
+    return 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc);
+}
+// The reductions over the columns that stage s computes.
+const int *stage_reductions(const Emit *e, int stage, int *n);
+
+// -- names and comments (names.c) -----------------------------------------------------------------
+const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"
+const char *kernel_name(const Kernel *k);
+void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out);
+void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p); // bytes, flops, floor
+uint64_t kernel_identity(const Kernel *k);
+uint64_t body_key(const Body *b);
+
+#endif

@@ -1,0 +1,187 @@
+// What all printers of bodies use: which instructions are needed, names, and scopes of text, one a
+// loop. The same for CUDA C and for C.
+#include "codegen/text/print.h"
+
+const char *type_storage(DType t)
+{
+    return dtype_info[t].c_storage;
+}
+const char *type_math(DType t)
+{
+    return dtype_info[t].c_math;
+}
+
+static void mark_ix(Emit *e, const Ix *x, int *work, int *n)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind == IT_VALUE && !e->live[t->id]) {
+            e->live[t->id] = true;
+            work[(*n)++] = t->id;
+        } else if (t->e) {
+            mark_ix(e, t->e, work, n);
+        }
+    }
+}
+
+static void mark_live(Emit *e)
+{
+    const Body *b = e->body;
+    int *work = NEW_ARRAY(e->arena, int, b->insts.n + 1), n = 0;
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        for (int k = 0; k < 2; k++) {
+            int v = k ? s->guard - 1 : s->value;
+            if (v >= 0 && !e->live[v]) {
+                e->live[v] = true;
+                work[n++] = v;
+            }
+        }
+        mark_ix(e, s->ix, work, &n);
+    }
+    while (n) {
+        const Inst *v = &b->insts.at[work[--n]];
+        for (int i = 0; i <= v->na; i++) {
+            int a = i < v->na ? v->a[i] : v->kind == KI_LOAD || v->kind == KI_CHECK ? v->pred : -1;
+            if (a >= 0 && !e->live[a]) {
+                e->live[a] = true;
+                work[n++] = a;
+            }
+        }
+        mark_ix(e, v->ix, work, &n);
+        if (v->kind == KI_REDUCE && v->axis != b->col) e->nested[v->axis] = true;
+    }
+}
+
+// Names of temporaries: canonical v12, or the model's own where it has one.
+static void choose_names(Emit *e)
+{
+    const Body *b = e->body;
+    StrMap used = strmap_new(e->arena);
+    for (uint32_t i = 0; i < b->bufs.n; i++) {
+        const BodyBuf *f = &b->bufs.at[i];
+        const char *s = f->kind == KA_ERROR        ? "error"
+                        : f->kind == KA_ROWS       ? "rows"
+                        : f->kind == KA_CURSOR     ? "cursor"
+                        : f->kind == KA_LOOP_INDEX ? "iteration"
+                        : f->kind == KA_SCRATCH    ? "partial"
+                        : f->kind == KA_INT        ? "number"
+                                                   : NULL;
+        const char *model = f->node && f->node->name ? f->node->name : NULL;
+        if (!model && f->node) model = attr_str(f->node, ATTR_name);
+        if (e->pretty && !s && model)
+            s = arena_printf(e->arena, "%s%s", name_identifier(e->arena, model),
+                             f->written ? "_out" : "_in");
+        if (!s || !e->pretty || strmap_has(&used, s)) s = arena_printf(e->arena, "b%u", i);
+        strmap_set(&used, s, e);
+        e->buf_name[i] = s;
+    }
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const char *s = NULL;
+        if (e->pretty && v->node) {
+            const char *model = v->node->name;
+            if (!model && v->kind == KI_LOAD) model = attr_str(v->node, ATTR_name);
+            s = model ? name_identifier(e->arena, model)
+                      : arena_printf(e->arena, "%s_%u", op_info(v->node->op)->name, i);
+            if (strmap_has(&used, s)) s = arena_printf(e->arena, "%s_%u", s, i);
+        }
+        if (!s) s = arena_printf(e->arena, "v%u", i);
+        strmap_set(&used, s, e);
+        e->name[i] = s;
+    }
+}
+
+Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
+{
+    Arena *a = k->arena;
+    Emit e = {.arena = a, .kernel = k, .body = b, .pretty = pretty, .cuda = cuda};
+    e.bind = NEW_ARRAY(a, Binding, b->insts.n + 1);
+    e.name = NEW_ARRAY(a, const char *, b->insts.n + 1);
+    e.element = NEW_ARRAY(a, const char *, b->insts.n + 1);
+    e.live = NEW_ARRAY(a, bool, b->insts.n + 1);
+    e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
+    e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
+    e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
+    for (int i = 0; i < b->naxes; i++) e.axis[i] = arena_printf(a, "i%d", i);
+    e.inverse = NEW_ARRAY(a, const char *, b->insts.n + 1);
+    e.inverse_in = NEW_ARRAY(a, Scope *, b->insts.n + 1);
+    e.where = "";
+    mark_live(&e);
+    choose_names(&e);
+    e.scope = NULL;
+    return e;
+}
+
+Scope *emit_open(Emit *e, uint64_t axes)
+{
+    Scope *s = NEW(e->arena, Scope);
+    s->up = e->scope;
+    s->axes = axes;
+    s->depth = e->scope ? e->scope->depth + 1 : 0;
+    s->indent = e->scope ? e->scope->indent + 1 : 1;
+    s->open = true;
+    s->text = buf_new(e->arena);
+    return e->scope = s;
+}
+
+static void line(Scope *s, int indent, const char *text)
+{
+    buf_pad(&s->text, indent * 4, ' ');
+    buf_str(&s->text, text);
+    buf_char(&s->text, '\n');
+}
+
+const char *emit_text(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *s = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+void emit_scan(Emit *e, int r, const char *acc, const char *x)
+{
+    const Inst *v = &e->body->insts.at[r];
+    const char *t = type_math(v->type), *name = e->name[r];
+    if (v->exclusive) emit_line(e, e->scope, "const %s %s = %s;", t, name, acc);
+    emit_line(e, e->scope, "%s = %s + %s;", acc, acc, x);
+    if (!v->exclusive) emit_line(e, e->scope, "const %s %s = %s;", t, name, acc);
+    emit_bind(e, r, e->scope, name);
+}
+
+const char *int_type(const Emit *e)
+{
+    return e->body->sched.wide ? "int64_t" : "int";
+}
+
+void emit_line(Emit *e, Scope *s, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    line(s, s->indent, arena_vprintf(e->arena, fmt, args));
+    va_end(args);
+}
+
+void emit_close(Emit *e, const char *head, const char *tail)
+{
+    Scope *s = e->scope;
+    s->open = false;
+    e->scope = s->up;
+    if (head) line(s->up, s->up->indent, head);
+    buf_bytes(&s->up->text, s->text.data, s->text.len);
+    if (tail) line(s->up, s->up->indent, tail);
+}
+
+void emit_settle(Emit *e)
+{
+    Scope *s = e->scope;
+    buf_bytes(&s->up->text, s->text.data, s->text.len);
+    s->text = buf_new(e->arena);
+}
+
+void emit_bind(Emit *e, int inst, Scope *s, const char *text)
+{
+    e->bind[inst] = (Binding){s, text};
+}

@@ -1,0 +1,80 @@
+// The matrices of a product by groups of warps, as bulk copies see them.
+//
+// Rows of a matrix and the places where copies begin must be multiples of 16 bytes. The left
+// operand may have rows that begin anywhere: every second, fourth or eighth of them begins as the
+// first does, so that these have a map of their own (ProgMap.apart), and tiles are made of rows of
+// one map. They begin at the multiple before their rows; what lies there is cleared, and the right
+// operand, whose rows are steps, begins as many rows above its first one, where it is zero.
+#include "codegen/tile/wgmma.h"
+
+enum { UNIT = 8, MOST_OPERANDS = 2 }; // elements of 16 bytes
+
+static bool operand(const Body *b, int axis, ProgMap *m, bool *along_k)
+{
+    const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
+    int64_t by_axis, by_k;
+    if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
+        v->ix->axes & ~(1ull << axis | 1ull << b->col) || v->ix->constant < 0 ||
+        !ix_stride(v->ix, axis, &by_axis) || !ix_stride(v->ix, b->col, &by_k))
+        return false;
+    *along_k = by_k == 1;
+    *m = (ProgMap){.offset = v->ix->constant,
+                   .rows = b->axis[*along_k ? axis : b->col].extent,
+                   .cols = b->axis[*along_k ? b->col : axis].extent,
+                   .pitch = *along_k ? by_axis : by_k,
+                   .box_cols = STEP,
+                   .apart = 1};
+    return (*along_k ? by_k : by_axis) == 1 && m->pitch >= m->cols;
+}
+
+static bool is_even(const ProgMap *m)
+{
+    return m->pitch % UNIT == 0 && m->offset % UNIT == 0;
+}
+
+bool group_uneven(const Body *b)
+{
+    ProgMap m;
+    bool along_k;
+    return operand(b, 1, &m, &along_k) && along_k && !is_even(&m);
+}
+
+int group_apart(const Body *b)
+{
+    ProgMap m;
+    bool along_k;
+    if (!group_uneven(b) || !operand(b, 1, &m, &along_k)) return 1;
+    int64_t rest = m.pitch % UNIT;
+    return rest % 2 ? 8 : rest % 4 ? 4 : rest ? 2 : 1;
+}
+
+bool group_operand(const Body *b, int axis, ProgMap *m, bool *along_k)
+{
+    ProgMap left, right;
+    bool left_k, right_k;
+    if (!operand(b, 1, &left, &left_k) || !operand(b, 2, &right, &right_k)) return false;
+    *m = axis == 1 ? left : right;
+    *along_k = axis == 1 ? left_k : right_k;
+    if (axis == 1) m->apart = group_apart(b);
+    return (is_even(m) || (axis == 1 && left_k && !right_k)) && m->rows >= m->apart;
+}
+
+// (A kernel's parameters are 4 KB at most.)
+bool group_result(const Body *b, uint32_t i, ProgMap *m)
+{
+    const BodyStore *s = &b->stores.at[i];
+    int apart = group_apart(b);
+    int64_t step, pitch;
+    if (i >= (apart > 4 ? 2 : PROG_MAX_MAPS - MOST_OPERANDS) || s->buf < 0 || s->add || s->guard ||
+        !s->ix || s->ix->has_value || dtype_info[b->bufs.at[s->buf].type].bits != 16 ||
+        s->ix->constant < 0 || !ix_stride(s->ix, 1, &pitch) || !ix_stride(s->ix, 2, &step))
+        return false;
+    *m = (ProgMap){.offset = s->ix->constant,
+                   .rows = b->axis[1].extent,
+                   .cols = b->axis[2].extent,
+                   .pitch = pitch,
+                   .box_rows = BOX,
+                   .box_cols = STEP,
+                   .apart = apart};
+    return step == 1 && pitch >= m->cols && is_even(m) && m->cols % 2 == 0;
+}

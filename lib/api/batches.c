@@ -1,0 +1,165 @@
+// Further batches that a model.bin is compiled for. Beside the main builds it holds some of all
+// entries under one more definition, "batch=1"; they become the main ones where what is asked for
+// has the values that it has in them.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/api/tuning.h"
+
+static bool is_further(const Build *b)
+{
+    return *b->define && !*b->entry && !b->choices;
+}
+
+// The one dimension that is the batch of the entries, and its size.
+static netc_status find_dim(const Program *p, const ProgDim **out, netc_error **err)
+{
+    *out = NULL;
+    for (int i = 0; i < p->nentries; i++)
+        for (int k = 0; k < p->entries[i].ndims; k++) {
+            const ProgDim *d = &p->entries[i].dims[k];
+            if (!d->batch) continue;
+            if (*out && strcmp((*out)->name, d->name))
+                return lib_fail(err, NETC_INVALID,
+                                "there are two batches, '%s' and '%s': compile the models one by "
+                                "one, or for one size with -D",
+                                (*out)->name, d->name);
+            *out = d;
+        }
+    return *out ? NETC_OK
+                : lib_fail(err, NETC_INVALID,
+                           "no model has a batch to choose: axis 0 of its inputs is no dim");
+}
+
+netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out, netc_error **err)
+{
+    const Settings *s = &p->settings;
+    const ProgDim *dim;
+    netc_status status = NETC_OK;
+    out->n = 0;
+    if (s->nbatches) status = find_dim(own->program, &dim, err);
+    for (int i = 0; i < s->nbatches && status == NETC_OK; i++) {
+        if (s->batches[i] == dim->value) continue;
+        if (out->n == MOST_BATCHES || s->batches[i] < 1)
+            return lib_fail(err, NETC_INVALID, "a batch of %" PRId64 " is %s", s->batches[i],
+                            s->batches[i] < 1 ? "none" : "one too many");
+        snprintf(out->define[out->n++], sizeof *out->define, "%s=%" PRId64, dim->name,
+                 s->batches[i]);
+    }
+    for (const Build *b = p->builds; b && out->n < MOST_BATCHES; b = b->next) {
+        bool known = !is_further(b) || strlen(b->define) >= sizeof *out->define;
+        for (int i = 0; i < out->n && !known; i++) known = !strcmp(out->define[i], b->define);
+        if (!known) strcpy(out->define[out->n++], b->define);
+    }
+    return status;
+}
+
+// Under the program's settings and [define], does each of "name=value" have that value?
+static bool has_values(netc_program *p, const char *define, const char **asked, int n)
+{
+    Settings *s = &p->settings, own = *s;
+    FrontendOptions now = lib_frontend_options(p, p->arena, define, "");
+    s->defines = asked, s->ndefines = n, s->ndata = 0;
+    FrontendOptions then = lib_frontend_options(p, p->arena, "", "");
+    *s = own;
+    return !frontend_redefines(p->arena, p->name, p->text, p->len, &now, then.defines,
+                               then.ndefines);
+}
+
+// What the main builds were made under, as a definition of the same name.
+static const char *main_define(netc_program *p, const Build *b, const char *define)
+{
+    size_t n = strcspn(define, "=");
+    for (int i = 0; i < b->program->nentries; i++)
+        for (int k = 0; k < b->program->entries[i].ndims; k++) {
+            const ProgDim *d = &b->program->entries[i].dims[k];
+            if (strlen(d->name) == n && !strncmp(d->name, define, n))
+                return arena_printf(p->arena, "%s=%" PRId64, d->name, d->value);
+        }
+    return "?"; // of a damaged file; nothing asks for it
+}
+
+static void make_main(netc_program *p, const char *define)
+{
+    for (Build *b = p->builds; b; b = b->next) {
+        if (build_is_main(b))
+            b->define = main_define(p, b, define);
+        else if (!strcmp(b->define, define))
+            b->define = "";
+    }
+    Settings *s = &p->settings;
+    Settings one = {.defines = &define, .ndefines = 1};
+    const char **all = NEW_ARRAY(p->arena, const char *, s->ndefines + 1);
+    int n = 0;
+    for (int i = 0; i < s->ndefines; i++)
+        if (!settings_define(&one, s->defines[i])) all[n++] = s->defines[i];
+    all[n++] = define;
+    s->defines = all;
+    s->ndefines = n;
+}
+
+// The build among the file's own, its main ones in front, that has these values; or NULL.
+static const Build *having(netc_program *p, const char **asked, int n)
+{
+    const Build *b = p->builds;
+    while (b && !build_is_main(b)) b = b->next;
+    if (!b || has_values(p, "", asked, n)) return b;
+    b = p->builds;
+    while (b && !(is_further(b) && has_values(p, b->define, asked, n))) b = b->next;
+    return b;
+}
+
+// "batch=4, batch=1": what the code that came with the file is for. "" where there is no batch.
+static void list_held(const netc_program *p, char *out, size_t n)
+{
+    const Build *own = p->builds;
+    while (own && (!build_is_main(own) || own->module)) own = own->next;
+    const ProgDim *dim = NULL;
+    *out = 0;
+    if (!own || find_dim(own->program, &dim, NULL) != NETC_OK) return;
+    size_t len = (size_t)snprintf(out, n, "%s=%" PRId64, dim->name, dim->value);
+    for (const Build *b = p->builds; b; b = b->next)
+        if (is_further(b) && !b->module && b->cuda == own->cuda && len < n)
+            len += (size_t)snprintf(out + len, n - len, ", %s", b->define);
+}
+
+// Which of those asked for is a batch that the file has no code for.
+static void note_lacking(netc_program *p, const char **asked, int n)
+{
+    char held[400];
+    list_held(p, held, sizeof held);
+    size_t name = strcspn(held, "=");
+    for (int i = 0; i < n && *held; i++)
+        if (!strncmp(asked[i], held, name + 1) && !having(p, &asked[i], 1)) {
+            p->embedded->lacks = arena_strdup(p->arena, asked[i]);
+            p->embedded->holds = arena_strdup(p->arena, held);
+        }
+}
+
+bool batches_choose(netc_program *p, const char **asked, int n)
+{
+    const Build *b = having(p, asked, n);
+    p->embedded->unfit = !b;
+    if (!b) note_lacking(p, asked, n);
+    if (b && is_further(b)) make_main(p, arena_strdup(p->arena, b->define));
+    return b != NULL;
+}
+
+bool batches_why(const netc_program *p, const Build *b, char *out, size_t n)
+{
+    const Embedded *e = p->embedded;
+    const char *lacks = e->lacks ? e->lacks : b->define, *size = strchr(lacks, '=');
+    char held[400];
+    if (!e->lacks) list_held(p, held, sizeof held);
+    bool number = size && size[1] && !size[1 + strspn(size + 1, "0123456789")];
+    if (*lacks && (e->lacks || *held))
+        snprintf(
+            out, n,
+            "its code is for %s, not for %s; 'netc MODEL -o FILE --batch %s', where there is a "
+            "compiler, makes a file that has it",
+            e->lacks ? e->holds : held, lacks, number ? size + 1 : "N");
+    else
+        snprintf(out, n, "its code is for other values than those given with -D or by the data");
+    return e->unfit || *lacks;
+}

@@ -1,0 +1,320 @@
+// Programs: made of source and options, counted, freed. (What they have: lib/api/ports.c)
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/api/eject.h"
+#include "lib/api/tuning.h"
+
+static const char *copy_or_null(Arena *a, const char *s)
+{
+    return s ? arena_strdup(a, s) : NULL;
+}
+
+typedef struct Creation {
+    netc_program *p;
+    const netc_compile_options *o;
+    const char *name, *text;
+    size_t len;
+    bool file; // text is that of the file [name]
+    netc_error **err;
+    netc_status status;
+} Creation;
+
+const char *precision_text(Precision p)
+{
+    static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
+    return names[p];
+}
+
+static bool parse_precision(const char *name, Precision *out)
+{
+    for (int i = 0; name && i < 4; i++)
+        if (!strcmp(name, precision_text((Precision)i))) return *out = (Precision)i, true;
+    return !name;
+}
+
+static bool names_one(const char *const *defines, int n, const char *define)
+{
+    size_t len = strcspn(define, "=");
+    for (int i = 0; i < n; i++)
+        if (strcspn(defines[i], "=") == len && !strncmp(defines[i], define, len)) return true;
+    return false;
+}
+
+// Data of other dimensions than a model.bin was compiled for: its source is compiled for them, if
+// it was not compiled for them, too.
+static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_error **err)
+{
+    const char **defines;
+    int n;
+    bool differ;
+    netc_status status = dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data,
+                                         p->arena, &defines, &n, &differ, err);
+    if (status != NETC_OK || !differ) return status;
+    Settings *s = &p->settings;
+    // The file's own definitions give way to the data, the caller's do not.
+    const char **asked = NEW_ARRAY(p->arena, const char *, o->ndefines + n + 1);
+    int nasked = 0;
+    for (int i = 0; i < o->ndefines; i++) asked[nasked++] = s->defines[i];
+    for (int i = 0; i < n; i++)
+        if (!names_one(o->defines, o->ndefines, defines[i])) asked[nasked++] = defines[i];
+    if (!s->rebuild && batches_choose(p, asked, nasked)) return bin_declarations(p, err);
+    program_drop_builds(p);
+    s->rebuild = true;
+    int kept = o->ndefines;
+    for (int i = o->ndefines; i < s->ndefines; i++)
+        if (!names_one(defines, n, s->defines[i])) s->defines[kept++] = s->defines[i];
+    s->ndefines = kept;
+    const char **all = NEW_ARRAY(p->arena, const char *, n + s->ndata + 1);
+    int count = 0;
+    for (int i = 0; i < s->ndata; i++)
+        if (!names_one(defines, n, s->data_defines[i])) all[count++] = s->data_defines[i];
+    for (int i = 0; i < n; i++) all[count++] = defines[i];
+    s->data_defines = all;
+    s->ndata = count;
+    return NETC_OK;
+}
+
+static const char **copy_list(Arena *a, const char *const *from, int n)
+{
+    const char **out = NEW_ARRAY(a, const char *, n + 1);
+    for (int i = 0; i < n; i++) out[i] = arena_strdup(a, from[i]);
+    return out;
+}
+
+static const int64_t *copy_sizes(Arena *a, const int64_t *from, int n)
+{
+    int64_t *out = NEW_ARRAY(a, int64_t, n + 1);
+    if (n > 0) memcpy(out, from, (size_t)n * sizeof *out);
+    return out;
+}
+
+static Settings settings_of(const Creation *c, const netc_compile_options *o)
+{
+    Arena *a = c->p->arena;
+    Settings s = {.defines = copy_list(a, o->defines, o->ndefines),
+                  .ndefines = o->ndefines,
+                  .target = copy_or_null(a, o->target),
+                  .skip_passes = copy_or_null(a, o->skip_passes),
+                  .dump_dir = copy_or_null(a, o->dump_dir),
+                  .choices = copy_or_null(a, o->choices),
+                  .memory_limit = o->memory_limit,
+                  .no_reuse = o->no_reuse,
+                  .no_matmul_library = o->no_matmul_library,
+                  .arch = o->arch,
+                  .locked = o->locked,
+                  .tune_file_named = o->tune_file && *o->tune_file,
+                  .tune_file = copy_or_null(a, o->tune_file),
+                  .kernels_dir = copy_or_null(a, o->kernels_dir),
+                  .precision_given = o->precision != NULL,
+                  .rebuild = o->rebuild,
+                  .outputs_of = copy_or_null(a, o->outputs_of),
+                  .outputs = copy_list(a, o->outputs, o->noutputs),
+                  .noutputs = o->noutputs,
+                  .batches = copy_sizes(a, o->batches, o->nbatches),
+                  .nbatches = o->nbatches,
+                  .entries = NEW_ARRAY(a, const char *, o->nentries + 1),
+                  // (--locked speaks of all kernels of the model)
+                  .nentries = o->locked ? 0 : o->nentries};
+    for (int i = 0; i < s.nentries; i++) s.entries[i] = copy_or_null(a, o->entries[i]);
+    if (c->file && !o->tune_file) s.tune_file = arena_printf(a, "%s.tune", c->name);
+    if (c->file && !o->kernels_dir) s.kernels_dir = arena_printf(a, "%s.kernels", c->name);
+    return s;
+}
+
+static netc_status check_counts(const netc_compile_options *o, netc_error **err)
+{
+    if (o->ndefines < 0 || o->noutputs < 0)
+        return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count is not negative",
+                        o->ndefines, o->noutputs);
+    return NETC_OK;
+}
+
+static netc_status check_options(const netc_compile_options *o, Settings *s, netc_error **err)
+{
+    if (!parse_precision(o->precision, &s->precision))
+        return lib_fail(err, NETC_INVALID,
+                        "unknown precision '%s'; there are f32, tf32, bf16 and f16", o->precision);
+    if (s->target && strcmp(s->target, "cpu") && strcmp(s->target, "cuda") &&
+        strcmp(s->target, "all"))
+        return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu, cuda and all",
+                        s->target);
+    if (o->memory_limit < 0)
+        return lib_fail(err, NETC_INVALID, "a memory limit of %lld bytes makes no sense",
+                        (long long)o->memory_limit);
+    return NETC_OK;
+}
+
+// What the text declares, and what the data say about its dimensions.
+static netc_status read_declarations(netc_program *p, const netc_compile_options *o,
+                                     netc_error **err)
+{
+    Arena *a = p->arena;
+    Settings *s = &p->settings;
+    FrontendOptions fo = lib_frontend_options(p, a, "", "");
+    p->decl_diags = diags_new(a);
+    p->decls = frontend_decls(a, p->decl_diags, p->name, p->text, p->len, &fo);
+    if (!p->decls || p->decl_diags->errors) return lib_fail_diags(err, NETC_INVALID, p->decl_diags);
+    bool differ;
+    if (!o->data) return NETC_OK;
+    return dataset_defines((netc_dataset *)(uintptr_t)o->data, p, o->whole_data, a,
+                           &s->data_defines, &s->ndata, &differ, err);
+}
+
+bool names_source(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".net");
+}
+
+static netc_status read_source(netc_program *p, const netc_compile_options *o, netc_error **err)
+{
+    netc_status status;
+    if (bin_recognise(p->text, p->len)) {
+        if (names_source(p->name))
+            return lib_fail(err, NETC_INVALID,
+                            "%s is named like a model's text and is a compiled model, which holds "
+                            "code that would run: if you trust it, rename it to .bin",
+                            p->name);
+        status = bin_load(p, p->name, err);
+        return status == NETC_OK && o->data ? fit_bin(p, o, err) : status;
+    }
+    status = tune_load(p, err);
+    if (status == NETC_OK) status = edited_load(p, err);
+    return status == NETC_OK ? read_declarations(p, o, err) : status;
+}
+
+// An entry without a name is the file's only model.
+static netc_status name_entries(netc_program *p, netc_error **err)
+{
+    Settings *s = &p->settings;
+    const FileDecls *d = p->decls;
+    for (int i = 0; i < s->nentries; i++) {
+        if (s->entries[i]) continue;
+        if (!d->models.n) return lib_fail(err, NETC_INVALID, "%s has no model", p->name);
+        Buf names = buf_new(p->arena);
+        for (uint32_t k = 0; k < d->models.n; k++)
+            buf_printf(&names, "%s%s", k ? ", " : "", d->models.at[k]);
+        if (d->models.n > 1)
+            return lib_fail(err, NETC_INVALID, "%s has several models; pick one with --entry: %s",
+                            p->name, names.data);
+        s->entries[i] = d->models.at[0];
+    }
+    return NETC_OK;
+}
+
+static void fill(void *arg)
+{
+    Creation *c = arg;
+    netc_program *p = c->p;
+    netc_compile_options o = {0};
+    if (c->o) memcpy(&o, c->o, c->o->size < sizeof o ? c->o->size : sizeof o);
+    p->name = arena_strdup(p->arena, c->name);
+    p->text = arena_strndup(p->arena, c->text, c->len);
+    p->len = c->len;
+    c->status = check_counts(&o, c->err);
+    if (c->status != NETC_OK) return;
+    p->settings = settings_of(c, &o);
+    c->status = check_options(&o, &p->settings, c->err);
+    if (c->status == NETC_OK) c->status = read_source(p, &o, c->err);
+    if (c->status == NETC_OK) c->status = name_entries(p, c->err);
+}
+
+// Whether it is for the GPU that is being opened.
+static bool for_prepared(netc_program *p)
+{
+    const char *target = p->settings.target;
+    return !p->settings.arch && (!target || !strcmp(target, "cuda")) && program_learn_prepared(p);
+}
+
+// The build for that GPU, whose kernels are then compiled on a thread of their own; and those of a
+// last batch, which is smaller.
+static netc_status start_ahead(netc_program *p, const netc_compile_options *options,
+                               netc_error **err)
+{
+    Build *b;
+    char define[128];
+    netc_compile_options o = {0};
+    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    netc_status status = build_get(p, true, "", "", &b, err);
+    if (status != NETC_OK) return status;
+    ahead_begin(p, "", "");
+    const ProgEntry *e = program_entry(b->program, "eval");
+    if (e && last_batch(e, dataset_examples(o.eval_data, e), define, sizeof define))
+        ahead_begin(p, define, "eval");
+    return NETC_OK;
+}
+
+static netc_status create(netc_context *ctx, const char *name, const char *text, size_t len,
+                          bool file, const netc_compile_options *o, netc_program **out,
+                          netc_error **err)
+{
+    netc_program *p = calloc(1, sizeof *p);
+    Arena *a = arena_new();
+    if (!p || !a) {
+        free(p);
+        arena_free(a);
+        return OUT_OF_MEMORY(err);
+    }
+    atomic_init(&p->refs, 1);
+    p->context = ctx;
+    p->arena = a;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->saving, NULL);
+    pthread_mutex_init(&p->waiting, NULL);
+    Creation c = {p, o, name, text, len, file, err, NETC_OK};
+    if (!lib_guarded(a, fill, &c)) c.status = OUT_OF_MEMORY(err);
+    Build *b;
+    // Errors in the model are reported now, not at the first session.
+    if (c.status == NETC_OK && !p->builds)
+        c.status = for_prepared(p) ? start_ahead(p, o, err) : build_any(p, &b, err);
+    if (c.status == NETC_OK) c.status = bin_weights(p, err);
+    if (c.status == NETC_OK && p->settings.target && !strcmp(p->settings.target, "all"))
+        c.status = build_get(p, true, "", "", &b, err);
+    if (c.status != NETC_OK) {
+        netc_program_release(p);
+        return c.status;
+    }
+    *out = p;
+    return NETC_OK;
+}
+
+netc_status netc_compile_text(netc_context *c, const char *name, const char *text,
+                              const netc_compile_options *o, netc_program **out, netc_error **err)
+{
+    return create(c, name, text, strlen(text), false, o, out, err);
+}
+
+netc_status netc_compile_file(netc_context *c, const char *path, const netc_compile_options *o,
+                              netc_program **out, netc_error **err)
+{
+    Arena *a = arena_new();
+    if (!a) return OUT_OF_MEMORY(err);
+    void *bytes = NULL;
+    size_t n = 0;
+    RtError e = {0};
+    rt_file_read(a, path, &bytes, &n, &e);
+    netc_status status =
+        e.code ? lib_fail_rt(err, &e) : create(c, path, bytes, n, true, o, out, err);
+    arena_free(a);
+    return status;
+}
+
+netc_program *netc_program_retain(netc_program *p)
+{
+    atomic_fetch_add(&p->refs, 1);
+    return p;
+}
+
+void netc_program_release(netc_program *p)
+{
+    if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    ahead_wait(p, NULL);
+    program_drop_builds(p);
+    pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->waiting);
+    pthread_mutex_destroy(&p->saving);
+    arena_free(p->arena);
+    free(p->cuda_model);
+    free(p);
+}

@@ -1,0 +1,78 @@
+// netc_check: gradients by finite differences, kernels against the evaluator.
+#include "lib/check/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/api/synthetic.h"
+
+enum { LARGER = 4 }; // times the values of the first round
+
+Module *checking_module(Checking *c, const char *define, Diags **d)
+{
+    *d = diags_new(c->arena);
+    FrontendOptions fo = lib_frontend_options(c->p, c->arena, define, "");
+    Module *m = frontend_compile(c->arena, *d, c->p->name, c->p->text, c->p->len, &fo);
+    if (m && !(*d)->errors) return m;
+    c->status = lib_fail_diags(c->err, NETC_INVALID, *d);
+    return NULL;
+}
+
+void *checking_data(Checking *c, const Node *n, const Type *t, int round)
+{
+    ProgInput in = {.name = attr_str(n, ATTR_name),
+                    .has_range = attr_find(n, ATTR_high_bound) != NULL,
+                    .low = attr_int(n, ATTR_low_bound, 0),
+                    .high = attr_int(n, ATTR_high_bound, 0)};
+    in.type.dtype = (ProgDType)t->dtype;
+    in.type.rank = t->rank;
+    memcpy(in.type.dim, t->dim, sizeof in.type.dim);
+    void *bytes = arena_alloc(c->arena, (size_t)type_bytes(t) + 1);
+    synthetic_fill(&in, c->seed + round, bytes);
+    for (int64_t i = 0; round && dtype_is_float(t->dtype) && i < type_count(t); i++) {
+        char *at = (char *)bytes + i * prog_dtype_bytes(in.type.dtype);
+        prog_store(in.type.dtype, at, LARGER * prog_load(in.type.dtype, at));
+    }
+    return bytes;
+}
+
+Value *checking_input(Checking *c, const Node *n)
+{
+    Value *v = NEW(c->arena, Value);
+    *v = value_new(c->arena, &n->type);
+    value_from_bytes(v, checking_data(c, n, &n->type, 0));
+    return v;
+}
+
+static void check(void *arg)
+{
+    Checking *c = arg;
+    check_all_gradients(c);
+    if (c->status == NETC_OK) check_all_kernels(c);
+}
+
+netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,
+                       netc_error **err)
+{
+    Checking c = {
+        .p = p, .device = device, .seed = seed, .arena = arena_new(), .err = err, .ok = true};
+    *report = NULL;
+    if (!c.arena) return OUT_OF_MEMORY(err);
+    Buf out = {0};
+    jmp_buf oom;
+    if (!setjmp(oom)) {
+        arena_on_oom(c.arena, &oom);
+        out = buf_new(c.arena);
+        c.out = &out;
+        check(&c);
+        if (c.status == NETC_OK) *report = strdup(out.data);
+    } else {
+        c.status = OUT_OF_MEMORY(err);
+    }
+    arena_free(c.arena);
+    if (c.status != NETC_OK) return c.status;
+    if (!*report) return OUT_OF_MEMORY(err);
+    return c.ok ? NETC_OK
+                : lib_fail(err, NETC_CHECK_FAILED, "%s: something differs; the report says what",
+                           p->name);
+}

@@ -1,0 +1,191 @@
+// Gradients of every loss of the train entry against finite differences, in double precision.
+//
+// A value behind stop_gradient (also a parameter an earlier `update` has changed) counts as a
+// constant there, so it becomes a leaf here: its value is computed once and held while others are
+// perturbed.
+#include <string.h>
+
+#include "ir/check.h"
+#include "lib/check/check.h"
+
+enum { SMALL_BATCH = 4 }; // examples; the evaluator is slow
+
+typedef struct Leaves { // nodes of the train graph that become leaves, and what they are called
+    Arena *arena;
+    IdMap name_of; // node id -> const char *
+    VEC(const Node *) nodes;
+} Leaves;
+
+static const char *leaf_name(Leaves *l, const Node *n)
+{
+    uint64_t name;
+    if (idmap_get(&l->name_of, n->id, &name)) return (const char *)(uintptr_t)name;
+    const char *text = arena_printf(l->arena, "held:%u", n->id);
+    idmap_set(&l->name_of, n->id, (uint64_t)(uintptr_t)text);
+    vec_push(l->arena, &l->nodes, n);
+    return text;
+}
+
+// What a gradient with respect to n is called: the cell's name, or that of the leaf n becomes.
+static const char *variable_name(Leaves *l, const Node *n)
+{
+    return node_has(n, OPF_CELL) || n->op == OP_input ? attr_str(n, ATTR_name) : leaf_name(l, n);
+}
+
+static void find_leaves(Leaves *l, const Graph *g)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op == OP_stop_gradient) leaf_name(l, n);
+        if (n->op == OP_grad) variable_name(l, n->args[1]);
+    }
+}
+
+// Copies what [want] needs into a new graph, the held nodes as inputs; the images go to images.
+static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *want, int n,
+                          Node **images)
+{
+    Graph *out = graph_new(c->arena, g->diags, g->symbols);
+    bool *need = NEW_ARRAY(c->arena, bool, g->nodes.n + 1);
+    for (int i = 0; i < n; i++) need[want[i]->id] = true;
+    Remap r = remap_begin(g, out);
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *node = g->nodes.at[i];
+        if (!need[i] || idmap_get(&l->name_of, i, NULL)) continue;
+        for (uint32_t k = 0; k < node->nargs; k++) need[node->args[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        uint64_t name;
+        if (!need[i]) continue;
+        if (idmap_get(&l->name_of, i, &name))
+            r.map[i] =
+                graph_input(out, (const char *)(uintptr_t)name, &g->nodes.at[i]->type, "arg");
+        else
+            remap_node(&r, g->nodes.at[i]);
+    }
+    for (int i = 0; i < n; i++) images[i] = r.map[want[i]->id];
+    return out;
+}
+
+static EvalEnv environment(Checking *c, Module *m, const Graph *train)
+{
+    EvalEnv env = {
+        .arena = c->arena, .inputs = strmap_new(c->arena), .cells = strmap_new(c->arena)};
+    for (uint32_t i = 0; i < m->cells.n; i++) {
+        const Cell *cell = &m->cells.at[i];
+        Value *v = NEW(c->arena, Value);
+        *v = value_new(c->arena, &cell->type);
+        double x = !strcmp(cell->name, CELL_SEED)          ? (double)c->seed
+                   : !strcmp(cell->name, CELL_STEP)        ? 3
+                   : !strcmp(cell->name, CELL_TOTAL)       ? 100
+                   : !strcmp(cell->name, CELL_EPOCH_STEPS) ? 10
+                   : !strcmp(cell->name, CELL_LOSS_SCALE)  ? 1 // (differences want a loss near 1)
+                                                           : cell->initial;
+        for (int64_t k = 0; k < type_count(&cell->type); k++) {
+            if (dtype_is_float(cell->type.dtype))
+                v->f[k] = x;
+            else
+                v->i[k] = (int64_t)x;
+        }
+        strmap_set(&env.cells, cell->name, v);
+    }
+    for (uint32_t k = 0; k < m->entries.n; k++) {
+        EvalResult r = {0};
+        if (m->entries.at[k].kind != ENTRY_INIT || !eval_graph(m->entries.at[k].graph, &env, &r))
+            continue;
+        for (uint32_t i = 0; i < r.assigns.n; i++)
+            strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
+    }
+    for (uint32_t i = 0; i < train->nodes.n; i++)
+        if (train->nodes.at[i]->op == OP_input)
+            strmap_set(&env.inputs, attr_str(train->nodes.at[i], ATTR_name),
+                       checking_input(c, train->nodes.at[i]));
+    return env;
+}
+
+// The values of the held nodes, once, from a graph that outputs them all.
+static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const PassOptions *po,
+                        EvalEnv *env)
+{
+    Leaves none = {.arena = c->arena, .name_of = idmap_new(c->arena)};
+    int n = (int)l->nodes.n;
+    if (!n) return true;
+    Node **want = NEW_ARRAY(c->arena, Node *, n), **images = NEW_ARRAY(c->arena, Node *, n);
+    for (int i = 0; i < n; i++) want[i] = g->nodes.at[l->nodes.at[i]->id];
+    Graph *v = copy_needed(c, g, &none, want, n, images);
+    for (int i = 0; i < n; i++) {
+        uint64_t name;
+        idmap_get(&l->name_of, want[i]->id, &name);
+        graph_root(v, OP_output, images[i], (const char *)(uintptr_t)name);
+    }
+    EvalResult r = {0};
+    v = pass_autodiff(v, m, po);
+    if (g->diags->errors || !eval_graph(v, env, &r)) return false;
+    for (uint32_t i = 0; i < r.outputs.n; i++)
+        strmap_set(&env->inputs, r.outputs.entry[i].key, r.outputs.entry[i].value);
+    return true;
+}
+
+// All gradients of one loss y.
+static bool check_loss(Checking *c, Module *m, Graph *g, Leaves *l, Node *y, const PassOptions *po,
+                       EvalEnv *env)
+{
+    VEC(Node *) want = {0};
+    vec_push(c->arena, &want, y);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (n->op == OP_grad && n->args[0] == y) vec_push(c->arena, &want, n);
+    }
+    Node **images = NEW_ARRAY(c->arena, Node *, want.n);
+    Graph *forward = copy_needed(c, g, l, want.at, 1, images);
+    graph_root(forward, OP_output, images[0], "loss");
+    Graph *backward = copy_needed(c, g, l, want.at, (int)want.n, images);
+    for (uint32_t i = 1; i < want.n; i++)
+        graph_root(backward, OP_output, images[i],
+                   arena_printf(c->arena, "grad:%s", variable_name(l, want.at[i]->args[1])));
+    forward = pass_autodiff(forward, m, po);
+    backward = pass_autodiff(backward, m, po);
+    CheckReport report = {0};
+    if (g->diags->errors ||
+        !check_gradients(forward, "loss", backward, env, (uint64_t)c->seed + 1, &report))
+        return false;
+    buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss",
+               loc_text(g->diags, y->loc));
+    check_print(&report, c->out);
+    c->ok = c->ok && report.ok;
+    return true;
+}
+
+void check_all_gradients(Checking *c)
+{
+    Build *b;
+    c->status = build_any(c->p, &b, c->err);
+    const ProgEntry *e = c->status == NETC_OK ? program_entry(b->program, "train") : NULL;
+    if (!e) return;
+    const char *dim = NULL;
+    for (int i = 0; i < e->ndims; i++)
+        if (e->dims[i].batch && e->dims[i].value > SMALL_BATCH) dim = e->dims[i].name;
+    Diags *d;
+    Module *m =
+        checking_module(c, dim ? arena_printf(c->arena, "%s=%d", dim, SMALL_BATCH) : "", &d);
+    if (!m) return;
+    Graph *g = module_entry(m, "train")->graph;
+    Target target = target_cpu(1, true);
+    PassOptions po = {.target = &target};
+    Leaves l = {.arena = c->arena, .name_of = idmap_new(c->arena)};
+    find_leaves(&l, g);
+    EvalEnv env = environment(c, m, g);
+    bool ran = hold_values(c, m, g, &l, &po, &env);
+    IdMap done = idmap_new(c->arena);
+    for (uint32_t i = 0; ran && i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (n->op != OP_grad || idmap_get(&done, n->args[0]->id, NULL)) continue;
+        idmap_set(&done, n->args[0]->id, 1);
+        ran = check_loss(c, m, g, &l, n->args[0], &po, &env);
+    }
+    if (!ran)
+        c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
+    else if (!done.n)
+        buf_str(c->out,
+                "gradients: taken inside a loop (accumulate); checked by the model without it\n");
+}

@@ -1,0 +1,197 @@
+// What the evaluator makes of every entry, once for all variants that are compared with it: each
+// execution begins with cells that it knows, so that nothing a device computed is ever an operand.
+#include <string.h>
+
+#include "lib/check/check.h"
+#include "lib/api/synthetic.h"
+
+// Steps of a schedule that is well under way, past what warms up.
+enum {
+    LATER_STEP = 500,
+    ALL_STEPS = 1000,
+    EPOCH_STEPS = 10,
+    MORE_EXAMPLES = 5,
+    LARGER = 4,
+    DISTURBED = 3
+};
+
+static Value *constant(Checking *c, const Type *t, double x)
+{
+    Value *v = NEW(c->arena, Value);
+    *v = value_new(c->arena, t);
+    for (int64_t k = 0; k < type_count(t); k++) {
+        if (dtype_is_float(t->dtype))
+            v->f[k] = x;
+        else
+            v->i[k] = (int64_t)x;
+    }
+    return v;
+}
+
+static StrMap first_cells(Checking *c, const Module *m)
+{
+    StrMap cells = strmap_new(c->arena);
+    for (uint32_t i = 0; i < m->cells.n; i++) {
+        const Cell *cell = &m->cells.at[i];
+        double x = !strcmp(cell->name, CELL_SEED)          ? (double)c->seed
+                   : !strcmp(cell->name, CELL_TOTAL)       ? ALL_STEPS
+                   : !strcmp(cell->name, CELL_EPOCH_STEPS) ? EPOCH_STEPS
+                                                           : cell->initial;
+        strmap_set(&cells, cell->name, constant(c, &cell->type, x));
+    }
+    return cells;
+}
+
+// Cells with new values for some, without the errors these have: where an execution begins.
+static StrMap next_cells(Checking *c, const Module *m, const StrMap *cells, const StrMap *assigns,
+                         bool parameters)
+{
+    StrMap out = strmap_new(c->arena);
+    for (uint32_t i = 0; i < m->cells.n; i++) {
+        const Cell *cell = &m->cells.at[i];
+        Value *v = strmap_get(cells, cell->name);
+        const Value *next = strmap_get(assigns, cell->name);
+        if (next && (parameters || cell->kind != CELL_PARAM)) {
+            v = NEW(c->arena, Value);
+            *v = *next;
+            v->error[0] = v->error[1] = NULL;
+        }
+        strmap_set(&out, cell->name, v);
+    }
+    return out;
+}
+
+static void set_control(Checking *c, StrMap *cells, const char *name, double x)
+{
+    const Value *v = strmap_get(cells, name);
+    if (v) strmap_set(cells, name, constant(c, &v->type, x));
+}
+
+// What an entry writes and does not read begins as something else, so that a lost write is seen.
+static void disturb(Checking *c, const Graph *g, StrMap *cells)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        const char *name = n->op == OP_assign ? attr_str(n, ATTR_name) : NULL;
+        const Value *v = name ? strmap_get(cells, name) : NULL;
+        bool read = false;
+        for (uint32_t k = 0; k < g->nodes.n; k++)
+            read |= name && node_has(g->nodes.at[k], OPF_CELL) &&
+                    !strcmp(attr_str(g->nodes.at[k], ATTR_name), name);
+        if (v && !read) strmap_set(cells, name, constant(c, &v->type, DISTURBED));
+    }
+}
+
+static void enlarge(Checking *c, const Module *m, StrMap *cells)
+{
+    for (uint32_t i = 0; i < m->cells.n; i++) {
+        const Cell *cell = &m->cells.at[i];
+        const Value *v = strmap_get(cells, cell->name);
+        if (cell->kind != CELL_PARAM || !dtype_is_float(cell->type.dtype)) continue;
+        Value *larger = constant(c, &cell->type, 0);
+        for (int64_t k = 0; k < type_count(&cell->type); k++) larger->f[k] = LARGER * v->f[k];
+        strmap_set(cells, cell->name, larger);
+    }
+}
+
+// A permutation of the examples, again and again.
+static void draw_rows(Checking *c, Execution *x)
+{
+    x->examples = x->entry->batch + MORE_EXAMPLES;
+    x->nrows = 3 * x->entry->batch;
+    x->cursor = x->entry->cursor ? x->entry->batch : 0;
+    x->rows = NEW_ARRAY(c->arena, int32_t, x->nrows + 1);
+    int32_t *order = NEW_ARRAY(c->arena, int32_t, x->examples);
+    for (int64_t i = 0; i < x->examples; i++) order[i] = (int32_t)i;
+    for (int64_t i = x->examples - 1; i > 0; i--) {
+        int64_t k = (int64_t)(hash_mix((uint64_t)i, (uint64_t)c->seed) % (uint64_t)(i + 1));
+        int32_t t = order[i];
+        order[i] = order[k];
+        order[k] = t;
+    }
+    for (int64_t i = 0; i < x->nrows; i++) x->rows[i] = order[i % x->examples];
+}
+
+// The values of an input: as they are bound, and as the entry sees them.
+static void give_input(Checking *c, Execution *x, const Node *n, StrMap *seen)
+{
+    Given *g = NEW(c->arena, Given);
+    bool by_rows = x->rows && node_is_data(n);
+    int64_t row = n->type.rank ? type_bytes(&n->type) / (n->type.dim[0] ? n->type.dim[0] : 1) : 0;
+    Type t = n->type;
+    if (by_rows) t.dim[0] = x->examples;
+    g->name = attr_str(n, ATTR_name);
+    g->bytes = checking_data(c, n, &t, x->round);
+    g->row_bytes = by_rows ? row : 0;
+    strmap_set(&x->inputs, g->name, g);
+    char *bytes = g->bytes;
+    if (by_rows) {
+        bytes = arena_alloc(c->arena, (size_t)type_bytes(&n->type) + 1);
+        for (int64_t i = 0; i < n->type.dim[0]; i++)
+            memcpy(bytes + i * row, g->bytes + x->rows[x->cursor + i] * row, (size_t)row);
+    }
+    Value *v = NEW(c->arena, Value);
+    *v = value_new(c->arena, &n->type);
+    value_from_bytes(v, bytes);
+    strmap_set(seen, g->name, v);
+}
+
+// Evaluates an execution that begins with [cells]. by_rows: it reads the second batch of a data
+// set, else it is given its inputs.
+static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, int round, bool by_rows)
+{
+    Graph *g = entry->graph;
+    Execution *x = NEW(c->arena, Execution);
+    *x =
+        (Execution){.entry = entry, .inputs = strmap_new(c->arena), .cells = cells, .round = round};
+    EvalEnv env = {.arena = c->arena,
+                   .inputs = strmap_new(c->arena),
+                   .bound = true,
+                   .tf32 = c->p->settings.precision == PREC_TF32};
+    if (by_rows) draw_rows(c, x);
+    if (entry->cursor) set_control(c, &x->cells, entry->cursor, (double)x->cursor);
+    env.cells = x->cells;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_input) give_input(c, x, g->nodes.at[i], &env.inputs);
+    if (!eval_graph(g, &env, &x->want)) c->status = lib_fail_diags(c->err, NETC_INTERNAL, g->diags);
+    return x;
+}
+
+static void evaluate_entry(Checking *c, const Module *m, const Entry *entry, const StrMap *begin,
+                           Reference *out)
+{
+    StrMap none = strmap_new(c->arena);
+    Execution *x = evaluate(c, entry, next_cells(c, m, begin, &none, true), 0, false);
+    vec_push(c->arena, out, x);
+    if (c->status != NETC_OK || (!x->want.assigns.n && !entry->rows)) return;
+    // States begin as zeros mostly, of which results say little. A step of made-up data may lead
+    // parameters anywhere: instead of that they are larger, and so are gradients, unless that is
+    // too much.
+    for (int larger = 1; larger >= 0 && c->status == NETC_OK; larger--) {
+        StrMap moved = next_cells(c, m, &x->cells, &x->want.assigns, false);
+        if (larger) enlarge(c, m, &moved);
+        if (entry->kind == ENTRY_TRAIN) set_control(c, &moved, CELL_STEP, LATER_STEP);
+        Execution *y = evaluate(c, entry, moved, 1, entry->rows);
+        if (!y->want.failed_assert && (!y->want.first_nonfinite || x->want.first_nonfinite)) {
+            vec_push(c->arena, out, y);
+            return;
+        }
+    }
+}
+
+Reference *check_reference(Checking *c, const Module *m)
+{
+    Reference *r = NEW(c->arena, Reference);
+    StrMap cells = first_cells(c, m);
+    for (uint32_t i = 0; i < m->entries.n && c->status == NETC_OK; i++) {
+        const Entry *entry = &m->entries.at[i];
+        if (entry->kind != ENTRY_INIT) continue;
+        disturb(c, entry->graph, &cells);
+        Execution *x = evaluate(c, entry, cells, 0, false);
+        vec_push(c->arena, r, x);
+        cells = next_cells(c, m, &x->cells, &x->want.assigns, true);
+    }
+    for (uint32_t i = 0; i < m->entries.n && c->status == NETC_OK; i++)
+        if (m->entries.at[i].kind != ENTRY_INIT) evaluate_entry(c, m, &m->entries.at[i], &cells, r);
+    return r;
+}

@@ -1,0 +1,25 @@
+// netc_inspect, its parts.
+#ifndef LIB_INSPECT_H
+#define LIB_INSPECT_H
+
+#include "lib/inspect/items.h"
+
+typedef struct Inspect {
+    netc_program *p;
+    Build *b, *other; // other: NULL unless compared
+    const netc_inspect_options *o;
+    const char *note; // which target is shown, and why it
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+    char *text;
+} Inspect;
+
+netc_status inspect_compare(const Inspect *v, Buf *out); // lib/inspect/inspect_compare.c
+netc_status inspect_why(const Inspect *v, Buf *out);     // lib/inspect/inspect_why.c
+// lib/inspect/inspect_cards.c
+netc_status inspect_cards(const Inspect *v, Buf *out);
+void inspect_cards_json(const Inspect *v, Json *j);
+netc_status inspect_params(const Inspect *v, Buf *out); // lib/inspect/inspect_params.c; needs no build
+
+#endif

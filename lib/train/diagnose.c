@@ -1,0 +1,107 @@
+// Naming the op behind a loss that is not finite. A failing step commits nothing, so the session
+// still holds the state the step began with: the reference evaluator replays it and finds the first
+// bad value.
+#include "lib/train/diagnose.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/eval.h"
+
+typedef struct Replay {
+    netc_session *s;
+    const Entry *entry;
+    netc_dataset *data;
+    const int32_t *rows; // of this step's batch, or NULL: examples in order
+    int64_t step;
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+} Replay;
+
+static Value *cell_value(Replay *r, const ProgCell *c, RtError *e)
+{
+    Type t = type_make((DType)c->type.dtype, c->type.rank, c->type.dim);
+    size_t n = (size_t)prog_type_bytes(&c->type);
+    void *bytes = arena_alloc(r->arena, n);
+    if (rt_cell_read(r->s->rt, c->name, bytes, n, e)) return NULL;
+    Value *v = NEW(r->arena, Value);
+    *v = value_new(r->arena, &t);
+    value_from_bytes(v, bytes);
+    return v;
+}
+
+static Value *batch_value(Replay *r, const Node *input)
+{
+    const RtArray *a = r->data ? dataset_find(r->data, attr_str(input, ATTR_name)) : NULL;
+    int64_t batch = input->type.rank ? input->type.dim[0] : 0;
+    if (!a || !batch || !a->type.dim[0]) return NULL;
+    size_t row = a->bytes / (size_t)a->type.dim[0];
+    char *bytes = arena_array(r->arena, (size_t)batch, row);
+    for (int64_t i = 0; i < batch; i++) {
+        int64_t from = r->rows ? r->rows[i] : i;
+        if (from < 0 || from >= a->type.dim[0]) return NULL;
+        memcpy(bytes + (size_t)i * row, (const char *)a->data + (size_t)from * row, row);
+    }
+    Value *v = NEW(r->arena, Value);
+    *v = value_new(r->arena, &input->type);
+    value_from_bytes(v, bytes);
+    return v;
+}
+
+static void replay(void *arg)
+{
+    Replay *r = arg;
+    const Graph *g = r->entry->graph;
+    EvalEnv env = {.arena = r->arena,
+                   .inputs = strmap_new(r->arena),
+                   .cells = strmap_new(r->arena),
+                   .round = true};
+    RtError e = {0};
+    for (int i = 0; i < rt_cell_count(r->s->rt); i++) {
+        const ProgCell *c = rt_cell_info(r->s->rt, i);
+        Value *v = cell_value(r, c, &e);
+        if (!v) return;
+        strmap_set(&env.cells, c->name, v);
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_input) continue;
+        Value *v = batch_value(r, n);
+        if (!v) return;
+        strmap_set(&env.inputs, attr_str(n, ATTR_name), v);
+    }
+    EvalResult result = {0};
+    if (!eval_graph(g, &env, &result) || !result.first_nonfinite) return;
+    const Node *bad = result.first_nonfinite;
+    // Diagnostics of our own over the build's sources: the build is shared and stays as it is.
+    Diags *d = diags_new(r->arena);
+    d->sources.at = g->diags->sources.at;
+    d->sources.n = g->diags->sources.n;
+    d->locs.at = g->diags->locs.at;
+    d->locs.n = g->diags->locs.n;
+    Diag *diag = diag_error(d, bad->loc,
+                            "the loss, its gradient or an update is not finite at step %" PRId64
+                            "; the first value that is not "
+                            "is the result of '%s'%s%s%s",
+                            r->step, op_info(bad->op)->name, bad->name ? " (" : "",
+                            bad->name ? bad->name : "", bad->name ? ")" : "");
+    diag_note(d, diag,
+              "nothing of this step was kept: parameters and states are those of step %" PRId64,
+              r->step);
+    r->status = lib_fail_diags(r->err, NETC_CHECK_FAILED, d);
+}
+
+netc_status diagnose_nonfinite(netc_session *s, Build *b, const char *entry, netc_dataset *data,
+                               const int32_t *rows, int64_t step, netc_error **err)
+{
+    const Entry *e = b->module ? module_entry(b->module, entry) : NULL;
+    Arena *a = e ? arena_new() : NULL;
+    if (!a) return NETC_OK;
+    Replay r = {
+        .s = s, .entry = e, .data = data, .rows = rows, .step = step, .arena = a, .err = err};
+    lib_guarded(a, replay, &r);
+    arena_free(a);
+    return r.status;
+}

@@ -1,0 +1,230 @@
+// The tables training opens with, and the statistics it watches.
+#include "lib/train/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/plain.h"
+
+static void row(Buf *b, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void row(Buf *b, const char *name, const char *fmt, ...)
+{
+    char value[400];
+    va_list args;
+    va_start(args, fmt);
+    plain_vformat(value, sizeof value, fmt, args);
+    va_end(args);
+    buf_printf(b, "| %-14s | %-48s |\n", name, value);
+}
+
+static void rule(Buf *b)
+{
+    buf_char(b, '+'), buf_pad(b, 16, '-'), buf_char(b, '+'), buf_pad(b, 50, '-'), buf_str(b, "+\n");
+}
+
+static void memory_row(Buf *b, const char *what, int64_t bytes)
+{
+    if (bytes >= 1 << 20)
+        row(b, what, "%10.1f MiB", (double)bytes / (1 << 20));
+    else
+        row(b, what, "%10.1f KiB", (double)bytes / (1 << 10));
+}
+
+typedef struct Report {
+    netc_session *s;
+    Loaded *l;
+    const ProgEntry *e;
+    const netc_train_options *o;
+    int64_t total, steps_per_epoch;
+    Arena *arena;
+    netc_error **err;
+    netc_status status;
+    char *text;
+} Report;
+
+static int64_t cell_bytes(const netc_session *s, ProgCellKind kind, bool optimizer)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < rt_cell_count(s->rt); i++) {
+        const ProgCell *c = rt_cell_info(s->rt, i);
+        if (c->kind == kind && c->optimizer == optimizer) sum += prog_type_bytes(&c->type);
+    }
+    return sum;
+}
+
+static void write_report(void *arg)
+{
+    Report *r = arg;
+    Buf b = buf_new(r->arena);
+    const netc_train_options *o = r->o;
+    const Settings *set = &r->s->program->settings;
+    int64_t params = 0;
+    int tensors = 0;
+    for (int i = 0; i < rt_cell_count(r->s->rt); i++) {
+        const ProgCell *c = rt_cell_info(r->s->rt, i);
+        if (c->kind != PC_PARAM) continue;
+        params += prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype);
+        tensors++;
+    }
+    rule(&b);
+    row(&b, "model", "%s (%s)", r->l->build->program->model, r->s->program->name);
+    row(&b, "parameters", "%" PRId64 " in %d tensors", params, tensors);
+    row(&b, "device", "%s", r->s->device_text);
+    netc_metric scale[SCALE_METRICS];
+    int scaled = 0;
+    r->status = scale_metrics(r->s, scale, &scaled, r->err);
+    if (r->status != NETC_OK) return;
+    if (scaled)
+        row(&b, "precision", "%s, losses times %g", precision_text(set->precision), scale[0].value);
+    else
+        row(&b, "precision", "%s", precision_text(set->precision));
+    for (int i = 0; i < r->e->ndims; i++)
+        row(&b, r->e->dims[i].name, "%" PRId64, r->e->dims[i].value);
+    for (int i = 0; i < set->ndefines; i++) row(&b, i ? "" : "defined", "%s", set->defines[i]);
+    row(&b, "steps", "%" PRId64 " of %" PRId64 " examples, %" PRId64 " an epoch", r->total,
+        r->e->batch, r->steps_per_epoch);
+    row(&b, "seed", "%" PRId64 "%s", r->s->seed, o->no_shuffle ? ", not shuffled" : "");
+    row(&b, "checkpoint", "%s",
+        o->save ? o->save : "none; --save FILE.safetensors keeps the result");
+    if (o->resume) row(&b, "resumed", "%s", o->resume);
+    int launches = r->e->nsteps;
+    row(&b, "launches", "%d a step%s", launches,
+        rt_device_is_cuda(r->s->device) ? ", one CUDA graph" : "");
+    row(&b, "compiled", "%.0f ms", r->l->build->seconds * 1e3);
+    rule(&b);
+    memory_row(&b, "parameters", cell_bytes(r->s, PC_PARAM, false));
+    int64_t states = cell_bytes(r->s, PC_STATE, false);
+    if (states) memory_row(&b, "states", states);
+    memory_row(&b, "optimizer", cell_bytes(r->s, PC_STATE, true));
+    memory_row(&b, "temporaries", r->e->arena_bytes);
+    int64_t inputs = 0;
+    for (int i = 0; o->data && i < r->e->ninputs; i++) {
+        const RtArray *a = dataset_find(o->data, r->e->inputs[i].name);
+        if (a) inputs += (int64_t)a->bytes;
+    }
+    memory_row(&b, "data set", inputs);
+    rule(&b);
+    r->text = strdup(b.data);
+}
+
+netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
+                            const netc_train_options *o, int64_t total, int64_t steps_per_epoch,
+                            char **text, netc_error **err)
+{
+    Report r = {s, l, e, o, total, steps_per_epoch, .arena = arena_new(), .err = err};
+    if (!r.arena) return OUT_OF_MEMORY(err);
+    bool ok = lib_guarded(r.arena, write_report, &r);
+    arena_free(r.arena);
+    *text = r.text;
+    if (r.status != NETC_OK) return r.status;
+    return ok && r.text ? NETC_OK : OUT_OF_MEMORY(err);
+}
+
+enum { STATS = 5, NAME_ROOM = 160 };
+
+static void statistics(const ProgType *t, const void *data, double out[STATS])
+{
+    int64_t size = prog_dtype_bytes(t->dtype), n = prog_type_bytes(t) / size, bad = 0;
+    double sum = 0, squares = 0, low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        double v = prog_load(t->dtype, (const char *)data + i * size);
+        if (!isfinite(v)) {
+            bad++;
+            continue;
+        }
+        sum += v;
+        squares += v * v;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    double good = (double)(n - bad), mean = good > 0 ? sum / good : NAN;
+    double variance = good > 0 ? squares / good - mean * mean : NAN;
+    out[0] = mean;
+    out[1] = sqrt(variance > 0 ? variance : 0);
+    out[2] = low;
+    out[3] = high;
+    out[4] = (double)bad;
+}
+
+netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n,
+                        netc_error **err)
+{
+    for (int i = 0; i < n; i++) {
+        const char *names[512];
+        size_t count = 0;
+        bool known = false;
+        for (int k = 0; k < rt_cell_count(s->rt) && count < 256; k++)
+            if (state_is_named(rt_cell_info(s->rt, k)))
+                names[count++] = rt_cell_info(s->rt, k)->name;
+        for (int k = 0; k < e->noutputs && count < 512; k++) names[count++] = e->outputs[k].name;
+        const ProgCell *c;
+        known = session_cell(s, watch[i], &c);
+        for (int k = 0; !known && k < e->noutputs; k++)
+            known = !strcmp(e->outputs[k].name, watch[i]);
+        if (known) continue;
+        return lib_fail(err, NETC_INVALID,
+                        "nothing to watch: there is no parameter, state, output or tap '%s'%s",
+                        watch[i], advise(watch[i], names, count).text);
+    }
+    return NETC_OK;
+}
+
+netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
+                          int n, netc_metric **out, int *nout, netc_error **err)
+{
+    static const char *const suffix[STATS] = {"mean", "std", "min", "max", "nonfinite"};
+    *nout = 0;
+    *out = NULL;
+    netc_status status = n ? watch_known(s, e, watch, n, err) : NETC_OK;
+    if (!n || status != NETC_OK) return status;
+    netc_metric *m = calloc((size_t)n * STATS, sizeof *m + NAME_ROOM);
+    if (!m) return OUT_OF_MEMORY(err);
+    char *text = (char *)(m + n * STATS);
+    for (int i = 0; i < n; i++) {
+        const ProgCell *c;
+        const ProgType *type = session_cell(s, watch[i], &c) ? &c->type : NULL;
+        bool cell = type != NULL;
+        for (int k = 0; !type && k < e->noutputs; k++)
+            if (!strcmp(e->outputs[k].name, watch[i])) type = &e->outputs[k].type;
+        size_t bytes = (size_t)prog_type_bytes(type);
+        void *data = malloc(bytes ? bytes : 1);
+        RtError re = {0};
+        if (data && cell)
+            rt_cell_read(s->rt, watch[i], data, bytes, &re);
+        else if (data)
+            rt_output_read(s->rt, l->rt, e->name, watch[i], data, bytes, &re);
+        double v[STATS];
+        if (data && !re.code) statistics(type, data, v);
+        free(data);
+        if (!data || re.code) {
+            free(m);
+            return re.code ? lib_fail_rt(err, &re) : OUT_OF_MEMORY(err);
+        }
+        for (int k = 0; k < STATS; k++, text += NAME_ROOM) {
+            snprintf(text, NAME_ROOM, "%s.%s", watch[i], suffix[k]);
+            m[(*nout)++] = (netc_metric){text, v[k]};
+        }
+    }
+    *out = m;
+    return NETC_OK;
+}
+
+netc_status scale_metrics(netc_session *s, netc_metric out[SCALE_METRICS], int *n, netc_error **err)
+{
+    const ProgCell *c;
+    float scale = 0;
+    int64_t skipped = 0;
+    RtError e = {0};
+    *n = 0;
+    if (!session_cell(s, "@loss_scale", &c) || !session_cell(s, "@skipped", &c)) return NETC_OK;
+    if (rt_cell_read(s->rt, "@loss_scale", &scale, sizeof scale, &e) ||
+        rt_cell_read(s->rt, "@skipped", &skipped, sizeof skipped, &e))
+        return lib_fail_rt(err, &e);
+    out[(*n)++] = (netc_metric){"loss_scale", scale};
+    out[(*n)++] = (netc_metric){"skipped", (double)skipped};
+    return NETC_OK;
+}

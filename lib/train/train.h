@@ -1,0 +1,49 @@
+// Private to training (train.c, train_plan.c, train_back.c): a run of it.
+#ifndef LIB_TRAIN_H
+#define LIB_TRAIN_H
+
+#include "lib/api/keep.h"
+
+typedef struct Run {
+    netc_session *s;
+    const netc_train_options *o;
+    Loaded *l;
+    const ProgEntry *e;
+    Rows train, eval;
+    int64_t batch, steps_per_epoch, tail, total, step;
+    int64_t report_every, eval_every;
+    int64_t piece; // steps that may be enqueued in a row (next_piece)
+    int64_t last_report_step;
+    double start, last_report;
+    int64_t saved;  // the step of the last checkpoint, -1: none
+    bool lost;      // nothing can be saved any more
+    RtError failed; // what the device said of the last chunk
+    Kept *kept;     // what the step kept_step had left; NULL: there is no room
+    int64_t kept_step;
+    double kept_at, kept_cost; // seconds: when it was copied, and how long that took
+    int32_t *rows;             // the order of the epoch that step lies in
+    int32_t *ahead;            // that of epoch ahead_of
+    int64_t ahead_of;
+} Run;
+
+// train_plan.c: what is to be done, and whether it can be, before the first step.
+netc_status run_plan(Run *r, netc_error **err);
+// The definition under which the last examples of an epoch are a batch of their own.
+void run_tail_define(const Run *r, char *define, size_t n);
+
+// train.c
+void run_order(Run *r, int64_t epoch); // of an epoch, in r->ahead
+// The order of the epoch that r->step lies in goes to the device; reading goes on where it says.
+netc_status run_epoch(Run *r, netc_error **err);
+// Runs steps until something is due; r->step moves on. An error of the device is in r->failed.
+netc_status run_chunk(Run *r, netc_error **err);
+
+// train_back.c
+// Copies the states, known to be sound, of this step.
+netc_status run_keep(Run *r, netc_error **err);
+// Looks at the states; where they are not sound, goes back to the last that were, and fails.
+netc_status run_sound(Run *r, netc_error **err);
+// The error that r->failed is.
+netc_status run_explain(Run *r, netc_error **err);
+
+#endif

@@ -1,0 +1,125 @@
+// What a training is to do, and whatever can be told of it before the first step: it must not end
+// at the first evaluation, hours later.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "lib/train/report.h"
+#include "lib/train/train.h"
+
+// Micro-batches in a step: the entry's batch is that of all.
+static int64_t accumulated(const ProgEntry *e)
+{
+    for (int i = 0; i < e->ndims; i++)
+        if (e->dims[i].batch) return e->batch / e->dims[i].value;
+    return 1;
+}
+
+void run_tail_define(const Run *r, char *define, size_t n)
+{
+    snprintf(define, n, "%s=%" PRId64, batch_dim(r->e), r->tail / accumulated(r->e));
+}
+
+// What an evaluation could stumble over is found before the first step.
+static netc_status plan_evaluation(Run *r, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    char define[128];
+    netc_status status = session_entry(r->s, "eval", &l, &e, err);
+    return status == NETC_OK
+               ? evaluate_plan(r->s, e, r->eval.end - r->eval.begin, define, sizeof define, err)
+               : status;
+}
+
+// The same for the last, smaller batch of an epoch.
+static netc_status plan_tail(Run *r, netc_error **err)
+{
+    char define[128];
+    const ProgCell *mine, *its;
+    if (r->tail % accumulated(r->e))
+        return lib_fail(err, NETC_INVALID,
+                        "the last %" PRId64 " examples of an epoch are no %" PRId64
+                        " micro-batches of one size; leave out --keep-last",
+                        r->tail, accumulated(r->e));
+    run_tail_define(r, define, sizeof define);
+    netc_status status = session_differs(r->s, define, "train", &mine, &its, err);
+    if (status != NETC_OK || !its) return status;
+    return lib_fail(err, NETC_INVALID,
+                    "the last %" PRId64 " examples of an epoch cannot be trained on: '%s' is as "
+                    "large as the batch of %" PRId64 "; leave out --keep-last",
+                    r->tail, mine->name, r->batch);
+}
+
+netc_status run_plan(Run *r, netc_error **err)
+{
+    const netc_train_options *o = r->o;
+    netc_session *s = r->s;
+    if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
+        o->save_every < 0)
+        return lib_fail(
+            err, NETC_INVALID,
+            "epochs, steps and the intervals of reports, evaluations and saves cannot be negative");
+    if (o->save_every && !o->save)
+        return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
+    netc_status status = session_entry(s, "train", &r->l, &r->e, err);
+    if (status != NETC_OK) return status;
+    status = need_data(r->e, o->data, "--data", err);
+    if (status == NETC_OK && !o->data)
+        status =
+            lib_fail(err, NETC_INVALID, "'train' has no input that takes its examples from data");
+    if (status != NETC_OK) return status;
+    int64_t examples;
+    status = bind_rows(s, r->l, r->e, o->data, &examples, err);
+    if (status != NETC_OK) return status;
+    status = watch_known(s, r->e, o->watch, o->nwatch, err);
+    if (status != NETC_OK) return status;
+    r->train = (Rows){o->data, 0, examples};
+    if (o->split > 0 && o->split < 1) {
+        r->train.end = (int64_t)llround((double)examples * o->split);
+        r->eval = (Rows){o->data, r->train.end, examples};
+        if (r->train.end == examples)
+            return lib_fail(err, NETC_INVALID,
+                            "a split of %g leaves none of %" PRId64 " examples to evaluate on",
+                            o->split, examples);
+    } else if (o->split) {
+        return lib_fail(err, NETC_INVALID,
+                        "a split of %g makes no sense; give a share between 0 and 1", o->split);
+    }
+    if (o->eval_data) {
+        Loaded *l;
+        const ProgEntry *e;
+        int64_t n;
+        status = session_entry(s, "eval", &l, &e, err);
+        if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
+        if (status == NETC_OK) status = bind_rows(s, l, e, o->eval_data, &n, err);
+        if (status != NETC_OK) return status;
+        r->eval = (Rows){o->eval_data, 0, n};
+    }
+    if (r->eval.data) status = plan_evaluation(r, err);
+    if (status != NETC_OK) return status;
+    r->batch = r->e->batch;
+    int64_t count = r->train.end - r->train.begin;
+    if (r->batch > count)
+        return lib_fail(err, NETC_INVALID,
+                        "%" PRId64 " examples are fewer than a batch of %" PRId64 "%s%s%s", count,
+                        r->batch, batch_dim(r->e) ? "; give a smaller one with -D " : "",
+                        batch_dim(r->e) ? batch_dim(r->e) : "", batch_dim(r->e) ? "=N" : "");
+    r->steps_per_epoch = count / r->batch;
+    r->tail = o->keep_last_partial ? count % r->batch : 0;
+    if (r->tail && !batch_dim(r->e))
+        return lib_fail(err, NETC_INVALID,
+                        "the last partial batch can only be kept when the batch is a dim");
+    if (r->tail) status = plan_tail(r, err);
+    if (status != NETC_OK) return status;
+    r->steps_per_epoch += r->tail > 0;
+    double epochs = o->epochs > 0 ? o->epochs : 1,
+           steps = ceil(epochs * (double)r->steps_per_epoch);
+    if (!o->steps && !(steps < 1e15))
+        return lib_fail(err, NETC_INVALID, "%g epochs are more than can be counted", epochs);
+    r->total = o->steps > 0 ? o->steps : (int64_t)steps;
+    r->report_every = o->report_every > 0 ? o->report_every : (r->steps_per_epoch + 19) / 20;
+    r->eval_every = o->eval_every > 0 ? o->eval_every : r->steps_per_epoch;
+    r->piece = 1;
+    return NETC_OK;
+}

@@ -1,0 +1,82 @@
+// Private to the tuner: one launch of a build alone on a device, under schedules to be compared.
+#ifndef LIB_TUNE_H
+#define LIB_TUNE_H
+
+#include "codegen/schedule/knobs.h"
+#include "ir/eval.h"
+#include "lib/api/tuning.h"
+#include "runtime/exec/microbench.h"
+
+// A launch under one choice of schedules: its kernels, compiled and measured when needed.
+typedef struct Candidate {
+    const char *schedule; // of the body in question
+    LoweredKernel *kernels;
+    int nkernels;
+    bool reorders; // sums are added in another order than by the cost model's schedule
+    RtProgram *rt; // compiled, one for all of a batch; NULL: not yet
+    bool owner;    // the first of the batch frees it
+    int first;     // its first kernel there
+    RtTrial trial;
+    double seconds;    // 0: not measured
+    const char *wrong; // why it cannot be used, or NULL
+} Candidate;
+
+typedef struct Bench { // a launch on a device
+    netc_context *context;
+    RtDevice *device;
+    const char *device_name;
+    const Program *like; // prelude and target
+    const LaunchRecord *launch;
+    Arena *arena;
+    RtLab *lab;
+    RtLabBuffer *buffer;
+    int nbuffers;
+    IdMap buffer_of;  // KernelArg -> buffer
+    void **reference; // by buffer: what the cost model's schedule leaves there, or NULL
+    size_t *reference_bytes;
+    const Value **want; // by buffer: what the evaluator says, with errors; NULL: it was not asked
+    double *magnitude;  // by buffer: of its largest element
+    int64_t longest;    // the most elements a sum of it adds
+    bool use_cache;     // of times
+    Candidate base;     // by the cost model
+} Bench;
+
+// The launch under the schedules find gives. false: it cannot be lowered.
+bool bench_lower(Bench *b, const char *(*find)(void *ctx, uint64_t key), void *ctx, Candidate *out);
+int bench_buffer(const Bench *b, const KernelArg *a); // -1: none
+RtCode bench_open(Bench *b, RtError *e); // the lab, the base candidate, its results and time
+void bench_close(Bench *b);
+// Makes the candidates' code, in parallel where the device allows; what does not compile gets its
+// reason. Those whose time is known from the cache are left alone.
+void bench_compile(Bench *b, Candidate *const *c, int n);
+// Runs a compiled candidate, compares, times it: seconds or wrong is set.
+void bench_measure(Bench *b, Candidate *c);
+// Times both by turns: seconds of each, and what is noise.
+RtCode bench_duel(Bench *b, Candidate *x, Candidate *y, double *noise, RtError *e);
+bool bench_cached(Bench *b, Candidate *c); // takes the time measured before, if any
+void bench_release(Candidate *c);
+const char *bench_first_line(Arena *a, const char *text); // of an error
+
+// -- whether it computes the same (lib/tune/tune_equal.c)
+bool bench_keep_reference(Bench *b, RtError *e); // the results of the base candidate
+// Runs a compiled candidate and compares; false: wrong is set.
+bool bench_check(Bench *b, Candidate *c);
+// Sets want, after a run of the base candidate (lib/tune/tune_expect.c).
+void bench_expect(Bench *b);
+
+// -- the search over one launch (lib/tune/tune_search.c) -----------------------------------------------
+typedef struct Search {
+    Bench *bench;
+    bool (*stop)(void *ctx); // out of time, or asked to end
+    void (*skipped)(void *ctx, const char *schedule, const char *why);
+    void *ctx;
+    IdMap *chosen;   // Body.key -> schedule text; the launch's own keys are added
+    bool skip_known; // keys in chosen stay as they are
+    // Results.
+    double before, after;
+    int tried;
+    bool finished;
+} Search;
+RtCode search_launch(Search *s, RtError *e);
+
+#endif

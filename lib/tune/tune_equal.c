@@ -1,0 +1,113 @@
+// Whether a candidate computes what its launch should: within the evaluator's bound of each element
+// where the evaluator was asked (lib/tune/tune_expect.c). It takes minutes for the launches of a large
+// model, whose candidates are compared with the default schedule's results, by one tolerance a
+// buffer: its largest element's, since what an element's own sum added up is not known there.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/bound.h"
+#include "lib/tune/tune.h"
+
+static double element(ProgDType t, const void *x, int64_t i)
+{
+    return prog_load(t, (const char *)x + i * prog_dtype_bytes(t));
+}
+
+static double epsilon(ProgDType t)
+{
+    return t == PD_BF16 ? 0x1p-7 : t == PD_F16 ? 0x1p-10 : t == PD_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+static double magnitude(ProgDType t, const void *x, size_t bytes)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < (int64_t)bytes / prog_dtype_bytes(t); i++) {
+        double v = fabs(element(t, x, i));
+        if (v > largest && isfinite(v)) largest = v;
+    }
+    return largest;
+}
+
+// The first element in which two results differ by more than [allowed], or -1. Integers that follow
+// from sums may fall on the other side of a boundary now and then.
+static int64_t first_wrong(ProgDType t, const void *x, const void *y, size_t bytes, double allowed)
+{
+    size_t size = (size_t)prog_dtype_bytes(t), n = bytes / size, other = 0;
+    int64_t last = -1;
+    for (size_t i = 0; i < n; i++) {
+        if (!memcmp((const char *)x + i * size, (const char *)y + i * size, size)) continue;
+        double a = element(t, x, (int64_t)i), b = element(t, y, (int64_t)i);
+        if ((isnan(a) && isnan(b)) || a == b) continue;
+        if (!isfinite(a) || !isfinite(b)) return (int64_t)i;
+        if (t >= PD_BF16 && fabs(a - b) > allowed) return (int64_t)i;
+        if (fabs(a - b) > 1) other++, last = (int64_t)i;
+    }
+    return t < PD_BF16 && other * 1000 > n ? last : -1;
+}
+
+// What rounding may do: to a sum in another order, or where a product and a sum are fused in one
+// schedule and not in the other.
+static double allowed(const Bench *b, const Candidate *c, int buffer)
+{
+    double ulps = c->reorders ? 32 * sqrt((double)b->longest) : 8;
+    return ulps * epsilon(b->buffer[buffer].type) * b->magnitude[buffer];
+}
+
+// Why a buffer that holds [have] after the candidate's run is wrong, or NULL.
+static const char *difference(Bench *b, const Candidate *c, int buffer, const void *have, size_t n)
+{
+    const char *format =
+        "its result differs from the %s's: element %lld of buffer %d is %.9g, not %.9g";
+    if (b->want[buffer]) {
+        Value v = value_new(b->arena, &b->want[buffer]->type);
+        value_from_bytes(&v, have);
+        Agreement k = bound_compare(&v, b->want[buffer], NULL);
+        return k.wrong ? arena_printf(b->arena, format, "evaluator", (long long)k.at, buffer,
+                                      k.have, k.want)
+                       : NULL;
+    }
+    ProgDType t = b->buffer[buffer].type;
+    const void *right = b->reference[buffer];
+    int64_t at =
+        memcmp(right, have, n) ? first_wrong(t, right, have, n, allowed(b, c, buffer)) : -1;
+    return at >= 0 ? arena_printf(b->arena, format, "default", (long long)at, buffer,
+                                  element(t, have, at), element(t, right, at))
+                   : NULL;
+}
+
+bool bench_keep_reference(Bench *b, RtError *e)
+{
+    b->reference = NEW_ARRAY(b->arena, void *, b->nbuffers + 1);
+    b->reference_bytes = NEW_ARRAY(b->arena, size_t, b->nbuffers + 1);
+    b->magnitude = NEW_ARRAY(b->arena, double, b->nbuffers + 1);
+    if (rt_lab_run(b->lab, &b->base.trial, e)) return false;
+    for (int i = 0; i < b->nbuffers; i++) {
+        if (!b->buffer[i].written || b->buffer[i].fill == LAB_ZERO) continue;
+        if (rt_lab_read(b->lab, i, &b->reference[i], &b->reference_bytes[i], e)) return false;
+        b->magnitude[i] = magnitude(b->buffer[i].type, b->reference[i], b->reference_bytes[i]);
+    }
+    bench_expect(b);
+    for (int i = 0; i < b->nbuffers; i++) // who does not trust the default cannot tune
+        if (b->want[i] && difference(b, &b->base, i, b->reference[i], b->reference_bytes[i]))
+            b->want[i] = NULL;
+    return true;
+}
+
+bool bench_check(Bench *b, Candidate *c)
+{
+    RtError e = {0};
+    if (rt_lab_run(b->lab, &c->trial, &e)) {
+        c->wrong = bench_first_line(b->arena, e.text);
+        return false;
+    }
+    for (int i = 0; i < b->nbuffers && !c->wrong; i++) {
+        void *have = NULL;
+        size_t n = 0;
+        if (!b->reference[i]) continue;
+        c->wrong = rt_lab_read(b->lab, i, &have, &n, &e) ? bench_first_line(b->arena, e.text)
+                                                         : difference(b, c, i, have, n);
+        free(have);
+    }
+    return !c->wrong;
+}

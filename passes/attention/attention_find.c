@@ -1,0 +1,275 @@
+// Softmaxes of products in a graph, and the products that read them.
+//
+// It begins with a sum of exponentials over one axis. What stands in the exponent, up to values
+// that are equal in a row, are the scores; they have to read a product of rows and columns. From
+// the exponentials up, through elementwise operations and views, every product over rows or columns
+// is one that a kernel makes.
+#include <string.h>
+
+#include "passes/attention/attention.h"
+
+enum { MOST_SPLITS = 8 };
+
+Users users_of(Graph *g)
+{
+    uint32_t count = g->nodes.n;
+    Users u = {.g = g,
+               .live = NEW_ARRAY(g->arena, bool, count + 1),
+               .first = NEW_ARRAY(g->arena, uint32_t, count + 2)};
+    graph_mark_live(g, u.live);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; u.live[i] && k < g->nodes.at[i]->nargs; k++)
+            u.first[g->nodes.at[i]->args[k]->id + 1]++;
+    for (uint32_t i = 0; i < g->results.n; i++) u.first[g->results.at[i]->id + 1]++;
+    for (uint32_t i = 0; i < count; i++) u.first[i + 1] += u.first[i];
+    u.user = NEW_ARRAY(g->arena, Node *, u.first[count] + 1);
+    uint32_t *next = NEW_ARRAY(g->arena, uint32_t, count + 1);
+    memcpy(next, u.first, count * sizeof *next);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; u.live[i] && k < g->nodes.at[i]->nargs; k++)
+            u.user[next[g->nodes.at[i]->args[k]->id]++] = g->nodes.at[i];
+    for (uint32_t i = 0; i < g->results.n; i++) u.user[next[g->results.at[i]->id]++] = NULL;
+    return u;
+}
+
+bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b)
+{
+    c->refused = true;
+    const Node *scores = c->inner[0]->name ? c->inner[0] : c->e;
+    c->why = (Unfused){.producer = scores, .consumer = at, .cause = why, .a = a, .b = b};
+    return false;
+}
+
+// By id: what depends on the exponentials, or on products of their size that the scores do not
+// read.
+static const bool *find_hot(Core *c, const Users *u)
+{
+    const Graph *g = u->g;
+    bool *hot = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
+         *below = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    below[c->e->id] = true;
+    for (uint32_t i = c->e->id + 1; i-- > 0;)
+        for (uint32_t k = 0; below[i] && k < g->nodes.at[i]->nargs; k++)
+            below[g->nodes.at[i]->args[k]->id] = true;
+    int64_t count = type_count(&c->e->type);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        OpClass class = node_class(n);
+        hot[i] = n == c->e || (n->op == OP_dot && !below[i] && type_count(&n->type) == count);
+        if (class == CLS_ELEMENTWISE || class == CLS_VIEW || class == CLS_REDUCE)
+            for (uint32_t k = 0; k < n->nargs; k++) hot[i] |= hot[n->args[k]->id];
+    }
+    return hot;
+}
+
+// Values that kernels would compute element by element, though a function in them is dear and they
+// are small beside the scores (slopes a head, a table of biases): they are stored.
+static const bool *find_outside(const Core *c, const Users *u)
+{
+    enum { MOST_BYTES = 64 << 20, SHARE = 8 };
+    const Graph *g = u->g;
+    bool *scores = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), // made of products of their size
+        *dear = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
+         *outside = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    int64_t count = type_count(&c->e->type);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        OpClass class = node_class(n);
+        int64_t size = type_count(&n->type);
+        bool computed = class == CLS_ELEMENTWISE || class == CLS_VIEW;
+        scores[i] = n->op == OP_random || (n->op == OP_dot && size == count);
+        dear[i] = node_has(n, OPF_COSTLY);
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            scores[i] |= (computed || class == CLS_REDUCE) && scores[n->args[k]->id];
+            dear[i] |= computed && dear[n->args[k]->id];
+        }
+        if (!computed) continue;
+        outside[i] = dear[i] && !scores[i] && size * SHARE <= count && size * 4 <= MOST_BYTES;
+    }
+    return outside;
+}
+
+// -- what reads them ------------------------------------------------------------------------------
+
+// Casts and views behind the product that nothing else reads.
+static void find_tail(const Core *c, Outer *o, const Users *u)
+{
+    const Node *n = o->dot;
+    bool cast = true;
+    while (o->ntail < MOST_TAIL && u->first[n->id + 1] - u->first[n->id] == 1) {
+        Node *user = u->user[u->first[n->id]];
+        if (!user) return;
+        // The division of the softmax, which the kernel makes in any case.
+        bool by_total = cast && !o->divided && user->op == OP_div && user->args[0] == n &&
+                        o->kind == OUT_QUERY && is_total(c, user->args[1], &o->result);
+        cast &= user->op == OP_cast || by_total;
+        if (!by_total && !node_has(user, OPF_PERMUTES) && !is_rounding(user)) return;
+        o->divided |= by_total;
+        o->tail[o->ntail++] = user;
+        n = user;
+    }
+}
+
+static bool add_outer(Core *c, const Users *u, Node *dot, int side, const Place *p)
+{
+    Outer o = {.dot = dot, .side = side, .place = *p};
+    int over;
+    if (!outer_dot(&c->space, dot, side, p, &o.other, &o.result, &o.rest, &over)) return true;
+    if (c->nouters == MOST_OUTERS) return core_refuse(c, WHY_FORM, dot, 0, 0);
+    o.kind = over == space_row(&c->space) ? OUT_KEY : OUT_QUERY;
+    find_tail(c, &o, u);
+    int at = c->nouters++;
+    for (; at > 0 && c->outer[at - 1].dot->id > dot->id; at--) c->outer[at] = c->outer[at - 1];
+    c->outer[at] = o;
+    return true;
+}
+
+static bool find_outers(Core *c, const Users *u)
+{
+    Seen *seen = NEW_ARRAY(u->g->arena, Seen, MOST_SEEN);
+    int count = 0;
+    push_seen(seen, &count, c->e, &c->place);
+    for (int i = 0; i < c->nprobs; i++) push_seen(seen, &count, c->prob[i], &c->place);
+    for (int i = 0; i < count; i++) {
+        const Node *n = seen[i].n;
+        for (uint32_t k = u->first[n->id]; k < u->first[n->id + 1]; k++) {
+            Node *user = u->user[k];
+            Place above;
+            if (!user) continue;
+            if (user->op == OP_dot) {
+                for (int side = 0; side < 2; side++)
+                    if (user->args[side] == n && user->args[0] != user->args[1] &&
+                        !add_outer(c, u, user, side, &seen[i].place))
+                        return false;
+            } else if (node_class(user) == CLS_ELEMENTWISE || node_has(user, OPF_PERMUTES)) {
+                bool fits = place_above(&c->space, user, &seen[i].place, &above, &c->split);
+                if (!fits && c->split.atom >= 0) return false;
+                if (fits && !push_seen(seen, &count, user, &above))
+                    return core_refuse(c, WHY_FORM, user, 0, 0);
+            }
+        }
+    }
+    return true;
+}
+
+static void find_probabilities(Core *c, const Users *u)
+{
+    c->nprobs = 0;
+    for (uint32_t i = c->e->id + 1; i < u->g->nodes.n && c->nprobs < MOST_PROBS; i++) {
+        Node *n = u->g->nodes.at[i];
+        if (u->live[i] && c->hot[i] && is_probability(c, n)) c->prob[c->nprobs++] = n;
+    }
+}
+
+static int64_t rest_size(const Operand *o)
+{
+    return o->x->type.dim[o->rest];
+}
+
+static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOptions *o)
+{
+    int64_t n = rest_size(op);
+    if (o->target->kind != TARGET_CUDA) return true;
+    int64_t unit = op->type == DT_F32 ? 4 : 8;
+    return (n % unit == 0 && n <= 256) || core_refuse(c, WHY_HEAD, at, n, unit);
+}
+
+// The form of what each product reads; forward ones come first in program order.
+static bool classify(Core *c, const PassOptions *o)
+{
+    bool kernels = o->target->kind == TARGET_CUDA;
+    DType type = c->inner[0]->args[0]->type.dtype;
+    for (int i = 0; i < c->nouters; i++) {
+        Outer *u = &c->outer[i];
+        const Node *dot = NULL; // the other product: kernels take one, all of one type
+        bool dots = false, fits = terms_of(c, u->dot->args[u->side], &u->place, &u->terms);
+        if (c->split.atom >= 0) return false;
+        Factor total = total_factor(c, operand_total(c, &u->other) - u->divided);
+        for (int t = 0; t < u->terms.n; t++) {
+            u->terms.t[t].c *= u->other.factor;
+            if (total.power) fits &= term_push(&u->terms.t[t], &total);
+        }
+        u->other.factor = 1;
+        if (!fits || !u->terms.n) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
+        for (int t = 0; t < u->terms.n; t++) {
+            bool prob = false;
+            for (int k = 0; k < u->terms.t[t].n; k++) {
+                const Factor *f = &u->terms.t[t].f[k];
+                if (f->kind == F_TOTAL) fits = false;
+                if (f->kind == F_DOT) {
+                    dots = true;
+                    fits &= f->power == 1;
+                    if (kernels) fits &= (!dot || dot == f->key) && f->op[0].type == type;
+                    dot = f->key;
+                    bool known = false;
+                    for (int j = 0; j < c->ninner; j++) known |= c->inner[j] == f->n;
+                    if (!known && c->ninner == MOST_INNER) fits = false;
+                    if (!known && fits) c->inner[c->ninner++] = f->n;
+                    for (int j = 0; j < 2; j++)
+                        if (!head_fits(c, f->n, &f->op[j], o)) return false;
+                }
+                prob |= f->kind == F_PROB && f->power == 1;
+            }
+            fits &= prob;
+        }
+        if (u->kind == OUT_QUERY && !dots) u->kind = OUT_FORWARD;
+        if (u->kind == OUT_FORWARD) fits &= u->terms.n == 1;
+        if (kernels) fits &= u->other.type == type;
+        if (!fits) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
+        if (!head_fits(c, u->dot, &u->other, o)) return false;
+    }
+    bool forward = false;
+    for (int i = 0; i < c->nouters; i++) forward |= c->outer[i].kind == OUT_FORWARD;
+    return forward || core_refuse(c, WHY_FORM, c->outer[0].dot, 0, 0);
+}
+
+// Some forward product sums over the columns.
+static bool is_read(const Core *c)
+{
+    bool read = false;
+    for (int i = 0; i < c->nouters; i++)
+        read |= c->outer[i].kind != OUT_KEY && c->outer[i].dot->role == ROLE_FORWARD;
+    return read;
+}
+
+static bool sizes_fit(Core *c, const PassOptions *o)
+{
+    int64_t rows = c->space.size[space_row(&c->space)], cols = c->space.size[space_col(&c->space)];
+    if (o->target->kind != TARGET_CUDA) return true;
+    for (int i = 0; i < c->ninner; i++) {
+        const Node *n = c->inner[i];
+        int64_t e = reduced_count(n), unit = n->args[0]->type.dtype == DT_F32 ? 4 : 8;
+        if (e % unit || e > 256) return core_refuse(c, WHY_HEAD, n, e, unit);
+    }
+    return (rows >= 32 && cols >= 32) || core_refuse(c, WHY_SHORT, c->e, rows, cols);
+}
+
+static bool find(Core *c, const Users *u, const PassOptions *o)
+{
+    c->ninner = c->nouters = 0;
+    c->split.atom = -1;
+    c->times = NULL;
+    if (!core_products(c, u)) return false;
+    c->scratch = lift_begin(u->g->arena, u->g, &c->space, false);
+    core_scores(c);
+    c->hot = find_hot(c, u);
+    c->outside = c->scratch.outside = find_outside(c, u);
+    find_probabilities(c, u);
+    if (!find_outers(c, u) || !is_read(c)) return false;
+    if (c->ninner > 1) return core_refuse(c, WHY_FORM, c->inner[1], 0, 0);
+    return sizes_fit(c, o) && classify(c, o);
+}
+
+Core *core_find(const Users *u, Node *sum, const PassOptions *o)
+{
+    Node *e = uncast_float(sum->args[0]);
+    if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
+    Core *c = NEW(u->g->arena, Core);
+    *c = (Core){.g = u->g, .e = e, .sum = sum};
+    if (!core_space(c)) return NULL;
+    for (int i = 0; i < MOST_SPLITS; i++) {
+        if (find(c, u, o) || c->refused) return is_read(c) ? c : NULL;
+        if (c->split.atom < 0 || !core_split(c)) return NULL;
+    }
+    return NULL;
+}

@@ -1,0 +1,132 @@
+// Gradients of indexed access and of what is ordered along an axis.
+#include "passes/autodiff/autodiff_rules.h"
+
+#include <string.h>
+
+// -- indexed access -------------------------------------------------------------------------------
+
+static Node *indexed(Rule *r, Op op, Node *const *args, int n, int64_t axis)
+{
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_axis, axis);
+    return graph_node(r->g, op, args, n, &at);
+}
+
+void grad_gather(Rule *r)
+{
+    if (!rule_wants(r, 0)) return;
+    const Type *data = &A(0)->type;
+    int64_t axis = attr_int(r->n, ATTR_axis, 0), count = type_count(&A(1)->type), dim[MAX_RANK];
+    memcpy(dim, data->dim, sizeof dim);
+    dim[axis] = count;
+    Node *index = graph_reshape(r->g, A(1), 1, &count);
+    Node *updates = graph_reshape(r->g, r->dy, data->rank, dim);
+    Node *zero = zeros_like(r->g, data);
+    rule_give(r, 0, indexed(r, OP_scatter_add, (Node *[]){zero, index, updates}, 3, axis));
+}
+
+// Where an index occurs twice the last update wins; the earlier ones get no gradient only when
+// their value is not read, so scatter asks for distinct indices where gradients matter.
+void grad_scatter(Rule *r)
+{
+    int64_t axis = attr_int(r->n, ATTR_axis, 0);
+    if (rule_wants(r, 0)) {
+        Node *zero = zeros_like(r->g, &A(2)->type);
+        rule_give(r, 0, indexed(r, OP_scatter, (Node *[]){r->dy, A(1), zero}, 3, axis));
+    }
+    if (rule_wants(r, 2)) rule_give(r, 2, indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, axis));
+}
+
+void grad_scatter_add(Rule *r)
+{
+    rule_give(r, 0, r->dy);
+    if (rule_wants(r, 2))
+        rule_give(r, 2,
+                  indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
+}
+
+static Node *dynamic(Rule *r, Op op, Node *x, Node *update, Node *const *start, const Type *sizes)
+{
+    Node *args[MAX_RANK + 2];
+    Attrs at = {0};
+    int n = 0;
+    args[n++] = x;
+    if (update) args[n++] = update;
+    for (int i = 0; i < x->type.rank; i++) args[n++] = start[i];
+    if (op == OP_dynamic_slice) attr_set_ints(r->g, &at, ATTR_sizes, sizes->dim, sizes->rank);
+    return graph_node(r->g, op, args, n, &at);
+}
+
+void grad_dynamic_slice(Rule *r)
+{
+    if (rule_wants(r, 0)) {
+        Node *zero = zeros_like(r->g, &A(0)->type);
+        rule_give(r, 0, dynamic(r, OP_dynamic_update, zero, r->dy, r->n->args + 1, NULL));
+    }
+}
+
+void grad_dynamic_update(Rule *r)
+{
+    Node *const *start = r->n->args + 2;
+    if (rule_wants(r, 0)) {
+        Node *zero = zeros_like(r->g, &A(1)->type);
+        rule_give(r, 0, dynamic(r, OP_dynamic_update, r->dy, zero, start, NULL));
+    }
+    if (rule_wants(r, 1))
+        rule_give(r, 1, dynamic(r, OP_dynamic_slice, r->dy, NULL, start, &A(1)->type));
+}
+
+// -- ordered along an axis ------------------------------------------------------------------------
+
+static Node *argsort(Rule *r, Node *x, int64_t axis, bool descending)
+{
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_axis, axis);
+    if (descending) attr_set_int(&at, ATTR_descending, 1);
+    return graph_node(r->g, OP_argsort, &x, 1, &at);
+}
+
+// Element i went to place argsort(argsort(x))[i]: its cotangent is gathered from there.
+void grad_sort(Rule *r)
+{
+    Node *x = A(0);
+    const Type *t = &x->type;
+    int rank = t->rank;
+    int64_t axis = attr_int(r->n, ATTR_axis, 0), length = t->dim[axis], rows = 1, perm[MAX_RANK];
+    int64_t all = type_count(t);
+    Node *place = argsort(r, argsort(r, x, axis, attr_int(r->n, ATTR_descending, 0)), axis, false);
+    for (int i = 0, k = 0; i < rank; i++)
+        if (i != axis) {
+            rows *= t->dim[i];
+            perm[k++] = i;
+        }
+    perm[rank - 1] = axis;
+    int64_t back[MAX_RANK], moved[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        back[perm[i]] = i;
+        moved[i] = t->dim[perm[i]];
+    }
+    DType it = all > INT32_MAX ? DT_I64 : DT_I32;
+    int64_t grid[2] = {rows, length};
+    Attrs at = {0};
+    attr_set_ints(r->g, &at, ATTR_shape, grid, 2);
+    attr_set_int(&at, ATTR_dtype, it);
+    attr_set_int(&at, ATTR_axis, 0);
+    Node *row = graph_node(r->g, OP_iota, NULL, 0, &at);
+    Node *flat = graph_reshape(r->g, graph_permute(r->g, place, perm), 2, grid);
+    flat = B(add, graph_cast(r->g, flat, it), B(mul, row, graph_const_int(r->g, it, length)));
+    flat = graph_reshape(r->g, flat, 1, &all);
+    Node *dy = graph_reshape(r->g, graph_permute(r->g, r->dy, perm), 1, &all);
+    Node *d = indexed(r, OP_gather, (Node *[]){dy, flat}, 2, 0);
+    d = graph_permute(r->g, graph_reshape(r->g, d, rank, moved), back);
+    rule_give(r, 0, d);
+}
+
+void grad_cumsum(Rule *r)
+{
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_axis, attr_int(r->n, ATTR_axis, 0));
+    if (attr_int(r->n, ATTR_exclusive, 0)) attr_set_int(&at, ATTR_exclusive, 1);
+    if (!attr_int(r->n, ATTR_reverse, 0)) attr_set_int(&at, ATTR_reverse, 1);
+    rule_give(r, 0, graph_node(r->g, OP_cumsum, &r->dy, 1, &at));
+}

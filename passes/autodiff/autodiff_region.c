@@ -1,0 +1,204 @@
+// Gradients of calls with a gradient of their own, and of loops.
+//
+// A loop runs forward stacking what it carried at the start of each iteration. The backward loop
+// runs the other way round, computes an iteration again from that, and carries the cotangents of
+// the carried values and one accumulator for every captured value.
+#include "passes/autodiff/autodiff.h"
+#include "passes/regions.h"
+
+void grad_call_region(Rule *r)
+{
+    Node *n = r->n;
+    Graph *g = r->g, *rule = n->regions[1];
+    uint32_t nres = n->regions[0]->results.n;
+    Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + nres);
+    Node **results = NEW_ARRAY(g->arena, Node *, n->nargs);
+    for (uint32_t i = 0; i < n->nargs; i++) args[i] = n->args[i];
+    for (uint32_t i = 0; i < nres; i++) {
+        Type t = rule->params.at[n->nargs + i]->type;
+        Node *d = r->dres[i];
+        args[n->nargs + i] = d ? graph_cast(g, d, t.dtype) : zeros_like(g, &t);
+    }
+    uint32_t first = g->nodes.n;
+    graph_inline(g, rule, args, results);
+    for (uint32_t i = first; i < g->nodes.n; i++) g->nodes.at[i]->role = ROLE_BACKWARD;
+    for (uint32_t i = 0; i < n->nargs; i++)
+        if (rule_wants(r, i)) rule_give(r, i, graph_cast(g, results[i], n->args[i]->type.dtype));
+}
+
+// The loop with its carried values stacked behind its other results.
+static Node *augmented_loop(Rule *r)
+{
+    Node *n = r->n;
+    Graph *g = r->g, *body = n->regions[0];
+    uint64_t key = (uint64_t)(uintptr_t)g, v;
+    IdMap *map;
+    if (idmap_get(&r->s->ad->augmented, key, &v)) {
+        map = (IdMap *)(uintptr_t)v;
+        if (idmap_get(map, n->id, &v)) return g->nodes.at[v];
+    } else {
+        map = NEW(g->arena, IdMap);
+        *map = idmap_new(g->arena);
+        idmap_set(&r->s->ad->augmented, key, (uint64_t)(uintptr_t)map);
+    }
+    Graph *copy = graph_new(g->arena, g->diags, g->symbols);
+    Node **args = NEW_ARRAY(g->arena, Node *, body->params.n + 1);
+    Node **results = NEW_ARRAY(g->arena, Node *, body->results.n + 1);
+    for (uint32_t i = 0; i < body->params.n; i++) {
+        args[i] = graph_region_param(copy, &body->params.at[i]->type);
+        if (!args[i]->name) args[i]->name = body->params.at[i]->name;
+    }
+    graph_inline(copy, body, args, results);
+    for (uint32_t i = 0; i < body->results.n; i++) vec_push(g->arena, &copy->results, results[i]);
+    int64_t carried = attr_int(n, ATTR_carried, 0);
+    for (int64_t i = 0; i < carried; i++) vec_push(g->arena, &copy->results, args[1 + i]);
+    Role role = g->role;
+    g->role = n->role;
+    g->name = n->name;
+    Node *loop = graph_region_node(g, OP_loop, n->args, (int)n->nargs, &n->attrs, &copy, 1);
+    g->role = role;
+    idmap_set(map, n->id, loop->id);
+    return loop;
+}
+
+static Type slice_type(const Type *stacked)
+{
+    Type t = type_make(stacked->dtype, stacked->rank - 1, stacked->dim + 1);
+    for (int i = 0; i < t.rank; i++) t.sym[i] = stacked->sym[i + 1];
+    return t;
+}
+
+// The backward loop while it is made. Its operands, and the parameters of its body after the
+// counter: cotangents of carried values, accumulators of captured ones; stacked carried values,
+// scanned ones, cotangents of stacked results; captured values.
+typedef struct Backward {
+    Rule *r;
+    Graph *body;                // of the forward loop
+    Graph *back;                // the body of the backward loop
+    uint32_t carried, captured; // operands of the forward loop from carried to captured are scanned
+    Node **dcarried;            // by carried value: the parameter, NULL for integers
+    Node **acc;                 // by operand: its accumulator, NULL where nobody asks
+    Node **dstack;              // by result: the slice of its cotangent
+    Node **in;                  // arguments of an iteration that is computed again
+    VEC(Node *) operands;
+    uint32_t bcarried, bscanned;
+} Backward;
+
+static Node *parameter(Backward *b, const Type *t, Node *operand)
+{
+    vec_push(b->r->g->arena, &b->operands, operand);
+    return graph_region_param(b->back, t);
+}
+
+static void add_parameters(Backward *b, Node *forward)
+{
+    Rule *r = b->r;
+    Node *n = r->n;
+    Graph *g = r->g;
+    Arena *a = g->arena;
+    uint32_t nres = b->body->results.n;
+    Type counter = type_scalar(DT_I64);
+    b->dcarried = NEW_ARRAY(a, Node *, b->carried + 1);
+    b->acc = NEW_ARRAY(a, Node *, n->nargs + 1);
+    b->dstack = NEW_ARRAY(a, Node *, nres + 1);
+    b->in = NEW_ARRAY(a, Node *, n->nargs + 1);
+    b->in[0] = graph_region_param(b->back, &counter);
+    for (uint32_t j = 0; j < b->carried; j++) {
+        Type t = n->args[j]->type;
+        if (dtype_is_float(t.dtype))
+            b->dcarried[j] = parameter(b, &t, r->dres[j] ? r->dres[j] : zeros_like(g, &t));
+    }
+    for (uint32_t k = b->captured; k < n->nargs; k++)
+        if (rule_wants(r, k))
+            b->acc[k] = parameter(b, &n->args[k]->type, zeros_like(g, &n->args[k]->type));
+    b->bcarried = b->operands.n;
+    for (uint32_t j = 0; j < b->carried; j++)
+        b->in[1 + j] = parameter(b, &n->args[j]->type, graph_result(g, forward, (int)(nres + j)));
+    for (uint32_t k = b->carried; k < b->captured; k++) {
+        Type t = slice_type(&n->args[k]->type);
+        b->in[1 + k] = parameter(b, &t, n->args[k]);
+    }
+    for (uint32_t j = b->carried; j < nres; j++) {
+        if (!r->dres[j]) continue;
+        Type t = slice_type(&r->dres[j]->type);
+        b->dstack[j] = parameter(b, &t, r->dres[j]);
+    }
+    b->bscanned = b->operands.n - b->bcarried;
+    for (uint32_t k = b->captured; k < n->nargs; k++)
+        b->in[1 + k] = parameter(b, &n->args[k]->type, n->args[k]);
+}
+
+// One iteration again, then its sweep: the cotangents of its arguments are the body's results.
+static void sweep_iteration(Backward *b)
+{
+    Rule *r = b->r;
+    Node *n = r->n;
+    Graph *back = b->back;
+    Arena *a = back->arena;
+    Node **out = NEW_ARRAY(a, Node *, b->body->results.n + 1);
+    graph_inline(back, b->body, b->in, out);
+    Sweep s = sweep_begin(r->s->ad, back, back->nodes.n);
+    VEC(Node *) variables = {0};
+    for (uint32_t k = 0; k < n->nargs; k++)
+        if (k < b->carried ? b->dcarried[k] != NULL : rule_wants(r, k))
+            vec_push(a, &variables, b->in[1 + k]);
+    sweep_mark(&s, variables.at, variables.n);
+    for (uint32_t j = 0; j < b->body->results.n; j++) {
+        Node *d = j < b->carried ? b->dcarried[j] : b->dstack[j];
+        if (d) sweep_seed(&s, out[j], d);
+    }
+    sweep_run(&s);
+    back->role = ROLE_BACKWARD;
+    for (uint32_t j = 0; j < b->carried; j++) {
+        if (!b->dcarried[j]) continue;
+        Node *d = s.cot[b->in[1 + j]->id];
+        vec_push(a, &back->results, d ? d : zeros_like(back, &n->args[j]->type));
+    }
+    for (uint32_t k = b->captured; k < n->nargs; k++) {
+        if (!b->acc[k]) continue;
+        Node *d = s.cot[b->in[1 + k]->id];
+        vec_push(a, &back->results, d ? graph_binary(back, OP_add, b->acc[k], d) : b->acc[k]);
+    }
+    for (uint32_t k = b->carried; k < b->captured; k++) {
+        if (!rule_wants(r, k)) continue;
+        Node *d = s.cot[b->in[1 + k]->id];
+        Type t = slice_type(&n->args[k]->type);
+        vec_push(a, &back->results, d ? d : zeros_like(back, &t));
+    }
+}
+
+void grad_loop_region(Rule *r)
+{
+    Node *n = r->n;
+    Graph *g = r->g;
+    Backward b = {.r = r, .body = n->regions[0]};
+    b.carried = (uint32_t)attr_int(n, ATTR_carried, 0);
+    b.captured = b.carried + (uint32_t)attr_int(n, ATTR_scanned, 0);
+    Node *forward = augmented_loop(r);
+    if (node_is_poison(forward)) return;
+    b.back = graph_new(g->arena, g->diags, g->symbols);
+    b.back->role = ROLE_BACKWARD;
+    b.back->loc = n->loc;
+    add_parameters(&b, forward);
+    sweep_iteration(&b);
+    if (!b.back->results.n) return;
+
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_count, attr_int(n, ATTR_count, 0));
+    attr_set_int(&at, ATTR_carried, b.bcarried);
+    attr_set_int(&at, ATTR_scanned, b.bscanned);
+    if (!attr_int(n, ATTR_reverse, 0)) attr_set_int(&at, ATTR_reverse, 1);
+    if (n->name) g->name = arena_printf(g->arena, "d_%s", n->name);
+    Node *loop = graph_region_node(g, OP_loop, b.operands.at, (int)b.operands.n, &at, &b.back, 1);
+    if (node_is_poison(loop)) return;
+    int result = 0;
+    for (uint32_t j = 0; j < b.carried; j++) {
+        if (!b.dcarried[j]) continue;
+        if (rule_wants(r, j)) rule_give(r, j, graph_result(g, loop, result));
+        result++;
+    }
+    for (uint32_t k = b.captured; k < n->nargs; k++)
+        if (b.acc[k]) rule_give(r, k, graph_result(g, loop, result++));
+    for (uint32_t k = b.carried; k < b.captured; k++)
+        if (rule_wants(r, k)) rule_give(r, k, graph_result(g, loop, result++));
+}

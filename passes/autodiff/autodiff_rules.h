@@ -1,0 +1,24 @@
+// What the gradient rules share. A rule, one function a name in ops.def's column, reads r->n and
+// r->dy and gives each operand that wants one its cotangent. A rule named in the table and missing
+// does not compile.
+#ifndef PASSES_AUTODIFF_RULES_H
+#define PASSES_AUTODIFF_RULES_H
+
+#include "passes/autodiff/autodiff.h"
+
+#define EW(id, arity, flags, type, rule, ...)        void grad_##rule(Rule *r);
+#define OP(id, arity, class, flags, type, rule, ...) void grad_##rule(Rule *r);
+#include "ir/ops.def"
+#undef EW
+#undef OP
+
+#define U(op, a)    graph_unary(r->g, OP_##op, a)
+#define B(op, a, b) graph_binary(r->g, OP_##op, a, b)
+#define A(i)        (r->n->args[i])
+
+static inline Node *number(Rule *r, const Node *like, double v)
+{
+    return graph_const(r->g, like->type.dtype, v);
+}
+
+#endif

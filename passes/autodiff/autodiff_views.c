@@ -1,0 +1,127 @@
+// Gradients of views: the way back.
+#include "passes/autodiff/autodiff_rules.h"
+
+#include <string.h>
+
+// -- views ----------------------------------------------------------------------------------------
+
+void grad_reshape(Rule *r)
+{
+    rule_give(r, 0, graph_reshape(r->g, r->dy, A(0)->type.rank, A(0)->type.dim));
+}
+
+void grad_permute(Rule *r)
+{
+    int n;
+    const int64_t *perm = attr_ints(r->n, ATTR_perm, &n);
+    int64_t back[MAX_RANK];
+    for (int i = 0; i < n; i++) back[perm[i]] = i;
+    rule_give(r, 0, graph_permute(r->g, r->dy, back));
+}
+
+void grad_broadcast(Rule *r)
+{
+    int n;
+    const int64_t *dims = attr_ints(r->n, ATTR_dims, &n);
+    const Type *in = &A(0)->type, *out = &r->n->type;
+    bool kept[MAX_RANK] = {0};
+    int64_t axes[MAX_RANK];
+    int naxes = 0;
+    for (int i = 0; i < n; i++)
+        if (in->dim[i] == out->dim[dims[i]]) kept[dims[i]] = true;
+    for (int i = 0; i < out->rank; i++)
+        if (!kept[i]) axes[naxes++] = i;
+    Node *d = naxes ? graph_reduce(r->g, OP_sum, r->dy, axes, naxes, false) : r->dy;
+    rule_give(r, 0, graph_reshape(r->g, d, in->rank, in->dim));
+}
+
+static Node *pad_with_zeros(Rule *r, Node *x, const int64_t *low, const int64_t *high)
+{
+    bool none = true;
+    for (int i = 0; i < x->type.rank; i++) none &= low[i] == 0 && high[i] == 0;
+    if (none) return x;
+    Attrs at = {0};
+    attr_set_ints(r->g, &at, ATTR_low, low, x->type.rank);
+    attr_set_ints(r->g, &at, ATTR_high, high, x->type.rank);
+    return graph_node(r->g, OP_pad, (Node *[]){x, number(r, x, 0)}, 2, &at);
+}
+
+// A strided axis is spread out by a reshape, a padding and a reshape: (m) -> (m, 1) -> (m, s) ->
+// (m*s).
+static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
+{
+    int64_t dim[MAX_RANK + 1], low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
+    int rank = d->type.rank;
+    // Folded to (before, m, 1, after), so that a tensor of the largest rank has room.
+    int64_t before = 1, after = 1, m = d->type.dim[axis];
+    for (int i = 0; i < axis; i++) before *= d->type.dim[i];
+    for (int i = axis + 1; i < rank; i++) after *= d->type.dim[i];
+    memcpy(dim, d->type.dim, sizeof d->type.dim);
+    d = graph_reshape(r->g, d, 4, (int64_t[]){before, m, 1, after});
+    high[2] = stride - 1;
+    d = pad_with_zeros(r, d, low, high);
+    dim[axis] = m * stride;
+    return graph_reshape(r->g, d, rank, dim);
+}
+
+void grad_slice(Rule *r)
+{
+    int n;
+    const int64_t *start = attr_ints(r->n, ATTR_start, &n),
+                  *stride = attr_ints(r->n, ATTR_stride, &n);
+    const Type *in = &A(0)->type;
+    Node *d = r->dy;
+    int64_t low[MAX_RANK], high[MAX_RANK], from[MAX_RANK] = {0}, to[MAX_RANK], one[MAX_RANK];
+    bool cut = false;
+    for (int i = 0; i < in->rank; i++)
+        if (stride && stride[i] > 1) d = spread(r, d, i, stride[i]);
+    for (int i = 0; i < in->rank; i++) {
+        int64_t room = in->dim[i] - start[i];
+        to[i] = d->type.dim[i] < room ? d->type.dim[i] : room;
+        cut |= to[i] != d->type.dim[i];
+        one[i] = 1;
+        low[i] = start[i];
+        high[i] = room - to[i];
+    }
+    if (cut) d = graph_slice(r->g, d, from, to, one);
+    rule_give(r, 0, pad_with_zeros(r, d, low, high));
+}
+
+void grad_pad(Rule *r)
+{
+    int n;
+    const int64_t *low = attr_ints(r->n, ATTR_low, &n), *high = attr_ints(r->n, ATTR_high, &n);
+    const Type *in = &A(0)->type;
+    int64_t limit[MAX_RANK], one[MAX_RANK];
+    for (int i = 0; i < in->rank; i++) {
+        limit[i] = low[i] + in->dim[i];
+        one[i] = 1;
+    }
+    if (rule_wants(r, 0)) rule_give(r, 0, graph_slice(r->g, r->dy, low, limit, one));
+    if (rule_wants(r, 1)) { // what fell on the padding
+        Attrs at = {0};
+        attr_set_ints(r->g, &at, ATTR_low, low, n);
+        attr_set_ints(r->g, &at, ATTR_high, high, n);
+        Node *zero = graph_full_like(r->g, A(0), 0);
+        Node *mask = graph_node(r->g, OP_pad, (Node *[]){zero, number(r, A(0), 1)}, 2, &at);
+        rule_give(r, 1, graph_sum_to(r->g, B(mul, r->dy, mask), &A(1)->type));
+    }
+}
+
+void grad_concat(Rule *r)
+{
+    int64_t axis = attr_int(r->n, ATTR_axis, 0), at = 0;
+    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], one[MAX_RANK];
+    memcpy(limit, r->n->type.dim, sizeof limit);
+    for (int i = 0; i < MAX_RANK; i++) one[i] = 1;
+    for (uint32_t k = 0; k < r->n->nargs; k++) {
+        start[axis] = at;
+        limit[axis] = at += A(k)->type.dim[axis];
+        if (rule_wants(r, k)) rule_give(r, k, graph_slice(r->g, r->dy, start, limit, one));
+    }
+}
+
+void grad_reverse(Rule *r)
+{
+    rule_give(r, 0, graph_node(r->g, OP_reverse, &r->dy, 1, &r->n->attrs));
+}

@@ -1,0 +1,208 @@
+// Elementwise values join the sums over their rows.
+//
+// The gradient of an activation is stored, because a matmul reads it, and the gradient of the bias
+// before it is its sum over the rows. Apart, a map writes the value and a column kernel reads it
+// again. Here the map becomes part of the column group, which computes every element in any case:
+// it stores them on its way.
+#include <stdlib.h>
+
+#include "passes/fuse/fuse.h"
+
+enum {
+    SMALL_BYTES = 8 << 20, // smaller sums over columns wait for each other and share a launch
+    ALIGNED = 16,          // bytes: kept axes of other lengths are walked element by element, and
+                           // what a map moves by vectors would not be
+    MOST_TRIES = 8,        // maps looked at for each group of sums
+    MOST_VALUES = 128      // that a map computes and reads
+};
+
+typedef struct Columns {
+    Fuse *f;
+    const Slots *slots;
+    uint32_t *owner; // by id of a stored value: its slot + 1
+    uint32_t *has;   // by id: the mark of the map that computes or reads it
+    uint32_t *seen;  // by id: the mark of the last walk
+    uint32_t mark, mark_has;
+    uint32_t map;    // slot + 1
+    Nodes between;   // computed by the sums alone, from what the map has
+    int shared, own; // large values the sums read that the map has at hand, and others
+    int level;       // the first one at which all is stored that the two read
+} Columns;
+
+static bool stored(const Columns *x, const Node *n)
+{
+    return x->f->mat[n->id] || fuse_in_memory(x->f, n) || node_class(n) == CLS_LEAF;
+}
+
+static void read_stored(Columns *x, const Node *n)
+{
+    while (n->op == OP_get) n = n->args[0];
+    if (!x->owner[n->id]) return;
+    int level = x->slots->at[x->owner[n->id] - 1].level + 1;
+    if (level > x->level) x->level = level;
+}
+
+static int64_t elements(const Node *n)
+{
+    return type_count(node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type);
+}
+
+// The map's elements one by one: where it reads along another axis it has a schedule of its own.
+static bool walks_in_order(const Node *n)
+{
+    OpClass class = node_class(n);
+    return class == CLS_ELEMENTWISE || class == CLS_ROOT || node_has(n, OPF_ORDER);
+}
+
+// Marks what the map computes and reads. false: it is none of [count] elements in order.
+static bool mark_map(Columns *x, const Slot *map, int64_t count)
+{
+    Fuse *f = x->f;
+    Nodes work = {0};
+    x->mark_has = ++x->mark;
+    for (uint32_t i = 0; i < map->group.outs.n; i++) {
+        if (elements(map->group.outs.at[i]) != count) return false;
+        vec_push(f->a, &work, map->group.outs.at[i]);
+    }
+    for (int values = 0; work.n;) {
+        Node *n = work.at[--work.n];
+        if (x->has[n->id] == x->mark) continue;
+        if (++values > MOST_VALUES) return false;
+        x->has[n->id] = x->mark;
+        if (x->owner[n->id] != x->map && stored(x, n)) {
+            read_stored(x, n);
+            continue;
+        }
+        if (!walks_in_order(n)) return false;
+        fuse_push_args(f, &work, n);
+    }
+    return true;
+}
+
+// From what a column group stores down to its reductions; their operands go to [below]. false: one
+// waits for another, or reads the map's values outside its reductions.
+static bool above_sums(Columns *x, const Slot *column, Nodes *below)
+{
+    Fuse *f = x->f;
+    Nodes work = {0};
+    x->mark++;
+    for (uint32_t i = 0; i < column->group.outs.n; i++)
+        vec_push(f->a, &work, column->group.outs.at[i]);
+    while (work.n) {
+        Node *n = work.at[--work.n];
+        if (!fuse_first_visit(x->seen, x->mark, n)) continue;
+        if (x->owner[n->id] == x->map) return false;
+        if (fuse_cluster(f, n) == column->cluster && node_class(n) == CLS_REDUCE)
+            fuse_push_args(f, below, n);
+        else if (fuse_cluster(f, n) != column->cluster && stored(x, n))
+            read_stored(x, n);
+        else
+            fuse_push_args(f, &work, n);
+    }
+    return true;
+}
+
+// The operands of the reductions, [elementwise] those that are computed element by element from
+// what is at hand. false: they wait for a reduction of their own, or read the map's values along
+// another axis.
+static bool below_sums(Columns *x, const Slot *column, int64_t count, Nodes *work, bool elementwise)
+{
+    Fuse *f = x->f;
+    Nodes other = {0};
+    x->mark++;
+    while (work->n) {
+        Node *n = work->at[--work->n];
+        if (!fuse_first_visit(x->seen, x->mark, n)) continue;
+        bool has = x->has[n->id] == x->mark_has, mapped = x->owner[n->id] == x->map;
+        if (fuse_cluster(f, n) == column->cluster || f->checked[n->id]) return false;
+        if (mapped && !elementwise) return false;
+        if (stored(x, n)) {
+            if (type_count(&n->type) * 2 >= count)
+                *(has && elementwise ? &x->shared : &x->own) += 1;
+            if (!mapped) read_stored(x, n);
+            continue;
+        }
+        bool goes_on = elementwise && (node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n));
+        if (goes_on && f->uses[n->id] == 1) vec_push(f->a, &x->between, n);
+        fuse_push_args(f, goes_on || !elementwise ? work : &other, n);
+    }
+    return !elementwise || below_sums(x, column, count, &other, false);
+}
+
+static bool can_join(Columns *x, const Slot *map, const Slot *column)
+{
+    const Cluster *c = &x->f->clusters.at[column->cluster - 1];
+    int64_t count = c->rows * c->cols, kept = type_bytes(&c->full) / c->cols;
+    if (map->commits || map->checks || kept % ALIGNED) return false;
+    x->between.n = 0;
+    x->shared = x->own = 0;
+    x->level = 0;
+    Nodes below = {0};
+    return mark_map(x, map, count) && above_sums(x, column, &below) &&
+           below_sums(x, column, count, &below, true) && x->shared && x->own <= x->shared &&
+           x->level <= map->latest && x->level <= column->latest;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const Node *x = *(Node *const *)a, *y = *(Node *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void join(Columns *x, Slot *map, Slot *column, uint32_t at)
+{
+    Fuse *f = x->f;
+    Group *g = &column->group;
+    for (uint32_t i = 0; i < map->group.outs.n; i++) {
+        vec_push(f->a, &g->outs, map->group.outs.at[i]);
+        f->cluster[map->group.outs.at[i]->id] = column->cluster;
+    }
+    for (uint32_t i = 0; i < x->between.n; i++) f->cluster[x->between.at[i]->id] = column->cluster;
+    qsort(g->outs.at, g->outs.n, sizeof *g->outs.at, by_id);
+    column->first = g->outs.at[0]->id;
+    column->level = x->level;
+    if (map->latest < column->latest) column->latest = map->latest;
+    for (uint32_t i = 0; i < g->outs.n; i++) {
+        x->owner[g->outs.at[i]->id] = at + 1;
+        f->level[g->outs.at[i]->id] = column->level;
+    }
+    map->group.outs.n = 0;
+}
+
+void fuse_columns(Fuse *f, Slots *slots)
+{
+    if (!f->target || f->target->kind != TARGET_CUDA) return; // elsewhere caches hold the operands
+    Columns x = {.f = f, .slots = slots};
+    x.owner = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    x.has = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    x.seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    IdMap last = idmap_new(f->a); // by elements: the last map, its slot + 1
+    uint32_t *before = NEW_ARRAY(f->a, uint32_t, slots->n + 1); // the one before, likewise
+    for (uint32_t i = 0; i < slots->n; i++) {
+        const Slot *s = &slots->at[i];
+        for (uint32_t k = 0; k < s->group.outs.n; k++) x.owner[s->group.outs.at[k]->id] = i + 1;
+        if (s->group.kind != GROUP_MAP || !s->group.outs.n) continue;
+        uint64_t at, key = (uint64_t)elements(s->group.outs.at[0]);
+        if (idmap_get(&last, key, &at)) before[i] = (uint32_t)at;
+        idmap_set(&last, key, i + 1);
+    }
+    for (uint32_t i = 0; i < slots->n; i++) {
+        Slot *s = &slots->at[i];
+        if (!s->cluster || s->group.kind != GROUP_COLUMN || s->commits || s->checks ||
+            s->bytes <= SMALL_BYTES)
+            continue;
+        const Cluster *c = &f->clusters.at[s->cluster - 1];
+        uint64_t at = 0;
+        if (!idmap_get(&last, (uint64_t)(c->rows * c->cols), &at)) continue;
+        for (int tries = 0; at && tries < MOST_TRIES; tries++, at = before[at - 1]) {
+            x.map = (uint32_t)at;
+            if (!slots->at[at - 1].group.outs.n || !can_join(&x, &slots->at[at - 1], s)) continue;
+            join(&x, &slots->at[at - 1], s, i);
+            break;
+        }
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].group.outs.n) slots->at[kept++] = slots->at[i];
+    slots->n = kept;
+}

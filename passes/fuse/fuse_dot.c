@@ -1,0 +1,179 @@
+// Operands of a contraction: how they lie in memory, and giving an address to those that have none.
+#include "ir/axes.h"
+#include "ir/strides.h"
+#include "passes/fuse/fuse.h"
+#include "passes/regions.h"
+
+static const Node *behind(const Node *n)
+{
+    while (node_has(n, OPF_STRIDES)) n = n->args[0];
+    return n;
+}
+
+// The operand's axes are three runs, its contracted ones taken in the given order.
+static bool reads_in_order(const Node *dot, int side, const Strides *l, const int *order)
+{
+    DotAxes x = dot_axes(dot, side);
+    int64_t run[MAX_RANK], extent, sb, sc, sf;
+    for (int i = 0; i < l->rank; i++)
+        if (l->dim[i] != 1 && !l->step[i]) return false; // repeated: no matrix in memory
+    for (int i = 0; i < x.ncontract; i++) run[i] = x.contract[order[i]];
+    if (!strides_run(l, x.batch, x.nbatch, &extent, &sb) ||
+        !strides_run(l, run, x.ncontract, &extent, &sc) ||
+        !strides_run(l, x.free, x.nfree, &extent, &sf))
+        return false;
+    return sc <= 1 || sf <= 1;
+}
+
+// The order in which the first operand stores its contracted axes; the second has to follow it.
+static void contraction_order(const Node *dot, const Strides *a, int *order)
+{
+    int nc;
+    const int64_t *c = attr_ints(dot, ATTR_contract_a, &nc);
+    for (int i = 0; i < nc; i++) {
+        int k = i;
+        for (; k > 0 && a->step[c[order[k - 1]]] < a->step[c[i]]; k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+}
+
+bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
+{
+    Strides l, a;
+    int order[MAX_RANK];
+    if (!strides_through(dot->args[side], stored, &l)) return false;
+    if (side) {
+        const Node *first = behind(dot->args[0]);
+        if (!fuse_dot_reads(dot, 0, first)) first = dot->args[0];
+        strides_through(dot->args[0], first, &a);
+    }
+    contraction_order(dot, side ? &a : &l, order);
+    return reads_in_order(dot, side, &l, order);
+}
+
+// Batch axes first, then the others as they stand where free and contracted ones do not mix, so
+// that several contractions can share the copy; else free before contracted.
+static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int64_t *place)
+{
+    DotAxes d = dot_axes(dot, side);
+    const int64_t *c = d.contract;
+    int nb = d.nbatch, nc = d.ncontract, at = 0, changes = 0;
+    int64_t perm[MAX_RANK];
+    bool batch[MAX_RANK] = {0}, contracted[MAX_RANK] = {0}, ascending = true;
+    for (int i = 0; i < nb; i++) batch[perm[at++] = d.batch[i]] = true;
+    for (int i = 0; i < nc; i++) {
+        contracted[c[i]] = true;
+        ascending &= i == 0 || c[i] > c[i - 1];
+    }
+    for (int i = 0; i < x->type.rank; i++) {
+        if (batch[i]) continue;
+        changes += at > nb && contracted[i] != contracted[perm[at - 1]];
+        perm[at++] = i;
+    }
+    if (changes > 1 || !ascending) {
+        at = nb;
+        for (int i = 0; i < d.nfree; i++) perm[at++] = d.free[i];
+        for (int i = 0; i < nc; i++) perm[at++] = c[i];
+    }
+    for (int i = 0; i < at; i++) place[perm[i]] = i;
+    return graph_permute(g, x, perm);
+}
+
+static bool dot_needs_order(const Node *dot, int side)
+{
+    return !fuse_dot_reads(dot, side, behind(dot->args[side])) &&
+           !fuse_dot_reads(dot, side, dot->args[side]);
+}
+
+static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
+{
+    Node *args[2] = {operands[0], operands[1]};
+    Attrs at = dot->attrs;
+    for (int side = 0; side < 2; side++) {
+        int64_t place[MAX_RANK], moved[MAX_RANK];
+        if (!dot_needs_order(dot, side)) continue;
+        args[side] = canonical_operand(g, dot, side, args[side], place);
+        for (int k = 0; k < 2; k++) {
+            int n;
+            const int64_t *axes = attr_ints(dot, dot_keys[side][k], &n);
+            for (int i = 0; i < n; i++) moved[i] = place[axes[i]];
+            attr_set_ints(g, &at, dot_keys[side][k], moved, n);
+        }
+    }
+    return graph_node(g, OP_dot, args, 2, &at);
+}
+
+static bool is_row_data(const Node *n, bool rows)
+{
+    return rows && node_is_data(n);
+}
+
+typedef struct Legalize {
+    bool rows;
+    const Graph *outermost;
+    const PassOptions *options;
+    IdMap calls; // regions of calls: their products are none of a library's
+} Legalize;
+
+static bool is_illegal(const Legalize *l, const Node *n, bool rows)
+{
+    if (fuse_generated(l->options, n)) return false; // reads any expression
+    for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
+        if (is_row_data(n->args[k], rows)) return true;
+    return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
+}
+
+// Inputs read through the row table have no address: before a matmul or a loop they are copied. A
+// matmul's operand whose axes no library can take is brought into order.
+static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
+{
+    const Legalize *l = ctx;
+    bool rows = l->rows && g == l->outermost, needed = false;
+    if (idmap_get(&l->calls, (uint64_t)(uintptr_t)g, NULL)) return g;
+    for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
+        needed = is_illegal(l, g->nodes.at[i], rows);
+        for (uint32_t k = 0; k < g->nodes.at[i]->nregions; k++)
+            needed |= rebuilt(done, g->nodes.at[i]->regions[k]) != g->nodes.at[i]->regions[k];
+    }
+    if (!needed) return g;
+    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Remap r = remap_begin(g, dst);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i], *y;
+        if (!n->nregions && !is_illegal(l, n, rows)) {
+            remap_node(&r, n);
+            continue;
+        }
+        Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + 1);
+        Graph **regions = NEW_ARRAY(g->arena, Graph *, n->nregions + 1);
+        for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(done, n->regions[k]);
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            args[k] = r.map[n->args[k]->id];
+            if (!node_has(n, OPF_ADDRESSES) || !is_row_data(n->args[k], rows)) continue;
+            dst->loc = n->args[k]->loc;
+            dst->role = n->role;
+            dst->name = NULL;
+            args[k] = graph_unary(dst, OP_stop_gradient, args[k]);
+            if (!args[k]->name) args[k]->name = attr_str(n->args[k], ATTR_name);
+        }
+        graph_stamp(dst, n, NULL);
+        if (n->op == OP_dot)
+            y = legal_dot(dst, n, args);
+        else
+            y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
+                                  (int)n->nregions);
+        node_pass_name(n, y);
+        r.map[n->id] = y;
+    }
+    return remap_end(&r);
+}
+
+Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o)
+{
+    Legalize l = {.rows = rows, .outermost = g, .options = o, .calls = idmap_new(g->arena)};
+    RegionList all = regions_innermost_first(g);
+    for (uint32_t i = 0; i < all.at.n; i++)
+        if (all.at.at[i].owner && all.at.at[i].owner->op == OP_call)
+            idmap_set(&l.calls, (uint64_t)(uintptr_t)all.at.at[i].g, 1);
+    return over_regions(g, legalize_graph, &l);
+}

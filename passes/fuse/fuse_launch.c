@@ -1,0 +1,363 @@
+// Groups from placed nodes, their launches, and the reasons for what stays apart.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/fuse/fuse.h"
+
+static int by_level(const void *a, const void *b)
+{
+    const Slot *x = a, *y = b;
+    if (x->level != y->level) return x->level < y->level ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static uint32_t new_slot(Fuse *f, Slots *s, GroupKind kind, int level, const Node *first)
+{
+    Slot x = {.level = level, .first = first->id, .group.kind = kind};
+    vec_push(f->a, s, x);
+    return s->n - 1;
+}
+
+GroupKind fuse_anchor_kind(const Node *n)
+{
+    switch (node_class(n)) {
+    case CLS_DOT: return GROUP_DOT;
+    case CLS_REGION: return n->op == OP_call ? GROUP_CALL : GROUP_LOOP;
+    case CLS_SCAN: return GROUP_SCAN;
+    default: return GROUP_SCATTER;
+    }
+}
+
+static Node *stored_operand(const Fuse *f, Node *n)
+{
+    while (!f->mat[n->id] && node_has(n, OPF_STRIDES)) n = n->args[0];
+    return n;
+}
+
+static void fill_anchor(Fuse *f, Group *g, Node *anchor)
+{
+    g->anchor = anchor;
+    if (anchor->op != OP_dot) return;
+    g->epilogue = f->epilogue_bits[anchor->id];
+    g->bias = f->bias[anchor->id];
+    g->aux = f->aux[anchor->id];
+    g->inner = f->inner[anchor->id];
+    g->ninner = f->ninner[anchor->id];
+    g->prologue_a = stored_operand(f, anchor->args[0]);
+    g->prologue_b = stored_operand(f, anchor->args[1]);
+}
+
+// The latest level at which each group may run: one before the first that reads it. From the levels
+// as they were placed, so that moves to later levels cannot contradict each other.
+typedef struct Latest {
+    int32_t *cluster; // by index
+    int32_t *map;     // by id of the map's representative
+} Latest;
+
+static Latest find_latest(const Fuse *f)
+{
+    const Graph *g = f->g;
+    Latest l = {NEW_ARRAY(f->a, int32_t, f->clusters.n + 1),
+                NEW_ARRAY(f->a, int32_t, g->nodes.n + 1)};
+    int32_t *read_at = NEW_ARRAY(f->a, int32_t, g->nodes.n + 1); // the earliest level that reads it
+    for (uint32_t i = 0; i < g->nodes.n; i++) read_at[i] = l.map[i] = INT32_MAX;
+    for (uint32_t i = 0; i < f->clusters.n; i++) l.cluster[i] = INT32_MAX;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        Node *n = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        uint32_t c = fuse_cluster(f, n);
+        bool anchor = f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get;
+        bool map = f->mat[i] && !c && !anchor;
+        int32_t at = map                        ? f->level[fuse_map_of(f, i)]
+                     : f->mat[i] || c || anchor ? f->level[i]
+                                                : read_at[i];
+        if (map && read_at[i] < INT32_MAX && read_at[i] - 1 < l.map[fuse_map_of(f, i)])
+            l.map[fuse_map_of(f, i)] = read_at[i] - 1;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            Node *a = n->args[k];
+            uint32_t from = fuse_cluster(f, a);
+            if (at < read_at[a->id]) read_at[a->id] = at;
+            if (from && from != c && at < INT32_MAX && at - 1 < l.cluster[from - 1])
+                l.cluster[from - 1] = at - 1;
+        }
+        // What is computed again outside hands its readers on to the cluster it came from.
+        if (c && read_at[i] < INT32_MAX && read_at[i] > f->level[i] &&
+            read_at[i] - 1 < l.cluster[c - 1])
+            l.cluster[c - 1] = read_at[i] - 1;
+    }
+    return l;
+}
+
+static bool runs_alone(GroupKind k)
+{
+    return k == GROUP_DOT || k == GROUP_LOOP || k == GROUP_CALL || k == GROUP_SCAN ||
+           k == GROUP_SCATTER;
+}
+
+// Little work waits for company: bias gradients for each other, sums for the log and a schedule's
+// scalars for any kernel that runs before they are read.
+enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20, MOST_MERGED = 64 };
+enum { LATENCY_BYTES = 8 << 20 }; // what is small beside generated contractions
+
+static int ascending(const void *a, const void *b)
+{
+    return *(const int32_t *)a < *(const int32_t *)b ? -1
+                                                     : *(const int32_t *)a > *(const int32_t *)b;
+}
+
+// The last of the ascending levels that is not too late; -1: none.
+static int32_t last_host(const int32_t *hosts, uint32_t n, int32_t latest)
+{
+    uint32_t lo = 0, hi = n;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (hosts[mid] <= latest)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo ? hosts[lo - 1] : -1;
+}
+
+static void delay_small(Fuse *f, Slot *slot, uint32_t n)
+{
+    int32_t *hosts = NEW_ARRAY(f->a, int32_t, n + 1), *products = NEW_ARRAY(f->a, int32_t, n + 1);
+    uint32_t nhosts = 0, nproducts = 0;
+    for (uint32_t i = 0; i < n; i++) // generated ones take company
+        if (slot[i].group.kind == GROUP_DOT && slot[i].cluster && !slot[i].commits &&
+            slot[i].bytes <= SMALL_BYTES)
+            hosts[nhosts++] = products[nproducts++] = slot[i].level;
+    if (nproducts) qsort(products, nproducts, sizeof *products, ascending);
+    for (uint32_t i = 0; i < n; i++) {
+        Slot *s = &slot[i];
+        if (s->group.kind == GROUP_COLUMN && s->latest != INT32_MAX && s->bytes <= DELAY_BYTES &&
+            s->latest > s->level) {
+            int32_t host = s->bytes <= SMALL_BYTES ? last_host(products, nproducts, s->latest) : -1;
+            s->level = host > s->level ? host : s->latest;
+        }
+        s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && s->latest != INT32_MAX &&
+                     (s->group.kind == GROUP_MAP || s->group.kind == GROUP_ROW);
+        if (!s->movable && !runs_alone(s->group.kind) && !s->commits && !s->tiled &&
+            s->bytes <= SMALL_BYTES)
+            hosts[nhosts++] = s->level;
+    }
+    if (nhosts) qsort(hosts, nhosts, sizeof *hosts, ascending);
+    for (uint32_t i = 0; i < n; i++) {
+        Slot *s = &slot[i];
+        int32_t host = s->movable ? last_host(hosts, nhosts, s->latest) : -1;
+        if (host > s->level) s->level = host;
+    }
+}
+
+// -- reductions that read the same ----------------------------------------------------------------
+
+enum { MOST_INPUTS = 8 };
+
+// The large stored values a group of reductions reads, at most MOST_INPUTS. [seen]: by id, the mark
+// of the slot that looked last.
+static int large_inputs(const Fuse *f, const Slot *s, uint32_t *seen, uint32_t mark,
+                        const Node **in)
+{
+    const Cluster *c = &f->clusters.at[s->cluster - 1];
+    VEC(Node *) work = {0};
+    int n = 0;
+    for (uint32_t i = 0; i < s->group.outs.n; i++) vec_push(f->a, &work, s->group.outs.at[i]);
+    while (work.n && n < MOST_INPUTS) {
+        Node *x = work.at[--work.n];
+        if (seen[x->id] == mark) continue;
+        seen[x->id] = mark;
+        bool outside = f->mat[x->id] && fuse_cluster(f, x) != s->cluster;
+        if (outside || node_class(x) == CLS_LEAF) {
+            if (x->op != OP_const && type_count(&x->type) * 2 >= c->rows * c->cols) in[n++] = x;
+            continue;
+        }
+        for (uint32_t k = 0; k < x->nargs; k++) vec_push(f->a, &work, x->args[k]);
+    }
+    return n;
+}
+
+static bool one_domain(const Cluster *a, const Cluster *b)
+{
+    return a->kind == b->kind && a->rows == b->rows && a->cols == b->cols &&
+           (a->trailing && b->trailing
+                ? true
+                : shape_equal(&a->full, &b->full) && a->naxes == b->naxes &&
+                      !memcmp(a->axes, b->axes, sizeof *a->axes * (size_t)a->naxes));
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const Node *x = *(Node *const *)a, *y = *(Node *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+// Puts what [from] stores into [to], whose level is the higher one.
+static void take_over(Fuse *f, Slot *to, Slot *from)
+{
+    for (uint32_t i = 0; i < from->group.outs.n; i++) {
+        vec_push(f->a, &to->group.outs, from->group.outs.at[i]);
+        f->level[from->group.outs.at[i]->id] = to->level;
+    }
+    qsort(to->group.outs.at, to->group.outs.n, sizeof *to->group.outs.at, by_id);
+    to->first = to->group.outs.at[0]->id;
+    to->latest = from->latest < to->latest ? from->latest : to->latest;
+    to->commits |= from->commits;
+    to->checks |= from->checks;
+    Cluster *a = &f->clusters.at[to->cluster - 1], *b = &f->clusters.at[from->cluster - 1];
+    a->size += b->size;
+    b->parent = to->cluster - 1;
+    from->group.outs.n = 0;
+}
+
+// Reductions over one index space that read the same large values become one group, so that these
+// are read once: the earlier of two waits, when nothing reads it before the later one runs.
+static void merge_reductions(Fuse *f, Slots *slots)
+{
+    if (slots->n) qsort(slots->at, slots->n, sizeof *slots->at, by_level);
+    uint32_t *seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    IdMap last = idmap_new(f->a); // hash of input and domain -> the last slot that reads it
+    for (uint32_t i = 0; i < slots->n; i++) {
+        Slot *s = &slots->at[i];
+        if (!s->cluster || s->commits || s->checks || s->bytes <= SMALL_BYTES ||
+            (s->group.kind != GROUP_ROW && s->group.kind != GROUP_COLUMN))
+            continue;
+        const Node *in[MOST_INPUTS];
+        int n = large_inputs(f, s, seen, i + 1, in);
+        for (int k = 0; k < n; k++) {
+            const Cluster *c = &f->clusters.at[s->cluster - 1];
+            uint64_t key = hash_mix(hash_mix(in[k]->id, (uint64_t)c->kind),
+                                    hash_mix((uint64_t)c->rows, (uint64_t)c->cols)),
+                     at;
+            if (idmap_get(&last, key, &at) && at != i) {
+                Slot *t = &slots->at[at];
+                const Cluster *d = &f->clusters.at[t->cluster - 1];
+                if (t->group.outs.n && t->latest >= s->level && one_domain(c, d) &&
+                    c->size + d->size < MOST_MERGED)
+                    take_over(f, s, t);
+            }
+            idmap_set(&last, key, i);
+        }
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].group.outs.n) slots->at[kept++] = slots->at[i];
+    slots->n = kept;
+}
+
+// Every stored value goes to the slot of what computes it: a cluster, a matmul or its like, a map.
+static void gather(Fuse *f, Slots *slots)
+{
+    Graph *g = f->g;
+    Latest latest = find_latest(f);
+    uint32_t *of_cluster = NEW_ARRAY(f->a, uint32_t, f->clusters.n + 1); // slot + 1
+    uint32_t *of_map = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
+    uint32_t *of_anchor = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // by id of the anchor
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!f->live[i] || !f->mat[i] || (n->op == OP_get && !fuse_of_call(n))) continue;
+        uint32_t slot, c = fuse_cluster(f, n);
+        if (c) {
+            if (!of_cluster[c]) {
+                const Cluster *k = &f->clusters.at[c - 1];
+                of_cluster[c] = 1 + new_slot(f, slots, k->kind, k->level, n);
+                slots->at[slots->n - 1].bytes = type_bytes(&k->full);
+                slots->at[slots->n - 1].cluster = c;
+                slots->at[slots->n - 1].latest = latest.cluster[c - 1];
+                if (k->anchor) fill_anchor(f, &slots->at[slots->n - 1].group, k->anchor);
+                slots->at[slots->n - 1].tiled = k->anchor && fuse_tiled(f->options, k->anchor);
+            }
+            slot = of_cluster[c] - 1;
+        } else if (f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get) {
+            Node *anchor = f->absorbed[i] ? f->absorbed[i] : n->op == OP_get ? n->args[0] : n;
+            if (!of_anchor[anchor->id]) {
+                of_anchor[anchor->id] =
+                    1 + new_slot(f, slots, fuse_anchor_kind(anchor), f->level[i], n);
+                fill_anchor(f, &slots->at[slots->n - 1].group, anchor);
+            }
+            slot = of_anchor[anchor->id] - 1;
+        } else {
+            uint32_t m = fuse_map_of(f, i);
+            if (!of_map[m]) of_map[m] = 1 + new_slot(f, slots, GROUP_MAP, f->level[m], n);
+            slot = of_map[m] - 1;
+            if (f->level[i] > slots->at[slot].level) slots->at[slot].level = f->level[i];
+            slots->at[slot].bytes += type_bytes(&n->type);
+            slots->at[slot].latest = latest.map[m];
+        }
+        Slot *s = &slots->at[slot];
+        if (n->op == OP_call && node_result_count(n) > 1) continue; // its gets are stored
+        vec_push(f->a, &s->group.outs, n);
+        s->commits |= n->op == OP_assign;
+        s->checks |= n->op == OP_assert || f->checked[i];
+    }
+}
+
+// Updates wait for each other where nobody waits for them; checks come before what they gate.
+static void order_commits(Slots *slots)
+{
+    int32_t last = 0;
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].commits && slots->at[i].level > last) last = slots->at[i].level;
+    int32_t first = last;
+    for (uint32_t i = 0; i < slots->n; i++) {
+        Slot *s = &slots->at[i];
+        if (s->commits && s->cluster && s->latest >= last) s->level = last;
+        if (s->commits && s->level < first) first = s->level;
+    }
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].checks && slots->at[i].latest > first - 1) slots->at[i].latest = first - 1;
+}
+
+// What stands at one level does not wait for each other.
+static void share_launches(Fuse *f, const Slots *slots)
+{
+    int64_t most = f->target && f->target->max_kernel_args > 16 ? f->target->max_kernel_args : 256;
+    struct {
+        uint32_t launch;
+        int level;
+        int64_t args;
+        bool open;
+    } current[16] = {0};
+    for (uint32_t i = 0; i < slots->n; i++) {
+        const Slot *s = &slots->at[i];
+        Group *gr = &f->fusion->groups.at[i];
+        int64_t args = 3 * (int64_t)gr->outs.n;
+        // But small contractions.
+        bool alone = s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster;
+        // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
+        // for every check, so it never shares one with what is not a commit.
+        bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);
+        int class = s->commits ? 0 : small ? 1 : 2 + (int)gr->kind;
+        if (!alone && current[class].open && current[class].level == s->level &&
+            current[class].args + args <= most) {
+            gr->launch = current[class].launch;
+            current[class].args += args;
+            continue;
+        }
+        gr->launch = f->fusion->launches++;
+        if (alone) continue;
+        current[class].open = true;
+        current[class].launch = gr->launch;
+        current[class].level = s->level;
+        current[class].args = args;
+    }
+}
+
+void fuse_groups(Fuse *f)
+{
+    Slots slots = {0};
+    gather(f, &slots);
+    merge_reductions(f, &slots);
+    fuse_sweeps(f, &slots);
+    fuse_columns(f, &slots);
+    order_commits(&slots);
+    delay_small(f, slots.at, slots.n);
+    if (slots.n) qsort(slots.at, slots.n, sizeof *slots.at, by_level);
+    f->fusion->group_of = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
+    for (uint32_t i = 0; i < slots.n; i++) {
+        Group *gr = &slots.at[i].group;
+        gr->id = i;
+        for (uint32_t k = 0; k < gr->outs.n; k++) f->fusion->group_of[gr->outs.at[k]->id] = i + 1;
+        vec_push(f->a, &f->fusion->groups, *gr);
+    }
+    share_launches(f, &slots);
+}

@@ -1,0 +1,296 @@
+// Free values: which of them share one elementwise kernel, and which are dear enough to be stored
+// instead of computed by everyone who reads them.
+//
+// A walk against program order collects for every free value who computes it and how many elements
+// of it that makes. Stored free values of equal size that compute something in common become one
+// map.
+#include "passes/fuse/fuse.h"
+
+uint32_t fuse_map_of(const Fuse *f, uint32_t id)
+{
+    while (f->map[id] != id + 1) {
+        f->map[id] = f->map[f->map[id] - 1];
+        id = f->map[id] - 1;
+    }
+    return id;
+}
+
+static const Type *space(const Node *n)
+{
+    return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+}
+
+static bool is_map_node(const Fuse *f, const Node *n)
+{
+    return f->mat[n->id] && !f->cluster[n->id] && !f->absorbed[n->id] && !fuse_is_anchor(n) &&
+           n->op != OP_get;
+}
+
+static bool is_sink(const Node *n)
+{
+    return node_class(n) == CLS_ROOT && n->op != OP_assert;
+}
+
+typedef struct Who { // computes a free value
+    uint32_t id;     // of a map's representative + 1, a cluster, an anchor
+    bool map;
+    float evals; // elements it computes
+} Who;
+
+// MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of
+// n transcendental functions whose every value the backward part reads would be n * n / 2 of them.
+enum { MOST_WHO = 6, SPREAD_FLOPS = 4, MOST_AGAIN = 160 };
+
+typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO they are only counted
+    Who at[MOST_WHO];
+    int n;
+    float more, more_evals;
+} Whos;
+
+typedef struct Decide {
+    Fuse *f;
+    Whos *who;
+    float *flops; // an element, down to stored values
+    float *bytes; // all of it
+} Decide;
+
+static double count_of(const Node *n)
+{
+    return (double)type_count(&n->type);
+}
+
+static bool is_free(const Fuse *f, const Node *n)
+{
+    return f->live[n->id] && !f->mat[n->id] && !f->cluster[n->id] && !f->absorbed[n->id] &&
+           node_class(n) != CLS_LEAF && node_class(n) != CLS_ROOT && n->op != OP_get &&
+           !fuse_is_anchor(n);
+}
+
+static double op_flops(const Node *n)
+{
+    if (node_class(n) == CLS_VIEW) return 0;
+    if (n->op == OP_random) return 100;
+    if (node_class(n) == CLS_ELEMENTWISE) return node_has(n, OPF_COSTLY) ? 20 : 1;
+    return 2;
+}
+
+// A scalar is computed once a thread, not once an element.
+static double scalar_share(const Fuse *f)
+{
+    return f->target && f->target->kind == TARGET_CUDA ? 1.0 / 4 : 1.0 / 1024;
+}
+
+static void costs(Decide *d)
+{
+    Fuse *f = d->f;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        const Node *n = f->g->nodes.at[i];
+        if (!f->live[i] || (node_class(n) == CLS_LEAF && n->op != OP_random)) continue;
+        double flops = op_flops(n), bytes = 0;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            const Node *a = n->args[k];
+            bool stored = fuse_stored(f, a);
+            if (!stored) flops += d->flops[a->id] * (a->type.rank == 0 ? scalar_share(f) : 1);
+            bytes += stored ? (double)type_bytes(&a->type) : d->bytes[a->id];
+        }
+        // A kernel that computes what a reduction feeds starts from there.
+        d->flops[i] = (float)(flops < 1e12 ? flops : 1e12);
+        d->bytes[i] = (float)(bytes < 1e15 ? bytes : 1e15);
+    }
+}
+
+// Two maps may be one kernel: same number of elements, and neither waits for the other.
+static bool joinable(const Fuse *f, uint32_t a, uint32_t b)
+{
+    const Node *x = f->g->nodes.at[a], *y = f->g->nodes.at[b];
+    if (type_count(space(x)) != type_count(space(y))) return false;
+    if ((x->op == OP_assert) != (y->op == OP_assert)) return false;
+    return f->level[a] == f->level[b] || (is_sink(x) && is_sink(y));
+}
+
+static void unite(Fuse *f, uint32_t a, uint32_t b)
+{
+    a = fuse_map_of(f, a);
+    b = fuse_map_of(f, b);
+    if (a == b) return;
+    // The lower id stays: it is the first in program order.
+    if (a > b) {
+        uint32_t t = a;
+        a = b;
+        b = t;
+    }
+    f->map[b] = a + 1;
+    int32_t level = f->level[a] > f->level[b] ? f->level[a] : f->level[b];
+    f->level[a] = f->level[b] = level;
+}
+
+// A scalar spread out is nothing that kernels gain by sharing: a network's parameters all have the
+// learning rate in common.
+static bool worth_sharing(const Node *n)
+{
+    while (node_class(n) == CLS_VIEW && type_count(&n->type) > 1) n = n->args[0];
+    return type_count(&n->type) > 1;
+}
+
+static void add_user(Decide *d, const Node *a, Who w)
+{
+    Fuse *f = d->f;
+    Whos *all = &d->who[a->id];
+    if (w.map) w.id = fuse_map_of(f, w.id - 1) + 1;
+    for (int i = 0; i < all->n; i++) {
+        Who *mine = &all->at[i];
+        if (mine->map) mine->id = fuse_map_of(f, mine->id - 1) + 1;
+        bool same = mine->id == w.id && mine->map == w.map;
+        if (!same && mine->map && w.map && worth_sharing(a) &&
+            type_count(&a->type) == type_count(space(f->g->nodes.at[w.id - 1])) &&
+            joinable(f, mine->id - 1, w.id - 1)) {
+            unite(f, mine->id - 1, w.id - 1);
+            w.id = mine->id = fuse_map_of(f, w.id - 1) + 1;
+            same = true;
+        }
+        if (!same) continue;
+        if (w.evals > mine->evals) mine->evals = w.evals; // computed once, however often it is read
+        return;
+    }
+    if (all->n < MOST_WHO) {
+        all->at[all->n++] = w;
+    } else {
+        all->more++;
+        all->more_evals += w.evals;
+    }
+}
+
+static void add_users(Decide *d, const Node *a, const Whos *w)
+{
+    for (int i = 0; i < w->n; i++) add_user(d, a, w->at[i]);
+    d->who[a->id].more += w->more;
+    d->who[a->id].more_evals += w->more_evals;
+}
+
+static double users_of(const Whos *w)
+{
+    return w->n + (double)w->more;
+}
+
+static double evals_of(const Whos *w)
+{
+    double evals = w->more_evals;
+    for (int i = 0; i < w->n; i++) evals += w->at[i].evals;
+    return evals;
+}
+
+// Of x, which is made of pieces, maps compute each piece where it is stored.
+static void only_piece(Whos *w, const Node *x, const Node *piece)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->at[i].map) w->at[i].evals *= (float)(count_of(piece) / (count_of(x) + 1));
+}
+
+// What n costs when a value read along several paths counts once: flops an element, bytes of all
+// it reads. false when it is too much to look at.
+static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
+{
+    enum { MOST = 96 };
+    Node *seen[MOST];
+    int nseen = 0;
+    seen[nseen++] = n;
+    *flops = *bytes = 0;
+    for (int i = 0; i < nseen; i++) {
+        Node *x = seen[i];
+        bool stored = fuse_stored(f, x);
+        if (stored && x != n) {
+            *bytes += (double)type_bytes(&x->type);
+            continue;
+        }
+        if (node_class(x) == CLS_LEAF && x->op != OP_random) continue;
+        double share = (double)type_count(&x->type) / (double)(type_count(&n->type) + 1);
+        *flops += op_flops(x) * (share < 1 ? share : 1);
+        for (uint32_t k = 0; k < x->nargs; k++)
+            if (!fuse_push_new(seen, &nseen, MOST, x->args[k])) return false;
+    }
+    return true;
+}
+
+// Is storing n cheaper than computing it wherever it is read?
+static bool store_pays(const Decide *d, const Node *n)
+{
+    const Fuse *f = d->f;
+    const Target *t = f->target;
+    uint32_t id = n->id;
+    double users = users_of(&d->who[id]), count = count_of(n), flops = d->flops[id];
+    if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
+    double evals = evals_of(&d->who[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
+    if (users < 1) users = 1;
+    double once, all;
+    if (users > 1 && flops > MOST_AGAIN && n->type.rank > 0 &&
+        (!distinct_costs(f, (Node *)n, &once, &all) || once > MOST_AGAIN))
+        return true;
+    // A vector spread over rows is read from a cache at each element in any case: a few operations
+    // more hide behind the loads.
+    if (flops <= SPREAD_FLOPS && evals > 2 * users * count) return false;
+    double rate = t && t->f32_flops > 0 ? t->f32_flops : 1e11;
+    double speed = t && t->bytes_per_second > 0 ? t->bytes_per_second : 1e10;
+    double launch = t && t->kind == TARGET_CUDA ? 2.5e-6 : 3e-6;
+    double bytes = d->bytes[id];
+    double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
+    for (int exact = 0; exact < 2; exact++) { // exact costs only where the rough ones say store
+        double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
+        if (again <= 2 * stored || evals <= count) return false;
+        if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
+    }
+    return true;
+}
+
+bool fuse_decide(Fuse *f)
+{
+    uint32_t n = f->g->nodes.n + 1;
+    Decide d = {.f = f};
+    d.who = NEW_ARRAY(f->a, Whos, n);
+    d.flops = NEW_ARRAY(f->a, float, n);
+    d.bytes = NEW_ARRAY(f->a, float, n);
+    f->map = NEW_ARRAY(f->a, uint32_t, n);
+    for (uint32_t i = 0; i + 1 < n; i++) f->map[i] = i + 1;
+    costs(&d);
+    bool more = f->again;
+    // Sinks may be computed late: the last level of all, so that every update shares one launch.
+    int32_t last = 0;
+    for (uint32_t i = 0; i + 1 < n; i++)
+        if (f->live[i] && f->level[i] > last) last = f->level[i];
+    for (uint32_t i = 0; i + 1 < n; i++)
+        if (f->live[i] && is_map_node(f, f->g->nodes.at[i]) && is_sink(f->g->nodes.at[i]))
+            f->level[i] = last;
+    for (uint32_t i = n - 1; i-- > 0;) {
+        Node *x = f->g->nodes.at[i];
+        if (!f->live[i] || f->absorbed[i] || node_class(x) == CLS_LEAF || x->op == OP_get) continue;
+        Whos one = {.n = 1}, *w = &one;
+        one.at[0].evals = (float)count_of(x);
+        if (is_free(f, x)) {
+            w = &d.who[i];
+            if (!f->forced[i] && store_pays(&d, x)) {
+                f->forced[i] = more = true;
+                f->cost_users[i] = (uint32_t)users_of(w);
+                f->cost_flops[i] = d.flops[i];
+            }
+            if (f->forced[i]) { // stored from the next round on: computed once
+                w = &one;
+                one.at[0].id = i + 1;
+                one.at[0].map = true;
+            }
+        } else if (f->cluster[i]) {
+            one.at[0].id = fuse_cluster(f, x);
+            if (node_class(x) == CLS_REDUCE) one.at[0].evals = (float)count_of(x->args[0]);
+        } else if (is_map_node(f, x)) {
+            one.at[0].id = i + 1;
+            one.at[0].map = true;
+            if (node_class(x) == CLS_ROOT) one.at[0].evals = (float)type_count(space(x));
+        } else {
+            one.at[0].id = n + i; // an anchor
+        }
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            Whos part = *w;
+            if (node_has(x, OPF_PIECES)) only_piece(&part, x, x->args[k]);
+            if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part);
+        }
+    }
+    return more;
+}

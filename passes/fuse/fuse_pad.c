@@ -1,0 +1,349 @@
+// Products of 16-bit floats with a side of memory that is no multiple of 16 bytes: the library has
+// slow algorithms for them or none. Where aligned sizes gain more than moving the operands takes,
+// the product is made of PADDED operands, whose axes end at a multiple of eight elements, and what
+// reads its result reads a slice.
+//
+// What is padded is known to be: every element beyond the original ends has one value, the FILL. It
+// follows from the operation, so that results of elementwise operations stay padded, and with them
+// the operand of the next product: an epilogue is folded in as ever, and no copy is made. A
+// contracted axis is padded on both sides, with zeros on one and a finite fill on the other:
+// nothing is added.
+#include <math.h>
+
+#include "ir/axes.h"
+#include "ir/scalar.h"
+#include "passes/fuse/fuse.h"
+
+// LONG: a few elements more are nothing beside it; then rows begin with lines of memory.
+enum { UNIT = 8, LINE = 64, LONG = 32 * LINE, MOST_ARGS = 4 };
+// Of the rate on aligned sizes, what the library reaches where the contracted axis or the result's
+// last one is odd (an H200: 100 to 150 of 760 TFLOP/s), and where only another axis of an operand
+// is (430).
+#define ODD_SHARE   0.2
+#define OTHER_SHARE 0.55
+#define LAUNCH      1.5e-6
+
+typedef struct Form { // of a node: what it is padded to
+    Node *node;       // NULL: it is not
+    double fill;      // NAN: not known, or not finite
+} Form;
+
+typedef struct Pad {
+    Graph *dst;
+    Remap map;  // to values of the original shape
+    Form *form; // by old id
+    int *dots;  // by old id: products that read the stored operand
+    const Target *target;
+} Pad;
+
+static int64_t round_up(int64_t n)
+{
+    int64_t unit = n < LONG ? UNIT : LINE;
+    return (n + unit - 1) / unit * unit;
+}
+
+static bool is_narrow(const Node *n)
+{
+    return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
+}
+
+// -- which sides of a product ---------------------------------------------------------------------
+
+typedef struct Sides { // of a contraction with one contracted axis and at most one free axis last
+    int64_t want[2][MAX_RANK]; // extents of the operands
+    double share;              // of the aligned rate; 1: nothing is odd
+} Sides;
+
+// Whether neighbours along this axis of the operand are neighbours in memory.
+static bool is_inner(const Node *n, int64_t axis)
+{
+    int count;
+    for (; n->op == OP_permute; n = n->args[0]) axis = attr_ints(n, ATTR_perm, &count)[axis];
+    return axis == n->type.rank - 1;
+}
+
+static Sides sides_of(const Node *dot)
+{
+    Sides s = {.share = 1};
+    DotAxes axes[2];
+    int last[2] = {-1, -1}; // free axes
+    for (int side = 0; side < 2; side++) {
+        const Type *t = &dot->args[side]->type;
+        axes[side] = dot_axes(dot, side);
+        for (int i = 0; i < t->rank; i++) s.want[side][i] = t->dim[i];
+        for (int k = 0; k < axes[side].nfree; k++) {
+            int64_t i = axes[side].free[k];
+            last[side] = (int)i;
+            if (t->dim[i] % UNIT == 0 || !is_inner(dot->args[side], i)) continue;
+            s.want[side][i] = round_up(t->dim[i]);
+            s.share = OTHER_SHARE;
+        }
+    }
+    for (int k = 0; k < axes[0].ncontract; k++) {
+        int64_t a = axes[0].contract[k], b = axes[1].contract[k];
+        int64_t extent = dot->args[0]->type.dim[a];
+        if (extent % UNIT == 0 || (!is_inner(dot->args[0], a) && !is_inner(dot->args[1], b)))
+            continue;
+        s.want[0][a] = s.want[1][b] = round_up(extent);
+        s.share = ODD_SHARE;
+    }
+    int side = last[1] >= 0 ? 1 : 0; // whose free axis is the result's last
+    if (last[side] >= 0 && dot->args[side]->type.dim[last[side]] % UNIT) {
+        s.want[side][last[side]] = round_up(dot->args[side]->type.dim[last[side]]);
+        s.share = ODD_SHARE;
+    }
+    return s;
+}
+
+static bool has_extents(const Type *t, const int64_t *want)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] != want[i]) return false;
+    return true;
+}
+
+static const Form *form_of(const Pad *p, const Node *n)
+{
+    return p->form[n->id].node ? &p->form[n->id] : NULL;
+}
+
+static double moving(const Target *t, const Type *type)
+{
+    return 2 * (double)type_bytes(type) / t->bytes_per_second + LAUNCH;
+}
+
+// Whether aligned sizes gain more than moving all that is not there in them takes.
+static bool pays(const Pad *p, const Node *dot, const Sides *s)
+{
+    const Target *t = p->target;
+    double product = 2 * (double)type_count(&dot->type) / t->bf16_flops, moved = 0;
+    product *= (double)reduced_count(dot);
+    for (int side = 0; side < 2; side++) {
+        const Node *x = dot->args[side];
+        const Form *f = form_of(p, x);
+        if (!has_extents(f ? &f->node->type : &x->type, s->want[side]))
+            moved += moving(t, &x->type);
+    }
+    if (dot->type.rank && dot->type.dim[dot->type.rank - 1] % UNIT) moved += moving(t, &dot->type);
+    return product * (1 / s->share - 1) > moved;
+}
+
+// -- products that need no padding ----------------------------------------------------------------
+
+// Products by groups of warps read a left operand of uneven rows as it lies where the right one's
+// rows are steps along k (codegen/tile/wgmma_maps.c); for that, the right one is stored transposed. They
+// lose UNEVEN_LOSS to the library on padded operands; and what other products need padded is there
+// in any case, as what is computed before it is stored may be.
+#define UNEVEN_LOSS 0.15
+static const Node *stored_of(const Node *n)
+{
+    while (n->op == OP_permute) n = n->args[0];
+    return n;
+}
+
+static bool stays_uneven(const Pad *p, const Node *dot)
+{
+    const Target *t = p->target;
+    const Node *a = dot->args[0], *b = dot->args[1];
+    DotAxes l = dot_axes(dot, 0), r = dot_axes(dot, 1);
+    if (!t->group_products || l.nfree != 1 || l.ncontract != 1 || r.nfree != 1 || a->type.rank != 2)
+        return false;
+    int64_t rows = a->type.dim[l.free[0]], k = a->type.dim[l.contract[0]],
+            cols = b->type.dim[r.free[0]];
+    double product = 2 * (double)rows * (double)cols * (double)k / t->bf16_flops;
+    double turned = is_inner(b, r.free[0]) ? 0 : moving(t, &b->type);
+    bool fills = (double)rows * (double)cols >= 128.0 * 128 * 2 * t->units;
+    return k % UNIT && k >= LONG && cols % UNIT == 0 && is_inner(a, l.contract[0]) && fills &&
+           node_in_memory(stored_of(a)) && !form_of(p, b) && p->dots[stored_of(a)->id] == 1 &&
+           moving(t, &a->type) > turned + UNEVEN_LOSS * product;
+}
+
+static Node *uneven_dot(Pad *p, const Node *n)
+{
+    static const int64_t turn[] = {1, 0};
+    Node *args[2] = {p->map.map[n->args[0]->id], p->map.map[n->args[1]->id]};
+    graph_stamp(p->dst, n, NULL);
+    if (!is_inner(n->args[1], dot_axes(n, 1).free[0])) {
+        Node *stored = graph_unary(p->dst, OP_stop_gradient, graph_permute(p->dst, args[1], turn));
+        const Node *of = stored_of(n->args[1]);
+        const char *name = of->name ? of->name : attr_str(of, ATTR_name);
+        if (!stored->name && name) stored->name = arena_printf(p->dst->arena, "%s_turned", name);
+        args[1] = graph_permute(p->dst, stored, turn);
+    }
+    p->dst->name = n->name;
+    return graph_node(p->dst, OP_dot, args, 2, &n->attrs);
+}
+
+static int *count_dots(const Graph *g)
+{
+    int *dots = NEW_ARRAY(g->arena, int, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        for (int side = 0; side < 2 && g->nodes.at[i]->op == OP_dot; side++)
+            dots[stored_of(g->nodes.at[i]->args[side])->id]++;
+    return dots;
+}
+
+// -- making what is padded ------------------------------------------------------------------------
+
+// The node of the original shape.
+static Node *cut(Graph *g, Node *n, const Type *shape)
+{
+    int64_t start[MAX_RANK] = {0}, stride[MAX_RANK];
+    for (int i = 0; i < shape->rank; i++) stride[i] = 1;
+    return graph_slice(g, n, start, shape->dim, stride);
+}
+
+static Node *with_zeros(Graph *g, Node *n, const int64_t *want)
+{
+    int64_t low[MAX_RANK] = {0}, high[MAX_RANK];
+    Attrs at = {0};
+    for (int i = 0; i < n->type.rank; i++) high[i] = want[i] - n->type.dim[i];
+    attr_set_ints(g, &at, ATTR_low, low, n->type.rank);
+    attr_set_ints(g, &at, ATTR_high, high, n->type.rank);
+    const char *name = n->name ? n->name : attr_str(n, ATTR_name);
+    Node *args[2] = {n, graph_const(g, n->type.dtype, 0)}, *y = graph_node(g, OP_pad, args, 2, &at);
+    if (!y->name && name && y != n) y->name = arena_printf(g->arena, "%s_padded", name);
+    return y;
+}
+
+// n at the extents wanted: as it is, as it is padded already, or moved. Padded where it lies: a
+// permute of it stays one.
+static Form padded(Pad *p, const Node *n, const int64_t *want, bool zeros)
+{
+    const Form *f = form_of(p, n);
+    if (f && has_extents(&f->node->type, want) && (zeros ? f->fill == 0 : !isnan(f->fill)))
+        return *f;
+    if (has_extents(&n->type, want)) return (Form){p->map.map[n->id], 0};
+    if (n->op != OP_permute) return (Form){with_zeros(p->dst, p->map.map[n->id], want), 0};
+    int rank;
+    const int64_t *perm = attr_ints(n, ATTR_perm, &rank);
+    int64_t inside[MAX_RANK];
+    for (int i = 0; i < rank; i++) inside[perm[i]] = want[i];
+    Form x = padded(p, n->args[0], inside, zeros);
+    return (Form){graph_permute(p->dst, x.node, perm), x.fill};
+}
+
+static void pad_dot(Pad *p, const Node *n, const Sides *s)
+{
+    graph_stamp(p->dst, n, NULL);
+    Form a = padded(p, n->args[0], s->want[0], false),
+         b = padded(p, n->args[1], s->want[1], a.fill != 0);
+    Node *args[2] = {a.node, b.node};
+    p->dst->name = n->name;
+    Node *y = graph_node(p->dst, OP_dot, args, 2, &n->attrs);
+    bool zero = a.fill == 0 && b.fill == 0; // beyond an end of either there is nothing to add
+    p->form[n->id] = (Form){y, zero ? 0 : NAN};
+}
+
+// An operand of an elementwise node, at the extents of [like]. NULL: it would have to be moved.
+static Node *beside(Pad *p, const Node *n, const Type *like, double *fill)
+{
+    const Form *f = form_of(p, n);
+    double v;
+    if (f && shape_equal(&f->node->type, like)) return *fill = f->fill, f->node;
+    if (node_const_value(n, &v)) {
+        *fill = v;
+        return graph_broadcast_to(p->dst, graph_const(p->dst, n->type.dtype, v), like);
+    }
+    if (n->op != OP_broadcast) return NULL;
+    // a vector along a padded axis is padded with zeros; along others it is spread as ever
+    const Node *b = n->args[0];
+    int count, covered = 0, grown = 0;
+    const int64_t *dims = attr_ints(n, ATTR_dims, &count);
+    int64_t want[MAX_RANK];
+    for (int i = 0; i < b->type.rank; i++) {
+        bool spread = b->type.dim[i] != n->type.dim[dims[i]];
+        want[i] = spread ? b->type.dim[i] : like->dim[dims[i]];
+        covered += !spread && like->dim[dims[i]] != n->type.dim[dims[i]];
+    }
+    for (int i = 0; i < like->rank; i++) grown += like->dim[i] != n->type.dim[i];
+    Node *x = p->map.map[b->id];
+    if (covered) x = with_zeros(p->dst, x, want);
+    Attrs at = n->attrs;
+    attr_set_ints(p->dst, &at, ATTR_shape, like->dim, like->rank);
+    *fill = covered == grown && grown == 1 ? 0 : NAN;
+    return graph_node(p->dst, OP_broadcast, &x, 1, &at);
+}
+
+static double fill_after(const Node *n, const double *fill)
+{
+    Scalar a[MOST_ARGS] = {{0}};
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        if (isnan(fill[k])) return NAN;
+        if (dtype_is_float(n->args[k]->type.dtype))
+            a[k].f = fill[k];
+        else
+            a[k].i = (int64_t)fill[k];
+    }
+    DType operand = n->args[n->nargs - 1]->type.dtype, t = n->type.dtype;
+    Scalar y = op_info(n->op)->flags & OPF_CONVERTS
+                   ? scalar_cast(operand, t, a[0], true)
+                   : scalar_apply(n->op, operand, t, a[0], a[1], a[2], true);
+    double v = dtype_is_float(t) ? y.f : (double)y.i;
+    return isfinite(v) ? v : NAN;
+}
+
+// Elementwise results and views of what is padded are padded too, where nothing has to be moved.
+static void follow(Pad *p, const Node *n)
+{
+    Node *args[MOST_ARGS];
+    double fill[MOST_ARGS];
+    const Form *f = NULL;
+    for (uint32_t k = 0; k < n->nargs && !f; k++) f = form_of(p, n->args[k]);
+    if (!f || n->nargs > MOST_ARGS || n->nargs == 0) return;
+    graph_stamp(p->dst, n, NULL);
+    if (node_class(n) == CLS_ELEMENTWISE) {
+        const Type like = f->node->type;
+        for (uint32_t k = 0; k < n->nargs; k++)
+            if (!(args[k] = beside(p, n->args[k], &like, &fill[k]))) return;
+        p->dst->name = n->name;
+        Node *y = graph_node(p->dst, n->op, args, (int)n->nargs, &n->attrs);
+        p->form[n->id] = (Form){y, fill_after(n, fill)};
+    } else if (n->op == OP_permute) {
+        int rank;
+        const int64_t *perm = attr_ints(n, ATTR_perm, &rank);
+        p->form[n->id] = (Form){graph_permute(p->dst, f->node, perm), f->fill};
+    } else if (n->op == OP_reshape && n->type.rank && n->args[0]->type.rank) {
+        const Type *from = &n->args[0]->type, *grown = &f->node->type;
+        int last = from->rank - 1;
+        int64_t dim[MAX_RANK];
+        for (int i = 0; i < last; i++)
+            if (grown->dim[i] != from->dim[i]) return;
+        if (from->dim[last] != n->type.dim[n->type.rank - 1]) return;
+        for (int i = 0; i < n->type.rank; i++) dim[i] = n->type.dim[i];
+        dim[n->type.rank - 1] = grown->dim[last];
+        p->form[n->id] = (Form){graph_reshape(p->dst, f->node, n->type.rank, dim), f->fill};
+    }
+}
+
+Graph *fuse_pad(Graph *g, const PassOptions *o)
+{
+    const Target *t = o ? o->target : NULL;
+    if (!t || t->kind != TARGET_CUDA || !t->matmul_library) return g;
+    Pad p = {.dst = graph_new(g->arena, g->diags, g->symbols), .target = t};
+    p.map = remap_begin(g, p.dst);
+    p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
+    p.dots = count_dots(g);
+    bool any = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (n->op == OP_dot && is_narrow(n->args[0]) && !fuse_generated(o, n)) {
+            if (stays_uneven(&p, n)) {
+                p.map.map[i] = uneven_dot(&p, n);
+                any = true;
+                continue;
+            }
+            Sides s = sides_of(n);
+            if (s.share < 1 && pays(&p, n, &s)) pad_dot(&p, n, &s);
+        } else {
+            follow(&p, n);
+        }
+        any |= p.form[i].node != NULL;
+        if (p.form[i].node)
+            p.map.map[i] = cut(p.dst, p.form[i].node, &n->type);
+        else
+            remap_node(&p.map, n);
+    }
+    if (!any) return g;
+    return graph_copy_live(remap_end(&p.map));
+}

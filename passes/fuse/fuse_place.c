@@ -1,0 +1,507 @@
+// Placement: one walk in program order gives every node its level and, where it depends on a
+// reduction that is not stored yet, its cluster.
+#include <string.h>
+
+#include "ir/axes.h"
+#include "passes/fuse/fuse.h"
+
+enum {
+    MAX_CLUSTER = 600,
+    MAX_DEPTH = 250,
+    EXPORT_NODES = 48,
+    COSTLY_WEIGHT = 4,
+    SMALL_BYTES = 1 << 20,
+    SPLIT_ROWS = 16, // what makes a block of columns
+};
+
+// How much text a node becomes. A transcendental function is inlined whole for every element of a
+// vector; the time a compiler takes grows faster than the text of one kernel.
+static int weight(const Node *n)
+{
+    return node_has(n, OPF_COSTLY) ? COSTLY_WEIGHT : 1;
+}
+
+// -- clusters -------------------------------------------------------------------------------------
+
+static uint32_t find(const Fuse *f, uint32_t c) // index -> root index
+{
+    while (f->clusters.at[c].parent != c) {
+        f->clusters.at[c].parent = f->clusters.at[f->clusters.at[c].parent].parent;
+        c = f->clusters.at[c].parent;
+    }
+    return c;
+}
+
+bool fuse_push_new(Node **seen, int *n, int most, Node *x)
+{
+    for (int i = 0; i < *n; i++)
+        if (seen[i] == x) return true;
+    if (*n == most) return false;
+    seen[(*n)++] = x;
+    return true;
+}
+
+bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n)
+{
+    bool first = seen[n->id] != mark;
+    seen[n->id] = mark;
+    return first;
+}
+
+void fuse_push_args(Fuse *f, Nodes *work, const Node *n)
+{
+    for (uint32_t i = 0; i < n->nargs; i++) vec_push(f->a, work, n->args[i]);
+}
+
+uint32_t fuse_cluster(const Fuse *f, const Node *n)
+{
+    return f->cluster[n->id] ? find(f, f->cluster[n->id] - 1) + 1 : 0;
+}
+
+static Cluster *cluster_at(Fuse *f, uint32_t c) // index + 1
+{
+    return &f->clusters.at[c - 1];
+}
+
+static bool same_domain(const Cluster *a, const Cluster *b)
+{
+    if (a->kind != b->kind || a->rows != b->rows || a->cols != b->cols) return false;
+    if (a->trailing && b->trailing) return true;
+    return shape_equal(&a->full, &b->full) && a->naxes == b->naxes &&
+           !memcmp(a->axes, b->axes, sizeof *a->axes * (size_t)a->naxes);
+}
+
+static Cluster domain_of(const Fuse *f, const Node *reduce)
+{
+    const Type *t = &reduce->args[0]->type;
+    Cluster c = {.full = *t};
+    int n;
+    const int64_t *axes = attr_ints(reduce, ATTR_axes, &n);
+    for (int i = 0; i < n; i++) c.axes[c.naxes++] = axes[i];
+    c.rows = type_count(&reduce->type);
+    c.cols = reduced_count(reduce);
+    int first = t->rank, last_kept = -1;
+    for (int i = 0; i < n; i++)
+        if (t->dim[axes[i]] != 1 && axes[i] < first) first = (int)axes[i];
+    for (int i = 0, k = 0; i < t->rank; i++)
+        if (k < n && axes[k] == i)
+            k++;
+        else if (t->dim[i] != 1)
+            last_kept = i;
+    c.trailing = last_kept < first;
+    c.kind = c.trailing ? GROUP_ROW : GROUP_COLUMN;
+    int64_t last = 1;
+    for (int i = t->rank - 1; i >= 0 && last == 1; i--) { // the innermost axis decides
+        if (t->dim[i] == 1) continue;
+        last = t->dim[i];
+        for (int k = 0; k < n; k++)
+            if (axes[k] == i) c.kind = GROUP_ROW;
+    }
+    // Few long rows are cut into pieces by the schedule; nothing over their columns can follow
+    // then.
+    int64_t units = f->target && f->target->units > 0 ? f->target->units : 16;
+    c.open = c.cols <= 65536 || c.rows >= units;
+    // Columns that stages walk again stay in one block each: on a GPU only while they are short or
+    // the rows beside each other fill it.
+    if (c.kind == GROUP_COLUMN) c.open = c.rows >= 32 && c.cols <= 16384;
+    if (c.kind == GROUP_COLUMN && f->target && f->target->kind == TARGET_CUDA && c.cols > 1024)
+        c.open = c.open && c.rows >= units * SPLIT_ROWS;
+    return c;
+}
+
+// -- reading from outside -------------------------------------------------------------------------
+
+static int outside(const Fuse *f, const Node *n)
+{
+    return f->mat[n->id] || f->cluster[n->id] ? f->level[n->id] + 1 : f->level[n->id];
+}
+
+// Does reading y cost about as much as reading n? A repeated vector does not.
+static bool reads_as_much(const Node *y, const Node *n)
+{
+    double v;
+    while (node_has(y, OPF_STRIDES)) y = y->args[0];
+    return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
+}
+
+// n is computed again outside its cluster: from what a map stores, or, when n lies over all
+// columns, from one value a row each, which is then stored instead. false when that is no gain.
+static bool export_cheaply(Fuse *f, Node *n)
+{
+    Node *seen[EXPORT_NODES], *stack[EXPORT_NODES];
+    int nseen = 0, nstack = 0, reads = 0;
+    double flops = 0;
+    uint32_t own = fuse_cluster(f, n);
+    bool map = f->clusters.at[own - 1].kind == GROUP_MAP || f->clusters.at[own - 1].anchor;
+    stack[nstack++] = seen[nseen++] = n;
+    while (nstack) {
+        Node *x = stack[--nstack];
+        flops += node_has(x, OPF_COSTLY) ? 20 : 1;
+        if (fuse_is_anchor(x)) return false;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            Node *y = x->args[k];
+            bool known = node_class(y) == CLS_LEAF && y->type.rank == 0;
+            for (int i = 0; i < nseen && !known; i++) known = seen[i] == y;
+            if (known) continue;
+            if (nseen == EXPORT_NODES) return false;
+            seen[nseen++] = y;
+            if (fuse_cluster(f, y) == own && !f->mat[y->id] && (map || f->pos[y->id] == POS_FULL))
+                stack[nstack++] = y;
+            else
+                reads += reads_as_much(y, n);
+        }
+    }
+    if (flops > 64 || reads > 2) return false;
+    for (int i = 0; i < nseen && !map; i++)
+        if (fuse_cluster(f, seen[i]) == own && f->pos[seen[i]->id] == POS_ROW)
+            f->mat[seen[i]->id] = true;
+    return true;
+}
+
+// Makes n readable outside its cluster.
+static void publish(Fuse *f, Node *n, bool whole)
+{
+    if (!f->cluster[n->id] || f->mat[n->id]) return;
+    const Cluster *c = cluster_at(f, fuse_cluster(f, n));
+    bool wide = f->pos[n->id] == POS_FULL || c->kind == GROUP_MAP || c->anchor;
+    if (!whole && wide && export_cheaply(f, n)) return;
+    f->mat[n->id] = true;
+}
+
+// -- joining a cluster ----------------------------------------------------------------------------
+
+static bool splits_at(const Type *t, int64_t rows)
+{
+    int64_t p = 1;
+    for (int i = 0; i < t->rank && p < rows; i++) p *= t->dim[i];
+    return p == rows;
+}
+
+// A broadcast of one value a row to all columns of the same rows.
+static bool broadcasts_rows(const Cluster *c, const Node *n)
+{
+    const Type *in = &n->args[0]->type, *out = &n->type;
+    int nd;
+    const int64_t *dims = attr_ints(n, ATTR_dims, &nd);
+    int64_t kept[MAX_RANK];
+    int nkept = 0;
+    if (c->trailing) {
+        if (type_count(out) != c->rows * c->cols || !splits_at(out, c->rows)) return false;
+        int64_t p = 1;
+        for (int i = 0; i < out->rank && p < c->rows; i++) {
+            p *= out->dim[i];
+            if (out->dim[i] != 1) kept[nkept++] = i;
+        }
+    } else {
+        if (!shape_equal(out, &c->full)) return false;
+        for (int i = 0, k = 0; i < out->rank; i++)
+            if (k < c->naxes && c->axes[k] == i)
+                k++;
+            else if (out->dim[i] != 1)
+                kept[nkept++] = i;
+    }
+    int k = 0;
+    for (int i = 0; i < nd; i++) {
+        if (in->dim[i] == 1) continue;
+        if (k == nkept || dims[i] != kept[k++]) return false;
+    }
+    return k == nkept;
+}
+
+static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const Node *n)
+{
+    Pos p = POS_NONE;
+    switch (node_class(n)) {
+    case CLS_ELEMENTWISE:
+        for (uint32_t k = 0; k < n->nargs; k++)
+            if (fuse_cluster(f, n->args[k]) == index && p != POS_FULL) p = f->pos[n->args[k]->id];
+        return p;
+    case CLS_VIEW:
+        p = f->pos[n->args[0]->id];
+        if (node_keeps_all(n))
+            return p == POS_ROW || (c->trailing && splits_at(&n->type, c->rows)) ? p : POS_NONE;
+        return n->op == OP_broadcast && p == POS_ROW && broadcasts_rows(c, n) ? POS_FULL : POS_NONE;
+    case CLS_REDUCE: {
+        Cluster d = domain_of(f, n);
+        return f->pos[n->args[0]->id] == POS_FULL && same_domain(&d, c) ? POS_ROW : POS_NONE;
+    }
+    default: return POS_NONE;
+    }
+}
+
+// A small step is latency: there updates are made where their gradient is, but for what a check
+// still to come may stop.
+static bool takes_updates(const Fuse *f, const Cluster *c)
+{
+    if (!f->small || (f->checks && c->level <= f->check_level)) return false;
+    return c->anchor || (c->kind != GROUP_MAP && type_bytes(&c->full) <= SMALL_BYTES);
+}
+
+static bool join(Fuse *f, Node *n)
+{
+    uint32_t best = 0;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        uint32_t c = fuse_cluster(f, n->args[k]);
+        if (c && (!best || cluster_at(f, c)->level > cluster_at(f, best)->level)) best = c;
+    }
+    if (!best) return false;
+    Cluster *c = cluster_at(f, best);
+    if (f->late[n->id] && !takes_updates(f, c)) return false;
+    int depth = 0;
+    for (uint32_t k = 0; k < n->nargs; k++)
+        if (f->depth[n->args[k]->id] > depth) depth = f->depth[n->args[k]->id];
+    if (depth >= 2 * MAX_DEPTH) return false;
+    Pos p = position_in(f, c, best, n);
+    if (p == POS_NONE || (p == POS_FULL && !c->open) || c->size >= MAX_CLUSTER) return false;
+    if (f->late[n->id] && p == POS_FULL) return false;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        uint32_t other = fuse_cluster(f, n->args[k]);
+        if (other == best) continue;
+        bool merges = other && cluster_at(f, other)->level == c->level && !c->anchor &&
+                      same_domain(cluster_at(f, other), c) &&
+                      cluster_at(f, other)->size + c->size < MAX_CLUSTER;
+        if (!merges && outside(f, n->args[k]) > c->level) return false;
+    }
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        uint32_t other = fuse_cluster(f, n->args[k]);
+        if (!other || other == best) continue;
+        if (cluster_at(f, other)->level == c->level) {
+            cluster_at(f, other)->parent = best - 1;
+            c->size += cluster_at(f, other)->size;
+        } else {
+            publish(f, n->args[k], false);
+        }
+    }
+    c->size += (uint32_t)weight(n);
+    f->cluster[n->id] = best;
+    f->depth[n->id] = (uint16_t)(depth + weight(n));
+    f->pos[n->id] = (uint8_t)p;
+    f->level[n->id] = c->level;
+    return true;
+}
+
+// Joins a cluster of the same domain and level over the same stored value, or starts one.
+static void enter(Fuse *f, Node *n, const Node *base, Cluster d)
+{
+    uint64_t key = hash_mix(hash_mix(base ? base->id + 1 : 0, (uint64_t)d.level),
+                            hash_mix((uint64_t)d.rows, hash_mix((uint64_t)d.cols, d.kind)));
+    uint64_t at;
+    d.size = 1;
+    if (idmap_get(&f->cluster_of, key, &at)) {
+        uint32_t c = find(f, (uint32_t)at) + 1;
+        if (same_domain(cluster_at(f, c), &d) && cluster_at(f, c)->level == d.level &&
+            cluster_at(f, c)->size < MAX_CLUSTER) {
+            cluster_at(f, c)->size++;
+            f->cluster[n->id] = c;
+        }
+    }
+    if (!f->cluster[n->id]) {
+        d.parent = f->clusters.n;
+        idmap_set(&f->cluster_of, key, d.parent);
+        vec_push(f->a, &f->clusters, d);
+        f->cluster[n->id] = f->clusters.n;
+    }
+    f->pos[n->id] = POS_ROW;
+    f->level[n->id] = d.level;
+}
+
+static void start_reduction(Fuse *f, Node *n)
+{
+    Node *a = n->args[0];
+    Cluster d = domain_of(f, n);
+    publish(f, a, false);
+    d.level = outside(f, a);
+    enter(f, n, f->base[a->id] ? f->base[a->id] : a, d);
+    f->depth[n->id] = (uint16_t)(f->mat[a->id] ? 1 : f->depth[a->id] + 1);
+}
+
+// A stored elementwise value begins a map: what follows from it element by element can join.
+static void start_map(Fuse *f, Node *n)
+{
+    Cluster d = {.kind = GROUP_MAP, .level = f->level[n->id], .full = n->type, .trailing = true};
+    d.rows = type_count(&n->type);
+    d.cols = 1;
+    enter(f, n, f->base[n->id], d);
+}
+
+// How many different stored values n reads, counted up to [cap].
+static int count_reads(const Fuse *f, Node *n, int cap)
+{
+    enum { MOST = 512 };
+    Node *seen[MOST];
+    int nseen = 0, reads = 0;
+    seen[nseen++] = n;
+    for (int i = 0; i < nseen; i++) {
+        Node *x = seen[i];
+        if (x != n && (f->mat[x->id] || node_class(x) == CLS_LEAF)) {
+            reads += node_class(x) != CLS_LEAF || fuse_in_memory(f, x) || x->op == OP_input;
+            continue;
+        }
+        for (uint32_t k = 0; k < x->nargs; k++)
+            if (!fuse_push_new(seen, &nseen, MOST, x->args[k])) return cap;
+    }
+    return reads < cap ? reads : cap;
+}
+
+// -- nodes ----------------------------------------------------------------------------------------
+
+static void place_free(Fuse *f, Node *n)
+{
+    int level = 0;
+    bool checked = fuse_may_fail(n);
+    int depth = 0, reads = 0, cap = 96;
+    Node *base = NULL;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        Node *a = n->args[k];
+        publish(f, a, false);
+        int l = outside(f, a);
+        level = l > level ? l : level;
+        bool stored = fuse_stored(f, a);
+        checked |= f->checked[a->id] && !stored;
+        if (!stored && f->depth[a->id] > depth) depth = f->depth[a->id];
+        reads += stored ? 1 : f->reads[a->id];
+        Node *b = stored ? a : f->base[a->id];
+        if (b && (!base || type_count(&b->type) > type_count(&base->type))) base = b;
+    }
+    f->level[n->id] = level;
+    f->checked[n->id] = checked;
+    f->base[n->id] = base;
+    f->depth[n->id] = (uint16_t)(depth + weight(n));
+    if (reads >= cap) reads = count_reads(f, n, cap);
+    f->reads[n->id] = (uint16_t)reads;
+    f->too_big[n->id] = depth >= MAX_DEPTH || reads >= cap;
+}
+
+static void place_anchor(Fuse *f, Node *n)
+{
+    int level = 0;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        Node *a = n->args[k], *s = a;
+        while (!f->mat[s->id] && node_has(s, OPF_STRIDES)) s = s->args[0];
+        if (f->mat[s->id])
+            a = s; // read through its views
+        else
+            publish(f, a, node_class(n) != CLS_INDEX);
+        int l = outside(f, a);
+        level = l > level ? l : level;
+    }
+    if (n->op == OP_dot && f->bias[n->id]) {
+        publish(f, f->bias[n->id], true);
+        int l = outside(f, f->bias[n->id]);
+        level = l > level ? l : level;
+    }
+    if (n->op == OP_dot && f->aux[n->id] && !f->kept[n->id]) {
+        int l = outside(f, f->aux[n->id]);
+        level = l > level ? l : level;
+    }
+    f->level[n->id] = level;
+    if (fuse_generated(f->options, n)) {
+        Cluster d = {.kind = GROUP_DOT, .level = level, .full = n->type, .trailing = true};
+        d.rows = type_count(&n->type);
+        d.cols = d.size = 1;
+        d.anchor = n;
+        d.parent = f->clusters.n;
+        vec_push(f->a, &f->clusters, d);
+        f->cluster[n->id] = f->clusters.n;
+        f->pos[n->id] = POS_ROW;
+        f->mat[n->id] = f->forced[n->id];
+        return;
+    }
+    Node *end = n->op == OP_dot ? f->epilogue[n->id] : n;
+    Node *kept = n->op == OP_dot ? f->kept[n->id] : NULL;
+    f->level[end->id] = level;
+    f->mat[end->id] = true;
+    if (!kept) return;
+    f->level[kept->id] = level;
+    f->mat[kept->id] = true;
+}
+
+// Where everything a folded chain reads is known, and before anything that reads what it stores.
+static bool places_chain(const Fuse *f, const Node *dot, const Node *n)
+{
+    return (f->kept[dot->id] ? f->kept[dot->id] : f->epilogue[dot->id]) == n;
+}
+
+static void place_root(Fuse *f, Node *n)
+{
+    Node *a = n->args[0];
+    uint32_t id = n->id;
+    f->level[id] = outside(f, a);
+    bool stored = f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0);
+    bool update =
+        f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
+    bool gated = n->op == OP_assign && f->checks && !update;
+    if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
+    if (stored && n->op != OP_assert) {
+        // Computed before the last check: the update kernel copies it into the cell.
+        f->mat[id] = gated && f->mat[a->id];
+        return;
+    }
+    if (f->cluster[a->id]) {
+        f->cluster[id] = f->cluster[a->id];
+        f->pos[id] = f->pos[a->id];
+        f->level[id] = f->level[a->id];
+    } else if (n->op == OP_assign && f->checked[a->id] && !f->forced[a->id]) {
+        f->forced[a->id] = f->again = true; // the check comes first, in a kernel of its own
+    }
+    f->mat[id] = true;
+}
+
+static void place(Fuse *f, Node *n)
+{
+    uint32_t id = n->id;
+    if (f->absorbed[id]) {
+        if (places_chain(f, f->absorbed[id], n)) place_anchor(f, f->absorbed[id]);
+        return;
+    }
+    if (n->op == OP_get) {
+        f->level[id] = f->level[n->args[0]->id];
+        f->mat[id] = true;
+    } else if (node_class(n) == CLS_ROOT) {
+        place_root(f, n);
+    } else if (fuse_is_anchor(n)) {
+        place_anchor(f, n);
+    } else if (join(f, n)) {
+        f->mat[id] |= f->forced[id];
+    } else if (node_class(n) == CLS_REDUCE) {
+        start_reduction(f, n);
+        f->mat[id] |= f->forced[id];
+    } else {
+        place_free(f, n);
+        f->mat[id] = f->forced[id] || f->too_big[id];
+        if (f->mat[id] && node_class(n) != CLS_LEAF) start_map(f, n);
+    }
+}
+
+void fuse_unplace(Fuse *f)
+{
+    uint32_t n = f->g->nodes.n + 1;
+    f->level = NEW_ARRAY(f->a, int32_t, n);
+    f->cluster = NEW_ARRAY(f->a, uint32_t, n);
+    f->pos = NEW_ARRAY(f->a, uint8_t, n);
+    f->mat = NEW_ARRAY(f->a, bool, n);
+    f->checked = NEW_ARRAY(f->a, bool, n);
+    f->depth = NEW_ARRAY(f->a, uint16_t, n);
+    f->reads = NEW_ARRAY(f->a, uint16_t, n);
+    f->too_big = NEW_ARRAY(f->a, bool, n);
+    f->base = NEW_ARRAY(f->a, Node *, n);
+    f->clusters.n = 0;
+    f->cluster_of = idmap_new(f->a);
+}
+
+void fuse_place(Fuse *f)
+{
+    fuse_unplace(f);
+    f->again = false;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++)
+        if (f->live[i]) place(f, f->g->nodes.at[i]);
+    int32_t check = -1;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        const Node *x = f->g->nodes.at[i];
+        if (!f->live[i] || (!fuse_may_fail(x) && !x->nregions)) continue;
+        int32_t at = x->op == OP_assert ? f->level[i] : INT32_MAX;
+        check = at > check ? at : check;
+    }
+    f->again |= f->small && f->check_level == INT32_MAX && check != INT32_MAX;
+    f->check_level = check;
+}

@@ -1,0 +1,193 @@
+// Before anything is placed: who reads what, and what has to be stored whatever the kernels are.
+#include "passes/fuse/fuse.h"
+
+bool fuse_is_anchor(const Node *n)
+{
+    return node_has(n, OPF_WHOLE);
+}
+
+bool fuse_of_call(const Node *n)
+{
+    return n->op == OP_get && n->args[0]->op == OP_call;
+}
+
+bool fuse_in_memory(const Fuse *f, const Node *n)
+{
+    return node_in_memory(n) && !(f->rows && node_is_data(n));
+}
+
+bool fuse_stored(const Fuse *f, const Node *n)
+{
+    return f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
+}
+
+// The value behind the views a library or a loop can look through.
+static Node *behind_views(Node *n, bool in_order)
+{
+    while (in_order ? node_keeps_all(n) : node_has(n, OPF_STRIDES)) n = n->args[0];
+    return n;
+}
+
+static void force(Fuse *f, Node *n)
+{
+    double v;
+    if (fuse_in_memory(f, n) || n->op == OP_input || n->op == OP_get) return;
+    if (n->op == OP_const && node_const_value(n, &v)) return;
+    f->forced[n->id] = true;
+}
+
+// An index whose range is known from its type or its declaration needs no check.
+static bool index_proved(const Node *index, int64_t bound)
+{
+    double v;
+    while (node_has(index, OPF_STRIDES) ||
+           (index->op == OP_cast && dtype_is_int(index->args[0]->type.dtype)))
+        index = index->args[0];
+    if (node_const_value(index, &v)) return v >= 0 && v < (double)bound;
+    if (index->op == OP_iota) return index->type.dim[attr_int(index, ATTR_axis, 0)] <= bound;
+    if (attr_find(index, ATTR_high_bound))
+        return attr_int(index, ATTR_low_bound, -1) >= 0 &&
+               attr_int(index, ATTR_high_bound, 0) <= bound;
+    return index->type.dtype == DT_U8 && bound >= 256;
+}
+
+bool fuse_may_fail(const Node *n)
+{
+    if (n->op == OP_gather)
+        return !index_proved(n->args[1], n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)]);
+    return node_has(n, OPF_CHECKS);
+}
+
+// A scalar made of a cell that this entry also writes (the step in a schedule) is stored before the
+// updates: they are one kernel, in which no block may still read what another one has written. So
+// is one that meets scalars of another such cell.
+static void force_counters(Fuse *f)
+{
+    Graph *g = f->g;
+    StrMap written = strmap_new(f->a);
+    const uint32_t several = UINT32_MAX;
+    // By id: 1 + the cell's root, or several.
+    uint32_t *depends = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (g->roots.at[i]->op == OP_assign)
+            strmap_set(&written, attr_str(g->roots.at[i], ATTR_name), (void *)(uintptr_t)(i + 1));
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        if (node_has(n, OPF_CELL))
+            depends[i] = n->type.rank == 0
+                             ? (uint32_t)(uintptr_t)strmap_get(&written, attr_str(n, ATTR_name))
+                             : 0;
+        bool scalar = n->type.rank == 0 && node_class(n) == CLS_ELEMENTWISE;
+        for (uint32_t k = 0; k < n->nargs && scalar; k++) {
+            uint32_t cell = depends[n->args[k]->id];
+            if (cell) depends[i] = !depends[i] || depends[i] == cell ? cell : several;
+        }
+        bool meets = n->type.rank > 0 || (scalar && depends[i] == several);
+        for (uint32_t k = 0; k < n->nargs && meets && f->late[i]; k++) {
+            const Node *a = n->args[k];
+            if (depends[a->id] && depends[a->id] != depends[i] && node_class(a) != CLS_LEAF)
+                f->forced[a->id] = true;
+        }
+    }
+}
+
+static void count_readers(Fuse *f)
+{
+    Graph *g = f->g;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        if (fuse_may_fail(x) || x->nregions) f->checks = true;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            f->uses[x->args[k]->id]++;
+            f->user[x->args[k]->id] = x;
+        }
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) {
+        Node *r = g->results.at[i];
+        f->uses[r->id] += 2; // a result is read outside
+        if (node_class(r) != CLS_LEAF || r->op == OP_iota || r->op == OP_random) force(f, r);
+    }
+}
+
+// Updates run together at the end, so their arithmetic stays out of reduction kernels.
+static void mark_late(Fuse *f)
+{
+    Graph *g = f->g;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        OpClass c = node_class(g->nodes.at[i]);
+        f->late[i] = f->live[i] && (c == CLS_ELEMENTWISE || c == CLS_VIEW);
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) f->late[g->results.at[i]->id] = false;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs && f->live[i]; k++)
+            if (x->op != OP_assign && !f->late[i]) f->late[x->args[k]->id] = false;
+    }
+}
+
+// What a contraction reads of its operands without copying them.
+static void force_factors(Fuse *f, const Node *dot)
+{
+    for (int k = 0; k < 2; k++) {
+        Node *s = behind_views(dot->args[k], false);
+        bool seen_through = fuse_dot_reads(dot, k, s);
+        force(f, seen_through ? s : dot->args[k]);
+        // Data read through the row table has no address: what views it is stored.
+        s = dot->args[k];
+        while (node_has(s, OPF_STRIDES) && s->args[0]->op != OP_input) s = s->args[0];
+        if (seen_through && node_has(s, OPF_STRIDES) && !fuse_in_memory(f, s->args[0])) force(f, s);
+    }
+    if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
+}
+
+// What calls and kernels of their own read has to lie in memory.
+static void force_operands(Fuse *f)
+{
+    Graph *g = f->g;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        if (fuse_generated(f->options, x)) {
+            f->small = true;
+            for (int k = 0; k < 2; k++)
+                if (!fuse_inlines(f->options, x, k)) force(f, behind_views(x->args[k], false));
+        } else if (node_class(x) == CLS_DOT) {
+            force_factors(f, x);
+        } else if (node_class(x) == CLS_REGION) {
+            double v;
+            for (uint32_t k = 0; k < x->nargs; k++) // a constant is written out by whoever plans
+                if (!node_const_value(x->args[k], &v)) force(f, x->args[k]);
+        } else if (node_has(x, OPF_ADDRESSES)) {
+            force(f, behind_views(x->args[0], true));
+        }
+    }
+}
+
+void fuse_prepare(Fuse *f)
+{
+    Graph *g = f->g;
+    uint32_t n = g->nodes.n + 1;
+    f->live = NEW_ARRAY(f->a, bool, n);
+    f->uses = NEW_ARRAY(f->a, uint32_t, n);
+    f->user = NEW_ARRAY(f->a, Node *, n);
+    f->forced = NEW_ARRAY(f->a, bool, n);
+    f->cost_users = NEW_ARRAY(f->a, uint32_t, n);
+    f->cost_flops = NEW_ARRAY(f->a, float, n);
+    f->epilogue = NEW_ARRAY(f->a, Node *, n);
+    f->absorbed = NEW_ARRAY(f->a, Node *, n);
+    f->epilogue_bits = NEW_ARRAY(f->a, unsigned, n);
+    f->bias = NEW_ARRAY(f->a, Node *, n);
+    f->kept = NEW_ARRAY(f->a, Node *, n);
+    f->aux = NEW_ARRAY(f->a, Node *, n);
+    f->inner = NEW_ARRAY(f->a, Node **, n);
+    f->ninner = NEW_ARRAY(f->a, int, n);
+    f->late = NEW_ARRAY(f->a, bool, n);
+    graph_mark_live(g, f->live);
+    count_readers(f);
+    mark_late(f);
+    force_counters(f);
+    fuse_epilogues(f);
+    force_operands(f);
+}

@@ -1,0 +1,129 @@
+// Small contractions, which are generated and not left to a library: their operands may be any
+// cheap expression, and what follows element by element joins them.
+//
+// A generated contraction is a cluster of its own: values of its result's shape join as long as
+// they wait for nothing later. An operand that both parts of a training step read is computed
+// inside the forward contraction and, beside it, stored for the backward part: so neither waits for
+// it.
+#include <string.h>
+
+#include "ir/axes.h"
+#include "passes/fuse/fuse.h"
+#include "passes/regions.h"
+
+enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
+
+bool fuse_generated(const PassOptions *o, const Node *dot)
+{
+    if (!o || !o->target || dot->op != OP_dot) return false;
+    DotSizes x = dot_sizes(dot);
+    return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
+           dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
+           target_generated_product(o->target, x.batch, x.m, x.n, x.k, o->precision == PREC_TF32);
+}
+
+bool fuse_tiled(const PassOptions *o, const Node *dot)
+{
+    if (!fuse_generated(o, dot)) return false;
+    DotSizes x = dot_sizes(dot);
+    return target_tiled_product(o->target, x.batch, x.m, x.n, x.k);
+}
+
+static bool is_step(const Node *n) // of a chain
+{
+    OpClass c = node_class(n);
+    return (c == CLS_ELEMENTWISE && !node_has(n, OPF_COSTLY)) || c == CLS_VIEW;
+}
+
+// Operations of the chain that ends with n, MOST_CHAIN + 1: too many. *base: some value that is
+// neither leaf nor of the chain.
+static int chain_length(Node *n, bool *base)
+{
+    enum { MOST = 2 * MOST_CHAIN + 2 };
+    Node *seen[MOST];
+    int nseen = 0, count = 0;
+    seen[nseen++] = n;
+    for (int i = 0; i < nseen; i++) {
+        if (!is_step(seen[i])) {
+            *base |= node_class(seen[i]) != CLS_LEAF;
+            continue;
+        }
+        count += node_class(seen[i]) == CLS_ELEMENTWISE;
+        for (uint32_t k = 0; k < seen[i]->nargs; k++)
+            if (!fuse_push_new(seen, &nseen, MOST, seen[i]->args[k])) return MOST_CHAIN + 1;
+    }
+    return count;
+}
+
+bool fuse_inlines(const PassOptions *o, const Node *dot, int side)
+{
+    bool base = false;
+    int n = chain_length(dot->args[side], &base);
+    // Every tile along the other side would compute it again.
+    if (n && !base && fuse_tiled(o, dot)) return false;
+    // What needs nothing but leaves is there long before the backward part begins.
+    return n <= MOST_CHAIN && (base || dot->role == ROLE_FORWARD);
+}
+
+typedef struct Split {
+    Graph *src, *dst;
+    Remap map;
+    IdMap clone; // old id -> new id
+} Split;
+
+// The chain below n once more, for one reader. At most MOST_CHAIN operations and as many views
+// deep.
+static Node *again(Split *s, const Node *n)
+{
+    uint64_t id;
+    if (!is_step(n)) return s->map.map[n->id];
+    if (idmap_get(&s->clone, n->id, &id)) return s->dst->nodes.at[id];
+    Node *args[8];
+    if (n->nargs > 8) return s->map.map[n->id];
+    for (uint32_t k = 0; k < n->nargs; k++) args[k] = again(s, n->args[k]);
+    Attrs at = n->attrs;
+    if (node_class(n) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 2);
+    graph_stamp(s->dst, n, n->name);
+    Node *c = graph_node(s->dst, n->op, args, (int)n->nargs, &at);
+    idmap_set(&s->clone, n->id, c->id);
+    return c;
+}
+
+Graph *fuse_split_operands(Graph *g, const PassOptions *o)
+{
+    uint32_t n = g->nodes.n + 1;
+    bool *backward = NEW_ARRAY(g->arena, bool, n), any = false;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs; k++)
+            backward[x->args[k]->id] |= x->role != ROLE_FORWARD || (is_step(x) && backward[i]);
+    }
+    bool *split[2] = {NEW_ARRAY(g->arena, bool, n), NEW_ARRAY(g->arena, bool, n)};
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        if (x->role != ROLE_FORWARD || !fuse_generated(o, x) || fuse_tiled(o, x)) continue;
+        for (int k = 0; k < 2; k++) {
+            bool base = false;
+            int length = chain_length(x->args[k], &base);
+            split[k][i] = length > 0 && length <= MOST_CHAIN && !base && backward[x->args[k]->id];
+            any |= split[k][i];
+        }
+    }
+    if (!any) return g;
+    Split s = {.src = g, .dst = graph_new(g->arena, g->diags, g->symbols)};
+    s.map = remap_begin(g, s.dst);
+    s.clone = idmap_new(g->arena);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *x = g->nodes.at[i];
+        if (!split[0][i] && !split[1][i]) {
+            remap_node(&s.map, x);
+            continue;
+        }
+        Node *args[2];
+        for (int k = 0; k < 2; k++)
+            args[k] = split[k][i] ? again(&s, x->args[k]) : s.map.map[x->args[k]->id];
+        graph_stamp(s.dst, x, x->name);
+        s.map.map[i] = graph_node(s.dst, x->op, args, 2, &x->attrs);
+    }
+    return graph_copy_live(remap_end(&s.map));
+}

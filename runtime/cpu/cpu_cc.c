@@ -1,0 +1,281 @@
+// Starting the system's C compiler: found on PATH, run directly (no shell), its output kept for the
+// error message.
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "runtime/cpu/cpu.h"
+
+extern char **environ;
+
+static const char *const always[] = {
+    "-O2", // half the time of -O3, which adds nothing to loops that say simd themselves
+    "-ftree-vectorize",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off", // what is one operation says so: passes/contract.c
+    "-fwrapv",           // integers wrap
+    "-std=gnu17",
+    "-w",
+};
+
+// For this processor. Compilers shy away from its widest vectors, which long ago slowed the others down.
+static const char *const native[] = {
+    "-march=native",
+#if defined(__x86_64__)
+    "-mprefer-vector-width=512",
+#endif
+};
+
+// Of the file and of what it is told: objects of another one are not taken from the cache.
+static bool executable(const char *path, CpuCompiler *c)
+{
+    struct stat st;
+    if (access(path, X_OK) || stat(path, &st) || !S_ISREG(st.st_mode)) return false;
+    uint64_t id[] = {(uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
+                     (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec};
+    c->identity = hash_bytes(id, sizeof id, 1);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        c->identity = hash_mix(c->identity, hash_str(always[i]));
+    for (size_t i = 0; i < sizeof native / sizeof *native; i++)
+        c->identity = hash_mix(c->identity, hash_str(native[i]));
+    return true;
+}
+
+static bool on_path(const char *name, CpuCompiler *c)
+{
+    if (strchr(name, '/')) {
+        int n = snprintf(c->path, sizeof c->path, "%s", name);
+        return n > 0 && (size_t)n < sizeof c->path && executable(c->path, c);
+    }
+    const char *path = getenv("PATH");
+    if (!path) path = "/usr/local/bin:/usr/bin:/bin";
+    while (*path) {
+        size_t n = strcspn(path, ":");
+        int k = snprintf(c->path, sizeof c->path, "%.*s/%s", (int)n, n ? path : ".", name);
+        if (k > 0 && (size_t)k < sizeof c->path && executable(c->path, c)) return true;
+        path += n + (path[n] == ':');
+    }
+    return false;
+}
+
+RtCode rt_cc_find(CpuCompiler *c, RtError *e)
+{
+    static const char *const names[] = {"cc", "gcc", "clang"};
+    const char *cc = getenv("CC");
+    if (cc && *cc && !strchr(cc, ' ')) // (a command with options is a build's)
+        return on_path(cc, c) ? RT_OK
+                              : rt_fail(e, RT_ENV,
+                                        "CC is '%.200s', which is no program that can be run; name "
+                                        "a C compiler in it or unset it",
+                                        cc);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (on_path(names[i], c)) return RT_OK;
+    return rt_fail(
+        e, RT_ENV,
+        "running on the CPU needs a C compiler, and there is no cc, gcc or clang on PATH; install "
+        "one (Debian, Ubuntu: apt-get install gcc) or name it in CC");
+}
+
+typedef struct Work { // a temporary folder
+    char dir[512];
+} Work;
+
+static RtCode work_open(Work *w, RtError *e)
+{
+    const char *tmp = getenv("TMPDIR");
+    int n = snprintf(w->dir, sizeof w->dir, "%s/netc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (n < 0 || (size_t)n >= sizeof w->dir - 32 || !mkdtemp(w->dir))
+        return rt_fail(e, RT_ENV,
+                       "no temporary folder can be made for the compiler in %s: %s; set TMPDIR",
+                       tmp && *tmp ? tmp : "/tmp", strerror(errno));
+    return RT_OK;
+}
+
+static void work_path(const Work *w, const char *kind, int i, char *out, size_t n)
+{
+    snprintf(out, n, "%s/%d.%s", w->dir, i, kind);
+}
+
+static void work_close(const Work *w, int nparts)
+{
+    static const char *const kinds[] = {"c", "o", "so", "log"};
+    char path[600];
+    for (int i = 0; i <= nparts; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            work_path(w, kinds[k], i, path, sizeof path);
+            unlink(path);
+        }
+    rmdir(w->dir);
+}
+
+static RtCode write_text(const char *path, const char *text, RtError *e)
+{
+    FILE *f = fopen(path, "we");
+    size_t n = strlen(text);
+    bool ok = f && fwrite(text, 1, n, f) == n;
+    if (f) ok &= fclose(f) == 0;
+    return ok ? RT_OK : rt_fail(e, RT_ENV, "cannot write %s: %s", path, strerror(errno));
+}
+
+static RtCode start(char *const *argv, const char *log, pid_t *pid, RtError *e)
+{
+    posix_spawn_file_actions_t io;
+    if (posix_spawn_file_actions_init(&io)) return rt_fail(e, RT_OOM, "out of memory");
+    posix_spawn_file_actions_addopen(&io, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&io, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&io, 1, 2);
+    int rc = posix_spawn(pid, argv[0], &io, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&io);
+    return rc ? rt_fail(e, RT_ENV, "cannot start %s: %s", argv[0], strerror(rc)) : RT_OK;
+}
+
+// true: it ended well. A host that ignores SIGCHLD has no status for us; the product then decides.
+static bool ended_well(pid_t pid, const char *product)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno == EINTR) continue;
+        return access(product, R_OK) == 0;
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void read_log(const char *path, char *out, size_t n)
+{
+    FILE *f = fopen(path, "re");
+    size_t got = f ? fread(out, 1, n - 1, f) : 0;
+    if (f) fclose(f);
+    out[got] = 0;
+}
+
+enum { MAX_PARTS = 16, MAX_ARGS = 24 };
+
+typedef struct Flags {
+    bool simd, native;
+} Flags;
+
+static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
+{
+    argv[n++] = (char *)c->path;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) argv[n++] = (char *)always[i];
+    for (size_t i = 0; i < sizeof native / sizeof *native && f.native; i++)
+        argv[n++] = (char *)native[i];
+    if (f.simd) argv[n++] = "-fopenmp-simd";
+    return n;
+}
+
+// One attempt. false: *failed_log has what the compiler said.
+static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, char *failed_log,
+                    size_t n, RtError *e)
+{
+    char source[MAX_PARTS][600], object[MAX_PARTS][600], log[MAX_PARTS + 1][600], shared[600];
+    pid_t pid[MAX_PARTS];
+    int started = 0;
+    bool ok = true;
+    work_path(w, "so", nparts, shared, sizeof shared);
+    work_path(w, "log", nparts, log[nparts], sizeof log[nparts]);
+    *failed_log = 0;
+    for (int i = 0; i < nparts && ok; i++) {
+        char *argv[MAX_ARGS];
+        int k = common_flags(argv, 0, c, f);
+        work_path(w, "c", i, source[i], sizeof source[i]);
+        work_path(w, "o", i, object[i], sizeof object[i]);
+        work_path(w, "log", i, log[i], sizeof log[i]);
+        argv[k++] = nparts == 1 ? "-shared" : "-c";
+        argv[k++] = "-o";
+        argv[k++] = nparts == 1 ? shared : object[i];
+        argv[k++] = source[i];
+        if (nparts == 1) argv[k++] = "-lm";
+        argv[k] = NULL;
+        if (start(argv, log[i], &pid[i], e))
+            ok = false;
+        else
+            started++;
+    }
+    for (int i = 0; i < started; i++)
+        if (!ended_well(pid[i], nparts == 1 ? shared : object[i])) {
+            if (!*failed_log) read_log(log[i], failed_log, n);
+            ok = false;
+        }
+    if (ok && nparts > 1) {
+        char *argv[MAX_ARGS + MAX_PARTS];
+        int k = common_flags(argv, 0, c, f);
+        argv[k++] = "-shared";
+        argv[k++] = "-o";
+        argv[k++] = shared;
+        for (int i = 0; i < nparts; i++) argv[k++] = object[i];
+        argv[k++] = "-lm";
+        argv[k] = NULL;
+        pid_t link;
+        ok = start(argv, log[nparts], &link, e) == RT_OK;
+        if (ok && !ended_well(link, shared)) {
+            read_log(log[nparts], failed_log, n);
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+static RtCode load_product(const Work *w, int nparts, void **object, size_t *size, RtError *e)
+{
+    char path[600];
+    work_path(w, "so", nparts, path, sizeof path);
+    FILE *f = fopen(path, "re");
+    struct stat st;
+    if (!f || fstat(fileno(f), &st)) {
+        if (f) fclose(f);
+        return rt_fail(e, RT_ENV, "the compiler left no object at %s: %s", path, strerror(errno));
+    }
+    *size = (size_t)st.st_size;
+    *object = malloc(*size + 1);
+    bool ok = *object && fread(*object, 1, *size, f) == *size;
+    fclose(f);
+    if (ok) return RT_OK;
+    free(*object);
+    *object = NULL;
+    return rt_fail(e, RT_ENV, "cannot read %s", path);
+}
+
+RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
+                     const RtCompileOptions *o, void **object, size_t *size, RtError *e)
+{
+    Work w;
+    char said[3000] = "", first[3000] = "";
+    if (nparts > MAX_PARTS) return rt_fail(e, RT_USER, "too many parts to compile");
+    if (work_open(&w, e)) return e->code;
+    RtCode code = RT_OK;
+    for (int i = 0; i < nparts && !code; i++) {
+        char path[600];
+        work_path(&w, "c", i, path, sizeof path);
+        code = write_text(path, parts[i], e);
+    }
+    if (!code) {
+        // A compiler without OpenMP's simd, or one that does not know this processor, still makes a
+        // program.
+        static const Flags tries[] = {{true, true}, {false, true}, {true, false}, {false, false}};
+        bool done = false;
+        for (size_t i = 0; i < sizeof tries / sizeof *tries && !done && !e->code; i++) {
+            done = attempt(c, &w, nparts, tries[i], i ? said : first, sizeof said, e);
+            if (done && i)
+                rt_log(o, "note: %s compiled %s%s%s", c->path,
+                       tries[i].simd ? "" : "without OpenMP's simd",
+                       tries[i].simd || tries[i].native ? "" : " and ",
+                       tries[i].native ? "" : "for a generic processor");
+        }
+        if (!done)
+            code = rt_fail(e, RT_ENV, "%s could not compile the generated C:\n%s", c->path, first);
+        else
+            code = load_product(&w, nparts, object, size, e);
+    }
+    work_close(&w, nparts);
+    return code;
+}

@@ -1,0 +1,250 @@
+// Memory and clocks for timing a matmul.
+#include "runtime/cuda/cuda_bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { CALLS = 16, ROUNDS = 3 };
+
+static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
+                           int64_t batch)
+{
+    int64_t n = (rows - 1) * ld + cols + (batch > 1 ? (batch - 1) * stride : 0);
+    return ((size_t)n * (size_t)prog_dtype_bytes(t) + 511) / 512 * 512;
+}
+
+// The first step that calls the product; its entry in *e.
+static const ProgStep *first_call(const Program *p, int gemm, const ProgEntry **e)
+{
+    for (int i = 0; i < p->nentries; i++)
+        for (int k = 0; k < p->entries[i].nsteps; k++) {
+            const ProgStep *s = &p->entries[i].steps[k];
+            *e = &p->entries[i];
+            if (s->kind == PS_GEMM && s->index == gemm) return s;
+        }
+    return NULL;
+}
+
+// The index of the first argument that is the same memory as argument [arg]; arg: none is.
+static int same_memory(const ProgStep *s, int arg)
+{
+    for (int i = 0; i < arg && s->args[arg].kind == PA_BUFFER; i++)
+        if (s->args[i].kind == PA_BUFFER && s->args[i].index == s->args[arg].index) return i;
+    return arg;
+}
+
+bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
+{
+    enum { MOST = sizeof b->slot / sizeof *b->slot };
+    const ProgGemm *p = &m->p->gemms[gemm];
+    *b = (GemmBench){.m = m, .gemm = gemm, .d = m->d, .p = p, .g = &m->gemm[gemm]};
+    CuDriver *cu = &b->d->cu;
+    int64_t longest = p->m > p->n ? p->m : p->n;
+    int library = prog_gemm_args(p), all = library + p->kernel_args + p->tail_args;
+    b->step = first_call(m->p, gemm, &b->entry);
+    if (!b->step || b->step->nargs != all) all = library; // a product no entry calls
+    size_t size[MOST] = {
+        matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
+                     p->stride_a, p->batch),
+        matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
+                     p->stride_b, p->batch),
+        matrix_bytes(p->c_type, p->m, p->n, p->ldc, p->stride_c, p->batch),
+    };
+    if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
+    if (b->g->aux >= 0)
+        size[b->g->aux] = (size_t)(p->m * p->n * (p->batch > 1 ? p->batch : 1)) * 8 + 512;
+    if (b->g->ws >= 0) size[b->g->ws] = (size_t)p->workspace;
+    for (int i = 0; i < all && b->step; i++) {
+        const ProgArg *a = &b->step->args[i];
+        int first = same_memory(b->step, i);
+        if (i >= library && a->kind == PA_BUFFER)
+            size[i] = (size_t)cuda_operand_bytes(b->entry, &b->entry->buffers[a->index]);
+        if (first == i) continue;
+        if (size[i] > size[first]) size[first] = size[i];
+        size[i] = 0;
+    }
+    b->nslots = all;
+    size_t total = 0, at[MOST];
+    for (int i = 0; i < all; i++) {
+        at[i] = total;
+        total += (size[i] + 511) / 512 * 512;
+    }
+    size_t avail = 0, most = 0;
+    if (cu->mem_info(&avail, &most) != CU_OK || total > avail / 2) return false;
+    if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
+    b->bytes = total;
+    for (int i = 0; i < all; i++) {
+        int first = b->step ? same_memory(b->step, i) : i;
+        if (first < i)
+            b->slot[i] = b->slot[first];
+        else if (b->step && b->step->args[i].kind != PA_BUFFER)
+            b->slot[i].v = b->step->args[i].value;
+        else
+            b->slot[i].p = (void *)(uintptr_t)(b->block + at[i]);
+    }
+    return cu->stream_create(&b->s, CU_STREAM_NO_LEGACY_SYNC) == CU_OK &&
+           cu->event_create(&b->begin, 0) == CU_OK && cu->event_create(&b->end, 0) == CU_OK &&
+           cuda_operands_fill(b);
+}
+
+void gemm_bench_close(GemmBench *b)
+{
+    CuDriver *cu = &b->d->cu;
+    if (b->begin) cu->event_destroy(b->begin);
+    if (b->end) cu->event_destroy(b->end);
+    if (b->s) cu->stream_destroy(b->s);
+    if (b->block) cu->mem_free(b->block);
+}
+
+static bool call_or(GemmBench *b, RtError *e)
+{
+    RtStream s = {b->d, b->s, false};
+    if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, e) == RT_OK;
+    return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
+           cuda_gemm_tail(&s, b->m, b->gemm, b->slot, e) == RT_OK;
+}
+
+static bool call(GemmBench *b)
+{
+    RtError e = {0};
+    return call_or(b, &e);
+}
+
+static RtCode wait(GemmBench *b, const char *kernel, RtError *e)
+{
+    CU_AT(b->d, e, kernel, b->p->loc, stream_sync(b->s));
+    return RT_OK;
+}
+
+// -- comparing ------------------------------------------------------------------------------------
+
+enum { PIECES = 32, PIECE = 4096, EACH = PIECES * PIECE };
+
+// Pieces of a buffer, evenly spread; how many bytes in all, or -1.
+static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot, char *to)
+{
+    int64_t each = from->bytes < PIECE ? from->bytes : PIECE, done = 0;
+    for (int i = 0; i < PIECES && done + each <= from->bytes; i++, done += each) {
+        int64_t at = (from->bytes - each) / (PIECES - 1) * i / 16 * 16;
+        if (b->d->cu.copy_d2h(to + done, (CuPtr)(uintptr_t)slot->p + (CuPtr)at, (size_t)each,
+                              b->s) != CU_OK)
+            return -1;
+    }
+    return b->d->cu.stream_sync(b->s) == CU_OK ? (long)done : -1;
+}
+
+// Both round sums in their own order, a library perhaps once more; what leaves the range of the
+// type may do so a little earlier by one of them. Not by each element's own bound (ir/bound.h):
+// that needs what its sum added up and how steep the code behind the product is, and the runtime
+// knows no IR. So only gross mistakes are seen here; `netc check` holds both to the bound.
+static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
+{
+    double worst = 0, scale = 0;
+    long beyond = 0, width = prog_dtype_bytes(t);
+    for (long i = 0; i < bytes; i += width) {
+        double a = prog_load(t, x + i), b = prog_load(t, y + i);
+        if (isfinite(b)) scale = fmax(scale, fabs(b));
+        if (a == b || (isnan(a) && isnan(b))) continue;
+        if (isfinite(a) && isfinite(b))
+            worst = fmax(worst, fabs(a - b));
+        else
+            beyond++;
+    }
+    return worst <= scale / 32 && beyond * width * 32 <= bytes;
+}
+
+// What the kernel (by 0) and then the library left in the buffers that the kernel writes. false:
+// one of them fails, or (by 1) *differs.
+static bool compare(GemmBench *b, char *pieces, int by, bool *differs, RtError *e)
+{
+    int first = prog_gemm_args(b->p), n = b->p->kernel_args, tail = b->p->tail;
+    int kernel = by && tail ? tail - 1 : b->p->kernel - 1;
+    b->g->generated = by == 0;
+    if (!cuda_operands_fill(b) || !call_or(b, e) || wait(b, b->m->p->kernels[kernel].name, e))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const ProgArg *a = &b->step->args[first + i];
+        if (a->kind != PA_BUFFER || !a->written) continue;
+        const ProgBuffer *of = &b->entry->buffers[a->index];
+        char *own = pieces + (size_t)i * EACH, *library = own + (size_t)n * EACH;
+        long bytes = read_pieces(b, of, &b->slot[first + i], by ? library : own);
+        if (bytes < 0) return false;
+        *differs |= by && !close_enough(of->type.dtype, own, library, bytes);
+    }
+    return !*differs;
+}
+
+bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e)
+{
+    int n = b->step ? b->p->kernel_args : 0;
+    char *pieces = malloc(2 * (size_t)n * EACH + 1);
+    *differs = false;
+    bool ok = pieces && n && compare(b, pieces, 0, differs, e) && compare(b, pieces, 1, differs, e);
+    b->g->generated = false;
+    free(pieces);
+    return ok;
+}
+
+// -- timing ---------------------------------------------------------------------------------------
+
+// Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
+static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)
+{
+    CuDriver *cu = &b->d->cu;
+    double best = -1;
+    for (int i = 0; i < ROUNDS; i++) {
+        float ms = 0;
+        if (cu->event_record(b->begin, b->s) != CU_OK) return -1;
+        if (exec && cu->graph_launch(exec, b->s) != CU_OK) return -1;
+        if (!exec && !call(b)) return -1;
+        if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
+            cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
+            return -1;
+        if (best < 0 || ms < best) best = ms;
+    }
+    return best * 1e-3 / calls;
+}
+
+static double bench_graph(GemmBench *b)
+{
+    CuDriver *cu = &b->d->cu;
+    CuGraph graph = NULL;
+    CuGraphExec exec = NULL;
+    if (cu->stream_begin_capture(b->s, CU_CAPTURE_THREAD_LOCAL) != CU_OK) return -1;
+    bool ok = true;
+    for (int i = 0; i < CALLS && ok; i++) ok = call(b);
+    ok = cu->stream_end_capture(b->s, &graph) == CU_OK && ok;
+    ok = ok && cu->graph_instantiate(&exec, graph, 0) == CU_OK;
+    ok = ok && cu->graph_launch(exec, b->s) == CU_OK;
+    double t = ok ? bench_rounds(b, exec, CALLS) : -1;
+    if (exec) cu->graph_exec_destroy(exec);
+    if (graph) cu->graph_destroy(graph);
+    return t;
+}
+
+double gemm_bench_time(GemmBench *b, double best)
+{
+    const double launch = 20e-6, short_call = 200e-6;
+    if (!call(b) || b->d->cu.stream_sync(b->s) != CU_OK) return -1;
+    double t = bench_rounds(b, NULL, 1);
+    if (t < 0 || (best >= 0 && t > 2 * best + launch)) return -1;
+    return t < short_call ? bench_graph(b) : t;
+}
+
+bool gemm_bench_enqueue(GemmBench *b, int calls)
+{
+    for (int i = 0; i < calls; i++)
+        if (!call(b)) return false;
+    return true;
+}
+
+double gemm_bench_calls(GemmBench *b, int calls)
+{
+    CuDriver *cu = &b->d->cu;
+    float ms = 0;
+    if (cu->event_record(b->begin, b->s) != CU_OK || !gemm_bench_enqueue(b, calls)) return -1;
+    if (cu->event_record(b->end, b->s) != CU_OK || cu->event_sync(b->end) != CU_OK ||
+        cu->event_elapsed(&ms, b->begin, b->end) != CU_OK)
+        return -1;
+    return ms * 1e-3 / calls;
+}

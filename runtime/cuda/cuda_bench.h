@@ -1,0 +1,42 @@
+// Times calls of one matmul, by cuBLASLt and what follows its call or by the generated kernel that
+// does both, in memory of its own.
+#ifndef RUNTIME_CUDA_BENCH_H
+#define RUNTIME_CUDA_BENCH_H
+
+#include "runtime/cuda/cuda.h"
+
+typedef struct GemmBench {
+    RtModule *m;
+    int gemm;
+    const ProgStep *step; // the first that calls it, of this entry; NULL: none does
+    const ProgEntry *entry;
+    CudaDevice *d;
+    const ProgGemm *p;
+    CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
+    CuPtr block;
+    size_t bytes; // of block
+    int nslots;
+    RtSlot slot[PROG_MAX_GEMM_ARGS]; // as the step has them
+    CuStream s;
+    CuEvent begin, end;
+} GemmBench;
+
+// Memory for one call, filled. false: there is no room.
+bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm);
+void gemm_bench_close(GemmBench *b);
+// cuda_operands.c: bytes that an argument takes here, and the memory's contents.
+int64_t cuda_operand_bytes(const ProgEntry *en, const ProgBuffer *b);
+bool cuda_operands_fill(GemmBench *b);
+// Whether the kernel's results are those of the library, g->algo, and its tail: else it *differs,
+// or e says what failed (nothing: there was no memory).
+bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e);
+// Seconds of one call; negative when it fails or is clearly slower than [best]
+// (negative: none yet). A product shorter than its launch from the host is timed as part of a
+// graph, its operands in the L2 cache, as it will run.
+double gemm_bench_time(GemmBench *b, double best);
+// Calls that the device is given and nobody waits for; false when that fails.
+bool gemm_bench_enqueue(GemmBench *b, int calls);
+// Seconds of one call, by [calls] in a row; negative when it fails.
+double gemm_bench_calls(GemmBench *b, int calls);
+
+#endif

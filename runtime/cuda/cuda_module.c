@@ -1,0 +1,282 @@
+// A Program's kernels on a GPU: from images that fit, else compiled here; launching them.
+#include "runtime/cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// How well an image suits this device: 0 not at all, 1 PTX the driver translates, 2 a cubin of the
+// same major architecture (before sm_90), 3 exactly this one.
+static int fits(const CudaDevice *d, const RtImage *im)
+{
+    int v;
+    if (!im->bytes || !im->size) return 0;
+    if (!strcmp(im->target, d->base.target)) return 3;
+    if (sscanf(im->target, "sm_%d", &v) == 1)
+        return d->arch < 90 && v / 10 == d->arch / 10 && v < d->arch ? 2 : 0;
+    if (sscanf(im->target, "ptx_%d", &v) == 1) return v <= d->arch;
+    return 0;
+}
+
+static const RtImage *best_image(const CudaDevice *d, const Program *p, int kernel,
+                                 const RtImage *images, int n)
+{
+    const RtImage *best = NULL;
+    int score = 0;
+    for (int i = 0; i < n; i++) {
+        if (images[i].identity != p->kernels[kernel].identity) continue;
+        int f = fits(d, &images[i]);
+        if (f > score && images[i].key == cuda_image_key(p, kernel, images[i].target)) {
+            score = f;
+            best = &images[i];
+        }
+    }
+    return best;
+}
+
+static RtCode load_image(RtModule *m, int kernel, const RtImage *im, RtError *e)
+{
+    CudaDevice *d = m->d;
+    const ProgKernel *k = &m->p->kernels[kernel];
+    char log[1024] = "";
+    int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    CuModule mod = NULL;
+    CuResult r = d->cu.module_load(&mod, im->bytes, 2, options, values);
+    if (r == CU_INVALID_IMAGE || r == CU_NO_BINARY_FOR_GPU || r == CU_UNSUPPORTED_PTX_VERSION)
+        return rt_fail(
+            e, RT_ENV,
+            "%s (%s, driver for CUDA %d.%d) cannot load kernel %s, compiled for %s: the driver "
+            "is older than the compiler that made it, or the file is damaged%s%s\n"
+            "update the NVIDIA driver, or compile again here (--rebuild) with an NVRTC no newer "
+            "than the driver",
+            d->base.name, d->base.model, d->driver_version / 1000, d->driver_version % 1000 / 10,
+            k->name, im->target, *log ? ": " : "", log);
+    if (r != CU_OK)
+        return cuda_failed(d, r, "module_load(...)", __FILE__, __LINE__, k->name, m->loc[kernel],
+                           e);
+    r = d->cu.module_function(&m->function[kernel], mod, k->symbol);
+    if (r != CU_OK) {
+        d->cu.module_unload(mod);
+        m->function[kernel] = NULL;
+        return cuda_failed(d, r, "module_function(...)", __FILE__, __LINE__, k->name,
+                           m->loc[kernel], e);
+    }
+    m->module[m->nmodules++] = mod;
+    return RT_OK;
+}
+
+// After an image, of a file or of the cache, that is no code for this kernel. The first error stays
+// where that is no help either.
+static RtCode load_anew(RtModule *m, int kernel, const RtCompileOptions *o, const RtImage **use,
+                        Arena *scratch, RtError *e)
+{
+    bool *wanted = NEW_ARRAY(scratch, bool, m->p->nkernels);
+    RtCompileOptions fresh = *o;
+    RtError again = {0};
+    RtImage *made;
+    int n;
+    wanted[kernel] = fresh.fresh = true;
+    if (cuda_compile(scratch, m->p, m->d->base.target, wanted, &fresh, &made, &n, &again) || !n ||
+        load_image(m, kernel, made, &again))
+        return e->code;
+    rt_log(o, "note: the code kept for kernel %s is none; its text was compiled again",
+           m->p->kernels[kernel].name);
+    *use = made;
+    *e = (RtError){0};
+    return RT_OK;
+}
+
+// Whether a launch may begin before the one in front of it has ended: the text waits for that, and
+// the image was made of it for a device that can.
+static bool waits_itself(const CudaDevice *d, const ProgKernel *k, const RtImage *im)
+{
+    int v;
+    const char *number = strchr(im->target, '_');
+    return number && sscanf(number + 1, "%d", &v) == 1 && v >= 90 && d->driver_version >= 12030 &&
+           strstr(k->text, "nc_follow();");
+}
+
+static RtCode configure(RtModule *m, int kernel, RtError *e)
+{
+    CudaDevice *d = m->d;
+    const ProgKernel *k = &m->p->kernels[kernel];
+    CuFunction f = m->function[kernel];
+    // (past 48 KB with the variables of the text, which are not counted here)
+    if (k->shared_bytes)
+        CU_AT(d, e, k->name, m->loc[kernel],
+              func_set(f, CU_FUNC_MAX_DYNAMIC_SHARED, (int)k->shared_bytes));
+    if (k->cluster > 8)
+        CU_AT(d, e, k->name, m->loc[kernel], func_set(f, CU_FUNC_NON_PORTABLE_CLUSTER, 1));
+    return RT_OK;
+}
+
+// Kernels of equal text share a module.
+static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
+                           const RtCompileOptions *o, Arena *scratch, RtError *e)
+{
+    const Program *p = m->p;
+    const RtImage **use = NEW_ARRAY(scratch, const RtImage *, p->nkernels + 1);
+    bool *wanted = NEW_ARRAY(scratch, bool, p->nkernels + 1),
+         *spare = NEW_ARRAY(scratch, bool, p->nkernels + 1);
+    int missing = 0;
+    cuda_spare_kernels(p, spare);
+    for (int i = 0; i < p->nkernels; i++) {
+        use[i] = best_image(m->d, p, i, images, nimages);
+        wanted[i] = !use[i];
+        missing += wanted[i];
+    }
+    if (missing) {
+        RtImage *made;
+        int nmade;
+        if (nimages)
+            rt_log(o, "no code for %s (%s) in the file: compiling its text", m->d->base.model,
+                   m->d->base.target);
+        RtCode code = cuda_compile(scratch, p, m->d->base.target, wanted, o, &made, &nmade, e);
+        if (code) return code;
+        for (int i = 0; i < p->nkernels; i++)
+            if (wanted[i]) use[i] = best_image(m->d, p, i, made, nmade);
+    }
+    for (int i = 0; i < p->nkernels; i++) {
+        if (!use[i] && spare[i]) continue;
+        if (!use[i]) return rt_fail(e, RT_ENV, "kernel %s has no code", p->kernels[i].name);
+        int same = -1;
+        for (int k = 0; k < i && same < 0; k++)
+            if (use[k] == use[i] && m->function[k]) same = k;
+        RtCode code = RT_OK;
+        if (same >= 0)
+            m->function[i] = m->function[same];
+        else if ((code = load_image(m, i, use[i], e)) && !o->fresh)
+            code = load_anew(m, i, o, &use[i], scratch, e);
+        m->follows[i] = waits_itself(m->d, &p->kernels[i], use[i]);
+        if (!code && !configure(m, i, e)) continue;
+        if (!spare[i]) return e->code;
+        rt_log(o, "note: %s; the matmul library goes on without it", e->text);
+        *e = (RtError){0};
+        m->function[i] = NULL;
+    }
+    return RT_OK;
+}
+
+static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
+                          const RtCompileOptions *o, RtError *e)
+{
+    const Program *p = m->p;
+    m->module = calloc((size_t)p->nkernels + 1, sizeof *m->module);
+    m->function = calloc((size_t)p->nkernels + 1, sizeof *m->function);
+    m->loc = calloc((size_t)p->nkernels + 1, sizeof *m->loc);
+    m->follows = calloc((size_t)p->nkernels + 1, sizeof *m->follows);
+    Arena *scratch = arena_new();
+    jmp_buf oom;
+    RtCode code;
+    if (!m->module || !m->function || !m->loc || !m->follows || !scratch) {
+        code = rt_fail(e, RT_OOM, "out of memory");
+    } else if (setjmp(oom)) {
+        code = rt_fail(e, RT_OOM, "out of memory");
+    } else {
+        arena_on_oom(scratch, &oom);
+        for (int i = 0; i < p->nkernels; i++) m->loc[i] = "";
+        for (int i = 0; i < p->nentries; i++)
+            for (int k = 0; k < p->entries[i].nsteps; k++) {
+                const ProgStep *s = &p->entries[i].steps[k];
+                if (!s->loc) continue;
+                const ProgGemm *g = s->kind == PS_GEMM ? &p->gemms[s->index] : NULL;
+                if (s->kind == PS_KERNEL && !*m->loc[s->index]) m->loc[s->index] = s->loc;
+                if (g && g->kernel) m->loc[g->kernel - 1] = s->loc;
+                if (g && g->tail) m->loc[g->tail - 1] = s->loc;
+            }
+        code = load_kernels(m, images, nimages, o, scratch, e);
+        if (!code) code = cuda_gemms_new(m, o, scratch, e);
+    }
+    if (scratch) arena_free(scratch);
+    return code;
+}
+
+RtCode cuda_module_new(RtDevice *device, const Program *p, const RtImage *images, int nimages,
+                       const RtCompileOptions *o, RtModule **out, RtError *e)
+{
+    *out = NULL;
+    RtModule *m = calloc(1, sizeof *m);
+    if (!m) return rt_fail(e, RT_OOM, "out of memory");
+    m->d = cuda_of(device);
+    m->p = p;
+    pthread_mutex_init(&m->gemm_lock, NULL);
+    RtCode code = fill_module(m, images, nimages, o, e);
+    if (code) {
+        cuda_module_free(m);
+        return code;
+    }
+    *out = m;
+    return RT_OK;
+}
+
+void cuda_module_free(RtModule *m)
+{
+    if (!m) return;
+    cuda_gemms_free(m);
+    for (int i = 0; i < m->nmodules; i++) m->d->cu.module_unload(m->module[i]);
+    pthread_mutex_destroy(&m->gemm_lock);
+    free(m->module);
+    free(m->function);
+    free(m->loc);
+    free(m->follows);
+    free(m);
+}
+
+// What bulk copies need to know of a matrix: boxes of it are laid out in shared memory as tensor
+// cores read them, 128 bytes a row, and zero beyond its edges.
+static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *argv,
+                        CuTensorMap *out, RtError *e)
+{
+    const ProgKernel *k = &m->p->kernels[kernel];
+    CuPtr at;
+    memcpy(&at, argv[p->arg], sizeof at);
+    unsigned box[] = {(unsigned)p->box_cols, (unsigned)p->box_rows}, steps[] = {1, 1};
+    uint64_t pitches[] = {(uint64_t)(p->pitch * p->apart) * 2};
+    for (int i = 0; i < p->apart; i++) {
+        int64_t first = p->offset + i * p->pitch, shift = first % 8; // of 16 bytes
+        uint64_t dims[] = {(uint64_t)(p->cols + shift),
+                           (uint64_t)((p->rows - i + p->apart - 1) / p->apart)};
+        CU_AT(m->d, e, k->name, m->loc[kernel],
+              map_tiled(&out[i], CU_MAP_U16, 2, at + (CuPtr)(first - shift) * 2, dims, pitches, box,
+                        steps, 0, CU_MAP_SWIZZLE_128, CU_MAP_L2_256, 0));
+    }
+    return RT_OK;
+}
+
+RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e)
+{
+    CudaDevice *d = m->d;
+    const ProgKernel *k = &m->p->kernels[kernel];
+    CuLaunchAttr attr[2];
+    CuTensorMap map[PROG_MAX_MAPS][PROG_MAX_APART];
+    void *params[PROG_MAX_MAP_ARGS + PROG_MAX_MAPS];
+    CuLaunch launch = {.shared_bytes = k->shared_bytes, .stream = s->s, .attrs = attr};
+    for (int i = 0; i < 3; i++) {
+        launch.grid[i] = k->grid[i];
+        launch.block[i] = k->block[i];
+        if (!k->grid[i]) return RT_OK; // nothing to do
+    }
+    if (k->cluster > 1) {
+        CuLaunchAttr *a = &attr[launch.nattrs++];
+        memset(a, 0, sizeof *a);
+        a->id = CU_LAUNCH_CLUSTER;
+        a->value.cluster.x = k->cluster;
+        a->value.cluster.y = a->value.cluster.z = 1;
+    }
+    if (m->follows[kernel]) {
+        CuLaunchAttr *a = &attr[launch.nattrs++];
+        memset(a, 0, sizeof *a);
+        a->id = CU_LAUNCH_EARLY;
+        a->value.early = 1;
+    }
+    for (int i = 0; i < k->nmaps; i++) {
+        if (make_maps(m, kernel, &k->maps[i], argv, map[i], e)) return e->code;
+        params[k->nargs + i] = map[i];
+    }
+    if (k->nmaps) memcpy(params, argv, (size_t)k->nargs * sizeof *params);
+    CU_AT(d, e, k->name, m->loc[kernel],
+          launch(&launch, m->function[kernel], k->nmaps ? params : (void **)argv, NULL));
+    if (d->sync) CU_AT(d, e, k->name, m->loc[kernel], stream_sync(s->s));
+    return RT_OK;
+}

@@ -1,0 +1,252 @@
+// Which way of computing a product is fastest.
+//
+// A GPU that begins to work after a pause takes about half a millisecond to reach its speed, and
+// after some 40 ms of large products it lowers its clock to stay within its power. Long products
+// are therefore timed in races: each way a few calls at a time, all in one row that the host does
+// not interrupt, behind a warm-up. What is read so differs by a few parts in a thousand from one
+// race to the next, and ways can be compared across races.
+#include "runtime/cuda/cuda_search.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "runtime/cuda/cuda_bench.h"
+
+// Seconds for the short products of a program; SURE proposals of each are timed however long it
+// takes.
+#define BUDGET 0.15
+// Products that take longer than this are searched further: for so many seconds each at most, and
+// so many in a program.
+#define LONG_CALL    40e-6
+#define VARIANTS     0.4
+#define ALL_VARIANTS 3.0
+#define WARM         1.5e-3 // of a race
+#define TURN         0.2e-3 // of a way in a race, at least
+
+enum { SURE = 4, WAYS = 96, PARENTS = 3, FINALISTS = 8 };
+
+typedef struct Way {
+    LtAlgo algo;
+    size_t workspace;
+    bool generated; // the program's own kernel, no algorithm
+    double seconds; // of a call; negative: it fails
+} Way;
+
+typedef struct Search {
+    GemmBench b;
+    CuEvent mark[WAYS + 1];
+    Way way[WAYS];
+    int n;
+    double least; // seconds of the fastest, roughly
+    double deadline;
+} Search;
+
+static void use(Search *s, const Way *w)
+{
+    s->b.g->algo = w->algo;
+    s->b.g->workspace = w->workspace;
+    s->b.g->generated = w->generated;
+}
+
+static bool faster(const Way *a, const Way *b)
+{
+    return a->seconds >= 0 && (b->seconds < 0 || a->seconds < b->seconds);
+}
+
+// Fastest first; of equals the one proposed first.
+static void sort(Search *s)
+{
+    for (int i = 1; i < s->n; i++) {
+        Way w = s->way[i];
+        int at = i;
+        for (; at > 0 && faster(&w, &s->way[at - 1]); at--) s->way[at] = s->way[at - 1];
+        s->way[at] = w;
+    }
+}
+
+// -- races ----------------------------------------------------------------------------------------
+
+static int calls_in(double seconds, double call)
+{
+    return call > 1e-3 * seconds ? (int)(seconds / call) + 1 : 1000;
+}
+
+// One lap of [n] ways behind a warm-up by the first; seconds[i] of a call, negative: it fails.
+static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *seconds)
+{
+    CuDriver *cu = &s->b.d->cu;
+    bool ok = true;
+    use(s, &way[0]);
+    ok = gemm_bench_enqueue(&s->b, warm) && cu->event_record(s->mark[0], s->b.s) == CU_OK;
+    for (int i = 0; i < n && ok; i++) {
+        use(s, &way[i]);
+        seconds[i] = gemm_bench_enqueue(&s->b, calls) ? 0 : -1;
+        ok = cu->event_record(s->mark[i + 1], s->b.s) == CU_OK;
+    }
+    ok = ok && cu->stream_sync(s->b.s) == CU_OK;
+    for (int i = 0; i < n && ok; i++) {
+        float ms = 0;
+        ok = cu->event_elapsed(&ms, s->mark[i], s->mark[i + 1]) == CU_OK;
+        if (seconds[i] >= 0) seconds[i] = ms * 1e-3 / calls;
+    }
+    return ok;
+}
+
+// Times the ways from [first] to [end]: the least of two laps, or the mean of four where few are
+// left. All of them have been called before: the first call of a kernel loads it.
+static void race(Search *s, int first, int end, bool last)
+{
+    int n = end - first, laps = last ? 4 : 2;
+    double sum[WAYS] = {0}, t[WAYS];
+    if (n <= 0 || s->n == 1) return; // one alone has won
+    int warm = calls_in(WARM, s->way[first].seconds), calls = calls_in(TURN, s->least);
+    for (int k = 0; k < laps; k++) {
+        bool ok = lap(s, s->way + first, n, warm, calls, t);
+        for (int i = 0; i < n; i++) {
+            bool bad = !ok || t[i] < 0 || sum[i] < 0;
+            sum[i] = bad ? -1 : last ? sum[i] + t[i] : k && sum[i] < t[i] ? sum[i] : t[i];
+        }
+    }
+    for (int i = 0; i < n; i++) s->way[first + i].seconds = last ? sum[i] / laps : sum[i];
+}
+
+// Adds a way that the device can call, unless it is clearly slower than the others: the first call
+// of a kernel loads it, the second tells roughly. Returns those seconds, 0 where it fails.
+static double enter(Search *s, Way w)
+{
+    if (s->n == WAYS) return 0;
+    use(s, &w);
+    if (gemm_bench_calls(&s->b, 1) < 0) return 0;
+    w.seconds = gemm_bench_calls(&s->b, 1);
+    if (w.seconds < 0) return 0;
+    if (s->n && w.seconds > 2 * s->least) return w.seconds;
+    if (!s->n || w.seconds < s->least) s->least = w.seconds;
+    s->way[s->n++] = w;
+    return w.seconds;
+}
+
+// -- variants -------------------------------------------------------------------------------------
+
+static bool known(const Search *s, const LtAlgo *algo)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!s->way[i].generated && !memcmp(&s->way[i].algo, algo, sizeof *algo)) return true;
+    return false;
+}
+
+static void try_variant(Search *s, const LtAlgo *base, int attribute, const void *value,
+                        size_t size)
+{
+    const CudaDevice *d = s->b.d;
+    const CudaGemm *g = s->b.g;
+    LtAlgo algo = *base;
+    LtResult r = {0};
+    if (d->lt.algo_set(&algo, attribute, value, size) != LT_OK || known(s, &algo) ||
+        d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
+        r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace || clock_now() > s->deadline)
+        return;
+    enter(s, (Way){.algo = algo, .workspace = r.workspace});
+}
+
+// The heuristic looks at sizes, not at the epilogue or at what a device does under load, and
+// proposes one variant a tile: the other clusters and options of its best are up to a tenth faster.
+static void try_variants(Search *s, const Way *parent)
+{
+    static const uint16_t clusters[] = {2, 3, 5, 4, 8}; // 1x1, 2x1, 1x2, 4x1, 1x4 blocks
+    enum { OPTIONS = 8, CLUSTERS = sizeof clusters / sizeof *clusters };
+    const LtAlgo base = parent->algo;
+    if (parent->generated) return;
+    for (int32_t option = 0; option < OPTIONS; option++)
+        try_variant(s, &base, LT_ALGO_CUSTOM, &option, sizeof option);
+    for (int k = 0; k < CLUSTERS; k++)
+        try_variant(s, &base, LT_ALGO_CLUSTER, &clusters[k], sizeof *clusters);
+}
+
+static double fastest_of(const Search *s, bool generated)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->way[i].generated == generated && s->way[i].seconds > 0) return s->way[i].seconds;
+    return 0;
+}
+
+static void note_times(const Search *s, GemmTimes *t)
+{
+    double library = fastest_of(s, false), kernel = fastest_of(s, true);
+    if (library) t->library = library;
+    if (kernel) t->kernel = kernel;
+}
+
+// -- the product ----------------------------------------------------------------------------------
+
+static void search_long(Search *s, const LtResult *proposed, int n, bool kernel, GemmTimes *times)
+{
+    for (int i = 0; i <= WAYS; i++)
+        if (s->b.d->cu.event_create(&s->mark[i], 0) != CU_OK) return;
+    for (int i = 0; i < n && (i < SURE || clock_now() < s->deadline); i++)
+        enter(s, (Way){.algo = proposed[i].algo, .workspace = proposed[i].workspace});
+    if (kernel) times->kernel = enter(s, (Way){.algo = proposed[0].algo, .generated = true});
+    race(s, 0, s->n, false);
+    sort(s);
+    for (int parents = PARENTS; s->n; parents = 1) {
+        int before = s->n;
+        const Way best = s->way[0];
+        for (int i = 0; i < parents && i < before; i++) try_variants(s, &s->way[i]);
+        race(s, before, s->n, false);
+        sort(s);
+        if (parents == 1 || !memcmp(&best, &s->way[0], sizeof best)) break; // all are known
+    }
+    note_times(s, times);
+    if (s->n > FINALISTS) s->n = FINALISTS;
+    race(s, 0, s->n, true);
+    sort(s);
+    note_times(s, times);
+}
+
+// One by one, in a graph where that is shorter than a launch. first: seconds of the first proposal.
+// One that needs a workspace stands in the way of what could run beside it: 3 % are its price.
+static void search_short(Search *s, const LtResult *proposed, int n, bool kernel, double first,
+                         double until, GemmTimes *times)
+{
+    for (int i = 0; i < n + kernel && s->n < WAYS; i++) {
+        Way w = {.algo = proposed[i % n].algo, .generated = i == n};
+        if (i < n) w.workspace = proposed[i].workspace;
+        if (i >= SURE && i < n && clock_now() > until) continue;
+        use(s, &w);
+        w.seconds = i ? gemm_bench_time(&s->b, i < n ? s->least : -1) : first;
+        if (w.seconds < 0) continue;
+        double *t = w.generated ? &times->kernel : &times->library;
+        if (!*t || w.seconds < *t) *t = w.seconds;
+        if (s->least < 0 || w.seconds < s->least) s->least = w.seconds;
+        if (w.workspace) w.seconds *= 1.03;
+        s->way[s->n++] = w;
+    }
+    sort(s);
+}
+
+bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, GemmTimes *times,
+                       bool *differs, RtError *e)
+{
+    Search s = {.least = -1};
+    const Way first = {.algo = proposed[0].algo, .workspace = proposed[0].workspace};
+    double begin = clock_now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), t = -1;
+    bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
+    use(&s, &first);
+    *differs = false;
+    if (kernel) kernel = gemm_bench_agrees(&s.b, differs, e);
+    open = open && !e->code;
+    if (open) t = gemm_bench_time(&s.b, -1);
+    if (t < LONG_CALL && open) {
+        search_short(&s, proposed, n, kernel, t, begin + share, times);
+        m->tuned += clock_now() - begin;
+    } else if (open) {
+        double left = ALL_VARIANTS - m->searched;
+        s.deadline = begin + (left < VARIANTS ? left : VARIANTS);
+        search_long(&s, proposed, n, kernel, times);
+        m->searched += clock_now() - begin;
+    }
+    for (int i = 0; i <= WAYS; i++)
+        if (s.mark[i]) m->d->cu.event_destroy(s.mark[i]);
+    gemm_bench_close(&s.b);
+    use(&s, s.n ? &s.way[0] : &first);
+    return s.n > 0;
+}

@@ -1,0 +1,216 @@
+// What computes a product: the choice table says, else the cache, else what is measured to be the
+// fastest (cuda_search.c).
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/plain.h"
+#include "base/map.h"
+#include "runtime/cuda/cuda_search.h"
+
+enum { CANDIDATES = 32 };
+
+static int64_t pow2_of(int64_t v, int64_t most)
+{
+    while (most > 1 && v % most) most /= 2;
+    return most;
+}
+
+// The alignment that argument [arg] of the product has wherever it is called, up to 16 bytes: no
+// access is wider, the library proposes the same for more, and an input may be the caller's own
+// pointer, so that a product of an input and of a temporary are one choice.
+static uint32_t alignment(const Program *p, int gemm, int arg)
+{
+    int64_t align = 16;
+    for (int i = 0; i < p->nentries; i++)
+        for (int k = 0; k < p->entries[i].nsteps; k++) {
+            const ProgEntry *en = &p->entries[i];
+            const ProgStep *s = &en->steps[k];
+            if (s->kind != PS_GEMM || s->index != gemm || arg >= s->nargs) continue;
+            const ProgArg *a = &s->args[arg];
+            if (a->kind != PA_BUFFER) continue;
+            align = pow2_of(en->buffers[a->index].offset, align);
+            for (int d = 0; d < s->depth && d < PROG_MAX_LOOP_DEPTH; d++)
+                align = pow2_of(a->stride[d], align);
+        }
+    return (uint32_t)align;
+}
+
+// All that the choice depends on, the text of the kernel that takes part included: what was
+// measured beside another one, or without any, is no choice here.
+static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
+{
+    const ProgGemm *g = &m->p->gemms[gemm];
+    char *key = NULL, kernel[40] = "";
+    if (cuda_gemm_has_kernel(m, gemm))
+        snprintf(kernel, sizeof kernel, " or kernel %016llx",
+                 (unsigned long long)hash_str(m->p->kernels[g->kernel - 1].text));
+    if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u%s @ %s @ cublasLt %zu",
+                 g->choice_key ? g->choice_key : g->name, (long long)g->lda, (long long)g->ldb,
+                 (long long)g->ldc, (long long)g->workspace, align[0], align[1], align[2], kernel,
+                 m->d->base.model, m->d->lt.number) < 0)
+        return NULL;
+    return key;
+}
+
+// -- a choice as text -----------------------------------------------------------------------------
+// "kernel", or the algorithm's eight words in hex and its workspace. Where both were timed, both
+// times follow, for people.
+static const char own_kernel[] = "kernel";
+
+static char *print_choice(const CudaGemm *g, const char *note)
+{
+    char *text = NULL, hex[8 * 16 + 1];
+    for (int i = 0; i < 8; i++)
+        snprintf(hex + i * 16, 17, "%016llx", (unsigned long long)g->algo.data[i]);
+    int n = g->generated ? asprintf(&text, "%s%s", own_kernel, note)
+                         : asprintf(&text, "%s %zu%s", hex, g->workspace, note);
+    return n < 0 ? NULL : text;
+}
+
+static bool parse_choice(const char *text, size_t n, LtAlgo *algo)
+{
+    if (n < 8 * 16) return false;
+    for (int i = 0; i < 8; i++) {
+        char word[17] = "", *end;
+        memcpy(word, text + i * 16, 16);
+        algo->data[i] = strtoull(word, &end, 16);
+        if (*end || strspn(word, "0123456789abcdef") != 16) return false;
+    }
+    return true;
+}
+
+static const char *find_line(const char *choices, const char *key, size_t *n)
+{
+    size_t nkey = strlen(key);
+    for (const char *line = choices ? choices : "", *end; *line; line = *end ? end + 1 : end) {
+        end = strchrnul(line, '\n');
+        if (!strncmp(line, key, nkey) && !strncmp(line + nkey, ": ", 2)) {
+            *n = (size_t)(end - line) - nkey - 2;
+            return line + nkey + 2;
+        }
+    }
+    return NULL;
+}
+
+// Takes a choice that is still possible: the library accepts the algorithm, or the kernel is there.
+static bool accept(RtModule *m, int gemm, const char *text, size_t n)
+{
+    CudaDevice *d = m->d;
+    CudaGemm *g = &m->gemm[gemm];
+    size_t word = sizeof own_kernel - 1;
+    LtAlgo algo;
+    LtResult r = {0};
+    if (text && n >= word && !memcmp(text, own_kernel, word) && (n == word || text[word] == ' ')) {
+        g->generated = cuda_gemm_has_kernel(m, gemm);
+        if (g->generated) g->value = strndup(text, n);
+        return g->value != NULL;
+    }
+    if (!text || !parse_choice(text, n, &algo)) return false;
+    if (d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
+        r.state != LT_OK || r.workspace > (size_t)m->p->gemms[gemm].workspace)
+        return false;
+    g->algo = algo;
+    g->workspace = r.workspace;
+    g->value = strndup(text, n);
+    return g->value != NULL;
+}
+
+// -- candidates -----------------------------------------------------------------------------------
+static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const uint32_t align[3],
+                         LtResult *out, int *n, RtError *e)
+{
+    LtPreference pref;
+    size_t workspace = (size_t)p->workspace;
+    // No sums in an order that varies: two runs give the same bits. Nor partial sums rounded to a
+    // narrow result type.
+    bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
+    uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
+    *n = 0;
+    LT_AT(d, e, p->name, p->loc, pref_create(&pref));
+    LtStatus r = d->lt.pref_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_REDUCTION, &reduce, sizeof reduce);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_A, &align[1], sizeof *align);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_B, &align[0], sizeof *align);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_C, &align[2], sizeof *align);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_D, &align[2], sizeof *align);
+    if (r == LT_OK)
+        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, CANDIDATES, out,
+                            n);
+    d->lt.pref_destroy(pref);
+    int kept = 0;
+    for (int i = 0; i < *n && r == LT_OK; i++) {
+        uint32_t scheme = 0;
+        size_t written;
+        d->lt.algo_get(&out[i].algo, LT_ALGO_REDUCTION, &scheme, sizeof scheme, &written);
+        if (out[i].state == LT_OK && out[i].workspace <= workspace && (scheme & ~reduce) == 0)
+            out[kept++] = out[i];
+    }
+    *n = kept;
+    if (kept) return RT_OK;
+    return rt_fail(
+        e, RT_ENV,
+        "cuBLASLt %zu on %s has no algorithm for matmul %s%s%s: (%lld, %lld) x (%lld, %lld) %s, "
+        "epilogue %d%s%s\ncompile without this epilogue, or without cuBLASLt",
+        d->lt.number, d->base.model, p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "",
+        (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n,
+        prog_dtype_name(p->a_type), (int)p->epilogue, r == LT_OK ? "" : ": ",
+        r == LT_OK ? "" : d->lt.status_name(r));
+}
+
+RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
+                        RtError *e)
+{
+    CudaDevice *d = m->d;
+    const ProgGemm *p = &m->p->gemms[gemm];
+    CudaGemm *g = &m->gemm[gemm];
+    uint32_t align[3];
+    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
+    g->key = make_key(m, gemm, align);
+    if (!g->key) return rt_fail(e, RT_OOM, "out of memory");
+    for (int i = 0; i < gemm; i++)
+        if (m->gemm[i].value && !strcmp(m->gemm[i].key, g->key) &&
+            accept(m, gemm, m->gemm[i].value, strlen(m->gemm[i].value)))
+            return RT_OK;
+    size_t n = 0;
+    const char *line = find_line(m->p->choices, g->key, &n);
+    if (accept(m, gemm, line, n)) return RT_OK;
+    if (o->locked)
+        return rt_fail(e, RT_USER,
+                       "--locked: what computes matmul %s%s%s is not in the tuning file: %s\n"
+                       "'netc tune' measures it on this device and writes the line",
+                       p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "", g->key);
+    RtKey key = rt_key_start("matmul choice 6");
+    rt_key_str(&key, g->key);
+    void *cached;
+    if (rt_cache_get(o, key, scratch, &cached, &n) && accept(m, gemm, cached, n)) return RT_OK;
+
+    LtResult found[CANDIDATES];
+    int nfound;
+    RtCode code = candidates(d, p, g, align, found, &nfound, e);
+    if (code && !cuda_gemm_has_kernel(m, gemm)) return code;
+    if (code) { // no algorithm: nothing to measure
+        *e = (RtError){0};
+        g->generated = true;
+        g->value = print_choice(g, "");
+    } else {
+        GemmTimes t = {0};
+        char note[80] = "";
+        bool differs, measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs, e);
+        if (e->code) return e->code;
+        if (differs)
+            rt_log(o,
+                   "warning: kernel %s%s%s computes something else than the matmul library and is "
+                   "not used: a defect of netc, please report it with the model",
+                   m->p->kernels[p->kernel - 1].name, p->loc && *p->loc ? ", " : "",
+                   p->loc ? p->loc : "");
+        if (!measured) return RT_OK; // no memory to measure in: the library's first
+        if (t.library > 0 && t.kernel > 0)
+            plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
+                         t.kernel * 1e6);
+        g->value = print_choice(g, note);
+    }
+    if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
+    rt_cache_put(o, key, g->value, strlen(g->value));
+    return RT_OK;
+}

@@ -1,0 +1,312 @@
+// Reading data files: which reader, several files as one, what the model wants against what is
+// there.
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/data/data_read.h"
+#include "runtime/host/range.h"
+
+bool rt_path_ends(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), k = strlen(suffix);
+    if (n > 3 && !strcmp(path + n - 3, ".gz")) n -= 3;
+    return n >= k && !strncmp(path + n - k, suffix, k);
+}
+
+void rt_array_free(RtArray *a)
+{
+    free(a->data);
+    *a = (RtArray){0};
+}
+
+RtCode rt_size_check(const char *path, const RtBytes *b, size_t head, const ProgType *t, RtError *e)
+{
+    char text[200];
+    prog_type_text(text, sizeof text, t);
+    int64_t bytes = prog_type_bytes(t);
+    size_t have = b->n - head;
+    if (bytes < 0)
+        return rt_fail(e, RT_USER,
+                       "%s: its header says %s, more than any memory holds: it is damaged", path,
+                       text);
+    if (have < (size_t)bytes)
+        return rt_fail(e, RT_USER,
+                       "%s is truncated: its header says %s, which is %" PRId64
+                       " bytes, but %zu follow",
+                       path, text, bytes, have);
+    if (have > (size_t)bytes)
+        return rt_fail(e, RT_USER,
+                       "%s has bytes after its end: its header says %s, which is %" PRId64
+                       " bytes, but more follow",
+                       path, text, bytes);
+    return RT_OK;
+}
+
+static RtCode parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                    RtArray *out, RtError *e)
+{
+    if (part && !strcmp(part, "raw")) return rt_raw_parse(path, NULL, wanted, b, out, e);
+    bool npy = rt_npy_recognise(b) || rt_path_ends(path, ".npy"),
+         idx = !npy && rt_idx_recognise(path, b);
+    if ((npy || idx) && part)
+        return rt_fail(e, RT_USER, "%s holds one tensor, it has no part '%s'", path, part);
+    if (npy) return rt_npy_parse(path, b, out, e);
+    if (idx) return rt_idx_parse(path, b, out, e);
+    if (rt_cifar_recognise(path, part, b)) return rt_cifar_parse(path, part, wanted, b, out, e);
+    if (!part && rt_foreign_check(path, b, wanted != NULL, e)) return e->code;
+    return rt_raw_parse(path, part, wanted, b, out, e);
+}
+
+// A row of tokens, of which examples are windows.
+static bool is_row(const ProgType *t, const ProgType *wanted)
+{
+    return wanted->rank == 1 && t->rank == 1 && t->dtype >= PD_U8 && t->dtype <= PD_I64 &&
+           t->dtype == wanted->dtype;
+}
+
+// Whether the examples are what the model wants. wanted is of one example.
+static RtCode check(const char *path, const ProgType *t, const ProgType *wanted, RtError *e)
+{
+    bool same = t->dtype == wanted->dtype && t->rank == wanted->rank + 1;
+    for (int i = 0; same && i < wanted->rank; i++)
+        same = wanted->dim[i] < 0 || wanted->dim[i] == t->dim[i + 1];
+    if (same) return RT_OK;
+    char have[200], want[200];
+    ProgType w = *wanted;
+    if (w.rank < PROG_MAX_RANK) {
+        memmove(w.dim + 1, w.dim, (size_t)w.rank * sizeof w.dim[0]);
+        w.dim[0] = -1;
+        w.rank++;
+    }
+    prog_type_text(have, sizeof have, t);
+    prog_type_text(want, sizeof want, &w);
+    return rt_fail(e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path,
+                   have, want,
+                   t->dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
+                   t->dtype != wanted->dtype ? prog_dtype_name(t->dtype) : "");
+}
+
+static RtCode one_array(const char *path, RtBytes *b, const char *part, const ProgType *wanted,
+                        RtArray *out, RtError *e)
+{
+    if (!b->n) return rt_fail(e, RT_USER, "%s is empty", path);
+    if (parse(path, part, wanted, b, out, e)) {
+        *out = (RtArray){0};
+        return e->code;
+    }
+    *b = (RtBytes){0};
+    RtCode code = RT_OK;
+    if (wanted && is_row(&out->type, wanted)) code = rt_array_windows(path, out, wanted->dim[0], e);
+    if (!code && wanted) code = check(path, &out->type, wanted, e);
+    if (code) rt_array_free(out);
+    return code;
+}
+
+static RtCode append(const char *first, const char *path, RtArray *a, RtArray *more, RtError *e)
+{
+    bool same =
+        a->type.dtype == more->type.dtype && a->type.rank == more->type.rank && a->type.rank > 0;
+    for (int i = 1; same && i < a->type.rank; i++) same = a->type.dim[i] == more->type.dim[i];
+    if (!same) {
+        char x[200], y[200];
+        prog_type_text(x, sizeof x, &a->type);
+        prog_type_text(y, sizeof y, &more->type);
+        return rt_fail(e, RT_USER,
+                       "%s holds %s and %s holds %s: they cannot be joined along axis 0", first, x,
+                       path, y);
+    }
+    char *p = realloc(a->data, a->bytes + more->bytes + 1);
+    if (!p) return rt_fail(e, RT_OOM, "the data joined with %s do not fit in memory", path);
+    if (more->bytes) memcpy(p + a->bytes, more->data, more->bytes);
+    a->data = p;
+    a->bytes += more->bytes;
+    a->type.dim[0] += more->type.dim[0];
+    return RT_OK;
+}
+
+struct RtFiles {
+    char *path; // as given
+    int n;
+    struct RtFile {
+        char *path;
+        bool read; // bytes or e say what came of it
+        RtBytes bytes;
+        RtError e;
+    } * file;
+    bool running;
+    pid_t owner; // the process the thread runs in: one forked from it has no such thread
+    atomic_bool stop;
+    pthread_t thread;
+};
+
+enum { HEAD = 4096 };
+
+// What the first bytes say of all of a regular file: whether its type is known, and the bytes it
+// has then.
+typedef struct Head {
+    unsigned char at[HEAD];
+    RtBytes b;   // at [at]
+    double most; // bytes there can be of it
+    bool typed;
+    ProgType type;
+    size_t bytes; // the header's included
+} Head;
+
+static bool read_head(const char *path, Head *h)
+{
+    size_t head;
+    h->b.at = h->at;
+    h->typed = false;
+    h->bytes = SIZE_MAX - 1;
+    if (!rt_bytes_head(path, HEAD, &h->b, &h->most)) return false;
+    h->typed = rt_npy_recognise(&h->b)
+                   ? rt_npy_type(&h->b, &h->type, &head)
+                   : rt_idx_recognise(path, &h->b) && rt_idx_type(&h->b, &h->type, &head);
+    int64_t bytes = h->typed ? prog_type_bytes(&h->type) : -1;
+    if (bytes >= 0) h->bytes = head + (size_t)bytes;
+    return true;
+}
+
+// A pipe is read when it is asked for: nobody may ever write into it. So is what is packed tightly,
+// which may be more than anyone wants.
+static void *read_files(void *arg)
+{
+    enum { FREELY = 256 << 20 };
+    RtFiles *f = arg;
+    for (int i = 0; i < f->n && !atomic_load(&f->stop); i++) {
+        struct RtFile *x = &f->file[i];
+        Head h;
+        if (!*x->path || !read_head(x->path, &h)) continue;
+        if (h.b.packed && h.most > FREELY && (!h.typed || h.bytes > FREELY)) continue;
+        rt_bytes_read(x->path, h.bytes, &x->bytes, &x->e);
+        x->read = true;
+    }
+    return NULL;
+}
+
+// Reads a file, unless its first bytes say that it is not what is wanted. What may be IDX under
+// another name is one only when it is as long as it says, so no more of it is unpacked.
+static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wanted, RtError *e)
+{
+    Head h;
+    size_t most = SIZE_MAX - 1, head;
+    if (!part && read_head(x->path, &h)) {
+        if (h.typed && wanted && !is_row(&h.type, wanted) && check(x->path, &h.type, wanted, e))
+            return e->code;
+        bool idx = !h.typed && rt_idx_type(&h.b, &h.type, &head);
+        bool reader = h.typed || idx || rt_path_ends(x->path, ".npy");
+        if (!reader && rt_foreign_check(x->path, &h.b, wanted != NULL, e)) return e->code;
+        int64_t bytes = idx && rt_raw_refused(x->path, &h.b) ? prog_type_bytes(&h.type) : -1;
+        most = bytes >= 0 ? head + (size_t)bytes : h.bytes;
+    }
+    return rt_bytes_read(x->path, most, &x->bytes, e);
+}
+
+void rt_files_begin(RtFiles *f)
+{
+    f->owner = getpid();
+    if (!f->running) f->running = pthread_create(&f->thread, NULL, read_files, f) == 0;
+}
+
+static void finish(RtFiles *f)
+{
+    if (f->running && f->owner == getpid()) pthread_join(f->thread, NULL);
+    f->running = false;
+}
+
+void rt_files_free(RtFiles *f)
+{
+    if (!f) return;
+    atomic_store(&f->stop, true);
+    finish(f);
+    for (int i = 0; f->file && i < f->n; i++) {
+        free(f->file[i].path);
+        free(f->file[i].bytes.at);
+    }
+    free(f->file);
+    free(f->path);
+    free(f);
+}
+
+RtFiles *rt_files_new(const char *path)
+{
+    RtFiles *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    // A comma may also be part of a name.
+    bool list = strchr(path, ',') && access(path, F_OK) != 0, ok;
+    f->n = 1;
+    for (const char *p = path; list && *p; p++) f->n += *p == ',';
+    f->path = strdup(path);
+    f->file = calloc((size_t)f->n, sizeof *f->file);
+    ok = f->path && f->file;
+    for (int i = 0; i < f->n && ok; i++) {
+        size_t len = list ? strcspn(path, ",") : strlen(path);
+        f->file[i].path = strndup(path, len);
+        ok = f->file[i].path;
+        path += len + (path[len] == ',');
+    }
+    if (ok) return f;
+    rt_files_free(f);
+    return NULL;
+}
+
+bool rt_files_type(const RtFiles *f, const char *part, ProgType *type)
+{
+    Head h;
+    if (f->n != 1 || (part && *part) || !read_head(f->file[0].path, &h) || !h.typed) return false;
+    *type = h.type;
+    return (double)h.bytes <= h.most; // else it is truncated: reading says so
+}
+
+RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
+                      RtError *e)
+{
+    *out = (RtArray){0};
+    if (part && !*part) part = NULL;
+    finish(f);
+    RtCode code = RT_OK;
+    for (int i = 0; i < f->n && !code; i++) {
+        struct RtFile *x = &f->file[i];
+        RtArray more;
+        if (!*x->path)
+            code = rt_fail(e, RT_USER, "%s: a file name between two commas is empty", f->path);
+        else if (!x->read)
+            code = read_wanted(x, part, wanted, e);
+        else if ((code = x->e.code))
+            *e = x->e;
+        if (!code) code = one_array(x->path, &x->bytes, part, wanted, i ? &more : out, e);
+        free(x->bytes.at);
+        x->bytes = (RtBytes){0};
+        x->read = false; // asked again, it is read again
+        if (code || !i) continue;
+        code = append(f->file[0].path, x->path, out, &more, e);
+        rt_array_free(&more);
+    }
+    if (code) rt_array_free(out);
+    return code;
+}
+
+RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
+                     RtError *e)
+{
+    *out = (RtArray){0};
+    RtFiles *f = rt_files_new(path);
+    if (!f) return rt_fail(e, RT_OOM, "out of memory");
+    RtCode code = rt_files_array(f, part, wanted, out, e);
+    rt_files_free(f);
+    return code;
+}
+
+RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
+                            RtError *e)
+{
+    int64_t width = prog_dtype_bytes(a->type.dtype), n = (int64_t)a->bytes / width;
+    int64_t row = a->type.rank && a->type.dim[0] > 0 ? n / a->type.dim[0] : 1;
+    return rt_range_check(a->type.dtype, a->data, n, row, low, high, path, e);
+}

@@ -1,0 +1,38 @@
+// Internal: the readers of data files. Each takes over b->at when it succeeds and leaves it when it
+// fails; path is for messages.
+#ifndef RUNTIME_DATA_READ_H
+#define RUNTIME_DATA_READ_H
+
+#include "runtime/host/file.h"
+
+// That the bytes behind a header of [head] are as many as the type takes; else damaged, truncated
+// or with more behind it, with both sizes.
+RtCode rt_size_check(const char *path, const RtBytes *b, size_t head, const ProgType *t,
+                     RtError *e);
+
+bool rt_idx_recognise(const char *path, const RtBytes *b);
+// What the first bytes of a file say of all of it, and where its elements begin. false: not enough.
+bool rt_idx_type(const RtBytes *b, ProgType *t, size_t *head);
+bool rt_npy_type(const RtBytes *b, ProgType *t, size_t *head);
+RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
+bool rt_npy_recognise(const RtBytes *b);
+RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
+bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b);
+RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                      RtArray *out, RtError *e);
+// Compressed, and under no name of plain elements: its bytes are not taken for such.
+bool rt_raw_refused(const char *path, const RtBytes *b);
+// RT_USER with what to do where the file, of which these are the first bytes at least, is of a
+// format that is not read (data_foreign.c). can_be_raw: who asks could ask for the part "raw".
+RtCode rt_foreign_check(const char *path, const RtBytes *b, bool can_be_raw, RtError *e);
+// Elements without a header: of the type wanted; bytes when nothing is wanted or the file is .txt.
+RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                    RtArray *out, RtError *e);
+// A one-dimensional array of integers as overlapping windows of [width]: window i begins at element
+// i * (width - 1), so that the last element of one, a target, is the first of the next, an input.
+RtCode rt_array_windows(const char *path, RtArray *a, int64_t width, RtError *e);
+
+// ".gz" at the end of path is not looked at.
+bool rt_path_ends(const char *path, const char *suffix);
+
+#endif

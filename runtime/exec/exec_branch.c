@@ -1,0 +1,259 @@
+// Which steps of an entry need not wait for each other, from the memory they read and write: a step
+// waits for the last ones that touch what it writes or write what it touches, and for nothing else.
+#include <stdlib.h>
+
+#include "runtime/exec/exec.h"
+
+enum { MOST_STEPS = 256, WORDS = MOST_STEPS / 64 };
+
+typedef struct Access {
+    const char *begin, *end;
+    bool written;
+} Access;
+
+typedef struct Steps { // sets of steps
+    uint64_t w[WORDS];
+} Steps;
+
+static bool has(const Steps *s, int i)
+{
+    return s->w[i / 64] >> i % 64 & 1;
+}
+
+static void add(Steps *s, int i)
+{
+    s->w[i / 64] |= 1ull << i % 64;
+}
+
+static void add_all(Steps *s, const Steps *t)
+{
+    for (int i = 0; i < WORDS; i++) s->w[i] |= t->w[i];
+}
+
+static bool writes(const ProgStep *s, int arg)
+{
+    return s->args[arg].written || (s->kind == PS_GEMM && arg == 2) ||
+           (s->kind == PS_COPY && arg == 1) || (s->kind == PS_ZERO && arg == 0);
+}
+
+// Bytes of an argument that the step touches.
+static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
+{
+    const ProgBuffer *b = &en->e->buffers[st->args[arg].index];
+    size_t scratch;
+    if (rt_step_scratch(s, en, st, arg, &scratch)) return scratch;
+    return b->bytes > 0 ? (size_t)b->bytes : 1;
+}
+
+static int accesses(RtSession *s, const RtEntry *en, int step, Access *out)
+{
+    const ProgStep *st = en->step[step].s;
+    int n = 0;
+    for (int k = 0; k < st->nargs; k++) {
+        size_t bytes = st->args[k].kind == PA_BUFFER ? touched(s, en, st, k) : 0;
+        const char *p = en->slot[en->step[step].first_arg + k].p;
+        if (bytes) out[n++] = (Access){p, p + bytes, writes(st, k)};
+    }
+    const char *error = (const char *)en->error;
+    if (st->commits) out[n++] = (Access){error, error + sizeof(ProgError), false};
+    return n;
+}
+
+static bool collide(const Access *a, int na, const Access *b, int nb)
+{
+    for (int i = 0; i < na; i++)
+        for (int k = 0; k < nb; k++)
+            if ((a[i].written || b[k].written) && a[i].begin < b[k].end && b[k].begin < a[i].end)
+                return true;
+    return false;
+}
+
+// The stream a step goes to: one whose last step it waits for, else one whose steps are all over by
+// then, else a new one.
+static int pick(const RtBranches *b, const int *tail, const Steps *direct, const Steps *before)
+{
+    for (int k = 0; k <= b->streams; k++)
+        if (tail[k] >= 0 && has(direct, tail[k])) return k;
+    for (int k = 0; k <= b->streams; k++)
+        if (tail[k] < 0 || has(before, tail[k])) return k;
+    return b->streams < RT_BRANCHES ? b->streams + 1 : 0;
+}
+
+static bool assign(RtBranches *b, Access **of, const int *nof)
+{
+    Steps *before = calloc((size_t)b->nsteps, sizeof *before);
+    int tail[RT_BRANCHES + 1];
+    if (!before) return false;
+    for (int k = 0; k <= RT_BRANCHES; k++) tail[k] = -1;
+    int nwaits = 0;
+    for (int i = 0; i < b->nsteps; i++) {
+        Steps direct = {0};
+        for (int j = i - 1; j >= 0; j--)
+            if (!has(&before[i], j) && collide(of[i], nof[i], of[j], nof[j])) {
+                add(&direct, j);
+                add(&before[i], j);
+                add_all(&before[i], &before[j]);
+            }
+        int k = b->stream[i] = pick(b, tail, &direct, &before[i]);
+        if (k > b->streams) b->streams = k;
+        if (tail[k] >= 0 && !has(&before[i], tail[k])) { // waits for it though it need not
+            add(&before[i], tail[k]);
+            add_all(&before[i], &before[tail[k]]);
+        }
+        b->first_wait[i] = nwaits;
+        bool any = tail[k] >= 0;
+        for (int j = 0; j < i; j++) {
+            if (!has(&direct, j)) continue;
+            any = true;
+            if (j == tail[k]) continue;
+            if (nwaits == b->cap) return free(before), false;
+            b->wait[nwaits++] = j;
+            b->waited[j] = true;
+        }
+        b->forks[i] = k > 0 && !any;
+        tail[k] = i;
+    }
+    b->first_wait[b->nsteps] = nwaits;
+    // What the session's stream has not waited for by the end.
+    b->njoins = 0;
+    for (int k = 1; k <= b->streams; k++) {
+        if (tail[k] < 0 || (tail[0] >= 0 && has(&before[tail[0]], tail[k]))) continue;
+        b->join[b->njoins++] = tail[k];
+        b->waited[tail[k]] = true;
+    }
+    free(before);
+    return b->streams > 0;
+}
+
+RtBranches *rt_branches_new(RtSession *s, RtEntry *en)
+{
+    int n = en->e->nsteps;
+    if (n < 2 || n > MOST_STEPS) return NULL;
+    for (int i = 0; i < n; i++)
+        if (en->step[i].s->kind == PS_LOOP) return NULL;
+    size_t nargs = 0;
+    for (int i = 0; i < n; i++) nargs += (size_t)en->step[i].s->nargs + 1;
+    RtBranches *b = calloc(1, sizeof *b);
+    Access *all = calloc(nargs, sizeof *all), **of = calloc((size_t)n, sizeof *of);
+    int *nof = calloc((size_t)n, sizeof *nof);
+    bool ok = b && all && of && nof;
+    if (ok) {
+        b->nsteps = n;
+        b->cap = 8 * n;
+        b->stream = calloc((size_t)n, sizeof *b->stream);
+        b->first_wait = calloc((size_t)n + 1, sizeof *b->first_wait);
+        b->wait = calloc((size_t)b->cap, sizeof *b->wait);
+        b->waited = calloc((size_t)n, sizeof *b->waited);
+        b->forks = calloc((size_t)n, sizeof *b->forks);
+        ok = b->stream && b->first_wait && b->wait && b->waited && b->forks;
+    }
+    Access *at = all;
+    for (int i = 0; i < n && ok; i++) {
+        of[i] = at;
+        nof[i] = accesses(s, en, i, at);
+        at += nof[i];
+    }
+    ok = ok && assign(b, of, nof);
+    free(all);
+    free(of);
+    free(nof);
+    if (ok) return b;
+    rt_branches_free(b);
+    return NULL;
+}
+
+void rt_branches_free(RtBranches *b)
+{
+    if (!b) return;
+    free(b->stream);
+    free(b->first_wait);
+    free(b->wait);
+    free(b->waited);
+    free(b->forks);
+    free(b);
+}
+
+// -- recording ------------------------------------------------------------------------------------
+typedef struct Recorder {
+    RtObserver o;
+    RtSession *s;
+    const RtBranches *b;
+    RtStream *stream[RT_BRANCHES + 1]; // 0: the session's
+    RtEvent **event, *fork;            // by step
+} Recorder;
+
+static RtCode before(void *ctx, RtEntry *en, int i, RtError *e)
+{
+    Recorder *r = ctx;
+    const RtDeviceOps *ops = r->s->device->ops;
+    RtStream *on = r->stream[r->b->stream[i]];
+    (void)en;
+    r->o.stream = on;
+    if (r->b->forks[i] && ops->event_wait(on, r->fork, e)) return e->code;
+    for (int k = r->b->first_wait[i]; k < r->b->first_wait[i + 1]; k++)
+        if (ops->event_wait(on, r->event[r->b->wait[k]], e)) return e->code;
+    return RT_OK;
+}
+
+static RtCode after(void *ctx, RtEntry *en, int i, RtError *e)
+{
+    Recorder *r = ctx;
+    (void)en;
+    if (!r->b->waited[i]) return RT_OK;
+    return r->s->device->ops->event_record(r->event[i], r->o.stream, e);
+}
+
+static RtCode open_recorder(Recorder *r, RtError *e)
+{
+    const RtDeviceOps *ops = r->s->device->ops;
+    r->event = calloc((size_t)r->b->nsteps, sizeof *r->event);
+    if (!r->event) return rt_fail(e, RT_OOM, "out of memory");
+    r->stream[0] = r->s->stream;
+    RtCode code = ops->event_new(r->s->device, &r->fork, e);
+    for (int k = 1; k <= r->b->streams && !code; k++)
+        code = ops->stream_new(r->s->device, NULL, &r->stream[k], e);
+    for (int i = 0; i < r->b->nsteps && !code; i++)
+        if (r->b->waited[i]) code = ops->event_new(r->s->device, &r->event[i], e);
+    return code;
+}
+
+static void close_recorder(Recorder *r)
+{
+    const RtDeviceOps *ops = r->s->device->ops;
+    for (int i = 0; r->event && i < r->b->nsteps; i++)
+        if (r->event[i]) ops->event_free(r->event[i]);
+    if (r->fork) ops->event_free(r->fork);
+    for (int k = 1; k <= r->b->streams; k++)
+        if (r->stream[k]) ops->stream_free(r->stream[k]);
+    free(r->event);
+}
+
+static RtCode once(Recorder *r, RtEntry *en, RtError *e)
+{
+    const RtDeviceOps *ops = r->s->device->ops;
+    if (ops->event_record(r->fork, r->stream[0], e) || rt_entry_steps(r->s, en, &r->o, e))
+        return e->code;
+    for (int k = 0; k < r->b->njoins; k++)
+        if (ops->event_wait(r->stream[0], r->event[r->b->join[k]], e)) return e->code;
+    return RT_OK;
+}
+
+RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    Recorder r = {.s = s, .b = b};
+    r.o = (RtObserver){.before = before, .after = after, .ctx = &r};
+    RtError e = {0}, end = {0};
+    RtGraph *g = NULL;
+    if (!open_recorder(&r, &e) && !ops->capture_begin(s->stream, &e)) {
+        int nodes;
+        for (int i = 0; i < times && !e.code; i++) once(&r, en, &e);
+        ops->capture_end(s->stream, &g, &nodes, &end);
+        if (e.code && g) {
+            ops->graph_free(g);
+            g = NULL;
+        }
+    }
+    close_recorder(&r);
+    return g;
+}

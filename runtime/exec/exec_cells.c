@@ -1,0 +1,204 @@
+// Cells: the named values a session keeps between runs.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/exec/exec.h"
+#include "runtime/exec/exec_cells.h"
+
+enum { ALIGN = 256 };
+
+RtCells *rt_cells_new(RtDevice *d)
+{
+    RtCells *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    if (pthread_mutex_init(&c->lock, NULL)) {
+        free(c);
+        return NULL;
+    }
+    atomic_init(&c->refs, 1);
+    c->device = d;
+    return c;
+}
+
+void rt_cells_release(RtCells *c)
+{
+    if (!c || atomic_fetch_sub(&c->refs, 1) > 1) return;
+    for (int i = 0; i < c->nblocks; i++) c->device->ops->free(c->device, c->block[i]);
+    for (int i = 0; i < c->n; i++) {
+        free(c->cell[i]->name);
+        free(c->cell[i]);
+    }
+    free(c->cell);
+    free(c->block);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+static RtCell *find(RtCells *c, const char *name)
+{
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->cell[i]->name, name)) return c->cell[i];
+    return NULL;
+}
+
+RtCell *rt_cells_find(RtCells *c, const char *name)
+{
+    pthread_mutex_lock(&c->lock);
+    RtCell *found = find(c, name);
+    pthread_mutex_unlock(&c->lock);
+    return found;
+}
+
+static void fill(const ProgCell *c, void *to, size_t bytes)
+{
+    _Alignas(8) char v[8] = {0};
+    size_t size = (size_t)prog_dtype_bytes(c->type.dtype);
+    prog_store(c->type.dtype, v, c->initial);
+    for (size_t i = 0; i + size <= bytes; i += size) memcpy((char *)to + i, v, size);
+}
+
+static RtCell *append(RtCells *c, const ProgCell *info, RtError *e)
+{
+    if (c->n == c->cap) {
+        int cap = c->cap ? 2 * c->cap : 32;
+        RtCell **more = realloc(c->cell, (size_t)cap * sizeof *more);
+        if (!more) return rt_fail(e, RT_OOM, "out of memory"), NULL;
+        c->cell = more;
+        c->cap = cap;
+    }
+    RtCell *x = calloc(1, sizeof *x);
+    if (x) x->name = strdup(info->name);
+    if (!x || !x->name) {
+        free(x);
+        return rt_fail(e, RT_OOM, "out of memory"), NULL;
+    }
+    x->info = *info;
+    x->info.name = x->name;
+    x->bytes = (size_t)prog_type_bytes(&info->type);
+    return c->cell[c->n++] = x;
+}
+
+static size_t room(size_t bytes)
+{
+    return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+}
+
+// Memory and initial values for cells [first, c->n).
+static RtCode give_memory(RtCells *c, RtStream *stream, int first, RtError *e)
+{
+    const RtDeviceOps *ops = c->device->ops;
+    size_t total = 0;
+    for (int i = first; i < c->n; i++) total += room(c->cell[i]->bytes);
+    if (!total) return RT_OK;
+    void **blocks = realloc(c->block, (size_t)(c->nblocks + 1) * sizeof *blocks);
+    if (!blocks) return rt_fail(e, RT_OOM, "out of memory");
+    c->block = blocks;
+    void *at;
+    if (ops->alloc(c->device, total, "parameters and states", &at, e)) return e->code;
+    c->block[c->nblocks++] = at;
+    // On a device the values pass through host memory, all cells in one copy.
+    char *host = ops->unified ? at : malloc(total);
+    if (!host) return rt_fail(e, RT_OOM, "out of memory: %zu bytes for initial values", total);
+    size_t offset = 0;
+    for (int i = first; i < c->n; i++) {
+        RtCell *x = c->cell[i];
+        x->at = (char *)at + offset;
+        memset(host + offset, 0, room(x->bytes));
+        if (x->info.initial != 0) fill(&x->info, host + offset, x->bytes);
+        offset += room(x->bytes);
+    }
+    RtCode code = RT_OK;
+    if (!ops->unified) {
+        code = ops->copy(stream, at, host, total, RT_H2D, NULL, e);
+        if (!code) code = ops->stream_sync(stream, e);
+        free(host);
+    }
+    return code;
+}
+
+RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **out, RtError *e)
+{
+    pthread_mutex_lock(&c->lock);
+    int first = c->n;
+    RtCode code = RT_OK;
+    // Nothing is added before every cell that exists already is known to fit.
+    for (int i = 0; i < p->ncells && !code; i++) {
+        RtCell *x = find(c, p->cells[i].name);
+        if (x && !prog_type_equal(&x->info.type, &p->cells[i].type)) {
+            char have[160], want[160];
+            prog_type_text(have, sizeof have, &x->info.type);
+            prog_type_text(want, sizeof want, &p->cells[i].type);
+            code = rt_fail(e, RT_USER, "'%s' is %s in this session, the program wants %s", x->name,
+                           have, want);
+        }
+    }
+    for (int i = 0; i < p->ncells && !code; i++) {
+        out[i] = find(c, p->cells[i].name);
+        if (!out[i] && !(out[i] = append(c, &p->cells[i], e))) code = e->code;
+    }
+    if (!code) code = give_memory(c, stream, first, e);
+    if (code)
+        while (c->n > first) {
+            free(c->cell[--c->n]->name);
+            free(c->cell[c->n]);
+        }
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+static RtCell *named(RtSession *s, const char *name, size_t n, RtError *e)
+{
+    RtCell *c = rt_cells_find(s->cells, name);
+    if (!c) {
+        rt_fail(e, RT_USER, "the session has no parameter or state '%s'", name);
+    } else if (c->bytes != n) {
+        rt_fail(e, RT_USER, "'%s' has %zu bytes, %zu were given", name, c->bytes, n);
+        c = NULL;
+    }
+    return c;
+}
+
+RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n, RtError *e)
+{
+    RtCell *c = named(s, cell, n, e);
+    const RtDeviceOps *ops = s->device->ops;
+    if (!c) return e->code;
+    if (!n) return RT_OK;
+    if (rt_enter(s, e)) return e->code;
+    RtCode code = ops->copy(s->stream, c->at, bytes, n, RT_H2D, NULL, e);
+    if (!code) code = ops->stream_sync(s->stream, e);
+    rt_leave(s);
+    c->known = false; // it may be a cursor
+    return code;
+}
+
+RtCode rt_cell_read(RtSession *s, const char *cell, void *bytes, size_t n, RtError *e)
+{
+    RtCell *c = named(s, cell, n, e);
+    const RtDeviceOps *ops = s->device->ops;
+    if (!c) return e->code;
+    if (!n) return RT_OK;
+    if (rt_enter(s, e)) return e->code;
+    RtCode code = ops->copy(s->stream, bytes, c->at, n, RT_D2H, NULL, e);
+    if (!code) code = ops->stream_sync(s->stream, e);
+    rt_leave(s);
+    return code;
+}
+
+int rt_cell_count(const RtSession *s)
+{
+    pthread_mutex_lock(&s->cells->lock);
+    int n = s->cells->n;
+    pthread_mutex_unlock(&s->cells->lock);
+    return n;
+}
+
+const ProgCell *rt_cell_info(const RtSession *s, int i)
+{
+    pthread_mutex_lock(&s->cells->lock);
+    const ProgCell *c = &s->cells->cell[i]->info;
+    pthread_mutex_unlock(&s->cells->lock);
+    return c;
+}

@@ -1,0 +1,12 @@
+// Internal: the table of cells behind one session or several.
+#ifndef RUNTIME_EXEC_CELLS_H
+#define RUNTIME_EXEC_CELLS_H
+
+#include "runtime/exec/exec.h"
+
+RtCells *rt_cells_new(RtDevice *d); // NULL when out of memory
+void rt_cells_release(RtCells *c);
+// out[i]: the cell of p->cells[i], made with its initial value when the name is new.
+RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **out, RtError *e);
+
+#endif

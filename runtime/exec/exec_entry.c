@@ -1,0 +1,210 @@
+// An entry in a session: its buffers, and the arguments of its steps as the device takes them. They
+// are computed when an address changes, not every step.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/exec/exec.h"
+
+enum { ALIGN = 256 };
+
+static size_t room(size_t bytes)
+{
+    return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+}
+
+static bool moves(const ProgStep *s)
+{
+    for (int i = 0; i < s->nargs; i++) {
+        if (s->args[i].kind == PA_LOOP_INDEX) return true;
+        for (int d = 0; d < s->depth; d++)
+            if (s->args[i].kind == PA_BUFFER && s->args[i].stride[d]) return true;
+    }
+    return false;
+}
+
+// Launches of one execution, saturating.
+static int64_t count_launches(const ProgEntry *e, int first, int last, int depth)
+{
+    int64_t n = 0;
+    for (int i = first; i < last && n < INT32_MAX; i++) {
+        const ProgStep *s = &e->steps[i];
+        if (s->kind != PS_LOOP) {
+            n++;
+            continue;
+        }
+        if (depth < PROG_MAX_LOOP_DEPTH) {
+            int64_t body = count_launches(e, s->first_step, s->last_step, depth + 1);
+            n += s->count > 0 && body > INT32_MAX / s->count ? INT32_MAX : body * s->count;
+        }
+        i = s->last_step - 1;
+    }
+    return n;
+}
+
+RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
+{
+    en->e = e;
+    en->bound = b;
+    size_t nargs = 0;
+    for (int i = 0; i < e->nsteps; i++) nargs += (size_t)e->steps[i].nargs;
+    size_t nin = (size_t)e->ninputs + 1;
+    en->step = calloc((size_t)e->nsteps + 1, sizeof *en->step);
+    en->slot = calloc(nargs + 1, sizeof *en->slot);
+    en->base = calloc(nargs + 1, sizeof *en->base);
+    en->argv = calloc(nargs + 1, sizeof *en->argv);
+    en->output = calloc((size_t)e->noutputs + 1, sizeof *en->output);
+    en->input = calloc(nin, sizeof *en->input);
+    en->own_input = calloc(nin, sizeof *en->own_input);
+    en->data = calloc(nin, sizeof *en->data);
+    en->row_bytes = calloc(nin, sizeof *en->row_bytes);
+    if (!en->step || !en->slot || !en->base || !en->argv || !en->output || !en->input ||
+        !en->own_input || !en->data || !en->row_bytes)
+        return rt_fail(err, RT_OOM, "out of memory");
+    int at = 0;
+    for (int i = 0; i < e->nsteps; i++) {
+        const ProgStep *step = &e->steps[i];
+        en->step[i] = (RtStep){step, at, moves(step)};
+        at += step->nargs;
+    }
+    en->launches = count_launches(e, 0, e->nsteps, 0);
+    if (e->cursor)
+        for (int i = 0; i < b->program->p->ncells; i++)
+            if (!strcmp(b->program->p->cells[i].name, e->cursor)) en->cursor = b->cell[i];
+    return RT_OK;
+}
+
+// Its outputs and its error record.
+static RtCode give_outputs(RtSession *s, RtEntry *en, RtError *err)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    const ProgEntry *e = en->e;
+    size_t bytes = room(sizeof(ProgError));
+    if (en->output_block) return RT_OK;
+    for (int i = 0; i < e->noutputs; i++)
+        bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
+    if (ops->alloc(s->device, bytes, "outputs", &en->output_block, err) ||
+        ops->zero(s->stream, en->output_block, bytes, NULL, err))
+        return err->code;
+    en->error = en->output_block;
+    char *p = (char *)en->output_block + room(sizeof(ProgError));
+    for (int i = 0; i < e->noutputs; i++) {
+        en->output[i] = p;
+        p += room((size_t)prog_type_bytes(&e->outputs[i].type));
+    }
+    return RT_OK;
+}
+
+// The session's temporaries, one block for whatever runs.
+static RtCode grow_arena(RtSession *s, const ProgEntry *e, RtError *err)
+{
+    size_t need = (size_t)e->arena_bytes;
+    if (need <= s->arena_bytes) return RT_OK;
+    char what[160];
+    snprintf(what, sizeof what, "temporaries of '%s'", e->name);
+    const RtDeviceOps *ops = s->device->ops;
+    // The old arena goes first: both need not fit. Work that uses it must have ended.
+    if (ops->stream_sync(s->stream, err)) return err->code;
+    for (RtBound *b = s->bound; b; b = b->next)
+        for (int i = 0; i < b->program->p->nentries; i++) rt_entry_unresolve(s, &b->entry[i]);
+    ops->free(s->device, s->arena);
+    s->arena = NULL;
+    s->arena_bytes = 0;
+    if (ops->alloc(s->device, need, what, &s->arena, err)) return err->code;
+    s->arena_bytes = need;
+    return RT_OK;
+}
+
+RtCode rt_entry_memory(RtSession *s, RtEntry *en, RtError *e)
+{
+    RtCode code = give_outputs(s, en, e);
+    if (!code) code = grow_arena(s, en->e, e);
+    if (code == RT_OOM) rt_oom_explain(s, en->bound->program->p, en->e, e);
+    return code;
+}
+
+void rt_entry_free(RtSession *s, RtEntry *en)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    if (!en->e) return;
+    rt_entry_unresolve(s, en);
+    if (en->data) rt_data_release(s, en);
+    for (int i = 0; en->own_input && i < en->e->ninputs; i++)
+        ops->free(s->device, en->own_input[i]);
+    ops->free(s->device, en->output_block);
+    rt_rows_free(s, en);
+    ops->free(s->device, en->identity);
+    free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
+        free(en->input);
+    free(en->own_input), free(en->data), free(en->row_bytes);
+    rt_lives_free(en->lives);
+}
+
+static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)
+{
+    char *p = NULL;
+    switch (b->region) {
+    case PR_ARENA: p = s->arena; break;
+    case PR_CELL: p = en->bound->cell[b->index]->at; break;
+    case PR_INPUT: p = (char *)en->input[b->index]; break;
+    case PR_OUTPUT: p = en->output[b->index]; break;
+    case PR_CONST: p = en->bound->program->consts[b->index]; break;
+    case PR_ERROR: p = (char *)en->error; break;
+    case PR_ROWS: p = (char *)en->rows_now; break;
+    }
+    return p ? p + b->offset : NULL;
+}
+
+bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step, int arg,
+                     size_t *bytes)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    const ProgGemm *g = step->kind == PS_GEMM ? &en->bound->program->p->gemms[step->index] : NULL;
+    if (!g || !g->workspace || arg + 1 != prog_gemm_args(g) || !ops->gemm_scratch) return false;
+    *bytes = ops->gemm_scratch(en->bound->program->module, step->index);
+    return true;
+}
+
+// How far into the workspace that was planned for step [i] its own begins. The plan lets all
+// products have the same room, and most algorithms need a few bytes of it: these lie at its end,
+// each product's elsewhere, so that products can run side by side.
+static size_t scratch_shift(const RtSession *s, const RtEntry *en, int i, int arg)
+{
+    enum { PLACES = 64 };
+    const ProgStep *step = en->step[i].s;
+    size_t need, planned = (size_t)en->e->buffers[step->args[arg].index].bytes;
+    if (!rt_step_scratch(s, en, step, arg, &need) || !need || room(need) > planned) return 0;
+    size_t last = (planned - room(need)) / ALIGN * ALIGN,
+           before = room(need) * (size_t)(i % PLACES);
+    return before <= last ? last - before : last;
+}
+
+void rt_entry_resolve(RtSession *s, RtEntry *en)
+{
+    if (en->resolved) return;
+    bool by_address = s->device->ops->args_by_address;
+    for (int i = 0; i < en->e->nsteps; i++) {
+        const ProgStep *step = en->step[i].s;
+        for (int k = 0; k < step->nargs; k++) {
+            const ProgArg *a = &step->args[k];
+            int at = en->step[i].first_arg + k;
+            RtSlot *slot = &en->slot[at];
+            if (a->kind == PA_BUFFER) {
+                char *p = address(s, en, &en->e->buffers[a->index]);
+                slot->p = p ? p + scratch_shift(s, en, i, k) : NULL;
+            } else {
+                slot->v = a->kind == PA_INT ? a->value : 0;
+            }
+            en->base[at] = *slot;
+            en->argv[at] = by_address || a->kind != PA_BUFFER ? slot : slot->p;
+        }
+    }
+    en->resolved = true;
+    en->warm = false;
+}
+
+void rt_entry_unresolve(RtSession *s, RtEntry *en)
+{
+    rt_graphs_free(s, en);
+    en->resolved = en->warm = false;
+}

@@ -1,0 +1,322 @@
+// Reading whole files, and replacing one as a whole.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "runtime/host/file.h"
+
+// MemAvailable counts what the page cache would give back.
+bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return false;
+    char line[160];
+    unsigned long long kb;
+    int found = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemTotal: %llu kB", &kb) == 1)
+            *total_bytes = (size_t)kb << 10, found |= 1;
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
+            *free_bytes = (size_t)kb << 10, found |= 2;
+    }
+    fclose(f);
+    return found == 3;
+}
+
+static RtCode open_failed(const char *path, RtError *e)
+{
+    return rt_fail(e, errno == ENOMEM || errno == EMFILE || errno == ENFILE ? RT_ENV : RT_USER,
+                   "cannot open %s: %s", path, strerror(errno));
+}
+
+static RtCode too_big(const char *path, size_t n, RtError *e)
+{
+    return rt_fail(e, RT_OOM, "%s does not fit in memory: it needs %.1f MB", path, (double)n / 1e6);
+}
+
+// malloc that refuses what the machine does not have, instead of being killed when it is touched.
+static void *reserve(size_t n)
+{
+    size_t free_bytes, total;
+    if (n > (64u << 20) && rt_host_memory(&free_bytes, &total) && n > free_bytes) return NULL;
+    return malloc(n);
+}
+
+static RtCode open_file(const char *path, int *fd, struct stat *st, RtError *e)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) return open_failed(path, e);
+    if (fstat(*fd, st) == 0 && !S_ISDIR(st->st_mode)) return RT_OK;
+    close(*fd);
+    return rt_fail(e, RT_USER, "%s is a folder, not a file", path);
+}
+
+// Reads to the end; grows when the size is not known beforehand (a pipe) or was wrong.
+static RtCode read_all(int fd, const char *path, size_t expected, RtBytes *out, RtError *e)
+{
+    size_t cap = expected ? expected + 1 : 1 << 16, n = 0;
+    unsigned char *p = reserve(cap);
+    if (!p) return too_big(path, cap, e);
+    for (;;) {
+        if (n == cap) {
+            size_t more = cap + cap / 2;
+            unsigned char *q = realloc(p, more);
+            if (!q) {
+                free(p);
+                return too_big(path, more, e);
+            }
+            p = q;
+            cap = more;
+        }
+        ssize_t k = read(fd, p + n, cap - n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) {
+            free(p);
+            return rt_fail(e, RT_USER, "cannot read %s: %s", path, strerror(errno));
+        }
+        if (!k) break;
+        n += (size_t)k;
+    }
+    *out = (RtBytes){.at = p, .n = n};
+    return RT_OK;
+}
+
+RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e)
+{
+    int fd;
+    struct stat st;
+    *out = (RtBytes){0};
+    if (open_file(path, &fd, &st, e)) return e->code;
+    RtCode code = read_all(fd, path, S_ISREG(st.st_mode) ? (size_t)st.st_size : 0, out, e);
+    close(fd);
+    return code;
+}
+
+static RtCode gunzip(const char *path, RtBytes *b, size_t most, RtError *e)
+{
+    z_stream z = {.next_in = b->at};
+    size_t cap = b->n < SIZE_MAX / 8 ? b->n * 4 + 64 : b->n, n = 0, fed = 0;
+    if (cap > most) cap = most + 1;
+    if (inflateInit2(&z, 15 + 16) != Z_OK) return rt_fail(e, RT_OOM, "out of memory");
+    unsigned char *p = reserve(cap);
+    RtCode code = p ? RT_OK : too_big(path, cap, e);
+    int rc = Z_OK;
+    while (!code) {
+        if (!z.avail_in && fed < b->n) {
+            size_t k = b->n - fed < 1u << 30 ? b->n - fed : 1u << 30;
+            z.next_in = b->at + fed;
+            z.avail_in = (unsigned)k;
+            fed += k;
+        }
+        if (n > most) break; // more than anyone wants, whatever it is
+        if (n == cap) {
+            size_t more = cap > most / 2 ? most + 1 : cap * 2, free_bytes, total;
+            bool fits = more < 256u << 20 || !rt_host_memory(&free_bytes, &total) ||
+                        more < free_bytes + cap;
+            unsigned char *q = fits ? realloc(p, more) : NULL;
+            if (!q) {
+                code = too_big(path, more, e);
+                break;
+            }
+            p = q;
+            cap = more;
+        }
+        size_t room = cap - n < 1u << 30 ? cap - n : 1u << 30;
+        z.next_out = p + n;
+        z.avail_out = (unsigned)room;
+        rc = inflate(&z, Z_NO_FLUSH);
+        n += room - z.avail_out;
+        if (rc == Z_STREAM_END) {
+            // Several gzip members may follow one another.
+            if (!z.avail_in && fed == b->n) break;
+            if (inflateReset(&z) != Z_OK) code = rt_fail(e, RT_USER, "%s: damaged gzip data", path);
+            continue;
+        }
+        if (rc == Z_BUF_ERROR && z.avail_out == room && fed == b->n && !z.avail_in)
+            code = rt_fail(e, RT_USER,
+                           "%s is truncated: its gzip data end early, after %zu bytes of contents",
+                           path, n);
+        else if (rc != Z_OK && rc != Z_BUF_ERROR)
+            code = rt_fail(e, RT_USER, "%s: damaged gzip data: %s", path,
+                           z.msg ? z.msg : "cannot be decompressed");
+    }
+    inflateEnd(&z);
+    if (code) {
+        free(p);
+        return code;
+    }
+    free(b->at);
+    *b = (RtBytes){p, n, true};
+    return RT_OK;
+}
+
+RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e)
+{
+    if (rt_bytes_read_raw(path, out, e)) return e->code;
+    if (out->n > 2 && out->at[0] == 0x1f && out->at[1] == 0x8b && gunzip(path, out, most, e)) {
+        free(out->at);
+        *out = (RtBytes){0};
+        return e->code;
+    }
+    return RT_OK;
+}
+
+bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false; // a pipe is read once
+    gzFile f = gzopen(path, "rb");                             // which reads others as they are
+    int k = f ? gzread(f, b->at, (unsigned)n) : -1;
+    b->packed = f && !gzdirect(f);
+    *most = (double)st.st_size * (b->packed ? 1032 : 1); // deflate's best
+    if (f) gzclose(f);
+    b->n = k > 0 ? (size_t)k : 0;
+    return k > 0;
+}
+
+RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e)
+{
+    RtBytes b;
+    *bytes = NULL;
+    *n = 0;
+    if (rt_bytes_read_raw(path, &b, e)) return e->code;
+    char *p = arena_try(a, b.n + 1); // a zero byte follows the contents
+    if (p) {
+        memcpy(p, b.at, b.n);
+        *bytes = p;
+        *n = b.n;
+    }
+    free(b.at);
+    return p ? RT_OK : too_big(path, b.n, e);
+}
+
+// -- writing --------------------------------------------------------------------------------------
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, p, n < 1u << 30 ? n : 1u << 30);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static RtCode write_failed(const char *path, int why, RtError *e)
+{
+    bool user = why == ENOENT || why == EACCES || why == ENOTDIR || why == EISDIR || why == EROFS;
+    return rt_fail(e, user ? RT_USER : RT_ENV, "cannot write %s: %s%s", path, strerror(why),
+                   why == ENOSPC || why == EFBIG || why == EDQUOT
+                       ? "; the file that was there before, if any, is unchanged"
+                       : "");
+}
+
+static RtCode write_plain(const char *path, const RtPart *parts, int nparts, RtError *e)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return write_failed(path, errno, e);
+    bool ok = true;
+    for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
+    int why = errno;
+    if (close(fd) && ok) why = errno, ok = false;
+    return ok ? RT_OK : write_failed(path, why, e);
+}
+
+// The rename itself must survive a power cut.
+static void sync_folder(const char *path)
+{
+    char dir[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (n >= sizeof dir) return;
+    memcpy(dir, path, n);
+    dir[n] = 0;
+    int fd = open(slash ? (n ? dir : "/") : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+int rt_file_new(char *path, unsigned mode)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    enum { TRIES = 100, LETTERS = 6 };
+    char *end = path + strlen(path) - LETTERS;
+    for (int i = 0; i < TRIES; i++) {
+        unsigned char random[LETTERS];
+        if (getrandom(random, sizeof random, 0) != sizeof random) return -1;
+        for (int k = 0; k < LETTERS; k++) end[k] = letters[random[k] % (sizeof letters - 1)];
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (mode_t)mode);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+// old: the file whose place and mode it takes, or NULL.
+static RtCode replace(const char *path, const char *temporary, int fd, const struct stat *old,
+                      const RtPart *parts, int nparts, RtError *e)
+{
+    bool ok = true;
+    for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
+    ok = ok && (!old || fchmod(fd, old->st_mode & 0777) == 0) && fsync(fd) == 0;
+    int why = errno;
+    if (close(fd) && ok) why = errno, ok = false;
+    if (ok && rename(temporary, path)) why = errno, ok = false;
+    if (!ok) {
+        unlink(temporary);
+        return write_failed(path, why, e);
+    }
+    sync_folder(path);
+    return RT_OK;
+}
+
+RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e)
+{
+    struct stat st;
+    char *real = NULL;
+    bool there = stat(path, &st) == 0;
+    if (there) {
+        if (S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
+        if (!S_ISREG(st.st_mode)) return write_plain(path, parts, nparts, e); // a pipe, a terminal
+        real = realpath(path, NULL); // what a link points to is replaced, not the link
+    }
+    const char *to = real ? real : path;
+    rt_file_sweep(to);
+    int fd;
+    char *temporary = rt_file_beside(to, there ? 0600 : 0666, &fd);
+    RtCode code = !temporary ? rt_fail(e, RT_OOM, "out of memory")
+                  : fd < 0   ? write_failed(path, errno, e)
+                             : replace(to, temporary, fd, there ? &st : NULL, parts, nparts, e);
+    free(temporary);
+    free(real);
+    return code;
+}
+
+RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
+                       const void *what, RtError *e)
+{
+    Arena *a = arena_new();
+    if (!a) return rt_fail(e, RT_OOM, "out of memory");
+    jmp_buf oom;
+    if (setjmp(oom)) {
+        arena_free(a);
+        return rt_fail(e, RT_OOM, "out of memory while writing %s", path);
+    }
+    arena_on_oom(a, &oom);
+    RtCode code = make(a, what);
+    arena_free(a);
+    return code;
+}
+
+RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e)
+{
+    RtPart part = {bytes, n};
+    return rt_file_write_parts(path, &part, 1, e);
+}

@@ -1,0 +1,42 @@
+// Internal: whole files.
+#ifndef RUNTIME_FILE_H
+#define RUNTIME_FILE_H
+
+#include "runtime/data/data.h"
+
+typedef struct RtPart {
+    const void *bytes;
+    size_t n;
+} RtPart;
+// rt_file_write of several parts, one after the other.
+RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e);
+// Calls make in an arena of its own; out of memory is an error of writing [path].
+RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
+                       const void *what, RtError *e);
+
+typedef struct RtBytes {
+    unsigned char *at; // malloc'ed
+    size_t n;
+    bool packed; // in the file they are compressed
+} RtBytes;
+// The whole file, decompressed when it is gzip: then no more than [most] bytes and one.
+RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e);
+// Up to n bytes of where a regular file begins, decompressed, to b->at, and the most that there can
+// be of it. false: no such file.
+bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most);
+// The whole file as it is.
+RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
+
+// Opens a new file for writing under a name made of [path]: its last six characters are replaced.
+// Its mode is [mode] less the process's umask. -1: errno says why.
+int rt_file_new(char *path, unsigned mode);
+
+// sweep.c. A new file beside [path], to be renamed to it: its name, malloc'ed, or NULL. *fd: open
+// and locked, or -1 with errno.
+char *rt_file_beside(const char *path, unsigned mode, int *fd);
+// Removes those that nobody writes any more: their process was killed.
+void rt_file_sweep(const char *path);
+
+bool rt_host_memory(size_t *free_bytes, size_t *total_bytes);
+
+#endif

@@ -1,0 +1,65 @@
+// Files that a process killed while it wrote has left behind. They are written beside the file they
+// are to replace, under its name, ".netc-" and six letters, and locked until they are renamed: who
+// gets the lock knows that nobody writes.
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/host/file.h"
+
+#define MARK ".netc-"
+enum { LETTERS = 6 };
+
+char *rt_file_beside(const char *path, unsigned mode, int *fd)
+{
+    size_t n = strlen(path) + sizeof MARK + LETTERS;
+    char *temporary = malloc(n);
+    struct stat st;
+    *fd = -1;
+    if (!temporary) return NULL;
+    // Swept between its creation and its lock, it is made again.
+    do {
+        if (*fd >= 0) close(*fd);
+        snprintf(temporary, n, "%s" MARK "XXXXXX", path);
+        *fd = rt_file_new(temporary, mode);
+    } while (*fd >= 0 && !flock(*fd, LOCK_EX) && !fstat(*fd, &st) && !st.st_nlink);
+    return temporary;
+}
+
+static bool is_left_over(const char *name, const char *of)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    size_t n = strlen(of), mark = sizeof MARK - 1;
+    return !strncmp(name, of, n) && !strncmp(name + n, MARK, mark) &&
+           strlen(name + n + mark) == LETTERS && strspn(name + n + mark, letters) == LETTERS;
+}
+
+static void sweep_one(int dir, const char *name)
+{
+    struct stat st;
+    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        !flock(fd, LOCK_EX | LOCK_NB))
+        unlinkat(dir, name, 0);
+    close(fd);
+}
+
+void rt_file_sweep(const char *path)
+{
+    char *real = realpath(path, NULL); // what a link points to is what is written
+    char *folder = strdup(real ? real : path), *slash = folder ? strrchr(folder, '/') : NULL;
+    const char *name = slash ? slash + 1 : folder;
+    if (slash) *slash = 0;
+    DIR *d = !folder ? NULL : opendir(!slash ? "." : *folder ? folder : "/");
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (is_left_over(e->d_name, name)) sweep_one(dirfd(d), e->d_name);
+    if (d) closedir(d);
+    free(folder);
+    free(real);
+}
