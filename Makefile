@@ -24,7 +24,7 @@ all: $(BUILD)/netc $(BUILD)/libnetc.so $(BUILD)/libnetc.a
 # One archive a folder, so that a unit test links only what lies below what it tests.
 define ARCHIVE
 $(BUILD)/lib_$(1).a: $(filter $(BUILD)/$(1)/%,$(OBJ))
-	$(call say,AR,$$@)rm -f $$@ && ar rcs $$@ $$^
+	$(call say,AR,$$@)rm -f $$@ && ar qcs $$@ $$^
 endef
 $(foreach d,$(FOLDERS),$(eval $(call ARCHIVE,$(d))))
 

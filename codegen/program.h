@@ -173,7 +173,7 @@ typedef struct ProgGemm {
     int32_t kernel, kernel_args;
     // 1 + a kernel that runs behind the library's call, and whose work [kernel] does as well; 0:
     // none. Its arguments come last.
-    int32_t tail, tail_args;
+    int32_t follower, follower_args;
 } ProgGemm;
 enum { PROG_MAX_KERNEL_ARGS = 32, PROG_MAX_GEMM_ARGS = 6 + 2 * PROG_MAX_KERNEL_ARGS };
 int prog_gemm_args(const ProgGemm *g); // of the library's call

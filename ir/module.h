@@ -65,7 +65,7 @@ typedef struct Entry {
     // the evaluator see a plain input.
     bool rows;
     const char *cursor;   // the cell that holds the first row, or NULL
-    VEC(Unfused) refused; // softmaxes of products that are not one kernel (passes/attention/attention.c)
+    VEC(Unfused) refused; // softmaxes of products that are not one kernel (passes/attention/)
     int64_t batch; // examples an execution consumes (all micro-batches), 1 when there is none
     Loc loc;
 } Entry;

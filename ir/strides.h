@@ -1,5 +1,5 @@
 // How a value lies in memory: its axes as steps over the stored value it is a view of. What a
-// matmul library can be asked (codegen/program/gemm.c), and what has to be copied for it
+// matmul library can be asked (codegen/matmul/gemm.c), and what has to be copied for it
 // (passes/fuse/fuse_dot.c), is the same question.
 #ifndef IR_STRIDES_H
 #define IR_STRIDES_H

@@ -14,7 +14,7 @@
 #include "frontend/frontend.h"
 #include "include/netc.h"
 #include "passes/passes.h"
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 #include "runtime/runtime.h"
 
 struct netc_context {
@@ -23,7 +23,7 @@ struct netc_context {
     RtCompileOptions compile;
     atomic_bool unwritable;      // of compile
     pthread_mutex_t lock;        // guards preparing
-    struct Preparing *preparing; // a device being opened, or NULL (lib/api/prepare.c)
+    struct Preparing *preparing; // a device being opened, or NULL (api/prepare.c)
 };
 
 bool preparing_gpu(netc_context *c, RtGpu *out); // what is being opened, where that is a GPU
@@ -36,7 +36,7 @@ struct netc_error {
     char *text, *colored, *json;
 };
 
-// -- errors (lib/api/error.c) -------------------------------------------------------------------------
+// -- errors (api/error.c) -------------------------------------------------------------------------
 netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 netc_status lib_fail_rt(netc_error **err, const RtError *e);
@@ -73,8 +73,8 @@ typedef struct Settings {
     bool tune_file_named;                // by the caller: it must be there
     bool locked;
 } Settings;
-const char *precision_text(Precision p);                     // "tf32"; lib/api/program.c
-bool settings_define(const Settings *s, const char *define); // its name; lib/api/build.c
+const char *precision_text(Precision p);                     // "tf32"; api/program.c
+bool settings_define(const Settings *s, const char *define); // its name; api/build.c
 typedef struct TuneFile TuneFile;
 typedef struct EditedKernels EditedKernels;
 
@@ -104,7 +104,7 @@ typedef struct Build {
     pthread_mutex_t compiling; // guards images
 } Build;
 
-// What a session will ask for, compiled on a thread of its own (lib/api/precompile.c).
+// What a session will ask for, compiled on a thread of its own (api/precompile.c).
 typedef struct Ahead {
     netc_program *p;
     pthread_t thread;
@@ -143,7 +143,7 @@ struct netc_program {
 };
 
 void program_learn_gpu(netc_program *p);      // the one that is here, if any
-bool program_learn_prepared(netc_program *p); // the one that is being opened (lib/api/prepare.c)
+bool program_learn_prepared(netc_program *p); // the one that is being opened (api/prepare.c)
 
 // lib/ahead.c. Begins with the build of define and entry, for the GPU that the program knows,
 // unless enough is under way.
@@ -151,7 +151,7 @@ void ahead_begin(netc_program *p, const char *define, const char *entry);
 // Until that build's images are there, if begun; NULL: until nothing is under way.
 void ahead_wait(netc_program *p, const Build *b);
 
-// The build for a target, made when there is none yet. define and entry: see Build. (lib/api/build.c)
+// The build for a target, made when there is none yet. define and entry: see Build. (api/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
                       Build **out, netc_error **err);
 // The same under a checkpoint's choice table: with its schedules and no others.
@@ -170,12 +170,12 @@ netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);
 
-// -- the outputs that are wanted (lib/api/outputs.c) ---------------------------------------------------
+// -- the outputs that are wanted (api/outputs.c) --------------------------------------------------
 // only: the entry that is compiled, "" for all. false: reported.
 bool outputs_keep(const Settings *s, const char *only, Module *m);
 netc_status outputs_keep_compiled(const netc_program *p, Program *compiled, netc_error **err);
 
-// -- further batches of a model.bin (lib/api/batches.c) -----------------------------------------------
+// -- further batches of a model.bin (api/batches.c) -----------------------------------------------
 enum { MOST_BATCHES = 64 };
 typedef struct Batches {
     char define[MOST_BATCHES][128]; // "batch=1"
@@ -189,8 +189,8 @@ bool batches_choose(netc_program *p, const char **asked, int n);
 // What of a model.bin's code made compiling its source for this build necessary. false: nothing.
 bool batches_why(const netc_program *p, const Build *b, char *out, size_t n);
 
-// -- model.bin (lib/api/bin.c) ------------------------------------------------------------------------
-bool names_source(const char *path); // ends in ".net" (lib/api/program.c)
+// -- model.bin (api/bin.c) ------------------------------------------------------------------------
+bool names_source(const char *path); // ends in ".net" (api/program.c)
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
 // What the text declares under the settings that were chosen.
@@ -198,7 +198,7 @@ netc_status bin_declarations(netc_program *p, netc_error **err);
 // The file's weights, once the program they belong to is there.
 netc_status bin_weights(netc_program *p, netc_error **err);
 
-// -- data (lib/api/dataset.c) -------------------------------------------------------------------------
+// -- data (api/dataset.c) -------------------------------------------------------------------------
 typedef struct DataItem {
     char *input, *path, *part;
     RtFiles *files; // of path, being read; NULL: read, or borrowed
@@ -220,7 +220,7 @@ const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL w
 // How many there are for the entry, where that is known before they are read; else 0.
 int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e);
 
-// -- sessions (lib/api/session.c) ---------------------------------------------------------------------
+// -- sessions (api/session.c) ---------------------------------------------------------------------
 typedef struct Loaded { // a build made ready on the session's device
     struct Loaded *next;
     Build *build;
@@ -267,23 +267,23 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
-netc_tensor tensor_of(const ProgType *t, void *data); // lib/api/ports.c
-// -- bindings (lib/api/bind.c)
-// Errors that say what there is. (no_entry: lib/api/ports.c)
+netc_tensor tensor_of(const ProgType *t, void *data); // api/ports.c
+// -- bindings (api/bind.c)
+// Errors that say what there is. (no_entry: api/ports.c)
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
 netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
                            const ProgType **type, netc_error **err);
 netc_status no_output(const ProgEntry *e, const char *output, netc_error **err); // what there is
 Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);
-void dlpack_release(void *managed); // lib/api/dlpack.c; NULL is fine
+void dlpack_release(void *managed); // api/dlpack.c; NULL is fine
 // The type of a tensor given by the caller, or an error where it is none.
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
 // NETC_OK when the tensor given is of the type wanted, else an error that names both types.
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);
 
-// -- training (lib/train/train.c, lib/api/evaluate.c) -------------------------------------------------------
+// -- training (train/train.c, api/evaluate.c) -----------------------------------------------------
 typedef struct Rows { // part of a data set: rows [begin, end)
     netc_dataset *data;
     int64_t begin, end;
@@ -317,7 +317,7 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
 bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n);
 const char *batch_dim(const ProgEntry *e);
 
-// -- checkpoints (lib/api/checkpoint.c) ---------------------------------------------------------------
+// -- checkpoints (api/checkpoint.c) ---------------------------------------------------------------
 bool state_is_saved(const ProgCell *c); // not scratch, not a control cell
 bool state_is_named(const ProgCell *c); // by the model, not by netc, as "@step" is
 typedef struct Position {               // where training stands; saved beside the tensors
@@ -330,7 +330,7 @@ typedef struct StateSource {
     void *ctx;
 } StateSource;
 // Puts them into the session, and computes anew what the model derives from other cells and the
-// source does not have. (lib/api/derive.c)
+// source does not have. (api/derive.c)
 netc_status state_put(netc_session *s, const StateSource *from, netc_error **err);
 bool state_derived(const Program *p, const char *cell); // is its initial value such a one?
 netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err);

@@ -4,7 +4,7 @@ cd "$(dirname "$0")/.." || exit 1
 bad=0 n=0
 check() { # folder allowed-prefixes...
     folder=$1; shift
-    for f in "$folder"/*.[chly]; do
+    for f in "$folder"/*.[chly] "$folder"/*/*.[ch]; do
         [ -e "$f" ] || continue
         n=$((n + 1))
         for inc in $(sed -n 's/^ *# *include *"\([^"]*\)".*/\1/p' "$f"); do
@@ -19,23 +19,66 @@ check ir base/ ir/
 check frontend base/ ir/ frontend/
 check passes base/ ir/ passes/
 check codegen base/ ir/ codegen/
-# Tile programs know bodies; only what prints them knows printers.
-check codegen/tile base/ codegen/ir/index.h codegen/kernel_ir.h codegen/tile/ codegen/cuda/print_cuda.h codegen/tile/wgmma.h
-for f in codegen/tile/*.[ch]; do
-    case $f in */print*.[ch] | */attention_print.[ch] | */attention_weights.c | */operands.c | */plain.c | */results.c) continue ;; esac
-    n=$((n + 1))
-    found=$(grep -nE '#include "codegen/(tile/)?print' "$f")
-    [ -z "$found" ] || { echo "$f includes a printer"; bad=$((bad + 1)); }
-done
 check runtime base/ codegen/program.h runtime/
 check cli include/netc.h base/ cli/
 check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
-for f in lib/*.c; do # the map of lib/ is whole
+# Inside a folder that has rooms, a room may use those before it: by what it includes, and by the functions it calls.
+# Headers beside the rooms are everybody's. rooms OBJECTS SOURCES TOP ROOM...: a line a call that goes the other way.
+rooms() {
+    objects=$1 sources=$2 top=$3; shift 3
+    (cd "$sources" && find "$top" -mindepth 2 -name '*.c') | sed 's/c$/o/' | (cd "$objects" && xargs nm -A -g) | awk -v order="$*" -v top="$top" '
+        BEGIN { n = split(order, room, " "); for (i = 1; i <= n; i++) rank[room[i]] = i }
+        { split($1, place, ":"); split(place[1], part, "/"); name = $NF }
+        $(NF - 1) ~ /^[TDRBC]$/ { home[name] = part[2]; file[name] = place[1] }
+        $(NF - 1) == "U" { user[++calls] = part[2]; by[calls] = place[1]; what[calls] = name }
+        END { for (i = 1; i <= calls; i++) {
+                  if (!(user[i] in rank)) { print by[i] " is in no room of " top; continue }
+                  if (what[i] in home && rank[home[what[i]]] > rank[user[i]])
+                      print by[i] " calls " what[i] " of " file[what[i]] ", a room above it" } }'
+}
+described() { # FOLDER: its README.md says what each of its files is
+    for f in "$1"/*.c; do
+        n=$((n + 1))
+        grep -q "\`${f##*/}\`" "$1/README.md" || { echo "$1/README.md does not say what ${f##*/} is"; bad=$((bad + 1)); }
+    done
+}
+walls() { # TOP ROOM...
+    top=$1 before=; shift
+    order=$*
+    for room in "$@"; do
+        before="$before $top/$room/"
+        n=$((n + 1))
+        for f in "$top/$room"/*.[ch]; do
+            found=$(sed -n "s#^ *\# *include \"\($top/[a-z_]*/\).*#\1#p" "$f" | sort -u)
+            for inc in $found; do
+                case "$before " in *" $inc "*) ;; *) echo "$f includes a file of $inc, a room above it"; bad=$((bad + 1)) ;; esac
+            done
+        done
+        described "$top/$room"
+    done
+    for d in "$top"/*/; do
+        case " $order prelude " in *" $(basename "$d") "*) ;; *) echo "$d is not among the rooms of $top"; bad=$((bad + 1)) ;; esac
+    done
     n=$((n + 1))
-    grep -q "\`${f#lib/}\`" docs/design.md || { echo "docs/design.md does not say what $f is"; bad=$((bad + 1)); }
-done
+    found=$(rooms "${BUILD:-build}" . "$top" $order)
+    [ -z "$found" ] || { echo "$found"; bad=$((bad + 1)); }
+}
+walls codegen ir lower tile schedule text cuda c launch matmul program
+walls runtime host data cpu cuda device exec
+walls lib api train tune check inspect
+# ... and what would break that is seen: a call from the lowest room to the highest.
+planted=$(mktemp -d)
+mkdir -p "$planted/codegen/ir" "$planted/codegen/program"
+echo 'int above(void); int below(void) { return above(); }' > "$planted/codegen/ir/a.c"
+echo 'int above(void) { return 1; }' > "$planted/codegen/program/b.c"
+for f in ir/a program/b; do ${CC:-cc} -c -o "$planted/codegen/$f.o" "$planted/codegen/$f.c"; done
+n=$((n + 1))
+rooms "$planted" "$planted" codegen ir program | grep -q 'a.o calls above of codegen/program/b.o' ||
+    { echo "a planted call from codegen/ir to codegen/program is not seen"; bad=$((bad + 1)); }
+rm -rf "$planted"
+for room in passes/*/; do described "${room%/}"; done
 # The library's texts are the same in every locale: base/plain.h has what depends on it elsewhere.
-for f in base/*.[chly] ir/*.[chly] frontend/*.[chly] passes/*.[chly] codegen/*.[chly] codegen/tile/*.[ch] runtime/*.[chly] lib/*.[chly]; do
+for f in base/*.[chly] ir/*.[chly] frontend/*.[chly] passes/*.[chly] codegen/*.h codegen/*/*.[ch] passes/*/*.[ch] runtime/*.h runtime/*/*.[ch] lib/*.h lib/*/*.[ch]; do
     case $f in base/plain.c|'*'*|*/'*'*) continue ;; esac
     n=$((n + 1))
     found=$(tr '\n' ' ' < "$f" | sed 's/;/;\n/g' | grep -v 'plain_format(' |

@@ -2,7 +2,14 @@
 #ifndef CODEGEN_PRINT_C_H
 #define CODEGEN_PRINT_C_H
 
+#include "codegen/schedule/plans.h"
+#include "codegen/text/accumulator.h"
 #include "codegen/text/print.h"
+
+// Text of the whole kernel; [pretty]: with the model's names and the head comment.
+const char *print_c(Kernel *k, bool pretty);
+// Rows in order, in scratch memory that is added to the body's buffers.
+void sort_c_scratch(Arena *a, Body *b, int *count);
 
 // Whether nothing computed over [axis] calls for scalar code (checks, loops of their own, argmax).
 bool c_plain_over(const Emit *e, int axis);
@@ -32,6 +39,7 @@ const char *c_part_place(Emit *e, const char *part);
 int64_t row_c(Emit *e, bool partial);
 int64_t combine_c(Emit *e);
 int64_t column_c(Emit *e, bool partial);
+int64_t tile_c(Emit *e);
 int64_t sort_c(Emit *e); // -1: nothing is sorted
 
 #endif

@@ -16,14 +16,6 @@ bool *operand_expression(Emit *e, int a, int b)
     return mine;
 }
 
-bool operand_along_k(const Body *b, int inst)
-{
-    int64_t stride;
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
-    return v->kind != KI_LOAD || (ix_stride(v->ix, b->col, &stride) && stride == 1);
-}
-
 void operand_close(Emit *e, bool inside, const char *at, int64_t extent)
 {
     emit_close(e, inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent), "}");

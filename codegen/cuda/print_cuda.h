@@ -2,8 +2,27 @@
 #ifndef CODEGEN_PRINT_CUDA_H
 #define CODEGEN_PRINT_CUDA_H
 
+#include "codegen/schedule/plans.h"
 #include "codegen/text/accumulator.h"
 
+// -- a body by its schedule -----------------------------------------------------------------------
+// launch_cuda.c: text of the whole kernel; [pretty]: with the model's names and the head comment.
+const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
+void body_cuda(Emit *e, KernelPhase phase); // print_cuda.c, by these:
+void row_cuda(Emit *e, KernelPhase phase);
+void column_cuda(Emit *e, KernelPhase phase);
+void sweep_cuda(Emit *e);
+void scan_cuda(Emit *e);
+void sort_cuda(Emit *e);
+void turn_cuda(Emit *e);
+void walk_cuda(Emit *e);
+void small_cuda(Emit *e);
+void tile_program_cuda(Emit *e); // tile_print.c
+void attention_cuda(Emit *e);    // attention_print.c
+
+const char *wgmma_parameters(Emit *e); // the launch's maps as further parameters of the kernel
+
+// -- vectors --------------------------------------------------------------------------------------
 enum { MAX_VECTORS = 64 }; // more loads than that go element by element
 
 // Loads and stores moved by whole vectors along an axis; everything else goes element by element.

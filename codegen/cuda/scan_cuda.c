@@ -2,29 +2,6 @@
 // some columns beside each other, added up across the team (nc_scan) and to what came before.
 #include "codegen/cuda/print_cuda.h"
 
-static int scan_of(const Body *b)
-{
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].kind == KI_SCAN) return (int)i;
-    return -1;
-}
-
-void plan_scan(const Target *t, Body *b)
-{
-    Schedule *s = &b->sched;
-    int64_t rows = body_rows(b), cols = b->axis[b->col].extent,
-            device = (int64_t)t->units * t->threads_per_unit;
-    if (scan_of(b) < 0) return;
-    // Where rows are neighbours in memory a thread each reads whole lines; from about 2000 rows on
-    // that beats teams, which read a sector for every element (H200).
-    if (s->kind == SCHED_COLUMN && rows >= device / 128) return;
-    bool beside = s->kind == SCHED_ROW;
-    s->unroll = cols >= 4 * t->warp ? 4 : 1;
-    for (s->team = 1; s->team < t->threads_per_block && s->team * s->unroll < cols; s->team *= 2)
-        if (rows * s->team >= device / 2 && (!beside || s->team >= t->warp)) break;
-    if (s->team > 1) s->kind = SCHED_ROW;
-}
-
 // In the innermost scope, over this thread's columns of a tile: begins the loop, and ends it.
 static void open_columns(Emit *e)
 {
@@ -45,7 +22,7 @@ void scan_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    int at = scan_of(b), per_block = s->threads / s->team;
+    int at = body_scan(b), per_block = s->threads / s->team;
     const Inst *v = &b->insts.at[at];
     long long rows = body_rows(b), cols = b->axis[b->col].extent;
     const char *t = int_type(e), *col = e->axis[b->col], *x = e->name[at],

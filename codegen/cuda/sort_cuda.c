@@ -2,51 +2,6 @@
 // runs (lower_merge.c); short ones are sorted by counting (lower_ordered.c).
 #include "codegen/cuda/print_cuda.h"
 
-enum { LEAST = 64, BLOCK = 512 };
-
-int body_sort(const Body *b)
-{
-    for (uint32_t i = 0; i < b->insts.n && b->serial_cols; i++)
-        if (b->insts.at[i].kind == KI_SORT) return (int)i;
-    return -1;
-}
-
-static int64_t padded(int64_t cols)
-{
-    int64_t n = LEAST;
-    while (n < cols) n *= 2;
-    return n;
-}
-
-static int64_t shared_bytes(int64_t cols, DType t) // keys, and where they were
-{
-    return padded(cols) * (math_bytes(t) + 4);
-}
-
-bool sort_fits(const Target *t, int64_t cols, DType type)
-{
-    if (cols < LEAST || cols > INT32_MAX) return false;
-    return t->kind != TARGET_CUDA || shared_bytes(cols, type) <= t->shared_per_block;
-}
-
-bool plan_sort(Body *b)
-{
-    int at = body_sort(b);
-    int64_t n = padded(b->axis[b->col].extent);
-    Schedule *s = &b->sched;
-    if (at < 0) return false;
-    s->kind = SCHED_ROW;
-    s->threads = s->team = n / 2 < BLOCK ? (int)n / 2 : BLOCK;
-    return true;
-}
-
-void sort_derive(Body *b)
-{
-    int at = body_sort(b);
-    if (at >= 0)
-        b->sched.row_bytes = (int)shared_bytes(b->axis[b->col].extent, b->insts.at[at].acc);
-}
-
 // A loop of the block over columns below [end], the innermost scope; closed with [head].
 static const char *open_columns(Emit *e, int64_t end)
 {
@@ -61,7 +16,7 @@ void sort_cuda(Emit *e)
     const Body *b = e->body;
     int at = body_sort(b), threads = b->sched.threads;
     const Inst *v = &b->insts.at[at];
-    long long cols = b->axis[b->col].extent, n = padded(cols);
+    long long cols = b->axis[b->col].extent, n = sort_padded(cols);
     const char *col = e->axis[b->col], *x = e->name[at], *type = type_math(v->acc);
     emit_open(e, 1);
     e->scope->indent = e->scope->up->indent;

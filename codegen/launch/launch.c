@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "base/embedded.h"
-#include "codegen/text/accumulator.h"
+#include "codegen/c/print_c.h"
+#include "codegen/cuda/print_cuda.h"
+#include "codegen/launch/launch.h"
+#include "codegen/lower/lower.h"
 #include "codegen/schedule/knobs.h"
-#include "codegen/text/print.h"
 #include "codegen/tile/tile.h"
 
 // The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
@@ -214,7 +216,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     BodyList all = {0};
     for (int i = 0; i < ngroups; i++) {
         bool ordered;
-        if (!lower_group(ctx, g, groups[i], &all, &ordered)) return -1;
+        if (!launch_bodies(ctx, g, groups[i], &all, &ordered)) return -1;
         ordered_any |= ordered;
     }
     // Maps side by side share the device: they are scheduled by what they are together, so that the
@@ -255,6 +257,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
         if (!cuda) sort_c_scratch(ctx->arena, b, &scratch);
         if (body_folds(b)) {
             if (!lower_joined(ctx, g, b, &scratch, &next)) return -1;
+            schedule_body(ctx, next);
             schedule_override(ctx, next);
             vec_push(ctx->arena, &behind, next);
         }

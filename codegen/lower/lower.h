@@ -3,7 +3,72 @@
 #ifndef CODEGEN_LOWER_H
 #define CODEGEN_LOWER_H
 
-#include "codegen/kernel_ir.h"
+#include "codegen/ir/body.h"
+
+typedef struct Lower {
+    LowerCtx *ctx;
+    Graph *graph;
+    Body *body;
+    IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
+    const Group *group;
+    int depth;
+    bool one_round;         // squared deviations without the mean first, along the columns
+    const Node *call;       // the graph is its region
+    bool early;             // sums along the columns do not wait for a factor of their row
+    struct LowerCuts *cuts; // where the values of a map change from one operand to the next
+    bool failed;
+} Lower;
+
+// -- lower_body.c ---------------------------------------------------------------------------------
+typedef VEC(Body *) BodyList;
+Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group);
+// Stores the element of [n] at idx.
+void lower_out(Lower *l, const Node *n, const Ix *const *idx);
+void lower_finish(Lower *l); // stages, when all stores are there
+// The outs, over the rows and columns of a reduction; each has as many elements as there are rows,
+// or rows and columns. *folded: with the group's sums over rows, which it comes back without when
+// they are in.
+enum { ONE_ROUND = 1, EARLY = 2 }; // see Lower
+Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *outs,
+                 int n, int how, bool *folded);
+// The outs, which share its space, over a contraction's batch, m, n and k. [folded]: with sums over
+// its rows.
+Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
+                    int n, bool folded);
+// A matrix by a vector: each sum is a row's.
+Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
+                           Node *const *outs, int n);
+
+// -- lower_attention.c: a call's region (passes/attention/). *ordered: the bodies run one after
+// the other.
+bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered);
+
+// -- lower_sweep.c: sums over the rows of a row body ----------------------------------------------
+// Adds the folded outs of the group to a body whose rows and columns are these axes. false: they
+// are of other rows and columns.
+bool lower_folds(Lower *l, const Ix *row, const Ix *col);
+// Of a scheduled body with folds: numbers its scratch buffers from [*scratch] on, and lowers what
+// follows from the parts to a body that runs behind it. false: reported.
+bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out);
+
+// -- lower_value.c: a node's element at an index --------------------------------------------------
+int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
+// From now on the node's element there is that value.
+void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value);
+
+// -- lower_inst.c: what a body consists of --------------------------------------------------------
+int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
+int lower_error_buf(Lower *l);
+int lower_ix_stage(const Lower *l, const Ix *e); // NULL: 0
+int lower_inst(Lower *l, Inst i);                // appends, or finds an equal one
+int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node);
+int lower_const_int(Lower *l, DType t, int64_t v);
+int lower_cast(Lower *l, int a, DType to, const Node *node);
+int lower_new_axis(Lower *l, int64_t extent);
+// The KA_INT buffer of a random op's site, or of a new check's number.
+int lower_site(Lower *l, int64_t site);
+int lower_check(Lower *l, ProgCheckKind kind, const char *message, Loc loc, int64_t bound);
+void lower_store(Lower *l, int buf, const Ix *ix, int value);
 
 // -- lower_body.c
 bool lower_failed(const Lower *l, const Node *n); // reports it; false

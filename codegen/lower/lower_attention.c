@@ -1,4 +1,4 @@
-// Attention: the region of a call (passes/attention/attention.c says what it looks like) to bodies.
+// Attention: the region of a call (passes/attention/ says what it looks like) to bodies.
 //
 // A region's results are products over the columns, of weights with values: for the gradients of
 // keys and values two of them, which share what the weights are made of. Their body has a batch,

@@ -1,7 +1,7 @@
-// Groups to bodies: chooses the axes of a group's loop nest and lowers its outputs over them.
+// Bodies from their outs: over the rows and columns of a reduction, or of a contraction.
 #include <string.h>
 
-#include "codegen/text/accumulator.h"
+#include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
@@ -97,51 +97,14 @@ void lower_finish(Lower *l)
         if (b->rare && s->stage == b->rare) s->stage++;
         if (s->stage >= b->nstages) b->nstages = s->stage + 1;
     }
-    schedule_body(l->ctx, b);
 }
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// The node of a class, over most elements, that the outs depend on inside the group: the reduction
-// whose rows and columns a body takes, the contraction a tiled body is built around.
-static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class,
-                        Node *const *outs, int n)
-{
-    VEC(const Node *) work = {0};
-    IdMap seen = idmap_new(ctx->arena);
-    const Node *best = NULL;
-    for (int i = 0; i < n; i++) vec_push(ctx->arena, &work, outs[i]);
-    while (work.n) {
-        const Node *v = work.at[--work.n];
-        if (idmap_get(&seen, v->id, NULL)) continue;
-        idmap_set(&seen, v->id, 1);
-        uint32_t stored = g->fusion->group_of[v->id];
-        if ((stored && stored - 1 != group->id && !group_computes(group, v)) ||
-            node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION || v->op == OP_get)
-            continue;
-        if (node_class(v) == class) {
-            int64_t a = type_count(&v->args[0]->type),
-                    b = best ? type_count(&best->args[0]->type) : -1;
-            if (a > b || (a == b && v->id < best->id)) best = v;
-        }
-        for (uint32_t i = 0; i < v->nargs; i++) vec_push(ctx->arena, &work, v->args[i]);
-    }
-    return best;
-}
-
-static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols)
-{
-    int64_t count = type_count(lower_space(n));
-    *over_cols = count != rows;
-    return count == rows || count == rows * cols;
-}
-
-enum { ONE_ROUND = 1, EARLY = 2 }; // see Lower
-
 // The outs, which all fit, over the rows and columns of a reduction. *folded: see lower_rows; false
 // when the sums over rows are in.
-static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head,
-                        Node *const *mine, int n, int how, bool *folded)
+Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *mine,
+                 int n, int how, bool *folded)
 {
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
@@ -170,8 +133,7 @@ static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node 
     const Ix *flat = ix_linear(c, at, x->dim, x->rank);
     for (int i = 0; i < n; i++) {
         const Type *t = lower_space(mine[i]);
-        bool over_cols;
-        fits_rows(mine[i], rows, cols, &over_cols);
+        bool over_cols = type_count(t) != rows;
         if (over_cols && shape_equal(t, x)) {
             lower_out(&l, mine[i], at);
         } else {
@@ -182,56 +144,6 @@ static Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node 
     if (*folded && lower_folds(&l, row, ix_axis(c, l.body->col, cols))) *folded = false;
     if (!l.failed) lower_finish(&l);
     return l;
-}
-
-// [folded]: the group's sums over rows are part of the first body, when they fit its rows.
-static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-                       bool folded, BodyList *out)
-{
-    if (n == 0 && folded)
-        return lower_rows(ctx, g, group, group->folded.at, (int)group->folded.n, false, out);
-    if (n == 0) return true;
-    const Node *head = lead(ctx, g, group, CLS_REDUCE, outs, n);
-    if (!head) {
-        // What is left shares no reduction: maps, one an index space.
-        VEC(Node *) like = {0}, rest = {0};
-        for (int i = 0; i < n; i++)
-            if (type_count(lower_space(outs[i])) == type_count(lower_space(outs[0])))
-                vec_push(ctx->arena, &like, outs[i]);
-            else
-                vec_push(ctx->arena, &rest, outs[i]);
-        return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
-               lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
-    }
-    int64_t rows = type_count(&head->type), cols = reduced_count(head);
-    VEC(Node *) mine = {0}, rest = {0};
-    bool over_cols;
-    for (int i = 0; i < n; i++)
-        if (fits_rows(outs[i], rows, cols, &over_cols))
-            vec_push(ctx->arena, &mine, outs[i]);
-        else
-            vec_push(ctx->arena, &rest, outs[i]);
-    if (mine.n ==
-        0) { // the reduction sits inside a different space: a loop in each of its elements
-        Node *first = outs[0];
-        return lower_map(ctx, g, group, &first, 1, out) &&
-               lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
-    }
-    bool fold = folded;
-    Lower l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, ONE_ROUND, &fold);
-    if (!l.failed && l.body->sched.kind != SCHED_COLUMN && reduces_with(l.body, ACC_MOMENTS)) {
-        fold = folded;
-        l = lower_over(ctx, g, group, head, mine.at, (int)mine.n, 0, &fold);
-    }
-    if (!l.failed && l.body->sched.kind == SCHED_SWEEP && l.body->nstages > 3) {
-        bool rest = folded;
-        Lower early = lower_over(ctx, g, group, head, mine.at, (int)mine.n, EARLY, &rest);
-        if (!early.failed && rest == fold && sweep_saves(early.body)) l = early;
-    }
-    if (l.failed) return lower_failed(&l, outs[0]);
-    folded = fold;
-    vec_push(ctx->arena, out, l.body);
-    return lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
 }
 
 // -- contractions ---------------------------------------------------------------------------------
@@ -263,25 +175,10 @@ static bool find_product(Body *b)
     return true;
 }
 
-// Whether the sums over rows that a contraction's body has are of its left operand as it is read,
-// and tiles pass by where they can be taken.
-static bool folds_left(const Body *b)
-{
-    const Inst *left = &b->insts.at[b->dot.a];
-    if (!b->sched.wgmma || !wgmma_sums(b)) return false;
-    for (uint32_t i = 0; i < b->stores.n; i++) {
-        const BodyStore *s = &b->stores.at[i];
-        const Inst *v = &b->insts.at[s->value];
-        while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
-        if (s->fold && (s->fold->op != OP_sum || v != &b->insts.at[left->a[0]])) return false;
-    }
-    return true;
-}
-
 // The contraction of these outs, which share its space, over batch, m, n and k. [folded]: with sums
 // over its rows.
-static Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
-                           Node *const *outs, int n, bool folded)
+Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
+                    int n, bool folded)
 {
     const DotSizes whole = dot_sizes(dot);
     const int64_t size[3] = {whole.batch, whole.m, whole.n};
@@ -309,13 +206,12 @@ static Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const No
                              : ctx->tf32                    ? TENSOR_TF32
                                                             : TENSOR_F32;
     lower_finish(&l);
-    l.failed = folded && !folds_left(l.body);
     return l;
 }
 
 // A matrix by a vector: each sum is a row's.
-static Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
-                                  Node *const *outs, int n)
+Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
+                           Node *const *outs, int n)
 {
     Lower l = lower_begin(ctx, g, group);
     int64_t rows = type_count(&dot->type);
@@ -329,78 +225,4 @@ static Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, c
     }
     if (!l.failed) lower_finish(&l);
     return l;
-}
-
-// The contraction as one tiled body, when all outs share its space and nothing else is summed but,
-// on the way, the rows of its left operand.
-static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-                      bool folded, BodyList *out, bool *done)
-{
-    const Node *dot = lead(ctx, g, group, CLS_DOT, outs, n);
-    *done = false;
-    if (!dot) return true;
-    for (int i = 0; i < n; i++)
-        if (type_count(lower_space(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
-            return true;
-    if (type_count(&dot->type) == 0) return true;
-    const DotSizes size = dot_sizes(dot);
-    bool vector = ctx->target->kind != TARGET_CUDA && (size.m == 1 || size.n == 1);
-    Lower l = vector ? lower_vector_product(ctx, g, group, dot, outs, n)
-                     : lower_product(ctx, g, group, dot, outs, n, folded);
-    if (l.failed) return true; // element by element instead
-    *done = true;
-    vec_push(ctx->arena, out, l.body);
-    return true;
-}
-
-// -- the door -------------------------------------------------------------------------------------
-
-bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered)
-{
-    *ordered = false;
-    if (group->kind == GROUP_CALL) return lower_attention(ctx, group, out, ordered);
-    if (group->kind == GROUP_SCATTER) {
-        *ordered = true;
-        return lower_scatter(ctx, g, group, group->anchor, out);
-    }
-    if (group->kind == GROUP_SCAN) {
-        const Node *n = group->anchor;
-        int64_t cols = n->type.dim[attr_int(n, ATTR_axis, 0)];
-        if (n->op == OP_cumsum || sort_fits(ctx->target, cols, n->args[0]->type.dtype))
-            return lower_ordered(ctx, g, group, n, out);
-        *ordered = ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4;
-        return (*ordered ? lower_merge : lower_sort)(ctx, g, group, n, out);
-    }
-    // What is summed over rows on the way is a further body's to store.
-    bool folds = group->folded.n && ctx->target->kind == TARGET_CUDA;
-    VEC(Node *) outs = {0};
-    for (uint32_t i = 0; i < group->outs.n; i++) {
-        bool folded = false;
-        for (uint32_t k = 0; k < group->folded.n && folds; k++)
-            folded |= group->folded.at[k] == group->outs.at[i];
-        if (!folded) vec_push(ctx->arena, &outs, group->outs.at[i]);
-    }
-    if (group->kind == GROUP_ROW || group->kind == GROUP_COLUMN)
-        return lower_rows(ctx, g, group, outs.at, (int)outs.n, folds, out);
-    bool done = false;
-    if (group->kind == GROUP_DOT &&
-        !lower_dot(ctx, g, group, outs.at, (int)outs.n, folds, out, &done))
-        return false;
-    if (done) return true;
-    // maps: one body an index space
-    VEC(Node *) left = {0};
-    for (uint32_t i = 0; i < group->outs.n; i++) vec_push(ctx->arena, &left, group->outs.at[i]);
-    while (left.n) {
-        VEC(Node *) like = {0}, rest = {0};
-        for (uint32_t i = 0; i < left.n; i++)
-            if (type_count(lower_space(left.at[i])) == type_count(lower_space(left.at[0])))
-                vec_push(ctx->arena, &like, left.at[i]);
-            else
-                vec_push(ctx->arena, &rest, left.at[i]);
-        if (!lower_map(ctx, g, group, like.at, (int)like.n, out)) return false;
-        left.at = rest.at;
-        left.n = rest.n;
-        left.cap = rest.cap;
-    }
-    return true;
 }

@@ -2,7 +2,7 @@
 // stores.
 #include <string.h>
 
-#include "codegen/text/accumulator.h"
+#include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 
 int lower_ix_stage(const Lower *l, const Ix *e)

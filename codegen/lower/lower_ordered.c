@@ -68,7 +68,8 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
     return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
-// sort, argsort of short rows: every element counts how many come before it and goes there; stable by the index.
+// sort, argsort of short rows: every element counts how many come before it and goes there; stable
+// by the index.
 bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);

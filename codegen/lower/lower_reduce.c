@@ -1,7 +1,7 @@
 // Reductions and contractions as values: an axis of their own, or the columns of the body.
 #include <string.h>
 
-#include "codegen/text/accumulator.h"
+#include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 

@@ -1,16 +1,9 @@
 // Sums over the rows in a row body, or in a contraction: the body stores one part of each a block,
 // or a tile of rows (BodyStore.fold), a second body behind it joins the parts and computes what
 // follows column by column.
-#include "codegen/text/accumulator.h"
-#include "codegen/kernel_ir.h"
+#include "codegen/ir/reduction.h"
+#include "codegen/lower/lower.h"
 #include "ir/axes.h"
-
-bool body_folds(const Body *b)
-{
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (b->stores.at[i].fold) return true;
-    return false;
-}
 
 typedef VEC(const Node *) Folds;
 

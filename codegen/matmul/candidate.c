@@ -1,7 +1,7 @@
 // When a product that the matmul library computes brings a generated kernel along as a second
 // candidate. It costs a compilation, so it comes only where it may be chosen.
-#include "codegen/program/gen.h"
-#include "codegen/kernel_ir.h"
+#include "codegen/matmul/gemm.h"
+#include "codegen/schedule/plans.h"
 
 // Shorter products are not worth the compilation; the runtime searches no further for them either.
 #define LONG_PRODUCT 40e-6
@@ -19,21 +19,21 @@ static double tensor_share(const Body *b, const Target *t)
     return t->arch < 90 ? 0.75 : 0.35;
 }
 
-bool rival_may_lack(const Target *t, const ProgGemm *g)
+bool candidate_may_be_needed(const Target *t, const ProgGemm *g)
 {
     bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
     bool odd = (g->lda | g->ldb | g->ldc | g->stride_a | g->stride_b | g->stride_c) % 8 != 0;
     return t->kind == TARGET_CUDA && ((narrow && odd) || g->epilogue > PE_RELU_BIAS);
 }
 
-bool rival_may_pay(const Target *t, const ProgGemm *g)
+bool candidate_may_pay(const Target *t, const ProgGemm *g)
 {
     double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
     bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
     return t->kind == TARGET_CUDA && narrow && flops >= LONG_PRODUCT * t->bf16_flops;
 }
 
-bool rival_may_win(const Target *t, const LoweredKernel *k)
+bool candidate_may_win(const Target *t, const LoweredKernel *k)
 {
     const Body *b = k->body[0];
     int sums = 0; // the product's own and no other: all of it is computed element by element

@@ -14,7 +14,7 @@ static bool is_product(const Frame *f, const Item *it)
     return it->sink < 0 && !it->lowered && it->groups.at[0]->kind == GROUP_DOT && f->depth == 0;
 }
 
-static bool may_be_tail(const Frame *f, const Item *it, GroupKind kind)
+static bool may_be_follower(const Frame *f, const Item *it, GroupKind kind)
 {
     if (!it->lowered || it->groups.n != 1 || it->groups.at[0]->kind != kind || it->checks)
         return false;
@@ -34,7 +34,7 @@ static const Type *space_of(const Node *n)
 // parts of them and what joins these.
 static bool sums_rows(const Frame *f, const Item *product, const Node *left, const Item *it)
 {
-    if (!may_be_tail(f, it, GROUP_COLUMN) ||
+    if (!may_be_follower(f, it, GROUP_COLUMN) ||
         !(has(&it->uses, left->id) || has(&it->leaves, left->id)))
         return false;
     for (uint32_t i = 0; i < it->uses.n; i++)
@@ -45,15 +45,15 @@ static bool sums_rows(const Frame *f, const Item *product, const Node *left, con
     return true;
 }
 
-const Item *frame_tail(Frame *f, uint32_t at)
+const Item *frame_follower(Frame *f, uint32_t at)
 {
     const Item *it = &f->items.at[f->order[at]],
                *next = at + 1 < f->items.n ? &f->items.at[f->order[at + 1]] : NULL;
     if (!next || !is_product(f, it)) return NULL;
     const Group *gr = it->groups.at[0];
-    const Node *left = gemm_sums(f, gr);
+    const Node *left = frame_gemm_sums(f, gr);
     if (left && sums_rows(f, it, left, next)) return next;
-    if (!may_be_tail(f, next, GROUP_MAP) || next->nkernels != 1) return NULL;
+    if (!may_be_follower(f, next, GROUP_MAP) || next->nkernels != 1) return NULL;
     bool reads = false;
     for (uint32_t i = 0; i < gr->outs.n; i++)
         for (uint32_t k = 0; k < next->uses.n; k++) reads |= next->uses.at[k] == gr->outs.at[i]->id;
@@ -85,8 +85,8 @@ void frame_bring_sums(Frame *f)
 {
     for (uint32_t at = 0; at < f->items.n; at++) {
         const Item *it = &f->items.at[f->order[at]];
-        const Node *left = is_product(f, it) ? gemm_sums(f, it->groups.at[0]) : NULL;
-        if (!left || frame_tail(f, at)) continue;
+        const Node *left = is_product(f, it) ? frame_gemm_sums(f, it->groups.at[0]) : NULL;
+        if (!left || frame_follower(f, at)) continue;
         for (uint32_t k = 0; k < f->items.n; k++) {
             const Item *sums = &f->items.at[f->order[k]];
             if (!sums_rows(f, it, left, sums) || (k < at && read_until(f, sums, at))) continue;

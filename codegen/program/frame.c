@@ -259,7 +259,8 @@ static bool is_lowered(Frame *f, const Item *it)
 {
     const Group *gr = it->groups.at[0];
     if (gr->kind == GROUP_LOOP) return false;
-    return !(it->groups.n == 1 && gr->kind == GROUP_DOT && gemm_possible(f, gr));
+    const GemmFrom from = frame_gemms(f);
+    return !(it->groups.n == 1 && gr->kind == GROUP_DOT && gemm_possible(&from, gr));
 }
 
 static const char *value_name(const Node *n)
@@ -544,11 +545,11 @@ bool frame_wanted(const Frame *f, const Node *n, const Item *reader)
     return false;
 }
 
-// [*tail]: may be done in the same step; comes back as NULL where it is not.
-static bool emit_item(Frame *f, const Item *it, const Item **tail)
+// [*follower]: may be done in the same step; comes back as NULL where it is not.
+static bool emit_item(Frame *f, const Item *it, const Item **follower)
 {
-    const Item *follows = *tail;
-    *tail = NULL;
+    const Item *follows = *follower;
+    *follower = NULL;
     if (it->sink >= 0) return copy_leaf(f, &f->sinks.at[it->sink]);
     Group *gr = it->groups.at[0];
     if (gr->kind == GROUP_LOOP) {
@@ -557,8 +558,8 @@ static bool emit_item(Frame *f, const Item *it, const Item **tail)
         return true;
     }
     if (!it->lowered) {
-        *tail = follows;
-        return gemm_generate(f, gr, tail);
+        *follower = follows;
+        return frame_product(f, gr, follower);
     }
     return emit_kernels(f, it);
 }
@@ -582,13 +583,13 @@ bool frame_generate(Frame *f)
     uint32_t *last = last_reads(f);
     for (uint32_t i = 0; i < f->items.n; i++) {
         const Item *it = &f->items.at[f->order[i]];
-        const Item *tail = frame_tail(f, i);
+        const Item *follower = frame_follower(f, i);
         if (it->sink < 0) choose_places(f, it, last, last_check);
-        if (tail) choose_places(f, tail, last, last_check);
-        if (!emit_item(f, it, &tail)) return false;
+        if (follower) choose_places(f, follower, last, last_check);
+        if (!emit_item(f, it, &follower)) return false;
         copy_outputs(f, it);
-        if (!tail) continue;
-        copy_outputs(f, tail);
+        if (!follower) continue;
+        copy_outputs(f, follower);
         i++;
     }
     copy_commits(f);

@@ -1,10 +1,11 @@
-// Private to planning (codegen.c, frame.c, gemm.c, loops.c, order.c): one entry on its way to
-// steps.
+// Private to planning (codegen.c, frame.c, product_step.c, loops.c, order.c): one entry on its way
+// to steps.
 #ifndef CODEGEN_GEN_H
 #define CODEGEN_GEN_H
 
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
+#include "codegen/matmul/gemm.h"
 #include "ir/eval.h"
 
 typedef VEC(uint32_t) Ids;
@@ -113,8 +114,9 @@ ProgArg frame_memory(Frame *f, const Node *n);
 // launch. false when it has no place.
 bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch);
 void frame_sink(Frame *f, Sink s);
-// follower.c: the item that may be part of the step of the product at [at] of the order; NULL: none.
-const Item *frame_tail(Frame *f, uint32_t at);
+// follower.c: the item that may be part of the step of the product at [at] of the order; NULL:
+// none.
+const Item *frame_follower(Frame *f, uint32_t at);
 // Sums that a product's kernel could take on its way come right behind it, unless a map does that
 // it could make part of itself.
 void frame_bring_sums(Frame *f);
@@ -135,21 +137,14 @@ void order_items(Frame *f);
 // record.
 void gen_gate_copies(GenEntry *e);
 
-// gemm.c: can the library take this dot as it lies? Else it is lowered.
-bool gemm_possible(Frame *f, const Group *gr);
+// product_step.c: the library's product, beside it a kernel that computes the same.
+GemmFrom frame_gemms(const Frame *f);
 // The left operand of a product beside which a generated kernel may add up its rows; NULL: none
 // will.
-const Node *gemm_sums(Frame *f, const Group *gr);
-// [*tail]: the map that follows the product, or sums over the rows of its left operand, or NULL;
-// comes back as NULL where it is not part of the step.
-bool gemm_generate(Frame *f, Group *gr, const Item **tail);
-
-// candidate.c: whether the library may turn out not to have this product on some device (rows of narrow
-// types that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
-// long that a second candidate may pay; and whether this kernel is one.
-bool rival_may_lack(const Target *t, const ProgGemm *g);
-bool rival_may_pay(const Target *t, const ProgGemm *g);
-bool rival_may_win(const Target *t, const LoweredKernel *k);
+const Node *frame_gemm_sums(Frame *f, const Group *gr);
+// [*follower]: the map that follows the product, or sums over the rows of its left operand, or
+// NULL; comes back as NULL where it is not part of the step.
+bool frame_product(Frame *f, Group *gr, const Item **follower);
 
 // loops.c
 bool loop_generate(Frame *f, const Group *gr);

@@ -203,7 +203,7 @@ static void print_gemm(Buf *b, const ProgGemm *g)
                    g->stride_a, g->stride_b, g->stride_c);
     if (g->epilogue) buf_printf(b, "  epilogue %s", epilogue[g->epilogue]);
     if (g->tf32) buf_str(b, "  tf32");
-    if (g->tail) buf_str(b, "  and what follows it");
+    if (g->follower) buf_str(b, "  and what follows it");
     if (g->kernel) buf_str(b, "  or a generated kernel");
     buf_printf(b, "  %.3g MFLOP",
                2e-6 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch);

@@ -297,8 +297,8 @@ static void io_gemm(Io *io, ProgGemm *g)
     io_str(io, &g->choice_key);
     io_i32(io, &g->kernel);
     io_i32(io, &g->kernel_args);
-    io_i32(io, &g->tail);
-    io_i32(io, &g->tail_args);
+    io_i32(io, &g->follower);
+    io_i32(io, &g->follower_args);
 }
 
 static void io_const(Io *io, ProgConst *c)

@@ -167,11 +167,11 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
     const ProgGemm *g = &p->gemms[s->index];
     ProgEpilogue e = g->epilogue;
     bool aux = prog_epilogue_aux(e), bias = prog_epilogue_bias(e);
-    if (g->kernel < 0 || g->kernel > p->nkernels || g->tail < 0 || g->tail > p->nkernels)
+    if (g->kernel < 0 || g->kernel > p->nkernels || g->follower < 0 || g->follower > p->nkernels)
         return "a matmul with a kernel that is not there";
     if (g->kernel_args < 0 || g->kernel_args > (g->kernel ? PROG_MAX_KERNEL_ARGS : 0) ||
-        g->tail_args < 0 || g->tail_args > (g->tail ? PROG_MAX_KERNEL_ARGS : 0) ||
-        s->nargs != prog_gemm_args(g) + g->kernel_args + g->tail_args)
+        g->follower_args < 0 || g->follower_args > (g->follower ? PROG_MAX_KERNEL_ARGS : 0) ||
+        s->nargs != prog_gemm_args(g) + g->kernel_args + g->follower_args)
         return "a matmul with the wrong arguments";
     for (int i = 0; i < prog_gemm_args(g); i++)
         if (s->args[i].kind != PA_BUFFER) return "an argument that is no buffer";

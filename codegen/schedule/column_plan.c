@@ -3,7 +3,7 @@
 // A thread takes 16 bytes of neighbouring results and keeps several columns in flight. Blocks side
 // by side cover the results; the columns are cut into as many parts as fill the device once, or
 // into none where a second kernel would cost more than it saves.
-#include "codegen/text/accumulator.h"
+#include "codegen/schedule/plans.h"
 
 enum {
     BLOCK = 256,          // threads

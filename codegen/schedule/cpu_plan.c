@@ -1,5 +1,5 @@
 // The cost model on the CPU: pieces that the caches hold, and parts where rows alone are too few.
-#include "codegen/text/print.h"
+#include "codegen/schedule/plans.h"
 
 // Marks the costly values over the columns that more than one stage needs.
 static int keep_costly(Arena *a, Body *b)

@@ -1,5 +1,7 @@
 // The table of knobs: what of a schedule may be chosen, and among which values.
 #include "codegen/schedule/knobs.h"
+#include "codegen/schedule/plans.h"
+#include "codegen/tile/tile.h"
 
 #include <stdlib.h>
 

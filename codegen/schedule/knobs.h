@@ -4,7 +4,7 @@
 #ifndef CODEGEN_KNOBS_H
 #define CODEGEN_KNOBS_H
 
-#include "codegen/kernel_ir.h"
+#include "codegen/schedule/plans.h"
 
 enum { KNOB_VALUES = 24 };
 

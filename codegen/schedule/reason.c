@@ -1,6 +1,6 @@
 // Why the cost model's schedule is what it is: its own comparisons once more, with their numbers.
 #include "codegen/schedule/knobs.h"
-#include "codegen/text/print.h"
+#include "codegen/schedule/plans.h"
 
 static const char *vectors(Arena *a, const Body *b, int axis)
 {

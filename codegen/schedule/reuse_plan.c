@@ -1,6 +1,6 @@
 // When a map walks: the vectors along its innermost axis that every outer position reads again are
 // more than what it streams, and a thread has the registers to keep them.
-#include "codegen/kernel_ir.h"
+#include "codegen/schedule/plans.h"
 
 enum { BLOCK = 256, KEPT_REGISTERS = 96, FLIGHT_REGISTERS = 32 };
 

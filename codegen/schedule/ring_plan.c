@@ -1,22 +1,12 @@
 // Staged tiles: the tile, and the blocks that share its columns, by what they are expected to take.
-#include "codegen/kernel_ir.h"
+#include "codegen/schedule/plans.h"
+#include "codegen/tile/tile.h"
 
 enum { CHUNK = 16, LEAST_K = 32, MOST_CLUSTER = 8, MOST_STAGED = 8 };
 
 static const struct {
     int m, n;
 } tiles[] = {{128, 64}, {64, 128}, {64, 64}, {64, 32}, {32, 64}, {32, 32}};
-
-int staged_sharing(const Schedule *s)
-{
-    return STAGED_WARPS / (s->tile_m / STAGED_SIDE * (s->tile_n / STAGED_SIDE));
-}
-
-// What the threads of half a warp store at once lies in different banks.
-int staged_pitch(const Body *b)
-{
-    return b->sched.tile_n + (operand_along_k(b, b->dot.a) ? 8 : 4);
-}
 
 static int64_t count_tiles(const Body *b)
 {

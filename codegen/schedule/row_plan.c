@@ -1,6 +1,6 @@
 // The cost model of rows on CUDA: a team of threads takes a row, in vectors, and keeps it in
 // registers or in shared memory where several stages read it.
-#include "codegen/text/print.h"
+#include "codegen/schedule/plans.h"
 
 // Of one column, of what differs from row to row; at least 1.
 static int streamed_bytes(const Body *b)

@@ -3,7 +3,8 @@
 // Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
 // written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device.
 // Columns are cut into parts when rows alone are too few.
-#include "codegen/text/print.h"
+#include "codegen/schedule/plans.h"
+#include "codegen/tile/tile.h"
 
 // How many of the accesses that vary over the columns walk [axis] with stride one.
 static int unit_strides_of(const Body *b, int axis, uint64_t over)
@@ -31,24 +32,6 @@ static int unit_strides(const Body *b, int axis)
 static int matrix_strides(const Body *b, int axis)
 {
     return unit_strides_of(b, axis, 1ull | 1ull << b->col);
-}
-
-bool body_access(const Body *b, uint32_t i, int axis, Access *out)
-{
-    int64_t stride;
-    int buf;
-    if (i < b->insts.n) {
-        const Inst *v = &b->insts.at[i];
-        *out = (Access){.at = v->ix};
-        buf = v->kind == KI_LOAD ? v->buf : -1;
-    } else {
-        const BodyStore *s = &b->stores.at[i - b->insts.n];
-        *out = (Access){.at = s->ix, .stores = true, .folds = s->fold};
-        buf = s->buf;
-    }
-    if (buf < 0 || !ix_stride(out->at, axis, &stride) || stride != 1) return false;
-    out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
-    return true;
 }
 
 // 16 bytes of the narrowest type accessed with stride one, at most 16 of what is stored and 32 of
@@ -82,37 +65,6 @@ static int loaded_bytes(const Body *b, int axis)
         if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> axis & 1)
             n += dtype_info[b->bufs.at[b->insts.at[i].buf].type].bits / 8;
     return n;
-}
-
-DType math_type(DType t)
-{
-    return t == DT_U8 ? DT_I32 : t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
-}
-
-int math_bytes(DType t)
-{
-    return dtype_info[math_type(t)].bits / 8;
-}
-
-int64_t body_rows(const Body *b)
-{
-    int64_t n = 1;
-    for (int i = 0; i < b->npar; i++) n *= b->axis[i].extent;
-    return n;
-}
-
-bool store_over(const Body *b, const BodyStore *s, int axis)
-{
-    uint64_t axes = b->insts.at[s->value].axes | (s->ix ? s->ix->axes : 0);
-    return axis >= 0 && ((s->add && axis == b->col) || (axes >> axis & 1));
-}
-
-bool body_stores_columns(const Body *b, int buf)
-{
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if ((buf < 0 || b->stores.at[i].buf == buf) && store_over(b, &b->stores.at[i], b->col))
-            return true;
-    return false;
 }
 
 bool schedule_can_split(const Body *b)

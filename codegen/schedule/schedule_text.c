@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/plain.h"
-#include "codegen/text/print.h"
+#include "codegen/schedule/plans.h"
 #include "base/names.h"
 
 void knob_value_text(const Knob *k, int64_t v, Buf *out)

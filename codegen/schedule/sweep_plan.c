@@ -6,7 +6,7 @@
 // are the smallest whose threads need no more than MOST_REGISTERS; blocks are as many and as large
 // as the registers of a multiprocessor allow. Few large blocks are better than many small ones:
 // each leaves a part of every sum, which is read again.
-#include "codegen/text/accumulator.h"
+#include "codegen/schedule/plans.h"
 
 enum {
     MOST_REGISTERS = 168,

@@ -1,5 +1,6 @@
 // The cost model of contractions on CUDA: which of the ways to compute one, and its tile.
-#include "codegen/text/print.h"
+#include "codegen/schedule/plans.h"
+#include "codegen/tile/tile.h"
 
 static int64_t tiles_of(const Body *b)
 {

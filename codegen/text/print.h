@@ -3,7 +3,7 @@
 #ifndef CODEGEN_PRINT_H
 #define CODEGEN_PRINT_H
 
-#include "codegen/kernel_ir.h"
+#include "codegen/ir/body.h"
 
 // An open loop body (or the function itself). Text for an outer scope may still be added while an
 // inner one is open: it lands before the inner loop, which is how loop-invariant values get
@@ -84,11 +84,6 @@ static inline bool inst_over(const Inst *v, int axis)
 {
     return axis >= 0 && (v->axes >> axis & 1);
 }
-// A contraction on the CPU: columns that are multiplied at once, two vectors of 64 bytes.
-static inline int tile_columns(const Body *b)
-{
-    return 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc);
-}
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
 
@@ -97,7 +92,5 @@ const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> 
 const char *kernel_name(const Kernel *k);
 void kernel_comment(const Kernel *k, const ProgKernel *p, const Target *t, Buf *out);
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p); // bytes, flops, floor
-uint64_t kernel_identity(const Kernel *k);
-uint64_t body_key(const Body *b);
 
 #endif

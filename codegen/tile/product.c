@@ -13,20 +13,6 @@ static const TileAtom atoms[] = {
 // No tensor cores: a product and a sum of any type at a time.
 static const TileAtom fma = {"fma", DT_BOOL, 0, 1, 1, 1, NULL, NULL, NULL};
 
-// A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
-static DType narrow_type(const Body *b, int inst)
-{
-    const Inst *v = &b->insts.at[inst];
-    if (v->kind != KI_CAST || (v->from != DT_BF16 && v->from != DT_F16)) return DT_BOOL;
-    return v->from;
-}
-
-bool mma_fits(const Body *b)
-{
-    DType a = narrow_type(b, b->dot.a);
-    return a != DT_BOOL && a == narrow_type(b, b->dot.b) && b->insts.at[b->dot.sum].acc == DT_F32;
-}
-
 static const TileAtom *atom_of(DType type, int tensor)
 {
     for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
@@ -245,4 +231,17 @@ TileProgram tile_program(const Body *b)
     tile_pipeline(&p);
     tile_synchronise(&p);
     return p;
+}
+
+// -- the f32 ring ---------------------------------------------------------------------------------
+
+int staged_sharing(const Schedule *s)
+{
+    return STAGED_WARPS / (s->tile_m / STAGED_SIDE * (s->tile_n / STAGED_SIDE));
+}
+
+// What the threads of half a warp store at once lies in different banks.
+int staged_pitch(const Body *b)
+{
+    return b->sched.tile_n + (operand_along_k(b, b->dot.a) ? 8 : 4);
 }

@@ -13,7 +13,7 @@
 #ifndef CODEGEN_TILE_TILE_H
 #define CODEGEN_TILE_TILE_H
 
-#include "codegen/kernel_ir.h"
+#include "codegen/ir/body.h"
 
 // A row for each way to multiply two tiles: what a warp does in one instruction (or three).
 typedef struct TileAtom {
@@ -171,9 +171,18 @@ int tile_add(TileProgram *p, Tile t);    // its number
 // -- groups.c: that of Schedule.wgmma
 void tile_groups(const Body *b, TileProgram *p);
 
+int mma_shared_bytes(const Body *b); // that the schedule's tiles need
+
+// Products of f32 through a ring of tiles to tensor cores: of a block; results of a warp, along
+// either axis.
+enum { STAGED_WARPS = 8, STAGED_SIDE = 32 };
+int staged_sharing(const Schedule *s); // warps that share the columns of one place in the tile
+int staged_pitch(const Body *b);       // elements between rows of sums in shared memory
+
 // -- attention.c: the program of Body.attention, without synchronisation
-DType attention_type(const Body *b); // of the factors of its products
 void tile_attention(const Body *b, TileProgram *p);
+void plan_attention(const Target *t, Body *b);
+void attention_derive(Body *b, const Target *t);
 
 // -- attention_range.c: of a row only the columns count for which row * [row] + col * [col] +
 // [constant] >= 0, for all of these bounds

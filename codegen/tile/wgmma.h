@@ -2,7 +2,7 @@
 #ifndef CODEGEN_WGMMA_H
 #define CODEGEN_WGMMA_H
 
-#include "codegen/kernel_ir.h"
+#include "codegen/ir/body.h"
 
 // STEP: columns (k) of a place in the ring; LINE: bytes of its rows. BOX: rows of STEP results that
 // a warp writes at once. GROUPS: of four warps, that multiply.
@@ -17,7 +17,7 @@ int group_apart(const Body *b);
 // The left operand's rows begin anywhere: its tiles begin up to seven columns before them.
 bool group_uneven(const Body *b);
 
-// -- wgmma_plan.c
+// ... and what a schedule makes of them
 int wgmma_staged(const Body *b);    // results that pass through shared memory: those with a map
 int wgmma_stages(const Body *b);    // times a warp has room for them
 int wgmma_registers(const Body *b); // of a thread that multiplies

@@ -78,3 +78,42 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
                    .apart = apart};
     return step == 1 && pitch >= m->cols && is_even(m) && m->cols % 2 == 0;
 }
+
+// -- what a schedule makes of them ----------------------------------------------------------------
+
+int wgmma_staged(const Body *b)
+{
+    ProgMap m;
+    int n = 0;
+    for (uint32_t i = 0; i < b->stores.n; i++) n += group_result(b, i, &m);
+    return n;
+}
+
+// How many times a warp has room for its staged results. Where rows are added up the ring needs the
+// room more, whose places are held longer: on an H200 a gradient of an input with its bias gradient
+// is a fortieth faster so, a product without sums as much slower.
+int wgmma_stages(const Body *b)
+{
+    return wgmma_staged(b) > 2 || body_folds(b) ? 1 : 2;
+}
+
+// Sums and what is made of them need all there are, so that copies have to do with what is left of
+// 168 for each. (Those that add up rows want some more.)
+int wgmma_registers(const Body *b)
+{
+    bool tight = b->sched.tile_m * b->sched.tile_n > 192 * 128 || wgmma_staged(b) > 1;
+    return (tight ? 240 : 232) - (body_folds(b) ? 8 : 0);
+}
+
+int64_t wgmma_tiles(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    int64_t high = (int64_t)s->tile_m * s->cluster, apart = group_apart(b);
+    return apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
+           ceil_div(b->axis[2].extent, s->tile_n);
+}
+
+int64_t wgmma_steps(const Body *b)
+{
+    return ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
+}

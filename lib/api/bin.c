@@ -1,8 +1,8 @@
 // model.bin: the source with every file it uses, both programs, compiled images, weights. This
-// loads one; lib/api/bin_save.c writes it.
+// loads one; api/bin_save.c writes it.
 //
 // Sections: "info" (lines "key value"), "source", "use NAME", "program cpu", "program cuda",
-// "program cpu batch=1" (lib/api/batches.c), "image TARGET IDENTITY KEY" (hexadecimal), "weight NAME"
+// "program cpu batch=1" (api/batches.c), "image TARGET IDENTITY KEY" (hexadecimal), "weight NAME"
 // (bytes of the parameter or state).
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,7 +153,7 @@ static void add_weights(void *arg)
         prog_type_text(want, sizeof want, &c->type);
         if (prog_type_bytes(&c->type) == (int64_t)s[i].size)
             t->at[t->n++] = (RtTensor){c->name, c->type, s[i].bytes};
-        else if (c->kind == PC_STATE) // as in a file of weights (lib/api/checkpoint.c)
+        else if (c->kind == PC_STATE) // as in a file of weights (api/checkpoint.c)
             lib_log(p->context,
                     "note: state '%s' is %s here, of another size in %s: it begins at its initial "
                     "value",

@@ -1,4 +1,4 @@
-// A model.bin written; lib/api/bin.c says what is in it.
+// A model.bin written; api/bin.c says what is in it.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Programs: made of source and options, counted, freed. (What they have: lib/api/ports.c)
+// Programs: made of source and options, counted, freed. (What they have: api/ports.c)
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/kernel_ir.h"
+#include "codegen/ir/body.h"
 #include "lib/api/tuning.h"
 
 RtKey schedule_cache_key(const char *device, uint64_t body)

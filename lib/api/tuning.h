@@ -31,7 +31,7 @@ TuneEntry *tune_find(const TuneFile *t, uint64_t key, const char *device);
 // Reads the program's tuning file, if it has one, into p->tuning.
 netc_status tune_load(netc_program *p, netc_error **err);
 
-// -- one build's schedules (lib/api/schedules.c) ------------------------------------------------------
+// -- one build's schedules (api/schedules.c) ------------------------------------------------------
 typedef struct Schedules {
     netc_program *p;
     Build *b;

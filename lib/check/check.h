@@ -27,7 +27,7 @@ Value *checking_input(Checking *c, const Node *input);
 // larger: what clips and saturates is met on both sides.
 void *checking_data(Checking *c, const Node *input, const Type *t, int round);
 
-// -- executions by the evaluator (lib/check/check_reference.c) ------------------------------------------
+// -- executions by the evaluator (check/check_reference.c) ----------------------------------------
 typedef struct Given { // an input
     const char *name;
     void *bytes;       // of the whole data set where row_bytes > 0
@@ -41,7 +41,8 @@ typedef struct Execution {
     int64_t nrows, examples, cursor;
     int round; // 0: the entry's first execution
     EvalResult want;
-    double decided; // percent of the entry's elements, kept with its first execution: the best variant's
+    double decided; // percent of the entry's elements, kept with its first execution: the best
+                    // variant's
 } Execution;
 typedef VEC(Execution *) Reference;
 

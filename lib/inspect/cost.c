@@ -73,8 +73,8 @@ Cost step_cost(const Program *p, const ProgStep *s, const Rates *r)
     switch (s->kind) {
     case PS_KERNEL: return kernel_cost(p, s->index, r);
     case PS_GEMM: {
-        int tail = p->gemms[s->index].tail - 1;
-        return product(p, s->index, tail < 0 ? 0 : p->kernels[tail].bytes_written, r);
+        int follower = p->gemms[s->index].follower - 1;
+        return product(p, s->index, follower < 0 ? 0 : p->kernels[follower].bytes_written, r);
     }
     case PS_COPY: return cost(2 * s->bytes, 0, 0, 0, r);
     case PS_ZERO: return cost(s->bytes, 0, 0, 0, r);

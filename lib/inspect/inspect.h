@@ -15,11 +15,11 @@ typedef struct Inspect {
     char *text;
 } Inspect;
 
-netc_status inspect_compare(const Inspect *v, Buf *out); // lib/inspect/inspect_compare.c
-netc_status inspect_why(const Inspect *v, Buf *out);     // lib/inspect/inspect_why.c
-// lib/inspect/inspect_cards.c
+netc_status inspect_compare(const Inspect *v, Buf *out); // inspect/inspect_compare.c
+netc_status inspect_why(const Inspect *v, Buf *out);     // inspect/inspect_why.c
+// inspect/inspect_cards.c
 netc_status inspect_cards(const Inspect *v, Buf *out);
 void inspect_cards_json(const Inspect *v, Json *j);
-netc_status inspect_params(const Inspect *v, Buf *out); // lib/inspect/inspect_params.c; needs no build
+netc_status inspect_params(const Inspect *v, Buf *out); // inspect/inspect_params.c; needs no build
 
 #endif

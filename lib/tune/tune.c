@@ -64,9 +64,9 @@ static const char *device_name(const netc_session *s)
 // Of lines about the same product: which kernel stood beside the library has no say.
 static bool same_key(const char *a, const char *b)
 {
-    static const char rival[] = " or kernel ";
-    const char *x = strstr(a, rival), *y = strstr(b, rival);
-    size_t skip = sizeof rival - 1 + 16, n = x ? (size_t)(x - a) : strcspn(a, ":"),
+    static const char candidate[] = " or kernel ";
+    const char *x = strstr(a, candidate), *y = strstr(b, candidate);
+    size_t skip = sizeof candidate - 1 + 16, n = x ? (size_t)(x - a) : strcspn(a, ":"),
            m = y ? (size_t)(y - b) : strcspn(b, ":");
     if (!x != !y || n != m || strncmp(a, b, n)) return false;
     return !x || (strlen(x) > skip && strlen(y) > skip && same_key(x + skip, y + skip));

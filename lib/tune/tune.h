@@ -57,14 +57,14 @@ bool bench_cached(Bench *b, Candidate *c); // takes the time measured before, if
 void bench_release(Candidate *c);
 const char *bench_first_line(Arena *a, const char *text); // of an error
 
-// -- whether it computes the same (lib/tune/tune_equal.c)
+// -- whether it computes the same (tune/tune_equal.c)
 bool bench_keep_reference(Bench *b, RtError *e); // the results of the base candidate
 // Runs a compiled candidate and compares; false: wrong is set.
 bool bench_check(Bench *b, Candidate *c);
-// Sets want, after a run of the base candidate (lib/tune/tune_expect.c).
+// Sets want, after a run of the base candidate (tune/tune_expect.c).
 void bench_expect(Bench *b);
 
-// -- the search over one launch (lib/tune/tune_search.c) -----------------------------------------------
+// -- the search over one launch (tune/tune_search.c) ----------------------------------------------
 typedef struct Search {
     Bench *bench;
     bool (*stop)(void *ctx); // out of time, or asked to end

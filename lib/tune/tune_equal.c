@@ -1,5 +1,5 @@
 // Whether a candidate computes what its launch should: within the evaluator's bound of each element
-// where the evaluator was asked (lib/tune/tune_expect.c). It takes minutes for the launches of a large
+// where the evaluator was asked (tune/tune_expect.c). It takes minutes for the launches of a large
 // model, whose candidates are compared with the default schedule's results, by one tolerance a
 // buffer: its largest element's, since what an element's own sum added up is not known there.
 #include <math.h>

@@ -131,9 +131,9 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
 // -- products that need no padding ----------------------------------------------------------------
 
 // Products by groups of warps read a left operand of uneven rows as it lies where the right one's
-// rows are steps along k (codegen/tile/wgmma_maps.c); for that, the right one is stored transposed. They
-// lose UNEVEN_LOSS to the library on padded operands; and what other products need padded is there
-// in any case, as what is computed before it is stored may be.
+// rows are steps along k (codegen/tile/wgmma_maps.c); for that, the right one is stored transposed.
+// They lose UNEVEN_LOSS to the library on padded operands; and what other products need padded is
+// there in any case, as what is computed before it is stored may be.
 #define UNEVEN_LOSS 0.15
 static const Node *stored_of(const Node *n)
 {

@@ -137,7 +137,7 @@ LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtS
 // Enqueue the kernel that computes the same, and what follows the library's call; slots: all of the
 // step's.
 RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
-RtCode cuda_gemm_tail(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
+RtCode cuda_gemm_follower(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
 // Whether there is such a kernel, and it could be compiled and loaded here.
 bool cuda_gemm_has_kernel(const RtModule *m, int gemm);
 

@@ -40,7 +40,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     *b = (GemmBench){.m = m, .gemm = gemm, .d = m->d, .p = p, .g = &m->gemm[gemm]};
     CuDriver *cu = &b->d->cu;
     int64_t longest = p->m > p->n ? p->m : p->n;
-    int library = prog_gemm_args(p), all = library + p->kernel_args + p->tail_args;
+    int library = prog_gemm_args(p), all = library + p->kernel_args + p->follower_args;
     b->step = first_call(m->p, gemm, &b->entry);
     if (!b->step || b->step->nargs != all) all = library; // a product no entry calls
     size_t size[MOST] = {
@@ -101,7 +101,7 @@ static bool call_or(GemmBench *b, RtError *e)
     RtStream s = {b->d, b->s, false};
     if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, e) == RT_OK;
     return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
-           cuda_gemm_tail(&s, b->m, b->gemm, b->slot, e) == RT_OK;
+           cuda_gemm_follower(&s, b->m, b->gemm, b->slot, e) == RT_OK;
 }
 
 static bool call(GemmBench *b)
@@ -157,8 +157,8 @@ static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
 // one of them fails, or (by 1) *differs.
 static bool compare(GemmBench *b, char *pieces, int by, bool *differs, RtError *e)
 {
-    int first = prog_gemm_args(b->p), n = b->p->kernel_args, tail = b->p->tail;
-    int kernel = by && tail ? tail - 1 : b->p->kernel - 1;
+    int first = prog_gemm_args(b->p), n = b->p->kernel_args, follower = b->p->follower;
+    int kernel = by && follower ? follower - 1 : b->p->kernel - 1;
     b->g->generated = by == 0;
     if (!cuda_operands_fill(b) || !call_or(b, e) || wait(b, b->m->p->kernels[kernel].name, e))
         return false;

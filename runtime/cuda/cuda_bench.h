@@ -27,8 +27,8 @@ void gemm_bench_close(GemmBench *b);
 // cuda_operands.c: bytes that an argument takes here, and the memory's contents.
 int64_t cuda_operand_bytes(const ProgEntry *en, const ProgBuffer *b);
 bool cuda_operands_fill(GemmBench *b);
-// Whether the kernel's results are those of the library, g->algo, and its tail: else it *differs,
-// or e says what failed (nothing: there was no memory).
+// Whether the kernel's results are those of the library, g->algo, and its follower: else it
+// *differs, or e says what failed (nothing: there was no memory).
 bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e);
 // Seconds of one call; negative when it fails or is clearly slower than [best]
 // (negative: none yet). A product shorter than its launch from the host is timed as part of a

@@ -33,7 +33,7 @@ void cuda_spare_kernels(const Program *p, bool *out)
     for (int i = 0; i < p->ngemms; i++)
         if (p->gemms[i].kernel) out[p->gemms[i].kernel - 1] = true;
     for (int i = 0; i < p->ngemms; i++)
-        if (p->gemms[i].tail) out[p->gemms[i].tail - 1] = false;
+        if (p->gemms[i].follower) out[p->gemms[i].follower - 1] = false;
     for (int i = 0; i < p->nentries; i++) {
         const ProgEntry *en = &p->entries[i];
         for (int k = 0; k < en->nsteps; k++)

@@ -36,8 +36,9 @@ static void gpus(const CuDriver *cu, Line line, void *ctx)
         cu->device_attribute(&minor, CU_ATTR_CC_MINOR, id);
         cu->device_attribute(&units, CU_ATTR_UNITS, id);
         cu->device_memory(&bytes, id);
-        plain_format(detail, sizeof detail, "%s, sm_%d%d, %d multiprocessors, %.1f GB%s", name, major,
-                 minor, units, (double)bytes / 1e9, major < 8 ? "; netc needs sm_80 or later" : "");
+        plain_format(detail, sizeof detail, "%s, sm_%d%d, %d multiprocessors, %.1f GB%s", name,
+                     major, minor, units, (double)bytes / 1e9,
+                     major < 8 ? "; netc needs sm_80 or later" : "");
         line(ctx, what, major >= 8, detail);
     }
 }

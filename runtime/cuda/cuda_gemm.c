@@ -176,11 +176,12 @@ RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots,
     return launch(s, m, p->kernel - 1, slots + prog_gemm_args(p), p->kernel_args, e);
 }
 
-RtCode cuda_gemm_tail(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
+RtCode cuda_gemm_follower(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
 {
     const ProgGemm *p = &m->p->gemms[gemm];
-    if (!p->tail) return RT_OK;
-    return launch(s, m, p->tail - 1, slots + prog_gemm_args(p) + p->kernel_args, p->tail_args, e);
+    if (!p->follower) return RT_OK;
+    return launch(s, m, p->follower - 1, slots + prog_gemm_args(p) + p->kernel_args,
+                  p->follower_args, e);
 }
 
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)
@@ -200,7 +201,7 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
 int cuda_gemm_takes(const RtModule *m, int gemm, bool behind)
 {
     const ProgGemm *p = &m->p->gemms[gemm];
-    if (behind) return m->gemm[gemm].generated ? -1 : p->tail - 1;
+    if (behind) return m->gemm[gemm].generated ? -1 : p->follower - 1;
     return m->gemm[gemm].generated ? p->kernel - 1 : -1;
 }
 

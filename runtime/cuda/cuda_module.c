@@ -183,7 +183,7 @@ static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
                 const ProgGemm *g = s->kind == PS_GEMM ? &p->gemms[s->index] : NULL;
                 if (s->kind == PS_KERNEL && !*m->loc[s->index]) m->loc[s->index] = s->loc;
                 if (g && g->kernel) m->loc[g->kernel - 1] = s->loc;
-                if (g && g->tail) m->loc[g->tail - 1] = s->loc;
+                if (g && g->follower) m->loc[g->follower - 1] = s->loc;
             }
         code = load_kernels(m, images, nimages, o, scratch, e);
         if (!code) code = cuda_gemms_new(m, o, scratch, e);

@@ -1,5 +1,5 @@
 // The order of examples in an epoch.
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 
 // splitmix64: a counter through a mixing function.
 static uint64_t next(uint64_t *state)

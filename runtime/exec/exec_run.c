@@ -65,7 +65,7 @@ static RtCode do_behind(Run *r, int i)
     const ProgGemm *g = &p->gemms[st->s->index];
     RtStream *stream = r->o && r->o->stream ? r->o->stream : r->s->stream;
     int arg = st->first_arg + prog_gemm_args(g) + g->kernel_args;
-    return r->s->device->ops->launch(stream, r->en->bound->program->module, g->tail - 1,
+    return r->s->device->ops->launch(stream, r->en->bound->program->module, g->follower - 1,
                                      r->en->argv + arg, r->e);
 }
 

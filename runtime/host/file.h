@@ -2,7 +2,7 @@
 #ifndef RUNTIME_FILE_H
 #define RUNTIME_FILE_H
 
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 
 typedef struct RtPart {
     const void *bytes;

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_PARSE_H
 #define RUNTIME_PARSE_H
 
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 
 // Tensors point into bytes.
 RtCode rt_safetensors_parse(Arena *a, const char *path, const unsigned char *bytes, size_t n,

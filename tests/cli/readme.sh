@@ -57,9 +57,6 @@ while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "
 sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction' > std
 [ "$(wc -l < std)" -gt 40 ] && pass || fail "the functions of the standard library are not found"
 while read -r s; do grep -qw -- "$s" "$ROOT/docs/language.md" && pass || fail "docs/language.md: no function $s"; done < std
-for f in "$ROOT"/codegen/*/*.c "$ROOT"/lib/*/*.c; do
-    grep -q "\`${f##*/}\`" "$ROOT/docs/kernels.md" "$ROOT/docs/design.md" && pass || fail "neither docs/kernels.md nor design.md: ${f##*/}"
-done
 
 # -- the commands, beside the files they speak of
 PATH=$(dirname "$NETC"):$PATH

@@ -238,7 +238,7 @@ static void fetched_ahead(Arena *a)
 }
 
 // The kernel that a product of bf16 brings along, or NULL.
-static const ProgKernel *rival(Arena *a, int arch, int64_t m, int64_t n, int64_t k, bool relu)
+static const ProgKernel *candidate(Arena *a, int arch, int64_t m, int64_t n, int64_t k, bool relu)
 {
     World w = world(a, true);
     w.target = target_cuda(arch, true);
@@ -256,15 +256,15 @@ static const ProgKernel *rival(Arena *a, int arch, int64_t m, int64_t n, int64_t
 
 // A second candidate beside the library costs a compilation: it comes where the library may have
 // nothing, and where a long product may be faster by it.
-static void rivals(Arena *a)
+static void candidates(Arena *a)
 {
-    const ProgKernel *k = rival(a, 80, 8192, 2048, 2048, false);
+    const ProgKernel *k = candidate(a, 80, 8192, 2048, 2048, false);
     CHECK(k && !strncmp(k->schedule, "tile", 4));
-    CHECK(rival(a, 80, 8192, 2048, 2048, true));
-    CHECK(!rival(a, 80, 512, 512, 512, false));      // done before it matters
-    CHECK(!rival(a, 100, 32768, 4096, 4096, false)); // mma.sync is a fraction of what it can do
-    CHECK(rival(a, 90, 64, 100, 72, false));         // rows of 200 bytes
-    CHECK(!rival(a, 90, 64, 104, 72, false));
+    CHECK(candidate(a, 80, 8192, 2048, 2048, true));
+    CHECK(!candidate(a, 80, 512, 512, 512, false));      // done before it matters
+    CHECK(!candidate(a, 100, 32768, 4096, 4096, false)); // mma.sync is a fraction of what it can do
+    CHECK(candidate(a, 90, 64, 100, 72, false));         // rows of 200 bytes
+    CHECK(!candidate(a, 90, 64, 104, 72, false));
 }
 
 // The gradient of x = sin(x) + x, n times: how often the kernels compute a sine or cosine, and the
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
     long_chain(a);
     gemm_into_cell(a);
     fetched_ahead(a);
-    rivals(a);
+    candidates(a);
     recurrence(a, true);
     recurrence(a, false);
     arena_free(a);

@@ -1,6 +1,7 @@
 // Tile programs with roles: what the sync pass makes of them, and mistakes in them, each of which
 // the verifier has to find.
 #include "codegen/tile/wgmma.h"
+#include "codegen/schedule/plans.h"
 #include "tests/unit/tile.h"
 
 typedef struct Case {

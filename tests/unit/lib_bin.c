@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "include/netc.h"
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 #include "tests/unit/unit.h"
 
 static const char model[] = "use nn\n"

@@ -10,7 +10,7 @@
 #include "frontend/frontend.h"
 #include "ir/eval.h"
 #include "passes/passes.h"
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 #include "tests/unit/api.h"
 
 static const char *const files[] = {"elementwise", "integers", "reductions", "views",

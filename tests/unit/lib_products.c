@@ -232,9 +232,9 @@ static void profile_entry(Arena *a, const Program *p, RtProgram *rt, RtSession *
     }
     for (int i = 0; i < en->nsteps && !e.code; i++) {
         const ProgGemm *g = en->steps[i].kind == PS_GEMM ? &p->gemms[en->steps[i].index] : NULL;
-        if (!g || !g->tail || pr.steps[i].kernel >= 0) continue;
+        if (!g || !g->follower || pr.steps[i].kernel >= 0) continue;
         const RtStepTime *t = &pr.steps[at++];
-        CHECK(at <= pr.nsteps && t->step == i && t->behind && t->kernel == g->tail - 1);
+        CHECK(at <= pr.nsteps && t->step == i && t->behind && t->kernel == g->follower - 1);
         CHECK(t->calls == 1 && t->info.threads > 0);
     }
     CHECK(e.code || (at == pr.nsteps && pr.nslices == at));
@@ -271,8 +271,8 @@ static void check_tails(const Program *p)
         bool turned = !strcmp(e->name, "turned");
         const ProgGemm *g = &p->gemms[e->steps[0].index];
         CHECK(e->nsteps == (turned ? 2 : 1) && e->steps[0].kind == PS_GEMM && g->kernel);
-        CHECK_MSG(!g->tail == turned, "%s", e->name);
-        if (!g->tail) continue;
+        CHECK_MSG(!g->follower == turned, "%s", e->name);
+        if (!g->follower) continue;
         // the value before is stored only where it is an output
         CHECK(g->kernel_args == (!strcmp(e->name, "several") ? 6 : 5) - !strcmp(e->name, "exact"));
     }
@@ -287,7 +287,7 @@ static void check_sums(const Program *p, bool joined)
         bool found = false;
         for (int k = 0; k < e->nsteps && e->kind == PK_MODEL; k++) {
             const ProgGemm *g = e->steps[k].kind == PS_GEMM ? &p->gemms[e->steps[k].index] : NULL;
-            if (!g || !g->tail) continue;
+            if (!g || !g->follower) continue;
             found = true;
             CHECK(g->kernel && k + 1 < e->nsteps && e->steps[k + 1].kind == PS_KERNEL);
             const ProgKernel *kernel = &p->kernels[g->kernel - 1];

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 #include "tests/unit/unit.h"
 
 static char dir[] = "/tmp/netc-unit-XXXXXX", path_[2][300];

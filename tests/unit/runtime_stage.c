@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/data/data.h"
+#include "runtime/data.h"
 #include "runtime/device.h"
 #include "tests/unit/unit.h"
 

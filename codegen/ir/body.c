@@ -1,0 +1,94 @@
+// What can be told of a body without a schedule.
+#include "codegen/ir/body.h"
+
+DType math_type(DType t)
+{
+    return t == DT_U8 ? DT_I32 : t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
+}
+
+int math_bytes(DType t)
+{
+    return dtype_info[math_type(t)].bits / 8;
+}
+
+int64_t body_rows(const Body *b)
+{
+    int64_t n = 1;
+    for (int i = 0; i < b->npar; i++) n *= b->axis[i].extent;
+    return n;
+}
+
+bool store_over(const Body *b, const BodyStore *s, int axis)
+{
+    uint64_t axes = b->insts.at[s->value].axes | (s->ix ? s->ix->axes : 0);
+    return axis >= 0 && ((s->add && axis == b->col) || (axes >> axis & 1));
+}
+
+bool body_stores_columns(const Body *b, int buf)
+{
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if ((buf < 0 || b->stores.at[i].buf == buf) && store_over(b, &b->stores.at[i], b->col))
+            return true;
+    return false;
+}
+
+bool body_access(const Body *b, uint32_t i, int axis, Access *out)
+{
+    int64_t stride;
+    int buf;
+    if (i < b->insts.n) {
+        const Inst *v = &b->insts.at[i];
+        *out = (Access){.at = v->ix};
+        buf = v->kind == KI_LOAD ? v->buf : -1;
+    } else {
+        const BodyStore *s = &b->stores.at[i - b->insts.n];
+        *out = (Access){.at = s->ix, .stores = true, .folds = s->fold};
+        buf = s->buf;
+    }
+    if (buf < 0 || !ix_stride(out->at, axis, &stride) || stride != 1) return false;
+    out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
+    return true;
+}
+
+bool body_folds(const Body *b)
+{
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].fold) return true;
+    return false;
+}
+
+int body_sort(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n && b->serial_cols; i++)
+        if (b->insts.at[i].kind == KI_SORT) return (int)i;
+    return -1;
+}
+
+int body_scan(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_SCAN) return (int)i;
+    return -1;
+}
+
+// A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
+DType narrow_type(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind != KI_CAST || (v->from != DT_BF16 && v->from != DT_F16)) return DT_BOOL;
+    return v->from;
+}
+
+bool mma_fits(const Body *b)
+{
+    DType a = narrow_type(b, b->dot.a);
+    return a != DT_BOOL && a == narrow_type(b, b->dot.b) && b->insts.at[b->dot.sum].acc == DT_F32;
+}
+
+bool operand_along_k(const Body *b, int inst)
+{
+    int64_t stride;
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    return v->kind != KI_LOAD || (ix_stride(v->ix, b->col, &stride) && stride == 1);
+}

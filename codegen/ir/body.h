@@ -1,0 +1,207 @@
+// Kernel IR: what a kernel computes, before anything is decided about how.
+//
+// A Body computes the stores of one group. It has parallel axes (its rows), at most one reduction
+// axis shared by all its stages (its columns), and serial axes of nested reductions. Instructions
+// are values over the axes in their mask. An instruction that needs a reduction over the columns
+// belongs to a later stage: every stage loops over the columns once. A Kernel is bodies side by
+// side.
+#ifndef CODEGEN_BODY_H
+#define CODEGEN_BODY_H
+
+#include "codegen/ir/index.h"
+#include "codegen/ir/schedule.h"
+#include "codegen/kernel.h"
+
+enum { BODY_MAX_AXES = 60, BODY_MAX_PAR = MAX_RANK };
+
+static inline int64_t ceil_div(int64_t a, int64_t b) // of positive numbers
+{
+    return (a + b - 1) / b;
+}
+static inline int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int pow2_at_least(int64_t n, int most)
+{
+    int p = 1;
+    while (p < n && p < most) p *= 2;
+    return p;
+}
+
+typedef enum InstKind {
+    KI_CONST,  // literal
+    KI_INDEX,  // the integer ix
+    KI_LOAD,   // bufs[buf][ix], 0 where pred is false
+    KI_EW,     // op_info(op)->expr of a[]
+    KI_CAST,   // a[0] converted
+    KI_RANDOM, // Philox word [lane] of (seed a[0], count a[1], site [buf], element ix)
+    KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded
+    KI_ASSERT, // a[0]; false is recorded
+    KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
+    KI_SCAN,   // running sum of a[0] along the columns; [exclusive]
+    KI_SORT,   // the a[0] along the columns in order, [down]; [places]: where they stood
+} InstKind;
+
+typedef struct Inst {
+    InstKind kind;
+    DType type; // of the result; its arithmetic type is what the temporary has
+    Op op;
+    int na, a[4];
+    int pred; // LOAD, CHECK: only where this bool holds; -1: everywhere
+    int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
+    int axis, lane;
+    bool exclusive, down, places;
+    bool approx;     // EW: CUDA may use the cheaper form
+    bool repeats;    // EW: the graph has its last operand as one value, repeated (a broadcast)
+    int unless;      // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
+    bool keep;       // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
+    int first_use;   // the stage that computes a kept row
+    DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
+    const Ix *ix;
+    int64_t ivalue, bound; // CONST of integers and bool; CHECK
+    double fvalue;         // CONST of floats
+    uint64_t axes;         // the axes it varies over
+    int stage;             // the first stage in which it is known
+    const Node *node;      // for its name and place; may be NULL
+} Inst;
+
+typedef struct BodyStore {
+    int buf, value; // buf -1: evaluated for its effect (asserts)
+    int stage;      // the first stage in which value and place are known
+    const Ix *ix;
+    bool add;  // accumulates into what is there (serial columns only)
+    int guard; // 1 + the bool instruction that says whether to store; 0: always
+    // A reduction over all rows: each block (of a contraction: each tile of rows) joins the values
+    // of the rows it takes and stores its part at ix of its own share of the (scratch) buffer.
+    // NULL: the value itself is stored.
+    const Node *fold;
+} BodyStore;
+
+typedef struct BodyBuf {
+    KernelArgKind kind;
+    const Node *node;
+    DType type;
+    int64_t elems;
+    int scratch;   // KA_SCRATCH
+    int64_t value; // KA_INT
+    bool written, read;
+    bool in_place; // may be the same memory as another argument
+} BodyBuf;
+
+typedef struct BodyAxis {
+    int64_t extent;
+} BodyAxis;
+
+// A product within attention: the sum over [axis] (the head dimension) of [rows] * [cols], which
+// gives scores, or over the columns of [weight] * [value], one result for each place along [axis].
+typedef struct BodyScore {
+    int sum, rows, cols, axis;
+} BodyScore;
+typedef struct BodyWeighted {
+    int sum, weight, value, axis;
+} BodyWeighted;
+enum { MOST_PRODUCTS = 2 };
+
+// Operands rounded to tf32; or three products of their halves, so that what is lost is what f32
+// loses.
+enum { TENSOR_TF32 = 1, TENSOR_F32 };
+
+typedef struct Body {
+    IxCtx *ix;
+    int naxes, npar; // axes 0..npar are the parallel ones, outermost first
+    BodyAxis axis[BODY_MAX_AXES];
+    int col;          // the column axis, or -1
+    bool serial_cols; // the columns have an order: one thread takes them, or a team scans
+    int nstages;      // loops over the columns
+    int rare; // the stage whose reductions have an [unless], all of them: it stores nothing,
+              // and few rows need it; 0: none
+    VEC(Inst) insts;
+    VEC(BodyStore) stores;
+    VEC(BodyBuf) bufs;
+    bool joins;    // the parts of sums that a body before it has stored: it is not split again
+    bool commits;  // does nothing once the error record is set
+    bool can_fail; // has checks
+    int error_buf; // the error record's buffer, or -1
+    // A contraction over axes (batch 0, m 1, n 2) and the columns: the sum [sum] of [a] * [b],
+    // where a does not vary over n nor b over m. sum -1: not one.
+    struct {
+        int sum, a, b;
+        int tensor; // TENSOR_*: how tensor cores may take the products; 0: not
+    } dot;
+    // Attention over axes (batch 0, rows 1, a head's dimension for each result) and the columns:
+    // products of what an expression makes of scores, products themselves. nouts 0: not that.
+    struct {
+        int nscores, nouts;
+        BodyScore score[MOST_PRODUCTS];
+        BodyWeighted out[MOST_PRODUCTS];
+        // Forward: the greatest score of a row, exp of what a score is below it, the sum of these;
+        // -1: not in there.
+        int high, exp, total;
+        int tensor; // TENSOR_*: of f32 operands; 0: these are 16-bit floats
+    } attention;
+    const Ix *uneven; // ROW: rows are not aligned; their vectors start where this place is. NULL:
+                      // are; COLUMN: likewise, of memory's rows
+    int64_t part;     // COLUMN, split: columns of a part; 0: equal shares
+    int64_t crowd;    // elements of all bodies of its launch like it; 0: alone
+    int *arg;         // by buffer: the kernel's argument (CUDA: shared by bodies)
+    uint64_t key;     // of what it computes: what a tuning file knows its schedule by
+    Schedule sched;
+    const Group *group;
+} Body;
+
+typedef enum KernelPhase { PHASE_WHOLE, PHASE_PARTIAL, PHASE_COMBINE } KernelPhase;
+
+struct LowerCtx;
+typedef struct Kernel {
+    Arena *arena;
+    LowerCtx *ctx;
+    Body **body;
+    int nbodies;
+    KernelPhase phase;
+    uint64_t identity;
+    const char *name, *symbol;
+    Loc loc;
+} Kernel;
+
+// -- body.c: what can be told of a body without a schedule ----------------------------------------
+DType math_type(DType t); // of a temporary that holds such an element
+int math_bytes(DType t);
+int64_t body_rows(const Body *b); // product of the parallel axes
+// Whether the store is done for each element of the axis: what it stores or where differs, or it
+// adds up columns, be they alike.
+bool store_over(const Body *b, const BodyStore *s, int axis);
+// Whether the buffer (-1: any) is stored to column by column: where parts of the columns are joined
+// by a second kernel, by the first one.
+bool body_stores_columns(const Body *b, int buf);
+typedef struct Access { // a load or a store
+    const Ix *at;
+    int bytes; // of an element
+    bool stores, folds;
+} Access;
+// Number i of the body's instructions and, behind them, stores. false: it does not go through
+// memory along [axis], element by element.
+bool body_access(const Body *b, uint32_t i, int axis, Access *out);
+bool body_folds(const Body *b); // sums over its rows on the way
+int body_sort(const Body *b);   // the instruction that sorts; -1: none
+int body_scan(const Body *b);   // ... that adds up running sums
+// A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
+DType narrow_type(const Body *b, int inst);
+bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores can take it
+// Whether what an operand of a contraction is made of lies side by side along k rather than along
+// its rows.
+bool operand_along_k(const Body *b, int inst);
+// -- body_attention.c
+bool attention_find(Body *b); // fills in Body.attention
+DType attention_type(const Body *b);
+
+// -- sort.c: rows sorted in shared memory
+int64_t sort_padded(int64_t cols);         // what is sorted: the next power of two
+int64_t sort_bytes(int64_t cols, DType t); // keys, and where they were
+bool sort_fits(const Target *t, int64_t cols, DType type);
+
+// -- identity.c
+uint64_t kernel_identity(const Kernel *k);
+uint64_t body_key(const Body *b); // what a tuning file knows its schedule by
+
+#endif

@@ -1,0 +1,84 @@
+// What bodies and kernels are known by: hashes of what they compute, without names, places in the
+// model, schedules or targets.
+#include <string.h>
+
+#include "codegen/ir/body.h"
+
+static uint64_t hash_ix(const Ix *x)
+{
+    if (!x) return 7;
+    uint64_t h = hash_mix(11, (uint64_t)x->constant);
+    for (int i = 0; i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        h = hash_mix(hash_mix(h, (uint64_t)x->at[i].coeff),
+                     hash_mix((uint64_t)t->kind, (uint64_t)t->by));
+        h = t->e ? hash_mix(h, hash_ix(t->e)) : hash_mix(h, (uint64_t)t->id);
+    }
+    return h;
+}
+
+static uint64_t hash_work(uint64_t h, const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
+        h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
+        for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
+        if (v->unless) h = hash_mix(h, (uint64_t)v->unless);
+        uint64_t bits;
+        memcpy(&bits, &v->fvalue, sizeof bits);
+        h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
+        h = hash_mix(h, hash_mix((uint64_t)v->pred, (uint64_t)v->buf * 128 + (uint64_t)v->axis));
+        h = hash_mix(h, hash_mix((uint64_t)v->acc * 32 + (uint64_t)v->from, (uint64_t)v->lane));
+        h = hash_mix(h, hash_mix((uint64_t)v->bound + v->exclusive + 2 * v->down + 4 * v->places +
+                                     8 * v->repeats + 16 * v->approx,
+                                 hash_ix(v->ix)));
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
+        h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
+        if (s->fold) h = hash_mix(h, (uint64_t)s->fold->op + 1);
+    }
+    if (b->part) h = hash_mix(h, (uint64_t)b->part);
+    return h;
+}
+
+// What a body computes, whatever else is in its launch. Flat maps side by side differ in size only
+// and share one schedule: they are told apart by how much all of them are together.
+uint64_t body_key(const Body *b)
+{
+    bool flat = b->npar == 1 && b->col < 0;
+    uint64_t h = hash_mix(0x6b657931, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
+    h = hash_mix(h, (uint64_t)(b->crowd ? b->crowd : body_rows(b)));
+    for (int i = flat; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+    for (uint32_t i = 0; i < b->bufs.n; i++) {
+        const BodyBuf *u = &b->bufs.at[i];
+        if (u->kind == KA_SCRATCH) continue;
+        h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
+    }
+    return hash_mix(hash_work(h, b), b->commits);
+}
+
+uint64_t kernel_identity(const Kernel *k)
+{
+    uint64_t h = hash_mix(0x6e657463, (uint64_t)k->phase), seen = 0;
+    IdMap share = idmap_new(k->arena); // which bodies touch one buffer is part of the kernel
+    for (int n = 0; n < k->nbodies; n++) {
+        const Body *b = k->body[n];
+        h = hash_mix(h, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
+        for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+        for (uint32_t i = 0; i < b->bufs.n; i++) {
+            const BodyBuf *u = &b->bufs.at[i];
+            h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
+            uint64_t at = seen++,
+                     key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
+                                    hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            if (!idmap_get(&share, key, &at)) idmap_set(&share, key, at);
+            h = hash_mix(h, hash_mix(u->in_place, at));
+        }
+        h = hash_work(h, b);
+        h = hash_mix(h, b->commits);
+    }
+    return h;
+}

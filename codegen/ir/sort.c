@@ -1,0 +1,22 @@
+// Rows sorted in shared memory: what they take there, and which fit.
+#include "codegen/ir/body.h"
+
+enum { LEAST = 64 };
+
+int64_t sort_padded(int64_t cols)
+{
+    int64_t n = LEAST;
+    while (n < cols) n *= 2;
+    return n;
+}
+
+int64_t sort_bytes(int64_t cols, DType t)
+{
+    return sort_padded(cols) * (math_bytes(t) + 4);
+}
+
+bool sort_fits(const Target *t, int64_t cols, DType type)
+{
+    if (cols < LEAST || cols > INT32_MAX) return false;
+    return t->kind != TARGET_CUDA || sort_bytes(cols, type) <= t->shared_per_block;
+}

@@ -1,0 +1,38 @@
+// Products that the matmul library may compute, and when a generated kernel is a second candidate.
+#ifndef CODEGEN_GEMM_H
+#define CODEGEN_GEMM_H
+
+#include "codegen/kernel.h"
+#include "ir/strides.h"
+
+typedef struct GemmFrom { // where a product comes from
+    const Graph *graph;
+    const Entry *entry;
+    const Target *target;
+    bool tf32; // f32 products may use tensor cores
+} GemmFrom;
+
+typedef struct GemmOperand { // a strided view of a stored node
+    const Node *stored;
+    Strides s;
+} GemmOperand;
+
+typedef struct GemmMatch {
+    ProgGemm gemm;
+    GemmOperand a, b;
+    const Node *bias, *aux, *out; // aux: read, or stored beside out
+} GemmMatch;
+
+// -- gemm.c: the call that computes the group's contraction and its epilogue. false: none does.
+bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m);
+// Whether the library is to compute it: else it is lowered.
+bool gemm_possible(const GemmFrom *f, const Group *gr);
+
+// -- candidate.c: whether the library may turn out not to have this product on some device (rows of
+// narrow types that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it
+// takes so long that a second candidate may pay; and whether this kernel is one.
+bool candidate_may_be_needed(const Target *t, const ProgGemm *g);
+bool candidate_may_pay(const Target *t, const ProgGemm *g);
+bool candidate_may_win(const Target *t, const LoweredKernel *k);
+
+#endif

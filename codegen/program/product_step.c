@@ -1,0 +1,235 @@
+// The step of a product that the matmul library computes, with the kernel that computes the same,
+// and what follows it, where there is one: which of both runs is measured.
+#include "codegen/program/gen.h"
+#include "codegen/ir/body.h"
+#include "ir/axes.h"
+#include "ir/strides.h"
+
+#include <string.h>
+
+GemmFrom frame_gemms(const Frame *f)
+{
+    const Gen *gen = f->e->gen;
+    return (GemmFrom){f->g, f->e->entry, gen->target, gen->options->tf32};
+}
+
+// Room for split reductions over k. A handful of copies of c is what they use.
+static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
+{
+    if (t->kind != TARGET_CUDA) return 0;
+    int64_t c = g->m * g->n * g->batch * 4 * 8, most = 32 << 20;
+    c = (c + 255) / 256 * 256;
+    return c < most ? c : most;
+}
+
+// Puts a kernel of the step into the program: 1 + its index, 0 where it cannot be called from
+// there. Its arguments go to args.
+static int32_t add_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scratch)
+{
+    Gen *gen = f->e->gen;
+    if (k->nargs > PROG_MAX_KERNEL_ARGS) return 0;
+    for (int i = 0; i < k->nargs; i++)
+        if (!frame_bind(f, &k->args[i], &args[i], scratch)) return 0;
+    if (gen->options->log) k->contract = gen_contract(f->e, args, k->nargs);
+    int32_t index = gen_kernel(gen, &k->prog, k->contract);
+    k->prog.name = gen->kernels.at[index].name;
+    return index + 1;
+}
+
+static bool is_sums(const Item *follower)
+{
+    return follower->groups.at[0]->kind == GROUP_COLUMN;
+}
+
+// The product and its follower as one group: what follows it element by element (what only that
+// reads is not stored), or sums over the rows of its left operand.
+static Group *with_follower(Frame *f, const Group *gr, const Item *follower)
+{
+    Arena *a = f->e->gen->arena;
+    const Group *next = follower->groups.at[0];
+    bool sums = is_sums(follower);
+    Group *wide = NEW(a, Group);
+    *wide = *gr;
+    memset(&wide->outs, 0, sizeof wide->outs);
+    wide->inner = NEW_ARRAY(a, Node *, (uint32_t)gr->ninner + gr->outs.n + next->outs.n + 1);
+    if (gr->ninner) memcpy(wide->inner, gr->inner, (size_t)gr->ninner * sizeof *gr->inner);
+    for (uint32_t i = 0; i < gr->outs.n; i++) {
+        wide->inner[wide->ninner++] = gr->outs.at[i];
+        if (sums || frame_wanted(f, gr->outs.at[i], follower))
+            vec_push(a, &wide->outs, gr->outs.at[i]);
+    }
+    for (uint32_t i = 0; i < next->outs.n; i++) {
+        wide->inner[wide->ninner++] = next->outs.at[i];
+        vec_push(a, &wide->outs, next->outs.at[i]);
+        if (sums) vec_push(a, &wide->folded, next->outs.at[i]);
+    }
+    return wide;
+}
+
+// The product with its follower, and the first kernel of the follower alone. Returns how many
+// kernels the former are: that which does both, and for sums what joins their parts, the same ones
+// for either. 0: no one kernel does both.
+static int lower_both_ways(Frame *f, Group *const *wide, const Item *follower, LoweredKernel **both,
+                           LoweredKernel **alone)
+{
+    LowerCtx *c = &f->e->lower;
+    bool sums = is_sums(follower);
+    int n = lower_launch(c, f->g, wide, 1, both);
+    *alone = follower->kernels;
+    if (n != 1 + sums || !candidate_may_win(c->target, *both)) return 0;
+    if (!sums) return n;
+    if (!body_folds((*both)->body[0])) return 0;
+    c->part = (*both)->body[0]->sched.tile_m;
+    bool parts = lower_launch(c, f->g, follower->groups.at, 1, alone) == 2;
+    c->part = 0;
+    return parts ? n : 0;
+}
+
+// A kernel that computes the same: for where the library has no algorithm, or is slower. Where it
+// may be faster it also does the product's follower (else *follower becomes NULL), which then is
+// part of the step. The arguments of both go to args. Returns how many; 0 where there is none.
+// [*behind]: what runs after the step, whichever of both it takes, over [scratch]; NULL: nothing.
+static int alternative(Frame *f, Group *gr, const Item **follower, ProgGemm *g, ProgArg *args,
+                       LoweredKernel **behind, IdMap *scratch)
+{
+    GenEntry *e = f->e;
+    const Target *t = e->gen->target;
+    bool needed = candidate_may_be_needed(t, g), pays = candidate_may_pay(t, g);
+    const Item *next = pays ? *follower : NULL;
+    LoweredKernel *ks, *alone;
+    Group **groups = NEW_ARRAY(e->gen->arena, Group *, 1);
+    int n = 0;
+    *follower = NULL;
+    *behind = NULL;
+    if (next) {
+        groups[0] = with_follower(f, gr, next);
+        n = lower_both_ways(f, groups, next, &ks, &alone);
+        if (n) g->kernel = add_kernel(f, ks, args, scratch);
+        if (g->kernel) g->follower = add_kernel(f, alone, args + ks->nargs, scratch);
+        if (g->follower) *follower = next;
+        if (!g->follower) g->kernel = 0;
+        if (g->follower && n > 1) {
+            *behind = ks + 1;
+            frame_unlog(f, next->kernels);
+        }
+    }
+    if (!*follower && (needed || pays)) {
+        groups[0] = gr;
+        n = lower_launch(&e->lower, f->g, groups, 1, &ks);
+        if (n == 1 && (needed || candidate_may_win(t, ks)))
+            g->kernel = add_kernel(f, ks, args, scratch);
+    }
+    if (!g->kernel) return 0;
+    frame_log(f, groups, 1, ks, n);
+    g->kernel_args = ks->nargs;
+    g->follower_args = *follower ? alone->nargs : 0;
+    return g->kernel_args + g->follower_args;
+}
+
+const Node *frame_gemm_sums(Frame *f, const Group *gr)
+{
+    GemmMatch m;
+    const Target *t = f->e->gen->target;
+    const GemmFrom from = frame_gemms(f);
+    bool may = t->group_products && gemm_match(&from, gr, &m) && !m.gemm.trans_a &&
+               m.gemm.batch == 1 && candidate_may_pay(t, &m.gemm);
+    return may ? m.a.stored : NULL;
+}
+
+static const char *product_name(const Gen *gen, const Node *dot, const GemmMatch *m)
+{
+    if (m->out->name || dot->name) return m->out->name ? m->out->name : dot->name;
+    const char *a = m->a.stored->name, *b = m->b.stored->name;
+    return a && b ? arena_printf(gen->arena, "%s_%s", a, b) : "matmul";
+}
+
+// The choice made for one product is that of all of the same key.
+static const char *choice_key(const Gen *gen, const ProgGemm *g)
+{
+    return arena_printf(gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s",
+                        prog_dtype_name(g->a_type), prog_dtype_name(g->b_type),
+                        prog_dtype_name(g->c_type), g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n',
+                        (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
+                        (int)g->epilogue, g->tf32 ? " tf32" : "");
+}
+
+// The call's arguments; returns how many, 0 where one has no buffer.
+static int call_args(Frame *f, const Group *gr, const GemmMatch *m, ProgArg *args)
+{
+    GenEntry *e = f->e;
+    int n = 0;
+    args[n++] = frame_memory(f, m->a.stored);
+    args[n++] = frame_memory(f, m->b.stored);
+    args[n] = f->place[m->out->id];
+    args[n++].written = true;
+    if (m->bias) args[n++] = frame_memory(f, m->bias);
+    if (m->aux) {
+        args[n] = frame_memory(f, m->aux);
+        args[n++].written = f->g->fusion->group_of[m->aux->id] == gr->id + 1;
+    }
+    if (m->gemm.workspace) {
+        args[n] = gen_bytes(e, m->gemm.workspace, "matmul workspace");
+        args[n++].written = true;
+    }
+    for (int i = 0; i < n; i++)
+        if ((int)args[i].kind != PA_BUFFER) {
+            gen_internal(e->gen, gr->anchor->loc, "a matmul operand without a buffer");
+            return 0;
+        }
+    return n;
+}
+
+// The step of the call, with the kernel that computes the same, where there is one.
+static bool add_product(Frame *f, Group *gr, GemmMatch *m, const Item **follower)
+{
+    GenEntry *e = f->e;
+    Gen *gen = e->gen;
+    ProgGemm *g = &m->gemm;
+    ProgArg args[PROG_MAX_GEMM_ARGS];
+    LoweredKernel *behind = NULL;
+    g->workspace = workspace_bytes(gen->target, g);
+    int own = call_args(f, gr, m, args), n = own;
+    if (!own) return false;
+    g->choice_key = choice_key(gen, g);
+    IdMap scratch = idmap_new(gen->arena);
+    n += alternative(f, gr, follower, g, args + n, &behind, &scratch);
+    for (int i = own; i < n; i++) // what the call writes and the follower reads: the step writes it
+        for (int k = 0; k < own; k++)
+            args[i].written |=
+                args[k].written && args[k].index == args[i].index && (int)args[i].kind == PA_BUFFER;
+    vec_push(gen->arena, &gen->gemms, *g);
+    ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, g->name, gr->anchor->loc);
+    memcpy(s->args, args, (size_t)n * sizeof *args);
+    s->index = (int32_t)gen->gemms.n - 1;
+    return !behind || frame_kernels(f, behind, 1, &scratch);
+}
+
+bool frame_product(Frame *f, Group *gr, const Item **follower)
+{
+    GenEntry *e = f->e;
+    GemmMatch m;
+    const Item *follows = *follower;
+    *follower = NULL;
+    const GemmFrom from = frame_gemms(f);
+    if (!gemm_possible(&from, gr) || !gemm_match(&from, gr, &m)) return false;
+    ProgGemm *g = &m.gemm;
+    const Node *dot = gr->anchor;
+    const ProgArg c = f->place[m.out->id];
+    const int64_t bytes = type_bytes(&m.out->type);
+    g->name = product_name(e->gen, dot, &m);
+    g->loc = loc_text(e->gen->diags, dot->loc);
+    g->tf32 = e->gen->options->tf32 && g->a_type == PD_F32;
+    if (bytes > 0 && g->k == 0 && !gr->epilogue) { // an empty sum
+        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, g->name, dot->loc);
+        s->args[0] = c;
+        s->args[0].written = true;
+        s->bytes = bytes;
+    } else if (bytes > 0) {
+        if (!add_product(f, gr, &m, &follows)) return false;
+        *follower = follows;
+    }
+    for (uint32_t i = 0; i < gr->outs.n; i++)
+        if (gr->outs.at[i] != m.out && gr->outs.at[i] != gr->aux)
+            gen_copy(e, c, f->place[gr->outs.at[i]->id], bytes, f->depth, false, g->name, dot->loc);
+    return true;
+}

@@ -1,0 +1,21 @@
+// Rows sorted in shared memory on CUDA, a block each: how many threads.
+#include "codegen/schedule/plans.h"
+
+enum { BLOCK = 512 };
+
+bool plan_sort(Body *b)
+{
+    int at = body_sort(b);
+    int64_t n = sort_padded(b->axis[b->col].extent);
+    Schedule *s = &b->sched;
+    if (at < 0) return false;
+    s->kind = SCHED_ROW;
+    s->threads = s->team = n / 2 < BLOCK ? (int)n / 2 : BLOCK;
+    return true;
+}
+
+void sort_derive(Body *b)
+{
+    int at = body_sort(b);
+    if (at >= 0) b->sched.row_bytes = (int)sort_bytes(b->axis[b->col].extent, b->insts.at[at].acc);
+}
