@@ -82,6 +82,9 @@ struct RtDeviceOps {
                          const RtCompileOptions *o, RtModule **out, RtError *e);
     void (*module_free)(RtModule *m);
     const char *(*module_choices)(RtModule *m, Arena *a); // text lines "key value"; ""
+    // The name of a kernel that, when it was timed, computed something else than the library, whose
+    // place it would take; NULL: none did. May be NULL: nothing is timed.
+    const char *(*module_defect)(const RtModule *m);
     // argv: one entry an argument, see args_by_address.
     RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
     // The library's call or the kernel in its place, without what stands behind the library's call.

@@ -109,6 +109,11 @@ RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, 
 void rt_session_free(RtSession *s);
 void rt_session_spoil(
     RtSession *s); // from now on, temporaries are no numbers until they are written
+// Outputs no numbers, and what is behind them, cells and temporaries filled, before an execution;
+// and after it, in [what], what of that was written, or "".
+RtCode rt_guards_set(RtSession *s, RtProgram *p, const char *entry, RtError *e);
+RtCode rt_guards_check(RtSession *s, RtProgram *p, const char *entry, char *what, size_t n,
+                       RtError *e);
 // Makes the program's cells exist in the session (initial value; not overwritten when there
 // already) and its arena large enough. An existing cell of another type is an error naming both
 // types.
@@ -160,6 +165,9 @@ int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 
 
 // Measured choices (library algorithms) as text lines, an input of the next load.
 const char *rt_choices(RtProgram *p, Arena *a);
+// The name of a kernel that computed something else than the library, whose place it would take,
+// when the two were measured; NULL: none did.
+const char *rt_defect(const RtProgram *p);
 
 // -- measuring (exec_time.c, exec_profile.c, rates.c) ---------------------------------------------
 // Both want an entry that has run once with what it reads bound; rows for [times] executions where

@@ -23,9 +23,13 @@ void check_all_kernels(Checking *c);
 Module *checking_module(Checking *c, const char *define, Diags **d);
 // A value for an input node: synthetic, as the kernels get it.
 Value *checking_input(Checking *c, const Node *input);
-// As bytes, of a type that may have more examples. Each [round] has other values, and later ones
-// larger: what clips and saturates is met on both sides.
-void *checking_data(Checking *c, const Node *input, const Type *t, int round);
+// Whose values an execution has: each round has others. Larger ones where state has moved, so that
+// what clips and saturates is met on both sides; without state uneven ones, among which a maximum
+// or a small sum counts, or, where these lead out of the range of numbers, some that are small.
+typedef enum CheckRound { ROUND_FIRST, ROUND_MOVED, ROUND_UNEVEN, ROUND_SMALL } CheckRound;
+
+// As bytes, of a type that may have more examples.
+void *checking_data(Checking *c, const Node *input, const Type *t, CheckRound round);
 
 // -- executions by the evaluator (check/check_reference.c) ----------------------------------------
 typedef struct Given { // an input
@@ -39,7 +43,7 @@ typedef struct Execution {
     StrMap inputs, cells; // name -> Given *; name -> Value *, before it
     int32_t *rows;        // the data set's table; NULL: none is bound
     int64_t nrows, examples, cursor;
-    int round; // 0: the entry's first execution
+    CheckRound round;
     EvalResult want;
     double decided; // percent of the entry's elements, kept with its first execution: the best
                     // variant's

@@ -178,8 +178,15 @@ static void execute(Comparison *k, const Execution *x)
     if (x->rows) bind_table(k, x);
     if (k->c->status == NETC_OK) write_cells(k, &x->cells);
     const void **before = k->c->status == NETC_OK ? read_cells(k) : NULL;
-    if (before) run(k, x, 1, &e);
+    char broken[200] = "";
+    if (before && !rt_guards_set(k->s->rt, k->l->rt, k->e->name, &e)) run(k, x, 1, &e);
+    if (before && !e.code)
+        rt_guards_check(k->s->rt, k->l->rt, k->e->name, broken, sizeof broken, &e);
     const void **after = before && !failed(k, &e) ? read_cells(k) : NULL;
+    if (*broken) {
+        k->wrong++;
+        buf_printf(k->c->out, "  WRONG store of %s (%s): %s\n", k->e->name, k->variant, broken);
+    }
     for (int i = 0; after && i < k->e->noutputs; i++) {
         const ProgOutput *o = &k->e->outputs[i];
         const Value *want = strmap_get(&x->want.outputs, o->name);
@@ -247,6 +254,13 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
         for (n = 1; i + n < r->n && r->at[i + n]->entry == r->at[i]->entry;) n++;
         check_entry(c, s, &r->at[i], n, v);
     }
+    for (Loaded *l = s ? s->loaded : NULL; l; l = l->next) {
+        const char *kernel = rt_defect(l->rt);
+        if (!kernel) continue;
+        buf_printf(c->out, "  WRONG kernel %s (%s): computes something else than the library\n",
+                   kernel, v->name);
+        c->ok = false;
+    }
     netc_session_free(s);
     netc_program_release(p);
 }
@@ -282,7 +296,7 @@ void check_all_kernels(Checking *c)
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
         {"unfused", "simplify,recompute,fuse", false, true, false},
-        {"no library", NULL, true, false, false},
+        {"no library", NULL, true, true, false}, // (fused kernels, and what is behind temporaries)
     };
     Diags *d;
     Module *plain = checking_module(c, "", &d);

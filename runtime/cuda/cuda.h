@@ -50,6 +50,7 @@ struct RtModule {
     const char **loc;          // by kernel: the line of the first step that calls it, or ""
     bool *follows;             // by kernel: its launch may begin before the one before it ends
     CudaGemm *gemm;            // by gemm
+    const char *defect;        // a kernel that computes something else than the library, or NULL
     double tuned, searched;    // seconds spent measuring their algorithms, and variants of these
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
 };
@@ -126,6 +127,7 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
 int cuda_gemm_takes(const RtModule *m, int gemm, bool behind); // RtDeviceOps.gemm_kernel
 size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
+const char *cuda_defect(const RtModule *m);
 
 // cuda_tune.c: picks g's algorithm and fills algo, workspace, key and value.
 RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,

@@ -326,6 +326,7 @@ const RtDeviceOps rt_cuda_ops = {
     .module_new = cuda_module_new,
     .module_free = cuda_module_free,
     .module_choices = cuda_choices,
+    .module_defect = cuda_defect,
     .launch = cuda_launch,
     .gemm = cuda_gemm,
     .gemm_kernel = cuda_gemm_takes,

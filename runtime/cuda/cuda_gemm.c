@@ -211,6 +211,11 @@ size_t cuda_gemm_scratch(const RtModule *m, int gemm)
 }
 
 // The lines the program came with that are not about its products here, then those chosen here.
+const char *cuda_defect(const RtModule *m)
+{
+    return m->defect;
+}
+
 const char *cuda_choices(RtModule *m, Arena *a)
 {
     Buf out = buf_new(a);

@@ -187,6 +187,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
 
     LtResult found[CANDIDATES];
     int nfound;
+    bool differs = false;
     RtCode code = candidates(d, p, g, align, found, &nfound, e);
     if (code && !cuda_gemm_has_kernel(m, gemm)) return code;
     if (code) { // no algorithm: nothing to measure
@@ -196,14 +197,15 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     } else {
         GemmTimes t = {0};
         char note[80] = "";
-        bool differs, measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs, e);
+        bool measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs, e);
         if (e->code) return e->code;
-        if (differs)
+        if (differs) {
+            m->defect = m->p->kernels[p->kernel - 1].name;
             rt_log(o,
                    "warning: kernel %s%s%s computes something else than the matmul library and is "
                    "not used: a defect of netc, please report it with the model",
-                   m->p->kernels[p->kernel - 1].name, p->loc && *p->loc ? ", " : "",
-                   p->loc ? p->loc : "");
+                   m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "");
+        }
         if (!measured) return RT_OK; // no memory to measure in: the library's first
         if (t.library > 0 && t.kernel > 0)
             plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
@@ -211,6 +213,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
         g->value = print_choice(g, note);
     }
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
-    rt_cache_put(o, key, g->value, strlen(g->value));
+    // (not beside a defect, which the next process finds again: it may be a check)
+    if (!differs) rt_cache_put(o, key, g->value, strlen(g->value));
     return RT_OK;
 }

@@ -89,3 +89,9 @@ const char *rt_choices(RtProgram *p, Arena *a)
 {
     return p->device->ops->module_choices(p->module, a);
 }
+
+const char *rt_defect(const RtProgram *p)
+{
+    const RtDeviceOps *ops = p->device->ops;
+    return ops->module_defect ? ops->module_defect(p->module) : NULL;
+}

@@ -42,15 +42,15 @@ read -r own fused unfused library <<<"$(needs)"
 read -r own_skip fused_skip unfused_skip library_skip <<<"$(needs --skip-passes fuse)"
 [ -n "$library" ] && [ "$fused" = "$own" ] && [ "$library" = "$own" ] && [ "$unfused" -gt "$own" ] && pass ||
     fail "of a limit the builds know: $own, $fused, $unfused, $library"
-[ -n "$library_skip" ] && [ "$own_skip" -gt "$own" ] && [ "$fused_skip" = "$own_skip" ] && [ "$library_skip" = "$own_skip" ] && pass ||
+[ -n "$library_skip" ] && [ "$own_skip" -gt "$own" ] && [ "$fused_skip" = "$own_skip" ] && [ "$library_skip" -ge "$own_skip" ] && pass ||
     fail "of a pass left out the builds know: $own_skip, $fused_skip, $unfused_skip, $library_skip; with it $own"
 
-# An entry of which rounding leaves nothing is told, and is no failure.
+# An entry of which rounding leaves little (of uneven data, of others nothing) is told, and is no failure.
 cat >little.net <<'END'
 model little(x: f32[8, 64]) { return y = sum(x * 1e6, 1) * 1e-6 - sum(x, 1) }
 model much(x: f32[64]) { return y = x * 2 }
 END
-expect 0 "WARNING: only 0 % of the elements of 'little' are decided" "$NETC" check little.net --device "$device"
+expect 0 "WARNING: only 37.5 % of the elements of 'little' are decided" "$NETC" check little.net --device "$device"
 ! grep -q "WARNING.*'much'" "$W/.out" && pass || fail "warns of 'much': $(cat "$W/.out")"
 
 # No op of the table is missing from the model, but the one no .net text leads to, parameters of

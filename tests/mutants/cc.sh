@@ -3,6 +3,7 @@
 # says, in the first text that has it ($MUTANT_DIR/hit then says so). Stands for cc (CC) and, on the host
 # shim, for g++ (SHIM_CXX). Without MUTANT_FIND it keeps the texts it sees ($MUTANT_DIR/text.*; the first is
 # $MUTANT_DIR/text, too). MUTANT_IN: the kernel whose lines count alone. MUTANT_FLAGS: more options for the C compiler.
+# MUTANT_SEEN(x) in a text ends the process where x is true; with MUTANT_SEEN=reached wherever it is evaluated.
 set -u
 source=
 for a in "$@"; do
@@ -38,5 +39,8 @@ if [ -n "$first" ]; then
         fi
     fi
 fi
+seen='((x) ? __builtin_trap() : (void)0)'
+[ "${MUTANT_SEEN:-}" != reached ] || seen='__builtin_trap()'
+set -- "$@" "-DMUTANT_SEEN(x)=$seen"
 [ $real = g++ ] || set -- "$@" ${MUTANT_FLAGS:-}
 exec $real "$@"

@@ -10,8 +10,9 @@
 # SHARE=N, PART=K: every N-th mutant, from the K-th on. PLACES=2: lines for each mistake. JOBS: at a time. LIMIT:
 # seconds after which one hangs.
 # STOP: seconds after which none is begun. OUT (BUILD/mutants): a line each in results; what is there is not run
-# again, so a stopped run goes on. equal lists mutants that compute the same, and why. Ends with the survivors and
-# "N passed, N failed, N skipped": caught or hung, survived, equal.
+# again, so a stopped run goes on. What survives and is never seen to compute anything else (SEEN in mistakes) is "same";
+# equal lists others that are, and why. Ends with the survivors and "N passed, N failed, N skipped": caught or hung,
+# survived, the same.
 set -u
 cd "$(dirname "$0")/../.."
 here=tests/mutants BUILD=$1; shift
@@ -62,19 +63,35 @@ right() { # "NET LANGUAGE right": the check passes without any mistake
         "tests/shim/net/$net.net" >/dev/null 2>&1 && echo "right $1:" >>"$OUT/results" || echo "broken $1: fails without a mistake" >>"$OUT/results"
 }
 
-# NAME PLACE KERNEL AT FIND PUT: line AT of those of a kernel that FIND matches. NAME: NET LANGUAGE MISTAKE.
+put_into() { # DIR NET LANGUAGE KERNEL AT FIND PUT
+    rm -rf "$1/hit"
+    MUTANT_DIR=$1 MUTANT_IN=$4 MUTANT_AT=$5 MUTANT_FIND=$6 MUTANT_PUT=$7 \
+        check "$3" "$BUILD/netc" "tests/shim/net/$2.net" >"$1/log" 2>&1
+}
+
+# NAME PLACE KERNEL AT FIND PUT SEEN: line AT of those of a kernel that FIND matches. NAME: NET LANGUAGE MISTAKE.
+# "same": its line is executed and never computes anything else than the right one does.
 kernel_mutant() {
     local dir state at net language
     read -r net language _ <<<"$1"
     dir=$(mktemp -d)
-    MUTANT_DIR=$dir MUTANT_IN=$3 MUTANT_AT=$4 MUTANT_FIND=$5 MUTANT_PUT=$6 \
-        check "$language" "$BUILD/netc" "tests/shim/net/$net.net" >"$dir/log" 2>&1
+    put_into "$dir" "$net" "$language" "${@:3:4}"
     state=$(state_of $?)
     if [ ! -d "$dir/hit" ]; then state=absent
     elif cmp -s "$dir/hit/before" "$dir/hit/after"; then state=absent; fi
     at=$(sed 's/^ *//' "$dir/hit/before" 2>/dev/null | cut -c1-150)
+    if [ $state = survived ] && [ -n "$7" ] && put_into "$dir" "$net" "$language" "${@:3:3}" "$7" &&
+        ! MUTANT_SEEN=reached put_into "$dir" "$net" "$language" "${@:3:3}" "$7"; then state=same; fi
     echo "$state $1 $2: $3 $at" >>"$OUT/results"
     rm -rf "$dir"
+}
+
+objects() { # of the library's sources that there are
+    local o c
+    find "$BUILD"/{base,ir,frontend,passes,codegen,runtime,lib} -name '*.o' | while read -r o; do
+        c=${o#"$BUILD/"}
+        if [ -f "${c%.o}.c" ] || [ -f "${o%.o}.c" ]; then echo "$o"; fi
+    done
 }
 
 # "source FILE NAME" CHECKS FIND PUT: the one line of FILE that FIND matches; the other sources are those of BUILD.
@@ -89,8 +106,7 @@ source_mutant() {
         state=absent
     elif ! { cc -std=gnu17 -O1 -w -fwrapv -fPIC -fvisibility=hidden -D_GNU_SOURCE -I. -I"$BUILD" -Iinclude \
             -iquote "$(dirname "$file")" -c -o "$dir/mutant.o" "$dir/mutant.c" &&
-            ld -r -o "$dir/lib.o" "$dir/mutant.o" $(printf '%s\n' "$BUILD"/{base,ir,frontend,passes,codegen,runtime,lib}{,/*}/*.o |
-                grep -vxF "$BUILD/${file%.c}.o") && objcopy --localize-hidden "$dir/lib.o" &&
+            ld -r -o "$dir/lib.o" "$dir/mutant.o" $(objects | grep -vxF "$BUILD/${file%.c}.o") && objcopy --localize-hidden "$dir/lib.o" &&
             cc -o "$dir/netc" "$BUILD"/cli/*.o "$dir/lib.o" "$BUILD/lib_base.a" -ldl -lm -lpthread -l:libz.so.1
         } >"$dir/log" 2>&1; then
         state=broken
@@ -109,30 +125,23 @@ source_mutant() {
 mutant() { # KIND and its arguments
     [ "$(date +%s)" -lt "$END" ] && "$@"
 }
-export -f check state_of text right mutant kernel_mutant source_mutant
+export -f check state_of text right mutant put_into kernel_mutant objects source_mutant
 
 for f in tests/shim/net/*.net; do
     for language in c cuda; do echo "$(basename "$f" .net) $language"; done
 done | xargs -P "$JOBS" -L1 bash -c 'text "$@"' _
 
 kernel_mutants() { # lines: kernel_mutant and its arguments, parted by tabs
-    local f net language name wanted find put
+    local f net language name wanted find put seen
     for f in "$OUT"/*.c "$OUT"/*.cuda; do
         [ -s "$f" ] || continue
         net=$(basename "${f%.*}") language=${f##*.}
-        printf 'right\t%s %s right\t\t\t\t\n' "$net" "$language"
-        while IFS=$'\t' read -r name wanted find put; do
+        printf 'right\t%s %s right\t\t\t\t\t\n' "$net" "$language"
+        while IFS=$'\t' read -r name wanted find put seen; do
             case $name in '#'* | '') continue ;; esac
             [ "$wanted" = both ] || [ "$wanted" = "$language" ] || continue
-            FIND=$find PUT=$put awk -F'\t' -v OFS='\t' -v name="$net $language $name" -v places="${PLACES:-2}" '
-                { line = substr($0, length($1) + 2) }
-                line ~ ENVIRON["FIND"] { n++; kernel[n] = $1; at[n] = ++of[$1] }
-                END {
-                    for (i = 0; i < places && i < n; i++) {
-                        k = int(i * n / places) + 1
-                        if (!done[k]++) print "kernel_mutant", name, i + 1, kernel[k], at[k], ENVIRON["FIND"], ENVIRON["PUT"]
-                    }
-                }' "$f"
+            FIND=$find PUT=$put SEEN=$seen awk -F'\t' -v OFS='\t' -v name="$net $language $name" -v places="${PLACES:-2}" \
+                -f "$here/places.awk" "$f"
         done <"$here/mistakes"
     done
 }
@@ -161,13 +170,13 @@ source_mutants() { # lines: source_mutant and its arguments, parted by tabs
 # In an order that is the same each time, and mixes them: a part of them says something about all.
 { kernel_mutants; source_mutants; } | sort -u | sort -R --random-source=<(yes) >"$OUT/all"
 for word in "$@"; do grep -E "^[^	]*	[^	]*$word" "$OUT/all" >"$OUT/some"; mv "$OUT/some" "$OUT/all"; done
-# Seven fields each, a line each; those with a result are left out.
+# Eight fields each, a line each; those with a result are left out.
 awk -F'\t' -v share="${SHARE:-1}" -v part="${PART:-0}" '
     FILENAME != ARGV[2] { sub(/^[a-z]+ /, ""); sub(/: .*|:$/, ""); done[$0] = 1; next }
     (FNR - part) % share == 0 && !(($1 == "kernel_mutant" ? $2 " " $3 : $2) in done) {
-        for (i = 1; i <= 7; i++) print $i
+        for (i = 1; i <= 8; i++) print $i
     }' "$OUT/results" "$OUT/all" >"$OUT/queue"
-xargs -d '\n' -r -n7 -P "$JOBS" bash -c 'mutant "$@"' _ <"$OUT/queue"
+xargs -d '\n' -r -n8 -P "$JOBS" bash -c 'mutant "$@"' _ <"$OUT/queue"
 
 # The survivors; those that the pattern of a line of equal matches as a whole are none.
 sed -nE 's/^([a-z].*):: .*/\1/p' $here/equal >"$OUT/equal"
@@ -176,5 +185,6 @@ grep -vxE -f "$OUT/equal" "$OUT/survived" >"$OUT/failed"
 sed 's/^/survived /' "$OUT/failed"
 grep -E '^(hung|broken|absent source)' "$OUT/results"
 caught=$(grep -cE '^(caught|hung)' "$OUT/results") survived=$(wc -l <"$OUT/failed")
-echo "$caught passed, $survived failed, $(($(wc -l <"$OUT/survived") - survived)) skipped"
+same=$(grep -c '^same' "$OUT/results")
+echo "$caught passed, $survived failed, $(($(wc -l <"$OUT/survived") - survived + same)) skipped"
 [ $((survived * 20)) -le $((caught + survived)) ]

@@ -71,6 +71,12 @@ rm two.net.tune
 SHIM_LT=slow SHIM_CUT='return nc_rcp_16(1 +=>return 3 + nc_rcp_16(1 +' expect 0 "warning: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
 holds "two.net:3 computes something else than the matmul library and is not used: a defect of netc, please report it"
 grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the library: $(cat two.net.tune)"
+# a check says so, the second one, too: nothing was kept of the first
+rm two.net.tune
+for turn in 1 2; do
+    SHIM_LT=slow SHIM_CUT='return nc_rcp_16(1 +=>return 3 + nc_rcp_16(1 +' expect 1 'WRONG kernel y_dot_sigmoid' "$NETC" check two.net --device cuda:0 --cache-dir kept
+    holds '(fused): computes something else than the library'
+done
 # one that reads what is not there ends it, by name, before anything else fails of it
 rm two.net.tune
 SHIM_CUT='return nc_rcp_16(1 +=>return *(volatile float *)8 + nc_rcp_16(1 +' expect 2 "read of an address that is neither" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''

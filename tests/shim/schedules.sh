@@ -182,6 +182,19 @@ broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
 broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
 broken '(const decltype(m.raw) *)p;=>(const decltype(m.raw) *)(p + (threadIdx.x == 0));' 2 'misaligned'
 
+# What `netc check` sees: a maximum that only shifts a softmax, where elements are of all sizes; a store behind the end of an
+# output and of a temporary.
+echo 'model shift(x: f32[3, 5000]) { return y = exp(x - max(x, 1, keep = true)) / sum(exp(x - max(x, 1, keep = true)), 1, keep = true) }' >shift.net
+echo 'model ends(x: f32[63]) { return y = cumsum(x, 0) }' >output.net
+echo 'model ends(x: f32[63]) { return y = sort(cumsum(x, 0)) }' >temporary.net
+seen() { # MODEL SHIM_CUT TEXT
+    SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect 1 "$3" "$NETC" check "$1.net" --device cuda:0 --cache-dir ''
+    SHIM_CUT= LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$1.net" --device cuda:0 --cache-dir ''
+}
+seen shift 'nc_team<NcMax, 256=>nc_team<NcMin, 256' 'WRONG output of shift (fused): y'
+seen output 'b1[i1] = v1;=>b1[i1] = v1; b1[63] = 0;' 'WRONG store of ends (fused): byte 0 behind the end of y was written'
+seen temporary 'b1[i1] = v1;=>b1[i1] = v1; b1[63] = 0;' 'WRONG store of ends (unfused): byte 0 behind the end of a temporary was written'
+
 # ... and one that reads a temporary before it is written, where another one lay until then.
 cat >lives.net <<'NET'
 model lives(x: f32[70, 40]) {
