@@ -147,9 +147,9 @@ bool program_learn_prepared(netc_program *p); // the one that is being opened (a
 
 // lib/ahead.c. Begins with the build of define and entry, for the GPU that the program knows,
 // unless enough is under way.
-void ahead_begin(netc_program *p, const char *define, const char *entry);
+void precompile_begin(netc_program *p, const char *define, const char *entry);
 // Until that build's images are there, if begun; NULL: until nothing is under way.
-void ahead_wait(netc_program *p, const Build *b);
+void precompile_wait(netc_program *p, const Build *b);
 
 // The build for a target, made when there is none yet. define and entry: see Build. (api/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,

@@ -48,7 +48,7 @@ Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
-Graph *pass_moments(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_variance(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_attention(Graph *g, Module *m, const PassOptions *o);

@@ -428,7 +428,7 @@ bool column_commits_late(const Body *b)
 
 // What results are made of beside their sums is fetched before the walk: an update's moments take
 // as long to come as the gradient.
-static bool fetch_ahead(Emit *e, const Columns *c)
+static bool prefetch(Emit *e, const Columns *c)
 {
     enum { MOST_AHEAD = 48 }; // elements of a thread
     const Body *b = e->body;
@@ -577,7 +577,7 @@ void column_cuda(Emit *e, KernelPhase phase)
             c.hi = "hi";
         }
         if (!c.exact || c.shifted) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
-        c.fetched = fetch_ahead(e, &c);
+        c.fetched = prefetch(e, &c);
         for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
     }
     if (c.shifted) { // from here on a thread has one result

@@ -55,13 +55,13 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
     e.follow = *words ? "nc_follow();" : NULL;
-    if (b->commits && ((s->kind == SCHED_MAP && !s->turn) || column_commits_late(b) ||
+    if (b->commits && ((s->kind == SCHED_MAP && !s->transpose) || column_commits_late(b) ||
                        (s->kind == SCHED_TILE && (s->share || s->staged))))
         e.check = emit_text(&e, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
         e.check = emit_text(&e, "if (%s->code) return; // a check has failed: nothing is committed",
                             e.buf_name[b->error_buf]);
-    if (!e.follow || !fetches_ahead(k, b)) emit_follow(&e);
+    if (!e.follow || !prefetches(k, b)) emit_follow(&e);
     KernelPhase phase = k->phase;
     if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1)) phase = PHASE_WHOLE;
     if (alone) {
@@ -269,7 +269,7 @@ static void print_side_by_side(Kernel *k, bool pretty, const char *words, int th
     Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
     const int *order = by_cluster(k);
     bool ahead = false;
-    for (int i = 0; i < k->nbodies; i++) ahead |= *words && fetches_ahead(k, k->body[i]);
+    for (int i = 0; i < k->nbodies; i++) ahead |= *words && prefetches(k, k->body[i]);
     const char *own = ahead ? words : "";
     for (int at = 0; at < k->nbodies; at++) {
         int i = order[at];

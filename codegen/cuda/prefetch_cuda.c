@@ -33,7 +33,7 @@ static bool known_place(const bool *known, const Ix *x)
     return true;
 }
 
-const bool *known_ahead(Arena *a, const Body *b)
+const bool *known_early(Arena *a, const Body *b)
 {
     bool *known = NEW_ARRAY(a, bool, b->insts.n + 1);
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -47,23 +47,23 @@ const bool *known_ahead(Arena *a, const Body *b)
     return known;
 }
 
-bool fetches_ahead(const Kernel *k, const Body *b)
+bool prefetches(const Kernel *k, const Body *b)
 {
     const Schedule *s = &b->sched;
     bool fits = (s->kind == SCHED_TILE && s->share && !s->staged) ||
                 (s->kind == SCHED_ROW && !b->serial_cols && k->phase != PHASE_COMBINE) ||
-                (s->kind == SCHED_MAP && !s->turn && !s->walk);
+                (s->kind == SCHED_MAP && !s->transpose && !s->reuse);
     if (!fits || !reads_results(k)) return false;
-    const bool *known = known_ahead(k->arena, b);
+    const bool *known = known_early(k->arena, b);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (known[i] && b->insts.at[i].kind == KI_LOAD) return true;
     return false;
 }
 
-void emit_ahead(Emit *e, uint64_t axes)
+void emit_prefetch(Emit *e, uint64_t axes)
 {
     const Body *b = e->body;
-    const bool *known = known_ahead(e->arena, b);
+    const bool *known = known_early(e->arena, b);
     for (uint32_t i = 0; i < b->insts.n && e->follow; i++) {
         const Inst *v = &b->insts.at[i];
         bool loads = v->kind == KI_LOAD && !b->bufs.at[v->buf].in_place;

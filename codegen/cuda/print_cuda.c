@@ -274,7 +274,7 @@ static void map_loads(Emit *e, const Map *m, bool plain, bool ahead)
 }
 
 // All loads that need nothing but their place, before the first value is computed.
-static void load_ahead(Emit *e, const Map *m)
+static void prefetch_loads(Emit *e, const Map *m)
 {
     const Body *b = e->body;
     const Vectors *v = &m->v;
@@ -326,10 +326,10 @@ static void print_map(Emit *e)
     const uint64_t inner = 1ull << (b->npar - 1);
     Map m = map_of(e);
     bool ahead = false;
-    emit_ahead(e, 0);
+    emit_prefetch(e, 0);
     emit_follow(e);
     for (int i = 0; i < m.v.nloads && s->unroll > 1; i++) ahead |= is_plain(e, m.v.loads[i]);
-    if (ahead) load_ahead(e, &m);
+    if (ahead) prefetch_loads(e, &m);
     if (s->unroll > 1) emit_open(e, 0);
     emit_line(e, e->scope, "%s", m.number);
     emit_open(e, (inner - 1) | (s->vector > 1 ? 0 : inner)); // in range
@@ -575,7 +575,7 @@ void body_cuda(Emit *e, KernelPhase phase)
     case SCHED_TILE: (s->share ? small_cuda : tile_program_cuda)(e); break;
     case SCHED_ATTENTION: attention_cuda(e); break;
     case SCHED_SWEEP: sweep_cuda(e); break;
-    case SCHED_MAP: (s->turn ? turn_cuda : s->walk ? walk_cuda : print_map)(e); break;
+    case SCHED_MAP: (s->transpose ? transpose_cuda : s->reuse ? reuse_cuda : print_map)(e); break;
     case SCHED_COLUMN:
         if (serial)
             print_in_order(e);

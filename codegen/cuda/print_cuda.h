@@ -14,8 +14,8 @@ void column_cuda(Emit *e, KernelPhase phase);
 void sweep_cuda(Emit *e);
 void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
-void turn_cuda(Emit *e);
-void walk_cuda(Emit *e);
+void transpose_cuda(Emit *e);
+void reuse_cuda(Emit *e);
 void small_cuda(Emit *e);
 void tile_program_cuda(Emit *e); // tile_print.c
 void attention_cuda(Emit *e);    // attention_print.c
@@ -75,11 +75,11 @@ const char *scratch_of(Emit *e, int nth);           // the body's nth scratch bu
 
 // -- prefetch_cuda.c: what is fetched before the kernel in front has ended
 // Whether the body's printer fetches something ahead; it prints the wait itself (emit_follow).
-bool fetches_ahead(const Kernel *k, const Body *b);
+bool prefetches(const Kernel *k, const Body *b);
 // By instruction: it follows from leaves alone.
-const bool *known_ahead(Arena *a, const Body *b);
+const bool *known_early(Arena *a, const Body *b);
 // Prints loads of leaves that vary over no other axes, before the wait.
-void emit_ahead(Emit *e, uint64_t axes);
+void emit_prefetch(Emit *e, uint64_t axes);
 // In the innermost scope, where it is not printed yet: the wait, and the look at the error record.
 void emit_follow(Emit *e);
 

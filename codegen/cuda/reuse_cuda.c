@@ -27,7 +27,7 @@ static void open_position(Emit *e)
     const char *t = int_type(e);
     emit_open(e, 0);
     const char *block =
-        walk_tiles(b) > 1 ? emit_text(e, "(block / %lld)", (long long)walk_tiles(b)) : "block";
+        reuse_tiles(b) > 1 ? emit_text(e, "(block / %lld)", (long long)reuse_tiles(b)) : "block";
     emit_line(e, e->scope, "const %s at = (%s)%s * %d + u * %d + member;", t, t, block,
               s->unroll * s->team, s->team);
     emit_open(e, outer_axes(b));
@@ -66,7 +66,7 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
     flush_stores(e, v, -1);
 }
 
-void walk_cuda(Emit *e)
+void reuse_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
@@ -75,9 +75,9 @@ void walk_cuda(Emit *e)
     Scope *root = e->scope;
     const char *t = int_type(e), *axis = e->axis[inner], *base = emit_text(e, "%s_first", axis);
     emit_line(e, root, "const int member = threadIdx.x / %d;", across);
-    const char *tile = walk_tiles(b) > 1
-                           ? emit_text(e, "block %% %lld * %d + ", (long long)walk_tiles(b), across)
-                           : "";
+    const char *tile = reuse_tiles(b) > 1 ? emit_text(e, "block %% %lld * %d + ",
+                                                      (long long)reuse_tiles(b), across)
+                                          : "";
     emit_line(e, root, "const %s %s = (%s)(%sthreadIdx.x %% %d) * %d;", t, base, t, tile, across,
               s->vector);
     if (b->axis[inner].extent / s->vector % across)

@@ -718,7 +718,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     open_row(e);
     find_loads(&r);
     if (s->row_bytes) declare_rows(&r);
-    emit_ahead(e, 1);
+    emit_prefetch(e, 1);
     emit_follow(e);
     print_early(&r, false);
     if (r.uneven && (s->keep || s->row_bytes)) keep_edges(&r);

@@ -224,7 +224,7 @@ static void close_tile(Emit *e)
 
 // What is known before the wait for the kernel in front: operands that are one stretch of columns,
 // and what results are made of beside.
-static void fetch_ahead(Emit *e, Results *r, Operands *o, const bool *ready)
+static void prefetch(Emit *e, Results *r, Operands *o, const bool *ready)
 {
     const Body *b = e->body;
     for (int i = 0; i < 2; i++)
@@ -237,7 +237,7 @@ static void fetch_ahead(Emit *e, Results *r, Operands *o, const bool *ready)
         fetch_operands(e, o, true);
         close_tile(e);
     }
-    emit_ahead(e, 0);
+    emit_prefetch(e, 0);
     emit_follow(e);
 }
 
@@ -272,8 +272,8 @@ void small_cuda(Emit *e)
     }
     Operands o = {.inst = {b->dot.a, b->dot.b}};
     const bool *ready =
-        e->follow ? known_ahead(e->arena, b) : NEW_ARRAY(e->arena, bool, b->insts.n);
-    if (e->follow) fetch_ahead(e, &r, &o, ready);
+        e->follow ? known_early(e->arena, b) : NEW_ARRAY(e->arena, bool, b->insts.n);
+    if (e->follow) prefetch(e, &r, &o, ready);
     emit_open(e, 0);
     fetch_results(e, &r, ready);
     emit_line(e, e->scope, "float sums[%d][%d][4] = {};", left / 2, right);

@@ -21,12 +21,12 @@ enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // a row that several stages r
 // from them (Schedule.keep, row_bytes, blocks) is computed by schedule_derive.
 typedef struct Schedule {
     ScheduleKind kind;
-    int threads; // per block
-    int team;    // ROW: threads a row; COLUMN: threads that share a row
-    int vector;  // elements a thread takes at once
-    int unroll;  // vectors in flight
-    int turn; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis turn - 1, along which
-              // some loads are contiguous: they go through shared memory; 0: no
+    int threads;   // per block
+    int team;      // ROW: threads a row; COLUMN: threads that share a row
+    int vector;    // elements a thread takes at once
+    int unroll;    // vectors in flight
+    int transpose; // MAP: blocks take 32 x 32 tiles of the innermost axis and axis transpose - 1,
+                   // along which some loads are contiguous: they go through shared memory; 0: no
     int keep_in;      // ROW: KEEP_*; SWEEP: where a thread keeps what all rows share
     int keep_bytes;   // ROW: of each column, of the loads that several stages read
     int keep;         // ROW: vectors of a row each thread keeps in registers; 0: none
@@ -41,7 +41,7 @@ typedef struct Schedule {
     int ahead;        // SWEEP: turns of a team in shared memory: this one and those copied ahead
     int skew;         // SWEEP: the first sums of the next row join with the second ones of this row
     int resident;     // blocks a multiprocessor must be able to hold; 0: any
-    int walk;         // MAP: a thread takes several outer positions of one place inside
+    int reuse;        // MAP: a thread takes several outer positions of one place inside
     int64_t split;    // parts the columns are cut into, each its own block; 1: none
     int64_t blocks;   // grid
     int64_t tile;     // CPU: elements of the inner axis a task takes

@@ -20,7 +20,7 @@ NC_FN bool nc_followed()
 // A load before the first words, of what is there already. From the second-level cache: the first
 // one may hold what was there an execution ago (with ordinary loads of read-only memory in this
 // place the steps of a perceptron came out different on an H200).
-template <int N, class T> NC_FN NcVec<T, N> nc_ahead(const T *p)
+template <int N, class T> NC_FN NcVec<T, N> nc_prefetch(const T *p)
 {
     NcMove<T, N> m;
     if constexpr (sizeof(m.raw) == 32) {

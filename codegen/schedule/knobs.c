@@ -44,8 +44,8 @@ static bool holds_teams(const Body *b, int64_t threads)
 static int legal_threads(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
-    if (cuda_of(b, t, SCHED_MAP) && b->sched.walk) return out[0] = b->sched.threads, 1;
-    if (cuda_of(b, t, SCHED_MAP) && !b->sched.turn) return powers(b, 64, 1024, NULL, out);
+    if (cuda_of(b, t, SCHED_MAP) && b->sched.reuse) return out[0] = b->sched.threads, 1;
+    if (cuda_of(b, t, SCHED_MAP) && !b->sched.transpose) return powers(b, 64, 1024, NULL, out);
     bool sweep = cuda_of(b, t, SCHED_SWEEP);
     if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
     bool sorted = b->serial_cols && b->sched.row_bytes;
@@ -94,15 +94,15 @@ static int legal_vector(const Body *b, const Target *t, int64_t *out)
 {
     if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols)
         return powers(b, 1, column_widest(b), one_or_widest, out);
-    bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.turn;
+    bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.transpose;
     bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
     if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, 16, moves_whole, out);
     return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
 }
 
-static int legal_walk(const Body *b, const Target *t, int64_t *out)
+static int legal_reuse(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_MAP) || !walk_possible(b)) return 0;
+    if (!cuda_of(b, t, SCHED_MAP) || !reuse_possible(b)) return 0;
     out[0] = 0;
     out[1] = 1;
     return 2;
@@ -115,12 +115,12 @@ static int legal_unroll(const Body *b, const Target *t, int64_t *out)
         for (int v = 1; v <= 8; v++) out[v - 1] = v;
         return 8;
     }
-    return cuda_of(b, t, SCHED_MAP) && !b->sched.turn ? powers(b, 1, 8, NULL, out) : 0;
+    return cuda_of(b, t, SCHED_MAP) && !b->sched.transpose ? powers(b, 1, 8, NULL, out) : 0;
 }
 
-static int legal_turn(const Body *b, const Target *t, int64_t *out)
+static int legal_transpose(const Body *b, const Target *t, int64_t *out)
 {
-    int axis = cuda_of(b, t, SCHED_MAP) ? schedule_turned_axis(b) : -1;
+    int axis = cuda_of(b, t, SCHED_MAP) ? schedule_transposed_axis(b) : -1;
     if (axis < 0) return 0;
     out[0] = 0;
     out[1] = axis + 1;
@@ -357,10 +357,10 @@ const Knob knobs[] = {
     {"split", "parts the columns are cut into, each a block's", LONG(split), legal_split, 1, true,
      NULL},
     {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
-    {"turn", "1 + the axis turned through shared memory; 0: none", INT(turn), legal_turn, 0, false,
-     NULL},
-    {"walk", "1: a thread takes several outer positions of one place inside", INT(walk), legal_walk,
-     0, false, NULL},
+    {"transpose", "1 + the axis transposed through shared memory; 0: none", INT(transpose),
+     legal_transpose, 0, false, NULL},
+    {"reuse", "1: a thread takes several outer positions of one place inside", INT(reuse),
+     legal_reuse, 0, false, NULL},
     {"each",
      "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
      "warp's tile of 16 x 8, 16 x 16, 32 x 32; attention: rows of a warp, of 16",

@@ -28,12 +28,12 @@ bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share o
 // row, fetched once where it does not.
 bool sweep_held(const Body *b, const Inst *load);
 int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
-int schedule_turned_axis(const Body *b); // MAP: the axis that can be turned, or -1
+int schedule_transposed_axis(const Body *b); // MAP: the axis that can be turned, or -1
 // reuse_plan.c: maps that keep what all outer positions read
-bool walk_possible(const Body *b);
-void plan_walk(const Target *t, Body *b);
-void walk_derive(Body *b);
-int64_t walk_tiles(const Body *b); // blocks side by side along the innermost axis
+bool reuse_possible(const Body *b);
+void plan_reuse(const Target *t, Body *b);
+void reuse_derive(Body *b);
+int64_t reuse_tiles(const Body *b); // blocks side by side along the innermost axis
 // scan_plan.c: running sums
 void plan_scan(const Target *t, Body *b);
 // sort_plan.c: rows in order

@@ -21,15 +21,15 @@ static void map_reason(Arena *a, const Body *b, Buf *o)
 {
     const Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    if (s->turn) {
+    if (s->transpose) {
         buf_printf(o,
                    "some loads run along axis %d, the result along axis %d: tiles of 32 x 32 are "
                    "turned in shared memory",
-                   s->turn - 1, inner);
+                   s->transpose - 1, inner);
         return;
     }
     buf_str(o, vectors(a, b, inner));
-    if (s->walk) buf_str(o, "; what every outer position reads stays in registers");
+    if (s->reuse) buf_str(o, "; what every outer position reads stays in registers");
     if (s->unroll > 1) buf_printf(o, "; accesses are narrow, so %d are in flight", s->unroll);
 }
 

@@ -24,9 +24,9 @@ static void count_bytes(const Body *b, int *kept, int *streamed)
     }
 }
 
-bool walk_possible(const Body *b)
+bool reuse_possible(const Body *b)
 {
-    return b->npar > 1 && !b->sched.turn && b->sched.vector > 1;
+    return b->npar > 1 && !b->sched.transpose && b->sched.vector > 1;
 }
 
 static int walk_across(const Body *b)
@@ -35,30 +35,30 @@ static int walk_across(const Body *b)
     return (int)ceil_div(vectors, ceil_div(vectors, BLOCK));
 }
 
-int64_t walk_tiles(const Body *b)
+int64_t reuse_tiles(const Body *b)
 {
     return ceil_div(b->axis[b->npar - 1].extent / b->sched.vector, walk_across(b));
 }
 
-void walk_derive(Body *b)
+void reuse_derive(Body *b)
 {
     Schedule *s = &b->sched;
     int64_t positions = 1;
     for (int i = 0; i < b->npar - 1; i++) positions *= b->axis[i].extent;
     s->team = BLOCK / walk_across(b);
     s->threads = walk_across(b) * s->team;
-    s->blocks = walk_tiles(b) * ceil_div(positions, (int64_t)s->unroll * s->team);
+    s->blocks = reuse_tiles(b) * ceil_div(positions, (int64_t)s->unroll * s->team);
 }
 
-void plan_walk(const Target *t, Body *b)
+void plan_reuse(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int kept, streamed;
     count_bytes(b, &kept, &streamed);
     int64_t device = (int64_t)t->units * t->threads_per_unit;
-    if (!walk_possible(b) || kept <= streamed || body_rows(b) / s->vector < device) return;
+    if (!reuse_possible(b) || kept <= streamed || body_rows(b) / s->vector < device) return;
     if (s->vector * kept > 4 * KEPT_REGISTERS) return;
-    s->walk = 1;
+    s->reuse = 1;
     for (s->unroll = 8; s->unroll > 2; s->unroll /= 2)
         if (s->unroll * s->vector * streamed <= 4 * FLIGHT_REGISTERS) break;
 }

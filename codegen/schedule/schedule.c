@@ -76,7 +76,7 @@ bool schedule_can_split(const Body *b)
 
 // The axis along which large loads are contiguous that jump along the innermost: turned while
 // loading.
-int schedule_turned_axis(const Body *b)
+int schedule_transposed_axis(const Body *b)
 {
     const int tile = 32 * 33, most = 40 << 10; // (of static shared memory a block may have 48 KB)
     int inner = b->npar - 1, axis = -1, bytes = 0;
@@ -99,9 +99,9 @@ static void cuda_map(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    s->turn = body_rows(b) >= 1 << 16 ? schedule_turned_axis(b) + 1 : 0;
+    s->transpose = body_rows(b) >= 1 << 16 ? schedule_transposed_axis(b) + 1 : 0;
     s->threads = 256;
-    if (s->turn) return;
+    if (s->transpose) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
@@ -114,7 +114,7 @@ static void cuda_map(const Target *t, Body *b)
            crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
     if (crowd < device / 4) s->threads = 128;
-    plan_walk(t, b);
+    plan_reuse(t, b);
 }
 
 static void cuda_column(const Target *t, Body *b)
@@ -131,13 +131,14 @@ static void map_derive(Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    if (s->turn) {
+    if (s->transpose) {
         s->threads = 256;
         s->blocks = ceil_div(b->axis[inner].extent, 32);
         for (int i = 0; i < inner; i++)
-            s->blocks *= i == s->turn - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
-    } else if (s->walk && walk_possible(b)) {
-        walk_derive(b);
+            s->blocks *=
+                i == s->transpose - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+    } else if (s->reuse && reuse_possible(b)) {
+        reuse_derive(b);
     } else {
         int64_t rows = body_rows(b);
         int64_t vectors = b->npar == 1 ? ceil_div(rows, s->vector) : rows / s->vector;

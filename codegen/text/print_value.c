@@ -232,8 +232,8 @@ static const char *load_text(Emit *e, const Inst *v, const char *pred)
     if (e->body->bufs.at[v->buf].kind == KA_LOOP_INDEX) return buf;
     const char *text =
         emit_load(e, v,
-                  arena_printf(e->arena, e->follow ? "nc_ahead<1>(%s + (%s)).at[0]" : "%s[%s]", buf,
-                               emit_index(e, v->ix)));
+                  arena_printf(e->arena, e->follow ? "nc_prefetch<1>(%s + (%s)).at[0]" : "%s[%s]",
+                               buf, emit_index(e, v->ix)));
     if (!pred) return text;
     return arena_printf(e->arena, "%s ? %s : %s", pred, text,
                         emit_literal(e->arena, v->type, 0, 0));

@@ -173,7 +173,7 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
     netc_status status = add_builds(&b);
     if (status == NETC_OK) status = schedules_locked_both(p, b.cpu[0], b.cuda[0], err);
     if (status != NETC_OK) return status;
-    if (b.cuda[0]) ahead_wait(p, b.cuda[0]);
+    if (b.cuda[0]) precompile_wait(p, b.cuda[0]);
     pthread_t thread;
     bool threaded = b.cpu[0] && b.cuda[0] && !pthread_create(&thread, NULL, compile_cpu, &b);
     if (!threaded) compile_cpu(&b);

@@ -7,7 +7,7 @@
 #include "lib/lib.h"
 
 // What goes wrong is said when a session asks for the same.
-static void *compile_ahead(void *arg)
+static void *precompile(void *arg)
 {
     Ahead *h = arg;
     Build *b;
@@ -18,7 +18,7 @@ static void *compile_ahead(void *arg)
     return NULL;
 }
 
-void ahead_begin(netc_program *p, const char *define, const char *entry)
+void precompile_begin(netc_program *p, const char *define, const char *entry)
 {
     pthread_mutex_lock(&p->waiting);
     for (size_t i = 0; i < sizeof p->ahead / sizeof *p->ahead; i++) {
@@ -28,13 +28,13 @@ void ahead_begin(netc_program *p, const char *define, const char *entry)
         h->entry = entry;
         snprintf(h->define, sizeof h->define, "%s", define);
         h->owner = getpid();
-        h->running = pthread_create(&h->thread, NULL, compile_ahead, h) == 0;
+        h->running = pthread_create(&h->thread, NULL, precompile, h) == 0;
         break;
     }
     pthread_mutex_unlock(&p->waiting);
 }
 
-void ahead_wait(netc_program *p, const Build *b)
+void precompile_wait(netc_program *p, const Build *b)
 {
     pthread_mutex_lock(&p->waiting);
     for (size_t i = 0; i < sizeof p->ahead / sizeof *p->ahead; i++) {

@@ -229,8 +229,8 @@ static bool for_prepared(netc_program *p)
 
 // The build for that GPU, whose kernels are then compiled on a thread of their own; and those of a
 // last batch, which is smaller.
-static netc_status start_ahead(netc_program *p, const netc_compile_options *options,
-                               netc_error **err)
+static netc_status start_precompile(netc_program *p, const netc_compile_options *options,
+                                    netc_error **err)
 {
     Build *b;
     char define[128];
@@ -238,10 +238,10 @@ static netc_status start_ahead(netc_program *p, const netc_compile_options *opti
     if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     netc_status status = build_get(p, true, "", "", &b, err);
     if (status != NETC_OK) return status;
-    ahead_begin(p, "", "");
+    precompile_begin(p, "", "");
     const ProgEntry *e = program_entry(b->program, "eval");
     if (e && last_batch(e, dataset_examples(o.eval_data, e), define, sizeof define))
-        ahead_begin(p, define, "eval");
+        precompile_begin(p, define, "eval");
     return NETC_OK;
 }
 
@@ -267,7 +267,7 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
     Build *b;
     // Errors in the model are reported now, not at the first session.
     if (c.status == NETC_OK && !p->builds)
-        c.status = for_prepared(p) ? start_ahead(p, o, err) : build_any(p, &b, err);
+        c.status = for_prepared(p) ? start_precompile(p, o, err) : build_any(p, &b, err);
     if (c.status == NETC_OK) c.status = bin_weights(p, err);
     if (c.status == NETC_OK && p->settings.target && !strcmp(p->settings.target, "all"))
         c.status = build_get(p, true, "", "", &b, err);
@@ -309,7 +309,7 @@ netc_program *netc_program_retain(netc_program *p)
 void netc_program_release(netc_program *p)
 {
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
-    ahead_wait(p, NULL);
+    precompile_wait(p, NULL);
     program_drop_builds(p);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->waiting);

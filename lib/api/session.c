@@ -12,7 +12,7 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     Loaded *l = calloc(1, sizeof *l);
     if (!l) return OUT_OF_MEMORY(err);
     l->build = b;
-    ahead_wait(s->program, b);
+    precompile_wait(s->program, b);
     // Another thread may be adding images for a model.bin.
     pthread_mutex_lock(&b->compiling);
     const RtImage *images = b->images;

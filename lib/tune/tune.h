@@ -28,8 +28,8 @@ typedef struct Bench { // a launch on a device
     const Program *like; // prelude and target
     const LaunchRecord *launch;
     Arena *arena;
-    RtLab *lab;
-    RtLabBuffer *buffer;
+    RtMicrobench *bench;
+    RtMicrobenchBuffer *buffer;
     int nbuffers;
     IdMap buffer_of;  // KernelArg -> buffer
     void **reference; // by buffer: what the cost model's schedule leaves there, or NULL
@@ -44,7 +44,8 @@ typedef struct Bench { // a launch on a device
 // The launch under the schedules find gives. false: it cannot be lowered.
 bool bench_lower(Bench *b, const char *(*find)(void *ctx, uint64_t key), void *ctx, Candidate *out);
 int bench_buffer(const Bench *b, const KernelArg *a); // -1: none
-RtCode bench_open(Bench *b, RtError *e); // the lab, the base candidate, its results and time
+RtCode bench_open(Bench *b,
+                  RtError *e); // the microbenchmark, the base candidate, its results and time
 void bench_close(Bench *b);
 // Makes the candidates' code, in parallel where the device allows; what does not compile gets its
 // reason. Those whose time is known from the cache are left alone.

@@ -74,16 +74,17 @@ static int64_t smallest_data(const LaunchRecord *l)
     return least;
 }
 
-static RtLabBuffer describe(const Bench *b, const LoweredKernel *k, const KernelArg *a)
+static RtMicrobenchBuffer describe(const Bench *b, const LoweredKernel *k, const KernelArg *a)
 {
-    RtLabBuffer o = {.written = a->written, .low = 0, .high = 2};
+    RtMicrobenchBuffer o = {.written = a->written, .low = 0, .high = 2};
     int64_t batch = b->launch->ctx.entry->batch;
     switch (a->kind) {
-    case KA_ERROR: return (RtLabBuffer){PD_I64, sizeof(ProgError) / 8, LAB_ZERO, 0, 0, true};
-    case KA_CURSOR: return (RtLabBuffer){PD_I64, 1, LAB_ZERO, 0, 0, false};
+    case KA_ERROR:
+        return (RtMicrobenchBuffer){PD_I64, sizeof(ProgError) / 8, MICROBENCH_ZERO, 0, 0, true};
+    case KA_CURSOR: return (RtMicrobenchBuffer){PD_I64, 1, MICROBENCH_ZERO, 0, 0, false};
     case KA_ROWS:
-        return (RtLabBuffer){PD_I32, batch > 0 ? batch : 1,    LAB_NUMBERS,
-                             0,      smallest_data(b->launch), false};
+        return (RtMicrobenchBuffer){PD_I32, batch > 0 ? batch : 1,    MICROBENCH_NUMBERS,
+                                    0,      smallest_data(b->launch), false};
     default: break;
     }
     const BodyBuf *u = buffer_behind(k, a);
@@ -102,7 +103,7 @@ static RtLabBuffer describe(const Bench *b, const LoweredKernel *k, const Kernel
 
 static void find_buffers(Bench *b)
 {
-    VEC(RtLabBuffer) all = {0};
+    VEC(RtMicrobenchBuffer) all = {0};
     b->buffer_of = idmap_new(b->arena);
     for (int k = 0; k < b->base.nkernels; k++)
         for (int i = 0; i < b->base.kernels[k].nargs; i++) {
@@ -135,32 +136,33 @@ static int64_t longest_sum(const Candidate *c)
     return longest;
 }
 
-// The calls of a compiled candidate on the lab's buffers. false: it has an argument nobody knows.
+// The calls of a compiled candidate on the microbenchmark's buffers. false: it has an argument
+// nobody knows.
 static bool make_trial(Bench *b, Candidate *c)
 {
-    RtLabCall *calls = NEW_ARRAY(b->arena, RtLabCall, c->nkernels + 1);
+    RtMicrobenchCall *calls = NEW_ARRAY(b->arena, RtMicrobenchCall, c->nkernels + 1);
     IdMap scratch = idmap_new(b->arena); // number -> byte + 1
     int64_t bytes = 0;
     for (int k = 0; k < c->nkernels; k++) {
         const LoweredKernel *l = &c->kernels[k];
-        RtLabArg *args = NEW_ARRAY(b->arena, RtLabArg, l->nargs + 1);
-        calls[k] = (RtLabCall){c->first + k, l->nargs, args};
+        RtMicrobenchArg *args = NEW_ARRAY(b->arena, RtMicrobenchArg, l->nargs + 1);
+        calls[k] = (RtMicrobenchCall){c->first + k, l->nargs, args};
         for (int i = 0; i < l->nargs; i++) {
             const KernelArg *a = &l->args[i];
             uint64_t at;
             if (a->kind == KA_INT) {
-                args[i] = (RtLabArg){LAB_VALUE, 0, a->value};
+                args[i] = (RtMicrobenchArg){MICROBENCH_VALUE, 0, a->value};
             } else if (a->kind == KA_LOOP_INDEX) {
-                args[i] = (RtLabArg){LAB_VALUE, 0, 0};
+                args[i] = (RtMicrobenchArg){MICROBENCH_VALUE, 0, 0};
             } else if (a->kind == KA_SCRATCH) {
                 if (!idmap_get(&scratch, (uint64_t)a->scratch, &at)) {
                     at = (uint64_t)bytes;
                     idmap_set(&scratch, (uint64_t)a->scratch, at);
                     bytes += (a->scratch_bytes + 255) / 256 * 256;
                 }
-                args[i] = (RtLabArg){LAB_SCRATCH, 0, (int64_t)at};
+                args[i] = (RtMicrobenchArg){MICROBENCH_SCRATCH, 0, (int64_t)at};
             } else if (bench_buffer(b, a) >= 0) {
-                args[i] = (RtLabArg){LAB_BUFFER, bench_buffer(b, a), 0};
+                args[i] = (RtMicrobenchArg){MICROBENCH_BUFFER, bench_buffer(b, a), 0};
             } else {
                 return false;
             }
@@ -268,7 +270,7 @@ void bench_measure(Bench *b, Candidate *c)
     RtError e = {0};
     double spread;
     if (c->wrong || c->seconds > 0 || !c->rt || !bench_check(b, c)) return;
-    if (rt_lab_time(b->lab, &c->trial, &c->seconds, &spread, &e))
+    if (rt_microbench_time(b->bench, &c->trial, &c->seconds, &spread, &e))
         c->wrong = bench_first_line(b->arena, e.text);
     else
         remember(b, c);
@@ -279,7 +281,8 @@ RtCode bench_duel(Bench *b, Candidate *x, Candidate *y, double *noise, RtError *
     enum { TURNS = 3 };
     double best[2] = {INFINITY, INFINITY}, worst[2] = {0, 0}, t, spread;
     for (int i = 0; i < 2 * TURNS; i++) {
-        if (rt_lab_time(b->lab, i % 2 ? &y->trial : &x->trial, &t, &spread, e)) return e->code;
+        if (rt_microbench_time(b->bench, i % 2 ? &y->trial : &x->trial, &t, &spread, e))
+            return e->code;
         if (t < best[i % 2]) best[i % 2] = t;
         if (t > worst[i % 2]) worst[i % 2] = t;
     }
@@ -301,11 +304,11 @@ RtCode bench_open(Bench *b, RtError *e)
     b->longest = longest_sum(base);
     if (load(b, &base, 1, e)) return e->code;
     if (base->wrong) return rt_fail(e, RT_ENV, "%s", base->wrong);
-    if (rt_lab_new(b->device, b->buffer, b->nbuffers, &b->lab, e)) return e->code;
+    if (rt_microbench_new(b->device, b->buffer, b->nbuffers, &b->bench, e)) return e->code;
     double spread;
     if (!bench_keep_reference(b, e)) return e->code;
     if (bench_cached(b, base)) return RT_OK;
-    if (rt_lab_time(b->lab, &base->trial, &base->seconds, &spread, e)) return e->code;
+    if (rt_microbench_time(b->bench, &base->trial, &base->seconds, &spread, e)) return e->code;
     remember(b, base);
     return RT_OK;
 }
@@ -314,6 +317,6 @@ void bench_close(Bench *b)
 {
     bench_release(&b->base);
     for (int i = 0; i < b->nbuffers && b->reference; i++) free(b->reference[i]);
-    rt_lab_free(b->lab);
-    b->lab = NULL;
+    rt_microbench_free(b->bench);
+    b->bench = NULL;
 }

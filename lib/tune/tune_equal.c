@@ -81,10 +81,11 @@ bool bench_keep_reference(Bench *b, RtError *e)
     b->reference = NEW_ARRAY(b->arena, void *, b->nbuffers + 1);
     b->reference_bytes = NEW_ARRAY(b->arena, size_t, b->nbuffers + 1);
     b->magnitude = NEW_ARRAY(b->arena, double, b->nbuffers + 1);
-    if (rt_lab_run(b->lab, &b->base.trial, e)) return false;
+    if (rt_microbench_run(b->bench, &b->base.trial, e)) return false;
     for (int i = 0; i < b->nbuffers; i++) {
-        if (!b->buffer[i].written || b->buffer[i].fill == LAB_ZERO) continue;
-        if (rt_lab_read(b->lab, i, &b->reference[i], &b->reference_bytes[i], e)) return false;
+        if (!b->buffer[i].written || b->buffer[i].fill == MICROBENCH_ZERO) continue;
+        if (rt_microbench_read(b->bench, i, &b->reference[i], &b->reference_bytes[i], e))
+            return false;
         b->magnitude[i] = magnitude(b->buffer[i].type, b->reference[i], b->reference_bytes[i]);
     }
     bench_expect(b);
@@ -97,7 +98,7 @@ bool bench_keep_reference(Bench *b, RtError *e)
 bool bench_check(Bench *b, Candidate *c)
 {
     RtError e = {0};
-    if (rt_lab_run(b->lab, &c->trial, &e)) {
+    if (rt_microbench_run(b->bench, &c->trial, &e)) {
         c->wrong = bench_first_line(b->arena, e.text);
         return false;
     }
@@ -105,8 +106,9 @@ bool bench_check(Bench *b, Candidate *c)
         void *have = NULL;
         size_t n = 0;
         if (!b->reference[i]) continue;
-        c->wrong = rt_lab_read(b->lab, i, &have, &n, &e) ? bench_first_line(b->arena, e.text)
-                                                         : difference(b, c, i, have, n);
+        c->wrong = rt_microbench_read(b->bench, i, &have, &n, &e)
+                       ? bench_first_line(b->arena, e.text)
+                       : difference(b, c, i, have, n);
         free(have);
     }
     return !c->wrong;

@@ -1,5 +1,5 @@
 // What a launch should leave in its buffers, each element with the error it may have: by the
-// evaluator and its bound (ir/bound.h), from what lies in the lab's other buffers.
+// evaluator and its bound (ir/bound.h), from what lies in the microbenchmark's other buffers.
 //
 // Only where the evaluator, which is slow, has an answer in about a second: buffers are small
 // enough to be read whole, and nothing depends on a row table or on where a loop stands.
@@ -34,8 +34,8 @@ static Value *read_value(Expect *x, int buffer, const Node *n)
     RtError e = {0};
     Value *v = NEW(x->scratch, Value);
     *v = value_new(x->scratch, &n->type);
-    bool whole =
-        !rt_lab_read(x->b->lab, buffer, &bytes, &size, &e) && (int64_t)size == type_bytes(&n->type);
+    bool whole = !rt_microbench_read(x->b->bench, buffer, &bytes, &size, &e) &&
+                 (int64_t)size == type_bytes(&n->type);
     if (whole) value_from_bytes(v, bytes);
     free(bytes);
     return whole ? v : NULL;

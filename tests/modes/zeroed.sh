@@ -53,7 +53,7 @@ each_store() { # FILE LANGUAGE: every store in turn
 
 case ${ZEROED:-} in
 all) files=("$ROOT"/samples/*/*.net "$ROOT"/tests/{mutants,shim/net}/*.net "$ROOT"/tests/net/{check,fuse,lang}/*.net) ;;
-'') files=("$ROOT"/tests/mutants/init.net "$ROOT"/tests/net/fuse/moments.net "$ROOT"/tests/shim/net/scan.net) ;;
+'') files=("$ROOT"/tests/mutants/init.net "$ROOT"/tests/net/fuse/variance.net "$ROOT"/tests/shim/net/scan.net) ;;
 *) for f in $ZEROED; do files+=("$ROOT/$f"); done ;;
 esac
 languages=${ZEROED_LANGUAGES:-c cuda}

@@ -229,8 +229,8 @@ static void fetched_ahead(Arena *a)
     CHECK(p && p->nkernels == 2 && count(p, PS_GEMM) == 0);
     for (int i = 0; p && i < p->nkernels; i++) {
         const char *text = p->kernels[i].text, *wait = strstr(text, "nc_follow();");
-        CHECK(wait && !strstr(wait, "nc_ahead<"));
-        bool ahead = strstr(text, "nc_ahead<") != NULL;
+        CHECK(wait && !strstr(wait, "nc_prefetch<"));
+        bool ahead = strstr(text, "nc_prefetch<") != NULL;
         CHECK_MSG(ahead == (p->entries[0].steps[1].index == i), "kernel %d:\n%s", i, text);
         const char *load = strstr(text, "nc_load<");
         CHECK(load > wait);

@@ -38,7 +38,7 @@ const Variant variants[] = {
     {"unfused", "*", "f32", false, true, 0},
     {"no-loop_sums", "loop_sums", "f32", false, false, 0},
     {"no-simplify", "simplify", "f32", false, false, 0},
-    {"no-moments", "moments", "f32", false, false, 0},
+    {"no-variance", "variance", "f32", false, false, 0},
     {"no-contract", "contract", "f32", false, false, 0},
     {"no-recompute", "recompute", "f32", false, false, 0},
     {"no-fuse", "fuse", "f32", false, false, 0},

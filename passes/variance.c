@@ -236,7 +236,7 @@ static Node *known_sum(Graph *g, const Node *n, Node *x, bool columns)
     return at < 0 ? NULL : graph_reduce(g, OP_sqdev, x->args[0]->args[at], axes, naxes, false);
 }
 
-Graph *pass_moments(Graph *g, Module *m, const PassOptions *o)
+Graph *pass_variance(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     bool columns = o->target && o->target->kind == TARGET_CUDA;
