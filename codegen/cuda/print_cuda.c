@@ -99,7 +99,7 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
         left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
     bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
     const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)",
-                                 e->follow ? "ahead"
+                                 e->follow ? "prefetch"
                                  : stream  ? "fetch"
                                            : load_word(e, x),
                                  v->width, buf, at, left);
