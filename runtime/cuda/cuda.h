@@ -39,6 +39,9 @@ typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are 
     int bias, aux, ws; // which slots, -1: none
     bool generated;    // the program's own kernel runs instead
     char *key, *value; // the line of the choice table, malloc; value NULL: not measured
+    LtAlgo fastest;    // of the library's, when [searched]
+    size_t fastest_workspace;
+    bool searched;
 } CudaGemm;
 
 struct RtModule {

@@ -23,7 +23,7 @@
 #define WARM         1.5e-3 // of a race
 #define TURN         0.2e-3 // of a way in a race, at least
 
-enum { SURE = 4, WAYS = 96, PARENTS = 3, FINALISTS = 8 };
+enum { SURE = 4, WAYS = 96, FINALISTS = 8 };
 
 typedef struct Way {
     LtAlgo algo;
@@ -127,7 +127,7 @@ static double enter(Search *s, Way w)
 
 // -- variants -------------------------------------------------------------------------------------
 
-static bool known(const Search *s, const LtAlgo *algo)
+static bool is_known(const Search *s, const LtAlgo *algo)
 {
     for (int i = 0; i < s->n; i++)
         if (!s->way[i].generated && !memcmp(&s->way[i].algo, algo, sizeof *algo)) return true;
@@ -141,7 +141,7 @@ static void try_variant(Search *s, const LtAlgo *base, int attribute, const void
     const CudaGemm *g = s->b.g;
     LtAlgo algo = *base;
     LtResult r = {0};
-    if (d->lt.algo_set(&algo, attribute, value, size) != LT_OK || known(s, &algo) ||
+    if (d->lt.algo_set(&algo, attribute, value, size) != LT_OK || is_known(s, &algo) ||
         d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
         r.state != LT_OK || r.workspace > (size_t)s->b.p->workspace || clock_now() > s->deadline)
         return;
@@ -178,7 +178,8 @@ static void note_times(const Search *s, GemmTimes *t)
 
 // -- the product ----------------------------------------------------------------------------------
 
-static void search_long(Search *s, const LtResult *proposed, int n, bool kernel, GemmTimes *times)
+static void search_long(Search *s, const LtResult *proposed, int n, bool kernel, bool known,
+                        GemmTimes *times)
 {
     for (int i = 0; i <= WAYS; i++)
         if (s->b.d->cu.event_create(&s->mark[i], 0) != CU_OK) return;
@@ -187,13 +188,13 @@ static void search_long(Search *s, const LtResult *proposed, int n, bool kernel,
     if (kernel) times->kernel = enter(s, (Way){.algo = proposed[0].algo, .generated = true});
     race(s, 0, s->n, false);
     sort(s);
-    for (int parents = PARENTS; s->n; parents = 1) {
+    for (int rounds = 2; s->n && rounds > 0 && !known; rounds--) {
         int before = s->n;
         const Way best = s->way[0];
-        for (int i = 0; i < parents && i < before; i++) try_variants(s, &s->way[i]);
+        try_variants(s, &best);
         race(s, before, s->n, false);
         sort(s);
-        if (parents == 1 || !memcmp(&best, &s->way[0], sizeof best)) break; // all are known
+        if (!memcmp(&best, &s->way[0], sizeof best)) break; // all are known
     }
     note_times(s, times);
     if (s->n > FINALISTS) s->n = FINALISTS;
@@ -223,8 +224,8 @@ static void search_short(Search *s, const LtResult *proposed, int n, bool kernel
     sort(s);
 }
 
-bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, GemmTimes *times,
-                       bool *differs, RtError *e)
+bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, bool known,
+                       GemmTimes *times, bool *differs, RtError *e)
 {
     Search s = {.least = -1};
     const Way first = {.algo = proposed[0].algo, .workspace = proposed[0].workspace};
@@ -241,12 +242,18 @@ bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, G
     } else if (open) {
         double left = ALL_VARIANTS - m->searched;
         s.deadline = begin + (left < VARIANTS ? left : VARIANTS);
-        search_long(&s, proposed, n, kernel, times);
+        search_long(&s, proposed, n, kernel, known, times);
         m->searched += clock_now() - begin;
     }
     for (int i = 0; i <= WAYS; i++)
         if (s.mark[i]) m->d->cu.event_destroy(s.mark[i]);
     gemm_bench_close(&s.b);
+    for (int i = s.n - 1; i >= 0; i--)
+        if (!s.way[i].generated) {
+            s.b.g->fastest = s.way[i].algo;
+            s.b.g->fastest_workspace = s.way[i].workspace;
+            s.b.g->searched = true;
+        }
     use(&s, s.n ? &s.way[0] : &first);
     return s.n > 0;
 }

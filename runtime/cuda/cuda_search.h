@@ -10,9 +10,9 @@ typedef struct GemmTimes { // seconds of a call; 0: not measured
 } GemmTimes;
 
 // Leaves the fastest in m->gemm[gemm], or the first of the [n] proposals where nothing could be
-// measured (false). The program's own kernel takes no part if it *differs: computes something else
+// measured (false). known: the one proposal was searched for already. The program's own kernel takes no part if it *differs: computes something else
 // than the library. e: a call failed that has no reason to; the device may be lost.
-bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, GemmTimes *times,
-                       bool *differs, RtError *e);
+bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, bool known,
+                       GemmTimes *times, bool *differs, RtError *e);
 
 #endif

@@ -36,6 +36,9 @@ static uint32_t alignment(const Program *p, int gemm, int arg)
     return (uint32_t)align;
 }
 
+// What the library's algorithms do not depend on: the kernel beside the product.
+static const char beside[] = " or kernel ";
+
 // All that the choice depends on, the text of the kernel that takes part included: what was
 // measured beside another one, or without any, is no choice here.
 static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
@@ -43,7 +46,7 @@ static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
     const ProgGemm *g = &m->p->gemms[gemm];
     char *key = NULL, kernel[40] = "";
     if (cuda_gemm_has_kernel(m, gemm))
-        snprintf(kernel, sizeof kernel, " or kernel %016llx",
+        snprintf(kernel, sizeof kernel, "%s%016llx", beside,
                  (unsigned long long)hash_str(m->p->kernels[g->kernel - 1].text));
     if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u%s @ %s @ cublasLt %zu",
                  g->choice_key ? g->choice_key : g->name, (long long)g->lda, (long long)g->ldb,
@@ -51,6 +54,25 @@ static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
                  m->d->base.model, m->d->lt.number) < 0)
         return NULL;
     return key;
+}
+
+static bool same_call(const char *x, const char *y)
+{
+    const char *a = strstr(x, beside), *b = strstr(y, beside);
+    size_t skip = sizeof beside - 1 + 16, n = a ? (size_t)(a - x) : strcspn(x, "@") - 1;
+    return !strncmp(x, y, n) && !strcmp(x + n + (a ? skip : 0), y + n + (b ? skip : 0));
+}
+
+// The algorithm found for an earlier product that is the same to the library. Returns how many.
+static int found_before(const RtModule *m, int gemm, LtResult *out)
+{
+    for (int i = 0; i < gemm; i++)
+        if (m->gemm[i].searched && same_call(m->gemm[i].key, m->gemm[gemm].key)) {
+            *out =
+                (LtResult){.algo = m->gemm[i].fastest, .workspace = m->gemm[i].fastest_workspace};
+            return 1;
+        }
+    return 0;
 }
 
 // -- a choice as text -----------------------------------------------------------------------------
@@ -186,9 +208,9 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     if (rt_cache_get(o, key, scratch, &cached, &n) && accept(m, gemm, cached, n)) return RT_OK;
 
     LtResult found[CANDIDATES];
-    int nfound;
+    int before = found_before(m, gemm, found), nfound = before;
     bool differs = false;
-    RtCode code = candidates(d, p, g, align, found, &nfound, e);
+    RtCode code = before ? RT_OK : candidates(d, p, g, align, found, &nfound, e);
     if (code && !cuda_gemm_has_kernel(m, gemm)) return code;
     if (code) { // no algorithm: nothing to measure
         *e = (RtError){0};
@@ -197,7 +219,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     } else {
         GemmTimes t = {0};
         char note[80] = "";
-        bool measured = cuda_gemm_fastest(m, gemm, found, nfound, &t, &differs, e);
+        bool measured = cuda_gemm_fastest(m, gemm, found, nfound, before, &t, &differs, e);
         if (e->code) return e->code;
         if (differs) {
             m->defect = m->p->kernels[p->kernel - 1].name;
