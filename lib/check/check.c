@@ -9,7 +9,7 @@
 
 // Factors of the values of a later round: of one that moved; of one that is uneven the least and,
 // as powers of two, the first and the last of a row of all sizes.
-enum { LARGER = 4, LARGE = 4, LARGEST = 12 };
+enum { LARGER = 4, LARGE = 4, LARGEST = 12, BEHIND = 256 };
 #define SMALL 0x1p-6
 
 Module *checking_module(Checking *c, const char *define, Diags **d)
@@ -47,7 +47,9 @@ void *checking_data(Checking *c, const Node *n, const Type *t, CheckRound round)
     in.type.dtype = (ProgDType)t->dtype;
     in.type.rank = t->rank;
     memcpy(in.type.dim, t->dim, sizeof in.type.dim);
-    void *bytes = arena_alloc(c->arena, (size_t)type_bytes(t) + 1);
+    // (what is read behind the end, where no device notices, is no number)
+    void *bytes = arena_alloc(c->arena, (size_t)type_bytes(t) + BEHIND);
+    memset((char *)bytes + type_bytes(t), 0xff, BEHIND);
     synthetic_fill(&in, c->seed + round, bytes);
     for (int64_t i = 0; round && dtype_is_float(t->dtype) && i < type_count(t); i++) {
         char *at = (char *)bytes + i * prog_dtype_bytes(in.type.dtype);

@@ -61,7 +61,9 @@ static void compare(CheckKernel *v, const LaunchRecord *r)
     }
     const Target *t = r->ctx.target;
     const Body *base = b.base.nkernels ? b.base.kernels[0].body[0] : NULL;
-    if (e.code) {
+    if (c.no_memory) {
+        v->status = OUT_OF_MEMORY(v->err);
+    } else if (e.code) {
         v->status = lib_fail_rt(v->err, &e);
     } else {
         buf_printf(&v->out, "kernel %s on %s\n", v->kernel, netc_session_device(v->session));

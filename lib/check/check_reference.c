@@ -82,6 +82,8 @@ static void disturb(Checking *c, const Graph *g, StrMap *cells)
     }
 }
 
+// Parameters that are larger, and not the same in every element, as those that init leaves at zero
+// or one.
 static void enlarge(Checking *c, const Module *m, StrMap *cells)
 {
     for (uint32_t i = 0; i < m->cells.n; i++) {
@@ -89,7 +91,11 @@ static void enlarge(Checking *c, const Module *m, StrMap *cells)
         const Value *v = strmap_get(cells, cell->name);
         if (cell->kind != CELL_PARAM || !dtype_is_float(cell->type.dtype)) continue;
         Value *larger = constant(c, &cell->type, 0);
-        for (int64_t k = 0; k < type_count(&cell->type); k++) larger->f[k] = LARGER * v->f[k];
+        for (int64_t k = 0; k < type_count(&cell->type); k++)
+            larger->f[k] = LARGER * v->f[k] + (double)(k % 7 - 3) / 32;
+        void *bytes = arena_alloc(c->arena, (size_t)type_bytes(&cell->type) + 1);
+        value_to_bytes(larger, bytes);
+        value_from_bytes(larger, bytes); // as the type has it
         strmap_set(cells, cell->name, larger);
     }
 }
@@ -174,8 +180,11 @@ static void evaluate_entry(Checking *c, const Module *m, const Entry *entry, con
     Execution *x = evaluate(c, entry, next_cells(c, m, begin, &none, true), ROUND_FIRST, false);
     vec_push(c->arena, out, x);
     bool stateless = !x->want.assigns.n && !entry->rows;
-    for (CheckRound r = ROUND_UNEVEN; stateless && r <= ROUND_SMALL && c->status == NETC_OK; r++)
-        if (kept(c, out, x, evaluate(c, entry, x->cells, r, false))) break;
+    for (CheckRound r = ROUND_UNEVEN; stateless && r <= ROUND_SMALL && c->status == NETC_OK; r++) {
+        StrMap cells = next_cells(c, m, &x->cells, &none, true);
+        enlarge(c, m, &cells);
+        if (kept(c, out, x, evaluate(c, entry, cells, r, false))) break;
+    }
     if (stateless) return;
     // States begin as zeros mostly, of which results say little. A step of made-up data may lead
     // parameters anywhere: instead of that they are larger, and so are gradients, unless that is

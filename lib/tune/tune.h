@@ -19,6 +19,7 @@ typedef struct Candidate {
     RtTrial trial;
     double seconds;    // 0: not measured
     const char *wrong; // why it cannot be used, or NULL
+    bool no_memory;    // there was none to compare it in, which says nothing of it
 } Candidate;
 
 typedef struct Bench { // a launch on a device

@@ -217,7 +217,9 @@ void bench_compile(Bench *b, Candidate *const *c, int n)
     if (count > 1 && b->like->cuda && !load(b, todo, count, &together)) return;
     for (int i = 0; i < count; i++) {
         RtError e = {0};
-        if (load(b, &todo[i], 1, &e)) todo[i]->wrong = bench_first_line(b->arena, e.text);
+        if (!load(b, &todo[i], 1, &e)) continue;
+        todo[i]->wrong = bench_first_line(b->arena, e.text);
+        todo[i]->no_memory = e.code == RT_OOM;
     }
 }
 

@@ -89,9 +89,16 @@ bool bench_keep_reference(Bench *b, RtError *e)
         b->magnitude[i] = magnitude(b->buffer[i].type, b->reference[i], b->reference_bytes[i]);
     }
     bench_expect(b);
-    for (int i = 0; i < b->nbuffers; i++) // who does not trust the default cannot tune
-        if (b->want[i] && difference(b, &b->base, i, b->reference[i], b->reference_bytes[i]))
-            b->want[i] = NULL;
+    for (int i = 0; i < b->nbuffers; i++) { // who does not trust the default cannot tune
+        const char *why =
+            b->want[i] ? difference(b, &b->base, i, b->reference[i], b->reference_bytes[i]) : NULL;
+        if (!why) continue;
+        lib_log(b->context,
+                "warning: kernel %s as it is generated: %s; other schedules are compared with it: "
+                "a defect of netc, please report it with the model",
+                b->base.kernels[0].prog.name, why);
+        b->want[i] = NULL;
+    }
     return true;
 }
 
@@ -100,6 +107,7 @@ bool bench_check(Bench *b, Candidate *c)
     RtError e = {0};
     if (rt_microbench_run(b->bench, &c->trial, &e)) {
         c->wrong = bench_first_line(b->arena, e.text);
+        c->no_memory = e.code == RT_OOM;
         return false;
     }
     for (int i = 0; i < b->nbuffers && !c->wrong; i++) {
@@ -110,6 +118,7 @@ bool bench_check(Bench *b, Candidate *c)
                        ? bench_first_line(b->arena, e.text)
                        : difference(b, c, i, have, n);
         free(have);
+        c->no_memory = e.code == RT_OOM;
     }
     return !c->wrong;
 }

@@ -5,7 +5,9 @@
 # - a body of one row: the row of those that have one is 0, what the others compute is not stored (choice_swapped);
 # - rows of which a block has twice as many as there are: with half the index two teams compute each, and store the same value,
 #   as they may (half_the_threads);
-# - a body that computes the same in every block, of which it has one (block_shifted).
+# - a body that computes the same in every block, of which it has one (block_shifted);
+# - a difference of which only the square is read (operands_swapped);
+# - lanes that are all added up, or compared, and of which nothing else is read: only their order differs (lane_off).
 {
     line[NR] = substr($0, length($1) + 2)
     of_kernel[NR] = $1
@@ -47,10 +49,43 @@ function read_in(first, last, dead, but,    k, text) { # the lines that count, b
     return text
 }
 
+function indent(i) { match(line[i], /^ */); return RLENGTH }
+
+function block_end(i,    k) { # of the block that line i is in: the line that closes it
+    for (k = i + 1; k < NR && !(line[k] ~ /^ *}/ && indent(k) < indent(i)); k++);
+    return k
+}
+
+function is_squared(i,    none, def, text) {
+    if (!match(line[i], /v[0-9]+ = /)) return 0
+    def = substr(line[i], RSTART, RLENGTH - 3)
+    text = read_in(i + 1, block_end(i), none, 0)
+    gsub("= " def " \\* " def ";", "", text)
+    gsub("nc_fma\\(" def ", " def ",", "", text)
+    return text !~ ("[^a-z0-9_]" def "[^a-z0-9_]")
+}
+
+function in_any_order(i,    first, last, k, text, none, def) {
+    for (first = i; first > 0 && !(line[first] ~ /for \(int lane = 0;/ && indent(first) < indent(i)); first--)
+        if (line[first] ~ /^[^ ]/) return 0
+    last = block_end(first + 1)
+    text = read_in(first + 1, last, none, 0) "\n"
+    if (gsub(/\[lane\]/, "[]", text) != 1 || text ~ /nc_store|[^a-z0-9_][bp][0-9]+\[/) return 0
+    for (k = first + 1; k < last; k++)
+        if (match(line[k], /const int [a-z0-9_]+ = [a-z0-9_]+ \+ lane;/)) {
+            split(line[k], def, " ")
+            if (gsub("[^a-z0-9_]" def[3] "[^a-z0-9_]", "&", text) != 1) return 0
+            gsub(/ \+ lane;/, ";", text)
+        }
+    return text !~ /[^a-z0-9_.]lane[^a-z0-9_]/
+}
+
 function the_same(i) {
     if (name ~ / choice_swapped$/) return one_row(i)
     if (name ~ / half_the_threads$/) return half_suffices(i)
     if (name ~ / block_shifted$/) return ignores_block(i)
+    if (name ~ / operands_swapped$/) return is_squared(i)
+    if (name ~ / lane_off$/) return in_any_order(i)
     return 0
 }
 

@@ -24,7 +24,7 @@ export BUILD OUT LIMIT END here OMP_NUM_THREADS=1
 check() { # LANGUAGE NETC FILE OPTION...: with CC or SHIM_CXX that makes mistakes
     local language=$1 netc=$2; shift 2
     if [ "$language" = c ]; then
-        CC=$PWD/$here/cc.sh MUTANT_FLAGS=-O0 timeout -k 5 "$LIMIT" "$netc" check "$@" --device cpu --cache-dir ''
+        CC=$PWD/$here/cc.sh MUTANT_FLAGS="-O0 -ftrivial-auto-var-init=pattern" timeout -k 5 "$LIMIT" "$netc" check "$@" --device cpu --cache-dir ''
     else
         SHIM_CXX=$PWD/$here/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout -k 5 "$LIMIT" "$netc" check "$@" \
             --device cuda:0 --cache-dir ''
