@@ -1,6 +1,6 @@
-// netc prelude, C: functions without branches, tables or calls, so that loops over them become
-// vectors; an element has the same bits in a vector as alone. Polynomials: tools/minimax.py; errors
-// over all arguments: tests/unit/codegen_math.c.
+// netc prelude, C: functions without branches or calls, so that loops over them become vectors; an
+// element has the same bits in a vector as alone. Polynomials: tools/minimax.py, those of sin and
+// cos of f64 as fdlibm has them; errors over all arguments: tests/unit/codegen_math.c.
 
 NC_FN uint64_t nc_bits_d(double a)
 {
@@ -80,6 +80,88 @@ NC_FN float nc_cos_f(float a)
     uint32_t turn = 1;
     float s = nc_turned_f(a, &turn);
     return nc_from_bits(nc_bits(s) ^ (turn & 2) << 30);
+}
+
+// The bits of 2 / pi behind 64 zeros: 64 of them from each 32nd on.
+static const uint64_t nc_two_over_pi[] = {
+        0x0000000000000000ull, 0x00000000a2f9836eull, 0xa2f9836e4e441529ull, 0x4e441529fc2757d1ull,
+        0xfc2757d1f534ddc0ull, 0xf534ddc0db629599ull, 0xdb6295993c439041ull, 0x3c439041fe5163abull,
+        0xfe5163abdebbc561ull, 0xdebbc561b7246e3aull, 0xb7246e3a424dd2e0ull, 0x424dd2e006492eeaull,
+        0x06492eea09d1921cull, 0x09d1921cfe1deb1cull, 0xfe1deb1cb129a73eull, 0xb129a73ee88235f5ull,
+        0xe88235f52ebb4484ull, 0x2ebb4484e99c7026ull, 0xe99c7026b45f7e41ull, 0xb45f7e413991d639ull,
+        0x3991d639835339f4ull, 0x835339f49c845f8bull, 0x9c845f8bbdf9283bull, 0xbdf9283b1ff897ffull,
+        0x1ff897ffde05980full, 0xde05980fef2f118bull, 0xef2f118b5a0a6d1full, 0x5a0a6d1f6d367ecfull,
+        0x6d367ecf27cb09b7ull, 0x27cb09b74f463f66ull, 0x4f463f669e5fea2dull, 0x9e5fea2d7527bac7ull,
+        0x7527bac7ebe5f17bull, 0xebe5f17b3d0739f7ull, 0x3d0739f78a5292eaull, 0x8a5292ea6bfb5fb1ull,
+        0x6bfb5fb11f8d5d08ull, 0x1f8d5d0856033046ull, 0x56033046fc7b6babull
+};
+// sin(|a| + turn * pi / 2), less its sign, as nc_turned_f. |a| = m * 2^e with m of 53 bits, which
+// meets 192 of the bits of 2 / pi: quarter turns with 124 bits behind the point, so that 64 are left
+// of the remainder nearest to a whole number of them.
+NC_FN double nc_turned_d(double a, uint32_t *turn)
+{
+    uint64_t u = nc_bits_d(a) & 0x7fffffffffffffffull, m = (u & 0xfffffffffffffull) | 1ull << 52;
+    int32_t e = (int32_t)(u >> 52), at = e < 1013 ? 0 : e - 1013, j = at >> 5;
+    uint64_t by = (uint64_t)(at & 31), x0 = nc_two_over_pi[j], x1 = nc_two_over_pi[j + 2],
+             x2 = nc_two_over_pi[j + 4], x3 = nc_two_over_pi[j + 6];
+    x0 = x0 << by | x1 >> 1 >> (63 - by);
+    x1 = x1 << by | x2 >> 1 >> (63 - by);
+    x2 = x2 << by | x3 >> 1 >> (63 - by);
+    const uint64_t low = 0xffffffffull;
+    uint64_t m0 = m & low, m1 = m >> 32, w1 = x0 & low, w2 = x1 >> 32, w3 = x1 & low, w4 = x2 >> 32,
+             w5 = x2 & low;
+    uint64_t p4 = m0 * w4, p3 = m0 * w3, p2 = m0 * w2, p1 = m0 * w1, q5 = m1 * w5, q4 = m1 * w4,
+             q3 = m1 * w3, q2 = m1 * w2;
+    uint64_t s = (m0 * w5 >> 32) + (p4 & low) + (q5 & low);
+    s = (s >> 32) + (p4 >> 32) + (p3 & low) + (q5 >> 32) + (q4 & low);
+    uint64_t behind = s & low; // ... of the four words behind the point, the last
+    s = (s >> 32) + (p3 >> 32) + (p2 & low) + (q4 >> 32) + (q3 & low);
+    behind |= s << 32;
+    s = (s >> 32) + (p2 >> 32) + (p1 & low) + (q3 >> 32) + (q2 & low);
+    uint64_t high = (s & low) | ((s >> 32) + (p1 >> 32) + (q2 >> 32) + m0 * (x0 >> 32) + m1 * w1) << 32;
+    uint64_t quarter = (high + (1ull << 61)) >> 62;
+    high -= quarter << 62;
+    uint64_t below = high >> 63 ? ~0ull : 0; // -1 - it is a bit less, far behind what counts
+    high ^= below, behind ^= below;
+    double h = nc_whole_d(high >> 20) * 0x1p-42,
+           l = nc_whole_d((high & 0xfffff) << 32 | behind >> 32) * 0x1p-94, t = h + l;
+    l = h - t + l + nc_whole_d(behind & low) * 0x1p-126;
+    h = t * 0x1.921fb54442d18p+0;
+    l = NC_MADD(t, 0x1.921fb54442d18p+0, -h) + (t * 0x1.1a62633145c07p-54 + l * 0x1.921fb54442d18p+0);
+    h = nc_from_bits_d(nc_bits_d(h) ^ (below & 1ull << 63));
+    l = nc_from_bits_d(nc_bits_d(l) ^ (below & 1ull << 63));
+    bool little = u < 0x3fe8000000000000ull;
+    h = little ? nc_from_bits_d(u) : h;
+    l = little ? 0 : l;
+    double z = h * h, v = z * h;
+    double p = 0x1.5d93a5acfd57cp-33;
+    p = NC_MADD(p, z, -0x1.ae5e68a2b9cebp-26);
+    p = NC_MADD(p, z, 0x1.71de357b1fe7dp-19);
+    p = NC_MADD(p, z, -0x1.a01a019c161d5p-13);
+    p = NC_MADD(p, z, 0x1.111111110f8a6p-7);
+    double y = h - (NC_MADD(z, 0.5 * l - v * p, -l) - v * -0x1.5555555555549p-3);
+    double q = -0x1.8fae9be8838d4p-37;
+    q = NC_MADD(q, z, 0x1.1ee9ebdb4b1c4p-29);
+    q = NC_MADD(q, z, -0x1.27e4f809c52adp-22);
+    q = NC_MADD(q, z, 0x1.a01a019cb1590p-16);
+    q = NC_MADD(q, z, -0x1.6c16c16c15177p-10);
+    q = NC_MADD(q, z, 0x1.555555555554cp-5);
+    double w = 1 - 0.5 * z, c = w + (1 - w - 0.5 * z + (z * z * q - h * l));
+    *turn += little ? 0 : (uint32_t)quarter;
+    y = *turn & 1 ? c : y;
+    return u < 0x7ff0000000000000ull ? y : (double)NC_NAN;
+}
+NC_FN double nc_sin_d(double a)
+{
+    uint32_t turn = 0;
+    double s = nc_turned_d(a, &turn);
+    return nc_from_bits_d(nc_bits_d(s) ^ (uint64_t)(turn & 2) << 62 ^ (nc_bits_d(a) & 1ull << 63));
+}
+NC_FN double nc_cos_d(double a)
+{
+    uint32_t turn = 1;
+    double s = nc_turned_d(a, &turn);
+    return nc_from_bits_d(nc_bits_d(s) ^ (uint64_t)(turn & 2) << 62);
 }
 
 // a = k ln2 + r: *k as a number and, in the low bits of what is returned, as an integer; e^r - 1.
@@ -214,3 +296,61 @@ NC_FN float nc_pow_f(float a, float b)
     y = a < 0 && a > -NC_INF && !whole ? NC_NAN : y;
     return b == 0 ? 1 : y;
 }
+
+#if defined __FMA__ || defined __aarch64__
+// e^(b log |a|), the logarithm as a sum of two numbers within 2^-66 of it: |a| = m 2^k, f = m - 1,
+// s = f / (2 + f), log m = s (2 + z (2/3 + z p(z))), z = s s.
+NC_FN double nc_pow_d(double a, double b)
+{
+    double x = nc_size_d(a);
+    if (__builtin_constant_p(b) && b == 2) return x * x;
+    bool tiny = x < 0x1p-1022;
+    uint64_t u = nc_bits_d(tiny ? x * 0x1p54 : x) + (0x3ff0000000000000ull - 0x3fe6a09e00000000ull);
+    double k = nc_whole_d(u >> 52) - (tiny ? 1023 + 54 : 1023);
+    double f = nc_from_bits_d((u & 0xfffffffffffffull) + 0x3fe6a09e00000000ull) - 1;
+    double d = 2 + f, r = 1 / d, s = f * r;
+    double s_low = (NC_MADD(-s, d, f) - s * (2 - d + f)) * r;
+    double z = s * s, z_low = NC_MADD(s, s, -z) + 2 * s * s_low;
+    double p = 2.0 / 27;
+    p = NC_MADD(p, z, 2.0 / 25);
+    p = NC_MADD(p, z, 2.0 / 23);
+    p = NC_MADD(p, z, 2.0 / 21);
+    p = NC_MADD(p, z, 2.0 / 19);
+    p = NC_MADD(p, z, 2.0 / 17);
+    p = NC_MADD(p, z, 2.0 / 15);
+    p = NC_MADD(p, z, 2.0 / 13);
+    p = NC_MADD(p, z, 2.0 / 11);
+    p = NC_MADD(p, z, 2.0 / 9);
+    p = NC_MADD(p, z, 2.0 / 7);
+    p = NC_MADD(p, z, 2.0 / 5);
+    p = NC_MADD(p, z, z_low * 0.4);
+    double c = 0x1.5555555555555p-1 + p;
+    double c_low = 0x1.5555555555555p-1 - c + p + 0x1.5555555555555p-55;
+    double t = z * c, t_low = NC_MADD(z, c, -t) + (z * c_low + z_low * c);
+    double v = 2 + t, v_low = 2 - v + t + t_low;
+    double l = s * v, l_low = NC_MADD(s, v, -l) + (s * v_low + s_low * v);
+    double whole_part = k * 0x1.62e42fefa38p-1, h = whole_part + l;
+    double h_low = whole_part - h + l + (l_low + k * 0x1.ef35793c7673p-45);
+    double e = b * h, e_low = NC_MADD(b, h, -e) + b * h_low, parts, q;
+    e_low = nc_size_d(e) < 750 ? e_low : 0;
+    e = e > 710 ? 710 : e;
+    e = e < -746 ? -746 : e;
+    uint64_t n = nc_exp_parts_d(e, &parts, &q);
+    double y = nc_scaled_d(1 + (q + (e_low + e_low * q)), n);
+    double up = b > 0 ? (double)NC_INF : 0, down = b > 0 ? 0 : (double)NC_INF;
+    double far = x > 1 ? up : down; // of a power or a base without end
+    y = x == 0 ? down : y;
+    y = x == (double)NC_INF ? up : y;
+    y = nc_size_d(b) == (double)NC_INF ? far : y;
+    double half = b * 0.5, negative = nc_signed_d(y, a);
+    y = floor(half) != half && floor(b) == b ? negative : y;
+    y = a < 0 && floor(b) != b ? (double)NC_NAN : y;
+    y = x == (double)NC_INF && floor(b) != b ? far : y; // a of either sign
+    y = a != a || b != b ? (double)NC_NAN : y;
+    y = a == 1 ? 1 : y; // whatever b is
+    y = a == -1 && nc_size_d(b) == (double)NC_INF ? 1 : y;
+    return b == 0 ? 1 : y;
+}
+#else
+NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
+#endif

@@ -5,10 +5,6 @@
 NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
 NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
 
-NC_FN double nc_sin_d(double a) { return sin(a); }
-NC_FN double nc_cos_d(double a) { return cos(a); }
-NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
-
 NC_FN float nc_fmod_f(float a, float b) { return fmodf(a, b); }
 NC_FN double nc_fmod_d(double a, double b) { return fmod(a, b); }
 NC_FN float nc_floor_f(float a) { return floorf(a); }

@@ -155,6 +155,9 @@ NC_FN float nc_divide_by(float a, float b, float inverse)
 
 NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, want) == 0; }
 
+NC_FN double nc_sin_d(double a) { return sin(a); }
+NC_FN double nc_cos_d(double a) { return cos(a); }
+NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
 NC_FN float nc_sin_f(float a) { return sinf(a); }
 NC_FN float nc_cos_f(float a) { return cosf(a); }
 NC_FN double nc_exp_d(double a) { return exp(a); }
