@@ -25,6 +25,11 @@ enum {
     CHECKS = OPF_CHECKS,
     PIECES = OPF_PIECES,
     EXACT = OPF_EXACT,
+    MADE = OPF_MADE,
+    DRAWN = OPF_DRAWN,
+    LITERAL = OPF_LITERAL,
+    RESULT = OPF_RESULT,
+    EFFECT = OPF_EFFECT,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -47,6 +47,11 @@ enum OpFlags {
     OPF_PIECES = 1 << 16,    // each element comes from one operand: maps store it piece by piece
     OPF_BOUNDED = 1 << 17,   // by 1: the cheaper form's error is relative to that
     OPF_WAVE = 1 << 18,      // within -1..1, as its slope and its curvature are
+    OPF_MADE = 1 << 19,      // a leaf that is computed from its place, in no memory
+    OPF_DRAWN = 1 << 22,     // ... by a random generator: about a hundred additions
+    OPF_LITERAL = 1 << 23,   // a leaf whose values are known while compiling
+    OPF_RESULT = 1 << 20,    // one of the results of its operand, a region op
+    OPF_EFFECT = 1 << 21,    // a root that stores nothing
 };
 
 // What a reduction keeps while it runs.

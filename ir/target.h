@@ -11,13 +11,10 @@ typedef enum TargetKind { TARGET_CPU, TARGET_CUDA } TargetKind;
 enum TargetEpilogue { // what a matmul can compute behind the product
     EPI_BIAS = 1,
     EPI_RELU = 2,
-    EPI_GELU = 4, // forward, any combination with bias
-    EPI_RELU_AUX = 8,
+    EPI_GELU = 4,      // forward, any combination with bias
     EPI_GELU_AUX = 16, // also stores what the backward needs
-    EPI_DRELU = 32,
-    EPI_DGELU = 64,
-    EPI_BGRAD = 128, // backward forms
-    EPI_CASTS = 256, // an f32 sum rounded to the operands' type as it is stored
+    EPI_DGELU = 64,    // backward
+    EPI_CASTS = 256,   // an f32 sum rounded to the operands' type as it is stored
 };
 
 typedef struct Target {
@@ -58,6 +55,15 @@ double target_product_flops(const Target *t, bool half, bool tf32);
 // Of those that are generated: so large that its tiles take shared memory and time of the whole
 // device for themselves.
 bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Products read and write 16-bit floats so many at a time.
+enum { TARGET_UNIT = 8 };
+// Seconds of a product of 16-bit floats by the library. inner_odd: the contracted axis or the
+// result's last one is no multiple of TARGET_UNIT; outer_odd: another axis of an operand is.
+double target_library_seconds(const Target *t, double flops, bool inner_odd, bool outer_odd);
+// Seconds that a product loses to the library on aligned operands when it reads a left operand of
+// rows that start anywhere as it lies, on devices with group_products.
+double target_uneven_seconds(const Target *t, double flops);
+double target_move_seconds(const Target *t, double bytes); // by a kernel that does nothing else
 // Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
 // each; the sums of so many parts are joined.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,

@@ -248,7 +248,7 @@ static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
             result[i] = NEW_ARRAY(g->arena, Node *, loop[i].body->results.n + 1);
             rewrite(dst, &loop[i], r.map, result[i]);
             r.map[i] = result[i][0];
-        } else if (n->op == OP_get && result[n->args[0]->id]) {
+        } else if (node_has(n, OPF_RESULT) && result[n->args[0]->id]) {
             r.map[i] = result[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         } else {
             remap_with_regions(&r, done, n, &needed);

@@ -57,7 +57,7 @@ static void mark(Simplify *s)
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         Node *n = g->nodes.at[i];
         if (!s->live[i]) continue;
-        if (n->op == OP_get && n->args[0]->op == OP_loop)
+        if (node_has(n, OPF_RESULT) && n->args[0]->op == OP_loop)
             s->results[n->args[0]->id][attr_int(n, ATTR_index, 0)] = true;
         if (n->op == OP_loop) {
             if (node_result_count(n) == 1) s->results[i][0] = true;
@@ -233,7 +233,7 @@ static void simplify_node(Simplify *s, Node *n, Remap *remap)
         node_pass_name(n, s->ops[n->id]);
         return;
     }
-    if (n->op == OP_get && s->ops[n->args[0]->id]) {
+    if (node_has(n, OPF_RESULT) && s->ops[n->args[0]->id]) {
         int at = s->index[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         y = graph_result(dst, s->ops[n->args[0]->id], at);
     }

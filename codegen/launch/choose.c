@@ -21,7 +21,7 @@ static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass cla
         idmap_set(&seen, v->id, 1);
         uint32_t stored = g->fusion->group_of[v->id];
         if ((stored && stored - 1 != group->id && !group_computes(group, v)) ||
-            node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION || v->op == OP_get)
+            node_class(v) == CLS_LEAF || node_class(v) == CLS_REGION || node_has(v, OPF_RESULT))
             continue;
         if (node_class(v) == class) {
             int64_t a = type_count(&v->args[0]->type),
@@ -123,7 +123,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     *done = false;
     if (!dot) return true;
     for (int i = 0; i < n; i++)
-        if (type_count(lower_space(outs[i])) != type_count(&dot->type) || outs[i]->op == OP_assert)
+        if (type_count(lower_space(outs[i])) != type_count(&dot->type) || node_has(outs[i], OPF_EFFECT))
             return true;
     if (type_count(&dot->type) == 0) return true;
     const DotSizes size = dot_sizes(dot);

@@ -109,7 +109,7 @@ static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, co
     l.body->col = lower_new_axis(&l, w->dim[o->weight.contract[0]]);
     for (uint32_t i = 0; i < group->outs.n; i++) {
         const Node *stored = group->outs.at[i];
-        int index = stored->op == OP_get ? (int)attr_int(stored, ATTR_index, 0) : 0;
+        int index = node_has(stored, OPF_RESULT) ? (int)attr_int(stored, ATTR_index, 0) : 0;
         const Node *result = region->results.at[index], *dot = r->product[result->id];
         const Ix *idx[MAX_RANK];
         if (!dot && rows) {

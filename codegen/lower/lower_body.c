@@ -38,8 +38,8 @@ const Type *lower_space(const Node *n)
 void lower_out(Lower *l, const Node *n, const Ix *const *idx)
 {
     const Type *t = lower_space(n);
-    int v = lower_value(l, n->op == OP_assert ? n->args[0] : n, idx, -1);
-    if (n->op == OP_assert) {
+    int v = lower_value(l, node_has(n, OPF_EFFECT) ? n->args[0] : n, idx, -1);
+    if (node_has(n, OPF_EFFECT)) {
         const char *message = attr_str(n, ATTR_message);
         int check = lower_check(l, CHECK_ASSERT, message ? message : "assertion", n->loc, 0);
         lower_error_buf(l);

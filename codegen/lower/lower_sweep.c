@@ -38,7 +38,7 @@ static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
         if (idmap_get(&seen, n->id, NULL)) continue;
         idmap_set(&seen, n->id, 1);
         uint32_t stored = f->group_of[n->id];
-        if (node_class(n) == CLS_LEAF || n->op == OP_get ||
+        if (node_class(n) == CLS_LEAF || node_has(n, OPF_RESULT) ||
             (stored && stored - 1 != l->group->id && !group_computes(l->group, n)))
             continue;
         if (node_class(n) == CLS_REDUCE) {

@@ -45,7 +45,7 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
 bool lower_is_buffer(const Lower *l, const Node *n)
 {
     const Fusion *f = l->graph->fusion;
-    if (node_class(n) == CLS_REGION || n->op == OP_get) return true;
+    if (node_class(n) == CLS_REGION || node_has(n, OPF_RESULT)) return true;
     if (f->group_of[n->id] && node_class(n) != CLS_LEAF)
         return f->group_of[n->id] - 1 != l->group->id && !group_computes(l->group, n);
     return node_in_memory(n);

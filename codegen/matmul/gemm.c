@@ -10,7 +10,7 @@
 static bool in_memory(const GemmFrom *f, const Node *n)
 {
     if (f->graph->fusion->group_of[n->id]) return true;
-    if (n->op == OP_get || node_class(n) == CLS_REGION) return true;
+    if (node_has(n, OPF_RESULT) || node_class(n) == CLS_REGION) return true;
     bool counter = n->op == OP_region_param && attr_int(n, ATTR_index, 0) == 0;
     return node_in_memory(n) && !counter && !(f->entry->rows && node_is_data(n));
 }

@@ -43,13 +43,13 @@ static int32_t const_place(Frame *f, const Node *n)
 // PLACE_NONE where it has none.
 static ProgArg frame_where(Frame *f, const Node *n)
 {
-    if (n->op == OP_get) {
+    if (node_has(n, OPF_RESULT)) {
         const Node *from = n->args[0];
         ProgArg *r = f->results[from->id];
         if (r) return r[attr_int(n, ATTR_index, 0)];
     } else if (node_class(n) == CLS_REGION && f->results[n->id]) {
         return f->results[n->id][0];
-    } else if (n->op == OP_const && (int)f->place[n->id].kind == PLACE_NONE) {
+    } else if (node_has(n, OPF_LITERAL) && (int)f->place[n->id].kind == PLACE_NONE) {
         f->place[n->id] = gen_arg(const_place(f, n));
     }
     return f->place[n->id];
@@ -82,7 +82,7 @@ static bool is_stored(const Frame *f, const Node *n)
 
 static const Node *owner(const Node *n) // of the value a node reads: the region op for its gets
 {
-    return n->op == OP_get ? n->args[0] : n;
+    return node_has(n, OPF_RESULT) ? n->args[0] : n;
 }
 
 // Whose result it is, of a loop; those of a call are what its kernel stores.
@@ -116,7 +116,7 @@ bool region_checks(Arena *a, const Node *region_op)
         for (uint32_t k = 0; k < op->nregions; k++)
             for (uint32_t i = 0; i < op->regions[k]->nodes.n; i++) {
                 const Node *n = op->regions[k]->nodes.at[i];
-                if (node_class(n) == CLS_INDEX || n->op == OP_assert) return true;
+                if (node_class(n) == CLS_INDEX || node_has(n, OPF_EFFECT)) return true;
                 if (n->nregions) vec_push(a, &work, n);
             }
     }
@@ -146,7 +146,7 @@ static void group_reads(Walk *w, Item *it, const Group *gr)
             vec_push(a, &it->leaves, n->id);
             if (node_is_data(n) && entry->rows) it->reads_cursor = true;
         }
-        if (n->op == OP_get)
+        if (node_has(n, OPF_RESULT))
             visit(w, n->args[0]);
         else
             for (uint32_t i = 0; i < n->nargs; i++) visit(w, n->args[i]);
@@ -295,7 +295,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
         const Group *gr = it->groups.at[i];
         for (uint32_t k = 0; k < gr->outs.n; k++) {
             const Node *n = gr->outs.at[k];
-            if (n->op == OP_assert || of_loop(n)) continue;
+            if (node_has(n, OPF_EFFECT) || of_loop(n)) continue;
             if ((int)f->place[n->id].kind == PLACE_NONE)
                 f->place[n->id] = gen_temp(f->e, &n->type, value_name(n), n->loc);
         }

@@ -72,7 +72,7 @@ static bool find_needed(Expect *x, const Graph *g)
         x->needed[i] = !x->known[i];
         if (!x->needed[i]) continue;
         bool leaf = node_class(n) == CLS_LEAF && (op_info(n->op)->flags & OPF_MEMORY);
-        if (leaf || node_class(n) == CLS_REGION || n->op == OP_get) return false;
+        if (leaf || node_class(n) == CLS_REGION || node_has(n, OPF_RESULT)) return false;
         for (uint32_t k = 0; k < n->nargs; k++) x->needed[n->args[k]->id] = true;
         if ((cost += cost_of(n)) > MOST_ELEMENTS) return false;
     }

@@ -77,7 +77,7 @@ static const bool *find_outside(const Core *c, const Users *u)
         OpClass class = node_class(n);
         int64_t size = type_count(&n->type);
         bool computed = class == CLS_ELEMENTWISE || class == CLS_VIEW;
-        scores[i] = n->op == OP_random || (n->op == OP_dot && size == count);
+        scores[i] = node_has(n, OPF_DRAWN) || (n->op == OP_dot && size == count);
         dear[i] = node_has(n, OPF_COSTLY);
         for (uint32_t k = 0; k < n->nargs; k++) {
             scores[i] |= (computed || class == CLS_REDUCE) && scores[n->args[k]->id];

@@ -165,7 +165,7 @@ static Node *widened(const Lift *l, Node *x)
 static bool is_leaf_of_region(const Node *n)
 {
     double v;
-    return n->op == OP_iota || n->op == OP_random || (n->op == OP_const && node_const_value(n, &v));
+    return node_has(n, OPF_MADE) || (node_has(n, OPF_LITERAL) && node_const_value(n, &v));
 }
 
 // The value itself, in its own shape: views of what lies in memory, or of what is computed
@@ -210,7 +210,7 @@ static Lifted lift_leaf(Lift *l, Node *n, const Place *p)
 {
     double v;
     if (n->op == OP_iota && n->type.dtype != DT_F64) return lift_iota(l, n, p);
-    if (n->op == OP_const && !n->type.rank && node_const_value(n, &v) &&
+    if (node_has(n, OPF_LITERAL) && !n->type.rank && node_const_value(n, &v) &&
         dtype_is_float(n->type.dtype))
         return lift_number(l, v);
     Node *x = taken_over(l, n);

@@ -18,7 +18,8 @@ static void nothing_fused(Fuse *f)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         const Node *n = f->g->nodes.at[i];
         OpClass c = node_class(n);
-        if (!f->live[i] || c == CLS_LEAF || c == CLS_VIEW || c == CLS_ROOT || n->op == OP_get)
+        if (!f->live[i] || c == CLS_LEAF || c == CLS_VIEW || c == CLS_ROOT ||
+            node_has(n, OPF_RESULT))
             continue;
         f->forced[i] = true;
     }
@@ -37,10 +38,10 @@ static void one_kernel_a_node(Fuse *f)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *x = f->g->nodes.at[i];
         bool root = node_class(x) == CLS_ROOT;
-        if (root && x->op != OP_assert) {
+        if (root && !node_has(x, OPF_EFFECT)) {
             Node *a = x->args[0];
-            root = !f->forced[a->id] && !fuse_in_memory(f, a) && a->op != OP_get &&
-                   !(a->op == OP_const && a->type.rank == 0);
+            root = !f->forced[a->id] && !fuse_in_memory(f, a) && !node_has(a, OPF_RESULT) &&
+                   !(node_has(a, OPF_LITERAL) && a->type.rank == 0);
         }
         if (f->live[i] && fuse_of_call(x)) { // stored by the call's group
             uint32_t at = of_call[x->args[0]->id];

@@ -36,7 +36,7 @@ static bool stored(const Columns *x, const Node *n)
 
 static void read_stored(Columns *x, const Node *n)
 {
-    while (n->op == OP_get) n = n->args[0];
+    while (node_has(n, OPF_RESULT)) n = n->args[0];
     if (!x->owner[n->id]) return;
     int level = x->slots->at[x->owner[n->id] - 1].level + 1;
     if (level > x->level) x->level = level;

@@ -66,7 +66,7 @@ static Latest find_latest(const Fuse *f)
         Node *n = g->nodes.at[i];
         if (!f->live[i]) continue;
         uint32_t c = fuse_cluster(f, n);
-        bool anchor = f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get;
+        bool anchor = f->absorbed[i] || fuse_is_anchor(n) || node_has(n, OPF_RESULT);
         bool map = f->mat[i] && !c && !anchor;
         int32_t at = map                        ? f->level[fuse_map_of(f, i)]
                      : f->mat[i] || c || anchor ? f->level[i]
@@ -168,7 +168,8 @@ static int large_inputs(const Fuse *f, const Slot *s, uint32_t *seen, uint32_t m
         seen[x->id] = mark;
         bool outside = f->mat[x->id] && fuse_cluster(f, x) != s->cluster;
         if (outside || node_class(x) == CLS_LEAF) {
-            if (x->op != OP_const && type_count(&x->type) * 2 >= c->rows * c->cols) in[n++] = x;
+            if (!node_has(x, OPF_LITERAL) && type_count(&x->type) * 2 >= c->rows * c->cols)
+                in[n++] = x;
             continue;
         }
         for (uint32_t k = 0; k < x->nargs; k++) vec_push(f->a, &work, x->args[k]);
@@ -254,7 +255,7 @@ static void gather(Fuse *f, Slots *slots)
     uint32_t *of_anchor = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1); // by id of the anchor
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        if (!f->live[i] || !f->mat[i] || (n->op == OP_get && !fuse_of_call(n))) continue;
+        if (!f->live[i] || !f->mat[i] || (node_has(n, OPF_RESULT) && !fuse_of_call(n))) continue;
         uint32_t slot, c = fuse_cluster(f, n);
         if (c) {
             if (!of_cluster[c]) {
@@ -267,8 +268,10 @@ static void gather(Fuse *f, Slots *slots)
                 slots->at[slots->n - 1].tiled = k->anchor && fuse_tiled(f->options, k->anchor);
             }
             slot = of_cluster[c] - 1;
-        } else if (f->absorbed[i] || fuse_is_anchor(n) || n->op == OP_get) {
-            Node *anchor = f->absorbed[i] ? f->absorbed[i] : n->op == OP_get ? n->args[0] : n;
+        } else if (f->absorbed[i] || fuse_is_anchor(n) || node_has(n, OPF_RESULT)) {
+            Node *anchor = f->absorbed[i]            ? f->absorbed[i]
+                           : node_has(n, OPF_RESULT) ? n->args[0]
+                                                     : n;
             if (!of_anchor[anchor->id]) {
                 of_anchor[anchor->id] =
                     1 + new_slot(f, slots, fuse_anchor_kind(anchor), f->level[i], n);
@@ -287,7 +290,7 @@ static void gather(Fuse *f, Slots *slots)
         if (n->op == OP_call && node_result_count(n) > 1) continue; // its gets are stored
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
-        s->checks |= n->op == OP_assert || f->checked[i];
+        s->checks |= node_has(n, OPF_EFFECT) || f->checked[i];
     }
 }
 

@@ -23,12 +23,12 @@ static const Type *space(const Node *n)
 static bool is_map_node(const Fuse *f, const Node *n)
 {
     return f->mat[n->id] && !f->cluster[n->id] && !f->absorbed[n->id] && !fuse_is_anchor(n) &&
-           n->op != OP_get;
+           !node_has(n, OPF_RESULT);
 }
 
 static bool is_sink(const Node *n)
 {
-    return node_class(n) == CLS_ROOT && n->op != OP_assert;
+    return node_class(n) == CLS_ROOT && !node_has(n, OPF_EFFECT);
 }
 
 typedef struct Who { // computes a free value
@@ -62,14 +62,14 @@ static double count_of(const Node *n)
 static bool is_free(const Fuse *f, const Node *n)
 {
     return f->live[n->id] && !f->mat[n->id] && !f->cluster[n->id] && !f->absorbed[n->id] &&
-           node_class(n) != CLS_LEAF && node_class(n) != CLS_ROOT && n->op != OP_get &&
+           node_class(n) != CLS_LEAF && node_class(n) != CLS_ROOT && !node_has(n, OPF_RESULT) &&
            !fuse_is_anchor(n);
 }
 
 static double op_flops(const Node *n)
 {
     if (node_class(n) == CLS_VIEW) return 0;
-    if (n->op == OP_random) return 100;
+    if (node_has(n, OPF_DRAWN)) return 100;
     if (node_class(n) == CLS_ELEMENTWISE) return node_has(n, OPF_COSTLY) ? 20 : 1;
     return 2;
 }
@@ -85,7 +85,7 @@ static void costs(Decide *d)
     Fuse *f = d->f;
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         const Node *n = f->g->nodes.at[i];
-        if (!f->live[i] || (node_class(n) == CLS_LEAF && n->op != OP_random)) continue;
+        if (!f->live[i] || (node_class(n) == CLS_LEAF && !node_has(n, OPF_DRAWN))) continue;
         double flops = op_flops(n), bytes = 0;
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
@@ -104,7 +104,7 @@ static bool joinable(const Fuse *f, uint32_t a, uint32_t b)
 {
     const Node *x = f->g->nodes.at[a], *y = f->g->nodes.at[b];
     if (type_count(space(x)) != type_count(space(y))) return false;
-    if ((x->op == OP_assert) != (y->op == OP_assert)) return false;
+    if ((node_has(x, OPF_EFFECT)) != (node_has(y, OPF_EFFECT))) return false;
     return f->level[a] == f->level[b] || (is_sink(x) && is_sink(y));
 }
 
@@ -202,7 +202,7 @@ static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
             *bytes += (double)type_bytes(&x->type);
             continue;
         }
-        if (node_class(x) == CLS_LEAF && x->op != OP_random) continue;
+        if (node_class(x) == CLS_LEAF && !node_has(x, OPF_DRAWN)) continue;
         double share = (double)type_count(&x->type) / (double)(type_count(&n->type) + 1);
         *flops += op_flops(x) * (share < 1 ? share : 1);
         for (uint32_t k = 0; k < x->nargs; k++)
@@ -261,7 +261,8 @@ bool fuse_decide(Fuse *f)
             f->level[i] = last;
     for (uint32_t i = n - 1; i-- > 0;) {
         Node *x = f->g->nodes.at[i];
-        if (!f->live[i] || f->absorbed[i] || node_class(x) == CLS_LEAF || x->op == OP_get) continue;
+        if (!f->live[i] || f->absorbed[i] || node_class(x) == CLS_LEAF || node_has(x, OPF_RESULT))
+            continue;
         Whos one = {.n = 1}, *w = &one;
         one.at[0].evals = (float)count_of(x);
         if (is_free(f, x)) {

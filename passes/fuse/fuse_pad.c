@@ -15,13 +15,7 @@
 #include "passes/fuse/fuse.h"
 
 // LONG: a few elements more are nothing beside it; then rows begin with lines of memory.
-enum { UNIT = 8, LINE = 64, LONG = 32 * LINE, MOST_ARGS = 4 };
-// Of the rate on aligned sizes, what the library reaches where the contracted axis or the result's
-// last one is odd (an H200: 100 to 150 of 760 TFLOP/s), and where only another axis of an operand
-// is (430).
-#define ODD_SHARE   0.2
-#define OTHER_SHARE 0.55
-#define LAUNCH      1.5e-6
+enum { UNIT = TARGET_UNIT, LINE = 64, LONG = 32 * LINE, MOST_ARGS = 4 };
 
 typedef struct Form { // of a node: what it is padded to
     Node *node;       // NULL: it is not
@@ -51,7 +45,7 @@ static bool is_narrow(const Node *n)
 
 typedef struct Sides { // of a contraction with one contracted axis and at most one free axis last
     int64_t want[2][MAX_RANK]; // extents of the operands
-    double share;              // of the aligned rate; 1: nothing is odd
+    bool inner_odd, outer_odd; // see target_library_seconds
 } Sides;
 
 // Whether neighbours along this axis of the operand are neighbours in memory.
@@ -64,7 +58,7 @@ static bool is_inner(const Node *n, int64_t axis)
 
 static Sides sides_of(const Node *dot)
 {
-    Sides s = {.share = 1};
+    Sides s = {.inner_odd = false};
     DotAxes axes[2];
     int last[2] = {-1, -1}; // free axes
     for (int side = 0; side < 2; side++) {
@@ -76,7 +70,7 @@ static Sides sides_of(const Node *dot)
             last[side] = (int)i;
             if (t->dim[i] % UNIT == 0 || !is_inner(dot->args[side], i)) continue;
             s.want[side][i] = round_up(t->dim[i]);
-            s.share = OTHER_SHARE;
+            s.outer_odd = true;
         }
     }
     for (int k = 0; k < axes[0].ncontract; k++) {
@@ -85,12 +79,12 @@ static Sides sides_of(const Node *dot)
         if (extent % UNIT == 0 || (!is_inner(dot->args[0], a) && !is_inner(dot->args[1], b)))
             continue;
         s.want[0][a] = s.want[1][b] = round_up(extent);
-        s.share = ODD_SHARE;
+        s.inner_odd = true;
     }
     int side = last[1] >= 0 ? 1 : 0; // whose free axis is the result's last
     if (last[side] >= 0 && dot->args[side]->type.dim[last[side]] % UNIT) {
         s.want[side][last[side]] = round_up(dot->args[side]->type.dim[last[side]]);
-        s.share = ODD_SHARE;
+        s.inner_odd = true;
     }
     return s;
 }
@@ -109,15 +103,14 @@ static const Form *form_of(const Pad *p, const Node *n)
 
 static double moving(const Target *t, const Type *type)
 {
-    return 2 * (double)type_bytes(type) / t->bytes_per_second + LAUNCH;
+    return target_move_seconds(t, (double)type_bytes(type));
 }
 
 // Whether aligned sizes gain more than moving all that is not there in them takes.
 static bool pays(const Pad *p, const Node *dot, const Sides *s)
 {
     const Target *t = p->target;
-    double product = 2 * (double)type_count(&dot->type) / t->bf16_flops, moved = 0;
-    product *= (double)reduced_count(dot);
+    double flops = 2 * (double)type_count(&dot->type) * (double)reduced_count(dot), moved = 0;
     for (int side = 0; side < 2; side++) {
         const Node *x = dot->args[side];
         const Form *f = form_of(p, x);
@@ -125,16 +118,16 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
             moved += moving(t, &x->type);
     }
     if (dot->type.rank && dot->type.dim[dot->type.rank - 1] % UNIT) moved += moving(t, &dot->type);
-    return product * (1 / s->share - 1) > moved;
+    return target_library_seconds(t, flops, s->inner_odd, s->outer_odd) >
+           target_library_seconds(t, flops, false, false) + moved;
 }
 
 // -- products that need no padding ----------------------------------------------------------------
 
 // Products by groups of warps read a left operand of uneven rows as it lies where the right one's
 // rows are steps along k (codegen/tile/wgmma_maps.c); for that, the right one is stored transposed.
-// They lose UNEVEN_LOSS to the library on padded operands; and what other products need padded is
-// there in any case, as what is computed before it is stored may be.
-#define UNEVEN_LOSS 0.15
+// What other products need padded is there in any case, as what is computed before it is stored may
+// be.
 static const Node *stored_of(const Node *n)
 {
     while (n->op == OP_permute) n = n->args[0];
@@ -150,12 +143,12 @@ static bool stays_uneven(const Pad *p, const Node *dot)
         return false;
     int64_t rows = a->type.dim[l.free[0]], k = a->type.dim[l.contract[0]],
             cols = b->type.dim[r.free[0]];
-    double product = 2 * (double)rows * (double)cols * (double)k / t->bf16_flops;
+    double flops = 2 * (double)rows * (double)cols * (double)k;
     double turned = is_inner(b, r.free[0]) ? 0 : moving(t, &b->type);
     bool fills = (double)rows * (double)cols >= 128.0 * 128 * 2 * t->units;
     return k % UNIT && k >= LONG && cols % UNIT == 0 && is_inner(a, l.contract[0]) && fills &&
            node_in_memory(stored_of(a)) && !form_of(p, b) && p->dots[stored_of(a)->id] == 1 &&
-           moving(t, &a->type) > turned + UNEVEN_LOSS * product;
+           moving(t, &a->type) > turned + target_uneven_seconds(t, flops);
 }
 
 static Node *uneven_dot(Pad *p, const Node *n)
@@ -334,7 +327,7 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
                 continue;
             }
             Sides s = sides_of(n);
-            if (s.share < 1 && pays(&p, n, &s)) pad_dot(&p, n, &s);
+            if ((s.inner_odd || s.outer_odd) && pays(&p, n, &s)) pad_dot(&p, n, &s);
         } else {
             follow(&p, n);
         }

@@ -427,12 +427,13 @@ static void place_root(Fuse *f, Node *n)
     Node *a = n->args[0];
     uint32_t id = n->id;
     f->level[id] = outside(f, a);
-    bool stored = f->mat[a->id] || fuse_in_memory(f, a) || (a->op == OP_const && a->type.rank == 0);
+    bool stored =
+        f->mat[a->id] || fuse_in_memory(f, a) || (node_has(a, OPF_LITERAL) && a->type.rank == 0);
     bool update =
         f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
     bool gated = n->op == OP_assign && f->checks && !update;
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
-    if (stored && n->op != OP_assert) {
+    if (stored && !node_has(n, OPF_EFFECT)) {
         // Computed before the last check: the update kernel copies it into the cell.
         f->mat[id] = gated && f->mat[a->id];
         return;
@@ -454,7 +455,7 @@ static void place(Fuse *f, Node *n)
         if (places_chain(f, f->absorbed[id], n)) place_anchor(f, f->absorbed[id]);
         return;
     }
-    if (n->op == OP_get) {
+    if (node_has(n, OPF_RESULT)) {
         f->level[id] = f->level[n->args[0]->id];
         f->mat[id] = true;
     } else if (node_class(n) == CLS_ROOT) {
@@ -499,7 +500,7 @@ void fuse_place(Fuse *f)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         const Node *x = f->g->nodes.at[i];
         if (!f->live[i] || (!fuse_may_fail(x) && !x->nregions)) continue;
-        int32_t at = x->op == OP_assert ? f->level[i] : INT32_MAX;
+        int32_t at = node_has(x, OPF_EFFECT) ? f->level[i] : INT32_MAX;
         check = at > check ? at : check;
     }
     f->again |= f->small && f->check_level == INT32_MAX && check != INT32_MAX;

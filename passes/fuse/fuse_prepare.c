@@ -8,7 +8,7 @@ bool fuse_is_anchor(const Node *n)
 
 bool fuse_of_call(const Node *n)
 {
-    return n->op == OP_get && n->args[0]->op == OP_call;
+    return node_has(n, OPF_RESULT) && n->args[0]->op == OP_call;
 }
 
 bool fuse_in_memory(const Fuse *f, const Node *n)
@@ -31,8 +31,8 @@ static Node *behind_views(Node *n, bool in_order)
 static void force(Fuse *f, Node *n)
 {
     double v;
-    if (fuse_in_memory(f, n) || n->op == OP_input || n->op == OP_get) return;
-    if (n->op == OP_const && node_const_value(n, &v)) return;
+    if (fuse_in_memory(f, n) || n->op == OP_input || node_has(n, OPF_RESULT)) return;
+    if (node_has(n, OPF_LITERAL) && node_const_value(n, &v)) return;
     f->forced[n->id] = true;
 }
 
@@ -107,7 +107,7 @@ static void count_readers(Fuse *f)
     for (uint32_t i = 0; i < g->results.n; i++) {
         Node *r = g->results.at[i];
         f->uses[r->id] += 2; // a result is read outside
-        if (node_class(r) != CLS_LEAF || r->op == OP_iota || r->op == OP_random) force(f, r);
+        if (node_class(r) != CLS_LEAF || node_has(r, OPF_MADE)) force(f, r);
     }
 }
 

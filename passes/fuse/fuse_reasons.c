@@ -131,7 +131,8 @@ void fuse_explain(Fuse *f)
             if (fu->group_of[p->id] == fu->group_of[c->id]) continue;
             if (fuse_cluster(f, p) && fuse_cluster(f, p) == fuse_cluster(f, c)) continue;
             if (f->absorbed[c->id] && f->absorbed[c->id] == f->absorbed[p->id]) continue;
-            if (c->op == OP_get || node_class(c) == CLS_VIEW) continue; // told at the view's reader
+            if (node_has(c, OPF_RESULT) || node_class(c) == CLS_VIEW)
+                continue; // told at the view's reader
             Unfused u = reason(f, p, c);
             uint64_t key = (uint64_t)p->id << 8 | (uint64_t)u.cause; // each value and cause once
             if (idmap_get(&told, key, NULL)) continue;
