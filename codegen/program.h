@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 9 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 10 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -105,13 +105,15 @@ typedef struct ProgArg {
 // What the copies need to know of it is made when the kernel is launched, and is a parameter of its
 // own. Where only rows so many [apart] begin at multiples of 16 bytes, that parameter is so many
 // maps: one of rows 0, apart, ..., one of rows 1, apart + 1, ..., each from the last such multiple
-// before its first element on.
+// before its first element on. There may be many matrices alike: planes[0] of them plane_pitch[0]
+// elements apart, and planes[1] times these; copies then name a box by four numbers.
 enum { PROG_MAX_MAPS = 6, PROG_MAX_APART = 8, PROG_MAX_MAP_ARGS = 64 };
 typedef struct ProgMap {
     int32_t arg;               // the kernel's argument it lies in
     int64_t offset;            // where in it, in elements
     int64_t rows, cols, pitch; // elements; pitch: between rows
     int32_t box_rows, box_cols, apart;
+    int64_t planes[2], plane_pitch[2]; // planes[0] 0: one matrix
 } ProgMap;
 
 // How a kernel is called. args are the step's, in order.

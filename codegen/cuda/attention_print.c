@@ -6,19 +6,11 @@
 
 // -- places ---------------------------------------------------------------------------------------
 
-// How many columns the mask leaves to the rows from [origin] on.
-static int64_t columns_at(const AttentionPrint *w, int64_t origin)
+bool attention_down(const AttentionPrint *w)
 {
     const Body *b = w->e->body;
-    int64_t from = 0, to = b->axis[b->col].extent;
-    for (int i = 0; i < w->range.n; i++) {
-        const AttentionBound *x = &w->range.at[i];
-        int64_t row = origin + (x->row > 0 ? b->sched.tile_m - 1 : 0);
-        int64_t bound = x->row * row + x->constant;
-        if (x->col > 0 && -bound > from) from = -bound;
-        if (x->col < 0 && bound + 1 < to) to = bound + 1;
-    }
-    return to > from ? to - from : 0;
+    int64_t last = (b->axis[1].extent - 1) / b->sched.tile_m * b->sched.tile_m;
+    return attention_columns_at(b, &w->range, 0) <= attention_columns_at(b, &w->range, last);
 }
 
 static void print_places(AttentionPrint *w)
@@ -31,7 +23,7 @@ static void print_places(AttentionPrint *w)
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s %s = block / %lld;", int_type(e), e->axis[0], tiles);
     // Those that take longest begin first.
-    if (columns_at(w, 0) > columns_at(w, (tiles - 1) * s->tile_m))
+    if (!attention_down(w))
         emit_line(e, top, "const int origin = block %% %lld * %d;", tiles, s->tile_m);
     else
         emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
@@ -90,8 +82,8 @@ static void print_doubt(AttentionPrint *w)
     emit_line(e, e->scope, "}");
 }
 
-// The first column of the first tile that counts, and how many tiles do.
-static void print_range(AttentionPrint *w)
+// The first column of the first tile that counts, and how many tiles do: of groups one at least.
+void attention_columns(AttentionPrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -115,6 +107,13 @@ static void print_range(AttentionPrint *w)
     emit_line(e, e->scope, "// Columns that the mask leaves to some of the rows.");
     const char *fixed = isinf(r.mask) ? "const " : "";
     emit_line(e, e->scope, "const int end = %s;", to);
+    if (w->groups) {
+        emit_line(e, e->scope, "const int first = nc_min(%s, %lld) / %d * %d;", from, cols - 1,
+                  s->tile_k, s->tile_k);
+        emit_line(e, e->scope, "const int steps = nc_max(end - first + %d, %d) / %d;",
+                  s->tile_k - 1, s->tile_k, s->tile_k);
+        return;
+    }
     emit_line(e, e->scope, "%sint first = %s / %d * %d;", fixed, from, s->tile_k, s->tile_k);
     emit_line(e, e->scope, "%sint steps = end > first ? (end - first + %d) / %d : 0;", fixed,
               s->tile_k - 1, s->tile_k);
@@ -273,7 +272,7 @@ static void print_result(AttentionPrint *w, int k)
     emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", line / 8 * (pairs ? 1 : 2)), "}");
 }
 
-static void print_results(AttentionPrint *w)
+void attention_results(AttentionPrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -370,7 +369,7 @@ static int print_op(AttentionPrint *w, int i)
         if (op->dst >= 0)
             attention_weights(w);
         else if (!more)
-            print_results(w);
+            attention_results(w);
         break;
     case T_LOOP:
         emit_open(e, 0);
@@ -406,7 +405,7 @@ static int print_op(AttentionPrint *w, int i)
     return i + 1;
 }
 
-static void print_statistics(AttentionPrint *w)
+void attention_statistics(AttentionPrint *w)
 {
     Emit *e = w->e;
     if (e->body->attention.high < 0) return;
@@ -418,24 +417,33 @@ static void print_statistics(AttentionPrint *w)
     emit_line(e, e->scope, "}");
 }
 
+AttentionPrint attention_begin(Emit *e, const TileProgram *p)
+{
+    const Body *b = e->body;
+    AttentionPrint w = {.e = e, .p = p, .rows = p->side_m / 8, .cols = p->side_n / 4};
+    w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;
+    w.range = attention_range(b);
+    return w;
+}
+
 void attention_cuda(Emit *e)
 {
     TileProgram p = tile_program(e->body);
     const Body *b = e->body;
-    AttentionPrint w = {.e = e, .p = &p};
-    w.rows = p.side_m / 8;
-    w.cols = p.side_n / 4;
-    w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;
+    AttentionPrint w = attention_begin(e, &p);
+    if (p.nroles) {
+        attention_groups_cuda(e, &p);
+        return;
+    }
     emit_open(e, 1); // batch
     e->scope->indent--;
-    w.range = attention_range(b);
     print_places(&w);
     w.again = b->attention.high >= 0 && w.range.n && !isinf(w.range.mask);
-    print_range(&w);
+    attention_columns(&w);
     int i = 0;
     while (p.op[i].kind != T_FILL) i = print_op(&w, i);
     if (w.again) open_again(&w);
-    print_statistics(&w);
+    attention_statistics(&w);
     while (p.op[i].kind != T_MAP || p.op[i].dst >= 0) i = print_op(&w, i);
     if (w.again) close_again(&w);
     while (i < p.nops) i = print_op(&w, i);

@@ -10,8 +10,19 @@ typedef struct AttentionPrint {
     int rows, cols; // of scores, that a thread has
     bool masks;     // the last tile of columns reaches beyond them
     AttentionRange range;
-    bool again; // with all columns, where the mask is no lower than scores: known at the end
+    bool again;        // with all columns, where the mask is no lower than scores: known at the end
+    bool groups, down; // by groups of warps; these take the last columns first
+    bool edge;         // of groups: a tile that the mask cuts, most often
 } AttentionPrint;
+
+// attention_print.c: what both kinds print
+AttentionPrint attention_begin(Emit *e, const TileProgram *p);
+bool attention_down(const AttentionPrint *w); // the last rows have most columns
+void attention_columns(AttentionPrint *w);    // the first column that counts, and how many tiles do
+void attention_statistics(AttentionPrint *w);
+void attention_results(AttentionPrint *w);
+// attention_groups_print.c: the program of groups of warps
+void attention_groups_cuda(Emit *e, const TileProgram *p);
 
 // attention_weights.c: the weights of one tile of scores, at "next", the first of its columns.
 void attention_weights(AttentionPrint *w);

@@ -51,11 +51,17 @@ const char *attention_within(AttentionPrint *w, bool all)
 
 // -- loops over a thread's scores -----------------------------------------------------------------
 
+// A row's conditions on positions are limits of its columns.
+static bool limits(const Weights *x)
+{
+    return x->w->groups && !x->inside;
+}
+
 static void open_rows(const Weights *x)
 {
     Emit *e = x->w->e;
     int64_t rows = e->body->axis[1].extent;
-    const char *row = "own_rows + i / 2 * 16 + i % 2 * 8";
+    const char *row = "own_rows + i / 2 * 16 + i % 2 * 8", *row_name = e->axis[1];
     emit_open(e, 1ull << 1);
     emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[1],
               rows % e->body->sched.tile_m
@@ -63,6 +69,25 @@ static void open_rows(const Weights *x)
                   : row);
     for (int i = 0; i < x->w->range.n && x->inside; i++)
         emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
+    for (int i = 0; i < x->w->range.n && limits(x); i++) {
+        const AttentionBound *r = &x->w->range.at[i];
+        const char *bound =
+            plus(e, plus(e, "", -r->col * r->row, row_name), -r->col * r->constant, "1");
+        emit_line(e, e->scope, "const int limit_%d = %s - next - lane %% 4 * 2;", i, bound);
+    }
+}
+
+// What a condition on positions says of places in the tile.
+static void bind_limits(const Weights *x)
+{
+    Emit *e = x->w->e;
+    for (int i = 0; i < x->w->range.n && limits(x); i++) {
+        const AttentionBound *r = &x->w->range.at[i];
+        const char *text =
+            emit_text(e, "(j * 8 + v %s limit_%d)",
+                      r->holds ? (r->col < 0 ? "<=" : ">=") : (r->col < 0 ? ">" : "<"), i);
+        emit_bind(e, r->inst, e->scope, text);
+    }
 }
 
 static void close_rows(const Weights *x)
@@ -70,6 +95,14 @@ static void close_rows(const Weights *x)
     Emit *e = x->w->e;
     emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", x->w->rows), "}");
+}
+
+// A load of columns alone, which groups make before they look whether the mask cuts the tile: it
+// can begin while products are under way.
+static bool is_early(const AttentionPrint *w, int load)
+{
+    return w->groups && w->e->body->attention.high < 0 &&
+           !(w->e->body->insts.at[load].axes >> 1 & 1);
 }
 
 // Columns that the last tile has too many of are read where the last ones are.
@@ -89,8 +122,10 @@ static void open_cols(Weights *x, bool loads)
                            : "place_of");
         e->axis[b->col] = first;
         for (int i = 0; i < x->v.nloads; i++) {
-            print_vector_load(e, &x->v, x->v.loads[i], slot_name(e, x->v.loads[i]), true);
-            e->element[x->v.loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, x->v.loads[i]));
+            const int load = x->v.loads[i];
+            bool there = is_early(x->w, load);
+            if (!there) print_vector_load(e, &x->v, load, slot_name(e, load), true);
+            e->element[load] = emit_text(e, "%s%s.at[v]", slot_name(e, load), there ? "[j]" : "");
         }
         e->axis[b->col] = col;
     }
@@ -98,6 +133,7 @@ static void open_cols(Weights *x, bool loads)
     const char *own = pairs ? emit_text(e, "%s + v", first) : "place_of + v";
     if (x->masks && !pairs) own = emit_text(e, "nc_min(place_of + v, %lld)", (long long)extent - 1);
     emit_line(e, e->scope, "const %s %s = %s;", int_type(e), col, own);
+    bind_limits(x);
 }
 
 static void close_cols(Weights *x)
@@ -146,29 +182,63 @@ static int unrounded(const Body *b, int inst, DType type)
     return inst;
 }
 
+// What is known of a condition where all those on positions hold: 1 that it holds, 0 that it does
+// not, -1 nothing.
+static int known(const AttentionPrint *w, int inst)
+{
+    const Inst *v = &w->e->body->insts.at[inst];
+    for (int i = 0; i < w->range.n; i++)
+        if (w->range.at[i].inst == inst) return w->range.at[i].holds;
+    if (v->kind != KI_EW || (v->op != OP_and && v->op != OP_or && v->op != OP_not)) return -1;
+    int x = known(w, v->a[0]);
+    if (v->op == OP_not) return x < 0 ? -1 : !x;
+    int y = known(w, v->a[1]), ends = v->op == OP_or;
+    return x == ends || y == ends ? ends : x < 0 || y < 0 ? -1 : !ends;
+}
+
 // Within the mask the value is the first score times a positive number: which one; 0: it is not.
+// (Groups take what is outside, too, where that is minus infinity: seen_score.)
 static double multiple_of_score(const Weights *x, int inst)
 {
-    const Body *b = x->w->e->body;
+    Emit *e = x->w->e;
+    const Body *b = e->body;
     const Inst *v = &b->insts.at[inst];
-    if (!x->inside) return 0;
-    for (bool more = true; more && v->kind == KI_EW && v->op == OP_select;) {
-        more = false;
-        for (int i = 0; i < x->w->range.n; i++) {
-            if (v->a[0] != x->w->range.at[i].inst) continue;
-            inst = v->a[x->w->range.at[i].holds ? 1 : 2];
-            more = true;
-        }
+    const bool hides = isinf(x->w->range.mask);
+    if (!x->inside && (!x->w->groups || !hides)) return 0;
+    while (v->kind == KI_EW && v->op == OP_select) {
+        int holds = known(x->w, v->a[0]);
+        if (holds < 0) return 0;
+        if (!x->inside && (b->insts.at[v->a[1 + holds]].kind != KI_CONST ||
+                           b->insts.at[v->a[1 + holds]].fvalue != -INFINITY))
+            return 0;
+        inst = v->a[2 - holds];
         v = &b->insts.at[inst];
     }
     const int score = b->attention.score[0].sum;
-    if (inst == score) return 1;
-    if (v->kind != KI_EW || v->op != OP_mul) return 0;
-    for (int k = 0; k < 2; k++) {
+    double times = inst == score ? 1 : 0;
+    for (int k = 0; k < 2 && v->kind == KI_EW && v->op == OP_mul; k++) {
         const Inst *c = &b->insts.at[v->a[k]];
-        if (v->a[1 - k] == score && c->kind == KI_CONST && c->fvalue > 0) return c->fvalue;
+        if (v->a[1 - k] == score && c->kind == KI_CONST && c->fvalue > 0) times = c->fvalue;
     }
-    return 0;
+    const Inst *over = v->kind == KI_EW && v->op == OP_div ? &b->insts.at[v->a[1]] : NULL;
+    if (over && v->a[0] == score && over->kind == KI_CONST && over->fvalue > 0)
+        times = 1 / over->fvalue;
+    return times;
+}
+
+// The score, or minus infinity where the mask of that value hides it.
+static const char *seen_score(const Weights *x, int inst)
+{
+    Emit *e = x->w->e;
+    const char *text = sum_at(e, score_name(x->w, 0));
+    const Inst *v = &e->body->insts.at[inst];
+    for (; v->kind == KI_EW && v->op == OP_select && !x->inside;) {
+        int holds = known(x->w, v->a[0]);
+        const char *seen = emit_value(e, v->a[0]);
+        text = emit_text(e, holds ? "(%s ? %s : -NC_INF)" : "(%s ? -NC_INF : %s)", seen, text);
+        v = &e->body->insts.at[v->a[2 - holds]];
+    }
+    return text;
 }
 
 static const char *constant(Emit *e, double v)
@@ -187,9 +257,9 @@ static void print_high(Weights *x, double times)
     const char *at = sum_at(e, score_name(x->w, 0));
     emit_line(e, e->scope, "float most = -NC_INF;");
     open_cols(x, !times);
-    if (!times) {
-        bind_scores(x);
-        const char *value = emit_value(e, score);
+    if (!times) bind_scores(x);
+    if (!times || !x->inside) {
+        const char *value = times ? seen_score(x, score) : emit_value(e, score);
         emit_line(e, e->scope, "%s = %s;", at, masked(x, value, "-NC_INF"));
     }
     emit_line(e, e->scope, "most = fmaxf(most, %s);", at);
@@ -201,7 +271,8 @@ static void print_high(Weights *x, double times)
     emit_line(e, e->scope, "// (a row without a score yet has none to be below)");
     emit_line(e, e->scope, "const float base = most == -NC_INF ? 0.0f : most;");
     const char *word = b->insts.at[b->attention.exp].approx ? "nc_exp_16" : "nc_exp";
-    emit_line(e, e->scope, "const float shrink = %s(high[i] - base);", word);
+    emit_line(e, e->scope, "%s = %s(high[i] - base);",
+              x->w->groups ? "shrink[i]" : "const float shrink", word);
     emit_line(e, e->scope, "high[i] = most;");
 }
 
@@ -236,8 +307,12 @@ static void print_online(Weights *x)
     emit_line(e, e->scope, "more += %s;", part);
     emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, 0)), weight);
     close_cols(x);
-    emit_line(e, e->scope, "total[i] = total[i] * shrink + more;");
+    emit_line(e, e->scope, "total[i] = total[i] * shrink%s + more;", w->groups ? "[i]" : "");
     const TileProgram *p = w->p;
+    if (w->groups) { // what there is of results is still being multiplied
+        close_rows(x);
+        return;
+    }
     int places = p->tile[p->out[0].values].line / p->atom->n;
     const char *result = p->tile[p->out[0].tile].name;
     emit_line(e, e->scope, "#pragma unroll");
@@ -261,7 +336,7 @@ static void bind_exponentials(const Weights *x)
         const Inst *sub = &b->insts.at[v->a[0]];
         if (sub->kind != KI_EW || sub->op != OP_sub) continue;
         double times = multiple_of_score(x, sub->a[0]);
-        const char *from = times ? sum_at(e, score_name(x->w, 0)) : emit_value(e, sub->a[0]);
+        const char *from = times ? seen_score(x, sub->a[0]) : emit_value(e, sub->a[0]);
         const char *y = emit_value(e, sub->a[1]), *name = emit_text(e, "part_%u", i);
         emit_line(e, e->scope, "const float %s = nc_exp2_16(nc_fma(%s, %s, %s * -1.44269504f));",
                   name, from, constant(e, LOG2E * (times ? times : 1)), y);
@@ -286,16 +361,45 @@ static void print_each(Weights *x)
     close_rows(x);
 }
 
+// The loads of two neighbouring columns.
+static Vectors find_loads(const AttentionPrint *w)
+{
+    const Body *b = w->e->body;
+    Vectors v = {0};
+    int kept = 0;
+    if (b->axis[b->col].extent % 2 == 0) v = find_vectors(w->e, b->col, 2);
+    for (int i = 0; i < v.nloads; i++)
+        if (is_plain(w->e, v.loads[i])) v.loads[kept++] = v.loads[i];
+    v.nloads = kept;
+    return v;
+}
+
+static void print_early(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const char *col = e->axis[b->col], *place = "next + j * 8 + lane % 4 * 2";
+    const Vectors v = find_loads(w);
+    for (int i = 0; i < v.nloads; i++) {
+        const int load = v.loads[i];
+        if (!is_early(w, load)) continue;
+        emit_line(e, e->scope, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[load].buf].type, 2),
+                  slot_name(e, load), w->cols / 2);
+        emit_open(e, 1ull << b->col);
+        e->axis[b->col] = w->masks ? emit_text(e, "nc_min(%s, %lld)", place,
+                                               (long long)b->axis[b->col].extent - 2)
+                                   : emit_text(e, "(%s)", place);
+        print_vector_load(e, &v, load, emit_text(e, "%s[j]", slot_name(e, load)), false);
+        e->axis[b->col] = col;
+        emit_line(e, e->scope->up, "#pragma unroll");
+        emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", w->cols / 2), "}");
+    }
+}
+
 static void print_one(AttentionPrint *w, bool inside)
 {
-    Weights x = {.w = w, .masks = w->masks && !inside, .inside = inside};
-    const Body *b = w->e->body;
-    if (b->axis[b->col].extent % 2 == 0) x.v = find_vectors(w->e, b->col, 2);
-    int kept = 0;
-    for (int i = 0; i < x.v.nloads; i++)
-        if (is_plain(w->e, x.v.loads[i])) x.v.loads[kept++] = x.v.loads[i];
-    x.v.nloads = kept;
-    (b->attention.high >= 0 ? print_online : print_each)(&x);
+    Weights x = {.w = w, .masks = w->masks && !inside, .inside = inside, .v = find_loads(w)};
+    (w->e->body->attention.high >= 0 ? print_online : print_each)(&x);
 }
 
 void attention_weights(AttentionPrint *w)
@@ -305,6 +409,7 @@ void attention_weights(AttentionPrint *w)
     for (int k = 0; k < b->attention.nouts; k++)
         emit_line(e, e->scope, "float %s[%d][%d][4];", weights_name(w, k), w->rows / 2,
                   w->cols / 2);
+    print_early(w);
     if (!w->range.n && !w->masks) {
         print_one(w, true);
         return;
@@ -313,6 +418,10 @@ void attention_weights(AttentionPrint *w)
     if (w->masks)
         within = emit_text(e, "%s%snext + %d <= %lld", within, *within ? " && " : "",
                            b->sched.tile_k, (long long)b->axis[b->col].extent);
+    if (w->edge) {
+        print_one(w, false);
+        return;
+    }
     emit_open(e, 0);
     print_one(w, true);
     emit_close(e, emit_text(e, "if (%s) { // all of it counts", within), "} else {");

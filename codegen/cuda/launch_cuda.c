@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
+#include "codegen/tile/tile.h"
 
 enum { MOST_CLUSTER = 16 };
 
@@ -74,7 +75,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
     if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
-    if (s->wgmma) buf_str(&out, wgmma_parameters(&e));
+    if (s->wgmma)
+        buf_str(&out, b->attention.nouts ? attention_groups_parameters(&e) : wgmma_parameters(&e));
     buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
     *names = e;
     return out.data;
@@ -334,7 +336,8 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
     if (k->nbodies == 1) {
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, words, &e);
-        if (k->body[0]->sched.wgmma) wgmma_maps(k->body[0], launch);
+        const Body *b = k->body[0];
+        if (b->sched.wgmma) (b->attention.nouts ? attention_groups_maps : wgmma_maps)(b, launch);
         buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {

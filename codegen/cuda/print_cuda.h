@@ -21,6 +21,7 @@ void tile_program_cuda(Emit *e); // tile_print.c
 void attention_cuda(Emit *e);    // attention_print.c
 
 const char *wgmma_parameters(Emit *e); // the launch's maps as further parameters of the kernel
+const char *attention_groups_parameters(Emit *e);
 
 // -- vectors --------------------------------------------------------------------------------------
 enum { MAX_VECTORS = 64 }; // more loads than that go element by element

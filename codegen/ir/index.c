@@ -101,7 +101,7 @@ static const IxTerm *term(IxCtx *c, IxTerm want)
     return t;
 }
 
-static const Ix *of_term(IxCtx *c, const IxTerm *t)
+const Ix *ix_term(IxCtx *c, const IxTerm *t)
 {
     struct IxPart part = {1, t};
     if (t->low == t->high) return ix_const(c, t->low);
@@ -115,7 +115,7 @@ const Ix *ix_const(IxCtx *c, int64_t v)
 
 const Ix *ix_axis(IxCtx *c, int axis, int64_t extent)
 {
-    return of_term(c, term(c, (IxTerm){.kind = IT_AXIS,
+    return ix_term(c, term(c, (IxTerm){.kind = IT_AXIS,
                                        .id = axis,
                                        .high = extent > 0 ? extent - 1 : 0,
                                        .axes = 1ull << axis}));
@@ -123,7 +123,7 @@ const Ix *ix_axis(IxCtx *c, int axis, int64_t extent)
 
 const Ix *ix_value(IxCtx *c, int inst, int64_t low, int64_t high, uint64_t axes)
 {
-    return of_term(
+    return ix_term(
         c, term(c, (IxTerm){.kind = IT_VALUE, .id = inst, .low = low, .high = high, .axes = axes}));
 }
 
@@ -226,7 +226,7 @@ const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by)
     else if (t && t->kind == IT_MOD && t->by % by == 0)
         q = ix_mod(c, ix_div(c, t->e, by), t->by / by);
     else
-        q = of_term(c, term(c, (IxTerm){.kind = IT_DIV,
+        q = ix_term(c, term(c, (IxTerm){.kind = IT_DIV,
                                         .e = r,
                                         .by = by,
                                         .low = floor_div(r->low, by),
@@ -262,7 +262,7 @@ const Ix *ix_mod(IxCtx *c, const Ix *a, int64_t by)
     else if (t && t->kind == IT_MOD && t->by % small == 0)
         m = ix_mod(c, t->e, small);
     else
-        m = of_term(
+        m = ix_term(
             c,
             term(c, (IxTerm){
                         .kind = IT_MOD, .e = r, .by = small, .high = small - 1, .axes = r->axes}));

@@ -45,6 +45,7 @@ IxCtx *ix_new(Arena *a);
 const Ix *ix_const(IxCtx *c, int64_t v);
 const Ix *ix_axis(IxCtx *c, int axis, int64_t extent);
 const Ix *ix_value(IxCtx *c, int inst, int64_t low, int64_t high, uint64_t axes);
+const Ix *ix_term(IxCtx *c, const IxTerm *t);
 const Ix *ix_add(IxCtx *c, const Ix *a, const Ix *b);
 const Ix *ix_scale(IxCtx *c, const Ix *a, int64_t by);
 const Ix *ix_div(IxCtx *c, const Ix *a, int64_t by); // floor, by > 0

@@ -241,7 +241,8 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             b->sched.split = ceil_div(b->axis[b->col].extent, b->part);
             schedule_derive(b, ctx->target);
         }
-        ctx->group_products |= wgmma_fits(b, ctx->target);
+        ctx->group_products |= wgmma_fits(b, ctx->target) || attention_groups_fit(b, ctx->target);
+        if (b->attention.nouts && (all.n == 1 || ordered_any)) continue; // a kernel each
         if (all.n == 1 || b->sched.staged || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
         b->sched.cluster = 1; // blocks side by side belong to several bodies
         b->sched.wgmma = 0;   // (whose maps are parameters of a kernel)

@@ -58,24 +58,44 @@ NC_FN void nc_copy_box_to(uint16_t blocks, uint8_t *to, const NcMap &map, int x,
                  "[%0], [%1, {%3, %4}], [%2], %5;"
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y), "h"(blocks) : "memory");
 }
+// nc_copy_box of a map whose matrices are planes p of q.
+NC_FN void nc_copy_box4(uint8_t *to, const NcMap &map, int x, int y, int p, int q, uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
+                 : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y), "r"(p), "r"(q) : "memory");
+}
 // Four warps give registers back, or take them: so many a thread from now on.
 template <int N> NC_FN void nc_registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N)); }
 template <int N> NC_FN void nc_registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N)); }
 // An operand in shared memory as boxes of 128-byte rows: each row eight neighbours along k (boxes
-// of all of its rows), or along the other axis (boxes of 64 rows k).
-NC_FN uint64_t nc_operand(const uint8_t *p)
+// of all of its rows), or along the other axis (boxes of so many rows k).
+NC_FN uint64_t nc_operand(const uint8_t *p, int rows = 64)
 {
-    return (nc_shared_place(p) & 0x3ffff) >> 4 | 512ull << 16 | 64ull << 32 | 1ull << 62;
+    return (nc_shared_place(p) & 0x3ffff) >> 4 | (uint64_t)(rows * 8) << 16 | 64ull << 32 | 1ull << 62;
 }
 // c (64 x N) += or = a (64 x 16) b (16 x N). Ka, Kb: 0 where the operand's rows run along k, 1 along
 // the other axis. Thread t of the 128 holds, of rows t / 32 * 16 + t % 32 / 4 and that + 8, columns
 // 8 j + t % 4 * 2 and the next: c[4 j], c[4 j + 1] and c[4 j + 2], c[4 j + 3].
 #define NC_REGS8(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
 #define NC_REGS32(i) NC_REGS8(i), NC_REGS8(i + 8), NC_REGS8(i + 16), NC_REGS8(i + 24)
-#define NC_NAMES32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NC_NAMES64 NC_NAMES32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define NC_NAMES96 NC_NAMES64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define NC_NAMES128 NC_NAMES96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define NC_REGS64(i) NC_REGS32(i), NC_REGS32(i + 32)
+#define NC_REGS96(i) NC_REGS64(i), NC_REGS32(i + 64)
+#define NC_NAMES8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define NC_NAMES16 NC_NAMES8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define NC_NAMES24 NC_NAMES16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define NC_NAMES32 NC_NAMES24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define NC_NAMES40 NC_NAMES32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define NC_NAMES48 NC_NAMES40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define NC_NAMES56 NC_NAMES48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define NC_NAMES64 NC_NAMES56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define NC_NAMES72 NC_NAMES64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define NC_NAMES80 NC_NAMES72 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define NC_NAMES88 NC_NAMES80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define NC_NAMES96 NC_NAMES88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define NC_NAMES104 NC_NAMES96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define NC_NAMES112 NC_NAMES104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define NC_NAMES120 NC_NAMES112 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define NC_NAMES128 NC_NAMES120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define NC_PRODUCT(name, type, n, names, a_, b_, add_, ta, tb, ...)                                    \
     template <int Ka, int Kb> NC_FN void name(float (&c)[n / 2], uint64_t a, uint64_t b, bool add)      \
     {                                                                                                 \
@@ -83,14 +103,35 @@ NC_FN uint64_t nc_operand(const uint8_t *p)
                      " {" names "}, " a_ ", " b_ ", p, 1, 1, " ta ", " tb "; }"                         \
                      : __VA_ARGS__ : "l"(a), "l"(b), "r"((int)add), "n"(Ka), "n"(Kb));                  \
     }
-NC_PRODUCT(nc_product_b, "bf16", 64, NC_NAMES32, "%32", "%33", "%34", "%35", "%36", NC_REGS32(0))
-NC_PRODUCT(nc_product_h, "f16", 64, NC_NAMES32, "%32", "%33", "%34", "%35", "%36", NC_REGS32(0))
-NC_PRODUCT(nc_product_b, "bf16", 128, NC_NAMES64, "%64", "%65", "%66", "%67", "%68", NC_REGS32(0), NC_REGS32(32))
-NC_PRODUCT(nc_product_h, "f16", 128, NC_NAMES64, "%64", "%65", "%66", "%67", "%68", NC_REGS32(0), NC_REGS32(32))
-NC_PRODUCT(nc_product_b, "bf16", 192, NC_NAMES96, "%96", "%97", "%98", "%99", "%100", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64))
-NC_PRODUCT(nc_product_h, "f16", 192, NC_NAMES96, "%96", "%97", "%98", "%99", "%100", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64))
-NC_PRODUCT(nc_product_b, "bf16", 256, NC_NAMES128, "%128", "%129", "%130", "%131", "%132", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64), NC_REGS32(96))
-NC_PRODUCT(nc_product_h, "f16", 256, NC_NAMES128, "%128", "%129", "%130", "%131", "%132", NC_REGS32(0), NC_REGS32(32), NC_REGS32(64), NC_REGS32(96))
+// ... of a in registers: of the same rows, columns t % 4 * 2 and the next, and those 8 further on.
+#define NC_LEFT_PRODUCT(name, type, n, names, a0, a1, a2, a3, b_, add_, tb, ...)                       \
+    template <int Kb> NC_FN void name(float (&c)[n / 2], const uint32_t (&a)[4], uint64_t b, bool add)  \
+    {                                                                                                 \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, " add_ ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type \
+                     " {" names "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_ ", p, 1, 1, " tb "; }"       \
+                     : __VA_ARGS__ : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"(Kb)); \
+    }
+#define NC_PRODUCTS(n, names, o0, o1, o2, o3, o4, o5, o6, ...)                                          \
+    NC_PRODUCT(nc_product_b, "bf16", n, names, o0, o1, o2, o3, o4, __VA_ARGS__)                         \
+    NC_PRODUCT(nc_product_h, "f16", n, names, o0, o1, o2, o3, o4, __VA_ARGS__)                          \
+    NC_LEFT_PRODUCT(nc_product_left_b, "bf16", n, names, o0, o1, o2, o3, o4, o5, o6, __VA_ARGS__)       \
+    NC_LEFT_PRODUCT(nc_product_left_h, "f16", n, names, o0, o1, o2, o3, o4, o5, o6, __VA_ARGS__)
+NC_PRODUCTS(16, NC_NAMES8, "%8", "%9", "%10", "%11", "%12", "%13", "%14", NC_REGS8(0))
+NC_PRODUCTS(32, NC_NAMES16, "%16", "%17", "%18", "%19", "%20", "%21", "%22", NC_REGS8(0), NC_REGS8(8))
+NC_PRODUCTS(48, NC_NAMES24, "%24", "%25", "%26", "%27", "%28", "%29", "%30", NC_REGS8(0), NC_REGS8(8), NC_REGS8(16))
+NC_PRODUCTS(64, NC_NAMES32, "%32", "%33", "%34", "%35", "%36", "%37", "%38", NC_REGS32(0))
+NC_PRODUCTS(80, NC_NAMES40, "%40", "%41", "%42", "%43", "%44", "%45", "%46", NC_REGS32(0), NC_REGS8(32))
+NC_PRODUCTS(96, NC_NAMES48, "%48", "%49", "%50", "%51", "%52", "%53", "%54", NC_REGS32(0), NC_REGS8(32), NC_REGS8(40))
+NC_PRODUCTS(112, NC_NAMES56, "%56", "%57", "%58", "%59", "%60", "%61", "%62", NC_REGS32(0), NC_REGS8(32), NC_REGS8(40), NC_REGS8(48))
+NC_PRODUCTS(128, NC_NAMES64, "%64", "%65", "%66", "%67", "%68", "%69", "%70", NC_REGS64(0))
+NC_PRODUCTS(144, NC_NAMES72, "%72", "%73", "%74", "%75", "%76", "%77", "%78", NC_REGS64(0), NC_REGS8(64))
+NC_PRODUCTS(160, NC_NAMES80, "%80", "%81", "%82", "%83", "%84", "%85", "%86", NC_REGS64(0), NC_REGS8(64), NC_REGS8(72))
+NC_PRODUCTS(176, NC_NAMES88, "%88", "%89", "%90", "%91", "%92", "%93", "%94", NC_REGS64(0), NC_REGS8(64), NC_REGS8(72), NC_REGS8(80))
+NC_PRODUCTS(192, NC_NAMES96, "%96", "%97", "%98", "%99", "%100", "%101", "%102", NC_REGS96(0))
+NC_PRODUCTS(208, NC_NAMES104, "%104", "%105", "%106", "%107", "%108", "%109", "%110", NC_REGS96(0), NC_REGS8(96))
+NC_PRODUCTS(224, NC_NAMES112, "%112", "%113", "%114", "%115", "%116", "%117", "%118", NC_REGS96(0), NC_REGS8(96), NC_REGS8(104))
+NC_PRODUCTS(240, NC_NAMES120, "%120", "%121", "%122", "%123", "%124", "%125", "%126", NC_REGS96(0), NC_REGS8(96), NC_REGS8(104), NC_REGS8(112))
+NC_PRODUCTS(256, NC_NAMES128, "%128", "%129", "%130", "%131", "%132", "%133", "%134", NC_REGS96(0), NC_REGS32(96))
 // Of two groups of four warps one waits until the other lets it go on.
 NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 + group) : "memory"); }
 NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
@@ -120,6 +161,13 @@ template <int M, int N> NC_FN void nc_settled(float (&c)[M][N])
 {
 #pragma unroll
     for (int i = 0; i < M * N; i++) asm volatile("" : "+f"(c[i / N][i % N]) : : "memory");
+}
+// Scores, results of attention: the same numbers as a product's sums.
+template <int N> NC_FN float (&nc_flat(float (&c)[1][N][4]))[4 * N] { return *(float (*)[4 * N])c; }
+template <int N> NC_FN void nc_settled(float (&c)[1][N][4])
+{
+#pragma unroll
+    for (int i = 0; i < 4 * N; i++) asm volatile("" : "+f"(c[0][i / 4][i % 4]) : : "memory");
 }
 // Adds up so many rows of 64 elements, copied as boxes that run along k: of 32 columns, four pieces
 // of eight. Thread 8 i + r gives the place of piece i of row r; its sums are then those of columns

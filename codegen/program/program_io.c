@@ -253,6 +253,8 @@ static void io_map(Io *io, ProgMap *m)
     io_i32(io, &m->box_rows);
     io_i32(io, &m->box_cols);
     io_i32(io, &m->apart);
+    for (int i = 0; i < 2; i++) io_i64(io, &m->planes[i]);
+    for (int i = 0; i < 2; i++) io_i64(io, &m->plane_pitch[i]);
 }
 
 static void io_kernel(Io *io, ProgKernel *k)

@@ -167,6 +167,11 @@ static int legal_ring(const Body *b, const Target *t, int64_t *out)
 
 static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION) && attention_groups_fit(b, t)) {
+        out[0] = 0;
+        out[1] = WGMMA_SHARED;
+        return 2;
+    }
     if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
     int n = 0;
     for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= WGMMA_OWN; i++) out[n++] = i;
@@ -175,6 +180,7 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma) return 0;
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, each), out, powers(b, 1, 2, NULL, out));
     if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma || b->sched.staged) return 0;
@@ -202,6 +208,11 @@ static bool tile_fits(const Body *b, int64_t v)
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma) {
+        int n = 0;
+        while (n < 10) out[n] = 32 + 16 * n, n++;
+        return fit_shared(b, t, offsetof(Schedule, tile_k), out, n);
+    }
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, tile_k), out, powers(b, 16, 128, NULL, out));
     if (b->sched.share || b->sched.wgmma || b->sched.staged) return 0;
@@ -239,6 +250,10 @@ static bool staged_tall(const Body *b, int64_t v)
 
 static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma) {
+        for (int i = 0; i < 3; i++) out[i] = 64 * (i + 1);
+        return fit_shared(b, t, offsetof(Schedule, tile_m), out, 3);
+    }
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, tile_m), out, powers(b, 16, 256, NULL, out));
     return t->kind == TARGET_CUDA && b->sched.staged ? powers(b, 32, 128, staged_tall, out) : 0;
@@ -323,7 +338,8 @@ static int legal_ahead(const Body *b, const Target *t, int64_t *out)
 
 static int legal_skew(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_SWEEP) || !sweep_skews(b)) return 0;
+    bool groups = cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma;
+    if (!groups && (!cuda_of(b, t, SCHED_SWEEP) || !sweep_skews(b))) return 0;
     out[0] = 0;
     out[1] = 1;
     return 2;
@@ -390,8 +406,10 @@ const Knob knobs[] = {
      NULL},
     {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(ahead),
      legal_ahead, -1, false, NULL},
-    {"skew", "1: the first sums of the next row join with the second ones of this row", INT(skew),
-     legal_skew, 0, false, NULL},
+    {"skew",
+     "1: the first sums of the next row join with the second ones of this row; attention: scores "
+     "of the next columns are multiplied before the results of these",
+     INT(skew), legal_skew, 0, false, NULL},
     {"resident", "blocks a multiprocessor must be able to hold; 0: any", INT(resident),
      legal_resident, 0, false, NULL},
     {0},

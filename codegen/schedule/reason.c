@@ -120,6 +120,14 @@ const char *schedule_reason(Arena *a, const Body *b, const Target *t)
         break;
     case SCHED_TILE: tile_reason(b, t, &o); break;
     case SCHED_ATTENTION:
+        if (s->wgmma) {
+            buf_printf(&o,
+                       "groups of four warps multiply 64 rows each of tiles of %d, %d columns at "
+                       "once: what registers hold of results, scores and weights%s",
+                       s->tile_m, s->tile_k,
+                       s->skew ? ", of two steps" : "; of two steps they would not");
+            break;
+        }
         buf_printf(&o,
                    "%d rows a block, %d of each warp, and %d columns at once: what registers hold "
                    "of results and scores",

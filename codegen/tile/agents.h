@@ -6,8 +6,8 @@
 
 #include "codegen/tile/tile.h"
 
-enum { LANES = 2, BLOCKS = 2, BLOCK_AGENTS = 24, AGENTS = BLOCKS * BLOCK_AGENTS };
-enum { MOST_PENDING = 64, MOST_GROUPS = 2, NOTHING = -1, STEP = 64 };
+enum { LANES = 2, BLOCKS = 2, BLOCK_AGENTS = 26, AGENTS = BLOCKS * BLOCK_AGENTS };
+enum { MOST_PENDING = 64, MOST_GROUPS = 3, NOTHING = -1, STEP = 64 };
 // What is known: of each agent a time, of each mbarrier how many of its phases have ended.
 enum { CLOCKS = AGENTS + BLOCKS * TILE_MOST_BARS * TILE_MOST_PLACES };
 
@@ -45,8 +45,15 @@ typedef struct Pending { // an asynchronous read of a cell
 
 typedef struct Reads { // by products, or by bulk stores
     Pending at[MOST_PENDING];
-    int n, groups;
+    int n, groups, done; // groups that are over
 } Reads;
+
+typedef struct Held {   // a tile of a thread's registers, of attention
+    int64_t step;       // it is of; NOTHING: of none
+    bool used;          // threads have read it
+    int64_t shrunk;     // results: to the scores of that step
+    int writer, reader; // groups of products that write it, or read it
+} Held;
 
 typedef struct Agent {
     int block, role, warp, lane, group; // warp: of the role
@@ -60,6 +67,7 @@ typedef struct Agent {
     int64_t products, mapped, boxed, stored; // boxed: mapped to shared memory
     int clock[CLOCKS];
     Reads by_products, by_stores;
+    Held held[TILE_MOST_TILES];
 } Agent;
 
 typedef struct Run {
@@ -67,6 +75,7 @@ typedef struct Run {
     const TileProgram *p;
     int blocks, nagents, agents_a_block;
     int64_t tiles, steps;
+    uint64_t seed;
     int begin[TILE_MOST_TILES], parts[TILE_MOST_TILES], ncells; // cells of a tile, in a block
     Spot *cell;
     Agent *agent;
@@ -96,5 +105,14 @@ void agent_map(Run *r, int who, const TileOp *op);
 void agent_store(Run *r, int who, const TileOp *op);
 void agent_fence(Run *r, int who);
 int64_t agent_parts(const TileProgram *p); // of a group's sums
+
+// -- verify_scores.c: what ops do whose scores stay in registers
+int64_t agent_steps(const Run *r, int64_t tile);  // those of a tile
+int64_t agent_step(const Run *r, const Agent *a); // the step that an op is about
+// The place of the tile's ring that an op is about, counted from the block's first.
+int64_t agent_place(const Run *r, const Agent *a, int tile, int shift);
+void agent_begin_tile(Agent *a);
+void agent_end_tile(Run *r, const Agent *a);
+void agent_score_op(Run *r, int who, const TileOp *op); // those that touch registers
 
 #endif

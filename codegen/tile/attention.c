@@ -2,6 +2,7 @@
 // and goes over the columns, whose factors pass through rings. Of each tile of columns it makes
 // scores, of these weights, and adds weights times values to its results: no scores are in memory.
 #include "codegen/tile/tile.h"
+#include "codegen/tile/wgmma.h"
 
 enum { VECTOR_BYTES = 16, ROWS = 16, RESERVED = 1024 }; // of a block's shared memory
 
@@ -26,6 +27,7 @@ static int result_sums(const Body *b)
 void plan_attention(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
+    if (attention_groups_plan(b, t)) return;
     int sums = result_sums(b), products = b->attention.nscores;
     s->each = sums <= 64 ? 2 : 1;
     s->tile_k = products == 1 && sums <= 32 ? 64 : sums <= 64 ? 32 : sums <= 128 ? 64 : 16;
@@ -52,17 +54,18 @@ void plan_attention(const Target *t, Body *b)
     }
 }
 
-static void begin(const Body *b, TileProgram *p);
-
 void attention_derive(Body *b, const Target *t)
 {
-    (void)t;
     Schedule *s = &b->sched;
     TileProgram p;
+    if (s->wgmma) {
+        attention_groups_derive(b, t);
+        return;
+    }
     s->threads = s->tile_m / (ROWS * s->each) * 32;
     s->cluster = 1;
     s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m);
-    begin(b, &p);
+    attention_tiles(b, &p);
     s->row_bytes = 0;
     for (int i = 0; i < p.ntiles; i++)
         if (tile_shared(&p.tile[i])) s->row_bytes += p.tile[i].places * p.tile[i].bytes;
@@ -106,6 +109,12 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     t.line = width_of(b, head);
     t.pitch = t.line + p->vector;
     t.bytes = t.lines * t.pitch * (dtype_info[p->type].bits / 8);
+    if (s->wgmma) { // boxes side by side
+        t.layout = L_BULK;
+        t.pitch = STEP;
+        t.bytes = t.lines * (int)ceil_div(t.line, STEP) * LINE;
+        t.of_group = t.stays;
+    }
     t.plain = v->kind == KI_LOAD && b->bufs.at[v->buf].type == t.type && v->pred < 0 &&
               b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
               ix_stride(v->ix, head, &step) && step == 1 && ix_aligned(v->ix, head, p->vector) &&
@@ -114,16 +123,20 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     return tile_add(p, t);
 }
 
-static void begin(const Body *b, TileProgram *p)
+void attention_tiles(const Body *b, TileProgram *p)
 {
     static const char *const rows[] = {"rows_0", "rows_1"}, *const cols[] = {"cols_0", "cols_1"};
     static const char *const values[] = {"values_0", "values_1"};
+    static const char *const scores[] = {"scores_0", "scores_1"};
+    static const char *const weights[] = {"weights_0", "weights_1"};
+    static const char *const results[] = {"result_0", "result_1"};
     const Schedule *s = &b->sched;
-    *p = (TileProgram){.body = b, .atom = tile_atom(b), .cluster = 1, .warps_n = 1, .warps_k = 1};
+    *p = (TileProgram){.body = b, .cluster = 1, .warps_n = 1, .warps_k = 1};
+    p->atom = s->wgmma ? attention_groups_atom(b) : tile_atom(b);
     p->type = p->atom->operand;
     p->vector = VECTOR_BYTES * 8 / (int)dtype_info[p->type].bits;
-    p->warps_m = s->threads / 32;
-    p->side_m = ROWS * s->each;
+    p->side_m = s->wgmma ? ROWS : ROWS * s->each;
+    p->warps_m = s->tile_m / p->side_m;
     p->side_n = s->tile_k;
     p->steps = ceil_div(b->axis[b->col].extent, s->tile_k);
     for (int i = 0; i < b->attention.nscores; i++) {
@@ -135,24 +148,20 @@ static void begin(const Body *b, TileProgram *p)
         const BodyWeighted *x = &b->attention.out[i];
         p->out[i].values = add_factor(b, p, x->value, b->col, x->axis, values[i]);
     }
-}
-
-void tile_attention(const Body *b, TileProgram *p)
-{
-    static const char *const scores[] = {"scores_0", "scores_1"};
-    static const char *const weights[] = {"weights_0", "weights_1"};
-    static const char *const results[] = {"result_0", "result_1"};
-    static const TileOp none = {.dst = -1, .a = -1, .b = -1};
-    begin(b, p);
-    int factors = p->ntiles, first = -1, second = -1;
-    for (int i = 0; i < b->attention.nscores; i++) {
+    for (int i = 0; i < b->attention.nscores; i++)
         p->score[i].tile = tile_add(p, (Tile){scores[i], L_SCORES, DT_F32, .places = 1});
-        *(i ? &second : &first) = p->score[i].tile;
-    }
     for (int i = 0; i < b->attention.nouts; i++) {
         p->out[i].weights = tile_add(p, (Tile){weights[i], L_WEIGHTS, p->type, .places = 1});
         p->out[i].tile = tile_add(p, (Tile){results[i], L_SUMS, DT_F32, .places = 1});
     }
+}
+
+void tile_attention(const Body *b, TileProgram *p)
+{
+    static const TileOp none = {.dst = -1, .a = -1, .b = -1};
+    attention_tiles(b, p);
+    int factors = p->score[0].tile, first = factors, second = -1;
+    if (b->attention.nscores > 1) second = p->score[1].tile;
     TileOp op = none;
     for (int i = 0; i < factors; i++) {
         op = (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1};

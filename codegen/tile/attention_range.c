@@ -231,3 +231,16 @@ AttentionRange attention_range(const Body *b)
     if (b->attention.high < 0 && isinf(r.mask) && !all_see(b, &r, queries)) r.n = 0;
     return r;
 }
+
+int64_t attention_columns_at(const Body *b, const AttentionRange *r, int64_t origin)
+{
+    int64_t from = 0, to = b->axis[b->col].extent;
+    for (int i = 0; i < r->n; i++) {
+        const AttentionBound *x = &r->at[i];
+        int64_t row = origin + (x->row > 0 ? b->sched.tile_m - 1 : 0);
+        int64_t bound = x->row * row + x->constant;
+        if (x->col > 0 && -bound > from) from = -bound;
+        if (x->col < 0 && bound + 1 < to) to = bound + 1;
+    }
+    return to > from ? to - from : 0;
+}

@@ -227,7 +227,10 @@ void tile_product(const Body *b, TileProgram *p)
 TileProgram tile_program(const Body *b)
 {
     TileProgram p;
-    (b->attention.nouts ? tile_attention : tile_product)(b, &p);
+    if (b->attention.nouts)
+        (b->sched.wgmma ? tile_attention_groups : tile_attention)(b, &p);
+    else
+        tile_product(b, &p);
     tile_pipeline(&p);
     tile_synchronise(&p);
     return p;

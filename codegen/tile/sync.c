@@ -223,7 +223,7 @@ void tile_synchronise(TileProgram *p)
 {
     static const TileOp none = {.dst = -1, .a = -1, .b = -1};
     if (p->nroles) {
-        tile_synchronise_roles(p);
+        (p->varies ? tile_synchronise_scores : tile_synchronise_roles)(p);
         return;
     }
     TileProgram from = *p;

@@ -10,7 +10,10 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
     static const char *const layouts[] = {"sums",   "vectors", "results",  "scores", "weights",
                                           "padded", "across",  "swizzled", "rows",   "in boxes"};
     buf_printf(out, "  %-10s ", t->name);
-    if (t->layout == L_SUMS && p->nroles)
+    if (p->varies && (t->layout == L_SUMS || t->layout == L_WEIGHTS || t->layout == L_SCORES))
+        buf_printf(out, "registers: %s of %d rows of each group\n", dtype_info[t->type].name,
+                   p->atom->m);
+    else if (t->layout == L_SUMS && p->nroles)
         buf_printf(out, "registers: %s %dx%d%s\n", dtype_info[t->type].name, t->lines, t->line,
                    t->lines > 1 ? " of each group" : "");
     else if (t->layout == L_SUMS)
@@ -54,15 +57,22 @@ static void print_ref(const TileProgram *p, const TileOp *op, int tile, const ch
 {
     const Tile *t = &p->tile[tile];
     buf_str(out, t->name);
-    if (!*loop || t->places == 1) return;
+    if (!*loop || t->places == 1 || !tile_shared(t)) return;
+    if (p->varies && !strcmp(loop, "tile")) {
+        buf_printf(out, "[%s step]", op->shift ? "last" : "first");
+        return;
+    }
     buf_printf(out, op->shift ? "[%s + %d]" : "[%s]", loop, op->shift);
 }
 
 // "full[step - 1]": an mbarrier's place.
 static void print_bar(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
-    if (!strcmp(loop, "tile"))
-        buf_printf(out, "%s[last step]", p->bar[op->bar].name);
+    if (!strcmp(loop, "tile") && p->bar[op->bar].places == 1)
+        buf_str(out, p->bar[op->bar].name);
+    else if (!strcmp(loop, "tile"))
+        buf_printf(out, "%s[%s step]", p->bar[op->bar].name,
+                   p->varies && !op->shift ? "first" : "last");
     else
         buf_printf(out, op->shift ? "%s[%s - %d]" : "%s[%s]", p->bar[op->bar].name, loop,
                    -op->shift);
@@ -92,6 +102,18 @@ static void print_role(const TileProgram *p, const TileOp *op, Buf *out)
         buf_printf(out, ", %d groups %s", r->groups,
                    r->turns ? "that take turns, a tile each" : "that share a tile's rows");
     buf_printf(out, ", %d registers", r->registers);
+}
+
+static void print_turn(const TileProgram *p, const TileOp *op, const char *what, Buf *out)
+{
+    bool waits = op->kind == T_TURN;
+    if (!p->varies)
+        buf_printf(out, "%s%s", what, waits ? "the tile before" : "the next tile");
+    else if (op->when)
+        buf_printf(out, "%s group: %s%s", waits ? "the first" : "the last", what,
+                   waits ? "the last" : "the first");
+    else
+        buf_printf(out, "%sthe %s group", what, waits ? "last" : "next");
 }
 
 // What only programs with roles have.
@@ -135,8 +157,11 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
         print_names(p, op->filled, ": ", out);
         break;
     case T_BEGIN: buf_str(out, "fence for sums"); break;
-    case T_TURN: buf_str(out, "wait for the turn behind the tile before"); break;
-    case T_PASS: buf_str(out, "pass the turn to the next tile"); break;
+    case T_SHRINK:
+        buf_printf(out, "shrink %s to the scale of these scores", p->tile[op->dst].name);
+        break;
+    case T_TURN: print_turn(p, op, "wait for the turn behind ", out); break;
+    case T_PASS: print_turn(p, op, "pass the turn to ", out); break;
     default: break;
     }
 }
@@ -174,14 +199,18 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
         }
         buf_str(out, "map ");
         print_ref(p, op, op->dst, loop, out);
-        if (p->tile[op->dst].layout != L_WEIGHTS) buf_str(out, " and results");
+        if (!p->varies && p->tile[op->dst].layout != L_WEIGHTS) buf_str(out, " and results");
         buf_printf(out, " = BODY(%s", p->tile[op->a].name);
         if (op->b >= 0) buf_printf(out, ", %s", p->tile[op->b].name);
         buf_char(out, ')');
         break;
     case T_LOOP:
-        buf_printf(out, "loop %s: %lld times", loop, (long long)op->trips);
-        if (op->early) buf_printf(out, ", from %d before on", op->early);
+        buf_printf(out, p->varies ? "loop %s: up to %lld times" : "loop %s: %lld times", loop,
+                   (long long)op->trips);
+        if (op->early < 0)
+            buf_str(out, ", but the first");
+        else if (op->early)
+            buf_printf(out, ", from %d before on", op->early);
         break;
     case T_COMMIT: buf_printf(out, "commit%s", groups_of(op)); break;
     case T_WAIT:
@@ -198,10 +227,11 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
     case T_END: break;
     default: print_role_op(p, op, loop, out); break;
     }
-    if (op->when) buf_printf(out, ", in the %s step", op->when == THE_FIRST ? "first" : "last");
-    if (op->kind == T_TURN || op->kind == T_PASS)
+    if (op->when && !p->varies)
+        buf_printf(out, ", in the %s step", op->when == THE_FIRST ? "first" : "last");
+    if (!p->varies && (op->kind == T_TURN || op->kind == T_PASS))
         buf_str(out, ", if there is one");
-    else if (op->shift && *loop && strcmp(loop, "tile"))
+    else if (!p->varies && op->shift && *loop && strcmp(loop, "tile"))
         buf_str(out, ", if there is such a step");
     buf_char(out, '\n');
 }
@@ -266,7 +296,7 @@ void tile_text(const TileProgram *p, Buf *out)
         const TileOp *op = &p->op[i];
         bool begins = op->kind == T_LOOP || op->kind == T_TILES;
         if (begins) trips = op->trips + op->early;
-        if (op->shift && op->shift >= trips) continue; // no step is
+        if (op->shift && op->shift >= trips && !p->varies) continue; // no step is
         if (op->kind == T_END) {
             depth--;
             continue;

@@ -72,6 +72,7 @@ typedef enum TileKind {
     T_CLEAR,  // what stands before the rows of dst is 0
     T_REDUCE, // dst = sums of the rows of a
     T_STORE,  // results in a to memory
+    T_SHRINK, // dst, results so far, times what the map of scores found to be left of them
     // These only come from tile_synchronise:
     T_COMMIT,  // what a thread has begun since the last one, of that [how], is a group
     T_WAIT,    // all of a thread's groups but the last [count] are done
@@ -105,7 +106,7 @@ typedef struct TileOp {
     int64_t trips; // LOOP
     int ahead;     // LOOP: iterations that its loads are ahead; 0 once that is done (tile_pipeline)
     bool rolled;   // LOOP: it begins so many early, and only loads then: no loads before it
-    int early;     // LOOP, once that is done: iterations before the first
+    int early;     // LOOP, once that is done: iterations before the first; -1: but the first
     int together; // LOOP: loads of so many iterations come before the moves of these; 0: as written
     int count;    // WAIT, AWAIT; TILES: a block, or cluster, takes every so manieth
     TileScope scope;
@@ -114,7 +115,7 @@ typedef struct TileOp {
     int role, bar;
 } TileOp;
 
-enum { TILE_MOST_TILES = 12, TILE_MOST_OPS = 60, TILE_MOST_PLACES = 16, TILE_MOST_BARS = 4 };
+enum { TILE_MOST_TILES = 12, TILE_MOST_OPS = 96, TILE_MOST_PLACES = 16, TILE_MOST_BARS = 8 };
 enum { ALL_ROLES = -1, GROUP_WARPS = 4 };
 
 // Warps of a block, side by side. Registers are given and taken by groups of four warps.
@@ -124,6 +125,7 @@ typedef struct TileRole {
     bool thread; // one thread of them
     int groups;  // that multiply
     bool turns;  // each takes the next tile; else they share a tile
+    bool relays; // ... and multiply one behind the other, step by step
 } TileRole;
 
 // An mbarrier for each place of a ring: a phase ends when so many have arrived, and the bytes that
@@ -149,7 +151,9 @@ typedef struct TileProgram {
     int each;   // atom fma: sums of a thread along either side; 0: eight warps share the columns
     int vector; // elements of 16 bytes
     TileRole role[3];
-    int nroles; // 0: all threads do the same
+    int nroles;  // 0: all threads do the same
+    bool varies; // the steps of a tile, one or more, differ from tile to tile
+    bool tight;  // scores take the registers of weights, once these are multiplied
     TileBar bar[TILE_MOST_BARS];
     int nbars;
     int shared; // bytes, of a program with roles
@@ -183,6 +187,11 @@ int staged_pitch(const Body *b);       // elements between rows of sums in share
 void tile_attention(const Body *b, TileProgram *p);
 void plan_attention(const Target *t, Body *b);
 void attention_derive(Body *b, const Target *t);
+void attention_tiles(const Body *b, TileProgram *p); // its tiles, without ops
+// -- attention_groups.c: that of Schedule.wgmma
+void tile_attention_groups(const Body *b, TileProgram *p);
+bool attention_groups_fit(const Body *b, const Target *t);
+void attention_groups_maps(const Body *b, ProgKernel *k); // the launch's maps
 
 // -- attention_range.c: of a row only the columns count for which row * [row] + col * [col] +
 // [constant] >= 0, for all of these bounds
@@ -203,11 +212,14 @@ typedef struct AttentionRange {
     int statistic;
 } AttentionRange;
 AttentionRange attention_range(const Body *b);
+// How many columns it leaves to the tile of rows from [origin] on.
+int64_t attention_columns_at(const Body *b, const AttentionRange *r, int64_t origin);
 
 // -- pipeline.c, sync.c, sync_roles.c
 void tile_pipeline(TileProgram *p);
 void tile_synchronise(TileProgram *p);
-void tile_synchronise_roles(TileProgram *p); // ... of programs with roles
+void tile_synchronise_roles(TileProgram *p);  // ... of programs with roles
+void tile_synchronise_scores(TileProgram *p); // sync_scores.c: ... whose steps vary: attention
 // Ready to be printed: tile_product, tile_groups or tile_attention, and these.
 TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one

@@ -35,7 +35,8 @@ static int cell_number(const Run *r, int block, int tile, int place, int part)
 // Whether the agent's group multiplies that part.
 static bool own_half(const Run *r, const Agent *a, int tile, int part)
 {
-    return !r->p->tile[tile].of_group || part * 2 / r->parts[tile] == a->group;
+    int groups = r->p->role[r->p->nroles - 1].groups;
+    return !r->p->tile[tile].of_group || part * groups / r->parts[tile] == a->group;
 }
 
 static void check_overwrite(Run *r, int who, const Spot *c, const char *name)
@@ -91,6 +92,7 @@ void agent_finish(Run *r, int who, Reads *by, int left)
         c->read[who] = tick(r, who);
     }
     by->n = kept;
+    if (by->groups - left > by->done) by->done = by->groups - left;
 }
 
 // -- mbarriers ------------------------------------------------------------------------------------

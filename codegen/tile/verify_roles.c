@@ -56,6 +56,11 @@ static void turn(Run *r, int who, int64_t about, bool stays)
 {
     Agent *a = &r->agent[who];
     int groups = agent_role(r, a)->groups;
+    if (agent_role(r, a)->relays) { // step by step
+        int of = (int)about % groups;
+        come(r, who, &r->turn[a->block][of], 2 * GROUP_WARPS * LANES, stays, NOTHING);
+        return;
+    }
     come(r, who, &r->turn[a->block][about % groups], groups * GROUP_WARPS * LANES, stays, NOTHING);
 }
 
@@ -88,6 +93,7 @@ static int64_t steps_of(const TileProgram *p, int64_t steps)
 static int64_t trips_of(const Run *r, const Agent *a)
 {
     int64_t trips = r->p->op[a->loop].trips;
+    if (r->p->varies) return agent_steps(r, a->tile);
     return over_ring(r->p, a->loop) ? steps_of(r->p, trips) : trips;
 }
 
@@ -95,7 +101,10 @@ static void next_tile(Run *r, Agent *a, int tiles, bool first)
 {
     const TileRole *role = agent_role(r, a);
     const TileProgram *p = r->p;
-    if (!first && role->groups && a->mapped != agent_parts(p))
+    if (p->varies && role->groups) {
+        if (!first) agent_end_tile(r, a);
+        agent_begin_tile(a);
+    } else if (!first && role->groups && a->mapped != agent_parts(p))
         agent_wrong(r, a->at, "is not stored as often as there are parts of it", "acc");
     if (!first && a->lane == 0 && a->stored != a->boxed)
         agent_wrong(r, a->at, "is not stored as often as it is written", "a part of the results");
@@ -129,11 +138,21 @@ static void end_loop(Run *r, Agent *a)
 static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
 {
     int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? r->steps : 0;
+    if (r->p->varies && a->tile != NOTHING) {
+        uint32_t tiles = op->kind == T_LOAD ? 1u << op->dst : r->p->bar[op->bar].tiles;
+        int t = 0;
+        while (!(tiles >> t & 1)) t++;
+        return agent_place(r, a, t, op->shift);
+    }
     return a->tile * r->steps + in + op->shift;
 }
 
 static bool left_out(const Run *r, const Agent *a, const TileOp *op)
 {
+    const TileRole *role = agent_role(r, a);
+    if (role->relays && (op->kind == T_TURN || op->kind == T_PASS) && op->when)
+        return a->group != (op->when == THE_FIRST ? 0 : role->groups - 1);
+    if (role->relays && (op->kind == T_TURN || op->kind == T_PASS)) return false;
     if (op->kind == T_TURN || op->kind == T_PASS) {
         int64_t about = a->tile + op->shift;
         if (about < 0 || about >= r->tiles) return true;
@@ -189,8 +208,9 @@ static void step(Run *r, int who)
     case T_TILES: next_tile(r, a, a->at, true); return;
     case T_LOOP:
         a->loop = a->at++;
-        a->iteration = 0;
-        if (trips_of(r, a) == 0) {
+        a->iteration = r->p->varies ? -op->early : 0;
+        if (trips_of(r, a) <= a->iteration) {
+            a->passed |= r->p->varies;
             a->at = end_of(r->p, a->loop) + 1;
             a->loop = NOTHING;
         }
@@ -201,8 +221,10 @@ static void step(Run *r, int who)
         meet(r, who, OF_CLUSTER);
         return;
     case T_BARRIER: meet(r, who, op->scope); return;
-    case T_TURN: turn(r, who, a->tile, true); return;
-    case T_PASS: turn(r, who, a->tile + op->shift, false); return;
+    case T_TURN: turn(r, who, agent_role(r, a)->relays ? a->group : a->tile, true); return;
+    case T_PASS:
+        turn(r, who, agent_role(r, a)->relays ? a->group + 1 : a->tile + op->shift, false);
+        return;
     case T_WAIT: wait(r, who, op); return;
     case T_AWAIT: agent_await(r, who, op, position); break;
     case T_ANNOUNCE:
@@ -212,15 +234,30 @@ static void step(Run *r, int who)
     case T_FENCE: agent_fence(r, who); break;
     case T_BEGIN: a->begun = true; break;
     case T_COMMIT: (op->how == BY_TENSOR ? &a->by_products : &a->by_stores)->groups++; break;
-    case T_FILL: a->products = 0; break;
+    case T_MOVE:
+    case T_SHRINK: agent_score_op(r, who, op); break;
+    case T_FILL:
+        if (r->p->varies) agent_score_op(r, who, op);
+        a->products = 0;
+        break;
     case T_LOAD: agent_load(r, who, op, position); break;
     case T_CLEAR: agent_clear(r, who, op, position); break;
-    case T_MMA: agent_multiply(r, who, op, position); break;
+    case T_MMA:
+        if (r->p->varies)
+            agent_score_op(r, who, op);
+        else
+            agent_multiply(r, who, op, position);
+        break;
     case T_REDUCE:
         agent_read(r, who, op->a, position, NULL);
         a->products++;
         break;
-    case T_MAP: agent_map(r, who, op); break;
+    case T_MAP:
+        if (r->p->varies)
+            agent_score_op(r, who, op);
+        else
+            agent_map(r, who, op);
+        break;
     case T_STORE: agent_store(r, who, op); break;
     default: agent_wrong(r, a->at, "is none of a program with roles", "an op"); break;
     }
@@ -351,7 +388,9 @@ static void lay_out(Run *r)
         bool fine = p->tile[t].of_warp;
         for (int i = 0; i < p->nops; i++) fine |= p->op[i].kind == T_CLEAR && p->op[i].dst == t;
         r->begin[t] = r->ncells;
-        r->parts[t] = fine ? MOST_GROUPS * GROUP_WARPS * LANES : 2;
+        r->parts[t] = fine        ? 2 * GROUP_WARPS * LANES
+                      : p->varies ? p->role[p->nroles - 1].groups
+                                  : 2;
         if (tile_shared(&p->tile[t])) r->ncells += p->tile[t].places * r->parts[t];
     }
 }
@@ -363,6 +402,7 @@ const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed)
     Run *r = NEW(own, Run);
     r->arena = a;
     r->p = p;
+    r->seed = seed;
     r->blocks = p->cluster > 1 ? BLOCKS : 1;
     r->steps = steps_of(p, p->steps);
     lay_out(r);

@@ -25,4 +25,13 @@ int64_t wgmma_steps(const Body *b); // along k: those of one place in the ring
 // Tiles that a cluster takes one by one: its blocks' side by side count as one.
 int64_t wgmma_tiles(const Body *b);
 
+// -- tile/attention_groups.c: attention by groups of warps
+const struct TileAtom *attention_groups_atom(const Body *b);
+void attention_groups_derive(Body *b, const Target *t);
+bool attention_groups_plan(Body *b, const Target *t); // false: mma.sync takes it
+// Tiles whose columns the second cache holds at once are taken before others: so many heads.
+int64_t attention_section(const Body *b);
+// The matrices of a factor, one a plane, and the planes' numbers. false: bulk copies cannot.
+bool group_factor(const Body *b, int inst, int axis, int head, ProgMap *m, const Ix *plane[2]);
+
 #endif

@@ -231,15 +231,17 @@ static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *
     const ProgKernel *k = &m->p->kernels[kernel];
     CuPtr at;
     memcpy(&at, argv[p->arg], sizeof at);
-    unsigned box[] = {(unsigned)p->box_cols, (unsigned)p->box_rows}, steps[] = {1, 1};
-    uint64_t pitches[] = {(uint64_t)(p->pitch * p->apart) * 2};
+    unsigned box[] = {(unsigned)p->box_cols, (unsigned)p->box_rows, 1, 1}, steps[] = {1, 1, 1, 1};
+    uint64_t pitches[] = {(uint64_t)(p->pitch * p->apart) * 2, (uint64_t)p->plane_pitch[0] * 2,
+                          (uint64_t)p->plane_pitch[1] * 2};
     for (int i = 0; i < p->apart; i++) {
         int64_t first = p->offset + i * p->pitch, shift = first % 8; // of 16 bytes
         uint64_t dims[] = {(uint64_t)(p->cols + shift),
-                           (uint64_t)((p->rows - i + p->apart - 1) / p->apart)};
+                           (uint64_t)((p->rows - i + p->apart - 1) / p->apart),
+                           (uint64_t)p->planes[0], (uint64_t)p->planes[1]};
         CU_AT(m->d, e, k->name, m->loc[kernel],
-              map_tiled(&out[i], CU_MAP_U16, 2, at + (CuPtr)(first - shift) * 2, dims, pitches, box,
-                        steps, 0, CU_MAP_SWIZZLE_128, CU_MAP_L2_256, 0));
+              map_tiled(&out[i], CU_MAP_U16, p->planes[0] ? 4 : 2, at + (CuPtr)(first - shift) * 2,
+                        dims, pitches, box, steps, 0, CU_MAP_SWIZZLE_128, CU_MAP_L2_256, 0));
     }
     return RT_OK;
 }

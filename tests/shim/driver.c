@@ -689,18 +689,26 @@ CuResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CuFunction f, 
     return CU_OK;
 }
 
-// What tests/shim/ptx.h reads: two dimensions of 16-bit elements, boxes of 128-byte rows, turned.
+// What tests/shim/ptx.h reads: two dimensions of 16-bit elements, boxes of 128-byte rows, turned;
+// of four dimensions the last two number matrices.
 CuResult cuTensorMapEncodeTiled(CuTensorMap *map, int type, unsigned rank, CuPtr at,
                                 const uint64_t *dims, const uint64_t *pitches, const unsigned *box,
                                 const unsigned *steps, int interleave, int swizzle, int l2,
                                 int fill)
 {
-    uint64_t words[] = {at, dims[0], dims[1], pitches[0], box[0], box[1]};
+    uint64_t words[] = {at, dims[0], dims[1], pitches[0], box[0], box[1], 1, 1, 0, 0};
     (void)l2;
-    if (type != CU_MAP_U16 || rank != 2 || at % 16 || pitches[0] % 16 || pitches[0] >> 40 ||
-        dims[0] >> 32 || dims[1] >> 32 || !dims[0] || !dims[1] || box[0] * 2 != 128 || !box[1] ||
-        box[1] > 256 || steps[0] != 1 || steps[1] != 1 || interleave ||
-        swizzle != CU_MAP_SWIZZLE_128 || fill)
+    for (unsigned i = 2; i < rank && rank == 4; i++) {
+        if (pitches[i - 1] % 16 || pitches[i - 1] >> 40 || dims[i] >> 32 || !dims[i] ||
+            box[i] != 1 || steps[i] != 1)
+            return CU_INVALID_VALUE;
+        words[4 + i] = dims[i];
+        words[6 + i] = pitches[i - 1];
+    }
+    if (type != CU_MAP_U16 || (rank != 2 && rank != 4) || at % 16 || pitches[0] % 16 ||
+        pitches[0] >> 40 || dims[0] >> 32 || dims[1] >> 32 || !dims[0] || !dims[1] ||
+        box[0] * 2 != 128 || !box[1] || box[1] > 256 || steps[0] != 1 || steps[1] != 1 ||
+        interleave || swizzle != CU_MAP_SWIZZLE_128 || fill)
         return CU_INVALID_VALUE;
     memcpy(map, words, sizeof words);
     return CU_OK;

@@ -405,11 +405,16 @@ static __attribute__((no_sanitize("thread"))) void shim_box_now(const ShimLate *
     shim_bar_count(e->bar, 0, -(long long)(m[4] * m[5] * 2));
 }
 static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, unsigned to,
-                                                            ShimU64 map, int x, int y, unsigned bar)
+                                                            ShimU64 map, int x, int y, unsigned bar,
+                                                            int p = 0, int q = 0)
 {
     ShimLate e = {};
+    const ShimU64 *m = (const ShimU64 *)map;
     e.x = x, e.y = y, e.run = shim_box_now;
-    for (int i = 0; i < 6; i++) e.map[i] = ((const ShimU64 *)map)[i];
+    for (int i = 0; i < 6; i++) e.map[i] = m[i];
+    if (p < 0 || q < 0 || (ShimU64)p >= m[6] || (ShimU64)q >= m[7])
+        shim_trap("a box of no plane of its map"); // (zeros on a device)
+    e.map[0] += (ShimU64)p * m[8] + (ShimU64)q * m[9];
     if (to % 1024) shim_trap("a bulk copy to a place that is no multiple of 1024");
     for (unsigned block = 0; block < shim_cluster_size(); block++) {
         if (!(blocks >> block & 1)) continue;
@@ -431,6 +436,10 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
 #define ptx_cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster( \
     to, map, x, y, bar, blocks)                                                                             \
     shim_box(blocks, to, (ShimU64)(map), x, y, bar)
+
+#define ptx_cp_async_bulk_tensor_4d_shared__cluster_global_mbarrier__complete_tx__bytes(           \
+    to, map, x, y, p, q, bar)                                                                      \
+    shim_box(1u << shim_cluster_rank(), to, (ShimU64)(map), x, y, bar, p, q)
 
 // What bulk copies have written may be cleared before it is multiplied.
 static __attribute__((no_sanitize("thread"))) void shim_clear(unsigned at, ShimU32 left)
@@ -498,21 +507,18 @@ static __attribute__((no_sanitize("thread"))) ShimU16 shim_operand(ShimU64 desc,
 {
     return *shim_operand_at(desc, k_rows, i, k);
 }
-// k: the operands' kinds; b's rows are looked at by all lanes of a warp together.
+// k: the operands' kinds; b's rows are looked at by all lanes of a warp together. left: of a in
+// registers, as they were when the product began.
 template <int N>
-static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLate *e)
+static __attribute__((no_sanitize("thread"))) void shim_product_sums(const ShimLate *e,
+                                                                     const float (&left)[2][16])
 {
     float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0], *sums = (float *)e->p;
-    bool kx = e->k[0], ky = e->k[1];
-    int lane = shim_lane(), row = (int)(threadIdx.x / 32 % 4) * 16 + lane / 4;
-    for (int k = 0; k < 16 && shim_late; k++) {
-        shim_proxy_reads(shim_operand_at(e->a, kx, row, k), 2);
-        shim_proxy_reads(shim_operand_at(e->a, kx, row + 8, k), 2);
+    bool ky = e->k[1];
+    int lane = shim_lane();
+    for (int k = 0; k < 16 && shim_late; k++)
         for (int i = lane; i < N; i += 32) shim_proxy_reads(shim_operand_at(e->b, ky, i, k), 2);
-    }
-    float left[2][16], right[16];
-    for (int h = 0; h < 2; h++)
-        for (int k = 0; k < 16; k++) left[h][k] = wide(shim_operand(e->a, kx, row + 8 * h, k));
+    float right[16];
     for (int j = 0; j < N / 4; j++) {
         for (int k = 0; k < 16; k++)
             right[k] = wide(shim_operand(e->b, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
@@ -523,20 +529,60 @@ static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLa
         }
     }
 }
+template <int N>
+static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLate *e)
+{
+    float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0];
+    bool kx = e->k[0];
+    int row = (int)(threadIdx.x / 32 % 4) * 16 + shim_lane() / 4;
+    for (int k = 0; k < 16 && shim_late; k++)
+        for (int h = 0; h < 2; h++) shim_proxy_reads(shim_operand_at(e->a, kx, row + 8 * h, k), 2);
+    float left[2][16];
+    for (int h = 0; h < 2; h++)
+        for (int k = 0; k < 16; k++) left[h][k] = wide(shim_operand(e->a, kx, row + 8 * h, k));
+    shim_product_sums<N>(e, left);
+}
+// The registers of a thread's own pairs; the other threads of its rows have the rest.
+template <int N>
+static __attribute__((no_sanitize("thread"))) void shim_left_product_now(const ShimLate *e)
+{
+    float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0];
+    const int lane = shim_lane();
+    float left[2][16];
+    for (int r = 0; r < 4; r++) {
+        ShimU32 own = (ShimU32)(e->map[1 + r / 2] >> r % 2 * 32);
+        for (int t = 0; t < 4; t++) {
+            ShimU32 v = __shfl_sync(0xffffffffu, own, lane / 4 * 4 + t);
+            for (int i = 0; i < 2; i++)
+                left[r % 2][r / 2 * 8 + t * 2 + i] = wide((ShimU16)(v >> 16 * i));
+        }
+    }
+    shim_product_sums<N>(e, left);
+}
 template <int N, class... A>
 static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(ShimU16), A &&...a)
 {
-    void *const at[] = {(void *)&a...}; // N / 2 sums, operands, whether to add, 1, 1, their kinds
+    // N / 2 sums; two operands, or four registers and one; whether to add, 1, 1, operands' kinds
+    void *const at[] = {(void *)&a...}, *const *in = at + N / 2;
+    const bool registers = sizeof...(A) == N / 2 + 9;
     ShimLate e = {};
     for (int i = 0; i < N / 2; i++)
         if ((float *)at[i] != (float *)at[0] + i) shim_trap("sums of a product that are no array");
-    e.p = at[0], e.a = *(ShimU64 *)at[N / 2], e.b = *(ShimU64 *)at[N / 2 + 1];
-    e.add = *(bool *)at[N / 2 + 2], e.k[0] = *(int *)at[N / 2 + 5], e.k[1] = *(int *)at[N / 2 + 6];
-    e.map[0] = (ShimU64)wide, e.run = shim_product_now<N>;
+    e.p = at[0];
+    e.map[0] = (ShimU64)wide;
+    if (registers) {
+        for (int r = 0; r < 4; r++) e.map[1 + r / 2] |= (ShimU64) * (ShimU32 *)in[r] << r % 2 * 32;
+        e.b = *(ShimU64 *)in[4], e.add = *(bool *)in[5], e.k[1] = *(int *)in[8];
+        e.run = shim_left_product_now<N>;
+    } else {
+        e.a = *(ShimU64 *)in[0], e.b = *(ShimU64 *)in[1], e.add = *(bool *)in[2];
+        e.k[0] = *(int *)in[5], e.k[1] = *(int *)in[6];
+        e.run = shim_product_now<N>;
+    }
     if (shim_late)
         shim_late_add(LATE_PRODUCTS, &e);
     else
-        shim_product_now<N>(&e);
+        e.run(&e);
 }
 #define SHIM_PRODUCT(n, type, wide)                                                                \
     template <class... A>                                                                          \
@@ -545,9 +591,21 @@ static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(Sh
         shim_product<n>(wide, a...);                                                               \
     }
 #define SHIM_PRODUCTS(type, wide)                                                                  \
+    SHIM_PRODUCT(16, type, wide)                                                                   \
+    SHIM_PRODUCT(32, type, wide)                                                                   \
+    SHIM_PRODUCT(48, type, wide)                                                                   \
     SHIM_PRODUCT(64, type, wide)                                                                   \
+    SHIM_PRODUCT(80, type, wide)                                                                   \
+    SHIM_PRODUCT(96, type, wide)                                                                   \
+    SHIM_PRODUCT(112, type, wide)                                                                  \
     SHIM_PRODUCT(128, type, wide)                                                                  \
+    SHIM_PRODUCT(144, type, wide)                                                                  \
+    SHIM_PRODUCT(160, type, wide)                                                                  \
+    SHIM_PRODUCT(176, type, wide)                                                                  \
     SHIM_PRODUCT(192, type, wide)                                                                  \
+    SHIM_PRODUCT(208, type, wide)                                                                  \
+    SHIM_PRODUCT(224, type, wide)                                                                  \
+    SHIM_PRODUCT(240, type, wide)                                                                  \
     SHIM_PRODUCT(256, type, wide)
 SHIM_PRODUCTS(bf16, shim_brain)
 SHIM_PRODUCTS(f16, shim_half)

@@ -1,0 +1,433 @@
+// Tile programs of attention by groups of warps as CUDA C, in the words of prelude/cuda_wgmma.h.
+// What is made of scores, and of results, is printed as for other attention: a thread of a group
+// has of the group's rows what a thread of mma.sync has of its warp's.
+#include "codegen/cuda/attention_print.h"
+#include "codegen/tile/wgmma.h"
+
+#include <string.h>
+
+enum { GROUP_ROWS = 64 };
+
+typedef struct GroupsPrint {
+    AttentionPrint w;
+    Emit *e;
+    const TileProgram *p;
+    bool pairs;       // a block takes tiles two by two
+    const char *step; // the number of the op's step: in no loop the first one's, or behind the last
+} GroupsPrint;
+
+static int end_of(const TileProgram *p, int i)
+{
+    for (int depth = 0;; i++) {
+        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth -= p->op[i].kind == T_END;
+        if (!depth) return i;
+    }
+}
+
+static const Tile *tile_of(const GroupsPrint *g, const TileOp *op) // of the op's mbarrier
+{
+    const TileBar *bar = &g->p->bar[op->bar];
+    int t = 0;
+    while (!(bar->tiles >> t & 1)) t++;
+    return &g->p->tile[t];
+}
+
+// -- places ---------------------------------------------------------------------------------------
+
+// The number of the step's place among all that the block takes.
+static const char *position(const GroupsPrint *g, const Tile *t, int shift)
+{
+    if (t->stays) return "round";
+    if (!strcmp(g->step, "0")) return "taken";
+    return emit_text(g->e, shift ? "(taken + %s - 1)" : "(taken + %s)", g->step);
+}
+
+static const char *place_text(const GroupsPrint *g, const Tile *t, int shift)
+{
+    return t->places == 1 ? "0" : emit_text(g->e, "%s %% %d", position(g, t, shift), t->places);
+}
+
+static const char *at_place(const GroupsPrint *g, const Tile *t, int shift)
+{
+    if (t->places == 1) return t->name;
+    return emit_text(g->e, "%s + %s * %d", t->name, place_text(g, t, shift), t->bytes);
+}
+
+static const char *reason(const GroupsPrint *g, const TileOp *op)
+{
+    if (!op->filled && !op->freed) return "";
+    return emit_text(g->e, " // %s: %s",
+                     tile_names(g->e, g->p, op->filled ? op->filled : op->freed),
+                     op->filled ? "there" : "free");
+}
+
+// -- copies ---------------------------------------------------------------------------------------
+
+static const char *plane_name(const GroupsPrint *g, int tile, int k)
+{
+    ProgMap m;
+    const Ix *plane[2];
+    const Tile *t = &g->p->tile[tile];
+    group_factor(g->e->body, t->inst, t->axis, t->head, &m, plane);
+    return emit_index(g->e, plane[k]);
+}
+
+static void print_load(GroupsPrint *g, const TileOp *op)
+{
+    Emit *e = g->e;
+    const Tile *t = &g->p->tile[op->dst];
+    const char *bar = g->p->bar[op->bar].name, *place = place_text(g, t, 0);
+    for (int from = 0; from < t->line; from += STEP) {
+        const char *to = from ? emit_text(e, " + %d", from / STEP * t->lines * LINE) : "";
+        emit_line(e, e->scope, "nc_copy_box4(%s%s, %s_map, %d, %s, %s, %s, %s + %s);",
+                  at_place(g, t, 0), to, t->name, from, t->stays ? "origin" : "next",
+                  plane_name(g, op->dst, 0), plane_name(g, op->dst, 1), bar, place);
+    }
+}
+
+// -- products -------------------------------------------------------------------------------------
+
+static void print_multiply(GroupsPrint *g, const TileOp *op)
+{
+    Emit *e = g->e;
+    const TileProgram *p = g->p;
+    const Tile *to = &p->tile[op->dst], *left = &p->tile[op->a], *right = &p->tile[op->b];
+    const char *word = p->atom->multiply, *y = emit_text(e, "%s_y", to->name);
+    bool scores = to->layout == L_SCORES;
+    emit_line(e, e->scope, "const uint64_t %s = nc_operand(%s, %d);", y,
+              at_place(g, right, op->shift), right->lines);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int c = 0; c < %d; c++)", (scores ? left->line : p->side_n) / 16);
+    if (scores) {
+        const char *far = left->line > STEP ? " + c / 4 * " : "";
+        emit_line(e, e->scope,
+                  "    nc_product_%s<0, 0>(nc_flat(%s), %s_x + c %% 4 * 2%s, %s + c %% 4 * 2%s, c "
+                  "> 0);",
+                  word, to->name, left->name,
+                  *far ? emit_text(e, "%s%d", far, left->lines * 8) : "", y,
+                  *far ? emit_text(e, "%s%d", far, right->lines * 8) : "");
+        return;
+    }
+    const char *more = !strcmp(g->step, "steps") ? "steps > 1"
+                       : op->shift               ? "step > 1"
+                                                 : "step > 0";
+    emit_line(e, e->scope,
+              "    nc_product_left_%s<1>(nc_flat(%s), left_%s[c][0], %s + c * %d, c > 0 || %s);",
+              word, to->name, left->name, y, LINE, more);
+}
+
+static void print_pack(GroupsPrint *g, const TileOp *op)
+{
+    Emit *e = g->e;
+    const char *name = g->p->tile[op->dst].name;
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int c = 0; c < %d; c++) %s(left_%s[c], %s, c);", g->p->side_n / 16,
+              g->p->atom->pack, name, name);
+}
+
+static void print_shrink(GroupsPrint *g, const TileOp *op)
+{
+    Emit *e = g->e;
+    const TileProgram *p = g->p;
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", p->tile[p->out[0].values].line / 2);
+    emit_line(e, e->scope, "    %s[0][j / 4][j %% 4] *= shrink[j %% 4 / 2];",
+              p->tile[op->dst].name);
+}
+
+// -- ops ------------------------------------------------------------------------------------------
+
+static void print_ready(GroupsPrint *g)
+{
+    const TileProgram *p = g->p;
+    Emit *e = g->e;
+    emit_line(e, e->scope, "if (threadIdx.x == 0) {");
+    for (int i = 0; i < p->nbars; i += 2)
+        emit_line(e, e->scope, "    nc_ring_begin<%d>(%s, %d, %s, %d);", p->bar[i].places,
+                  p->bar[i].name, p->bar[i].arrivals, p->bar[i + 1].name, p->bar[i + 1].arrivals);
+    emit_line(e, e->scope, "}");
+    emit_line(e, e->scope, "nc_bars_ready();");
+}
+
+static void print_await(GroupsPrint *g, const TileOp *op)
+{
+    Emit *e = g->e;
+    const TileBar *bar = &g->p->bar[op->bar];
+    const Tile *t = tile_of(g, op);
+    const char *at = position(g, t, op->shift),
+               *over = t->places > 1 ? emit_text(e, "%s / %d", at, t->places) : at;
+    emit_line(e, e->scope, "nc_bar_wait(%s + %s, %s);%s", bar->name, place_text(g, t, op->shift),
+              op->count ? emit_text(e, "(%s + 1) %% 2", over) : emit_text(e, "%s %% 2", over),
+              reason(g, op));
+}
+
+// What is waited for is there from here on.
+static void print_wait(GroupsPrint *g, int i)
+{
+    Emit *e = g->e;
+    const TileProgram *p = g->p;
+    const TileOp *op = &p->op[i], *next = op;
+    emit_line(e, e->scope, "nc_products_done<%d>();", op->count);
+    while (next->kind == T_WAIT || next->kind == T_ARRIVE) next++;
+    uint32_t tiles = 0;
+    if (next->dst >= 0 && next->kind != T_MOVE) tiles |= 1u << next->dst;
+    if (next->a >= 0) tiles |= 1u << next->a;
+    if (next->b >= 0) tiles |= 1u << next->b;
+    for (; next->kind == T_MAP && next->dst < 0; next++) tiles |= 1u << next->a;
+    for (int t = 0; t < p->ntiles; t++)
+        if (tiles >> t & 1) emit_line(e, e->scope, "nc_settled(%s);", p->tile[t].name);
+}
+
+static void print_turn(GroupsPrint *g, const TileOp *op)
+{
+    Emit *e = g->e;
+    int groups = g->p->role[g->p->nroles - 1].groups;
+    if (op->kind == T_TURN)
+        emit_line(e, e->scope, "%snc_turn_wait(group);", op->when ? "if (group == 0) " : "");
+    else if (op->when)
+        emit_line(e, e->scope, "if (group == %d) nc_turn_pass(0);", groups - 1);
+    else
+        emit_line(e, e->scope, "nc_turn_pass(%s);",
+                  groups == 2 ? "group ^ 1" : emit_text(e, "(group + 1) %% %d", groups));
+}
+
+static void print_ops(GroupsPrint *g, int from, int to);
+
+static void print_steps(GroupsPrint *g, int from, int to)
+{
+    Emit *e = g->e;
+    const TileOp *op = &g->p->op[from];
+    int begin = op->early < 0 ? 1 : 0;
+    emit_open(e, 0);
+    g->step = "step";
+    emit_line(e, e->scope, "const int next = first + %s * %d;",
+              g->w.down ? "(steps - 1 - step)" : "step", e->body->sched.tile_k);
+    print_ops(g, from + 1, to);
+    emit_line(e, e->scope->up, "#pragma unroll 1");
+    emit_close(e, emit_text(e, "for (int step = %d; step < steps; step++) {", begin), "}");
+    g->step = "steps";
+}
+
+static void print_op(GroupsPrint *g, int i)
+{
+    Emit *e = g->e;
+    const TileProgram *p = g->p;
+    const TileOp *op = &p->op[i];
+    bool alone = !strcmp(g->step, "0"), more = p->op[i - 1].kind == T_MAP;
+    switch (op->kind) {
+    case T_READY: print_ready(g); break;
+    case T_AWAIT: print_await(g, op); break;
+    case T_ANNOUNCE:
+        emit_line(e, e->scope, "nc_bar_expect(%s + %s, %d);", p->bar[op->bar].name,
+                  place_text(g, tile_of(g, op), 0), p->bar[op->bar].bytes);
+        break;
+    case T_ARRIVE:
+        emit_line(e, e->scope, "if (%slane == 0) nc_bar_arrive(%s + %s, 0);",
+                  op->shift && !strcmp(g->step, "step") && e->body->sched.skew == 0 ? "step > 0 && "
+                                                                                    : "",
+                  p->bar[op->bar].name, place_text(g, tile_of(g, op), op->shift));
+        break;
+    case T_LOAD: print_load(g, op); break;
+    case T_FILL: break; // by the first product
+    case T_BEGIN: emit_line(e, e->scope, "nc_products_begin();"); break;
+    case T_MMA: print_multiply(g, op); break;
+    case T_COMMIT: emit_line(e, e->scope, "nc_products_end();"); break;
+    case T_WAIT: print_wait(g, i); break;
+    case T_TURN:
+    case T_PASS: print_turn(g, op); break;
+    case T_MAP:
+        if (op->dst < 0) {
+            if (!more) attention_results(&g->w);
+            break;
+        }
+        g->w.edge = alone;
+        if (alone)
+            emit_line(e, e->scope, "const int next = first%s;",
+                      g->w.down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile_k) : "");
+        attention_weights(&g->w);
+        break;
+    case T_SHRINK: print_shrink(g, op); break;
+    case T_MOVE: print_pack(g, op); break;
+    default: break;
+    }
+}
+
+static void print_ops(GroupsPrint *g, int from, int to)
+{
+    const TileProgram *p = g->p;
+    for (int i = from; i < to; i++) {
+        if (p->op[i].kind == T_LOOP) {
+            int end = end_of(p, i);
+            print_steps(g, i, end);
+            i = end;
+            continue;
+        }
+        print_op(g, i);
+    }
+}
+
+// -- roles ----------------------------------------------------------------------------------------
+
+// Where the mask leaves tiles different numbers of columns, a block takes the one with most and the
+// one with fewest of those that are left of a head, two by two. Where that leaves more of the
+// device idle (few tiles) they are taken in order, those that take longest first, of so many heads
+// as the second cache holds the columns of.
+static int64_t idle_in(const GroupsPrint *g, bool pairs)
+{
+    enum { MOST_TILES = 1 << 17, BEGIN = 96, UNITS = 1024 }; // BEGIN: columns that a tile costs
+    const Body *b = g->e->body;
+    int64_t n = ceil_div(b->axis[1].extent, b->sched.tile_m), tiles = b->axis[0].extent * n;
+    int64_t blocks = b->sched.blocks, load[UNITS] = {0}, all = 0, most = 0;
+    if (tiles > MOST_TILES || blocks > UNITS) return pairs ? 0 : 1;
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t section = attention_section(b) * n, in = i % section,
+                heads = at_most(section, tiles - i + in) / n;
+        int64_t nth = i % n, down = pairs ? (nth % 2 ? n - 1 - nth / 2 : nth / 2) : in / heads;
+        int64_t row = attention_down(&g->w) ? n - 1 - down : down;
+        int64_t cost = BEGIN + attention_columns_at(b, &g->w.range, row * b->sched.tile_m);
+        int64_t *own = &load[(pairs ? i / 2 : i) % blocks];
+        *own += cost;
+        all += cost;
+        if (*own > most) most = *own;
+    }
+    return most * blocks - all;
+}
+
+static void print_tile(GroupsPrint *g)
+{
+    Emit *e = g->e;
+    const Body *b = e->body;
+    long long heads = b->axis[0].extent, tiles = ceil_div(b->axis[1].extent, b->sched.tile_m);
+    long long section = attention_section(b);
+    Scope *in = e->scope;
+    if (g->pairs) {
+        emit_line(e, in, "const int %s = tile / %lld, nth = tile %% %lld;", e->axis[0], tiles,
+                  tiles);
+        emit_line(e, in, "const int down = nth %% 2 ? %lld - nth / 2 : nth / 2;", tiles - 1);
+    } else if (section >= heads) {
+        emit_line(e, in, "const int %s = tile %% %lld, down = tile / %lld;", e->axis[0], heads,
+                  heads);
+    } else {
+        emit_line(e, in, "const int begin = tile / %lld * %lld, heads = %s;", section * tiles,
+                  section,
+                  heads % section ? emit_text(e, "nc_min(%lld, %lld - begin)", section, heads)
+                                  : emit_text(e, "%lld", section));
+        emit_line(e, in, "const int inside = tile - begin * %lld, down = inside / heads;", tiles);
+        emit_line(e, in, "const int %s = begin + inside - down * heads;", e->axis[0]);
+    }
+    if (attention_down(&g->w))
+        emit_line(e, in, "const int origin = (%lld - down) * %d;", tiles - 1, b->sched.tile_m);
+    else
+        emit_line(e, in, "const int origin = down * %d;", b->sched.tile_m);
+}
+
+static void print_products(GroupsPrint *g)
+{
+    Emit *e = g->e;
+    const TileProgram *p = g->p;
+    const Body *b = e->body;
+    emit_line(e, e->scope,
+              "const int top = origin + group * %d + warp * 16, own_rows = top + lane / 4;",
+              GROUP_ROWS);
+    for (int i = 0; i < b->attention.nscores; i++)
+        emit_line(e, e->scope, "float %s[1][%d][4];", p->tile[p->score[i].tile].name,
+                  p->side_n / 8);
+    for (int i = 0; i < b->attention.nouts; i++) {
+        emit_line(e, e->scope, "float %s[1][%d][4];", p->tile[p->out[i].tile].name,
+                  p->tile[p->out[i].values].line / 8);
+        emit_line(e, e->scope, "uint32_t left_%s[%d][1][4];", p->tile[p->out[i].weights].name,
+                  p->side_n / 16);
+    }
+    if (b->attention.high >= 0) emit_line(e, e->scope, "float shrink[2];");
+    attention_statistics(&g->w);
+}
+
+static void print_tiles(GroupsPrint *g, int from, int to, bool copies)
+{
+    Emit *e = g->e;
+    const TileOp *op = &g->p->op[from];
+    emit_line(e, e->scope, "uint32_t taken = 0, round = 0; // steps and tiles before");
+    emit_open(e, 1); // batch
+    print_tile(g);
+    attention_columns(&g->w);
+    g->step = "0";
+    if (!copies) print_products(g);
+    print_ops(g, from + 1, to);
+    emit_line(e, e->scope, "taken += steps;");
+    emit_line(e, e->scope, "round++;");
+    const char *next =
+        g->pairs ? emit_text(e, "tile = (round / 2 * %d + block) * 2 + round %% 2", op->count)
+                 : emit_text(e, "tile += %d", op->count);
+    emit_close(e,
+               emit_text(e, "for (int tile = block%s; tile < %lld; %s) {", g->pairs ? " * 2" : "",
+                         (long long)op->trips, next),
+               "}");
+}
+
+static void print_role(GroupsPrint *g, int at, int to)
+{
+    const TileProgram *p = g->p;
+    for (int i = at + 1; i < to; i++) {
+        if (p->op[i].kind != T_TILES) {
+            print_op(g, i);
+            continue;
+        }
+        int end = end_of(p, i);
+        print_tiles(g, i, end, p->role[p->op[at].role].thread);
+        i = end;
+    }
+}
+
+static void print_places(GroupsPrint *g)
+{
+    Emit *e = g->e;
+    const TileProgram *p = g->p;
+    Scope *top = e->scope;
+    int bars = 0;
+    emit_line(e, top,
+              "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
+    emit_line(e, top, "const int warp = threadIdx.x / 32 %% 4, lane = threadIdx.x %% 32;");
+    emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
+    for (int i = 0; i < p->score[0].tile; i++)
+        emit_line(e, top, "uint8_t *const %s = ring + %d;", p->tile[i].name, p->tile[i].offset);
+    emit_line(e, top, "uint64_t *const bars = (uint64_t *)(ring + %d);", p->shared);
+    for (int i = 0; i < p->nbars; bars += p->bar[i++].places)
+        emit_line(e, top, "uint64_t *const %s = bars + %d;", p->bar[i].name, bars);
+}
+
+void attention_groups_cuda(Emit *e, const TileProgram *p)
+{
+    GroupsPrint g = {.w = attention_begin(e, p), .e = e, .p = p, .step = "0"};
+    g.w.groups = true;
+    g.w.down = attention_down(&g.w) && g.w.range.n;
+    g.pairs = g.w.range.n && idle_in(&g, true) < idle_in(&g, false);
+    print_places(&g);
+    int i = 0, second;
+    for (; p->op[i].kind != T_ROLE; i++) print_op(&g, i);
+    for (second = i + 1; p->op[second].kind != T_ROLE; second++) continue;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "nc_registers_give<%d>();", p->role[0].registers);
+    emit_open(e, 0);
+    print_role(&g, i, second);
+    emit_close(e, "if (threadIdx.x == 0) { // copies", "}");
+    emit_close(e, "if (group < 0) {", "} else {");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "nc_registers_take<%d>();", p->role[1].registers);
+    for (int t = 0; t < p->score[0].tile; t++)
+        if (p->tile[t].stays)
+            emit_line(e, e->scope, "const uint64_t %s_x = nc_operand(%s + group * %d, %d);",
+                      p->tile[t].name, p->tile[t].name, GROUP_ROWS * LINE, p->tile[t].lines);
+    print_role(&g, second, p->nops);
+    emit_close(e, NULL, "}");
+}
+
+const char *attention_groups_parameters(Emit *e)
+{
+    TileProgram p;
+    const char *all = "";
+    attention_tiles(e->body, &p);
+    for (int i = 0; i < p.score[0].tile; i++)
+        all = emit_text(e, "%s, const __grid_constant__ NcMap %s_map", all, p.tile[i].name);
+    return all;
+}

@@ -1,0 +1,299 @@
+// The tile program of attention by groups of four warps (wgmma, sm_90): products of bf16 or f16
+// factors that bulk copies can read.
+//
+// A block stays on its multiprocessor and takes tile after tile of rows. One thread keeps the rows'
+// factors and rings of the columns' factors filled by bulk copies. Each group multiplies 64 of the
+// tile's rows with all that passes: scores stay in registers, and so do the weights made of them,
+// which are the left operand of the next product. Groups multiply one behind the other, so that
+// one computes weights while another multiplies; and the scores of the next columns are multiplied
+// before the weights of these are (Schedule.skew), so that a group's own products go on meanwhile.
+#include "codegen/tile/tile.h"
+#include "codegen/tile/wgmma.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ATOM_ROWS = 64, ATOM_COLS = 8, UNIT = 8, SPARE = 1024 + 256, MOST_WIDTH = 256 };
+enum { MOST_GROUPS = 3, CACHED = 32 << 20 };
+
+// Scores are as wide as a tile, results as a head: sums are counted by eight neighbours.
+static const TileAtom atoms[] = {
+    {"wgmma of bf16", DT_BF16, 0, ATOM_ROWS, ATOM_COLS, 16, NULL, "b", "nc_weights_b"},
+    {"wgmma of f16", DT_F16, 0, ATOM_ROWS, ATOM_COLS, 16, NULL, "h", "nc_weights_h"},
+};
+
+const TileAtom *attention_groups_atom(const Body *b)
+{
+    return &atoms[attention_type(b) == DT_F16];
+}
+
+// -- factors --------------------------------------------------------------------------------------
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// Terms of the batch number plane p's matrix: those below the lines' distance one number, those
+// beyond it another.
+static bool add_planes(const Body *b, const Ix *ix, int axis, int head, ProgMap *m,
+                       const Ix *plane[2])
+{
+    const Ix *part[2] = {ix_const(b->ix, 0), ix_const(b->ix, 0)};
+    int64_t pitch[2] = {0, 0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < ix->n; i++) {
+            const IxTerm *t = ix->at[i].term;
+            int64_t by = ix->at[i].coeff;
+            if (t->kind == IT_AXIS && (t->id == axis || t->id == head)) continue;
+            if (t->axes != 1 || by <= 0 || by % UNIT || t->low) return false;
+            int k = by >= m->pitch;
+            if (pass == 0) {
+                pitch[k] = divisor(pitch[k], by);
+                continue;
+            }
+            part[k] = ix_add(b->ix, part[k], ix_scale(b->ix, ix_term(b->ix, t), by / pitch[k]));
+        }
+    for (int k = 0; k < 2; k++) {
+        plane[k] = part[k];
+        m->planes[k] = part[k]->high + 1;
+        m->plane_pitch[k] = pitch[k] ? pitch[k] : m->pitch;
+    }
+    return true;
+}
+
+bool group_factor(const Body *b, int inst, int axis, int head, ProgMap *m, const Ix *plane[2])
+{
+    const Inst *v = &b->insts.at[inst];
+    int64_t step;
+    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    *m = (ProgMap){.rows = b->axis[axis].extent, .cols = b->axis[head].extent, .apart = 1};
+    if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->ix->constant < 0 ||
+        v->ix->constant % UNIT || b->bufs.at[v->buf].type != attention_type(b) ||
+        b->bufs.at[v->buf].kind == KA_LOOP_INDEX || !ix_stride(v->ix, head, &step) || step != 1 ||
+        !ix_stride(v->ix, axis, &m->pitch) || m->pitch < m->cols || m->pitch % UNIT)
+        return false;
+    m->offset = v->ix->constant;
+    m->box_cols = STEP;
+    m->arg = v->buf;
+    return add_planes(b, v->ix, axis, head, m, plane);
+}
+
+static bool narrow_head(const Body *b, int head)
+{
+    return b->axis[head].extent <= MOST_WIDTH;
+}
+
+bool attention_groups_fit(const Body *b, const Target *t)
+{
+    ProgMap m;
+    const Ix *plane[2];
+    if (t->kind != TARGET_CUDA || !t->group_products || !b->attention.nouts ||
+        dtype_info[attention_type(b)].bits != 16 || b->axis[1].extent < ATOM_ROWS ||
+        b->axis[b->col].extent < STEP)
+        return false;
+    for (int i = 0; i < b->attention.nscores; i++) {
+        const BodyScore *x = &b->attention.score[i];
+        if (!narrow_head(b, x->axis) || !group_factor(b, x->rows, 1, x->axis, &m, plane) ||
+            !group_factor(b, x->cols, b->col, x->axis, &m, plane))
+            return false;
+    }
+    for (int i = 0; i < b->attention.nouts; i++) {
+        const BodyWeighted *x = &b->attention.out[i];
+        if (!narrow_head(b, x->axis) || !group_factor(b, x->value, b->col, x->axis, &m, plane))
+            return false;
+    }
+    // (Where a mask may not be below all scores, it is looked for in between.)
+    AttentionRange r = attention_range(b);
+    return !r.n || isinf(r.mask);
+}
+
+// -- its schedule ---------------------------------------------------------------------------------
+
+static int groups_of(const Body *b)
+{
+    return b->sched.tile_m / ATOM_ROWS;
+}
+
+// Registers of a thread that multiplies, and of one that copies.
+static int registers_of(const Body *b, bool copies)
+{
+    if (groups_of(b) == MOST_GROUPS) return copies ? 32 : 160;
+    return copies ? 24 : 240;
+}
+
+int64_t attention_section(const Body *b)
+{
+    int64_t bytes = 0, heads = b->axis[0].extent;
+    for (int i = 0; i < b->attention.nscores; i++)
+        bytes += b->axis[b->attention.score[i].axis].extent;
+    for (int i = 0; i < b->attention.nouts && b->attention.nscores == 1; i++)
+        bytes += b->axis[b->attention.out[i].axis].extent;
+    bytes *= 2 * b->axis[b->col].extent;
+    return bytes * heads <= CACHED ? heads : CACHED / bytes > 0 ? CACHED / bytes : 1;
+}
+
+void attention_groups_derive(Body *b, const Target *t)
+{
+    Schedule *s = &b->sched;
+    if (s->tile_m % ATOM_ROWS || s->tile_m < ATOM_ROWS || s->tile_m > ATOM_ROWS * MOST_GROUPS)
+        s->tile_m = 2 * ATOM_ROWS;
+    if (s->tile_k % 16 || s->tile_k < 16 || s->tile_k > 256) s->tile_k = 2 * STEP;
+    s->each = 1;
+    s->cluster = s->resident = 1;
+    s->threads = (1 + groups_of(b)) * 128;
+    int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m);
+    s->blocks = at_most(tiles, t->units);
+    TileProgram p;
+    attention_tiles(b, &p);
+    s->row_bytes = SPARE;
+    for (int i = 0; i < p.ntiles; i++)
+        if (tile_shared(&p.tile[i])) s->row_bytes += p.tile[i].places * p.tile[i].bytes;
+}
+
+bool attention_groups_plan(Body *b, const Target *t)
+{
+    Schedule *s = &b->sched;
+    if (!attention_groups_fit(b, t)) return false;
+    int width = 0; // of what a thread holds results of
+    for (int i = 0; i < b->attention.nouts; i++)
+        width += (int)b->axis[b->attention.out[i].axis].extent;
+    s->wgmma = WGMMA_SHARED;
+    s->ring = b->attention.nscores > 1 ? 3 : 2;
+    s->tile_m = 128;
+    s->tile_k = b->attention.nscores > 1 ? 64 : width > 128 ? 80 : 128;
+    s->skew = b->attention.nscores == 1;
+    attention_derive(b, t);
+    while (s->row_bytes > t->shared_per_block - SPARE && s->ring > 2) {
+        s->ring--;
+        attention_derive(b, t);
+    }
+    while (s->row_bytes > t->shared_per_block - SPARE && s->tile_k > 32) {
+        s->tile_k -= 16;
+        attention_derive(b, t);
+    }
+    if (s->row_bytes <= t->shared_per_block - SPARE) return true;
+    s->wgmma = s->skew = 0;
+    return false;
+}
+
+// -- its program ----------------------------------------------------------------------------------
+
+static void op(TileProgram *p, TileKind kind, int dst, int a)
+{
+    tile_op(p, (TileOp){kind, .dst = dst, .a = a, .b = -1});
+}
+
+static void loop(TileProgram *p, int early)
+{
+    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps, .early = early});
+}
+
+static void begin(TileProgram *p, int role)
+{
+    const Schedule *s = &p->body->sched;
+    int64_t tiles = p->body->axis[0].extent * ceil_div(p->body->axis[1].extent, s->tile_m);
+    tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
+    tile_op(
+        p, (TileOp){T_TILES, .dst = -1, .a = -1, .b = -1, .trips = tiles, .count = (int)s->blocks});
+}
+
+static void load(TileProgram *p, bool stays)
+{
+    for (int i = 0; i < p->score[0].tile; i++)
+        if (p->tile[i].stays == stays)
+            tile_op(p, (TileOp){T_LOAD, BY_BULK, .dst = i, .a = -1, .b = -1});
+}
+
+static void multiply_scores(TileProgram *p)
+{
+    for (int i = 0; i < p->body->attention.nscores; i++)
+        tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = p->score[i].tile, .a = p->score[i].rows,
+                            .b = p->score[i].cols});
+}
+
+// Weights of what the scores have become.
+static void weigh(TileProgram *p, bool first)
+{
+    const Body *b = p->body;
+    tile_op(p, (TileOp){T_MAP, .dst = p->score[0].tile, .a = p->score[0].tile,
+                        .b = b->attention.nscores > 1 ? p->score[1].tile : -1});
+    if (b->attention.high >= 0 && !first) op(p, T_SHRINK, p->out[0].tile, -1);
+    for (int i = 0; i < b->attention.nouts; i++)
+        op(p, T_MOVE, p->out[i].weights, p->score[b->attention.nscores > 1 ? i : 0].tile);
+}
+
+static void multiply_values(TileProgram *p, int shift)
+{
+    for (int i = 0; i < p->body->attention.nouts; i++)
+        tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = p->out[i].tile, .a = p->out[i].weights,
+                            .b = p->out[i].values, .shift = shift});
+}
+
+void tile_attention_groups(const Body *b, TileProgram *p)
+{
+    const int n = b->attention.nouts, groups = groups_of(b);
+    attention_tiles(b, p);
+    for (int i = 0; i < p->score[0].tile; i++) {
+        const Tile *t = &p->tile[i];
+        if (t->offset + t->places * t->bytes > p->shared)
+            p->shared = t->offset + t->places * t->bytes;
+    }
+    p->varies = true;
+    p->tight = !b->sched.skew;
+    p->role[p->nroles++] = (TileRole){"copies", 0, 1, registers_of(b, true), .thread = true};
+    p->role[p->nroles++] = (TileRole){.name = "products",
+                                      .first = GROUP_WARPS,
+                                      .warps = groups * GROUP_WARPS,
+                                      .registers = registers_of(b, false),
+                                      .groups = groups,
+                                      .relays = groups > 1 && b->sched.skew};
+    begin(p, 0);
+    load(p, true);
+    loop(p, 0);
+    load(p, false);
+    op(p, T_END, -1, -1);
+    op(p, T_END, -1, -1);
+    begin(p, 1);
+    for (int i = 0; i < n; i++) op(p, T_FILL, p->out[i].tile, -1);
+    if (b->sched.skew) { // products of the last weights and the next scores side by side
+        multiply_scores(p);
+        weigh(p, true);
+        loop(p, -1);
+        multiply_scores(p);
+        multiply_values(p, -1);
+        weigh(p, false);
+        op(p, T_END, -1, -1);
+        multiply_values(p, -1);
+    } else {
+        loop(p, 0);
+        multiply_scores(p);
+        weigh(p, false);
+        multiply_values(p, 0);
+        op(p, T_END, -1, -1);
+    }
+    for (int i = 0; i < n; i++) op(p, T_MAP, -1, p->out[i].tile);
+    op(p, T_END, -1, -1);
+}
+
+// -- the launch's maps ----------------------------------------------------------------------------
+
+void attention_groups_maps(const Body *b, ProgKernel *k)
+{
+    TileProgram p;
+    attention_tiles(b, &p);
+    k->nmaps = 0;
+    for (int i = 0; i < p.score[0].tile; i++) {
+        const Tile *t = &p.tile[i];
+        const Ix *plane[2];
+        ProgMap *m = &k->maps[k->nmaps++];
+        group_factor(b, t->inst, t->axis, t->head, m, plane);
+        m->arg = b->arg[m->arg];
+        m->box_rows = t->lines;
+    }
+}

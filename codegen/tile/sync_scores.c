@@ -1,0 +1,340 @@
+// What has to wait for what in a tile program with roles whose scores stay in registers: attention.
+//
+// As in sync_roles.c, but tiles in shared memory have mbarriers of their own, "full" and "empty",
+// unless they are drained together: each is filled, and drained, at a pace of its own. Products are
+// asynchronous and end in order, a group each. So what has to wait follows from running the role's
+// ops, with more and more steps:
+//
+//     product -> threads that use its sums           all but so many groups are done: as many as
+//                                                    come behind it on the path with fewest
+//     product -> threads that write its left operand in registers: likewise
+//     threads -> product                             a fence of the tensor cores
+//     product -> bulk copy                           an arrival at "empty", where it is known that
+//                                                    the last product that reads the place is done
+#include "codegen/tile/tile.h"
+
+enum { MOST_ADDED = 8, MOST_EVENTS = 160, MOST_STEPS = 4, NONE = -1 };
+
+typedef struct Event { // an op that is run
+    int op;
+    int64_t step; // of its loop; in none: the first one's, or behind the last
+} Event;
+
+typedef struct Added { // ops beside one of the program
+    TileOp op[MOST_ADDED];
+    int n;
+} Added;
+
+// Where it is known that the last product that reads a place of a tile is done: in front of an op.
+typedef struct Release {
+    bool known[TILE_MOST_OPS];
+    int shift[TILE_MOST_OPS];
+} Release;
+
+typedef struct Sync {
+    TileProgram *from;
+    TileProgram *p;
+    Release release[TILE_MOST_TILES];
+    Added before[TILE_MOST_OPS + 1], behind[TILE_MOST_OPS + 1];
+    int wait[TILE_MOST_OPS]; // in front of the op: so many groups may be under way; NONE: any
+    int begin, end;          // the products' role
+    Event event[MOST_EVENTS];
+    int n;
+} Sync;
+
+static void add(Added *to, TileOp op)
+{
+    op.dst = op.a = op.b = -1;
+    to->op[to->n++] = op;
+}
+
+static bool is_product(const TileOp *op)
+{
+    return op->kind == T_MMA;
+}
+
+static int full_of(const TileProgram *p, int tile) // the bar's number; "empty" is the next one
+{
+    for (int i = 0; i < p->nbars; i += 2)
+        if (p->bar[i].tiles >> tile & 1) return i;
+    return NONE;
+}
+
+// -- what is run ----------------------------------------------------------------------------------
+
+static int end_of(const TileProgram *p, int i)
+{
+    for (int depth = 0;; i++) {
+        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth -= p->op[i].kind == T_END;
+        if (!depth) return i;
+    }
+}
+
+// The loop over steps around the op, or NONE.
+static int loop_around(const TileProgram *p, int i)
+{
+    for (int k = i; k >= 0 && p->op[k].kind != T_TILES; k--)
+        if (p->op[k].kind == T_LOOP && end_of(p, k) > i) return k;
+    return NONE;
+}
+
+static void run(Sync *s, int64_t steps)
+{
+    const TileProgram *p = s->from;
+    int64_t at = 0;
+    s->n = 0;
+    for (int i = s->begin; i < s->end; i++) {
+        const TileOp *op = &p->op[i];
+        if (op->kind == T_LOOP) {
+            int end = end_of(p, i);
+            for (at = -op->early > 0 ? -op->early : 0; at < steps; at++)
+                for (int k = i + 1; k < end; k++) s->event[s->n++] = (Event){k, at};
+            at = steps;
+            i = end;
+        } else if (op->kind < T_LOOP || op->kind > T_TILES) {
+            s->event[s->n++] = (Event){i, at};
+        }
+    }
+}
+
+// The tile of registers is read or written by threads there.
+static bool touches(const TileOp *op, int tile)
+{
+    return !is_product(op) && (op->dst == tile || op->a == tile || op->b == tile);
+}
+
+static bool writes(const TileOp *op, int tile)
+{
+    return !is_product(op) && op->dst == tile;
+}
+
+// Whether the op has to wait for the product.
+static bool waits_for(const TileProgram *p, const TileOp *op, const TileOp *product)
+{
+    if (is_product(op))
+        return p->tight && p->tile[op->dst].layout == L_SCORES &&
+               p->tile[product->dst].layout == L_SUMS;
+    bool stores = op->kind == T_MAP && op->dst < 0; // all results as one
+    return touches(op, product->dst) || (stores && p->tile[product->dst].layout == L_SUMS) ||
+           (!tile_shared(&p->tile[product->a]) && writes(op, product->a));
+}
+
+// Groups of products between two events.
+static int between(const Sync *s, int from, int to)
+{
+    int n = 0;
+    for (int i = from + 1; i < to; i++) n += is_product(&s->from->op[s->event[i].op]);
+    return n;
+}
+
+// Whether the product at [from] is known to be done before event [to], by the waits there are, that
+// of event [but] left aside.
+static bool done_before(const Sync *s, int from, int to, int but)
+{
+    for (int i = from + 1; i <= to; i++) {
+        int count = s->wait[s->event[i].op];
+        if (i != but && count != NONE && between(s, from, i) >= count) return true;
+    }
+    return false;
+}
+
+// -- waits ----------------------------------------------------------------------------------------
+
+static void find_waits(Sync *s)
+{
+    const TileProgram *p = s->from;
+    for (int i = 0; i < p->nops; i++) s->wait[i] = NONE;
+    // In the order of the text: what is waited for in front of one op need not be for the next.
+    for (int op = s->begin; op < s->end; op++) {
+        int least = NONE;
+        for (int64_t steps = 1; steps <= MOST_STEPS; steps++) {
+            run(s, steps);
+            for (int to = 0; to < s->n; to++)
+                for (int from = 0; from < to && s->event[to].op == op; from++) {
+                    const TileOp *product = &p->op[s->event[from].op];
+                    if (!is_product(product) || !waits_for(p, &p->op[op], product) ||
+                        done_before(s, from, to, NONE))
+                        continue;
+                    int count = between(s, from, to);
+                    if (least == NONE || count < least) least = count;
+                }
+        }
+        s->wait[op] = least;
+    }
+    for (int op = s->begin; op < s->end; op++)
+        if (s->wait[op] != NONE)
+            add(&s->before[op], (TileOp){T_WAIT, BY_TENSOR, .count = s->wait[op]});
+}
+
+// -- places ---------------------------------------------------------------------------------------
+
+// The place of the tiles' ring that a product reads, counted from the tile of rows' first; NONE: it
+// reads none of them.
+static int64_t reads(const TileProgram *p, const Event *e, uint32_t tiles)
+{
+    const TileOp *op = &p->op[e->op];
+    uint32_t own = is_product(op) ? (1u << op->a | 1u << op->b) & tiles : 0;
+    if (!own) return NONE;
+    return p->tile[op->a].stays && 1u << op->a & tiles ? 0 : e->step + op->shift;
+}
+
+static void find_release(Sync *s, int tile)
+{
+    const TileProgram *p = s->from;
+    const bool stays = p->tile[tile].stays;
+    int behind = NONE; // the last loop that reads what stays
+    for (int64_t steps = 1; steps <= MOST_STEPS; steps++) {
+        run(s, steps);
+        for (int i = 0; i < s->n; i++) {
+            int64_t place = reads(p, &s->event[i], 1u << tile);
+            bool last = place != NONE;
+            for (int k = i + 1; k < s->n; k++) last &= reads(p, &s->event[k], 1u << tile) != place;
+            if (place != NONE && loop_around(p, s->event[i].op) != NONE)
+                behind = end_of(p, loop_around(p, s->event[i].op)) + 1;
+            for (int k = i + 1; k < s->n && last && !stays; k++) {
+                if (!done_before(s, i, k, NONE)) continue;
+                s->release[tile].known[s->event[k].op] = true;
+                s->release[tile].shift[s->event[k].op] = (int)(place - s->event[k].step);
+                break;
+            }
+        }
+    }
+    if (stays) s->release[tile].known[behind] = true;
+}
+
+static bool together(const Sync *s, int t, int u)
+{
+    const Release *x = &s->release[t], *y = &s->release[u];
+    for (int i = 0; i < s->from->nops; i++)
+        if (x->known[i] != y->known[i] || (x->known[i] && x->shift[i] != y->shift[i])) return false;
+    return s->from->tile[t].stays == s->from->tile[u].stays;
+}
+
+// Two for each ring, of tiles that are given back together.
+static void add_bars(Sync *s)
+{
+    static const char *const names[][2] = {
+        {"full_0", "empty_0"}, {"full_1", "empty_1"}, {"full_2", "empty_2"}, {"full_3", "empty_3"}};
+    TileProgram *p = s->p;
+    uint32_t seen = 0;
+    for (int t = 0; t < p->ntiles; t++) {
+        TileBar bar = {.places = p->tile[t].places, .arrivals = 1};
+        for (int u = t; u < p->ntiles && tile_shared(&p->tile[t]) && !(seen >> t & 1); u++)
+            if (tile_shared(&p->tile[u]) && together(s, t, u)) {
+                bar.tiles |= 1u << u;
+                bar.bytes += p->tile[u].bytes;
+            }
+        seen |= bar.tiles;
+        for (int i = 0; i < 2 && bar.tiles; i++) {
+            bar.name = names[p->nbars / 2][i];
+            p->bar[p->nbars++] = bar;
+            bar.arrivals = p->role[p->nroles - 1].warps;
+        }
+    }
+}
+
+// The first load into a place waits until it is free.
+static void guard_loads(Sync *s)
+{
+    TileProgram *p = s->from;
+    uint32_t seen = 0;
+    for (int i = 0; i < p->nops; i++) {
+        if (p->op[i].kind != T_LOAD) continue;
+        int full = full_of(s->p, p->op[i].dst);
+        uint32_t tiles = s->p->bar[full].tiles;
+        p->op[i].bar = full;
+        if (seen & tiles) continue;
+        seen |= tiles;
+        add(&s->before[i], (TileOp){T_AWAIT, .bar = full + 1, .count = 1, .freed = tiles});
+        add(&s->before[i], (TileOp){T_ANNOUNCE, .bar = full, .filled = tiles});
+    }
+}
+
+// Where the first product that reads a place waits for it: in front of that, or of the loop around
+// it, where it stays.
+static void await(Sync *s, int full)
+{
+    const TileProgram *p = s->from;
+    const uint32_t tiles = s->p->bar[full].tiles;
+    bool first[TILE_MOST_OPS] = {false};
+    for (int64_t steps = 1; steps <= MOST_STEPS; steps++) {
+        run(s, steps);
+        for (int i = 0; i < s->n; i++) {
+            int64_t place = reads(p, &s->event[i], tiles);
+            bool before = place == NONE;
+            for (int k = 0; k < i; k++)
+                before |= place != NONE && reads(p, &s->event[k], tiles) == place;
+            if (!before) first[s->event[i].op] = true;
+        }
+    }
+    for (int i = 0; i < p->nops; i++) {
+        if (!first[i]) continue;
+        int loop = loop_around(p, i), shift = p->op[i].shift;
+        bool stays = false;
+        for (int t = 0; t < p->ntiles; t++) stays |= tiles >> t & 1 && p->tile[t].stays;
+        add(&s->before[stays && loop != NONE ? loop : i],
+            (TileOp){T_AWAIT, .bar = full, .filled = tiles, .shift = shift});
+    }
+}
+
+static void give_back(Sync *s, int full)
+{
+    int t = 0;
+    while (!(s->p->bar[full].tiles >> t & 1)) t++;
+    const Release *r = &s->release[t];
+    for (int i = 0; i < s->from->nops; i++)
+        if (r->known[i])
+            add(&s->before[i], (TileOp){T_ARRIVE, .bar = full + 1, .shift = r->shift[i]});
+}
+
+// -- turns ----------------------------------------------------------------------------------------
+
+// Products of a loop that stand side by side are a turn. The last group passes it to the first
+// before all others, and the first takes it behind all others.
+static void take_turns(Sync *s)
+{
+    const TileProgram *p = s->from;
+    for (int i = s->begin; i < s->end; i++) {
+        if (p->op[i].kind != T_LOOP) continue;
+        while (!is_product(&p->op[i])) i++;
+        add(&s->before[i], (TileOp){.kind = T_TURN});
+        while (is_product(&p->op[i + 1])) i++;
+        add(&s->behind[i], (TileOp){.kind = T_PASS});
+        break;
+    }
+    add(&s->before[s->begin + 1], (TileOp){.kind = T_PASS, .when = THE_LAST});
+    add(&s->behind[s->end - 1], (TileOp){.kind = T_TURN, .when = THE_FIRST});
+}
+
+void tile_synchronise_scores(TileProgram *p)
+{
+    TileProgram from = *p;
+    Sync s = {.from = &from, .p = p, .end = from.nops};
+    for (int i = 0; i < from.nops; i++)
+        if (from.op[i].kind == T_ROLE) s.begin = i;
+    find_waits(&s);
+    for (int t = 0; t < from.ntiles; t++)
+        if (tile_shared(&from.tile[t])) find_release(&s, t);
+    add_bars(&s);
+    guard_loads(&s);
+    for (int i = 0; i < p->nbars; i += 2) {
+        await(&s, i);
+        give_back(&s, i);
+    }
+    if (from.role[from.nroles - 1].relays) take_turns(&s);
+    for (int i = s.begin; i < s.end; i++)
+        if (is_product(&from.op[i])) {
+            Added *to = &s.behind[i];
+            add(&s.before[i], (TileOp){.kind = T_BEGIN});
+            for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
+            to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
+        }
+    p->nops = 0;
+    tile_op(p, (TileOp){T_READY, .dst = -1, .a = -1, .b = -1});
+    for (int i = 0; i < from.nops; i++) {
+        for (int k = 0; k < s.before[i].n; k++) tile_op(p, s.before[i].op[k]);
+        tile_op(p, from.op[i]);
+        for (int k = 0; k < s.behind[i].n; k++) tile_op(p, s.behind[i].op[k]);
+    }
+}
