@@ -179,19 +179,6 @@ static void print_wait(GroupsPrint *g, int i)
         if (tiles >> t & 1) emit_line(e, e->scope, "nc_settled(%s);", p->tile[t].name);
 }
 
-static void print_turn(GroupsPrint *g, const TileOp *op)
-{
-    Emit *e = g->e;
-    int groups = g->p->role[g->p->nroles - 1].groups;
-    if (op->kind == T_TURN)
-        emit_line(e, e->scope, "%snc_turn_wait(group);", op->when ? "if (group == 0) " : "");
-    else if (op->when)
-        emit_line(e, e->scope, "if (group == %d) nc_turn_pass(0);", groups - 1);
-    else
-        emit_line(e, e->scope, "nc_turn_pass(%s);",
-                  groups == 2 ? "group ^ 1" : emit_text(e, "(group + 1) %% %d", groups));
-}
-
 static void print_ops(GroupsPrint *g, int from, int to);
 
 static void print_steps(GroupsPrint *g, int from, int to)
@@ -234,8 +221,6 @@ static void print_op(GroupsPrint *g, int i)
     case T_MMA: print_multiply(g, op); break;
     case T_COMMIT: emit_line(e, e->scope, "nc_products_end();"); break;
     case T_WAIT: print_wait(g, i); break;
-    case T_TURN:
-    case T_PASS: print_turn(g, op); break;
     case T_MAP:
         if (op->dst < 0) {
             if (!more) attention_results(&g->w);

@@ -4,9 +4,10 @@
 // A block stays on its multiprocessor and takes tile after tile of rows. One thread keeps the rows'
 // factors and rings of the columns' factors filled by bulk copies. Each group multiplies 64 of the
 // tile's rows with all that passes: scores stay in registers, and so do the weights made of them,
-// which are the left operand of the next product. Groups multiply one behind the other, so that
-// one computes weights while another multiplies; and the scores of the next columns are multiplied
-// before the weights of these are (Schedule.skew), so that a group's own products go on meanwhile.
+// which are the left operand of the next product. One group computes weights while another
+// multiplies; and the scores of the next columns are multiplied before the weights of these are
+// (Schedule.skew), so that a group's own products go on meanwhile. (On an H200 groups that pass a
+// turn on, to multiply one behind the other, are no faster.)
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 
 enum { ATOM_ROWS = 64, ATOM_COLS = 8, UNIT = 8, SPARE = 1024 + 256, MOST_WIDTH = 256 };
-enum { MOST_GROUPS = 3, CACHED = 32 << 20 };
+enum { MOST_GROUPS = 3, MOST_HELD = 192, CACHED = 32 << 20 };
 
 // Scores are as wide as a tile, results as a head: sums are counted by eight neighbours.
 static const TileAtom atoms[] = {
@@ -163,21 +164,23 @@ bool attention_groups_plan(Body *b, const Target *t)
     int width = 0; // of what a thread holds results of
     for (int i = 0; i < b->attention.nouts; i++)
         width += (int)b->axis[b->attention.out[i].axis].extent;
+    const int n = b->attention.nscores;
     s->wgmma = WGMMA_SHARED;
-    s->ring = b->attention.nscores > 1 ? 3 : 2;
     s->tile_m = 128;
-    s->tile_k = b->attention.nscores > 1 ? 64 : width > 128 ? 80 : 128;
-    s->skew = b->attention.nscores == 1;
-    attention_derive(b, t);
-    while (s->row_bytes > t->shared_per_block - SPARE && s->ring > 2) {
-        s->ring--;
-        attention_derive(b, t);
-    }
-    while (s->row_bytes > t->shared_per_block - SPARE && s->tile_k > 32) {
-        s->tile_k -= 16;
-        attention_derive(b, t);
-    }
-    if (s->row_bytes <= t->shared_per_block - SPARE) return true;
+    s->skew = b->attention.nouts == 1;
+    // Columns: as many as registers have room for, of two steps where these are taken at once, and
+    // shared memory in a ring of three places, or of two. (Where one tile has two uses a step apart
+    // two places are too few: an H200 needs a third more time for the gradient of queries.)
+    int most = s->skew ? 128 : 64;
+    while (s->skew && most > 64 && width / 2 + most * n / 2 + most / 4 > MOST_HELD) most -= 16;
+    for (s->ring = 3; s->ring >= 2; s->ring--)
+        for (s->tile_k = most; s->tile_k >= (s->ring < 3 ? 32
+                                             : n > 1     ? 64
+                                                         : most);
+             s->tile_k -= 16) {
+            attention_derive(b, t);
+            if (s->row_bytes <= t->shared_per_block - SPARE) return true;
+        }
     s->wgmma = s->skew = 0;
     return false;
 }
@@ -251,8 +254,7 @@ void tile_attention_groups(const Body *b, TileProgram *p)
                                       .first = GROUP_WARPS,
                                       .warps = groups * GROUP_WARPS,
                                       .registers = registers_of(b, false),
-                                      .groups = groups,
-                                      .relays = groups > 1 && b->sched.skew};
+                                      .groups = groups};
     begin(p, 0);
     load(p, true);
     loop(p, 0);

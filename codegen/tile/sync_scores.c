@@ -288,24 +288,7 @@ static void give_back(Sync *s, int full)
             add(&s->before[i], (TileOp){T_ARRIVE, .bar = full + 1, .shift = r->shift[i]});
 }
 
-// -- turns ----------------------------------------------------------------------------------------
-
-// Products of a loop that stand side by side are a turn. The last group passes it to the first
-// before all others, and the first takes it behind all others.
-static void take_turns(Sync *s)
-{
-    const TileProgram *p = s->from;
-    for (int i = s->begin; i < s->end; i++) {
-        if (p->op[i].kind != T_LOOP) continue;
-        while (!is_product(&p->op[i])) i++;
-        add(&s->before[i], (TileOp){.kind = T_TURN});
-        while (is_product(&p->op[i + 1])) i++;
-        add(&s->behind[i], (TileOp){.kind = T_PASS});
-        break;
-    }
-    add(&s->before[s->begin + 1], (TileOp){.kind = T_PASS, .when = THE_LAST});
-    add(&s->behind[s->end - 1], (TileOp){.kind = T_TURN, .when = THE_FIRST});
-}
+// -------------------------------------------------------------------------------------------------
 
 void tile_synchronise_scores(TileProgram *p)
 {
@@ -322,7 +305,6 @@ void tile_synchronise_scores(TileProgram *p)
         await(&s, i);
         give_back(&s, i);
     }
-    if (from.role[from.nroles - 1].relays) take_turns(&s);
     for (int i = s.begin; i < s.end; i++)
         if (is_product(&from.op[i])) {
             Added *to = &s.behind[i];

@@ -104,18 +104,6 @@ static void print_role(const TileProgram *p, const TileOp *op, Buf *out)
     buf_printf(out, ", %d registers", r->registers);
 }
 
-static void print_turn(const TileProgram *p, const TileOp *op, const char *what, Buf *out)
-{
-    bool waits = op->kind == T_TURN;
-    if (!p->varies)
-        buf_printf(out, "%s%s", what, waits ? "the tile before" : "the next tile");
-    else if (op->when)
-        buf_printf(out, "%s group: %s%s", waits ? "the first" : "the last", what,
-                   waits ? "the last" : "the first");
-    else
-        buf_printf(out, "%sthe %s group", what, waits ? "last" : "next");
-}
-
 // What only programs with roles have.
 static void print_role_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
@@ -160,8 +148,8 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
     case T_SHRINK:
         buf_printf(out, "shrink %s to the scale of these scores", p->tile[op->dst].name);
         break;
-    case T_TURN: print_turn(p, op, "wait for the turn behind ", out); break;
-    case T_PASS: print_turn(p, op, "pass the turn to ", out); break;
+    case T_TURN: buf_str(out, "wait for the turn behind the tile before"); break;
+    case T_PASS: buf_str(out, "pass the turn to the next tile"); break;
     default: break;
     }
 }
@@ -229,7 +217,7 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
     }
     if (op->when && !p->varies)
         buf_printf(out, ", in the %s step", op->when == THE_FIRST ? "first" : "last");
-    if (!p->varies && (op->kind == T_TURN || op->kind == T_PASS))
+    if (op->kind == T_TURN || op->kind == T_PASS)
         buf_str(out, ", if there is one");
     else if (!p->varies && op->shift && *loop && strcmp(loop, "tile"))
         buf_str(out, ", if there is such a step");

@@ -125,7 +125,6 @@ typedef struct TileRole {
     bool thread; // one thread of them
     int groups;  // that multiply
     bool turns;  // each takes the next tile; else they share a tile
-    bool relays; // ... and multiply one behind the other, step by step
 } TileRole;
 
 // An mbarrier for each place of a ring: a phase ends when so many have arrived, and the bytes that

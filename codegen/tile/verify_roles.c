@@ -56,11 +56,6 @@ static void turn(Run *r, int who, int64_t about, bool stays)
 {
     Agent *a = &r->agent[who];
     int groups = agent_role(r, a)->groups;
-    if (agent_role(r, a)->relays) { // step by step
-        int of = (int)about % groups;
-        come(r, who, &r->turn[a->block][of], 2 * GROUP_WARPS * LANES, stays, NOTHING);
-        return;
-    }
     come(r, who, &r->turn[a->block][about % groups], groups * GROUP_WARPS * LANES, stays, NOTHING);
 }
 
@@ -149,10 +144,6 @@ static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
 
 static bool left_out(const Run *r, const Agent *a, const TileOp *op)
 {
-    const TileRole *role = agent_role(r, a);
-    if (role->relays && (op->kind == T_TURN || op->kind == T_PASS) && op->when)
-        return a->group != (op->when == THE_FIRST ? 0 : role->groups - 1);
-    if (role->relays && (op->kind == T_TURN || op->kind == T_PASS)) return false;
     if (op->kind == T_TURN || op->kind == T_PASS) {
         int64_t about = a->tile + op->shift;
         if (about < 0 || about >= r->tiles) return true;
@@ -221,10 +212,8 @@ static void step(Run *r, int who)
         meet(r, who, OF_CLUSTER);
         return;
     case T_BARRIER: meet(r, who, op->scope); return;
-    case T_TURN: turn(r, who, agent_role(r, a)->relays ? a->group : a->tile, true); return;
-    case T_PASS:
-        turn(r, who, agent_role(r, a)->relays ? a->group + 1 : a->tile + op->shift, false);
-        return;
+    case T_TURN: turn(r, who, a->tile, true); return;
+    case T_PASS: turn(r, who, a->tile + op->shift, false); return;
     case T_WAIT: wait(r, who, op); return;
     case T_AWAIT: agent_await(r, who, op, position); break;
     case T_ANNOUNCE:
