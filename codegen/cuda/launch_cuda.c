@@ -235,8 +235,9 @@ static const char *launch_bounds(const Kernel *k, int threads)
     for (int i = 0; i < k->nbodies; i++) products |= k->body[i]->sched.staged > 0;
     for (int i = 0; i < k->nbodies; i++) {
         const Schedule *s = &k->body[i]->sched;
-        if ((s->resident || s->staged || !products) && s->resident * s->threads < held)
-            held = s->resident * s->threads;
+        int resident = s->wgmma ? 1 : s->resident; // groups give and take all registers there are
+        if ((resident || s->staged || !products) && resident * s->threads < held)
+            held = resident * s->threads;
     }
     return held >= threads
                ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, held / threads)

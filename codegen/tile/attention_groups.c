@@ -146,7 +146,7 @@ void attention_groups_derive(Body *b, const Target *t)
         s->tile_m = 2 * ATOM_ROWS;
     if (s->tile_k % 16 || s->tile_k < 16 || s->tile_k > 256) s->tile_k = 2 * STEP;
     s->each = 1;
-    s->cluster = s->resident = 1;
+    s->cluster = 1;
     s->threads = (1 + groups_of(b)) * 128;
     int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m);
     s->blocks = at_most(tiles, t->units);
