@@ -179,7 +179,7 @@ awk -F'\t' -v share="${SHARE:-1}" -v part="${PART:-0}" '
 xargs -d '\n' -r -n8 -P "$JOBS" bash -c 'mutant "$@"' _ <"$OUT/queue"
 
 # The survivors; those that the pattern of a line of equal matches as a whole are none.
-sed -nE 's/^([a-z].*):: .*/\1/p' $here/equal >"$OUT/equal"
+sed -nE 's/^([a-z(].*):: .*/\1/p' $here/equal >"$OUT/equal"
 sed -n 's/^survived //p' "$OUT/results" | sort >"$OUT/survived"
 grep -vxE -f "$OUT/equal" "$OUT/survived" >"$OUT/failed"
 sed 's/^/survived /' "$OUT/failed"
