@@ -227,6 +227,18 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     return status == NETC_OK && !*entry ? NETC_INVALID : status;
 }
 
+// Names the file of the input that an error is about, which the library does not know.
+static void tell_file(const RunArgs *a, const Input *in, const netc_error *e)
+{
+    char about[300];
+    for (int i = 0; e && i < a->inputs.n; i++) {
+        snprintf(about, sizeof about, "input '%s' of '", in[i].name ? in[i].name : "");
+        if (!in[i].name || !strstr(netc_error_text(e), about)) continue;
+        fprintf(stderr, "note: input '%s' is read from %s\n", in[i].name,
+                strchr(a->inputs.at[i], '=') + 1);
+    }
+}
+
 static netc_status run(void *args, netc_context *ctx, netc_error **err)
 {
     RunArgs *a = args;
@@ -239,7 +251,10 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = read_input(d, a->inputs.at[i], &in[i], err);
     const char *entry = NULL;
-    if (status == NETC_OK) status = open_entry(a, ctx, d, &p, &entry, err);
+    if (status == NETC_OK) {
+        status = open_entry(a, ctx, d, &p, &entry, err);
+        if (status != NETC_OK) tell_file(a, in, *err);
+    }
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);

@@ -130,6 +130,7 @@ for verb in train eval; do expect 1 "it has no block 'train MODEL" "$NETC" $verb
 printf 'dim rows = 9\ndim n\nmodel m(x: f32[rows, n], t: f32[rows]) {\n    y = sum(x, -1)\n    return loss = sum(y - t), y\n}\n' > free.net
 sed 's/(2, 3), }   /(2, 3, 1), }/' x.npy >cube.npy
 expect 1 "input 'x' of 'm' is f32[rows, n], the data given for it are f32[2, 3, 1]" "$NETC" run free.net --input x=cube.npy --device cpu
+holds "note: input 'x' is read from cube.npy"
 { printf '\x93NUMPY\x01\x00\x76\x00'; printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }"; } >none.npy
 expect 1 "none.npy has no elements" "$NETC" run free.net --input x=none.npy --device cpu
 expect 1 "input 't' of 'm' has no value" "$NETC" run free.net --input x=x.npy --device cpu
