@@ -63,7 +63,8 @@ typedef struct Block {
 
 typedef struct Published { // by atomics on one address
     void *at;
-    uint32_t *known;
+    uint32_t *known;   // by block
+    uint32_t *threads; // of shared memory: by thread of the block whose it is; NULL: nothing
     struct Published *next;
 } Published;
 
@@ -446,8 +447,27 @@ void shim_sync_warp(unsigned mask)
 // -- atomics and fences ---------------------------------------------------------------------------
 // Whoever changes an address by atomics passes on what its block did and knows to whoever reads it
 // so.
+static void greater(uint32_t *to, const uint32_t *from, int n)
+{
+    for (int i = 0; i < n; i++) to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+// Among the threads of a block.
+static void pass_on_inside(Published *x, bool reads, bool writes)
+{
+    uint32_t *k = knowledge(grid.thread);
+    if (!x->threads && !(x->threads = calloc((size_t)grid.threads, sizeof *k))) abort();
+    k[grid.thread->number] = shim_actor.now;
+    if (reads) greater(k, x->threads, grid.threads);
+    if (writes) greater(x->threads, k, grid.threads);
+}
+
 static void pass_on(void *p, bool reads, bool writes)
 {
+    const Code *c = grid.launch->f->code;
+    size_t inside = (size_t)((char *)p - c->vars);
+    bool own = inside < c->vars_bytes;
+    if (own && grid.block->slot) p = grid.block->slot + inside; // as other blocks know it
     Published *x = grid.published;
     while (x && x->at != p) x = x->next;
     if (!x) {
@@ -459,10 +479,9 @@ static void pass_on(void *p, bool reads, bool writes)
     }
     Block *b = grid.block;
     if (!b->known && !(b->known = calloc((size_t)grid.blocks, sizeof *b->known))) abort();
-    for (int i = 0; i < grid.blocks; i++) {
-        if (reads && x->known[i] > b->known[i]) b->known[i] = x->known[i];
-        if (writes && b->known[i] > x->known[i]) x->known[i] = b->known[i];
-    }
+    if (reads) greater(b->known, x->known, grid.blocks);
+    if (writes) greater(x->known, b->known, grid.blocks);
+    if (own) pass_on_inside(x, reads, writes);
     if (writes) x->known[b->number] = shim_actor.now++;
 }
 
@@ -707,6 +726,7 @@ static void grid_free(void)
     for (Published *x = grid.published, *next; x; x = next) {
         next = x->next;
         free(x->known);
+        free(x->threads);
         free(x);
     }
 }
