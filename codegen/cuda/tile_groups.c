@@ -29,7 +29,7 @@ void group_load(RolePrint *w, const TileOp *op)
     Emit *e = w->e;
     const Tile *t = &w->p->tile[op->dst];
     const Schedule *s = &e->body->sched;
-    int side = t->axis == 1 ? s->tile_m : s->tile_n, by = t->peers ? s->cluster : 1;
+    int side = t->axis == 1 ? s->tile_m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
     const char *origin = t->axis == 1 ? "origin_m" : "origin_n", *share = "", *behind = "";
     const char *map =
         emit_text(e, "%s_map%s", t->name, t->axis == 1 && w->apart > 1 ? ".of[rest]" : "");
@@ -111,6 +111,14 @@ void group_row_sums(RolePrint *w)
                       int_type(e), b->sched.tile_m, k);
     emit_line(e, in, "    }");
     emit_line(e, in, "}");
+}
+
+void group_sums(RolePrint *w, const TileOp *op)
+{
+    const Tile *t = &w->p->tile[op->dst];
+    emit_line(w->e, w->e->scope, "nc_settled(acc);");
+    emit_line(w->e, w->e->scope, "nc_put_group<%d>(sums + group * %d, acc);", t->pitch,
+              w->p->side_m * t->pitch);
 }
 
 // -- results --------------------------------------------------------------------------------------

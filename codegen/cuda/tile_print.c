@@ -1,15 +1,9 @@
 // Tile programs as CUDA C, op by op, in the words of prelude/cuda_tile.h.
 #include "codegen/cuda/tile_print.h"
 
-enum { MOST_UNROLLED = 16, MOST_EARLY = 64 };
+enum { MOST_UNROLLED = 16 };
 
-typedef struct Print {
-    Emit *e;
-    const TileProgram *p;
-    Vectors
-        results; // loads of what results need, the [early] first of them before the last barrier
-    int early;
-} Print;
+typedef RowPrint Print;
 
 static int64_t tiles_along(const Body *b, int axis)
 {
@@ -126,123 +120,6 @@ static void print_sums(Print *w, const TileOp *op)
     emit_line(e, e->scope, "float *const sums = (float *)nc_shared;");
     emit_line(e, e->scope, "nc_put_sums<%d, %s>(sums + %s * %d + warp_n, acc);", t->pitch,
               left->along_k ? "false" : "true", row, t->pitch);
-}
-
-// -- results --------------------------------------------------------------------------------------
-
-typedef struct Share {
-    int vectors, threads, line; // line: vectors of a row
-    const char *thread, *row, *m, *n;
-} Share;
-
-static Share share_of(Print *w, const Tile *sums)
-{
-    const TileProgram *p = w->p;
-    Emit *e = w->e;
-    const Schedule *s = &e->body->sched;
-    Share r = {.line = sums->line / p->vector, .row = "", .m = "origin_m", .n = "origin_n"};
-    int rows = s->tile_m / p->cluster;
-    r.threads = s->threads;
-    r.thread = "threadIdx.x";
-    if (sums->of_warp) {
-        rows = sums->lines / (p->warps_m * p->warps_n);
-        r.threads = 32;
-        r.thread = "lane";
-        r.m = p->side_m > rows ? emit_text(e, "origin_m + warp_m + strip * %d", rows)
-                               : "origin_m + warp_m";
-        r.n = "origin_n + warp_n";
-    } else if (p->cluster > 1) {
-        r.row = emit_text(e, "part * %d + ", rows);
-    }
-    r.vectors = rows * r.line;
-    return r;
-}
-
-static int results_a_thread(const Share *r)
-{
-    return (r->vectors + r->threads - 1) / r->threads;
-}
-
-// The place of vector u of this thread; opens the scope where it is one.
-static void open_results(Print *w, const Share *r, const char *base)
-{
-    Emit *e = w->e;
-    const char *t = int_type(e);
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const int slot = u * %d + %s;", r->threads, r->thread);
-    emit_line(e, e->scope, "const int row = %sslot / %d, from = %s;", r->row, r->line,
-              number(e, "slot", 1, r->line, w->p->vector));
-    emit_line(e, e->scope, "const %s %s = %s + row;", t, e->axis[1], r->m);
-    emit_line(e, e->scope, "const %s %s = %s + from;", t, base, r->n);
-    emit_open(e, 1ull << 1)->guard = true;
-}
-
-static void close_results(Print *w, const Share *r, const char *base)
-{
-    Emit *e = w->e;
-    emit_close(e, result_inside(e, base, e->body->sched.tile_m), "}");
-    emit_line(e, e->scope->up, "#pragma unroll");
-    const char *there = r->vectors % r->threads ? emit_text(e, " && u * %d + %s < %d", r->threads,
-                                                            r->thread, r->vectors)
-                                                : "";
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d%s; u++) {", results_a_thread(r), there),
-               "}");
-}
-
-// Loads of what results need besides the sums, before these are joined; and whether to go on.
-static void print_rest(Print *w, const Tile *sums)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    Share r = share_of(w, sums);
-    Vectors *v = &w->results;
-    Scope *top = e->scope;
-    const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
-    int each = results_a_thread(&r);
-    *v = result_vectors(e, w->p->vector);
-    for (int i = 0; i < v->nloads; i++) {
-        int load = v->loads[i];
-        if (!is_plain(e, load) || (w->early + 1) * w->p->vector * each > MOST_EARLY) continue;
-        v->loads[i] = v->loads[w->early];
-        v->loads[w->early++] = load;
-        emit_line(e, top, "%s %s[%d];",
-                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, w->p->vector),
-                  slot_name(e, load), each);
-    }
-    if (w->early) {
-        open_results(w, &r, base);
-        e->axis[2] = base;
-        for (int i = 0; i < w->early; i++)
-            print_vector_load(e, v, v->loads[i], emit_text(e, "%s[u]", slot_name(e, v->loads[i])),
-                              false);
-        e->axis[2] = axis;
-        close_results(w, &r, base);
-    }
-    if (b->commits)
-        emit_line(e, top, "if (failed) return; // a check has failed: nothing is committed");
-}
-
-static void print_map(Print *w, const TileOp *op)
-{
-    const TileProgram *p = w->p;
-    Emit *e = w->e;
-    const Tile *sums = &p->tile[op->a];
-    const char *base = emit_text(e, "%s_first", e->axis[2]);
-    Share r = share_of(w, sums);
-    ResultVector v = {.base = base, .width = p->vector, .early = w->early};
-    if (sums->of_warp) {
-        w->results = result_vectors(e, p->vector);
-        v.sum = emit_text(e, "sums[row * %d + from + lane]", sums->pitch);
-    } else {
-        v.sum = "sum.at[lane]";
-        v.joined = emit_text(
-            e, "const NcVec<float, 4> sum = nc_joined<%d, %d, %d>(sums + row * %d + from, %s);",
-            p->warps_k, p->cluster, e->body->sched.tile_m * sums->pitch, sums->pitch,
-            p->cluster > 1 ? "first_part" : "0");
-    }
-    open_results(w, &r, base);
-    result_vector(e, &w->results, &v);
-    close_results(w, &r, base);
 }
 
 // -- synchronisation ------------------------------------------------------------------------------
@@ -406,7 +283,7 @@ static int print_op(Print *w, int i, const TileOp *loop)
         break;
     case T_LOAD:
         while (op->kind != T_MAP) op++;
-        print_rest(w, &w->p->tile[op->a]);
+        rows_rest(w, &w->p->tile[op->a]);
         break;
     case T_MOVE:
         if (plain)
@@ -424,7 +301,7 @@ static int print_op(Print *w, int i, const TileOp *loop)
         if (plain)
             plain_map(e, w->p);
         else
-            print_map(w, op);
+            rows_map(w, &w->p->tile[op->a]);
         break;
     case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
     case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;

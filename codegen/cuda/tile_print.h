@@ -30,6 +30,18 @@ static inline int tile_elements(const Tile *t) // from place to place
 // -- print.c: a barrier, of programs without roles
 void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op);
 
+// -- rows.c: results of sums that lie in shared memory by rows
+typedef struct RowPrint {
+    Emit *e;
+    const TileProgram *p;
+    // Loads of what results need, the [early] first of them before the sums are joined.
+    Vectors results;
+    int early;
+} RowPrint;
+// Loads of what results need besides the sums, before these are joined; and whether to go on.
+void rows_rest(RowPrint *w, const Tile *sums);
+void rows_map(RowPrint *w, const Tile *sums);
+
 // -- print_roles.c: the whole kernel's text, of a program with roles
 void tile_roles_cuda(Emit *e, const TileProgram *p);
 
@@ -41,12 +53,14 @@ typedef struct RolePrint {
     int below;         // 64 rows each: parts of a group's sums that lie below each other
     int64_t across;    // tiles side by side
     int apart;         // rows of a tile are so many apart
+    RowPrint rows;     // of a tile whose columns blocks share
 } RolePrint;
 const char *group_rows(RolePrint *w); // the left operand's, that this group multiplies
 void group_load(RolePrint *w, const TileOp *op);
 void group_clear(RolePrint *w);
 void group_multiply(RolePrint *w, const TileOp *op);
 void group_reduce(RolePrint *w, const TileOp *op);
+void group_sums(RolePrint *w, const TileOp *op); // to rows of shared memory
 void group_row_sums(RolePrint *w);
 // Where "part" of the results is, and its boxes in shared memory; results to these, or to memory;
 // the boxes to memory.

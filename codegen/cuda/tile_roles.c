@@ -18,7 +18,8 @@ static void print_barrier(RolePrint *w, const TileOp *op)
 {
     static const char *const words[] = {[OF_WARP] = "__syncwarp()",
                                         [OF_CLUSTER] = "nc_cluster_wait()",
-                                        [OF_GROUP] = "nc_group_wait(group)"};
+                                        [OF_GROUP] = "nc_group_wait(group)",
+                                        [OF_ROLE] = "nc_groups_wait()"};
     emit_line(w->e, w->e->scope, "%s;%s", words[op->scope],
               op->scope == OF_CLUSTER ? " // none leaves while another arrives at its mbarriers"
                                       : reason(w, op));
@@ -33,6 +34,10 @@ static void print_arrive(RolePrint *w, const TileOp *op, bool inside)
                *block = all                 ? "thread"
                         : w->p->cluster > 1 ? "rank"
                                             : "0";
+    if (w->p->bar[op->bar].by_tile) {
+        emit_line(e, e->scope, "if (%s) nc_bar_tell(%s, %s);", who, w->p->bar[op->bar].name, block);
+        return;
+    }
     emit_line(e, e->scope, "if (%s%s) nc_bar_arrive(%s + %s, %s);",
               op->shift && inside ? "step > 0 && " : "", who, w->p->bar[op->bar].name,
               op->shift ? "before" : "place", block);
@@ -47,6 +52,8 @@ static void print_ready(RolePrint *w)
     const TileBar *full = &p->bar[0], *empty = &p->bar[1];
     emit_line(e, top, "if (threadIdx.x == 0) nc_ring_begin<%d>(%s, %d, %s, %d);", full->places,
               full->name, full->arrivals, empty->name, empty->arrivals);
+    for (const TileBar *b = empty + 1; b < &p->bar[p->nbars]; b++)
+        emit_line(e, top, "if (threadIdx.x == 0) nc_bar_init(%s, %d);", b->name, b->arrivals);
     emit_line(e, top, "nc_bars_ready();");
 }
 
@@ -68,6 +75,14 @@ static bool has(const TileProgram *p, int from, TileKind kind)
     return false;
 }
 
+// Whether the role gives places back a step later.
+static bool given_later(const TileProgram *p, int i)
+{
+    for (; i < p->nops && p->op[i].kind != T_ROLE; i++)
+        if (p->op[i].kind == T_ARRIVE && p->op[i].shift) return true;
+    return false;
+}
+
 static void print_ops(RolePrint *w, int from, int to, const TileOp *loop);
 
 // Which tile of the result this is; where the left operand's rows begin anywhere also the number
@@ -76,7 +91,8 @@ static void print_origin(RolePrint *w, const TileRole *role)
 {
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
-    const char *rank = s->cluster > 1 ? emit_text(e, " * %d + rank", s->cluster) : "";
+    const char *rank =
+        s->cluster > 1 && !w->p->split ? emit_text(e, " * %d + rank", s->cluster) : "";
     Scope *in = e->scope;
     ProgMap m;
     bool along_k;
@@ -113,8 +129,10 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
     Scope *out = e->scope;
     if (role->groups) emit_line(e, out, "int taken = 0; // steps, by tiles before");
     if (role->turns) emit_line(e, out, "int turn = 0;");
+    if (w->p->split) emit_line(e, out, "int round = 1;");
     emit_open(e, 0);
     print_origin(w, role);
+    if (w->p->split) emit_line(e, e->scope, "round ^= 1;");
     if (role->turns) {
         emit_line(e, e->scope, "turn ^= 1;");
         emit_line(e, e->scope, "if (turn == group) { // the other group's");
@@ -124,8 +142,9 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
     }
     if (role->groups) {
         int places = w->p->tile[0].places;
-        emit_line(e, e->scope, "int place = taken %% %d, parity = taken / %d %% 2, before = 0;",
-                  places, places);
+        emit_line(e, e->scope, "int place = taken %% %d%s, parity = taken / %d %% 2%s;", places,
+                  role->steps ? " + group" : "", places,
+                  given_later(w->p, from) ? ", before = 0" : "");
         emit_line(e, e->scope, "taken += %lld;", steps);
     }
     print_ops(w, from + 1, to, NULL);
@@ -158,10 +177,22 @@ static void print_steps(RolePrint *w, int from, int to)
         emit_line(e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right);",
                   group_rows(w));
     print_ops(w, at, to, loop);
-    if (multiplies) emit_line(e, in, "before = place;");
+    if (multiplies && given_later(p, from)) emit_line(e, in, "before = place;");
     if (sums) emit_line(e, in, "if (++due == %lld) due = 0;", (long long)w->across);
-    emit_line(e, in, "if (++place == %d) place = 0, parity ^= 1;", left->places);
+    if (multiplies && p->warps_k > 1) // the groups' places by turns
+        emit_line(e, in, "if ((place += %d) >= %d) place = group, parity ^= 1;", p->warps_k,
+                  left->places);
+    else
+        emit_line(e, in, "if (++place == %d) place = 0, parity ^= 1;", left->places);
     long long trips = loop->trips;
+    if (!multiplies && p->split) { // this block's range of the columns
+        const char *begin = p->cluster > 1 ? emit_text(e, "rank * %lld", trips * STEP) : "0";
+        emit_close(e,
+                   emit_text(e, "for (int first = %s, i = 0; i < %lld; i++, first += %d) {", begin,
+                             trips, STEP),
+                   "}");
+        return;
+    }
     emit_close(e,
                multiplies ? emit_text(e, "for (int step = 0; step < %lld; step++) {", trips)
                           : emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
@@ -183,6 +214,13 @@ static void print_parts(RolePrint *w, int from, int to)
         "}");
 }
 
+static const Tile *rows_of(const TileProgram *p)
+{
+    const Tile *t = p->tile;
+    while (t->layout != L_ROWS) t++;
+    return t;
+}
+
 static void print_op(RolePrint *w, int i, const TileOp *loop)
 {
     const TileOp *op = &w->p->op[i];
@@ -192,7 +230,13 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     const char *bar = p->bar[op->bar].name;
     switch (op->kind) {
     case T_READY: print_ready(w); break;
-    case T_AWAIT: emit_line(e, in, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op)); break;
+    case T_AWAIT:
+        if (p->bar[op->bar].by_tile)
+            emit_line(e, in, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "",
+                      reason(w, op));
+        else
+            emit_line(e, in, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op));
+        break;
     case T_ANNOUNCE:
         emit_line(e, in, "nc_bar_expect(%s + place, %d);", bar, p->bar[op->bar].bytes);
         break;
@@ -214,17 +258,25 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     case T_WAIT:
         emit_line(e, in, "%s<%d>();%s", op->how == BY_TENSOR ? "nc_products_done" : "nc_boxes_read",
                   op->count, reason(w, op));
-        if (op->how == BY_TENSOR && !op->count) emit_line(e, in, "nc_settled(acc);");
+        if (op->how == BY_TENSOR && !op->count && !p->split) emit_line(e, in, "nc_settled(acc);");
         break;
     case T_FILL: // by the first product
         emit_line(e, in, "float acc[%d][%d];", w->below, p->side_n / 2);
         break;
-    case T_LOAD: group_load(w, op); break;
+    case T_LOAD:
+        if (op->how == BY_BULK)
+            group_load(w, op);
+        else
+            rows_rest(&w->rows, rows_of(p));
+        break;
+    case T_MOVE: group_sums(w, op); break;
     case T_CLEAR: group_clear(w); break;
     case T_MMA: group_multiply(w, op); break;
     case T_REDUCE: group_reduce(w, op); break;
     case T_MAP:
-        if (p->tile[op->a].lines > 1)
+        if (p->tile[op->a].layout == L_ROWS)
+            rows_map(&w->rows, &p->tile[op->a]);
+        else if (p->tile[op->a].lines > 1)
             group_map(w);
         else
             group_row_sums(w);
@@ -339,12 +391,18 @@ static void print_places(RolePrint *w)
                   w->boxes->places * wgmma_staged(e->body) * BOX * STEP);
     emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
               p->shared, p->tile[0].places);
+    if (!p->split) return;
+    emit_line(e, top, "float *const sums = (float *)ring;");
+    for (int i = 2; i < p->nbars; i++)
+        emit_line(e, top, "uint64_t *const %s = full + %d;", p->bar[i].name,
+                  2 * p->tile[0].places + i - 2);
 }
 
 void tile_roles_cuda(Emit *e, const TileProgram *p)
 {
     const Body *b = e->body;
     RolePrint w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
+    w.rows = (RowPrint){.e = e, .p = p};
     w.across = ceil_div(b->axis[2].extent, b->sched.tile_n);
     for (int i = 0; i < p->ntiles; i++)
         if (p->tile[i].of_warp) w.boxes = &p->tile[i];

@@ -34,8 +34,9 @@ typedef struct Schedule {
     int64_t row_cols; // ROW, CUDA: columns kept there; those beyond are read again
     int line;         // ROW, SWEEP: the vectors of rows that start anywhere begin at its multiples
     int margin;       // ROW: and end so many elements before the row; 0: wherever
-    int cluster;      // blocks that share a row (ROW) or the columns of a staged tile, through each
-                      // other's shared memory; wgmma: that copy the right operand for each other
+    int cluster;      // blocks that share a row (ROW) or the columns of a tile (staged, or
+                      // of WGMMA_SPLIT), through each other's shared memory; of other products of
+                      // groups: that copy the right operand for each other
     int walkers;      // SWEEP: blocks of a multiprocessor that walk over rows
     int together;     // SWEEP: rows of a team that share their joins: a turn
     int ahead;        // SWEEP: turns of a team in shared memory: this one and those copied ahead
@@ -55,6 +56,8 @@ typedef struct Schedule {
     bool wide;  // 64-bit index arithmetic
 } Schedule;
 
-enum { WGMMA_SHARED = 1, WGMMA_OWN }; // two groups multiply a tile together, or each its own
+// Two groups multiply a tile together, half of its rows each, or each its own. SPLIT: together, and
+// the blocks of a cluster share its columns; STEPS: so do the groups.
+enum { WGMMA_SHARED = 1, WGMMA_OWN, WGMMA_SPLIT, WGMMA_STEPS };
 
 #endif

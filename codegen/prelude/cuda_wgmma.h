@@ -43,6 +43,19 @@ NC_FN void nc_bar_arrive(uint64_t *bar, int block) // at the barrier of that blo
                  "mbarrier.arrive.shared::cluster.b64 _, [at]; }"
                  : : "r"(nc_shared_place(bar)), "r"(block) : "memory");
 }
+// Arrives at that of a block of the cluster, telling what this thread, and those it waited for, have
+// written to shared memory or read from the others'; waits for the end of the phase and hears it.
+NC_FN void nc_bar_tell(uint64_t *bar, int block)
+{
+    asm volatile("{ .reg .b32 at; mapa.shared::cluster.u32 at, %0, %1; "
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [at]; }"
+                 : : "r"(nc_shared_place(bar)), "r"(block) : "memory");
+}
+NC_FN void nc_bar_hear(uint64_t *bar, int parity)
+{
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; @!p bra again; }"
+                 : : "r"(nc_shared_place(bar)), "r"(parity) : "memory");
+}
 // Where the dynamic shared memory begins that bulk copies may lay out.
 NC_FN uint8_t *nc_bulk_shared() { return (uint8_t *)nc_shared + (1024 - nc_shared_place(nc_shared) % 1024) % 1024; }
 // Starts copying the map's box at column x, row y; its bytes count at the barrier.
@@ -137,6 +150,8 @@ NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 
 NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
 // The 128 threads of a group wait for each other.
 NC_FN void nc_group_wait(int group) { asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory"); }
+// The 256 threads of both groups wait for each other.
+NC_FN void nc_groups_wait() { asm volatile("bar.sync 1, 256;" : : : "memory"); }
 // What this thread has written to shared memory is there for products and bulk copies, once those
 // who begin them know that this stands behind it.
 NC_FN void nc_fence_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
@@ -168,6 +183,18 @@ template <int N> NC_FN void nc_settled(float (&c)[1][N][4])
 {
 #pragma unroll
     for (int i = 0; i < 4 * N; i++) asm volatile("" : "+f"(c[0][i / 4][i % 4]) : : "memory");
+}
+// The sums of a group (64 M x 2 N) to rows of shared memory, so far apart.
+template <int Pitch, int M, int N> NC_FN void nc_put_group(float *rows, const float (&c)[M][N])
+{
+    const int thread = threadIdx.x % 128;
+    float *const to = rows + (thread / 32 * 16 + thread % 32 / 4) * Pitch + thread % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < M * N / 2; i++) {
+        const int m = i / (N / 2), j = i % (N / 2);
+        const NcVec<float, 2> pair = {c[m][2 * j], c[m][2 * j + 1]};
+        nc_store<2>(to + (m * 64 + j % 2 * 8) * Pitch + j / 2 * 8, pair);
+    }
 }
 // Adds up so many rows of 64 elements, copied as boxes that run along k: of 32 columns, four pieces
 // of eight. Thread 8 i + r gives the place of piece i of row r; its sums are then those of columns

@@ -1,6 +1,7 @@
 // The table of knobs: what of a schedule may be chosen, and among which values.
 #include "codegen/schedule/knobs.h"
 #include "codegen/schedule/plans.h"
+#include "codegen/tile/wgmma.h"
 #include "codegen/tile/tile.h"
 
 #include <stdlib.h>
@@ -174,7 +175,8 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
     }
     if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
     int n = 0;
-    for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= WGMMA_OWN; i++) out[n++] = i;
+    int last = wgmma_splits(b) && t->max_cluster > 1 ? WGMMA_STEPS : WGMMA_OWN;
+    for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= last; i++) out[n++] = i;
     return n;
 }
 
@@ -268,8 +270,9 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE)) return 0;
     if (b->sched.staged) return powers(b, 32, 128, staged_wide, out);
-    for (int i = 0; i < 4 && b->sched.wgmma; i++) out[i] = 64 * (i + 1);
-    return b->sched.wgmma ? 4 : 0;
+    bool steps = b->sched.wgmma == WGMMA_STEPS;
+    for (int i = 0; i < 5 && b->sched.wgmma; i++) out[i] = steps ? 64 + 32 * i : 64 * (i + 1);
+    return steps ? 5 : b->sched.wgmma ? 4 : 0;
 }
 
 static int64_t inner_extent(const Body *b)
@@ -315,6 +318,11 @@ static bool fills_blocks(const Body *b, int64_t v)
 
 static int legal_cluster(const Body *b, const Target *t, int64_t *out)
 {
+    if (cuda_of(b, t, SCHED_TILE) && wgmma_shares(&b->sched)) {
+        int most = t->max_cluster < t->units ? t->max_cluster : t->units;
+        for (int i = 0; i < most; i++) out[i] = i + 1;
+        return most;
+    }
     if (cuda_of(b, t, SCHED_TILE) && b->sched.wgmma) return powers(b, 1, 2, NULL, out);
     if (cuda_of(b, t, SCHED_TILE) && b->sched.staged)
         return powers(b, 1, t->max_cluster, NULL, out);
@@ -359,7 +367,7 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
-static const char *const wgmma_words[] = {"no", "together", "own", NULL};
+static const char *const wgmma_words[] = {"no", "together", "own", "split", "steps", NULL};
 static const char *const keep_words[] = {"again", "registers", "shared", NULL};
 
 #define INT(field)  offsetof(Schedule, field), false
@@ -381,7 +389,9 @@ const Knob knobs[] = {
      "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
      "warp's tile of 16 x 8, 16 x 16, 32 x 32; attention: rows of a warp, of 16",
      INT(each), legal_each, -1, true, NULL},
-    {"wgmma", "groups of four warps multiply: a tile together, or each its own; no: they do not",
+    {"wgmma",
+     "groups of four warps multiply: a tile together, or each its own; split: together, and the "
+     "blocks of a cluster share its columns; steps: so do the groups; no: they do not",
      INT(wgmma), legal_wgmma, 0, true, wgmma_words},
     {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile_n),
      legal_tile_n, -1, false, NULL},
@@ -397,8 +407,9 @@ const Knob knobs[] = {
     {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
      NULL},
     {"cluster",
-     "blocks that share a row or the columns of a staged tile, or the copies of a product's right "
-     "operand",
+     "blocks that share a row or the columns of a tile (staged, wgmma=split, steps), or the copies "
+     "of a "
+     "product's right operand",
      INT(cluster), legal_cluster, 1, true, NULL},
     {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
      true, NULL},

@@ -88,6 +88,13 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
             "groups of four warps take tiles of %d x %d: %.0f %% of what %d multiprocessors can "
             "multiply",
             s->tile_m, s->tile_n, 100 * wgmma_share(b, t), t->units);
+        if (s->wgmma >= WGMMA_SPLIT && s->cluster > 1)
+            buf_printf(o,
+                       "; there are few tiles, so that %d blocks share the columns of "
+                       "each and join their sums in shared memory",
+                       s->cluster);
+        else if (s->wgmma == WGMMA_STEPS)
+            buf_str(o, "; each has one, so that both groups share its columns");
         return;
     }
     buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile_m, s->tile_n);

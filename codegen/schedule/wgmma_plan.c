@@ -25,40 +25,79 @@ bool wgmma_sums(const Body *b)
 }
 
 // Of one place of the ring.
-static int place_bytes(const Schedule *s)
+static int place_bytes(const Body *b)
 {
-    return (s->tile_m + s->tile_n) * LINE;
+    return (b->sched.tile_m + wgmma_wide(b)) * LINE;
+}
+
+bool wgmma_splits(const Body *b)
+{
+    return !group_uneven(b) && !body_folds(b);
+}
+
+// Clusters that the device holds at once. Its multiprocessors come in groups, and a cluster is of
+// one group: an H200 holds so many of 1, 2, ... blocks.
+static int64_t clusters_at_once(const Body *b, const Target *t)
+{
+    static const int held[] = {132, 66, 39, 30, 22, 17, 15, 15};
+    enum { UNITS = 132, LARGEST = sizeof held / sizeof *held };
+    int n = b->sched.cluster;
+    int64_t clusters = n <= LARGEST ? (int64_t)t->units * held[n - 1] / UNITS : 0;
+    return clusters > 0 ? clusters : 1;
 }
 
 // What follows from wgmma, tile_n and cluster.
 void wgmma_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
-    if (s->tile_n % ROWS || s->tile_n < ROWS || s->tile_n > 256) s->tile_n = 128;
-    if (s->cluster > 2) s->cluster = 2;
+    bool split = wgmma_shares(s), steps = s->wgmma == WGMMA_STEPS;
+    if (s->tile_n % (steps ? 32 : ROWS) || s->tile_n < ROWS || s->tile_n > (steps ? 192 : 256))
+        s->tile_n = 128;
+    int most = split ? t->max_cluster : 2;
+    if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
-    int blocks = s->tile_n > 192 ? 1 : 2; // of 64 rows a group: registers hold so many sums
+    // Of 64 rows a group: registers hold so many sums.
+    int blocks = s->tile_n > 192 || s->wgmma == WGMMA_SPLIT ? 1 : 2;
     s->threads = (1 + GROUPS) * 128;
     s->resident = 1;
     s->tile_k = STEP;
-    s->tile_m = ROWS * blocks * (s->wgmma == WGMMA_SHARED ? GROUPS : 1);
+    bool rows = s->wgmma == WGMMA_SHARED || s->wgmma == WGMMA_SPLIT; // that the groups share
+    s->tile_m = ROWS * blocks * (rows ? GROUPS : 1);
     int other = SPARE + 256 + wgmma_stages(b) * wgmma_staged(b) * GROUPS * 4 * BOX * LINE;
-    s->ring = (int)(t->shared_per_block - other) / place_bytes(s);
-    s->row_bytes = s->ring * place_bytes(s) + other;
-    int64_t tiles = wgmma_tiles(b), most = t->units / s->cluster;
-    s->blocks = (tiles < most ? tiles : most) * s->cluster;
+    s->ring = (int)(t->shared_per_block - other) / place_bytes(b);
+    if (steps) s->ring -= s->ring % GROUPS; // each group has every second place
+    int tiles = s->ring * place_bytes(b),
+        sums = (steps ? GROUPS : 1) * s->tile_m * wgmma_pitch(s) * 4; // where the ring was
+    s->row_bytes = (split && sums > tiles ? sums : tiles) + other;
+    s->blocks = at_most(wgmma_tiles(b), clusters_at_once(b, t)) * s->cluster;
 }
 
-enum { EDGE = 32 };
+// How much wider a tile seems by the time that its steps take: on an H200 tiles 128 wide are a few
+// percent behind those of 192, and those of 64 a sixth behind them. Blocks that share the columns
+// wait longer for their tiles, since their neighbours read others.
+static int edge(const Schedule *s)
+{
+    enum { EDGE = 32, EDGE_STEPS = 42, EDGE_SPLIT = 56 };
+    return !wgmma_shares(s) ? EDGE : s->cluster == 1 ? EDGE_STEPS : EDGE_SPLIT;
+}
 
-// Rounds are whole, and a tile costs as much as if it were EDGE wider: on an H200 tiles 128 wide
-// are a few percent behind those of 192, and those of 64 a sixth behind them.
+// What a multiprocessor multiplies of a step's tiles while the sums are joined: those of two
+// groups, of several blocks, or both; 1.3, 4 and 5.3 us on an H200.
+static double joining(const Schedule *s)
+{
+    if (!wgmma_shares(s)) return 0;
+    return s->cluster == 1 ? 80e3 : s->wgmma == WGMMA_SPLIT ? 240e3 : 320e3;
+}
+
+// Rounds are whole.
 double wgmma_share(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    int64_t at_once = t->units / s->cluster, rounds = ceil_div(wgmma_tiles(b), at_once);
-    return (double)b->axis[1].extent * (double)b->axis[2].extent /
-           ((double)rounds * t->units * s->tile_m * (s->tile_n + EDGE));
+    int64_t rounds = ceil_div(wgmma_tiles(b), clusters_at_once(b, t)),
+            steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
+    double tile = (double)s->tile_m * (s->tile_n + edge(s)) * (double)wgmma_steps(b);
+    return (double)b->axis[1].extent * (double)b->axis[2].extent * (double)steps /
+           ((double)rounds * t->units * (tile + joining(s)));
 }
 
 // Rows that begin within a line of memory straddle two.
@@ -76,8 +115,37 @@ static double copied_share(const Body *b)
     enum { OF_A_LINE = 80 };
     const Schedule *s = &b->sched;
     int lines = s->tile_m * (1 + straddles(b, 1)) + s->tile_n / s->cluster * (1 + straddles(b, 2));
-    int copied = lines * OF_A_LINE, multiplied = s->tile_m * (s->tile_n + EDGE);
+    int copied = lines * OF_A_LINE, multiplied = s->tile_m * (s->tile_n + edge(s));
     return copied > multiplied ? (double)multiplied / copied : 1;
+}
+
+// Takes the best way to share out the columns, where all clusters are on the device at once, if it
+// is better than the tiles chosen before, which reach [most]. (These ways were measured on an
+// H200.)
+static void try_split(const Target *t, Body *b, Schedule *best, double most)
+{
+    static const struct Way {
+        int wgmma, tile_n, least, most; // blocks
+    } ways[] = {{WGMMA_SPLIT, 192, 2, 8},
+                {WGMMA_SPLIT, 256, 2, 8},
+                {WGMMA_STEPS, 128, 2, 8},
+                {WGMMA_STEPS, 160, 1, 1}};
+    const double WORTH = 1.02;
+    Schedule before = b->sched;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (int n = ways[i].least; n <= ways[i].most && n <= t->max_cluster; n++) {
+            b->sched = before;
+            b->sched.wgmma = ways[i].wgmma;
+            b->sched.tile_n = ways[i].tile_n;
+            b->sched.cluster = n;
+            wgmma_derive(b, t);
+            double share = wgmma_share(b, t);
+            if (wgmma_tiles(b) > clusters_at_once(b, t) || share < LEAST_SHARE ||
+                share < WORTH * most)
+                continue;
+            most = share / WORTH;
+            *best = b->sched;
+        }
 }
 
 // The tiles that leave the least of the device idle; products too small for any are left to mma.
@@ -103,6 +171,8 @@ void wgmma_schedule(const Target *t, Body *b)
         most = all;
         best = *s;
     }
+    *s = before;
+    if (even && wgmma_splits(b)) try_split(t, b, &best, most);
     *s = best;
 }
 
@@ -115,7 +185,8 @@ void wgmma_maps(const Body *b, ProgKernel *k)
         bool along_k;
         group_operand(b, axis, m, &along_k);
         // a block copies all of its left tile, and its share of the right one
-        int side = axis == 1 ? s->tile_m : s->tile_n, share = axis == 1 ? 1 : s->cluster;
+        int side = axis == 1 ? s->tile_m : s->tile_n,
+            share = axis == 1 ? 1 : s->cluster / wgmma_sharing(s);
         m->box_rows = (along_k ? side : STEP) / share;
         m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
     }

@@ -17,6 +17,7 @@ typedef struct Spot { // a part of a place of a tile
     int wrote;        // when, by the writer's clock
     bool coming;      // a copy that has not arrived
     bool raw;         // threads wrote it, and have not fenced that
+    int fenced;       // when they have, likewise
     int read[AGENTS];
     bool reading[AGENTS]; // asynchronously
 } Spot;
@@ -90,6 +91,8 @@ typedef struct Run {
 void agent_wrong(Run *r, int op, const char *what, const char *name); // the first one is reported
 void agent_learn(int *to, const int *from);                           // clocks
 const TileRole *agent_role(const Run *r, const Agent *a);
+int agent_sharing(const Run *r,
+                  const Agent *a); // groups of its role that share the steps of a tile
 // Asynchronous reads of all groups but the last [left] are over.
 void agent_finish(Run *r, int who, Reads *by, int left);
 void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t bytes);
@@ -103,8 +106,11 @@ void agent_clear(Run *r, int who, const TileOp *op, int64_t position);
 void agent_multiply(Run *r, int who, const TileOp *op, int64_t position);
 void agent_map(Run *r, int who, const TileOp *op);
 void agent_store(Run *r, int who, const TileOp *op);
+void agent_move(Run *r, int who, const TileOp *op); // its sums, to where other blocks read them
 void agent_fence(Run *r, int who);
-int64_t agent_parts(const TileProgram *p); // of a group's sums
+int64_t agent_parts(const TileProgram *p); // of a group's sums, that results are made of one by one
+int agent_arrivals(const Run *r,
+                   int bar); // that end a phase, with as many blocks as there are here
 
 // -- verify_scores.c: what ops do whose scores stay in registers
 int64_t agent_steps(const Run *r, int64_t tile);  // those of a tile

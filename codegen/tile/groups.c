@@ -6,18 +6,27 @@
 // of its own, so that one multiplies while the other computes what follows from its sums. The
 // blocks of a cluster take tiles below each other: each copies its share of the right operand to
 // all of them. Two warps that have nothing to copy can add up the rows of the left operand.
+//
+// Or the blocks of a cluster share the columns of a tile (WGMMA_SPLIT): for few tiles and many
+// columns, as gradients of weights are. Each multiplies its range of the columns and leaves its
+// sums in shared memory, where the ring was. A block makes the results of its share of the rows: it
+// reads all parts of their sums, from the others' memory too, and adds them in the order of the
+// columns. So who is done first changes no bit, nothing passes through device memory, and one
+// launch does it. Copies for the next tile begin behind that: there should be one a block, or few.
+// The groups of a block can share its columns as well (WGMMA_STEPS), taking steps by turns. Results
+// leave by rows, so that a tile may be of any width.
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
 enum { ATOM_ROWS = 64, SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
 
-#define ATOMS(name, type, multiply, pack)                                                          \
-    {name, type, 0, ATOM_ROWS, 64, 16, NULL, multiply, pack},                                      \
-        {name, type, 0, ATOM_ROWS, 128, 16, NULL, multiply, pack},                                 \
-        {name, type, 0, ATOM_ROWS, 192, 16, NULL, multiply, pack},                                 \
+#define ATOM(n, name, type, multiply, pack)                                                        \
     {                                                                                              \
-        name, type, 0, ATOM_ROWS, 256, 16, NULL, multiply, pack                                    \
+        name, type, 0, ATOM_ROWS, n, 16, NULL, multiply, pack                                      \
     }
+#define ATOMS(...)                                                                                 \
+    ATOM(64, __VA_ARGS__), ATOM(96, __VA_ARGS__), ATOM(128, __VA_ARGS__), ATOM(160, __VA_ARGS__),  \
+        ATOM(192, __VA_ARGS__), ATOM(256, __VA_ARGS__)
 
 static const TileAtom atoms[] = {
     ATOMS("wgmma of bf16", DT_BF16, "nc_product_b", "nc_pack_b"),
@@ -37,7 +46,7 @@ static int add_operand(TileProgram *p, int axis)
 {
     const Body *b = p->body;
     const Schedule *s = &b->sched;
-    int given = axis == 1 ? b->dot.a : b->dot.b, side = axis == 1 ? s->tile_m : s->tile_n;
+    int given = axis == 1 ? b->dot.a : b->dot.b, side = axis == 1 ? s->tile_m : wgmma_wide(b);
     Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_BULK, .axis = axis};
     ProgMap m;
     group_operand(b, axis, &m, &t.along_k);
@@ -48,11 +57,11 @@ static int add_operand(TileProgram *p, int axis)
     t.pitch = STEP;
     t.places = s->ring;
     t.bytes = side * LINE;
-    t.apart = (s->tile_m + s->tile_n) * LINE;
+    t.apart = (s->tile_m + wgmma_wide(b)) * LINE;
     t.offset = axis == 1 ? 0 : s->tile_m * LINE;
     t.plain = true;
-    t.of_group = axis == 1 && s->wgmma == WGMMA_SHARED;
-    t.peers = axis == 2 && s->cluster > 1;
+    t.of_group = axis == 1 && p->warps_m > 1;
+    t.peers = axis == 2 && p->cluster > 1 && !p->split;
     return tile_add(p, t);
 }
 
@@ -80,9 +89,13 @@ static void add_roles(TileProgram *p)
     if (body_folds(b))
         p->role[p->nroles++] =
             (TileRole){"row sums", GROUP_WARPS - SUMMERS, SUMMERS, rest, .thread = false};
-    p->role[p->nroles++] =
-        (TileRole){"products", GROUP_WARPS,      GROUPS * GROUP_WARPS,
-                   own,        .groups = GROUPS, .turns = b->sched.wgmma == WGMMA_OWN};
+    p->role[p->nroles++] = (TileRole){"products",
+                                      GROUP_WARPS,
+                                      GROUPS * GROUP_WARPS,
+                                      own,
+                                      .groups = GROUPS,
+                                      .turns = b->sched.wgmma == WGMMA_OWN,
+                                      .steps = p->warps_k > 1};
 }
 
 static void op(TileProgram *p, TileKind kind, int dst, int a)
@@ -93,6 +106,27 @@ static void op(TileProgram *p, TileKind kind, int dst, int a)
 static void loop(TileProgram *p, TileKind kind, int64_t trips, int every)
 {
     tile_op(p, (TileOp){kind, .dst = -1, .a = -1, .b = -1, .trips = trips, .count = every});
+}
+
+// Of a tile whose columns are shared: the sums of each group, where the ring was.
+static int add_rows(TileProgram *p)
+{
+    Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
+    t.lines = p->warps_k * p->body->sched.tile_m;
+    t.line = p->side_n;
+    t.pitch = wgmma_pitch(&p->body->sched);
+    t.bytes = t.lines * t.pitch * 4;
+    if (t.bytes > p->shared) p->shared = t.bytes;
+    return tile_add(p, t);
+}
+
+// The sums to where other blocks read them, and results of all of them.
+static void share_sums(TileProgram *p, int acc, int sums)
+{
+    Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
+    op(p, T_MOVE, sums, acc);
+    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
+    op(p, T_MAP, -1, sums);
 }
 
 // What the role does for each of the block's tiles follows.
@@ -106,15 +140,17 @@ static void begin(TileProgram *p, int role)
 void tile_groups(const Body *b, TileProgram *p)
 {
     const Schedule *s = &b->sched;
-    bool together = s->wgmma == WGMMA_SHARED;
     *p = (TileProgram){.body = b, .atom = atom_of(b), .vector = 2, .cluster = s->cluster};
+    p->split = wgmma_shares(s);
+    if (p->split) p->vector = 4; // results leave by rows
     p->type = p->atom->operand;
-    p->warps_m = together ? GROUPS : 1;
-    p->warps_n = p->warps_k = 1;
+    p->warps_k = s->wgmma == WGMMA_STEPS ? GROUPS : 1;
+    p->warps_m = s->wgmma == WGMMA_SHARED || s->wgmma == WGMMA_SPLIT ? GROUPS : 1;
+    p->warps_n = 1;
     p->side_m = s->tile_m / p->warps_m;
     p->side_n = s->tile_n;
     p->steps = wgmma_steps(b);
-    p->shared = s->ring * (s->tile_m + s->tile_n) * LINE;
+    p->shared = s->ring * (s->tile_m + wgmma_wide(b)) * LINE;
     int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
     Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
     sums.lines = p->side_m;
@@ -141,11 +177,16 @@ void tile_groups(const Body *b, TileProgram *p)
     }
     begin(p, p->nroles - 1);
     op(p, T_FILL, acc, -1);
-    loop(p, T_LOOP, p->steps, 0);
+    loop(p, T_LOOP, p->steps / p->warps_k, 0);
     if (group_uneven(b))
         tile_op(p, (TileOp){T_CLEAR, .dst = left, .a = -1, .b = -1, .when = THE_FIRST});
     tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = acc, .a = left, .b = right});
     op(p, T_END, -1, -1);
+    if (p->split) {
+        share_sums(p, acc, add_rows(p));
+        op(p, T_END, -1, -1);
+        return;
+    }
     loop(p, T_LOOP, p->side_m / ATOM_ROWS * (p->side_n / STEP), 0);
     op(p, T_MAP, boxes, acc);
     if (boxes >= 0) tile_op(p, (TileOp){T_STORE, BY_BULK, .dst = -1, .a = boxes, .b = -1});

@@ -8,14 +8,18 @@
 //                                    what it reads is over
 //     threads -> asynchronous        a fence for what these threads wrote; their barrier
 //     bulk store -> threads          all but so many of the stores have been read; a barrier
+//     sums -> blocks of a cluster    an mbarrier "written", where each warp of each block arrives
+//     who reads them -> bulk copy    a fence; an mbarrier "read" likewise
 //     threads -> sums of products    a fence of the tensor cores
 //     sums of products -> threads    all products are done
 //
 // Products read their operands until they are done. A group goes on to the next step before that,
-// so it gives a place back a step later.
+// so it gives a place back a step later; but not where the other group has the next step, whose
+// products are under way meanwhile, and the ring has too few places for both.
 #include "codegen/tile/tile.h"
 
 enum { MOST_ADDED = 6 };
+enum { FEW_PLACES = 3 };
 enum { UNDER_WAY = 1 }; // groups of products, while the next place is waited for: this step's
 
 typedef struct Added { // ops beside one of the program
@@ -101,7 +105,8 @@ static void guard_reader(Sync *s, int loop, int first, int last, int full, int e
     bool peers = false, tensor = p->op[last].how == BY_TENSOR;
     for (int t = 0; t < p->ntiles; t++) peers |= (read & tiles) >> t & 1 && p->tile[t].peers;
     s->p->bar[empty].arrivals +=
-        role->warps / (role->turns ? role->groups : 1) * (peers ? p->cluster : 1);
+        role->warps / (role->turns || role->steps ? role->groups : 1) * (peers ? p->cluster : 1);
+    s->p->bar[empty].of_cluster |= peers;
 
     if (role->turns) add(&s->before[loop], (TileOp){T_TURN, .shift = -1});
     add(&s->before[first], (TileOp){T_AWAIT, .bar = full, .filled = tiles});
@@ -110,6 +115,11 @@ static void guard_reader(Sync *s, int loop, int first, int last, int full, int e
     TileOp arrive = {T_ARRIVE, .bar = empty, .scope = peers ? OF_CLUSTER : OF_BLOCK};
     if (!tensor) {
         add(&s->behind[last], (TileOp){T_BARRIER, .scope = OF_WARP, .freed = read});
+        add(&s->behind[last], arrive);
+        return;
+    }
+    if (role->steps && p->tile[0].places < FEW_PLACES * role->groups) {
+        add(&s->behind[last], (TileOp){T_WAIT, BY_TENSOR, .count = 0});
         add(&s->behind[last], arrive);
         return;
     }
@@ -143,6 +153,53 @@ static void guard_ring(Sync *s, int loop, int load)
         for (int in = i; in < end_of(p, i); in++)
             if (reads(p, &p->op[in]) & tiles) last = in, first = first < 0 ? in : first;
         if (first >= 0) guard_reader(s, i, first, last, full, empty);
+    }
+}
+
+// -- sums that the blocks of a cluster share ------------------------------------------------------
+
+static bool overlaps(const TileProgram *p, int a, int b)
+{
+    for (int i = 0; i < p->tile[a].places; i++)
+        for (int j = 0; j < p->tile[b].places; j++)
+            if (tile_overlaps(&p->tile[a], i, &p->tile[b], j)) return true;
+    return false;
+}
+
+static int add_cluster_bar(Sync *s, const char *name, int tile, int warps)
+{
+    int bar = add_bar(s->p, name, 1u << tile);
+    s->p->bar[bar].by_tile = s->p->bar[bar].of_cluster = true;
+    s->p->bar[bar].arrivals = warps * s->from->cluster;
+    return bar;
+}
+
+// [move] writes them, where the ring is; [map] reads them in all blocks. The role's products read
+// the ring until they are done.
+static void guard_sums(Sync *s, int move, int map)
+{
+    const TileProgram *p = s->from;
+    const TileRole *role = &p->role[role_at(p, move)];
+    int sums = p->op[move].dst;
+    uint32_t own = 1u << sums, ring = 0;
+    for (int t = 0; t < p->ntiles; t++)
+        if (t != sums && tile_shared(&p->tile[t]) && overlaps(p, sums, t)) ring |= 1u << t;
+    int written = add_cluster_bar(s, "written", sums, role->warps),
+        read = add_cluster_bar(s, "read", sums, role->warps);
+    if (role->groups > 1)
+        add(&s->before[move], (TileOp){T_BARRIER, .scope = OF_ROLE, .freed = ring});
+    add(&s->behind[move], (TileOp){T_BARRIER, .scope = OF_WARP, .filled = own});
+    add(&s->behind[move], (TileOp){T_ARRIVE, .bar = written, .scope = OF_CLUSTER});
+    add(&s->before[map], (TileOp){T_AWAIT, .bar = written, .filled = own});
+    add(&s->behind[map], (TileOp){T_FENCE, .freed = own});
+    add(&s->behind[map], (TileOp){T_BARRIER, .scope = OF_WARP, .freed = own});
+    add(&s->behind[map], (TileOp){T_ARRIVE, .bar = read, .scope = OF_CLUSTER});
+    for (int i = 0; i < p->nops; i++) { // before the loops that fill that memory
+        if (p->op[i].kind != T_LOOP) continue;
+        bool fills = false;
+        for (int in = i; in < end_of(p, i); in++)
+            fills |= loads(&p->op[in]) && ring >> p->op[in].dst & 1;
+        if (fills) add(&s->before[i], (TileOp){T_AWAIT, .bar = read, .count = 1, .freed = own});
     }
 }
 
@@ -210,7 +267,13 @@ static void guard(Sync *s)
             for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
             to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
         }
-        if (writes(p, op)) guard_writes(s, i, loop);
+        if (op->kind == T_MOVE && p->tile[op->dst].layout == L_ROWS) {
+            int map = i;
+            while (p->op[map].kind != T_MAP) map++;
+            guard_sums(s, i, map);
+        } else if (writes(p, op)) {
+            guard_writes(s, i, loop);
+        }
     }
 }
 
@@ -221,7 +284,7 @@ void tile_synchronise_roles(TileProgram *p)
     guard(&s);
     Added begin = {0}, end = {0};
     add(&begin, (TileOp){.kind = T_READY});
-    if (p->cluster > 1) { // blocks arrive at each other's mbarriers
+    if (p->cluster > 1) { // blocks arrive at each other's mbarriers, and read each other's sums
         add(&end, (TileOp){T_ROLE, .role = ALL_ROLES});
         add(&end, (TileOp){T_BARRIER, .scope = OF_CLUSTER});
     }

@@ -68,7 +68,9 @@ static void print_ref(const TileProgram *p, const TileOp *op, int tile, const ch
 // "full[step - 1]": an mbarrier's place.
 static void print_bar(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
-    if (!strcmp(loop, "tile") && p->bar[op->bar].places == 1)
+    if (p->bar[op->bar].by_tile)
+        buf_printf(out, "%s[tile]", p->bar[op->bar].name);
+    else if (!strcmp(loop, "tile") && p->bar[op->bar].places == 1)
         buf_str(out, p->bar[op->bar].name);
     else if (!strcmp(loop, "tile"))
         buf_printf(out, "%s[%s step]", p->bar[op->bar].name,
@@ -100,7 +102,9 @@ static void print_role(const TileProgram *p, const TileOp *op, Buf *out)
         buf_printf(out, "warps %d to %d", r->first, r->first + r->warps - 1);
     if (r->groups)
         buf_printf(out, ", %d groups %s", r->groups,
-                   r->turns ? "that take turns, a tile each" : "that share a tile's rows");
+                   r->turns   ? "that take turns, a tile each"
+                   : r->steps ? "that share a tile's steps"
+                              : "that share a tile's rows");
     buf_printf(out, ", %d registers", r->registers);
 }
 
@@ -142,7 +146,7 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
         break;
     case T_FENCE:
         buf_str(out, "fence for bulk copies and products");
-        print_names(p, op->filled, ": ", out);
+        print_names(p, op->filled | op->freed, ": ", out);
         break;
     case T_BEGIN: buf_str(out, "fence for sums"); break;
     case T_SHRINK:
@@ -156,8 +160,8 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
 
 static void print_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
-    static const char *const scopes[] = {"warp", "block", "cluster", "cluster, before it ends",
-                                         "group"};
+    static const char *const scopes[] = {"warp",  "block", "cluster", "cluster, before it ends",
+                                         "group", "role"};
     switch (op->kind) {
     case T_FILL: buf_printf(out, "fill %s = 0", p->tile[op->dst].name); break;
     case T_LOAD:
@@ -182,7 +186,8 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
         break;
     case T_MAP:
         if (op->dst < 0) {
-            buf_printf(out, "map results = BODY(%s)", p->tile[op->a].name);
+            buf_printf(out, "map results = BODY(%s%s)", p->tile[op->a].name,
+                       p->split ? " of all blocks" : "");
             break;
         }
         buf_str(out, "map ");
@@ -259,7 +264,8 @@ static void product_head(const TileProgram *p, Buf *out)
     if (!p->nroles)
         buf_printf(out, "warps: %dx%d of %dx%d, %d share the columns; ", p->warps_m, p->warps_n,
                    p->side_m, p->side_n, p->warps_k);
-    buf_printf(out, "%d block%s of a cluster\n", p->cluster, p->cluster > 1 ? "s" : "");
+    buf_printf(out, "%d block%s of a cluster%s\n", p->cluster, p->cluster > 1 ? "s" : "",
+               p->split ? " share the columns" : "");
 }
 
 static void attention_head(const TileProgram *p, Buf *out)

@@ -35,7 +35,7 @@ typedef enum TileLayout {
     L_PAD,     // shared: lines with room for a vector between them
     L_ACROSS,  // shared: likewise, a line a column: neighbours are the operand's rows
     L_SWIZZLE, // shared: lines whose vectors change places
-    L_ROWS,    // shared: rows of sums
+    L_ROWS,    // shared: rows of sums; all blocks of a cluster read them
     L_BULK,    // shared: lines of 128 bytes, their vectors swizzled by the line, for bulk copies
 } TileLayout;
 
@@ -92,7 +92,8 @@ typedef enum TileKind {
 typedef enum TileHow { BY_BODY, BY_ASYNC, BY_BULK, BY_TENSOR } TileHow;
 // LEAVE: the blocks of a cluster, which have used what they read of each other. GROUP: the warps
 // that multiply together.
-typedef enum TileScope { OF_WARP, OF_BLOCK, OF_CLUSTER, TO_LEAVE, OF_GROUP } TileScope;
+// ROLE: all groups that multiply.
+typedef enum TileScope { OF_WARP, OF_BLOCK, OF_CLUSTER, TO_LEAVE, OF_GROUP, OF_ROLE } TileScope;
 typedef enum TileWhen { EACH_TIME, THE_FIRST, THE_LAST } TileWhen; // of a loop's iterations
 
 typedef struct TileOp {
@@ -125,6 +126,7 @@ typedef struct TileRole {
     bool thread; // one thread of them
     int groups;  // that multiply
     bool turns;  // each takes the next tile; else they share a tile
+    bool steps;  // ... of which each takes every [groups]th step, else its rows
 } TileRole;
 
 // An mbarrier for each place of a ring: a phase ends when so many have arrived, and the bytes that
@@ -133,6 +135,8 @@ typedef struct TileBar {
     const char *name;
     uint32_t tiles;
     int places, arrivals, bytes;
+    bool of_cluster; // as many arrive from each of its blocks
+    bool by_tile;    // a phase for each tile of the result instead of each step
 } TileBar;
 
 typedef struct TileProgram {
@@ -145,6 +149,7 @@ typedef struct TileProgram {
     int warps_m, warps_n, warps_k; // that share out the results, and the columns of a place
     int side_m, side_n;            // results of a warp
     int cluster;                   // blocks that share the columns, or copy for each other
+    bool split;                    // with roles: they share the columns
     int64_t steps;                 // iterations over the columns
     DType type;                    // of operands in shared memory
     int each;   // atom fma: sums of a thread along either side; 0: eight warps share the columns

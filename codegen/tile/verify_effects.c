@@ -25,6 +25,11 @@ const TileRole *agent_role(const Run *r, const Agent *a)
     return &r->p->role[a->role];
 }
 
+int agent_sharing(const Run *r, const Agent *a)
+{
+    return agent_role(r, a)->steps ? agent_role(r, a)->groups : 1;
+}
+
 // -- memory ---------------------------------------------------------------------------------------
 
 static int cell_number(const Run *r, int block, int tile, int place, int part)
@@ -52,6 +57,33 @@ static void check_overwrite(Run *r, int who, const Spot *c, const char *name)
     }
 }
 
+// Whether what is asynchronous, begun by the agent, sees what threads have written there.
+static bool fenced_for(const Agent *a, int who, const Spot *c)
+{
+    return !c->raw &&
+           (c->writer == NOTHING || c->writer == who || a->clock[c->writer] >= c->fenced);
+}
+
+// What of other tiles lies where this place is to be written is no longer there; it must not be in
+// use.
+static void overwrite_others(Run *r, int who, int block, int tile, int place, bool asynchronous)
+{
+    const TileProgram *p = r->p;
+    for (int o = 0; o < p->ntiles; o++)
+        for (int at = 0; o != tile && tile_shared(&p->tile[o]) && at < p->tile[o].places; at++) {
+            if (!tile_overlaps(&p->tile[tile], place, &p->tile[o], at)) continue;
+            for (int part = 0; part < r->parts[o]; part++) {
+                Spot *c = &r->cell[cell_number(r, block, o, at, part)];
+                check_overwrite(r, who, c, p->tile[o].name);
+                if (asynchronous && !fenced_for(&r->agent[who], who, c))
+                    agent_wrong(r, r->agent[who].at,
+                                "is overwritten asynchronously without a fence behind its writing",
+                                p->tile[o].name);
+                *c = (Spot){.holds = NOTHING, .writer = NOTHING};
+            }
+        }
+}
+
 static void check_read(Run *r, int who, const Spot *c, int64_t want, bool asynchronous,
                        const char *name)
 {
@@ -64,7 +96,7 @@ static void check_read(Run *r, int who, const Spot *c, int64_t want, bool asynch
         agent_wrong(r, a->at, "is read without waiting for its writing", name);
     else if (c->holds != want)
         agent_wrong(r, a->at, "is of another step than the one read", name);
-    else if (asynchronous && c->raw)
+    else if (asynchronous && !fenced_for(a, who, c))
         agent_wrong(r, a->at, "is read asynchronously without a fence behind its writing", name);
 }
 
@@ -102,9 +134,15 @@ static Bar *bar_at(Run *r, int block, int bar, int64_t position)
     return &r->bar[block][bar][position % r->p->bar[bar].places];
 }
 
+int agent_arrivals(const Run *r, int bar)
+{
+    const TileBar *b = &r->p->bar[bar];
+    return b->of_cluster ? b->arrivals / r->p->cluster * r->blocks : b->arrivals;
+}
+
 static void end_phase(Run *r, Bar *b, int bar)
 {
-    if (b->arrived < r->p->bar[bar].arrivals || b->bytes) return;
+    if (b->arrived < agent_arrivals(r, bar) || b->bytes) return;
     b->open[AGENTS + (b - &r->bar[0][0][0])] = ++b->phase;
     b->arrived = 0;
     memcpy(b->closed, b->open, sizeof b->open);
@@ -118,7 +156,7 @@ void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t
     b->bytes += bytes;
     b->touched[who] = tick(r, who);
     agent_learn(b->open, a->clock);
-    if (++b->arrived > r->p->bar[bar].arrivals)
+    if (++b->arrived > agent_arrivals(r, bar))
         agent_wrong(r, a->at, "gets more arrivals than it waits for", r->p->bar[bar].name);
     end_phase(r, b, bar);
 }
@@ -168,6 +206,7 @@ void agent_load(Run *r, int who, const TileOp *op, int64_t position)
         agent_wrong(r, a->at, "does not count its bytes", r->p->bar[op->bar].name);
     for (int block = 0; block < r->blocks; block++) {
         if (!shared && block != a->block) continue;
+        overwrite_others(r, who, block, op->dst, place, true);
         int when = tick(r, who);
         for (int part = 0; part < r->parts[op->dst]; part++) {
             Spot *c = &r->cell[cell_number(r, block, op->dst, place, part)];
@@ -215,6 +254,7 @@ void agent_clear(Run *r, int who, const TileOp *op, int64_t position)
         c->writer = who;
         c->wrote = tick(r, who);
         c->raw = true;
+        c->fenced = 0;
     }
 }
 
@@ -237,21 +277,55 @@ static int box_cell(const Run *r, const Agent *a, int tile, int lane)
     return cell_number(r, a->block, tile, place, a->warp * LANES + lane);
 }
 
-int64_t agent_parts(const TileProgram *p) // of a group's sums
+int64_t agent_parts(const TileProgram *p)
 {
+    if (p->split) return 1;
     return (int64_t)(p->side_m / p->atom->m) * (p->side_n / STEP);
+}
+
+static void check_products(Run *r, const Agent *a, int sums)
+{
+    if (a->by_products.n || a->products != r->steps / agent_sharing(r, a))
+        agent_wrong(r, a->at, "is read before all products are done", r->p->tile[sums].name);
+}
+
+void agent_move(Run *r, int who, const TileOp *op)
+{
+    Agent *a = &r->agent[who];
+    check_products(r, a, op->a);
+    a->begun = false;
+    overwrite_others(r, who, a->block, op->dst, 0, false);
+    Spot *c = &r->cell[cell_number(r, a->block, op->dst, 0, a->warp * LANES + a->lane)];
+    check_overwrite(r, who, c, r->p->tile[op->dst].name);
+    *c = (Spot){.holds = a->tile, .writer = who, .wrote = tick(r, who), .raw = true};
+}
+
+// Those of all blocks.
+static void read_sums(Run *r, int who, int tile)
+{
+    Agent *a = &r->agent[who];
+    for (int block = 0; block < r->blocks; block++)
+        for (int part = 0; part < r->parts[tile]; part++) {
+            Spot *c = &r->cell[cell_number(r, block, tile, 0, part)];
+            check_read(r, who, c, a->tile, false, r->p->tile[tile].name);
+            c->read[who] = tick(r, who);
+        }
+    a->mapped++;
 }
 
 void agent_map(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
+    if (r->p->tile[op->a].layout == L_ROWS) {
+        read_sums(r, who, op->a);
+        return;
+    }
     if (!agent_role(r, a)->groups) { // sums of rows
         if (a->products != 1) agent_wrong(r, a->at, "is not there", r->p->tile[op->a].name);
         a->products = 0;
         return;
     }
-    if (a->by_products.n || a->products != r->steps)
-        agent_wrong(r, a->at, "is read before all products are done", r->p->tile[op->a].name);
+    check_products(r, a, op->a);
     if (a->mapped++ != a->iteration)
         agent_wrong(r, a->at, "is not read part by part", r->p->tile[op->a].name);
     a->begun = false;
@@ -285,6 +359,6 @@ void agent_fence(Run *r, int who)
         Spot *c = &r->cell[i];
         if (c->writer != who || !c->raw) continue;
         c->raw = false;
-        c->wrote = when;
+        c->fenced = when;
     }
 }

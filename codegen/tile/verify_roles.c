@@ -47,6 +47,8 @@ static void meet(Run *r, int who, TileScope scope)
         come(r, who, &r->warp[who - a->lane], LANES, true, a->at);
     else if (scope == OF_GROUP && agent_role(r, a)->groups)
         come(r, who, &r->group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
+    else if (scope == OF_ROLE && agent_role(r, a)->groups && !agent_role(r, a)->turns)
+        come(r, who, &r->turn[a->block][0], agent_role(r, a)->warps * LANES, true, a->at);
     else
         agent_wrong(r, a->at, "is one that not all come to", "a barrier");
 }
@@ -78,18 +80,20 @@ static bool over_ring(const TileProgram *p, int loop)
 }
 
 // So many steps show what all of them do: each place is passed, and the last step has the place and
-// the parity that it has of all of them.
+// the parity that it has of all of them. (Where a tile begins when the one before is over, it has
+// to pass the ring itself.)
 static int64_t steps_of(const TileProgram *p, int64_t steps)
 {
-    int64_t round = p->tile[0].places;
-    return steps < 3 * round ? steps : (steps - round) % (2 * round) + round;
+    int64_t round = p->tile[0].places, least = p->split ? 3 * round : round;
+    return steps < least + 2 * round ? steps : (steps - least) % (2 * round) + least;
 }
 
 static int64_t trips_of(const Run *r, const Agent *a)
 {
     int64_t trips = r->p->op[a->loop].trips;
+    int by = agent_sharing(r, a);
     if (r->p->varies) return agent_steps(r, a->tile);
-    return over_ring(r->p, a->loop) ? steps_of(r->p, trips) : trips;
+    return over_ring(r->p, a->loop) ? steps_of(r->p, trips * by) / by : trips;
 }
 
 static void next_tile(Run *r, Agent *a, int tiles, bool first)
@@ -129,17 +133,20 @@ static void end_loop(Run *r, Agent *a)
     a->at++;
 }
 
-// The place of the ring that an op is about, counted from the block's first one.
+// The place of the ring that an op is about, counted from the block's first one; or the tile.
 static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
 {
-    int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? r->steps : 0;
+    bool barred = op->kind == T_AWAIT || op->kind == T_ARRIVE;
+    if (barred && r->p->bar[op->bar].by_tile) return a->tile;
     if (r->p->varies && a->tile != NOTHING) {
         uint32_t tiles = op->kind == T_LOAD ? 1u << op->dst : r->p->bar[op->bar].tiles;
         int t = 0;
         while (!(tiles >> t & 1)) t++;
         return agent_place(r, a, t, op->shift);
     }
-    return a->tile * r->steps + in + op->shift;
+    int by = agent_sharing(r, a);
+    int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? r->steps / by : 0;
+    return a->tile * r->steps + (in + op->shift) * by + (by > 1 ? a->group : 0);
 }
 
 static bool left_out(const Run *r, const Agent *a, const TileOp *op)
@@ -224,12 +231,19 @@ static void step(Run *r, int who)
     case T_BEGIN: a->begun = true; break;
     case T_COMMIT: (op->how == BY_TENSOR ? &a->by_products : &a->by_stores)->groups++; break;
     case T_MOVE:
+        if (r->p->split)
+            agent_move(r, who, op);
+        else
+            agent_score_op(r, who, op);
+        break;
     case T_SHRINK: agent_score_op(r, who, op); break;
     case T_FILL:
         if (r->p->varies) agent_score_op(r, who, op);
         a->products = 0;
         break;
-    case T_LOAD: agent_load(r, who, op, position); break;
+    case T_LOAD:
+        if (tile_shared(&r->p->tile[op->dst])) agent_load(r, who, op, position);
+        break;
     case T_CLEAR: agent_clear(r, who, op, position); break;
     case T_MMA:
         if (r->p->varies)
@@ -284,6 +298,11 @@ static void end_agent(Run *r, int who)
     for (int g = 0; g < MOST_GROUPS; g++)
         if (r->turn[a->block][g].there)
             agent_wrong(r, r->p->nops, "is passed on, and nobody takes it", "the turn");
+    for (int i = a->block * r->ncells; i < (a->block + 1) * r->ncells; i++)
+        for (int k = 0; k < r->nagents; k++)
+            if (r->cell[i].read[k] > known[k])
+                agent_wrong(r, r->p->nops, "is of a block that ends while others may read it",
+                            "memory");
     for (int i = 0; i < r->ncopies; i++)
         if (r->copy[i].block == a->block)
             agent_wrong(r, r->p->nops, "is copied to a block that has ended",
@@ -355,16 +374,21 @@ static const char *check_limits(const TileProgram *p, int64_t most)
     // (those that a thread of the launch has: what there are, in eights)
     if (registers > (65536 / (warps * 32) & ~7) * (warps / GROUP_WARPS))
         return "groups wait for registers that there are not";
+    for (int i = 0; i < p->nbars; i++)
+        if (p->bar[i].of_cluster && p->bar[i].arrivals % p->cluster)
+            return "an mbarrier waits for a part of a block";
     for (int t = 0; t < p->ntiles; t++) {
         const Tile *a = &p->tile[t];
         if (!tile_shared(a)) continue;
         int apart = a->apart ? a->apart : a->bytes;
         if (a->offset + (a->places - 1) * apart + a->bytes > most)
             return "tiles take more memory than there is";
+        if (a->layout == L_ROWS) continue; // while it is used, others are not
         for (int o = 0; o <= t; o++)
             for (int i = 0; tile_shared(&p->tile[o]) && i < a->places; i++)
                 for (int j = 0; j < p->tile[o].places; j++)
-                    if ((o != t || i != j) && tile_overlaps(a, i, &p->tile[o], j))
+                    if ((o != t || i != j) && p->tile[o].layout != L_ROWS &&
+                        tile_overlaps(a, i, &p->tile[o], j))
                         return "tiles overlap";
     }
     return NULL;
@@ -374,7 +398,7 @@ static void lay_out(Run *r)
 {
     const TileProgram *p = r->p;
     for (int t = 0; t < p->ntiles; t++) {
-        bool fine = p->tile[t].of_warp;
+        bool fine = p->tile[t].of_warp || p->tile[t].layout == L_ROWS;
         for (int i = 0; i < p->nops; i++) fine |= p->op[i].kind == T_CLEAR && p->op[i].dst == t;
         r->begin[t] = r->ncells;
         r->parts[t] = fine        ? 2 * GROUP_WARPS * LANES

@@ -21,8 +21,18 @@ bool group_uneven(const Body *b);
 int wgmma_staged(const Body *b);    // results that pass through shared memory: those with a map
 int wgmma_stages(const Body *b);    // times a warp has room for them
 int wgmma_registers(const Body *b); // of a thread that multiplies
-int64_t wgmma_steps(const Body *b); // along k: those of one place in the ring
-// Tiles that a cluster takes one by one: its blocks' side by side count as one.
+static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by blocks or groups
+{
+    return s->wgmma == WGMMA_SPLIT || s->wgmma == WGMMA_STEPS;
+}
+int wgmma_sharing(const Schedule *s); // blocks of a cluster that share the columns of a tile
+int wgmma_wide(
+    const Body *b); // rows and columns of the right operand's tile that are copied: boxes
+int wgmma_pitch(const Schedule *s); // of rows of sums in shared memory, of columns that are shared
+// Along k, of a block: those of one place in the ring. As many for each group that shares them;
+// beyond the end of the matrices there are zeros.
+int64_t wgmma_steps(const Body *b);
+// Tiles that a cluster takes one by one: its blocks' below each other count as one.
 int64_t wgmma_tiles(const Body *b);
 
 // -- tile/attention_groups.c: attention by groups of warps

@@ -65,7 +65,8 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
     const BodyStore *s = &b->stores.at[i];
     int apart = group_apart(b);
     int64_t step, pitch;
-    if (i >= (apart > 4 ? 2 : PROG_MAX_MAPS - MOST_OPERANDS) || s->buf < 0 || s->add || s->guard ||
+    if (wgmma_shares(&b->sched) || // (these leave by rows)
+        i >= (apart > 4 ? 2 : PROG_MAX_MAPS - MOST_OPERANDS) || s->buf < 0 || s->add || s->guard ||
         !s->ix || s->ix->has_value || dtype_info[b->bufs.at[s->buf].type].bits != 16 ||
         s->ix->constant < 0 || !ix_stride(s->ix, 1, &pitch) || !ix_stride(s->ix, 2, &step))
         return false;
@@ -105,15 +106,36 @@ int wgmma_registers(const Body *b)
     return (tight ? 240 : 232) - (body_folds(b) ? 8 : 0);
 }
 
+int wgmma_sharing(const Schedule *s)
+{
+    return wgmma_shares(s) ? s->cluster : 1;
+}
+
 int64_t wgmma_tiles(const Body *b)
 {
     const Schedule *s = &b->sched;
-    int64_t high = (int64_t)s->tile_m * s->cluster, apart = group_apart(b);
+    int64_t high = (int64_t)s->tile_m * (s->cluster / wgmma_sharing(s)), apart = group_apart(b);
     return apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
            ceil_div(b->axis[2].extent, s->tile_n);
 }
 
 int64_t wgmma_steps(const Body *b)
 {
-    return ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
+    int64_t all = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
+    int groups = b->sched.wgmma == WGMMA_STEPS ? GROUPS : 1;
+    return groups * ceil_div(all, (int64_t)groups * wgmma_sharing(&b->sched));
+}
+
+int wgmma_wide(const Body *b)
+{
+    ProgMap m;
+    bool along_k;
+    int n = b->sched.tile_n;
+    return group_operand(b, 2, &m, &along_k) && along_k ? n : (n + STEP - 1) / STEP * STEP;
+}
+
+// So that what a warp stores at once is in different banks.
+int wgmma_pitch(const Schedule *s)
+{
+    return (s->tile_n + 31) / 32 * 32 + 8;
 }

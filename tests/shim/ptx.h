@@ -373,8 +373,11 @@ static inline void shim_bar_arrive(unsigned at)
 }
 #define ptx_mbarrier_arrive_shared__cta_b64(state, at)                  shim_bar_arrive(at)
 #define ptx_mbarrier_arrive_shared__cluster_b64(state, at)              shim_bar_arrive(at)
+#define ptx_mbarrier_arrive_release_cluster_shared__cluster_b64(state, at) shim_bar_arrive(at)
 #define ptx_mbarrier_arrive_expect_tx_shared__cta_b64(state, at, bytes) shim_bar_count(at, 1, bytes)
 #define ptx_mbarrier_try_wait_parity_shared__cta_b64(done, at, parity)                             \
+    ((done) = shim_bar_ended(at, parity))
+#define ptx_mbarrier_try_wait_parity_acquire_cluster_shared__cta_b64(done, at, parity)             \
     ((done) = shim_bar_ended(at, parity))
 #define ptx_fence_mbarrier_init_release_cluster()
 #define ptx_setmaxnreg_dec_sync_aligned_u32(n)

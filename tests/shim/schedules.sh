@@ -35,6 +35,41 @@ holds 'measured schedules for 7 of 11 kernels'
 small=(-D m=200 -D n=136 -D k=72)
 groups 'wgmma=together tile_n=128 cluster=1' 0 worst
 SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+# The cost model lets blocks share the columns where tiles are few and columns many.
+cat >few.net <<'NET'
+model few(x: bf16[32768, 768], y: bf16[32768, 768]) { return w = matmul(transpose(y), x) }
+model many(x: bf16[32768, 768], w: bf16[768, 768]) { return y = matmul(x, w) }
+NET
+expect 0 'wgmma=split tile_n=192 cluster=4' "$NETC" inspect few.net --target sm_90 --knobs --no-library
+holds 'wgmma=own tile_n=192 cluster=1'
+expect 0 '4 blocks share the columns' "$NETC" inspect few.net --target sm_90 --why --no-library
+# Blocks of a cluster share the columns, and the groups of a block: ranges of nothing, a short last range and rows that the
+# blocks cannot share equally, several tiles for a cluster.
+small=(-D m=136 -D n=200 -D k=264)
+groups 'wgmma=split tile_n=64 cluster=4' 0 worst
+holds 'measured schedules for 7 of 11 kernels'
+small=(-D m=264 -D n=136 -D k=328)
+SHIM_SEED=3 groups 'wgmma=steps tile_n=160 cluster=3' 0 worst
+SHIM_UNITS=12 groups 'wgmma=split tile_n=192 cluster=5' 0 worst
+cat >shapes.net <<'NET'
+const m = 8
+const n = 8
+const k = 8
+model shapes(a: bf16[m, k], at: f16[k, m], b: f16[k, n], bt: bf16[n, k], bias: f32[n]) {
+    return y = max(cast(matmul(a, transpose(bt)), f32) + bias, 0), z = matmul(transpose(at), b)
+}
+NET
+RANDOM=11
+for _ in 1 2 3 4; do
+    small=(-D m=$((8 + RANDOM % 40 * 8)) -D n=$((8 + RANDOM % 40 * 8)) -D k=$((8 + RANDOM % 80 * 8)))
+    schedule="wgmma=split tile_n=$((64 + RANDOM % 4 * 64)) cluster=$((1 + RANDOM % 8))"
+    [ $((RANDOM % 2)) = 0 ] && schedule="wgmma=steps tile_n=$((64 + RANDOM % 5 * 32)) cluster=$((1 + RANDOM % 8))"
+    { echo '# netc tune 1'; "$NETC" inspect shapes.net --target sm_90 --knobs --no-library "${small[@]}" |
+        sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >shapes.tune
+    SHIM_UNITS=$((8 + RANDOM % 30)) LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check shapes.net --device cuda:0 \
+        --cache-dir '' --no-library --tune-file shapes.tune "${small[@]}"
+    holds 'measured schedules for 2 of '
+done
 # A left operand whose rows begin anywhere.
 small=(-D m=137 -D n=72 -D k=201)
 groups 'wgmma=own tile_n=64 cluster=2' 0 worst
@@ -156,6 +191,20 @@ late group 'nc_products_begin();=>' 2 'without a fence before its group'
 late group 'nc_fence_written();=>' 2 'with no fence of that thread between'
 late group 'nc_boxes_read<1>();=>' 2 'an asynchronous copy has yet to read'
 late group 'nc_boxes_read<0>();=>' 2 'bulk copies that still read its shared memory'
+# ... and where blocks share the columns, two tiles each: sums that are read before they are there, or written while the ring
+# is read; copies that come over them.
+sed 's/136/264/g' group.net >shared.net
+{ echo '# netc tune 1'; "$NETC" inspect shared.net --target sm_90 --knobs --no-library |
+    sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=steps tile_n=160 cluster=3/p'; } >shared.tune
+shared() { SHIM_UNITS=9 late shared "$@"; }
+for seed in 1 5; do SHIM_SEED=$seed shared 'no such text=>x' 0 worst; done
+holds 'measured schedules for 1 of 1 kernels'
+shared 'rank * 384=>rank * 320' 1 WRONG
+shared 'nc_bar_hear(written, round);=>' 2 'race in dynamic shared memory'
+shared 'nc_bar_hear(read, round ^ 1);=>' 2 'dynamic shared memory at'
+shared 'nc_groups_wait();=>' 2 'dynamic shared memory at'
+shared 'nc_fence_written();=>' 2 'with no fence of that thread between'
+shared 'if (thread < 3) nc_bar_tell(written, thread);=>if (thread == 0) nc_bar_tell(written, rank);' 2 'it never ends'
 wait='asm volatile("cp.async.wait_group %0;" : : "n"(N)'
 late copies 'no such text=>x' 0 worst
 SHIM_EARLY=1 late copies 'no such text=>x' 0 worst

@@ -1,0 +1,131 @@
+// Results of sums that lie in shared memory by rows, as CUDA C: each thread takes vectors of
+// neighbours. Of a tile that the blocks of a cluster share, each block takes some of the rows, and
+// reads the parts of their sums that all blocks have.
+#include "codegen/cuda/tile_print.h"
+
+enum { MOST_EARLY = 64 };
+
+typedef struct Share {
+    int vectors, threads, line; // line: vectors of a row
+    const char *thread, *row, *m, *n;
+    bool rest; // the last block's rows are fewer
+} Share;
+
+static Share share_of(const RowPrint *w, const Tile *sums)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    Share r = {.line = sums->line / p->vector, .row = "", .m = "origin_m", .n = "origin_n"};
+    int rows = (int)ceil_div(s->tile_m, p->cluster);
+    r.rest = rows * p->cluster > s->tile_m;
+    r.threads = s->threads;
+    r.thread = "threadIdx.x";
+    if (p->nroles) { // those of the last role
+        const TileRole *role = &p->role[p->nroles - 1];
+        r.threads = role->warps * 32;
+        r.thread = emit_text(e, "(int)threadIdx.x - %d", role->first * 32);
+    }
+    if (sums->of_warp) {
+        rows = sums->lines / (p->warps_m * p->warps_n);
+        r.threads = 32;
+        r.thread = "lane";
+        r.m = p->side_m > rows ? emit_text(e, "origin_m + warp_m + strip * %d", rows)
+                               : "origin_m + warp_m";
+        r.n = "origin_n + warp_n";
+    } else if (p->cluster > 1) {
+        r.row = emit_text(e, "%s * %d + ", p->nroles ? "rank" : "part", rows);
+    }
+    r.vectors = rows * r.line;
+    return r;
+}
+
+static int results_a_thread(const Share *r)
+{
+    return (r->vectors + r->threads - 1) / r->threads;
+}
+
+// The place of vector u of this thread; opens the scope where it is one.
+static void open_results(RowPrint *w, const Share *r, const char *base)
+{
+    Emit *e = w->e;
+    const char *t = int_type(e);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int slot = u * %d + %s;", r->threads, r->thread);
+    emit_line(e, e->scope, "const int row = %sslot / %d, from = %s;", r->row, r->line,
+              number(e, "slot", 1, r->line, w->p->vector));
+    if (r->rest) emit_open(e, 0);
+    emit_line(e, e->scope, "const %s %s = %s + row;", t, e->axis[1], r->m);
+    emit_line(e, e->scope, "const %s %s = %s + from;", t, base, r->n);
+    emit_open(e, 1ull << 1)->guard = true;
+}
+
+static void close_results(RowPrint *w, const Share *r, const char *base)
+{
+    Emit *e = w->e;
+    emit_close(e, result_inside(e, base, e->body->sched.tile_m), "}");
+    if (r->rest)
+        emit_close(
+            e, emit_text(e, "if (row < %d) { // else another block's", e->body->sched.tile_m), "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    const char *there = r->vectors % r->threads ? emit_text(e, " && u * %d + %s < %d", r->threads,
+                                                            r->thread, r->vectors)
+                                                : "";
+    emit_close(e, emit_text(e, "for (int u = 0; u < %d%s; u++) {", results_a_thread(r), there),
+               "}");
+}
+
+// Loads of what results need besides the sums, before these are joined; and whether to go on.
+void rows_rest(RowPrint *w, const Tile *sums)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    Share r = share_of(w, sums);
+    Vectors *v = &w->results;
+    Scope *top = e->scope;
+    const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
+    int each = results_a_thread(&r);
+    *v = result_vectors(e, w->p->vector);
+    for (int i = 0; i < v->nloads; i++) {
+        int load = v->loads[i];
+        if (!is_plain(e, load) || (w->early + 1) * w->p->vector * each > MOST_EARLY) continue;
+        v->loads[i] = v->loads[w->early];
+        v->loads[w->early++] = load;
+        emit_line(e, top, "%s %s[%d];",
+                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, w->p->vector),
+                  slot_name(e, load), each);
+    }
+    if (w->early) {
+        open_results(w, &r, base);
+        e->axis[2] = base;
+        for (int i = 0; i < w->early; i++)
+            print_vector_load(e, v, v->loads[i], emit_text(e, "%s[u]", slot_name(e, v->loads[i])),
+                              false);
+        e->axis[2] = axis;
+        close_results(w, &r, base);
+    }
+    if (b->commits && !w->p->nroles) // (those have asked before)
+        emit_line(e, top, "if (failed) return; // a check has failed: nothing is committed");
+}
+
+void rows_map(RowPrint *w, const Tile *sums)
+{
+    const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const char *base = emit_text(e, "%s_first", e->axis[2]);
+    Share r = share_of(w, sums);
+    ResultVector v = {.base = base, .width = p->vector, .early = w->early};
+    if (sums->of_warp) {
+        w->results = result_vectors(e, p->vector);
+        v.sum = emit_text(e, "sums[row * %d + from + lane]", sums->pitch);
+    } else {
+        v.sum = "sum.at[lane]";
+        v.joined = emit_text(
+            e, "const NcVec<float, 4> sum = nc_joined<%d, %d, %d>(sums + row * %d + from, %s);",
+            p->warps_k, p->cluster, e->body->sched.tile_m * sums->pitch, sums->pitch,
+            p->cluster > 1 && !p->nroles ? "first_part" : "0");
+    }
+    open_results(w, &r, base);
+    result_vector(e, &w->results, &v);
+    close_results(w, &r, base);
+}
