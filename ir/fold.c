@@ -381,6 +381,16 @@ static Node *fold_get(Graph *g, const Infer *in)
     return NULL;
 }
 
+// Updates of 16-bit floats are added up in f32 and rounded once, as the terms of a sum are.
+static Node *widen_scatter_add(Graph *g, const Infer *in)
+{
+    DType t = in->out.dtype, wide = dtype_accumulator(t);
+    if (!dtype_is_float(t) || wide == t) return NULL;
+    Node *args[] = {graph_cast(g, in->args[0], wide), in->args[1],
+                    graph_cast(g, in->args[2], wide)};
+    return graph_cast(g, graph_node(g, in->op, args, 3, in->attrs), t);
+}
+
 Node *fold_node(Graph *g, const Infer *in)
 {
     switch (op_info(in->op)->class) {
@@ -388,6 +398,7 @@ Node *fold_node(Graph *g, const Infer *in)
     case CLS_VIEW: return fold_view(g, in);
     case CLS_REDUCE: return fold_reduce(g, in);
     case CLS_LEAF: return in->op == OP_const ? fold_constant(g, in) : NULL;
+    case CLS_INDEX: return in->op == OP_scatter_add ? widen_scatter_add(g, in) : NULL;
     case CLS_META: return in->op == OP_get ? fold_get(g, in) : NULL;
     default: return NULL;
     }
