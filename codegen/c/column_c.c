@@ -30,7 +30,7 @@ static void close_tile_loop(Emit *e, bool simd)
 static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part)
 {
     const Body *b = e->body;
-    const long long tile = b->sched.tile;
+    const long long tile = b->sched.task;
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const char *t = c_float_sum(v) && part > 1024 ? "double" : type_math(v->acc),
@@ -84,7 +84,7 @@ static void store_parts(Emit *e)
 int64_t column_c(Emit *e, bool partial)
 {
     const Body *b = e->body;
-    const long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tile = b->sched.tile;
+    const long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tile = b->sched.task;
     const long long split = partial ? b->sched.split : 1, part = ceil_div(cols, split);
     const char *lo = partial ? "lo" : "0", *hi = partial ? "hi" : emit_text(e, "%lld", cols);
     bool simd = c_plain_over(e, 0), rest = partial;

@@ -164,7 +164,7 @@ static int64_t print_map(Emit *e)
     const Body *b = e->body;
     int inner = b->npar - 1;
     if (inner == 0) return print_flat(e);
-    int64_t extent = b->axis[inner].extent, tile = b->sched.tile,
+    int64_t extent = b->axis[inner].extent, tile = b->sched.task,
             tiles = extent > 0 ? ceil_div(extent, tile) : 0;
     int64_t outer = 1;
     for (int i = 0; i < inner; i++) outer *= b->axis[i].extent;
@@ -217,6 +217,17 @@ static void declare_buffers(Emit *e)
                   e->buf_name[b->error_buf]);
 }
 
+static int64_t print_body(Emit *e, bool partial)
+{
+    switch (e->body->sched.variant) {
+    case RUN_MAP: return print_map(e);
+    case RUN_ROWS: return row_c(e, partial);
+    case RUN_SORT: return sort_c(e);
+    case RUN_TILES: return tile_c(e);
+    default: return column_c(e, partial);
+    }
+}
+
 typedef enum Part { WHOLE, PARTIAL, COMBINE } Part;
 
 // The text of one function after its name, and how many tasks it has.
@@ -228,18 +239,7 @@ static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part 
     Scope *root = emit_open(&e, 0);
     emit_line(&e, root, "void *const *args = arg;");
     declare_buffers(&e);
-    if (part == COMBINE)
-        *tasks = combine_c(&e);
-    else if ((*tasks = sort_c(&e)) >= 0)
-        ;
-    else if (b->sched.kind == SCHED_TILE)
-        *tasks = tile_c(&e);
-    else if (b->sched.kind == SCHED_MAP)
-        *tasks = print_map(&e);
-    else if (b->sched.kind == SCHED_ROW)
-        *tasks = row_c(&e, part == PARTIAL);
-    else
-        *tasks = column_c(&e, part == PARTIAL);
+    *tasks = part == COMBINE ? combine_c(&e) : print_body(&e, part == PARTIAL);
     buf_printf(&out, "(void *arg, long begin, long end)\n{\n%s}\n\n", root->text.data);
     return out.data;
 }

@@ -40,6 +40,6 @@ int64_t row_c(Emit *e, bool partial);
 int64_t combine_c(Emit *e);
 int64_t column_c(Emit *e, bool partial);
 int64_t tile_c(Emit *e);
-int64_t sort_c(Emit *e); // -1: nothing is sorted
+int64_t sort_c(Emit *e);
 
 #endif

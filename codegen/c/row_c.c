@@ -16,7 +16,7 @@ enum { TURN = 16, LEAST_TURNS = 4 };
 static void recall(Emit *e, int stage, const char *c)
 {
     const Body *b = e->body;
-    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+    for (uint32_t i = 0; b->sched.shared_bytes && i < b->insts.n; i++)
         if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use < stage)
             e->element[i] = emit_text(e, "%s_row[%s]", e->name[i], c);
 }
@@ -24,7 +24,7 @@ static void recall(Emit *e, int stage, const char *c)
 static void remember(Emit *e, int stage, const char *c)
 {
     const Body *b = e->body;
-    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+    for (uint32_t i = 0; b->sched.shared_bytes && i < b->insts.n; i++)
         if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use == stage)
             emit_line(e, e->scope, "%s_row[%s] = %s;", e->name[i], c, emit_value(e, (int)i));
 }
@@ -187,7 +187,7 @@ int64_t row_c(Emit *e, bool partial)
     const Body *b = e->body;
     int64_t cols = b->axis[b->col].extent, split = b->sched.split;
     const char *r = e->axis[0];
-    for (uint32_t i = 0; b->sched.row_bytes && i < b->insts.n; i++)
+    for (uint32_t i = 0; b->sched.shared_bytes && i < b->insts.n; i++)
         if (e->live[i] && b->insts.at[i].keep)
             emit_line(e, e->scope, "%s %s_row[%lld];", type_math(b->insts.at[i].type), e->name[i],
                       (long long)cols);

@@ -37,7 +37,6 @@ int64_t sort_c(Emit *e)
 {
     const Body *b = e->body;
     int at = body_sort(b);
-    if (at < 0) return -1;
     const Inst *v = &b->insts.at[at];
     const char *r = e->axis[0], *c = e->axis[b->col], *x = e->name[at], *s = is_wide(v) ? "l" : "w";
     long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tasks = tasks_of(b);

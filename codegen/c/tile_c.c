@@ -39,48 +39,48 @@ int64_t tile_c(Emit *e)
     DType acc = b->insts.at[b->dot.sum].acc;
     const char *t = type_math(acc);
     int64_t m = b->axis[1].extent, n = b->axis[2].extent, cols = b->axis[b->col].extent;
-    int64_t tiles_m = (m + s->tile_m - 1) / s->tile_m, tiles_n = (n + s->tile_n - 1) / s->tile_n;
+    int64_t tiles_m = (m + s->tile.m - 1) / s->tile.m, tiles_n = (n + s->tile.n - 1) / s->tile.n;
     const char *suffix = tile_suffix(math_type(acc));
     emit_open(e, 1); // batch
     Scope *task = e->scope;
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], (long long)(tiles_m * tiles_n));
     emit_line(e, task,
               "const long first_m = task / %lld %% %lld * %d, first_n = task %% %lld * %d;",
-              (long long)tiles_n, (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
-    emit_line(e, task, "const long last_m = first_m + %d < %lld ? first_m + %d : %lld;", s->tile_m,
-              (long long)m, s->tile_m, (long long)m);
-    emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", s->tile_n,
-              (long long)n, s->tile_n, (long long)n);
-    const int columns = tile_columns(b), groups = s->tile_n / columns;
+              (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
+    emit_line(e, task, "const long last_m = first_m + %d < %lld ? first_m + %d : %lld;", s->tile.m,
+              (long long)m, s->tile.m, (long long)m);
+    emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", s->tile.n,
+              (long long)n, s->tile.n, (long long)n);
+    const int columns = tile_columns(b), groups = s->tile.n / columns;
     const char *each = emit_text(e,
                                  "for (long group = 0, from_n = first_n; from_n < last_n; group++, "
                                  "from_n += %d) {",
                                  columns);
     const char *end = emit_text(e, "const long to_n = from_n + %d < last_n ? from_n + %d : last_n;",
                                 columns, columns);
-    emit_line(e, task, "nc_vector_%s sums[%d][2];", suffix, groups * s->tile_m);
+    emit_line(e, task, "nc_vector_%s sums[%d][2];", suffix, groups * s->tile.m);
     emit_line(e, task, "%s *const left = left_tile, *const right = (%s *)right_tile;", t, t);
     emit_line(e, task, "memset(sums, 0, sizeof sums);");
     emit_open(e, 0);
     Scope *in = e->scope;
-    emit_line(e, in, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", s->tile_k,
-              (long long)cols, s->tile_k, (long long)cols);
-    pack(e, b->dot.a, 1, s->tile_m, "left", "first_m", "last_m");
+    emit_line(e, in, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", s->tile.k,
+              (long long)cols, s->tile.k, (long long)cols);
+    pack(e, b->dot.a, 1, s->tile.m, "left", "first_m", "last_m");
     emit_open(e, 0);
     emit_line(e, e->scope, "%s", end);
     pack(e, b->dot.b, 2, columns, "right", "from_n", "to_n");
     emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += 4)");
     emit_line(e, e->scope,
               "    nc_tile_%s(sums[group * %d + i], left + i, %d, right, last_k - first_k);",
-              suffix, s->tile_m, s->tile_m);
+              suffix, s->tile.m, s->tile.m);
     emit_close(e, each, "}");
     emit_close(e,
                emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {",
-                         (long long)cols, s->tile_k),
+                         (long long)cols, s->tile.k),
                "}");
     emit_open(e, 0);
     emit_line(e, e->scope, "%s", end);
-    emit_line(e, e->scope, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile_m);
+    emit_line(e, e->scope, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile.m);
     emit_open(e, 1ull << 1);
     emit_open(e, 1ull << 2);
     emit_bind(
@@ -101,9 +101,9 @@ int64_t tile_c(Emit *e)
     emit_close(e, each, "}");
     Scope *root = task->up;
     emit_line(e, root, "%s left_tile[%d] __attribute__((aligned(64))) = {0};", t,
-              s->tile_k * s->tile_m);
+              s->tile.k * s->tile.m);
     emit_line(e, root, "%s right_tile[%d] __attribute__((aligned(64))) = {0};", t,
-              s->tile_k * columns);
+              s->tile.k * columns);
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return b->axis[0].extent * tiles_m * tiles_n;
 }

@@ -189,7 +189,7 @@ static void print_steps(GroupsPrint *g, int from, int to)
     emit_open(e, 0);
     g->step = "step";
     emit_line(e, e->scope, "const int next = first + %s * %d;",
-              g->w.down ? "(steps - 1 - step)" : "step", e->body->sched.tile_k);
+              g->w.down ? "(steps - 1 - step)" : "step", e->body->sched.tile.k);
     print_ops(g, from + 1, to);
     emit_line(e, e->scope->up, "#pragma unroll 1");
     emit_close(e, emit_text(e, "for (int step = %d; step < steps; step++) {", begin), "}");
@@ -229,7 +229,7 @@ static void print_op(GroupsPrint *g, int i)
         g->w.edge = alone;
         if (alone)
             emit_line(e, e->scope, "const int next = first%s;",
-                      g->w.down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile_k) : "");
+                      g->w.down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile.k) : "");
         attention_weights(&g->w);
         break;
     case T_SHRINK: print_shrink(g, op); break;
@@ -262,7 +262,7 @@ static int64_t idle_in(const GroupsPrint *g, bool pairs)
 {
     enum { MOST_TILES = 1 << 17, BEGIN = 96, UNITS = 1024 }; // BEGIN: columns that a tile costs
     const Body *b = g->e->body;
-    int64_t n = ceil_div(b->axis[1].extent, b->sched.tile_m), tiles = b->axis[0].extent * n;
+    int64_t n = ceil_div(b->axis[1].extent, b->sched.tile.m), tiles = b->axis[0].extent * n;
     int64_t blocks = b->sched.blocks, load[UNITS] = {0}, all = 0, most = 0;
     if (tiles > MOST_TILES || blocks > UNITS) return pairs ? 0 : 1;
     for (int64_t i = 0; i < tiles; i++) {
@@ -270,7 +270,7 @@ static int64_t idle_in(const GroupsPrint *g, bool pairs)
                 heads = at_most(section, tiles - i + in) / n;
         int64_t nth = i % n, down = pairs ? (nth % 2 ? n - 1 - nth / 2 : nth / 2) : in / heads;
         int64_t row = attention_down(&g->w) ? n - 1 - down : down;
-        int64_t cost = BEGIN + attention_columns_at(b, &g->w.range, row * b->sched.tile_m);
+        int64_t cost = BEGIN + attention_columns_at(b, &g->w.range, row * b->sched.tile.m);
         int64_t *own = &load[(pairs ? i / 2 : i) % blocks];
         *own += cost;
         all += cost;
@@ -283,7 +283,7 @@ static void print_tile(GroupsPrint *g)
 {
     Emit *e = g->e;
     const Body *b = e->body;
-    long long heads = b->axis[0].extent, tiles = ceil_div(b->axis[1].extent, b->sched.tile_m);
+    long long heads = b->axis[0].extent, tiles = ceil_div(b->axis[1].extent, b->sched.tile.m);
     long long section = attention_section(b);
     Scope *in = e->scope;
     if (g->pairs) {
@@ -302,9 +302,9 @@ static void print_tile(GroupsPrint *g)
         emit_line(e, in, "const int %s = begin + inside - down * heads;", e->axis[0]);
     }
     if (attention_down(&g->w))
-        emit_line(e, in, "const int origin = (%lld - down) * %d;", tiles - 1, b->sched.tile_m);
+        emit_line(e, in, "const int origin = (%lld - down) * %d;", tiles - 1, b->sched.tile.m);
     else
-        emit_line(e, in, "const int origin = down * %d;", b->sched.tile_m);
+        emit_line(e, in, "const int origin = down * %d;", b->sched.tile.m);
 }
 
 static void print_products(GroupsPrint *g)

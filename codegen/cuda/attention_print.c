@@ -9,7 +9,7 @@
 bool attention_down(const AttentionPrint *w)
 {
     const Body *b = w->e->body;
-    int64_t last = (b->axis[1].extent - 1) / b->sched.tile_m * b->sched.tile_m;
+    int64_t last = (b->axis[1].extent - 1) / b->sched.tile.m * b->sched.tile.m;
     return attention_columns_at(b, &w->range, 0) <= attention_columns_at(b, &w->range, last);
 }
 
@@ -19,15 +19,15 @@ static void print_places(AttentionPrint *w)
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     Scope *top = e->scope;
-    long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile_m);
+    long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile.m);
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s %s = block / %lld;", int_type(e), e->axis[0], tiles);
     // Those that take longest begin first.
     if (!attention_down(w))
-        emit_line(e, top, "const int origin = block %% %lld * %d;", tiles, s->tile_m);
+        emit_line(e, top, "const int origin = block %% %lld * %d;", tiles, s->tile.m);
     else
         emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
-                  s->tile_m);
+                  s->tile.m);
     emit_line(e, top, "const int top = origin + warp * %d, own_rows = top + lane / 4;",
               w->p->side_m);
     const char *type = type_storage(w->p->type);
@@ -73,7 +73,7 @@ static void print_doubt(AttentionPrint *w)
     emit_line(e, e->scope, "low |= !(%s > %s);", emit_value(e, w->range.statistic), lowest(w));
     emit_close(e,
                emit_text(e, "for (int u = threadIdx.x; u < %lld; u += %d) {",
-                         axis == 1 ? (long long)b->sched.tile_m : extent, b->sched.threads),
+                         axis == 1 ? (long long)b->sched.tile.m : extent, b->sched.threads),
                "}");
     emit_line(e, e->scope, "const bool all = __syncthreads_or(low);");
     emit_line(e, e->scope, "if (all) { // the mask is not below all scores");
@@ -89,7 +89,7 @@ void attention_columns(AttentionPrint *w)
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const AttentionRange r = w->range;
-    long long cols = (long long)b->axis[b->col].extent, last = s->tile_m - 1;
+    long long cols = (long long)b->axis[b->col].extent, last = s->tile.m - 1;
     const char *from = "0", *to = emit_text(e, "%lld", cols);
     for (int i = 0; i < r.n; i++) {
         const AttentionBound *x = &r.at[i];
@@ -109,14 +109,14 @@ void attention_columns(AttentionPrint *w)
     emit_line(e, e->scope, "const int end = %s;", to);
     if (w->groups) {
         emit_line(e, e->scope, "const int first = nc_min(%s, %lld) / %d * %d;", from, cols - 1,
-                  s->tile_k, s->tile_k);
+                  s->tile.k, s->tile.k);
         emit_line(e, e->scope, "const int steps = nc_max(end - first + %d, %d) / %d;",
-                  s->tile_k - 1, s->tile_k, s->tile_k);
+                  s->tile.k - 1, s->tile.k, s->tile.k);
         return;
     }
-    emit_line(e, e->scope, "%sint first = %s / %d * %d;", fixed, from, s->tile_k, s->tile_k);
+    emit_line(e, e->scope, "%sint first = %s / %d * %d;", fixed, from, s->tile.k, s->tile.k);
     emit_line(e, e->scope, "%sint steps = end > first ? (end - first + %d) / %d : 0;", fixed,
-              s->tile_k - 1, s->tile_k);
+              s->tile.k - 1, s->tile.k);
     if (!isinf(r.mask) && !w->again) print_doubt(w);
 }
 
@@ -169,7 +169,7 @@ static int print_copies(AttentionPrint *w, int i, const char *step)
     Emit *e = w->e;
     emit_open(e, 0);
     emit_line(e, e->scope, "const int next = first + %s * %d, place = %s %% %d;", step,
-              e->body->sched.tile_k, step, e->body->sched.ring);
+              e->body->sched.tile.k, step, e->body->sched.tile.ring);
     for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
     emit_close(e, emit_text(e, "if (%s < steps) {", step), "}");
     return i;
@@ -383,7 +383,7 @@ static int print_op(AttentionPrint *w, int i)
             return end + 1;
         }
         emit_line(e, e->scope, "const int next = first + step * %d, place = step %% %d;",
-                  e->body->sched.tile_k, e->body->sched.ring);
+                  e->body->sched.tile.k, e->body->sched.tile.ring);
         for (i++; p->op[i].kind != T_END;) {
             if (p->op[i].kind == T_MMA && !inner && w->range.n && alone(p, i))
                 inner = emit_open(e, 0); // a warp's rows may not need what others do
@@ -421,7 +421,7 @@ AttentionPrint attention_begin(Emit *e, const TileProgram *p)
 {
     const Body *b = e->body;
     AttentionPrint w = {.e = e, .p = p, .rows = p->side_m / 8, .cols = p->side_n / 4};
-    w.masks = b->axis[b->col].extent % b->sched.tile_k != 0;
+    w.masks = b->axis[b->col].extent % b->sched.tile.k != 0;
     w.range = attention_range(b);
     return w;
 }

@@ -64,7 +64,7 @@ static void open_rows(const Weights *x)
     const char *row = "own_rows + i / 2 * 16 + i % 2 * 8", *row_name = e->axis[1];
     emit_open(e, 1ull << 1);
     emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[1],
-              rows % e->body->sched.tile_m
+              rows % e->body->sched.tile.m
                   ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
                   : row);
     for (int i = 0; i < x->w->range.n && x->inside; i++)
@@ -417,7 +417,7 @@ void attention_weights(AttentionPrint *w)
     const char *within = attention_within(w, true);
     if (w->masks)
         within = emit_text(e, "%s%snext + %d <= %lld", within, *within ? " && " : "",
-                           b->sched.tile_k, (long long)b->axis[b->col].extent);
+                           b->sched.tile.k, (long long)b->axis[b->col].extent);
     if (w->edge) {
         print_one(w, false);
         return;

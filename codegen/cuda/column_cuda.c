@@ -422,8 +422,7 @@ static void load_partials(Emit *e, const Columns *c)
 
 bool column_commits_late(const Body *b)
 {
-    return b->sched.kind == SCHED_COLUMN && !b->serial_cols && b->sched.split == 1 &&
-           !body_stores_columns(b, -1);
+    return b->sched.variant == RUN_COLUMNS && b->sched.split == 1 && !body_stores_columns(b, -1);
 }
 
 // What results are made of beside their sums is fetched before the walk: an update's moments take

@@ -40,9 +40,22 @@ static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blo
     enum { CROWDED = 64 << 10 };
     for (int i = 0; i < k->nbodies; i++) {
         const Body *b = k->body[i];
-        if (b->sched.staged && (b->commits || p->shared_bytes > CROWDED)) return "";
+        if (b->sched.variant == RUN_F32_RING && (b->commits || p->shared_bytes > CROWDED))
+            return "";
     }
     return cuda_first_words(k->ctx->target, p, blocks, threads);
+}
+
+// Whether the printer looks at the error record itself, when loads are under way.
+static bool looks_late(const Body *b)
+{
+    switch (b->sched.variant) {
+    case RUN_MAP:
+    case RUN_REUSE:
+    case RUN_WARP_TILES:
+    case RUN_F32_RING: return true;
+    default: return column_commits_late(b);
+    }
 }
 
 // Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
@@ -56,8 +69,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     Scope *root = emit_open(&e, 0);
     const Schedule *s = &b->sched;
     e.follow = *words ? "nc_follow();" : NULL;
-    if (b->commits && ((s->kind == SCHED_MAP && !s->transpose) || column_commits_late(b) ||
-                       (s->kind == SCHED_TILE && (s->share || s->staged))))
+    if (b->commits && looks_late(b))
         e.check = emit_text(&e, "const bool failed = %s->code != 0;", e.buf_name[b->error_buf]);
     else if (b->commits)
         e.check = emit_text(&e, "if (%s->code) return; // a check has failed: nothing is committed",
@@ -75,7 +87,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
     if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
-    if (s->wgmma)
+    if (schedule_in_groups(s))
         buf_str(&out, b->attention.nouts ? attention_groups_parameters(&e) : wgmma_parameters(&e));
     buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
     *names = e;
@@ -92,7 +104,7 @@ static Schedule combine_schedule(const Body *b)
     s.threads = 128;
     s.vector = 1;
     s.cluster = 1;
-    s.keep = s.row_bytes = s.resident = 0;
+    s.row.keep = s.shared_bytes = s.resident = 0;
     s.blocks = (rows + s.threads / s.team - 1) / (s.threads / s.team);
     return s;
 }
@@ -232,11 +244,12 @@ static const char *launch_bounds(const Kernel *k, int threads)
 {
     int most = k->ctx->target->threads_per_unit, held = most;
     bool products = false;
-    for (int i = 0; i < k->nbodies; i++) products |= k->body[i]->sched.staged > 0;
+    for (int i = 0; i < k->nbodies; i++) products |= k->body[i]->sched.variant == RUN_F32_RING;
     for (int i = 0; i < k->nbodies; i++) {
         const Schedule *s = &k->body[i]->sched;
-        int resident = s->wgmma ? 1 : s->resident; // groups give and take all registers there are
-        if ((resident || s->staged || !products) && resident * s->threads < held)
+        int resident =
+            schedule_in_groups(s) ? 1 : s->resident; // groups give and take all registers there are
+        if ((resident || s->variant == RUN_F32_RING || !products) && resident * s->threads < held)
             held = resident * s->threads;
     }
     return held >= threads
@@ -330,15 +343,16 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         blocks += b->sched.blocks;
         if (b->sched.threads > threads) threads = b->sched.threads;
         if (b->sched.cluster > (int)launch->cluster) launch->cluster = (uint32_t)b->sched.cluster;
-        if ((uint32_t)b->sched.row_bytes > launch->shared_bytes)
-            launch->shared_bytes = (uint32_t)b->sched.row_bytes;
+        if ((uint32_t)b->sched.shared_bytes > launch->shared_bytes)
+            launch->shared_bytes = (uint32_t)b->sched.shared_bytes;
     }
     const char *words = first_words(k, launch, blocks, threads);
     if (k->nbodies == 1) {
         Emit e;
         const char *text = print_body(k, k->body[0], pretty, true, words, &e);
         const Body *b = k->body[0];
-        if (b->sched.wgmma) (b->attention.nouts ? attention_groups_maps : wgmma_maps)(b, launch);
+        if (schedule_in_groups(&b->sched))
+            (b->attention.nouts ? attention_groups_maps : wgmma_maps)(b, launch);
         buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {

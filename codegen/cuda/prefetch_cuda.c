@@ -49,10 +49,9 @@ const bool *known_early(Arena *a, const Body *b)
 
 bool prefetches(const Kernel *k, const Body *b)
 {
-    const Schedule *s = &b->sched;
-    bool fits = (s->kind == SCHED_TILE && s->share && !s->staged) ||
-                (s->kind == SCHED_ROW && !b->serial_cols && k->phase != PHASE_COMBINE) ||
-                (s->kind == SCHED_MAP && !s->transpose && !s->reuse);
+    const ScheduleVariant runs = b->sched.variant;
+    bool fits = runs == RUN_WARP_TILES || runs == RUN_MAP ||
+                (runs == RUN_ROWS && k->phase != PHASE_COMBINE);
     if (!fits || !reads_results(k)) return false;
     const bool *known = known_early(k->arena, b);
     for (uint32_t i = 0; i < b->insts.n; i++)

@@ -9,21 +9,24 @@
 // launch_cuda.c: text of the whole kernel; [pretty]: with the model's names and the head comment.
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch);
 void body_cuda(Emit *e, KernelPhase phase); // print_cuda.c, by these:
+void map_cuda(Emit *e);
 void row_cuda(Emit *e, KernelPhase phase);
+void combine_cuda(Emit *e); // team_cuda.c: the parts of rows, joined
+void in_order_cuda(Emit *e);
 void column_cuda(Emit *e, KernelPhase phase);
 void sweep_cuda(Emit *e);
 void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
 void transpose_cuda(Emit *e);
 void reuse_cuda(Emit *e);
-void small_cuda(Emit *e);
+void warp_tile_cuda(Emit *e);
 void tile_program_cuda(Emit *e); // tile_print.c
 void attention_cuda(Emit *e);    // attention_print.c
 
 const char *wgmma_parameters(Emit *e); // the launch's maps as further parameters of the kernel
 const char *attention_groups_parameters(Emit *e);
 
-// -- vectors --------------------------------------------------------------------------------------
+// -- vectors_cuda.c -------------------------------------------------------------------------------
 enum { MAX_VECTORS = 64 }; // more loads than that go element by element
 
 // Loads and stores moved by whole vectors along an axis; everything else goes element by element.
@@ -59,6 +62,7 @@ void flush_stores(Emit *e, const Vectors *v, int stage);
 void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
                    void (*store)(Emit *e, Vectors *v));
 
+// -- team_cuda.c ----------------------------------------------------------------------------------
 // Teams of threads, a row each. Which row and who of the team, from the block's number; returns the
 // condition on which a thread stores what is of whole rows.
 const char *print_row_number(Emit *e, const char *block);

@@ -35,7 +35,7 @@ static bool used(const Rows *r, int load, int stage)
 static bool kept(const Rows *r, int load)
 {
     const Schedule *s = &r->e->body->sched;
-    return r->e->body->insts.at[load].keep && (s->keep || s->row_bytes);
+    return r->e->body->insts.at[load].keep && (s->row.keep || s->shared_bytes);
 }
 
 static const char *row_name(Emit *e, int load)
@@ -73,7 +73,7 @@ static void print_load(Rows *r, int load, const char *slot, bool declare)
     const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
     const char *from = emit_text(e, "nc_%s<%d>(%s + (%s))", load_word(e, x), r->v.width, buf, at);
     if (r->any[load] &&
-        e->body->sched.margin) // (more are left than the lines around a vector hold)
+        e->body->sched.row.margin) // (more are left than the lines around a vector hold)
         from = emit_text(e, "nc_load_any<%d>(%s + (%s), 64%s)", r->v.width, buf, at,
                          moves_with(r, load, r->moved) ? ", words" : "");
     else if (r->any[load])
@@ -140,13 +140,13 @@ static void declare_edges(Rows *r)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    int width = b->sched.vector, margin = b->sched.margin;
+    int width = b->sched.vector, margin = b->sched.row.margin;
     bool whole = from_zero(r);
     e->axis[b->col] = r->lo;
     const char *first = emit_index(e, b->uneven);
     e->axis[b->col] = r->c;
     emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);", whole ? "" : "lo + ", first,
-              b->sched.line - 1);
+              b->sched.row.line - 1);
     const char *last = margin ? emit_text(e, "%s - %d", r->hi, margin) : r->hi;
     const char *vectors = emit_text(e, "(%s - head) / %d * %d", last, width, width);
     if (margin && !whole) vectors = emit_text(e, "(%s > head ? %s : 0)", last, vectors);
@@ -236,7 +236,7 @@ static bool find_online(const Rows *r, int stage, Online *o)
     const Body *b = r->e->body;
     int n;
     *o = (Online){.max = -1};
-    if (b->sched.keep || b->sched.split > 1 || r->v.width == 1) return false;
+    if (b->sched.row.keep || b->sched.split > 1 || r->v.width == 1) return false;
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage + 1)
             return false;
@@ -378,7 +378,7 @@ static void print_vector(Rows *r, int stage, const Online *o)
 static const char *tile_first(Rows *r)
 {
     const Schedule *s = &r->e->body->sched;
-    const char *at = s->keep > 1 ? emit_text(r->e, "(tile * %d + member)", s->team) : "member";
+    const char *at = s->row.keep > 1 ? emit_text(r->e, "(tile * %d + member)", s->team) : "member";
     if (s->vector > 1) at = emit_text(r->e, "%s * %d", at, s->vector);
     return from_zero(r) ? at : emit_text(r->e, "%s + %s", r->lo, at);
 }
@@ -393,7 +393,7 @@ static void open_tiles(Rows *r)
 static void close_tiles(Rows *r)
 {
     Emit *e = r->e;
-    int keep = e->body->sched.keep;
+    int keep = e->body->sched.row.keep;
     emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
     if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
@@ -403,7 +403,7 @@ static void close_tiles(Rows *r)
 static void fill_registers(Rows *r)
 {
     Emit *e = r->e;
-    int keep = e->body->sched.keep;
+    int keep = e->body->sched.row.keep;
     for (int i = 0; i < r->v.nloads; i++)
         if (kept(r, r->v.loads[i]))
             emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
@@ -425,7 +425,7 @@ static void stage_in_registers(Rows *r, int stage)
         int load = r->v.loads[i];
         if (!over(r, load) || !used(r, load, stage)) continue;
         if (!kept(r, load)) print_load(r, load, slot_name(e, load), true);
-        bind_lane(r, load, !kept(r, load) ? "" : e->body->sched.keep > 1 ? "[tile]" : "[0]");
+        bind_lane(r, load, !kept(r, load) ? "" : e->body->sched.row.keep > 1 ? "[tile]" : "[0]");
     }
     print_vector(r, stage, NULL);
     close_tiles(r);
@@ -463,8 +463,8 @@ static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
             streams && wants(r, &s, load) && is_plain(e, load) && (fills || !kept(r, load));
         if (s.ahead[load]) s.unroll = b->sched.unroll;
     }
-    if (b->sched.row_cols < row_columns(b))
-        s.near = emit_text(e, "if (%s < %s + %lld) ", r->base, r->lo, (long long)b->sched.row_cols);
+    if (b->sched.row.cols < row_columns(b))
+        s.near = emit_text(e, "if (%s < %s + %lld) ", r->base, r->lo, (long long)b->sched.row.cols);
     s.chunk = s.unroll > 1 ? emit_text(e, "%s_chunk", r->c) : r->base;
     return s;
 }
@@ -562,7 +562,7 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
 // the stage is compiled for each of the four ways.
 static int first_moved(const Rows *r, int stage, const Online *o)
 {
-    for (int i = 0; i < r->v.nloads && r->e->body->sched.margin; i++) {
+    for (int i = 0; i < r->v.nloads && r->e->body->sched.row.margin; i++) {
         int load = r->v.loads[i];
         if (r->any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
             (used(r, load, stage) || (o && used(r, load, stage + 1))))
@@ -587,7 +587,7 @@ static void print_vectors(Rows *r, int stage, bool fills, const Online *o)
         emit_open(e, 0);
         emit_open(e, 0);
     }
-    if (e->body->sched.keep)
+    if (e->body->sched.row.keep)
         stage_in_registers(r, stage);
     else
         stage_in_stream(r, stage, fills, o);
@@ -639,7 +639,7 @@ static void declare_rows(Rows *r)
         emit_line(e, e->scope, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;",
                   type_storage(d), row_name(e, load), type_storage(d), (long long)offset,
                   from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
-        offset += (b->sched.row_cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
+        offset += (b->sched.row.cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
     }
 }
 
@@ -691,7 +691,7 @@ static void print_stages(Rows *r)
         Online o;
         bool online = i + 1 < b->nstages && find_online(r, i, &o);
         if (i > 0 && i + 1 == b->nstages) print_early(r, true);
-        print_stage(r, i, i == 0 && b->sched.row_bytes > 0, online ? &o : NULL);
+        print_stage(r, i, i == 0 && b->sched.shared_bytes > 0, online ? &o : NULL);
         i += online;
     }
 }
@@ -717,12 +717,12 @@ void row_cuda(Emit *e, KernelPhase phase)
     }
     open_row(e);
     find_loads(&r);
-    if (s->row_bytes) declare_rows(&r);
+    if (s->shared_bytes) declare_rows(&r);
     emit_prefetch(e, 1);
     emit_follow(e);
     print_early(&r, false);
-    if (r.uneven && (s->keep || s->row_bytes)) keep_edges(&r);
-    if (s->keep) fill_registers(&r);
+    if (r.uneven && (s->row.keep || s->shared_bytes)) keep_edges(&r);
+    if (s->row.keep) fill_registers(&r);
     print_stages(&r);
     if (partial)
         print_parts(&r, leader);

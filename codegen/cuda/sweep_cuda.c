@@ -49,7 +49,7 @@ static bool is_held(const Sweep *w, int load)
 
 static bool in_registers(const Sweep *w, int load)
 {
-    return !over_rows(w, load) && w->b->sched.keep_in == KEEP_REGISTERS;
+    return !over_rows(w, load) && w->b->sched.row.keep_in == KEEP_REGISTERS;
 }
 
 static DType loaded_type(const Sweep *w, int load)
@@ -65,7 +65,7 @@ static const char *loaded_place(Sweep *w, int load)
 
 static const char *in_tile(const Sweep *w)
 {
-    return w->b->sched.keep > 1 ? "[tile]" : "[0]";
+    return w->b->sched.row.keep > 1 ? "[tile]" : "[0]";
 }
 
 // -- rows of a turn -------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ static void open_tiles(Sweep *w, uint64_t axes)
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
     emit_open(e, axes);
-    const char *at = s->keep > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
+    const char *at = s->row.keep > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
     emit_line(e, e->scope, "const %s %s = %s%s%s;", w->t, w->first, w->uneven ? "head + " : "", at,
               s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
     if (column_guard(w)) emit_open(e, axes);
@@ -142,7 +142,7 @@ static void open_tiles(Sweep *w, uint64_t axes)
 static void close_tiles(Sweep *w)
 {
     Emit *e = w->e;
-    int keep = w->b->sched.keep;
+    int keep = w->b->sched.row.keep;
     e->axis[w->b->col] = w->col;
     const char *guard = column_guard(w);
     if (guard) emit_close(e, emit_text(e, "if (%s) {", guard), "}");
@@ -179,7 +179,7 @@ static void declare_edges(Sweep *w, const char *row)
     const char *first = emit_index(e, w->b->uneven);
     e->axis[w->b->col] = w->col;
     e->axis[0] = axis;
-    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, w->b->sched.line - 1);
+    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, w->b->sched.row.line - 1);
     emit_line(e, e->scope, "const int end = head + (%lld - head) / %d * %d;", (long long)w->cols,
               width, width);
     emit_line(e, e->scope, "const int edges = head + %lld - end;", (long long)w->cols);
@@ -209,9 +209,9 @@ static const char *shared_slot(Sweep *w, int load, bool edge)
 static const char *hold_place(Sweep *w, int load, const char *slot)
 {
     const Schedule *s = &w->b->sched;
-    const char *tile = s->keep > 1 ? emit_text(w->e, " + tile * %d", vector_step(w)) : "";
+    const char *tile = s->row.keep > 1 ? emit_text(w->e, " + tile * %d", vector_step(w)) : "";
     const char *row =
-        over_rows(w, load) ? emit_text(w->e, " + %s * %d", slot, s->keep * vector_step(w)) : "";
+        over_rows(w, load) ? emit_text(w->e, " + %s * %d", slot, s->row.keep * vector_step(w)) : "";
     return emit_text(w->e, "%s%s%s", hold_name(w, load), row, tile);
 }
 
@@ -226,14 +226,14 @@ static void declare_held(Sweep *w)
         if (!is_held(w, at)) continue;
         if (in_registers(w, at)) {
             emit_line(e, e->scope, "%s %s[%d];", vec_type(e, loaded_type(w, at), w->v.width),
-                      slot_name(e, at), s->keep);
+                      slot_name(e, at), s->row.keep);
         } else {
             emit_line(e, e->scope,
                       "%s *const %s = (%s *)((char *)nc_shared + %lld) + threadIdx.x * %d;", t,
                       hold_name(w, at), t, (long long)offset, w->v.width);
             offset += sweep_held_bytes(w->b, &w->b->insts.at[at]);
         }
-        for (int r = 0; w->uneven && r < (over_rows(w, at) ? s->together : 1); r++)
+        for (int r = 0; w->uneven && r < (over_rows(w, at) ? s->sweep.together : 1); r++)
             emit_line(e, e->scope, "%s %s_edge%s = 0;", t, w->of_row[r]->name[at],
                       over_rows(w, at) ? "_next" : "");
     }
@@ -296,7 +296,7 @@ static void print_copies(Sweep *w, const char *slot)
 static void print_turn(Sweep *w, const char *begin, const char *slot)
 {
     Emit *e = w->e;
-    int together = w->b->sched.together;
+    int together = w->b->sched.sweep.together;
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s next = %s%s;", w->t, begin,
               together > 1 ? emit_text(e, " + r * %lld", w->step) : "");
@@ -340,8 +340,8 @@ static void declare_folds(Sweep *w)
         if (!x->fold) continue;
         const char *zero = emit_identity(e, x->fold->op, w->b->bufs.at[x->buf].type);
         emit_line(e, e->scope, "NcVec<%s, %d> part%u[%d]; // %s over the rows of this block",
-                  fold_type(w, x), s->vector, i, s->keep, op_info(x->fold->op)->name);
-        emit_line(e, e->scope, "nc_fill<%d>(part%u, %s);", s->keep, i, zero);
+                  fold_type(w, x), s->vector, i, s->row.keep, op_info(x->fold->op)->name);
+        emit_line(e, e->scope, "nc_fill<%d>(part%u, %s);", s->row.keep, i, zero);
         if (w->uneven) emit_line(e, e->scope, "%s part%u_edge = %s;", fold_type(w, x), i, zero);
     }
 }
@@ -366,7 +366,7 @@ typedef struct Sum {
 // first two stages, each of a row of its own.
 static Sum *sums_at_once(const Sweep *w, int stage, int *n)
 {
-    int count, later = 0, together = w->b->sched.together;
+    int count, later = 0, together = w->b->sched.sweep.together;
     const int *r = stage_reductions(w->e, stage, &count), *next = NULL;
     if (w->skewed && w->in_row && stage == 1) next = stage_reductions(w->e, 0, &later);
     Sum *sums = NEW_ARRAY(w->e->arena, Sum, count * together + later + 1);
@@ -433,7 +433,7 @@ static void print_joins(Sweep *w, Scope *row, const Sum *sums, int n)
                            w->of_row[sums[k].row]->name[sums[k].r]);
         const char *name = emit_text(e, "%s_all", e->name[sums[i].r]);
         emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
-        int slots = w->sites > 1 || is_rare(w, sums[i].r) ? 1 : s->ahead;
+        int slots = w->sites > 1 || is_rare(w, sums[i].r) ? 1 : s->sweep.ahead;
         emit_line(e, row, "nc_teams<%s, %d, %d, %d>(%s%s);", inst_acc(x)->functor, s->team,
                   w->site++, slots, name, slots > 1 && w->in_row ? ", slot" : "");
         count = 0;
@@ -495,7 +495,7 @@ static void print_row_stage(Sweep *w, int stage)
 {
     Emit *e = w->e;
     Scope *row = e->scope;
-    int n, together = w->b->sched.together;
+    int n, together = w->b->sched.sweep.together;
     const char *slot = together > 1 ? emit_text(e, "(slot * %d + %d)", together, w->row) : "slot";
     if (w->skewed && w->row) slot = w->in_row ? "after" : "0";
     const int *r = stage_reductions(e, stage, &n);
@@ -535,7 +535,7 @@ static void print_stage(Sweep *w, int stage)
 {
     int n;
     const Sum *sums = sums_at_once(w, stage, &n);
-    for (int i = 0; i < w->b->sched.together; i++) {
+    for (int i = 0; i < w->b->sched.sweep.together; i++) {
         take_row(w, i);
         print_row_stage(w, stage);
     }
@@ -582,7 +582,7 @@ static void print_ahead(Sweep *w)
         emit_line(e, w->e->scope, "%s %s;", type_math(w->b->insts.at[sums[i].r].type),
                   e->name[sums[i].r]);
     }
-    emit_line(e, w->e->scope, "nc_copied<%d>();", w->b->sched.ahead - 2);
+    emit_line(e, w->e->scope, "nc_copied<%d>();", w->b->sched.sweep.ahead - 2);
     take_row(w, 1);
     emit_open(e, 1);
     emit_line(e, e->scope, "const %s %s = begin;", w->t, e->axis[0]);
@@ -608,7 +608,7 @@ static void print_parts(Sweep *w)
         if (!x->fold) continue;
         const char *t = fold_type(w, x), *to = e->buf_name[x->buf];
         int bytes = math_bytes(w->b->bufs.at[x->buf].type);
-        bool joined = w->teams > 1 || (w->uneven && s->row_bytes >= w->cols * bytes);
+        bool joined = w->teams > 1 || (w->uneven && s->shared_bytes >= w->cols * bytes);
         const char *share = emit_text(e, "%s + (%s)block * %lld", to, w->t, (long long)w->cols);
         if (joined) {
             const char *team = emit_text(e, " + team * %lld", (long long)w->cols);
@@ -681,13 +681,13 @@ static void declare_turn(Sweep *w, const char *now)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
-    for (int r = 1; r < s->together + w->skewed; r++) {
+    for (int r = 1; r < s->sweep.together + w->skewed; r++) {
         const char *place = emit_text(e, "%s + %lld", now, w->step * r);
         emit_line(e, e->scope, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
         emit_line(e, e->scope, "const %s %s = more_%d ? %s : %s;", w->t, w->of_row[r]->axis[0], r,
                   place, now);
     }
-    for (int r = 0; w->uneven && r < s->together; r++) {
+    for (int r = 0; w->uneven && r < s->sweep.together; r++) {
         take_row(w, r);
         for (int i = 0; i < w->v.nloads; i++) {
             int at = w->v.loads[i];
@@ -695,7 +695,7 @@ static void declare_turn(Sweep *w, const char *now)
                 emit_line(w->e, w->e->scope, "const %s %s_edge = %s_edge_next;",
                           type_storage(loaded_type(w, at)), w->e->name[at], w->e->name[at]);
         }
-        fetch_edges(w, emit_text(e, "(%s + %lld)", now, w->step * s->together));
+        fetch_edges(w, emit_text(e, "(%s + %lld)", now, w->step * s->sweep.together));
     }
     take_row(w, 0);
 }
@@ -708,7 +708,7 @@ static Sweep sweep_of(Emit *e)
     w.of_row[0] = e;
     w.skewed = s->skew;
     w.rare = s->team >= 32 ? b->rare : 0;
-    for (int r = 1; r < s->together + w.skewed; r++) w.of_row[r] = another_row(e, r);
+    for (int r = 1; r < s->sweep.together + w.skewed; r++) w.of_row[r] = another_row(e, r);
     w.t = s->wide ? "int64_t" : "int";
     w.col = e->axis[b->col];
     w.first = emit_text(e, "%s_first", w.col);
@@ -716,9 +716,9 @@ static Sweep sweep_of(Emit *e)
     w.step = (long long)s->blocks * w.teams;
     w.uneven = b->uneven && s->vector > 1;
     w.whole = !w.uneven && w.cols % ((int64_t)s->team * s->vector) == 0;
-    if (s->keep > 1)
+    if (s->row.keep > 1)
         w.full_tiles =
-            (int)((w.cols - (w.uneven ? s->line - 1 : 0)) / ((int64_t)s->team * s->vector));
+            (int)((w.cols - (w.uneven ? s->row.line - 1 : 0)) / ((int64_t)s->team * s->vector));
     w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
     w.even = full || s->team >= 32; // the threads of a warp leave together
@@ -736,7 +736,7 @@ void sweep_cuda(Emit *e)
     Sweep w = sweep_of(e);
     const char *row = e->axis[0], *own = w.teams > 1 ? " + team" : "";
     Scope *outer = e->scope;
-    long long turn = w.step * s->together;
+    long long turn = w.step * s->sweep.together;
     emit_line(e, outer, "const int member = threadIdx.x%s;",
               w.teams > 1 ? emit_text(e, " %% %d", s->team) : "");
     if (w.teams > 1) emit_line(e, outer, "const int team = threadIdx.x / %d;", s->team);
@@ -744,12 +744,13 @@ void sweep_cuda(Emit *e)
               w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", own);
     if (w.uneven) declare_edges(&w, "begin");
     declare_held(&w);
-    if (s->ahead) {
+    if (s->sweep.ahead) {
         emit_open(e, 0);
         print_turn(&w, emit_text(e, "begin + slot * %lld", turn), "slot");
-        emit_close(e, emit_text(e, "for (int slot = 0; slot < %d; slot++) {", s->ahead - 1), "}");
+        emit_close(e, emit_text(e, "for (int slot = 0; slot < %d; slot++) {", s->sweep.ahead - 1),
+                   "}");
     }
-    for (int r = 0; w.uneven && r < s->together; r++) {
+    for (int r = 0; w.uneven && r < s->sweep.together; r++) {
         take_row(&w, r);
         fetch_edges(&w, "begin");
     }
@@ -757,7 +758,7 @@ void sweep_cuda(Emit *e)
     fetch_shared(&w);
     declare_folds(&w);
     if (w.skewed) print_ahead(&w);
-    if (s->ahead) emit_line(e, outer, "int slot = 0; // of this turn in shared memory");
+    if (s->sweep.ahead) emit_line(e, outer, "int slot = 0; // of this turn in shared memory");
     emit_open(e, 1);
     Scope *loop = e->scope;
     if (!w.even) {
@@ -765,14 +766,14 @@ void sweep_cuda(Emit *e)
         emit_line(e, loop, "const %s %s = mine ? row : %lld;", w.t, row, (long long)w.rows - 1);
     }
     const char *now = w.even ? row : "row";
-    if (s->ahead) {
-        if (!w.skewed) emit_line(e, loop, "nc_copied<%d>();", s->ahead - 2);
-        emit_line(e, loop, "const int freed = slot ? slot - 1 : %d;", s->ahead - 1);
-        print_turn(&w, emit_text(e, "%s + %lld", now, turn * (s->ahead - 1)), "freed");
+    if (s->sweep.ahead) {
+        if (!w.skewed) emit_line(e, loop, "nc_copied<%d>();", s->sweep.ahead - 2);
+        emit_line(e, loop, "const int freed = slot ? slot - 1 : %d;", s->sweep.ahead - 1);
+        print_turn(&w, emit_text(e, "%s + %lld", now, turn * (s->sweep.ahead - 1)), "freed");
     }
     if (w.skewed) {
-        emit_line(e, loop, "nc_copied<%d>(); // the next row's, too", s->ahead - 2);
-        emit_line(e, loop, "const int after = slot + 1 < %d ? slot + 1 : 0;", s->ahead);
+        emit_line(e, loop, "nc_copied<%d>(); // the next row's, too", s->sweep.ahead - 2);
+        emit_line(e, loop, "const int after = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
     }
     declare_turn(&w, now);
     w.in_row = true;
@@ -784,12 +785,12 @@ void sweep_cuda(Emit *e)
             print_stage(&w, i);
     w.in_row = false;
     print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
-    for (int r = 1; r < s->together; r++) {
+    for (int r = 1; r < s->sweep.together; r++) {
         take_row(&w, r);
         print_row_stores(w.e, emit_text(e, "more_%d && member == 0", r));
     }
     take_row(&w, 0);
-    if (s->ahead) emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->ahead);
+    if (s->sweep.ahead) emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
     emit_close(e,
                emit_text(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now,
                          w.even ? now : emit_text(e, "row%s", w.teams > 1 ? " - team" : ""),

@@ -29,7 +29,7 @@ void group_load(RolePrint *w, const TileOp *op)
     Emit *e = w->e;
     const Tile *t = &w->p->tile[op->dst];
     const Schedule *s = &e->body->sched;
-    int side = t->axis == 1 ? s->tile_m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
+    int side = t->axis == 1 ? s->tile.m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
     const char *origin = t->axis == 1 ? "origin_m" : "origin_n", *share = "", *behind = "";
     const char *map =
         emit_text(e, "%s_map%s", t->name, t->axis == 1 && w->apart > 1 ? ".of[rest]" : "");
@@ -108,7 +108,7 @@ void group_row_sums(RolePrint *w)
                       "        if (thread < 4 && origin_m < %lld && i < %lld) nc_store<2>(%s + "
                       "((%s)(origin_m / %d) * %lld + i), pair);",
                       (long long)b->axis[1].extent, k, e->buf_name[b->stores.at[i].buf],
-                      int_type(e), b->sched.tile_m, k);
+                      int_type(e), b->sched.tile.m, k);
     emit_line(e, in, "    }");
     emit_line(e, in, "}");
 }
@@ -193,7 +193,7 @@ void group_map(RolePrint *w)
               number(e, "part", w->below, 0, STEP / 2));
     emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e),
               e->axis[1], w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
-    finish_vector(e, base, 2, (int64_t)b->sched.tile_m * b->sched.cluster * w->apart, "sums[lane]",
+    finish_vector(e, base, 2, (int64_t)b->sched.tile.m * b->sched.cluster * w->apart, "sums[lane]",
                   store_pairs);
     put_pairs(w);
     emit_line(e, in, "#pragma unroll");

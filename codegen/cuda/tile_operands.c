@@ -38,7 +38,7 @@ static bool inside(const TileProgram *p, const Tile *t, int axis) // all tiles a
 {
     const Body *b = p->body;
     int64_t side =
-        axis != b->col ? (t->along_k ? t->lines : t->line) : (int64_t)b->sched.tile_k * p->cluster;
+        axis != b->col ? (t->along_k ? t->lines : t->line) : (int64_t)b->sched.tile.k * p->cluster;
     return b->axis[axis].extent % side == 0;
 }
 

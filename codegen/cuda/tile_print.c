@@ -7,7 +7,7 @@ typedef RowPrint Print;
 
 static int64_t tiles_along(const Body *b, int axis)
 {
-    return ceil_div(b->axis[axis].extent, axis == 1 ? b->sched.tile_m : b->sched.tile_n);
+    return ceil_div(b->axis[axis].extent, axis == 1 ? b->sched.tile.m : b->sched.tile.n);
 }
 
 // Which tile of the result this block has, and which part of it this warp.
@@ -34,9 +34,9 @@ static void print_places(Print *w)
     emit_line(e, top, "const %s %s = %s;", int_type(e), e->axis[0],
               b->axis[0].extent == 1 ? "0" : number(e, tile, down * across, 0, 1));
     emit_line(e, top, "const int origin_m = %s, origin_n = %s;",
-              b->axis[0].extent == 1 && down > 1 ? number(e, tile, across, 0, b->sched.tile_m)
-                                                 : number(e, tile, across, down, b->sched.tile_m),
-              number(e, tile, 1, across, b->sched.tile_n));
+              b->axis[0].extent == 1 && down > 1 ? number(e, tile, across, 0, b->sched.tile.m)
+                                                 : number(e, tile, across, down, b->sched.tile.m),
+              number(e, tile, 1, across, b->sched.tile.n));
 }
 
 static void print_tiles(Print *w)
@@ -64,10 +64,10 @@ static void print_next(Print *w, const char *iteration)
 {
     Emit *e = w->e;
     const char *t = int_type(e);
-    int64_t columns = (int64_t)e->body->sched.tile_k * w->p->cluster;
+    int64_t columns = (int64_t)e->body->sched.tile.k * w->p->cluster;
     emit_line(e, e->scope, "const %s next = %s%s * %lld%s;", t,
               e->body->sched.wide ? "(int64_t)" : "", iteration, (long long)columns,
-              w->p->cluster > 1 ? emit_text(e, " + part * %d", e->body->sched.tile_k) : "");
+              w->p->cluster > 1 ? emit_text(e, " + part * %d", e->body->sched.tile.k) : "");
 }
 
 static void print_load(Print *w, const TileOp *op, const char *at)
@@ -86,7 +86,7 @@ static void print_multiply(Print *w, const TileOp *op, const char *iteration)
     const TileAtom *atom = p->atom;
     Scope *in = e->scope;
     int down = p->side_m / atom->m, across = p->side_n / atom->n,
-        chunks = e->body->sched.tile_k / atom->k, by = p->warps_k;
+        chunks = e->body->sched.tile.k / atom->k, by = p->warps_k;
     emit_line(e, in, "const int place = %s %% %d;", iteration, p->tile[0].places);
     emit_line(e, in, "#pragma unroll");
     if (by > 1)
@@ -116,7 +116,7 @@ static void print_sums(Print *w, const TileOp *op)
     }
     const char *row = p->warps_k == 1 ? "warp_m"
                                       : emit_text(e, "(warp %% %d * %d + warp_m)", p->warps_k,
-                                                  e->body->sched.tile_m);
+                                                  e->body->sched.tile.m);
     emit_line(e, e->scope, "float *const sums = (float *)nc_shared;");
     emit_line(e, e->scope, "nc_put_sums<%d, %s>(sums + %s * %d + warp_n, acc);", t->pitch,
               left->along_k ? "false" : "true", row, t->pitch);
@@ -247,10 +247,10 @@ static void print_loop(Print *w, int from, int to)
     // multiprocessor none: they have few registers, and each works while others wait.
     if (loop->trips > 1 && !loop->early)
         emit_line(e, out, "#pragma unroll%s",
-                  !columns                        ? ""
-                  : !s->staged || s->resident > 1 ? " 1"
-                  : loop->trips <= MOST_UNROLLED  ? emit_text(e, " %d", (int)loop->trips)
-                                                  : emit_text(e, " %d", s->staged));
+                  !columns                             ? ""
+                  : !s->tile.staged || s->resident > 1 ? " 1"
+                  : loop->trips <= MOST_UNROLLED       ? emit_text(e, " %d", (int)loop->trips)
+                                                       : emit_text(e, " %d", s->tile.staged));
     emit_close(e,
                once ? "{"
                     : emit_text(e, "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,

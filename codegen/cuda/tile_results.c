@@ -54,7 +54,7 @@ const char *result_inside(Emit *e, const char *base, int64_t high)
     const Body *b = e->body;
     int64_t m = b->axis[1].extent, n = b->axis[2].extent;
     const char *row = m % high ? emit_text(e, "%s < %lld", e->axis[1], (long long)m) : "",
-               *col = n % b->sched.tile_n ? emit_text(e, "%s < %lld", base, (long long)n) : "";
+               *col = n % b->sched.tile.n ? emit_text(e, "%s < %lld", base, (long long)n) : "";
     if (!*row && !*col) return "{";
     return emit_text(e, "if (%s%s%s) {", row, *row && *col ? " && " : "", col);
 }

@@ -97,15 +97,15 @@ static void print_origin(RolePrint *w, const TileRole *role)
     ProgMap m;
     bool along_k;
     if (role->thread || role->groups) // row sums do without
-        emit_line(e, in, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile_n));
+        emit_line(e, in, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
     group_operand(e->body, 1, &m, &along_k);
     const char *down = number(e, "tile", w->across * w->apart, 0, 1);
     if (*rank) down = emit_text(e, "(%s%s)", down, rank);
     if (w->apart > 1) {
         emit_line(e, in, "const int rest = %s;", number(e, "tile", w->across, w->apart, 1));
-        emit_line(e, in, "const int origin_m = %s * %d + rest;", down, s->tile_m * w->apart);
+        emit_line(e, in, "const int origin_m = %s * %d + rest;", down, s->tile.m * w->apart);
     } else {
-        emit_line(e, in, "const int origin_m = %s * %d;", down, s->tile_m);
+        emit_line(e, in, "const int origin_m = %s * %d;", down, s->tile.m);
     }
     if (!group_uneven(e->body)) return;
     int pitch = (int)(m.pitch % 8), offset = (int)(m.offset % 8);
@@ -403,7 +403,7 @@ void tile_roles_cuda(Emit *e, const TileProgram *p)
     const Body *b = e->body;
     RolePrint w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
     w.rows = (RowPrint){.e = e, .p = p};
-    w.across = ceil_div(b->axis[2].extent, b->sched.tile_n);
+    w.across = ceil_div(b->axis[2].extent, b->sched.tile.n);
     for (int i = 0; i < p->ntiles; i++)
         if (p->tile[i].of_warp) w.boxes = &p->tile[i];
     emit_open(e, 1); // batch: one

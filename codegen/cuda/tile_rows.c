@@ -17,8 +17,8 @@ static Share share_of(const RowPrint *w, const Tile *sums)
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
     Share r = {.line = sums->line / p->vector, .row = "", .m = "origin_m", .n = "origin_n"};
-    int rows = (int)ceil_div(s->tile_m, p->cluster);
-    r.rest = rows * p->cluster > s->tile_m;
+    int rows = (int)ceil_div(s->tile.m, p->cluster);
+    r.rest = rows * p->cluster > s->tile.m;
     r.threads = s->threads;
     r.thread = "threadIdx.x";
     if (p->nroles) { // those of the last role
@@ -63,10 +63,10 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
 static void close_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
-    emit_close(e, result_inside(e, base, e->body->sched.tile_m), "}");
+    emit_close(e, result_inside(e, base, e->body->sched.tile.m), "}");
     if (r->rest)
         emit_close(
-            e, emit_text(e, "if (row < %d) { // else another block's", e->body->sched.tile_m), "}");
+            e, emit_text(e, "if (row < %d) { // else another block's", e->body->sched.tile.m), "}");
     emit_line(e, e->scope->up, "#pragma unroll");
     const char *there = r->vectors % r->threads ? emit_text(e, " && u * %d + %s < %d", r->threads,
                                                             r->thread, r->vectors)
@@ -122,7 +122,7 @@ void rows_map(RowPrint *w, const Tile *sums)
         v.sum = "sum.at[lane]";
         v.joined = emit_text(
             e, "const NcVec<float, 4> sum = nc_joined<%d, %d, %d>(sums + row * %d + from, %s);",
-            p->warps_k, p->cluster, e->body->sched.tile_m * sums->pitch, sums->pitch,
+            p->warps_k, p->cluster, e->body->sched.tile.m * sums->pitch, sums->pitch,
             p->cluster > 1 && !p->nroles ? "first_part" : "0");
     }
     open_results(w, &r, base);

@@ -10,14 +10,14 @@ static bool turned(const Emit *e, uint32_t i)
     int64_t along, across;
     return e->live[i] && v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
            ix_stride(v->ix, b->npar - 1, &along) && along > 1 &&
-           ix_stride(v->ix, b->sched.transpose - 1, &across) && across == 1;
+           ix_stride(v->ix, b->sched.map.transpose - 1, &across) && across == 1;
 }
 
 void transpose_cuda(Emit *e)
 {
     const Body *b = e->body;
     const char *t = b->sched.wide ? "int64_t" : "int";
-    int inner = b->npar - 1, p = b->sched.transpose - 1;
+    int inner = b->npar - 1, p = b->sched.map.transpose - 1;
     const char *x = e->axis[inner], *y = e->axis[p];
     long long nx = (long long)b->axis[inner].extent, ny = (long long)b->axis[p].extent;
     Scope *root = e->scope;

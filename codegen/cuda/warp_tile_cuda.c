@@ -14,14 +14,14 @@ enum { DEPTH = 16 }; // columns of a chunk
 // Rows of the operands a thread takes.
 static int rows_of(const Body *b, int axis)
 {
-    return (axis == 1 ? b->sched.tile_m : b->sched.tile_n) / 8;
+    return (axis == 1 ? b->sched.tile.m : b->sched.tile.n) / 8;
 }
 
 // Chunks a warp takes in all, and how many of them are in flight: by the registers they take.
 static int64_t chunks_of(const Body *b)
 {
     int64_t chunks = (b->axis[b->col].extent + DEPTH - 1) / DEPTH;
-    return (chunks + b->sched.share - 1) / b->sched.share;
+    return (chunks + b->sched.tile.share - 1) / b->sched.tile.share;
 }
 
 static int chunks_at_once(const Body *b)
@@ -41,7 +41,7 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
     int rows = rows_of(b, axis);
     bool by_k = operand_along_k(b, inst);
     bool inside[2] = {extent[0] % (8 * rows) == 0,
-                      extent[1] % ((int64_t)DEPTH * b->sched.share * chunks_at_once(b)) == 0};
+                      extent[1] % ((int64_t)DEPTH * b->sched.tile.share * chunks_at_once(b)) == 0};
     // the loop outside takes one row (column) each, the vector lies along the other
     int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? 4 : rows;
     const char *outer_axis = by_k ? a : k;
@@ -77,8 +77,8 @@ typedef struct Results {
 
 static int64_t count_tiles(const Body *b, int64_t *m, int64_t *n)
 {
-    *m = (b->axis[1].extent + b->sched.tile_m - 1) / b->sched.tile_m;
-    *n = (b->axis[2].extent + b->sched.tile_n - 1) / b->sched.tile_n;
+    *m = (b->axis[1].extent + b->sched.tile.m - 1) / b->sched.tile.m;
+    *n = (b->axis[2].extent + b->sched.tile.n - 1) / b->sched.tile.n;
     return b->axis[0].extent * *m * *n;
 }
 
@@ -94,9 +94,9 @@ static void open_results(Emit *e, const Results *r)
     emit_line(e, in, "const %s own = %s;", it, r->tile);
     emit_line(e, in, "const %s %s = own / %lld;", it, e->axis[0], (long long)(tiles_m * tiles_n));
     emit_line(e, in, "const %s %s = own / %lld %% %lld * %d + %s;", it, e->axis[1],
-              (long long)tiles_n, (long long)tiles_m, b->sched.tile_m, r->m);
+              (long long)tiles_n, (long long)tiles_m, b->sched.tile.m, r->m);
     emit_line(e, in, "const %s %s = own %% %lld * %d + %s;", it, e->axis[2], (long long)tiles_n,
-              b->sched.tile_n, r->n);
+              b->sched.tile.n, r->n);
     emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
 }
 
@@ -105,7 +105,7 @@ static void close_results(Emit *e, const Results *r)
     const Body *b = e->body;
     int64_t tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n);
     Buf guard = buf_new(e->arena);
-    if (tiles % (8 / b->sched.share)) buf_printf(&guard, "own < %lld", (long long)tiles);
+    if (tiles % (8 / b->sched.tile.share)) buf_printf(&guard, "own < %lld", (long long)tiles);
     for (int axis = 1; axis <= 2; axis++)
         if (b->axis[axis].extent % (8 * rows_of(b, axis)))
             buf_printf(&guard, "%s%s < %lld", guard.len ? " && " : "", e->axis[axis],
@@ -152,14 +152,14 @@ static void finish(Emit *e, Results *r, const char *sum)
     open_results(e, r);
     for (int i = 0; i < r->nloads; i++)
         e->element[r->loads[i]] = emit_text(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
-    if (b->sched.share > 1) {
+    if (b->sched.tile.share > 1) {
         emit_line(e, e->scope, "const int at = threadIdx.x + i * 256;");
         emit_line(e, e->scope, "float sum = 0;");
         emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int w = 0; w < %d; w++)", b->sched.share);
+        emit_line(e, e->scope, "for (int w = 0; w < %d; w++)", b->sched.tile.share);
         emit_line(e, e->scope, "    sum = sum + parts[at / %d * %d + w][at %% %d];",
-                  b->sched.tile_m * b->sched.tile_n, b->sched.share,
-                  b->sched.tile_m * b->sched.tile_n);
+                  b->sched.tile.m * b->sched.tile.n, b->sched.tile.share,
+                  b->sched.tile.m * b->sched.tile.n);
     }
     emit_bind(e, b->dot.sum, e->scope, sum);
     if (b->commits)
@@ -192,8 +192,8 @@ static void fetch_operands(Emit *e, const Operands *o, bool ready)
     Scope *stretch = e->scope;
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;",
-              s->wide ? "int64_t" : "int", s->share,
-              s->share > 1 ? emit_text(e, " + warp %% %d", s->share) : "", DEPTH);
+              s->wide ? "int64_t" : "int", s->tile.share,
+              s->tile.share > 1 ? emit_text(e, " + warp %% %d", s->tile.share) : "", DEPTH);
     for (int i = 0; i < 2; i++)
         if (o->ready[i] == ready)
             fetch(e, o->inst[i], 1 + i,
@@ -218,7 +218,7 @@ static void open_tile(Emit *e)
 static void close_tile(Emit *e)
 {
     int64_t m, n, tiles = count_tiles(e->body, &m, &n);
-    bool all = tiles % (8 / e->body->sched.share) == 0;
+    bool all = tiles % (8 / e->body->sched.tile.share) == 0;
     emit_close(e, all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles), "}");
 }
 
@@ -241,33 +241,33 @@ static void prefetch(Emit *e, Results *r, Operands *o, const bool *ready)
     emit_follow(e);
 }
 
-void small_cuda(Emit *e)
+void warp_tile_cuda(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const char *it = s->wide ? "int64_t" : "int";
     int64_t tiles_m, tiles_n, each = chunks_of(b);
     int unroll = chunks_at_once(b), left = rows_of(b, 1), right = rows_of(b, 2);
-    int groups = 8 / s->share,
-        size = s->tile_m * s->tile_n; // of warps, each with a tile of its own
+    int groups = 8 / s->tile.share,
+        size = s->tile.m * s->tile.n; // of warps, each with a tile of its own
     const char *mma = b->dot.tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma";
     Scope *top = e->scope;
     count_tiles(b, &tiles_m, &tiles_n);
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, groups,
-              s->share > 1 ? emit_text(e, " / %d", s->share) : "");
+              s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
     emit_line(e, top, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
-              (long long)tiles_n, (long long)tiles_m, s->tile_m, (long long)tiles_n, s->tile_n);
+              (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
     Results r = {.count = 2 * left * right,
                  .tile = "tile",
                  .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
                  .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
                  .guard = ""};
-    if (s->share > 1) {
+    if (s->tile.share > 1) {
         r.count = (groups * size + 255) / 256;
         r.tile = emit_text(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", it, groups, size);
-        r.m = emit_text(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile_n);
-        r.n = emit_text(e, "threadIdx.x %% %d", s->tile_n);
+        r.m = emit_text(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile.n);
+        r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n);
         if (groups * size < 256) r.guard = emit_text(e, "threadIdx.x < %d", groups * size);
     }
     Operands o = {.inst = {b->dot.a, b->dot.b}};
@@ -277,7 +277,7 @@ void small_cuda(Emit *e)
     emit_open(e, 0);
     fetch_results(e, &r, ready);
     emit_line(e, e->scope, "float sums[%d][%d][4] = {};", left / 2, right);
-    if (s->share > 1)
+    if (s->tile.share > 1)
         emit_line(e, e->scope, "float (*const parts)[%d] = (float (*)[%d])nc_shared;", size, size);
     open_tile(e);
     emit_open(e, 0); // a stretch of chunks
@@ -305,14 +305,14 @@ void small_cuda(Emit *e)
     close_tile(e);
     const char *result = emit_text(e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]",
                                    4 * right, right, 2 * right, right);
-    if (s->share > 1) {
+    if (s->tile.share > 1) {
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", 2 * left * right);
         emit_line(e, e->scope,
                   "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;",
-                  left, 2 * right, s->tile_n, 2 * right, 2 * right, result);
+                  left, 2 * right, s->tile.n, 2 * right, 2 * right, result);
         emit_line(e, e->scope, "__syncthreads();");
     }
-    finish(e, &r, s->share > 1 ? "sum" : result);
+    finish(e, &r, s->tile.share > 1 ? "sum" : result);
     emit_close(e, "{", "}");
 }

@@ -104,7 +104,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
 static bool folds_left(const Body *b)
 {
     const Inst *left = &b->insts.at[b->dot.a];
-    if (!b->sched.wgmma || !wgmma_sums(b)) return false;
+    if (b->sched.variant != RUN_GROUPS || !wgmma_sums(b)) return false;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
         const Inst *v = &b->insts.at[s->value];
@@ -123,7 +123,8 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     *done = false;
     if (!dot) return true;
     for (int i = 0; i < n; i++)
-        if (type_count(lower_space(outs[i])) != type_count(&dot->type) || node_has(outs[i], OPF_EFFECT))
+        if (type_count(lower_space(outs[i])) != type_count(&dot->type) ||
+            node_has(outs[i], OPF_EFFECT))
             return true;
     if (type_count(&dot->type) == 0) return true;
     const DotSizes size = dot_sizes(dot);

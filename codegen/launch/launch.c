@@ -231,7 +231,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
         }
     int64_t tiles = 0;
     for (uint32_t i = 0; i < all.n; i++)
-        if (all.at[i]->sched.staged) tiles += all.at[i]->sched.blocks;
+        if (all.at[i]->sched.tile.staged) tiles += all.at[i]->sched.blocks;
     for (uint32_t i = 0; i < all.n; i++) {
         Body *b = all.at[i];
         staged_beside(ctx->target, b, tiles);
@@ -243,9 +243,11 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
         }
         ctx->group_products |= wgmma_fits(b, ctx->target) || attention_groups_fit(b, ctx->target);
         if (b->attention.nouts && (all.n == 1 || ordered_any)) continue; // a kernel each
-        if (all.n == 1 || b->sched.staged || (b->sched.cluster == 1 && !b->sched.wgmma)) continue;
-        b->sched.cluster = 1; // blocks side by side belong to several bodies
-        b->sched.wgmma = 0;   // (whose maps are parameters of a kernel)
+        if (all.n == 1 || b->sched.variant == RUN_F32_RING ||
+            (b->sched.cluster == 1 && !schedule_in_groups(&b->sched)))
+            continue;
+        b->sched.cluster = 1;    // blocks side by side belong to several bodies
+        b->sched.tile.wgmma = 0; // (whose maps are parameters of a kernel)
         schedule_derive(b, ctx->target);
     }
     int scratch = 0;

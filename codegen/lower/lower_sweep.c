@@ -74,7 +74,7 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
 // That a scheduled body with folds stores of each.
 static int64_t body_parts(const Body *b)
 {
-    return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile_m)
+    return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile.m)
                                        : b->sched.blocks;
 }
 

@@ -14,8 +14,8 @@
 // instructions allow.
 static double tensor_share(const Body *b, const Target *t)
 {
-    if (b->sched.wgmma) return wgmma_share(b, t);
-    if (!b->sched.mma) return 0;
+    if (b->sched.variant == RUN_GROUPS) return wgmma_share(b, t);
+    if (b->sched.variant != RUN_MMA) return 0;
     return t->arch < 90 ? 0.75 : 0.35;
 }
 

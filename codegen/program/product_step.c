@@ -79,7 +79,7 @@ static int lower_both_ways(Frame *f, Group *const *wide, const Item *follower, L
     if (n != 1 + sums || !candidate_may_win(c->target, *both)) return 0;
     if (!sums) return n;
     if (!body_folds((*both)->body[0])) return 0;
-    c->part = (*both)->body[0]->sched.tile_m;
+    c->part = (*both)->body[0]->sched.tile.m;
     bool parts = lower_launch(c, f->g, follower->groups.at, 1, alone) == 2;
     c->part = 0;
     return parts ? n : 0;

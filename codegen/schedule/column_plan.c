@@ -153,10 +153,15 @@ static int joint_bytes(const Body *b, const Schedule *s)
 void column_derive(Body *b)
 {
     Schedule *s = &b->sched;
+    s->variant = b->serial_cols ? RUN_IN_ORDER : RUN_COLUMNS;
+    if (b->serial_cols) {
+        s->blocks = ceil_div(body_rows(b), s->threads);
+        return;
+    }
     if (b->uneven && s->team < COLUMN_SHIFTS) s->vector = 1;
     s->threads = threads_across(b) * s->team;
     s->blocks = column_tiles(b) * s->split;
-    s->row_bytes = joint_bytes(b, s);
+    s->shared_bytes = joint_bytes(b, s);
 }
 
 void plan_column(const Target *t, Body *b)
@@ -208,6 +213,6 @@ Schedule plan_column_combine(const Body *b)
     s.team = BLOCK / 8;
     s.unroll = 1;
     s.blocks = ceil_div(rows / s.vector, 8);
-    s.row_bytes = joint_bytes(b, &s);
+    s.shared_bytes = joint_bytes(b, &s);
     return s;
 }

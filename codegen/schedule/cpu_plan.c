@@ -21,7 +21,7 @@ static int keep_costly(Arena *a, Body *b)
 static void cpu_map(Body *b)
 {
     int64_t inner = b->axis[b->npar - 1].extent;
-    b->sched.tile = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
+    b->sched.task = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
 }
 
 // (splits change the order of additions, so they follow shapes only, never the number of cores)
@@ -30,9 +30,9 @@ static void cpu_tile(Body *b)
     Schedule *s = &b->sched;
     const int columns = tile_columns(b);
     int64_t tiles = ceil_div(b->axis[1].extent, 32) * ceil_div(b->axis[2].extent, columns);
-    s->tile_m = 32;
-    s->tile_n = tiles * b->axis[0].extent >= 256 ? 4 * columns : columns;
-    s->tile_k = 128; // both operands of a step fit the first cache
+    s->tile.m = 32;
+    s->tile.n = tiles * b->axis[0].extent >= 256 ? 4 * columns : columns;
+    s->tile.k = 128; // both operands of a step fit the first cache
 }
 
 static void cpu_row(Arena *a, Body *b)
@@ -40,7 +40,7 @@ static void cpu_row(Arena *a, Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.split = 1;
     int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
-    if (bytes > 0 && bytes <= 64 << 10) b->sched.row_bytes = (int)bytes;
+    if (bytes > 0 && bytes <= 64 << 10) b->sched.shared_bytes = (int)bytes;
     if (schedule_can_split(b) && rows < 16 && cols >= 65536)
         b->sched.split = at_most(64, cols / 16384);
 }
@@ -48,7 +48,7 @@ static void cpu_row(Arena *a, Body *b)
 static void cpu_column(Body *b)
 {
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    b->sched.tile = at_most(rows > 0 ? rows : 1, 512);
+    b->sched.task = at_most(rows > 0 ? rows : 1, 512);
     b->sched.split = 1;
     if (schedule_can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
         b->sched.split = at_most(16, cols / 32);

@@ -11,6 +11,11 @@ static bool cuda_of(const Body *b, const Target *t, ScheduleKind kind)
     return t->kind == TARGET_CUDA && b->sched.kind == kind;
 }
 
+static bool runs(const Body *b, const Target *t, ScheduleVariant variant)
+{
+    return t->kind == TARGET_CUDA && b->sched.variant == variant;
+}
+
 // Powers of two from [least] to [most] that satisfy ok (NULL: all).
 static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const Body *b, int64_t v),
                   int64_t *out)
@@ -31,7 +36,7 @@ static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out
         *(int *)((char *)&other.sched + field) = (int)out[i];
         if (other.sched.threads < other.sched.team) other.sched.threads = other.sched.team;
         schedule_derive(&other, t);
-        if (other.sched.row_bytes <= t->shared_per_block - 1024 && other.sched.threads >= 32)
+        if (other.sched.shared_bytes <= t->shared_per_block - 1024 && other.sched.threads >= 32)
             out[kept++] = out[i];
     }
     return kept;
@@ -45,12 +50,12 @@ static bool holds_teams(const Body *b, int64_t threads)
 static int legal_threads(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
-    if (cuda_of(b, t, SCHED_MAP) && b->sched.reuse) return out[0] = b->sched.threads, 1;
-    if (cuda_of(b, t, SCHED_MAP) && !b->sched.transpose) return powers(b, 64, 1024, NULL, out);
+    if (cuda_of(b, t, SCHED_MAP) && b->sched.map.reuse) return out[0] = b->sched.threads, 1;
+    if (cuda_of(b, t, SCHED_MAP) && !b->sched.map.transpose) return powers(b, 64, 1024, NULL, out);
     bool sweep = cuda_of(b, t, SCHED_SWEEP);
     if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
-    bool sorted = b->serial_cols && b->sched.row_bytes;
-    if (b->sched.team > 32 || sorted) return out[0] = b->sched.team, 1; // one row a block
+    if (b->sched.team > 32 || b->sched.variant == RUN_SORT)
+        return out[0] = b->sched.team, 1; // one row a block
     if (!sweep) return powers(b, 64, 512, holds_teams, out);
     for (int warps = 1, last = 0; warps <= 16; last = warps, warps += warps < 4 ? 1 : 4) {
         int own = b->sched.threads; // any number of warps
@@ -93,10 +98,9 @@ static bool one_or_widest(const Body *b, int64_t v)
 
 static int legal_vector(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols)
-        return powers(b, 1, column_widest(b), one_or_widest, out);
-    bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.transpose;
-    bool row = cuda_of(b, t, SCHED_ROW) && !b->serial_cols;
+    if (runs(b, t, RUN_COLUMNS)) return powers(b, 1, column_widest(b), one_or_widest, out);
+    bool map = cuda_of(b, t, SCHED_MAP) && !b->sched.map.transpose;
+    bool row = runs(b, t, RUN_ROWS);
     if (cuda_of(b, t, SCHED_SWEEP)) return powers(b, 1, 16, moves_whole, out);
     return map || row ? powers(b, 1, 16, divides_inner, out) : 0;
 }
@@ -111,12 +115,12 @@ static int legal_reuse(const Body *b, const Target *t, int64_t *out)
 
 static int legal_unroll(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_COLUMN) && !b->serial_cols) return powers(b, 1, 16, NULL, out);
-    if (cuda_of(b, t, SCHED_ROW) && !b->serial_cols && b->sched.keep_in != KEEP_REGISTERS) {
+    if (runs(b, t, RUN_COLUMNS)) return powers(b, 1, 16, NULL, out);
+    if (runs(b, t, RUN_ROWS) && b->sched.row.keep_in != KEEP_REGISTERS) {
         for (int v = 1; v <= 8; v++) out[v - 1] = v;
         return 8;
     }
-    return cuda_of(b, t, SCHED_MAP) && !b->sched.transpose ? powers(b, 1, 8, NULL, out) : 0;
+    return cuda_of(b, t, SCHED_MAP) && !b->sched.map.transpose ? powers(b, 1, 8, NULL, out) : 0;
 }
 
 static int legal_transpose(const Body *b, const Target *t, int64_t *out)
@@ -131,13 +135,13 @@ static int legal_transpose(const Body *b, const Target *t, int64_t *out)
 static int legal_keep(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
-    if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.ahead) return 0; // holds nothing
-    if (cuda_of(b, t, SCHED_SWEEP)) {                            // what all rows share
+    if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.sweep.ahead) return 0; // holds nothing
+    if (cuda_of(b, t, SCHED_SWEEP)) {                                  // what all rows share
         out[0] = KEEP_REGISTERS;
         out[1] = KEEP_SHARED;
-        return fit_shared(b, t, offsetof(Schedule, keep_in), out, 2);
+        return fit_shared(b, t, offsetof(Schedule, row.keep_in), out, 2);
     }
-    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
+    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;
     for (int where = KEEP_AGAIN; where <= KEEP_SHARED; where++)
         if (schedule_can_keep(b, t, where)) out[n++] = where;
     return n;
@@ -163,7 +167,7 @@ static int legal_ring(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_ATTENTION)) return 0;
     for (int v = 2; v <= 4; v++) out[v - 2] = v;
-    return fit_shared(b, t, offsetof(Schedule, ring), out, 3);
+    return fit_shared(b, t, offsetof(Schedule, tile.ring), out, 3);
 }
 
 static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
@@ -182,17 +186,17 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 
 static int legal_each(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma) return 0;
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma) return 0;
     if (cuda_of(b, t, SCHED_ATTENTION))
-        return fit_shared(b, t, offsetof(Schedule, each), out, powers(b, 1, 2, NULL, out));
-    if (!cuda_of(b, t, SCHED_TILE) || b->sched.wgmma || b->sched.staged) return 0;
-    if (b->sched.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
+        return fit_shared(b, t, offsetof(Schedule, tile.each), out, powers(b, 1, 2, NULL, out));
+    if (!cuda_of(b, t, SCHED_TILE) || b->sched.tile.wgmma || b->sched.tile.staged) return 0;
+    if (b->sched.tile.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
         for (int i = 0; i < 3; i++) out[i] = i;
         return 3;
     }
     bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
     int n = 0;
-    if (narrow && !b->sched.mma) out[n++] = 0;
+    if (narrow && !mma_fits(b)) out[n++] = 0;
     out[n++] = 2;
     out[n++] = 4;
     if (narrow) out[n++] = 8;
@@ -202,44 +206,44 @@ static int legal_each(const Body *b, const Target *t, int64_t *out)
 // Both operands' tiles fit shared memory, and every thread fetches the same share of them.
 static bool tile_fits(const Body *b, int64_t v)
 {
-    int64_t bytes = math_bytes(b->insts.at[b->dot.sum].acc), side = b->sched.tile_m;
-    if (!b->sched.each) return v >= 32 && v <= 256;
-    if (b->sched.mma) return v >= 16 && v <= 64;
+    int64_t bytes = math_bytes(b->insts.at[b->dot.sum].acc), side = b->sched.tile.m;
+    if (!b->sched.tile.each) return v >= 32 && v <= 256;
+    if (mma_fits(b)) return v >= 16 && v <= 64;
     return 2 * v * (side + 4) * bytes <= 48 << 10 && v * side % 256 == 0 && v <= 64;
 }
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma) {
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma) {
         int n = 0;
         while (n < 10) out[n] = 32 + 16 * n, n++;
-        return fit_shared(b, t, offsetof(Schedule, tile_k), out, n);
+        return fit_shared(b, t, offsetof(Schedule, tile.k), out, n);
     }
     if (cuda_of(b, t, SCHED_ATTENTION))
-        return fit_shared(b, t, offsetof(Schedule, tile_k), out, powers(b, 16, 128, NULL, out));
-    if (b->sched.share || b->sched.wgmma || b->sched.staged) return 0;
+        return fit_shared(b, t, offsetof(Schedule, tile.k), out, powers(b, 16, 128, NULL, out));
+    if (b->sched.tile.share || b->sched.tile.wgmma || b->sched.tile.staged) return 0;
     return cuda_of(b, t, SCHED_TILE) ? powers(b, 8, 256, tile_fits, out) : 0;
 }
 
 static int legal_share(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.wgmma) return 0;
-    if (b->sched.share && b->sched.each) return powers(b, 1, 8, NULL, out);
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.tile.wgmma) return 0;
+    if (b->sched.tile.share && b->sched.tile.each) return powers(b, 1, 8, NULL, out);
     out[0] = 0;
-    return b->sched.staged ? 1 : 1 + powers(b, 1, 8, NULL, out + 1);
+    return b->sched.tile.staged ? 1 : 1 + powers(b, 1, 8, NULL, out + 1);
 }
 
 static int legal_staged(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.mma || b->sched.wgmma ||
-        b->sched.share)
+    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || mma_fits(b) || b->sched.tile.wgmma ||
+        b->sched.tile.share)
         return 0;
     int n = 0;
     out[n++] = 0;
     for (Body other = *b; n < 16; n++) {
-        other.sched.staged = n + 1;
+        other.sched.tile.staged = n + 1;
         staged_derive(&other, t);
-        if (other.sched.staged != n + 1) break;
+        if (other.sched.tile.staged != n + 1) break;
         out[n] = n + 1;
     }
     return n;
@@ -247,32 +251,33 @@ static int legal_staged(const Body *b, const Target *t, int64_t *out)
 
 static bool staged_tall(const Body *b, int64_t v)
 {
-    return v * b->sched.tile_n <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
+    return v * b->sched.tile.n <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
 }
 
 static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma) {
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma) {
         for (int i = 0; i < 3; i++) out[i] = 64 * (i + 1);
-        return fit_shared(b, t, offsetof(Schedule, tile_m), out, 3);
+        return fit_shared(b, t, offsetof(Schedule, tile.m), out, 3);
     }
     if (cuda_of(b, t, SCHED_ATTENTION))
-        return fit_shared(b, t, offsetof(Schedule, tile_m), out, powers(b, 16, 256, NULL, out));
-    return t->kind == TARGET_CUDA && b->sched.staged ? powers(b, 32, 128, staged_tall, out) : 0;
+        return fit_shared(b, t, offsetof(Schedule, tile.m), out, powers(b, 16, 256, NULL, out));
+    return t->kind == TARGET_CUDA && b->sched.tile.staged ? powers(b, 32, 128, staged_tall, out)
+                                                          : 0;
 }
 
 static bool staged_wide(const Body *b, int64_t v)
 {
-    return v * b->sched.tile_m <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
+    return v * b->sched.tile.m <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
 }
 
 static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE)) return 0;
-    if (b->sched.staged) return powers(b, 32, 128, staged_wide, out);
-    bool steps = b->sched.wgmma == WGMMA_STEPS;
-    for (int i = 0; i < 5 && b->sched.wgmma; i++) out[i] = steps ? 64 + 32 * i : 64 * (i + 1);
-    return steps ? 5 : b->sched.wgmma ? 4 : 0;
+    if (b->sched.tile.staged) return powers(b, 32, 128, staged_wide, out);
+    bool steps = b->sched.tile.wgmma == WGMMA_STEPS;
+    for (int i = 0; i < 5 && b->sched.tile.wgmma; i++) out[i] = steps ? 64 + 32 * i : 64 * (i + 1);
+    return steps ? 5 : b->sched.tile.wgmma ? 4 : 0;
 }
 
 static int64_t inner_extent(const Body *b)
@@ -303,8 +308,8 @@ static int legal_walkers(const Body *b, const Target *t, int64_t *out)
     int n = 0;
     if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
     for (int i = 0; i < 8 && values[i] * b->sched.threads <= t->threads_per_unit; i++) {
-        if (b->sched.walkers < values[i] && (!i || b->sched.walkers > values[i - 1]))
-            out[n++] = b->sched.walkers;
+        if (b->sched.sweep.walkers < values[i] && (!i || b->sched.sweep.walkers > values[i - 1]))
+            out[n++] = b->sched.sweep.walkers;
         out[n++] = values[i];
     }
     return n;
@@ -323,30 +328,30 @@ static int legal_cluster(const Body *b, const Target *t, int64_t *out)
         for (int i = 0; i < most; i++) out[i] = i + 1;
         return most;
     }
-    if (cuda_of(b, t, SCHED_TILE) && b->sched.wgmma) return powers(b, 1, 2, NULL, out);
-    if (cuda_of(b, t, SCHED_TILE) && b->sched.staged)
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.wgmma) return powers(b, 1, 2, NULL, out);
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.staged)
         return powers(b, 1, t->max_cluster, NULL, out);
-    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.keep_bytes) return 0;
+    if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;
     return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
 }
 
 static int legal_together(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_SWEEP)) return 0;
-    return fit_shared(b, t, offsetof(Schedule, together), out,
+    return fit_shared(b, t, offsetof(Schedule, sweep.together), out,
                       powers(b, 1, b->sched.team < 32 ? 1 : 4, NULL, out));
 }
 
 static int legal_ahead(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_SWEEP) || !b->sched.ahead) return 0;
+    if (!cuda_of(b, t, SCHED_SWEEP) || !b->sched.sweep.ahead) return 0;
     for (int v = 2; v <= 8; v++) out[v - 2] = v;
-    return fit_shared(b, t, offsetof(Schedule, ahead), out, 7);
+    return fit_shared(b, t, offsetof(Schedule, sweep.ahead), out, 7);
 }
 
 static int legal_skew(const Body *b, const Target *t, int64_t *out)
 {
-    bool groups = cuda_of(b, t, SCHED_ATTENTION) && b->sched.wgmma;
+    bool groups = cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma;
     if (!groups && (!cuda_of(b, t, SCHED_SWEEP) || !sweep_skews(b))) return 0;
     out[0] = 0;
     out[1] = 1;
@@ -359,7 +364,7 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
     static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     int n = 0;
     int64_t own = b->sched.resident; // need not be a power of two
-    if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP || b->sched.wgmma) return 0;
+    if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP || b->sched.tile.wgmma) return 0;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         if (i && own > blocks[i - 1] && own < blocks[i]) out[n++] = own;
         if (blocks[i] * b->sched.threads <= t->threads_per_unit) out[n++] = blocks[i];
@@ -376,46 +381,46 @@ const Knob knobs[] = {
     {"team", "threads that share a row", INT(team), legal_team, -1, true, NULL},
     {"vector", "elements a thread moves at once", INT(vector), legal_vector, -1, true, NULL},
     {"unroll", "vectors a thread has in flight", INT(unroll), legal_unroll, -1, false, NULL},
-    {"keep", "where a row that is needed again stays", INT(keep_in), legal_keep, -1, false,
+    {"keep", "where a row that is needed again stays", INT(row.keep_in), legal_keep, -1, false,
      keep_words},
     {"split", "parts the columns are cut into, each a block's", LONG(split), legal_split, 1, true,
      NULL},
     {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
-    {"transpose", "1 + the axis transposed through shared memory; 0: none", INT(transpose),
+    {"transpose", "1 + the axis transposed through shared memory; 0: none", INT(map.transpose),
      legal_transpose, 0, false, NULL},
-    {"reuse", "1: a thread takes several outer positions of one place inside", INT(reuse),
+    {"reuse", "1: a thread takes several outer positions of one place inside", INT(map.reuse),
      legal_reuse, 0, false, NULL},
     {"each",
      "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
      "warp's tile of 16 x 8, 16 x 16, 32 x 32; attention: rows of a warp, of 16",
-     INT(each), legal_each, -1, true, NULL},
+     INT(tile.each), legal_each, -1, true, NULL},
     {"wgmma",
      "groups of four warps multiply: a tile together, or each its own; split: together, and the "
      "blocks of a cluster share its columns; steps: so do the groups; no: they do not",
-     INT(wgmma), legal_wgmma, 0, true, wgmma_words},
-    {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile_n),
+     INT(tile.wgmma), legal_wgmma, 0, true, wgmma_words},
+    {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile.n),
      legal_tile_n, -1, false, NULL},
-    {"tile_k", "columns of a tile", INT(tile_k), legal_tile_k, -1, true, NULL},
-    {"staged", "tiles of f32 operands in the ring before tensor cores; 0: none", INT(staged),
+    {"tile_k", "columns of a tile", INT(tile.k), legal_tile_k, -1, true, NULL},
+    {"staged", "tiles of f32 operands in the ring before tensor cores; 0: none", INT(tile.staged),
      legal_staged, 0, true, NULL},
-    {"tile_m", "rows of a staged tile, or of attention's", INT(tile_m), legal_tile_m, -1, true,
+    {"tile_m", "rows of a staged tile, or of attention's", INT(tile.m), legal_tile_m, -1, true,
      NULL},
-    {"ring", "tiles of columns in shared memory: this one and those copied ahead", INT(ring),
+    {"ring", "tiles of columns in shared memory: this one and those copied ahead", INT(tile.ring),
      legal_ring, -1, false, NULL},
-    {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores", INT(share),
-     legal_share, 0, true, NULL},
-    {"tile", "elements of the inner axis that are one task", LONG(tile), legal_tile, 0, false,
+    {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores",
+     INT(tile.share), legal_share, 0, true, NULL},
+    {"tile", "elements of the inner axis that are one task", LONG(task), legal_tile, 0, false,
      NULL},
     {"cluster",
      "blocks that share a row or the columns of a tile (staged, wgmma=split, steps), or the copies "
      "of a "
      "product's right operand",
      INT(cluster), legal_cluster, 1, true, NULL},
-    {"walkers", "blocks of a multiprocessor that walk over rows", INT(walkers), legal_walkers, -1,
-     true, NULL},
-    {"together", "rows of a team that share their joins", INT(together), legal_together, 1, false,
-     NULL},
-    {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(ahead),
+    {"walkers", "blocks of a multiprocessor that walk over rows", INT(sweep.walkers), legal_walkers,
+     -1, true, NULL},
+    {"together", "rows of a team that share their joins", INT(sweep.together), legal_together, 1,
+     false, NULL},
+    {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(sweep.ahead),
      legal_ahead, -1, false, NULL},
     {"skew",
      "1: the first sums of the next row join with the second ones of this row; attention: scores "

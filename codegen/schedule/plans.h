@@ -37,8 +37,8 @@ int64_t reuse_tiles(const Body *b); // blocks side by side along the innermost a
 // scan_plan.c: running sums
 void plan_scan(const Target *t, Body *b);
 // sort_plan.c: rows in order
-bool plan_sort(Body *b); // false: it is none
-void sort_derive(Body *b);
+bool plan_sort(Body *b);              // false: it is none
+int sort_shared_bytes(const Body *b); // of a body that sorts
 // ring_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
 void staged_plan(const Target *t, Body *b);
 void staged_derive(Body *b, const Target *t);
@@ -66,7 +66,7 @@ int64_t column_tiles(const Body *b);         // blocks side by side
 Schedule plan_column_combine(const Body *b); // of the kernel that joins the parts
 // wgmma_plan.c: products by groups of warps
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
-bool wgmma_sums(const Body *b); // sums over the rows of the left one can be taken on the way
+bool wgmma_sums(const Body *b);   // sums over the rows of the left one can be taken on the way
 bool wgmma_splits(const Body *b); // groups, and the blocks of a cluster, can share the columns
 void wgmma_schedule(const Target *t, Body *b); // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);

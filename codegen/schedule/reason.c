@@ -21,15 +21,15 @@ static void map_reason(Arena *a, const Body *b, Buf *o)
 {
     const Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    if (s->transpose) {
+    if (s->variant == RUN_TRANSPOSE) {
         buf_printf(o,
                    "some loads run along axis %d, the result along axis %d: tiles of 32 x 32 are "
                    "turned in shared memory",
-                   s->transpose - 1, inner);
+                   s->map.transpose - 1, inner);
         return;
     }
     buf_str(o, vectors(a, b, inner));
-    if (s->reuse) buf_str(o, "; what every outer position reads stays in registers");
+    if (s->variant == RUN_REUSE) buf_str(o, "; what every outer position reads stays in registers");
     if (s->unroll > 1) buf_printf(o, "; accesses are narrow, so %d are in flight", s->unroll);
 }
 
@@ -39,24 +39,25 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
     long long rows = (long long)body_rows(b), cols = (long long)b->axis[b->col].extent;
     if (b->serial_cols) {
         buf_printf(o, "the columns have an order: %s",
-                   s->row_bytes  ? "a block sorts a row in shared memory"
-                   : s->team > 1 ? arena_printf(a, "%d threads add up %d of a row at a time",
-                                                s->team, s->team * s->unroll)
-                                 : "a thread a row");
+                   s->variant == RUN_SORT ? "a block sorts a row in shared memory"
+                   : s->variant == RUN_SCAN
+                       ? arena_printf(a, "%d threads add up %d of a row at a time", s->team,
+                                      s->team * s->unroll)
+                       : "a thread a row");
         return;
     }
     buf_printf(o, "%s; %lld rows of %lld: %d threads a row take %lld vectors each",
                vectors(a, b, b->col), rows, cols, s->team,
                (cols / s->vector + s->team - 1) / s->team);
-    if (b->nstages > 1 && s->keep_in == KEEP_REGISTERS)
+    if (b->nstages > 1 && s->row.keep_in == KEEP_REGISTERS)
         buf_printf(o, "; %d stages read the row, which %d registers a thread hold", b->nstages,
-                   s->keep * s->vector * s->keep_bytes / 4);
-    else if (b->nstages > 1 && s->keep_in == KEEP_SHARED)
+                   s->row.keep * s->vector * s->row.keep_bytes / 4);
+    else if (b->nstages > 1 && s->row.keep_in == KEEP_SHARED)
         buf_printf(o,
                    "; %d stages read the row: too long for registers, %d KB of shared memory hold "
                    "%s of it",
-                   b->nstages, s->row_bytes >> 10, s->row_cols < cols ? "a part" : "all");
-    else if (b->nstages > 1 && s->keep_bytes)
+                   b->nstages, s->shared_bytes >> 10, s->row.cols < cols ? "a part" : "all");
+    else if (b->nstages > 1 && s->row.keep_bytes)
         buf_printf(o, "; %d stages read the row again: it is longer than what a block holds",
                    b->nstages);
     if (s->split > 1)
@@ -82,30 +83,30 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 static void tile_reason(const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
-    if (s->wgmma) {
+    if (s->variant == RUN_GROUPS) {
         buf_printf(
             o,
             "groups of four warps take tiles of %d x %d: %.0f %% of what %d multiprocessors can "
             "multiply",
-            s->tile_m, s->tile_n, 100 * wgmma_share(b, t), t->units);
-        if (s->wgmma >= WGMMA_SPLIT && s->cluster > 1)
+            s->tile.m, s->tile.n, 100 * wgmma_share(b, t), t->units);
+        if (s->tile.wgmma >= WGMMA_SPLIT && s->cluster > 1)
             buf_printf(o,
                        "; there are few tiles, so that %d blocks share the columns of "
                        "each and join their sums in shared memory",
                        s->cluster);
-        else if (s->wgmma == WGMMA_STEPS)
+        else if (s->tile.wgmma == WGMMA_STEPS)
             buf_str(o, "; each has one, so that both groups share its columns");
         return;
     }
-    buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile_m, s->tile_n);
-    if (s->share)
+    buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile.m, s->tile.n);
+    if (s->variant == RUN_WARP_TILES)
         buf_printf(o, "a tile a warp, and %d warps share its columns, to have more of them at work",
-                   s->share);
+                   s->tile.share);
     else if (s->blocks >= t->units)
         buf_printf(o, "the largest that give %d multiprocessors one each", t->units);
     else
         buf_printf(o, "the smallest; they do not fill %d multiprocessors", t->units);
-    if (s->mma) buf_str(o, "; 16-bit operands: tensor cores");
+    if (s->variant == RUN_MMA) buf_str(o, "; 16-bit operands: tensor cores");
 }
 
 const char *schedule_reason(Arena *a, const Body *b, const Target *t)
@@ -122,23 +123,23 @@ const char *schedule_reason(Arena *a, const Body *b, const Target *t)
                    "%s; the smallest team whose registers hold a row's share%s, %d "
                    "blocks a multiprocessor walk over %lld rows",
                    vectors(a, b, b->col),
-                   body_folds(b) ? " and its sums" : " and what all rows share", s->walkers,
+                   body_folds(b) ? " and its sums" : " and what all rows share", s->sweep.walkers,
                    (long long)body_rows(b));
         break;
     case SCHED_TILE: tile_reason(b, t, &o); break;
     case SCHED_ATTENTION:
-        if (s->wgmma) {
+        if (s->variant == RUN_ATTENTION_GROUPS) {
             buf_printf(&o,
                        "groups of four warps multiply 64 rows each of tiles of %d, %d columns at "
                        "once: what registers hold of results, scores and weights%s",
-                       s->tile_m, s->tile_k,
+                       s->tile.m, s->tile.k,
                        s->skew ? ", of two steps" : "; of two steps they would not");
             break;
         }
         buf_printf(&o,
                    "%d rows a block, %d of each warp, and %d columns at once: what registers hold "
                    "of results and scores",
-                   s->tile_m, 16 * s->each, s->tile_k);
+                   s->tile.m, 16 * s->tile.each, s->tile.k);
         break;
     }
     return o.data;

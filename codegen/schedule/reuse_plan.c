@@ -26,7 +26,7 @@ static void count_bytes(const Body *b, int *kept, int *streamed)
 
 bool reuse_possible(const Body *b)
 {
-    return b->npar > 1 && !b->sched.transpose && b->sched.vector > 1;
+    return b->npar > 1 && !b->sched.map.transpose && b->sched.vector > 1;
 }
 
 static int walk_across(const Body *b)
@@ -58,7 +58,7 @@ void plan_reuse(const Target *t, Body *b)
     int64_t device = (int64_t)t->units * t->threads_per_unit;
     if (!reuse_possible(b) || kept <= streamed || body_rows(b) / s->vector < device) return;
     if (s->vector * kept > 4 * KEPT_REGISTERS) return;
-    s->reuse = 1;
+    s->map.reuse = 1;
     for (s->unroll = 8; s->unroll > 2; s->unroll /= 2)
         if (s->unroll * s->vector * streamed <= 4 * FLIGHT_REGISTERS) break;
 }

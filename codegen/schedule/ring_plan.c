@@ -10,34 +10,35 @@ static const struct {
 
 static int64_t count_tiles(const Body *b)
 {
-    return b->axis[0].extent * ceil_div(b->axis[1].extent, b->sched.tile_m) *
-           ceil_div(b->axis[2].extent, b->sched.tile_n);
+    return b->axis[0].extent * ceil_div(b->axis[1].extent, b->sched.tile.m) *
+           ceil_div(b->axis[2].extent, b->sched.tile.n);
 }
 
 void staged_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
+    s->variant = RUN_F32_RING;
     s->threads = 32 * STAGED_WARPS;
-    if (s->tile_m % STAGED_SIDE || s->tile_n % STAGED_SIDE ||
-        s->tile_m * s->tile_n >
+    if (s->tile.m % STAGED_SIDE || s->tile.n % STAGED_SIDE ||
+        s->tile.m * s->tile.n >
             STAGED_WARPS * STAGED_SIDE * STAGED_SIDE) // not planned, but asked for
-        s->tile_m = s->tile_n = 2 * STAGED_SIDE;
-    s->tile_k = CHUNK * staged_sharing(s);
-    if (s->tile_k < LEAST_K) s->tile_k = LEAST_K;
-    int stage = (s->tile_m + s->tile_n) * s->tile_k,
-        sums = staged_sharing(s) * s->tile_m * staged_pitch(b);
-    int64_t steps = ceil_div(b->axis[b->col].extent, (int64_t)s->tile_k * s->cluster);
-    if (s->staged > steps) s->staged = steps > 2 ? (int)steps : 2;
+        s->tile.m = s->tile.n = 2 * STAGED_SIDE;
+    s->tile.k = CHUNK * staged_sharing(s);
+    if (s->tile.k < LEAST_K) s->tile.k = LEAST_K;
+    int stage = (s->tile.m + s->tile.n) * s->tile.k,
+        sums = staged_sharing(s) * s->tile.m * staged_pitch(b);
+    int64_t steps = ceil_div(b->axis[b->col].extent, (int64_t)s->tile.k * s->cluster);
+    if (s->tile.staged > steps) s->tile.staged = steps > 2 ? (int)steps : 2;
     int64_t room = t->shared_per_block;
     if (s->resident > 1) room = t->shared_per_unit / s->resident - 1024;
-    while (s->staged > 2 && 4 * (int64_t)s->staged * stage > room) s->staged--;
-    s->row_bytes = 4 * (s->staged * stage > sums ? s->staged * stage : sums);
+    while (s->tile.staged > 2 && 4 * (int64_t)s->tile.staged * stage > room) s->tile.staged--;
+    s->shared_bytes = 4 * (s->tile.staged * stage > sums ? s->tile.staged * stage : sums);
     s->blocks = count_tiles(b) * s->cluster;
 }
 
 void staged_beside(const Target *t, Body *b, int64_t tiles)
 {
-    if (!b->sched.staged || !b->commits || tiles <= 2 * (int64_t)t->units) return;
+    if (!b->sched.tile.staged || !b->commits || tiles <= 2 * (int64_t)t->units) return;
     b->sched.resident = 3; // so that none is left for a second turn
     staged_derive(b, t);
 }
@@ -46,21 +47,21 @@ void staged_plan(const Target *t, Body *b)
 {
     Schedule *s = &b->sched, best = *s;
     double least = 0;
-    s->share = s->each = 0;
+    s->tile.share = s->tile.each = 0;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
         for (s->cluster = 1; s->cluster <= t->max_cluster && s->cluster <= MOST_CLUSTER;
              s->cluster *= 2) {
-            s->tile_m = tiles[i].m;
-            s->tile_n = tiles[i].n;
-            s->staged = MOST_STAGED;
+            s->tile.m = tiles[i].m;
+            s->tile.n = tiles[i].n;
+            s->tile.staged = MOST_STAGED;
             int64_t blocks = count_tiles(b) * s->cluster;
             // A second block on a multiprocessor would only take half of it, unless there are more
             // than multiprocessors, or updates of other parameters beside them.
             s->resident = blocks > t->units || b->commits ? 2 : 1;
             staged_derive(b, t);
-            if (s->cluster > 1 && s->tile_k * s->cluster > b->axis[b->col].extent) break;
+            if (s->cluster > 1 && s->tile.k * s->cluster > b->axis[b->col].extent) break;
             double took =
-                target_tiles_seconds(t, blocks, s->tile_m, s->tile_n,
+                target_tiles_seconds(t, blocks, s->tile.m, s->tile.n,
                                      (double)b->axis[b->col].extent / s->cluster, s->cluster);
             if (least == 0 || took < least) {
                 least = took;

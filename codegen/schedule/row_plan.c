@@ -66,7 +66,7 @@ int schedule_line(const Body *b)
 {
     const Schedule *s = &b->sched;
     int line = 64; // 128 bytes of the narrowest type that vectors move
-    while (line > s->vector && line + s->vector - 2 + s->margin > s->team) line /= 2;
+    while (line > s->vector && line + s->vector - 2 + s->row.margin > s->team) line /= 2;
     return line;
 }
 
@@ -142,13 +142,14 @@ static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
 
 static int64_t kept_shared(const Body *b, int64_t cols)
 {
-    return cols * b->sched.keep_bytes + 512; // (every load's share is rounded up to 16 bytes)
+    return cols * b->sched.row.keep_bytes + 512; // (every load's share is rounded up to 16 bytes)
 }
 
 // How many columns of a row fit shared memory: all, or as many as are worth it.
 static int64_t shared_columns(const Body *b, const Target *t)
 {
-    int64_t most = b->sched.keep_bytes ? (t->shared_per_block - 512) / b->sched.keep_bytes : 0,
+    int64_t most =
+                b->sched.row.keep_bytes ? (t->shared_per_block - 512) / b->sched.row.keep_bytes : 0,
             cols = row_columns(b);
     return cols <= most ? cols : most / 1024 * 1024;
 }
@@ -157,8 +158,8 @@ bool schedule_can_keep(const Body *b, const Target *t, int where)
 {
     const Schedule *s = &b->sched;
     if (where == KEEP_AGAIN) return true;
-    if (!s->keep_bytes) return false;
-    if (where == KEEP_REGISTERS) return kept_registers(row_vectors(b), s, s->keep_bytes) <= 64;
+    if (!s->row.keep_bytes) return false;
+    if (where == KEEP_REGISTERS) return kept_registers(row_vectors(b), s, s->row.keep_bytes) <= 64;
     // one row a block
     return s->team > 32 && shared_columns(b, t) > 0;
 }
@@ -169,7 +170,7 @@ static void share_rows(const Target *t, Body *b, int64_t vectors)
     Schedule *s = &b->sched;
     int64_t bytes = kept_shared(b, shared_columns(b, t));
     int64_t fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
-    s->keep_in = KEEP_SHARED;
+    s->row.keep_in = KEEP_SHARED;
     s->resident = (int)at_most(fit, t->threads_per_unit * 3 / 4 / 256);
     if (s->resident < 1) s->resident = 1;
     // 42 registers a thread, or 64: the first stage wants loads in flight
@@ -200,7 +201,8 @@ static void share_long_rows(const Target *t, Body *b)
     enum { SLICE = 32 << 10 };
     Schedule *s = &b->sched;
     if (2 * (kept_shared(b, row_columns(b)) + 1024) <= t->shared_per_unit) return;
-    while (s->cluster < t->max_cluster && row_columns(b) * s->keep_bytes > SLICE) s->cluster *= 2;
+    while (s->cluster < t->max_cluster && row_columns(b) * s->row.keep_bytes > SLICE)
+        s->cluster *= 2;
 }
 
 // Where a row that several stages read is kept: in registers, else in shared memory, else it is
@@ -208,7 +210,7 @@ static void share_long_rows(const Target *t, Body *b)
 static void keep_rows(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
-    int bytes = s->keep_bytes = keep_loads(arena, b);
+    int bytes = s->row.keep_bytes = keep_loads(arena, b);
     if (!bytes) return;
     share_long_rows(t, b);
     int64_t vectors = row_vectors(b);
@@ -232,7 +234,7 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
         if (schedule_can_keep(b, t, KEEP_SHARED)) share_rows(t, b, vectors);
         return;
     }
-    s->keep_in = KEEP_REGISTERS;
+    s->row.keep_in = KEEP_REGISTERS;
     // Loads of weights would all be issued early, and leave room for too few threads.
     bool weights = false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -312,7 +314,7 @@ static void walk_over_rows(const Target *t, Body *b, const Schedule *fresh)
     *s = *fresh;
     s->kind = SCHED_SWEEP;
     sweep_schedule(t, b);
-    if (s->ahead && body_rows(b) >= TURNS * s->blocks * (s->threads / s->team)) return;
+    if (s->sweep.ahead && body_rows(b) >= TURNS * s->blocks * (s->threads / s->team)) return;
     *s = row;
     b->uneven = uneven;
 }
@@ -335,7 +337,7 @@ static int uneven_margin(const Body *b)
     const Schedule *s = &b->sched;
     int margin = 0;
     Access x;
-    if (!b->uneven || s->vector == 1 || (s->keep && s->keep < VECTORS)) return 0;
+    if (!b->uneven || s->vector == 1 || (s->row.keep && s->row.keep < VECTORS)) return 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         if (!body_access(b, i, b->col, &x) || body_aligned(b, x.at, s->vector)) continue;
         int others = 16 / x.bytes - 1;
@@ -347,15 +349,19 @@ static int uneven_margin(const Body *b)
 void row_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
+    s->variant = !b->serial_cols     ? RUN_ROWS
+                 : body_sort(b) >= 0 ? RUN_SORT
+                 : s->team > 1       ? RUN_SCAN
+                                     : RUN_IN_ORDER;
     if (b->uneven && (s->team < 2 * s->vector || s->split > 1)) s->vector = 1;
     if (s->team > 32) s->threads = s->team;
     if (s->team <= 32 || s->split > 1) s->cluster = 1; // whole blocks join
-    if (!schedule_can_keep(b, t, s->keep_in)) s->keep_in = KEEP_AGAIN;
-    s->keep = s->keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
-    s->margin = uneven_margin(b);
-    s->line = s->cluster > 1 ? s->vector : schedule_line(b); // (slices may be short)
-    s->row_cols = s->keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
-    s->row_bytes = s->row_cols ? (int)kept_shared(b, s->row_cols) : 0;
-    if (b->serial_cols) sort_derive(b);
+    if (!schedule_can_keep(b, t, s->row.keep_in)) s->row.keep_in = KEEP_AGAIN;
+    s->row.keep = s->row.keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
+    s->row.margin = uneven_margin(b);
+    s->row.line = s->cluster > 1 ? s->vector : schedule_line(b); // (slices may be short)
+    s->row.cols = s->row.keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
+    s->shared_bytes = s->row.cols ? (int)kept_shared(b, s->row.cols) : 0;
+    if (s->variant == RUN_SORT) s->shared_bytes = sort_shared_bytes(b);
     s->blocks = ceil_div(body_rows(b), s->threads / s->team) * s->split * s->cluster;
 }

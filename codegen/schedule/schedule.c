@@ -99,9 +99,9 @@ static void cuda_map(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    s->transpose = body_rows(b) >= 1 << 16 ? schedule_transposed_axis(b) + 1 : 0;
+    s->map.transpose = body_rows(b) >= 1 << 16 ? schedule_transposed_axis(b) + 1 : 0;
     s->threads = 256;
-    if (s->transpose) return;
+    if (s->map.transpose) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
@@ -131,13 +131,16 @@ static void map_derive(Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    if (s->transpose) {
+    s->variant = s->map.transpose                    ? RUN_TRANSPOSE
+                 : s->map.reuse && reuse_possible(b) ? RUN_REUSE
+                                                     : RUN_MAP;
+    if (s->variant == RUN_TRANSPOSE) {
         s->threads = 256;
         s->blocks = ceil_div(b->axis[inner].extent, 32);
         for (int i = 0; i < inner; i++)
             s->blocks *=
-                i == s->transpose - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
-    } else if (s->reuse && reuse_possible(b)) {
+                i == s->map.transpose - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+    } else if (s->variant == RUN_REUSE) {
         reuse_derive(b);
     } else {
         int64_t rows = body_rows(b);
@@ -151,21 +154,29 @@ static void cuda_derive(Body *b, const Target *t)
     switch (b->sched.kind) {
     case SCHED_MAP: map_derive(b); break;
     case SCHED_ROW: row_derive(b, t); break;
-    case SCHED_COLUMN:
-        if (b->serial_cols)
-            b->sched.blocks = ceil_div(body_rows(b), b->sched.threads);
-        else
-            column_derive(b);
-        break;
+    case SCHED_COLUMN: column_derive(b); break;
     case SCHED_SWEEP: sweep_derive(b, t); break;
     case SCHED_TILE: tile_derive(b, t); break;
     case SCHED_ATTENTION: attention_derive(b, t); break;
     }
 }
 
+static void cpu_derive(Body *b)
+{
+    const ScheduleKind kind = b->sched.kind;
+    b->sched.variant = body_sort(b) >= 0    ? RUN_SORT
+                       : kind == SCHED_MAP  ? RUN_MAP
+                       : kind == SCHED_ROW  ? RUN_ROWS
+                       : kind == SCHED_TILE ? RUN_TILES
+                                            : RUN_COLUMNS;
+}
+
 void schedule_derive(Body *b, const Target *t)
 {
-    if (t->kind == TARGET_CUDA) cuda_derive(b, t);
+    if (t->kind == TARGET_CUDA)
+        cuda_derive(b, t);
+    else
+        cpu_derive(b);
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
@@ -195,7 +206,6 @@ void schedule_body(LowerCtx *ctx, Body *b)
                     .unroll = 1,
                     .split = 1,
                     .cluster = 1,
-                    .together = 1,
                     .blocks = 1};
     const Schedule fresh = *s;
     s->kind = kind_of(b);

@@ -14,8 +14,7 @@ bool plan_sort(Body *b)
     return true;
 }
 
-void sort_derive(Body *b)
+int sort_shared_bytes(const Body *b)
 {
-    int at = body_sort(b);
-    if (at >= 0) b->sched.row_bytes = (int)sort_bytes(b->axis[b->col].extent, b->insts.at[at].acc);
+    return (int)sort_bytes(b->axis[b->col].extent, b->insts.at[body_sort(b)].acc);
 }

@@ -36,7 +36,7 @@ bool sweep_held(const Body *b, const Inst *v)
         v->stage > 0 || !ix_stride(v->ix, b->col, &stride))
         return false;
     int width = b->sched.vector, bytes = width * own_bytes(b, v);
-    if (over_rows(v) ? !b->sched.ahead || bytes < 4 : b->sched.keep_in == KEEP_AGAIN)
+    if (over_rows(v) ? !b->sched.sweep.ahead || bytes < 4 : b->sched.row.keep_in == KEEP_AGAIN)
         return false; // (no copy is smaller)
     if (width == 1) return true;
     int own = own_bytes(b, v);
@@ -67,16 +67,16 @@ static int64_t registers(const Body *b, int64_t team, int keep_in)
 
 bool sweep_holds(const Body *b, int64_t team)
 {
-    int64_t n = registers(b, team, b->sched.keep_in);
+    int64_t n = registers(b, team, b->sched.row.keep_in);
     return n <= 255 && team * ceil_div(n, 8) * 8 <= 65536;
 }
 
 int64_t sweep_held_bytes(const Body *b, const Inst *load)
 {
     const Schedule *s = &b->sched;
-    if (!over_rows(load) && s->keep_in == KEEP_REGISTERS) return 0;
-    int64_t bytes = (int64_t)s->keep * s->threads * s->vector * own_bytes(b, load);
-    return (over_rows(load) ? bytes * s->ahead * s->together : bytes + 15) / 16 * 16;
+    if (!over_rows(load) && s->row.keep_in == KEEP_REGISTERS) return 0;
+    int64_t bytes = (int64_t)s->row.keep * s->threads * s->vector * own_bytes(b, load);
+    return (over_rows(load) ? bytes * s->sweep.ahead * s->sweep.together : bytes + 15) / 16 * 16;
 }
 
 // Of a block: what its threads hold, or later the parts of its teams.
@@ -101,7 +101,7 @@ bool sweep_skews(const Body *b)
 {
     const Schedule *s = &b->sched;
     int sums[2] = {0, 0};
-    if (b->uneven || s->team <= 32 || s->ahead < 3 || s->together > 1 || b->nstages < 3)
+    if (b->uneven || s->team <= 32 || s->sweep.ahead < 3 || s->sweep.together > 1 || b->nstages < 3)
         return false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
@@ -125,11 +125,11 @@ bool sweep_saves(const Body *b)
 static bool warps_fit(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
-    if (s->keep_in == KEEP_REGISTERS) return true;
+    if (s->row.keep_in == KEEP_REGISTERS) return true;
     s->threads = 8 * 32;
-    s->walkers = 1;
+    s->sweep.walkers = 1;
     sweep_derive(b, t);
-    return s->row_bytes <= t->shared_per_unit;
+    return s->shared_bytes <= t->shared_per_unit;
 }
 
 // The smallest team whose registers hold its share of a row.
@@ -138,12 +138,12 @@ static void choose_team(const Target *t, Body *b)
     Schedule *s = &b->sched;
     s->team = b->uneven ? 32 : pow2_at_least(row_vectors(b), 32);
     // A warp needs no barrier; of other teams, those that reread weights in every stage come last.
-    for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
-        if (registers(b, s->team, s->keep_in) <= MOST_REGISTERS && warps_fit(t, b)) return;
-    for (s->keep_in = KEEP_REGISTERS; s->keep_in <= KEEP_SHARED; s->keep_in++)
+    for (s->row.keep_in = KEEP_REGISTERS; s->row.keep_in <= KEEP_SHARED; s->row.keep_in++)
+        if (registers(b, s->team, s->row.keep_in) <= MOST_REGISTERS && warps_fit(t, b)) return;
+    for (s->row.keep_in = KEEP_REGISTERS; s->row.keep_in <= KEEP_SHARED; s->row.keep_in++)
         for (s->team = 64; s->team < t->threads_per_block; s->team *= 2)
-            if (registers(b, s->team, s->keep_in) <= MOST_IN_TEAM) return;
-    s->keep_in = KEEP_SHARED;
+            if (registers(b, s->team, s->row.keep_in) <= MOST_IN_TEAM) return;
+    s->row.keep_in = KEEP_SHARED;
 }
 
 // Rows in flight lie apart, and memory is faster with few of them: no more than FLIGHT bytes a
@@ -152,11 +152,11 @@ static void limit_flight(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     sweep_derive(b, t);
-    int64_t most = FLIGHT / (s->row_bytes > 0 ? s->row_bytes : 1), vectors = row_vectors(b);
+    int64_t most = FLIGHT / (s->shared_bytes > 0 ? s->shared_bytes : 1), vectors = row_vectors(b);
     if (most < 2) most = 2;
-    if (s->walkers <= most) return;
-    s->walkers = (int)most;
-    while (s->team * s->walkers < 512 && vectors % (2 * s->team) == 0) s->team *= 2;
+    if (s->sweep.walkers <= most) return;
+    s->sweep.walkers = (int)most;
+    while (s->team * s->sweep.walkers < 512 && vectors % (2 * s->team) == 0) s->team *= 2;
     s->threads = s->team;
 }
 
@@ -166,42 +166,43 @@ void sweep_schedule(const Target *t, Body *b)
     int64_t cols = b->axis[b->col].extent;
     s->vector = schedule_vector(b, b->col, cols, false, false);
     if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, true);
-    s->ahead = AHEAD;
+    s->sweep.together = 1;
+    s->sweep.ahead = AHEAD;
     choose_team(t, b);
     // One large block on each multiprocessor: blocks leave parts behind, and those are read again.
-    int64_t need = registers(b, s->team, s->keep_in), each = ceil_div(need + SPARE, 8) * 8,
+    int64_t need = registers(b, s->team, s->row.keep_in), each = ceil_div(need + SPARE, 8) * 8,
             warps = t->registers_per_unit / 32 / each, most = t->threads_per_unit / 32;
     if (warps > most) warps = most;
     if (warps > 4) warps -= warps % 4; // registers are given out to four warps at a time
     if (s->team > 32) {
         s->threads = s->team;
-        s->walkers = (int)(t->registers_per_unit / (need * s->team));
+        s->sweep.walkers = (int)(t->registers_per_unit / (need * s->team));
     } else {
-        s->walkers = (int)ceil_div(warps, WARPS);
-        s->threads = warps / s->walkers > 1 ? (int)(warps / s->walkers) * 32 : 32;
+        s->sweep.walkers = (int)ceil_div(warps, WARPS);
+        s->threads = warps / s->sweep.walkers > 1 ? (int)(warps / s->sweep.walkers) * 32 : 32;
     }
-    if (s->walkers < 1) s->walkers = 1;
+    if (s->sweep.walkers < 1) s->sweep.walkers = 1;
     if (s->team > 32) limit_flight(t, b);
-    s->ahead = AHEAD + 1;
+    s->sweep.ahead = AHEAD + 1;
     s->skew = sweep_skews(b);
     for (;;) { // (1 KB a block is the system's)
-        if (!s->skew && body_folds(b)) s->ahead = AHEAD;
+        if (!s->skew && body_folds(b)) s->sweep.ahead = AHEAD;
         sweep_derive(b, t);
-        if (s->row_bytes <= t->shared_per_unit / s->walkers - 2048) return;
+        if (s->shared_bytes <= t->shared_per_unit / s->sweep.walkers - 2048) return;
         if (s->skew) {
             s->skew = 0;
             continue;
         }
         if (s->team <= 32 && s->threads > 128)
             s->threads -= 128;
-        else if (s->walkers > 1)
-            s->walkers--;
+        else if (s->sweep.walkers > 1)
+            s->sweep.walkers--;
         else
             break;
     }
-    s->walkers = 1; // rows too wide to be held: every stage loads them
-    s->ahead = 0;
-    s->keep_in = KEEP_AGAIN;
+    s->sweep.walkers = 1; // rows too wide to be held: every stage loads them
+    s->sweep.ahead = 0;
+    s->row.keep_in = KEEP_AGAIN;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -213,7 +214,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 // alike.
 static int64_t block_period(const Body *b, int64_t teams)
 {
-    int64_t stride = 0, line = b->sched.line;
+    int64_t stride = 0, line = b->sched.row.line;
     if (!b->uneven || b->sched.vector == 1) return 1;
     ix_stride(b->uneven, 0, &stride);
     int64_t rows = line / common_divisor(line, stride);
@@ -224,20 +225,21 @@ void sweep_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     int64_t rows = b->axis[0].extent;
+    s->variant = RUN_SWEEP;
     if (s->team > 32) s->threads = s->team;
     s->skew = s->skew && sweep_skews(b);
-    if (s->walkers > t->threads_per_unit / s->threads)
-        s->walkers = t->threads_per_unit / s->threads;
-    s->resident = s->walkers;
-    s->keep = (int)ceil_div(row_vectors(b), s->team);
+    if (s->sweep.walkers > t->threads_per_unit / s->threads)
+        s->sweep.walkers = t->threads_per_unit / s->threads;
+    s->resident = s->sweep.walkers;
+    s->row.keep = (int)ceil_div(row_vectors(b), s->team);
     // As few blocks as take the device no longer: each leaves a part of every sum.
     int64_t teams = s->threads / s->team, turns = ceil_div(rows, teams),
-            device = (int64_t)t->units * s->walkers, period;
+            device = (int64_t)t->units * s->sweep.walkers, period;
     s->blocks = ceil_div(turns, ceil_div(turns, device));
-    s->line = schedule_line(b);
+    s->row.line = schedule_line(b);
     while (period = block_period(b, teams),
-           s->blocks % period > s->blocks / 16 && s->line > s->vector)
-        s->line /= 2;
+           s->blocks % period > s->blocks / 16 && s->row.line > s->vector)
+        s->row.line /= 2;
     s->blocks = (s->blocks < period ? 1 : s->blocks / period) * period;
-    s->row_bytes = (int)shared_bytes(b);
+    s->shared_bytes = (int)shared_bytes(b);
 }

@@ -27,7 +27,7 @@ bool wgmma_sums(const Body *b)
 // Of one place of the ring.
 static int place_bytes(const Body *b)
 {
-    return (b->sched.tile_m + wgmma_wide(b)) * LINE;
+    return (b->sched.tile.m + wgmma_wide(b)) * LINE;
 }
 
 bool wgmma_splits(const Body *b)
@@ -50,25 +50,27 @@ static int64_t clusters_at_once(const Body *b, const Target *t)
 void wgmma_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
-    bool split = wgmma_shares(s), steps = s->wgmma == WGMMA_STEPS;
-    if (s->tile_n % (steps ? 32 : ROWS) || s->tile_n < ROWS || s->tile_n > (steps ? 192 : 256))
-        s->tile_n = 128;
+    s->variant = RUN_GROUPS;
+    bool split = wgmma_shares(s), steps = s->tile.wgmma == WGMMA_STEPS;
+    if (s->tile.n % (steps ? 32 : ROWS) || s->tile.n < ROWS || s->tile.n > (steps ? 192 : 256))
+        s->tile.n = 128;
     int most = split ? t->max_cluster : 2;
     if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
     // Of 64 rows a group: registers hold so many sums.
-    int blocks = s->tile_n > 192 || s->wgmma == WGMMA_SPLIT ? 1 : 2;
+    int blocks = s->tile.n > 192 || s->tile.wgmma == WGMMA_SPLIT ? 1 : 2;
     s->threads = (1 + GROUPS) * 128;
     s->resident = 1;
-    s->tile_k = STEP;
-    bool rows = s->wgmma == WGMMA_SHARED || s->wgmma == WGMMA_SPLIT; // that the groups share
-    s->tile_m = ROWS * blocks * (rows ? GROUPS : 1);
+    s->tile.k = STEP;
+    bool rows =
+        s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT; // that the groups share
+    s->tile.m = ROWS * blocks * (rows ? GROUPS : 1);
     int other = SPARE + 256 + wgmma_stages(b) * wgmma_staged(b) * GROUPS * 4 * BOX * LINE;
-    s->ring = (int)(t->shared_per_block - other) / place_bytes(b);
-    if (steps) s->ring -= s->ring % GROUPS; // each group has every second place
-    int tiles = s->ring * place_bytes(b),
-        sums = (steps ? GROUPS : 1) * s->tile_m * wgmma_pitch(s) * 4; // where the ring was
-    s->row_bytes = (split && sums > tiles ? sums : tiles) + other;
+    s->tile.ring = (int)(t->shared_per_block - other) / place_bytes(b);
+    if (steps) s->tile.ring -= s->tile.ring % GROUPS; // each group has every second place
+    int tiles = s->tile.ring * place_bytes(b),
+        sums = (steps ? GROUPS : 1) * s->tile.m * wgmma_pitch(s) * 4; // where the ring was
+    s->shared_bytes = (split && sums > tiles ? sums : tiles) + other;
     s->blocks = at_most(wgmma_tiles(b), clusters_at_once(b, t)) * s->cluster;
 }
 
@@ -86,7 +88,7 @@ static int edge(const Schedule *s)
 static double joining(const Schedule *s)
 {
     if (!wgmma_shares(s)) return 0;
-    return s->cluster == 1 ? 80e3 : s->wgmma == WGMMA_SPLIT ? 240e3 : 320e3;
+    return s->cluster == 1 ? 80e3 : s->tile.wgmma == WGMMA_SPLIT ? 240e3 : 320e3;
 }
 
 // Rounds are whole.
@@ -95,7 +97,7 @@ double wgmma_share(const Body *b, const Target *t)
     const Schedule *s = &b->sched;
     int64_t rounds = ceil_div(wgmma_tiles(b), clusters_at_once(b, t)),
             steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
-    double tile = (double)s->tile_m * (s->tile_n + edge(s)) * (double)wgmma_steps(b);
+    double tile = (double)s->tile.m * (s->tile.n + edge(s)) * (double)wgmma_steps(b);
     return (double)b->axis[1].extent * (double)b->axis[2].extent * (double)steps /
            ((double)rounds * t->units * (tile + joining(s)));
 }
@@ -114,8 +116,8 @@ static double copied_share(const Body *b)
 {
     enum { OF_A_LINE = 80 };
     const Schedule *s = &b->sched;
-    int lines = s->tile_m * (1 + straddles(b, 1)) + s->tile_n / s->cluster * (1 + straddles(b, 2));
-    int copied = lines * OF_A_LINE, multiplied = s->tile_m * (s->tile_n + edge(s));
+    int lines = s->tile.m * (1 + straddles(b, 1)) + s->tile.n / s->cluster * (1 + straddles(b, 2));
+    int copied = lines * OF_A_LINE, multiplied = s->tile.m * (s->tile.n + edge(s));
     return copied > multiplied ? (double)multiplied / copied : 1;
 }
 
@@ -135,8 +137,8 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         for (int n = ways[i].least; n <= ways[i].most && n <= t->max_cluster; n++) {
             b->sched = before;
-            b->sched.wgmma = ways[i].wgmma;
-            b->sched.tile_n = ways[i].tile_n;
+            b->sched.tile.wgmma = ways[i].wgmma;
+            b->sched.tile.n = ways[i].tile_n;
             b->sched.cluster = n;
             wgmma_derive(b, t);
             double share = wgmma_share(b, t);
@@ -162,8 +164,8 @@ void wgmma_schedule(const Target *t, Body *b)
     bool even = !straddles(b, 1) && !straddles(b, 2);
     for (int i = 0; i < (even ? 3 : 6); i++) {
         *s = before;
-        s->wgmma = choices[i].wgmma;
-        s->tile_n = choices[i].tile_n;
+        s->tile.wgmma = choices[i].wgmma;
+        s->tile.n = choices[i].tile_n;
         s->cluster = choices[i].cluster;
         wgmma_derive(b, t);
         double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b));
@@ -185,7 +187,7 @@ void wgmma_maps(const Body *b, ProgKernel *k)
         bool along_k;
         group_operand(b, axis, m, &along_k);
         // a block copies all of its left tile, and its share of the right one
-        int side = axis == 1 ? s->tile_m : s->tile_n,
+        int side = axis == 1 ? s->tile.m : s->tile.n,
             share = axis == 1 ? 1 : s->cluster / wgmma_sharing(s);
         m->box_rows = (along_k ? side : STEP) / share;
         m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];

@@ -29,27 +29,27 @@ void plan_attention(const Target *t, Body *b)
     Schedule *s = &b->sched;
     if (attention_groups_plan(b, t)) return;
     int sums = result_sums(b), products = b->attention.nscores;
-    s->each = sums <= 64 ? 2 : 1;
-    s->tile_k = products == 1 && sums <= 32 ? 64 : sums <= 64 ? 32 : sums <= 128 ? 64 : 16;
-    if (products == 2 && sums > 64) s->tile_k = 32;
-    s->tile_m = products == 2 && sums > 32 && b->attention.nouts == 2 ? 64 : 128;
-    while (s->tile_m > 32 && b->axis[1].extent <= s->tile_m / 2) s->tile_m /= 2;
-    if (s->tile_m < 64) s->each = 1;
-    s->ring = 2;
+    s->tile.each = sums <= 64 ? 2 : 1;
+    s->tile.k = products == 1 && sums <= 32 ? 64 : sums <= 64 ? 32 : sums <= 128 ? 64 : 16;
+    if (products == 2 && sums > 64) s->tile.k = 32;
+    s->tile.m = products == 2 && sums > 32 && b->attention.nouts == 2 ? 64 : 128;
+    while (s->tile.m > 32 && b->axis[1].extent <= s->tile.m / 2) s->tile.m /= 2;
+    if (s->tile.m < 64) s->tile.each = 1;
+    s->tile.ring = 2;
     attention_derive(b, t);
     // Where shared memory holds one block, its warps are all there are.
-    if (products == 2 && 2 * s->row_bytes > t->shared_per_unit && b->axis[1].extent > 64) {
-        s->tile_m = 128;
-        s->each = 1;
+    if (products == 2 && 2 * s->shared_bytes > t->shared_per_unit && b->axis[1].extent > 64) {
+        s->tile.m = 128;
+        s->tile.each = 1;
         attention_derive(b, t);
     }
-    while (s->row_bytes > t->shared_per_block - RESERVED && s->tile_k > 16) {
-        s->tile_k /= 2;
+    while (s->shared_bytes > t->shared_per_block - RESERVED && s->tile.k > 16) {
+        s->tile.k /= 2;
         attention_derive(b, t);
     }
-    while (s->row_bytes > t->shared_per_block - RESERVED && s->tile_m > 16) {
-        s->each = 1;
-        s->tile_m /= 2;
+    while (s->shared_bytes > t->shared_per_block - RESERVED && s->tile.m > 16) {
+        s->tile.each = 1;
+        s->tile.m /= 2;
         attention_derive(b, t);
     }
 }
@@ -58,17 +58,18 @@ void attention_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     TileProgram p;
-    if (s->wgmma) {
+    s->variant = s->tile.wgmma ? RUN_ATTENTION_GROUPS : RUN_ATTENTION;
+    if (s->variant == RUN_ATTENTION_GROUPS) {
         attention_groups_derive(b, t);
         return;
     }
-    s->threads = s->tile_m / (ROWS * s->each) * 32;
+    s->threads = s->tile.m / (ROWS * s->tile.each) * 32;
     s->cluster = 1;
-    s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m);
+    s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m);
     attention_tiles(b, &p);
-    s->row_bytes = 0;
+    s->shared_bytes = 0;
     for (int i = 0; i < p.ntiles; i++)
-        if (tile_shared(&p.tile[i])) s->row_bytes += p.tile[i].places * p.tile[i].bytes;
+        if (tile_shared(&p.tile[i])) s->shared_bytes += p.tile[i].places * p.tile[i].bytes;
 }
 
 // -- its program ----------------------------------------------------------------------------------
@@ -104,12 +105,12 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     int64_t step = 0;
     t.inst = inst;
     t.stays = axis == 1;
-    t.places = t.stays ? 1 : s->ring;
-    t.lines = t.stays ? s->tile_m : s->tile_k;
+    t.places = t.stays ? 1 : s->tile.ring;
+    t.lines = t.stays ? s->tile.m : s->tile.k;
     t.line = width_of(b, head);
     t.pitch = t.line + p->vector;
     t.bytes = t.lines * t.pitch * (dtype_info[p->type].bits / 8);
-    if (s->wgmma) { // boxes side by side
+    if (s->variant == RUN_ATTENTION_GROUPS) { // boxes side by side
         t.layout = L_BULK;
         t.pitch = STEP;
         t.bytes = t.lines * (int)ceil_div(t.line, STEP) * LINE;
@@ -132,13 +133,14 @@ void attention_tiles(const Body *b, TileProgram *p)
     static const char *const results[] = {"result_0", "result_1"};
     const Schedule *s = &b->sched;
     *p = (TileProgram){.body = b, .cluster = 1, .warps_n = 1, .warps_k = 1};
-    p->atom = s->wgmma ? attention_groups_atom(b) : tile_atom(b);
+    bool groups = s->variant == RUN_ATTENTION_GROUPS;
+    p->atom = groups ? attention_groups_atom(b) : tile_atom(b);
     p->type = p->atom->operand;
     p->vector = VECTOR_BYTES * 8 / (int)dtype_info[p->type].bits;
-    p->side_m = s->wgmma ? ROWS : ROWS * s->each;
-    p->warps_m = s->tile_m / p->side_m;
-    p->side_n = s->tile_k;
-    p->steps = ceil_div(b->axis[b->col].extent, s->tile_k);
+    p->side_m = groups ? ROWS : ROWS * s->tile.each;
+    p->warps_m = s->tile.m / p->side_m;
+    p->side_n = s->tile.k;
+    p->steps = ceil_div(b->axis[b->col].extent, s->tile.k);
     for (int i = 0; i < b->attention.nscores; i++) {
         const BodyScore *x = &b->attention.score[i];
         p->score[i].rows = add_factor(b, p, x->rows, 1, x->axis, rows[i]);
@@ -172,7 +174,7 @@ void tile_attention(const Body *b, TileProgram *p)
     op = none;
     op.kind = T_LOOP;
     op.trips = p->steps;
-    op.ahead = (int)at_most(b->sched.ring - 1, p->steps);
+    op.ahead = (int)at_most(b->sched.tile.ring - 1, p->steps);
     tile_op(p, op);
     for (int i = 0; i < factors; i++) {
         op = (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1};

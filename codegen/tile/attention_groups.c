@@ -118,7 +118,7 @@ bool attention_groups_fit(const Body *b, const Target *t)
 
 static int groups_of(const Body *b)
 {
-    return b->sched.tile_m / ATOM_ROWS;
+    return b->sched.tile.m / ATOM_ROWS;
 }
 
 // Registers of a thread that multiplies, and of one that copies.
@@ -142,19 +142,19 @@ int64_t attention_section(const Body *b)
 void attention_groups_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
-    if (s->tile_m % ATOM_ROWS || s->tile_m < ATOM_ROWS || s->tile_m > ATOM_ROWS * MOST_GROUPS)
-        s->tile_m = 2 * ATOM_ROWS;
-    if (s->tile_k % 16 || s->tile_k < 16 || s->tile_k > 256) s->tile_k = 2 * STEP;
-    s->each = 1;
+    if (s->tile.m % ATOM_ROWS || s->tile.m < ATOM_ROWS || s->tile.m > ATOM_ROWS * MOST_GROUPS)
+        s->tile.m = 2 * ATOM_ROWS;
+    if (s->tile.k % 16 || s->tile.k < 16 || s->tile.k > 256) s->tile.k = 2 * STEP;
+    s->tile.each = 1;
     s->cluster = 1;
     s->threads = (1 + groups_of(b)) * 128;
-    int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile_m);
+    int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m);
     s->blocks = at_most(tiles, t->units);
     TileProgram p;
     attention_tiles(b, &p);
-    s->row_bytes = SPARE;
+    s->shared_bytes = SPARE;
     for (int i = 0; i < p.ntiles; i++)
-        if (tile_shared(&p.tile[i])) s->row_bytes += p.tile[i].places * p.tile[i].bytes;
+        if (tile_shared(&p.tile[i])) s->shared_bytes += p.tile[i].places * p.tile[i].bytes;
 }
 
 bool attention_groups_plan(Body *b, const Target *t)
@@ -165,23 +165,23 @@ bool attention_groups_plan(Body *b, const Target *t)
     for (int i = 0; i < b->attention.nouts; i++)
         width += (int)b->axis[b->attention.out[i].axis].extent;
     const int n = b->attention.nscores;
-    s->wgmma = WGMMA_SHARED;
-    s->tile_m = 128;
+    s->tile.wgmma = WGMMA_SHARED;
+    s->tile.m = 128;
     s->skew = b->attention.nouts == 1;
     // Columns: as many as registers have room for, of two steps where these are taken at once, and
     // shared memory in a ring of three places, or of two. (Where one tile has two uses a step apart
     // two places are too few: an H200 needs a third more time for the gradient of queries.)
     int most = s->skew ? 128 : 64;
     while (s->skew && most > 64 && width / 2 + most * n / 2 + most / 4 > MOST_HELD) most -= 16;
-    for (s->ring = 3; s->ring >= 2; s->ring--)
-        for (s->tile_k = most; s->tile_k >= (s->ring < 3 ? 32
-                                             : n > 1     ? 64
-                                                         : most);
-             s->tile_k -= 16) {
+    for (s->tile.ring = 3; s->tile.ring >= 2; s->tile.ring--)
+        for (s->tile.k = most; s->tile.k >= (s->tile.ring < 3 ? 32
+                                             : n > 1          ? 64
+                                                              : most);
+             s->tile.k -= 16) {
             attention_derive(b, t);
-            if (s->row_bytes <= t->shared_per_block - SPARE) return true;
+            if (s->shared_bytes <= t->shared_per_block - SPARE) return true;
         }
-    s->wgmma = s->skew = 0;
+    s->tile.wgmma = s->skew = 0;
     return false;
 }
 
@@ -200,7 +200,7 @@ static void loop(TileProgram *p, int early)
 static void begin(TileProgram *p, int role)
 {
     const Schedule *s = &p->body->sched;
-    int64_t tiles = p->body->axis[0].extent * ceil_div(p->body->axis[1].extent, s->tile_m);
+    int64_t tiles = p->body->axis[0].extent * ceil_div(p->body->axis[1].extent, s->tile.m);
     tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
     tile_op(
         p, (TileOp){T_TILES, .dst = -1, .a = -1, .b = -1, .trips = tiles, .count = (int)s->blocks});

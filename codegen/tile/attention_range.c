@@ -237,7 +237,7 @@ int64_t attention_columns_at(const Body *b, const AttentionRange *r, int64_t ori
     int64_t from = 0, to = b->axis[b->col].extent;
     for (int i = 0; i < r->n; i++) {
         const AttentionBound *x = &r->at[i];
-        int64_t row = origin + (x->row > 0 ? b->sched.tile_m - 1 : 0);
+        int64_t row = origin + (x->row > 0 ? b->sched.tile.m - 1 : 0);
         int64_t bound = x->row * row + x->constant;
         if (x->col > 0 && -bound > from) from = -bound;
         if (x->col < 0 && bound + 1 < to) to = bound + 1;

@@ -36,7 +36,7 @@ static const TileAtom atoms[] = {
 static const TileAtom *atom_of(const Body *b)
 {
     for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
-        if (atoms[i].operand == b->insts.at[b->dot.a].from && atoms[i].n == b->sched.tile_n)
+        if (atoms[i].operand == b->insts.at[b->dot.a].from && atoms[i].n == b->sched.tile.n)
             return &atoms[i];
     return NULL;
 }
@@ -46,7 +46,7 @@ static int add_operand(TileProgram *p, int axis)
 {
     const Body *b = p->body;
     const Schedule *s = &b->sched;
-    int given = axis == 1 ? b->dot.a : b->dot.b, side = axis == 1 ? s->tile_m : wgmma_wide(b);
+    int given = axis == 1 ? b->dot.a : b->dot.b, side = axis == 1 ? s->tile.m : wgmma_wide(b);
     Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_BULK, .axis = axis};
     ProgMap m;
     group_operand(b, axis, &m, &t.along_k);
@@ -55,10 +55,10 @@ static int add_operand(TileProgram *p, int axis)
     t.lines = t.along_k ? side : STEP;
     t.line = t.along_k ? STEP : side;
     t.pitch = STEP;
-    t.places = s->ring;
+    t.places = s->tile.ring;
     t.bytes = side * LINE;
-    t.apart = (s->tile_m + wgmma_wide(b)) * LINE;
-    t.offset = axis == 1 ? 0 : s->tile_m * LINE;
+    t.apart = (s->tile.m + wgmma_wide(b)) * LINE;
+    t.offset = axis == 1 ? 0 : s->tile.m * LINE;
     t.plain = true;
     t.of_group = axis == 1 && p->warps_m > 1;
     t.peers = axis == 2 && p->cluster > 1 && !p->split;
@@ -94,7 +94,7 @@ static void add_roles(TileProgram *p)
                                       GROUPS * GROUP_WARPS,
                                       own,
                                       .groups = GROUPS,
-                                      .turns = b->sched.wgmma == WGMMA_OWN,
+                                      .turns = b->sched.tile.wgmma == WGMMA_OWN,
                                       .steps = p->warps_k > 1};
 }
 
@@ -112,7 +112,7 @@ static void loop(TileProgram *p, TileKind kind, int64_t trips, int every)
 static int add_rows(TileProgram *p)
 {
     Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
-    t.lines = p->warps_k * p->body->sched.tile_m;
+    t.lines = p->warps_k * p->body->sched.tile.m;
     t.line = p->side_n;
     t.pitch = wgmma_pitch(&p->body->sched);
     t.bytes = t.lines * t.pitch * 4;
@@ -144,13 +144,13 @@ void tile_groups(const Body *b, TileProgram *p)
     p->split = wgmma_shares(s);
     if (p->split) p->vector = 4; // results leave by rows
     p->type = p->atom->operand;
-    p->warps_k = s->wgmma == WGMMA_STEPS ? GROUPS : 1;
-    p->warps_m = s->wgmma == WGMMA_SHARED || s->wgmma == WGMMA_SPLIT ? GROUPS : 1;
+    p->warps_k = s->tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
+    p->warps_m = s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT ? GROUPS : 1;
     p->warps_n = 1;
-    p->side_m = s->tile_m / p->warps_m;
-    p->side_n = s->tile_n;
+    p->side_m = s->tile.m / p->warps_m;
+    p->side_n = s->tile.n;
     p->steps = wgmma_steps(b);
-    p->shared = s->ring * (s->tile_m + wgmma_wide(b)) * LINE;
+    p->shared = s->tile.ring * (s->tile.m + wgmma_wide(b)) * LINE;
     int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
     Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
     sums.lines = p->side_m;

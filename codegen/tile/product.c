@@ -24,7 +24,7 @@ static const TileAtom *atom_of(DType type, int tensor)
 const TileAtom *tile_atom(const Body *b)
 {
     if (b->attention.nouts) return atom_of(attention_type(b), b->attention.tensor);
-    if (!b->sched.mma && !b->sched.staged) return &fma;
+    if (b->sched.variant == RUN_TILES) return &fma;
     DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
     return atom_of(type, b->dot.tensor);
 }
@@ -62,8 +62,8 @@ static Tile plain_operand(const TileProgram *p, int axis)
     const Inst *v = &b->insts.at[t.inst];
     while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
     t.along_k = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &step) && step == 1;
-    t.lines = s->tile_k;
-    t.line = axis == 1 ? s->tile_m : s->tile_n;
+    t.lines = s->tile.k;
+    t.line = axis == 1 ? s->tile.m : s->tile.n;
     t.pitch = t.line + (p->each ? 4 : 1);
     t.bytes = t.lines * t.pitch * math_bytes(p->type);
     return t;
@@ -76,7 +76,7 @@ static Tile operand(const TileProgram *p, int axis)
     const Schedule *s = &b->sched;
     if (p->atom == &fma) return plain_operand(p, axis);
     bool narrow = p->atom->operand != DT_F32;
-    int side = axis == 1 ? s->tile_m : s->tile_n, given = axis == 1 ? b->dot.a : b->dot.b;
+    int side = axis == 1 ? s->tile.m : s->tile.n, given = axis == 1 ? b->dot.a : b->dot.b;
     Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->atom->operand};
     t.inst = narrow ? b->insts.at[given].a[0] : given;
     const Inst *v = &b->insts.at[t.inst];
@@ -88,8 +88,8 @@ static Tile operand(const TileProgram *p, int axis)
               ix_stride(v->ix, inner, &step) && step == 1 && ix_aligned(v->ix, inner, p->vector) &&
               b->axis[inner].extent % p->vector == 0;
     t.layout = narrow ? L_PAD : L_SWIZZLE;
-    t.lines = t.along_k ? side : s->tile_k;
-    t.line = t.along_k ? s->tile_k : side;
+    t.lines = t.along_k ? side : s->tile.k;
+    t.line = t.along_k ? s->tile.k : side;
     t.pitch = t.line + (narrow ? p->vector : 0);
     t.bytes = t.lines * t.pitch * (dtype_info[t.type].bits / 8);
     return t;
@@ -101,7 +101,7 @@ static void add_operands(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
     Tile left = operand(p, 1), right = operand(p, 2);
-    int places = s->staged                   ? s->staged
+    int places = s->variant == RUN_F32_RING  ? s->tile.staged
                  : p->atom == &fma           ? 1
                  : left.plain && right.plain ? MMA_AHEAD
                                              : 2;
@@ -114,16 +114,16 @@ static void add_operands(TileProgram *p)
 static void share_out(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
-    bool plain = p->atom == &fma;
-    p->each = s->each;
-    p->warps_m = s->staged ? s->tile_m / STAGED_SIDE : MMA_WARPS_M;
-    p->warps_n = s->staged ? s->tile_n / STAGED_SIDE : MMA_WARPS_N;
-    p->warps_k = s->staged ? staged_sharing(s) : plain && !s->each ? s->threads / 32 : 1;
+    bool plain = p->atom == &fma, ring = s->variant == RUN_F32_RING;
+    p->each = s->tile.each;
+    p->warps_m = ring ? s->tile.m / STAGED_SIDE : MMA_WARPS_M;
+    p->warps_n = ring ? s->tile.n / STAGED_SIDE : MMA_WARPS_N;
+    p->warps_k = ring ? staged_sharing(s) : plain && !s->tile.each ? s->threads / 32 : 1;
     if (plain) p->warps_m = p->warps_n = 1;
-    p->side_m = s->tile_m / p->warps_m;
-    p->side_n = s->tile_n / p->warps_n;
-    p->cluster = s->staged ? s->cluster : 1;
-    int64_t step = (int64_t)s->tile_k * p->cluster;
+    p->side_m = s->tile.m / p->warps_m;
+    p->side_n = s->tile.n / p->warps_n;
+    p->cluster = ring ? s->cluster : 1;
+    int64_t step = (int64_t)s->tile.k * p->cluster;
     p->steps = ceil_div(p->body->axis[p->body->col].extent, step);
 }
 
@@ -137,14 +137,14 @@ static int add_sums(TileProgram *p)
     if (p->atom == &fma) { // behind the operands
         t.type = p->type;
         t.offset = p->tile[1].offset + p->tile[1].bytes;
-        t.lines = p->warps_k * s->tile_m;
-        t.line = t.pitch = s->tile_n;
+        t.lines = p->warps_k * s->tile.m;
+        t.line = t.pitch = s->tile.n;
         t.bytes = t.lines * t.pitch * math_bytes(t.type);
         return tile_add(p, t);
     }
-    if (s->staged) {
-        t.lines = p->warps_k * s->tile_m;
-        t.line = s->tile_n;
+    if (s->variant == RUN_F32_RING) {
+        t.lines = p->warps_k * s->tile.m;
+        t.line = s->tile.n;
         t.pitch = staged_pitch(p->body);
     } else {
         t.of_warp = true;
@@ -177,7 +177,7 @@ int mma_shared_bytes(const Body *b)
 
 void tile_product(const Body *b, TileProgram *p)
 {
-    if (b->sched.wgmma) {
+    if (b->sched.variant == RUN_GROUPS) {
         tile_groups(b, p);
         return;
     }
@@ -210,7 +210,7 @@ void tile_product(const Body *b, TileProgram *p)
         tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
         return;
     }
-    if (s->staged) {
+    if (s->variant == RUN_F32_RING) {
         Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
         tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
         tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
@@ -227,8 +227,10 @@ void tile_product(const Body *b, TileProgram *p)
 TileProgram tile_program(const Body *b)
 {
     TileProgram p;
-    if (b->attention.nouts)
-        (b->sched.wgmma ? tile_attention_groups : tile_attention)(b, &p);
+    if (b->sched.variant == RUN_ATTENTION_GROUPS)
+        tile_attention_groups(b, &p);
+    else if (b->sched.variant == RUN_ATTENTION)
+        tile_attention(b, &p);
     else
         tile_product(b, &p);
     tile_pipeline(&p);
@@ -240,11 +242,11 @@ TileProgram tile_program(const Body *b)
 
 int staged_sharing(const Schedule *s)
 {
-    return STAGED_WARPS / (s->tile_m / STAGED_SIDE * (s->tile_n / STAGED_SIDE));
+    return STAGED_WARPS / (s->tile.m / STAGED_SIDE * (s->tile.n / STAGED_SIDE));
 }
 
 // What the threads of half a warp store at once lies in different banks.
 int staged_pitch(const Body *b)
 {
-    return b->sched.tile_n + (operand_along_k(b, b->dot.a) ? 8 : 4);
+    return b->sched.tile.n + (operand_along_k(b, b->dot.a) ? 8 : 4);
 }

@@ -259,8 +259,8 @@ static void product_head(const TileProgram *p, Buf *out)
                (long long)p->body->axis[1].extent, (long long)p->body->axis[2].extent,
                (long long)p->body->axis[p->body->col].extent, (long long)p->body->axis[0].extent,
                p->atom->name, p->atom->m, p->atom->n, p->atom->k);
-    buf_printf(out, "  block: %dx%d results, %d columns at once; ", s->tile_m, s->tile_n,
-               s->tile_k);
+    buf_printf(out, "  block: %dx%d results, %d columns at once; ", s->tile.m, s->tile.n,
+               s->tile.k);
     if (!p->nroles)
         buf_printf(out, "warps: %dx%d of %dx%d, %d share the columns; ", p->warps_m, p->warps_n,
                    p->side_m, p->side_n, p->warps_k);
@@ -274,8 +274,8 @@ static void attention_head(const TileProgram *p, Buf *out)
     buf_printf(out, "attention of %lld rows to %lld columns, %lld times, by %s %dx%dx%d\n",
                (long long)b->axis[1].extent, (long long)b->axis[b->col].extent,
                (long long)b->axis[0].extent, p->atom->name, p->atom->m, p->atom->n, p->atom->k);
-    buf_printf(out, "  block: %d rows, %d columns at once; %d warps of %d rows\n", b->sched.tile_m,
-               b->sched.tile_k, p->warps_m, p->side_m);
+    buf_printf(out, "  block: %d rows, %d columns at once; %d warps of %d rows\n", b->sched.tile.m,
+               b->sched.tile.k, p->warps_m, p->side_m);
 }
 
 void tile_text(const TileProgram *p, Buf *out)

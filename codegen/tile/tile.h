@@ -172,11 +172,11 @@ typedef struct TileProgram {
 
 // -- product.c
 const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
-// The program of a contraction in tiles (not Schedule.share), without synchronisation.
+// The program of a contraction in tiles (not of warp tiles), without synchronisation.
 void tile_product(const Body *b, TileProgram *p);
 void tile_op(TileProgram *p, TileOp op); // behind those there are
 int tile_add(TileProgram *p, Tile t);    // its number
-// -- groups.c: that of Schedule.wgmma
+// -- groups.c: that of groups of four warps
 void tile_groups(const Body *b, TileProgram *p);
 
 int mma_shared_bytes(const Body *b); // that the schedule's tiles need
@@ -192,7 +192,7 @@ void tile_attention(const Body *b, TileProgram *p);
 void plan_attention(const Target *t, Body *b);
 void attention_derive(Body *b, const Target *t);
 void attention_tiles(const Body *b, TileProgram *p); // its tiles, without ops
-// -- attention_groups.c: that of Schedule.wgmma
+// -- attention_groups.c: that of groups of four warps
 void tile_attention_groups(const Body *b, TileProgram *p);
 bool attention_groups_fit(const Body *b, const Target *t);
 void attention_groups_maps(const Body *b, ProgKernel *k); // the launch's maps
@@ -228,7 +228,7 @@ void tile_synchronise_scores(TileProgram *p); // sync_scores.c: ... whose steps 
 TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one
 {
-    return s->kind == SCHED_ATTENTION || (s->kind == SCHED_TILE && !s->share);
+    return s->kind == SCHED_ATTENTION || (s->kind == SCHED_TILE && s->variant != RUN_WARP_TILES);
 }
 static inline bool tile_shared(const Tile *t)
 {

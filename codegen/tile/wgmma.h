@@ -23,7 +23,7 @@ int wgmma_stages(const Body *b);    // times a warp has room for them
 int wgmma_registers(const Body *b); // of a thread that multiplies
 static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by blocks or groups
 {
-    return s->wgmma == WGMMA_SPLIT || s->wgmma == WGMMA_STEPS;
+    return s->tile.wgmma == WGMMA_SPLIT || s->tile.wgmma == WGMMA_STEPS;
 }
 int wgmma_sharing(const Schedule *s); // blocks of a cluster that share the columns of a tile
 int wgmma_wide(

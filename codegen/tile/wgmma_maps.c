@@ -102,7 +102,7 @@ int wgmma_stages(const Body *b)
 // 168 for each. (Those that add up rows want some more.)
 int wgmma_registers(const Body *b)
 {
-    bool tight = b->sched.tile_m * b->sched.tile_n > 192 * 128 || wgmma_staged(b) > 1;
+    bool tight = b->sched.tile.m * b->sched.tile.n > 192 * 128 || wgmma_staged(b) > 1;
     return (tight ? 240 : 232) - (body_folds(b) ? 8 : 0);
 }
 
@@ -114,15 +114,15 @@ int wgmma_sharing(const Schedule *s)
 int64_t wgmma_tiles(const Body *b)
 {
     const Schedule *s = &b->sched;
-    int64_t high = (int64_t)s->tile_m * (s->cluster / wgmma_sharing(s)), apart = group_apart(b);
+    int64_t high = (int64_t)s->tile.m * (s->cluster / wgmma_sharing(s)), apart = group_apart(b);
     return apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
-           ceil_div(b->axis[2].extent, s->tile_n);
+           ceil_div(b->axis[2].extent, s->tile.n);
 }
 
 int64_t wgmma_steps(const Body *b)
 {
     int64_t all = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
-    int groups = b->sched.wgmma == WGMMA_STEPS ? GROUPS : 1;
+    int groups = b->sched.tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     return groups * ceil_div(all, (int64_t)groups * wgmma_sharing(&b->sched));
 }
 
@@ -130,12 +130,12 @@ int wgmma_wide(const Body *b)
 {
     ProgMap m;
     bool along_k;
-    int n = b->sched.tile_n;
+    int n = b->sched.tile.n;
     return group_operand(b, 2, &m, &along_k) && along_k ? n : (n + STEP - 1) / STEP * STEP;
 }
 
 // So that what a warp stores at once is in different banks.
 int wgmma_pitch(const Schedule *s)
 {
-    return (s->tile_n + 31) / 32 * 32 + 8;
+    return (s->tile.n + 31) / 32 * 32 + 8;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/ir/body.h"
 #include "codegen/kernel.h"
 #include "ir/eval.h"
 #include "tests/unit/lower_cuda.h"
@@ -41,6 +42,7 @@ typedef struct Suite {
     bool cuda_only; // what follows would take too long on a CPU
     bool twice;     // what follows joins sums of several blocks: two runs must give the same bits
     double tiny;    // of the cases added from here on
+    bool ran[RUN_ATTENTION_GROUPS + 1]; // by ScheduleVariant: some case's body has it
 } Suite;
 
 static Graph *begin(Suite *s)
@@ -61,6 +63,42 @@ static void out(Graph *g, Node *v, const char *name)
     graph_root(g, OP_output, v, name);
 }
 
+// The variant is one of the kind's, and numbers of other kinds are not there: nothing tells the
+// ways of a kind apart by them.
+static void check_variant(Suite *s, const Case *c, const Body *b)
+{
+    static const int kinds[] = {
+        [RUN_MAP] = 1 << SCHED_MAP,
+        [RUN_TRANSPOSE] = 1 << SCHED_MAP,
+        [RUN_REUSE] = 1 << SCHED_MAP,
+        [RUN_ROWS] = 1 << SCHED_ROW,
+        [RUN_SCAN] = 1 << SCHED_ROW,
+        [RUN_SORT] = 1 << SCHED_ROW,
+        [RUN_IN_ORDER] = 1 << SCHED_ROW | 1 << SCHED_COLUMN,
+        [RUN_COLUMNS] = 1 << SCHED_COLUMN,
+        [RUN_SWEEP] = 1 << SCHED_SWEEP,
+        [RUN_TILES] = 1 << SCHED_TILE,
+        [RUN_MMA] = 1 << SCHED_TILE,
+        [RUN_F32_RING] = 1 << SCHED_TILE,
+        [RUN_GROUPS] = 1 << SCHED_TILE,
+        [RUN_WARP_TILES] = 1 << SCHED_TILE,
+        [RUN_ATTENTION] = 1 << SCHED_ATTENTION,
+        [RUN_ATTENTION_GROUPS] = 1 << SCHED_ATTENTION,
+    };
+    static const Schedule none;
+    const Schedule *x = &b->sched;
+    bool row = x->kind == SCHED_ROW || x->kind == SCHED_SWEEP,
+         tile = x->kind == SCHED_TILE || x->kind == SCHED_ATTENTION;
+    CHECK_MSG(kinds[x->variant] >> x->kind & 1, "%s: variant %d of kind %d", c->name, x->variant,
+              x->kind);
+    CHECK_MSG(x->kind == SCHED_MAP || !memcmp(&x->map, &none.map, sizeof x->map), "%s", c->name);
+    CHECK_MSG(row || !memcmp(&x->row, &none.row, sizeof x->row), "%s", c->name);
+    CHECK_MSG(x->kind == SCHED_SWEEP || !memcmp(&x->sweep, &none.sweep, sizeof x->sweep), "%s",
+              c->name);
+    CHECK_MSG(tile || !memcmp(&x->tile, &none.tile, sizeof x->tile), "%s", c->name);
+    s->ran[x->variant] = true;
+}
+
 static void lower_case(Suite *s, Case *c, const Target *t, Buf *text, StrMap *seen)
 {
     LowerCtx ctx = {.arena = s->a, .diags = s->d, .target = t, .module = s->m, .entry = &s->entry};
@@ -71,6 +109,8 @@ static void lower_case(Suite *s, Case *c, const Target *t, Buf *text, StrMap *se
         c->count[w][i] = lower_launch(&ctx, c->g, &group, 1, &c->kernels[w][i]);
         CHECK_MSG(c->count[w][i] > 0, "%s: lower_launch failed", c->name);
         for (int k = 0; k < c->count[w][i]; k++) {
+            for (int n = 0; w && n < c->kernels[w][i][k].nbodies; n++)
+                check_variant(s, c, c->kernels[w][i][k].body[n]);
             ProgKernel *p = &c->kernels[w][i][k].prog;
             if (strmap_has(seen, p->symbol)) continue;
             strmap_set(seen, p->symbol, p);
@@ -745,6 +785,8 @@ int main(void)
     contractions(s);
     sweeps(s);
     if (!s->only) side_by_side(s);
+    for (int i = 0; i < RUN_TILES && !s->only; i++)
+        CHECK_MSG(s->ran[i], "no case has a body of variant %d", i);
     if (s->d->errors) {
         Buf b = buf_new(a);
         diags_render(s->d, &b, false);

@@ -14,24 +14,56 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {"copied", {.staged = 3, .tile_m = 64, .tile_n = 64}, false, {false, false}, 32 * 17},
-    {"all there", {.staged = 5, .tile_m = 64, .tile_n = 64}, false, {false, false}, 32 * 5},
-    {"left computed", {.staged = 4, .tile_m = 64, .tile_n = 32}, false, {true, false}, 64 * 14},
-    {"computed", {.staged = 2, .tile_m = 64, .tile_n = 64}, false, {true, true}, 32 * 11},
+    {"copied",
+     {.variant = RUN_F32_RING, .tile = {.staged = 3, .m = 64, .n = 64}},
+     false,
+     {false, false},
+     32 * 17},
+    {"all there",
+     {.variant = RUN_F32_RING, .tile = {.staged = 5, .m = 64, .n = 64}},
+     false,
+     {false, false},
+     32 * 5},
+    {"left computed",
+     {.variant = RUN_F32_RING, .tile = {.staged = 4, .m = 64, .n = 32}},
+     false,
+     {true, false},
+     64 * 14},
+    {"computed",
+     {.variant = RUN_F32_RING, .tile = {.staged = 2, .m = 64, .n = 64}},
+     false,
+     {true, true},
+     32 * 11},
     {"cluster",
-     {.staged = 3, .tile_m = 32, .tile_n = 32, .cluster = 2},
+     {.variant = RUN_F32_RING, .tile = {.staged = 3, .m = 32, .n = 32}, .cluster = 2},
      false,
      {false, true},
      2048},
-    {"narrow", {.mma = true, .each = 8, .tile_m = 128, .tile_n = 128}, true, {false, false}, 640},
+    {"narrow",
+     {.variant = RUN_MMA, .tile = {.each = 8, .m = 128, .n = 128}},
+     true,
+     {false, false},
+     640},
     {"narrow computed",
-     {.mma = true, .each = 4, .tile_m = 64, .tile_n = 64},
+     {.variant = RUN_MMA, .tile = {.each = 4, .m = 64, .n = 64}},
      true,
      {false, true},
      640},
-    {"square", {.each = 4, .tile_m = 64, .tile_n = 64, .tile_k = 32}, false, {false, true}, 300},
-    {"small", {.each = 0, .tile_m = 16, .tile_n = 16, .tile_k = 64}, false, {true, true}, 64},
-    {"one step", {.mma = true, .each = 2, .tile_m = 32, .tile_n = 32}, true, {true, true}, 24},
+    {"square",
+     {.variant = RUN_TILES, .tile = {.each = 4, .m = 64, .n = 64, .k = 32}},
+     false,
+     {false, true},
+     300},
+    {"small",
+     {.variant = RUN_TILES, .tile = {.each = 0, .m = 16, .n = 16, .k = 64}},
+     false,
+     {true, true},
+     64},
+    {"one step",
+     {.variant = RUN_MMA, .tile = {.each = 2, .m = 32, .n = 32}},
+     true,
+     {true, true},
+     24},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 256 };
 
@@ -92,8 +124,8 @@ static Body *body_of(Arena *a, const Case *c)
     s->kind = SCHED_TILE;
     s->threads = 256;
     if (!s->cluster) s->cluster = 1;
-    if (!s->tile_k)
-        s->tile_k = c->narrow ? 64 : 16 * staged_sharing(s) < 32 ? 32 : 16 * staged_sharing(s);
+    if (!s->tile.k)
+        s->tile.k = c->narrow ? 64 : 16 * staged_sharing(s) < 32 ? 32 : 16 * staged_sharing(s);
     return b;
 }
 

@@ -11,7 +11,7 @@ static const Case cases[] = {
      256,
      640,
      64,
-     {.each = 2, .tile_m = 128, .tile_k = 64, .ring = 2}},
+     {.tile = {.each = 2, .m = 128, .k = 64, .ring = 2}}},
     {"three places",
      1,
      1,
@@ -20,7 +20,7 @@ static const Case cases[] = {
      100,
      500,
      40,
-     {.each = 1, .tile_m = 64, .tile_k = 32, .ring = 3}},
+     {.tile = {.each = 1, .m = 64, .k = 32, .ring = 3}}},
     {"four places",
      1,
      1,
@@ -29,7 +29,7 @@ static const Case cases[] = {
      70,
      1000,
      24,
-     {.each = 1, .tile_m = 64, .tile_k = 16, .ring = 4}},
+     {.tile = {.each = 1, .m = 64, .k = 16, .ring = 4}}},
     {"queries",
      2,
      1,
@@ -38,7 +38,7 @@ static const Case cases[] = {
      300,
      333,
      64,
-     {.each = 2, .tile_m = 64, .tile_k = 32, .ring = 2}},
+     {.tile = {.each = 2, .m = 64, .k = 32, .ring = 2}}},
     {"keys",
      2,
      2,
@@ -47,8 +47,8 @@ static const Case cases[] = {
      300,
      333,
      64,
-     {.each = 1, .tile_m = 128, .tile_k = 32, .ring = 3}},
-    {"f32", 1, 1, false, DT_F32, 64, 200, 32, {.each = 1, .tile_m = 32, .tile_k = 32, .ring = 2}},
+     {.tile = {.each = 1, .m = 128, .k = 32, .ring = 3}}},
+    {"f32", 1, 1, false, DT_F32, 64, 200, 32, {.tile = {.each = 1, .m = 32, .k = 32, .ring = 2}}},
     {"one step",
      1,
      1,
@@ -57,7 +57,7 @@ static const Case cases[] = {
      64,
      30,
      32,
-     {.each = 1, .tile_m = 64, .tile_k = 64, .ring = 2}},
+     {.tile = {.each = 1, .m = 64, .k = 64, .ring = 2}}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 int main(void)
@@ -76,7 +76,7 @@ int main(void)
         b->sched = c->sched;
         b->sched.kind = SCHED_ATTENTION;
         attention_derive(b, &target);
-        CHECK(b->sched.blocks == 2 * ceil_div(c->rows, c->sched.tile_m));
+        CHECK(b->sched.blocks == 2 * ceil_div(c->rows, c->sched.tile.m));
         TileProgram p = tile_program(b), plain;
         int factors = 0;
         for (int t = 0; t < p.ntiles; t++) factors += tile_shared(&p.tile[t]);
@@ -94,7 +94,7 @@ int main(void)
         mistakes += all_found(a, &p, c->name, text.data);
         const Target before = target_cuda(80, true);
         plan_attention(&before, b); // what the cost model takes of it fits
-        CHECK(b->sched.row_bytes <= before.shared_per_block && b->sched.threads >= 32);
+        CHECK(b->sched.shared_bytes <= before.shared_per_block && b->sched.threads >= 32);
         p = tile_program(b);
         found = verify(a, &p, 3);
         CHECK_MSG(!found, "%s: %s", c->name, found);

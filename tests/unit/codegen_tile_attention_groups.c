@@ -13,8 +13,8 @@ static const Case cases[] = {
      700,
      1000,
      64,
-     {.tile_m = 128, .tile_k = 128, .ring = 2, .skew = 1}},
-    {"no skew", 1, 1, false, DT_F16, 700, 500, 40, {.tile_m = 192, .tile_k = 64, .ring = 3}},
+     {.tile = {.m = 128, .k = 128, .ring = 2}, .skew = 1}},
+    {"no skew", 1, 1, false, DT_F16, 700, 500, 40, {.tile = {.m = 192, .k = 64, .ring = 3}}},
     {"one group",
      1,
      1,
@@ -23,7 +23,7 @@ static const Case cases[] = {
      70,
      400,
      128,
-     {.tile_m = 64, .tile_k = 80, .ring = 2, .skew = 1}},
+     {.tile = {.m = 64, .k = 80, .ring = 2}, .skew = 1}},
     {"queries",
      2,
      1,
@@ -32,7 +32,7 @@ static const Case cases[] = {
      300,
      333,
      64,
-     {.tile_m = 192, .tile_k = 64, .ring = 2, .skew = 1}},
+     {.tile = {.m = 192, .k = 64, .ring = 2}, .skew = 1}},
     {"keys",
      2,
      2,
@@ -41,8 +41,8 @@ static const Case cases[] = {
      300,
      333,
      64,
-     {.tile_m = 128, .tile_k = 64, .ring = 3, .skew = 1}},
-    {"keys, no skew", 2, 2, true, DT_BF16, 300, 999, 128, {.tile_m = 128, .tile_k = 64, .ring = 2}},
+     {.tile = {.m = 128, .k = 64, .ring = 3}, .skew = 1}},
+    {"keys, no skew", 2, 2, true, DT_BF16, 300, 999, 128, {.tile = {.m = 128, .k = 64, .ring = 2}}},
     {"one step",
      1,
      1,
@@ -51,7 +51,7 @@ static const Case cases[] = {
      256,
      64,
      64,
-     {.tile_m = 128, .tile_k = 64, .ring = 2, .skew = 1}},
+     {.tile = {.m = 128, .k = 64, .ring = 2}, .skew = 1}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -197,7 +197,7 @@ static Body *planned(Arena *a, const Case *c, const Node *dot, const Target *tar
     if (c->scores == 1) b->attention.high = 0; // results have a scale
     b->sched = c->sched;
     b->sched.kind = SCHED_ATTENTION;
-    b->sched.wgmma = WGMMA_SHARED;
+    b->sched.tile.wgmma = WGMMA_SHARED;
     attention_derive(b, target);
     return b;
 }
@@ -212,8 +212,8 @@ int main(void)
         Node operand = {.type = type_scalar(c->type)}, *args[2] = {&operand, &operand};
         Node dot = {.op = OP_dot, .args = args, .nargs = 2};
         Body *b = planned(a, c, &dot, &target);
-        CHECK(b->sched.tile_m == c->sched.tile_m && b->sched.tile_k == c->sched.tile_k);
-        CHECK(b->sched.blocks == at_most(2 * ceil_div(c->rows, c->sched.tile_m), target.units));
+        CHECK(b->sched.tile.m == c->sched.tile.m && b->sched.tile.k == c->sched.tile.k);
+        CHECK(b->sched.blocks == at_most(2 * ceil_div(c->rows, c->sched.tile.m), target.units));
         TileProgram p = tile_program(b), plain;
         Buf text = buf_new(a);
         tile_text(&p, &text);
@@ -236,7 +236,7 @@ int main(void)
                 arena_free(once);
             }
         CHECK(attention_groups_plan(b, &target)); // what the cost model takes of it fits
-        CHECK(b->sched.row_bytes <= target.shared_per_block);
+        CHECK(b->sched.shared_bytes <= target.shared_per_block);
         p = tile_program(b);
         found = verify(a, &p, 8);
         CHECK_MSG(!found, "%s: %s", c->name, found);

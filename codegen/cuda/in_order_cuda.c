@@ -1,0 +1,74 @@
+// Columns in order, a thread a row: what no team can share out (scatter; scans and merges of many
+// rows).
+#include "codegen/cuda/print_cuda.h"
+
+// Where each row stores only columns that are its share, and a warp's rows have the same share
+// (scatter): that condition; -1: it is not so.
+static int shared_guard(const Body *b)
+{
+    int guard = b->stores.n ? b->stores.at[0].guard - 1 : -1;
+    if (guard < 0 || b->sched.threads % 32 || body_rows(b) % 32) return -1;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].guard - 1 != guard) return -1;
+    const Inst *v = &b->insts.at[guard];
+    if (v->kind != KI_EW || v->op != OP_eq || inst_over(&b->insts.at[v->a[0]], 0)) return -1;
+    const Inst *own = &b->insts.at[v->a[1]];
+    if (own->kind != KI_INDEX || own->ix->n != 1 || inst_over(own, b->col)) return -1;
+    const IxTerm *t = own->ix->at[0].term;
+    return t->kind == IT_DIV && t->by % 32 == 0 ? guard : -1;
+}
+
+// A warp looks at 32 columns at once, and takes those of its share in order.
+static void print_shares(Emit *e, int guard)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *it = int_type(e);
+    long long cols = (long long)b->axis[b->col].extent;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "uint32_t hits;");
+    emit_open(e, 1ull << b->col);
+    emit_line(e, e->scope, "const %s own = from + (int)threadIdx.x %% 32;", it);
+    emit_line(e, e->scope, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
+    const char *hit = emit_value(e, guard);
+    emit_line(e, e->scope, "hits = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
+    emit_close(e, "{", "}");
+    emit_open(e, 1ull << b->col);
+    emit_line(e, e->scope, "const %s %s = from + __ffs(hits) - 1;", it, c);
+    emit_bind(e, guard, e->scope, "true");
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        BodyStore s = b->stores.at[i];
+        s.guard = 0;
+        emit_store(e, &s);
+    }
+    emit_close(e, "for (; hits; hits &= hits - 1) {", "}");
+    emit_close(e, emit_text(e, "for (%s from = 0; from < %lld; from += 32) {", it, cols), "}");
+}
+
+void in_order_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const int guard = shared_guard(b);
+    const Vectors none = {.width = 1};
+    const char *leader = print_row_number(e, "block"), *c = e->axis[b->col];
+    open_row(e);
+    Scope *row = e->scope;
+    for (int stage = 0; stage < b->nstages; stage++) {
+        int n;
+        const int *r = stage_reductions(e, stage, &n);
+        for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
+        if (guard >= 0 && b->nstages == 1 && !n) {
+            print_shares(e, guard);
+            continue;
+        }
+        emit_open(e, 1ull << b->col);
+        for (int i = 0; i < n; i++) accumulate(e, r[i], c);
+        lane_stores(e, &none, stage);
+        emit_close(e,
+                   emit_text(e, "for (%s %s = 0; %s < %lld; %s += 1) {", int_type(e), c, c,
+                             (long long)b->axis[b->col].extent, c),
+                   "}");
+        for (int i = 0; i < n; i++) print_joined(e, r[i]);
+    }
+    print_row_stores(e, leader);
+    emit_close(e, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+// Teams of threads, a row each: which row, what they add up, and who stores what is of whole rows.
+#include <string.h>
+
+#include "codegen/cuda/print_cuda.h"
+
+// x of all threads of a row's team.
+static const char *join(Emit *e, Op op, const char *x)
+{
+    const Schedule *s = &e->body->sched;
+    const char *functor = accumulator(op)->functor;
+    if (s->team == 1) return x;
+    if (s->team <= 32) return emit_text(e, "nc_team<%s, %d>(%s)", functor, s->team, x);
+    if (s->cluster > 1)
+        return emit_text(e, "nc_cluster<%s, %d, %d, %d>(%s)", functor, s->team, s->cluster,
+                         e->joins++, x);
+    return emit_text(e, "nc_team<%s, %d, %d>(%s)", functor, s->team, e->joins++ % 2, x);
+}
+
+void accumulate(Emit *e, int r, const char *axis)
+{
+    const Inst *v = &e->body->insts.at[r];
+    const char *acc = emit_text(e, "%s_acc", e->name[r]);
+    if (v->kind == KI_SCAN)
+        emit_scan(e, r, acc, emit_value(e, v->a[0]));
+    else
+        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, axis));
+}
+
+void declare_accumulator(Emit *e, Scope *row, int r)
+{
+    const Inst *v = &e->body->insts.at[r];
+    if (v->kind == KI_SCAN)
+        emit_line(e, row, "%s %s_acc = 0;", type_math(acc_type(v)), e->name[r]);
+    else
+        emit_line(e, row, "%s %s_acc = %s;", acc_struct(e, v), e->name[r], acc_start(e, v));
+}
+
+void print_joined(Emit *e, int r)
+{
+    const Inst *x = &e->body->insts.at[r];
+    const char *acc = emit_text(e, "%s_acc", e->name[r]);
+    if (x->kind == KI_SCAN) return;
+    emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[r],
+              acc_joined(e, x, acc, join(e, x->op, acc)));
+    emit_bind(e, r, e->scope, e->name[r]);
+}
+
+void store_parts(Emit *e, int r, int *scratch, const char *at)
+{
+    const Accumulator *a = inst_acc(&e->body->insts.at[r]);
+    emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, (*scratch)++), at, e->name[r]);
+    for (int p = 1; p < a->nparts; p++)
+        emit_line(e, e->scope, "%s[%s] = %s_acc%s;", scratch_of(e, (*scratch)++), at, e->name[r],
+                  a->parts[p]);
+}
+
+const char *scratch_of(Emit *e, int nth)
+{
+    for (uint32_t i = 0; i < e->body->bufs.n; i++)
+        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];
+    return "0";
+}
+
+// Stores of whole rows: by one thread of the team.
+void print_row_stores(Emit *e, const char *leader)
+{
+    const Body *b = e->body;
+    bool any = false;
+    for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
+    if (!any) return;
+    bool in_place = false; // every thread may have read what the leader is about to write
+    for (uint32_t i = 0; i < b->bufs.n; i++) in_place |= b->bufs.at[i].in_place;
+    Vectors none = {.width = 1};
+    Scope *row = e->scope;
+    if (in_place && strcmp(leader, "true")) {
+        for (uint32_t i = 0; i < b->stores.n; i++)
+            if (!store_over(b, &b->stores.at[i], b->col)) emit_value(e, b->stores.at[i].value);
+        emit_line(e, row, "__syncthreads();");
+    }
+    emit_open(e, 0);
+    e->scope->guard = true;
+    lane_stores(e, &none, -1);
+    emit_close(e, emit_text(e, "if (%s) {", leader), "}");
+}
+
+// Whether the blocks' teams are as many as the rows, so that each has one.
+static bool all_have_rows(const Body *b)
+{
+    return body_rows(b) % (b->sched.threads / b->sched.team) == 0;
+}
+
+const char *print_row_number(Emit *e, const char *block)
+{
+    const Schedule *s = &e->body->sched;
+    const char *t = int_type(e);
+    long long rows = body_rows(e->body);
+    int per_block = s->threads / s->team;
+    bool exact = all_have_rows(e->body), alone = s->team == 1;
+    if (!alone)
+        emit_line(e, e->scope, "const int member = threadIdx.x %% %d;", s->team);
+    else if (s->row.keep)
+        emit_line(e, e->scope, "const int member = 0;");
+    emit_line(e, e->scope, "const %s row = (%s)(%s)%s;", t, t, block,
+              per_block == 1 ? ""
+                             : emit_text(e, " * %d + threadIdx.x%s", per_block,
+                                         alone ? "" : emit_text(e, " / %d", s->team)));
+    if (!exact && alone) emit_line(e, e->scope, "if (row >= %lld) return;", rows);
+    if (!exact && !alone)
+        emit_line(e, e->scope,
+                  "const bool mine = row < %lld; // the others compute the last row once more",
+                  rows);
+    return alone ? "true" : exact ? "member == 0" : "mine && member == 0";
+}
+
+void open_row(Emit *e)
+{
+    const Body *b = e->body;
+    int indent = e->scope->indent;
+    bool spare = !all_have_rows(b) && b->sched.team > 1;
+    emit_open(e, 1);
+    e->scope->indent = indent;
+    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[0],
+              spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
+}
+
+const char *part_of_row(Emit *e)
+{
+    return emit_text(e, "%s * %lld + part", e->axis[0], (long long)e->body->sched.split);
+}
+
+// The second kernel of rows whose columns are cut into parts: joins these.
+void combine_cuda(Emit *e)
+{
+    const Schedule *s = &e->body->sched;
+    const char *leader = print_row_number(e, "block");
+    int n;
+    const int *r = stage_reductions(e, 0, &n);
+    open_row(e);
+    for (int i = 0, k = 0; i < n; i++) {
+        const Inst *x = &e->body->insts.at[r[i]];
+        const char *part[2] = {"", ""}, *acc = emit_text(e, "%s_acc", e->name[r[i]]);
+        declare_accumulator(e, e->scope, r[i]);
+        for (int p = 0; p < inst_acc(x)->nparts; p++)
+            part[p] = emit_text(e, "%s[%s]", scratch_of(e, k++), part_of_row(e));
+        emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", int_type(e),
+                  s->team > 1 ? "member" : "0", (long long)s->split, s->team);
+        emit_line(e, e->scope, "    %s = %s;", acc,
+                  acc_join(e, x, acc, acc_of_parts(e, x, part[0], part[1], NULL)));
+        print_joined(e, r[i]);
+    }
+    print_row_stores(e, leader);
+    emit_close(e, NULL, NULL);
+}
