@@ -19,7 +19,7 @@ typedef struct GroupsPrint {
 static int end_of(const TileProgram *p, int i)
 {
     for (int depth = 0;; i++) {
-        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth += tile_begins(&p->op[i]);
         depth -= p->op[i].kind == T_END;
         if (!depth) return i;
     }
@@ -234,6 +234,7 @@ static void print_op(GroupsPrint *g, int i)
         break;
     case T_SHRINK: print_shrink(g, op); break;
     case T_MOVE: print_pack(g, op); break;
+    case T_JUDGE: attention_judge(&g->w); break;
     default: break;
     }
 }
@@ -328,40 +329,96 @@ static void print_products(GroupsPrint *g)
     attention_statistics(&g->w);
 }
 
-static void print_tiles(GroupsPrint *g, int from, int to, bool copies)
+static void print_tiles(GroupsPrint *g, int from, int to, const TileRole *role)
 {
+    const bool passes = role->groups || role->thread; // the rings
     Emit *e = g->e;
     const TileOp *op = &g->p->op[from];
-    emit_line(e, e->scope, "uint32_t taken = 0, round = 0; // steps and tiles before");
     emit_open(e, 1); // batch
     print_tile(g);
-    attention_columns(&g->w);
+    (passes ? attention_columns : attention_whole)(&g->w);
     g->step = "0";
-    if (!copies) print_products(g);
+    if (role->groups) print_products(g);
     print_ops(g, from + 1, to);
-    emit_line(e, e->scope, "taken += steps;");
-    emit_line(e, e->scope, "round++;");
-    const char *next =
-        g->pairs ? emit_text(e, "tile = (round / 2 * %d + block) * 2 + round %% 2", op->count)
-                 : emit_text(e, "tile += %d", op->count);
-    emit_close(e,
-               emit_text(e, "for (int tile = block%s; tile < %lld; %s) {", g->pairs ? " * 2" : "",
-                         (long long)op->trips, next),
-               "}");
+    if (passes) emit_line(e, e->scope, "taken += steps;");
+    if (passes) emit_line(e, e->scope, "round++;");
+    if (!g->pairs)
+        emit_close(e,
+                   emit_text(e, "for (int tile = block; tile < %lld; tile += %d) {",
+                             (long long)op->trips, op->count),
+                   "}");
+    else
+        emit_close(e,
+                   emit_text(e,
+                             "for (int turn = 0, tile = block * 2; tile < %lld; "
+                             "turn++, tile = (turn / 2 * %d + block) * 2 + turn %% 2) {",
+                             (long long)op->trips, op->count),
+                   "}");
 }
 
-static void print_role(GroupsPrint *g, int at, int to)
+// What the role whose ops begin behind op [at] does once.
+static void print_role(GroupsPrint *g, int at)
 {
     const TileProgram *p = g->p;
-    for (int i = at + 1; i < to; i++) {
-        if (p->op[i].kind != T_TILES) {
-            print_op(g, i);
-            continue;
+    const TileRole *role = &p->role[p->op[at].role];
+    for (int i = at + 1; i < p->nops && p->op[i].kind != T_ROLE; i++)
+        if (p->op[i].kind == T_TILES) {
+            int end = end_of(p, i);
+            print_tiles(g, i, end, role);
+            i = end;
         }
-        int end = end_of(p, i);
-        print_tiles(g, i, end, p->role[p->op[at].role].thread);
-        i = end;
+}
+
+static void begin_role(GroupsPrint *g)
+{
+    Emit *e = g->e;
+    emit_line(e, e->scope, "uint32_t taken = 0, round = 0; // steps and tiles before");
+    if (g->w.again)
+        emit_line(e, e->scope, "bool low = false; // some row's scores are not all above the mask");
+    g->w.whole = attention_blind(&g->w);
+}
+
+// Whether all is done again, where the role's ops begin behind op [at].
+static const char *doubt(const GroupsPrint *g, int at)
+{
+    const TileOp *last = &g->p->op[end_of(g->p, at + 1) - 1];
+    return last->kind == T_BARRIER ? "__syncthreads_or(low)" : "low";
+}
+
+// Warps 0 to 3 have the roles that do not multiply.
+static void print_others(GroupsPrint *g, int at, int to)
+{
+    const TileProgram *p = g->p;
+    Emit *e = g->e;
+    begin_role(g);
+    for (int i = at; i < to; i++) {
+        if (p->op[i].kind != T_ROLE) continue;
+        const TileRole *role = &p->role[p->op[i].role];
+        emit_open(e, 0);
+        print_role(g, i);
+        emit_close(e,
+                   role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
+                                : emit_text(e, "if (warp == %d) { // %s", role->first, role->name),
+                   "}");
     }
+    if (!g->w.again) return;
+    emit_line(e, e->scope, "__syncwarp();");
+    g->w.whole = WHOLE_ALL;
+    emit_open(e, 0);
+    print_role(g, at);
+    emit_close(e, emit_text(e, "if (%s && threadIdx.x == 0) {", doubt(g, at)), "}");
+}
+
+static void print_multiplying(GroupsPrint *g, int at)
+{
+    Emit *e = g->e;
+    begin_role(g);
+    print_role(g, at);
+    if (!g->w.again) return;
+    g->w.whole = WHOLE_ALL;
+    emit_open(e, 0);
+    print_role(g, at);
+    emit_close(e, emit_text(e, "if (%s) { // again, with what is hidden", doubt(g, at)), "}");
 }
 
 static void print_places(GroupsPrint *g)
@@ -388,22 +445,21 @@ void attention_groups_cuda(Emit *e, const TileProgram *p)
     g.w.down = attention_down(&g.w) && g.w.range.n;
     g.pairs = g.w.range.n && idle_in(&g, true) < idle_in(&g, false);
     print_places(&g);
-    int i = 0, second;
+    int i = 0, last = p->nops - 1;
     for (; p->op[i].kind != T_ROLE; i++) print_op(&g, i);
-    for (second = i + 1; p->op[second].kind != T_ROLE; second++) continue;
+    while (p->op[last].kind != T_ROLE) last--;
+    g.w.again = p->op[i + 1].kind == T_AGAIN;
     emit_open(e, 0);
     emit_line(e, e->scope, "nc_registers_give<%d>();", p->role[0].registers);
-    emit_open(e, 0);
-    print_role(&g, i, second);
-    emit_close(e, "if (threadIdx.x == 0) { // copies", "}");
+    print_others(&g, i, last);
     emit_close(e, "if (group < 0) {", "} else {");
     emit_open(e, 0);
-    emit_line(e, e->scope, "nc_registers_take<%d>();", p->role[1].registers);
+    emit_line(e, e->scope, "nc_registers_take<%d>();", p->role[p->nroles - 1].registers);
     for (int t = 0; t < p->score[0].tile; t++)
         if (p->tile[t].stays)
             emit_line(e, e->scope, "const uint64_t %s_x = nc_operand(%s + group * %d, %d);",
                       p->tile[t].name, p->tile[t].name, GROUP_ROWS * LINE, p->tile[t].lines);
-    print_role(&g, second, p->nops);
+    print_multiplying(&g, last);
     emit_close(e, NULL, "}");
 }
 

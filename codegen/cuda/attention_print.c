@@ -55,31 +55,76 @@ static const char *lowest(AttentionPrint *w)
     return emit_literal(w->e->arena, DT_F32, 0, w->range.mask + above + 104);
 }
 
-// All columns, where some row's scores are no higher than what is masked: rows' statistics, or
-// columns', are in memory.
-static void print_doubt(AttentionPrint *w)
+static int queries_of(const AttentionPrint *w)
+{
+    const Body *b = w->e->body;
+    return b->insts.at[w->range.statistic].axes >> b->col & 1 ? b->col : 1;
+}
+
+// Whether scores are no higher than what is masked: rows' statistics, or columns', are in memory.
+static void print_low(AttentionPrint *w, const char *thread, int threads)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    int axis = b->insts.at[w->range.statistic].axes >> b->col & 1 ? b->col : 1;
+    const int axis = queries_of(w);
     long long extent = (long long)b->axis[axis].extent;
     const char *it = int_type(e), *at = e->axis[axis];
-    emit_line(e, e->scope, "bool low = false;");
     emit_open(e, 1ull << axis);
     if (axis == 1)
         emit_line(e, e->scope, "const %s %s = nc_min(origin + u, %lld);", it, at, extent - 1);
     else
         emit_line(e, e->scope, "const %s %s = u;", it, at);
-    emit_line(e, e->scope, "low |= !(%s > %s);", emit_value(e, w->range.statistic), lowest(w));
+    emit_line(e, e->scope, "low |= %s!(%s > %s);", w->whole == WHOLE_SOME ? "!blind && " : "",
+              emit_value(e, w->range.statistic), lowest(w));
     emit_close(e,
-               emit_text(e, "for (int u = threadIdx.x; u < %lld; u += %d) {",
-                         axis == 1 ? (long long)b->sched.tile.m : extent, b->sched.threads),
+               emit_text(e, "for (int u = %s; u < %lld; u += %d) {", thread,
+                         axis == 1 ? (long long)b->sched.tile.m : extent, threads),
                "}");
+}
+
+static void print_lows(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) low |= %s!(high[i] > %s);", w->rows,
+              w->whole == WHOLE_SOME ? "!blind && " : "", lowest(w));
+}
+
+void attention_judge(AttentionPrint *w)
+{
+    if (w->whole == WHOLE_ALL) return;
+    if (w->e->body->attention.high >= 0)
+        print_lows(w);
+    else
+        print_low(w, "lane", 32);
+}
+
+// All columns, where the mask is not below all scores.
+static void print_doubt(AttentionPrint *w)
+{
+    Emit *e = w->e;
+    emit_line(e, e->scope, "bool low = false;");
+    print_low(w, "threadIdx.x", e->body->sched.threads);
     emit_line(e, e->scope, "const bool all = __syncthreads_or(low);");
     emit_line(e, e->scope, "if (all) { // the mask is not below all scores");
     emit_line(e, e->scope, "    first = 0;");
     emit_line(e, e->scope, "    steps = %lld;", (long long)w->p->steps);
     emit_line(e, e->scope, "}");
+}
+
+// Some queries see nothing, and so all that a number hides.
+AttentionWhole attention_blind(const AttentionPrint *w)
+{
+    if (isinf(w->range.mask) || !w->range.blind_end) return WHOLE_NEVER;
+    return queries_of(w) == 1 ? WHOLE_SOME : WHOLE_ALL;
+}
+
+void attention_whole(AttentionPrint *w)
+{
+    const AttentionRange *r = &w->range;
+    if (w->whole == WHOLE_SOME)
+        emit_line(w->e, w->e->scope, "const bool blind = origin >= %lld && origin < %lld;",
+                  (long long)r->blind - w->e->body->sched.tile.m + 1, (long long)r->blind_end);
 }
 
 // The first column of the first tile that counts, and how many tiles do: of groups one at least.
@@ -100,7 +145,7 @@ void attention_columns(AttentionPrint *w)
         else
             to = emit_text(e, "nc_min(%s, %s)", to, at_row(e, x->row, row, x->constant + 1));
     }
-    if (!r.n) {
+    if (!r.n || w->whole == WHOLE_ALL) {
         emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)w->p->steps);
         return;
     }
@@ -108,9 +153,12 @@ void attention_columns(AttentionPrint *w)
     const char *fixed = isinf(r.mask) ? "const " : "";
     emit_line(e, e->scope, "const int end = %s;", to);
     if (w->groups) {
-        emit_line(e, e->scope, "const int first = nc_min(%s, %lld) / %d * %d;", from, cols - 1,
-                  s->tile.k, s->tile.k);
-        emit_line(e, e->scope, "const int steps = nc_max(end - first + %d, %d) / %d;",
+        const bool some = w->whole == WHOLE_SOME;
+        attention_whole(w);
+        emit_line(e, e->scope, "const int first = %snc_min(%s, %lld) / %d * %d;",
+                  some ? "blind ? 0 : " : "", from, cols - 1, s->tile.k, s->tile.k);
+        emit_line(e, e->scope, "const int steps = %snc_max(end - first + %d, %d) / %d;",
+                  some ? emit_text(e, "blind ? %lld : ", (long long)w->p->steps) : "",
                   s->tile.k - 1, s->tile.k, s->tile.k);
         return;
     }
@@ -320,9 +368,7 @@ static void close_again(AttentionPrint *w)
 {
     Emit *e = w->e;
     emit_line(e, e->scope, "bool low = false; // a row's scores are not all above the mask");
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) low |= !(high[i] > %s);", w->rows,
-              lowest(w));
+    print_lows(w);
     emit_line(e, e->scope, "if (all || !__syncthreads_or(low)) break;");
     emit_line(e, e->scope, "first = 0;");
     emit_line(e, e->scope, "steps = %lld;", (long long)w->p->steps);
@@ -409,7 +455,8 @@ void attention_statistics(AttentionPrint *w)
 {
     Emit *e = w->e;
     if (e->body->attention.high < 0) return;
-    if (!w->again) emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
+    if (!w->again || w->groups)
+        emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
     emit_line(e, e->scope, "#pragma unroll");
     emit_line(e, e->scope, "for (int i = 0; i < %d; i++) {", w->rows);
     emit_line(e, e->scope, "    high[i] = -NC_INF;");

@@ -4,6 +4,9 @@
 
 #include "codegen/cuda/tile_print.h"
 
+// Whether a tile takes all columns there are, and what is hidden counts: no; where "blind"; yes.
+typedef enum AttentionWhole { WHOLE_NEVER, WHOLE_SOME, WHOLE_ALL } AttentionWhole;
+
 typedef struct AttentionPrint {
     Emit *e;
     const TileProgram *p;
@@ -13,13 +16,18 @@ typedef struct AttentionPrint {
     bool again;        // with all columns, where the mask is no lower than scores: known at the end
     bool groups, down; // by groups of warps; these take the last columns first
     bool edge;         // of groups: a tile that the mask cuts, most often
+    AttentionWhole whole; // of groups
 } AttentionPrint;
 
 // attention_print.c: what both kinds print
 AttentionPrint attention_begin(Emit *e, const TileProgram *p);
-bool attention_down(const AttentionPrint *w); // the last rows have most columns
-void attention_columns(AttentionPrint *w);    // the first column that counts, and how many tiles do
+bool attention_down(const AttentionPrint *w);            // the last rows have most columns
+AttentionWhole attention_blind(const AttentionPrint *w); // of groups: what the mask asks for
+void attention_whole(AttentionPrint *w);                 // ... of a tile: "blind"
+void attention_columns(AttentionPrint *w); // the first column that counts, and how many tiles do
 void attention_statistics(AttentionPrint *w);
+void attention_judge(
+    AttentionPrint *w); // of a tile: whether rows' scores are not all above the mask
 void attention_results(AttentionPrint *w);
 // attention_groups_print.c: the program of groups of warps
 void attention_groups_cuda(Emit *e, const TileProgram *p);

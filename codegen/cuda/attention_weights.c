@@ -14,6 +14,7 @@ typedef struct Weights {
     Vectors v;   // loads that two neighbouring columns share
     bool masks;  // columns may lie beyond the last one
     bool inside; // all conditions on positions hold
+    bool exact;  // what the mask hides may count
 } Weights;
 
 // "name[i / 2][j][i % 2 * 2 + v]": of the thread's row i, and columns 2 j and 2 j + 1.
@@ -196,21 +197,25 @@ static int known(const AttentionPrint *w, int inst)
     return x == ends || y == ends ? ends : x < 0 || y < 0 ? -1 : !ends;
 }
 
+// A score that hides what its place has, and no weight is left of that.
+static bool hides(const Weights *x, int inst)
+{
+    const Inst *v = &x->w->e->body->insts.at[inst];
+    return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue <= x->w->range.mask;
+}
+
 // Within the mask the value is the first score times a positive number: which one; 0: it is not.
-// (Groups take what is outside, too, where that is minus infinity: seen_score.)
+// (Groups take what is outside, too, where that hides: seen_score.)
 static double multiple_of_score(const Weights *x, int inst)
 {
     Emit *e = x->w->e;
     const Body *b = e->body;
     const Inst *v = &b->insts.at[inst];
-    const bool hides = isinf(x->w->range.mask);
-    if (!x->inside && (!x->w->groups || !hides)) return 0;
+    if (x->exact || (!x->inside && !x->w->groups)) return 0;
     while (v->kind == KI_EW && v->op == OP_select) {
         int holds = known(x->w, v->a[0]);
         if (holds < 0) return 0;
-        if (!x->inside && (b->insts.at[v->a[1 + holds]].kind != KI_CONST ||
-                           b->insts.at[v->a[1 + holds]].fvalue != -INFINITY))
-            return 0;
+        if (!x->inside && !hides(x, v->a[1 + holds])) return 0;
         inst = v->a[2 - holds];
         v = &b->insts.at[inst];
     }
@@ -226,7 +231,8 @@ static double multiple_of_score(const Weights *x, int inst)
     return times;
 }
 
-// The score, or minus infinity where the mask of that value hides it.
+// The score, or minus infinity where the mask of that value hides it: groups look at the end
+// whether that makes a difference.
 static const char *seen_score(const Weights *x, int inst)
 {
     Emit *e = x->w->e;
@@ -292,14 +298,17 @@ static void print_online(Weights *x)
     double times = plain ? multiple_of_score(x, score) : 0;
     open_rows(x);
     print_high(x, times);
-    if (plain) emit_line(e, e->scope, "const float shift = base * -%sf;", "1.44269504");
+    if (plain && !x->exact)
+        emit_line(e, e->scope, "const float shift = base * -%sf;", "1.44269504");
     emit_line(e, e->scope, "float more = 0;");
     emit_bind(e, high, e->scope, "base");
     open_cols(x, true);
     emit_bind(e, score, e->scope, at);
     if (plain) {
-        emit_line(e, e->scope, "const float part = nc_exp2_16(nc_fma(%s, %s, shift));", at,
-                  constant(e, LOG2E * (times ? times : 1)));
+        const char *scale = constant(e, LOG2E * (times ? times : 1));
+        emit_line(e, e->scope, "const float part = nc_exp2_16(%s);",
+                  x->exact ? emit_text(e, "(%s - base) * %s", at, scale)
+                           : emit_text(e, "nc_fma(%s, %s, shift)", at, scale));
         emit_bind(e, below, e->scope, "part");
     }
     const char *part = emit_value(e, below);
@@ -338,8 +347,10 @@ static void bind_exponentials(const Weights *x)
         double times = multiple_of_score(x, sub->a[0]);
         const char *from = times ? seen_score(x, sub->a[0]) : emit_value(e, sub->a[0]);
         const char *y = emit_value(e, sub->a[1]), *name = emit_text(e, "part_%u", i);
-        emit_line(e, e->scope, "const float %s = nc_exp2_16(nc_fma(%s, %s, %s * -1.44269504f));",
-                  name, from, constant(e, LOG2E * (times ? times : 1)), y);
+        const char *scale = constant(e, LOG2E * (times ? times : 1));
+        emit_line(e, e->scope, "const float %s = nc_exp2_16(%s);", name,
+                  x->exact ? emit_text(e, "(%s - %s) * %s", from, y, scale)
+                           : emit_text(e, "nc_fma(%s, %s, %s * -1.44269504f)", from, scale, y));
         emit_bind(e, (int)i, e->scope, name);
     }
 }
@@ -396,9 +407,10 @@ static void print_early(AttentionPrint *w)
     }
 }
 
-static void print_one(AttentionPrint *w, bool inside)
+static void print_one(AttentionPrint *w, bool inside, bool exact)
 {
-    Weights x = {.w = w, .masks = w->masks && !inside, .inside = inside, .v = find_loads(w)};
+    Weights x = {.w = w, .masks = w->masks && !inside, .inside = inside, .exact = exact};
+    x.v = find_loads(w);
     (w->e->body->attention.high >= 0 ? print_online : print_each)(&x);
 }
 
@@ -411,21 +423,34 @@ void attention_weights(AttentionPrint *w)
                   w->cols / 2);
     print_early(w);
     if (!w->range.n && !w->masks) {
-        print_one(w, true);
+        print_one(w, true, false);
         return;
+    }
+    const bool whole = w->whole == WHOLE_SOME;
+    if (w->whole == WHOLE_ALL) {
+        print_one(w, false, true);
+        return;
+    }
+    if (whole) {
+        emit_open(e, 0);
+        print_one(w, false, true);
+        emit_close(e, "if (blind) { // what is hidden counts, too", w->edge ? "} else {" : NULL);
     }
     const char *within = attention_within(w, true);
     if (w->masks)
         within = emit_text(e, "%s%snext + %d <= %lld", within, *within ? " && " : "",
                            b->sched.tile.k, (long long)b->axis[b->col].extent);
     if (w->edge) {
-        print_one(w, false);
+        if (whole) emit_open(e, 0);
+        print_one(w, false, false);
+        if (whole) emit_close(e, NULL, "}");
         return;
     }
     emit_open(e, 0);
-    print_one(w, true);
-    emit_close(e, emit_text(e, "if (%s) { // all of it counts", within), "} else {");
+    print_one(w, true, false);
+    emit_close(e, emit_text(e, "%sif (%s) { // all of it counts", whole ? "} else " : "", within),
+               "} else {");
     emit_open(e, 0);
-    print_one(w, false);
+    print_one(w, false, false);
     emit_close(e, NULL, "}");
 }

@@ -6,7 +6,7 @@
 
 #include "codegen/tile/tile.h"
 
-enum { LANES = 2, BLOCKS = 2, BLOCK_AGENTS = 26, AGENTS = BLOCKS * BLOCK_AGENTS };
+enum { LANES = 2, BLOCKS = 2, BLOCK_AGENTS = 28, AGENTS = BLOCKS * BLOCK_AGENTS };
 enum { MOST_PENDING = 64, MOST_GROUPS = 3, NOTHING = -1, STEP = 64 };
 // What is known: of each agent a time, of each mbarrier how many of its phases have ended.
 enum { CLOCKS = AGENTS + BLOCKS * TILE_MOST_BARS * TILE_MOST_PLACES };
@@ -63,6 +63,9 @@ typedef struct Agent {
     int loop;                                // the one it is in, or NOTHING
     int64_t iteration;                       // of it
     int64_t tile;                            // NOTHING: in none
+    int pass;                                // 1: all tiles again
+    int64_t judged;                          // tiles, ...
+    int judged_at;                           // ... the last one when, by its clock
     bool passed;                             // the loop over the ring is behind it
     bool begun;                              // products may write its sums
     int64_t products, mapped, boxed, stored; // boxed: mapped to shared memory
@@ -81,7 +84,8 @@ typedef struct Run {
     Spot *cell;
     Agent *agent;
     Bar bar[BLOCKS][TILE_MOST_BARS][TILE_MOST_PLACES];
-    Meeting warp[AGENTS], group[BLOCKS][MOST_GROUPS], turn[BLOCKS][MOST_GROUPS], cluster;
+    Meeting warp[AGENTS], group[BLOCKS][MOST_GROUPS], turn[BLOCKS][MOST_GROUPS], block[BLOCKS],
+        cluster;
     Copy copy[MOST_PENDING];
     int ncopies;
     const char *wrong;
@@ -120,5 +124,8 @@ int64_t agent_place(const Run *r, const Agent *a, int tile, int shift);
 void agent_begin_tile(Agent *a);
 void agent_end_tile(Run *r, const Agent *a);
 void agent_score_op(Run *r, int who, const TileOp *op); // those that touch registers
+void agent_judge(Run *r, int who);
+// It knows of every tile whether it is to be done again.
+void agent_decide(Run *r, const Agent *a);
 
 #endif

@@ -85,6 +85,13 @@ bool group_factor(const Body *b, int inst, int axis, int head, ProgMap *m, const
     return add_planes(b, v->ix, axis, head, m, plane);
 }
 
+// Whether the mask is a number, which scores may not be above: results are computed again there.
+static bool may_doubt(const Body *b)
+{
+    AttentionRange r = attention_range(b);
+    return r.n && !isinf(r.mask);
+}
+
 static bool narrow_head(const Body *b, int head)
 {
     return b->axis[head].extent <= MOST_WIDTH;
@@ -109,9 +116,8 @@ bool attention_groups_fit(const Body *b, const Target *t)
         if (!narrow_head(b, x->axis) || !group_factor(b, x->value, b->col, x->axis, &m, plane))
             return false;
     }
-    // (Where a mask may not be below all scores, it is looked for in between.)
-    AttentionRange r = attention_range(b);
-    return !r.n || isinf(r.mask);
+    // (What the body may write where it reads it is computed once only.)
+    return !b->commits || !may_doubt(b);
 }
 
 // -- its schedule ---------------------------------------------------------------------------------
@@ -202,8 +208,15 @@ static void begin(TileProgram *p, int role)
     const Schedule *s = &p->body->sched;
     int64_t tiles = p->body->axis[0].extent * ceil_div(p->body->axis[1].extent, s->tile.m);
     tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
+    if (may_doubt(p->body)) op(p, T_AGAIN, -1, -1);
     tile_op(
         p, (TileOp){T_TILES, .dst = -1, .a = -1, .b = -1, .trips = tiles, .count = (int)s->blocks});
+}
+
+static void end(TileProgram *p)
+{
+    op(p, T_END, -1, -1);
+    if (may_doubt(p->body)) op(p, T_END, -1, -1);
 }
 
 static void load(TileProgram *p, bool stays)
@@ -241,6 +254,7 @@ static void multiply_values(TileProgram *p, int shift)
 void tile_attention_groups(const Body *b, TileProgram *p)
 {
     const int n = b->attention.nouts, groups = groups_of(b);
+    const bool doubt = may_doubt(b), looks = doubt && b->attention.high < 0;
     attention_tiles(b, p);
     for (int i = 0; i < p->score[0].tile; i++) {
         const Tile *t = &p->tile[i];
@@ -250,6 +264,8 @@ void tile_attention_groups(const Body *b, TileProgram *p)
     p->varies = true;
     p->tight = !b->sched.skew;
     p->role[p->nroles++] = (TileRole){"copies", 0, 1, registers_of(b, true), .thread = true};
+    if (looks)
+        p->role[p->nroles++] = (TileRole){"doubts", 1, 1, registers_of(b, true), .thread = false};
     p->role[p->nroles++] = (TileRole){.name = "products",
                                       .first = GROUP_WARPS,
                                       .warps = groups * GROUP_WARPS,
@@ -260,8 +276,13 @@ void tile_attention_groups(const Body *b, TileProgram *p)
     loop(p, 0);
     load(p, false);
     op(p, T_END, -1, -1);
-    op(p, T_END, -1, -1);
-    begin(p, 1);
+    end(p);
+    if (looks) { // at what is in memory of the rows' scores, meanwhile
+        begin(p, 1);
+        op(p, T_JUDGE, -1, -1);
+        end(p);
+    }
+    begin(p, p->nroles - 1);
     for (int i = 0; i < n; i++) op(p, T_FILL, p->out[i].tile, -1);
     if (b->sched.skew) { // products of the last weights and the next scores side by side
         multiply_scores(p);
@@ -279,8 +300,9 @@ void tile_attention_groups(const Body *b, TileProgram *p)
         multiply_values(p, 0);
         op(p, T_END, -1, -1);
     }
+    if (doubt && !looks) op(p, T_JUDGE, -1, -1);
     for (int i = 0; i < n; i++) op(p, T_MAP, -1, p->out[i].tile);
-    op(p, T_END, -1, -1);
+    end(p);
 }
 
 // -- the launch's maps ----------------------------------------------------------------------------

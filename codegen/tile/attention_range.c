@@ -193,10 +193,11 @@ static void narrow(int64_t step, int64_t least, int64_t *low, int64_t *high)
         *high = -up;
 }
 
-// Whether each query, a place along that axis, sees something.
-static bool all_see(const Body *b, const AttentionRange *r, int queries)
+// Queries, places along that axis, that see nothing: the first, and one behind the last.
+static void find_blind(const Body *b, AttentionRange *r, int queries)
 {
     const int keys = queries == 1 ? b->col : 1;
+    r->blind = r->blind_end = 0;
     for (int64_t q = 0; q < b->axis[queries].extent; q++) {
         int64_t low = 0, high = b->axis[keys].extent - 1;
         for (int i = 0; i < r->n; i++) {
@@ -204,9 +205,10 @@ static bool all_see(const Body *b, const AttentionRange *r, int queries)
             int64_t own = queries == 1 ? x->row : x->col, other = queries == 1 ? x->col : x->row;
             narrow(other, -x->constant - own * q, &low, &high);
         }
-        if (low > high) return false;
+        if (low <= high) continue;
+        if (!r->blind_end) r->blind = q;
+        r->blind_end = q + 1;
     }
-    return true;
 }
 
 AttentionRange attention_range(const Body *b)
@@ -228,7 +230,8 @@ AttentionRange attention_range(const Body *b)
     }
     // Gradients of a row that sees nothing are not numbers, wherever they are added up.
     int queries = b->insts.at[r.statistic].axes >> b->col & 1 ? b->col : 1;
-    if (b->attention.high < 0 && isinf(r.mask) && !all_see(b, &r, queries)) r.n = 0;
+    if (r.n && (b->attention.high < 0 || !isinf(r.mask))) find_blind(b, &r, queries);
+    if (b->attention.high < 0 && isinf(r.mask) && r.blind_end) r.n = 0;
     return r;
 }
 

@@ -11,6 +11,7 @@
 //     threads -> product                             a fence of the tensor cores
 //     product -> bulk copy                           an arrival at "empty", where it is known that
 //                                                    the last product that reads the place is done
+//     threads in doubt -> all that go on or end      a barrier of the block, which tells them
 #include "codegen/tile/tile.h"
 
 enum { MOST_ADDED = 8, MOST_EVENTS = 160, MOST_STEPS = 4, NONE = -1 };
@@ -65,7 +66,7 @@ static int full_of(const TileProgram *p, int tile) // the bar's number; "empty" 
 static int end_of(const TileProgram *p, int i)
 {
     for (int depth = 0;; i++) {
-        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth += tile_begins(&p->op[i]);
         depth -= p->op[i].kind == T_END;
         if (!depth) return i;
     }
@@ -290,6 +291,16 @@ static void give_back(Sync *s, int full)
 
 // -------------------------------------------------------------------------------------------------
 
+// Where it is decided whether everything is done again.
+static void tell_doubts(Sync *s)
+{
+    const TileProgram *p = s->from;
+    for (int i = 0; i < p->nops; i++)
+        if (p->op[i].kind == T_AGAIN)
+            add(&s->before[end_of(p, i)],
+                (TileOp){T_BARRIER, .scope = OF_BLOCK, .when = THE_FIRST});
+}
+
 void tile_synchronise_scores(TileProgram *p)
 {
     TileProgram from = *p;
@@ -305,6 +316,7 @@ void tile_synchronise_scores(TileProgram *p)
         await(&s, i);
         give_back(&s, i);
     }
+    tell_doubts(&s);
     for (int i = s.begin; i < s.end; i++)
         if (is_product(&from.op[i])) {
             Added *to = &s.behind[i];

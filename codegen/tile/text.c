@@ -116,6 +116,10 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
     case T_TILES:
         buf_printf(out, "loop tile: %lld in steps of %d", (long long)op->trips, op->count);
         break;
+    case T_AGAIN:
+        buf_str(out, "loop again: with all columns, where scores may not be above the mask");
+        break;
+    case T_JUDGE: buf_str(out, "judge whether scores are above the mask"); break;
     case T_CLEAR:
         buf_printf(out, "clear what is before the rows of ");
         print_ref(p, op, op->dst, loop, out);
@@ -233,6 +237,7 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
 static const char *loop_name(const TileProgram *p, int i)
 {
     if (p->op[i].kind == T_TILES) return "tile";
+    if (p->op[i].kind == T_AGAIN) return "again";
     for (; p->op[i].kind != T_END; i++) {
         if (p->op[i].kind == T_MMA || p->op[i].kind == T_REDUCE) return "step";
         if (p->op[i].kind == T_LOAD && p->op[i].how == BY_BULK) return "step";
@@ -288,7 +293,7 @@ void tile_text(const TileProgram *p, Buf *out)
     int depth = 0, role = 0;
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
-        bool begins = op->kind == T_LOOP || op->kind == T_TILES;
+        bool begins = tile_begins(op);
         if (begins) trips = op->trips + op->early;
         if (op->shift && op->shift >= trips && !p->varies) continue; // no step is
         if (op->kind == T_END) {

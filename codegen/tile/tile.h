@@ -68,11 +68,13 @@ typedef enum TileKind {
     T_END,
     // Of programs with roles:
     T_ROLE,   // the ops from here on are those of role number [role]; ALL_ROLES: of every thread
+    T_AGAIN,  // up to its T_END; and once more with all columns, where some thread was in doubt
     T_TILES,  // loop over the tiles of the result that a block takes, up to its T_END
     T_CLEAR,  // what stands before the rows of dst is 0
     T_REDUCE, // dst = sums of the rows of a
     T_STORE,  // results in a to memory
     T_SHRINK, // dst, results so far, times what the map of scores found to be left of them
+    T_JUDGE,  // doubt whether what the mask leaves out counts for no row of the tile
     // These only come from tile_synchronise:
     T_COMMIT,  // what a thread has begun since the last one, of that [how], is a group
     T_WAIT,    // all of a thread's groups but the last [count] are done
@@ -214,6 +216,8 @@ typedef struct AttentionRange {
     // any usual score; statistic: the value of the row that scores are taken from in there.
     double mask;
     int statistic;
+    // Of a number for a mask: queries that see nothing, and so all of it, are among these.
+    int64_t blind, blind_end;
 } AttentionRange;
 AttentionRange attention_range(const Body *b);
 // How many columns it leaves to the tile of rows from [origin] on.
@@ -229,6 +233,10 @@ TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one
 {
     return s->kind == SCHED_ATTENTION || (s->kind == SCHED_TILE && s->variant != RUN_WARP_TILES);
+}
+static inline bool tile_begins(const TileOp *op) // what a T_END ends
+{
+    return op->kind == T_LOOP || op->kind == T_TILES || op->kind == T_AGAIN;
 }
 static inline bool tile_shared(const Tile *t)
 {

@@ -49,6 +49,8 @@ static void meet(Run *r, int who, TileScope scope)
         come(r, who, &r->group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
     else if (scope == OF_ROLE && agent_role(r, a)->groups && !agent_role(r, a)->turns)
         come(r, who, &r->turn[a->block][0], agent_role(r, a)->warps * LANES, true, a->at);
+    else if (scope == OF_BLOCK)
+        come(r, who, &r->block[a->block], r->nagents / r->blocks, true, NOTHING);
     else
         agent_wrong(r, a->at, "is one that not all come to", "a barrier");
 }
@@ -66,8 +68,16 @@ static void turn(Run *r, int who, int64_t about, bool stays)
 static int end_of(const TileProgram *p, int i)
 {
     for (int depth = 0;; i++) {
-        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
+        depth += tile_begins(&p->op[i]);
         depth -= p->op[i].kind == T_END;
+        if (!depth) return i;
+    }
+}
+
+static int begin_of(const TileProgram *p, int i)
+{
+    for (int depth = 0;; i--) {
+        depth += (p->op[i].kind == T_END) - tile_begins(&p->op[i]);
         if (!depth) return i;
     }
 }
@@ -107,21 +117,35 @@ static void next_tile(Run *r, Agent *a, int tiles, bool first)
         agent_wrong(r, a->at, "is not stored as often as there are parts of it", "acc");
     if (!first && a->lane == 0 && a->stored != a->boxed)
         agent_wrong(r, a->at, "is not stored as often as it is written", "a part of the results");
-    a->tile = first ? (role->turns ? a->group : 0) : a->tile + (role->turns ? role->groups : 1);
+    a->tile = first ? a->pass * r->tiles + (role->turns ? a->group : 0)
+                    : a->tile + (role->turns ? role->groups : 1);
     a->passed = false;
     a->mapped = a->boxed = a->stored = 0;
     a->at = tiles + 1;
-    if (a->tile < r->tiles) return;
+    if (a->tile < (a->pass + 1) * r->tiles) return;
     a->tile = NOTHING;
     a->at = end_of(p, tiles) + 1;
+}
+
+static void end_pass(Run *r, Agent *a, int again)
+{
+    if (a->pass) {
+        a->at++;
+        return;
+    }
+    agent_decide(r, a);
+    a->pass = 1;
+    a->at = again + 1;
 }
 
 static void end_loop(Run *r, Agent *a)
 {
     if (a->loop == NOTHING) {
-        int tiles = a->at;
-        while (r->p->op[tiles].kind != T_TILES) tiles--;
-        next_tile(r, a, tiles, false);
+        int from = begin_of(r->p, a->at);
+        if (r->p->op[from].kind == T_TILES)
+            next_tile(r, a, from, false);
+        else
+            end_pass(r, a, from);
         return;
     }
     if (++a->iteration < trips_of(r, a)) {
@@ -158,7 +182,7 @@ static bool left_out(const Run *r, const Agent *a, const TileOp *op)
         int64_t about = a->iteration + op->shift;
         if (about < 0 || about >= trips_of(r, a)) return true;
     }
-    if (a->loop == NOTHING) return false;
+    if (a->loop == NOTHING) return op->when == THE_FIRST && a->pass;
     return (op->when == THE_FIRST && a->iteration > 0) ||
            (op->when == THE_LAST && a->iteration + 1 < trips_of(r, a));
 }
@@ -213,6 +237,7 @@ static void step(Run *r, int who)
             a->loop = NOTHING;
         }
         return;
+    case T_AGAIN: break;
     case T_END: end_loop(r, a); return;
     case T_READY:
         a->ready = true;
@@ -237,6 +262,7 @@ static void step(Run *r, int who)
             agent_score_op(r, who, op);
         break;
     case T_SHRINK: agent_score_op(r, who, op); break;
+    case T_JUDGE: agent_judge(r, who); break;
     case T_FILL:
         if (r->p->varies) agent_score_op(r, who, op);
         a->products = 0;
@@ -316,6 +342,7 @@ static void begin(Run *r)
     memset(r->warp, 0, sizeof r->warp);
     memset(r->group, 0, sizeof r->group);
     memset(r->turn, 0, sizeof r->turn);
+    memset(r->block, 0, sizeof r->block);
     r->cluster = (Meeting){0};
     r->ncopies = r->nagents = 0;
     r->wrong = NULL;

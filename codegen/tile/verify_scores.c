@@ -134,3 +134,38 @@ void agent_score_op(Run *r, int who, const TileOp *op)
     default: break;
     }
 }
+
+// Those who have scores know them only when all steps have been.
+void agent_judge(Run *r, int who)
+{
+    Agent *a = &r->agent[who];
+    const int64_t last = agent_steps(r, a->tile) - 1;
+    for (int t = 0; t < r->p->ntiles && agent_role(r, a)->groups; t++)
+        if (r->p->tile[t].layout == L_SCORES && (a->held[t].step != last || !a->held[t].used))
+            agent_wrong(r, a->at, "are not all known yet", r->p->tile[t].name);
+    if (a->pass) return;
+    a->judged++;
+    a->judged_at = ++a->clock[who];
+}
+
+static bool judges(const TileProgram *p, int role)
+{
+    int i = 0;
+    while (p->op[i].kind != T_ROLE || p->op[i].role != role) i++;
+    for (i++; i < p->nops && p->op[i].kind != T_ROLE; i++)
+        if (p->op[i].kind == T_JUDGE) return true;
+    return false;
+}
+
+void agent_decide(Run *r, const Agent *a)
+{
+    bool any = false;
+    for (int i = 0; i < r->nagents; i++) {
+        const Agent *o = &r->agent[i];
+        if (o->block != a->block || !judges(r->p, o->role)) continue;
+        any = true;
+        if (o->judged != r->tiles || a->clock[i] < o->judged_at)
+            agent_wrong(r, a->at, "is decided before all tiles are known", "what is done again");
+    }
+    if (!any) agent_wrong(r, a->at, "is decided without looking", "what is done again");
+}

@@ -231,6 +231,26 @@ broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
 broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
 broken '(const decltype(m.raw) *)p;=>(const decltype(m.raw) *)(p + (threadIdx.x == 0));' 2 'misaligned'
 
+# Attention whose mask is a number that the scores of one row are no higher than; blocks take tiles two by two. The block
+# that has the row has to begin again.
+cat >mask.net <<'NET'
+use nn
+const T = 400
+const d = 64
+model mask(q: bf16[2, T, d], k: bf16[2, T, d], v: bf16[2, T, d], dy: bf16[2, T, d]) {
+    low = where(iota([2, T, 1], 1) == 67 and iota([2, T, 1], 0) == 1, -20000, 0.0)
+    s = matmul(cast(q, f32), transpose(cast(k, f32))) / sqrt(d) + low
+    y = matmul(softmax(where(iota([T, T], 1) <= iota([T, T], 0), s, -20000)), cast(v, f32))
+    return y = y, dv = grad(sum(y * dy), v)
+}
+NET
+mask() { # SHIM_CUT EXIT_CODE TEXT
+    SHIM_UNITS=4 SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check mask.net --device cuda:0 --cache-dir '' --precision bf16
+}
+mask '' 0 worst
+mask '__syncthreads_or(low)=>__syncthreads_or(false)' 1 WRONG
+mask 'turn++, =>turn += 2, ' 2 'never written'
+
 # What `netc check` sees: a maximum that only shifts a softmax, where elements are of all sizes; a store behind the end of an
 # output and of a temporary.
 echo 'model shift(x: f32[3, 5000]) { return y = exp(x - max(x, 1, keep = true)) / sum(exp(x - max(x, 1, keep = true)), 1, keep = true) }' >shift.net

@@ -11,6 +11,7 @@ typedef struct Case {
     DType type;
     int64_t rows, cols, head;
     Schedule sched;
+    bool masked; // weights are of scores below a diagonal, or a number
 } Case;
 
 enum { BATCH, ROWS, RESULT, COLS = RESULT + MOST_PRODUCTS, HEAD };
@@ -51,6 +52,25 @@ static inline int product(Arena *a, Body *b, int x, int y, int axis, const Node 
     return add(a, b, sum);
 }
 
+// exp((row >= column ? score : -1e9) - a number of the row)
+static inline int weight(Arena *a, Body *b, int score)
+{
+    Inst row = {.kind = KI_INDEX, .type = DT_I32, .axes = 1ull << ROWS},
+         col = {.kind = KI_INDEX, .type = DT_I32, .axes = 1ull << COLS},
+         of_row = {.kind = KI_LOAD, .type = DT_F32, .pred = -1, .buf = 5, .axes = 1ull << ROWS};
+    row.ix = of_row.ix = ix_axis(b->ix, ROWS, b->axis[ROWS].extent);
+    col.ix = ix_axis(b->ix, COLS, b->axis[COLS].extent);
+    int x = add(a, b, row), y = add(a, b, col);
+    int sees = add(a, b, (Inst){.kind = KI_EW, .op = OP_ge, .na = 2, .a = {x, y}});
+    int below = add(a, b, (Inst){.kind = KI_CONST, .type = DT_F32, .fvalue = -1e9});
+    Inst seen = {
+        .kind = KI_EW, .op = OP_select, .type = DT_F32, .na = 3, .a = {sees, score, below}};
+    x = add(a, b, seen);
+    y = add(a, b, of_row);
+    x = add(a, b, (Inst){.kind = KI_EW, .op = OP_sub, .type = DT_F32, .na = 2, .a = {x, y}});
+    return add(a, b, (Inst){.kind = KI_EW, .op = OP_exp, .type = DT_F32, .na = 1, .a = {x}});
+}
+
 static inline Body *body_of(Arena *a, const Case *c, const Node *dot)
 {
     Body *b = NEW(a, Body);
@@ -67,6 +87,12 @@ static inline Body *body_of(Arena *a, const Case *c, const Node *dot)
     for (int i = 0; i < c->scores; i++)
         score[i] = product(a, b, factor(a, b, c, i, ROWS, HEAD + i),
                            factor(a, b, c, 2 + i, COLS, HEAD + i), HEAD + i, dot);
+    if (c->masked) score[0] = weight(a, b, score[0]);
+    if (c->masked && c->scores > 1)
+        score[1] = add(
+            a, b,
+            (Inst){
+                .kind = KI_EW, .op = OP_mul, .type = DT_F32, .na = 2, .a = {score[0], score[1]}});
     for (int i = 0; i < c->results; i++)
         product(a, b, score[i], factor(a, b, c, c->shared ? 2 + i : 4 + i, COLS, RESULT + i), COLS,
                 dot);

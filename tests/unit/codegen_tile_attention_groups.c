@@ -13,8 +13,9 @@ static const Case cases[] = {
      700,
      1000,
      64,
-     {.tile = {.m = 128, .k = 128, .ring = 2}, .skew = 1}},
-    {"no skew", 1, 1, false, DT_F16, 700, 500, 40, {.tile = {.m = 192, .k = 64, .ring = 3}}},
+     {.tile = {.m = 128, .k = 128, .ring = 2}, .skew = 1},
+     false},
+    {"no skew", 1, 1, false, DT_F16, 700, 500, 40, {.tile = {.m = 192, .k = 64, .ring = 3}}, false},
     {"one group",
      1,
      1,
@@ -23,7 +24,8 @@ static const Case cases[] = {
      70,
      400,
      128,
-     {.tile = {.m = 64, .k = 80, .ring = 2}, .skew = 1}},
+     {.tile = {.m = 64, .k = 80, .ring = 2}, .skew = 1},
+     false},
     {"queries",
      2,
      1,
@@ -32,7 +34,8 @@ static const Case cases[] = {
      300,
      333,
      64,
-     {.tile = {.m = 192, .k = 64, .ring = 2}, .skew = 1}},
+     {.tile = {.m = 192, .k = 64, .ring = 2}, .skew = 1},
+     false},
     {"keys",
      2,
      2,
@@ -41,8 +44,48 @@ static const Case cases[] = {
      300,
      333,
      64,
-     {.tile = {.m = 128, .k = 64, .ring = 3}, .skew = 1}},
-    {"keys, no skew", 2, 2, true, DT_BF16, 300, 999, 128, {.tile = {.m = 128, .k = 64, .ring = 2}}},
+     {.tile = {.m = 128, .k = 64, .ring = 3}, .skew = 1},
+     false},
+    {"keys, no skew",
+     2,
+     2,
+     true,
+     DT_BF16,
+     300,
+     999,
+     128,
+     {.tile = {.m = 128, .k = 64, .ring = 2}},
+     false},
+    {"forward, a number for a mask",
+     1,
+     1,
+     false,
+     DT_BF16,
+     300,
+     700,
+     64,
+     {.tile = {.m = 128, .k = 128, .ring = 2}, .skew = 1},
+     true},
+    {"queries, likewise",
+     2,
+     1,
+     true,
+     DT_BF16,
+     300,
+     333,
+     64,
+     {.tile = {.m = 192, .k = 64, .ring = 2}, .skew = 1},
+     true},
+    {"keys, likewise",
+     2,
+     2,
+     true,
+     DT_F16,
+     300,
+     400,
+     64,
+     {.tile = {.m = 128, .k = 64, .ring = 2}},
+     true},
     {"one step",
      1,
      1,
@@ -51,7 +94,8 @@ static const Case cases[] = {
      256,
      64,
      64,
-     {.tile = {.m = 128, .k = 64, .ring = 2}, .skew = 1}},
+     {.tile = {.m = 128, .k = 64, .ring = 2}, .skew = 1},
+     false},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -135,6 +179,8 @@ static bool spoil_groups(TileProgram *p, int i, int n, const char **what)
         "registers that there are not",
         "a map less",
         "another step's values",
+        "a look less",
+        "looked, or told, before anything is known",
     };
     if (n >= (int)(sizeof names / sizeof *names)) return false;
     *what = names[n];
@@ -186,6 +232,17 @@ static bool spoil_groups(TileProgram *p, int i, int n, const char **what)
         leave_out(p, i);
         return true;
     case 15: return op->kind == T_MMA && p->steps > 1 && (op->shift--, true);
+    case 16: return op->kind == T_JUDGE && (leave_out(p, i), true);
+    case 17: {
+        bool told = op->kind == T_BARRIER && op->scope == OF_BLOCK;
+        if (!told && (op->kind != T_JUDGE || p->body->attention.high < 0)) break;
+        const TileOp early = *op;
+        int at = i;
+        while (p->op[at].kind != (told ? T_AGAIN : T_TILES)) at--;
+        memmove(&p->op[at + 2], &p->op[at + 1], sizeof(TileOp) * (size_t)(i - at - 1));
+        p->op[at + 1] = early;
+        return true;
+    }
     }
     return false;
 }
