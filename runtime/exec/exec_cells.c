@@ -85,6 +85,31 @@ static size_t room(size_t bytes)
     return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
 }
 
+// Initial values of cells [first, c->n) whose memory is zero.
+static RtCode give_values(RtCells *c, RtStream *stream, int first, RtError *e)
+{
+    const RtDeviceOps *ops = c->device->ops;
+    size_t total = 0, at = 0;
+    for (int i = first; i < c->n; i++)
+        if (c->cell[i]->info.initial != 0) total += room(c->cell[i]->bytes);
+    char *host = ops->unified ? NULL : malloc(total + 1);
+    if (!ops->unified && !host)
+        return rt_fail(e, RT_OOM, "out of memory: %zu bytes for initial values", total);
+    RtCode code = RT_OK;
+    for (int i = first; i < c->n && !code; i++) {
+        const RtCell *x = c->cell[i];
+        if (x->info.initial == 0) continue;
+        char *to = ops->unified ? x->at : host + at;
+        fill(&x->info, to, x->bytes);
+        if (!ops->unified && x->bytes)
+            code = ops->copy(stream, x->at, to, x->bytes, RT_H2D, NULL, e);
+        at += room(x->bytes);
+    }
+    RtCode behind = ops->stream_sync(stream, e); // before another session's stream reads them
+    free(host);
+    return code ? code : behind;
+}
+
 // Memory and initial values for cells [first, c->n).
 static RtCode give_memory(RtCells *c, RtStream *stream, int first, RtError *e)
 {
@@ -98,24 +123,14 @@ static RtCode give_memory(RtCells *c, RtStream *stream, int first, RtError *e)
     void *at;
     if (ops->alloc(c->device, total, "parameters and states", &at, e)) return e->code;
     c->block[c->nblocks++] = at;
-    // On a device the values pass through host memory, all cells in one copy.
-    char *host = ops->unified ? at : malloc(total);
-    if (!host) return rt_fail(e, RT_OOM, "out of memory: %zu bytes for initial values", total);
     size_t offset = 0;
     for (int i = first; i < c->n; i++) {
-        RtCell *x = c->cell[i];
-        x->at = (char *)at + offset;
-        memset(host + offset, 0, room(x->bytes));
-        if (x->info.initial != 0) fill(&x->info, host + offset, x->bytes);
-        offset += room(x->bytes);
+        c->cell[i]->at = (char *)at + offset;
+        offset += room(c->cell[i]->bytes);
     }
-    RtCode code = RT_OK;
-    if (!ops->unified) {
-        code = ops->copy(stream, at, host, total, RT_H2D, NULL, e);
-        if (!code) code = ops->stream_sync(stream, e);
-        free(host);
-    }
-    return code;
+    // Most are zero, gigabytes of a large model, which need not pass through host memory.
+    if (ops->zero(stream, at, total, NULL, e)) return e->code;
+    return give_values(c, stream, first, e);
 }
 
 RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **out, RtError *e)
