@@ -5,6 +5,9 @@
 #
 #   bench/sanitize.sh [NETC]        a line each that is not clean, and the sum; exit 1 when there is one
 #
+# racecheck takes no note of what `__syncwarp` orders before a lane's arrival at an mbarrier (bench/results,
+# 23 November 2026), which blocks that share columns count on (wgmma=split): it is left out for them.
+#
 # First comes every kind once, then the other sizes: 147 processes took 143 s on 16 cores and an H200.
 # SANITIZE_SECONDS (150): what has not begun by then is counted as not run; of a kind that is a failure.
 # SANITIZE_ONLY=PATTERN: only what matches. SANITIZE_TOOLS, SANITIZE_JOBS. OUT: logs of what failed.
@@ -41,6 +44,7 @@ commands() {
     tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
     grep -E '^tests/shim/[^ ]*( --|$)' "$work/variants" | checks 0
     groups "$work/own" 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
+    groups "$work/split" 'wgmma=split tile_n=128 cluster=3' -D m=264 -D n=200 -D k=1032
     groups "$work/both" 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
     # initcheck does not see what the matmul library stores: of training in bf16 it reported that logits
     # read what nobody wrote, at the address of the library's result. It has the generated products only.
@@ -78,7 +82,8 @@ awk -v tools="$tools" '
     END { for (part = 0; part < 2; part++)
               for (t = 1; t <= n; t++)
                   for (i = 1; i <= NR; i++)
-                      if (line[i] ~ "^" part && !(tool[t] == "initcheck" && line[i] ~ /^0 train:/))
+                      if (line[i] ~ "^" part && !(tool[t] == "initcheck" && line[i] ~ /^0 train:/) &&
+                          !(tool[t] == "racecheck" && line[i] ~ /wgmma:split/))
                           print tool[t], ++number, line[i] }' "$work/commands" |
     xargs -P "${SANITIZE_JOBS:-$(nproc)}" -I{} bash -c 'one {}'
 
