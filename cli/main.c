@@ -34,6 +34,10 @@ const Verb verbs[] = {
      "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights "
      "mlp.safetensors",
      verb_run, 1, 1, "one model"},
+    {"generate", "Write text with a trained model.",
+     "generate MODEL --weights FILE [--prompt TEXT] [--length N]",
+     "netc generate samples/shakespeare/gpt.net --weights gpt.safetensors --prompt \"ROMEO:\"",
+     verb_generate, 1, 1, "one model"},
     {"inspect", "Show kernels, their cost and the memory plan, or what differs in another build.",
      "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--cards]",
      "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --cards\n"
@@ -81,12 +85,12 @@ static void usage(FILE *out)
     for (int i = 0; i < verb_count; i++)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(out, "\nexample:\n  %s\n\n", find_verb("train")->example);
-    fputs(
-        "A MODEL.bin holds machine code, and init, train, eval, run, profile and bench run it with "
-        "your rights:\ntake it only from whom you would take a program. With --rebuild they "
-        "compile "
-        "its source instead.\n",
-        out);
+    fputs("A MODEL.bin holds machine code, and init, train, eval, run, generate, profile and bench "
+          "run it with "
+          "your rights:\ntake it only from whom you would take a program. With --rebuild they "
+          "compile "
+          "its source instead.\n",
+          out);
 }
 
 // What was printed must have arrived.

@@ -389,6 +389,30 @@ NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, ne
 NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics,
                                    int *nmetrics, netc_error **err);
 
+// -- generation -----------------------------------------------------------------------------------
+typedef struct netc_generate_options {
+    size_t size;
+    const char *entry;     // default "next"
+    const int32_t *prompt; // tokens that every text begins with, at least one
+    int64_t nprompt;
+    int64_t length;     // tokens to draw
+    double temperature; // of the softmax they are drawn from; 0: the largest logit
+    int64_t top_k;      // only from so many of the largest; 0: all
+    double top_p;       // only from the fewest whose probabilities add up to that; 0: all
+    uint64_t seed;      // a token is a function of it, the text and the place, beside the logits
+    // Token [token] of text [row] was drawn. false: that text ends. May be NULL.
+    bool (*token)(void *user, int64_t row, int64_t token);
+    void *user;
+} netc_generate_options;
+
+// Writes as many texts as the entry's batch: its one input is integers [texts, n], its output
+// "logits" floats [texts, n, tokens there are] ([texts, tokens there are] where n is 1). With n = 1
+// the tokens are given one by one, and what the entry remembers is in its states, which are put
+// back in the end; else it sees the last n, and where there are fewer, others behind them, which a
+// causal model does not look at. NETC_CANCELLED when the hook stops it.
+NETC_API netc_status netc_generate(netc_session *s, const netc_generate_options *o,
+                                   netc_error **err);
+
 // -- tools ----------------------------------------------------------------------------------------
 // Gradients against finite differences in double precision; then every entry on the device, init
 // too, fused and unfused, with and without the matmul library, against the reference evaluator.

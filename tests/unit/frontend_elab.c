@@ -298,6 +298,7 @@ static void test_round_trips(void)
     round_trip("samples/regression/house.net");
     round_trip("samples/gan/gan.net");
     round_trip("samples/lstm/lstm.net");
+    round_trip("samples/shakespeare/gpt.net");
     round_trip("tests/net/lang/loops.net");
     round_trip("tests/net/lang/tensors.net");
 }

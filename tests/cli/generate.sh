@@ -1,0 +1,67 @@
+#!/bin/bash
+# netc generate: a model that remembers in states writes what the same model over whole windows does, on every device
+# there is; seeds, several texts, stops; what cannot be.
+. "$(dirname "$0")/../lib.sh"
+SHAPE=(-D layers=2 -D width=32 -D heads=2 -D T=24)
+{ cat "$ROOT/samples/shakespeare/gpt.net"; cat <<'N'
+model whole(text: u8[count, T] in 0..128) { return logits = network(text, 0, attention(causal = true)) as "" }
+model last(text: u8[count, T] in 0..128) {
+    scratch state seen: i32[] = 0
+    seen <- seen + 1
+    return logits = (network(text, 0, attention(causal = true)) as "")
+}
+model narrow(text: u8[1, 1] in 0..128) { return logits = zeros([1, 300]) + cast(sum(cast(text, i32)), f32) * 0 + cast(iota([1, 300], 1), f32) }
+model odd(text: u8[1, 1] in 0..128) { return logits = 0 / (cast(text, f32) - 65) }
+model both(text: u8[1, 1], other: u8[1, 1]) { return logits = cast(text + other, f32) }
+N
+} >gpt.net
+expect 0 "" "$NETC" init gpt.net "${SHAPE[@]}" -o w.safetensors --seed 5
+devices=cpu
+[ -n "${REQUIRE_GPU:-}" ] && devices='cpu cuda:0'
+for device in $devices; do
+    G=("$NETC" generate gpt.net "${SHAPE[@]}" --weights w.safetensors --device "$device")
+    # As long as nothing has left the window: prompts of 1, some and all but one of its bytes.
+    for prompt in A 'To be, or' 'The quality of mercy is'; do
+        length=$((24 - ${#prompt} + 1))
+        expect 0 "$prompt" "${G[@]}" --temperature 0 --prompt "$prompt" --length $length
+        cp .out next
+        expect 0 "" "${G[@]}" --temperature 0 --prompt "$prompt" --length $length --entry whole
+        cmp -s next .out && pass || fail "next and whole differ after '$prompt' on $device: $(od -c next | head -3) $(od -c .out | head -3)"
+    done
+    expect 0 "" "${G[@]}" --length 60 --entry whole # the window moves
+    expect 0 "" "${G[@]}" --length 60 --seed 1
+    cp .out first
+    [ "$(wc -c <first)" = 62 ] && pass || fail "60 bytes after a new line, and one more: $(wc -c <first)"
+    expect 0 "" "${G[@]}" --length 60 --seed 1
+    cmp -s first .out && pass || fail "the same seed writes another text"
+    expect 0 "" "${G[@]}" --length 60 --seed 2
+    cmp -s first .out && fail "two seeds write the same text" || pass
+    # The first of several texts is the one that is written alone.
+    expect 0 "--- 3 of 3 ---" "${G[@]}" --length 60 --seed 1 -D count=3
+    head -c $((62 + 15)) .out | tail -c +16 | head -c 61 | cmp -s - <(head -c 61 first) && pass || fail "the first of three texts: $(od -c .out | head)"
+    expect 0 "" "${G[@]}" --length 60 --seed 1 --top-k 1
+    cp .out greedy
+    expect 0 "" "${G[@]}" --length 60 --temperature 0
+    cmp -s greedy .out && pass || fail "top-k 1 is not the most likely byte"
+    expect 0 "" "${G[@]}" --length 60 --top-p 1e-9
+    cmp -s greedy .out && pass || fail "top-p of next to nothing is not the most likely byte"
+done
+# A stop is not written, nor what follows it.
+stop=$(head -c 20 first | tail -c 3)
+expect 0 "" "${G[@]}" --length 60 --seed 1 --stop "$stop"
+if [ "$devices" = cpu ]; then
+    at=$(grep -abo -m1 -F -- "$stop" first | head -1 | cut -d: -f1)
+    { head -c "$at" first; echo; } | cmp -s - .out && pass || fail "stop '$stop': $(od -c .out)"
+fi
+expect 1 "does not take: 0 to 127" "${G[@]}" --prompt é
+expect 1 "the prompt is empty" "${G[@]}" --prompt ''
+expect 1 "has no output 'logits'" "${G[@]}" --entry gpt
+expect 1 "did you mean 'next'" "${G[@]}" --entry nxt
+expect 1 "with states it takes one" "${G[@]}" --entry last
+expect 1 "one input, of tokens" "${G[@]}" --entry both
+expect 1 "tokens above 255" "${G[@]}" --entry narrow
+expect 1 "hold a NaN, or nothing finite" "${G[@]}" --entry odd --prompt A
+expect 1 "the temperature is -1" "${G[@]}" --temperature -1
+expect 1 "top_p is 2" "${G[@]}" --top-p 2
+expect 1 "cannot open none.safetensors" "$NETC" generate gpt.net "${SHAPE[@]}" --weights none.safetensors
+finish
