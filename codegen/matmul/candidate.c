@@ -15,7 +15,7 @@
 static double tensor_share(const Body *b, const Target *t)
 {
     if (b->sched.variant == RUN_GROUPS) return wgmma_share(b, t);
-    if (b->sched.variant != RUN_MMA) return 0;
+    if (!mma_fits(b)) return 0;
     return t->arch < 90 ? 0.75 : 0.35;
 }
 

@@ -93,10 +93,10 @@ static void plain_tile_derive(Body *b)
 void tile_derive(Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    if (s->tile.share)
-        shared_tile_derive(b);
-    else if (s->tile.wgmma)
+    if (s->tile.wgmma) // (which leaves no choice of share)
         wgmma_derive(b, t);
+    else if (s->tile.share)
+        shared_tile_derive(b);
     else if (s->tile.staged)
         staged_derive(b, t);
     else
