@@ -24,10 +24,16 @@ static bool over_columns(const Emit *e, int load)
     return inst_over(&e->body->insts.at[load], e->body->col);
 }
 
-// Loads issued ahead of the arithmetic of several columns.
-static bool ahead(const Emit *e, int load)
+// Loads that need nothing but the column.
+static bool streams(const Emit *e, int load)
 {
     return over_columns(e, load) && is_plain(e, load);
+}
+
+// Of these, issued ahead of the arithmetic of several columns.
+static bool ahead(const Emit *e, int load)
+{
+    return e->body->sched.unroll > 1 && streams(e, load);
 }
 
 // Loads that stay the same from column to column and wait for nothing.
@@ -42,7 +48,7 @@ static Vectors find_shifted(const Emit *e, int width)
     const Body *b = e->body;
     Vectors v = {.axis = 0, .width = width, .open = true};
     for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
-        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && ahead(e, (int)i) &&
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && streams(e, (int)i) &&
             column_shifts(b, b->insts.at[i].ix, width))
             v.loads[v.nloads++] = (int)i;
     return v;
@@ -95,7 +101,7 @@ static void add_single_loads(const Emit *e, Vectors *v)
 {
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->insts.n && v->nloads < MAX_VECTORS; i++)
-        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && ahead(e, (int)i) &&
+        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && streams(e, (int)i) &&
             b->bufs.at[b->insts.at[i].buf].kind == KA_NODE)
             v->loads[v->nloads++] = (int)i;
 }
@@ -133,7 +139,8 @@ static void add_column(Emit *e, int r, const char *column, const char *taken)
     if (inst_acc(v)->runs) {
         const char *x = emit_value(e, v->a[0]);
         const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
-        emit_line(e, e->scope, "if (u == 0 && %s == 0) %s.pivot = %s;", taken, run, x);
+        emit_line(e, e->scope, "if (%s%s == 0) %s.pivot = %s;",
+                  e->body->sched.unroll > 1 ? "u == 0 && " : "", taken, run, x);
         emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
     } else {
         const char *acc = emit_text(e, "%s[lane]", acc_name(e, r));
@@ -276,10 +283,17 @@ static void print_late_loads(Emit *e, const Columns *c, int stage)
     }
 }
 
-static void close_unrolled(Emit *e, Scope *loop)
+// The columns that a thread has in flight, from [first] on.
+static Steps flight_of(Emit *e, const Columns *c, const char *first)
 {
-    emit_line(e, loop, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll), "}");
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    Steps f = {.index = "u", .count = s->unroll, .axes = 1ull << b->col};
+    if (f.count == 1) return f;
+    const char *col = e->axis[b->col];
+    f.place = emit_text(e, "const %s %s = %s + u * %d;", int_type(e), col, first, s->team);
+    f.guard = steps_guard(e, &f, col, c->hi, 0);
+    return f;
 }
 
 // One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
@@ -287,41 +301,22 @@ static void print_stage(Emit *e, const Columns *c, int stage)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *col = e->axis[b->col], *first = emit_text(e, "%s_first", col), *t = int_type(e);
-    const char *hi = c->hi,
-               *column = emit_text(e, "const %s %s = %s + u * %d;", t, col, first, s->team);
+    const char *col = e->axis[b->col], *t = int_type(e), *hi = c->hi;
+    const char *first = s->unroll > 1 ? emit_text(e, "%s_first", col) : col;
+    const Steps flight = flight_of(e, c, first);
     Scope *outer = e->scope;
     int n;
     const int *r = stage_reductions(e, stage, &n);
-    bool squares = any_runs(b, r, n);
+    bool squares = any_runs(b, r, n), any = false;
     const char *taken = stage ? emit_text(e, "taken_%d", stage) : "taken";
     for (int i = 0; i < n; i++)
         if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
     if (squares) emit_line(e, outer, "int %s = 0, %s_due = 0; // columns so far", taken, taken);
-    Scope *loop = emit_open(e, 0);
-    bool any = false;
-    for (int i = 0; i < c->v.nloads; i++) {
-        int load = c->v.loads[i];
-        if (!ahead(e, load)) continue;
-        any = true;
-        emit_line(e, loop, "%s %s[%d];",
-                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, c->v.width),
-                  slot_name(e, load), s->unroll);
-    }
-    if (any) {
-        emit_open(e, 0);
-        emit_line(e, e->scope, "%s", column);
-        emit_open(e, 1ull << b->col);
-        for (int i = 0; i < c->v.nloads; i++)
-            if (ahead(e, c->v.loads[i]))
-                print_vector_load(e, &c->v, c->v.loads[i],
-                                  emit_text(e, "%s[u]", slot_name(e, c->v.loads[i])), false);
-        emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
-        close_unrolled(e, loop);
-    }
-    emit_open(e, 0);
-    emit_line(e, e->scope, "%s", column);
-    emit_open(e, 1ull << b->col);
+    bool *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    for (int i = 0; i < c->v.nloads; i++) any |= early[c->v.loads[i]] = ahead(e, c->v.loads[i]);
+    emit_open(e, s->unroll > 1 ? 0 : flight.axes);
+    if (any) load_steps(e, &c->v, early, &flight);
+    open_steps(e, &flight);
     print_late_loads(e, c, stage);
     open_stores(e, &c->v, stage);
     open_lanes(e, c);
@@ -332,8 +327,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     close_lanes(e, c);
     flush_stores(e, &c->v, stage);
     if (squares) emit_line(e, e->scope, "%s++;", taken);
-    emit_close(e, emit_text(e, "if (%s < %s) {", col, hi), "}");
-    close_unrolled(e, loop);
+    close_steps(e, &flight);
     if (squares) { // (as often as what was taken has doubled)
         emit_open(e, 0);
         settle(e, r, n, c->v.width, taken, false);

@@ -35,6 +35,8 @@ typedef struct Vectors {
     int loads[MAX_VECTORS], nloads;
     bool store[256]; // by store, the first 256
     bool open;       // a vector may reach beyond the end of its array
+    const bool *any; // by instruction: loaded from wherever it starts; NULL: none is
+    int moved;       // of these: one that is moved as far as "words" says; -1: none
     bool streams;    // what varies over the columns is read once: the first cache need not hold it
 } Vectors;
 
@@ -56,13 +58,43 @@ void lane_stores(Emit *e, const Vectors *v, int stage);
 void close_lane_loop(Emit *e, int width); // what was opened for one element of a vector
 void flush_stores(Emit *e, const Vectors *v, int stage);
 
-// tile/results.c: in a scope that knows axis 1 and, as [base], the first of [width] neighbours
+// -- split_cuda.c ---------------------------------------------------------------------------------
+// Steps of a thread, unrolled. One step is no loop.
+typedef struct Steps {
+    const char *index;  // a step's number: "u", "tile"
+    int count;          // how many there are
+    const char *place;  // a line: where the step is; NULL: known
+    const char *guard;  // the condition on which it is within the range (steps_guard); NULL: it is
+    uint64_t axes;      // that are known in a step
+    const char *inside; // a line behind the guard; NULL: none
+    const char *number; // of a position, split into [naxes] axes by [stride]; NULL: none
+    int64_t stride;
+    int naxes;
+} Steps;
+// at < end, where that is not certain; [whole]: steps that are within whatever the thread.
+const char *steps_guard(Emit *e, const Steps *s, const char *at, const char *end, int64_t whole);
+const char *steps_slot(Emit *e, const Steps *s); // of an array of all steps: the step's
+void open_steps(Emit *e, const Steps *s);
+void close_steps(Emit *e, const Steps *s);
+// The loads of [ahead] (by instruction) of all steps, before anything is done with one of them.
+void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s);
+// Rows that start anywhere: whole vectors from "head" to "end", and "edges" single elements before
+// and behind them, of which a thread has "edge". Declares these for the columns from lo to hi.
+void declare_edges(Emit *e, const char *lo, const char *hi);
+// Columns between head and end, of so many, wherever the row starts: no fewer than that.
+int64_t least_between(const Body *b, int64_t cols);
+void open_edge(Emit *e);                       // the scope of the thread's element
+void close_edge(Emit *e, const char *only);    // a further condition, or NULL
+void store_between(const Emit *e, Vectors *v); // which stores are of whole vectors there
+
+// tile_results.c: in a scope that knows axis 1 and, as [base], the first of [width] neighbours
 // along axis 2, what the body makes of the sums, of which [sum] is the one of this "lane". [high]:
 // rows from tile to tile. store: prints what is done with whole vectors of results.
 void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
                    void (*store)(Emit *e, Vectors *v));
 
 // -- team_cuda.c ----------------------------------------------------------------------------------
+bool all_have_rows(const Body *b); // the blocks' teams are as many as the rows
 // Teams of threads, a row each. Which row and who of the team, from the block's number; returns the
 // condition on which a thread stores what is of whole rows.
 const char *print_row_number(Emit *e, const char *block);

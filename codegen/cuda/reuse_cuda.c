@@ -16,38 +16,25 @@ static bool hoisted(const Emit *e, int load)
 
 static bool ahead(const Emit *e, int load)
 {
-    return is_plain(e, load) && !hoisted(e, load);
+    return e->body->sched.unroll > 1 && is_plain(e, load) && !hoisted(e, load);
 }
 
-// Opens a loop over the positions of a thread, up to where their axes are known.
-static void open_position(Emit *e)
+// The positions of a thread.
+static Steps positions_of(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *t = int_type(e);
-    emit_open(e, 0);
-    const char *block =
-        reuse_tiles(b) > 1 ? emit_text(e, "(block / %lld)", (long long)reuse_tiles(b)) : "block";
-    emit_line(e, e->scope, "const %s at = (%s)%s * %d + u * %d + member;", t, t, block,
-              s->unroll * s->team, s->team);
-    emit_open(e, outer_axes(b));
-    int64_t stride = 1;
-    for (int i = b->npar - 1; i-- > 0;) {
-        const char *q = stride == 1 ? "at" : emit_text(e, "nc_quo(at, %lld)", (long long)stride);
-        emit_line(e, e->scope, "const %s %s = %s;", t, e->axis[i],
-                  i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
-        stride *= b->axis[i].extent;
-    }
-}
-
-static void close_position(Emit *e, Scope *outer)
-{
-    const Body *b = e->body;
+    const char *t = int_type(e), *block = "block";
     int64_t positions = 1;
     for (int i = 0; i < b->npar - 1; i++) positions *= b->axis[i].extent;
-    emit_close(e, emit_text(e, "if (at < %lld) {", (long long)positions), "}");
-    emit_line(e, outer, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", b->sched.unroll), "}");
+    if (reuse_tiles(b) > 1) block = emit_text(e, "(block / %lld)", (long long)reuse_tiles(b));
+    Steps p = {.index = "u", .count = s->unroll, .axes = outer_axes(b), .number = "at"};
+    p.stride = 1;
+    p.naxes = b->npar - 1;
+    p.place = emit_text(e, "const %s at = (%s)%s * %d%s + member;", t, t, block,
+                        s->unroll * s->team, p.count > 1 ? emit_text(e, " + u * %d", s->team) : "");
+    p.guard = steps_guard(e, &p, "at", emit_text(e, "%lld", (long long)positions), 0);
+    return p;
 }
 
 static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char *base)
@@ -83,30 +70,20 @@ void reuse_cuda(Emit *e)
     if (b->axis[inner].extent / s->vector % across)
         emit_line(e, root, "if (%s >= %lld) return;", base, (long long)b->axis[inner].extent);
     e->axis[inner] = base;
-    bool any = false;
+    bool any = false, *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < v.nloads; i++) {
         int load = v.loads[i];
         if (hoisted(e, load)) print_vector_load(e, &v, load, slot_name(e, load), true);
-        if (!ahead(e, load)) continue;
-        any = true;
-        emit_line(e, root, "%s %s[%d];",
-                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, v.width), slot_name(e, load),
-                  s->unroll);
+        any |= early[load] = ahead(e, load);
     }
-    if (any) {
-        open_position(e);
-        for (int i = 0; i < v.nloads; i++)
-            if (ahead(e, v.loads[i]))
-                print_vector_load(e, &v, v.loads[i],
-                                  emit_text(e, "%s[u]", slot_name(e, v.loads[i])), false);
-        close_position(e, root);
-    }
-    open_position(e);
+    const Steps positions = positions_of(e);
+    if (any) load_steps(e, &v, early, &positions);
+    open_steps(e, &positions);
     for (int i = 0; i < v.nloads; i++)
-        if (!is_plain(e, v.loads[i]))
+        if (!ahead(e, v.loads[i]) && !hoisted(e, v.loads[i]))
             print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
     print_lanes(e, &v, axis, base);
-    close_position(e, root);
+    close_steps(e, &positions);
     for (int i = 0; i < v.nloads; i++) e->element[v.loads[i]] = NULL;
     e->axis[inner] = axis;
 }

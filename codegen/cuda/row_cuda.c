@@ -13,9 +13,8 @@ enum { EARLY_LOADS = 8 };
 typedef struct Rows {
     Emit *e;
     Vectors v;            // of width 1 where nothing else helps
-    bool *any;            // by instruction: a vector load from wherever it starts
-    int moved;            // one of those; "words" is how far it is moved. -1: none
     bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
+    int64_t least;        // columns between lo and hi, in any case; 0: unknown
     const uint64_t *uses; // by instruction: the stages that need it
     const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
 } Rows;
@@ -55,33 +54,13 @@ static int bytes_loaded(const Rows *r, int load)
     return dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits / 8;
 }
 
-// Whether a load from wherever it starts is always as far from a 16-byte line as that of [like].
-static bool moves_with(const Rows *r, int load, int like)
-{
-    const Body *b = r->e->body;
-    return like >= 0 && b->insts.at[load].ix == b->insts.at[like].ix &&
-           bytes_loaded(r, load) == bytes_loaded(r, like);
-}
-
 // A vector load at the column named base, into [slot].
 static void print_load(Rows *r, int load, const char *slot, bool declare)
 {
     Emit *e = r->e;
-    const Inst *x = &e->body->insts.at[load];
-    const char *type = load_type(r, load), *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     e->axis[e->body->col] = r->base;
-    const char *at = emit_index(e, x->ix), *buf = e->buf_name[x->buf];
-    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s))", load_word(e, x), r->v.width, buf, at);
-    if (r->any[load] &&
-        e->body->sched.row.margin) // (more are left than the lines around a vector hold)
-        from = emit_text(e, "nc_load_any<%d>(%s + (%s), 64%s)", r->v.width, buf, at,
-                         moves_with(r, load, r->moved) ? ", words" : "");
-    else if (r->any[load])
-        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %lld - (%s))", r->v.width, buf, at,
-                         (long long)e->body->bufs.at[x->buf].elems, at);
+    print_vector_load(e, &r->v, load, slot, declare);
     e->axis[e->body->col] = r->c;
-    if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, type);
-    emit_line(e, e->scope, "%s%s%s = %s;", declare ? type : "", declare ? " " : "", slot, from);
 }
 
 // Where the lane's element of a vector is.
@@ -107,7 +86,8 @@ static void find_uneven(Rows *r)
 {
     const Body *b = r->e->body;
     int width = b->sched.vector;
-    r->v = (Vectors){.axis = b->col, .width = width};
+    bool *any = NEW_ARRAY(r->e->arena, bool, b->insts.n + 1);
+    r->v = (Vectors){.axis = b->col, .width = width, .any = any, .moved = -1};
     for (uint32_t i = 0; i < b->insts.n && r->v.nloads < MAX_VECTORS; i++) {
         const Inst *x = &b->insts.at[i];
         int64_t stride;
@@ -119,15 +99,10 @@ static void find_uneven(Rows *r)
         bool aligned = body_aligned(b, x->ix, width);
         if (width * bytes > 32 || (!aligned && (buf->in_place || (bytes != 2 && bytes != 4))))
             continue;
-        r->any[i] = !aligned;
+        any[i] = !aligned;
         r->v.loads[r->v.nloads++] = (int)i;
     }
-    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
-        const BodyStore *s = &b->stores.at[i];
-        r->v.store[i] = s->buf >= 0 && !s->add && !s->guard && s->ix &&
-                        body_aligned(b, s->ix, width) &&
-                        width * dtype_info[b->bufs.at[s->buf].type].bits / 8 <= 32;
-    }
+    store_between(r->e, &r->v);
 }
 
 static bool from_zero(const Rows *r)
@@ -135,48 +110,12 @@ static bool from_zero(const Rows *r)
     return !strcmp(r->lo, "0");
 }
 
-// The vectors' first and last element, from the address of the block's columns.
-static void declare_edges(Rows *r)
-{
-    Emit *e = r->e;
-    const Body *b = e->body;
-    int width = b->sched.vector, margin = b->sched.row.margin;
-    bool whole = from_zero(r);
-    e->axis[b->col] = r->lo;
-    const char *first = emit_index(e, b->uneven);
-    e->axis[b->col] = r->c;
-    emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);", whole ? "" : "lo + ", first,
-              b->sched.row.line - 1);
-    const char *last = margin ? emit_text(e, "%s - %d", r->hi, margin) : r->hi;
-    const char *vectors = emit_text(e, "(%s - head) / %d * %d", last, width, width);
-    if (margin && !whole) vectors = emit_text(e, "(%s > head ? %s : 0)", last, vectors);
-    emit_line(e, e->scope, "const int end = head + %s;", vectors);
-    emit_line(e, e->scope, "const int edges = head%s + %s - end;", whole ? "" : " - lo", r->hi);
-    emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);",
-              whole ? "" : " - lo", whole ? "0" : "lo", whole ? "" : " + lo");
-    r->lo = "head";
-    r->hi = "end";
-}
-
-// The elements before and after the vectors: one a thread.
-static void open_edges(Rows *r)
-{
-    Emit *e = r->e;
-    emit_open(e, 1ull << e->body->col);
-    emit_line(e, e->scope, "const %s %s = edge;", r->t, r->c);
-}
-
-static void close_edges(Rows *r)
-{
-    emit_close(r->e, "if (member < edges) {", "}");
-}
-
 static void keep_edges(Rows *r)
 {
     Emit *e = r->e;
     const Body *b = e->body;
     Scope *row = e->scope;
-    open_edges(r);
+    open_edge(r->e);
     for (int i = 0; i < r->v.nloads; i++) {
         const Inst *x = &b->insts.at[r->v.loads[i]];
         if (!kept(r, r->v.loads[i])) continue;
@@ -184,7 +123,7 @@ static void keep_edges(Rows *r)
         emit_line(e, row, "%s %s = 0;", type_storage(b->bufs.at[x->buf].type), name);
         emit_line(e, e->scope, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
     }
-    close_edges(r);
+    close_edge(r->e, NULL);
 }
 
 // Single loads of the row: those whose place is known first, ahead of everything; those at a place
@@ -375,60 +314,43 @@ static void print_vector(Rows *r, int stage, const Online *o)
 }
 
 // The row lies in registers: [keep] tiles of one vector a thread.
-static const char *tile_first(Rows *r)
-{
-    const Schedule *s = &r->e->body->sched;
-    const char *at = s->row.keep > 1 ? emit_text(r->e, "(tile * %d + member)", s->team) : "member";
-    if (s->vector > 1) at = emit_text(r->e, "%s * %d", at, s->vector);
-    return from_zero(r) ? at : emit_text(r->e, "%s + %s", r->lo, at);
-}
-
-static void open_tiles(Rows *r)
-{
-    emit_open(r->e, 0);
-    emit_line(r->e, r->e->scope, "const %s %s = %s;", r->t, r->base, tile_first(r));
-    emit_open(r->e, 0);
-}
-
-static void close_tiles(Rows *r)
+static Steps tiles_of(Rows *r)
 {
     Emit *e = r->e;
-    int keep = e->body->sched.row.keep;
-    emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
-    if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
-               "}");
+    const Schedule *s = &e->body->sched;
+    Steps t = {.index = "tile", .count = s->row.keep};
+    const char *at = t.count > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
+    if (s->vector > 1) at = emit_text(e, "%s * %d", at, s->vector);
+    if (!from_zero(r)) at = emit_text(e, "%s + %s", r->lo, at);
+    t.place = emit_text(e, "const %s %s = %s;", r->t, r->base, at);
+    t.guard = steps_guard(e, &t, r->base, r->hi, r->least / ((int64_t)s->team * s->vector));
+    return t;
 }
 
 static void fill_registers(Rows *r)
 {
     Emit *e = r->e;
-    int keep = e->body->sched.row.keep;
-    for (int i = 0; i < r->v.nloads; i++)
-        if (kept(r, r->v.loads[i]))
-            emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
-                      slot_name(e, r->v.loads[i]), keep);
-    open_tiles(r);
-    for (int i = 0; i < r->v.nloads; i++)
-        if (kept(r, r->v.loads[i]))
-            print_load(r, r->v.loads[i],
-                       emit_text(e, "%s[%s]", slot_name(e, r->v.loads[i]), keep > 1 ? "tile" : "0"),
-                       false);
-    close_tiles(r);
+    const Steps tiles = tiles_of(r);
+    bool *keep = NEW_ARRAY(e->arena, bool, e->body->insts.n + 1);
+    for (int i = 0; i < r->v.nloads; i++) keep[r->v.loads[i]] = kept(r, r->v.loads[i]);
+    e->axis[e->body->col] = r->base;
+    load_steps(e, &r->v, keep, &tiles);
+    e->axis[e->body->col] = r->c;
 }
 
 static void stage_in_registers(Rows *r, int stage)
 {
     Emit *e = r->e;
-    open_tiles(r);
+    const Steps tiles = tiles_of(r);
+    open_steps(e, &tiles);
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
         if (!over(r, load) || !used(r, load, stage)) continue;
         if (!kept(r, load)) print_load(r, load, slot_name(e, load), true);
-        bind_lane(r, load, !kept(r, load) ? "" : e->body->sched.row.keep > 1 ? "[tile]" : "[0]");
+        bind_lane(r, load, kept(r, load) ? steps_slot(e, &tiles) : "");
     }
     print_vector(r, stage, NULL);
-    close_tiles(r);
+    close_steps(e, &tiles);
 }
 
 // A stage whose row streams by, from memory or (later stages, what is kept) from shared memory.
@@ -469,36 +391,17 @@ static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
     return s;
 }
 
-// The loop over the vectors in flight and the scope of those within the row.
-static void open_flight(Rows *r, const Stream *s)
+// The vectors in flight.
+static Steps flight_of(Rows *r, const Stream *s)
 {
     Emit *e = r->e;
-    emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = %s + u * %d;", r->t, r->base, s->chunk,
-              e->body->sched.team * r->v.width);
-    emit_open(e, 0);
-}
-
-static void close_flight(Rows *r, const Stream *s)
-{
-    Emit *e = r->e;
-    emit_close(e, emit_text(e, "if (%s < %s) {", r->base, r->hi), "}");
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", s->unroll), "}");
-}
-
-static void load_flight(Rows *r, const Stream *s)
-{
-    Emit *e = r->e;
-    for (int i = 0; i < r->v.nloads; i++)
-        if (s->ahead[r->v.loads[i]])
-            emit_line(e, e->scope, "%s %s[%d];", load_type(r, r->v.loads[i]),
-                      slot_name(e, r->v.loads[i]), s->unroll);
-    open_flight(r, s);
-    for (int i = 0; i < r->v.nloads; i++)
-        if (s->ahead[r->v.loads[i]])
-            print_load(r, r->v.loads[i], emit_text(e, "%s[u]", slot_name(e, r->v.loads[i])), false);
-    close_flight(r, s);
+    int64_t step = (int64_t)e->body->sched.team * r->v.width;
+    Steps f = {.index = "u", .count = s->unroll};
+    if (f.count == 1) return f;
+    f.place =
+        emit_text(e, "const %s %s = %s + u * %lld;", r->t, r->base, s->chunk, (long long)step);
+    f.guard = steps_guard(e, &f, r->base, r->hi, 0);
+    return f;
 }
 
 // One load of the vector at hand: in flight already, from shared memory, or from memory.
@@ -535,10 +438,13 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
     const char *start = team == 1 ? "" : width == 1 ? "member" : emit_text(e, "member * %d", width);
     start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
     emit_open(e, 0);
+    const Steps flight = flight_of(r, &s);
     if (s.unroll > 1) {
-        load_flight(r, &s);
-        open_flight(r, &s);
+        e->axis[b->col] = r->base;
+        load_steps(e, &r->v, s.ahead, &flight);
+        e->axis[b->col] = r->c;
     }
+    open_steps(e, &flight);
     bool ahead = false, writes = false;
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
@@ -548,9 +454,8 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
     print_vector(r, stage, o);
     for (uint32_t i = 0; i < b->stores.n; i++)
         writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
-    if (s.unroll > 1)
-        close_flight(r, &s);
-    else if (!writes || !ahead)
+    close_steps(e, &flight);
+    if (s.unroll == 1 && (!writes || !ahead))
         emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
     emit_close(e,
                emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, s.chunk, start, s.chunk,
@@ -564,7 +469,7 @@ static int first_moved(const Rows *r, int stage, const Online *o)
 {
     for (int i = 0; i < r->v.nloads && r->e->body->sched.row.margin; i++) {
         int load = r->v.loads[i];
-        if (r->any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
+        if (r->v.any && r->v.any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
             (used(r, load, stage) || (o && used(r, load, stage + 1))))
             return load;
     }
@@ -577,9 +482,9 @@ static void print_vectors(Rows *r, int stage, bool fills, const Online *o)
     Emit *e = r->e;
     Scope *row = e->scope;
     const char *ways = NULL;
-    r->moved = first_moved(r, stage, o);
-    if (r->moved >= 0) {
-        const Inst *x = &e->body->insts.at[r->moved];
+    r->v.moved = first_moved(r, stage, o);
+    if (r->v.moved >= 0) {
+        const Inst *x = &e->body->insts.at[r->v.moved];
         e->axis[e->body->col] = r->lo;
         ways = emit_text(e, "if (words == nc_words(%s + (%s))) {", e->buf_name[x->buf],
                          emit_index(e, x->ix));
@@ -610,12 +515,12 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
         edge.v.width = 1;
         edge.base = r->c;
         memset(edge.v.store, 0, sizeof edge.v.store);
-        open_edges(r);
+        open_edge(r->e);
         for (int i = 0; i < r->v.nloads; i++)
             e->element[r->v.loads[i]] =
                 kept(r, r->v.loads[i]) ? emit_text(e, "%s_edge", e->name[r->v.loads[i]]) : NULL;
         print_vector(&edge, stage, o);
-        close_edges(r);
+        close_edge(r->e, NULL);
     }
     for (int i = 0; i < n; i++) print_joined(e, red[i]);
     for (int i = 0; o && i < o->nsums; i++) {
@@ -668,6 +573,7 @@ static void print_part(Rows *r, long long blocks, bool partial)
               part, cols);
     r->lo = "lo";
     r->hi = "hi";
+    r->least = cols == part * blocks ? part : 0;
 }
 
 static void find_loads(Rows *r)
@@ -676,7 +582,10 @@ static void find_loads(Rows *r)
     const Schedule *s = &e->body->sched;
     if (r->uneven) {
         find_uneven(r);
-        declare_edges(r);
+        declare_edges(e, r->lo, r->hi);
+        r->least = r->least ? least_between(e->body, r->least) : 0;
+        r->lo = "head";
+        r->hi = "end";
         return;
     }
     r->v = find_vectors(e, e->body->col, s->vector);
@@ -706,7 +615,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
     r.hi = emit_text(e, "%lld", (long long)b->axis[b->col].extent);
     r.uses = body_stage_uses(e->arena, b);
-    r.any = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    r.least = b->axis[b->col].extent;
     r.uneven = b->uneven && s->vector > 1;
     const char *leader =
         print_row_number(e, shared > 1 ? emit_text(e, "block / %lld", shared) : "block");

@@ -25,8 +25,6 @@ typedef struct Sweep {
     long long step;       // rows from one of a team's to its next one
     int teams;            // of a block
     bool uneven;          // rows that start anywhere
-    int full_tiles;       // in which every thread has columns
-    bool whole;           // every thread has columns in every tile
     bool even;            // every team has a row each time around
     int rare;             // Body.rare, where few rows go through it; 0: all do
     bool skewed;          // of_row[1] is the next row, whose first stage is printed a turn early
@@ -114,76 +112,49 @@ static const char *row_guard(const Sweep *w)
     return w->row ? emit_text(w->e, "more_%d", w->row) : w->even ? NULL : "mine";
 }
 
-// When a thread has a vector of columns in a tile; NULL: always.
-static const char *column_guard(const Sweep *w)
-{
-    const char *row = row_guard(w);
-    if (w->whole) return row;
-    const char *end = w->uneven ? "end" : emit_text(w->e, "%lld", (long long)w->cols),
-               *in = emit_text(w->e, "%s < %s", w->first, end);
-    // (tiles before the last are whole: without a branch each, their loads overlap)
-    if (w->full_tiles > 0) in = emit_text(w->e, "(tile < %d || %s)", w->full_tiles, in);
-    return row ? emit_text(w->e, "%s && %s", row, in) : in;
-}
-
-// The loop over a thread's tiles: one vector of columns each.
-static void open_tiles(Sweep *w, uint64_t axes)
+// A thread's tiles: one vector of columns each.
+static Steps tiles_of(Sweep *w)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
-    emit_open(e, axes);
-    const char *at = s->row.keep > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
-    emit_line(e, e->scope, "const %s %s = %s%s%s;", w->t, w->first, w->uneven ? "head + " : "", at,
-              s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
-    if (column_guard(w)) emit_open(e, axes);
-    e->axis[w->b->col] = w->first;
+    const char *row = row_guard(w);
+    Steps t = {.index = "tile", .count = s->row.keep};
+    const char *at = t.count > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
+    t.place = emit_text(e, "const %s %s = %s%s%s;", w->t, w->first, w->uneven ? "head + " : "", at,
+                        s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
+    int64_t least = w->uneven ? least_between(w->b, w->cols) : w->cols;
+    t.guard =
+        steps_guard(e, &t, w->first, w->uneven ? "end" : emit_text(e, "%lld", (long long)w->cols),
+                    least / ((int64_t)s->team * s->vector));
+    if (row) t.guard = t.guard ? emit_text(e, "%s && (%s)", row, t.guard) : row;
+    return t;
+}
+
+static void open_tiles(Sweep *w)
+{
+    const Steps t = tiles_of(w);
+    open_steps(w->e, &t);
+    w->e->axis[w->b->col] = w->first;
 }
 
 static void close_tiles(Sweep *w)
 {
-    Emit *e = w->e;
-    int keep = w->b->sched.row.keep;
-    e->axis[w->b->col] = w->col;
-    const char *guard = column_guard(w);
-    if (guard) emit_close(e, emit_text(e, "if (%s) {", guard), "}");
-    if (keep > 1) emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, keep > 1 ? emit_text(e, "for (int tile = 0; tile < %d; tile++) {", keep) : "{",
-               "}");
+    const Steps t = tiles_of(w);
+    w->e->axis[w->b->col] = w->col;
+    close_steps(w->e, &t);
 }
 
 // A thread's element of the edges.
 static void open_edges(Sweep *w)
 {
-    Emit *e = w->e;
-    emit_open(e, 1ull << w->b->col);
-    emit_line(e, e->scope, "const %s %s = edge;", w->t, w->col);
+    open_edge(w->e);
     w->edges = true;
 }
 
 static void close_edges(Sweep *w)
 {
-    const char *row = row_guard(w);
-    emit_close(
-        w->e, emit_text(w->e, "if (%s%smember < edges) {", row ? row : "", row ? " && " : ""), "}");
+    close_edge(w->e, row_guard(w));
     w->edges = false;
-}
-
-// Where the vectors begin and end: the same in every row of the team, "row" is its first.
-static void declare_edges(Sweep *w, const char *row)
-{
-    Emit *e = w->e;
-    const char *axis = e->axis[0];
-    int width = w->b->sched.vector;
-    e->axis[w->b->col] = "0";
-    e->axis[0] = row;
-    const char *first = emit_index(e, w->b->uneven);
-    e->axis[w->b->col] = w->col;
-    e->axis[0] = axis;
-    emit_line(e, e->scope, "const int head = (int)(-(%s) & %d);", first, w->b->sched.row.line - 1);
-    emit_line(e, e->scope, "const int end = head + (%lld - head) / %d * %d;", (long long)w->cols,
-              width, width);
-    emit_line(e, e->scope, "const int edges = head + %lld - end;", (long long)w->cols);
-    emit_line(e, e->scope, "const int edge = member < head ? member : end - head + member;");
 }
 
 // -- what a thread holds --------------------------------------------------------------------------
@@ -243,7 +214,11 @@ static void declare_held(Sweep *w)
 static void fetch_shared(Sweep *w)
 {
     Emit *e = w->e;
-    open_tiles(w, 0);
+    Vectors shared = w->v;
+    bool *any = NEW_ARRAY(e->arena, bool, w->b->insts.n + 1);
+    for (int i = 0; i < w->v.nloads; i++) any[w->v.loads[i]] = w->uneven;
+    shared.any = any;
+    open_tiles(w);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (!is_held(w, at) || over_rows(w, at)) continue;
@@ -251,13 +226,7 @@ static void fetch_shared(Sweep *w)
                                                : slot_name(e, at);
         if (!in_registers(w, at))
             emit_line(e, e->scope, "%s %s;", vec_type(e, loaded_type(w, at), w->v.width), slot);
-        const Inst *x = &w->b->insts.at[at];
-        const char *left =
-            w->uneven ? emit_text(e, ", %lld - (%s)", (long long)w->b->bufs.at[x->buf].elems,
-                                  emit_index(e, x->ix))
-                      : "";
-        emit_line(e, e->scope, "%s = nc_load%s<%d>(%s%s);", slot, w->uneven ? "_any" : "",
-                  w->v.width, loaded_place(w, at), left);
+        print_vector_load(e, &shared, at, slot, false);
         if (!in_registers(w, at))
             emit_line(e, e->scope, "nc_store<%d>(%s, %s);", w->v.width, hold_place(w, at, ""),
                       slot);
@@ -280,7 +249,7 @@ static void print_copies(Sweep *w, const char *slot)
     const char *row = e->axis[0];
     emit_open(e, 0);
     e->axis[0] = "next";
-    open_tiles(w, 0);
+    open_tiles(w);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (is_held(w, at) && over_rows(w, at))
@@ -500,7 +469,7 @@ static void print_row_stage(Sweep *w, int stage)
     if (w->skewed && w->row) slot = w->in_row ? "after" : "0";
     const int *r = stage_reductions(e, stage, &n);
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
-    open_tiles(w, 0);
+    open_tiles(w);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (!inst_over(&w->b->insts.at[at], w->b->col) || w->b->insts.at[at].stage > stage)
@@ -615,7 +584,7 @@ static void print_parts(Sweep *w)
             emit_line(e, outer, "__syncthreads();");
             share = emit_text(e, "(%s *)nc_shared%s", t, w->teams > 1 ? team : "");
         }
-        open_tiles(w, 0);
+        open_tiles(w);
         if (!w->uneven && s->vector * bytes <= 32) {
             emit_line(e, e->scope, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first,
                       i, in_tile(w));
@@ -659,12 +628,7 @@ static void find_moves(Sweep *w)
     } else {
         w->v = find_vectors(w->e, b->col, s->vector);
     }
-    for (uint32_t i = 0; w->uneven && i < b->stores.n && i < 256; i++) {
-        const BodyStore *x = &b->stores.at[i];
-        w->v.store[i] = x->buf >= 0 && !x->add && !x->guard && !x->fold && x->ix &&
-                        body_aligned(b, x->ix, s->vector) &&
-                        s->vector * dtype_info[b->bufs.at[x->buf].type].bits / 8 <= 32;
-    }
+    if (w->uneven) store_between(w->e, &w->v);
 }
 
 // The first stage of this row is done.
@@ -715,10 +679,6 @@ static Sweep sweep_of(Emit *e)
     w.teams = s->threads / s->team;
     w.step = (long long)s->blocks * w.teams;
     w.uneven = b->uneven && s->vector > 1;
-    w.whole = !w.uneven && w.cols % ((int64_t)s->team * s->vector) == 0;
-    if (s->row.keep > 1)
-        w.full_tiles =
-            (int)((w.cols - (w.uneven ? s->row.line - 1 : 0)) / ((int64_t)s->team * s->vector));
     w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
     w.even = full || s->team >= 32; // the threads of a warp leave together
@@ -742,7 +702,11 @@ void sweep_cuda(Emit *e)
     if (w.teams > 1) emit_line(e, outer, "const int team = threadIdx.x / %d;", s->team);
     emit_line(e, outer, "const %s begin = (%s)block%s%s;", w.t, w.t,
               w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", own);
-    if (w.uneven) declare_edges(&w, "begin");
+    if (w.uneven) { // the same in every row of the team
+        e->axis[0] = "begin";
+        declare_edges(e, "0", emit_text(e, "%lld", (long long)w.cols));
+        e->axis[0] = row;
+    }
     declare_held(&w);
     if (s->sweep.ahead) {
         emit_open(e, 0);

@@ -83,8 +83,7 @@ void print_row_stores(Emit *e, const char *leader)
     emit_close(e, emit_text(e, "if (%s) {", leader), "}");
 }
 
-// Whether the blocks' teams are as many as the rows, so that each has one.
-static bool all_have_rows(const Body *b)
+bool all_have_rows(const Body *b)
 {
     return body_rows(b) % (b->sched.threads / b->sched.team) == 0;
 }

@@ -83,6 +83,14 @@ const char *load_word(const Emit *e, const Inst *load)
                : "load";
 }
 
+// Whether a load from wherever it starts is always as far from a 16-byte line as that of [like].
+static bool moves_with(const Body *b, int load, int like)
+{
+    const Inst *x = &b->insts.at[load], *y = &b->insts.at[like < 0 ? load : like];
+    return like >= 0 && x->ix == y->ix &&
+           dtype_info[b->bufs.at[x->buf].type].bits == dtype_info[b->bufs.at[y->buf].type].bits;
+}
+
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
@@ -99,6 +107,13 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
                                  : stream  ? "fetch"
                                            : load_word(e, x),
                                  v->width, buf, at, left);
+    if (v->any && v->any[load]) {
+        // (with a margin more are left than the lines around a vector hold)
+        bool margin = e->body->sched.row.margin > 0;
+        const char *rest = margin ? "64" : emit_text(e, "%lld - (%s)", (long long)b->elems, at);
+        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %s%s)", v->width, buf, at, rest,
+                         margin && moves_with(e->body, load, v->moved) ? ", words" : "");
+    }
     int64_t round = goes_round(e, x, v->axis);
     if (round)
         from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", v->width, buf, at, (long long)round);

@@ -1,0 +1,130 @@
+// How a range is split. Steps of a thread: those that lie within the range whatever the thread,
+// for which nothing is asked, and the edge, where each step is guarded. Rows that start anywhere:
+// the vectors between aligned places, and single elements before and behind them.
+#include <string.h>
+
+#include "codegen/cuda/print_cuda.h"
+
+// (Steps in flight are all guarded, whole or not. Where nothing stands between their loads and what
+// follows, NVRTC 13.0 puts each load beside its use: sums of 512 columns take 32 registers a thread
+// instead of 64, and have nothing in flight.)
+
+// -- steps of a thread ----------------------------------------------------------------------------
+
+const char *steps_guard(Emit *e, const Steps *s, const char *at, const char *end, int64_t whole)
+{
+    if (whole >= s->count) return NULL;
+    if (whole < 1) return emit_text(e, "%s < %s", at, end);
+    // (without a branch for each of the others, their loads overlap)
+    return emit_text(e, "%s < %lld || %s < %s", s->index, (long long)whole, at, end);
+}
+
+const char *steps_slot(Emit *e, const Steps *s)
+{
+    return s->count > 1 ? emit_text(e, "[%s]", s->index) : "[0]";
+}
+
+// Splits the number of a position into the axes before [naxes], the last of which has that stride.
+static void print_position(Emit *e, const char *number, int64_t stride, int naxes)
+{
+    const Body *b = e->body;
+    for (int i = naxes; i-- > 0;) {
+        const char *q =
+            stride == 1 ? number : emit_text(e, "nc_quo(%s, %lld)", number, (long long)stride);
+        emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[i],
+                  i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+        stride *= b->axis[i].extent;
+    }
+}
+
+void open_steps(Emit *e, const Steps *s)
+{
+    if (s->place || s->count > 1) emit_open(e, s->guard ? 0 : s->axes);
+    if (s->place) emit_line(e, e->scope, "%s", s->place);
+    if (s->guard) emit_open(e, s->axes);
+    if (s->inside) emit_line(e, e->scope, "%s", s->inside);
+    if (s->number) print_position(e, s->number, s->stride, s->naxes);
+}
+
+void close_steps(Emit *e, const Steps *s)
+{
+    if (s->guard) emit_close(e, emit_text(e, "if (%s) {", s->guard), "}");
+    if (s->count > 1) {
+        emit_line(e, e->scope->up, "#pragma unroll");
+        emit_close(e,
+                   emit_text(e, "for (int %s = 0; %s < %d; %s++) {", s->index, s->index, s->count,
+                             s->index),
+                   "}");
+    } else if (s->place) {
+        emit_close(e, "{", "}");
+    }
+}
+
+void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < v->nloads; i++)
+        if (ahead[v->loads[i]])
+            emit_line(e, e->scope, "%s %s[%d];",
+                      vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type, v->width),
+                      slot_name(e, v->loads[i]), s->count);
+    open_steps(e, s);
+    for (int i = 0; i < v->nloads; i++)
+        if (ahead[v->loads[i]])
+            print_vector_load(e, v, v->loads[i],
+                              emit_text(e, "%s%s", slot_name(e, v->loads[i]), steps_slot(e, s)),
+                              false);
+    close_steps(e, s);
+}
+
+// -- rows that start anywhere ---------------------------------------------------------------------
+
+void declare_edges(Emit *e, const char *lo, const char *hi)
+{
+    const Body *b = e->body;
+    int width = b->sched.vector, margin = b->sched.row.margin;
+    bool whole = !strcmp(lo, "0");
+    const char *col = e->axis[b->col], *from = whole ? "" : emit_text(e, " - %s", lo);
+    e->axis[b->col] = lo;
+    const char *first = emit_index(e, b->uneven);
+    e->axis[b->col] = col;
+    emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);",
+              whole ? "" : emit_text(e, "%s + ", lo), first, b->sched.row.line - 1);
+    const char *last = margin ? emit_text(e, "%s - %d", hi, margin) : hi;
+    const char *vectors = emit_text(e, "(%s - head) / %d * %d", last, width, width);
+    if (margin && !whole) vectors = emit_text(e, "(%s > head ? %s : 0)", last, vectors);
+    emit_line(e, e->scope, "const int end = head + %s;", vectors);
+    emit_line(e, e->scope, "const int edges = head%s + %s - end;", from, hi);
+    emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);", from,
+              whole ? "0" : lo, whole ? "" : emit_text(e, " + %s", lo));
+}
+
+int64_t least_between(const Body *b, int64_t cols)
+{
+    const Schedule *s = &b->sched;
+    int64_t least = cols - (s->row.line - 1) - s->row.margin;
+    return least > 0 ? least / s->vector * s->vector : 0;
+}
+
+void open_edge(Emit *e)
+{
+    emit_open(e, 1ull << e->body->col);
+    emit_line(e, e->scope, "const %s %s = edge;", int_type(e), e->axis[e->body->col]);
+}
+
+void close_edge(Emit *e, const char *only)
+{
+    emit_close(e, emit_text(e, "if (%s%smember < edges) {", only ? only : "", only ? " && " : ""),
+               "}");
+}
+
+void store_between(const Emit *e, Vectors *v)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        v->store[i] = s->buf >= 0 && !s->add && !s->guard && !s->fold && s->ix &&
+                      body_aligned(b, s->ix, v->width) &&
+                      v->width * dtype_info[b->bufs.at[s->buf].type].bits / 8 <= 32;
+    }
+}
