@@ -2,8 +2,8 @@
 // in registers, or in shared memory, filled by the first stage on its way; else it is read again.
 //
 // Loads that need nothing but their place are issued [unroll] vectors ahead of what is done with
-// them. Where one stage takes the maximum m of v and the next sums exp(v - m), both are one loop:
-// the sum is scaled whenever the maximum grows.
+// them. Sums of exponentials under a maximum of the same stage (Inst.under) are scaled whenever it
+// grows.
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
@@ -148,53 +148,6 @@ static void print_early(Rows *r, bool computed_place)
     }
 }
 
-// -- the maximum and the sum of exponentials in one loop ------------------------------------------
-
-typedef struct Online {
-    int max, sum[8], exp[8], nsums; // reductions; the exponentials summed
-} Online;
-
-// Which instruction x - m is where [sum] adds exp(x - m) along the columns, m being the maximum of
-// x along them; -1: it does not.
-static int sum_under_maximum(const Body *b, int sum)
-{
-    const Inst *v = &b->insts.at[sum];
-    if (v->kind != KI_REDUCE || v->op != OP_sum || v->axis != b->col || v->acc != DT_F32) return -1;
-    const Inst *x = &b->insts.at[v->a[0]];
-    if (x->kind != KI_EW || x->op != OP_exp || x->type != DT_F32) return -1;
-    const Inst *d = &b->insts.at[x->a[0]];
-    if (d->kind != KI_EW || d->op != OP_sub) return -1;
-    const Inst *m = &b->insts.at[d->a[1]];
-    bool top = m->kind == KI_REDUCE && m->op == OP_max && m->axis == b->col && m->a[0] == d->a[0];
-    return top ? x->a[0] : -1;
-}
-
-// Whether the loops of [stage] and the next one are of that kind.
-static bool find_online(const Rows *r, int stage, Online *o)
-{
-    const Body *b = r->e->body;
-    int n;
-    *o = (Online){.max = -1};
-    if (b->sched.row.keep || b->sched.split > 1 || r->v.width == 1) return false;
-    for (uint32_t i = 0; i < b->stores.n; i++)
-        if (store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage + 1)
-            return false;
-    const int *first = stage_reductions(r->e, stage, &n);
-    if (n != 1 || b->insts.at[first[0]].op != OP_max || b->insts.at[first[0]].acc != DT_F32)
-        return false;
-    o->max = first[0];
-    const int *next = stage_reductions(r->e, stage + 1, &n);
-    if (!n || n > 8) return false;
-    for (int i = 0; i < n; i++) {
-        int d = sum_under_maximum(b, next[i]);
-        if (d < 0 || b->insts.at[d].a[1] != o->max) return false;
-        o->sum[i] = next[i];
-        o->exp[i] = b->insts.at[next[i]].a[0];
-    }
-    o->nsums = n;
-    return true;
-}
-
 // -- a stage --------------------------------------------------------------------------------------
 
 static void open_lanes(Rows *r)
@@ -213,51 +166,56 @@ static void close_lanes(Rows *r)
         close_lane_loop(e, r->v.width);
 }
 
-// The new maximum over a vector first, then its exponentials under that maximum, and what the
-// maximum's stage stores.
-static void print_online(Rows *r, int stage, const Online *o)
+// The maximum that other reductions of the stage are under (Inst.under); -1: none is.
+static int find_online(const Rows *r, int stage)
+{
+    const Inst *insts = r->e->body->insts.at;
+    int n, max = -1;
+    const int *red = stage_reductions(r->e, stage, &n);
+    for (int i = 0; i < n; i++)
+        if (insts[red[i]].under) max = insts[red[i]].under - 1;
+    return max;
+}
+
+// The new maximum over a vector first, then its exponentials under that maximum, and what the stage
+// stores.
+static void print_online(Rows *r, int stage, int max)
 {
     Emit *e = r->e;
     const Body *b = e->body;
     Scope *s = e->scope;
-    const char *m = e->name[o->max];
+    int n;
+    const int *red = stage_reductions(e, stage, &n);
+    const char *m = e->name[max];
     emit_line(e, s, "float %s_top = %s_acc;", m, m);
     open_lanes(r);
-    const char *x = emit_value(e, b->insts.at[o->max].a[0]);
+    const char *x = emit_value(e, b->insts.at[max].a[0]);
     emit_line(e, e->scope, "%s_top = nc_max(%s_top, %s);", m, m, x);
     close_lanes(r);
     emit_line(e, s, "const float %s_now = %s_top == -NC_INF ? 0.0f : %s_top;", m, m, m);
-    for (int i = 0; i < o->nsums; i++) {
-        const char *sum = e->name[o->sum[i]];
-        emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", sum, m, m);
-    }
+    for (int i = 0; i < n; i++)
+        if (red[i] != max)
+            emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", e->name[red[i]], m, m);
     emit_line(e, s, "%s_acc = %s_top;", m, m);
-    emit_bind(e, o->max, s, emit_text(e, "%s_now", m));
+    emit_bind(e, max, s, emit_text(e, "%s_now", m));
     open_lanes(r);
-    for (int i = 0; i < o->nsums; i++) {
-        const char *sum = e->name[o->sum[i]];
-        emit_line(e, e->scope, "%s_acc += %s;", sum, emit_value(e, o->exp[i]));
-    }
+    for (int i = 0; i < n; i++)
+        if (red[i] != max)
+            emit_line(e, e->scope, "%s_acc += %s;", e->name[red[i]],
+                      emit_value(e, b->insts.at[red[i]].a[0]));
     lane_stores(e, &r->v, stage);
     close_lanes(r);
 }
 
-// A comparison of the column's number with an integer of the row (a label): -1 or which of the
-// instructions of the stage.
+// A comparison that holds for one column (Inst.once), of what is known in the stage; -1: none.
 static int find_pick(const Rows *r, int stage)
 {
     const Body *b = r->e->body;
-    int64_t stride;
     for (uint32_t i = 0; i < b->insts.n && r->v.width > 1; i++) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind != KI_EW || v->op != OP_eq || !r->e->live[i] || !used(r, (int)i, stage))
-            continue;
-        for (int k = 0; k < 2; k++) {
-            const Inst *n = &b->insts.at[v->a[k]], *of = &b->insts.at[v->a[1 - k]];
-            if (n->kind == KI_INDEX && ix_stride(n->ix, b->col, &stride) && stride == 1 &&
-                !inst_over(of, b->col) && of->stage <= stage && n->type == of->type)
-                return (int)i;
-        }
+        if (!v->once || !r->e->live[i] || !used(r, (int)i, stage)) continue;
+        if (b->insts.at[v->a[0]].stage <= stage && b->insts.at[v->a[1]].stage <= stage)
+            return (int)i;
     }
     return -1;
 }
@@ -295,13 +253,13 @@ static void print_picked(Rows *r, int stage, int pick)
 }
 
 // What is done with one vector of columns, whose loads are there.
-static void print_vector(Rows *r, int stage, const Online *o)
+static void print_vector(Rows *r, int stage)
 {
     Emit *e = r->e;
-    int pick = o ? -1 : find_pick(r, stage);
+    int online = find_online(r, stage), pick = online < 0 ? find_pick(r, stage) : -1;
     if (r->v.width > 1) open_stores(e, &r->v, stage);
-    if (o)
-        print_online(r, stage, o);
+    if (online >= 0)
+        print_online(r, stage, online);
     else if (pick >= 0)
         print_picked(r, stage, pick);
     else
@@ -349,7 +307,7 @@ static void stage_in_registers(Rows *r, int stage)
         if (!kept(r, load)) print_load(r, load, slot_name(e, load), true);
         bind_lane(r, load, kept(r, load) ? steps_slot(e, &tiles) : "");
     }
-    print_vector(r, stage, NULL);
+    print_vector(r, stage);
     close_steps(e, &tiles);
 }
 
@@ -357,7 +315,6 @@ static void stage_in_registers(Rows *r, int stage)
 typedef struct Stream {
     int stage;
     bool fills;        // puts what is kept into shared memory
-    const Online *o;   // two stages in one, or NULL
     bool *ahead;       // by instruction: loads to issue ahead
     int unroll;        // vectors a thread has in flight
     const char *chunk; // the name of the first of them
@@ -367,15 +324,14 @@ typedef struct Stream {
 // Whether the stage has to load it: for itself, or for those that find it in shared memory.
 static bool wants(const Rows *r, const Stream *s, int load)
 {
-    return used(r, load, s->stage) || (s->o && used(r, load, s->stage + 1)) ||
-           (s->fills && kept(r, load));
+    return used(r, load, s->stage) || (s->fills && kept(r, load));
 }
 
-static Stream stream_of(Rows *r, int stage, bool fills, const Online *o)
+static Stream stream_of(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    Stream s = {.stage = stage, .fills = fills, .o = o, .unroll = 1, .near = ""};
+    Stream s = {.stage = stage, .fills = fills, .unroll = 1, .near = ""};
     s.ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
@@ -428,12 +384,12 @@ static void stream_load(Rows *r, const Stream *s, int load)
     bind_lane(r, load, in_flight ? "[u]" : "");
 }
 
-static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
+static void stage_in_stream(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
     const Body *b = e->body;
     Scope *row = e->scope;
-    const Stream s = stream_of(r, stage, fills, o);
+    const Stream s = stream_of(r, stage, fills);
     const int team = b->sched.team, width = r->v.width;
     const char *start = team == 1 ? "" : width == 1 ? "member" : emit_text(e, "member * %d", width);
     start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
@@ -451,7 +407,7 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
         ahead |= s.ahead[load];
         if (over(r, load) && wants(r, &s, load)) stream_load(r, &s, load);
     }
-    print_vector(r, stage, o);
+    print_vector(r, stage);
     for (uint32_t i = 0; i < b->stores.n; i++)
         writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
     close_steps(e, &flight);
@@ -465,24 +421,24 @@ static void stage_in_stream(Rows *r, int stage, bool fills, const Online *o)
 
 // The first load of the stage from wherever it starts that is moved equally far all along a row:
 // the stage is compiled for each of the four ways.
-static int first_moved(const Rows *r, int stage, const Online *o)
+static int first_moved(const Rows *r, int stage)
 {
     for (int i = 0; i < r->v.nloads && r->e->body->sched.row.margin; i++) {
         int load = r->v.loads[i];
         if (r->v.any && r->v.any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
-            (used(r, load, stage) || (o && used(r, load, stage + 1))))
+            used(r, load, stage))
             return load;
     }
     return -1;
 }
 
 // The vectors of a stage.
-static void print_vectors(Rows *r, int stage, bool fills, const Online *o)
+static void print_vectors(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
     Scope *row = e->scope;
     const char *ways = NULL;
-    r->v.moved = first_moved(r, stage, o);
+    r->v.moved = first_moved(r, stage);
     if (r->v.moved >= 0) {
         const Inst *x = &e->body->insts.at[r->v.moved];
         e->axis[e->body->col] = r->lo;
@@ -495,21 +451,20 @@ static void print_vectors(Rows *r, int stage, bool fills, const Online *o)
     if (e->body->sched.row.keep)
         stage_in_registers(r, stage);
     else
-        stage_in_stream(r, stage, fills, o);
+        stage_in_stream(r, stage, fills);
     if (!ways) return;
     emit_close(e, ways, "}");
     emit_line(e, row, "#pragma unroll");
     emit_close(e, "for (int words = 0; words < 4; words++) {", "}");
 }
 
-static void print_stage(Rows *r, int stage, bool fills, const Online *o)
+static void print_stage(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
     int n;
     const int *red = stage_reductions(e, stage, &n);
     for (int i = 0; i < n; i++) declare_accumulator(e, e->scope, red[i]);
-    for (int i = 0; o && i < o->nsums; i++) declare_accumulator(e, e->scope, o->sum[i]);
-    print_vectors(r, stage, fills, o);
+    print_vectors(r, stage, fills);
     if (r->uneven) {
         Rows edge = *r;
         edge.v.width = 1;
@@ -519,14 +474,15 @@ static void print_stage(Rows *r, int stage, bool fills, const Online *o)
         for (int i = 0; i < r->v.nloads; i++)
             e->element[r->v.loads[i]] =
                 kept(r, r->v.loads[i]) ? emit_text(e, "%s_edge", e->name[r->v.loads[i]]) : NULL;
-        print_vector(&edge, stage, o);
+        print_vector(&edge, stage);
         close_edge(r->e, NULL);
     }
-    for (int i = 0; i < n; i++) print_joined(e, red[i]);
-    for (int i = 0; o && i < o->nsums; i++) {
-        const char *m = e->name[o->max];
-        emit_line(e, e->scope, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[o->sum[i]], m, m);
-        print_joined(e, o->sum[i]);
+    for (int i = 0; i < n; i++) {
+        int under = e->body->insts.at[red[i]].under;
+        const char *max = under ? e->name[under - 1] : "";
+        if (under)
+            emit_line(e, e->scope, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[red[i]], max, max);
+        print_joined(e, red[i]);
     }
 }
 
@@ -597,11 +553,8 @@ static void print_stages(Rows *r)
 {
     const Body *b = r->e->body;
     for (int i = 0; i < b->nstages; i++) {
-        Online o;
-        bool online = i + 1 < b->nstages && find_online(r, i, &o);
         if (i > 0 && i + 1 == b->nstages) print_early(r, true);
-        print_stage(r, i, i == 0 && b->sched.shared_bytes > 0, online ? &o : NULL);
-        i += online;
+        print_stage(r, i, i == 0 && b->sched.shared_bytes > 0);
     }
 }
 

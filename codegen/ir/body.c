@@ -32,6 +32,48 @@ bool body_stores_columns(const Body *b, int buf)
     return false;
 }
 
+// The work list of body_live: an instruction once.
+typedef struct Live {
+    bool *seen;
+    int *work, n;
+} Live;
+
+static void need(Live *l, int at)
+{
+    if (at < 0 || l->seen[at]) return;
+    l->seen[at] = true;
+    l->work[l->n++] = at;
+}
+
+static void need_place(Live *l, const Ix *x)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind == IT_VALUE)
+            need(l, t->id);
+        else if (t->e)
+            need_place(l, t->e);
+    }
+}
+
+const bool *body_live(Arena *a, const Body *b)
+{
+    Live l = {.seen = NEW_ARRAY(a, bool, b->insts.n + 1),
+              .work = NEW_ARRAY(a, int, b->insts.n + 1)};
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        need(&l, b->stores.at[i].value);
+        need(&l, b->stores.at[i].guard - 1);
+        need_place(&l, b->stores.at[i].ix);
+    }
+    while (l.n) {
+        const Inst *v = &b->insts.at[l.work[--l.n]];
+        for (int i = 0; i < v->na; i++) need(&l, v->a[i]);
+        if (v->kind == KI_LOAD || v->kind == KI_CHECK) need(&l, v->pred);
+        need_place(&l, v->ix);
+    }
+    return l.seen;
+}
+
 bool body_access(const Body *b, uint32_t i, int axis, Access *out)
 {
     int64_t stride;

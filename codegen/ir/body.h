@@ -43,6 +43,14 @@ typedef enum InstKind {
     KI_SORT,   // the a[0] along the columns in order, [down]; [places]: where they stood
 } InstKind;
 
+// A division: by a constant (of a whole number), or by what repeats one value; any other.
+typedef enum Quotient {
+    QUOTIENT,
+    QUOTIENT_BY_CONST,
+    QUOTIENT_WHOLE_BY_CONST,
+    QUOTIENT_REPEATED
+} Quotient;
+
 typedef struct Inst {
     InstKind kind;
     DType type; // of the result; its arithmetic type is what the temporary has
@@ -52,12 +60,16 @@ typedef struct Inst {
     int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive, down, places;
-    bool approx;     // EW: CUDA may use the cheaper form
-    bool repeats;    // EW: the graph has its last operand as one value, repeated (a broadcast)
-    int unless;      // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
-    bool keep;       // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
-    int first_use;   // the stage that computes a kept row
-    DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
+    bool approx;  // EW: CUDA may use the cheaper form
+    bool repeats; // EW: the graph has its last operand as one value, repeated (a broadcast)
+    int unless;   // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
+    // By rewrites (rewrite.h):
+    Quotient quotient; // EW
+    bool once;         // EW: true for one column of a row at most
+    int under;         // REDUCE: 1 + the maximum, of the same stage, that its terms are exp under
+    bool keep;         // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
+    int first_use;     // the stage that computes a kept row
+    DType acc, from;   // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
     int64_t ivalue, bound; // CONST of integers and bool; CHECK
     double fvalue;         // CONST of floats
@@ -182,9 +194,10 @@ typedef struct Access { // a load or a store
 // Number i of the body's instructions and, behind them, stores. false: it does not go through
 // memory along [axis], element by element.
 bool body_access(const Body *b, uint32_t i, int axis, Access *out);
-bool body_folds(const Body *b); // sums over its rows on the way
-int body_sort(const Body *b);   // the instruction that sorts; -1: none
-int body_scan(const Body *b);   // ... that adds up running sums
+const bool *body_live(Arena *a, const Body *b); // by instruction: what is stored depends on it
+bool body_folds(const Body *b);                 // sums over its rows on the way
+int body_sort(const Body *b);                   // the instruction that sorts; -1: none
+int body_scan(const Body *b);                   // ... that adds up running sums
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
 DType narrow_type(const Body *b, int inst);
 bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores can take it

@@ -4,6 +4,7 @@
 #include "base/embedded.h"
 #include "codegen/c/print_c.h"
 #include "codegen/cuda/print_cuda.h"
+#include "codegen/ir/rewrite.h"
 #include "codegen/launch/launch.h"
 #include "codegen/lower/lower.h"
 #include "codegen/schedule/knobs.h"
@@ -159,6 +160,22 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
     }
 }
 
+// The bodies as they are printed: with what rewrites found. A stage less is worth the exponentials
+// it costs where every stage reads the row again. (The CPU's tasks find it in a cache, and keep the
+// exponentials.)
+static Body **rewritten(LowerCtx *ctx, Body *const *body, int n)
+{
+    Body **out = NEW_ARRAY(ctx->arena, Body *, n + 1);
+    for (int i = 0; i < n; i++) {
+        body_mark_quotients(body[i]);
+        body_mark_picks(body[i]);
+        bool streams = ctx->target->kind == TARGET_CUDA && row_streams(body[i]);
+        Body *online = streams ? body_join_online(ctx->arena, body[i]) : NULL;
+        out[i] = online ? online : body[i];
+    }
+    return out;
+}
+
 static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
 {
     bool cuda = ctx->target->kind == TARGET_CUDA;
@@ -186,10 +203,11 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
             diag_error(ctx->diags, k.loc, "internal error: the tile program of %s: %s", k.name,
                        wrong);
     }
-    p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
-    if (p->nmaps) p->nargs = out.nargs;
     Buf pretty = buf_new(ctx->arena);
     kernel_comment(&k, p, ctx->target, &pretty);
+    k.body = rewritten(ctx, body, n);
+    p->text = cuda ? print_cuda(&k, false, p) : print_c(&k, false);
+    if (p->nmaps) p->nargs = out.nargs;
     buf_str(&pretty, cuda ? print_cuda(&k, true, p) : print_c(&k, true));
     p->annotated = pretty.data;
     return out;

@@ -17,6 +17,7 @@ int schedule_line(const Body *b); // elements from one place to the next where t
 // row_plan.c: rows on CUDA; fresh: a schedule without values
 void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh);
 void row_derive(Body *b, const Target *t);
+bool row_streams(const Body *b);    // every stage reads the row again, by vectors
 int64_t row_columns(const Body *b); // ROW: of a row, those of one block
 int64_t row_vectors(const Body *b); // of these; edges are beside them
 void sweep_schedule(const Target *t, Body *b);

@@ -122,6 +122,12 @@ static int keep_loads(Arena *a, Body *b)
     return bytes;
 }
 
+bool row_streams(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    return s->variant == RUN_ROWS && !s->row.keep && s->split == 1 && s->vector > 1;
+}
+
 int64_t row_columns(const Body *b)
 {
     int64_t cols = b->axis[b->col].extent;

@@ -11,48 +11,6 @@ const char *type_math(DType t)
     return dtype_info[t].c_math;
 }
 
-static void mark_ix(Emit *e, const Ix *x, int *work, int *n)
-{
-    for (int i = 0; x && x->has_value && i < x->n; i++) {
-        const IxTerm *t = x->at[i].term;
-        if (t->kind == IT_VALUE && !e->live[t->id]) {
-            e->live[t->id] = true;
-            work[(*n)++] = t->id;
-        } else if (t->e) {
-            mark_ix(e, t->e, work, n);
-        }
-    }
-}
-
-static void mark_live(Emit *e)
-{
-    const Body *b = e->body;
-    int *work = NEW_ARRAY(e->arena, int, b->insts.n + 1), n = 0;
-    for (uint32_t i = 0; i < b->stores.n; i++) {
-        const BodyStore *s = &b->stores.at[i];
-        for (int k = 0; k < 2; k++) {
-            int v = k ? s->guard - 1 : s->value;
-            if (v >= 0 && !e->live[v]) {
-                e->live[v] = true;
-                work[n++] = v;
-            }
-        }
-        mark_ix(e, s->ix, work, &n);
-    }
-    while (n) {
-        const Inst *v = &b->insts.at[work[--n]];
-        for (int i = 0; i <= v->na; i++) {
-            int a = i < v->na ? v->a[i] : v->kind == KI_LOAD || v->kind == KI_CHECK ? v->pred : -1;
-            if (a >= 0 && !e->live[a]) {
-                e->live[a] = true;
-                work[n++] = a;
-            }
-        }
-        mark_ix(e, v->ix, work, &n);
-        if (v->kind == KI_REDUCE && v->axis != b->col) e->nested[v->axis] = true;
-    }
-}
-
 // Names of temporaries: canonical v12, or the model's own where it has one.
 static void choose_names(Emit *e)
 {
@@ -99,7 +57,7 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.bind = NEW_ARRAY(a, Binding, b->insts.n + 1);
     e.name = NEW_ARRAY(a, const char *, b->insts.n + 1);
     e.element = NEW_ARRAY(a, const char *, b->insts.n + 1);
-    e.live = NEW_ARRAY(a, bool, b->insts.n + 1);
+    e.live = body_live(a, b);
     e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
     e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
@@ -107,7 +65,10 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.inverse = NEW_ARRAY(a, const char *, b->insts.n + 1);
     e.inverse_in = NEW_ARRAY(a, Scope *, b->insts.n + 1);
     e.where = "";
-    mark_live(&e);
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (e.live[i] && v->kind == KI_REDUCE && v->axis != b->col) e.nested[v->axis] = true;
+    }
     choose_names(&e);
     e.scope = NULL;
     return e;

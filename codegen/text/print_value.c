@@ -117,24 +117,18 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     return b.data;
 }
 
-// Division by a constant, and by what repeats one value (Inst.repeats): the reciprocal is taken
-// once, outside the loop that divides where that is possible; the quotients are the same where it
-// is not.
+// CUDA: divisions for which a reciprocal is taken once (Inst.quotient), outside the loop that
+// divides where that is possible. NULL: the op's own expression.
 static const char *divided(Emit *e, const Inst *v, const char *const *x)
 {
     int by = v->a[1];
     Scope *s = e->bind[by].scope;
-    if (!e->cuda || v->op != OP_div || strcmp(type_math(v->type), "float")) return NULL;
-    const Inst *c = &e->body->insts.at[by];
-    if (c->kind == KI_CONST) {
-        float b = (float)c->fvalue, size = b < 0 ? -b : b;
-        if (!dtype_is_float(c->type) || !(size > 0x1p-20f && size < 0x1p20f)) return NULL;
-        const Inst *a = &e->body->insts.at[v->a[0]];
-        bool whole = a->kind == KI_CAST && !dtype_is_float(e->body->insts.at[a->a[0]].type);
-        return arena_printf(e->arena, "nc_divide_%sby(%s, %s, %s)", whole ? "whole_" : "", x[0],
-                            x[1], emit_literal(e->arena, DT_F32, 0, (double)(1 / b)));
-    }
-    if (!v->repeats) return NULL;
+    if (!e->cuda || v->quotient == QUOTIENT) return NULL;
+    if (v->quotient != QUOTIENT_REPEATED)
+        return arena_printf(
+            e->arena, "nc_divide_%sby(%s, %s, %s)",
+            v->quotient == QUOTIENT_WHOLE_BY_CONST ? "whole_" : "", x[0], x[1],
+            emit_literal(e->arena, DT_F32, 0, (double)(1 / (float)e->body->insts.at[by].fvalue)));
     if (e->inverse_in[by] != s || !s->open) {
         e->inverse[by] = arena_printf(e->arena, "%s_inverse", e->name[by]);
         e->inverse_in[by] = s;

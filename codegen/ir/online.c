@@ -1,0 +1,80 @@
+// The maximum of a row and sums of exponentials under it, in one stage.
+#include <string.h>
+
+#include "codegen/ir/rewrite.h"
+
+// The maximum of x along the columns of which [sum] adds exp(x - m); -1: it is another sum.
+static int maximum_of(const Body *b, const Inst *sum)
+{
+    if (sum->op != OP_sum || sum->acc != DT_F32) return -1;
+    const Inst *x = &b->insts.at[sum->a[0]];
+    if (x->kind != KI_EW || x->op != OP_exp || x->type != DT_F32) return -1;
+    const Inst *d = &b->insts.at[x->a[0]];
+    if (d->kind != KI_EW || d->op != OP_sub) return -1;
+    const Inst *m = &b->insts.at[d->a[1]];
+    bool top = m->kind == KI_REDUCE && m->op == OP_max && m->axis == b->col && m->acc == DT_F32;
+    return top && m->a[0] == d->a[0] ? d->a[1] : -1;
+}
+
+// The maximum that is all of the stage, where the next one has only sums under it; -1: it is not
+// so.
+static int online_maximum(const Body *b, const bool *live, int stage)
+{
+    int max = -1, sums = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!live[i] || v->kind != KI_REDUCE || v->axis != b->col || v->stage != stage + 1)
+            continue;
+        if (max >= 0 || v->op != OP_max) return -1;
+        max = (int)i;
+    }
+    for (uint32_t i = 0; i < b->insts.n && max >= 0; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!live[i] || v->kind != KI_REDUCE || v->axis != b->col || v->stage != stage + 2)
+            continue;
+        if (maximum_of(b, v) != max) return -1;
+        sums++;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage + 1)
+            return -1;
+    return sums ? max : -1;
+}
+
+static void join_next(Body *b, int stage, int max)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        Inst *v = &b->insts.at[i];
+        if (v->stage < stage + 2) continue;
+        v->stage--;
+        if (v->kind == KI_REDUCE && v->axis == b->col && v->stage == stage + 1) v->under = 1 + max;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].stage >= stage + 2) b->stores.at[i].stage--;
+    if (b->rare > stage + 1) b->rare--;
+    b->nstages--;
+}
+
+static Body *copy(Arena *a, const Body *b)
+{
+    Body *c = NEW(a, Body);
+    *c = *b;
+    c->insts.at = NEW_ARRAY(a, Inst, b->insts.n + 1);
+    c->stores.at = NEW_ARRAY(a, BodyStore, b->stores.n + 1);
+    memcpy(c->insts.at, b->insts.at, b->insts.n * sizeof *b->insts.at);
+    memcpy(c->stores.at, b->stores.at, b->stores.n * sizeof *b->stores.at);
+    return c;
+}
+
+Body *body_join_online(Arena *a, const Body *b)
+{
+    Body *c = NULL;
+    const bool *live = body_live(a, b);
+    for (int stage = 0; stage + 1 < (c ? c : b)->nstages; stage++) {
+        int max = online_maximum(c ? c : b, live, stage);
+        if (max < 0) continue;
+        if (!c) c = copy(a, b);
+        join_next(c, stage, max);
+    }
+    return c;
+}

@@ -1,0 +1,24 @@
+// Rewrites of bodies, the same for all targets: each finds a form that can be computed for less and
+// says so in the body, so that no printer looks for it. They run between schedule and text; what
+// bodies are known by (identity.c) does not change.
+#ifndef CODEGEN_REWRITE_H
+#define CODEGEN_REWRITE_H
+
+#include "codegen/ir/body.h"
+
+// online.c: where one stage takes the maximum m of x along the columns, and nothing else, and the
+// next only sums of exp(x - m), these become sums of the first stage (Inst.under): whoever computes
+// it scales them as the maximum grows.
+// Requires: stages have their numbers. Keeps: every value, sums within rounding; all else stays in
+// its order. Breaks: nothing; there is a stage less for each maximum. NULL: there is none.
+Body *body_join_online(Arena *a, const Body *b);
+
+// picks.c: marks comparisons of the column's number with an integer of the row (Inst.once): they
+// hold for one column at most. Keeps, breaks: nothing is changed.
+void body_mark_picks(Body *b);
+
+// quotients.c: marks divisions of floats for which a reciprocal can be taken once (Inst.quotient).
+// Keeps, breaks: nothing is changed; a target without cheaper forms divides.
+void body_mark_quotients(Body *b);
+
+#endif
