@@ -34,6 +34,14 @@ typedef struct Target {
     int max_kernel_args;
     bool fma;            // a product and a sum are one operation, as fast as either
     bool group_products; // four warps multiply together from shared memory (wgmma)
+    // What kernels that stream should have under way, in bytes: sums of columns on a
+    // multiprocessor, a block's row, rows that a multiprocessor copies ahead; and of a row that
+    // blocks share, each one's slice.
+    int column_flight, row_flight, turn_flight, row_slice;
+    int block_bytes; // that a block should read, or it is gone before the next one is there
+    // What one kernel of few blocks reads as fast as two of many; and a second kernel's cost, as
+    // bytes that each part of the columns should have.
+    int64_t few_bytes, part_bytes;
 } Target;
 
 Target target_cpu(int cores, bool matmul_library);
@@ -64,6 +72,23 @@ double target_library_seconds(const Target *t, double flops, bool inner_odd, boo
 // rows that start anywhere as it lies, on devices with group_products.
 double target_uneven_seconds(const Target *t, double flops);
 double target_move_seconds(const Target *t, double bytes); // by a kernel that does nothing else
+// Whether a kernel is over so soon that its launch is worth hiding.
+bool target_brief(const Target *t, double bytes, double flops);
+// Clusters of so many blocks that the device holds at once.
+int64_t target_clusters(const Target *t, int blocks);
+// Of the tensor cores' rate, what mma.sync reaches on large tiles.
+double target_mma_share(const Target *t);
+
+// Products by groups of four warps, counted in elements of a tile that are multiplied meanwhile.
+typedef enum TargetSharing { // of a tile's columns
+    SHARE_NONE,
+    SHARE_GROUPS, // by the groups of a block
+    SHARE_BLOCKS, // by the blocks of a cluster
+    SHARE_BOTH,
+} TargetSharing;
+int target_tile_edge(const Target *t, TargetSharing by);  // how much wider a tile seems by its time
+double target_joining(const Target *t, TargetSharing by); // the sums of those that shared it
+int target_line_elements(const Target *t);                // a line of memory, copied
 // Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
 // each; the sums of so many parts are joined.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,

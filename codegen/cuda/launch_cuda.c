@@ -24,9 +24,7 @@ static const char *parameter(Emit *e, uint32_t i)
 // room, unevenly (a bias gradient that reads 201 MB took 72 us in a row and 57 alone).
 const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads)
 {
-    const double SHORT = 8e-6; // at the device's rates, products at that of other operations
-    double bytes = (double)(p->bytes_read + p->bytes_written) / t->bytes_per_second;
-    bool brief = bytes <= SHORT && (double)p->flops / t->f32_flops <= SHORT;
+    bool brief = target_brief(t, (double)(p->bytes_read + p->bytes_written), (double)p->flops);
     bool one_wave = blocks * threads <= (int64_t)t->units * t->threads_per_unit;
     return one_wave && brief ? "    nc_follow();\n" : "";
 }

@@ -9,14 +9,12 @@
 // less than this share of it wins too seldom.
 #define WORTH_TIMING 0.65
 
-// Of the tensor cores' rate, what the main loop of the body's schedule reaches on large tiles:
-// measured on sm_90, where mma.sync cannot feed them and wgmma can; elsewhere what their
-// instructions allow.
+// Of the tensor cores' rate, what the main loop of the body's schedule reaches on large tiles.
 static double tensor_share(const Body *b, const Target *t)
 {
     if (b->sched.variant == RUN_GROUPS) return wgmma_share(b, t);
     if (!mma_fits(b)) return 0;
-    return t->arch < 90 ? 0.75 : 0.35;
+    return target_mma_share(t);
 }
 
 bool candidate_may_be_needed(const Target *t, const ProgGemm *g)

@@ -6,12 +6,9 @@
 #include "codegen/schedule/plans.h"
 
 enum {
-    BLOCK = 256,          // threads
-    REGISTERS = 32,       // of loads in flight, a thread
-    SMALL = 2 << 20,      // bytes that one kernel of few blocks reads as fast as two of many
-    PART = 64 << 10,      // bytes a part must have: about what a second kernel costs
-    IN_FLIGHT = 64 << 10, // bytes of loads that a multiprocessor should have under way
-    SECTOR = 32,          // bytes that are moved at once
+    BLOCK = 256,       // threads
+    REGISTERS = 32,    // of loads in flight, a thread
+    SECTOR = 32,       // bytes that are moved at once
     STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
                        // while others compute and store
     STORING_PARTS = 1024, // are joined in little time
@@ -170,7 +167,7 @@ void plan_column(const Target *t, Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     int bytes = read_bytes(b);
     double total = (double)rows * (double)cols * (bytes ? bytes : 4);
-    bool splits = schedule_can_split(b) && total > SMALL;
+    bool splits = schedule_can_split(b) && total > (double)t->few_bytes;
     s->split = 1;
     s->vector = column_widest(b);
     if (s->vector == 1) find_shifted(b);
@@ -190,9 +187,9 @@ void plan_column(const Target *t, Body *b)
     int64_t tiles = column_tiles(b);
     s->split = 1;
     int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
-    int64_t each = IN_FLIGHT / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
+    int64_t each = t->column_flight / (BLOCK * s->unroll * s->vector * (bytes ? bytes : 4));
     each = each < 2 + squares ? 2 + squares : at_most(each, t->threads_per_unit / BLOCK);
-    int64_t parts = at_most(each * t->units, (int64_t)(total / PART)) / tiles;
+    int64_t parts = at_most(each * t->units, (int64_t)(total / (double)t->part_bytes)) / tiles;
     int64_t turns = cols / (s->team * s->unroll);
     parts = at_most(parts, turns);
     if (body_stores_columns(b, -1) && 2 * turns / STORING_TURNS > parts)

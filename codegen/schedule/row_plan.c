@@ -204,10 +204,9 @@ static int estimated_registers(const Body *b, int kept)
 // own are faster than any that share theirs.
 static void share_long_rows(const Target *t, Body *b)
 {
-    enum { SLICE = 32 << 10 };
     Schedule *s = &b->sched;
     if (2 * (kept_shared(b, row_columns(b)) + 1024) <= t->shared_per_unit) return;
-    while (s->cluster < t->max_cluster && row_columns(b) * s->row.keep_bytes > SLICE)
+    while (s->cluster < t->max_cluster && row_columns(b) * s->row.keep_bytes > t->row_slice)
         s->cluster *= 2;
 }
 
@@ -279,14 +278,14 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
         s->team *= 2;
     // Small blocks come and go evenly, but should read some 3 KB each.
     int64_t moved = cols * streamed_bytes(b);
-    while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < 3072)
+    while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < t->block_bytes)
         s->threads *= 2;
     if (b->nstages > 1) keep_rows(arena, t, b);
     vectors = row_vectors(b);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
     if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
     // Streams: 48 KB a block in flight, as far as registers go.
-    int64_t each = s->vector * streamed_bytes(b), flight = (48 << 10) / s->team / each,
+    int64_t each = s->vector * streamed_bytes(b), flight = t->row_flight / s->team / each,
             spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
     flight = at_most(at_most(flight, spare * 4 / each), 8);
     while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;

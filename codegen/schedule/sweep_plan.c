@@ -13,7 +13,6 @@ enum {
     MOST_IN_TEAM = 128,
     OWN_REGISTERS = 16,
     SPARE = 24,
-    FLIGHT = 80 << 10,
     WARPS = 16,
     AHEAD = 2 // turns: more of them in flight make memory slower, as they lie farther apart; but
               // rows without sums over rows are done sooner, and want one more
@@ -146,13 +145,14 @@ static void choose_team(const Target *t, Body *b)
     s->row.keep_in = KEEP_SHARED;
 }
 
-// Rows in flight lie apart, and memory is faster with few of them: no more than FLIGHT bytes a
+// Rows in flight lie apart, and memory is faster with few of them: no more than turn_flight bytes a
 // multiprocessor, in two blocks at least. Where these are small, larger teams.
 static void limit_flight(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     sweep_derive(b, t);
-    int64_t most = FLIGHT / (s->shared_bytes > 0 ? s->shared_bytes : 1), vectors = row_vectors(b);
+    int64_t most = t->turn_flight / (s->shared_bytes > 0 ? s->shared_bytes : 1),
+            vectors = row_vectors(b);
     if (most < 2) most = 2;
     if (s->sweep.walkers <= most) return;
     s->sweep.walkers = (int)most;

@@ -5,9 +5,6 @@
 
 enum { ROWS = 64, SPARE = 1024 };
 
-// mma.sync reaches this share of the tensor cores' rate there.
-#define LEAST_SHARE 0.35
-
 bool wgmma_fits(const Body *b, const Target *t)
 {
     ProgMap m;
@@ -35,17 +32,6 @@ bool wgmma_splits(const Body *b)
     return !group_uneven(b) && !body_folds(b);
 }
 
-// Clusters that the device holds at once. Its multiprocessors come in groups, and a cluster is of
-// one group: an H200 holds so many of 1, 2, ... blocks.
-static int64_t clusters_at_once(const Body *b, const Target *t)
-{
-    static const int held[] = {132, 66, 39, 30, 22, 17, 15, 15};
-    enum { UNITS = 132, LARGEST = sizeof held / sizeof *held };
-    int n = b->sched.cluster;
-    int64_t clusters = n <= LARGEST ? (int64_t)t->units * held[n - 1] / UNITS : 0;
-    return clusters > 0 ? clusters : 1;
-}
-
 // What follows from wgmma, tile_n and cluster.
 void wgmma_derive(Body *b, const Target *t)
 {
@@ -71,35 +57,27 @@ void wgmma_derive(Body *b, const Target *t)
     int tiles = s->tile.ring * place_bytes(b),
         sums = (steps ? GROUPS : 1) * s->tile.m * wgmma_pitch(s) * 4; // where the ring was
     s->shared_bytes = (split && sums > tiles ? sums : tiles) + other;
-    s->blocks = at_most(wgmma_tiles(b), clusters_at_once(b, t)) * s->cluster;
+    s->blocks = at_most(wgmma_tiles(b), target_clusters(t, b->sched.cluster)) * s->cluster;
 }
 
-// How much wider a tile seems by the time that its steps take: on an H200 tiles 128 wide are a few
-// percent behind those of 192, and those of 64 a sixth behind them. Blocks that share the columns
-// wait longer for their tiles, since their neighbours read others.
-static int edge(const Schedule *s)
+static TargetSharing sharing(const Schedule *s)
 {
-    enum { EDGE = 32, EDGE_STEPS = 42, EDGE_SPLIT = 56 };
-    return !wgmma_shares(s) ? EDGE : s->cluster == 1 ? EDGE_STEPS : EDGE_SPLIT;
-}
-
-// What a multiprocessor multiplies of a step's tiles while the sums are joined: those of two
-// groups, of several blocks, or both; 1.3, 4 and 5.3 us on an H200.
-static double joining(const Schedule *s)
-{
-    if (!wgmma_shares(s)) return 0;
-    return s->cluster == 1 ? 80e3 : s->tile.wgmma == WGMMA_SPLIT ? 240e3 : 320e3;
+    if (!wgmma_shares(s)) return SHARE_NONE;
+    return s->cluster == 1                ? SHARE_GROUPS
+           : s->tile.wgmma == WGMMA_SPLIT ? SHARE_BLOCKS
+                                          : SHARE_BOTH;
 }
 
 // Rounds are whole.
 double wgmma_share(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    int64_t rounds = ceil_div(wgmma_tiles(b), clusters_at_once(b, t)),
+    int64_t rounds = ceil_div(wgmma_tiles(b), target_clusters(t, b->sched.cluster)),
             steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
-    double tile = (double)s->tile.m * (s->tile.n + edge(s)) * (double)wgmma_steps(b);
+    double tile =
+        (double)s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s))) * (double)wgmma_steps(b);
     return (double)b->axis[1].extent * (double)b->axis[2].extent * (double)steps /
-           ((double)rounds * t->units * (tile + joining(s)));
+           ((double)rounds * t->units * (tile + target_joining(t, sharing(s))));
 }
 
 // Rows that begin within a line of memory straddle two.
@@ -110,14 +88,14 @@ static bool straddles(const Body *b, int axis)
     return group_operand(b, axis, &m, &along_k) && (m.pitch % STEP || m.offset % STEP);
 }
 
-// The copies' share of that: 1 where they are fast enough. A line takes as long as so many elements
-// of a tile: 1.6 ns on an H200. (A library's products have to wait for lines as well.)
-static double copied_share(const Body *b)
+// The copies' share of that: 1 where they are fast enough. (A library's products have to wait for
+// lines of memory as well.)
+static double copied_share(const Body *b, const Target *t)
 {
-    enum { OF_A_LINE = 80 };
     const Schedule *s = &b->sched;
     int lines = s->tile.m * (1 + straddles(b, 1)) + s->tile.n / s->cluster * (1 + straddles(b, 2));
-    int copied = lines * OF_A_LINE, multiplied = s->tile.m * (s->tile.n + edge(s));
+    int copied = lines * target_line_elements(t),
+        multiplied = s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s)));
     return copied > multiplied ? (double)multiplied / copied : 1;
 }
 
@@ -142,8 +120,8 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
             b->sched.cluster = n;
             wgmma_derive(b, t);
             double share = wgmma_share(b, t);
-            if (wgmma_tiles(b) > clusters_at_once(b, t) || share < LEAST_SHARE ||
-                share < WORTH * most)
+            if (wgmma_tiles(b) > target_clusters(t, b->sched.cluster) ||
+                share < target_mma_share(t) || share < WORTH * most)
                 continue;
             most = share / WORTH;
             *best = b->sched;
@@ -168,8 +146,8 @@ void wgmma_schedule(const Target *t, Body *b)
         s->tile.n = choices[i].tile_n;
         s->cluster = choices[i].cluster;
         wgmma_derive(b, t);
-        double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b));
-        if (share <= LEAST_SHARE || all <= most) continue;
+        double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b, t));
+        if (share <= target_mma_share(t) || all <= most) continue;
         most = all;
         best = *s;
     }

@@ -1,0 +1,35 @@
+// Targets: limits of devices, and what the costs of one say of others of its kind.
+#include "ir/target.h"
+#include "tests/unit/unit.h"
+
+// Clusters leave multiprocessors idle, and none is in two of them; a slice of a device holds fewer.
+static void clusters(const Target *t)
+{
+    for (int blocks = 1; blocks <= t->max_cluster; blocks++) {
+        int64_t n = target_clusters(t, blocks);
+        CHECK_MSG(n >= 1 && (n * blocks <= t->units || n == 1), "%d blocks: %lld", blocks,
+                  (long long)n);
+        CHECK(blocks == 1 || n <= target_clusters(t, blocks - 1));
+    }
+    CHECK(target_clusters(t, 1) == t->units);
+}
+
+int main(void)
+{
+    Target t = target_cuda(90, true), slice = t, old = target_cuda(80, true);
+    clusters(&t);
+    target_resize(&slice, 26);
+    CHECK(slice.f32_flops < t.f32_flops / 5 && slice.bytes_per_second == t.bytes_per_second);
+    clusters(&slice);
+    // Who shares a tile's columns joins sums; groups of a block in less than blocks do.
+    CHECK(target_joining(&t, SHARE_NONE) == 0);
+    for (TargetSharing by = SHARE_GROUPS; by <= SHARE_BOTH; by++) {
+        CHECK(target_joining(&t, by) > target_joining(&t, by - 1));
+        CHECK(target_tile_edge(&t, by) >= target_tile_edge(&t, by - 1));
+    }
+    CHECK(target_mma_share(&old) > target_mma_share(&t)); // mma.sync cannot feed the faster ones
+    CHECK(target_brief(&t, 30e6, 1e8) && !target_brief(&t, 40e6, 1e8));
+    CHECK(!target_brief(&t, 30e6, 1e9) && target_brief(&slice, 30e6, 1e8));
+    CHECK(target_move_seconds(&t, 84e6) > 2 * 84e6 / t.bytes_per_second);
+    return unit_done();
+}
