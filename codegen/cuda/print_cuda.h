@@ -19,7 +19,6 @@ void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
 void transpose_cuda(Emit *e);
 void reuse_cuda(Emit *e);
-void warp_tile_cuda(Emit *e);
 void tile_program_cuda(Emit *e); // tile_print.c
 void attention_cuda(Emit *e);    // attention_print.c
 

@@ -316,8 +316,8 @@ void tile_program_cuda(Emit *e)
 {
     TileProgram p = tile_program(e->body);
     Print w = {.e = e, .p = &p};
-    if (p.nroles) {
-        tile_roles_cuda(e, &p);
+    if (p.nroles || e->body->sched.variant == RUN_WARP_TILES) {
+        (p.nroles ? tile_roles_cuda : tile_warps_cuda)(e, &p);
         return;
     }
     emit_open(e, 1); // batch

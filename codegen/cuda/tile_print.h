@@ -42,6 +42,9 @@ typedef struct RowPrint {
 void rows_rest(RowPrint *w, const Tile *sums);
 void rows_map(RowPrint *w, const Tile *sums);
 
+// -- tile_warps.c: the whole text, of a program of warp tiles
+void tile_warps_cuda(Emit *e, const TileProgram *p);
+
 // -- print_roles.c: the whole kernel's text, of a program with roles
 void tile_roles_cuda(Emit *e, const TileProgram *p);
 

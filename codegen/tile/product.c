@@ -25,7 +25,8 @@ const TileAtom *tile_atom(const Body *b)
 {
     if (b->attention.nouts) return atom_of(attention_type(b), b->attention.tensor);
     if (b->sched.variant == RUN_TILES) return &fma;
-    DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
+    bool narrow = b->sched.variant != RUN_WARP_TILES && mma_fits(b);
+    DType type = narrow ? narrow_type(b, b->dot.a) : DT_F32;
     return atom_of(type, b->dot.tensor);
 }
 
@@ -177,8 +178,8 @@ int mma_shared_bytes(const Body *b)
 
 void tile_product(const Body *b, TileProgram *p)
 {
-    if (b->sched.variant == RUN_GROUPS) {
-        tile_groups(b, p);
+    if (b->sched.variant == RUN_GROUPS || b->sched.variant == RUN_WARP_TILES) {
+        (b->sched.variant == RUN_GROUPS ? tile_groups : tile_warps)(b, p);
         return;
     }
     begin(b, p);

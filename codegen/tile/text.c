@@ -7,8 +7,9 @@ enum { MOST_DEPTH = 4 };
 
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",   "vectors", "results",  "scores", "weights",
-                                          "padded", "across",  "swizzled", "rows",   "in boxes"};
+    static const char *const layouts[] = {"sums",     "vectors", "results", "operand",
+                                          "scores",   "weights", "padded",  "across",
+                                          "swizzled", "rows",    "in boxes"};
     buf_printf(out, "  %-10s ", t->name);
     if (p->varies && (t->layout == L_SUMS || t->layout == L_WEIGHTS || t->layout == L_SCORES))
         buf_printf(out, "registers: %s of %d rows of each group\n", dtype_info[t->type].name,
@@ -32,6 +33,9 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
     else if (t->layout == L_SCORES || t->layout == L_WEIGHTS)
         buf_printf(out, "registers: %s %dx%d of each warp\n", dtype_info[t->type].name, p->side_m,
                    p->side_n);
+    else if (t->layout == L_OPERAND)
+        buf_printf(out, "registers: %s %dx%d of each warp, from memory\n", dtype_info[t->type].name,
+                   t->lines, t->line);
     else if (t->layout == L_RESULTS)
         buf_str(out, "registers: what results need besides the sums\n");
     else

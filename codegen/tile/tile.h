@@ -30,6 +30,7 @@ typedef enum TileLayout {
     L_SUMS,    // registers: results of atoms
     L_VECTORS, // registers: 16 bytes of an operand each, as they go to shared memory
     L_RESULTS, // registers: what results need besides the sums
+    L_OPERAND, // registers: an operand of a warp, straight from memory
     L_SCORES,  // registers: results of atoms, made anew in each iteration
     L_WEIGHTS, // registers: what a map makes of them, the next product's left operand
     L_PAD,     // shared: lines with room for a vector between them
@@ -174,10 +175,16 @@ typedef struct TileProgram {
 
 // -- product.c
 const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
-// The program of a contraction in tiles (not of warp tiles), without synchronisation.
+// The program of a contraction in tiles, without synchronisation.
 void tile_product(const Body *b, TileProgram *p);
 void tile_op(TileProgram *p, TileOp op); // behind those there are
 int tile_add(TileProgram *p, Tile t);    // its number
+// -- warps.c: that of warp tiles
+void tile_warps(const Body *b, TileProgram *p);
+enum { WARP_CHUNK = 16 };               // columns that a warp multiplies at once
+int warp_rows(const Body *b, int axis); // of an operand, that a thread has
+int64_t warp_all_chunks(const Body *b); // that a warp multiplies in all
+int warp_chunks(const Body *b);         // in flight: as many as registers have room for
 // -- groups.c: that of groups of four warps
 void tile_groups(const Body *b, TileProgram *p);
 
@@ -232,7 +239,7 @@ void tile_synchronise_scores(TileProgram *p); // sync_scores.c: ... whose steps 
 TileProgram tile_program(const Body *b);
 static inline bool tile_made(const Schedule *s) // the body's text is made of one
 {
-    return s->kind == SCHED_ATTENTION || (s->kind == SCHED_TILE && s->variant != RUN_WARP_TILES);
+    return s->kind == SCHED_ATTENTION || s->kind == SCHED_TILE;
 }
 static inline bool tile_begins(const TileOp *op) // what a T_END ends
 {

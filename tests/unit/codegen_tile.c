@@ -59,6 +59,16 @@ static const Case cases[] = {
      false,
      {true, true},
      64},
+    {"warps",
+     {.variant = RUN_WARP_TILES, .tile = {.share = 1, .each = 2, .m = 32, .n = 32, .k = 16}},
+     false,
+     {false, true},
+     640},
+    {"warps share",
+     {.variant = RUN_WARP_TILES, .tile = {.share = 4, .each = 1, .m = 16, .n = 16, .k = 16}},
+     false,
+     {true, false},
+     1000},
     {"one step",
      {.variant = RUN_MMA, .tile = {.each = 2, .m = 32, .n = 32}},
      true,
@@ -144,7 +154,9 @@ int main(void)
         tile_product(b, &plain); // a builder knows nothing of these
         CHECK(!count(&plain, T_COMMIT, T_BARRIER));
         tile_pipeline(&plain);
-        CHECK(verify(a, &plain, 3));
+        bool shared = false;
+        for (int t = 0; t < plain.ntiles; t++) shared |= tile_shared(&plain.tile[t]);
+        CHECK(!verify(a, &plain, 3) == !shared);
         mistakes += all_found(a, &p, cases[i].name, text.data);
     }
     CHECK_MSG(mistakes >= 60, "%d mistakes", mistakes);

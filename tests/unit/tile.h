@@ -81,7 +81,10 @@ static inline bool spoil(TileProgram *p, int i, int n, const char **what)
         return true;
     case 7: return op->kind == T_MMA && (op->shift++, true);
     case 8: return ring && op->shift && (op->shift--, true);
-    case 9: return ring && (leave_out(p, i), true);
+    case 9:
+        if (!ring && (op->kind != T_LOAD || p->tile[op->dst].layout != L_OPERAND)) break;
+        leave_out(p, i);
+        return true;
     case 10: return op->kind == T_MMA && (leave_out(p, i), true);
     case 11:
         if (op->kind != T_MMA || p->tile[op->b].places < 2 || p->steps < p->tile[op->b].places)
@@ -89,7 +92,7 @@ static inline bool spoil(TileProgram *p, int i, int n, const char **what)
         p->tile[op->b].places--;
         return true;
     case 12:
-        if (op->kind != T_MMA) break;
+        if (op->kind != T_MMA || !tile_shared(&p->tile[op->b])) break;
         p->tile[op->b].offset = p->tile[op->a].offset;
         return true;
     case 13: return op->kind == T_LOOP && op->trips > 1 && (op->trips--, true);

@@ -1,35 +1,11 @@
-// A small contraction on tensor cores as CUDA C, for latency: a warp takes a tile of 16 x 8, 16 x
-// 16 or 32 x 32 results, or shares its columns (k) with others, and fetches its operands from
-// memory straight into the registers the tensor core reads. All loads of a stretch of columns are
-// in flight at once, and there is no barrier before the sums of the warps meet.
+// Programs of warp tiles as CUDA C (tile/warps.c). All loads of a stretch of columns are in flight
+// at once, and there is no barrier before the sums of the warps meet.
 //
 // Which columns meet in one instruction, and which rows of an operand it takes for its own, does
 // not matter as long as all agree: thread 4 g + t takes columns 4 t .. 4 t + 3 of a chunk of 16,
 // and neighbouring rows from g times their number on. So either lies side by side for a vector
 // load.
-#include "codegen/cuda/print_cuda.h"
-
-enum { DEPTH = 16 }; // columns of a chunk
-
-// Rows of the operands a thread takes.
-static int rows_of(const Body *b, int axis)
-{
-    return (axis == 1 ? b->sched.tile.m : b->sched.tile.n) / 8;
-}
-
-// Chunks a warp takes in all, and how many of them are in flight: by the registers they take.
-static int64_t chunks_of(const Body *b)
-{
-    int64_t chunks = (b->axis[b->col].extent + DEPTH - 1) / DEPTH;
-    return (chunks + b->sched.tile.share - 1) / b->sched.tile.share;
-}
-
-static int chunks_at_once(const Body *b)
-{
-    int64_t n = chunks_of(b), most = 96 / (4 * (rows_of(b, 1) + rows_of(b, 2)));
-    int64_t stretches = ceil_div(n, most); // as many each
-    return stretches ? (int)(ceil_div(n, stretches)) : 1;
-}
+#include "codegen/cuda/tile_print.h"
 
 // Fills to[row][column] with operand [inst]: rows from [at] on along its axis, columns from k_first
 // on; 0 outside.
@@ -38,10 +14,11 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
     const Body *b = e->body;
     const char *it = b->sched.wide ? "int64_t" : "int", *a = e->axis[axis], *k = e->axis[b->col];
     int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
-    int rows = rows_of(b, axis);
+    int rows = warp_rows(b, axis);
     bool by_k = operand_along_k(b, inst);
     bool inside[2] = {extent[0] % (8 * rows) == 0,
-                      extent[1] % ((int64_t)DEPTH * b->sched.tile.share * chunks_at_once(b)) == 0};
+                      extent[1] % ((int64_t)WARP_CHUNK * b->sched.tile.share * warp_chunks(b)) ==
+                          0};
     // the loop outside takes one row (column) each, the vector lies along the other
     int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? 4 : rows;
     const char *outer_axis = by_k ? a : k;
@@ -107,7 +84,7 @@ static void close_results(Emit *e, const Results *r)
     Buf guard = buf_new(e->arena);
     if (tiles % (8 / b->sched.tile.share)) buf_printf(&guard, "own < %lld", (long long)tiles);
     for (int axis = 1; axis <= 2; axis++)
-        if (b->axis[axis].extent % (8 * rows_of(b, axis)))
+        if (b->axis[axis].extent % (8 * warp_rows(b, axis)))
             buf_printf(&guard, "%s%s < %lld", guard.len ? " && " : "", e->axis[axis],
                        (long long)b->axis[axis].extent);
     if (*r->guard) buf_printf(&guard, "%s%s", guard.len ? " && " : "", r->guard);
@@ -168,40 +145,43 @@ static void finish(Emit *e, Results *r, const char *sum)
     close_results(e, r);
 }
 
-// The operands a warp multiplies: those that are [ready], or the others.
-typedef struct Operands {
-    int inst[2];
-    bool ready[2];
-} Operands;
+// The program, and what of it is known before the wait for the kernel in front: operands (by side)
+// that are one stretch of columns.
+typedef struct Print {
+    Emit *e;
+    const TileProgram *p;
+    Results results;
+    const bool *ready; // by instruction
+    bool early[2];
+} Print;
 
-static const char *const side[] = {"left", "right"};
-
-static void declare_operands(Emit *e, const Operands *o, bool ready)
+static void declare_operands(const Print *w, bool early)
 {
     for (int i = 0; i < 2; i++)
-        if (o->ready[i] == ready)
-            emit_line(e, e->scope, "float %s[%d][%d][4];", side[i], chunks_at_once(e->body),
-                      rows_of(e->body, 1 + i));
+        if (w->early[i] == early)
+            emit_line(w->e, w->e->scope, "float %s[%d][%d][4];", w->p->tile[i].name,
+                      warp_chunks(w->e->body), warp_rows(w->e->body, 1 + i));
 }
 
 // Fetches them for a stretch of columns, from chunk number "chunk" of the warp's own on.
-static void fetch_operands(Emit *e, const Operands *o, bool ready)
+static void fetch_operands(const Print *w, bool early)
 {
+    Emit *e = w->e;
     const Body *b = e->body;
-    const Schedule *s = &b->sched;
+    int share = w->p->warps_k;
     Scope *stretch = e->scope;
     emit_open(e, 0);
     emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;",
-              s->wide ? "int64_t" : "int", s->tile.share,
-              s->tile.share > 1 ? emit_text(e, " + warp %% %d", s->tile.share) : "", DEPTH);
+              int_type(e), share, share > 1 ? emit_text(e, " + warp %% %d", share) : "",
+              WARP_CHUNK);
     for (int i = 0; i < 2; i++)
-        if (o->ready[i] == ready)
-            fetch(e, o->inst[i], 1 + i,
-                  emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], rows_of(b, 1 + i)),
-                  emit_text(e, "%s[c]", side[i]));
+        if (w->early[i] == early)
+            fetch(e, w->p->tile[i].inst, 1 + i,
+                  emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], warp_rows(b, 1 + i)),
+                  emit_text(e, "%s[c]", w->p->tile[i].name));
     emit_close(e,
                emit_text(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {",
-                         stretch->indent * 4, "", chunks_at_once(b)),
+                         stretch->indent * 4, "", warp_chunks(b)),
                "}");
 }
 
@@ -211,8 +191,8 @@ static void open_tile(Emit *e)
     int64_t m, n;
     count_tiles(e->body, &m, &n);
     emit_open(e, 1);
-    emit_line(e, e->scope, "const %s %s = tile / %lld;", e->body->sched.wide ? "int64_t" : "int",
-              e->axis[0], (long long)(m * n));
+    emit_line(e, e->scope, "const %s %s = tile / %lld;", int_type(e), e->axis[0],
+              (long long)(m * n));
 }
 
 static void close_tile(Emit *e)
@@ -224,95 +204,150 @@ static void close_tile(Emit *e)
 
 // What is known before the wait for the kernel in front: operands that are one stretch of columns,
 // and what results are made of beside.
-static void prefetch(Emit *e, Results *r, Operands *o, const bool *ready)
+static void prefetch(Print *w)
 {
-    const Body *b = e->body;
-    for (int i = 0; i < 2; i++)
-        o->ready[i] = ready[o->inst[i]] && chunks_of(b) <= chunks_at_once(b);
-    fetch_results(e, r, ready);
-    if (o->ready[0] || o->ready[1]) {
-        declare_operands(e, o, true);
+    Emit *e = w->e;
+    for (int i = 0; i < 2; i++) w->early[i] = w->ready[w->p->tile[i].inst] && w->p->steps == 1;
+    fetch_results(e, &w->results, w->ready);
+    if (w->early[0] || w->early[1]) {
+        declare_operands(w, true);
         open_tile(e);
         emit_line(e, e->scope, "const int chunk = 0;");
-        fetch_operands(e, o, true);
+        fetch_operands(w, true);
         close_tile(e);
     }
     emit_prefetch(e, 0);
     emit_follow(e);
 }
 
-void warp_tile_cuda(Emit *e)
+static void print_places(Print *w)
 {
-    const Body *b = e->body;
-    const Schedule *s = &b->sched;
-    const char *it = s->wide ? "int64_t" : "int";
-    int64_t tiles_m, tiles_n, each = chunks_of(b);
-    int unroll = chunks_at_once(b), left = rows_of(b, 1), right = rows_of(b, 2);
-    int groups = 8 / s->tile.share,
-        size = s->tile.m * s->tile.n; // of warps, each with a tile of its own
-    const char *mma = b->dot.tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma";
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    const char *it = int_type(e);
+    int64_t tiles_m, tiles_n;
     Scope *top = e->scope;
-    count_tiles(b, &tiles_m, &tiles_n);
+    count_tiles(e->body, &tiles_m, &tiles_n);
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-    emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, groups,
+    emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
               s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
     emit_line(e, top, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
               (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
-    Results r = {.count = 2 * left * right,
-                 .tile = "tile",
-                 .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
-                 .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
-                 .guard = ""};
-    if (s->tile.share > 1) {
-        r.count = (groups * size + 255) / 256;
-        r.tile = emit_text(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", it, groups, size);
-        r.m = emit_text(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile.n);
-        r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n);
-        if (groups * size < 256) r.guard = emit_text(e, "threadIdx.x < %d", groups * size);
-    }
-    Operands o = {.inst = {b->dot.a, b->dot.b}};
-    const bool *ready =
-        e->follow ? known_early(e->arena, b) : NEW_ARRAY(e->arena, bool, b->insts.n);
-    if (e->follow) prefetch(e, &r, &o, ready);
-    emit_open(e, 0);
-    fetch_results(e, &r, ready);
-    emit_line(e, e->scope, "float sums[%d][%d][4] = {};", left / 2, right);
-    if (s->tile.share > 1)
+}
+
+// Of a warp's own tile, or of tiles whose sums lie in shared memory.
+static Results results_of(Print *w)
+{
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2), groups = w->p->warps_m,
+              size = s->tile.m * s->tile.n;
+    if (s->tile.share == 1)
+        return (Results){.count = 2 * left * right,
+                         .tile = "tile",
+                         .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
+                         .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
+                         .guard = ""};
+    Results r = {.count = (groups * size + 255) / 256, .guard = ""};
+    r.tile =
+        emit_text(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", int_type(e), groups, size);
+    r.m = emit_text(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile.n);
+    r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n);
+    if (groups * size < 256) r.guard = emit_text(e, "threadIdx.x < %d", groups * size);
+    return r;
+}
+
+// -- ops ------------------------------------------------------------------------------------------
+
+static void print_fill(const Print *w)
+{
+    Emit *e = w->e;
+    const int size = w->p->side_m * w->p->side_n;
+    emit_line(e, e->scope, "float sums[%d][%d][4] = {};", warp_rows(e->body, 1) / 2,
+              warp_rows(e->body, 2));
+    if (w->p->warps_k > 1)
         emit_line(e, e->scope, "float (*const parts)[%d] = (float (*)[%d])nc_shared;", size, size);
-    open_tile(e);
-    emit_open(e, 0); // a stretch of chunks
-    Scope *stretch = e->scope;
-    declare_operands(e, &o, false);
-    fetch_operands(e, &o, false);
-    emit_line(e, stretch, "#pragma unroll");
-    emit_line(e, stretch, "for (int i = 0; i < %d; i++) { // chunk, two columns, tiles of 16 x 8",
-              unroll * 2 * (left / 2) * right);
-    emit_line(e, stretch,
+}
+
+static void print_multiply(const Print *w)
+{
+    Emit *e = w->e;
+    Scope *in = e->scope;
+    const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int i = 0; i < %d; i++) { // chunk, two columns, tiles of 16 x 8",
+              warp_chunks(e->body) * 2 * (left / 2) * right);
+    emit_line(e, in,
               "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
               left * right, left / 2 * right, right, left / 2, right);
-    emit_line(e, stretch, "    %s(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],", mma);
-    emit_line(e, stretch,
-              "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
-    emit_line(e, stretch, "        right[c][n][q + 1]);");
-    emit_line(e, stretch, "}");
-    if (each > unroll)
+    emit_line(e, in, "    %s(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],",
+              w->p->atom->tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma");
+    emit_line(e, in, "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
+    emit_line(e, in, "        right[c][n][q + 1]);");
+    emit_line(e, in, "}");
+}
+
+// The warp's stretches of columns, up to its T_END.
+static void print_loop(const Print *w, const TileOp *loop)
+{
+    Emit *e = w->e;
+    open_tile(e);
+    Scope *stretch = emit_open(e, 0);
+    for (const TileOp *op = loop + 1; op->kind != T_END; op++) {
+        if (op->kind == T_MMA) print_multiply(w);
+        if (op->kind != T_LOAD || op->dst > 0) continue; // (both operands' loads are one loop)
+        declare_operands(w, false);
+        fetch_operands(w, false);
+    }
+    int each = warp_chunks(e->body);
+    if (loop->trips > 1)
         emit_close(e,
-                   emit_text(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", it,
-                             (long long)each, unroll),
+                   emit_text(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", int_type(e),
+                             (long long)warp_all_chunks(e->body), each),
                    "}");
     else
-        emit_close(e, emit_text(e, "{\n%*sconst int chunk = 0;", (stretch->indent) * 4, ""), "}");
+        emit_close(e, emit_text(e, "{\n%*sconst int chunk = 0;", stretch->indent * 4, ""), "}");
     close_tile(e);
-    const char *result = emit_text(e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]",
-                                   4 * right, right, 2 * right, right);
-    if (s->tile.share > 1) {
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", 2 * left * right);
-        emit_line(e, e->scope,
-                  "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;",
-                  left, 2 * right, s->tile.n, 2 * right, 2 * right, result);
-        emit_line(e, e->scope, "__syncthreads();");
-    }
-    finish(e, &r, s->tile.share > 1 ? "sum" : result);
+}
+
+static const char *result(const Print *w)
+{
+    const int right = warp_rows(w->e->body, 2);
+    return emit_text(w->e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]", 4 * right, right,
+                     2 * right, right);
+}
+
+static void print_move(const Print *w)
+{
+    Emit *e = w->e;
+    const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", 2 * left * right);
+    emit_line(e, e->scope,
+              "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;",
+              left, 2 * right, w->p->side_n, 2 * right, 2 * right, result(w));
+}
+
+void tile_warps_cuda(Emit *e, const TileProgram *p)
+{
+    Print w = {.e = e, .p = p};
+    print_places(&w);
+    w.results = results_of(&w);
+    w.ready =
+        e->follow ? known_early(e->arena, e->body) : NEW_ARRAY(e->arena, bool, e->body->insts.n);
+    if (e->follow) prefetch(&w);
+    emit_open(e, 0);
+    for (const TileOp *op = p->op; op < p->op + p->nops; op++) switch (op->kind) {
+        case T_LOAD: fetch_results(e, &w.results, w.ready); break;
+        case T_FILL: print_fill(&w); break;
+        case T_LOOP:
+            print_loop(&w, op);
+            while (op->kind != T_END) op++;
+            break;
+        case T_MOVE: print_move(&w); break;
+        case T_BARRIER: tile_barrier(e, p, op); break;
+        case T_MAP: finish(e, &w.results, p->warps_k > 1 ? "sum" : result(&w)); break;
+        default: break;
+        }
     emit_close(e, "{", "}");
 }

@@ -1,0 +1,67 @@
+// The tile program of a small contraction on tensor cores, for latency: a warp takes a tile of the
+// result, or shares its columns with others, and has its operands in registers, straight from
+// memory: nothing passes through shared memory but the sums of warps that share a tile.
+#include "codegen/tile/tile.h"
+
+int warp_rows(const Body *b, int axis)
+{
+    return (axis == 1 ? b->sched.tile.m : b->sched.tile.n) / 8;
+}
+
+int64_t warp_all_chunks(const Body *b)
+{
+    return ceil_div(ceil_div(b->axis[b->col].extent, WARP_CHUNK), b->sched.tile.share);
+}
+
+int warp_chunks(const Body *b)
+{
+    int64_t n = warp_all_chunks(b), most = 96 / (4 * (warp_rows(b, 1) + warp_rows(b, 2)));
+    int64_t stretches = ceil_div(n, most); // as many each
+    return stretches ? (int)ceil_div(n, stretches) : 1;
+}
+
+static Tile operand(const Body *b, int axis)
+{
+    Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_OPERAND, .type = DT_F32};
+    t.axis = axis;
+    t.inst = axis == 1 ? b->dot.a : b->dot.b;
+    t.along_k = operand_along_k(b, t.inst);
+    t.lines = 8 * warp_rows(b, axis);
+    t.line = WARP_CHUNK * warp_chunks(b);
+    t.places = 1;
+    return t;
+}
+
+// What results need besides the sums comes first: it is under way while the product is computed.
+void tile_warps(const Body *b, TileProgram *p)
+{
+    const Schedule *s = &b->sched;
+    *p = (TileProgram){.body = b, .atom = tile_atom(b), .type = DT_F32, .cluster = 1};
+    p->vector = 4;
+    p->warps_m = s->threads / 32 / s->tile.share;
+    p->warps_n = 1;
+    p->warps_k = s->tile.share;
+    p->side_m = s->tile.m;
+    p->side_n = s->tile.n;
+    int64_t chunks = warp_all_chunks(b);
+    p->steps = chunks ? ceil_div(chunks, warp_chunks(b)) : 1;
+    int left = tile_add(p, operand(b, 1)), right = tile_add(p, operand(b, 2));
+    int acc = tile_add(p, (Tile){.name = "sums", .layout = L_SUMS, .type = DT_F32, .places = 1});
+    int rest = tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1}), sums = acc;
+    if (s->tile.share > 1) {
+        Tile t = {.name = "parts", .layout = L_ROWS, .type = DT_F32, .places = 1};
+        t.lines = s->threads / 32 * s->tile.m;
+        t.line = t.pitch = s->tile.n;
+        t.bytes = t.lines * t.pitch * 4;
+        sums = tile_add(p, t);
+    }
+    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = rest, .a = -1, .b = -1});
+    tile_op(p, (TileOp){T_FILL, .dst = acc, .a = -1, .b = -1});
+    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps});
+    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = left, .a = -1, .b = -1});
+    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = right, .a = -1, .b = -1});
+    tile_op(p, (TileOp){T_MMA, .dst = acc, .a = left, .b = right});
+    tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
+    if (sums != acc) tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
+    tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
+}
