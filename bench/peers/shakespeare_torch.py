@@ -78,8 +78,8 @@ def main():
     def evaluate():
         net.eval()
         with torch.no_grad(), torch.autocast('cuda', torch.bfloat16):
-            parts = [(compiled(held[i:i + BATCH]).item(), len(held[i:i + BATCH]))
-                     for i in range(0, len(held) - len(held) % BATCH, BATCH)]
+            # (not compiled: the last batch is smaller)
+            parts = [(net(held[i:i + BATCH]).item(), len(held[i:i + BATCH])) for i in range(0, len(held), BATCH)]
         net.train()
         return sum(v * m for v, m in parts) / sum(m for _, m in parts)
 

@@ -26,13 +26,20 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
     nc_mma_tf32(c, nc_round_tf32(a0), nc_round_tf32(a1), nc_round_tf32(a2), nc_round_tf32(a3),
                 nc_round_tf32(b0), nc_round_tf32(b1));
 }
+// The first digits of an operand. Of an infinity 1 with its sign: what is left is infinite then, and meets
+// no zero that the other operand does not have, nor an infinity of another sign.
+NC_FN float nc_first_digits(float a)
+{
+    const float h = nc_round_tf32(a);
+    return fabsf(h) == NC_INF ? copysignf(1.0f, h) : h;
+}
 // The same with the digits of f32: each operand as the sum of two, of whose four products the
 // smallest is left out.
 NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
-    const float h0 = nc_round_tf32(a0), h1 = nc_round_tf32(a1);
-    const float h2 = nc_round_tf32(a2), h3 = nc_round_tf32(a3);
-    const float g0 = nc_round_tf32(b0), g1 = nc_round_tf32(b1);
+    const float h0 = nc_first_digits(a0), h1 = nc_first_digits(a1);
+    const float h2 = nc_first_digits(a2), h3 = nc_first_digits(a3);
+    const float g0 = nc_first_digits(b0), g1 = nc_first_digits(b1);
     nc_mma_tf32(c, nc_round_tf32(a0 - h0), nc_round_tf32(a1 - h1), nc_round_tf32(a2 - h2),
                 nc_round_tf32(a3 - h3), g0, g1);
     nc_mma_tf32(c, h0, h1, h2, h3, nc_round_tf32(b0 - g0), nc_round_tf32(b1 - g1));
