@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@ typedef struct Bench {
 } Bench;
 
 // -- a line ---------------------------------------------------------------------------------------
+enum { MOST_COMPILES = 64 };
+
 typedef struct Row {
     const char *entry, *what, *unit; // "" entry: of the whole model
     double value, low, high, deviation;
@@ -168,7 +171,7 @@ static Row spread(const char *what, double *v, int n)
 
 // From text to loaded kernels, with the cache in [dir].
 static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *data,
-                                double *seconds)
+                                double *seconds, netc_phases *phases)
 {
     Common c = b->a->common;
     netc_context *ctx = NULL;
@@ -182,6 +185,8 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
         status = open_program(&c, ctx, NULL, &b->a->entries, data, NULL, &p, b->err);
     if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
     *seconds = clock_now() - begin;
+    *phases = (netc_phases){.size = sizeof *phases};
+    if (ctx) netc_context_phases(ctx, phases);
     netc_session_free(s);
     netc_program_release(p);
     netc_context_free(ctx);
@@ -201,12 +206,39 @@ static void remove_cache(const char *dir)
         fail("cannot remove %s: %s", dir, strerror(errno));
 }
 
+// What a cold compilation took its time for; parts run at the same time.
+static netc_status record_phases(const Bench *b, const netc_phases *cold, int n)
+{
+    static const struct {
+        const char *what;
+        size_t at;
+    } phases[] = {{"cold: text", offsetof(netc_phases, text)},
+                  {"cold: compiler", offsetof(netc_phases, compile)},
+                  {"cold: compiler cpu", offsetof(netc_phases, compile_cpu)},
+                  {"cold: library", offsetof(netc_phases, library)},
+                  {"cold: load", offsetof(netc_phases, load)},
+                  {"cold: search", offsetof(netc_phases, search)},
+                  {"cold: choose", offsetof(netc_phases, choose)}};
+    netc_status status = NETC_OK;
+    for (size_t k = 0; k < sizeof phases / sizeof *phases && status == NETC_OK; k++) {
+        double v[MOST_COMPILES];
+        bool any = false;
+        for (int i = 0; i < n; i++) {
+            memcpy(&v[i], (const char *)&cold[i] + phases[k].at, sizeof *v);
+            any |= v[i] > 0;
+        }
+        Row r = spread(phases[k].what, v, n);
+        if (any) status = record(b, &r);
+    }
+    return status;
+}
+
 // The device stays open meanwhile: opening it is no part of compiling.
 static netc_status bench_compile(const Bench *b, netc_dataset *data)
 {
-    enum { MOST = 64 };
-    double cold[MOST], warm[MOST];
-    int n = (int)(b->a->compiles < MOST ? b->a->compiles : MOST);
+    double cold[MOST_COMPILES], warm[MOST_COMPILES];
+    netc_phases phases[MOST_COMPILES], ignored;
+    int n = (int)b->a->compiles;
     const char *tmp = getenv("TMPDIR");
     if (!tmp || !*tmp) tmp = "/tmp";
     netc_status status = NETC_OK;
@@ -214,8 +246,8 @@ static netc_status bench_compile(const Bench *b, netc_dataset *data)
         char *dir = NULL;
         if (asprintf(&dir, "%s/netc-bench-XXXXXX", tmp) < 0) return NETC_OUT_OF_MEMORY;
         if (mkdtemp(dir)) {
-            status = compile_once(b, dir, data, &cold[i]);
-            if (status == NETC_OK) status = compile_once(b, dir, data, &warm[i]);
+            status = compile_once(b, dir, data, &cold[i], &phases[i]);
+            if (status == NETC_OK) status = compile_once(b, dir, data, &warm[i], &ignored);
             remove_cache(dir);
         } else {
             fail("cannot make a folder in %s: %s", tmp, strerror(errno));
@@ -226,6 +258,7 @@ static netc_status bench_compile(const Bench *b, netc_dataset *data)
     if (status != NETC_OK || !n) return status;
     Row c = spread("compile, cold", cold, n), w = spread("compile, warm", warm, n);
     status = record(b, &c);
+    if (status == NETC_OK) status = record_phases(b, phases, n);
     return status == NETC_OK ? record(b, &w) : status;
 }
 
@@ -342,7 +375,7 @@ int verb_bench(int argc, char **argv)
         code = a.least >= 0
                    ? compare_results(a.common.words.at[0], a.common.words.at[1], a.least, a.json)
                    : fail("--least wants a share from 0 up, as 0.02");
-    } else if (a.compiles < 0 || a.compiles > 64) {
+    } else if (a.compiles < 0 || a.compiles > MOST_COMPILES) {
         code = fail("--compiles wants a number from 0 to 64");
     } else {
         netc_context *ctx = NULL;

@@ -100,6 +100,20 @@ NETC_API void netc_context_free(netc_context *c); // after everything made from 
 // session on it takes it over, and whatever went wrong is that session's error. At most one at a
 // time; more are ignored.
 NETC_API void netc_context_prepare(netc_context *c, const char *device);
+// Seconds that were spent in a context so far to make programs ready, its sessions' among them.
+// What ran at the same time counts for each; a second time comes from the cache and takes next to
+// none.
+typedef struct netc_phases {
+    size_t size;        // of the struct, by the caller
+    double text;        // text to the kernels' text: front end, passes, code generation
+    double compile;     // kernels compiled, by NVRTC or the C compiler
+    double compile_cpu; // processor time of that (CUDA)
+    double library;     // the library of products opened
+    double load;        // code loaded onto the device
+    double search;      // the library's algorithms timed, while kernels are compiled
+    double choose;      // the fastest of them timed beside kernels
+} netc_phases;
+NETC_API void netc_context_phases(netc_context *c, netc_phases *out);
 
 // -- tensors --------------------------------------------------------------------------------------
 typedef enum netc_dtype {

@@ -22,14 +22,17 @@ struct netc_context {
     char *cache_dir;        // NULL: no cache
     RtCompileOptions compile;
     atomic_bool unwritable;      // of compile
-    pthread_mutex_t lock;        // guards preparing
+    pthread_mutex_t lock;        // guards what follows
     struct Preparing *preparing; // a device being opened, or NULL (api/prepare.c)
+    netc_phases phases;
 };
 
 bool preparing_gpu(netc_context *c, RtGpu *out); // what is being opened, where that is a GPU
 // The device that was prepared under this name, or NULL. The caller's from then on.
 RtDevice *prepared_device(netc_context *c, const char *name);
 void prepare_end(netc_context *c);
+void context_add_text(netc_context *c, double seconds); // to its phases
+void context_log_phases(netc_context *c);
 
 struct netc_error {
     netc_status status;

@@ -11,11 +11,11 @@ typedef struct RtArray { // a whole file in memory
 } RtArray;
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
-// several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header: "u16",
-// or "raw" (as it is, even where it looks like a known format); path may be several files joined by commas,
-// concatenated along axis 0. wanted (may be NULL): the element type and the shape of one example
-// the model asks for, dims < 0 free; used for raw files and for complete error messages. Truncated,
-// wrong-typed, wrong-shaped files: RT_USER with both shapes.
+// several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header:
+// "u16", or "raw" (as it is, even where it looks like a known format); path may be several files
+// joined by commas, concatenated along axis 0. wanted (may be NULL): the element type and the shape
+// of one example the model asks for, dims < 0 free; used for raw files and for complete error
+// messages. Truncated, wrong-typed, wrong-shaped files: RT_USER with both shapes.
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e);
 // The same in steps: the files that a path names; reading them on a thread of its own meanwhile (a

@@ -143,6 +143,7 @@ bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, si
 void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t n);
 
 // A line for o->log, when there is one.
+void rt_took(const RtCompileOptions *o, RtPhase phase, double seconds);
 void rt_log(const RtCompileOptions *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -37,6 +37,17 @@ typedef struct RtImage { // one compiled image
     double seconds;
 } RtImage;
 
+// What making a program ready takes time for. Parts may run at the same time.
+typedef enum RtPhase {
+    RT_PHASE_COMPILE,     // its text to code, by NVRTC or the C compiler
+    RT_PHASE_COMPILE_CPU, // processor time of that, where it is known
+    RT_PHASE_LIBRARY,     // the library of products opened
+    RT_PHASE_LOAD,        // code loaded onto the device
+    RT_PHASE_SEARCH,      // the library's algorithms timed
+    RT_PHASE_CHOOSE,      // the fastest of them beside kernels
+    RT_PHASES
+} RtPhase;
+
 // -- compiling, needs no device -------------------------------------------------------------------
 typedef struct RtCompileOptions {
     const char *cache_dir; // NULL: no cache on disk
@@ -47,6 +58,13 @@ typedef struct RtCompileOptions {
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
     atomic_bool *unwritable; // set when it was said that the cache cannot be used; NULL: each time
+    // To load: waits for images that are being made elsewhere and adds them to those it was given,
+    // or leaves them. May be called on another thread. NULL: there are none.
+    void (*await)(void *ctx, const RtImage **images, int *n);
+    void *await_ctx;
+    // Told of seconds spent, from any thread. NULL: nobody asks.
+    void (*took)(void *ctx, RtPhase phase, double seconds);
+    void *took_ctx;
 } RtCompileOptions;
 // All kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one a kernel, in the
 // arena.

@@ -168,6 +168,7 @@ static netc_status make(netc_program *p, Build *b, netc_error **err)
     double start = clock_now();
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
     b->seconds = clock_now() - start;
+    context_add_text(p->context, b->seconds);
     return job.status;
 }
 

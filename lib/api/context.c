@@ -51,6 +51,46 @@ void lib_log(const netc_context *c, const char *fmt, ...)
     c->o.log(c->o.user, line);
 }
 
+static void add_phase(void *ctx, RtPhase phase, double seconds)
+{
+    netc_context *c = ctx;
+    netc_phases *p = &c->phases;
+    double *const of[RT_PHASES] = {
+        [RT_PHASE_COMPILE] = &p->compile, [RT_PHASE_COMPILE_CPU] = &p->compile_cpu,
+        [RT_PHASE_LIBRARY] = &p->library, [RT_PHASE_LOAD] = &p->load,
+        [RT_PHASE_SEARCH] = &p->search,   [RT_PHASE_CHOOSE] = &p->choose,
+    };
+    pthread_mutex_lock(&c->lock);
+    *of[phase] += seconds;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void context_add_text(netc_context *c, double seconds)
+{
+    pthread_mutex_lock(&c->lock);
+    c->phases.text += seconds;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void netc_context_phases(netc_context *c, netc_phases *out)
+{
+    pthread_mutex_lock(&c->lock);
+    netc_phases p = c->phases;
+    pthread_mutex_unlock(&c->lock);
+    p.size = out->size;
+    memcpy(out, &p, out->size < sizeof p ? out->size : sizeof p);
+}
+
+void context_log_phases(netc_context *c)
+{
+    NETC_INIT(netc_phases, p);
+    netc_context_phases(c, &p);
+    lib_log(c,
+            "ready: text %.2f s, compiler %.2f s (%.2f s of processor time), beside it library "
+            "%.2f s and search %.2f s; load %.2f s, choose %.2f s",
+            p.text, p.compile, p.compile_cpu, p.library, p.search, p.load, p.choose);
+}
+
 netc_status netc_context_create(const netc_context_options *o, netc_context **out, netc_error **err)
 {
     netc_context *c = calloc(1, sizeof *c);
@@ -70,7 +110,9 @@ netc_status netc_context_create(const netc_context_options *o, netc_context **ou
                                     .threads = c->o.threads,
                                     .may_spawn = !c->o.no_spawn,
                                     .log = forward_log,
-                                    .log_ctx = c};
+                                    .log_ctx = c,
+                                    .took = add_phase,
+                                    .took_ctx = c};
     *out = c;
     return NETC_OK;
 }

@@ -6,18 +6,28 @@
 
 #include "lib/api/tuning.h"
 
+typedef struct Waiting {
+    netc_program *program;
+    Build *build;
+} Waiting;
+
+// Of a thread that compiles the build's kernels, or of one that is adding images for a model.bin.
+static void await_images(void *ctx, const RtImage **images, int *n)
+{
+    const Waiting *w = ctx;
+    precompile_wait(w->program, w->build);
+    pthread_mutex_lock(&w->build->compiling);
+    *images = w->build->images;
+    *n = w->build->nimages;
+    pthread_mutex_unlock(&w->build->compiling);
+}
+
 static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **err)
 {
     RtError e = {0};
     Loaded *l = calloc(1, sizeof *l);
     if (!l) return OUT_OF_MEMORY(err);
     l->build = b;
-    precompile_wait(s->program, b);
-    // Another thread may be adding images for a model.bin.
-    pthread_mutex_lock(&b->compiling);
-    const RtImage *images = b->images;
-    int nimages = b->nimages;
-    pthread_mutex_unlock(&b->compiling);
     if (s->choices) {
         l->own = malloc(sizeof *l->own);
         if (!l->own) {
@@ -29,7 +39,9 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     }
     RtCompileOptions o = s->context->compile;
     o.locked = s->program->settings.locked && !s->choices && build_is_main(b);
-    if (rt_program_load(s->device, l->own ? l->own : b->program, images, nimages, &o, &l->rt, &e) ||
+    o.await = await_images;
+    o.await_ctx = &(Waiting){s->program, b};
+    if (rt_program_load(s->device, l->own ? l->own : b->program, NULL, 0, &o, &l->rt, &e) ||
         rt_session_attach(s->rt, l->rt, &e)) {
         rt_program_free(l->rt);
         free(l->own);
@@ -39,6 +51,7 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     l->next = s->loaded;
     s->loaded = l;
     *out = l;
+    context_log_phases(s->context);
     return NETC_OK;
 }
 

@@ -27,7 +27,8 @@ static const char *const always[] = {
     "-w",
 };
 
-// For this processor. Compilers shy away from its widest vectors, which long ago slowed the others down.
+// For this processor. Compilers shy away from its widest vectors, which long ago slowed the others
+// down.
 static const char *const native[] = {
     "-march=native",
 #if defined(__x86_64__)

@@ -5,6 +5,7 @@
 #include <cpuid.h>
 #endif
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "runtime/cpu/cpu.h"
 
@@ -103,7 +104,9 @@ RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtI
         const char *parts[2];
         int nparts = make_parts(a, p, o->threads ? o->threads : rt_cpu_threads(), parts);
         void *object;
+        double begin = clock_now();
         if (rt_cc_compile(&cc, parts, nparts, o, &object, &n, e)) return e->code;
+        rt_took(o, RT_PHASE_COMPILE, clock_now() - begin);
         rt_cache_put(o, key, object, n);
         bytes = arena_alloc(a, n + 1);
         memcpy(bytes, object, n);

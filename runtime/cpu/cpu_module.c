@@ -130,6 +130,7 @@ RtCode rt_cpu_module_new(RtDevice *d, const Program *p, const RtImage *images, i
     m->gemms = p->gemms;
     m->ngemms = p->ngemms;
     m->choices = p->choices;
+    if (o->await) o->await(o->await_ctx, &images, &nimages);
     RtCode code = load_code(m, p, images, nimages, o, e);
     if (!code) {
         if (p->ngemms) m->blas = rt_blas_open();

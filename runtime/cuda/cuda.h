@@ -30,6 +30,8 @@ struct RtStream {
     bool own;
 };
 
+typedef struct GemmFound GemmFound; // cuda_search.h
+
 typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are cuBLASLt's, our B
                           // and A
     LtDesc desc;
@@ -39,9 +41,8 @@ typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are 
     int bias, aux, ws; // which slots, -1: none
     bool generated;    // the program's own kernel runs instead
     char *key, *value; // the line of the choice table, malloc; value NULL: not measured
-    LtAlgo fastest;    // of the library's, when [searched]
-    size_t fastest_workspace;
-    bool searched;
+    bool wanted;       // nobody knows what computes it
+    GemmFound *found;  // of the library's algorithms, malloc; NULL: they were not searched
 } CudaGemm;
 
 struct RtModule {
@@ -123,8 +124,8 @@ char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text
 RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *wanted,
                     const RtCompileOptions *o, RtImage **images, int *n, RtError *e);
 
-// cuda_gemm.c: m->gemm from p->gemms; algorithms by the choice table, the cache, else timed.
-RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
+// cuda_gemm.c: m->gemm from p->gemms, nothing chosen yet.
+RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, RtError *e);
 void cuda_gemms_free(RtModule *m);
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
 int cuda_gemm_takes(const RtModule *m, int gemm, bool behind); // RtDeviceOps.gemm_kernel
@@ -132,9 +133,13 @@ size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
 const char *cuda_defect(const RtModule *m);
 
-// cuda_tune.c: picks g's algorithm and fills algo, workspace, key and value.
-RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
-                        RtError *e);
+// cuda_tune.c: what computes each product, by the choice table, the cache, else timed. Wanted says
+// whether algorithms of the library must be timed; search does that and calls no kernel of the
+// program, so that these may be compiled meanwhile; choose, when they are loaded, times what search
+// found beside them.
+bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch);
+void cuda_gemms_search(RtModule *m, const RtCompileOptions *o);
+RtCode cuda_gemms_choose(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
 // Enqueues the library's call alone. The caller holds gemm_lock where there is an epilogue with
 // pointers.
 LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,

@@ -101,7 +101,7 @@ static bool call_or(GemmBench *b, RtError *e)
     RtStream s = {b->d, b->s, false};
     if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, e) == RT_OK;
     return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
-           cuda_gemm_follower(&s, b->m, b->gemm, b->slot, e) == RT_OK;
+           (b->alone || cuda_gemm_follower(&s, b->m, b->gemm, b->slot, e) == RT_OK);
 }
 
 static bool call(GemmBench *b)

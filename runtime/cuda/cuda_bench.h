@@ -13,6 +13,7 @@ typedef struct GemmBench {
     CudaDevice *d;
     const ProgGemm *p;
     CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
+    bool alone;  // the library's call without what follows it, for which there may be no code yet
     CuPtr block;
     size_t bytes; // of block
     int nslots;

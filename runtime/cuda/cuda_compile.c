@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "runtime/cuda/cuda.h"
 
@@ -300,7 +301,11 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     atomic_init(&w.failed, 0);
     rt_log(o, "NVRTC %d.%d: %d of %d kernels for %s", nvrtc.major, nvrtc.minor, w.njobs, *n,
            target);
+    double begin = clock_now(), processor = 0;
     compile_all(&w, o->threads);
+    rt_took(o, RT_PHASE_COMPILE, clock_now() - begin);
+    for (int i = 0; i < w.njobs; i++) processor += w.job[i].seconds;
+    rt_took(o, RT_PHASE_COMPILE_CPU, processor);
     RtCode code = report(&w, target, e);
     take_results(a, &w, target, o, code != RT_OK);
     int kept = 0; // what did not compile has no image

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "runtime/cuda/cuda.h"
 
 RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *file, int line,
@@ -100,14 +101,16 @@ static RtCode open_library(CudaDevice *d, RtError *e)
     return RT_OK;
 }
 
-RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e)
+RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, RtError *e)
 {
     const Program *p = m->p;
     CudaDevice *d = m->d;
     if (!p->ngemms) return RT_OK;
+    double begin = clock_now();
     pthread_mutex_lock(&d->lock);
     RtCode code = open_library(d, e);
     pthread_mutex_unlock(&d->lock);
+    rt_took(o, RT_PHASE_LIBRARY, clock_now() - begin);
     if (code) return code;
     m->gemm = calloc((size_t)p->ngemms, sizeof *m->gemm);
     if (!m->gemm) return rt_fail(e, RT_OOM, "out of memory");
@@ -118,7 +121,6 @@ RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, Arena *scratch, Rt
             return rt_fail(e, RT_ENV, "matmul %s%s%s: cuBLASLt has no product of these types",
                            g->name, *g->loc ? ", " : "", g->loc);
         code = describe(d, g, &m->gemm[i], e);
-        if (!code) code = cuda_gemm_choose(m, i, o, scratch, e);
     }
     return code;
 }
@@ -134,6 +136,7 @@ void cuda_gemms_free(RtModule *m)
         if (g->desc) lt->desc_destroy(g->desc);
         free(g->key);
         free(g->value);
+        free(g->found);
     }
     free(m->gemm);
 }

@@ -1,4 +1,5 @@
 // A Program's kernels on a GPU: from images that fit, else compiled here; launching them.
+#include "base/clock.h"
 #include "runtime/cuda/cuda.h"
 
 #include <stdio.h>
@@ -111,32 +112,82 @@ static RtCode configure(RtModule *m, int kernel, RtError *e)
     return RT_OK;
 }
 
-// Kernels of equal text share a module.
-static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
-                           const RtCompileOptions *o, Arena *scratch, RtError *e)
+// -- the code -------------------------------------------------------------------------------------
+
+// Finds code for each kernel among images, or makes it: no call of the driver.
+typedef struct Making {
+    RtModule *m;
+    const RtImage *images;
+    int nimages;
+    const RtCompileOptions *o;
+    Arena *arena;        // of what follows
+    const RtImage **use; // by kernel, NULL: none
+    RtError e;
+} Making;
+
+static void find_code(Making *k)
 {
+    const RtModule *m = k->m;
     const Program *p = m->p;
-    const RtImage **use = NEW_ARRAY(scratch, const RtImage *, p->nkernels + 1);
-    bool *wanted = NEW_ARRAY(scratch, bool, p->nkernels + 1),
-         *spare = NEW_ARRAY(scratch, bool, p->nkernels + 1);
-    int missing = 0;
-    cuda_spare_kernels(p, spare);
+    bool *wanted = NEW_ARRAY(k->arena, bool, p->nkernels + 1);
+    int missing = 0, nmade;
+    RtImage *made;
+    k->use = NEW_ARRAY(k->arena, const RtImage *, p->nkernels + 1);
+    if (k->o->await) k->o->await(k->o->await_ctx, &k->images, &k->nimages);
     for (int i = 0; i < p->nkernels; i++) {
-        use[i] = best_image(m->d, p, i, images, nimages);
-        wanted[i] = !use[i];
+        k->use[i] = best_image(m->d, p, i, k->images, k->nimages);
+        wanted[i] = !k->use[i];
         missing += wanted[i];
     }
-    if (missing) {
-        RtImage *made;
-        int nmade;
-        if (nimages)
-            rt_log(o, "no code for %s (%s) in the file: compiling its text", m->d->base.model,
-                   m->d->base.target);
-        RtCode code = cuda_compile(scratch, p, m->d->base.target, wanted, o, &made, &nmade, e);
-        if (code) return code;
-        for (int i = 0; i < p->nkernels; i++)
-            if (wanted[i]) use[i] = best_image(m->d, p, i, made, nmade);
+    if (!missing) return;
+    if (k->nimages)
+        rt_log(k->o, "no code for %s (%s) in the file: compiling its text", m->d->base.model,
+               m->d->base.target);
+    if (cuda_compile(k->arena, p, m->d->base.target, wanted, k->o, &made, &nmade, &k->e)) return;
+    for (int i = 0; i < p->nkernels; i++)
+        if (wanted[i]) k->use[i] = best_image(m->d, p, i, made, nmade);
+}
+
+static void *make_code(void *arg)
+{
+    Making *k = arg;
+    jmp_buf oom;
+    if (setjmp(oom)) {
+        rt_fail(&k->e, RT_OOM, "out of memory");
+    } else {
+        arena_on_oom(k->arena, &oom);
+        find_code(k);
     }
+    arena_on_oom(k->arena, NULL);
+    return NULL;
+}
+
+// Meanwhile the library's algorithms for products are timed, where nobody knows what computes them.
+static RtCode make_beside_search(Making *k, Arena *scratch, RtError *e)
+{
+    pthread_t thread;
+    RtModule *m = k->m;
+    RtCode code = cuda_gemms_new(m, k->o, e);
+    bool beside = !code && cuda_gemms_wanted(m, k->o, scratch) &&
+                  pthread_create(&thread, NULL, make_code, k) == 0;
+    if (beside) {
+        cuda_gemms_search(m, k->o);
+        pthread_join(thread, NULL);
+    } else {
+        make_code(k);
+    }
+    if (!k->e.code) return code;
+    *e = k->e; // kernels come before products
+    return e->code;
+}
+
+// Kernels of equal text share a module.
+static RtCode load_kernels(RtModule *m, const RtImage **use, const RtCompileOptions *o,
+                           Arena *scratch, RtError *e)
+{
+    const Program *p = m->p;
+    bool *spare = NEW_ARRAY(scratch, bool, p->nkernels + 1);
+    cuda_spare_kernels(p, spare);
     for (int i = 0; i < p->nkernels; i++) {
         if (!use[i] && spare[i]) continue;
         if (!use[i]) return rt_fail(e, RT_ENV, "kernel %s has no code", p->kernels[i].name);
@@ -158,37 +209,48 @@ static RtCode load_kernels(RtModule *m, const RtImage *images, int nimages,
     return RT_OK;
 }
 
-static RtCode fill_module(RtModule *m, const RtImage *images, int nimages,
-                          const RtCompileOptions *o, RtError *e)
+static void find_locations(RtModule *m)
 {
+    const Program *p = m->p;
+    for (int i = 0; i < p->nkernels; i++) m->loc[i] = "";
+    for (int i = 0; i < p->nentries; i++)
+        for (int k = 0; k < p->entries[i].nsteps; k++) {
+            const ProgStep *s = &p->entries[i].steps[k];
+            if (!s->loc) continue;
+            const ProgGemm *g = s->kind == PS_GEMM ? &p->gemms[s->index] : NULL;
+            if (s->kind == PS_KERNEL && !*m->loc[s->index]) m->loc[s->index] = s->loc;
+            if (g && g->kernel) m->loc[g->kernel - 1] = s->loc;
+            if (g && g->follower) m->loc[g->follower - 1] = s->loc;
+        }
+}
+
+static RtCode fill_module(Making *k, RtError *e)
+{
+    RtModule *m = k->m;
     const Program *p = m->p;
     m->module = calloc((size_t)p->nkernels + 1, sizeof *m->module);
     m->function = calloc((size_t)p->nkernels + 1, sizeof *m->function);
     m->loc = calloc((size_t)p->nkernels + 1, sizeof *m->loc);
     m->follows = calloc((size_t)p->nkernels + 1, sizeof *m->follows);
     Arena *scratch = arena_new();
+    k->arena = arena_new();
     jmp_buf oom;
     RtCode code;
-    if (!m->module || !m->function || !m->loc || !m->follows || !scratch) {
+    if (!m->module || !m->function || !m->loc || !m->follows || !scratch || !k->arena) {
         code = rt_fail(e, RT_OOM, "out of memory");
     } else if (setjmp(oom)) {
         code = rt_fail(e, RT_OOM, "out of memory");
     } else {
         arena_on_oom(scratch, &oom);
-        for (int i = 0; i < p->nkernels; i++) m->loc[i] = "";
-        for (int i = 0; i < p->nentries; i++)
-            for (int k = 0; k < p->entries[i].nsteps; k++) {
-                const ProgStep *s = &p->entries[i].steps[k];
-                if (!s->loc) continue;
-                const ProgGemm *g = s->kind == PS_GEMM ? &p->gemms[s->index] : NULL;
-                if (s->kind == PS_KERNEL && !*m->loc[s->index]) m->loc[s->index] = s->loc;
-                if (g && g->kernel) m->loc[g->kernel - 1] = s->loc;
-                if (g && g->follower) m->loc[g->follower - 1] = s->loc;
-            }
-        code = load_kernels(m, images, nimages, o, scratch, e);
-        if (!code) code = cuda_gemms_new(m, o, scratch, e);
+        find_locations(m);
+        code = make_beside_search(k, scratch, e);
+        double begin = clock_now();
+        if (!code) code = load_kernels(m, k->use, k->o, scratch, e);
+        rt_took(k->o, RT_PHASE_LOAD, clock_now() - begin);
+        if (!code) code = cuda_gemms_choose(m, k->o, scratch, e);
     }
     if (scratch) arena_free(scratch);
+    if (k->arena) arena_free(k->arena);
     return code;
 }
 
@@ -201,7 +263,7 @@ RtCode cuda_module_new(RtDevice *device, const Program *p, const RtImage *images
     m->d = cuda_of(device);
     m->p = p;
     pthread_mutex_init(&m->gemm_lock, NULL);
-    RtCode code = fill_module(m, images, nimages, o, e);
+    RtCode code = fill_module(&(Making){.m = m, .images = images, .nimages = nimages, .o = o}, e);
     if (code) {
         cuda_module_free(m);
         return code;

@@ -22,8 +22,9 @@
 #define ALL_VARIANTS 3.0
 #define WARM         1.5e-3 // of a race
 #define TURN         0.2e-3 // of a way in a race, at least
+#define CLOSE        1.05   // times the fastest: what may be the fastest when it is timed again
 
-enum { SURE = 4, WAYS = 96, FINALISTS = 8 };
+enum { SURE = 4, WAYS = 96 };
 
 typedef struct Way {
     LtAlgo algo;
@@ -169,26 +170,22 @@ static double fastest_of(const Search *s, bool generated)
     return 0;
 }
 
-static void note_times(const Search *s, GemmTimes *t)
-{
-    double library = fastest_of(s, false), kernel = fastest_of(s, true);
-    if (library) t->library = library;
-    if (kernel) t->kernel = kernel;
-}
+// -- products that take long ----------------------------------------------------------------------
 
-// -- the product ----------------------------------------------------------------------------------
-
-static void search_long(Search *s, const LtResult *proposed, int n, bool kernel, bool known,
-                        GemmTimes *times)
+static bool make_marks(Search *s)
 {
     for (int i = 0; i <= WAYS; i++)
-        if (s->b.d->cu.event_create(&s->mark[i], 0) != CU_OK) return;
+        if (s->b.d->cu.event_create(&s->mark[i], 0) != CU_OK) return false;
+    return true;
+}
+
+static void search_long(Search *s, const LtResult *proposed, int n)
+{
     for (int i = 0; i < n && (i < SURE || clock_now() < s->deadline); i++)
         enter(s, (Way){.algo = proposed[i].algo, .workspace = proposed[i].workspace});
-    if (kernel) times->kernel = enter(s, (Way){.algo = proposed[0].algo, .generated = true});
     race(s, 0, s->n, false);
     sort(s);
-    for (int rounds = 2; s->n && rounds > 0 && !known; rounds--) {
+    for (int rounds = 2; s->n && rounds > 0; rounds--) {
         int before = s->n;
         const Way best = s->way[0];
         try_variants(s, &best);
@@ -196,24 +193,20 @@ static void search_long(Search *s, const LtResult *proposed, int n, bool kernel,
         sort(s);
         if (!memcmp(&best, &s->way[0], sizeof best)) break; // all are known
     }
-    note_times(s, times);
-    if (s->n > FINALISTS) s->n = FINALISTS;
-    race(s, 0, s->n, true);
-    sort(s);
-    note_times(s, times);
 }
 
-// One by one, in a graph where that is shorter than a launch. first: seconds of the first proposal.
+// -- products that take less ----------------------------------------------------------------------
+
+// One by one, in a graph where that is shorter than a launch. first: seconds of the first way.
 // One that needs a workspace stands in the way of what could run beside it: 3 % are its price.
-static void search_short(Search *s, const LtResult *proposed, int n, bool kernel, double first,
-                         double until, GemmTimes *times)
+static void time_short(Search *s, const Way *way, int n, double first, double until,
+                       GemmTimes *times)
 {
-    for (int i = 0; i < n + kernel && s->n < WAYS; i++) {
-        Way w = {.algo = proposed[i % n].algo, .generated = i == n};
-        if (i < n) w.workspace = proposed[i].workspace;
-        if (i >= SURE && i < n && clock_now() > until) continue;
+    for (int i = 0; i < n && s->n < WAYS; i++) {
+        Way w = way[i];
+        if (i >= SURE && !w.generated && clock_now() > until) continue;
         use(s, &w);
-        w.seconds = i ? gemm_bench_time(&s->b, i < n ? s->least : -1) : first;
+        w.seconds = i ? gemm_bench_time(&s->b, w.generated ? -1 : s->least) : first;
         if (w.seconds < 0) continue;
         double *t = w.generated ? &times->kernel : &times->library;
         if (!*t || w.seconds < *t) *t = w.seconds;
@@ -224,36 +217,91 @@ static void search_short(Search *s, const LtResult *proposed, int n, bool kernel
     sort(s);
 }
 
-bool cuda_gemm_fastest(RtModule *m, int gemm, const LtResult *proposed, int n, bool known,
-                       GemmTimes *times, bool *differs, RtError *e)
+// -- a product ------------------------------------------------------------------------------------
+
+static void end(Search *s)
+{
+    for (int i = 0; i <= WAYS; i++)
+        if (s->mark[i]) s->b.d->cu.event_destroy(s->mark[i]);
+    gemm_bench_close(&s->b);
+}
+
+void cuda_gemm_search(RtModule *m, int gemm, const LtResult *proposed, int n, GemmFound *out)
 {
     Search s = {.least = -1};
-    const Way first = {.algo = proposed[0].algo, .workspace = proposed[0].workspace};
+    Way way[WAYS];
     double begin = clock_now(), share = (BUDGET - m->tuned) / (m->p->ngemms - gemm), t = -1;
-    bool open = gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
-    use(&s, &first);
-    *differs = false;
-    if (kernel) kernel = gemm_bench_agrees(&s.b, differs, e);
-    open = open && !e->code;
+    GemmTimes ignored = {0};
+    for (int i = 0; i < n; i++)
+        way[i] = (Way){.algo = proposed[i].algo, .workspace = proposed[i].workspace};
+    bool open = gemm_bench_open(&s.b, m, gemm);
+    s.b.alone = true;
+    use(&s, &way[0]);
     if (open) t = gemm_bench_time(&s.b, -1);
-    if (t < LONG_CALL && open) {
-        search_short(&s, proposed, n, kernel, t, begin + share, times);
+    if (open && t < LONG_CALL) {
+        time_short(&s, way, n, t, begin + share, &ignored);
         m->tuned += clock_now() - begin;
-    } else if (open) {
+    } else if (open && make_marks(&s)) {
         double left = ALL_VARIANTS - m->searched;
         s.deadline = begin + (left < VARIANTS ? left : VARIANTS);
-        search_long(&s, proposed, n, kernel, known, times);
+        search_long(&s, proposed, n);
         m->searched += clock_now() - begin;
     }
-    for (int i = 0; i <= WAYS; i++)
-        if (s.mark[i]) m->d->cu.event_destroy(s.mark[i]);
-    gemm_bench_close(&s.b);
-    for (int i = s.n - 1; i >= 0; i--)
+    end(&s);
+    *out = (GemmFound){.algo = {way[0].algo}, .workspace = {way[0].workspace}};
+    for (int i = 0; i < s.n && i < GEMM_FOUND && s.way[i].seconds >= 0; i++, out->n++) {
+        out->algo[i] = s.way[i].algo;
+        out->workspace[i] = s.way[i].workspace;
+        out->seconds[i] = s.way[i].seconds;
+    }
+}
+
+// Times those ways by what the whole step takes; they have been called before.
+static void compare(Search *s, const Way *way, int n, GemmTimes *times)
+{
+    double begin = clock_now(), t = gemm_bench_time(&s->b, -1); // in use is the first
+    if (t < LONG_CALL) {
+        time_short(s, way, n, t, begin, times);
+        s->b.m->tuned += clock_now() - begin;
+        return;
+    }
+    if (!make_marks(s)) return;
+    s->least = way[0].seconds;
+    for (int i = 0; i < n; i++) {
+        if (way[i].generated)
+            times->kernel = enter(s, way[i]);
+        else if (way[i].seconds <= CLOSE * s->least)
+            s->way[s->n++] = way[i];
+    }
+    race(s, 0, s->n, true);
+    sort(s);
+    double library = fastest_of(s, false), kernel = fastest_of(s, true);
+    if (library) times->library = library;
+    if (kernel) times->kernel = kernel;
+}
+
+bool cuda_gemm_fastest(RtModule *m, int gemm, GemmFound *found, GemmTimes *times, bool *differs,
+                       RtError *e)
+{
+    Search s = {.least = -1};
+    Way way[GEMM_FOUND + 1];
+    int n = found->n;
+    for (int i = 0; i < n; i++)
+        way[i] = (Way){found->algo[i], found->workspace[i], false, found->seconds[i]};
+    way[n] = (Way){.algo = found->algo[0], .generated = true};
+    bool open = n && gemm_bench_open(&s.b, m, gemm), kernel = open && cuda_gemm_has_kernel(m, gemm);
+    *differs = false;
+    m->gemm[gemm].algo = found->algo[0];
+    m->gemm[gemm].workspace = found->workspace[0];
+    m->gemm[gemm].generated = false;
+    if (kernel) kernel = gemm_bench_agrees(&s.b, differs, e);
+    if (open && !e->code) compare(&s, way, n + kernel, times);
+    if (n) end(&s);
+    for (int i = s.n - 1; i >= 0; i--) // the fastest of the library comes first
         if (!s.way[i].generated) {
-            s.b.g->fastest = s.way[i].algo;
-            s.b.g->fastest_workspace = s.way[i].workspace;
-            s.b.g->searched = true;
+            found->algo[0] = s.way[i].algo;
+            found->workspace[0] = s.way[i].workspace;
         }
-    use(&s, s.n ? &s.way[0] : &first);
+    if (s.n) use(&s, &s.way[0]);
     return s.n > 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/plain.h"
 #include "base/map.h"
 #include "runtime/cuda/cuda_search.h"
@@ -40,12 +41,14 @@ static uint32_t alignment(const Program *p, int gemm, int arg)
 static const char beside[] = " or kernel ";
 
 // All that the choice depends on, the text of the kernel that takes part included: what was
-// measured beside another one, or without any, is no choice here.
-static char *make_key(const RtModule *m, int gemm, const uint32_t align[3])
+// measured beside another one, or without any, is no choice here. NULL: out of memory.
+static char *make_key(const RtModule *m, int gemm, bool with_kernel)
 {
     const ProgGemm *g = &m->p->gemms[gemm];
     char *key = NULL, kernel[40] = "";
-    if (cuda_gemm_has_kernel(m, gemm))
+    uint32_t align[3];
+    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
+    if (with_kernel)
         snprintf(kernel, sizeof kernel, "%s%016llx", beside,
                  (unsigned long long)hash_str(m->p->kernels[g->kernel - 1].text));
     if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u%s @ %s @ cublasLt %zu",
@@ -63,16 +66,12 @@ static bool same_call(const char *x, const char *y)
     return !strncmp(x, y, n) && !strcmp(x + n + (a ? skip : 0), y + n + (b ? skip : 0));
 }
 
-// The algorithm found for an earlier product that is the same to the library. Returns how many.
-static int found_before(const RtModule *m, int gemm, LtResult *out)
+// The first product before this one that is the same to the library and was searched; -1: none.
+static int same_before(const RtModule *m, int gemm)
 {
     for (int i = 0; i < gemm; i++)
-        if (m->gemm[i].searched && same_call(m->gemm[i].key, m->gemm[gemm].key)) {
-            *out =
-                (LtResult){.algo = m->gemm[i].fastest, .workspace = m->gemm[i].fastest_workspace};
-            return 1;
-        }
-    return 0;
+        if (m->gemm[i].found && same_call(m->gemm[i].key, m->gemm[gemm].key)) return i;
+    return -1;
 }
 
 // -- a choice as text -----------------------------------------------------------------------------
@@ -115,34 +114,53 @@ static const char *find_line(const char *choices, const char *key, size_t *n)
     return NULL;
 }
 
+static bool is_kernel(const char *text, size_t n)
+{
+    size_t word = sizeof own_kernel - 1;
+    return n >= word && !memcmp(text, own_kernel, word) && (n == word || text[word] == ' ');
+}
+
+// Whether the library still accepts the algorithm.
+static bool accepts(const RtModule *m, int gemm, const char *text, size_t n, LtResult *r)
+{
+    const CudaDevice *d = m->d;
+    const CudaGemm *g = &m->gemm[gemm];
+    LtAlgo algo;
+    *r = (LtResult){0};
+    if (!parse_choice(text, n, &algo) ||
+        d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, r) != LT_OK ||
+        r->state != LT_OK || r->workspace > (size_t)m->p->gemms[gemm].workspace)
+        return false;
+    r->algo = algo;
+    return true;
+}
+
 // Takes a choice that is still possible: the library accepts the algorithm, or the kernel is there.
 static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 {
-    CudaDevice *d = m->d;
     CudaGemm *g = &m->gemm[gemm];
-    size_t word = sizeof own_kernel - 1;
-    LtAlgo algo;
-    LtResult r = {0};
-    if (text && n >= word && !memcmp(text, own_kernel, word) && (n == word || text[word] == ' ')) {
+    LtResult r;
+    if (text && is_kernel(text, n)) {
         g->generated = cuda_gemm_has_kernel(m, gemm);
         if (g->generated) g->value = strndup(text, n);
         return g->value != NULL;
     }
-    if (!text || !parse_choice(text, n, &algo)) return false;
-    if (d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
-        r.state != LT_OK || r.workspace > (size_t)m->p->gemms[gemm].workspace)
-        return false;
-    g->algo = algo;
+    if (!text || !accepts(m, gemm, text, n, &r)) return false;
+    g->algo = r.algo;
     g->workspace = r.workspace;
     g->value = strndup(text, n);
     return g->value != NULL;
 }
 
 // -- candidates -----------------------------------------------------------------------------------
-static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const uint32_t align[3],
-                         LtResult *out, int *n, RtError *e)
+static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
 {
+    CudaDevice *d = m->d;
+    const ProgGemm *p = &m->p->gemms[gemm];
+    const CudaGemm *g = &m->gemm[gemm];
     LtPreference pref;
+    uint32_t align[3];
+    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
     size_t workspace = (size_t)p->workspace;
     // No sums in an order that varies: two runs give the same bits. Nor partial sums rounded to a
     // narrow result type.
@@ -180,15 +198,105 @@ static RtCode candidates(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const ui
         r == LT_OK ? "" : d->lt.status_name(r));
 }
 
-RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
-                        RtError *e)
+// Algorithms proposed, searched: fills found.
+static RtCode search(RtModule *m, int gemm, RtError *e)
 {
-    CudaDevice *d = m->d;
+    CudaGemm *g = &m->gemm[gemm];
+    LtResult proposed[CANDIDATES];
+    int n;
+    RtCode code = candidates(m, gemm, proposed, &n, e);
+    if (code) return code;
+    g->found = calloc(1, sizeof *g->found);
+    if (!g->found) return rt_fail(e, RT_OOM, "out of memory");
+    cuda_gemm_search(m, gemm, proposed, n, g->found);
+    return RT_OK;
+}
+
+// -- before the kernels are there -----------------------------------------------------------------
+
+static RtKey cache_key(const CudaGemm *g)
+{
+    RtKey key = rt_key_start("matmul choice 6");
+    rt_key_str(&key, g->key);
+    return key;
+}
+
+// Whether the choice table or the cache says what computes the product.
+static bool is_chosen(const RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch)
+{
+    const CudaGemm *g = &m->gemm[gemm];
+    LtResult r;
+    void *cached;
+    size_t n = 0;
+    const char *line = find_line(m->p->choices, g->key, &n);
+    if (line && (is_kernel(line, n) || accepts(m, gemm, line, n, &r))) return true;
+    return rt_cache_get(o, cache_key(g), scratch, &cached, &n) &&
+           (is_kernel(cached, n) || accepts(m, gemm, cached, n, &r));
+}
+
+bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch)
+{
+    bool any = false;
+    for (int i = 0; i < m->p->ngemms && !o->locked; i++) {
+        CudaGemm *g = &m->gemm[i];
+        bool same = false;
+        g->key = make_key(m, i, m->p->gemms[i].kernel != 0); // it will be there
+        if (!g->key) return false;
+        for (int k = 0; k < i && !same; k++)
+            same = !strcmp(m->gemm[k].key, g->key) ||
+                   (m->gemm[k].wanted && same_call(m->gemm[k].key, g->key));
+        g->wanted = !same && !is_chosen(m, i, o, scratch);
+        any |= g->wanted;
+    }
+    return any;
+}
+
+void cuda_gemms_search(RtModule *m, const RtCompileOptions *o)
+{
+    double begin = clock_now();
+    RtError later = {0}; // whoever chooses meets the same
+    for (int i = 0; i < m->p->ngemms; i++)
+        if (m->gemm[i].wanted) search(m, i, &later);
+    rt_took(o, RT_PHASE_SEARCH, clock_now() - begin);
+}
+
+// -- behind them ----------------------------------------------------------------------------------
+
+// By the fastest of what was found and the program's own kernel.
+static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFound *found,
+                      RtError *e)
+{
     const ProgGemm *p = &m->p->gemms[gemm];
     CudaGemm *g = &m->gemm[gemm];
-    uint32_t align[3];
-    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
-    g->key = make_key(m, gemm, align);
+    bool differs;
+    GemmTimes t = {0};
+    char note[80] = "";
+    bool measured = cuda_gemm_fastest(m, gemm, found, &t, &differs, e);
+    if (e->code) return e->code;
+    if (differs) {
+        m->defect = m->p->kernels[p->kernel - 1].name;
+        rt_log(o,
+               "warning: kernel %s%s%s computes something else than the matmul library and is "
+               "not used: a defect of netc, please report it with the model",
+               m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "");
+    }
+    if (!measured) return RT_OK; // no memory to measure in: the library's first
+    if (t.library > 0 && t.kernel > 0)
+        plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
+                     t.kernel * 1e6);
+    g->value = print_choice(g, note);
+    if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
+    // (not beside a defect, which the next process finds again: it may be a check)
+    if (!differs) rt_cache_put(o, cache_key(g), g->value, strlen(g->value));
+    return RT_OK;
+}
+
+static RtCode choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch, RtError *e)
+{
+    const ProgGemm *p = &m->p->gemms[gemm];
+    CudaGemm *g = &m->gemm[gemm];
+    free(g->key);
+    g->key = make_key(m, gemm, cuda_gemm_has_kernel(m, gemm));
     if (!g->key) return rt_fail(e, RT_OOM, "out of memory");
     for (int i = 0; i < gemm; i++)
         if (m->gemm[i].value && !strcmp(m->gemm[i].key, g->key) &&
@@ -202,40 +310,30 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
                        "--locked: what computes matmul %s%s%s is not in the tuning file: %s\n"
                        "'netc tune' measures it on this device and writes the line",
                        p->name, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "", g->key);
-    RtKey key = rt_key_start("matmul choice 6");
-    rt_key_str(&key, g->key);
     void *cached;
-    if (rt_cache_get(o, key, scratch, &cached, &n) && accept(m, gemm, cached, n)) return RT_OK;
-
-    LtResult found[CANDIDATES];
-    int before = found_before(m, gemm, found), nfound = before;
-    bool differs = false;
-    RtCode code = before ? RT_OK : candidates(d, p, g, align, found, &nfound, e);
-    if (code && !cuda_gemm_has_kernel(m, gemm)) return code;
-    if (code) { // no algorithm: nothing to measure
-        *e = (RtError){0};
-        g->generated = true;
-        g->value = print_choice(g, "");
-    } else {
-        GemmTimes t = {0};
-        char note[80] = "";
-        bool measured = cuda_gemm_fastest(m, gemm, found, nfound, before, &t, &differs, e);
-        if (e->code) return e->code;
-        if (differs) {
-            m->defect = m->p->kernels[p->kernel - 1].name;
-            rt_log(o,
-                   "warning: kernel %s%s%s computes something else than the matmul library and is "
-                   "not used: a defect of netc, please report it with the model",
-                   m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "");
-        }
-        if (!measured) return RT_OK; // no memory to measure in: the library's first
-        if (t.library > 0 && t.kernel > 0)
-            plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
-                         t.kernel * 1e6);
-        g->value = print_choice(g, note);
+    if (rt_cache_get(o, cache_key(g), scratch, &cached, &n) && accept(m, gemm, cached, n))
+        return RT_OK;
+    int before = g->found ? -1 : same_before(m, gemm);
+    if (before >= 0) { // the fastest of that one
+        GemmFound one = *m->gemm[before].found;
+        if (one.n > 1) one.n = 1;
+        return measure(m, gemm, o, &one, e);
     }
+    if (g->found || search(m, gemm, e) == RT_OK) return measure(m, gemm, o, g->found, e);
+    if (e->code == RT_OOM || !cuda_gemm_has_kernel(m, gemm)) return e->code;
+    *e = (RtError){0}; // no algorithm: nothing to measure
+    g->generated = true;
+    g->value = print_choice(g, "");
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
-    // (not beside a defect, which the next process finds again: it may be a check)
-    if (!differs) rt_cache_put(o, key, g->value, strlen(g->value));
+    rt_cache_put(o, cache_key(g), g->value, strlen(g->value));
+    return RT_OK;
+}
+
+RtCode cuda_gemms_choose(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e)
+{
+    double begin = clock_now();
+    for (int i = 0; i < m->p->ngemms; i++)
+        if (choose(m, i, o, scratch, e)) return e->code;
+    rt_took(o, RT_PHASE_CHOOSE, clock_now() - begin);
     return RT_OK;
 }

@@ -27,3 +27,8 @@ void rt_log(const RtCompileOptions *o, const char *fmt, ...)
     va_end(args);
     o->log(o->log_ctx, line);
 }
+
+void rt_took(const RtCompileOptions *o, RtPhase phase, double seconds)
+{
+    if (o && o->took) o->took(o->took_ctx, phase, seconds);
+}

@@ -1,6 +1,7 @@
 // libcublasLt of the shim: one algorithm, three loops in double precision, and the epilogues that
 // netc asks for. Matrices are column-major, as there.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -334,6 +335,9 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
     (void)h, (void)beta, (void)c, (void)lc, (void)workspace, (void)workspace_bytes;
     Call *call = malloc(sizeof *call);
     if (!call) return 3;
+    const char *meet = getenv("SHIM_MEET");
+    FILE *file = meet ? fopen(meet, "w") : NULL;
+    if (file) fclose(file);
     *call =
         (Call){.d = *(Desc *)d, .la = *(Layout *)la, .lb = *(Layout *)lb, .lc = *(Layout *)lout};
     call->option = algo->data[1];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/shim/shim.h"
 
@@ -60,12 +61,23 @@ NvrtcResult nvrtcDestroyProgram(NvrtcProgram *p)
     return NVRTC_OK;
 }
 
+// Whether the file has been there within the time that a product takes to be measured, and more.
+static bool met(void)
+{
+    const char *file = getenv("SHIM_MEET");
+    for (int ms = 0; file && access(file, F_OK); ms++) {
+        if (ms == 60000) return false;
+        usleep(1000);
+    }
+    return true;
+}
+
 NvrtcResult nvrtcCompileProgram(NvrtcProgram p, int n, const char *const *options)
 {
     const char *word = getenv("SHIM_REFUSE"); // kernels in whose text it stands do not compile
     const char *line = strstr(p->text, "\n#line 1 \"");
     (void)n, (void)options;
-    p->refused = word && strstr(line ? line : p->text, word);
+    p->refused = (word && strstr(line ? line : p->text, word)) || !met();
     return p->refused ? 6 : NVRTC_OK;
 }
 

@@ -18,6 +18,8 @@
 //   SHIM_LT=MODE         cuBLASLt has no algorithm (none), takes 0.25 s a product (slow),
 //                        or 3 ms without its fifth option (options)
 //   SHIM_REFUSE=WORD     kernels in whose text it stands do not compile
+//   SHIM_MEET=FILE       no kernel compiles before a product has run, which makes the file; after a
+//                        minute none does at all
 //   SHIM_HOME=DIR        where kernel.h and ptx.h lie (tests/shim)
 //   SHIM_SAY=1           reports go to stderr too, for hosts that drop them
 //   SHIM_CACHE=DIR       what was compiled is kept there, and the same text is not compiled again
