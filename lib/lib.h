@@ -102,6 +102,8 @@ typedef struct Build {
     Program *program;
     RtImage *images;
     int nimages;
+    RtComing *coming;          // those that are made ahead, as they are made; may be NULL
+    atomic_int ahead;          // the process in which a thread does that, and ends coming; 0: none
     PassTiming *timings;       // [pass_count]
     double seconds;            // spent making it
     pthread_mutex_t compiling; // guards images

@@ -48,6 +48,17 @@ typedef enum RtPhase {
     RT_PHASES
 } RtPhase;
 
+// Images as they are made, from a thread that compiles to one that loads; at most so many. Those
+// got stay until free.
+typedef struct RtComing RtComing;
+RtComing *rt_coming_new(int most); // NULL: no memory
+void rt_coming_free(RtComing *c);
+void rt_coming_put(RtComing *c, const RtImage *image); // a copy; NULL c, or no memory: nothing
+void rt_coming_end(RtComing *c);                       // there will be no more
+// The i-th one, waited for; false: there is none, or c is NULL.
+bool rt_coming_get(RtComing *c, int i, RtImage *out);
+bool rt_coming_find(RtComing *c, uint64_t key, uint64_t identity, RtImage *out);
+
 // -- compiling, needs no device -------------------------------------------------------------------
 typedef struct RtCompileOptions {
     const char *cache_dir; // NULL: no cache on disk
@@ -58,6 +69,8 @@ typedef struct RtCompileOptions {
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
     atomic_bool *unwritable; // set when it was said that the cache cannot be used; NULL: each time
+    RtComing *made;          // to compile: is given what was made, at once; may be NULL
+    RtComing *coming;        // to load: images on their way; may be NULL
     // To load: waits for images that are being made elsewhere and adds them to those it was given,
     // or leaves them. May be called on another thread. NULL: there are none.
     void (*await)(void *ctx, const RtImage **images, int *n);
@@ -143,6 +156,13 @@ typedef struct RtHostTensor {
 } RtHostTensor;
 RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n, RtError *e);
 RtCode rt_cell_read(RtSession *s, const char *cell, void *bytes, size_t n, RtError *e); // syncs
+// The values of cells now, in device memory. false: that has no room for it, or is the host's;
+// cells are then read where they are. Read from any thread, one at a time, while the session goes
+// on.
+typedef struct RtSnapshot RtSnapshot;
+bool rt_snapshot_new(RtSession *s, const char *const *cells, int n, RtSnapshot **out);
+RtCode rt_snapshot_read(RtSnapshot *p, int cell, void *to, RtError *e);
+void rt_snapshot_free(RtSnapshot *p); // NULL is fine
 // Cells of the session in the order they were first attached.
 int rt_cell_count(const RtSession *s);
 const ProgCell *rt_cell_info(const RtSession *s, int i);

@@ -167,6 +167,7 @@ static netc_status make(netc_program *p, Build *b, netc_error **err)
     Job job = {p, b, err, NETC_OK};
     double start = clock_now();
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
+    if (job.status == NETC_OK && b->cuda) b->coming = rt_coming_new(b->program->nkernels);
     b->seconds = clock_now() - start;
     context_add_text(p->context, b->seconds);
     return job.status;
@@ -196,7 +197,9 @@ static Build *find(netc_program *p, bool cuda, const char *define, const char *e
 
 void build_free(Build *b)
 {
-    if (b) arena_free(b->arena);
+    if (!b) return;
+    rt_coming_free(b->coming);
+    arena_free(b->arena);
 }
 
 void program_drop_builds(netc_program *p)
@@ -289,13 +292,14 @@ static void compile_images(void *arg)
 {
     CompileJob *job = arg;
     Build *b = job->b;
-    const RtCompileOptions *o = &job->p->context->compile;
+    RtCompileOptions o = job->p->context->compile;
     RtImage one = {0}, *more = &one;
+    if (atomic_load(&b->ahead) == getpid()) o.made = b->coming;
     int n = 1;
     if (b->cuda)
-        rt_compile_cuda(b->arena, b->program, job->target, o, &more, &n, &job->e);
+        rt_compile_cuda(b->arena, b->program, job->target, &o, &more, &n, &job->e);
     else
-        rt_compile_cpu(b->arena, b->program, o, &one, &job->e);
+        rt_compile_cpu(b->arena, b->program, &o, &one, &job->e);
     if (job->e.code) return;
     RtImage *all = NEW_ARRAY(b->arena, RtImage, b->nimages + n);
     if (b->nimages) memcpy(all, b->images, (size_t)b->nimages * sizeof *all);

@@ -1,8 +1,10 @@
 // Copies of the cells that an entry writes, in host memory: what evaluation wrote is put back, and
 // training goes back to the last step whose values were sound.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "lib/api/keep.h"
 #include "runtime/host/file.h"
 
@@ -13,12 +15,22 @@ typedef struct KeptCell {
     bool exempt; // held such values already when it was first copied
 } KeptCell;
 
+// Large copies pass to the host on a thread of their own, from a snapshot on the device.
+#define LARGE (64u << 20)
+
 struct Kept {
     netc_session *s;
     int n;
     KeptCell *cell;
     void *scratch; // as large as the largest
+    size_t bytes;  // of all cells
     bool first;
+    bool copying; // a thread fills data from the snapshot
+    pthread_t thread;
+    RtSnapshot *snapshot;
+    RtError e;             // of the thread
+    atomic_bool under_way; // the thread has not ended
+    double seconds;        // that the last copy took
 };
 
 static netc_status find_cells(Kept *k, const Program *p, const ProgEntry *e, bool own,
@@ -39,7 +51,8 @@ static netc_status find_cells(Kept *k, const Program *p, const ProgEntry *e, boo
         if (bytes > most) most = bytes;
     }
     free(written);
-    if (total > (64u << 20) && rt_host_memory(&free_bytes, &all) && total + most > free_bytes)
+    k->bytes = total;
+    if (total > LARGE && rt_host_memory(&free_bytes, &all) && total + most > free_bytes)
         return OUT_OF_MEMORY(err);
     for (int i = 0; i < k->n; i++)
         if (!(k->cell[i].data = malloc(k->cell[i].bytes + 1))) return OUT_OF_MEMORY(err);
@@ -54,6 +67,7 @@ netc_status kept_new(netc_session *s, const Program *p, const ProgEntry *e, bool
     if (!k) return OUT_OF_MEMORY(err);
     k->s = s;
     k->first = true;
+    atomic_init(&k->under_way, false);
     netc_status status = find_cells(k, p, e, own, err);
     if (status == NETC_OK) status = kept_take(k, err);
     if (status != NETC_OK) {
@@ -63,9 +77,24 @@ netc_status kept_new(netc_session *s, const Program *p, const ProgEntry *e, bool
     return status;
 }
 
+// Waits for a copy that is under way.
+static netc_status wait_for_copy(Kept *k, netc_error **err)
+{
+    if (!k->copying) return NETC_OK;
+    pthread_join(k->thread, NULL);
+    k->copying = false;
+    return k->e.code ? lib_fail_rt(err, &k->e) : NETC_OK;
+}
+
+double kept_seconds(const Kept *k)
+{
+    return atomic_load(&k->under_way) ? INFINITY : k->seconds;
+}
+
 void kept_free(Kept *k)
 {
     if (!k) return;
+    wait_for_copy(k, NULL);
     for (int i = 0; i < k->n; i++) free(k->cell[i].data);
     free(k->cell);
     free(k->scratch);
@@ -117,22 +146,61 @@ static bool looked_at(const KeptCell *c)
     return !c->exempt && c->cell->name[0] != '@' && c->cell->kind != PC_SCRATCH;
 }
 
+// Fills data, from the snapshot where there is one.
+static RtCode copy_cells(Kept *k, RtError *e)
+{
+    double begin = clock_now();
+    for (int i = 0; i < k->n; i++) {
+        KeptCell *c = &k->cell[i];
+        if (k->snapshot ? rt_snapshot_read(k->snapshot, i, c->data, e)
+                        : rt_cell_read(k->s->rt, c->cell->name, c->data, c->bytes, e))
+            return e->code;
+        if (k->first) c->exempt = !cell_is_sound(c->cell, c->data);
+    }
+    k->seconds = clock_now() - begin;
+    k->first = false;
+    return RT_OK;
+}
+
+static void *copy_beside(void *arg)
+{
+    Kept *k = arg;
+    copy_cells(k, &k->e);
+    rt_snapshot_free(k->snapshot);
+    k->snapshot = NULL;
+    atomic_store(&k->under_way, false);
+    return NULL;
+}
+
+static bool take_snapshot(Kept *k)
+{
+    const char **names = calloc((size_t)k->n + 1, sizeof *names);
+    for (int i = 0; i < k->n && names; i++) names[i] = k->cell[i].cell->name;
+    bool ok = names && rt_snapshot_new(k->s->rt, names, k->n, &k->snapshot);
+    free(names);
+    return ok;
+}
+
 netc_status kept_take(Kept *k, netc_error **err)
 {
     RtError e = {0};
-    for (int i = 0; i < k->n; i++) {
-        KeptCell *c = &k->cell[i];
-        if (rt_cell_read(k->s->rt, c->cell->name, c->data, c->bytes, &e))
-            return lib_fail_rt(err, &e);
-        if (k->first) c->exempt = !cell_is_sound(c->cell, c->data);
+    netc_status status = wait_for_copy(k, err);
+    if (status != NETC_OK) return status;
+    if (k->bytes > LARGE && take_snapshot(k)) {
+        atomic_store(&k->under_way, true);
+        k->e = (RtError){0};
+        k->copying = pthread_create(&k->thread, NULL, copy_beside, k) == 0;
+        if (!k->copying) copy_beside(k);
+        return k->e.code && !k->copying ? lib_fail_rt(err, &k->e) : NETC_OK;
     }
-    k->first = false;
-    return NETC_OK;
+    return copy_cells(k, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
 netc_status kept_put_back(Kept *k, netc_error **err)
 {
     RtError e = {0};
+    netc_status status = wait_for_copy(k, err);
+    if (status != NETC_OK) return status;
     for (int i = 0; i < k->n; i++)
         if (rt_cell_write(k->s->rt, k->cell[i].cell->name, k->cell[i].data, k->cell[i].bytes, &e))
             return lib_fail_rt(err, &e);
@@ -142,6 +210,8 @@ netc_status kept_put_back(Kept *k, netc_error **err)
 netc_status kept_unsound(Kept *k, const char **cell, netc_error **err)
 {
     *cell = NULL;
+    netc_status status = wait_for_copy(k, err); // which says what is exempt
+    if (status != NETC_OK) return status;
     for (int i = 0; i < k->n && !*cell; i++) {
         const KeptCell *c = &k->cell[i];
         RtError e = {0};

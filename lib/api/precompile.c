@@ -13,8 +13,10 @@ static void *precompile(void *arg)
     Build *b;
     char target[16];
     snprintf(target, sizeof target, "sm_%d", h->p->cuda_arch);
-    if (build_get(h->p, true, h->define, h->entry, &b, NULL) == NETC_OK)
-        build_compile(h->p, b, target, NULL);
+    if (build_get(h->p, true, h->define, h->entry, &b, NULL) != NETC_OK) return NULL;
+    bool ours = !atomic_exchange(&b->ahead, getpid()); // once: what has ended does not begin again
+    build_compile(h->p, b, target, NULL);
+    if (ours) rt_coming_end(b->coming);
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/api/tuning.h"
 
@@ -39,6 +40,7 @@ static netc_status load(netc_session *s, Build *b, Loaded **out, netc_error **er
     }
     RtCompileOptions o = s->context->compile;
     o.locked = s->program->settings.locked && !s->choices && build_is_main(b);
+    if (atomic_load(&b->ahead) == getpid()) o.coming = b->coming;
     o.await = await_images;
     o.await_ctx = &(Waiting){s->program, b};
     if (rt_program_load(s->device, l->own ? l->own : b->program, NULL, 0, &o, &l->rt, &e) ||

@@ -204,7 +204,8 @@ static bool due(const Run *r, int64_t every)
 static netc_status pause(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
-    bool copy = r->kept && clock_now() - r->kept_at > KEEP_AFTER * r->kept_cost;
+    bool copy = r->kept &&
+                clock_now() - r->kept_at > KEEP_AFTER * fmax(r->kept_cost, kept_seconds(r->kept));
     double t = clock_now();
     if (copy || r->step >= r->total) status = run_sound(r, err);
     if (status == NETC_OK && copy) status = run_keep(r, err);

@@ -56,6 +56,8 @@ struct RtModule {
     CudaGemm *gemm;            // by gemm
     const char *defect;        // a kernel that computes something else than the library, or NULL
     double tuned, searched;    // seconds spent measuring their algorithms, and variants of these
+    CuPtr bench;               // memory in which products are timed, kept from one to the next
+    size_t bench_bytes;
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
 };
 
@@ -134,11 +136,13 @@ const char *cuda_choices(RtModule *m, Arena *a);
 const char *cuda_defect(const RtModule *m);
 
 // cuda_tune.c: what computes each product, by the choice table, the cache, else timed. Wanted says
-// whether algorithms of the library must be timed; search does that and calls no kernel of the
-// program, so that these may be compiled meanwhile; choose, when they are loaded, times what search
-// found beside them.
+// whether algorithms of the library must be timed (and of which products); search does that and
+// calls no kernel of the program, so that these may be compiled meanwhile; choose, when its kernel
+// and its follower are loaded, or are known to be none, times what search found beside them.
 bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch);
-void cuda_gemms_search(RtModule *m, const RtCompileOptions *o);
+void cuda_gemms_search(RtModule *m);
+RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
+                        RtError *e);
 RtCode cuda_gemms_choose(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
 // Enqueues the library's call alone. The caller holds gemm_lock where there is an epilogue with
 // pointers.

@@ -33,6 +33,25 @@ static int same_memory(const ProgStep *s, int arg)
     return arg;
 }
 
+// So many bytes: allocating and freeing take longer than many a product's races.
+static bool take_memory(RtModule *m, size_t bytes)
+{
+    const CuDriver *cu = &m->d->cu;
+    size_t avail = 0, most = 0;
+    if (bytes <= m->bench_bytes) return true;
+    gemm_bench_end(m);
+    if (cu->mem_info(&avail, &most) != CU_OK || bytes > avail / 2) return false;
+    if (cu->mem_alloc(&m->bench, bytes) != CU_OK) return false;
+    m->bench_bytes = bytes;
+    return true;
+}
+
+void gemm_bench_end(RtModule *m)
+{
+    if (m->bench_bytes) m->d->cu.mem_free(m->bench);
+    m->bench_bytes = 0;
+}
+
 bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
 {
     enum { MOST = sizeof b->slot / sizeof *b->slot };
@@ -69,9 +88,8 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
         at[i] = total;
         total += (size[i] + 511) / 512 * 512;
     }
-    size_t avail = 0, most = 0;
-    if (cu->mem_info(&avail, &most) != CU_OK || total > avail / 2) return false;
-    if (cu->mem_alloc(&b->block, total) != CU_OK) return false;
+    if (!take_memory(m, total)) return false;
+    b->block = m->bench;
     b->bytes = total;
     for (int i = 0; i < all; i++) {
         int first = b->step ? same_memory(b->step, i) : i;
@@ -93,7 +111,6 @@ void gemm_bench_close(GemmBench *b)
     if (b->begin) cu->event_destroy(b->begin);
     if (b->end) cu->event_destroy(b->end);
     if (b->s) cu->stream_destroy(b->s);
-    if (b->block) cu->mem_free(b->block);
 }
 
 static bool call_or(GemmBench *b, RtError *e)

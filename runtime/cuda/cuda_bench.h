@@ -12,9 +12,9 @@ typedef struct GemmBench {
     const ProgEntry *entry;
     CudaDevice *d;
     const ProgGemm *p;
-    CudaGemm *g; // its algo, or the kernel where it says so, is what a call runs
-    bool alone;  // the library's call without what follows it, for which there may be no code yet
-    CuPtr block;
+    CudaGemm *g;  // its algo, or the kernel where it says so, is what a call runs
+    bool alone;   // the library's call without what follows it, for which there may be no code yet
+    CuPtr block;  // the module's
     size_t bytes; // of block
     int nslots;
     RtSlot slot[PROG_MAX_GEMM_ARGS]; // as the step has them
@@ -25,6 +25,7 @@ typedef struct GemmBench {
 // Memory for one call, filled. false: there is no room.
 bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm);
 void gemm_bench_close(GemmBench *b);
+void gemm_bench_end(RtModule *m); // gives the memory back, when all products are timed
 // cuda_operands.c: bytes that an argument takes here, and the memory's contents.
 int64_t cuda_operand_bytes(const ProgEntry *en, const ProgBuffer *b);
 bool cuda_operands_fill(GemmBench *b);

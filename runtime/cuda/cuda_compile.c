@@ -62,6 +62,7 @@ typedef struct Work {
     const char *const *options;
     int noptions;
     bool ptx;
+    RtComing *made;
     Job *job;
     int njobs;
     atomic_int next, failed;
@@ -126,8 +127,14 @@ static void *worker(void *arg)
     int i;
     while ((i = atomic_fetch_add(&w->next, 1)) < w->njobs && !atomic_load(&w->failed)) {
         compile_one(w, &w->job[i]);
-        if (w->job[i].no_memory || (w->job[i].result != NVRTC_OK && !w->job[i].spare))
-            atomic_store(&w->failed, 1);
+        Job *j = &w->job[i];
+        if (j->bytes && j->result == NVRTC_OK) {
+            RtImage im = *j->image;
+            im.bytes = j->bytes;
+            im.size = j->size;
+            rt_coming_put(w->made, &im);
+        }
+        if (j->no_memory || (j->result != NVRTC_OK && !j->spare)) atomic_store(&w->failed, 1);
     }
     return NULL;
 }
@@ -138,6 +145,7 @@ static void compile_all(Work *w, int threads)
     pthread_t thread[MAX_THREADS];
     int n = 0;
     if (threads <= 0) threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads > 4 && w->p->ngemms) threads--; // who times products meanwhile must not be late
     if (threads > w->njobs) threads = w->njobs;
     if (threads > MAX_THREADS) threads = MAX_THREADS;
     while (n < threads - 1 && pthread_create(&thread[n], NULL, worker, w) == 0) n++;
@@ -239,7 +247,9 @@ static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wan
         free(text);
         void *bytes;
         size_t size;
-        if (!rt_cache_get(o, key, a, &bytes, &size) || !read_entry(bytes, size, im))
+        if (rt_cache_get(o, key, a, &bytes, &size) && read_entry(bytes, size, im))
+            rt_coming_put(o->made, im);
+        else
             w->job[w->njobs++] = (Job){
                 .kernel = i, .work = work_of(k->text), .spare = spare[i], .key = key, .image = im};
     }
@@ -291,6 +301,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
               .options = options,
               .noptions = nvrtc.major >= 13 ? 5 : 3,
               .ptx = ptx,
+              .made = o->made,
               .job = NEW_ARRAY(a, Job, p->nkernels)};
     *images = NEW_ARRAY(a, RtImage, p->nkernels);
     if (find_images(a, &w, target, wanted, o, *images, n, e)) return e->code;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/cuda_bench.h"
 
 RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *file, int line,
                  const char *name, const char *loc, RtError *e)
@@ -139,6 +139,7 @@ void cuda_gemms_free(RtModule *m)
         free(g->found);
     }
     free(m->gemm);
+    gemm_bench_end(m);
 }
 
 LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,

@@ -120,6 +120,7 @@ typedef struct Making {
     const RtImage *images;
     int nimages;
     const RtCompileOptions *o;
+    RtComing *made;      // what is there so far, for who searches meanwhile; NULL: nobody does
     Arena *arena;        // of what follows
     const RtImage **use; // by kernel, NULL: none
     RtError e;
@@ -130,20 +131,27 @@ static void find_code(Making *k)
     const RtModule *m = k->m;
     const Program *p = m->p;
     bool *wanted = NEW_ARRAY(k->arena, bool, p->nkernels + 1);
-    int missing = 0, nmade;
-    RtImage *made;
+    int missing = 0, nmade, came = 0;
+    RtImage *made, next;
+    RtCompileOptions o = *k->o;
+    o.made = k->made;
     k->use = NEW_ARRAY(k->arena, const RtImage *, p->nkernels + 1);
+    while (k->made && rt_coming_get(o.coming, came, &next)) {
+        rt_coming_put(k->made, &next);
+        came++;
+    }
     if (k->o->await) k->o->await(k->o->await_ctx, &k->images, &k->nimages);
     for (int i = 0; i < p->nkernels; i++) {
         k->use[i] = best_image(m->d, p, i, k->images, k->nimages);
         wanted[i] = !k->use[i];
         missing += wanted[i];
+        if (k->use[i] && !came) rt_coming_put(k->made, k->use[i]);
     }
     if (!missing) return;
     if (k->nimages)
         rt_log(k->o, "no code for %s (%s) in the file: compiling its text", m->d->base.model,
                m->d->base.target);
-    if (cuda_compile(k->arena, p, m->d->base.target, wanted, k->o, &made, &nmade, &k->e)) return;
+    if (cuda_compile(k->arena, p, m->d->base.target, wanted, &o, &made, &nmade, &k->e)) return;
     for (int i = 0; i < p->nkernels; i++)
         if (wanted[i]) k->use[i] = best_image(m->d, p, i, made, nmade);
 }
@@ -159,7 +167,37 @@ static void *make_code(void *arg)
         find_code(k);
     }
     arena_on_oom(k->arena, NULL);
+    rt_coming_end(k->made);
     return NULL;
+}
+
+// Loads a kernel as soon as its image is there. What goes wrong is said when all are loaded.
+static bool load_early(RtModule *m, int kernel, RtComing *made)
+{
+    const ProgKernel *k = &m->p->kernels[kernel];
+    uint64_t key = cuda_image_key(m->p, kernel, m->d->base.target);
+    RtImage im;
+    RtError later = {0};
+    if (m->function[kernel]) return true;
+    if (!rt_coming_find(made, key, k->identity, &im) || load_image(m, kernel, &im, &later))
+        return false;
+    m->follows[kernel] = waits_itself(m->d, k, &im);
+    if (configure(m, kernel, &later)) m->function[kernel] = NULL;
+    return m->function[kernel] != NULL;
+}
+
+// Chooses what computes products whose kernels come while others are being compiled.
+static RtCode choose_early(Making *k, Arena *scratch, RtError *e)
+{
+    RtModule *m = k->m;
+    for (int i = 0; i < m->p->ngemms; i++) {
+        const ProgGemm *g = &m->p->gemms[i];
+        if (m->gemm[i].wanted && (!g->kernel || load_early(m, g->kernel - 1, k->made)) &&
+            (!g->follower || load_early(m, g->follower - 1, k->made)) &&
+            cuda_gemm_choose(m, i, k->o, scratch, e))
+            return e->code;
+    }
+    return RT_OK;
 }
 
 // Meanwhile the library's algorithms for products are timed, where nobody knows what computes them.
@@ -168,12 +206,17 @@ static RtCode make_beside_search(Making *k, Arena *scratch, RtError *e)
     pthread_t thread;
     RtModule *m = k->m;
     RtCode code = cuda_gemms_new(m, k->o, e);
-    bool beside = !code && cuda_gemms_wanted(m, k->o, scratch) &&
-                  pthread_create(&thread, NULL, make_code, k) == 0;
-    if (beside) {
-        cuda_gemms_search(m, k->o);
+    bool wanted = !code && cuda_gemms_wanted(m, k->o, scratch);
+    if (wanted) k->made = rt_coming_new(2 * m->p->nkernels);
+    if (k->made && pthread_create(&thread, NULL, make_code, k) == 0) {
+        double begin = clock_now();
+        cuda_gemms_search(m);
+        code = choose_early(k, scratch, e);
+        rt_took(k->o, RT_PHASE_SEARCH, clock_now() - begin);
         pthread_join(thread, NULL);
     } else {
+        rt_coming_free(k->made);
+        k->made = NULL;
         make_code(k);
     }
     if (!k->e.code) return code;
@@ -189,7 +232,7 @@ static RtCode load_kernels(RtModule *m, const RtImage **use, const RtCompileOpti
     bool *spare = NEW_ARRAY(scratch, bool, p->nkernels + 1);
     cuda_spare_kernels(p, spare);
     for (int i = 0; i < p->nkernels; i++) {
-        if (!use[i] && spare[i]) continue;
+        if (m->function[i] || (!use[i] && spare[i])) continue;
         if (!use[i]) return rt_fail(e, RT_ENV, "kernel %s has no code", p->kernels[i].name);
         int same = -1;
         for (int k = 0; k < i && same < 0; k++)
@@ -249,6 +292,7 @@ static RtCode fill_module(Making *k, RtError *e)
         rt_took(k->o, RT_PHASE_LOAD, clock_now() - begin);
         if (!code) code = cuda_gemms_choose(m, k->o, scratch, e);
     }
+    rt_coming_free(k->made);
     if (scratch) arena_free(scratch);
     if (k->arena) arena_free(k->arena);
     return code;

@@ -22,7 +22,7 @@
 #define ALL_VARIANTS 3.0
 #define WARM         1.5e-3 // of a race
 #define TURN         0.2e-3 // of a way in a race, at least
-#define CLOSE        1.05   // times the fastest: what may be the fastest when it is timed again
+#define CLOSE        1.04   // times the fastest: what may be the fastest when it is timed again
 
 enum { SURE = 4, WAYS = 96 };
 
@@ -73,10 +73,13 @@ static int calls_in(double seconds, double call)
 }
 
 // One lap of [n] ways behind a warm-up by the first; seconds[i] of a call, negative: it fails.
-static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *seconds)
+// *late: the host was slower than the warm-up, so that the device may have waited for it in
+// between.
+static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *seconds, bool *late)
 {
     CuDriver *cu = &s->b.d->cu;
     bool ok = true;
+    double begin = clock_now();
     use(s, &way[0]);
     ok = gemm_bench_enqueue(&s->b, warm) && cu->event_record(s->mark[0], s->b.s) == CU_OK;
     for (int i = 0; i < n && ok; i++) {
@@ -84,6 +87,7 @@ static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *s
         seconds[i] = gemm_bench_enqueue(&s->b, calls) ? 0 : -1;
         ok = cu->event_record(s->mark[i + 1], s->b.s) == CU_OK;
     }
+    *late = clock_now() - begin > warm * way[0].seconds;
     ok = ok && cu->stream_sync(s->b.s) == CU_OK;
     for (int i = 0; i < n && ok; i++) {
         float ms = 0;
@@ -93,22 +97,51 @@ static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *s
     return ok;
 }
 
-// Times the ways from [first] to [end]: the least of two laps, or the mean of four where few are
-// left. All of them have been called before: the first call of a kernel loads it.
-static void race(Search *s, int first, int end, bool last)
+// A lap, once more behind a longer warm-up where the host was late: other threads compile.
+static bool good_lap(Search *s, const Way *way, int n, double *seconds)
 {
-    int n = end - first, laps = last ? 4 : 2;
-    double sum[WAYS] = {0}, t[WAYS];
+    int warm = calls_in(WARM, way[0].seconds > 0 ? way[0].seconds : s->least),
+        calls = calls_in(TURN, s->least);
+    bool late, ok = lap(s, way, n, warm, calls, seconds, &late);
+    return ok && late ? lap(s, way, n, 4 * warm, calls, seconds, &late) : ok;
+}
+
+// Times the ways from [first] on: the least of two laps. All of them have been called before: the
+// first call of a kernel loads it.
+static void race(Search *s, int first)
+{
+    int n = s->n - first;
+    double t[WAYS];
     if (n <= 0 || s->n == 1) return; // one alone has won
-    int warm = calls_in(WARM, s->way[first].seconds), calls = calls_in(TURN, s->least);
-    for (int k = 0; k < laps; k++) {
-        bool ok = lap(s, s->way + first, n, warm, calls, t);
+    for (int k = 0; k < 2; k++) {
+        bool ok = good_lap(s, s->way + first, n, t);
         for (int i = 0; i < n; i++) {
-            bool bad = !ok || t[i] < 0 || sum[i] < 0;
-            sum[i] = bad ? -1 : last ? sum[i] + t[i] : k && sum[i] < t[i] ? sum[i] : t[i];
+            double *best = &s->way[first + i].seconds;
+            bool bad = !ok || t[i] < 0 || *best < 0;
+            if (bad || k == 0 || t[i] < *best) *best = bad ? -1 : t[i];
         }
     }
-    for (int i = 0; i < n; i++) s->way[first + i].seconds = last ? sum[i] / laps : sum[i];
+}
+
+// The mean of four laps; those that the first one leaves far behind go no further.
+static void finals(Search *s)
+{
+    enum { LAPS = 4 };
+    double sum[WAYS] = {0}, t[WAYS];
+    int n = s->n;
+    for (int k = 0; k < LAPS && n > 1; k++) {
+        bool ok = good_lap(s, s->way, n, t);
+        for (int i = 0; i < n; i++) {
+            bool bad = !ok || t[i] < 0 || sum[i] < 0;
+            sum[i] = bad ? -1 : sum[i] + t[i];
+            s->way[i].seconds = bad ? -1 : sum[i] / (k + 1);
+        }
+        if (k > 0) continue;
+        sort(s);
+        for (int i = 0; i < n; i++) sum[i] = s->way[i].seconds;
+        while (n > 1 && (sum[n - 1] < 0 || sum[n - 1] > CLOSE * sum[0])) n--;
+    }
+    sort(s);
 }
 
 // Adds a way that the device can call, unless it is clearly slower than the others: the first call
@@ -183,13 +216,13 @@ static void search_long(Search *s, const LtResult *proposed, int n)
 {
     for (int i = 0; i < n && (i < SURE || clock_now() < s->deadline); i++)
         enter(s, (Way){.algo = proposed[i].algo, .workspace = proposed[i].workspace});
-    race(s, 0, s->n, false);
+    race(s, 0);
     sort(s);
     for (int rounds = 2; s->n && rounds > 0; rounds--) {
         int before = s->n;
         const Way best = s->way[0];
         try_variants(s, &best);
-        race(s, before, s->n, false);
+        race(s, before);
         sort(s);
         if (!memcmp(&best, &s->way[0], sizeof best)) break; // all are known
     }
@@ -273,8 +306,7 @@ static void compare(Search *s, const Way *way, int n, GemmTimes *times)
         else if (way[i].seconds <= CLOSE * s->least)
             s->way[s->n++] = way[i];
     }
-    race(s, 0, s->n, true);
-    sort(s);
+    finals(s);
     double library = fastest_of(s, false), kernel = fastest_of(s, true);
     if (library) times->library = library;
     if (kernel) times->kernel = kernel;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/plain.h"
 #include "base/map.h"
+#include "runtime/cuda/cuda_bench.h"
 #include "runtime/cuda/cuda_search.h"
 
 enum { CANDIDATES = 32 };
@@ -251,13 +252,11 @@ bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch)
     return any;
 }
 
-void cuda_gemms_search(RtModule *m, const RtCompileOptions *o)
+void cuda_gemms_search(RtModule *m)
 {
-    double begin = clock_now();
     RtError later = {0}; // whoever chooses meets the same
     for (int i = 0; i < m->p->ngemms; i++)
         if (m->gemm[i].wanted) search(m, i, &later);
-    rt_took(o, RT_PHASE_SEARCH, clock_now() - begin);
 }
 
 // -- behind them ----------------------------------------------------------------------------------
@@ -291,10 +290,12 @@ static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFoun
     return RT_OK;
 }
 
-static RtCode choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch, RtError *e)
+RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
+                        RtError *e)
 {
     const ProgGemm *p = &m->p->gemms[gemm];
     CudaGemm *g = &m->gemm[gemm];
+    if (g->value) return RT_OK;
     free(g->key);
     g->key = make_key(m, gemm, cuda_gemm_has_kernel(m, gemm));
     if (!g->key) return rt_fail(e, RT_OOM, "out of memory");
@@ -333,7 +334,8 @@ RtCode cuda_gemms_choose(RtModule *m, const RtCompileOptions *o, Arena *scratch,
 {
     double begin = clock_now();
     for (int i = 0; i < m->p->ngemms; i++)
-        if (choose(m, i, o, scratch, e)) return e->code;
+        if (cuda_gemm_choose(m, i, o, scratch, e)) return e->code;
+    gemm_bench_end(m);
     rt_took(o, RT_PHASE_CHOOSE, clock_now() - begin);
     return RT_OK;
 }
