@@ -7,15 +7,15 @@
 // the device, so that launching a CUDA graph and nothing else repeats. --small: small sizes, to try
 // it out. --unlisted: the same kernels at sizes that no table lists and no power of two divides;
 // each row names the listed ones it should be as fast as.
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <netc.h>
+
+#include "driver.h"
 
 typedef struct Half { // a launch: a model of a file
     const char *file, *entry;
@@ -130,40 +130,6 @@ static const Shape unlisted[] = {
     {{"wide", "width"}, {12289, 768}},        {{"parts", "size"}, {96, 1250001}},
     {{"rows", "channels"}, {96 * 20480, 96}},
 };
-
-// Device memory, through the driver: the library takes device pointers but makes none.
-typedef struct Driver {
-    void *library, *context;
-    int (*alloc)(unsigned long long *p, size_t bytes);
-    int (*free)(unsigned long long p);
-    int (*upload)(unsigned long long to, const void *from, size_t bytes);
-} Driver;
-
-static bool driver_open(Driver *d, int ordinal)
-{
-    int (*init)(unsigned), (*get)(int *, int), (*retain)(void **, int), (*set)(void *), device;
-    d->library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!d->library) return false;
-#define SYMBOL(VARIABLE, NAME) (*(void **)&(VARIABLE) = dlsym(d->library, NAME))
-    return SYMBOL(init, "cuInit") && SYMBOL(get, "cuDeviceGet") &&
-           SYMBOL(retain, "cuDevicePrimaryCtxRetain") && SYMBOL(set, "cuCtxSetCurrent") &&
-           SYMBOL(d->alloc, "cuMemAlloc_v2") && SYMBOL(d->free, "cuMemFree_v2") &&
-           SYMBOL(d->upload, "cuMemcpyHtoD_v2") && !init(0) && !get(&device, ordinal) &&
-           !retain(&d->context, device) && !set(d->context);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 // Random values: floats of both signs about 1 in size, labels below [high]. They repeat with a
 // prime period, so that no two rows are alike and filling costs little more than copying.

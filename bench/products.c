@@ -9,50 +9,17 @@
 // a kernel computes is compared with the library's result; "WRONG" where it differs by more than
 // rounding. Microseconds of an execution: the medians of rounds in which all take their turn, from
 // the wall times of n + 1 executions and of one.
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <netc.h>
 
+#include "driver.h"
+
 enum { MOST = 48, MOST_ROUNDS = 32 };
-
-typedef struct Driver { // device memory: the library takes device pointers but makes none
-    void *library, *context;
-    int (*alloc)(unsigned long long *p, size_t bytes);
-    int (*free)(unsigned long long p);
-    int (*upload)(unsigned long long to, const void *from, size_t bytes);
-} Driver;
-
-static bool driver_open(Driver *d)
-{
-    int (*init)(unsigned), (*get)(int *, int), (*retain)(void **, int), (*set)(void *), device;
-    d->library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!d->library) return false;
-#define SYMBOL(VARIABLE, NAME) (*(void **)&(VARIABLE) = dlsym(d->library, NAME))
-    return SYMBOL(init, "cuInit") && SYMBOL(get, "cuDeviceGet") &&
-           SYMBOL(retain, "cuDevicePrimaryCtxRetain") && SYMBOL(set, "cuCtxSetCurrent") &&
-           SYMBOL(d->alloc, "cuMemAlloc_v2") && SYMBOL(d->free, "cuMemFree_v2") &&
-           SYMBOL(d->upload, "cuMemcpyHtoD_v2") && !init(0) && !get(&device, 0) &&
-           !retain(&d->context, device) && !set(d->context);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static float widen(bool half, unsigned short v)
 {
@@ -300,7 +267,7 @@ int main(int argc, char **argv)
         else if (n < MOST)
             shape[n++] = argv[i];
     }
-    if (!driver_open(&b.driver) || !mkdtemp(b.folder))
+    if (!driver_open(&b.driver, 0) || !mkdtemp(b.folder))
         return fprintf(stderr, "no CUDA device\n"), 2;
     if (netc_context_create(NULL, &b.ctx, &err) != NETC_OK)
         return fprintf(stderr, "%s\n", netc_error_text(err)), 2;

@@ -150,7 +150,7 @@ struct netc_program {
 void program_learn_gpu(netc_program *p);      // the one that is here, if any
 bool program_learn_prepared(netc_program *p); // the one that is being opened (api/prepare.c)
 
-// lib/ahead.c. Begins with the build of define and entry, for the GPU that the program knows,
+// api/precompile.c. Begins with the build of define and entry, for the GPU that the program knows,
 // unless enough is under way.
 void precompile_begin(netc_program *p, const char *define, const char *entry);
 // Until that build's images are there, if begun; NULL: until nothing is under way.

@@ -279,19 +279,7 @@ int main(void)
         CHECK(p.nops <= TILE_MOST_OPS && p.ntiles <= TILE_MOST_TILES);
         tile_attention_groups(b, &plain); // a builder knows nothing of these
         CHECK(!count(&plain, T_COMMIT, T_PASS) && !plain.nbars);
-        for (int at = 0; at < p.nops && p.steps > 1; at++)
-            for (int n = 0;; n++) {
-                TileProgram broken = p;
-                const char *what = NULL;
-                bool is = spoil_groups(&broken, at, n, &what);
-                if (!what) break;
-                if (!is) continue;
-                mistakes++;
-                Arena *once = arena_new();
-                CHECK_MSG(verify(once, &broken, 60), "%s, op %d: %s is not found\n%s", c->name, at,
-                          what, text.data);
-                arena_free(once);
-            }
+        if (p.steps > 1) mistakes += all_found(spoil_groups, &p, 60, c->name, text.data);
         CHECK(attention_groups_plan(b, &target)); // what the cost model takes of it fits
         CHECK(b->sched.shared_bytes <= target.shared_per_block);
         p = tile_program(b);

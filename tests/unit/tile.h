@@ -105,20 +105,26 @@ static inline bool spoil(TileProgram *p, int i, int n, const char **what)
     return false;
 }
 
-// Every mistake at every op of a sound program; returns how many there are.
-static inline int all_found(Arena *a, const TileProgram *p, const char *name, const char *text)
+typedef bool Spoil(TileProgram *p, int op, int n, const char **what);
+
+// Every mistake at every op of a sound program, each verified with so many seeds; returns how many
+// there are.
+static inline int all_found(Spoil *put, const TileProgram *p, uint64_t seeds, const char *name,
+                            const char *text)
 {
     int mistakes = 0;
     for (int at = 0; at < p->nops; at++)
         for (int n = 0;; n++) {
             TileProgram broken = *p;
             const char *what = NULL;
-            bool is = spoil(&broken, at, n, &what);
+            bool is = put(&broken, at, n, &what);
             if (!what) break;
             if (!is) continue;
             mistakes++;
-            CHECK_MSG(verify(a, &broken, 3), "%s, op %d: %s is not found\n%s", name, at, what,
-                      text);
+            Arena *once = arena_new();
+            CHECK_MSG(verify(once, &broken, seeds), "%s, op %d: %s is not found\n%s", name, at,
+                      what, text);
+            arena_free(once);
         }
     return mistakes;
 }
