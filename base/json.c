@@ -152,10 +152,26 @@ static void put_utf8(Buf *b, int c)
         buf_char(b, (char)c);
     } else if (c < 0x800) {
         buf_char(b, (char)(0xc0 | c >> 6)), buf_char(b, (char)(0x80 | (c & 63)));
-    } else {
+    } else if (c < 0x10000) {
         buf_char(b, (char)(0xe0 | c >> 12)), buf_char(b, (char)(0x80 | (c >> 6 & 63)));
         buf_char(b, (char)(0x80 | (c & 63)));
+    } else {
+        buf_char(b, (char)(0xf0 | c >> 18)), buf_char(b, (char)(0x80 | (c >> 12 & 63)));
+        buf_char(b, (char)(0x80 | (c >> 6 & 63))), buf_char(b, (char)(0x80 | (c & 63)));
     }
+}
+
+// Behind \u. Two escapes may be one character: the halves of a surrogate pair.
+static int escaped(Reader *r)
+{
+    int c = hex4(r);
+    if (c < 0xd800 || c >= 0xdc00 || r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
+        return c;
+    r->at += 2;
+    int low = hex4(r);
+    if (low >= 0xdc00 && low < 0xe000) return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+    fail(r, "half of a surrogate pair");
+    return 0;
 }
 
 static const char *read_string(Reader *r)
@@ -175,7 +191,7 @@ static const char *read_string(Reader *r)
         if (p)
             buf_char(&b, to[p - from]);
         else if (c == 'u')
-            put_utf8(&b, hex4(r));
+            put_utf8(&b, escaped(r));
         else
             fail(r, "bad escape");
     }

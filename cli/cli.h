@@ -144,6 +144,7 @@ int verb_train(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_generate(int argc, char **argv);
+int verb_tokenize(int argc, char **argv);
 int verb_inspect(int argc, char **argv);
 int verb_check(int argc, char **argv);
 int verb_profile(int argc, char **argv);

@@ -38,6 +38,12 @@ const Verb verbs[] = {
      "generate MODEL --weights FILE [--prompt TEXT] [--length N]",
      "netc generate samples/shakespeare/gpt.net --weights gpt.safetensors --prompt \"ROMEO:\"",
      verb_generate, 1, 1, "one model"},
+    {"tokenize", "Text to tokens that --data takes, and back.",
+     "tokenize [FILE ...] --tokenizer T [-o TOKENS.bin] [--decode]",
+     "netc tokenize book.txt --tokenizer gpt2/ -o book.bin --end '<|endoftext|>'\n"
+     "echo Hello | netc tokenize --tokenizer gpt2/\n"
+     "netc tokenize --decode book.bin --tokenizer gpt2/",
+     verb_tokenize, 0, INT_MAX, "files of text"},
     {"inspect", "Show kernels, their cost and the memory plan, or what differs in another build.",
      "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--cards]",
      "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --cards\n"

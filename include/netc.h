@@ -62,6 +62,7 @@ typedef struct netc_context netc_context; // caches, hooks; thread-safe
 typedef struct netc_program netc_program; // a compiled model; immutable, reference-counted
 typedef struct netc_session netc_session; // parameters and states on a device; one thread at a time
 typedef struct netc_dataset netc_dataset; // named arrays whose axis 0 is the examples
+typedef struct netc_tokenizer netc_tokenizer; // immutable; thread-safe
 typedef struct netc_error netc_error;
 
 NETC_API const char *netc_version(void); // "0.1.0"
@@ -139,10 +140,11 @@ typedef struct netc_tensor { // dense, row-major
 } netc_tensor;
 
 // -- data -----------------------------------------------------------------------------------------
-// Files: IDX (.gz too), CIFAR-10 binary, .npy, raw tokens; several, joined by commas, are
-// concatenated. part: which tensor of a file that holds several ("images", "labels"), or NULL.
+// Files: IDX (.gz too), CIFAR-10 binary, .npy, tokens (netc_tokenize, llm.c; raw); several, joined
+// by commas, are concatenated. Large files of tokens stay where they are, and are read as they are
+// needed. part: which tensor of a file that holds several ("images", "labels"), or NULL.
 // Other known formats (.csv, .npz, .png, zip, …) are refused; part "raw" takes any file's bytes for
-// elements, "u16" for tokens of 16 bits.
+// elements, "u16" and "u32" for tokens of 16 and 32 bits.
 // A thread begins to read a file when it is added (a pipe is read when it is used); what is wrong
 // with it is said when it is used.
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);
@@ -426,6 +428,46 @@ typedef struct netc_generate_options {
 // causal model does not look at. NETC_CANCELLED when the hook stops it.
 NETC_API netc_status netc_generate(netc_session *s, const netc_generate_options *o,
                                    netc_error **err);
+
+// -- tokens ---------------------------------------------------------------------------------------
+// Byte-level byte-pair encoding, equal to the reference of each kind of file: a tokenizer.json
+// (Hugging Face tokenizers; what it asks for that is not supported is refused by name), a
+// vocab.json or a merges.txt with the other beside it (GPT-2), a folder of those, ranks in base64
+// (tiktoken); or "bytes": a byte a token. Characters are Unicode 16.0's. A byte of a text that is
+// not UTF-8 is a character which is no letter, number or space; every text comes back from its
+// tokens.
+typedef struct netc_tokenizer_options {
+    size_t size;
+    const char *pattern; // by which text is cut, where the file is of ranks: "gpt2", "cl100k",
+                         // "llama3", "o200k"; NULL: told by the name of a published file
+} netc_tokenizer_options;
+NETC_API netc_status netc_tokenizer_open(const char *path, const netc_tokenizer_options *o,
+                                         netc_tokenizer **out, netc_error **err);
+NETC_API void netc_tokenizer_free(netc_tokenizer *t);           // NULL is fine
+NETC_API int64_t netc_tokenizer_count(const netc_tokenizer *t); // every token is below it
+// The token of this very text, a special one ("<|endoftext|>") or any other; -1: there is none.
+NETC_API int64_t netc_tokenizer_find(const netc_tokenizer *t, const char *text);
+// The bytes of a token, which need not be whole characters. false: there is no such token.
+NETC_API bool netc_tokenizer_text(const netc_tokenizer *t, int64_t token, const char **bytes,
+                                  size_t *n);
+// *tokens: netc_free. plain: the texts of special tokens are text like any other; else they are
+// those tokens, as in the reference. Nothing is put before or behind the text.
+NETC_API netc_status netc_tokenizer_encode(const netc_tokenizer *t, const char *text, size_t n,
+                                           bool plain, int32_t **tokens, int64_t *count,
+                                           netc_error **err);
+typedef struct netc_tokenize_options {
+    size_t size;
+    const char *const *files; // of text (.gz, too); read as they are, not as a whole
+    int nfiles;
+    const char *output;
+    bool raw;        // without a header, which is llm.c's else
+    bool plain;      // as above
+    const char *end; // the text of a token that is put behind each file, or NULL
+} netc_tokenize_options;
+// A file of tokens: of 16 bits where the tokenizer has no more than 65536, else of 32. *tokens,
+// *bytes: how many were written and read; may be NULL.
+NETC_API netc_status netc_tokenize(const netc_tokenizer *t, const netc_tokenize_options *o,
+                                   int64_t *tokens, int64_t *bytes, netc_error **err);
 
 // -- tools ----------------------------------------------------------------------------------------
 // Gradients against finite differences in double precision; then every entry on the device, init

@@ -4,15 +4,20 @@
 
 #include "runtime/runtime.h"
 
+typedef struct RtTokens RtTokens;
 typedef struct RtArray { // a whole file in memory
     ProgType type;       // axis 0: examples
     void *data;          // owned; rt_array_free
     size_t bytes;
+    RtTokens *tokens; // instead of data: the examples stay in files of tokens
 } RtArray;
+// Example [row] to [to]. RT_USER: a token outside the range that was asked for (file, place, value).
+RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e);
+RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e);
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
 // several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header:
-// "u16", or "raw" (as it is, even where it looks like a known format); path may be several files
+// "u16", "u32", or "raw" (as it is, even where it looks like a known format); path may be several files
 // joined by commas, concatenated along axis 0. wanted (may be NULL): the element type and the shape
 // of one example the model asks for, dims < 0 free; used for raw files and for complete error
 // messages. Truncated, wrong-typed, wrong-shaped files: RT_USER with both shapes.
@@ -30,7 +35,7 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
 void rt_files_free(RtFiles *f);
 void rt_array_free(RtArray *a);
 // RT_USER naming file, first offending example and value when an integer is outside low..high (one
-// past the largest).
+// past the largest). Of tokens that stay in files: when they are read.
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);

@@ -65,7 +65,7 @@ walls() { # TOP ROOM...
 }
 walls codegen ir lower tile schedule text cuda c launch matmul program
 walls runtime host data cpu cuda device exec
-walls lib api train generate tune check inspect
+walls lib api tokens train generate tune check inspect
 # ... and what would break that is seen: a call from the lowest room to the highest.
 planted=$(mktemp -d)
 mkdir -p "$planted/codegen/ir" "$planted/codegen/program"

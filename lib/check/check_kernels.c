@@ -124,7 +124,7 @@ static void bind_table(Comparison *k, const Execution *x)
     int n = 0;
     for (int i = 0; i < k->e->ninputs; i++) {
         const Given *g = strmap_get(&x->inputs, k->e->inputs[i].name);
-        if (g->row_bytes) b[n++] = (RtDataBinding){g->name, g->bytes, g->row_bytes};
+        if (g->row_bytes) b[n++] = (RtDataBinding){g->name, g->bytes, g->row_bytes, NULL};
     }
     if (!rt_data_bind(k->s->rt, k->l->rt, k->e->name, b, n, x->examples, &e))
         rt_rows_set(k->s->rt, k->l->rt, k->e->name, x->rows, x->nrows, &e);

@@ -78,6 +78,18 @@ static netc_status bind_table(Timing *t, netc_error **err)
     return NETC_OK;
 }
 
+// The first examples of an array, as many as the input takes. NULL: reported.
+static const void *first_examples(Timing *t, const ProgInput *x, const RtArray *a, netc_error **err)
+{
+    if (!a->tokens) return a->data;
+    RtError e = {0};
+    int64_t n = x->type.dim[0], row = prog_type_bytes(&x->type) / n;
+    char *p = arena_array(t->arena, (size_t)n, (size_t)row);
+    for (int64_t i = 0; i < n; i++)
+        if (rt_array_row(a, i, p + i * row, &e)) return lib_fail_rt(err, &e), NULL;
+    return p;
+}
+
 // Inputs that were bound stay; a data set gives its first rows; the rest is made up.
 static netc_status bind_arguments(Timing *t, netc_error **err)
 {
@@ -94,7 +106,9 @@ static netc_status bind_arguments(Timing *t, netc_error **err)
             return lib_fail(err, NETC_INVALID,
                             "the data for '%s' are too few or of another type for one execution",
                             x->name);
-        in[i] = a   ? (RtInput){x->name, a->data, false}
+        const void *first = a ? first_examples(t, x, a, err) : NULL;
+        if (a && !first) return NETC_INVALID;
+        in[i] = a   ? (RtInput){x->name, first, false}
                 : b ? (RtInput){x->name, b->data, b->device}
                     : (RtInput){x->name, make_up(t->arena, x, 0, t->o->seed), false};
     }

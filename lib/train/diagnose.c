@@ -42,7 +42,8 @@ static Value *batch_value(Replay *r, const Node *input)
     for (int64_t i = 0; i < batch; i++) {
         int64_t from = r->rows ? r->rows[i] : i;
         if (from < 0 || from >= a->type.dim[0]) return NULL;
-        memcpy(bytes + (size_t)i * row, (const char *)a->data + (size_t)from * row, row);
+        RtError e = {0};
+        if (rt_array_row(a, from, bytes + (size_t)i * row, &e)) return NULL;
     }
     Value *v = NEW(r->arena, Value);
     *v = value_new(r->arena, &input->type);

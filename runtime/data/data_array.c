@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/data/data_read.h"
+#include "runtime/data/tokens.h"
 #include "runtime/host/range.h"
 
 bool rt_path_ends(const char *path, const char *suffix)
@@ -22,6 +23,7 @@ bool rt_path_ends(const char *path, const char *suffix)
 void rt_array_free(RtArray *a)
 {
     free(a->data);
+    rt_tokens_free(a->tokens);
     *a = (RtArray){0};
 }
 
@@ -60,6 +62,12 @@ static RtCode parse(const char *path, const char *part, const ProgType *wanted, 
     if (idx) return rt_idx_parse(path, b, out, e);
     if (rt_cifar_recognise(path, part, b)) return rt_cifar_parse(path, part, wanted, b, out, e);
     if (!part && rt_foreign_check(path, b, wanted != NULL, e)) return e->code;
+    int width = 0;
+    if (!part && wanted && wanted->dtype != PD_U8 && rt_token_recognise(b->at, b->n)) {
+        if (!(width = rt_token_width(path, b->at, b->n, e))) return e->code;
+        memmove(b->at, b->at + sizeof(RtTokenHead), b->n -= sizeof(RtTokenHead));
+        part = width == 2 ? "u16" : "u32";
+    }
     return rt_raw_parse(path, part, wanted, b, out, e);
 }
 
@@ -184,6 +192,7 @@ static void *read_files(void *arg)
         Head h;
         if (!*x->path || !read_head(x->path, &h)) continue;
         if (h.b.packed && h.most > FREELY && (!h.typed || h.bytes > FREELY)) continue;
+        if (!h.b.packed && h.most > FREELY && !h.typed) continue; // tokens may stay where they are
         rt_bytes_read(x->path, h.bytes, &x->bytes, &x->e);
         x->read = true;
     }
@@ -264,13 +273,26 @@ bool rt_files_type(const RtFiles *f, const char *part, ProgType *type)
     return (double)h.bytes <= h.most; // else it is truncated: reading says so
 }
 
+// Tokens whose windows are more than memory should be taken for stay in their files.
+static RtCode stay(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out, RtError *e)
+{
+    enum { LEAST = 256 << 20 };
+    const char **paths = calloc((size_t)f->n, sizeof *paths);
+    if (!paths) return rt_fail(e, RT_OOM, "out of memory");
+    for (int i = 0; i < f->n; i++) paths[i] = f->file[i].path;
+    RtCode code = rt_tokens_open(paths, f->n, part, wanted, LEAST, out, e);
+    free(paths);
+    return code;
+}
+
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
                       RtError *e)
 {
     *out = (RtArray){0};
     if (part && !*part) part = NULL;
     finish(f);
-    RtCode code = RT_OK;
+    RtCode code = stay(f, part, wanted, out, e);
+    if (code || out->tokens) return code;
     for (int i = 0; i < f->n && !code; i++) {
         struct RtFile *x = &f->file[i];
         RtArray more;
@@ -306,6 +328,7 @@ RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted,
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e)
 {
+    if (a->tokens) return rt_tokens_range(a->tokens, low, high), RT_OK;
     int64_t width = prog_dtype_bytes(a->type.dtype), n = (int64_t)a->bytes / width;
     int64_t row = a->type.rank && a->type.dim[0] > 0 ? n / a->type.dim[0] : 1;
     return rt_range_check(a->type.dtype, a->data, n, row, low, high, path, e);

@@ -57,15 +57,16 @@ static bool is_integer(ProgDType t)
     return t >= PD_U8 && t <= PD_I64;
 }
 
-// Elements of [from] bytes, unsigned, as the integer type [to].
+// Elements of [from] bytes, unsigned, as the wider integer type [to].
 static RtCode widen(const char *path, RtBytes *b, size_t from, ProgDType to, RtError *e)
 {
     size_t n = b->n / from, size = (size_t)prog_dtype_bytes(to), bytes;
     unsigned char *p = __builtin_mul_overflow(n, size, &bytes) ? NULL : malloc(bytes + 1);
     if (!p) return rt_fail(e, RT_OOM, "%s does not fit in memory", path);
     for (size_t i = 0; i < n; i++) {
-        int64_t v = from == 1 ? b->at[i] : b->at[2 * i] | b->at[2 * i + 1] << 8;
-        memcpy(p + i * size, &v, size); // little-endian: the low bytes come first
+        int64_t v = 0;
+        memcpy(&v, b->at + from * i, from); // little-endian: the low bytes come first
+        memcpy(p + i * size, &v, size);
     }
     free(b->at);
     *b = (RtBytes){.at = p, .n = bytes};
@@ -76,24 +77,25 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
                     RtArray *out, RtError *e)
 {
     ProgDType t = wanted ? wanted->dtype : PD_U8;
-    bool words = part && !strcmp(part, "u16");
-    if (part && !words)
+    size_t from = !part ? 0 : !strcmp(part, "u16") ? 2 : !strcmp(part, "u32") ? 4 : 0;
+    if (part && !from)
         return rt_fail(
             e, RT_USER,
-            "%s holds no '%s': it is read as plain elements (raw; of 16 bits with the part u16)",
+            "%s holds no '%s': it is read as plain elements (raw; tokens of 16 or 32 bits with the "
+            "part u16 or u32)",
             path, part);
-    if (words && (!wanted || t == PD_U8 || !is_integer(t)))
-        return rt_fail(e, RT_USER, "%s: 16-bit tokens need an input of i32, u32 or i64", path);
-    if (words && b->n % 2)
-        return rt_fail(e, RT_USER, "%s has %zu bytes, no whole number of 16-bit tokens", path,
-                       b->n);
+    if (from && (!wanted || t == PD_U8 || !is_integer(t)))
+        return rt_fail(e, RT_USER, "%s: %zu-bit tokens need an input of i32, u32 or i64", path,
+                       8 * from);
+    if (from && b->n % from)
+        return rt_fail(e, RT_USER, "%s has %zu bytes, no whole number of %zu-bit tokens", path,
+                       b->n, 8 * from);
     if (rt_path_ends(path, ".txt") && wanted && !is_integer(t))
         return rt_fail(e, RT_USER,
                        "%s is text, which an input of %s cannot take; make it u8 or i32", path,
                        prog_dtype_name(t));
-    if ((words || (rt_path_ends(path, ".txt") && t != PD_U8)) &&
-        widen(path, b, words ? 2 : 1, t, e))
-        return e->code;
+    if (!from && rt_path_ends(path, ".txt") && t != PD_U8) from = 1;
+    if (from && from != (size_t)prog_dtype_bytes(t) && widen(path, b, from, t, e)) return e->code;
     size_t size = (size_t)prog_dtype_bytes(t);
     if (b->n % size)
         return rt_fail(e, RT_USER, "%s has %zu bytes, no whole number of %s elements", path, b->n,

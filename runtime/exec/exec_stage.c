@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data.h"
 #include "runtime/exec/exec.h"
 
 enum { CHUNKS = 3, CHUNK_BYTES = 32 << 20 };
@@ -116,8 +117,14 @@ static RtCode fill(RtSession *s, RtEntry *en, RtError *e)
         size_t row = (size_t)en->row_bytes[k];
         if (!en->data[k] || !row || !n) continue;
         const char *host = en->data[k]->host;
-        for (int64_t i = 0; i < n; i++)
-            memcpy(p + (size_t)i * row, host + (size_t)g->rows[g->next + i] * row, row);
+        const RtTokens *tokens = en->data[k]->tokens;
+        for (int64_t i = 0; i < n; i++) {
+            int32_t from = g->rows[g->next + i];
+            if (!tokens)
+                memcpy(p + (size_t)i * row, host + (size_t)from * row, row);
+            else if (rt_tokens_row(tokens, from, p + (size_t)i * row, e))
+                return e->code;
+        }
         char *to = (char *)g->ring[k] + (size_t)at * (size_t)g->chunk * row;
         if (ops->copy(g->copies, to, p, (size_t)n * row, RT_H2D, NULL, e)) return e->code;
         p += (size_t)n * row;

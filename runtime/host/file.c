@@ -218,17 +218,6 @@ static RtCode write_failed(const char *path, int why, RtError *e)
                        : "");
 }
 
-static RtCode write_plain(const char *path, const RtPart *parts, int nparts, RtError *e)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return write_failed(path, errno, e);
-    bool ok = true;
-    for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
-    int why = errno;
-    if (close(fd) && ok) why = errno, ok = false;
-    return ok ? RT_OK : write_failed(path, why, e);
-}
-
 // The rename itself must survive a power cut.
 static void sync_folder(const char *path)
 {
@@ -259,44 +248,65 @@ int rt_file_new(char *path, unsigned mode)
     return -1;
 }
 
-// old: the file whose place and mode it takes, or NULL.
-static RtCode replace(const char *path, const char *temporary, int fd, const struct stat *old,
-                      const RtPart *parts, int nparts, RtError *e)
+RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e)
 {
-    bool ok = true;
-    for (int i = 0; i < nparts && ok; i++) ok = write_all(fd, parts[i].bytes, parts[i].n);
-    ok = ok && (!old || fchmod(fd, old->st_mode & 0777) == 0) && fsync(fd) == 0;
+    struct stat st;
+    *w = (RtWriter){.fd = -1, .path = path};
+    bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
+    if (there && !S_ISREG(st.st_mode)) { // a pipe, a terminal
+        w->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return w->fd < 0 ? write_failed(path, errno, e) : RT_OK;
+    }
+    if (there) w->to = realpath(path, NULL); // what a link points to is replaced, not the link
+    if (!w->to) w->to = strdup(path);
+    if (!w->to) return rt_fail(e, RT_OOM, "out of memory");
+    rt_file_sweep(w->to);
+    w->temporary = rt_file_beside(w->to, there ? 0600 : 0666, &w->fd);
     int why = errno;
-    if (close(fd) && ok) why = errno, ok = false;
-    if (ok && rename(temporary, path)) why = errno, ok = false;
-    if (!ok) {
-        unlink(temporary);
+    if (!w->temporary || w->fd < 0) {
+        free(w->to);
+        if (!w->temporary) return rt_fail(e, RT_OOM, "out of memory");
+        free(w->temporary);
         return write_failed(path, why, e);
     }
-    sync_folder(path);
+    w->mode = there ? (int)(st.st_mode & 0777) : -1;
     return RT_OK;
+}
+
+RtCode rt_writer_put(RtWriter *w, const void *bytes, size_t n, RtError *e)
+{
+    return write_all(w->fd, bytes, n) ? RT_OK : write_failed(w->path, errno, e);
+}
+
+RtCode rt_writer_again(RtWriter *w, const void *bytes, size_t n, RtError *e)
+{
+    if (lseek(w->fd, 0, SEEK_SET) == 0) return rt_writer_put(w, bytes, n, e);
+    return write_failed(w->path, errno, e);
+}
+
+RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e)
+{
+    bool ok = !code, file = w->temporary != NULL;
+    if (file) ok = ok && (w->mode < 0 || fchmod(w->fd, (mode_t)w->mode) == 0) && fsync(w->fd) == 0;
+    int why = errno;
+    if (close(w->fd) && ok) why = errno, ok = false;
+    if (file && ok && rename(w->temporary, w->to)) why = errno, ok = false;
+    if (file && ok) sync_folder(w->to);
+    if (file && !ok) unlink(w->temporary);
+    free(w->temporary);
+    free(w->to);
+    return code ? code : ok ? RT_OK : write_failed(w->path, why, e);
 }
 
 RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e)
 {
-    struct stat st;
-    char *real = NULL;
-    bool there = stat(path, &st) == 0;
-    if (there) {
-        if (S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
-        if (!S_ISREG(st.st_mode)) return write_plain(path, parts, nparts, e); // a pipe, a terminal
-        real = realpath(path, NULL); // what a link points to is replaced, not the link
-    }
-    const char *to = real ? real : path;
-    rt_file_sweep(to);
-    int fd;
-    char *temporary = rt_file_beside(to, there ? 0600 : 0666, &fd);
-    RtCode code = !temporary ? rt_fail(e, RT_OOM, "out of memory")
-                  : fd < 0   ? write_failed(path, errno, e)
-                             : replace(to, temporary, fd, there ? &st : NULL, parts, nparts, e);
-    free(temporary);
-    free(real);
-    return code;
+    RtWriter w;
+    if (rt_writer_begin(&w, path, e)) return e->code;
+    RtCode code = RT_OK;
+    for (int i = 0; i < nparts && !code; i++)
+        code = rt_writer_put(&w, parts[i].bytes, parts[i].n, e);
+    return rt_writer_end(&w, code, e);
 }
 
 RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),

@@ -10,6 +10,16 @@ typedef struct RtPart {
 } RtPart;
 // rt_file_write of several parts, one after the other.
 RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e);
+// The same, written as it comes: begin, put, end. Until the end path holds what it held before.
+typedef struct RtWriter {
+    const char *path;
+    int fd, mode;         // of the file that was there; -1: there was none
+    char *to, *temporary; // NULL: a pipe or the like, written at once
+} RtWriter;
+RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e);
+RtCode rt_writer_put(RtWriter *w, const void *bytes, size_t n, RtError *e);
+RtCode rt_writer_again(RtWriter *w, const void *bytes, size_t n, RtError *e); // from the beginning
+RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e); // code: what came of it so far
 // Calls make in an arena of its own; out of memory is an error of writing [path].
 RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
                        const void *what, RtError *e);
@@ -26,6 +36,14 @@ RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e);
 bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most);
 // The whole file as it is.
 RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
+
+// A regular file as memory, read as it is looked at. false: it is none, or cannot be mapped.
+typedef struct RtMap {
+    const unsigned char *at;
+    size_t n;
+} RtMap;
+bool rt_map_file(const char *path, RtMap *out);
+void rt_map_free(RtMap *m); // {0} is fine
 
 // Opens a new file for writing under a name made of [path]: its last six characters are replaced.
 // Its mode is [mode] less the process's umask. -1: errno says why.

@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static const char *const parts[] = {NULL, "images", "labels", "u16"};
+    static const char *const parts[] = {NULL, "images", "u32", "u16"};
     static const int64_t dims[] = {-1, 1, 3, 32};
     if (n < 1) return 0;
     uint8_t how = data[--n];

@@ -17,7 +17,7 @@ if ! $clang -fsanitize=fuzzer "$probe" -o "$out/probe" 2> "$out/probe.log"; then
     exit 0
 fi
 make -s -j"$(nproc)" CC="$clang" BUILD="$out" OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link $flags" \
-    "$out"/lib_{base,ir,frontend,passes,codegen,runtime}.a > "$out/make.log" || exit 2
+    "$out"/lib_{base,ir,frontend,passes,codegen,runtime,lib}.a > "$out/make.log" || exit 2
 libs=$(ls "$out"/lib_*.a)
 
 failed=0

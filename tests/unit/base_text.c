@@ -99,6 +99,10 @@ static void json(void)
     JsonValue *v = json_parse(arena, b.data, b.len, &error);
     CHECK(v && v->kind == JSON_OBJECT && v->n == 2);
     CHECK(v && !strcmp(json_get(v, "a\"b")->string, "line\n\\"));
+    static const char pair[] = "[\"\\ud83d\\ude00 \\u00e9\"]", half[] = "[\"\\ud83d\\u0041\"]";
+    const JsonValue *s = json_parse(arena, pair, sizeof pair - 1, &error);
+    CHECK(s && !strcmp(s->child->string, "\xf0\x9f\x98\x80 \xc3\xa9"));
+    CHECK(!json_parse(arena, half, sizeof half - 1, &error) && strstr(error, "surrogate"));
     const JsonValue *list = v ? json_get(v, "list") : NULL;
     CHECK(list && list->n == 4 && list->child->is_int && list->child->integer == -5);
     CHECK(list && list->child->next->number == 0.5 && list->child->next->next->kind == JSON_NULL);

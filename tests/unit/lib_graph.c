@@ -25,7 +25,7 @@ static void bind(Trained *t, Arena *a)
         in.type.dim[0] = EXAMPLES;
         void *bytes = arena_alloc(a, (size_t)prog_type_bytes(&in.type) + 1);
         synthetic_fill(&in, 7, bytes);
-        b[i] = (RtDataBinding){in.name, bytes, prog_type_bytes(&in.type) / EXAMPLES};
+        b[i] = (RtDataBinding){in.name, bytes, prog_type_bytes(&in.type) / EXAMPLES, NULL};
     }
     int64_t n = TIMES * e->batch;
     int32_t *rows = NEW_ARRAY(a, int32_t, n);

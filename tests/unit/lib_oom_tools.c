@@ -303,6 +303,42 @@ static netc_status doctor(World *w)
     return NETC_OK;
 }
 
+// A tokenizer.json, and a text by it.
+static netc_status tokenize(World *w)
+{
+    static const char json[] =
+        "{\"added_tokens\": [{\"id\": 5, \"content\": \"<|end|>\", \"special\": true}],"
+        " \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true},"
+        " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"abab\": 3,"
+        " \"\\u0120\": 4}, \"merges\": [\"a b\", [\"ab\", \"ab\"]]}}";
+    static const char words_of[] = "abab ab<|end|>ba";
+    FILE *f = fopen(file("tokenizer.json"), "w"), *g = fopen(file("abab.txt"), "w");
+    bool ok = f && g && fputs(json, f) >= 0 && fputs(words_of, g) >= 0;
+    ok = (!f || !fclose(f)) && (!g || !fclose(g)) && ok;
+    if (!ok) return NETC_INTERNAL;
+    char path[300], to[300];
+    snprintf(path, sizeof path, "%s", file("abab.txt"));
+    snprintf(to, sizeof to, "%s", file("abab.bin"));
+    const char *files[] = {path, path};
+    netc_tokenizer *t = NULL;
+    int32_t *tokens = NULL;
+    int64_t n = 0;
+    NETC_INIT(netc_tokenize_options, o);
+    o.files = files, o.nfiles = 2;
+    o.output = to;
+    o.end = "<|end|>";
+    netc_status status = netc_tokenizer_open(file("tokenizer.json"), NULL, &t, &w->err);
+    if (status == NETC_OK)
+        status = netc_tokenizer_encode(t, words_of, strlen(words_of), false, &tokens, &n, &w->err);
+    if (status == NETC_OK && (n != 8 || tokens[1] != 3 || tokens[4] != 5)) status = NETC_INTERNAL;
+    if (status == NETC_OK) status = netc_tokenize(t, &o, &n, NULL, &w->err);
+    if (status == NETC_OK && n != 18) status = NETC_INTERNAL;
+    netc_free(tokens);
+    netc_tokenizer_free(t);
+    return status;
+}
+
+static const Step tokens[] = {{"tokenize", tokenize}, {0}};
 static const Step whole[] = {
     {"context, prepared", make_context},
     {"compile with hooks", compile},
@@ -329,7 +365,8 @@ static const Step slow[] = {{"context", make_context},
                             {"tune", tune},
                             {"doctor", doctor},
                             {0}};
-static const Path paths[] = {{"the other ways", whole, true, 80, 1},
+static const Path paths[] = {{"tokens", tokens, true, 80, 1},
+                             {"the other ways", whole, true, 80, 1},
                              {"slow tools", slow, true, 5, 30}};
 
 static void undo(World *w, const Step *s)

@@ -289,7 +289,7 @@ static void test_rows(void)
     int32_t order[20];
     for (int i = 0; i < 60; i++) data[i] = (float)(i % 7);
     for (int i = 0; i < 20; i++) order[i] = (i * 7) % 20;
-    RtDataBinding b = {"x", data, 12};
+    RtDataBinding b = {"x", data, 12, NULL};
     if (!e.code) {
         CHECK_MSG(rt_data_bind(l.s, l.p, "main", &b, 1, 20, &e) == RT_OK, "%s", e.text);
         CHECK_MSG(rt_rows_set(l.s, l.p, "main", order, 20, &e) == RT_OK, "%s", e.text);

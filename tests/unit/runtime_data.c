@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "runtime/data.h"
+#include "runtime/data/tokens.h"
 #include "tests/unit/unit.h"
 
 static char dir[] = "/tmp/netc-unit-XXXXXX", path_[2][300];
@@ -513,6 +514,60 @@ static void test_container(void)
     arena_free(a);
 }
 
+// Rows that stay in their files against the same read as a whole, over two files and both widths.
+static void test_tokens(void)
+{
+    enum { N = 100, WINDOW = 9 };
+    struct {
+        RtTokenHead head;
+        uint16_t at[N];
+    } narrow = {.head = rt_token_head(false, N)};
+    struct {
+        RtTokenHead head;
+        uint32_t at[N];
+    } wide = {.head = rt_token_head(true, N)};
+    for (int i = 0; i < N; i++)
+        narrow.at[i] = (uint16_t)(i * 37 % 50000), wide.at[i] = (uint32_t)i * 70001u;
+    char paths[2][300], list[700];
+    snprintf(paths[0], sizeof paths[0], "%s", put("narrow.bin", &narrow, sizeof narrow));
+    snprintf(paths[1], sizeof paths[1], "%s", put("wide.bin", &wide, sizeof wide));
+    snprintf(list, sizeof list, "%s,%s", paths[0], paths[1]);
+    const char *two[] = {paths[0], paths[1]};
+    ProgType wanted = {.dtype = PD_I32, .rank = 1, .dim = {WINDOW}};
+    RtArray whole, stays;
+    RtError e = {0};
+    CHECK_MSG(rt_array_read(list, NULL, &wanted, &whole, &e) == RT_OK && !whole.tokens, "%s",
+              e.text);
+    CHECK_MSG(rt_tokens_open(two, 2, NULL, &wanted, 0, &stays, &e) == RT_OK && stays.tokens, "%s",
+              e.text);
+    CHECK(prog_type_equal(&whole.type, &stays.type) && whole.bytes == stays.bytes &&
+          whole.type.dim[0] == 24);
+    for (int64_t i = 0; i < whole.type.dim[0]; i++) {
+        int32_t x[WINDOW], y[WINDOW];
+        CHECK(!rt_array_row(&whole, i, x, &e) && !rt_array_row(&stays, i, y, &e) &&
+              !memcmp(x, y, sizeof x));
+    }
+    rt_array_free(&whole);
+    int32_t row[WINDOW];
+    CHECK(rt_array_check_range(&stays, "x", 0, 50000, &e) == RT_OK &&
+          rt_array_row(&stays, 0, row, &e) == RT_OK);
+    CHECK(rt_array_row(&stays, 12, row, &e) == RT_USER &&
+          strstr(e.text, "wide.bin: token 1 is 70001"));
+    rt_array_free(&stays);
+    // Too few to be worth it; of another kind; damaged.
+    CHECK(rt_tokens_open(two, 2, NULL, &wanted, 1 << 20, &stays, &e) == RT_OK && !stays.tokens);
+    two[1] = put("t.npy", "\x93NUMPY and more", 15);
+    CHECK(rt_tokens_open(two, 2, NULL, &wanted, 0, &stays, &e) == RT_OK && !stays.tokens);
+    narrow.head.word[2]++;
+    bad(put("wrong.bin", &narrow, sizeof narrow), NULL, &wanted,
+        "its header says 101 tokens of 16 bits, but 200");
+    two[1] = at("wrong.bin");
+    e = (RtError){0};
+    CHECK(rt_tokens_open(two, 2, NULL, &wanted, 0, &stays, &e) == RT_USER && !stays.tokens);
+    wanted.dtype = PD_U8;
+    bad(paths[0], "u32", &wanted, "32-bit tokens need");
+}
+
 int main(void)
 {
     if (!mkdtemp(dir)) return 1;
@@ -520,6 +575,7 @@ int main(void)
     test_npy();
     test_files();
     test_raw();
+    test_tokens();
     test_foreign();
     test_packed();
     test_shuffle();

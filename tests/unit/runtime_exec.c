@@ -207,7 +207,7 @@ static void test_train(RtSession *s, RtProgram *p)
     RtError e = {0};
     float x[6] = {1, 2, 3, 4, 5, 1000}, out;
     int32_t rows[6] = {4, 3, 0, 1, 5, 5};
-    RtDataBinding b = {"x", x, 4};
+    RtDataBinding b = {"x", x, 4, NULL};
     CHECK(fabsf(cell(s) - 0.5f) < 1e-6);
     CHECK(rt_run(s, p, "train", NULL, 0, 1, &e) == RT_USER); // nothing bound
     e = (RtError){0};

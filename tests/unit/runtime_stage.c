@@ -81,7 +81,7 @@ static void epoch(RtSession *s, RtProgram *q, int round, int classes)
 static void staged(RtSession *s, RtProgram *q)
 {
     RtError e = {0};
-    RtDataBinding b[] = {{"x", x, 8}, {"y", y, 1}};
+    RtDataBinding b[] = {{"x", x, 8, NULL}, {"y", y, 1, NULL}};
     for (int i = 0; i < EXAMPLES; i++) x[2 * i] = i, x[2 * i + 1] = i % 7;
     for (int round = 0; round < 3; round++) {
         int classes = round < 2 ? 5 : 3;

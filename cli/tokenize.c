@@ -1,0 +1,225 @@
+// netc tokenize: text to tokens and back.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+typedef struct TokenizeArgs {
+    StringList words;
+    const char *tokenizer, *pattern, *output, *end;
+    bool raw, plain, decode;
+} TokenizeArgs;
+
+typedef struct Contents {
+    unsigned char *at; // malloc'ed
+    size_t n;
+} Contents;
+
+static bool is_input(const char *path)
+{
+    return !strcmp(path, "-");
+}
+
+// All of a file, of standard input for "-". false: said so.
+static bool read_all(const char *path, Contents *c)
+{
+    FILE *f = is_input(path) ? stdin : fopen(path, "rb");
+    if (!f) return fail("cannot open %s: %s", path, strerror(errno)), false;
+    size_t cap = 0, k;
+    bool room;
+    do {
+        cap = cap ? 2 * cap : 1 << 16;
+        unsigned char *more = realloc(c->at, cap);
+        if ((room = more)) c->at = more;
+        k = room ? fread(c->at + c->n, 1, cap - c->n, f) : 0;
+        c->n += k;
+    } while (room && c->n == cap);
+    if (ferror(f)) fail("cannot read %s: %s", path, strerror(errno));
+    if (!room) fail("%s does not fit in memory", path);
+    bool ok = room && !ferror(f);
+    if (f != stdin) fclose(f);
+    return ok;
+}
+
+// -- to tokens ------------------------------------------------------------------------------------
+
+// As numbers on standard output, a line a file.
+static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    for (int i = 0; i < a->words.n && status == NETC_OK; i++) {
+        Contents c = {0};
+        int32_t *tokens = NULL;
+        int64_t n = 0, end = a->end ? netc_tokenizer_find(t, a->end) : -1;
+        if (a->end && end < 0)
+            status = (fail("%s has no token '%s'", a->tokenizer, a->end), NETC_INVALID);
+        else if (!read_all(a->words.at[i], &c))
+            status = NETC_INVALID;
+        else
+            status = netc_tokenizer_encode(t, (char *)c.at, c.n, a->plain, &tokens, &n, err);
+        for (int64_t k = 0; k < n && status == NETC_OK; k++)
+            printf("%s%lld", k ? " " : "", (long long)tokens[k]);
+        if (status == NETC_OK && end >= 0) printf("%s%lld", n ? " " : "", (long long)end);
+        if (status == NETC_OK) putchar('\n');
+        netc_free(tokens);
+        free(c.at);
+    }
+    return status;
+}
+
+static netc_status write_tokens(const TokenizeArgs *a, const netc_tokenizer *t, netc_error **err)
+{
+    int64_t tokens, bytes;
+    NETC_INIT(netc_tokenize_options, o);
+    const char **files = calloc((size_t)a->words.n, sizeof *files);
+    if (!files) return NETC_OUT_OF_MEMORY;
+    for (int i = 0; i < a->words.n; i++)
+        files[i] = is_input(a->words.at[i]) ? "/dev/stdin" : a->words.at[i];
+    o.files = files;
+    o.nfiles = a->words.n;
+    o.output = a->output;
+    o.raw = a->raw;
+    o.plain = a->plain;
+    o.end = a->end;
+    netc_status status = netc_tokenize(t, &o, &tokens, &bytes, err);
+    free(files);
+    if (status != NETC_OK) return status;
+    int64_t count = netc_tokenizer_count(t);
+    fprintf(stderr, "%s: %lld tokens below %lld of %lld bytes, %d bits each%s\n", a->output,
+            (long long)tokens, (long long)count, (long long)bytes, count > 65536 ? 32 : 16,
+            a->raw ? ", no header" : "");
+    return NETC_OK;
+}
+
+// -- and back -------------------------------------------------------------------------------------
+
+enum { HEAD = 1024, MAGIC_16 = 20240520, MAGIC_32 = 20240801 };
+
+static bool put(const netc_tokenizer *t, const char *path, int64_t place, int64_t token)
+{
+    const char *bytes;
+    size_t n;
+    if (!netc_tokenizer_text(t, token, &bytes, &n))
+        return fail("%s: token %lld is %lld, which the tokenizer does not have", path,
+                    (long long)place, (long long)token),
+               false;
+    fwrite(bytes, 1, n, stdout); // what is lost is told in the end
+    return true;
+}
+
+static bool put_binary(const netc_tokenizer *t, const char *path, const unsigned char *at, size_t n,
+                       int width)
+{
+    if (n % (size_t)width)
+        return fail("%s: %zu bytes are no whole number of tokens of %d bits", path, n, 8 * width),
+               false;
+    bool ok = true;
+    for (size_t i = 0; ok && i < n / (size_t)width; i++) {
+        uint32_t token = 0;
+        memcpy(&token, at + i * (size_t)width, (size_t)width);
+        ok = put(t, path, (int64_t)i, token);
+    }
+    return ok;
+}
+
+// Numbers and space.
+static bool put_numbers(const netc_tokenizer *t, const char *path, const char *text, size_t n)
+{
+    int64_t place = 0, token = 0;
+    bool digits = false;
+    for (size_t i = 0; i <= n; i++) {
+        char c = i < n ? text[i] : '\n';
+        if (c >= '0' && c <= '9' && token < INT32_MAX) {
+            token = 10 * token + c - '0';
+            digits = true;
+        } else if (strchr(" \t\r\n", c) && c) {
+            if (digits && !put(t, path, place++, token)) return false;
+            digits = false;
+            token = 0;
+        } else {
+            return fail("%s holds neither tokens with a header nor numbers; --raw takes tokens "
+                        "without a header",
+                        path),
+                   false;
+        }
+    }
+    return true;
+}
+
+static bool decode_file(const TokenizeArgs *a, const netc_tokenizer *t, const char *path)
+{
+    Contents c = {0};
+    int32_t head[3] = {0};
+    bool ok = read_all(path, &c);
+    if (ok && c.n >= sizeof head) memcpy(head, c.at, sizeof head);
+    int width = head[0] == MAGIC_32 ? 4 : 2;
+    if (!ok) {
+    } else if (a->raw) {
+        width = netc_tokenizer_count(t) > 65536 ? 4 : 2;
+        ok = put_binary(t, path, c.at, c.n, width);
+    } else if (head[0] != MAGIC_16 && head[0] != MAGIC_32) {
+        ok = put_numbers(t, path, (char *)c.at, c.n);
+    } else if (c.n < HEAD || head[2] < 0 || (c.n - HEAD) != (size_t)width * (size_t)head[2]) {
+        ok = (fail("%s is damaged: its header says %d tokens of %d bits, it has %zu bytes", path,
+                   head[2], 8 * width, c.n),
+              false);
+    } else {
+        ok = put_binary(t, path, c.at + HEAD, c.n - HEAD, width);
+    }
+    free(c.at);
+    return ok;
+}
+
+static netc_status decode(const TokenizeArgs *a, const netc_tokenizer *t)
+{
+    if (a->output) return fail("--decode writes to standard output, not to -o"), NETC_INVALID;
+    for (int i = 0; i < a->words.n; i++)
+        if (!decode_file(a, t, a->words.at[i])) return NETC_INVALID;
+    return NETC_OK;
+}
+
+int verb_tokenize(int argc, char **argv)
+{
+    TokenizeArgs a = {0};
+    const Option options[] = {
+        {"--tokenizer", NULL, OPT_STRING, &a.tokenizer, "FILE",
+         "tokenizer.json, vocab.json or merges.txt, a folder of them, ranks (.tiktoken), or "
+         "'bytes'"},
+        {"--pattern", NULL, OPT_STRING, &a.pattern, "NAME",
+         "of ranks: how text is cut, gpt2, cl100k, llama3 or o200k (default: by the file's name)"},
+        {"--output", "-o", OPT_OUTPUT, &a.output, "FILE",
+         "tokens for --data, with a header; without -o they are printed as numbers"},
+        {"--raw", NULL, OPT_FLAG, &a.raw, NULL,
+         "tokens without a header, of 16 or 32 bits (FILE:u16, FILE:u32 for --data)"},
+        {"--end", NULL, OPT_STRING, &a.end, "TOKEN",
+         "a token behind every file, such as '<|endoftext|>'"},
+        {"--plain", NULL, OPT_FLAG, &a.plain, NULL,
+         "the texts of special tokens are text like any other"},
+        {"--decode", NULL, OPT_FLAG, &a.decode, NULL, "from tokens to text"},
+    };
+    static const char *const standard = "-";
+    int code;
+    if (!read_command("tokenize", OPTIONS(options), NULL, &a.words, argc, argv, &code)) return code;
+    StringList input = {(const char **)&standard, 1}, given = a.words;
+    if (!a.words.n) a.words = input;
+    netc_tokenizer *t = NULL;
+    netc_error *err = NULL;
+    NETC_INIT(netc_tokenizer_options, o);
+    o.pattern = a.pattern;
+    netc_status status = NETC_OK;
+    if (!a.tokenizer) status = (fail("say how with --tokenizer FILE"), NETC_INVALID);
+    if (status == NETC_OK && a.output &&
+        !output_named(a.output, ".bin", "tokens are written", &code))
+        status = NETC_INVALID;
+    if (status == NETC_OK) status = netc_tokenizer_open(a.tokenizer, &o, &t, &err);
+    if (status == NETC_OK)
+        status = a.decode   ? decode(&a, t)
+                 : a.output ? write_tokens(&a, t, &err)
+                            : print_tokens(&a, t, &err);
+    netc_tokenizer_free(t);
+    list_free(&given);
+    return exit_code(status, err);
+}

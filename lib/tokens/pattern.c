@@ -1,0 +1,115 @@
+// Matching: a program of few instructions, with a stack of the places to go back to. A run of
+// characters is one of them however long it is.
+#include <stdlib.h>
+
+#include "lib/tokens/pattern_code.h"
+
+typedef struct PatternBack {
+    int pc;
+    const unsigned char *at, *low; // low: at may go back so far, a character at a time; NULL: not
+} PatternBack;
+
+void pattern_work_free(PatternWork *w)
+{
+    free(w->at);
+    *w = (PatternWork){0};
+}
+
+static bool push(PatternWork *w, PatternBack b)
+{
+    if (w->n == w->cap) {
+        size_t cap = w->cap ? 2 * w->cap : 64;
+        PatternBack *more = realloc(w->at, cap * sizeof *more);
+        if (!more) return !(w->lost = true);
+        w->at = more;
+        w->cap = cap;
+    }
+    w->at[w->n++] = b;
+    return true;
+}
+
+// The bytes of the character at p < end, if it is of the set; else 0.
+static inline int one(const Pattern *p, const Set *s, const unsigned char *at,
+                      const unsigned char *end)
+{
+    int bytes;
+    if (*at < 0x80) return s->ascii[*at];
+    uint32_t c = utf8_next(at, end, &bytes);
+    return set_has(s, p->category, c) ? bytes : 0;
+}
+
+static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, const unsigned char *at,
+                                  const unsigned char *end);
+
+// Takes a run. false: too few of them.
+static bool run(const Pattern *p, PatternWork *w, int pc, const unsigned char **at,
+                const unsigned char *end)
+{
+    const Code *c = &p->code[pc];
+    const unsigned char *low = c->low ? NULL : *at, *to = *at;
+    int64_t n = 0;
+    for (int bytes; n < c->high && to < end && (bytes = one(p, c->set, to, end)); to += bytes) {
+        if (n++ == c->low) low = to;
+    }
+    if (n < c->low) return false;
+    if (n == c->low) low = to;
+    *at = to;
+    return c->op == OP_OWNED || low == to || push(w, (PatternBack){pc + 1, to, low});
+}
+
+static bool back(PatternWork *w, size_t base, int *pc, const unsigned char **at)
+{
+    if (w->n == base || w->lost) return false;
+    PatternBack *b = &w->at[w->n - 1];
+    *pc = b->pc;
+    if (b->low) b->at = utf8_before(b->low, b->at);
+    *at = b->at;
+    if (!b->low || b->at == b->low) w->n--;
+    return true;
+}
+
+// Where a match that begins at [at] ends; NULL: none does.
+static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, const unsigned char *at,
+                                  const unsigned char *end)
+{
+    size_t base = w->n;
+    for (;;) {
+        const Code *c = &p->code[pc];
+        bool ok = true;
+        int bytes;
+        switch (c->op) {
+        case OP_SET:
+            ok = at < end && (bytes = one(p, c->set, at, end));
+            if (ok) at += bytes;
+            break;
+        case OP_RUN:
+        case OP_OWNED: ok = run(p, w, pc, &at, end); break;
+        case OP_SPLIT: ok = push(w, (PatternBack){c->to, at, NULL}); break;
+        case OP_JUMP: pc = c->to - 1; break;
+        case OP_AHEAD:
+        case OP_NOT:
+            ok = (match(p, w, pc + 1, at, end) != NULL) == (c->op == OP_AHEAD) && !w->lost;
+            pc = c->to - 1;
+            break;
+        case OP_FINISH: ok = at == end; break;
+        case OP_LINE: ok = at == end || *at == '\n'; break;
+        case OP_MATCH: w->n = base; return at;
+        }
+        pc++;
+        if (!ok && !back(w, base, &pc, &at)) return NULL;
+    }
+}
+
+bool pattern_find(const Pattern *p, PatternWork *w, const unsigned char *from,
+                  const unsigned char *end, Piece *out)
+{
+    for (int bytes; from < end && !w->lost; from += bytes) {
+        const unsigned char *to = match(p, w, 0, from, end);
+        if (to && to > from) {
+            *out = (Piece){from, to};
+            return true;
+        }
+        utf8_next(from, end, &bytes);
+    }
+    return false;
+}

@@ -1,0 +1,37 @@
+// The regular expressions by which tokenizers cut text into pieces, matched on bytes.
+#ifndef LIB_TOKENS_PATTERN_H
+#define LIB_TOKENS_PATTERN_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "lib/tokens/unicode.h"
+
+// Alternatives, groups (?:…) and (?i:…), lookahead (?=…) and (?!…), sets […], \s \S \d \D \p{…}
+// \P{…} of general categories, greedy and possessive repeats, $. Everything else is refused, the
+// reason in *why: a pattern is never read as another one.
+typedef struct Pattern Pattern;
+typedef enum PatternKind {
+    PATTERN_RUST, // as tiktoken reads it: $ is the end of the text, {1,3}+ is possessive
+    PATTERN_RUBY, // as Hugging Face's tokenizers do (Oniguruma): $ is also before a new line, and
+                  // {1,3}+ repeats
+} PatternKind;
+// category: unicode_categories, which must outlive it.
+const Pattern *pattern_compile(Arena *a, const char *text, size_t n, PatternKind kind,
+                               const uint8_t *category, const char **why);
+
+typedef struct PatternWork { // of matching, reused: zeroed in the beginning
+    struct PatternBack *at;
+    size_t n, cap;
+    bool lost; // out of memory: nothing that was found counts
+} PatternWork;
+void pattern_work_free(PatternWork *w);
+
+typedef struct Piece {
+    const unsigned char *begin, *end;
+} Piece;
+// The first match in from..end that is not empty. false: there is none.
+bool pattern_find(const Pattern *p, PatternWork *w, const unsigned char *from,
+                  const unsigned char *end, Piece *out);
+
+#endif

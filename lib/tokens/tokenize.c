@@ -1,0 +1,103 @@
+// netc_tokenize: files of text to a file of tokens.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/tokens/encode.h"
+#include "runtime/data/tokens.h"
+#include "runtime/host/file.h"
+
+typedef struct Tokenizing {
+    Encoder encoder;
+    const netc_tokenize_options *o;
+    RtWriter w;
+    bool wide; // tokens of 32 bits
+    int64_t count, bytes;
+    RtError e;
+} Tokenizing;
+
+// Writes what has been encoded.
+static netc_status take(void *ctx, netc_error **err)
+{
+    Tokenizing *t = ctx;
+    Tokens *out = &t->encoder.out;
+    size_t n = out->n;
+    t->count += (int64_t)n;
+    out->n = 0;
+    if (!t->wide)
+        for (size_t i = 0; i < n; i++) memcpy((char *)out->at + 2 * i, &out->at[i], 2); // in place
+    if (!n || !rt_writer_put(&t->w, out->at, n * (t->wide ? 4 : 2), &t->e)) return NETC_OK;
+    return lib_fail_rt(err, &t->e);
+}
+
+static netc_status file(Tokenizing *t, const char *path, netc_error **err)
+{
+    RtMap map;
+    RtBytes read = {0};
+    bool mapped = rt_map_file(path, &map),
+         packed = mapped && map.n > 2 && map.at[0] == 0x1f && map.at[1] == 0x8b;
+    if (packed) rt_map_free(&map);
+    if ((!mapped || packed) && rt_bytes_read(path, SIZE_MAX - 1, &read, &t->e))
+        return lib_fail_rt(err, &t->e);
+    size_t n = map.at ? map.n : read.n;
+    netc_status status = encode_text(&t->encoder, map.at ? map.at : read.at, n, err);
+    t->bytes += (int64_t)n;
+    rt_map_free(&map);
+    free(read.at);
+    return status;
+}
+
+static netc_status write_tokens(Tokenizing *t, int32_t end, netc_error **err)
+{
+    RtTokenHead head = rt_token_head(t->wide, 0);
+    const netc_tokenize_options *o = t->o;
+    bool raw = o->raw;
+    if (!raw && rt_writer_put(&t->w, &head, sizeof head, &t->e)) return lib_fail_rt(err, &t->e);
+    netc_status status = NETC_OK;
+    for (int i = 0; i < o->nfiles && status == NETC_OK; i++) {
+        status = file(t, o->files[i], err);
+        if (end < 0 || status != NETC_OK) continue;
+        if (!tokens_reserve(&t->encoder.out, 1)) return OUT_OF_MEMORY(err);
+        t->encoder.out.at[t->encoder.out.n++] = (uint32_t)end;
+    }
+    if (status == NETC_OK) status = take(t, err);
+    if (status != NETC_OK || raw) return status;
+    if (t->count > INT32_MAX)
+        return lib_fail(err, NETC_INVALID,
+                        "%" PRId64
+                        " tokens are more than the header of a token file can say; write "
+                        "them without one (--raw), or into several files",
+                        t->count);
+    head = rt_token_head(t->wide, t->count);
+    return rt_writer_again(&t->w, &head, sizeof head, &t->e) ? lib_fail_rt(err, &t->e) : NETC_OK;
+}
+
+netc_status netc_tokenize(const netc_tokenizer *tokenizer, const netc_tokenize_options *options,
+                          int64_t *tokens, int64_t *bytes, netc_error **err)
+{
+    netc_tokenize_options o = {0};
+    if (!options) return lib_fail(err, NETC_INVALID, "netc_tokenize wants options");
+    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    Tokenizing t = {.encoder = {.t = tokenizer, .plain = o.plain, .take = take},
+                    .o = &o,
+                    .wide = tokenizer->count > UINT16_MAX + 1};
+    t.encoder.ctx = &t;
+    int64_t end = o.end ? netc_tokenizer_find(tokenizer, o.end) : -1;
+    if (o.end && end < 0)
+        return lib_fail(err, NETC_INVALID, "%s has no token '%s'", tokenizer->path, o.end);
+    if (rt_writer_begin(&t.w, o.output, &t.e)) return lib_fail_rt(err, &t.e);
+    netc_status status = NETC_OK;
+    if (!o.raw && !t.w.temporary)
+        status = lib_fail(err, NETC_INVALID,
+                          "%s is no file, which a token file with a header must be; write it "
+                          "without one (--raw)",
+                          o.output);
+    if (status == NETC_OK) status = write_tokens(&t, (int32_t)end, err);
+    RtCode code = rt_writer_end(&t.w, status == NETC_OK ? RT_OK : RT_USER, &t.e);
+    if (status == NETC_OK && code) status = lib_fail_rt(err, &t.e);
+    encoder_free(&t.encoder);
+    free(t.encoder.out.at);
+    if (tokens) *tokens = t.count;
+    if (bytes) *bytes = t.bytes;
+    return status;
+}

@@ -1,0 +1,190 @@
+// Files of tokens: the header that llm.c writes, and windows over files that are larger than
+// memory.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/data/data_read.h"
+#include "runtime/data/tokens.h"
+
+// -- the header -----------------------------------------------------------------------------------
+
+enum { MAGIC_16 = 20240520, VERSION_16 = 1, MAGIC_32 = 20240801, VERSION_32 = 7 };
+
+RtTokenHead rt_token_head(bool wide, int64_t tokens)
+{
+    RtTokenHead h = {{wide ? MAGIC_32 : MAGIC_16, wide ? VERSION_32 : VERSION_16, (int32_t)tokens}};
+    return h;
+}
+
+static int32_t word(const unsigned char *at, int i)
+{
+    int32_t v;
+    memcpy(&v, at + 4 * i, 4);
+    return v;
+}
+
+bool rt_token_recognise(const unsigned char *at, size_t n)
+{
+    return n >= 4 && (word(at, 0) == MAGIC_16 || word(at, 0) == MAGIC_32);
+}
+
+int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtError *e)
+{
+    if (bytes < sizeof(RtTokenHead))
+        return rt_fail(e, RT_USER, "%s is truncated: it ends within the header of a token file",
+                       path),
+               0;
+    bool wide = word(at, 0) == MAGIC_32;
+    int version = wide ? VERSION_32 : VERSION_16, width = wide ? 4 : 2;
+    if (word(at, 1) != version)
+        return rt_fail(e, RT_USER, "%s is a token file of version %" PRId32 "; %d can be read",
+                       path, word(at, 1), version),
+               0;
+    size_t have = bytes - sizeof(RtTokenHead);
+    int64_t count = word(at, 2);
+    if (count >= 0 && have % (size_t)width == 0 && have / (size_t)width == (size_t)count)
+        return width;
+    return rt_fail(e, RT_USER,
+                   "%s: its header says %" PRId64
+                   " tokens of %d bits, but %zu bytes follow it; it is "
+                   "damaged",
+                   path, count, 8 * width, have),
+           0;
+}
+
+// -- rows that stay in their files ----------------------------------------------------------------
+
+typedef struct Part {
+    char *path;
+    RtMap map;
+    size_t head;
+    int width; // bytes of a token there
+    int64_t first, rows;
+} Part;
+
+struct RtTokens {
+    ProgDType type;
+    int64_t window;
+    bool has_range;
+    int64_t low, high;
+    int n;
+    Part part[];
+};
+
+void rt_tokens_free(RtTokens *t)
+{
+    if (!t) return;
+    for (int i = 0; i < t->n; i++) {
+        free(t->part[i].path);
+        rt_map_free(&t->part[i].map);
+    }
+    free(t);
+}
+
+void rt_tokens_range(RtTokens *t, int64_t low, int64_t high)
+{
+    t->has_range = true;
+    t->low = low;
+    t->high = high;
+}
+
+// How the file holds its tokens. *width 0: it must be read in another way. RT_USER: damaged.
+static RtCode layout(const char *path, const RtMap *m, const char *part, ProgDType type,
+                     size_t *head, int *width, RtError *e)
+{
+    int own = (int)prog_dtype_bytes(type);
+    RtBytes b = {.at = (unsigned char *)(uintptr_t)m->at, .n = m->n};
+    *head = 0;
+    *width = 0;
+    if (part && (!strcmp(part, "u16") || !strcmp(part, "u32"))) {
+        *width = strcmp(part, "u16") ? 4 : 2;
+    } else if (part && !strcmp(part, "raw")) {
+        *width = own;
+    } else if (!part && type != PD_U8 && rt_token_recognise(m->at, m->n)) {
+        *head = sizeof(RtTokenHead);
+        *width = rt_token_width(path, m->at, m->n, e);
+        if (!*width) return e->code;
+    } else if (!part && !rt_npy_recognise(&b) && !rt_path_ends(path, ".npy") &&
+               !rt_idx_recognise(path, &b) && !rt_cifar_recognise(path, part, &b)) {
+        RtError foreign = {0};
+        if (!rt_foreign_check(path, &b, true, &foreign))
+            *width = rt_path_ends(path, ".txt") ? 1 : own;
+    }
+    if (*width > own || (m->n - *head) % (size_t)(*width ? *width : 1)) *width = 0;
+    return RT_OK;
+}
+
+static RtCode add_part(RtTokens *t, const char *path, const char *part, bool *fits, RtError *e)
+{
+    Part *p = &t->part[t->n];
+    *fits = false;
+    if (!rt_map_file(path, &p->map)) return RT_OK;
+    t->n++;
+    if (p->map.n > 1 && p->map.at[0] == 0x1f && p->map.at[1] == 0x8b) return RT_OK;
+    if (layout(path, &p->map, part, t->type, &p->head, &p->width, e)) return e->code;
+    if (!p->width || !(p->path = strdup(path))) return RT_OK;
+    int64_t n = (int64_t)((p->map.n - p->head) / (size_t)p->width);
+    p->rows = n < t->window ? 0 : (n - 1) / (t->window - 1);
+    if (t->n > 1) p->first = p[-1].first + p[-1].rows;
+    *fits = p->rows > 0;
+    return RT_OK;
+}
+
+RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const ProgType *wanted,
+                      size_t least, RtArray *out, RtError *e)
+{
+    *out = (RtArray){0};
+    bool fits = wanted && wanted->rank == 1 && wanted->dim[0] > 1 && wanted->dtype >= PD_U8 &&
+                wanted->dtype <= PD_I64;
+    RtTokens *t = fits ? calloc(1, sizeof *t + (size_t)n * sizeof *t->part) : NULL;
+    if (!t) return RT_OK;
+    t->type = wanted->dtype;
+    t->window = wanted->dim[0];
+    RtCode code = RT_OK;
+    for (int i = 0; i < n && fits && !code; i++) code = add_part(t, paths[i], part, &fits, e);
+    int64_t rows = fits && !code ? t->part[n - 1].first + t->part[n - 1].rows : 0, bytes;
+    if (code || !rows ||
+        __builtin_mul_overflow(rows * prog_dtype_bytes(t->type), t->window, &bytes) ||
+        (size_t)bytes <= least) {
+        rt_tokens_free(t);
+        return code;
+    }
+    *out = (RtArray){.type = {.dtype = t->type, .rank = 2, .dim = {rows, t->window}},
+                     .bytes = (size_t)bytes,
+                     .tokens = t};
+    return RT_OK;
+}
+
+static RtCode outside(const RtTokens *t, const Part *p, int64_t at, int64_t v, RtError *e)
+{
+    return rt_fail(e, RT_USER,
+                   "%s: token %" PRId64 " is %" PRId64 ", the model says its values are in %" PRId64
+                   "..%" PRId64 " (%" PRId64 " to %" PRId64 ")",
+                   p->path, at, v, t->low, t->high, t->low, t->high - 1);
+}
+
+RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
+{
+    const Part *p = t->part;
+    while (row >= p->first + p->rows) p++;
+    int64_t at = (row - p->first) * (t->window - 1), own = prog_dtype_bytes(t->type);
+    const unsigned char *from = p->map.at + p->head + (size_t)at * (size_t)p->width;
+    char *o = to;
+    for (int64_t i = 0; i < t->window; i++, from += p->width, o += own) {
+        int64_t v = 0;
+        memcpy(&v, from, (size_t)p->width); // little-endian, as everywhere here
+        if (t->type == PD_I32 && p->width == 4) v = (int32_t)v;
+        if (t->has_range && (v < t->low || v >= t->high)) return outside(t, p, at + i, v, e);
+        memcpy(o, &v, (size_t)own);
+    }
+    return RT_OK;
+}
+
+RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e)
+{
+    if (a->tokens) return rt_tokens_row(a->tokens, row, to, e);
+    size_t bytes = a->type.dim[0] ? a->bytes / (size_t)a->type.dim[0] : 0;
+    memcpy(to, (const char *)a->data + (size_t)row * bytes, bytes);
+    return RT_OK;
+}

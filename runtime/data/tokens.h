@@ -1,0 +1,26 @@
+// Internal: files of tokens. With a header, those of llm.c; without, those of nanoGPT (16 bits).
+#ifndef RUNTIME_DATA_TOKENS_H
+#define RUNTIME_DATA_TOKENS_H
+
+#include "runtime/data.h"
+#include "runtime/host/file.h"
+
+typedef struct RtTokenHead { // what such a file begins with, little-endian
+    int32_t word[256];       // magic, version, tokens that follow
+} RtTokenHead;
+RtTokenHead rt_token_head(bool wide, int64_t tokens); // wide: tokens of 32 bits, not 16
+
+bool rt_token_recognise(const unsigned char *at, size_t n);
+// Bytes of a token behind the header of a file of [bytes], which begins at [at]; 0: damaged, in e.
+int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtError *e);
+
+// Rows of tokens that stay in their files.
+// Windows of wanted->dim[0] tokens over files of them, one file behind the other, that take no
+// memory: where all are regular files, not compressed, and their windows would take more than
+// [least] bytes. out->tokens stays NULL where they are not.
+RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const ProgType *wanted,
+                      size_t least, RtArray *out, RtError *e);
+void rt_tokens_free(RtTokens *t);
+void rt_tokens_range(RtTokens *t, int64_t low, int64_t high); // looked at as rows are read
+
+#endif
