@@ -15,6 +15,7 @@ void combine_cuda(Emit *e); // team_cuda.c: the parts of rows, joined
 void in_order_cuda(Emit *e);
 void column_cuda(Emit *e, KernelPhase phase);
 void sweep_cuda(Emit *e);
+void bins_cuda(Emit *e);
 void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
 void transpose_cuda(Emit *e);

@@ -40,6 +40,7 @@ typedef enum InstKind {
     KI_ASSERT, // a[0]; false is recorded
     KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
     KI_SCAN,   // running sum of a[0] along the columns; [exclusive]
+    KI_BIN,    // the sum of a[0] over the columns that have one place (Body.bins)
     KI_SORT,   // the a[0] along the columns in order, [down]; [places]: where they stood
 } InstKind;
 
@@ -141,6 +142,13 @@ typedef struct Body {
         int sum, a, b;
         int tensor; // TENSOR_*: how tensor cores may take the products; 0: not
     } dot;
+    // Sums by index, over slots (axis 0) and neighbouring results (axis 1): [sum] (KI_BIN) at the
+    // columns' [place], of [places], from which the store follows. A slot has the places that are
+    // its number modulo [shares], [held] of them at most. held 0: not that.
+    struct {
+        int sum, place;
+        int64_t places, shares, held;
+    } bins;
     // Attention over axes (batch 0, rows 1, a head's dimension for each result) and the columns:
     // products of what an expression makes of scores, products themselves. nouts 0: not that.
     struct {
@@ -212,6 +220,12 @@ DType attention_type(const Body *b);
 int64_t sort_padded(int64_t cols);         // what is sorted: the next power of two
 int64_t sort_bytes(int64_t cols, DType t); // keys, and where they were
 bool sort_fits(const Target *t, int64_t cols, DType type);
+
+// -- bins.c: sums by index in shared memory, a thread for each of neighbouring results
+int64_t bins_blocks_across(int64_t cols); // blocks that share so many
+int bins_threads(int64_t cols);           // of each of them
+int bins_looks(const Body *b);            // columns a thread looks at before hits are added up
+int64_t bins_bytes(const Body *b);        // of shared memory
 
 // -- identity.c
 uint64_t kernel_identity(const Kernel *k);

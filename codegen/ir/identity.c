@@ -40,6 +40,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
         if (s->fold) h = hash_mix(h, (uint64_t)s->fold->op + 1);
     }
+    if (b->bins.held) h = hash_mix(h, hash_mix((uint64_t)b->bins.held, (uint64_t)b->bins.shares));
     if (b->part) h = hash_mix(h, (uint64_t)b->part);
     return h;
 }

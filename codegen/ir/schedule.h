@@ -27,6 +27,7 @@ typedef enum ScheduleVariant {
     RUN_SORT,             // ... a block sorts a row in shared memory
     RUN_IN_ORDER,         // ROW, COLUMN: a thread takes its columns one after the other
     RUN_COLUMNS,          // COLUMN
+    RUN_BINS,             // ... sums by index, in shared memory
     RUN_SWEEP,            // SWEEP
     RUN_TILES,            // TILE: any type, without tensor cores
     RUN_MMA,              // ... 16-bit floats through shared memory to mma

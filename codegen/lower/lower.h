@@ -95,6 +95,9 @@ void lower_around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix
                   const Ix **at);
 int64_t lower_rows_around(const Type *t, int64_t axis);
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out);
+// The index of update [at], checked and clamped, where [pred] holds.
+int lower_place(Lower *l, Node *n, const Ix *at, int pred);
+bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out); // lower_bins.c
 
 // -- lower_inst.c
 int lower_index(Lower *l, const Ix *e); // an index as a value

@@ -41,7 +41,8 @@ int lower_inst(Lower *l, Inst i)
                 i.axes |= (1ull << b->npar) - 1; // known once a row, even when there is one row
         }
     }
-    if (i.kind == KI_SCAN || i.kind == KI_SORT) i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
+    if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN)
+        i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
     h = hash_mix(h, hash_mix((uint64_t)(guarded ? i.pred : -1), (uint64_t)(uintptr_t)i.ix));
     h = hash_mix(h, hash_mix((uint64_t)i.buf,

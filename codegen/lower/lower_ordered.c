@@ -125,10 +125,42 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
     return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
+int lower_place(Lower *l, Node *n, const Ix *at, int pred)
+{
+    int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)];
+    int where = lower_value(l, n->args[1], &at, pred);
+    int check = lower_check(l, CHECK_INDEX,
+                            arena_printf(l->ctx->arena, "index of %s", op_info(n->op)->name),
+                            n->loc, places);
+    lower_error_buf(l);
+    l->body->can_fail = true;
+    return lower_inst(l, (Inst){.kind = KI_CHECK,
+                                .type = l->body->insts.at[where].type,
+                                .na = 1,
+                                .a = {where},
+                                .pred = pred,
+                                .buf = check,
+                                .bound = places,
+                                .node = n});
+}
+
+// Sums by index are made whole by the blocks that have them: where updates are few and what they
+// are added to is not one value, copying it first is cheaper.
+static bool bins_pay(const Target *t, const Node *n)
+{
+    int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)],
+            count = n->args[2]->type.dim[attr_int(n, ATTR_axis, 0)];
+    double v;
+    if (t->kind != TARGET_CUDA || n->op != OP_scatter_add) return false;
+    if (!count || !type_count(&n->type)) return false;
+    return count >= places / 4 || node_const_value(n->args[0], &v);
+}
+
 // scatter, scatter_add: a copy of the data, then the updates in order; a thread owns what lies off
 // the scattered axis, so no two threads meet and the order of additions is fixed.
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
+    if (bins_pay(ctx->target, n)) return lower_bins(ctx, g, group, n, out);
     const Type *t = &n->type, *ut = &n->args[2]->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis],
             rows = lower_rows_around(t, axis);
@@ -155,20 +187,7 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     l.body->col = lower_new_axis(&l, count);
     const Ix *col = ix_axis(c, l.body->col, count);
     lower_around(c, ut, axis, row, col, at);
-    int where = lower_value(&l, n->args[1], &col, -1), guard = -1;
-    int check =
-        lower_check(&l, CHECK_INDEX, arena_printf(ctx->arena, "index of %s", op_info(n->op)->name),
-                    n->loc, t->dim[axis]);
-    lower_error_buf(&l);
-    l.body->can_fail = true;
-    where = lower_inst(&l, (Inst){.kind = KI_CHECK,
-                                  .type = l.body->insts.at[where].type,
-                                  .na = 1,
-                                  .a = {where},
-                                  .pred = -1,
-                                  .buf = check,
-                                  .bound = t->dim[axis],
-                                  .node = n});
+    int where = lower_place(&l, n, col, -1), guard = -1;
     const Ix *place = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0,
                                l.body->insts.at[where].axes);
     if (shares > 1) {

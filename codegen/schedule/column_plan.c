@@ -151,6 +151,14 @@ void column_derive(Body *b)
 {
     Schedule *s = &b->sched;
     s->variant = b->serial_cols ? RUN_IN_ORDER : RUN_COLUMNS;
+    if (b->bins.held) {
+        const int64_t cols = b->axis[1].extent;
+        s->variant = RUN_BINS;
+        s->threads = bins_threads(cols);
+        s->blocks = b->axis[0].extent * bins_blocks_across(cols);
+        s->shared_bytes = (int)bins_bytes(b);
+        return;
+    }
     if (b->serial_cols) {
         s->blocks = ceil_div(body_rows(b), s->threads);
         return;

@@ -70,6 +70,12 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
+    if (b->bins.held) {
+        buf_printf(o,
+                   "sums by index in shared memory: %lld places a block; %lld parts of the columns",
+                   (long long)b->bins.held, (long long)(b->axis[0].extent / b->bins.shares));
+        return;
+    }
     if (b->serial_cols) {
         buf_str(o, "the columns have an order: a thread a row");
         return;

@@ -119,6 +119,7 @@ static void cuda_map(const Target *t, Body *b)
 
 static void cuda_column(const Target *t, Body *b)
 {
+    if (b->bins.held) return;
     b->sched.threads = 64;
     if (b->serial_cols && plan_sort(b)) return;
     if (b->serial_cols)
@@ -187,6 +188,7 @@ static ScheduleKind kind_of(const Body *b)
     if (b->dot.sum >= 0) return SCHED_TILE;
     if (body_folds(b)) return SCHED_SWEEP;
     if (b->col < 0) return SCHED_MAP;
+    if (b->bins.held) return SCHED_COLUMN;
     int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
     bool columns = b->axis[0].extent > 1 && rows > cols;
     if (rows == cols && b->axis[0].extent > 1)

@@ -65,12 +65,12 @@ const char *kernel_name(const Kernel *k)
     for (int pass = 0; pass < 2 && !(pass && ops); pass++)
         for (uint32_t i = 0; i < b->insts.n && ops < 3; i++) {
             const Inst *v = &b->insts.at[i];
-            bool big =
-                v->kind == KI_REDUCE || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
+            bool big = v->kind == KI_REDUCE || v->kind == KI_BIN ||
+                       (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
             if (!(pass ? v->kind == KI_EW || v->kind == KI_CAST : big)) continue;
-            Op op = v->kind == KI_CAST                ? OP_cast
-                    : v->kind == KI_REDUCE && v->node ? v->node->op
-                                                      : v->op;
+            Op op = v->kind == KI_CAST            ? OP_cast
+                    : v->kind != KI_EW && v->node ? v->node->op
+                                                  : v->op;
             if (used[op]) continue;
             used[op] = true;
             ops++;
@@ -141,7 +141,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             double bytes = (double)dtype_info[u->type].bits / 8;
             if (u->kind == KA_SCRATCH) { // sums of parts lie in the type they are summed in
                 double sums = (bytes < 4 ? 4 : bytes) * (double)u->elems;
-                written += parts ? sums : 0;
+                written += parts || b->bins.held ? sums : 0;
                 read += joins ? sums : 0;
                 flops += joins ? (double)u->elems : 0;
             }
@@ -154,7 +154,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
             if (!in_phase(b, v, parts, joins)) continue;
-            if (v->kind == KI_EW) flops += volume(b, v->axes);
+            if (v->kind == KI_EW || v->kind == KI_BIN) flops += volume(b, v->axes);
             if (v->kind == KI_REDUCE && !v->unless)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }

@@ -68,14 +68,14 @@ static void out(Graph *g, Node *v, const char *name)
 static void check_variant(Suite *s, const Case *c, const Body *b)
 {
     static const int kinds[] = {
-        [RUN_MAP] = 1 << SCHED_MAP,
-        [RUN_TRANSPOSE] = 1 << SCHED_MAP,
+        [RUN_MAP] = 1 << SCHED_MAP,       [RUN_TRANSPOSE] = 1 << SCHED_MAP,
         [RUN_REUSE] = 1 << SCHED_MAP,
         [RUN_ROWS] = 1 << SCHED_ROW,
         [RUN_SCAN] = 1 << SCHED_ROW,
         [RUN_SORT] = 1 << SCHED_ROW,
         [RUN_IN_ORDER] = 1 << SCHED_ROW | 1 << SCHED_COLUMN,
         [RUN_COLUMNS] = 1 << SCHED_COLUMN,
+        [RUN_BINS] = 1 << SCHED_COLUMN,
         [RUN_SWEEP] = 1 << SCHED_SWEEP,
         [RUN_TILES] = 1 << SCHED_TILE,
         [RUN_MMA] = 1 << SCHED_TILE,

@@ -1,0 +1,139 @@
+// Sums by index as CUDA C: a block finds the updates of its places, in order, and adds them up in
+// shared memory; a thread has one result beside each of the block's places, so that only the list
+// of what was found is shared.
+#include "codegen/cuda/print_cuda.h"
+
+enum { FLIGHT = 16, FEW = 4 }; // updates loaded before they are added
+
+// The columns from [from] on that are the block's: [hit] and [hit_place] hold them, [all] how many.
+static void print_find(Emit *e, int guard, int looks)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *it = int_type(e);
+    const long long cols = b->axis[b->col].extent;
+    const int warps = b->sched.threads / 32;
+    emit_line(e, e->scope, "uint32_t hits[%d];", looks);
+    emit_line(e, e->scope, "%s place[%d];", it, looks);
+    emit_line(e, e->scope, "int all = 0, at = 0;");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_open(e, 1ull << b->col);
+    emit_line(e, e->scope, "const %s own = from + (warp * %d + look) * 32 + lane;", it, looks);
+    emit_line(e, e->scope, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
+    const char *hit = guard < 0 ? "true" : emit_value(e, guard);
+    emit_line(e, e->scope, "place[look] = %s / %lld;", emit_value(e, b->bins.place),
+              (long long)b->bins.shares);
+    emit_line(e, e->scope, "hits[look] = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
+    emit_line(e, e->scope, "all += __popc(hits[look]);");
+    emit_close(e, emit_text(e, "for (int look = 0; look < %d; look++) {", looks), "}");
+    emit_line(e, e->scope, "if (lane == 0) found[warp] = all;");
+    emit_line(e, e->scope, "__syncthreads();");
+    emit_line(e, e->scope, "all = 0;");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "at += other < warp ? found[other] : 0;");
+    emit_line(e, e->scope, "all += found[other];");
+    emit_close(e, emit_text(e, "for (int other = 0; other < %d; other++) {", warps), "}");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_open(e, 0);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int to = at + __popc(hits[look] & ((1u << lane) - 1));");
+    emit_line(e, e->scope, "hit[to] = from + (warp * %d + look) * 32 + lane;", looks);
+    emit_line(e, e->scope, "hit_place[to] = place[look];");
+    emit_close(e, "if (hits[look] >> lane & 1) {", "}");
+    emit_line(e, e->scope, "at += __popc(hits[look]);");
+    emit_close(e, emit_text(e, "for (int look = 0; look < %d; look++) {", looks), "}");
+    emit_line(e, e->scope, "__syncthreads();");
+}
+
+// A guard's conditions hold for what was found.
+static void bind_true(Emit *e, int guard)
+{
+    const Inst *v = &e->body->insts.at[guard];
+    emit_bind(e, guard, e->scope, "true");
+    for (int i = 0; v->kind == KI_EW && v->op == OP_and && i < v->na; i++) bind_true(e, v->a[i]);
+}
+
+// Updates from [next] on, [flight] of them loaded before they are added: as long as there are as
+// many, or (last) to the end, where the last one fills up.
+static void print_add(Emit *e, int guard, int flight, bool last)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *it = int_type(e), *at = "next + u";
+    const char *type = type_math(b->insts.at[b->bins.sum].type);
+    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%s x[%d];", type, flight);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_open(e, 1ull << b->col);
+    emit_line(e, e->scope, "const %s %s = hit[%s];", it, c,
+              last ? emit_text(e, "nc_min(%s, all - 1)", at) : at);
+    if (guard >= 0) bind_true(e, guard);
+    emit_line(e, e->scope, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_close(e, step, "}");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%ssums[hit_place[%s] * %d] += x[u];",
+              last ? emit_text(e, "if (%s < all) ", at) : "", at, b->sched.threads);
+    emit_close(e, step, "}");
+    emit_close(e,
+               emit_text(e,
+                         last ? "for (; next < all; next += %d) {"
+                              : "for (; next + %d <= all; next += %d) {",
+                         flight, flight),
+               "}");
+}
+
+// The store's value with the sum of a place as the update.
+static void print_results(Emit *e)
+{
+    const Body *b = e->body;
+    BodyStore s = b->stores.at[0];
+    s.guard = 0;
+    emit_line(e, e->scope, "#pragma unroll 8");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const %s place = held * %lld + %s %% %lld;", int_type(e),
+              (long long)b->bins.shares, e->axis[0], (long long)b->bins.shares);
+    emit_open(e, 0);
+    emit_bind(e, b->bins.place, e->scope, "place");
+    emit_line(e, e->scope, "const %s sum = sums[held * %d];",
+              type_math(b->insts.at[b->bins.sum].type), b->sched.threads);
+    emit_bind(e, b->bins.sum, e->scope, "sum");
+    emit_store(e, &s);
+    emit_close(e, emit_text(e, "if (inside && place < %lld) {", (long long)b->bins.places), "}");
+    emit_close(
+        e, emit_text(e, "for (int held = 0; held < %lld; held++) {", (long long)b->bins.held), "}");
+}
+
+void bins_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const int guard = b->stores.at[0].guard - 1, threads = b->sched.threads, looks = bins_looks(b);
+    const char *it = int_type(e), *type = type_math(b->insts.at[b->bins.sum].type);
+    const long long cols = b->axis[1].extent, across = bins_blocks_across(cols);
+    emit_open(e, 3);
+    e->scope->indent = e->scope->up->indent;
+    Scope *s = e->scope;
+    emit_line(e, s, "const int lane = threadIdx.x %% 32, warp = threadIdx.x / 32;");
+    emit_line(e, s, "const %s %s = block / %lld;", it, e->axis[0], across);
+    emit_line(e, s, "const %s result = (%s)(block %% %lld) * %d + (int)threadIdx.x;", it, it,
+              across, threads);
+    emit_line(e, s, "const bool inside = result < %lld;", cols);
+    emit_line(e, s, "const %s %s = nc_min(result, (%s)%lld);", it, e->axis[1], it, cols - 1);
+    emit_line(e, s, "%s *const sums = (%s *)nc_shared + threadIdx.x;", type, type);
+    emit_line(e, s, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
+              (long long)b->bins.held * threads);
+    emit_line(e, s, "%s *const hit_place = hit + %d;", it, looks * threads);
+    emit_line(e, s, "int *const found = (int *)(hit_place + %d);", looks * threads);
+    emit_line(e, s, "for (int held = 0; held < %lld; held++) sums[held * %d] = 0;",
+              (long long)b->bins.held, threads);
+    emit_open(e, 0);
+    print_find(e, guard, looks);
+    emit_line(e, e->scope, "int next = 0;");
+    print_add(e, guard, FLIGHT, false);
+    print_add(e, guard, FEW, true);
+    emit_close(e,
+               emit_text(e, "for (%s from = 0; from < %lld; from += %d) {", it,
+                         (long long)b->axis[b->col].extent, looks * threads),
+               "}");
+    print_results(e);
+    emit_close(e, NULL, NULL);
+}

@@ -1,0 +1,27 @@
+// Sums by index (scatter_add): how many threads and how much of shared memory a block takes.
+#include "codegen/ir/body.h"
+
+enum { MOST_THREADS = 256 };
+
+int64_t bins_blocks_across(int64_t cols)
+{
+    return ceil_div(cols, MOST_THREADS);
+}
+
+int bins_threads(int64_t cols)
+{
+    return (int)(ceil_div(ceil_div(cols, bins_blocks_across(cols)), 32) * 32);
+}
+
+int bins_looks(const Body *b)
+{
+    enum { MOST = 8 };
+    return (int)at_most(ceil_div(b->axis[b->col].extent, bins_threads(b->axis[1].extent)), MOST);
+}
+
+int64_t bins_bytes(const Body *b)
+{
+    int64_t threads = bins_threads(b->axis[1].extent), index = b->sched.wide ? 8 : 4;
+    int64_t sums = b->bins.held * threads * math_bytes(b->insts.at[b->bins.sum].type);
+    return sums + 2 * threads * bins_looks(b) * index + threads / 32 * 4;
+}

@@ -1,0 +1,154 @@
+// scatter_add on CUDA: sums by index, gathered in shared memory.
+//
+// A block takes neighbouring results beside the scattered axis, a thread each, a share of the
+// places along it, and a range of the updates. Its sums lie in shared memory and are added up in
+// the updates' order, so that no two threads meet: many updates of one place cost what others do.
+// Where updates are many for the places, ranges are several: each leaves its sums in memory, and a
+// second body adds these up in order. No float is added by chance: two runs give the same bits.
+#include "codegen/lower/lower.h"
+
+typedef struct Bins {
+    LowerCtx *ctx;
+    Graph *g;
+    const Group *group;
+    Node *n;
+    DType sum;
+    int64_t axis, places, cols, count;  // results beside a place; updates
+    int64_t held, shares, ranges, each; // each: updates of a range
+} Bins;
+
+static void choose(Bins *p)
+{
+    enum { BUDGET = 96 << 10, LIST = 36 << 10, LEAST = 64 };
+    const Target *t = p->ctx->target;
+    int64_t threads = bins_threads(p->cols), bytes = threads * math_bytes(p->sum);
+    int64_t budget = at_most(BUDGET, t->shared_per_block - LIST), most = budget / bytes;
+    p->shares = ceil_div(p->places, most > 1 ? most : 1);
+    p->held = ceil_div(p->places, p->shares);
+    int64_t across = bins_blocks_across(p->cols) * p->shares;
+    int64_t resident = at_most(2 * BUDGET / (p->held * bytes), t->threads_per_unit / threads);
+    int64_t ranges = at_most(resident * t->units / across, p->count / LEAST);
+    ranges = at_most(ranges, p->count / (2 * p->places)); // sums of parts: half of what is added up
+    p->each = ceil_div(p->count, ranges > 1 ? ranges : 1);
+    p->ranges = ceil_div(p->count, p->each);
+}
+
+// The sums of parts: one an element of the result for each range.
+static int parts(const Bins *p, Lower *l)
+{
+    int64_t all = p->ranges * p->places * p->cols;
+    int buf = lower_buf(l, KA_SCRATCH, NULL, p->sum, all);
+    l->body->bufs.at[buf].scratch = 0;
+    return buf;
+}
+
+static const Ix *part(const Bins *p, IxCtx *c, const Ix *range, const Ix *place, const Ix *col)
+{
+    const int64_t dim[] = {p->ranges, p->places, p->cols};
+    const Ix *at[] = {range, place, col};
+    return ix_linear(c, at, dim, 3);
+}
+
+static bool finish(const Bins *p, Lower *l, BodyList *out)
+{
+    if (l->failed) return lower_failed(l, p->n);
+    lower_finish(l);
+    vec_push(p->ctx->arena, out, l->body);
+    return true;
+}
+
+static bool add_up(const Bins *p, BodyList *out)
+{
+    Lower l = lower_begin(p->ctx, p->g, p->group);
+    Body *b = l.body;
+    IxCtx *c = b->ix;
+    const Type *t = &p->n->type, *ut = &p->n->args[2]->type;
+    const Ix *at[MAX_RANK], *to[MAX_RANK];
+    int64_t slots = p->shares * p->ranges;
+    const Ix *slot = ix_axis(c, lower_new_axis(&l, slots), slots);
+    const Ix *col = ix_axis(c, lower_new_axis(&l, p->cols), p->cols);
+    b->npar = 2;
+    b->serial_cols = true;
+    b->col = lower_new_axis(&l, p->each);
+    const Ix *range = ix_div(c, slot, p->shares);
+    const Ix *from = ix_add(c, ix_scale(c, range, p->each), ix_axis(c, b->col, p->each));
+    int guard = -1;
+    if (p->count % p->each) {
+        int i = lower_index(&l, from);
+        int end = lower_const_int(&l, b->insts.at[i].type, p->count);
+        guard = lower_ew(&l, OP_lt, DT_BOOL, (int[]){i, end}, 2, NULL);
+    }
+    int where = lower_place(&l, p->n, from, guard);
+    const Ix *place = ix_value(c, where, 0, p->places - 1, b->insts.at[where].axes);
+    if (p->shares > 1) {
+        int share = lower_index(&l, ix_mod(c, place, p->shares));
+        int mine = lower_index(&l, ix_mod(c, slot, p->shares));
+        int hit = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
+        guard = lower_both(&l, guard, hit);
+    }
+    lower_around(c, ut, p->axis, col, from, at);
+    int v = lower_cast(&l, lower_value(&l, p->n->args[2], at, guard), p->sum, NULL);
+    v = lower_inst(
+        &l,
+        (Inst){.kind = KI_BIN, .type = p->sum, .na = 1, .a = {v}, .axis = b->col, .node = p->n});
+    b->bins.sum = v;
+    b->bins.place = where;
+    b->bins.places = p->places;
+    b->bins.shares = p->shares;
+    b->bins.held = p->held;
+    if (p->ranges > 1) {
+        lower_store(&l, parts(p, &l), part(p, c, range, place, col), v);
+    } else {
+        lower_around(c, t, p->axis, col, place, to);
+        int sum[] = {lower_value(&l, p->n->args[0], to, -1), lower_cast(&l, v, t->dtype, NULL)};
+        v = lower_ew(&l, OP_add, t->dtype, sum, 2, p->n);
+        lower_store(&l, lower_buf(&l, KA_NODE, p->n, t->dtype, type_count(t)),
+                    ix_linear(c, to, t->dim, t->rank), v);
+        b->commits = lower_commits(p->ctx, p->n);
+    }
+    b->stores.at[0].guard = guard + 1;
+    return finish(p, &l, out);
+}
+
+static bool join(const Bins *p, BodyList *out)
+{
+    Lower l = lower_begin(p->ctx, p->g, p->group);
+    IxCtx *c = l.body->ix;
+    const Type *t = &p->n->type;
+    const Ix *at[MAX_RANK];
+    int64_t all = type_count(t);
+    const Ix *flat = ix_axis(c, lower_new_axis(&l, all), all);
+    l.body->npar = 1;
+    const Ix *place = ix_div(c, flat, p->cols), *col = ix_mod(c, flat, p->cols);
+    int axis = l.body->col = lower_new_axis(&l, p->ranges), buf = parts(p, &l);
+    l.body->joins = true;
+    l.body->bufs.at[buf].read = true;
+    int x = lower_inst(&l, (Inst){.kind = KI_LOAD,
+                                  .type = p->sum,
+                                  .buf = buf,
+                                  .pred = -1,
+                                  .ix = part(p, c, ix_axis(c, axis, p->ranges), place, col)});
+    int sum = lower_inst(&l, (Inst){.kind = KI_REDUCE,
+                                    .op = OP_sum,
+                                    .type = p->sum,
+                                    .acc = p->sum,
+                                    .na = 1,
+                                    .a = {x},
+                                    .axis = axis,
+                                    .node = p->n});
+    lower_around(c, t, p->axis, col, place, at);
+    int both[] = {lower_value(&l, p->n->args[0], at, -1), lower_cast(&l, sum, t->dtype, NULL)};
+    int v = lower_ew(&l, OP_add, t->dtype, both, 2, p->n);
+    return lower_deliver(&l, p->n, ix_linear(c, at, t->dim, t->rank), v, out);
+}
+
+bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
+{
+    Bins p = {.ctx = ctx, .g = g, .group = group, .n = n, .axis = attr_int(n, ATTR_axis, 0)};
+    p.sum = math_type(n->type.dtype);
+    p.places = n->type.dim[p.axis];
+    p.cols = lower_rows_around(&n->type, p.axis);
+    p.count = n->args[2]->type.dim[p.axis];
+    choose(&p);
+    return add_up(&p, out) && (p.ranges == 1 || join(&p, out));
+}
