@@ -4,8 +4,10 @@
 //
 // Of a * b + c * d the first operand becomes part of the sum, whichever that is in the text form.
 // Differences take the negation of a factor, or of what is subtracted, which costs nothing: the
-// instructions have signs. f32 and f64 only: 16-bit floats round their products. Where the target
-// has no such instruction nothing changes.
+// instructions have signs. Of two factors it is the one that is spread out from fewer values, which
+// stands behind the other in every sum: so the updates of equal parameters are equal, whichever of
+// their values was made first. f32 and f64 only: 16-bit floats round their products. Where the
+// target has no such instruction nothing changes.
 //
 // Requires: nothing. It stands before `recompute`, so that a clone has the bits of its original,
 // and before `fuse`, so that what it does depends on the graph alone. Keeps: every value within
@@ -47,7 +49,20 @@ static int product_of(const Node *n, const bool *alone)
 
 static Node *negated(Graph *g, Node *n)
 {
-    return graph_unary(g, OP_neg, n);
+    if (n->op != OP_broadcast) return graph_unary(g, OP_neg, n);
+    Node *few = graph_unary(g, OP_neg, n->args[0]);
+    return graph_node(g, OP_broadcast, &few, 1, &n->attrs);
+}
+
+// Whether a factor is a constant, whose negation is one, or spread out from fewer values than the
+// other.
+static bool of_fewer(const Node *n, const Node *other)
+{
+    double v;
+    bool spread = n->op == OP_broadcast;
+    if (node_const_value(n, &v)) return true;
+    return spread && (other->op != OP_broadcast ||
+                      type_count(&n->args[0]->type) < type_count(&other->args[0]->type));
 }
 
 static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
@@ -57,14 +72,14 @@ static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
     const Node *product = n->args[k];
     Node *a = map[product->args[0]->id], *b = map[product->args[1]->id],
          *c = map[n->args[1 - k]->id];
-    double v;
+    bool first = of_fewer(a, b), second = of_fewer(b, a);
     graph_stamp(g, n, NULL);
     if (n->op == OP_sub && k == 0) c = negated(g, c);
-    if (n->op == OP_sub && k == 1) { // (a negated constant is a constant)
-        bool constant = node_const_value(b, &v);
-        a = constant ? a : negated(g, a);
-        b = constant ? negated(g, b) : b;
+    if (n->op == OP_sub && k == 1) {
+        a = second ? a : negated(g, a);
+        b = second ? negated(g, b) : b;
     }
+    if (first && !second) return graph_node(g, OP_fma, (Node *[]){b, a, c}, 3, NULL);
     return graph_node(g, OP_fma, (Node *[]){a, b, c}, 3, NULL);
 }
 

@@ -310,38 +310,80 @@ static void order_commits(Slots *slots)
         if (slots->at[i].checks && slots->at[i].latest > first - 1) slots->at[i].latest = first - 1;
 }
 
-// What stands at one level does not wait for each other.
+// What stands at one level does not wait for each other: launches of one class are filled in turn.
+typedef struct Open {
+    uint32_t launch;
+    int level;
+    int64_t args;
+    VEC(uint32_t) slots; // in it; none: not open yet
+} Open;
+
+static int64_t slot_args(const Slot *s)
+{
+    return 3 * (int64_t)s->group.outs.n;
+}
+
+static bool slots_alike(const Slot *a, const Slot *b)
+{
+    if (a->group.kind != b->group.kind || a->group.outs.n != b->group.outs.n) return false;
+    for (uint32_t i = 0; i < a->group.outs.n; i++)
+        if (!type_equal(&a->group.outs.at[i]->type, &b->group.outs.at[i]->type)) return false;
+    return true;
+}
+
+// Where a full launch ends: in its later half, before what is like its first, be it [next], which
+// has no room. So the launches of a network of equal blocks begin in step with these, and most are
+// one kernel.
+static uint32_t launch_end(const Slots *slots, const Open *o, const Slot *next)
+{
+    int64_t args = o->args;
+    const Slot *first = &slots->at[o->slots.at[0]];
+    for (uint32_t i = o->slots.n; i-- > 1 && !slots_alike(next, first);) {
+        const Slot *s = &slots->at[o->slots.at[i]];
+        args -= slot_args(s);
+        if (2 * args < o->args) break;
+        if (slots_alike(s, first)) return i;
+    }
+    return o->slots.n;
+}
+
+// Begins a launch with what the full one has behind its end.
+static void open_next(Fuse *f, const Slots *slots, Open *o, const Slot *next)
+{
+    uint32_t n = o->slots.n, kept = launch_end(slots, o, next);
+    o->launch = f->fusion->launches++;
+    o->args = 0;
+    for (uint32_t i = kept; i < n; i++) {
+        o->slots.at[i - kept] = o->slots.at[i];
+        o->args += slot_args(&slots->at[o->slots.at[i]]);
+        f->fusion->groups.at[o->slots.at[i]].launch = o->launch;
+    }
+    o->slots.n = n - kept;
+}
+
 static void share_launches(Fuse *f, const Slots *slots)
 {
     int64_t most = f->target && f->target->max_kernel_args > 16 ? f->target->max_kernel_args : 256;
-    struct {
-        uint32_t launch;
-        int level;
-        int64_t args;
-        bool open;
-    } current[16] = {0};
+    Open open[16] = {0};
     for (uint32_t i = 0; i < slots->n; i++) {
         const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
-        int64_t args = 3 * (int64_t)gr->outs.n;
         // But small contractions.
         bool alone = s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster;
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);
-        int class = s->commits ? 0 : small ? 1 : 2 + (int)gr->kind;
-        if (!alone && current[class].open && current[class].level == s->level &&
-            current[class].args + args <= most) {
-            gr->launch = current[class].launch;
-            current[class].args += args;
+        Open *o = &open[s->commits ? 0 : small ? 1 : 2 + (int)gr->kind];
+        if (alone) {
+            gr->launch = f->fusion->launches++;
             continue;
         }
-        gr->launch = f->fusion->launches++;
-        if (alone) continue;
-        current[class].open = true;
-        current[class].launch = gr->launch;
-        current[class].level = s->level;
-        current[class].args = args;
+        if (!o->slots.n || o->level != s->level)
+            *o = (Open){.launch = f->fusion->launches++, .level = s->level};
+        while (o->slots.n && o->args + slot_args(s) > most) open_next(f, slots, o, s);
+        o->args += slot_args(s);
+        vec_push(f->a, &o->slots, i);
+        gr->launch = o->launch;
     }
 }
 

@@ -50,8 +50,9 @@ typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO the
 typedef struct Decide {
     Fuse *f;
     Whos *who;
-    float *flops; // an element, down to stored values
-    float *bytes; // all of it
+    float *flops;  // an element, down to stored values
+    float *bytes;  // all of it
+    bool *uniform; // made of scalars alone
 } Decide;
 
 static double count_of(const Node *n)
@@ -87,9 +88,13 @@ static void costs(Decide *d)
         const Node *n = f->g->nodes.at[i];
         if (!f->live[i] || (node_class(n) == CLS_LEAF && !node_has(n, OPF_DRAWN))) continue;
         double flops = op_flops(n), bytes = 0;
+        d->uniform[i] = node_class(n) == CLS_VIEW || node_class(n) == CLS_ELEMENTWISE;
         for (uint32_t k = 0; k < n->nargs; k++) {
             const Node *a = n->args[k];
+            double v;
             bool stored = fuse_stored(f, a);
+            d->uniform[i] &=
+                d->uniform[a->id] || type_count(&a->type) == 1 || node_const_value(a, &v);
             if (!stored) flops += d->flops[a->id] * (a->type.rank == 0 ? scalar_share(f) : 1);
             bytes += stored ? (double)type_bytes(&a->type) : d->bytes[a->id];
         }
@@ -124,12 +129,11 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     f->level[a] = f->level[b] = level;
 }
 
-// A scalar spread out is nothing that kernels gain by sharing: a network's parameters all have the
-// learning rate in common.
-static bool worth_sharing(const Node *n)
+// What is made of scalars spread out is nothing that kernels gain by sharing: a network's parameters
+// all have the learning rate in common.
+static bool worth_sharing(const Decide *d, const Node *n)
 {
-    while (node_class(n) == CLS_VIEW && type_count(&n->type) > 1) n = n->args[0];
-    return type_count(&n->type) > 1;
+    return type_count(&n->type) > 1 && !d->uniform[n->id];
 }
 
 static void add_user(Decide *d, const Node *a, Who w)
@@ -141,7 +145,7 @@ static void add_user(Decide *d, const Node *a, Who w)
         Who *mine = &all->at[i];
         if (mine->map) mine->id = fuse_map_of(f, mine->id - 1) + 1;
         bool same = mine->id == w.id && mine->map == w.map;
-        if (!same && mine->map && w.map && worth_sharing(a) &&
+        if (!same && mine->map && w.map && worth_sharing(d, a) &&
             type_count(&a->type) == type_count(space(f->g->nodes.at[w.id - 1])) &&
             joinable(f, mine->id - 1, w.id - 1)) {
             unite(f, mine->id - 1, w.id - 1);
@@ -248,6 +252,7 @@ bool fuse_decide(Fuse *f)
     d.who = NEW_ARRAY(f->a, Whos, n);
     d.flops = NEW_ARRAY(f->a, float, n);
     d.bytes = NEW_ARRAY(f->a, float, n);
+    d.uniform = NEW_ARRAY(f->a, bool, n);
     f->map = NEW_ARRAY(f->a, uint32_t, n);
     for (uint32_t i = 0; i + 1 < n; i++) f->map[i] = i + 1;
     costs(&d);
