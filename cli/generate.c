@@ -1,4 +1,4 @@
-// netc generate: text after a prompt, a byte a token.
+// netc generate: text after a prompt.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,32 +8,58 @@
 typedef struct GenerateArgs {
     Common common;
     Weights weights;
-    StringList set;
-    const char *device, *entry, *prompt, *stop;
+    StringList set, stop;
+    const char *device, *entry, *prompt, *tokenizer, *pattern, *prefill;
     int64_t seed, length, top_k;
-    double temperature, top_p;
+    double temperature, top_p, penalty;
 } GenerateArgs;
 
 typedef struct Text {
     char *at;
-    size_t n, shown; // bytes there are, and written to standard output
+    size_t n, cap, shown; // bytes there are, there may be, and written to standard output
 } Text;
 
 typedef struct Writing {
-    const char *prompt, *stop;
+    const char *prompt;
+    const StringList *stop;
+    const netc_tokenizer *tokenizer;
     Text *text;
     int64_t ntexts;
-    bool begun;      // some token was drawn
-    bool lost, wide; // out of memory; a token that is no byte
+    bool begun, lost; // some token was drawn; out of memory
+    int64_t strange;  // a token without a text; -1: none
 } Writing;
 
-// How many bytes at the end may be the beginning of [stop].
-static size_t held_back(const Text *t, const char *stop)
+// How many bytes at the end may be the beginning of a stop, or are of a character that is not
+// whole.
+static size_t held_back(const Text *t, const StringList *stop)
 {
-    size_t len = stop ? strlen(stop) : 0;
-    for (size_t k = len ? len - 1 : 0; k; k--)
-        if (k <= t->n && !memcmp(t->at + t->n - k, stop, k)) return k;
-    return 0;
+    size_t most = 0;
+    for (int i = 0; i < stop->n; i++) {
+        size_t len = strlen(stop->at[i]);
+        for (size_t k = len ? len - 1 : 0; k > most; k--)
+            if (k <= t->n && !memcmp(t->at + t->n - k, stop->at[i], k)) most = k;
+    }
+    for (size_t k = 1; k <= 3 && k <= t->n; k++) {
+        unsigned char c = (unsigned char)t->at[t->n - k];
+        if ((c & 0xc0) == 0x80) continue; // in the middle of one
+        size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+        if (whole > k && k > most) most = k;
+        break;
+    }
+    return most;
+}
+
+// Whether the text now holds a stop, which begins in its last [n] bytes or before; it is cut there.
+static bool stops(Text *t, size_t n, const StringList *stop)
+{
+    const char *first = NULL;
+    for (int i = 0; i < stop->n; i++) {
+        size_t len = strlen(stop->at[i]), back = n + len - 1 < t->n ? n + len - 1 : t->n;
+        const char *at = len ? memmem(t->at + t->n - back, back, stop->at[i], len) : NULL;
+        if (at && (!first || at < first)) first = at;
+    }
+    if (first) t->n = (size_t)(first - t->at);
+    return first;
 }
 
 static void show(Text *t, size_t end)
@@ -43,22 +69,32 @@ static void show(Text *t, size_t end)
     t->shown = end;
 }
 
+static bool append(Text *t, const char *bytes, size_t n)
+{
+    if (t->cap - t->n < n) {
+        size_t cap = 2 * (t->n + n) + 64;
+        char *more = realloc(t->at, cap);
+        if (!more) return false;
+        t->at = more;
+        t->cap = cap;
+    }
+    memcpy(t->at + t->n, bytes, n);
+    t->n += n;
+    return true;
+}
+
 // One text is written while it comes, several when they are whole.
 static bool take(void *user, int64_t row, int64_t token)
 {
     Writing *w = user;
     Text *t = &w->text[row];
-    size_t len = w->stop ? strlen(w->stop) : 0;
-    w->wide = w->wide || token > 255;
-    char *more = (t->n & (t->n + 1)) ? t->at : realloc(t->at, 2 * t->n + 2); // at 2^k - 1
-    w->lost = w->lost || !more;
-    if (w->lost || w->wide) return false;
+    const char *bytes;
+    size_t n;
+    if (w->strange < 0 && !netc_tokenizer_text(w->tokenizer, token, &bytes, &n)) w->strange = token;
+    if (w->lost || w->strange >= 0 || (w->lost = !append(t, bytes, n))) return false;
     if (!w->begun && w->ntexts == 1) fputs(w->prompt, stdout);
     w->begun = true;
-    t->at = more;
-    t->at[t->n++] = (char)token;
-    bool ends = len && t->n >= len && !memcmp(t->at + t->n - len, w->stop, len);
-    if (ends) t->n -= len;
+    bool ends = stops(t, n, w->stop);
     if (w->ntexts == 1) show(t, t->n - (ends ? 0 : held_back(t, w->stop)));
     return !ends;
 }
@@ -74,34 +110,40 @@ static void show_all(Writing *w)
     putchar('\n');
 }
 
-static netc_status write_texts(GenerateArgs *a, netc_session *s, int64_t ntexts, netc_error **err)
+static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_tokenizer *tokenizer,
+                               int64_t ntexts, netc_error **err)
 {
-    Writing w = {.prompt = a->prompt, .stop = a->stop, .ntexts = ntexts};
+    Writing w = {a->prompt, &a->stop, tokenizer, NULL, ntexts, false, false, -1};
     NETC_INIT(netc_generate_options, o);
-    o.entry = a->entry;
-    o.nprompt = (int64_t)strlen(a->prompt);
-    int32_t *prompt = calloc((size_t)o.nprompt + 1, sizeof *prompt);
+    int32_t *prompt = NULL;
     w.text = calloc((size_t)ntexts, sizeof *w.text);
-    netc_status status = prompt && w.text ? NETC_OK : NETC_OUT_OF_MEMORY;
-    for (int64_t i = 0; i < o.nprompt && prompt; i++) prompt[i] = (unsigned char)a->prompt[i];
+    netc_status status = w.text ? NETC_OK : NETC_OUT_OF_MEMORY;
+    if (status == NETC_OK)
+        status = netc_tokenizer_encode(tokenizer, a->prompt, strlen(a->prompt), false, &prompt,
+                                       &o.nprompt, err);
+    o.entry = a->entry;
+    o.prefill = a->prefill;
     o.prompt = prompt;
     o.length = a->length;
     o.temperature = a->temperature;
     o.top_k = a->top_k;
     o.top_p = a->top_p;
+    o.repetition_penalty = a->penalty;
     o.seed = (uint64_t)a->seed;
     o.token = take;
     o.user = &w;
     if (status == NETC_OK) status = netc_generate(s, &o, err);
     if (w.lost) status = NETC_OUT_OF_MEMORY;
-    if (w.wide) {
-        fail("'%s' draws tokens above 255: netc generate writes a byte a token", a->entry);
+    if (w.begun) show_all(&w); // what there is before an error, too
+    if (w.strange >= 0) {
+        fail("'%s' drew the token %lld, which %s does not have%s", a->entry, (long long)w.strange,
+             a->tokenizer,
+             strcmp(a->tokenizer, "bytes") ? "" : "; say what tokens are with --tokenizer");
         status = NETC_INVALID;
     }
-    if (w.begun) show_all(&w); // what there is before an error, too
     for (int64_t i = 0; w.text && i < ntexts; i++) free(w.text[i].at);
     free(w.text);
-    free(prompt);
+    netc_free(prompt);
     return status;
 }
 
@@ -110,37 +152,53 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     GenerateArgs *a = args;
     netc_program *p = NULL;
     netc_session *s = NULL;
+    netc_tokenizer *tokenizer = NULL;
     netc_port port = {.rank = 0};
-    const StringList entries = {&a->entry, 1};
+    const char *names[] = {a->entry, a->prefill};
+    const StringList entries = {names, a->prefill && *a->prefill ? 2 : 1};
+    NETC_INIT(netc_tokenizer_options, o);
+    o.pattern = a->pattern;
     netc_context_prepare(ctx, a->device);
-    netc_status status =
-        open_program(&a->common, ctx, device_target(a->device), &entries, NULL, NULL, &p, err);
+    netc_status status = netc_tokenizer_open(a->tokenizer, &o, &tokenizer, err);
+    if (status == NETC_OK)
+        status =
+            open_program(&a->common, ctx, device_target(a->device), &entries, NULL, NULL, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
     if (status == NETC_OK && netc_input_count(p, a->entry) > 0)
         status = netc_input_info(p, a->entry, 0, &port, err);
-    if (status == NETC_OK) status = write_texts(a, s, port.rank ? port.dim[0] : 1, err);
+    if (status == NETC_OK) status = write_texts(a, s, tokenizer, port.rank ? port.dim[0] : 1, err);
     netc_session_free(s);
     netc_program_release(p);
+    netc_tokenizer_free(tokenizer);
     return status;
 }
 
 int verb_generate(int argc, char **argv)
 {
-    GenerateArgs a = {.entry = "next", .prompt = "\n", .length = 500, .temperature = 1};
+    GenerateArgs a = {
+        .entry = "next", .prompt = "\n", .tokenizer = "bytes", .length = 500, .temperature = 1};
     const Option options[] = {
         {"--prompt", NULL, OPT_STRING, &a.prompt, "TEXT",
          "what every text begins with (default: a new line)"},
-        {"--length", NULL, OPT_COUNT, &a.length, "N", "bytes to write (default 500)"},
+        {"--length", NULL, OPT_COUNT, &a.length, "N", "tokens to write (default 500)"},
         {"--temperature", NULL, OPT_REAL, &a.temperature, "X",
          "of the draw: below 1 more of what is likely, 0 only that (default 1)"},
-        {"--top-k", NULL, OPT_COUNT, &a.top_k, "N", "draw from the N most likely bytes"},
+        {"--top-k", NULL, OPT_COUNT, &a.top_k, "N", "draw from the N most likely tokens"},
         {"--top-p", NULL, OPT_REAL, &a.top_p, "P",
-         "draw from the fewest bytes whose probabilities add up to P"},
-        {"--stop", NULL, OPT_STRING, &a.stop, "TEXT", "end before this text"},
+         "draw from the fewest tokens whose probabilities add up to P"},
+        {"--repetition-penalty", NULL, OPT_POSITIVE, &a.penalty, "X",
+         "above 1 less of the tokens that the text has (default: none)"},
+        {"--stop", NULL, OPT_LIST, &a.stop, "TEXT", "end before this text, or another such one"},
+        {"--tokenizer", NULL, OPT_STRING, &a.tokenizer, "FILE",
+         "what tokens are, as for netc tokenize (default: bytes)"},
+        {"--pattern", NULL, OPT_STRING, &a.pattern, "NAME", "of ranks, as for netc tokenize"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME",
-         "the model that makes logits of bytes (default next)"},
+         "the model that makes logits of tokens (default next)"},
+        {"--prefill", NULL, OPT_STRING, &a.prefill, "NAME",
+         "the model that takes a long prompt in pieces (default prefill, where there is one; '': "
+         "none)"},
         weights_option(&a.weights),
         map_option(&a.weights),
         missing_option(&a.weights),

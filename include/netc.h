@@ -189,7 +189,8 @@ typedef struct netc_compile_options {
                                    // is prepared; may be NULL
     // Only these entries will be run, and init; a NULL stands for the file's only model. The others
     // are left out: they cost nothing, and an error in them is a note in the log. Where nothing
-    // trains, so are parameters and states that only the others use. None named: all entries.
+    // trains, so are parameters and states that only the others use. None named: all entries. With
+    // "next" goes "prefill" where there is one: netc_generate runs both.
     const char *const *entries;
     int nentries;
     // A model.bin written from the program runs with these batches, too, without a compiler.
@@ -419,13 +420,19 @@ typedef struct netc_generate_options {
     // Token [token] of text [row] was drawn. false: that text ends. May be NULL.
     bool (*token)(void *user, int64_t row, int64_t token);
     void *user;
+    // Takes the prompt n tokens at a time, as long as so many are left and one more. NULL:
+    // "prefill", where the entry is "next" and there is one; "": none.
+    const char *prefill;
+    double repetition_penalty; // logits of tokens that a text has, the prompt's too: divided by it
+                               // where they are positive, multiplied where not; 0 or 1: none
 } netc_generate_options;
 
 // Writes as many texts as the entry's batch: its one input is integers [texts, n], its output
 // "logits" floats [texts, n, tokens there are] ([texts, tokens there are] where n is 1). With n = 1
 // the tokens are given one by one, and what the entry remembers is in its states, which are put
-// back in the end; else it sees the last n, and where there are fewer, others behind them, which a
-// causal model does not look at. NETC_CANCELLED when the hook stops it.
+// back in the end; an entry [texts, m] that writes the same states ("prefill") takes the beginning
+// of a long prompt m at a time. With a larger n it sees the last n, and where there are fewer,
+// others behind them, which a causal model does not look at. NETC_CANCELLED when the hook stops it.
 NETC_API netc_status netc_generate(netc_session *s, const netc_generate_options *o,
                                    netc_error **err);
 

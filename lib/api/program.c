@@ -184,6 +184,21 @@ static netc_status read_source(netc_program *p, const netc_compile_options *o, n
     return status == NETC_OK ? read_declarations(p, o, err) : status;
 }
 
+// Of netc_generate's: what takes the prompt belongs to what goes on with it.
+static void add_prefill(netc_program *p)
+{
+    Settings *s = &p->settings;
+    bool next = false, there = false, named = false;
+    if (!p->decls) return;
+    for (int i = 0; i < s->nentries; i++) {
+        next = next || !strcmp(s->entries[i], "next");
+        named = named || !strcmp(s->entries[i], "prefill");
+    }
+    for (uint32_t i = 0; i < p->decls->models.n; i++)
+        there = there || !strcmp(p->decls->models.at[i], "prefill");
+    if (next && there && !named) s->entries[s->nentries++] = "prefill"; // (there is room for one)
+}
+
 // An entry without a name is the file's only model.
 static netc_status name_entries(netc_program *p, netc_error **err)
 {
@@ -200,6 +215,7 @@ static netc_status name_entries(netc_program *p, netc_error **err)
                             p->name, names.data);
         s->entries[i] = d->models.at[0];
     }
+    add_prefill(p);
     return NETC_OK;
 }
 

@@ -1,4 +1,5 @@
-// A token out of logits: softmax at a temperature, the most likely ones only (top-k: Fan et al.
+// A token out of logits: what was said before made less likely (Keskar et al. 2019), softmax at a
+// temperature, the most likely ones only (top-k: Fan et al.
 // 2018; top-p, the nucleus: Holtzman et al. 2020), and one of them by a number from Philox.
 #include <math.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ int64_t draw_token(const Draw *d, ProgDType type, const void *logits, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         double v = value_at(type, logits, i);
         if (isnan(v)) return -1;
+        if (d->said && d->said[i] && d->penalty) v = v > 0 ? v / d->penalty : v * d->penalty;
         work[i] = (Candidate){v, i};
         if (best < 0 || v > work[best].logit) best = i;
     }

@@ -9,6 +9,8 @@ typedef struct Draw {
     int64_t top_k;      // only so many of the largest logits; 0: all
     double top_p;       // only the fewest tokens whose probabilities add up to that; 0: all
     uint64_t seed;
+    double penalty;   // of tokens that were there before; 0 or 1: none
+    const bool *said; // by token: it was; NULL: none was
 } Draw;
 
 typedef struct Candidate {

@@ -99,6 +99,8 @@ static void named(Compiler *c, Set *s, bool not, bool fold)
         if (!accept(c, "}")) refuse(c, "} is missing");
     } else if (peek(c) >= 0) {
         c->at++;
+    } else {
+        return refuse(c, "a category's name is missing");
     }
     uint32_t bits = unicode_named((const char *)name, n);
     if (!bits)

@@ -87,6 +87,7 @@ static void read_guarded(void *arg)
     if (!reading_failed(r) && !t->bpe->ntokens) reading_fail(r, "%s holds no tokens", r->path);
     if (reading_failed(r)) return;
     t->count = t->bpe->token.n;
+    if (!t->specials.n) return;
     qsort(t->specials.at, t->specials.n, sizeof *t->specials.at, longest_first);
 }
 

@@ -2,7 +2,7 @@
 # netc generate: a model that remembers in states writes what the same model over whole windows does, on every device
 # there is; seeds, several texts, stops; what cannot be.
 . "$(dirname "$0")/../lib.sh"
-SHAPE=(-D layers=2 -D width=32 -D heads=2 -D T=24)
+SHAPE=(-D layers=2 -D width=32 -D heads=2 -D T=24 -D piece=8)
 { cat "$ROOT/samples/shakespeare/gpt.net"; cat <<'N'
 model whole(text: u8[count, T] in 0..128) { return logits = network(text, 0, attention(causal = true)) as "" }
 model last(text: u8[count, T] in 0..128) {
@@ -12,6 +12,14 @@ model last(text: u8[count, T] in 0..128) {
 }
 model narrow(text: u8[1, 1] in 0..128) { return logits = zeros([1, 300]) + cast(sum(cast(text, i32)), f32) * 0 + cast(iota([1, 300], 1), f32) }
 model odd(text: u8[1, 1] in 0..128) { return logits = 0 / (cast(text, f32) - 65) }
+model narrower(text: u8[2, 4] in 0..128) { return y = sum(cast(text, f32)) }
+# Whatever it reads, it writes thumbs and accents, byte by byte.
+model thumbs(text: u8[1, 1]) {
+    scratch state n: i32[] = 0
+    n <- n + where(sum(cast(text, i32)) >= 0, 1, 2)
+    bytes = tensor([240, 159, 145, 141, 195, 169, 46, 233, 145])
+    return logits = cast(expand(bytes[(n - 1) % 9] == iota(256), 0), f32)
+}
 model both(text: u8[1, 1], other: u8[1, 1]) { return logits = cast(text + other, f32) }
 N
 } >gpt.net
@@ -27,6 +35,13 @@ for device in $devices; do
         cp .out next
         expect 0 "" "${G[@]}" --temperature 0 --prompt "$prompt" --length $length --entry whole
         cmp -s next .out && pass || fail "next and whole differ after '$prompt' on $device: $(od -c next | head -3) $(od -c .out | head -3)"
+    done
+    # A prompt in pieces of 8, in the window and beyond it, is the prompt byte by byte.
+    for prompt in 'Of eight' 'Of nine..' 'To be, or not to be: that' 'The quality of mercy is not strained; it droppeth as the gentle rain from heaven'; do
+        expect 0 "$prompt" "${G[@]}" --temperature 0 --prompt "$prompt" --length 30
+        cp .out pieces
+        expect 0 "" "${G[@]}" --temperature 0 --prompt "$prompt" --length 30 --prefill ''
+        cmp -s pieces .out && pass || fail "in pieces '$prompt' goes on otherwise on $device: $(od -c pieces | tail -3) $(od -c .out | tail -3)"
     done
     expect 0 "" "${G[@]}" --length 60 --entry whole # the window moves
     expect 0 "" "${G[@]}" --length 60 --seed 1
@@ -57,7 +72,44 @@ expect 1 "has no output 'logits'" "${G[@]}" --entry gpt
 expect 1 "did you mean 'next'" "${G[@]}" --entry nxt
 expect 1 "with states it takes one" "${G[@]}" --entry last
 expect 1 "one input, of tokens" "${G[@]}" --entry both
-expect 1 "tokens above 255" "${G[@]}" --entry narrow
+# The first stop that comes ends it, whole characters are written as they come, broken ones at the end.
+expect 0 "" "${G[@]}" --length 60 --seed 1 --stop "none of it" --stop "$stop"
+{ head -c "$at" first; echo; } | cmp -s - .out && pass || fail "two stops: $(od -c .out)"
+T=("$NETC" generate gpt.net "${SHAPE[@]}" --allow-missing --weights w.safetensors --device cpu --entry thumbs --temperature 0 --prompt x -q)
+expect 0 'x👍é.' "${T[@]}" --length 7
+expect 0 'x👍' "${T[@]}" --length 40 --stop é
+[ "$(cat .out)" = 'x👍' ] && pass || fail "a stop of two bytes: $(cat .out)"
+"${T[@]}" --length 5 | cmp -s - <(printf 'x👍\303\n') && pass || fail "half a character at the end"
+if command -v python3 >/dev/null; then
+    "${T[@]}" --length 25 | python3 -c '
+import os
+while part := os.read(0, 100): print(part.decode("utf-8", "backslashreplace"))' >parts
+    grep -q '\\xf0\|\\x9f\|\\xc3\|\\xa9' parts && fail "a character was written by halves: $(cat parts)" || pass
+else
+    skip "no python3: what a terminal sees"
+fi
+# Tokens of a tokenizer: its texts are written, and the prompt is its tokens.
+V=$ROOT/tests/golden/tokens/vocab.json
+cat >words.net <<'N'
+model next(token: i32[1, 1] in 0..702) {   # goes on by one
+    return logits = cast((token + 1) % 702 == expand(iota(702), 0), f32)
+}
+N
+X=("$NETC" generate words.net --device cpu --temperature 0 -q)
+want=$(echo " the" | tr -d '\n' | "$NETC" tokenize --tokenizer "$V")
+last=${want##* }
+expect 0 "" "${X[@]}" --tokenizer "$V" --prompt " the" --length 20
+seq $((last + 1)) $((last + 20)) | "$NETC" tokenize --decode --tokenizer "$V" | { printf ' the'; cat; echo; } | cmp -s - .out && pass || fail "the texts of tokens $last on: $(cat .out)"
+expect 1 "drew the token 700, which $V does not have" "${X[@]}" --tokenizer "$V" --prompt " the" --length 700
+expect 1 "drew the token 256, which bytes does not have; say what tokens are" "${X[@]}" --length 700
+expect 1 "drew the token 299, which bytes does not have" "${G[@]}" --entry narrow
+expect 1 "cannot take the prompt of 'next'" "${G[@]}" --prefill narrower
+expect 1 "has no entry 'none'" "${G[@]}" --prefill none
+expect 1 "repetition-penalty wants a number above 0" "${G[@]}" --repetition-penalty -1
+expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1
+cmp -s greedy .out && pass || fail "a penalty of 1 is one"
+expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1000
+[ "$(tail -c +2 .out | head -c 30 | fold -w1 | sort | uniq -d | wc -l)" -le 1 ] && pass || fail "said again for all the penalty: $(cat .out)"
 expect 1 "hold a NaN, or nothing finite" "${G[@]}" --entry odd --prompt A
 expect 1 "the temperature is -1" "${G[@]}" --temperature -1
 expect 1 "top_p is 2" "${G[@]}" --top-p 2

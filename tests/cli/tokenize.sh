@@ -86,6 +86,7 @@ t["model"]["vocab"]["a"] = -1|which is none below 2^24
 t["pre_tokenizer"] = {"type": "Metaspace"}|the pre_tokenizer 'Metaspace' is not supported
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\w+?"}, "behavior": "Isolated"}|cannot be used: \w is not supported
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed"}|a Split of behavior 'Removed'
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a\\p"}, "behavior": "Isolated"}|a category's name is missing
 t["pre_tokenizer"] = None|without a pre_tokenizer
 t["decoder"] = {"type": "WordPiece"}|the decoder 'WordPiece' is not supported
 t["truncation"] = {"max_length": 3}|truncation is not supported

@@ -45,6 +45,19 @@ static void test_draws(void)
     sum += exp(1);
     CHECK(near(f[2], exp(2.5) / sum) && near(f[4], exp(2) / sum) && near(f[0], exp(1) / sum) &&
           !f[3]);
+    // What was said: positive logits divided, negative ones multiplied.
+    const float signs[3] = {2, 1.9f, -1};
+    const bool said[3] = {true, false, true};
+    Candidate three[3];
+    Draw less = {.penalty = 1.2, .said = said},
+         warm = {.temperature = 1, .penalty = 2, .said = said};
+    CHECK(draw_token(&less, PD_F32, signs, 3, 0, 0, three) == 1);
+    double often[3] = {0};
+    for (int i = 0; i < DRAWS; i++)
+        often[draw_token(&warm, PD_F32, signs, 3, 0, i, three)] += 1.0 / DRAWS;
+    sum = exp(1) + exp(1.9) + exp(-2);
+    CHECK(near(often[0], exp(1) / sum) && near(often[1], exp(1.9) / sum) &&
+          near(often[2], exp(-2) / sum));
     // The first of equals; nothing to draw.
     const float equal[3] = {1, 4, 4}, none[2] = {-INFINITY, -INFINITY}, bad[2] = {0, NAN};
     const uint16_t half[3] = {0x3f80, 0xc000, 0x4000}; // bf16: 1, -2, 2
@@ -113,8 +126,48 @@ static void test_texts(void)
     netc_program_release(p);
 }
 
+// How many pieces and single tokens a prompt is: logits of `next` say.
+static const char counted[] =
+    "model next(token: i32[1, 1] in 0..64) {\n"
+    "    state one: i32[] = 0\n"
+    "    state many: i32[] = 0\n"
+    "    one <- one + where(sum(token) >= 0, 1, 9)\n"
+    "    return logits = cast(expand(many * 8 + one == iota(64), 0), f32)\n"
+    "}\n"
+    "model prefill(token: i32[1, 3] in 0..64) {\n"
+    "    state many: i32[] = 0\n"
+    "    many <- many + 1\n"
+    "    return total = sum(token)\n"
+    "}\n";
+
+static void test_pieces(void)
+{
+    netc_program *p = compiled(counted);
+    netc_session *s = opened(p, 0, NULL);
+    netc_error *err = NULL;
+    const int32_t prompt[] = {1, 2, 3, 4, 5, 6, 7};
+    // The last token goes through next: its logits are wanted.
+    static const int want[][2] = {{1, 1}, {3, 3}, {4, 8 + 1}, {6, 8 + 3}, {7, 2 * 8 + 1}};
+    for (int i = 0; i < 5; i++)
+        for (int without = 0; without < 2; without++) {
+            Told t = {.most = 2};
+            NETC_INIT(netc_generate_options, o);
+            o.prompt = prompt, o.nprompt = want[i][0], o.length = 1;
+            o.token = told, o.user = &t;
+            o.prefill = without ? "" : NULL;
+            FINE(netc_generate(s, &o, &err));
+            CHECK(t.n[0] == 1 && t.token[0][0] == (without ? want[i][0] : want[i][1]));
+        }
+    int32_t many = 7;
+    netc_tensor state = {.dtype = NETC_I32, .data = &many};
+    FINE(netc_state_read(s, "many", &state, &err));
+    CHECK(many == 0); // put back
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 int main(void)
 {
-    static void (*const tests[])(void) = {test_draws, test_texts, NULL};
+    static void (*const tests[])(void) = {test_draws, test_texts, test_pieces, NULL};
     return api_main(tests);
 }
