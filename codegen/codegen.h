@@ -23,6 +23,7 @@ typedef struct CodegenOptions {
     const Target *target;
     bool no_reuse;                   // every temporary its own place, for bisecting
     bool no_side_by_side;            // one launch a group
+    bool print_each;                 // kernels like earlier ones, too; the program is the same
     bool tf32;                       // f32 contractions may use tensor cores
     const char *choices;             // choice table to carry along, or NULL
     const ScheduleSource *schedules; // NULL: the cost model's

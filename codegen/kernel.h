@@ -73,6 +73,9 @@ typedef struct LowerCtx {
     bool tf32;      // f32 contractions may use tensor cores
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
     int64_t part;   // columns of a part of column reductions; 0: as the cost model has it
+    // Kernels that were printed, by kernel_text_key, in the same arena: ones like them take their
+    // text. NULL: each is printed.
+    IdMap *printed;
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;

@@ -1,5 +1,5 @@
 // What bodies and kernels are known by: hashes of what they compute, without names, places in the
-// model, schedules or targets.
+// model, schedules or targets. And of all that their text depends on but names and places.
 #include <string.h>
 
 #include "codegen/ir/body.h"
@@ -81,5 +81,69 @@ uint64_t kernel_identity(const Kernel *k)
         h = hash_work(h, b);
         h = hash_mix(h, b->commits);
     }
+    return h;
+}
+
+static uint64_t hash_ints(uint64_t h, const int64_t *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) h = hash_mix(h, (uint64_t)v[i]);
+    return h;
+}
+
+#define HASH_INTS(h, ...)                                                                          \
+    hash_ints(h, (int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+static uint64_t hash_schedule(uint64_t h, const Schedule *s)
+{
+    h = HASH_INTS(h, s->kind, s->variant, s->threads, s->resident, s->blocks, s->shared_bytes,
+                  s->wide, s->vector, s->unroll, s->team, s->split, s->task, s->cluster, s->skew);
+    h = HASH_INTS(h, s->map.transpose, s->map.reuse, s->row.keep_in, s->row.keep_bytes, s->row.keep,
+                  s->row.cols, s->row.line, s->row.margin);
+    h = HASH_INTS(h, s->sweep.walkers, s->sweep.together, s->sweep.ahead);
+    return HASH_INTS(h, s->tile.m, s->tile.n, s->tile.k, s->tile.each, s->tile.share,
+                     s->tile.staged, s->tile.wgmma, s->tile.ring);
+}
+
+// What was found out about a body, most of which follows from its instructions.
+static uint64_t hash_facts(uint64_t h, const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        h = HASH_INTS(h, v->na, v->pred, v->buf, v->axis, v->lane, v->exclusive, v->down, v->places,
+                      v->approx, v->repeats, v->unless, v->quotient, v->once, v->under, v->keep,
+                      v->first_use, v->acc, v->from, v->bound, (int64_t)v->axes, v->stage);
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        h = HASH_INTS(h, s->buf, s->value, s->stage, s->add, s->guard, s->fold != NULL);
+    }
+    for (uint32_t i = 0; i < b->bufs.n; i++) {
+        const BodyBuf *u = &b->bufs.at[i];
+        h = HASH_INTS(h, u->elems, u->read, u->written, u->in_place, b->arg[i],
+                      u->kind == KA_NODE && node_in_memory(u->node));
+    }
+    h = HASH_INTS(h, b->naxes, b->npar, b->col, b->serial_cols, b->nstages, b->rare, b->joins,
+                  b->commits, b->can_fail, b->error_buf, b->part, b->crowd);
+    h = HASH_INTS(h, b->dot.sum, b->dot.a, b->dot.b, b->dot.tensor);
+    h = HASH_INTS(h, b->attention.nscores, b->attention.nouts, b->attention.high, b->attention.exp,
+                  b->attention.total, b->attention.tensor);
+    for (int i = 0; i < b->attention.nscores; i++) {
+        const BodyScore *s = &b->attention.score[i];
+        h = HASH_INTS(h, s->sum, s->rows, s->cols, s->axis);
+    }
+    for (int i = 0; i < b->attention.nouts; i++) {
+        const BodyWeighted *w = &b->attention.out[i];
+        h = HASH_INTS(h, w->sum, w->weight, w->value, w->axis);
+    }
+    return hash_mix(h, hash_ix(b->uneven));
+}
+
+uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p)
+{
+    const LowerCtx *c = k->ctx;
+    uint64_t h = HASH_INTS(k->identity, k->nbodies, c->is_region, c->tf32, c->part, p->bytes_read,
+                           p->bytes_written, p->flops);
+    for (int i = 0; i < k->nbodies; i++)
+        h = hash_schedule(hash_facts(h, k->body[i]), &k->body[i]->sched);
     return h;
 }

@@ -220,6 +220,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     e->lower.entry = entry;
     e->lower.tf32 = g->options->tf32;
     e->lower.schedules = g->options->schedules;
+    e->lower.printed = g->options->print_each ? NULL : &g->printed;
     Frame *f = frame_new(e, entry->graph, 0);
     entry_leaves(e, f);
     if (!entry_roots(e, f) || !frame_generate(f)) return false;
@@ -280,6 +281,7 @@ Program *codegen(Module *m, const CodegenOptions *o)
     g->options = o;
     g->target = o->target;
     g->kernel_of = idmap_new(a);
+    g->printed = idmap_new(a);
     g->names = strmap_new(a);
     uint32_t errors = m->diags->errors;
     Program *p = NEW(a, Program);

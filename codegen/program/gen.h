@@ -18,6 +18,7 @@ typedef struct Gen { // one module
     const Target *target;
     VEC(ProgKernel) kernels, generated; // generated: before they were edited
     IdMap kernel_of;                    // identity -> kernel index
+    IdMap printed;                      // LowerCtx's
     StrMap names;                       // kernel names taken
     VEC(ProgGemm) gemms;
     VEC(ProgConst) consts;
