@@ -14,6 +14,8 @@ typedef struct PassOptions {
     int64_t memory_limit; // bytes of temporaries; 0: none
     // Scores of at most so many bytes are made at once where attention is a loop; 0: 32 MB.
     int64_t attention_bytes;
+    // Products whose rows are reduced are made so many bytes at a time; 0: by the memory limit.
+    int64_t chunk_bytes;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL
@@ -52,6 +54,7 @@ Graph *pass_variance(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_attention(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);
 

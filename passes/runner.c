@@ -20,6 +20,8 @@ const Pass pass_table[] = {
      true},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
      pass_attention, true},
+    {"chunks", "under a memory limit large products whose rows are reduced are made by parts",
+     pass_chunks, true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},

@@ -154,7 +154,9 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
             if (!in_phase(b, v, parts, joins)) continue;
-            if (v->kind == KI_EW || v->kind == KI_BIN) flops += volume(b, v->axes);
+            // (an update is of one share of the places)
+            double shares = b->bins.held && v->axes & 2 ? (double)b->bins.shares : 1;
+            if (v->kind == KI_EW || v->kind == KI_BIN) flops += volume(b, v->axes) / shares;
             if (v->kind == KI_REDUCE && !v->unless)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }

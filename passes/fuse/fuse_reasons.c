@@ -27,6 +27,7 @@ const char *unfused_cause(UnfusedCause cause)
         [WHY_FORM] = "form",
         [WHY_HEAD] = "head",
         [WHY_SHORT] = "short",
+        [WHY_WHOLE] = "whole",
     };
     return cause < WHY_COUNT ? names[cause] : NULL;
 }
@@ -59,6 +60,9 @@ static const char *cause_text(Arena *a, const Unfused *u)
     case WHY_SHORT:
         return arena_printf(a, "no attention kernel: %lld rows and %lld columns, fewer than 32", x,
                             y);
+    case WHY_WHOLE:
+        return arena_printf(a, "not made by parts of its %lld rows of %lld: this reads all of it",
+                            x, y);
     case WHY_OPTION: return "fusion was switched off";
     case WHY_COUNT: break;
     }

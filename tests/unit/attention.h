@@ -1,4 +1,4 @@
-// Models with attention in them: compiled with and without the pass, evaluated, compared.
+// Models compiled with and without a pass (attention; chunks), evaluated, compared.
 #ifndef TESTS_UNIT_ATTENTION_H
 #define TESTS_UNIT_ATTENTION_H
 
@@ -42,14 +42,11 @@ static inline void fill(Arena *a, EvalEnv *env, const Graph *g)
     }
 }
 
-static inline bool run(Arena *a, Run *r, const char *name, const char *text, Precision precision,
-                       Target target, const char *skip)
+static inline bool run_with(Arena *a, Run *r, const char *name, const char *text, PassOptions o)
 {
     *r = (Run){.d = diags_new(a)};
     r->m = frontend_compile(a, r->d, "case.net", text, strlen(text),
-                            &(FrontendOptions){.scale_loss = precision == PREC_F16});
-    PassOptions o = {
-        .target = &target, .precision = precision, .skip = skip, .attention_bytes = 4000};
+                            &(FrontendOptions){.scale_loss = o.precision == PREC_F16});
     bool ok = r->m && !r->d->errors && passes_run(r->m, &o, NULL);
     if (ok) {
         r->train = module_entry(r->m, "train")->graph;
@@ -61,6 +58,15 @@ static inline bool run(Arena *a, Run *r, const char *name, const char *text, Pre
     diags_render(r->d, &b, false);
     CHECK_MSG(ok, "%s: %s\n%s", name, b.data ? b.data : "", text);
     return ok;
+}
+
+static inline bool run(Arena *a, Run *r, const char *name, const char *text, Precision precision,
+                       Target target, const char *skip)
+{
+    return run_with(
+        a, r, name, text,
+        (PassOptions){
+            .target = &target, .precision = precision, .skip = skip, .attention_bytes = 4000});
 }
 
 static inline int count_calls(const Graph *g, const char *name)

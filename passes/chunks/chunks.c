@@ -1,0 +1,110 @@
+// A large product whose rows are reduced is made some rows at a time: the logits of a language
+// model and their gradient are never whole in memory.
+//
+// Requires: gradients expanded, precision chosen; it stands behind the passes that change values.
+// Keeps: every value up to the order in which sums over the rows are added (carried in f32 or
+// wider). Breaks: nothing.
+//
+// A HEAD is a product (rows, columns), elementwise code on it, reductions of its rows, and what is
+// made of both in turn, down to values that are small (one or a few a row; the gradient of the left
+// operand) or summed over all rows (the gradient of the right operand, a bias's). It becomes a loop
+// over the rows; rows that are left over follow it. Refused, and noted for `--why`, is a head of
+// which something large is read outside: an output, a sum over the rows by other means, a draw.
+#include "passes/chunks/chunks.h"
+#include "passes/regions.h"
+
+// Under a limit products of more than a part of it are made by parts, of as many rows as a smaller
+// part of it holds: a few thousand, so that a GPU's products are nearly as fast as whole.
+enum { WHOLE_SHARE = 8, ROUND_SHARE = 16, LEAST_ROWS = 2048, STEP = 128 };
+
+// A product of more bytes than that is made by parts.
+static int64_t whole_bytes(const PassOptions *o)
+{
+    if (o->chunk_bytes) return o->chunk_bytes;
+    return o->memory_limit > 0 ? o->memory_limit / WHOLE_SHARE : INT64_MAX;
+}
+
+// Of a row of the product as it is stored: rounded, where nobody reads it before.
+static int64_t row_bytes(const Head *h)
+{
+    int64_t own = dtype_info[h->seed->type.dtype].bits / 8, most = 0;
+    for (uint32_t i = h->seed->id + 1; i < h->g->nodes.n; i++) {
+        const Node *n = h->g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nargs && h->live[i]; k++) {
+            if (n->args[k] != h->seed) continue;
+            int64_t bytes = n->op == OP_cast ? dtype_info[n->type.dtype].bits / 8 : own;
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return h->cols * (most && most < own ? most : own);
+}
+
+// Rows of a round; 0: the product may be made at once. A divisor near is better than a rest.
+static int64_t rows_at_once(const Head *h, const PassOptions *o)
+{
+    int64_t row = row_bytes(h);
+    int64_t most = o->chunk_bytes ? o->chunk_bytes : o->memory_limit / ROUND_SHARE;
+    int64_t step = o->chunk_bytes ? 1 : STEP, least = o->chunk_bytes ? 1 : LEAST_ROWS;
+    int64_t each = most / row / step * step;
+    if (each < least) each = least;
+    if (each >= h->rows) return 0;
+    for (int64_t d = each; d >= step && d > each / 2; d -= step)
+        if (h->rows % d == 0) return d;
+    return each;
+}
+
+// Notes the refusal, once.
+static void refuse(Entry *entry, const Head *h)
+{
+    for (uint32_t i = 0; entry && i < entry->refused.n; i++) {
+        const Unfused *u = &entry->refused.at[i];
+        if (u->cause == WHY_WHOLE && u->producer->loc == h->refused_at->loc && u->a == h->rows)
+            return;
+    }
+    const Unfused why = {.producer = h->refused_at,
+                         .consumer = h->refused_by,
+                         .cause = WHY_WHOLE,
+                         .a = h->rows,
+                         .b = h->cols};
+    if (entry) vec_push(h->g->arena, &entry->refused, why);
+}
+
+// The graph with its first head as a loop; NULL: it has none.
+static Graph *next_head(Graph *g, Entry *entry, const PassOptions *o)
+{
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!live[i] || n->op != OP_dot || type_bytes(&n->type) <= whole_bytes(o)) continue;
+        Head h;
+        bool refused, found = head_find(&h, g, n, live, &refused);
+        if (refused && !found) refuse(entry, &h);
+        int64_t each = found ? rows_at_once(&h, o) : 0;
+        if (each) return head_build(&h, each);
+    }
+    return NULL;
+}
+
+static Node *as_it_is(void *ctx, Graph *dst, Node *n, Node *const *map)
+{
+    (void)ctx, (void)dst, (void)n, (void)map;
+    return NULL;
+}
+
+Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o)
+{
+    Entry *entry = NULL;
+    for (uint32_t i = 0; i < m->entries.n; i++)
+        if (m->entries.at[i].graph == g) entry = &m->entries.at[i];
+    const RegionList all = regions_innermost_first(g);
+    IdMap done = idmap_new(g->arena);
+    for (uint32_t i = 0; i < all.at.n; i++) {
+        const RegionVisit *v = &all.at.at[i];
+        Graph *new = rewrite_nodes(v->g, &done, as_it_is, NULL);
+        bool plain = !v->owner || v->owner->op == OP_loop; // (nobody looks into a call)
+        for (Graph *next = plain ? new : NULL; next; next = next_head(new, entry, o)) new = next;
+        if (new != v->g) idmap_set(&done, (uint64_t)(uintptr_t)v->g, (uint64_t)(uintptr_t) new);
+    }
+    return rebuilt(&done, g);
+}
