@@ -121,7 +121,7 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
             Graph *g = p->run(e->graph, m, o);
             if (m->diags->errors != errors) return false;
             if (g != e->graph && !graph_verify(g, p->name)) return false;
-            changed |= g != e->graph && !graph_equal(g, e->graph);
+            changed |= o->dump && g != e->graph && !graph_equal(g, e->graph);
             e->graph = g;
         }
         if (timings) timings[i].seconds = clock_now() - begin;

@@ -276,7 +276,8 @@ static void print_side_by_side(Kernel *k, bool pretty, const char *words, int th
                                int64_t *blocks, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
-    StrMap seen = strmap_new(k->arena); // canonical text -> function number + 1
+    StrMap seen = strmap_new(k->arena);  // canonical text -> function number + 1
+    IdMap printed = idmap_new(k->arena); // body_text_key -> function number + 1
     Place *place = NEW_ARRAY(k->arena, Place, k->nbodies);
     int *function = NEW_ARRAY(k->arena, int, k->nbodies),
         *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
@@ -289,17 +290,23 @@ static void print_side_by_side(Kernel *k, bool pretty, const char *words, int th
         int i = order[at];
         Body *b = k->body[i];
         Emit *e = &names[i];
-        const char *text = print_body(k, b, false, false, own, e);
-        const char *shown = pretty ? print_body(k, b, true, false, own, e) : text;
-        int known = (int)(intptr_t)strmap_get(&seen, text);
-        if (!known) { // (the text for people shows the first of equal bodies)
-            strmap_set(&seen, text, (void *)(intptr_t)++functions);
-            buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
-                       pretty ? "body" : k->symbol, functions - 1, shown);
-            sample[functions - 1] = i;
-            known = functions;
+        uint64_t key = body_text_key(b), known = 0;
+        if (idmap_get(&printed, key, &known)) {
+            *e = emit_begin(k, b, pretty, true);
+        } else {
+            const char *text = print_body(k, b, false, false, own, e);
+            known = (uint64_t)(uintptr_t)strmap_get(&seen, text);
+            const char *shown = pretty ? print_body(k, b, true, false, own, e) : text;
+            if (!known) { // (the text for people shows the first of equal bodies)
+                strmap_set(&seen, text, (void *)(intptr_t)++functions);
+                buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
+                           pretty ? "body" : k->symbol, functions - 1, shown);
+                sample[functions - 1] = i;
+                known = (uint64_t)functions;
+            }
+            idmap_set(&printed, key, known);
         }
-        function[i] = known - 1;
+        function[i] = (int)known - 1;
         Place *p = &place[i];
         p->nargs = (int)b->bufs.n;
         p->arg = NEW_ARRAY(k->arena, const char *, p->nargs + 1);

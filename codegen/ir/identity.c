@@ -119,7 +119,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
     }
     for (uint32_t i = 0; i < b->bufs.n; i++) {
         const BodyBuf *u = &b->bufs.at[i];
-        h = HASH_INTS(h, u->elems, u->read, u->written, u->in_place, b->arg[i],
+        h = HASH_INTS(h, u->kind, u->type, u->elems, u->read, u->written, u->in_place,
                       u->kind == KA_NODE && node_in_memory(u->node));
     }
     h = HASH_INTS(h, b->naxes, b->npar, b->col, b->serial_cols, b->nstages, b->rare, b->joins,
@@ -138,12 +138,22 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
     return hash_mix(h, hash_ix(b->uneven));
 }
 
+uint64_t body_text_key(const Body *b)
+{
+    uint64_t h = hash_schedule(hash_facts(hash_work(0, b), b), &b->sched);
+    for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+    return h;
+}
+
 uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p)
 {
     const LowerCtx *c = k->ctx;
     uint64_t h = HASH_INTS(k->identity, k->nbodies, c->is_region, c->tf32, c->part, p->bytes_read,
                            p->bytes_written, p->flops);
-    for (int i = 0; i < k->nbodies; i++)
-        h = hash_schedule(hash_facts(h, k->body[i]), &k->body[i]->sched);
+    for (int i = 0; i < k->nbodies; i++) {
+        const Body *b = k->body[i];
+        h = hash_mix(h, body_text_key(b));
+        for (uint32_t j = 0; j < b->bufs.n; j++) h = hash_mix(h, (uint64_t)b->arg[j]);
+    }
     return h;
 }
