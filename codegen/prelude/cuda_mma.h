@@ -26,12 +26,12 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
     nc_mma_tf32(c, nc_round_tf32(a0), nc_round_tf32(a1), nc_round_tf32(a2), nc_round_tf32(a3),
                 nc_round_tf32(b0), nc_round_tf32(b1));
 }
-// The first digits of an operand. Of an infinity 1 with its sign: what is left is infinite then, and meets
-// no zero that the other operand does not have, nor an infinity of another sign.
+// The first digits of an operand, which are finite: what is left of an infinity is infinite, and
+// meets no zero that the other operand does not have. What is left of NaN is NaN.
 NC_FN float nc_first_digits(float a)
 {
-    const float h = nc_round_tf32(a);
-    return fabsf(h) == NC_INF ? copysignf(1.0f, h) : h;
+    const float most = 3.40116213e38f; // of tf32
+    return fminf(fmaxf(nc_round_tf32(a), -most), most);
 }
 // The same with the digits of f32: each operand as the sum of two, of whose four products the
 // smallest is left out.
