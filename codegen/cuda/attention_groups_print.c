@@ -382,7 +382,7 @@ static void begin_role(GroupsPrint *g)
 static const char *doubt(const GroupsPrint *g, int at)
 {
     const TileOp *last = &g->p->op[end_of(g->p, at + 1) - 1];
-    return last->kind == T_BARRIER ? "__syncthreads_or(low)" : "low";
+    return last->kind == T_BARRIER ? "nc_any_role(low)" : "low";
 }
 
 // Warps 0 to 3 have the roles that do not multiply.

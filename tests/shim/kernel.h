@@ -132,14 +132,16 @@ static inline void __trap(void)
 {
     shim_trap("__trap()");
 }
-static inline int __syncthreads_or(int p)
+#define __syncthreads_or(p) shim_any(p, __LINE__)
+// Line -1: of a barrier that each warp may reach in a place of its own.
+static inline int shim_any(int p, int line)
 {
     // every warp's vote meets in a word of its own
     static unsigned any[33];
     unsigned t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     unsigned n = blockDim.x * blockDim.y * blockDim.z, r = 0;
     unsigned warp = shim_vote(0xffffffffu, p != 0);
-    shim_sync_block(-1);
+    shim_sync_block(line);
     if (t % 32 == 0) any[t / 32] = warp;
     shim_sync_block(-1);
     for (unsigned i = 0; i < (n + 31) / 32; i++) r |= any[i];
