@@ -102,9 +102,9 @@ static void print_multiply(GroupsPrint *g, const TileOp *op)
     if (scores) {
         const char *far = left->line > STEP ? " + c / 4 * " : "";
         emit_line(e, e->scope,
-                  "    nc_product_%s<0, 0>(nc_flat(%s), %s_x + c %% 4 * 2%s, %s + c %% 4 * 2%s, c "
+                  "    nc_product_%s<0, 0>(nc_flat(%s), %s + c %% 4 * 2%s, %s + c %% 4 * 2%s, c "
                   "> 0);",
-                  word, to->name, left->name,
+                  word, to->name, emit_text(e, left->places > 1 ? "%s_now" : "%s_x", left->name),
                   *far ? emit_text(e, "%s%d", far, left->lines * 8) : "", y,
                   *far ? emit_text(e, "%s%d", far, right->lines * 8) : "");
         return;
@@ -325,6 +325,10 @@ static void print_products(GroupsPrint *g)
         emit_line(e, e->scope, "uint32_t left_%s[%d][1][4];", p->tile[p->out[i].weights].name,
                   p->side_n / 16);
     }
+    for (int i = 0; i < p->score[0].tile; i++)
+        if (p->tile[i].stays && p->tile[i].places > 1)
+            emit_line(e, e->scope, "const uint64_t %s_now = %s_x + round %% %d * %d;",
+                      p->tile[i].name, p->tile[i].name, p->tile[i].places, p->tile[i].bytes / 16);
     if (b->attention.high >= 0) emit_line(e, e->scope, "float shrink[2];");
     attention_statistics(&g->w);
 }

@@ -91,6 +91,40 @@ static void bind_limits(const Weights *x)
     }
 }
 
+enum { PART = 4 }; // of a tile: so many eights of columns, which a warp may do without
+
+// A warp looks which parts of the tile the mask leaves to some of its rows; weights elsewhere are
+// 0.
+static bool in_parts(const Weights *x)
+{
+    return x->w->edge && limits(x) && !x->exact && x->w->range.n && x->w->cols / 2 % PART == 0;
+}
+
+static void print_seen(const Weights *x)
+{
+    Emit *e = x->w->e;
+    for (int i = 0; i < x->w->range.n && in_parts(x); i++) {
+        const AttentionBound *r = &x->w->range.at[i];
+        // How far the warp's rows see, whichever sees furthest.
+        int64_t most = r->constant + (r->row > 0 ? r->row * (x->w->p->side_m - 1) : 0);
+        const char *sum = plus(e, plus(e, "", -r->col * r->row, "top"), -r->col * most, "1");
+        emit_line(e, e->scope, "const int seen_%d = %s - next;", i, *sum ? sum : "0");
+    }
+}
+
+// The part is hidden from the warp's rows.
+static const char *hidden_part(const Weights *x)
+{
+    Emit *e = x->w->e;
+    const char *text = "";
+    for (int i = 0; i < x->w->range.n; i++) {
+        const char *end = x->w->range.at[i].col < 0 ? " >" : emit_text(e, " + %d <", PART * 8 - 1);
+        text =
+            emit_text(e, "%s%spiece * %d%s seen_%d", text, *text ? " || " : "", PART * 8, end, i);
+    }
+    return text;
+}
+
 static void close_rows(const Weights *x)
 {
     Emit *e = x->w->e;
@@ -106,8 +140,28 @@ static bool is_early(const AttentionPrint *w, int load)
            !(w->e->body->insts.at[load].axes >> 1 & 1);
 }
 
+static const char *weights_name(const AttentionPrint *w, int k)
+{
+    return w->p->tile[w->p->out[k].weights].name;
+}
+
+static void open_part(const Weights *x, bool weighs)
+{
+    Emit *e = x->w->e;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "if (%s) {", hidden_part(x));
+    for (int k = 0; k < e->body->attention.nouts && weighs; k++) {
+        emit_line(e, e->scope, "    #pragma unroll");
+        emit_line(e, e->scope, "    for (int j = 0; j < %d; j++)", PART * 2);
+        emit_line(e, e->scope, "        %s[i / 2][piece * %d + j / 2][i %% 2 * 2 + j %% 2] = 0;",
+                  weights_name(x->w, k), PART);
+    }
+    emit_line(e, e->scope, "    continue;");
+    emit_line(e, e->scope, "}");
+}
+
 // Columns that the last tile has too many of are read where the last ones are.
-static void open_cols(Weights *x, bool loads)
+static void open_cols(Weights *x, bool loads, bool weighs)
 {
     Emit *e = x->w->e;
     const Body *b = e->body;
@@ -115,6 +169,7 @@ static void open_cols(Weights *x, bool loads)
     int64_t extent = b->axis[b->col].extent;
     const char *place = "next + j * 8 + lane % 4 * 2";
     bool pairs = loads && extent % 2 == 0;
+    if (in_parts(x)) open_part(x, weighs);
     emit_open(e, 1ull << b->col);
     emit_line(e, e->scope, "const int place_of = %s;", place);
     if (pairs) {
@@ -144,7 +199,16 @@ static void close_cols(Weights *x)
     emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e, "for (int v = 0; v < 2; v++) {", "}");
     emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", x->w->cols / 2), "}");
+    if (!in_parts(x)) {
+        emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", x->w->cols / 2), "}");
+        return;
+    }
+    emit_close(
+        e, emit_text(e, "for (int j = piece * %d; j < piece * %d + %d; j++) {", PART, PART, PART),
+        "}");
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int piece = 0; piece < %d; piece++) {", x->w->cols / 2 / PART),
+               "}");
 }
 
 static const char *masked(const Weights *x, const char *value, const char *otherwise)
@@ -158,11 +222,6 @@ static const char *masked(const Weights *x, const char *value, const char *other
 static const char *score_name(const AttentionPrint *w, int k)
 {
     return w->p->tile[w->p->score[k].tile].name;
-}
-
-static const char *weights_name(const AttentionPrint *w, int k)
-{
-    return w->p->tile[w->p->out[k].weights].name;
 }
 
 static void bind_scores(const Weights *x)
@@ -262,7 +321,7 @@ static void print_high(Weights *x, double times)
     const int high = b->attention.high, score = b->insts.at[high].a[0];
     const char *at = sum_at(e, score_name(x->w, 0));
     emit_line(e, e->scope, "float most = -NC_INF;");
-    open_cols(x, !times);
+    open_cols(x, !times, false);
     if (!times) bind_scores(x);
     if (!times || !x->inside) {
         const char *value = times ? seen_score(x, score) : emit_value(e, score);
@@ -296,13 +355,14 @@ static void print_online(Weights *x)
     bool plain = exp->approx && sub->kind == KI_EW && sub->op == OP_sub && sub->a[0] == score &&
                  sub->a[1] == high;
     double times = plain ? multiple_of_score(x, score) : 0;
+    print_seen(x);
     open_rows(x);
     print_high(x, times);
     if (plain && !x->exact)
         emit_line(e, e->scope, "const float shift = base * -%sf;", "1.44269504");
     emit_line(e, e->scope, "float more = 0;");
     emit_bind(e, high, e->scope, "base");
-    open_cols(x, true);
+    open_cols(x, true, true);
     emit_bind(e, score, e->scope, at);
     if (plain) {
         const char *scale = constant(e, LOG2E * (times ? times : 1));
@@ -360,8 +420,9 @@ static void print_each(Weights *x)
     AttentionPrint *w = x->w;
     Emit *e = w->e;
     const Body *b = e->body;
+    print_seen(x);
     open_rows(x);
-    open_cols(x, true);
+    open_cols(x, true, true);
     bind_scores(x);
     bind_exponentials(x);
     for (int k = 0; k < b->attention.nouts; k++) {

@@ -82,7 +82,8 @@ typedef struct Schedule {
     struct {         // TILE, ATTENTION
         int m, n, k; // of the result, and of the columns at once
         int each;    // results a thread holds along each side; 0: warps share out the columns;
-                     // warp tiles: their size; ATTENTION: rows of a warp, of 16
+                     // warp tiles: their size; ATTENTION: rows of a warp, of 16, of groups:
+                     // tiles of rows that shared memory holds
         int share;   // warp tiles: warps that share the columns of one; 0: these are others
         int staged;  // the f32 ring: its places; 0: another variant
         int wgmma;   // WGMMA_*: groups; 0: another variant

@@ -105,7 +105,7 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     int64_t step = 0;
     t.inst = inst;
     t.stays = axis == 1;
-    t.places = t.stays ? 1 : s->tile.ring;
+    t.places = !t.stays ? s->tile.ring : s->tile.wgmma ? s->tile.each : 1;
     t.lines = t.stays ? s->tile.m : s->tile.k;
     t.line = width_of(b, head);
     t.pitch = t.line + p->vector;

@@ -145,22 +145,31 @@ int64_t attention_section(const Body *b)
     return bytes * heads <= CACHED ? heads : CACHED / bytes > 0 ? CACHED / bytes : 1;
 }
 
+static int shared_of(const Body *b)
+{
+    TileProgram p;
+    int bytes = SPARE;
+    attention_tiles(b, &p);
+    for (int i = 0; i < p.ntiles; i++)
+        if (tile_shared(&p.tile[i])) bytes += p.tile[i].places * p.tile[i].bytes;
+    return bytes;
+}
+
 void attention_groups_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     if (s->tile.m % ATOM_ROWS || s->tile.m < ATOM_ROWS || s->tile.m > ATOM_ROWS * MOST_GROUPS)
         s->tile.m = 2 * ATOM_ROWS;
     if (s->tile.k % 16 || s->tile.k < 16 || s->tile.k > 256) s->tile.k = 2 * STEP;
-    s->tile.each = 1;
     s->cluster = 1;
     s->threads = (1 + groups_of(b)) * 128;
     int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m);
     s->blocks = at_most(tiles, t->units);
-    TileProgram p;
-    attention_tiles(b, &p);
-    s->shared_bytes = SPARE;
-    for (int i = 0; i < p.ntiles; i++)
-        if (tile_shared(&p.tile[i])) s->shared_bytes += p.tile[i].places * p.tile[i].bytes;
+    // The next tile's rows come while this one's results are made, where there is room for both.
+    for (s->tile.each = 2;; s->tile.each = 1) {
+        s->shared_bytes = shared_of(b);
+        if (s->tile.each == 1 || s->shared_bytes <= t->shared_per_block - SPARE) return;
+    }
 }
 
 bool attention_groups_plan(Body *b, const Target *t)

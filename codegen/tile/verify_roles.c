@@ -450,6 +450,7 @@ const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed)
     r->agent = NEW_ARRAY(own, Agent, AGENTS);
     // So many tiles that the ring is passed twice; of other seeds fewer.
     int64_t tiles = ceil_div(2 * p->tile[0].places + 1, r->steps ? r->steps : 1);
+    if (p->varies) tiles = 2 * p->tile[0].places + 1; // of what stays
     if (tiles < 3) tiles = 3;
     if (seed % 4 != 1) tiles = 1 + (int64_t)(seed % 4);
     if (!found) found = run(r, tiles, seed);

@@ -158,6 +158,14 @@ static bool implied(const TileProgram *p, int bar)
     return false;
 }
 
+// What the mbarrier is about stays for a tile of rows: its place is of that, not of a step.
+static bool stays(const TileProgram *p, int bar)
+{
+    for (int t = 0; t < p->ntiles; t++)
+        if (p->bar[bar].tiles >> t & 1 && p->tile[t].stays) return true;
+    return false;
+}
+
 // Mistake number [n] at op i. false: there is none there.
 static bool spoil_groups(TileProgram *p, int i, int n, const char **what)
 {
@@ -204,7 +212,7 @@ static bool spoil_groups(TileProgram *p, int i, int n, const char **what)
         p->bar[op->bar].bytes -= LINE;
         return true;
     case 5:
-        if (op->kind != T_ARRIVE || p->bar[op->bar].places < 2 || p->steps < 2) break;
+        if (op->kind != T_ARRIVE || stays(p, op->bar) || p->steps < 2) break;
         op->shift--;
         return true;
     case 6: return op->kind == T_WAIT && (op->count++, true);
