@@ -20,6 +20,8 @@ enum {
     PATIENCE = 200000 // turns that only wait before a kernel counts as stuck
 };
 
+enum { OWN = 6 }; // kernel.h: SHIM_OWN
+
 typedef enum State { READY, RUNNING, WAITING, PAUSED, DONE } State;
 
 typedef struct Thread {
@@ -34,6 +36,8 @@ typedef struct Thread {
     uint32_t *knows;   // by thread of the block: up to when; NULL: only barriers so far
     LateThread *late;
     uint32_t fenced; // until when its writes are known to bulk copies and tensor cores
+    unsigned long long own[2][OWN]; // what the lanes of its warp read in turns
+    unsigned owns;
 } Thread;
 
 typedef struct Barrier {
@@ -55,6 +59,7 @@ typedef struct Block {
     int nready, npaused, left;
     Barrier barrier[BARRIERS];
     Convergence *warp; // [warps][CONVERGENCES]
+    unsigned *gone;    // by warp: the lanes that have left the kernel
     int at_cluster;
     char *slot;      // its shared variables while another block runs
     uint32_t *known; // by block: up to when; NULL: nothing
@@ -380,10 +385,9 @@ static Convergence *meet(unsigned mask, unsigned long long value, bool vote, uns
     if (!(mask >> lane & 1))
         shim_fault("thread %u takes part in a shuffle whose mask 0x%x leaves it out", t->number,
                    mask);
-    for (int i = 0; i < 32; i++)
-        if (mask >> i & 1 && b->thread[warp * 32 + (unsigned)i].state == DONE)
-            shim_fault("a shuffle of thread %u wants thread %u, which has left the kernel",
-                       t->number, warp * 32 + (unsigned)i);
+    if (mask & b->gone[warp])
+        shim_fault("a shuffle of thread %u wants thread %u, which has left the kernel", t->number,
+                   warp * 32 + (unsigned)__builtin_ctz(mask & b->gone[warp]));
     Convergence *c = &b->warp[warp * CONVERGENCES], *end = c + CONVERGENCES;
     Convergence *unused = NULL;
     for (; c < end && c->mask != mask; c++)
@@ -426,6 +430,11 @@ const unsigned long long *shim_shuffle_all(unsigned mask, unsigned long long min
 {
     unsigned turn;
     return meet(mask, mine, false, &turn)->value[turn & 1];
+}
+
+void *shim_own_place(void)
+{
+    return grid.thread->own[grid.thread->owns++ & 1];
 }
 
 unsigned shim_vote(unsigned mask, bool yes)
@@ -557,6 +566,7 @@ static void step(Block *b, int pick)
     shim_running = false;
     shim_settle();
     if (t->state == DONE) {
+        b->gone[t->number / 32] |= 1u << t->number % 32;
         b->left--;
         grid.left--;
         grid.waited = 0;
@@ -608,11 +618,13 @@ static void start_block(Block *b, uint32_t number, uint32_t rank)
     Block old = *b;
     size_t warps = ((size_t)grid.threads + 31) / 32;
     memset(old.warp, 0, warps * CONVERGENCES * sizeof *old.warp);
+    memset(old.gone, 0, warps * sizeof *old.gone);
     *b = (Block){.number = number,
                  .rank = rank,
                  .thread = old.thread,
                  .ready = old.ready,
                  .warp = old.warp,
+                 .gone = old.gone,
                  .slot = old.slot,
                  .late = old.late,
                  .left = grid.threads};
@@ -701,8 +713,9 @@ static bool grid_make(int n)
         b->thread = calloc((size_t)grid.threads, sizeof *b->thread);
         b->ready = calloc((size_t)grid.threads, sizeof *b->ready);
         b->warp = calloc(warps * CONVERGENCES, sizeof *b->warp);
+        b->gone = calloc(warps, sizeof *b->gone);
         if (n > 1) b->slot = slot_new(l->f->code);
-        if (!b->thread || !b->ready || !b->warp || (n > 1 && !b->slot)) return false;
+        if (!b->thread || !b->ready || !b->warp || !b->gone || (n > 1 && !b->slot)) return false;
     }
     return true;
 }
@@ -719,6 +732,7 @@ static void grid_free(void)
         free(b->thread);
         free(b->ready);
         free(b->warp);
+        free(b->gone);
         slot_free(grid.launch->f->code, b->slot);
         free(b->known);
     }

@@ -72,6 +72,10 @@ unsigned shim_vote(unsigned mask, bool yes);
 unsigned long long shim_shuffle(unsigned mask, unsigned long long mine, int from);
 // The same of all lanes at once; they stay until two meetings later.
 const unsigned long long *shim_shuffle_all(unsigned mask, unsigned long long mine);
+enum { SHIM_OWN = 6 };
+// So many words of the thread's own, for the lanes of its warp to read after they have met: others
+// the next time, so that nobody writes while another still reads.
+void *shim_own_place(void);
 void shim_follow(void);
 void shim_cluster_arrive(void);
 void shim_cluster_wait(void);

@@ -239,28 +239,7 @@ static inline void shim_async(unsigned to, ShimU64 from, int bytes, int given = 
 struct ShimFragment { // the numbers that a lane's registers hold
     float a[8], b[4];
 };
-// d, a warp's 16 x 8, += 16 x k times k x 8. Each: numbers in a register (2: halves, 1: tf32).
-template <int Each>
-static __attribute__((no_sanitize("thread"))) void
-shim_matrix(float *d, float (*pick)(const ShimU32 *, int), const ShimU32 *ra, const ShimU32 *rb,
-            int k)
-{
-    int lane = shim_lane(), g = lane / 4, t = lane % 4;
-    ShimFragment mine;
-    for (int i = 0; i < 4 * Each; i++) mine.a[i] = pick(&ra[i / Each], i % Each);
-    for (int i = 0; i < 2 * Each; i++) mine.b[i] = pick(&rb[i / Each], i % Each);
-    const ShimU64 *all = shim_shuffle_all(0xffffffffu, (ShimU64)&mine);
-    for (int r = 0; r < 2; r++)
-        for (int c = 0; c < 2; c++)
-            for (int kk = 0; kk < k; kk++) {
-                int owner = kk / Each % 4, high = kk / (Each * 4);
-                const ShimFragment *x = (const ShimFragment *)all[g * 4 + owner];
-                const ShimFragment *y = (const ShimFragment *)all[(2 * t + c) * 4 + owner];
-                d[r * 2 + c] +=
-                    x->a[(high * 2 + r) * Each + kk % Each] * y->b[high * Each + kk % Each];
-            }
-    shim_vote(0xffffffffu, true); // nobody goes on while another reads
-}
+static_assert(sizeof(ShimFragment) <= SHIM_OWN * sizeof(ShimU64), "a lane's own place");
 static inline float shim_pick_half(const ShimU32 *v, int i)
 {
     return shim_half((ShimU16)(*v >> 16 * i));
@@ -273,6 +252,29 @@ static inline float shim_pick_tf32(const ShimU32 *v, int)
 {
     return shim_tf32(*v);
 }
+// d, a warp's 16 x 8, += 16 x k times k x 8. Each: numbers in a register (2: halves, 1: tf32).
+template <int Each, float (*Pick)(const ShimU32 *, int)>
+static __attribute__((no_sanitize("thread"))) void
+shim_matrix(float *d, const ShimU32 *ra, const ShimU32 *rb)
+{
+    int lane = shim_lane(), g = lane / 4, t = lane % 4;
+    ShimFragment *mine = (ShimFragment *)shim_own_place();
+    for (int i = 0; i < 4 * Each; i++) mine->a[i] = Pick(&ra[i / Each], i % Each);
+    for (int i = 0; i < 2 * Each; i++) mine->b[i] = Pick(&rb[i / Each], i % Each);
+    const ShimU64 *all = shim_shuffle_all(0xffffffffu, (ShimU64)mine);
+    for (int r = 0; r < 2; r++)
+        for (int c = 0; c < 2; c++) {
+            float sum = d[r * 2 + c];
+            for (int high = 0; high < 2; high++)
+                for (int owner = 0; owner < 4; owner++) {
+                    const ShimFragment *x = (const ShimFragment *)all[g * 4 + owner];
+                    const ShimFragment *y = (const ShimFragment *)all[(2 * t + c) * 4 + owner];
+                    for (int e = 0; e < Each; e++)
+                        sum += x->a[(high * 2 + r) * Each + e] * y->b[high * Each + e];
+                }
+            d[r * 2 + c] = sum;
+        }
+}
 #define SHIM_MMA16(name, pick)                                                                     \
     static inline void name(float &d0, float &d1, float &d2, float &d3, ShimU32 a0, ShimU32 a1,    \
                             ShimU32 a2, ShimU32 a3, ShimU32 b0, ShimU32 b1, float c0, float c1,    \
@@ -280,7 +282,7 @@ static inline float shim_pick_tf32(const ShimU32 *v, int)
     {                                                                                              \
         ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};                                            \
         float d[] = {c0, c1, c2, c3};                                                              \
-        shim_matrix<2>(d, pick, a, b, 16);                                                         \
+        shim_matrix<2, pick>(d, a, b);                                                             \
         d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];                                                \
     }
 SHIM_MMA16(ptx_mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, shim_pick_half)
@@ -291,25 +293,25 @@ static inline void ptx_mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(
 {
     ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
     float d[] = {c0, c1, c2, c3};
-    shim_matrix<1>(d, shim_pick_tf32, a, b, 8);
+    shim_matrix<1, shim_pick_tf32>(d, a, b);
     d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 static inline void shim_ldmatrix(ShimU32 *d, int n, bool turned, unsigned address)
 {
     int lane = shim_lane();
+    const ShimU64 *rows = shim_shuffle_all(0xffffffffu, address);
     for (int m = 0; m < n; m++) {
         // row r of matrix m begins at the address that lane 8 m + r gives
         if (turned) {
             ShimU32 v = 0;
             for (int h = 0; h < 2; h++) {
-                unsigned row = __shfl_sync(0xffffffffu, address, m * 8 + lane % 4 * 2 + h);
-                v |= (ShimU32) * (const ShimU16 *)((char *)shim_shared_at(row) + lane / 4 * 2)
-                     << 16 * h;
+                const char *row = (char *)shim_shared_at((unsigned)rows[m * 8 + lane % 4 * 2 + h]);
+                v |= (ShimU32) * (const ShimU16 *)(row + lane / 4 * 2) << 16 * h;
             }
             d[m] = v;
         } else {
-            unsigned row = __shfl_sync(0xffffffffu, address, m * 8 + lane / 4);
-            d[m] = *(const ShimU32 *)((char *)shim_shared_at(row) + lane % 4 * 4);
+            const char *row = (char *)shim_shared_at((unsigned)rows[m * 8 + lane / 4]);
+            d[m] = *(const ShimU32 *)(row + lane % 4 * 4);
         }
     }
 }
@@ -498,39 +500,47 @@ static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
 #define ptx_cp_async_bulk_wait_group_read(n) shim_late_wait(LATE_BOXES, n)
 
 // -- products of four warps, each thread its own sums
-static __attribute__((no_sanitize("thread"))) const ShimU16 *
-shim_operand_at(ShimU64 desc, bool k_rows, int i, int k)
-{
-    // desc: place, distance of 64 neighbours, distance of 8 rows
-    unsigned at = (shim_shared_number(shim_dynamic()) & 0xff000000u) | (unsigned)(desc & 0x3fff)
-                                                                           << 4;
-    unsigned far = (unsigned)(desc >> 16 & 0x3fff) << 4, rows = (unsigned)(desc >> 32 & 0x3fff)
-                                                                << 4;
-    at += k_rows ? (unsigned)(i / 64) * far + (unsigned)(i % 64) * 2 + (unsigned)(k / 8) * rows +
-                       (unsigned)(k % 8) * 128
-                 : (unsigned)(i / 8) * rows + (unsigned)(i % 8) * 128 + (unsigned)k * 2;
-    return (const ShimU16 *)shim_shared_at(shim_turned(at));
-}
-static __attribute__((no_sanitize("thread"))) ShimU16 shim_operand(ShimU64 desc, bool k_rows, int i,
-                                                                   int k)
-{
-    return *shim_operand_at(desc, k_rows, i, k);
-}
-// k: the operands' kinds; b's rows are looked at by all lanes of a warp together. left: of a in
-// registers, as they were when the product began.
-template <int N>
+struct ShimOperand { // from a descriptor: place, distance of 64 neighbours, distance of 8 rows
+    const char *zero; // where the shared address 0 would be
+    unsigned at, far, rows;
+    bool k_rows;
+    ShimOperand(ShimU64 desc, bool k_rows) : k_rows(k_rows)
+    {
+        unsigned first = shim_shared_number(shim_dynamic());
+        zero = (const char *)shim_shared_at(first) - first;
+        at = (first & 0xff000000u) | (unsigned)(desc & 0x3fff) << 4;
+        far = (unsigned)(desc >> 16 & 0x3fff) << 4, rows = (unsigned)(desc >> 32 & 0x3fff) << 4;
+    }
+    const ShimU16 *place(int i, int k) const
+    {
+        unsigned x = k_rows ? (unsigned)(i / 64) * far + (unsigned)(i % 64) * 2 +
+                                  (unsigned)(k / 8) * rows + (unsigned)(k % 8) * 128
+                            : (unsigned)(i / 8) * rows + (unsigned)(i % 8) * 128 + (unsigned)k * 2;
+        return (const ShimU16 *)(zero + shim_turned(at + x));
+    }
+    // That the product reads n rows from row i on, in pieces of 16 bytes: every [step]th of them.
+    void reads(int i, int n, int from, int step) const
+    {
+        int inner = k_rows ? n / 8 : 2, pieces = (k_rows ? 16 : n) * inner;
+        for (int p = from; p < pieces && shim_late; p += step)
+            shim_proxy_reads(k_rows ? place(i + p % inner * 8, p / inner)
+                                    : place(i + p / inner, p % inner * 8),
+                             16);
+    }
+};
+typedef float ShimWide(ShimU16);
+// left: of a in registers, as they were when the product began. The lanes of a warp share out b to
+// look at.
+template <int N, ShimWide Wide>
 static __attribute__((no_sanitize("thread"))) void shim_product_sums(const ShimLate *e,
                                                                      const float (&left)[2][16])
 {
-    float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0], *sums = (float *)e->p;
-    bool ky = e->k[1];
+    const ShimOperand b(e->b, e->k[1]);
+    float *sums = (float *)e->p, right[16];
     int lane = shim_lane();
-    for (int k = 0; k < 16 && shim_late; k++)
-        for (int i = lane; i < N; i += 32) shim_proxy_reads(shim_operand_at(e->b, ky, i, k), 2);
-    float right[16];
+    b.reads(0, N, lane, 32);
     for (int j = 0; j < N / 4; j++) {
-        for (int k = 0; k < 16; k++)
-            right[k] = wide(shim_operand(e->b, ky, j / 2 * 8 + lane % 4 * 2 + j % 2, k));
+        for (int k = 0; k < 16; k++) right[k] = Wide(*b.place(j / 2 * 8 + lane % 4 * 2 + j % 2, k));
         for (int h = 0; h < 2; h++) {
             float *d = &sums[j / 2 * 4 + h * 2 + j % 2], sum = e->add ? *d : 0;
             for (int k = 0; k < 16; k++) sum += left[h][k] * right[k];
@@ -538,38 +548,35 @@ static __attribute__((no_sanitize("thread"))) void shim_product_sums(const ShimL
         }
     }
 }
-template <int N>
+template <int N, ShimWide Wide>
 static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLate *e)
 {
-    float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0];
-    bool kx = e->k[0];
-    int row = (int)(threadIdx.x / 32 % 4) * 16 + shim_lane() / 4;
-    for (int k = 0; k < 16 && shim_late; k++)
-        for (int h = 0; h < 2; h++) shim_proxy_reads(shim_operand_at(e->a, kx, row + 8 * h, k), 2);
+    const ShimOperand a(e->a, e->k[0]);
+    const int lane = shim_lane(), first = (int)(threadIdx.x / 32 % 4) * 16;
+    a.reads(first, 16, lane, 32);
     float left[2][16];
     for (int h = 0; h < 2; h++)
-        for (int k = 0; k < 16; k++) left[h][k] = wide(shim_operand(e->a, kx, row + 8 * h, k));
-    shim_product_sums<N>(e, left);
+        for (int k = 0; k < 16; k++) left[h][k] = Wide(*a.place(first + lane / 4 + 8 * h, k));
+    shim_product_sums<N, Wide>(e, left);
 }
 // The registers of a thread's own pairs; the other threads of its rows have the rest.
-template <int N>
+template <int N, ShimWide Wide>
 static __attribute__((no_sanitize("thread"))) void shim_left_product_now(const ShimLate *e)
 {
-    float (*wide)(ShimU16) = (float (*)(ShimU16))e->map[0];
-    const int lane = shim_lane();
+    const int row = shim_lane() / 4;
     float left[2][16];
-    for (int r = 0; r < 4; r++) {
-        ShimU32 own = (ShimU32)(e->map[1 + r / 2] >> r % 2 * 32);
-        for (int t = 0; t < 4; t++) {
-            ShimU32 v = __shfl_sync(0xffffffffu, own, lane / 4 * 4 + t);
-            for (int i = 0; i < 2; i++)
-                left[r % 2][r / 2 * 8 + t * 2 + i] = wide((ShimU16)(v >> 16 * i));
-        }
+    for (int half = 0; half < 2; half++) {
+        const ShimU64 *all = shim_shuffle_all(0xffffffffu, e->map[1 + half]);
+        for (int h = 0; h < 2; h++)
+            for (int t = 0; t < 4; t++)
+                for (int i = 0; i < 2; i++)
+                    left[h][half * 8 + t * 2 + i] =
+                        Wide((ShimU16)(all[row * 4 + t] >> (32 * h + 16 * i)));
     }
-    shim_product_sums<N>(e, left);
+    shim_product_sums<N, Wide>(e, left);
 }
-template <int N, class... A>
-static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(ShimU16), A &&...a)
+template <int N, ShimWide Wide, class... A>
+static __attribute__((no_sanitize("thread"))) void shim_product(A &&...a)
 {
     // N / 2 sums; two operands, or four registers and one; whether to add, 1, 1, operands' kinds
     void *const at[] = {(void *)&a...}, *const *in = at + N / 2;
@@ -578,15 +585,14 @@ static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(Sh
     for (int i = 0; i < N / 2; i++)
         if ((float *)at[i] != (float *)at[0] + i) shim_trap("sums of a product that are no array");
     e.p = at[0];
-    e.map[0] = (ShimU64)wide;
     if (registers) {
         for (int r = 0; r < 4; r++) e.map[1 + r / 2] |= (ShimU64) * (ShimU32 *)in[r] << r % 2 * 32;
         e.b = *(ShimU64 *)in[4], e.add = *(bool *)in[5], e.k[1] = *(int *)in[8];
-        e.run = shim_left_product_now<N>;
+        e.run = shim_left_product_now<N, Wide>;
     } else {
         e.a = *(ShimU64 *)in[0], e.b = *(ShimU64 *)in[1], e.add = *(bool *)in[2];
         e.k[0] = *(int *)in[5], e.k[1] = *(int *)in[6];
-        e.run = shim_product_now<N>;
+        e.run = shim_product_now<N, Wide>;
     }
     if (shim_late)
         shim_late_add(LATE_PRODUCTS, &e);
@@ -597,7 +603,7 @@ static __attribute__((no_sanitize("thread"))) void shim_product(float (*wide)(Sh
     template <class... A>                                                                          \
     static inline void ptx_wgmma_mma_async_sync_aligned_m64n##n##k16_f32_##type##_##type(A &&...a) \
     {                                                                                              \
-        shim_product<n>(wide, a...);                                                               \
+        shim_product<n, wide>(a...);                                                               \
     }
 #define SHIM_PRODUCTS(type, wide)                                                                  \
     SHIM_PRODUCT(16, type, wide)                                                                   \
