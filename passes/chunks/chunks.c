@@ -50,7 +50,8 @@ static int64_t rows_at_once(const Head *h, const PassOptions *o)
     if (each >= h->rows) return 0;
     for (int64_t d = each; d >= step && d > each / 2; d -= step)
         if (h->rows % d == 0) return d;
-    return each;
+    int64_t even = h->rows / ((h->rows + each - 1) / each) / step * step; // little is left over
+    return even > each / 2 ? even : each;
 }
 
 // Notes the refusal, once.

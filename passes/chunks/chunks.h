@@ -37,6 +37,7 @@ typedef struct Head {
 bool head_find(Head *h, Graph *g, Node *seed, bool *live, bool *refused);
 // Whether operand k of a part, or of what is made in the loop, is read row by row; else whole.
 bool head_reads_rows(const Head *h, const Node *n, uint32_t k);
+int head_spread_axes(const Head *h, const Node *broadcast); // of its operand: those that are rows
 // dst: a copy of the graph in which the head is a loop, so many rows a round.
 Graph *head_build(const Head *h, int64_t each);
 

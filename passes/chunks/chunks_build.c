@@ -114,9 +114,8 @@ static Node *image(Round *r, const Node *n)
         return graph_permute(g, args[0], perm);
     }
     case OP_broadcast: {
-        bool rows = head_reads_rows(h, n, 0);
         attr_set_ints(g, &at, ATTR_shape, t.dim, t.rank);
-        shift_ints(g, &at, n, ATTR_dims, rows ? p : 0, p - 1);
+        shift_ints(g, &at, n, ATTR_dims, head_spread_axes(h, n), p - 1);
         return graph_node(g, OP_broadcast, args, 1, &at);
     }
     case OP_slice:

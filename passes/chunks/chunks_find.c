@@ -17,8 +17,8 @@ static bool large(const Head *h, const Node *n)
     return type_count(&n->type) >= h->rows * h->cols / 2;
 }
 
-// The first axes that are all rows, where each row still is side by side; 0: there are none.
-static int reshaped_prefix(const Head *h, const Type *t)
+// The first axes that are all rows, as few as possible; 0: there are none.
+static int row_axes(const Head *h, const Type *t)
 {
     for (int p = 1; p <= t->rank; p++)
         if (leading(t, p) == h->rows) return p;
@@ -93,6 +93,23 @@ static bool pads_rows(const Node *pad, int prefix)
     return false;
 }
 
+// Axes of the operand of a broadcast that run over the first [prefix] axes of its result.
+static int spread_axes(const Node *broadcast, int prefix)
+{
+    int count, n = 0;
+    const int64_t *dims = attr_ints(broadcast, ATTR_dims, &count);
+    while (n < count && dims[n] < prefix) n++;
+    return n;
+}
+
+// Of a broadcast of rows: the axes of the result that are rows, where it adds none but of size 1.
+static int broadcast_prefix(const Head *h, const Node *n, int operand)
+{
+    for (int p = 1; p <= n->type.rank; p++)
+        if (spread_axes(n, p) == operand && leading(&n->type, p) == h->rows) return p;
+    return 0;
+}
+
 // What n, some of whose operands are rows of the head, is; with the axes of it that are rows.
 static Part classify(const Head *h, const Node *n, int *prefix)
 {
@@ -115,12 +132,10 @@ static Part classify(const Head *h, const Node *n, int *prefix)
     default: return PART_NONE;
     }
     switch (n->op) {
-    case OP_reshape: *prefix = reshaped_prefix(h, &n->type); return *prefix ? PART_ROWS : PART_NONE;
+    case OP_reshape: *prefix = row_axes(h, &n->type); return *prefix ? PART_ROWS : PART_NONE;
     case OP_permute:
         return starts_with(attr_ints(n, ATTR_perm, NULL), n->type.rank, p) ? PART_ROWS : PART_NONE;
-    case OP_broadcast:
-        return starts_with(attr_ints(n, ATTR_dims, &count), n->args[0]->type.rank, p) ? PART_ROWS
-                                                                                      : PART_NONE;
+    case OP_broadcast: *prefix = broadcast_prefix(h, n, p); return *prefix ? PART_ROWS : PART_NONE;
     case OP_slice: return cuts_rows(n, p) ? PART_NONE : PART_ROWS;
     case OP_pad: return pads_rows(n, p) || is_part(h, n->args[1]) ? PART_NONE : PART_ROWS;
     default: return PART_NONE;
@@ -133,7 +148,7 @@ static void grow(Head *h, bool *after)
     const Graph *g = h->g;
     after[h->seed->id] = true;
     h->part[h->seed->id] = PART_ROWS;
-    h->prefix[h->seed->id] = (int8_t)dot_axes(h->seed, 0).nfree;
+    h->prefix[h->seed->id] = (int8_t)row_axes(h, &h->seed->type);
     for (uint32_t i = h->seed->id + 1; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         bool rows = false, others = false;
@@ -186,24 +201,25 @@ static void trim(Head *h)
 
 // -- what parts read ------------------------------------------------------------------------------
 
+int head_spread_axes(const Head *h, const Node *broadcast)
+{
+    return spread_axes(broadcast, h->prefix[broadcast->id]);
+}
+
 bool head_reads_rows(const Head *h, const Node *n, uint32_t k)
 {
-    int p = h->prefix[n->id], count;
     if (n->op == OP_pad) return k == 0;
     if (n->op == OP_dot) return h->part[n->id] == PART_SUM || k == 0;
-    if (n->op != OP_broadcast) return true;
-    const int64_t *dims = attr_ints(n, ATTR_dims, &count);
-    return n->args[k]->type.rank && dims[0] < p;
+    return n->op != OP_broadcast || head_spread_axes(h, n) > 0;
 }
 
 // Of an operand read row by row: its axes that are rows; 0: they are not its first ones.
 static int operand_prefix(const Head *h, const Node *n, uint32_t k)
 {
     const Type *t = &n->args[k]->type;
-    int p = h->prefix[n->id], count;
-    if (n->op == OP_reshape) return reshaped_prefix(h, t);
-    if (n->op == OP_broadcast && !starts_with(attr_ints(n, ATTR_dims, &count), t->rank, p))
-        return 0;
+    int p = h->prefix[n->id];
+    if (n->op == OP_reshape) return row_axes(h, t);
+    if (n->op == OP_broadcast) p = head_spread_axes(h, n);
     if (n->op == OP_dot) {
         const Node *other = n->args[1 - k];
         p = is_part(h, other) ? h->prefix[other->id] : p;
@@ -317,6 +333,16 @@ static bool reduces(const Head *h)
     return false;
 }
 
+// Outside, what the loop takes or gives row by row has two axes for those that are rows.
+static bool fits_ranks(const Head *h)
+{
+    for (uint32_t i = 0; i < h->g->nodes.n; i++)
+        if ((h->leaves[i] || h->by_rows[i] == READ_TAKEN) &&
+            h->g->nodes.at[i]->type.rank - h->prefix[i] + 2 > MAX_RANK)
+            return false;
+    return true;
+}
+
 bool head_find(Head *h, Graph *g, Node *seed, bool *live, bool *refused)
 {
     const uint32_t n = g->nodes.n + 1;
@@ -337,5 +363,7 @@ bool head_find(Head *h, Graph *g, Node *seed, bool *live, bool *refused)
     trim(h);
     if (!reduces(h)) return false;
     *refused = true;
-    return find_leaving(h) && find_reads(h);
+    if (!find_leaving(h) || !find_reads(h)) return false;
+    *refused = false;
+    return fits_ranks(h);
 }

@@ -169,6 +169,49 @@ static void test_limits(void)
     }
 }
 
+// In a loop over micro-batches, over several axes of rows, with values by place and row.
+static void test_accumulate(void)
+{
+    static const char text[] =
+        "use nn\nuse optim\ndim batch = 3\n"
+        "model m(x: f32[batch, 7, 6], y: i32[batch, 7] in 0..3, m: u8[batch, 7] in 0..2) {\n"
+        "    l = linear(x, 40) as out\n"
+        "    nll = logsumexp(l, -1) - sum(where(expand(y, -1) == iota(40), l, 0), -1)\n"
+        "    by = cast(m, f32) * cast(iota(7) + 1, f32)\n"
+        "    return loss = sum(nll * by) / (1 + sum(by))\n}\n"
+        "train m {\n    accumulate 2\n    minimize loss\n    update sgd(lr = 1)\n}\n";
+    static const Case c = {.loops = 2};
+    for (int rows = 4; rows <= 7; rows += 3) {
+        Arena *a = arena_new();
+        check(a, "micro-batches", text, &c, PREC_F32, 40 * 4 * rows);
+        arena_free(a);
+    }
+}
+
+// Rows of as many axes as there may be, some of size 1; columns of many.
+static void test_ranks(void)
+{
+    static const char *const shapes[][2] = {
+        {"3, 1, 1, 3, 1, 1, 3", "matmul(x, w)"},
+        {"1, 27", "matmul(x, w) * expand(r, 1)"},
+        {"27, 1", "matmul(x, w)"},
+        {"27", "sum(reshape(matmul(x, w), [27, 1, 1, 1, 1, 1, 2, 20]), 6)"}};
+    static const Case c = {.loops = 1};
+    for (int i = 0; i < 4; i++) {
+        Arena *a = arena_new();
+        const char *text = arena_printf(
+            a,
+            "use nn\nuse optim\nmodel m(r: f32[27]) {\n"
+            "    param x: f32[%s, 6] = normal(1)\n    param w: f32[6, 40] = normal(1)\n"
+            "    l = %s\n    loss = mean(logsumexp(l, -1)) + 0.1 * max(x)\n    return loss\n}\n"
+            "train m {\n    minimize loss\n    update sgd(lr = 1)\n}\n",
+            shapes[i][0], shapes[i][1]);
+        check(a, "many axes", text, &c, PREC_F32, 40 * 4 * 9);
+        check(a, "many axes", text, &c, PREC_F32, 40 * 4 * 5);
+        arena_free(a);
+    }
+}
+
 // -- at random ------------------------------------------------------------------------------------
 
 static uint32_t state = 1;
@@ -238,6 +281,8 @@ int main(int argc, char **argv)
 {
     test_cases();
     test_limits();
+    test_accumulate();
+    test_ranks();
     test_random(argc > 1 ? atoi(argv[1]) : 150);
     return unit_done();
 }
