@@ -228,6 +228,8 @@ static netc_status load_weights(netc_session *s, const Weights *w, netc_error **
     o.map = w->map.at;
     o.nmap = w->map.n;
     o.allow_missing = w->allow_missing;
+    o.ignore = w->ignore.at;
+    o.nignore = w->ignore.n;
     o.weights_only = true;
     return netc_state_load(s, w->file, &o, err);
 }

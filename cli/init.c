@@ -38,6 +38,7 @@ int verb_init(int argc, char **argv)
         weights_option(&a.weights),
         map_option(&a.weights),
         missing_option(&a.weights),
+        ignore_option(&a.weights),
         set_option(&a.set),
         device_option(&a.device),
     };

@@ -196,8 +196,10 @@ Option set_option(StringList *to)
 
 Option weights_option(Weights *w)
 {
-    return (Option){"--weights", NULL,   OPT_STRING,
-                    &w->file,    "FILE", "start from these parameters (.safetensors)"};
+    return (Option){
+        "--weights", NULL,
+        OPT_STRING,  &w->file,
+        "FILE",      "start from these parameters (.safetensors, an index of several, a folder)"};
 }
 
 Option map_option(Weights *w)
@@ -209,6 +211,14 @@ Option missing_option(Weights *w)
 {
     return (Option){"--allow-missing", NULL, OPT_FLAG,
                     &w->allow_missing, NULL, "keep the initial value of tensors it lacks"};
+}
+
+Option ignore_option(Weights *w)
+{
+    return (Option){
+        "--ignore", NULL,
+        OPT_LIST,   &w->ignore,
+        "PATTERN",  "tensors of that file that the model need not have: 'h.*.attn.bias'"};
 }
 
 Option steps_option(Timing *t)

@@ -338,6 +338,10 @@ typedef struct netc_load_options {
     // updates of a train block use (moments, a learning rate), and no step. A state of another size
     // in the file, a hidden state of another batch, begins at its initial value, with a note.
     bool weights_only;
+    // Tensors of the file that the model does not want, such as buffers; '*' matches any text.
+    // Others that it does not have are an error, unless netc wrote the file.
+    const char *const *ignore;
+    int nignore;
 } netc_load_options;
 NETC_API netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
                                      netc_error **err);

@@ -11,15 +11,16 @@ typedef struct RtArray { // a whole file in memory
     size_t bytes;
     RtTokens *tokens; // instead of data: the examples stay in files of tokens
 } RtArray;
-// Example [row] to [to]. RT_USER: a token outside the range that was asked for (file, place, value).
+// Example [row] to [to]. RT_USER: a token outside the range that was asked for (file, place,
+// value).
 RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e);
 RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e);
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
 // several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header:
-// "u16", "u32", or "raw" (as it is, even where it looks like a known format); path may be several files
-// joined by commas, concatenated along axis 0. wanted (may be NULL): the element type and the shape
-// of one example the model asks for, dims < 0 free; used for raw files and for complete error
+// "u16", "u32", or "raw" (as it is, even where it looks like a known format); path may be several
+// files joined by commas, concatenated along axis 0. wanted (may be NULL): the element type and the
+// shape of one example the model asks for, dims < 0 free; used for raw files and for complete error
 // messages. Truncated, wrong-typed, wrong-shaped files: RT_USER with both shapes.
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e);
@@ -55,13 +56,16 @@ typedef struct RtTensors {
     RtTensor *at;
     int nmeta; // __metadata__
     const char **meta_keys, **meta_values;
-    void *owned;
+    void **owned; // the files
+    int nowned;
 } RtTensors;
 // Written to a temporary file beside path, synced, renamed: path holds the old or the new file,
 // never a part. A full disk: RT_ENV, and the old file is intact.
 RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
                             const char *const *meta_keys, const char *const *meta_values, int nmeta,
                             RtError *e);
+// Of several files as one: path is a Hugging Face index ("model.safetensors.index.json"), or a
+// folder with one or with a model.safetensors.
 RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e);
 void rt_tensors_free(RtTensors *t);
 // The same atomic write for any bytes (model.bin, choice tables).

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/lib.h"
 
 bool state_is_saved(const ProgCell *c)
@@ -125,6 +126,13 @@ static bool well_written(Loading *v)
     return true;
 }
 
+static bool ignored(const Loading *v, const char *name)
+{
+    for (int i = 0; i < v->o.nignore; i++)
+        if (plain_match(v->o.ignore[i], name)) return true;
+    return false;
+}
+
 // The file's tensors by the model's names. false: a renaming that matches none is reported.
 static bool name_tensors(Loading *v)
 {
@@ -132,6 +140,7 @@ static bool name_tensors(Loading *v)
     v->by_name = strmap_new(v->arena);
     for (int i = 0; i < v->file.n; i++) {
         const char *name = v->file.at[i].name, *to = NULL;
+        if (ignored(v, name)) continue;
         for (int k = 0; k < v->o.nmap; k++) {
             const char *renamed = rename_by(v->arena, name, v->o.map[k]);
             used[k] = used[k] || renamed;
@@ -166,7 +175,31 @@ static bool resized(const Loading *v, const ProgCell *c, const RtTensor *t)
            t->type.rank == c->type.rank && !prog_type_equal(&t->type, &c->type);
 }
 
-// Whether every cell finds its tensor; else all that differs is reported.
+// A file of netc's own may hold more than is asked for: an optimizer's states, other models.
+static bool own_file(const RtTensors *t)
+{
+    for (int i = 0; i < t->nmeta; i++)
+        if (!strcmp(t->meta_keys[i], "netc.model")) return true;
+    return false;
+}
+
+static bool transposed(const ProgType *a, const ProgType *b)
+{
+    return a->rank == 2 && b->rank == 2 && a->dtype == b->dtype && a->dim[0] == b->dim[1] &&
+           a->dim[1] == b->dim[0];
+}
+
+static void list_cell(Buf *out, const ProgCell *c, const RtTensor *t)
+{
+    char want[240], have[240] = "has no such tensor";
+    prog_type_text(want, sizeof want, &c->type);
+    if (t) prog_type_text(have, sizeof have, &t->type);
+    buf_printf(out, "\n  %s: the model has %s, the file %s%s", c->name, want, have,
+               t && transposed(&t->type, &c->type) ? ", which is its transpose" : "");
+}
+
+// Whether every cell finds its tensor, and every tensor its cell; else all that differs is
+// reported.
 static bool fits(Loading *v)
 {
     netc_session *s = v->s;
@@ -175,6 +208,8 @@ static bool fits(Loading *v)
     if (v->status != NETC_OK) return false;
     Buf wrong = buf_new(v->arena);
     int nwrong = 0;
+    uint32_t extra = 0;
+    bool own = own_file(&v->file);
     for (int i = 0; i < rt_cell_count(s->rt); i++) {
         const ProgCell *c = rt_cell_info(s->rt, i);
         if (!takes(v, c)) continue;
@@ -184,20 +219,21 @@ static bool fits(Loading *v)
             continue;
         if (t && (prog_type_equal(&t->type, &c->type) || resized(v, c, t))) continue;
         nwrong++;
-        char want[240], have[240] = "has no such tensor";
-        prog_type_text(want, sizeof want, &c->type);
-        if (t) prog_type_text(have, sizeof have, &t->type);
-        buf_printf(&wrong, "\n  %s: the model has %s, the file %s", c->name, want, have);
+        list_cell(&wrong, c, t);
     }
-    if (!nwrong) return true;
     const ProgCell *mine;
-    for (uint32_t i = 0, extra = 0; i < v->by_name.n; i++)
-        if (!session_cell(s, v->by_name.entry[i].key, &mine) && extra++ < 20)
-            buf_printf(&wrong, "\n  %s: only in the file", v->by_name.entry[i].key);
+    for (uint32_t i = 0; i < v->by_name.n; i++) {
+        const char *name = v->by_name.entry[i].key;
+        if (session_cell(s, name, &mine)) continue;
+        if (extra++ < 20 || !own) buf_printf(&wrong, "\n  %s: only in the file", name);
+    }
+    if (!nwrong && (own || !extra)) return true;
+    if (!own) nwrong += (int)extra;
     v->status = lib_fail(v->err, NETC_INVALID,
-                         "%s is a checkpoint of another model; %d tensors differ:%s\n"
-                         "  (rename with --map 'file.*=model.*', skip with --allow-missing)",
-                         v->path, nwrong, wrong.data);
+                         "%s is a checkpoint of another model; %d tensor%s:%s\n"
+                         "  (rename with --map 'file.*=model.*', skip what the file lacks with "
+                         "--allow-missing, what only it has with --ignore 'file.*')",
+                         v->path, nwrong, nwrong > 1 ? "s differ" : " differs", wrong.data);
     return false;
 }
 

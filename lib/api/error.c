@@ -48,11 +48,17 @@ static netc_status plain(netc_error **err, netc_status status, const char *text)
 netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
 {
     char text[6000];
-    va_list args;
+    va_list args, again;
     va_start(args, fmt);
-    plain_vformat(text, sizeof text, fmt, args);
+    va_copy(again, args);
+    int n = plain_vformat(text, sizeof text, fmt, args);
     va_end(args);
-    return plain(err, status, text);
+    char *longer = n >= (int)sizeof text ? malloc((size_t)n + 1) : NULL; // else it is cut
+    if (longer) plain_vformat(longer, (size_t)n + 1, fmt, again);
+    va_end(again);
+    plain(err, status, longer ? longer : text);
+    free(longer);
+    return status;
 }
 
 netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what)

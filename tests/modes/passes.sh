@@ -12,6 +12,7 @@ device=${MODES_DEVICE:-cpu}
 digits 4000
 IMAGE=(--data image="$D/train-images-idx3-ubyte") LABEL=(--data label="$D/train-labels-idx1-ubyte")
 tr -cd '\12\40-\176' <"$ROOT/docs/language.md" >text.txt
+expect 0 "" "$NETC" tokenize text.txt --tokenizer bytes -o text.bin
 expect 0 "" "$NETC" run --device cpu "$ROOT/tests/modes/tables.net" -o x=x.npy -o y=y.npy -o points=p.npy -o kind=k.npy
 
 # data_of SAMPLE: sets DATA.
@@ -22,6 +23,7 @@ data_of() {
     regression/*) DATA=(--data x=x.npy --data y=y.npy) ;;
     logistic/*) DATA=(--data x=p.npy --data y=k.npy) ;;
     shakespeare/*) DATA=(--data text=text.txt -D layers=2 -D width=32 -D heads=2 -D T=24 -D batch=8) ;;
+    gpt2/*) DATA=(--data tokens=text.bin -D layers=2 -D width=32 -D heads=2 -D vocab=256 -D context=24 -D batch=8) ;;
     *) return 1 ;;
     esac
 }
