@@ -40,7 +40,8 @@ static void read_vocabulary(Reading *r, const char *path)
     Arena *a = r->t->arena;
     const JsonValue *v = json_parse(a, text, n, &wrong);
     if (!v) return reading_fail(r, "%s is no vocabulary: it is no JSON: %s", path, wrong);
-    if (v->kind != JSON_OBJECT || json_get(v, "model"))
+    const JsonValue *model = json_get(v, "model"); // which is also a word, with a number
+    if (v->kind != JSON_OBJECT || (model && model->kind == JSON_OBJECT))
         return reading_fail(r, "%s is no vocabulary: tokens and their numbers are expected", path);
     for (const JsonValue *k = v->child; k && !reading_failed(r); k = k->next) {
         Bytes b;

@@ -17,7 +17,7 @@ for text in code mixed broken; do
 done
 # A folder, standard input, several files, a token behind each, no header.
 mkdir gpt2 both && cp "$G/vocab.json" "$G/merges.txt" gpt2 && cp "$G/gpt2.json" both/tokenizer.json
-printf 'Hello' | expect 0 "" "${T[@]}" --tokenizer gpt2
+expect 0 "" "${T[@]}" --tokenizer gpt2 < <(printf 'Hello')
 cp .out hello
 printf 'Hello' >a.txt && printf '' >empty.txt
 expect 0 "" "${T[@]}" a.txt empty.txt - --tokenizer both --end '<|pad|>' </dev/null
@@ -25,8 +25,12 @@ expect 0 "" "${T[@]}" a.txt empty.txt - --tokenizer both --end '<|pad|>' </dev/n
 expect 0 "16 bits" "${T[@]}" a.txt empty.txt --tokenizer both --end '<|pad|>' -o x.bin --raw
 "${T[@]}" --decode x.bin --raw --tokenizer both >.out && [ "$(cat .out)" = 'Hello<|pad|><|pad|>' ] && pass || fail "raw: $(cat .out)"
 gzip -k a.txt && expect 0 "5 bytes" "${T[@]}" a.txt.gz --tokenizer gpt2 -o x.bin
+# A word of the vocabulary may be called as a part of a tokenizer.json is; that one is no vocabulary.
+mkdir words && echo '{"model": 0, "a": 1, "merges": 2}' >words/vocab.json && echo '#version: 0.2' >words/merges.txt
+expect 0 1 "${T[@]}" --tokenizer words < <(printf a)
+cp "$G/gpt2.json" words/vocab.json && expect 1 "is no vocabulary: tokens and their numbers" "${T[@]}" a.txt --tokenizer words
 # Bytes; texts that begin without a space; long pieces take no quadratic time.
-printf 'a\377' | expect 0 "97 255" "${T[@]}" --tokenizer bytes
+expect 0 "97 255" "${T[@]}" --tokenizer bytes < <(printf 'a\377')
 sed 's/"add_prefix_space":false/"add_prefix_space":true/; s/"add_prefix_space": false/"add_prefix_space": true/' "$G/gpt2.json" >space.json
 "${T[@]}" a.txt --tokenizer space.json >.out; printf ' Hello' | "${T[@]}" --tokenizer gpt2 | cmp -s - .out && pass || fail "add_prefix_space: $(cat .out)"
 head -c 3000000 /dev/zero | tr '\0' 'a' >long.txt
@@ -103,8 +107,8 @@ echo 'YQ== 0' >ok.tiktoken && echo 'YQ=' >broken.tiktoken && bad "broken.tiktoke
 { cat "$G/merges.txt"; echo 'one two three'; } >gpt2/merges.txt && bad "two tokens and a space" a.txt --tokenizer gpt2
 { cat "$G/merges.txt"; echo 'Hello Q'; } >gpt2/merges.txt && bad "'Hello' is not in the vocabulary" a.txt --tokenizer gpt2
 cp "$G/merges.txt" gpt2
-echo 1 99999 | expect 1 "token 1 is 99999, which the tokenizer does not have" "${T[@]}" --decode --tokenizer gpt2
-echo one | expect 1 "neither tokens with a header nor numbers" "${T[@]}" --decode --tokenizer gpt2
+expect 1 "token 1 is 99999, which the tokenizer does not have" "${T[@]}" --decode --tokenizer gpt2 < <(echo 1 99999)
+expect 1 "neither tokens with a header nor numbers" "${T[@]}" --decode --tokenizer gpt2 < <(echo one)
 # Files of tokens that are damaged.
 head -c -1 h.bin >odd.bin && bad "is damaged: its header says" --decode odd.bin --tokenizer gpt2
 data() { local why=$1; shift; expect 1 "$why" "$NETC" eval m.net --data "tokens=$1"; }
