@@ -152,12 +152,17 @@ static bool find_outers(Core *c, const Users *u)
     return true;
 }
 
+// Exponentials that read the total, by no product: those of other softmaxes are not looked at.
 static void find_probabilities(Core *c, const Users *u)
 {
+    bool *reads = NEW_ARRAY(u->g->arena, bool, u->g->nodes.n + 1);
+    reads[c->sum->id] = true;
     c->nprobs = 0;
-    for (uint32_t i = c->e->id + 1; i < u->g->nodes.n && c->nprobs < MOST_PROBS; i++) {
+    for (uint32_t i = c->sum->id + 1; i < u->g->nodes.n && c->nprobs < MOST_PROBS; i++) {
         Node *n = u->g->nodes.at[i];
-        if (u->live[i] && c->hot[i] && is_probability(c, n)) c->prob[c->nprobs++] = n;
+        for (uint32_t k = 0; n->op != OP_dot && k < n->nargs; k++)
+            reads[i] |= reads[n->args[k]->id];
+        if (u->live[i] && c->hot[i] && reads[i] && is_probability(c, n)) c->prob[c->nprobs++] = n;
     }
 }
 

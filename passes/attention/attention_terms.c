@@ -396,8 +396,8 @@ static bool linear(const Node *n, double c, Terms *out)
 
 bool is_probability(Core *c, Node *n)
 {
-    Terms s = {0};
     if (n->op != OP_exp || !type_equal(&n->type, &c->e->type)) return false;
+    Terms s = {0};
     Lifted mine = lift(&c->scratch, n->args[0], &c->place),
            whole = lift(&c->scratch, c->e->args[0], &c->place);
     if (!mine.n || !whole.n || !linear(mine.n, 1, &s) || !linear(whole.n, -1, &s)) return false;
