@@ -23,9 +23,11 @@ JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)} # tests at a time
 
 # one NUMBER NAME COMMAND...: runs it and reports in one piece.
 one() {
-    local out=$TMP/out.$1 name=$2 line code start=$SECONDS p=0 f=1 s=0; shift 2
+    local out=$TMP/out.$1 name=$2 line code cpu start=$SECONDS p=0 f=1 s=0; shift 2
     mkdir "$out.tmp" # a folder of its own: tests run side by side, and some run others
     TMP=$out.tmp timeout 7200 "$@" >"$out" 2>&1; code=$?
+    times >"$out.times" # of this subshell, then of its children: user and system, 0m0.000s
+    cpu=$(awk -F'[ms ]+' 'NR == 2 { printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }' "$out.times")
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$out" | tail -1)
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
         p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
@@ -36,7 +38,7 @@ one() {
         if [ "$f" -gt 0 ]; then
             printf 'FAIL %-36s (exit %d)\n' "$name" $code; sed 's/^/     | /' "$out" | tail -40
         else
-            printf 'ok   %-36s %5d passed, %d skipped, %d s\n' "$name" "$p" "$s" $((SECONDS - start))
+            printf 'ok   %-36s %5d passed, %d skipped, %d s (%d s of processors)\n' "$name" "$p" "$s" $((SECONDS - start)) "$cpu"
             grep '^skip' "$out" | sed 's/^/     | /'
         fi
     } >"$out.report"
