@@ -39,6 +39,10 @@ static netc_status cut(Encoder *e, int depth, const unsigned char *from, const u
         Piece p;
         bool found = pattern_find(e->t->cut[depth], &e->match[depth], from, end, &p);
         if (e->match[depth].lost) return OUT_OF_MEMORY(err);
+        if (e->match[depth].slow)
+            return lib_fail(err, NETC_INVALID,
+                            "%s: the pattern '%.300s' takes too long at byte %zu", e->t->path,
+                            pattern_text(e->t->cut[depth]), (size_t)(from - e->begin));
         const unsigned char *to = found ? p.begin : end;
         if (to > from) status = cut(e, depth + 1, from, to, err);
         if (found && status == NETC_OK) status = cut(e, depth + 1, p.begin, to = p.end, err);

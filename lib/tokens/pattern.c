@@ -15,6 +15,26 @@ void pattern_work_free(PatternWork *w)
     *w = (PatternWork){0};
 }
 
+const char *pattern_text(const Pattern *p)
+{
+    return p->text;
+}
+
+enum { STEPS = 1 << 22, STEPS_BYTE = 100 }; // STEPS: however few bytes there are
+
+static void reach(PatternWork *w, const unsigned char *at)
+{
+    if (at > w->reach) w->reach = at;
+}
+
+// The steps are as many as were thought of; whether there may be more.
+static bool go_on(PatternWork *w, const unsigned char *at)
+{
+    reach(w, at);
+    w->most = STEPS + STEPS_BYTE * (size_t)(w->reach - w->from);
+    return w->steps < w->most || !(w->slow = true);
+}
+
 static bool push(PatternWork *w, PatternBack b)
 {
     if (w->n == w->cap) {
@@ -51,6 +71,7 @@ static bool run(const Pattern *p, PatternWork *w, int pc, const unsigned char **
     for (int bytes; n < c->high && to < end && (bytes = one(p, c->set, to, end)); to += bytes) {
         if (n++ == c->low) low = to;
     }
+    w->steps += (size_t)n; // looked at again from every place that the match may begin at
     if (n < c->low) return false;
     if (n == c->low) low = to;
     *at = to;
@@ -59,7 +80,8 @@ static bool run(const Pattern *p, PatternWork *w, int pc, const unsigned char **
 
 static bool back(PatternWork *w, size_t base, int *pc, const unsigned char **at)
 {
-    if (w->n == base || w->lost) return false;
+    reach(w, *at);
+    if (w->n == base || w->lost || w->slow) return false;
     PatternBack *b = &w->at[w->n - 1];
     *pc = b->pc;
     if (b->low) b->at = utf8_before(b->low, b->at);
@@ -77,6 +99,7 @@ static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, cons
         const Code *c = &p->code[pc];
         bool ok = true;
         int bytes;
+        if (++w->steps >= w->most && !go_on(w, at)) return NULL;
         switch (c->op) {
         case OP_SET:
             ok = at < end && (bytes = one(p, c->set, at, end));
@@ -88,12 +111,16 @@ static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, cons
         case OP_JUMP: pc = c->to - 1; break;
         case OP_AHEAD:
         case OP_NOT:
-            ok = (match(p, w, pc + 1, at, end) != NULL) == (c->op == OP_AHEAD) && !w->lost;
+            ok = (match(p, w, pc + 1, at, end) != NULL) == (c->op == OP_AHEAD) && !w->lost &&
+                 !w->slow;
             pc = c->to - 1;
             break;
         case OP_FINISH: ok = at == end; break;
         case OP_LINE: ok = at == end || *at == '\n'; break;
-        case OP_MATCH: w->n = base; return at;
+        case OP_MATCH:
+            reach(w, at); // of a lookahead
+            w->n = base;
+            return at;
         }
         pc++;
         if (!ok && !back(w, base, &pc, &at)) return NULL;
@@ -103,9 +130,13 @@ static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, cons
 bool pattern_find(const Pattern *p, PatternWork *w, const unsigned char *from,
                   const unsigned char *end, Piece *out)
 {
-    for (int bytes; from < end && !w->lost; from += bytes) {
+    w->from = w->reach = from;
+    w->steps = w->n = 0;
+    w->most = STEPS;
+    w->lost = w->slow = false;
+    for (int bytes; from < end && !w->lost && !w->slow; from += bytes) {
         const unsigned char *to = match(p, w, 0, from, end);
-        if (to && to > from) {
+        if (to) {
             *out = (Piece){from, to};
             return true;
         }

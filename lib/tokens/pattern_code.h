@@ -38,6 +38,7 @@ typedef struct Code {
 struct Pattern {
     const Code *code;
     const uint8_t *category;
+    const char *text;
 };
 
 static inline bool is_white_space(uint32_t c) // the property White_Space

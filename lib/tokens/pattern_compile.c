@@ -29,7 +29,7 @@ typedef struct Compiler {
     PatternKind kind;
     const uint8_t *category;
     const char *why;
-    int depth;
+    int depth, made; // generate was called so often
     VEC(Code) code;
 } Compiler;
 
@@ -90,18 +90,13 @@ static uint32_t hex(Compiler *c, int least, int most)
 static void named(Compiler *c, Set *s, bool not, bool fold)
 {
     const unsigned char *name = c->at;
-    size_t n = 1;
-    if (accept(c, "{")) {
-        not = accept(c, "^") != not ;
-        name = c->at;
-        while (peek(c) >= 0 && peek(c) != '}') c->at++;
-        n = (size_t)(c->at - name);
-        if (!accept(c, "}")) refuse(c, "} is missing");
-    } else if (peek(c) >= 0) {
-        c->at++;
-    } else {
-        return refuse(c, "a category's name is missing");
-    }
+    // (What \pL without braces means the libraries do not agree on.)
+    if (!accept(c, "{")) return refuse(c, "a category's name is missing, in braces");
+    not = accept(c, "^") != not ;
+    name = c->at;
+    while (peek(c) >= 0 && peek(c) != '}') c->at++;
+    size_t n = (size_t)(c->at - name);
+    if (!accept(c, "}")) refuse(c, "} is missing");
     uint32_t bits = unicode_named((const char *)name, n);
     if (!bits)
         refuse(c, arena_printf(c->arena, "\\p{%.*s} is not supported, only general categories",
@@ -133,7 +128,11 @@ static bool escape(Compiler *c, Set *s, bool fold, uint32_t *v)
     case 'v': *v = '\v'; return false;
     case 'u': *v = hex(c, 4, 4); return false;
     case 'x':
-        if (!accept(c, "{")) return *v = hex(c, 2, 2), false;
+        if (!accept(c, "{")) {
+            *v = hex(c, 2, 2); // beyond ASCII a byte, to some
+            if (*v >= 0x80) refuse(c, "\\x80 and beyond are not supported but as \\x{80}");
+            return false;
+        }
         *v = hex(c, 1, 6);
         if (!accept(c, "}")) refuse(c, "} is missing");
         return false;
@@ -253,11 +252,14 @@ static int64_t number(Compiler *c)
     return v;
 }
 
-// {n}, {n,}, {n,m}. Else a brace is a character.
+// {n}, {n,}, {n,m}. Else a brace is a character, but that {,m} is a repeat to some.
 static bool braces(Compiler *c, int64_t *low, int64_t *high)
 {
     const unsigned char *from = c->at;
     if (!accept(c, "{")) return false;
+    if (accept(c, ",") && number(c) >= 0 && accept(c, "}"))
+        return refuse(c, "{,m} is not supported, {0,m} is"), false;
+    c->at = from + 1;
     if (peek(c) < '0' || peek(c) > '9') return c->at = from, false;
     *low = *high = number(c);
     if (accept(c, ",")) *high = peek(c) == '}' ? MOST : number(c);
@@ -282,6 +284,7 @@ static bool nullable(const Tree *t)
 static Tree *repeated(Compiler *c, bool fold)
 {
     Tree *t = atom(c, fold);
+    int outer = c->depth;
     for (int64_t low, high; !c->why;) {
         bool brace = false;
         if (accept(c, "*"))
@@ -294,6 +297,7 @@ static Tree *repeated(Compiler *c, bool fold)
             brace = true;
         else
             break;
+        if (++c->depth > DEEPEST) refuse(c, "nested too deeply"); // a repeat of a repeat
         Tree *r = tree(c, TREE_REPEAT);
         r->low = low;
         r->high = high;
@@ -307,6 +311,7 @@ static Tree *repeated(Compiler *c, bool fold)
         }
         t = r;
     }
+    c->depth = outer;
     return t;
 }
 
@@ -384,6 +389,8 @@ static void generate_choice(Compiler *c, const Tree *t)
 
 static void generate(Compiler *c, const Tree *t)
 {
+    // (A repeat of what is empty makes no code, however often.)
+    if (++c->made > 4 * LONGEST) refuse(c, "too long");
     if (c->why) return;
     switch (t->kind) {
     case TREE_SET: emit(c, (Code){.op = OP_SET, .set = t->set}); break;
@@ -411,11 +418,12 @@ const Pattern *pattern_compile(Arena *a, const char *text, size_t n, PatternKind
         .arena = a, .at = t, .begin = t, .end = t + n, .kind = kind, .category = category};
     Tree *root = choice(&c, false);
     if (!c.why && c.at < c.end) refuse(&c, ") closes nothing");
+    if (!c.why && nullable(root)) refuse(&c, "it may match nothing");
     generate(&c, root);
     emit(&c, (Code){.op = OP_MATCH});
     *why = c.why;
     if (c.why) return NULL;
     Pattern *p = NEW(a, Pattern);
-    *p = (Pattern){c.code.at, category};
+    *p = (Pattern){c.code.at, category, arena_strndup(a, text, n)};
     return p;
 }

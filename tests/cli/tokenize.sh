@@ -91,12 +91,26 @@ t["pre_tokenizer"] = {"type": "Metaspace"}|the pre_tokenizer 'Metaspace' is not 
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\w+?"}, "behavior": "Isolated"}|cannot be used: \w is not supported
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed"}|a Split of behavior 'Removed'
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a\\p"}, "behavior": "Isolated"}|a category's name is missing
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a" + "{1}" * 1000000}, "behavior": "Isolated"}|cannot be used: nested too deeply
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a" + "{1}" * 49 + "{1}"*2}, "behavior": "Isolated"}|cannot be used: nested too deeply
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(?:" * 6 + "){1000}" * 6 + "a"}, "behavior": "Isolated"}|cannot be used: too long
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a*"}, "behavior": "Isolated"}|cannot be used: it may match nothing
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a{,3}"}, "behavior": "Isolated"}|cannot be used: {,m} is not supported
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\pL"}, "behavior": "Isolated"}|cannot be used: a category's name is missing, in braces
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\xe9"}, "behavior": "Isolated"}|cannot be used: \x80 and beyond
 t["pre_tokenizer"] = None|without a pre_tokenizer
 t["decoder"] = {"type": "WordPiece"}|the decoder 'WordPiece' is not supported
 t["truncation"] = {"max_length": 3}|truncation is not supported
 t["added_tokens"][0]["lstrip"] = True|with lstrip is not supported
 t["added_tokens"][0]["id"] = 3|has two texts
 R
+    # Patterns that go back and forth: what takes no more than some steps a byte goes on.
+    split() { edit 't["pre_tokenizer"]["pretokenizers"] = [{"type": "Split", "pattern": {"Regex": "'"$1"'"}, "behavior": "Isolated"}, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]; t["pre_tokenizer"]["type"] = "Sequence"'; }
+    printf 'word\n%055d' 0 >zeros.txt
+    split '.{1,3}+r' && LIMIT=60 bad "the pattern '.{1,3}+r' takes too long at byte 3" zeros.txt --tokenizer edited.json
+    split '(?:aa)+b' && LIMIT=60 bad "takes too long at byte 0" long.txt --tokenizer edited.json
+    split '(?:aa)+' && LIMIT=60 expect 0 "3000000 bytes" "${T[@]}" long.txt --tokenizer edited.json -o x.bin
+    split 'a{1,3}+' && LIMIT=60 expect 0 "3000000 bytes" "${T[@]}" long.txt --tokenizer edited.json -o x.bin
     edit 't["model"]["merges"] = [m for m in t["model"]["merges"] if "z" not in str(m)]; t["model"]["vocab"] = {k: v for k, v in t["model"]["vocab"].items() if "z" not in k}'
     printf 'a buzz' >z.txt && bad "no token for the byte 0x7a, which stands at 4" z.txt --tokenizer edited.json
 else

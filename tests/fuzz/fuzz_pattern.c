@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     const uint8_t *zero = n ? memchr(data, 0, n) : NULL, *end = data + n;
     size_t len = zero ? (size_t)(zero - data) : n;
     const uint8_t *text = zero ? zero + 1 : end;
-    if (end - text > 200) end = text + 200; // a pattern may take exponential time
+    if (end - text > 200) end = text + 200; // a find may take some millions of steps
     if (len > 40) return 0;
     Arena *a = arena_new();
     const char *why = NULL;
