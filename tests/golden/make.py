@@ -459,6 +459,97 @@ def layers():
     f.write()
 
 
+# -- what transformers and recurrent networks are made of ----------------------------------------------
+def heads_of(x, heads):
+    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
+
+
+def multi_head(x, c, name, heads, over=None, shared=None, mask=None, bias=False):
+    shared, source = shared or heads, x if over is None else over
+    dense = lambda a, n: a @ c[f"{name}.{n}.weight"].T + (c[f"{name}.{n}.bias"] if bias else 0)
+    q, k, v = heads_of(dense(x, "query"), heads), heads_of(dense(source, "key"), shared), heads_of(dense(source, "value"), shared)
+    k, v = (jnp.repeat(a, heads // shared, axis=1) for a in (k, v))
+    s = q @ jnp.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        s = jnp.where(mask, s, -jnp.inf)
+    y = (jax.nn.softmax(s) @ v).transpose(0, 2, 1, 3)
+    return dense(y.reshape(*y.shape[:2], -1), "out")
+
+
+def norm_of(x, c, name):
+    return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * c[name + ".weight"] + c[name + ".bias"]
+
+
+def networks():
+    f = File("networks", HEAD.replace("use nn\n", "use nn\nuse transformer\nuse recurrent\n"))
+    sizes = lambda name, w, shared, n, bias: {
+        f"{name}.{l}.{p}": R(([a, b] if p == "weight" else [a]), -1, 1)
+        for l, a, b in (("query", w, w), ("key", shared, n), ("value", shared, n), ("out", w, w)) for p in (("weight", "bias") if bias else ("weight",))}
+    causal = lambda n: np.tril(np.ones((n, n), bool))
+    near = lambda n, w: causal(n) & ~np.tril(np.ones((n, n), bool), -w)
+
+    c = sizes("own", 6, 6, 6, True)
+    f.case("own", {"x": R([2, 5, 6], -1, 1)}, [("y", "multi_head(x, 3, use_bias = true, causal = true) as own",
+                                                lambda x, **c: multi_head(x, c, "own", 3, mask=causal(5), bias=True))], ["x", *c], cells=c)
+    c = sizes("groups", 12, 6, 12, False)
+    f.case("groups", {"x": R([2, 7, 12], -1, 1)}, [("y", "multi_head(x, 4, kv_heads = 2, causal = true, window = 3) as groups",
+                                                    lambda x, **c: multi_head(x, c, "groups", 4, shared=2, mask=near(7, 3)))], ["x", *c], cells=c)
+    c = sizes("cross", 4, 4, 9, False)
+    f.case("cross", {"x": R([3, 4, 4], -1, 1), "z": R([3, 6, 9], -1, 1), "n": R([3], values=[6, 1, 4], dtype="i32")},
+           [("y", "multi_head(x, 2, over = z, mask = key_mask(n, 6)) as cross",
+             lambda x, z, n, **c: multi_head(x, c, "cross", 2, over=z, mask=np.arange(6) < n[:, None, None, None]))], ["x", "z", *c], cells=c)
+    f.case("pieces", {"x": R([2, 4, 6, 3])}, [("y", "patches(x, 2)", lambda x: jnp.stack([x[:, i:i + 2, j:j + 2].reshape(2, -1) for i in (0, 2) for j in (0, 2, 4)], 1))], ["x"])
+    c = {"ff.up.weight": R([10, 6], -1, 1), "ff.up.bias": R([10]), "ff.down.weight": R([6, 10], -1, 1), "ff.down.bias": R([6])}
+    f.case("feed", {"x": R([2, 3, 6], -1, 1)}, [("y", "mlp(x, 10, act = tanh) as ff", lambda x, **c: jnp.tanh(x @ c["ff.up.weight"].T + c["ff.up.bias"]) @ c["ff.down.weight"].T + c["ff.down.bias"])], ["x", *c], cells=c)
+    c = {"glu.gate.weight": R([10, 6], -1, 1), "glu.up.weight": R([10, 6], -1, 1), "glu.down.weight": R([6, 10], -1, 1)}
+    f.case("gated", {"x": R([2, 3, 6], -1, 1)}, [("y", "swiglu(x, 10) as glu", lambda x, **c: (jax.nn.silu(x @ c["glu.gate.weight"].T) * (x @ c["glu.up.weight"].T)) @ c["glu.down.weight"].T)], ["x", *c], cells=c)
+    for kind, first in (("before", True), ("behind", False)):
+        c = {**sizes(f"{kind}.attn", 6, 6, 6, False), **{f"{kind}.{n}.{p}": R([6]) for n in ("norm1", "norm2") for p in ("weight", "bias")},
+             f"{kind}.ff.up.weight": R([8, 6], -1, 1), f"{kind}.ff.down.weight": R([6, 8], -1, 1)}
+
+        def run(x, kind=kind, first=first, **c):
+            see = lambda a: multi_head(a, c, f"{kind}.attn", 2, mask=causal(4))
+            feed = lambda a: jnp.tanh(a @ c[f"{kind}.ff.up.weight"].T) @ c[f"{kind}.ff.down.weight"].T
+            if first:
+                x = x + see(norm_of(x, c, f"{kind}.norm1"))
+                return x + feed(norm_of(x, c, f"{kind}.norm2"))
+            x = norm_of(x + see(x), c, f"{kind}.norm1")
+            return norm_of(x + feed(x), c, f"{kind}.norm2")
+        f.case(kind, {"x": R([2, 4, 6], -1, 1)}, [("y", f"block(x, multi_head(heads = 2, causal = true), mlp(hidden = 8, act = tanh, use_bias = false), first = {str(first).lower()}) as {kind}", run)], ["x", *c], cells=c)
+
+    def rounds(x, c, step, width, carried=1):
+        s, all = [jnp.zeros((x.shape[0], width))] * carried, []
+        into = x @ c["input.weight"].T + c["input.bias"]
+        for t in range(x.shape[1]):
+            s = step(into[:, t], *s)
+            all.append(s[0])
+        return jnp.stack(all, 1)
+
+    def gru(a, h, c):
+        ar, au, an = jnp.split(a, 3, -1)
+        hr, hu, hn = jnp.split(h @ c["hidden"].T + c["bias"], 3, -1)
+        u = jax.nn.sigmoid(au + hu)
+        return [(1 - u) * jnp.tanh(an + jax.nn.sigmoid(ar + hr) * hn) + u * h]
+
+    def lstm(a, h, m, c):
+        i, g, n, o = jnp.split(a + h @ c["hidden"].T, 4, -1)
+        m = jax.nn.sigmoid(g + 1) * m + jax.nn.sigmoid(i) * jnp.tanh(n)
+        return [jax.nn.sigmoid(o) * jnp.tanh(m), m]
+    for kind, gates, step, carried in (("rnn", 1, lambda a, h, c: [jnp.tanh(a + h @ c["hidden"].T)], 1), ("gru", 3, gru, 1), ("lstm", 4, lstm, 2)):
+        for b, t, n, w in ((2, 4, 3, 5), (1, 1, 1, 1), (3, 7, 5, 9)):
+            name = f"{kind}_{b}"
+            c = {f"{name}.input.weight": R([gates * w, n], -1, 1), f"{name}.input.bias": R([gates * w], -1, 1), f"{name}.hidden": R([gates * w, w], -1, 1)}
+            if kind == "gru":
+                c[f"{name}.bias"] = R([gates * w], -1, 1)
+
+            def run(x, name=name, step=step, w=w, carried=carried, **c):
+                c = {k[len(name) + 1:]: v for k, v in c.items()}
+                return rounds(x, c, lambda a, *s: step(a, *s, c), w, carried)
+            last = {"rnn": "all, last", "gru": "all, last", "lstm": "all, last, cell"}[kind]
+            f.case(name, {"x": R([b, t, n], -1, 1)}, [("y", "states", run)], ["x", *c], cells=c, before=[f"{last.replace('all', 'states')} = {kind}(x, {w}) as {name}"])
+    f.write()
+
+
 # -- eight steps of training: optimizers, schedules, clipping, batch norm's statistics -----------------
 OPTIMIZERS = {  # a parameter: what the file says, one step of it (p, g, s, k) -> p with states in s, from step k
     "plain": ("sgd(lr = 0.1)", lambda p, g, s, k: sgd(p, g, s, 0.1)),
@@ -471,6 +562,10 @@ OPTIMIZERS = {  # a parameter: what the file says, one step of it (p, g, s, k) -
     "rms": ("rmsprop(lr = 0.02, decay = 0.9)", lambda p, g, s, k: rmsprop(p, g, s, 0.02, 0.9)),
     "rms_heavy": ("rmsprop(lr = 0.02, momentum = 0.5)", lambda p, g, s, k: rmsprop(p, g, s, 0.02, 0.99, 0.5)),
     "ada": ("adagrad(lr = 0.1)", lambda p, g, s, k: adagrad(p, g, s, 0.1)),
+    "lion_": ("lion(lr = 0.02, weight_decay = 0.3)", lambda p, g, s, k: lion(p, g, s, 0.02) - 0.02 * 0.3 * p),
+    "factored_v": ("adafactor(lr = 0.03)", lambda p, g, s, k: adafactor(p, g, s, k, 0.03)),
+    "by_wsd": ("sgd(lr = wsd(0.3, steps = 7, warmup = 2, down = 0.5, final = 0.1))",
+               lambda p, g, s, k: sgd(p, g, s, min(0.3 * (k + 1) / 2, 0.1 + 0.2 * min(1, max(0, (7 - k) / 3.5))))),
     "by_cosine": ("sgd(lr = cosine(0.3, steps = 7, warmup = 2, final = 0.01))",
                   lambda p, g, s, k: sgd(p, g, s, 0.3 * (k + 1) / 2 if k < 2 else 0.01 + 0.29 * 0.5 * (1 + math.cos(math.pi * min((k - 2) / 5, 1))))),
     "by_line": ("sgd(lr = linear_decay(0.3, steps = 6, warmup = 1, final = 0.1))",
@@ -507,20 +602,59 @@ def adagrad(p, g, s, lr):
     return p - lr * g / (jnp.sqrt(s["sum"]) + 1e-10)
 
 
+def lion(p, g, s, lr):
+    m = s.get("m", 0 * g)
+    s["m"] = 0.99 * m + 0.01 * g
+    return p - lr * jnp.sign(0.9 * m + 0.1 * g)
+
+
+def adafactor(p, g, s, k, lr):
+    beta, squares = 1 - (k + 1.0) ** -0.8, g * g + 1e-30
+    if p.ndim < 2:
+        s["v"] = beta * s.get("v", 0 * g) + (1 - beta) * squares
+        d = g / jnp.sqrt(s["v"])
+    else:
+        s["rows"] = beta * s.get("rows", 0 * g[:, 0]) + (1 - beta) * squares.mean(1)
+        s["cols"] = beta * s.get("cols", 0 * g[0]) + (1 - beta) * squares.mean(0)
+        d = g / jnp.sqrt(jnp.outer(s["rows"], s["cols"]) / s["rows"].mean())
+    return p - lr * d / jnp.maximum(1, jnp.sqrt(jnp.mean(d * d)))
+
+
+def muon(p, g, s, lr, wd=0.0):
+    s["velocity"] = 0.95 * s.get("velocity", 0 * g) + g
+    x = g + 0.95 * s["velocity"]
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / (jnp.sqrt(jnp.sum(x * x)) + 1e-7)
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (2.0315 * a @ a - 4.775 * a) @ x
+    return p - lr * (max(1, p.shape[0] / p.shape[1]) ** 0.5 * (x.T if tall else x) + wd * p)
+
+
+MATRICES = {  # name: shape, the rest as above
+    "tall": ((4, 3), "muon(lr = 0.02)", lambda p, g, s, k: muon(p, g, s, 0.02)),
+    "wide": ((2, 3), "muon(lr = 0.02, weight_decay = 0.1)", lambda p, g, s, k: muon(p, g, s, 0.02, 0.1)),
+    "factored": ((4, 3), "adafactor(lr = 0.03)", lambda p, g, s, k: adafactor(p, g, s, k, 0.03)),
+}
+
+
 def train_eight(x, t, **params):
     """All cells after eight steps, and the loss of the last one."""
     names = list(OPTIMIZERS)
 
     def loss_of(params):
         h = (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-5) * params["bn.weight"] + params["bn.bias"]
-        return sum(jnp.mean((h @ params[n] - t) ** 2) for n in names) / len(names)
+        of = [h @ params[n] for n in names] + [jnp.tanh(h @ params[n].T).sum(-1) for n in MATRICES]
+        return sum(jnp.mean((y - t) ** 2) for y in of) / len(of)
 
-    states, mean, var = {n: {} for n in names}, 0 * x[0], 0 * x[0] + 1
+    steps = {**{n: OPTIMIZERS[n][1] for n in names}, **{n: MATRICES[n][2] for n in MATRICES}}
+    states, mean, var = {n: {} for n in steps}, 0 * x[0], 0 * x[0] + 1
     for k in range(8):
         loss, grads = jax.value_and_grad(loss_of)(params)
         norm = jnp.sqrt(sum(jnp.sum(g * g) for g in grads.values()))
         grads = {n: jnp.clip(g * jnp.minimum(1, 0.5 / (norm + 1e-6)), -0.125, 0.125) for n, g in grads.items()}
-        new = {n: OPTIMIZERS[n][1](params[n], grads[n], states[n], k) for n in names}
+        new = {n: steps[n](params[n], grads[n], states[n], k) for n in steps}
         for n in ("bn.weight", "bn.bias"):
             new[n] = sgd(params[n], grads[n], {}, 0.05)
         params = new
@@ -532,14 +666,17 @@ def train_eight(x, t, **params):
 def training():
     f = File("training", "# Made by tests/golden/make.py: eight steps, one parameter for each optimizer.\nuse nn\nuse optim\n")
     names = list(OPTIMIZERS)
-    lines = [f"param {n}: f32[3] = 0" for n in names] + ["h = batch_norm(x) as bn", "total_loss = 0"]
+    lines = [f"param {n}: f32[3] = 0" for n in names] + [f"param {n}: f32{list(MATRICES[n][0])} = 0" for n in MATRICES]
+    lines += ["h = batch_norm(x) as bn", "total_loss = 0"]
     lines += [f"total_loss = total_loss + mse(sum(h * {n}, -1), t)" for n in names]
+    lines += [f"total_loss = total_loss + mse(sum(tanh(matmul(h, transpose({n}))), -1), t)" for n in MATRICES]
     body = "".join(f"    {l}\n" for l in lines)
-    updates = "".join(f"    update {OPTIMIZERS[n][0]} for params(\"{n}\")\n" for n in names)
-    f.text.append(f"model m(x: f32[5, 3], t: f32[5]) {{\n{body}    return loss = total_loss / {len(names)}\n}}\n")
+    rules = {**{n: OPTIMIZERS[n][0] for n in names}, **{n: MATRICES[n][1] for n in MATRICES}}
+    updates = "".join(f"    update {rule} for params(\"{n}\")\n" for n, rule in rules.items())
+    f.text.append(f"model m(x: f32[5, 3], t: f32[5]) {{\n{body}    return loss = total_loss / {len(rules)}\n}}\n")
     f.text.append("fn clipped(grads) { return clip_value(clip_global_norm(grads, 0.5), 0.125) }\n")
     f.text.append(f"train m {{\n    minimize loss\n    clip clipped\n{updates}    update sgd(lr = 0.05) for rest\n}}\n")
-    values = {"x": R([5, 3]).draw(f.rng), "t": R([5]).draw(f.rng), **{n: R([3]).draw(f.rng) for n in names + ["bn.weight", "bn.bias"]}}
+    values = {"x": R([5, 3]).draw(f.rng), "t": R([5]).draw(f.rng), **{n: R([3]).draw(f.rng) for n in names + ["bn.weight", "bn.bias"]}, **{n: R(MATRICES[n][0]).draw(f.rng) for n in MATRICES}}
     for k, v in values.items():
         f.tensors[f"train/{'in' if k in 'xt' else 'cell'}/{k}"] = v.astype(np.float32)
     f.tensors["train/cell/bn.running_var"] = np.ones(3, np.float32)  # as it begins, for the evaluator
@@ -551,6 +688,6 @@ def training():
 
 
 if __name__ == "__main__":
-    for make in (elementwise, integers, reductions, views, products, layers, training):
+    for make in (elementwise, integers, reductions, views, products, layers, networks, training):
         if len(sys.argv) < 2 or make.__name__ in sys.argv[1:]:
             make()
