@@ -57,16 +57,21 @@ static void join_axes(Graph *g, Attrs *at, const Node *n, AttrKey key, int prefi
     attr_set_ints(g, at, key, to, m);
 }
 
+// Numbers of rows are rounded to 16 bits once, where they are whole: bf16(first) + bf16(i) is not
+// bf16(first + i).
 static Node *iota(Round *r, const Node *n, int prefix)
 {
+    const DType type = n->type.dtype, counted = type == DT_BF16 || type == DT_F16 ? DT_I64 : type;
     Attrs at = n->attrs;
     Type t = of_round(&n->type, prefix, r->each);
     int64_t axis = attr_int(n, ATTR_axis, 0);
     attr_set_ints(r->g, &at, ATTR_shape, t.dim, t.rank);
     attr_set_int(&at, ATTR_axis, axis >= prefix ? axis - prefix + 1 : 0);
+    if (axis >= prefix) return graph_node(r->g, OP_iota, NULL, 0, &at);
+    attr_set_int(&at, ATTR_dtype, counted);
     Node *i = graph_node(r->g, OP_iota, NULL, 0, &at);
-    if (axis >= prefix) return i;
-    return graph_binary(r->g, OP_add, i, graph_cast(r->g, r->first, n->type.dtype));
+    return graph_cast(r->g, graph_binary(r->g, OP_add, i, graph_cast(r->g, r->first, counted)),
+                      type);
 }
 
 static Node *dot(Round *r, const Node *n, Node *const *args)
