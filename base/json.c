@@ -174,6 +174,13 @@ static int escaped(Reader *r)
     return 0;
 }
 
+// A string ends with a NUL, so it can have none.
+static void put_character(Reader *r, Buf *b, int c)
+{
+    if (!c) fail(r, "\\u0000 in a string cannot be read");
+    put_utf8(b, c);
+}
+
 static const char *read_string(Reader *r)
 {
     Buf b = buf_new(r->arena);
@@ -191,7 +198,7 @@ static const char *read_string(Reader *r)
         if (p)
             buf_char(&b, to[p - from]);
         else if (c == 'u')
-            put_utf8(&b, escaped(r));
+            put_character(r, &b, escaped(r));
         else
             fail(r, "bad escape");
     }

@@ -44,7 +44,8 @@ typedef struct JsonValue {
     uint32_t n; // children
 } JsonValue;
 
-// NULL on malformed input, with *error saying where. Depth is limited to 64.
+// NULL on malformed input or a string with \u0000, with *error saying where. Depth is limited
+// to 64.
 JsonValue *json_parse(Arena *a, const char *text, size_t len, const char **error);
 const JsonValue *json_get(const JsonValue *object, const char *key); // NULL when absent
 

@@ -77,15 +77,33 @@ static netc_status plain_text(Encoder *e, const unsigned char *from, const unsig
     return status;
 }
 
+// Of from..to, which are equal in their first n bytes and longer: where the next byte is above c.
+static const Special *first_above(const Special *from, const Special *to, size_t n, int c)
+{
+    while (from < to) {
+        const Special *middle = from + (to - from) / 2;
+        if (middle->text[n] > c)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return from;
+}
+
+// The longest that stands here.
 static const Special *special_at(const netc_tokenizer *t, bool late, const unsigned char *at,
                                  const unsigned char *end)
 {
     if (!t->special_begins[late][*at]) return NULL;
-    for (uint32_t i = 0; i < t->specials.n; i++) {
-        const Special *s = &t->specials.at[i];
-        if (s->late == late && s->n <= (size_t)(end - at) && !memcmp(s->text, at, s->n)) return s;
+    const Special *from = t->specials.at + (late ? t->early : 0), *found = NULL,
+                  *to = t->specials.at + (late ? t->specials.n : t->early);
+    for (size_t n = 0; from < to && n < (size_t)(end - at);) {
+        from = first_above(from, to, n, at[n] - 1);
+        to = first_above(from, to, n, at[n]);
+        n++;
+        if (from < to && from->n == n) found = from++;
     }
-    return NULL;
+    return found;
 }
 
 // Between the special tokens that are late or not; what is not late was looked for before.

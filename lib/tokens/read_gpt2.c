@@ -84,7 +84,8 @@ static void read_line(Reading *r, const char *path, int line, const char *at, si
                             x < 0   ? at
                             : y < 0 ? space + 1
                                     : at);
-    bpe_merge(r->t->bpe, x, y, (*rank)++, z);
+    if (!bpe_merge(r->t->bpe, x, y, (*rank)++, z))
+        reading_fail(r, "%s:%d: '%.*s' is there twice", path, line, (int)n, at);
 }
 
 void read_gpt2(Reading *r, const char *vocab, const char *merges)

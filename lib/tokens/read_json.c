@@ -138,7 +138,8 @@ static void read_merges(Reading *r, const JsonValue *merges)
             return reading_fail(r,
                                 "%s is damaged: merge %d is of tokens that the vocab does not have",
                                 r->path, rank + 1);
-        bpe_merge(b, x, y, rank, z);
+        if (!bpe_merge(b, x, y, rank, z))
+            return reading_fail(r, "%s is damaged: merge %d is there twice", r->path, rank + 1);
     }
 }
 
@@ -176,6 +177,8 @@ static StrMap list_added(Reading *r, const JsonValue *list)
             reading_fail(r, "%s is damaged: an added token has no content or no id", r->path);
             break;
         }
+        if (strmap_get(&map, content))
+            reading_fail(r, "%s is damaged: the added token '%s' is there twice", r->path, content);
         for (int i = 0; i < 3; i++)
             if (is_true(k, odd[i], false))
                 reading_fail(r, "%s: the added token '%s' with %s is not supported", r->path,

@@ -69,6 +69,9 @@ static bool base64(const char *at, size_t n, unsigned char *out, size_t *count)
     return true;
 }
 
+// What a token merges from is looked for at each of its places, which takes time as their square.
+enum { LONGEST = 2048 };
+
 static void read_line(Reading *r, const char *path, int line, const char *at, size_t n)
 {
     const char *space = memchr(at, ' ', n);
@@ -83,12 +86,18 @@ static void read_line(Reading *r, const char *path, int line, const char *at, si
     if (!ok)
         return reading_fail(r, "%s:%d: a token in base64, a space and its number are expected",
                             path, line);
+    if (count > LONGEST)
+        return reading_fail(r, "%s:%d: a token of %zu bytes; %d are the most that is supported",
+                            path, line, count, LONGEST);
     reading_add(r, path, rank, bytes, count);
 }
 
 void read_ranks(Reading *r, const char *path)
 {
-    const char *name = r->pattern ? r->pattern : pattern_of_file(path);
+    size_t n;
+    const char *name = r->pattern ? r->pattern : pattern_of_file(path),
+               *text = reading_file(r, path, &n);
+    if (!text) return;
     if (!name)
         return reading_fail(r,
                             "%s holds ranks, and not by which pattern text is cut; say it with "
@@ -97,11 +106,8 @@ void read_ranks(Reading *r, const char *path)
     if (!named_pattern(name))
         return reading_fail(r, "there is no pattern '%s'; there are gpt2, cl100k, llama3 and o200k",
                             name);
-    size_t n;
-    const char *text = reading_file(r, path, &n);
     int line = 1;
-    for (const char *at = text, *end = text + (text ? n : 0); at < end && !reading_failed(r);
-         line++) {
+    for (const char *at = text, *end = text + n; at < end && !reading_failed(r); line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((stop ? stop : end) - at);
         const char *next = at + len + 1;

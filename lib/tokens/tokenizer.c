@@ -1,4 +1,5 @@
 // netc_tokenizer: which files it comes from, text to tokens, tokens to text.
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,12 @@ static void read_any(Reading *r, const char *path)
 {
     struct stat st;
     Arena *a = r->t->arena;
-    if (!stat(path, &st) && S_ISDIR(st.st_mode)) return read_folder(r, path);
+    if (stat(path, &st))
+        return reading_fail(r,
+                            "cannot open %s: %s; it is a file or a folder with a tokenizer.json, "
+                            "or with vocab.json and merges.txt",
+                            path, strerror(errno));
+    if (S_ISDIR(st.st_mode)) return read_folder(r, path);
     if (ends_with(path, "merges.txt")) return read_gpt2(r, beside(a, path, "vocab.json"), path);
     if (ends_with(path, "vocab.json")) return read_gpt2(r, path, beside(a, path, "merges.txt"));
     if (ends_with(path, ".json")) return read_json(r, path);
@@ -63,10 +69,12 @@ static void read_bytes(netc_tokenizer *t)
     for (int i = 0; i < 256; i++) bpe_add(t->bpe, i, &(unsigned char){(unsigned char)i}, 1);
 }
 
-static int longest_first(const void *a, const void *b)
+// Those that begin alike stand together, the shorter first.
+static int in_order(const void *a, const void *b)
 {
     const Special *x = a, *y = b;
-    return x->n != y->n ? (x->n > y->n ? -1 : 1) : x->token < y->token ? -1 : x->token > y->token;
+    int c = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
+    return x->late != y->late ? x->late - y->late : c ? c : x->n < y->n ? -1 : x->n > y->n;
 }
 
 static void read_guarded(void *arg)
@@ -88,7 +96,8 @@ static void read_guarded(void *arg)
     if (reading_failed(r)) return;
     t->count = t->bpe->token.n;
     if (!t->specials.n) return;
-    qsort(t->specials.at, t->specials.n, sizeof *t->specials.at, longest_first);
+    qsort(t->specials.at, t->specials.n, sizeof *t->specials.at, in_order);
+    for (uint32_t i = 0; i < t->specials.n; i++) t->early += !t->specials.at[i].late;
 }
 
 netc_status netc_tokenizer_open(const char *path, const netc_tokenizer_options *options,

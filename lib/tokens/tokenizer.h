@@ -23,7 +23,8 @@ struct netc_tokenizer {
     int ncuts;
     bool bytes;                  // a byte a token, no pieces
     bool space_first;            // texts that begin with none are read with a space before them
-    VEC(Special) specials;       // the longest first
+    VEC(Special) specials;       // by late, then by text
+    uint32_t early;              // of them are not late
     bool special_begins[2][256]; // by late: some such text begins so
     int64_t count;               // numbers are below it
     uint8_t *category;           // unicode_categories

@@ -61,6 +61,7 @@ bad() { local why=$1; shift; expect 1 "$why" "${T[@]}" "$@"; }
 bad "say how with --tokenizer" a.txt
 bad "cannot open none.json" a.txt --tokenizer none.json
 bad "neither a tokenizer.json nor vocab.json" a.txt --tokenizer .
+bad "cannot open none: No such file or directory; it is a file or a folder with a tokenizer.json" a.txt --tokenizer none
 bad "say it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
 bad "there is no pattern 'gpt9'" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt9
 bad "has no token '<|none|>'" a.txt --tokenizer gpt2 --end '<|none|>'
@@ -103,6 +104,9 @@ t["decoder"] = {"type": "WordPiece"}|the decoder 'WordPiece' is not supported
 t["truncation"] = {"max_length": 3}|truncation is not supported
 t["added_tokens"][0]["lstrip"] = True|with lstrip is not supported
 t["added_tokens"][0]["id"] = 3|has two texts
+t["added_tokens"][0]["content"] = "a\0b"|\u0000 in a string cannot be read
+t["added_tokens"].append(dict(t["added_tokens"][0], id=705))|the added token '<|endoftext|>' is there twice
+t["model"]["merges"].append(t["model"]["merges"][0])|is there twice
 R
     # Patterns that go back and forth: what takes no more than some steps a byte goes on.
     split() { edit 't["pre_tokenizer"]["pretokenizers"] = [{"type": "Split", "pattern": {"Regex": "'"$1"'"}, "behavior": "Isolated"}, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]; t["pre_tokenizer"]["type"] = "Sequence"'; }
@@ -111,6 +115,11 @@ R
     split '(?:aa)+b' && LIMIT=60 bad "takes too long at byte 0" long.txt --tokenizer edited.json
     split '(?:aa)+' && LIMIT=60 expect 0 "3000000 bytes" "${T[@]}" long.txt --tokenizer edited.json -o x.bin
     split 'a{1,3}+' && LIMIT=60 expect 0 "3000000 bytes" "${T[@]}" long.txt --tokenizer edited.json -o x.bin
+    # Thousands of special tokens that begin alike, the longest of which counts.
+    edit 't["added_tokens"] += [dict(t["added_tokens"][0], id=1000 + i, content="<" * 9 + str(i)) for i in range(20000)]'
+    { printf '<<<<<<<<<123450<<<<<<<<<99999'; head -c 1000000 /dev/zero | tr '\0' '<'; } >many.txt
+    LIMIT=60 expect 0 "" "${T[@]}" many.txt --tokenizer edited.json
+    [ "$(cut -d' ' -f1-3 .out)" = "13345 $(printf 0 | "${T[@]}" --tokenizer gpt2) 10999" ] && pass || fail "of special tokens that begin alike: $(cut -d' ' -f1-5 .out)"
     edit 't["model"]["merges"] = [m for m in t["model"]["merges"] if "z" not in str(m)]; t["model"]["vocab"] = {k: v for k, v in t["model"]["vocab"].items() if "z" not in k}'
     printf 'a buzz' >z.txt && bad "no token for the byte 0x7a, which stands at 4" z.txt --tokenizer edited.json
 else
@@ -119,6 +128,9 @@ fi
 echo '{"a": 1' >broken.json && bad "is no JSON" a.txt --tokenizer broken.json
 echo 'YQ== 0' >ok.tiktoken && echo 'YQ=' >broken.tiktoken && bad "broken.tiktoken:1: a token in base64" a.txt --tokenizer broken.tiktoken --pattern gpt2
 { cat "$G/merges.txt"; echo 'one two three'; } >gpt2/merges.txt && bad "two tokens and a space" a.txt --tokenizer gpt2
+{ cat "$G/small.tiktoken"; printf '%s 900\n' "$(head -c 3000 /dev/zero | base64 -w0)"; } >long.tiktoken
+bad "a token of 3000 bytes; 2048 are the most" a.txt --tokenizer long.tiktoken --pattern gpt2
+{ cat "$G/merges.txt"; tail -1 "$G/merges.txt"; } >gpt2/merges.txt && bad "is there twice" a.txt --tokenizer gpt2
 { cat "$G/merges.txt"; echo 'Hello Q'; } >gpt2/merges.txt && bad "'Hello' is not in the vocabulary" a.txt --tokenizer gpt2
 cp "$G/merges.txt" gpt2
 expect 1 "token 1 is 99999, which the tokenizer does not have" "${T[@]}" --decode --tokenizer gpt2 < <(echo 1 99999)

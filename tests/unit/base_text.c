@@ -106,8 +106,9 @@ static void json(void)
     const JsonValue *list = v ? json_get(v, "list") : NULL;
     CHECK(list && list->n == 4 && list->child->is_int && list->child->integer == -5);
     CHECK(list && list->child->next->number == 0.5 && list->child->next->next->kind == JSON_NULL);
-    const char *const bad[] = {"",    "{",          "[1,]",      "{\"a\"}", "\"abc",   "[1 2]",
-                               "nul", "{\"a\":1}x", "\"\\u12\"", "-",       "\"\x01\""};
+    const char *const bad[] = {"",          "{",           "[1,]", "{\"a\"}",
+                               "\"abc",     "[1 2]",       "nul",  "{\"a\":1}x",
+                               "\"\\u12\"", "\"\\u0000\"", "-",    "\"\x01\""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         error = NULL;
         JsonValue *none = json_parse(arena, bad[i], strlen(bad[i]), &error);
