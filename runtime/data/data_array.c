@@ -63,10 +63,11 @@ static RtCode parse(const char *path, const char *part, const ProgType *wanted, 
     if (rt_cifar_recognise(path, part, b)) return rt_cifar_parse(path, part, wanted, b, out, e);
     if (!part && rt_foreign_check(path, b, wanted != NULL, e)) return e->code;
     int width = 0;
-    if (!part && wanted && wanted->dtype != PD_U8 && rt_token_recognise(b->at, b->n)) {
+    if (!part && wanted && rt_token_recognise(b->at, b->n)) {
         if (!(width = rt_token_width(path, b->at, b->n, e))) return e->code;
         memmove(b->at, b->at + sizeof(RtTokenHead), b->n -= sizeof(RtTokenHead));
-        part = width == 2 ? "u16" : "u32";
+        if (wanted->dtype == PD_U8 && rt_token_narrow(path, b, width, e)) return e->code;
+        part = wanted->dtype == PD_U8 ? NULL : width == 2 ? "u16" : "u32";
     }
     return rt_raw_parse(path, part, wanted, b, out, e);
 }

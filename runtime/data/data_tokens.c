@@ -1,8 +1,12 @@
 // Files of tokens: the header that llm.c writes, and windows over files that are larger than
 // memory.
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/data/data_read.h"
 #include "runtime/data/tokens.h"
@@ -53,11 +57,30 @@ int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtEr
            0;
 }
 
+RtCode rt_token_narrow(const char *path, RtBytes *b, int width, RtError *e)
+{
+    size_t n = b->n / (size_t)width;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = 0;
+        memcpy(&v, b->at + i * (size_t)width, (size_t)width);
+        if (v > UINT8_MAX)
+            return rt_fail(e, RT_USER,
+                           "%s: token %zu is %" PRIu32
+                           ", no u8; %d-bit tokens need an input of i32, u32 or i64",
+                           path, i, v, 8 * width);
+        b->at[i] = (unsigned char)v;
+    }
+    b->n = n;
+    return RT_OK;
+}
+
 // -- rows that stay in their files ----------------------------------------------------------------
+
+enum { LOOKED_AT = 4096, OPEN = 256 };
 
 typedef struct Part {
     char *path;
-    RtMap map;
+    int fd; // -1: opened for each row, behind the first OPEN
     size_t head;
     int width; // bytes of a token there
     int64_t first, rows;
@@ -77,7 +100,7 @@ void rt_tokens_free(RtTokens *t)
     if (!t) return;
     for (int i = 0; i < t->n; i++) {
         free(t->part[i].path);
-        rt_map_free(&t->part[i].map);
+        if (t->part[i].fd >= 0) close(t->part[i].fd);
     }
     free(t);
 }
@@ -89,42 +112,74 @@ void rt_tokens_range(RtTokens *t, int64_t low, int64_t high)
     t->high = high;
 }
 
-// How the file holds its tokens. *width 0: it must be read in another way. RT_USER: damaged.
-static RtCode layout(const char *path, const RtMap *m, const char *part, ProgDType type,
+// How many of n bytes there are from there on; -1: errno says why not.
+static ssize_t read_at(int fd, void *to, size_t n, int64_t from)
+{
+    size_t got = 0;
+    while (got < n) {
+        ssize_t k = pread(fd, (char *)to + got, n - got, (off_t)from + (off_t)got);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return -1;
+        if (!k) break;
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+// How the file holds its tokens. *width 0: it must be read in another way. RT_USER: damaged. b: its
+// size, but only the first LOOKED_AT of its bytes.
+static RtCode layout(const char *path, const RtBytes *b, const char *part, ProgDType type,
                      size_t *head, int *width, RtError *e)
 {
     int own = (int)prog_dtype_bytes(type);
-    RtBytes b = {.at = (unsigned char *)(uintptr_t)m->at, .n = m->n};
     *head = 0;
     *width = 0;
     if (part && (!strcmp(part, "u16") || !strcmp(part, "u32"))) {
         *width = strcmp(part, "u16") ? 4 : 2;
     } else if (part && !strcmp(part, "raw")) {
         *width = own;
-    } else if (!part && type != PD_U8 && rt_token_recognise(m->at, m->n)) {
+    } else if (!part && rt_token_recognise(b->at, b->n)) {
         *head = sizeof(RtTokenHead);
-        *width = rt_token_width(path, m->at, m->n, e);
+        *width = rt_token_width(path, b->at, b->n, e);
         if (!*width) return e->code;
-    } else if (!part && !rt_npy_recognise(&b) && !rt_path_ends(path, ".npy") &&
-               !rt_idx_recognise(path, &b) && !rt_cifar_recognise(path, part, &b)) {
+    } else if (!part && !rt_npy_recognise(b) && !rt_path_ends(path, ".npy") &&
+               !rt_idx_recognise(path, b) && !rt_cifar_recognise(path, part, b)) {
         RtError foreign = {0};
-        if (!rt_foreign_check(path, &b, true, &foreign))
+        if (!rt_foreign_check(path, b, true, &foreign))
             *width = rt_path_ends(path, ".txt") ? 1 : own;
     }
-    if (*width > own || (m->n - *head) % (size_t)(*width ? *width : 1)) *width = 0;
+    if (*width > own || (b->n - *head) % (size_t)(*width ? *width : 1)) *width = 0;
     return RT_OK;
+}
+
+// A regular file, its first bytes to b->at and its size to b->n.
+static bool open_part(const char *path, int *fd, RtBytes *b)
+{
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) return false;
+    if (!fstat(*fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
+        b->n = (size_t)st.st_size;
+        size_t n = b->n < LOOKED_AT ? b->n : LOOKED_AT;
+        if (read_at(*fd, b->at, n, 0) == (ssize_t)n) return true;
+    }
+    close(*fd);
+    return false;
 }
 
 static RtCode add_part(RtTokens *t, const char *path, const char *part, bool *fits, RtError *e)
 {
     Part *p = &t->part[t->n];
+    unsigned char head[LOOKED_AT];
+    RtBytes b = {.at = head};
     *fits = false;
-    if (!rt_map_file(path, &p->map)) return RT_OK;
+    if (!open_part(path, &p->fd, &b)) return RT_OK;
     t->n++;
-    if (p->map.n > 1 && p->map.at[0] == 0x1f && p->map.at[1] == 0x8b) return RT_OK;
-    if (layout(path, &p->map, part, t->type, &p->head, &p->width, e)) return e->code;
+    if (b.n > 1 && head[0] == 0x1f && head[1] == 0x8b) return RT_OK;
+    if (layout(path, &b, part, t->type, &p->head, &p->width, e)) return e->code;
     if (!p->width || !(p->path = strdup(path))) return RT_OK;
-    int64_t n = (int64_t)((p->map.n - p->head) / (size_t)p->width);
+    if (t->n > OPEN) close(p->fd), p->fd = -1;
+    int64_t n = (int64_t)((b.n - p->head) / (size_t)p->width);
     p->rows = n < t->window ? 0 : (n - 1) / (t->window - 1);
     if (t->n > 1) p->first = p[-1].first + p[-1].rows;
     *fits = p->rows > 0;
@@ -164,13 +219,26 @@ static RtCode outside(const RtTokens *t, const Part *p, int64_t at, int64_t v, R
                    p->path, at, v, t->low, t->high, t->low, t->high - 1);
 }
 
+static RtCode read_part(const Part *p, void *to, size_t n, int64_t from, RtError *e)
+{
+    int fd = p->fd >= 0 ? p->fd : open(p->path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read_at(fd, to, n, from) : -1;
+    int why = errno;
+    if (fd >= 0 && p->fd < 0) close(fd);
+    if (got < 0) return rt_fail(e, RT_USER, "cannot read %s: %s", p->path, strerror(why));
+    if ((size_t)got == n) return RT_OK;
+    return rt_fail(e, RT_USER, "%s became shorter while it was read", p->path);
+}
+
 RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
 {
     const Part *p = t->part;
     while (row >= p->first + p->rows) p++;
     int64_t at = (row - p->first) * (t->window - 1), own = prog_dtype_bytes(t->type);
-    const unsigned char *from = p->map.at + p->head + (size_t)at * (size_t)p->width;
-    char *o = to;
+    // The row's end is where they fit, narrow as they are: those in front of them become wide.
+    size_t bytes = (size_t)t->window * (size_t)p->width;
+    char *o = to, *from = o + (size_t)(t->window * own) - bytes;
+    if (read_part(p, from, bytes, (int64_t)p->head + at * p->width, e)) return e->code;
     for (int64_t i = 0; i < t->window; i++, from += p->width, o += own) {
         int64_t v = 0;
         memcpy(&v, from, (size_t)p->width); // little-endian, as everywhere here

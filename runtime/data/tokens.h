@@ -13,6 +13,8 @@ RtTokenHead rt_token_head(bool wide, int64_t tokens); // wide: tokens of 32 bits
 bool rt_token_recognise(const unsigned char *at, size_t n);
 // Bytes of a token behind the header of a file of [bytes], which begins at [at]; 0: damaged, in e.
 int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtError *e);
+// Tokens of [width] bytes each as bytes. RT_USER: they are not all below 256.
+RtCode rt_token_narrow(const char *path, RtBytes *b, int width, RtError *e);
 
 // Rows of tokens that stay in their files.
 // Windows of wanted->dim[0] tokens over files of them, one file behind the other, that take no

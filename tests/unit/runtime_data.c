@@ -564,8 +564,32 @@ static void test_tokens(void)
     two[1] = at("wrong.bin");
     e = (RtError){0};
     CHECK(rt_tokens_open(two, 2, NULL, &wanted, 0, &stays, &e) == RT_USER && !stays.tokens);
+    // More files than stay open; one that becomes shorter.
+    const char *many[300];
+    for (int i = 0; i < 300; i++) many[i] = paths[0];
+    e = (RtError){0};
+    CHECK(rt_tokens_open(many, 300, NULL, &wanted, 0, &stays, &e) == RT_OK && stays.tokens);
+    CHECK(rt_array_row(&stays, 299 * 12 + 1, row, &e) == RT_OK && row[0] == 8 * 37);
+    CHECK(!truncate(paths[0], (off_t)(sizeof narrow - 2 * N)));
+    for (int64_t i = 0; i < 300 * 12; i += 299 * 12) {
+        e = (RtError){0};
+        CHECK(rt_array_row(&stays, i, row, &e) == RT_USER &&
+              strstr(e.text, "narrow.bin became shorter while it was read"));
+    }
+    rt_array_free(&stays);
+    // As bytes, where they are.
     wanted.dtype = PD_U8;
-    bad(paths[0], "u32", &wanted, "32-bit tokens need");
+    bad(paths[1], NULL, &wanted, "token 1 is 70001, no u8; 32-bit tokens need an input of i32");
+    for (int i = 0; i < N; i++) narrow.at[i] = (uint16_t)(255 - i);
+    narrow.head.word[2] = N;
+    two[0] = put("narrow.bin", &narrow, sizeof narrow);
+    CHECK(rt_tokens_open(two, 1, NULL, &wanted, 0, &stays, &e) == RT_OK && !stays.tokens);
+    CHECK(rt_array_read(two[0], NULL, &wanted, &whole, &e) == RT_OK && whole.type.dtype == PD_U8 &&
+          whole.type.dim[0] == 12);
+    unsigned char bytes[WINDOW];
+    CHECK(!rt_array_row(&whole, 11, bytes, &e) && bytes[0] == 255 - 88 && bytes[8] == 255 - 96);
+    rt_array_free(&whole);
+    bad(two[0], "u32", &wanted, "32-bit tokens need");
 }
 
 int main(void)
