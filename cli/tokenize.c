@@ -1,5 +1,5 @@
 // netc tokenize: text to tokens and back.
-#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,35 +13,13 @@ typedef struct TokenizeArgs {
     bool raw, plain, decode;
 } TokenizeArgs;
 
-typedef struct Contents {
-    unsigned char *at; // malloc'ed
-    size_t n;
-} Contents;
-
-static bool is_input(const char *path)
+// Standard input is asked for and open: what is opened later could take its number.
+static bool input_open(const StringList *words)
 {
-    return !strcmp(path, "-");
-}
-
-// All of a file, of standard input for "-". false: said so.
-static bool read_all(const char *path, Contents *c)
-{
-    FILE *f = is_input(path) ? stdin : fopen(path, "rb");
-    if (!f) return fail("cannot open %s: %s", path, strerror(errno)), false;
-    size_t cap = 0, k;
-    bool room;
-    do {
-        cap = cap ? 2 * cap : 1 << 16;
-        unsigned char *more = realloc(c->at, cap);
-        if ((room = more)) c->at = more;
-        k = room ? fread(c->at + c->n, 1, cap - c->n, f) : 0;
-        c->n += k;
-    } while (room && c->n == cap);
-    if (ferror(f)) fail("cannot read %s: %s", path, strerror(errno));
-    if (!room) fail("%s does not fit in memory", path);
-    bool ok = room && !ferror(f);
-    if (f != stdin) fclose(f);
-    return ok;
+    for (int i = 0; i < words->n; i++)
+        if (!strcmp(words->at[i], "-") && fcntl(STDIN_FILENO, F_GETFD) < 0)
+            return fail("standard input is closed"), false;
+    return true;
 }
 
 // -- to tokens ------------------------------------------------------------------------------------
@@ -51,21 +29,22 @@ static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, 
 {
     netc_status status = NETC_OK;
     for (int i = 0; i < a->words.n && status == NETC_OK; i++) {
-        Contents c = {0};
+        char *text = NULL;
+        size_t size;
         int32_t *tokens = NULL;
         int64_t n = 0, end = a->end ? netc_tokenizer_find(t, a->end) : -1;
         if (a->end && end < 0)
             status = (fail("%s has no token '%s'", a->tokenizer, a->end), NETC_INVALID);
-        else if (!read_all(a->words.at[i], &c))
-            status = NETC_INVALID;
         else
-            status = netc_tokenizer_encode(t, (char *)c.at, c.n, a->plain, &tokens, &n, err);
+            status = netc_text_read(a->words.at[i], &text, &size, err);
+        if (status == NETC_OK)
+            status = netc_tokenizer_encode(t, text, size, a->plain, &tokens, &n, err);
         for (int64_t k = 0; k < n && status == NETC_OK; k++)
             printf("%s%lld", k ? " " : "", (long long)tokens[k]);
         if (status == NETC_OK && end >= 0) printf("%s%lld", n ? " " : "", (long long)end);
         if (status == NETC_OK) putchar('\n');
         netc_free(tokens);
-        free(c.at);
+        netc_free(text);
     }
     return status;
 }
@@ -74,18 +53,13 @@ static netc_status write_tokens(const TokenizeArgs *a, const netc_tokenizer *t, 
 {
     int64_t tokens, bytes;
     NETC_INIT(netc_tokenize_options, o);
-    const char **files = calloc((size_t)a->words.n, sizeof *files);
-    if (!files) return NETC_OUT_OF_MEMORY;
-    for (int i = 0; i < a->words.n; i++)
-        files[i] = is_input(a->words.at[i]) ? "/dev/stdin" : a->words.at[i];
-    o.files = files;
+    o.files = a->words.at;
     o.nfiles = a->words.n;
     o.output = a->output;
     o.raw = a->raw;
     o.plain = a->plain;
     o.end = a->end;
     netc_status status = netc_tokenize(t, &o, &tokens, &bytes, err);
-    free(files);
     if (status != NETC_OK) return status;
     int64_t count = netc_tokenizer_count(t);
     fprintf(stderr, "%s: %lld tokens below %lld of %lld bytes, %d bits each%s\n", a->output,
@@ -149,36 +123,41 @@ static bool put_numbers(const netc_tokenizer *t, const char *path, const char *t
     return true;
 }
 
-static bool decode_file(const TokenizeArgs *a, const netc_tokenizer *t, const char *path)
+static netc_status decode_file(const TokenizeArgs *a, const netc_tokenizer *t, const char *path,
+                               netc_error **err)
 {
-    Contents c = {0};
+    char *text;
+    size_t n;
     int32_t head[3] = {0};
-    bool ok = read_all(path, &c);
-    if (ok && c.n >= sizeof head) memcpy(head, c.at, sizeof head);
+    netc_status status = netc_text_read(path, &text, &n, err);
+    if (status != NETC_OK) return status;
+    const unsigned char *at = (unsigned char *)text;
+    bool ok;
+    if (n >= sizeof head) memcpy(head, at, sizeof head);
     int width = head[0] == MAGIC_32 ? 4 : 2;
-    if (!ok) {
-    } else if (a->raw) {
+    if (a->raw) {
         width = netc_tokenizer_count(t) > 65536 ? 4 : 2;
-        ok = put_binary(t, path, c.at, c.n, width);
+        ok = put_binary(t, path, at, n, width);
     } else if (head[0] != MAGIC_16 && head[0] != MAGIC_32) {
-        ok = put_numbers(t, path, (char *)c.at, c.n);
-    } else if (c.n < HEAD || head[2] < 0 || (c.n - HEAD) != (size_t)width * (size_t)head[2]) {
+        ok = put_numbers(t, path, text, n);
+    } else if (n < HEAD || head[2] < 0 || n - HEAD != (size_t)width * (size_t)head[2]) {
         ok = (fail("%s is damaged: its header says %d tokens of %d bits, it has %zu bytes", path,
-                   head[2], 8 * width, c.n),
+                   head[2], 8 * width, n),
               false);
     } else {
-        ok = put_binary(t, path, c.at + HEAD, c.n - HEAD, width);
+        ok = put_binary(t, path, at + HEAD, n - HEAD, width);
     }
-    free(c.at);
-    return ok;
+    netc_free(text);
+    return ok ? NETC_OK : NETC_INVALID;
 }
 
-static netc_status decode(const TokenizeArgs *a, const netc_tokenizer *t)
+static netc_status decode(const TokenizeArgs *a, const netc_tokenizer *t, netc_error **err)
 {
+    netc_status status = NETC_OK;
     if (a->output) return fail("--decode writes to standard output, not to -o"), NETC_INVALID;
-    for (int i = 0; i < a->words.n; i++)
-        if (!decode_file(a, t, a->words.at[i])) return NETC_INVALID;
-    return NETC_OK;
+    for (int i = 0; i < a->words.n && status == NETC_OK; i++)
+        status = decode_file(a, t, a->words.at[i], err);
+    return status;
 }
 
 int verb_tokenize(int argc, char **argv)
@@ -210,13 +189,15 @@ int verb_tokenize(int argc, char **argv)
     NETC_INIT(netc_tokenizer_options, o);
     o.pattern = a.pattern;
     netc_status status = NETC_OK;
-    if (!a.tokenizer) status = (fail("say how with --tokenizer FILE"), NETC_INVALID);
+    if (!input_open(&a.words)) status = NETC_INVALID;
+    if (status == NETC_OK && !a.tokenizer)
+        status = (fail("say how with --tokenizer FILE"), NETC_INVALID);
     if (status == NETC_OK && a.output &&
         !output_named(a.output, ".bin", "tokens are written", &code))
         status = NETC_INVALID;
     if (status == NETC_OK) status = netc_tokenizer_open(a.tokenizer, &o, &t, &err);
     if (status == NETC_OK)
-        status = a.decode   ? decode(&a, t)
+        status = a.decode   ? decode(&a, t, &err)
                  : a.output ? write_tokens(&a, t, &err)
                             : print_tokens(&a, t, &err);
     netc_tokenizer_free(t);

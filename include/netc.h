@@ -466,9 +466,12 @@ NETC_API bool netc_tokenizer_text(const netc_tokenizer *t, int64_t token, const 
 NETC_API netc_status netc_tokenizer_encode(const netc_tokenizer *t, const char *text, size_t n,
                                            bool plain, int32_t **tokens, int64_t *count,
                                            netc_error **err);
+// A file as it is, unpacked where it is compressed with gzip; "-": what is left of standard input.
+// *bytes: netc_free.
+NETC_API netc_status netc_text_read(const char *path, char **bytes, size_t *n, netc_error **err);
 typedef struct netc_tokenize_options {
     size_t size;
-    const char *const *files; // of text (.gz, too); read as they are, not as a whole
+    const char *const *files; // of text, as netc_text_read reads them
     int nfiles;
     const char *output;
     bool raw;        // without a header, which is llm.c's else

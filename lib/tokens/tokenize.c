@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/tokens/encode.h"
 #include "runtime/data/tokens.h"
@@ -30,20 +31,28 @@ static netc_status take(void *ctx, netc_error **err)
     return lib_fail_rt(err, &t->e);
 }
 
+netc_status netc_text_read(const char *path, char **bytes, size_t *n, netc_error **err)
+{
+    RtBytes b;
+    RtError e = {0};
+    RtCode code = strcmp(path, "-")
+                      ? rt_bytes_read(path, SIZE_MAX - 1, &b, &e)
+                      : rt_bytes_read_open(STDIN_FILENO, "standard input", SIZE_MAX - 1, &b, &e);
+    if (code) return lib_fail_rt(err, &e);
+    *bytes = (char *)b.at;
+    *n = b.n;
+    return NETC_OK;
+}
+
 static netc_status file(Tokenizing *t, const char *path, netc_error **err)
 {
-    RtMap map;
-    RtBytes read = {0};
-    bool mapped = rt_map_file(path, &map),
-         packed = mapped && map.n > 2 && map.at[0] == 0x1f && map.at[1] == 0x8b;
-    if (packed) rt_map_free(&map);
-    if ((!mapped || packed) && rt_bytes_read(path, SIZE_MAX - 1, &read, &t->e))
-        return lib_fail_rt(err, &t->e);
-    size_t n = map.at ? map.n : read.n;
-    netc_status status = encode_text(&t->encoder, map.at ? map.at : read.at, n, err);
+    char *text;
+    size_t n;
+    netc_status status = netc_text_read(path, &text, &n, err);
+    if (status != NETC_OK) return status;
+    status = encode_text(&t->encoder, text, n, err);
     t->bytes += (int64_t)n;
-    rt_map_free(&map);
-    free(read.at);
+    free(text);
     return status;
 }
 

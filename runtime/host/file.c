@@ -156,15 +156,25 @@ static RtCode gunzip(const char *path, RtBytes *b, size_t most, RtError *e)
     return RT_OK;
 }
 
-RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e)
+static RtCode unpack(const char *path, size_t most, RtBytes *out, RtError *e)
 {
-    if (rt_bytes_read_raw(path, out, e)) return e->code;
     if (out->n > 2 && out->at[0] == 0x1f && out->at[1] == 0x8b && gunzip(path, out, most, e)) {
         free(out->at);
         *out = (RtBytes){0};
         return e->code;
     }
     return RT_OK;
+}
+
+RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e)
+{
+    return rt_bytes_read_raw(path, out, e) ? e->code : unpack(path, most, out, e);
+}
+
+RtCode rt_bytes_read_open(int fd, const char *name, size_t most, RtBytes *out, RtError *e)
+{
+    *out = (RtBytes){0};
+    return read_all(fd, name, 0, out, e) ? e->code : unpack(name, most, out, e);
 }
 
 bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most)

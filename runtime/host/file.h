@@ -31,19 +31,13 @@ typedef struct RtBytes {
 } RtBytes;
 // The whole file, decompressed when it is gzip: then no more than [most] bytes and one.
 RtCode rt_bytes_read(const char *path, size_t most, RtBytes *out, RtError *e);
+// The same of what is left of an open one, which messages call [name].
+RtCode rt_bytes_read_open(int fd, const char *name, size_t most, RtBytes *out, RtError *e);
 // Up to n bytes of where a regular file begins, decompressed, to b->at, and the most that there can
 // be of it. false: no such file.
 bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most);
 // The whole file as it is.
 RtCode rt_bytes_read_raw(const char *path, RtBytes *out, RtError *e);
-
-// A regular file as memory, read as it is looked at. false: it is none, or cannot be mapped.
-typedef struct RtMap {
-    const unsigned char *at;
-    size_t n;
-} RtMap;
-bool rt_map_file(const char *path, RtMap *out);
-void rt_map_free(RtMap *m); // {0} is fine
 
 // Opens a new file for writing under a name made of [path]: its last six characters are replaced.
 // Its mode is [mode] less the process's umask. -1: errno says why.

@@ -24,6 +24,13 @@ expect 0 "" "${T[@]}" a.txt empty.txt - --tokenizer both --end '<|pad|>' </dev/n
 { sed 's/$/ 701/' hello; echo 701; echo 701; } | cmp -s - .out && pass || fail "tokens behind files: $(cat .out)"
 expect 0 "16 bits" "${T[@]}" a.txt empty.txt --tokenizer both --end '<|pad|>' -o x.bin --raw
 "${T[@]}" --decode x.bin --raw --tokenizer both >.out && [ "$(cat .out)" = 'Hello<|pad|><|pad|>' ] && pass || fail "raw: $(cat .out)"
+# Standard input goes on where it was read up to, and must be there.
+printf 'one\ntwo\n' >two.txt
+(read -r _; "${T[@]}" --tokenizer bytes -o x.bin --end o) <two.txt 2>err
+"${T[@]}" --decode x.bin --tokenizer bytes | cmp -s - <(printf 'two\no') && pass || fail "what is left of standard input: $(cat err; od -c x.bin | tail)"
+expect 1 "standard input is closed" "${T[@]}" --tokenizer bytes -o x.bin 0<&-
+gzip -c two.txt >two.gz && expect 0 "111 110 101 10 116 119 111 10" "${T[@]}" two.gz --tokenizer bytes
+expect 0 "111 110 101" "${T[@]}" --tokenizer bytes <two.gz
 gzip -k a.txt && expect 0 "5 bytes" "${T[@]}" a.txt.gz --tokenizer gpt2 -o x.bin
 # A word of the vocabulary may be called as a part of a tokenizer.json is; that one is no vocabulary.
 mkdir words && echo '{"model": 0, "a": 1, "merges": 2}' >words/vocab.json && echo '#version: 0.2' >words/merges.txt
@@ -54,6 +61,20 @@ expect 0 "" "${T[@]}" some.txt --tokenizer gpt2 -o h.bin
 expect 0 "" "${T[@]}" some.txt --tokenizer gpt2 -o r.bin --raw
 sum() { "$NETC" eval m.net --data "tokens=$1" --json 2>&1; }
 sum h.bin >h.out; sum r.bin:u16 >r.out
+cat >u8.net <<'N'
+use optim
+dim batch = 1
+model m(text: u8[batch, 5]) {
+    param w: f32[] = 1
+    return loss = square(w), total = sum(cast(text, f32))
+}
+train m { minimize loss
+    update sgd(lr = 0.1) }
+N
+"${T[@]}" some.txt --tokenizer bytes -o b.bin 2>err
+"$NETC" eval u8.net --data text=b.bin --json >b.out 2>&1; "$NETC" eval u8.net --data text=some.txt --json >t.out 2>&1
+grep -q total b.out && cmp -s b.out t.out && pass || fail "bytes as tokens with a header: $(cat b.out t.out)"
+expect 1 "16-bit tokens need an input of i32, u32 or i64" "$NETC" eval u8.net --data text=h.bin
 grep -q total h.out && cmp -s h.out r.out && pass || fail "the same tokens with and without a header: $(cat h.out r.out)"
 
 # What is refused.
