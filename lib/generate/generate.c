@@ -87,7 +87,8 @@ static netc_status look_at(Writer *w, netc_error **err)
                     e->name, w->step.width, w->texts);
 }
 
-// The entry that takes the prompt in pieces, if there is one and the prompt is long enough.
+// The entry that takes the prompt in pieces, if there is one and the prompt is long enough. One
+// that only happens to be called so is left out.
 static netc_status look_at_prefill(Writer *w, netc_error **err)
 {
     const char *asked = w->o->prefill;
@@ -98,12 +99,14 @@ static netc_status look_at_prefill(Writer *w, netc_error **err)
     if (!e) return asked && *asked ? no_entry(w->s->program, p, name, err) : NETC_OK;
     const ProgType *in = tokens_of(e), *one = &w->step.e->inputs[0].type;
     if (!in || in->dtype != one->dtype || in->dim[0] != w->texts || in->dim[1] < 1 ||
-        w->step.width != 1)
+        w->step.width != 1) {
+        if (!asked) return NETC_OK;
         return lib_fail(err, NETC_INVALID,
                         "'%s' cannot take the prompt of '%s': it must have one input %s[%" PRId64
                         ", n], and the other one %s[%" PRId64 ", 1]",
                         name, w->step.e->name, prog_dtype_name(one->dtype), w->texts,
                         prog_dtype_name(one->dtype), w->texts);
+    }
     w->prefill = (Way){e, w->step.l, in->dim[1], NULL};
     if (w->o->nprompt <= in->dim[1]) w->prefill.e = NULL;
     return NETC_OK;

@@ -104,6 +104,12 @@ expect 1 "drew the token 700, which $V does not have" "${X[@]}" --tokenizer "$V"
 expect 1 "drew the token 256, which bytes does not have; say what tokens are" "${X[@]}" --length 700
 expect 1 "drew the token 299, which bytes does not have" "${G[@]}" --entry narrow
 expect 1 "cannot take the prompt of 'next'" "${G[@]}" --prefill narrower
+cat >window.net <<'N'
+model next(text: u8[1, 4]) { return logits = cast(expand(iota(256), 0) == 66, f32) + cast(expand(cast(text, i32), 2), f32) * 0 }
+model prefill(text: u8[1, 4]) { return y = sum(cast(text, f32)) }
+N
+expect 0 "xBBB" "$NETC" generate window.net --device cpu --temperature 0 -q --prompt x --length 3
+expect 1 "cannot take the prompt of 'next'" "$NETC" generate window.net --device cpu --prompt x --prefill prefill
 expect 1 "has no entry 'none'" "${G[@]}" --prefill none
 expect 1 "repetition-penalty wants a number above 0" "${G[@]}" --repetition-penalty -1
 expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1
