@@ -34,7 +34,9 @@ static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, 
         int32_t *tokens = NULL;
         int64_t n = 0, end = a->end ? netc_tokenizer_find(t, a->end) : -1;
         if (a->end && end < 0)
-            status = (fail("%s has no token '%s'", a->tokenizer, a->end), NETC_INVALID);
+            status = (fail("%s has no token '%s' (a file of ranks has no special ones)",
+                           a->tokenizer, a->end),
+                      NETC_INVALID);
         else
             status = netc_text_read(a->words.at[i], &text, &size, err);
         if (status == NETC_OK)

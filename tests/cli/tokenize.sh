@@ -86,6 +86,8 @@ bad "cannot open none: No such file or directory; it is a file or a folder with 
 bad "say it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
 bad "there is no pattern 'gpt9'" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt9
 bad "has no token '<|none|>'" a.txt --tokenizer gpt2 --end '<|none|>'
+bad "has no token '<|endoftext|>' (a file of ranks has no special ones)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
+bad "has no token '<|endoftext|>' (a file of ranks has no special ones)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>'
 bad "cannot open none.txt" none.txt --tokenizer gpt2 -o x.bin
 bad "tokens are written as .bin" a.txt --tokenizer gpt2 -o x.npy
 bad "is no file, which a token file with a header must be" a.txt --tokenizer gpt2 -o /dev/null
