@@ -36,14 +36,22 @@ static const ProgOutput *logits_of(const ProgEntry *e)
     return NULL;
 }
 
-static netc_status writes_state(const Way *way, bool *out, netc_error **err)
+// *writes: whether it writes a state. *all: whether the other one writes all that it does.
+static netc_status compare_states(const Program *p, const ProgEntry *e, const ProgEntry *other,
+                                  bool *writes, bool *all, netc_error **err)
 {
-    const Program *p = way->l->build->program;
-    bool *written = malloc((size_t)p->ncells + 1);
+    size_t n = (size_t)p->ncells;
+    bool *written = malloc(2 * n + 1), *others = written + n;
     if (!written) return OUT_OF_MEMORY(err);
-    program_written(p, way->e, written);
-    *out = false;
-    for (int i = 0; i < p->ncells; i++) *out = *out || (written[i] && state_is_named(&p->cells[i]));
+    program_written(p, e, written);
+    program_written(p, other, others);
+    *writes = false;
+    *all = true;
+    for (size_t i = 0; i < n; i++)
+        if (written[i] && state_is_named(&p->cells[i])) {
+            *writes = true;
+            *all = *all && others[i];
+        }
     free(written);
     return NETC_OK;
 }
@@ -77,9 +85,10 @@ static netc_status look_at(Writer *w, netc_error **err)
                         ", tokens there are], a row for each token of its input",
                         e->name, w->texts, w->step.width);
     w->count = out->dim[out->rank - 1];
-    bool states = false;
-    netc_status status = w->step.width > 1 ? writes_state(&w->step, &states, err) : NETC_OK;
-    if (status != NETC_OK || !states) return status;
+    bool states, all;
+    const Program *p = w->step.l->build->program;
+    netc_status status = compare_states(p, e, e, &states, &all, err);
+    if (status != NETC_OK || !states || w->step.width == 1) return status;
     return lib_fail(err, NETC_INVALID,
                     "'%s' has states and takes %" PRId64
                     " tokens at once; with states it takes one: [%" PRId64
@@ -107,6 +116,13 @@ static netc_status look_at_prefill(Writer *w, netc_error **err)
                         name, w->step.e->name, prog_dtype_name(one->dtype), w->texts,
                         prog_dtype_name(one->dtype), w->texts);
     }
+    bool states, all;
+    netc_status status = compare_states(p, w->step.e, e, &states, &all, err);
+    if (status != NETC_OK || (!all && !asked)) return status;
+    if (!all)
+        return lib_fail(err, NETC_INVALID,
+                        "'%s' cannot take the prompt of '%s': it does not write all of its states",
+                        name, w->step.e->name);
     w->prefill = (Way){e, w->step.l, in->dim[1], NULL};
     if (w->o->nprompt <= in->dim[1]) w->prefill.e = NULL;
     return NETC_OK;

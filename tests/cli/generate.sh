@@ -110,6 +110,18 @@ model prefill(text: u8[1, 4]) { return y = sum(cast(text, f32)) }
 N
 expect 0 "xBBB" "$NETC" generate window.net --device cpu --temperature 0 -q --prompt x --length 3
 expect 1 "cannot take the prompt of 'next'" "$NETC" generate window.net --device cpu --prompt x --prefill prefill
+# One that keeps nothing of the prompt, though its input would do: h counts tokens.
+cat >counts.net <<'N'
+model next(text: u8[1, 1]) {
+    scratch state h: i32[] = 0
+    h <- h + 1
+    return logits = cast(expand(iota(256), 0) == 64 + h, f32) + cast(cast(text, i32), f32) * 0
+}
+model prefill(text: u8[1, 4]) { return y = sum(cast(text, f32)) }
+N
+expect 0 "" "$NETC" generate counts.net --device cpu --temperature 0 -q --prompt abcdefg --length 4
+[ "$(cat .out)" = abcdefgGHIJ ] && pass || fail "a prefill without states took the prompt: $(cat .out)"
+expect 1 "it does not write all of its states" "$NETC" generate counts.net --device cpu --prompt abcdefg --prefill prefill
 expect 1 "has no entry 'none'" "${G[@]}" --prefill none
 expect 1 "repetition-penalty wants a number above 0" "${G[@]}" --repetition-penalty -1
 expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1

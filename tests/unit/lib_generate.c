@@ -135,7 +135,9 @@ static const char counted[] =
     "    return logits = cast(expand(many * 8 + one == iota(64), 0), f32)\n"
     "}\n"
     "model prefill(token: i32[1, 3] in 0..64) {\n"
+    "    state one: i32[] = 0\n"
     "    state many: i32[] = 0\n"
+    "    one <- one + where(sum(token) >= 0, 0, 9)\n"
     "    many <- many + 1\n"
     "    return total = sum(token)\n"
     "}\n";
