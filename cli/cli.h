@@ -47,7 +47,7 @@ extern const int verb_count;
 
 typedef struct Common { // what every verb that compiles takes: options, and words that are none
     StringList words, defines;
-    const char *precision, *cache_dir, *skip_passes, *tune_file;
+    const char *program, *precision, *cache_dir, *skip_passes, *tune_file;
     int64_t memory_limit;
     bool quiet, verbose, no_reuse, no_matmul_library, rebuild, locked;
 } Common;

@@ -137,6 +137,7 @@ void compile_options(const Common *c, netc_compile_options *o)
     o->defines = c->defines.at;
     o->ndefines = c->defines.n;
     o->precision = c->precision;
+    o->program = c->program;
     o->skip_passes = c->skip_passes;
     o->memory_limit = c->memory_limit;
     o->no_reuse = c->no_reuse;

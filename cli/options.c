@@ -234,13 +234,15 @@ Option repeats_option(Timing *t)
                     &t->repeats, "N",  "how often; medians count (default 25)"};
 }
 
-enum { COMMON_OPTIONS = 12 };
+enum { COMMON_OPTIONS = 13 };
 
 static void common_options(Common *c, Option out[COMMON_OPTIONS])
 {
     const Option rows[] = {
         {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE",
          "override a const, dim or setting of the model"},
+        {"--program", NULL, OPT_STRING, &c->program, "NAME",
+         "of several train blocks this one: train MODEL as NAME (default: the first)"},
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
         {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
         {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES",

@@ -126,7 +126,7 @@ typedef enum StmtKind {
     STMT_SETTING, // setting name = expr
     STMT_FN,      // fn name(params) body [grad(gparams) gbody]
     STMT_MODEL,   // model name(params) body
-    STMT_TRAIN,   // train name { body }
+    STMT_TRAIN,   // train name [as program] { body }
     STMT_ENTRY,   // dumps: entry name @{...} body
     STMT_CELL,    // dumps: cell "name": type @{...}
     STMT_MODULE,  // dumps: module name @{version, stage}
@@ -144,6 +144,7 @@ struct Stmt {
     Span span;
     Span name_span;
     const char *name;
+    const char *program; // TRAIN: what it is called, which is the model's name unless it says
     VEC(Item) names; // LET, FOR, LOOP carried: name and name_span
     VEC(Item) items; // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes
     VEC(Param) params, gparams;

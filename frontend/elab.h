@@ -127,6 +127,7 @@ struct ECell {
     Node *cur;      // its value now, in the entry's graph or a region around; NULL: not read yet
     bool written;
     uint32_t writer;     // frame that wrote it
+    uint32_t pass;       // Elab.pass then
     uint32_t defined_in; // the elaboration that last defined it
     const char *model;   // the model whose elaboration defined it first
     bool in_model;       // read or written by a model
@@ -192,6 +193,7 @@ struct Elab {
     const char *entry; // its name
     ECell *runs;       // counts the executions of an entry that draws and does not train; or NULL
     TrainState *train;
+    uint32_t pass;      // `update` statements of the train block so far
     bool replay;        // a model elaborated again in one entry: no second taps or asserts
     bool stopped;       // the text grew beyond all bounds; that was said
     uint32_t sizing;    // the frame in which the size of an axis is evaluated, or 0
@@ -358,6 +360,7 @@ typedef struct Before { // where an entry begins that is not run
     uint32_t diags, errors, cells;
 } Before;
 Before elab_before(const Elab *e);
+void elab_forget(Elab *e, const Before *b); // the cells defined since then
 // Errors since then become a note of the module, and what was defined is not. false: there were
 // some.
 bool elab_forgive(Elab *e, const Before *b, const char *name);
@@ -368,6 +371,15 @@ Node *gradient_unscaled(Elab *e, Node *gradient, Span span);
 // The roots of a step that is skipped unless [finite]: what was written is kept as it was.
 void scale_commits(Elab *e, Node *finite);
 
+// elab_program.c
+typedef struct TrainProgram {
+    const Stmt *train, *model; // NULL: the file has none
+    EFile *file;               // where the model stands
+} TrainProgram;
+// The train block that the options ask for. false after reporting what is wrong with one of them.
+bool program_choose(Elab *e, TrainProgram *out);
+bool program_of(Elab *e, const Stmt *train, TrainProgram *out);
+
 // elab_train.c
 typedef struct TrainResult {
     Seq *outputs; // of the model; NULL after an error
@@ -376,7 +388,7 @@ typedef struct TrainResult {
     int64_t accumulate;
     Node *finite; // losses and gradients are; NULL: nothing is scaled
 } TrainResult;
-TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f);
+TrainResult train_elaborate(Elab *e, const TrainProgram *p);
 bool exec_train_stmt(Elab *e, const Stmt *s); // false: an ordinary statement
 Val train_params(Elab *e, const Call *c);     // params(pattern, rank, shape)
 Val train_rest(Elab *e, Span span);

@@ -274,6 +274,7 @@ void cell_set(Elab *e, ECell *c, Node *n)
     c->cur = n;
     c->written = true;
     c->writer = e->frame ? e->frame->id : 0;
+    c->pass = e->pass;
 }
 
 static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
@@ -294,7 +295,8 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
              c->cell.name);
         return;
     }
-    if (c->written && c->writer != e->frame->id) {
+    // (an `update` goes on with what one before it has written)
+    if (c->written && c->writer != e->frame->id && (!c->pass || c->pass == e->pass)) {
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
         diag_note(e->diags, d,
                   "one value per cell is kept when the step ends; write it in one "

@@ -217,6 +217,7 @@ static void begin(Elab *e, EntryKind kind, const char *name)
     e->kind = kind;
     e->entry = name;
     e->runs = NULL;
+    e->pass = 0;
     e->training = kind == ENTRY_TRAIN;
     e->replay = false;
 }
@@ -272,11 +273,11 @@ static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, co
     finish(e, &entry, batch, model->name_span, wanted);
 }
 
-static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
+static void entry_train(Elab *e, const TrainProgram *p, bool wanted)
 {
     begin(e, ENTRY_TRAIN, "train");
     Entry entry = {.name = "train", .kind = ENTRY_TRAIN, .batch = 1};
-    TrainResult r = train_elaborate(e, train, f);
+    TrainResult r = train_elaborate(e, p);
     if (e->diags->errors || !r.outputs) return;
     output_roots(e, r.outputs, true);
     entry.batch = batch_size(e, r.batch) * r.accumulate;
@@ -290,7 +291,7 @@ static void entry_train(Elab *e, const Stmt *train, EFile *f, bool wanted)
         advance(e, cell_control(e, CELL_CURSOR), entry.batch);
     }
     e->g->role = ROLE_FORWARD;
-    finish(e, &entry, r.batch, train->span, wanted);
+    finish(e, &entry, r.batch, p->train->span, wanted);
 }
 
 // By node id of the init graph: how many cells, one read for the other's value, lie behind it.
@@ -384,39 +385,35 @@ static bool unknown_entries(Elab *e, const char *const *known, uint32_t n)
     return any;
 }
 
+// Where the whole file is compiled, what is wrong with a train block that was not chosen is an
+// error, too; nothing else comes of it.
+static void other_programs(Elab *e, const Stmt *chosen)
+{
+    const File *ast = e->files.at[0]->ast;
+    for (uint32_t i = 0; i < ast->stmts.n && !e->diags->errors; i++) {
+        TrainProgram other;
+        const Stmt *s = ast->stmts.at[i];
+        if (s->kind != STMT_TRAIN || s == chosen || !program_of(e, s, &other)) continue;
+        Before b = elab_before(e);
+        entry_train(e, &other, false);
+        elab_forget(e, &b);
+    }
+}
+
 void entries_elaborate(Elab *e)
 {
     EFile *main = e->files.at[0];
-    const Stmt *train = NULL, *trained = NULL;
-    EFile *trained_file = main;
+    TrainProgram program;
+    if (!program_choose(e, &program)) return;
     VEC(const char *) known = {0};
     vec_push(e->arena, &known, "init");
-    for (uint32_t i = 0; i < main->ast->stmts.n; i++) {
-        const Stmt *s = main->ast->stmts.at[i];
-        if (s->kind == STMT_MODEL) vec_push(e->arena, &known, s->name);
-        if (s->kind != STMT_TRAIN) continue;
-        if (train) {
-            Diag *d = diag_span(e->diags, s->span, "a file has one train block");
-            diag_note_span(e->diags, d, train->span, "the first is here");
-            return;
-        }
-        train = s;
-        Global *g = global_find(e, main, s->name, s->name_span, true);
-        if (!g || g->stmt->kind != STMT_MODEL) {
-            const char **names = NEW_ARRAY(e->arena, const char *, main->ast->stmts.n);
-            uint32_t n = 0;
-            for (uint32_t k = 0; k < main->ast->stmts.n; k++)
-                if (main->ast->stmts.at[k]->kind == STMT_MODEL)
-                    names[n++] = main->ast->stmts.at[k]->name;
-            diag_span(e->diags, s->name_span, "there is no model '%s' to train%s", s->name,
-                      advise(s->name, names, n).text);
-            return;
-        }
-        trained = g->stmt;
-        trained_file = g->file;
+    if (program.train) {
         vec_push(e->arena, &known, "train");
         vec_push(e->arena, &known, "eval");
     }
+    for (uint32_t i = 0; i < main->ast->stmts.n; i++)
+        if (main->ast->stmts.at[i]->kind == STMT_MODEL)
+            vec_push(e->arena, &known, main->ast->stmts.at[i]->name);
     if (unknown_entries(e, known.at, known.n)) return;
     if (known.n == 1) {
         Span top = {.source = main->ast->source};
@@ -426,22 +423,23 @@ void entries_elaborate(Elab *e)
     // For init all that define cells are elaborated, in one order: the first gives the initial
     // value.
     bool init = entry_wanted(e, "init"), defined = false;
-    if (train && (init || entry_wanted(e, "train"))) {
+    if (program.train && (init || entry_wanted(e, "train"))) {
         Before b = elab_before(e);
-        entry_train(e, train, main, entry_wanted(e, "train"));
+        entry_train(e, &program, entry_wanted(e, "train"));
         defined = entry_wanted(e, "train") || elab_forgive(e, &b, "train");
     }
-    if (train && !e->diags->errors && entry_wanted(e, "eval"))
-        entry_model(e, trained, trained_file, ENTRY_EVAL, "eval", true);
+    if (program.train && !e->diags->errors && entry_wanted(e, "eval"))
+        entry_model(e, program.model, program.file, ENTRY_EVAL, "eval", true);
     for (uint32_t i = 0; i < main->ast->stmts.n && !e->diags->errors; i++) {
         const Stmt *s = main->ast->stmts.at[i];
         bool wanted = s->kind == STMT_MODEL && entry_wanted(e, s->name);
         if (s->kind != STMT_MODEL || (!init && !wanted)) continue;
-        if (!wanted && s == trained && defined) continue; // its cells are known
+        if (!wanted && s == program.model && defined) continue; // its cells are known
         Before b = elab_before(e);
         entry_model(e, s, main, ENTRY_MODEL, s->name, wanted);
         if (!wanted) elab_forgive(e, &b, s->name);
     }
+    if (!e->options->nentries) other_programs(e, program.train);
     if (e->diags->errors) return;
     if (init) entries_init(e);
     collect_cells(e);

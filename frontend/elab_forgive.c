@@ -19,6 +19,13 @@ static void tell(Elab *e, const Before *b, const char *name)
     vec_push(e->arena, &e->module->notes, text.data);
 }
 
+void elab_forget(Elab *e, const Before *b)
+{
+    for (uint32_t i = b->cells; i < e->cell_list.n; i++)
+        strmap_set(&e->cells, e->cell_list.at[i]->cell.name, NULL);
+    e->cell_list.n = b->cells;
+}
+
 bool elab_forgive(Elab *e, const Before *b, const char *name)
 {
     if (e->diags->errors == b->errors) return true;
@@ -26,9 +33,7 @@ bool elab_forgive(Elab *e, const Before *b, const char *name)
     e->diags->list.n = b->diags;
     e->diags->errors = b->errors;
     // What it defined is defined anew, and reported again, where an entry that is run needs it.
-    for (uint32_t i = b->cells; i < e->cell_list.n; i++)
-        strmap_set(&e->cells, e->cell_list.at[i]->cell.name, NULL);
-    e->cell_list.n = b->cells;
+    elab_forget(e, b);
     for (uint32_t i = 0; i < e->files.n; i++)
         for (uint32_t k = 0; k < e->files.at[i]->globals.n; k++)
             ((Global *)e->files.at[i]->globals.entry[k].value)->state = GLOBAL_NEW;

@@ -179,16 +179,8 @@ bool train_choose(Elab *e, TrainState *t, const Stmt *s)
         t->set = train_all(e, t);
     }
     for (uint32_t i = 0; i < t->set.n; i++) {
-        ECell *c = t->set.at[i];
-        if (c->updated) {
-            fail(e, s->span,
-                 "parameter '%s' was updated by an earlier minimize; choose the "
-                 "parameters of each: minimize … over params(…)",
-                 c->cell.name);
-            return false;
-        }
-        c->in_set = true;
-        c->set_at = i;
+        t->set.at[i]->in_set = true;
+        t->set.at[i]->set_at = i;
     }
     if (t->set.n) return true;
     fail(e, s->span, "model '%s' has no parameters to train", t->model->name);
@@ -296,11 +288,13 @@ static uint32_t reported(const Elab *e)
     return e->diags->errors + e->diags->repeats;
 }
 
-static void apply_update(Elab *e, Val fn, ECell *c, Node *grad, const Stmt *s)
+// as: the name of the update, which its states have behind the parameter's; or NULL.
+static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, const Stmt *s)
 {
-    if (!c->in_set) {
-        fail(e, s->span, "parameter '%s' is updated twice; 'for rest' selects what is left",
-             c->cell.name);
+    if (!c->in_set && !s->set) {
+        Diag *d = error_at(e, s->span, "parameter '%s' is updated already", c->cell.name);
+        diag_note(e->diags, d,
+                  "'for rest' takes what is left; 'for params()' updates all of them once more");
         return;
     }
     c->in_set = false;
@@ -308,11 +302,13 @@ static void apply_update(Elab *e, Val fn, ECell *c, Node *grad, const Stmt *s)
     Span span = s->expr->span;
     Val args[2] = {val_cell(c), val_node(grad)};
     uint32_t before = reported(e);
-    Val v = call_leading(e, fn, args, 2, span, scope_child(e, NULL, c->cell.name, false));
+    Scope *scope = scope_child(e, NULL, c->cell.name, false);
+    if (as) scope = scope_child(e, scope, as, false);
+    Val v = call_leading(e, fn, args, 2, span, scope);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)
         fail(e, span, "the update '%s' still waits for %s", v.fn->name, missing);
-    else if (v.kind != V_POISON && !c->written && reported(e) == before) // else that is why
+    else if (v.kind != V_POISON && c->pass != e->pass && reported(e) == before) // else that is why
         fail(e, span, "this update does not write the parameter: its function needs p <- …");
 }
 
@@ -325,9 +321,13 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
     CellList chosen = t->set;
     Role role = e->g->role;
     t->updating = true;
+    e->pass++;
+    e->elaboration = ++e->elaborations; // what an update before it has defined is defined again
     e->g->role = ROLE_UPDATE;
-    Val fn = eval(e, s->expr);
-    bool ok = fn.kind != V_POISON && (!s->set || train_set(e, s->set, &chosen));
+    bool named = s->expr->kind == EXPR_AS;
+    Val fn = eval(e, named ? s->expr->a : s->expr);
+    const char *as = named ? scope_name_text(e, s->expr->scope) : NULL;
+    bool ok = fn.kind != V_POISON && (as || !named) && (!s->set || train_set(e, s->set, &chosen));
     if (ok && fn.kind != V_FN) {
         fail(e, s->expr->span,
              "update needs a function of a parameter and its gradient, like "
@@ -342,7 +342,7 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
             fail(e, s->span, "parameter '%s' is not in the set this minimize runs over",
                  chosen.at[i]->cell.name);
         else
-            apply_update(e, fn, chosen.at[i], t->grad.at[at], s);
+            apply_update(e, fn, as, chosen.at[i], t->grad.at[at], s);
     }
     e->g->role = role;
 }
@@ -394,12 +394,11 @@ bool exec_train_stmt(Elab *e, const Stmt *s)
     }
 }
 
-TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f)
+TrainResult train_elaborate(Elab *e, const TrainProgram *p)
 {
     TrainResult out = {.accumulate = 1};
-    Global *g = global_find(e, f, train->name, train->name_span, false);
-    TrainState t = {.model = g->stmt, .model_file = g->file, .accumulate = 1};
-    Frame frame = {.name = "train", .file = f, .id = ++e->frames};
+    TrainState t = {.model = p->model, .model_file = p->file, .accumulate = 1};
+    Frame frame = {.name = "train", .file = e->files.at[0], .id = ++e->frames};
     frame.vars = strmap_new(e->arena);
     frame.scope = scope_child(e, NULL, "train", false);
     frame.result = val_none();
@@ -408,10 +407,10 @@ TrainResult train_elaborate(Elab *e, const Stmt *train, EFile *f)
     e->frame = &frame;
     e->train = &t;
     e->elaboration = ++e->elaborations;
-    exec_block(e, train->body);
+    exec_block(e, p->train->body);
     close_group(e, &t);
     if (!t.minimized && !e->diags->errors)
-        fail(e, train->span,
+        fail(e, p->train->span,
              "this train block minimizes nothing; add 'minimize loss' and "
              "'update sgd(lr = 0.1)'");
     e->train = NULL;

@@ -317,7 +317,10 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
     if (!e) return NULL;
     FileDecls *out = NEW(a, FileDecls);
     EFile *main = e->files.at[0];
+    TrainProgram program;
     Frame frame;
+    if (!program_choose(e, &program)) return NULL;
+    if (program.train) out->trains = program.model->name;
     begin_questions(e, &frame);
     for (uint32_t i = 0; i < main->ast->stmts.n; i++) {
         const Stmt *s = main->ast->stmts.at[i];
@@ -328,7 +331,7 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
                 declare_input(e, main, s, &s->params.at[k], out);
             break;
         case STMT_ENTRY: declare_entry(a, s->name, out); break;
-        case STMT_TRAIN: out->trains = s->name; break;
+        case STMT_TRAIN: vec_push(a, &out->programs, s->program); break;
         case STMT_DIM: vec_push(a, &out->dims, s->name); break;
         case STMT_CONST: vec_push(a, &out->consts, s->name); break;
         case STMT_SETTING: vec_push(a, &out->settings, s->name); break;

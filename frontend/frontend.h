@@ -17,7 +17,8 @@ typedef struct FrontendOptions {
     // is then a note of the module.
     const char *const *entries;
     uint32_t nentries;
-    bool scale_loss; // train entries scale their losses for f16 (elab_scale.c)
+    const char *program; // the train block that is meant, by name; NULL: the first of the file
+    bool scale_loss;     // train entries scale their losses for f16 (elab_scale.c)
     // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using
     // file. Returns the text in the arena and its display path, or NULL when there is no such file.
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
@@ -39,8 +40,9 @@ typedef struct InputDecl {
 typedef struct FileDecls {
     VEC(InputDecl) inputs; // of every model
     VEC(const char *) models;
-    const char *trains;     // the model that `train` names, or NULL
-    VEC(const char *) dims; // dimension variables
+    const char *trains;         // the model that the train block names, or NULL
+    VEC(const char *) programs; // the names of all train blocks
+    VEC(const char *) dims;     // dimension variables
     VEC(const char *) consts, settings;
 } FileDecls;
 

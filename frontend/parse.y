@@ -81,7 +81,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %type <scope> scope scope_path
 %type <stmt> stmt declaration compound simple
 %type <block> block stmts
-%type <token> title
+%type <token> title program
 %type <flag> frozen
 
 %%
@@ -136,7 +136,11 @@ declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
           $$->body = $6;
       }
     | MODEL recover block { $$ = NULL; }
-    | TRAIN NAME block { $$ = stmt_named(p, STMT_TRAIN, @$, &$2); $$->body = $3; }
+    | TRAIN NAME program block {
+          $$ = stmt_named(p, STMT_TRAIN, @$, &$2);
+          $$->program = $3.text ? $3.text : $2.text;
+          $$->body = $4;
+      }
     | TRAIN recover block { $$ = NULL; }
     | MODULE title ATTRS attrs END_ATTRS {
           $$ = stmt_named(p, STMT_MODULE, @$, &$2);
@@ -154,6 +158,10 @@ declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
       }
     | ENTRY recover block { $$ = NULL; }
     ;
+
+program: %empty { $$ = (Token){0}; }
+       | AS NAME { $$ = $2; }
+       ;
 
 title: NAME
      | STRING

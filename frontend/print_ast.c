@@ -1,4 +1,6 @@
 // The tree as text, one statement a line: for netc --emit ast and for comparing trees.
+#include <string.h>
+
 #include "frontend/frontend.h"
 #include "frontend/ast.h"
 
@@ -208,6 +210,7 @@ static void print_stmt(Buf *b, const Stmt *s, int indent)
         print_string(b, s->name);
     else if (s->name)
         buf_str(b, s->name);
+    if (s->program && strcmp(s->program, s->name)) buf_printf(b, " as %s", s->program);
     if (callable) print_params(b, s->params.at, s->params.n);
     if (s->names.n) {
         buf_char(b, ' ');

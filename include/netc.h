@@ -196,6 +196,9 @@ typedef struct netc_compile_options {
     // A model.bin written from the program runs with these batches, too, without a compiler.
     const int64_t *batches;
     int nbatches;
+    // Of a file with several train blocks the one that the entries "train" and "eval" are of
+    // (`train MODEL as NAME`, else called after the model); NULL: the first.
+    const char *program;
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

@@ -59,6 +59,7 @@ typedef struct Settings {
     int ndefines;
     const char **data_defines; // from the data set; lose against defines
     int ndata;
+    const char *program; // the train block; NULL: the first
     const char *target, *skip_passes, *dump_dir, *choices;
     Precision precision;
     const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model

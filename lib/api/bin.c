@@ -21,11 +21,13 @@ static void read_info(netc_program *p, const char *text)
     Arena *a = p->arena;
     Settings *s = &p->settings;
     VEC(const char *) defines = {0}, data = {0};
+    const char *program = NULL;
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
         const char *l = arena_strndup(a, line, n);
         if (!strncmp(l, "define ", 7)) vec_push(a, &defines, l + 7);
         if (!strncmp(l, "data ", 5)) vec_push(a, &data, l + 5);
+        if (!strncmp(l, "program ", 8)) program = l + 8;
         if (!strncmp(l, "name ", 5)) p->name = l + 5;
         if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);
         for (int k = 0; k < 4; k++)
@@ -37,6 +39,10 @@ static void read_info(netc_program *p, const char *text)
             }
         line += n + (line[n] == '\n');
     }
+    if (s->program && (!program || strcmp(s->program, program)))
+        s->rebuild = true;
+    else
+        s->program = program;
     s->defines = defines.at;
     s->ndefines = (int)defines.n;
     s->data_defines = data.at;

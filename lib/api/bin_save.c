@@ -50,6 +50,7 @@ static void put_info(Bin *b, Sections *s)
     Buf out = buf_new(b->arena);
     buf_printf(&out, "netc %s\nname %s\nprecision %s\narch %d\n", netc_version(), b->p->name,
                precision_text(set->precision), set->arch);
+    if (set->program) buf_printf(&out, "program %s\n", set->program);
     for (int i = 0; i < set->ndefines; i++) buf_printf(&out, "define %s\n", set->defines[i]);
     for (int i = 0; i < set->ndata; i++) buf_printf(&out, "data %s\n", set->data_defines[i]);
     put(b, s, "info", out.data, out.len);

@@ -39,7 +39,7 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
                                      const char *entry)
 {
     const Settings *s = &p->settings;
-    FrontendOptions o = {.scale_loss = s->precision == PREC_F16};
+    FrontendOptions o = {.program = s->program, .scale_loss = s->precision == PREC_F16};
     Define *defines = NEW_ARRAY(a, Define, s->ndefines + s->ndata + 1);
     for (int i = 0; i < s->ndata; i++)
         defines[o.ndefines++] = parse_define(a, s->data_defines[i], true);

@@ -94,6 +94,7 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
     Arena *a = c->p->arena;
     Settings s = {.defines = copy_list(a, o->defines, o->ndefines),
                   .ndefines = o->ndefines,
+                  .program = copy_or_null(a, o->program),
                   .target = copy_or_null(a, o->target),
                   .skip_passes = copy_or_null(a, o->skip_passes),
                   .dump_dir = copy_or_null(a, o->dump_dir),

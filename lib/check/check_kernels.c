@@ -232,6 +232,7 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
     NETC_INIT(netc_compile_options, o);
     o.defines = set->defines;
     o.ndefines = set->ndefines;
+    o.program = set->program;
     o.precision = precision_text(set->precision);
     o.skip_passes = !v->skip           ? set->skip_passes
                     : set->skip_passes ? arena_printf(c->arena, "%s,%s", v->skip, set->skip_passes)

@@ -1,0 +1,89 @@
+#!/bin/bash
+# Several train blocks in a file, chosen by --program; several updates of a parameter in a step, in the order written.
+. "$(dirname "$0")/../lib.sh"
+cat >m.net <<'N'
+use nn
+use optim
+dim batch = 8
+model make() { return x = normal([8, 3], 1), y = normal([8], 1) }
+model net(x: f32[batch, 3], y: f32[batch]) {
+    h = tanh(linear(x, 5) as body)
+    return loss = mse((linear(h, 1) as top)[:, 0], y)
+}
+fn shrink(p, g) { p <- 0.9 * p - 0.01 * g }
+fn both(p, g, lr) {                                # sgd(lr), then shrink with the same gradient
+    q = p - lr * g
+    p <- 0.9 * q - 0.01 * g
+}
+train net {
+    minimize loss
+    update sgd(lr = 0.1, momentum = 0.5)
+}
+train net as inner {                               # three steps in one: the momentum goes on
+    for i in 0..3 {
+        minimize loss
+        update sgd(lr = 0.1, momentum = 0.5)
+    }
+}
+train net as apart {                               # every round has a momentum of its own
+    for i in 0..3 {
+        minimize loss
+        update sgd(lr = 0.1, momentum = 0.5) as "round{i}"
+    }
+}
+train net as twice {
+    minimize loss
+    update sgd(lr = 0.1) for params("*.weight")
+    update shrink for params(rank = 2)
+    update sgd(lr = 0.1) for rest
+}
+train net as once {
+    minimize loss
+    update both(lr = 0.1) for params(rank = 2)
+    update sgd(lr = 0.1) for rest
+}
+train net as head {
+    minimize loss over params("top.*")
+    update adam(lr = 0.1)
+}
+N
+expect 0 "" "$NETC" run m.net --entry make -o x=x.npy -o y=y.npy
+run() { # NAME STEPS options...: trains, leaves its last line in NAME.out
+    local name=$1 steps=$2; shift 2
+    expect 0 "saved $name.safetensors" "$NETC" train m.net --program "$name" --steps "$steps" --save "$name.safetensors" --data x=x.npy --data y=y.npy "$@"
+    "$NETC" eval m.net --weights "$name.safetensors" --data x=x.npy --data y=y.npy >"$name.out"
+}
+same() { cmp -s "$1.out" "$2.out" && pass || fail "$1: $(cat "$1.out"), $2: $(cat "$2.out")"; }
+run net 6
+holds "program"
+run inner 2
+same inner net
+run apart 1
+"$NETC" train -q m.net --steps 3 --save three.safetensors --data x=x.npy --data y=y.npy >three.out
+"$NETC" eval m.net --weights three.safetensors --data x=x.npy --data y=y.npy >three.out
+cmp -s apart.out three.out && fail "a momentum of its own changes nothing" || pass
+expect 0 "body.weight.round2.velocity" "$NETC" inspect --params m.net --program apart
+run twice 4
+run once 4
+same twice once
+run head 2 --weights net.safetensors
+expect 0 "top.weight.m" "$NETC" inspect --params m.net --program head
+grep -q "body.weight.m" "$W/.out" && fail "moments of what is not trained" || pass
+# The reference evaluator agrees, under accumulation too, and a model.bin keeps its program.
+sed 's/^    for i in 0..3 {/    accumulate 2\n&/' m.net >acc.net
+expect 0 "train" "$NETC" check --device cpu acc.net --program inner
+expect 0 "KiB" "$NETC" m.net --target cpu --program inner -o m.bin
+expect 0 "2 steps" "$NETC" train m.bin --steps 2 --save bin.safetensors --data x=x.npy --data y=y.npy
+"$NETC" eval m.net --weights bin.safetensors --data x=x.npy --data y=y.npy >bin.out
+same bin inner
+expect 0 "6 steps" "$NETC" train m.bin --steps 6 --save bin.safetensors --data x=x.npy --data y=y.npy --program net
+"$NETC" eval m.net --weights bin.safetensors --data x=x.npy --data y=y.npy >bin.out
+same bin net
+# What is wrong with a block that is not chosen is said where the whole file is compiled, and only there.
+expect 1 "did you mean 'inner'?" "$NETC" train m.net --program iner --data x=x.npy --data y=y.npy
+printf 'train net as wrong {\n    minimize y\n    update sgd(lr = 0.1)\n}\n' >>m.net
+expect 1 "m.net:$(grep -n 'minimize y' m.net | cut -d: -f1):" "$NETC" m.net
+expect 0 "1 steps" "$NETC" train m.net --steps 1 --data x=x.npy --data y=y.npy
+printf 'model m(x: f32[3]) { return x }\n' >none.net
+expect 1 "none has no train block, and so none called 'a'" "$NETC" none.net --program a
+finish
