@@ -46,6 +46,7 @@ typedef enum ExprKind {
     EXPR_RANGE,    // lo..hi, exclusive
     EXPR_AS,       // a as SCOPE: text parts in scope
     EXPR_REUSE,    // a reuse SCOPE
+    EXPR_WITH,     // a with b: a function of each parameter
     EXPR_COND,     // if a then b else c, on a compile-time condition
     EXPR_ERROR,    // after a syntax error; elaborates to a poison value
 } ExprKind;
@@ -135,6 +136,7 @@ typedef enum StmtKind {
     STMT_CLIP,       // clip call: a function of the list of gradients
     STMT_UPDATE,     // update call [for set]
     STMT_ACCUMULATE, // accumulate expr
+    STMT_EVALUATE,   // evaluate with expr
 } StmtKind;
 
 enum { MAX_PARAMS = 64 }; // of a function

@@ -153,6 +153,17 @@ typedef struct Region {
     int64_t rounds;
 } Region;
 
+// -- weights --------------------------------------------------------------------------------------
+typedef struct With { // the body of `f(x) with F` reads a parameter p as F(p)
+    struct With *up;  // which is F(what the weights around make of p)
+    Val fn;
+    const char *as; // the name it was given, or NULL
+    Span span;
+    Graph *g; // where F's nodes are made: once a parameter, for all of the call
+    Region *region;
+    IdMap values; // ECell -> Val *
+} With;
+
 // -- the elaborator -------------------------------------------------------------------------------
 typedef struct TrainState TrainState;
 
@@ -175,6 +186,7 @@ struct Elab {
     Graph *init;
     Region *region; // NULL at the root
     Frame *frame;
+    With *with;            // of the call being elaborated, or NULL
     uint32_t frames;       // ids handed out
     uint32_t elaborations; // of models so far
     uint32_t elaboration;  // the current one; see ECell.defined_in
@@ -193,6 +205,7 @@ struct Elab {
     const char *entry; // its name
     ECell *runs;       // counts the executions of an entry that draws and does not train; or NULL
     TrainState *train;
+    uint32_t writes;    // of cells so far
     uint32_t pass;      // `update` statements of the train block so far
     bool replay;        // a model elaborated again in one entry: no second taps or asserts
     bool stopped;       // the text grew beyond all bounds; that was said
@@ -280,8 +293,21 @@ bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
 Val index_value(Elab *e, const Expr *x, Val base);
 Val index_update(Elab *e, const Expr *x, Node *base, Val value);
 
+// elab_with.c
+// What the call is made with; NULL where fn is none, or after reporting.
+With *with_new(Elab *e, const Expr *fn);
+With *with_entry(Elab *e, const Expr *fn);    // for all of an entry, said at the file's top level
+Val with_value(Elab *e, ECell *c, Span span); // what the cell is where it is read
+// A function that waits, and the name behind it: sgd(lr = 0.1) as slow. false after reporting.
+bool eval_waiting(Elab *e, const Expr *x, Val *fn, const char **as);
+
 // elab_call.c
-Val call_expr(Elab *e, const Expr *x, const char *scope, bool reuse);
+typedef struct CallSite { // call(…) as scope, reuse scope, with F
+    const Expr *call, *with;
+    const ScopeName *scope;
+    bool reuse;
+} CallSite;
+Val call_expr(Elab *e, const CallSite *at);
 typedef struct Arg {
     const char *name; // or NULL
     Span span, name_span;
@@ -318,7 +344,7 @@ void exec_update_cell(Elab *e, const Stmt *s);
 Node *control_f32(Elab *e, const char *name, Span span);
 void cells_begin_entry(Elab *e);
 void cells_assign_roots(Elab *e);
-Val path_value(Elab *e, const char *path); // a cell by path, V_ABSENT when there is none
+Val path_value(Elab *e, const char *path, Span span); // a cell by path, V_ABSENT when there is none
 
 // elab_region.c
 bool graph_owns(const Graph *g, const Node *n);
@@ -379,6 +405,7 @@ typedef struct TrainProgram {
 // The train block that the options ask for. false after reporting what is wrong with one of them.
 bool program_choose(Elab *e, TrainProgram *out);
 bool program_of(Elab *e, const Stmt *train, TrainProgram *out);
+const Stmt *program_evaluate(const Stmt *train); // its `evaluate with`, or NULL
 
 // elab_train.c
 typedef struct TrainResult {

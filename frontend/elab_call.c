@@ -301,8 +301,20 @@ Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope
     return call_value(e, callee, args, n, span, scope);
 }
 
-Val call_expr(Elab *e, const Expr *x, const char *scope_name, bool reuse)
+static Val call_site(Elab *e, const CallSite *at, Val callee, const Arg *args, uint32_t n)
 {
+    const char *name = at->scope ? scope_name_text(e, at->scope) : NULL;
+    Scope *scope = name ? scope_child(e, e->frame->scope, name, at->reuse) : NULL;
+    With *outer = e->with, *with = at->with ? with_new(e, at->with) : NULL;
+    if (with) e->with = with;
+    Val v = call_value(e, callee, args, n, at->call->span, scope);
+    e->with = outer;
+    return v;
+}
+
+Val call_expr(Elab *e, const CallSite *at)
+{
+    const Expr *x = at->call;
     Val callee = eval(e, x->a);
     if (callee.kind == V_POISON) {
         // Arguments may hold more errors worth reporting.
@@ -320,7 +332,5 @@ Val call_expr(Elab *e, const Expr *x, const char *scope_name, bool reuse)
         args[i].span = item->value->span;
         ok &= args[i].v.kind != V_POISON;
     }
-    if (!ok) return val_poison();
-    Scope *scope = scope_name ? scope_child(e, e->frame->scope, scope_name, reuse) : NULL;
-    return call_value(e, callee, args, n, x->span, scope);
+    return ok ? call_site(e, at, callee, args, n) : val_poison();
 }

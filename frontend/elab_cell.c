@@ -111,15 +111,15 @@ Node *control_f32(Elab *e, const char *name, Span span)
 }
 
 // A cell by path, from the scope in force outwards.
-Val path_value(Elab *e, const char *path)
+Val path_value(Elab *e, const char *path, Span span)
 {
     for (Scope *s = e->frame ? e->frame->scope : NULL; s; s = s->up) {
         const char *up = scope_path(e, s);
         ECell *c = cell_find(e, *up ? arena_printf(e->arena, "%s.%s", up, path) : path);
-        if (c && c->cell.kind != CELL_CONTROL) return val_cell(c);
+        if (c && c->cell.kind != CELL_CONTROL) return with_value(e, c, span);
     }
     ECell *c = cell_find(e, path);
-    return c && c->cell.kind != CELL_CONTROL ? val_cell(c) : (Val){.kind = V_ABSENT};
+    return c && c->cell.kind != CELL_CONTROL ? with_value(e, c, span) : (Val){.kind = V_ABSENT};
 }
 
 // -- defining -------------------------------------------------------------------------------------
@@ -130,8 +130,10 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     if (!x) return true;
     Graph *g = e->g, *root = e->root;
     Region *region = e->region;
+    With *with = e->with;
     e->g = e->root = e->init;
     e->region = NULL;
+    e->with = NULL;
     Scope *outer = e->frame->scope;
     e->frame->scope = scope_child(e, NULL, c->cell.name, false);
     Val v = eval(e, x);
@@ -175,6 +177,7 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     e->g = g;
     e->root = root;
     e->region = region;
+    e->with = with;
     return ok;
 }
 
@@ -265,7 +268,7 @@ void exec_param(Elab *e, const Stmt *s)
     const char *full = *path ? arena_printf(e->arena, "%s.%s", path, s->name) : s->name;
     CellKind kind = s->kind == STMT_PARAM ? CELL_PARAM : s->flag ? CELL_SCRATCH : CELL_STATE;
     ECell *c = cell_define(e, s, kind, full, &t, e->frame->scope);
-    if (c) name_bind(e, s->name, val_cell(c));
+    if (c) name_bind(e, s->name, with_value(e, c, s->name_span.end ? s->name_span : s->span));
 }
 
 // -- writing --------------------------------------------------------------------------------------
@@ -275,6 +278,7 @@ void cell_set(Elab *e, ECell *c, Node *n)
     c->written = true;
     c->writer = e->frame ? e->frame->id : 0;
     c->pass = e->pass;
+    e->writes++;
 }
 
 static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)

@@ -245,8 +245,9 @@ static bool any_data(const ModelInputs *in)
     return false;
 }
 
+// with: an `evaluate with`, or NULL.
 static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, const char *name,
-                        bool wanted)
+                        bool wanted, const Stmt *with)
 {
     begin(e, kind, name);
     ModelInputs in = {0};
@@ -254,7 +255,9 @@ static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, co
     if (!model_inputs(e, model, f, &in, &batch)) return;
     Val *inputs = NEW_ARRAY(e->arena, Val, in.n + 1);
     for (uint32_t i = 0; i < in.n; i++) inputs[i] = val_node(make_input(e, &in.at[i], 0));
+    e->with = with ? with_entry(e, with->expr) : NULL;
     Val v = model_run(e, model, f, inputs, model->name_span);
+    e->with = NULL;
     if (v.kind == V_POISON || e->diags->errors) return;
     output_roots(e, v.seq, false);
     Entry entry = {.name = name, .kind = kind, .batch = batch_size(e, batch)};
@@ -429,14 +432,15 @@ void entries_elaborate(Elab *e)
         defined = entry_wanted(e, "train") || elab_forgive(e, &b, "train");
     }
     if (program.train && !e->diags->errors && entry_wanted(e, "eval"))
-        entry_model(e, program.model, program.file, ENTRY_EVAL, "eval", true);
+        entry_model(e, program.model, program.file, ENTRY_EVAL, "eval", true,
+                    program_evaluate(program.train));
     for (uint32_t i = 0; i < main->ast->stmts.n && !e->diags->errors; i++) {
         const Stmt *s = main->ast->stmts.at[i];
         bool wanted = s->kind == STMT_MODEL && entry_wanted(e, s->name);
         if (s->kind != STMT_MODEL || (!init && !wanted)) continue;
         if (!wanted && s == program.model && defined) continue; // its cells are known
         Before b = elab_before(e);
-        entry_model(e, s, main, ENTRY_MODEL, s->name, wanted);
+        entry_model(e, s, main, ENTRY_MODEL, s->name, wanted, NULL);
         if (!wanted) elab_forgive(e, &b, s->name);
     }
     if (!e->options->nentries) other_programs(e, program.train);

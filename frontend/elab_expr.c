@@ -130,7 +130,7 @@ static Val member(Elab *e, const Expr *x)
 {
     Buf b = buf_new(e->arena);
     if (path_text(e, x, &b)) {
-        Val v = path_value(e, b.data);
+        Val v = path_value(e, b.data, x->span);
         if (v.kind != V_ABSENT) return v;
         // The root of a path need not be a value.
         const Expr *root = x->a;
@@ -243,23 +243,37 @@ static Val cond(Elab *e, const Expr *x)
     return eval(e, c ? x->b : x->c);
 }
 
+// A call with what stands behind it, in any order: one name, one set of weights.
 static Val scoped(Elab *e, const Expr *x)
 {
-    const char *name = scope_name_text(e, x->scope);
-    if (!name) return val_poison();
-    if (x->a->kind != EXPR_CALL)
-        return fail(e, x->scope->span,
-                    "'%s' names the parameters of a call, and what stands before it is none as a "
-                    "whole; put a call in brackets: x + (f(x) %s %s)",
-                    x->kind == EXPR_AS ? "as" : "reuse", x->kind == EXPR_AS ? "as" : "reuse", name);
-    return call_expr(e, x->a, name, x->kind == EXPR_REUSE);
+    CallSite at = {0};
+    const Expr *odd = NULL; // does not fit what stands before it
+    for (at.call = x; at.call->kind != EXPR_CALL && !odd; at.call = at.call->a) {
+        const Expr *c = at.call;
+        if (c->kind == EXPR_WITH && !at.with)
+            at.with = c->b;
+        else if ((c->kind == EXPR_AS || c->kind == EXPR_REUSE) && !at.scope)
+            at.scope = c->scope, at.reuse = c->kind == EXPR_REUSE;
+        else
+            odd = x;
+    }
+    if (!odd) return call_expr(e, &at);
+    if (at.with)
+        return fail(e, x->span,
+                    "'with' gives a call its weights, one function of a parameter; what stands "
+                    "before it is no call, or has some: x + (f(x) with ema)");
+    const char *word = x->kind == EXPR_AS ? "as" : "reuse", *name = scope_name_text(e, x->scope);
+    return fail(e, x->scope->span,
+                "'%s' names the parameters of a call, and what stands before it is none as a "
+                "whole; put a call in brackets: x + (f(x) %s %s)",
+                word, word, name ? name : "name");
 }
 
 static Val call(Elab *e, const Expr *x)
 {
     uint32_t outer = e->sizing;
     e->sizing = 0; // a size may be made of a call, but not a call of sizes
-    Val v = call_expr(e, x, NULL, false);
+    Val v = call_expr(e, &(CallSite){.call = x});
     e->sizing = outer;
     return v;
 }
@@ -284,7 +298,8 @@ static Val eval_inner(Elab *e, const Expr *x)
     case EXPR_TUPLE: return items(e, x, V_TUPLE);
     case EXPR_RANGE: return range(e, x);
     case EXPR_AS:
-    case EXPR_REUSE: return scoped(e, x);
+    case EXPR_REUSE:
+    case EXPR_WITH: return scoped(e, x);
     case EXPR_COND: return cond(e, x);
     case EXPR_SLICE:
     case EXPR_ELLIPSIS: return fail(e, x->span, "a slice stands only inside x[…]");

@@ -200,7 +200,7 @@ Val name_value(Elab *e, const char *name, Span span)
     Val v;
     if (name_try(e, name, span, &v)) return v;
     if (e->train && !e->frame->fn) { // a train block names the model's parameters
-        v = path_value(e, name);
+        v = path_value(e, name, span);
         if (v.kind != V_ABSENT) return v;
     }
     return name_unknown(e, name, span, e->sizing == e->frame->id);

@@ -22,6 +22,13 @@ bool program_of(Elab *e, const Stmt *train, TrainProgram *out)
     return false;
 }
 
+const Stmt *program_evaluate(const Stmt *train)
+{
+    for (uint32_t i = 0; i < train->body->stmts.n; i++)
+        if (train->body->stmts.at[i]->kind == STMT_EVALUATE) return train->body->stmts.at[i];
+    return NULL;
+}
+
 bool program_choose(Elab *e, TrainProgram *out)
 {
     const EFile *main = e->files.at[0];

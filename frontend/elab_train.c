@@ -291,25 +291,26 @@ static uint32_t reported(const Elab *e)
 // as: the name of the update, which its states have behind the parameter's; or NULL.
 static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, const Stmt *s)
 {
-    if (!c->in_set && !s->set) {
-        Diag *d = error_at(e, s->span, "parameter '%s' is updated already", c->cell.name);
-        diag_note(e->diags, d,
-                  "'for rest' takes what is left; 'for params()' updates all of them once more");
-        return;
-    }
-    c->in_set = false;
-    c->updated = true;
     Span span = s->expr->span;
     Val args[2] = {val_cell(c), val_node(grad)};
-    uint32_t before = reported(e);
+    uint32_t before = reported(e), writes = e->writes;
     Scope *scope = scope_child(e, NULL, c->cell.name, false);
     if (as) scope = scope_child(e, scope, as, false);
     Val v = call_leading(e, fn, args, 2, span, scope);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)
         fail(e, span, "the update '%s' still waits for %s", v.fn->name, missing);
-    else if (v.kind != V_POISON && c->pass != e->pass && reported(e) == before) // else that is why
-        fail(e, span, "this update does not write the parameter: its function needs p <- …");
+    else if (v.kind != V_POISON && e->writes == writes && reported(e) == before) // else that is why
+        fail(e, span,
+             "this update writes neither the parameter nor a state: its function needs p <- …");
+    if (c->pass != e->pass) return; // an average and the like
+    if (!c->in_set && !s->set) {
+        Diag *d = error_at(e, s->span, "parameter '%s' is updated already", c->cell.name);
+        diag_note(e->diags, d,
+                  "'for rest' takes what is left; 'for params()' updates all of them once more");
+    }
+    c->in_set = false;
+    c->updated = true;
 }
 
 static void exec_update(Elab *e, TrainState *t, const Stmt *s)
@@ -324,10 +325,9 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
     e->pass++;
     e->elaboration = ++e->elaborations; // what an update before it has defined is defined again
     e->g->role = ROLE_UPDATE;
-    bool named = s->expr->kind == EXPR_AS;
-    Val fn = eval(e, named ? s->expr->a : s->expr);
-    const char *as = named ? scope_name_text(e, s->expr->scope) : NULL;
-    bool ok = fn.kind != V_POISON && (as || !named) && (!s->set || train_set(e, s->set, &chosen));
+    Val fn;
+    const char *as;
+    bool ok = eval_waiting(e, s->expr, &fn, &as) && (!s->set || train_set(e, s->set, &chosen));
     if (ok && fn.kind != V_FN) {
         fail(e, s->expr->span,
              "update needs a function of a parameter and its gradient, like "
@@ -390,6 +390,10 @@ bool exec_train_stmt(Elab *e, const Stmt *s)
     case STMT_MINIMIZE: exec_minimize(e, t, s); return true;
     case STMT_CLIP: exec_clip(e, t, s); return true;
     case STMT_UPDATE: exec_update(e, t, s); return true;
+    case STMT_EVALUATE:
+        if (s != program_evaluate(t->train))
+            fail(e, s->span, "'evaluate with' stands once in a train block, and directly in it");
+        return true;
     default: return false;
     }
 }
@@ -397,7 +401,7 @@ bool exec_train_stmt(Elab *e, const Stmt *s)
 TrainResult train_elaborate(Elab *e, const TrainProgram *p)
 {
     TrainResult out = {.accumulate = 1};
-    TrainState t = {.model = p->model, .model_file = p->file, .accumulate = 1};
+    TrainState t = {.train = p->train, .model = p->model, .model_file = p->file, .accumulate = 1};
     Frame frame = {.name = "train", .file = e->files.at[0], .id = ++e->frames};
     frame.vars = strmap_new(e->arena);
     frame.scope = scope_child(e, NULL, "train", false);

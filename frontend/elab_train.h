@@ -9,7 +9,7 @@ typedef VEC(Node *) NodeList;
 
 struct TrainState {
     Frame *frame;
-    const Stmt *model;
+    const Stmt *train, *model;
     EFile *model_file;
     ModelInputs inputs;
     const char *batch;

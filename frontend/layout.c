@@ -158,6 +158,7 @@ static const struct Head {
     {"minimize", T_MINIMIZE, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN},
     {"clip", T_CLIP, AFTER_NAME},
     {"update", T_UPDATE, AFTER_NAME},
+    {"evaluate", T_EVALUATE, AFTER_NAME},
     {"accumulate", T_ACCUMULATE, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN},
 };
 
@@ -229,7 +230,9 @@ static int word_kind(const Layout *l, uint32_t i)
     if (l->prev == T_SCRATCH && !strcmp(t->text, "state")) return T_STATE;
     if (!l->stack.n && l->prev == '}' && next->kind == '(' && !strcmp(t->text, "grad"))
         return T_GRAD;
+    if (l->prev == T_EVALUATE && !strcmp(t->text, "with")) return T_WITH;
     if (ends_expr(l->prev)) {
+        if (!strcmp(t->text, "with")) return T_WITH;
         if (!strcmp(t->text, "over")) return T_OVER;
         if (!strcmp(t->text, "carry")) return T_CARRY;
         if (!strcmp(t->text, "frozen")) return T_FROZEN;

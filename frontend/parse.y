@@ -56,7 +56,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %token SETTING "'setting'" ENTRY "'entry'" CELL "'cell'" MODULE "'module'" PARAM "'param'"
 %token STATE "'state'" SCRATCH "'scratch'" LOOP "'loop'" CARRY "'carry'" OVER "'over'"
 %token EMIT "'emit'" TAP "'tap'" ASSERT "'assert'" MINIMIZE "'minimize'" CLIP "'clip'"
-%token UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
+%token WITH "'with'" EVALUATE "'evaluate'" UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
 %token GETS "'<-'" ARROW "'->'" ELLIPSIS "'...'" RANGE "'..'" EQ "'=='" NE "'!='" LE "'<='"
 %token GE "'>='" FLOORDIV "'//'" POW "'**'" ATTRS "'@{'" END_ATTRS "'}'" REGION "'{'"
 
@@ -322,6 +322,7 @@ simple: scoped { $$ = stmt_new(p, STMT_EXPR, @$); $$->expr = $1; }
           $$->expr = $2;
           $$->set = $3;
       }
+    | EVALUATE WITH expr { $$ = stmt_new(p, STMT_EVALUATE, @$); $$->expr = $3; }
     | ACCUMULATE expr { $$ = stmt_new(p, STMT_ACCUMULATE, @$); $$->expr = $2; }
     ;
 
@@ -357,7 +358,13 @@ value_list: scoped { $$ = NEW(A, Exprs); VEC_ONE(A, &$$->list, $1); }
 scoped: expr
       | scoped AS scope { $$ = expr_scoped(p, EXPR_AS, $1, @2, $3); }
       | scoped REUSE scope { $$ = expr_scoped(p, EXPR_REUSE, $1, @2, $3); }
-      ;
+      | scoped WITH expr {
+          $$ = expr_postfix(p, EXPR_WITH, $1, @3);
+          $$->op_span = span_join(@2, @3);
+          $$->b = $3;
+          expr_holds(p, $$, $3);
+      }
+    ;
 
 scope: scope_path { $$ = $1; $$->span = @$; }
      | STRING {

@@ -162,6 +162,7 @@ static void print_expr(Buf *b, const Expr *e)
         print_expr(b, e->a);
         buf_char(b, ')');
         break;
+    case EXPR_WITH: print_parts(b, "with", (const Expr *[]){e->a, e->b}, 2); break;
     case EXPR_COND: print_parts(b, "if", (const Expr *[]){e->a, e->b, e->c}, 3); break;
     case EXPR_ERROR: buf_str(b, "(error)"); break;
     }
@@ -194,6 +195,7 @@ static const char *const stmt_text[] = {
     [STMT_CLIP] = "clip",
     [STMT_UPDATE] = "update",
     [STMT_ACCUMULATE] = "accumulate",
+    [STMT_EVALUATE] = "evaluate with",
 };
 
 static void print_stmt(Buf *b, const Stmt *s, int indent)

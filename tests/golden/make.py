@@ -687,7 +687,77 @@ def training():
     f.write()
 
 
+# -- other weights: a target network, an average to evaluate with, a low-rank change -----------------------
+WEIGHTS = """# Made by tests/golden/make.py: eight steps of Q-learning, whose goal comes from a target network; an adapter beside it.
+use nn
+use optim
+
+fn q(s) { return linear(tanh(linear(s, 4) as body), 3) as top }
+
+model m(x: f32[5, 3], next: f32[5, 3], action: i32[5] in 0..3, reward: f32[5]) {
+    now = q(x) as q
+    goal = reward + 0.9 * max(q(next) reuse q with target, 1)
+    adapted = q(next) reuse q with lora(size = 2, scale = 0.5)
+    return loss = mse(sum(now * one_hot(action, 3), 1), goal) + 0.1 * mean(square(adapted))
+}
+
+train m {
+    minimize loss
+    update sgd(lr = 0.1)
+    update target(every = 3)
+    update ema(decay = 0.8)
+    minimize loss over params("*.up")
+    update sgd(lr = 0.05)
+    evaluate with ema
+}
+"""
+
+
+def q_loss(x, next, action, reward, read, read_target):
+    q = lambda s, c: jnp.tanh(s @ c("q.body.weight").T + c("q.body.bias")) @ c("q.top.weight").T + c("q.top.bias")
+    low = lambda n: read(n) + (0.5 * read(n + ".up") @ read(n + ".down") if n.endswith("weight") else 0)
+    chosen = jnp.sum(q(x, read) * jax.nn.one_hot(action, 3, dtype=jnp.float64), 1)
+    goal = reward + 0.9 * jnp.max(q(next, lambda n: jax.lax.stop_gradient(read_target(n))), 1)
+    return jnp.mean((chosen - goal) ** 2) + 0.1 * jnp.mean(q(next, low) ** 2)
+
+
+def learn_eight(x, next, action, reward, **c):
+    c = {k: jnp.asarray(v) for k, v in c.items()}
+    names = [k for k in c if not k.endswith((".copy", ".average"))]
+    loss_of = lambda p: q_loss(x, next, action, reward, p.get, lambda n: c[n + ".copy"])
+    for k in range(8):
+        p = {n: c[n] for n in names}
+        loss, g = jax.value_and_grad(loss_of)(p)
+        p = {n: p[n] - 0.1 * g[n] for n in names}
+        moved = {n + ".copy": p[n] for n in names if n + ".copy" in c} if (k + 1) % 3 == 0 else {}
+        means = {n + ".average": 0.8 * c[n + ".average"] + 0.2 * p[n] for n in names}
+        g = jax.grad(loss_of)(p)  # the model runs again with the new parameters, and the old target
+        p = {n: p[n] - 0.05 * g[n] if n.endswith(".up") else p[n] for n in names}
+        c = {**c, **p, **moved, **means}
+    return {**c, "loss": loss}
+
+
+def weights():
+    f = File("weights", WEIGHTS)
+    sizes = {"q.body.weight": (4, 3), "q.body.bias": (4,), "q.top.weight": (3, 4), "q.top.bias": (3,),
+             "q.body.weight.down": (2, 3), "q.body.weight.up": (4, 2), "q.top.weight.down": (2, 4), "q.top.weight.up": (3, 2)}
+    values = {"x": R([5, 3]), "next": R([5, 3]), "action": R([5], 0, 3, dtype="i32"), "reward": R([5])}
+    values = {k: v.draw(f.rng) for k, v in {**values, **{n: R(s, -1, 1) for n, s in sizes.items()}}.items()}
+    for n in sizes:
+        values[n + ".average"] = R(sizes[n], -1, 1).draw(f.rng)
+        values[n + ".copy"] = R(sizes[n], -1, 1).draw(f.rng)
+    evaluated = lambda x, next, action, reward, **c: {"loss": q_loss(x, next, action, reward, lambda n: c[n + ".average"], lambda n: c[n + ".copy"])}
+    for entry, run in (("train", learn_eight), ("eval", evaluated)):
+        for k, v in values.items():
+            f.tensors[f"{entry}/{'cell' if k in sizes or k.count('.') > 1 else 'in'}/{k}"] = v.astype(np.float32) if is_float(v) else v
+        after = run(**values)
+        for k in after:
+            f.put(f"{entry}/out/{k}", after[k])
+            f.tensors[f"{entry}/unit/{k}"] = unit(lambda **v: run(**v)[k], values, np.asarray(after[k]), f.rng)
+    f.write()
+
+
 if __name__ == "__main__":
-    for make in (elementwise, integers, reductions, views, products, layers, networks, training):
+    for make in (elementwise, integers, reductions, views, products, layers, networks, training, weights):
         if len(sys.argv) < 2 or make.__name__ in sys.argv[1:]:
             make()
