@@ -322,7 +322,7 @@ Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *sco
 
 // elab_builtin.c, elab_shape.c, elab_gather.c
 const Builtin *builtin_find(const char *name);
-extern const Builtin shape_builtins[], index_builtins[]; // ended by {0}
+extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0}
 Node *tensor_arg(Elab *e, const Call *c, int i);         // NULL after reporting
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
 

@@ -75,6 +75,19 @@ static Val run_is_float(Elab *e, const Call *c)
     return t ? val_bool(dtype_is_float(t->dtype)) : val_poison();
 }
 
+static Val run_is_list(Elab *e, const Call *c)
+{
+    uint32_t n;
+    (void)e;
+    return val_bool(seq_length(&c->arg[0], &n));
+}
+
+static Val run_is_string(Elab *e, const Call *c)
+{
+    (void)e;
+    return val_bool(c->arg[0].kind == V_STRING);
+}
+
 static Val run_is_tensor(Elab *e, const Call *c)
 {
     (void)e;
@@ -274,6 +287,8 @@ static const Builtin builtins[] = {
     {"dtype", "x", run_dtype},
     {"is_float", "x", run_is_float},
     {"is_tensor", "x", run_is_tensor},
+    {"is_list", "x", run_is_list},
+    {"is_string", "x", run_is_string},
     {"len", "list", run_len},
     {"str", "value", run_str},
     {"enumerate", "list", run_enumerate},
@@ -292,7 +307,7 @@ static const Builtin builtins[] = {
     {0},
 };
 
-static const Builtin *const tables[] = {builtins, shape_builtins, index_builtins};
+static const Builtin *const tables[] = {builtins, shape_builtins, index_builtins, window_builtins};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 const Builtin *builtin_find(const char *name)

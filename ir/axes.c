@@ -1,4 +1,5 @@
 #include "ir/axes.h"
+#include "ir/door.h"
 
 const AttrKey dot_keys[2][2] = {{ATTR_batch_a, ATTR_contract_a}, {ATTR_batch_b, ATTR_contract_b}};
 
@@ -23,6 +24,23 @@ DotSizes dot_sizes(const Node *dot)
                       .m = type_extent(a, x.free, x.nfree),
                       .n = type_extent(b, y.free, y.nfree),
                       .k = type_extent(a, x.contract, x.ncontract)};
+}
+
+WindowAxes window_axes(const Attrs *attrs)
+{
+    WindowAxes w;
+    w.axis = attrs_ints(attrs, ATTR_axes, &w.n);
+    w.size = attrs_ints(attrs, ATTR_sizes, NULL);
+    w.stride = attrs_ints(attrs, ATTR_stride, NULL);
+    w.dilation = attrs_ints(attrs, ATTR_dilation, NULL);
+    w.at = w.n ? (int)w.axis[w.n - 1] + 1 : 0;
+    return w;
+}
+
+int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation)
+{
+    int64_t span = (size - 1) * dilation + 1;
+    return extent < span ? 0 : (extent - span) / stride + 1;
 }
 
 int64_t reduced_count(const Node *n)

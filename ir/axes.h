@@ -18,6 +18,15 @@ extern const AttrKey dot_keys[2][2]; // by operand: its batch axes, its contract
 DotAxes dot_axes(const Node *dot, int side);
 DotSizes dot_sizes(const Node *dot);
 
+typedef struct WindowAxes {
+    int n, at; // at: the first axis within a window, of the result
+    const int64_t *axis, *size, *stride, *dilation;
+} WindowAxes;
+
+WindowAxes window_axes(const Attrs *attrs);
+// Places of a window along an axis of [extent]; below 1: it does not fit.
+int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation);
+
 // Elements of its operand behind each element of a reduction's or contraction's result.
 int64_t reduced_count(const Node *n);
 

@@ -138,6 +138,20 @@ void eval_reverse(Eval *e, const Node *n, Value *const *args, Value *out)
     view(out, args[0], stride, offset);
 }
 
+void eval_window(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    const WindowAxes w = window_axes(&n->attrs);
+    int64_t own[MAX_RANK], stride[MAX_RANK];
+    type_strides(&args[0]->type, own);
+    for (int i = 0; i < args[0]->type.rank; i++) stride[i < w.at ? i : i + w.n] = own[i];
+    for (int i = 0; i < w.n; i++) {
+        stride[w.axis[i]] = own[w.axis[i]] * w.stride[i];
+        stride[w.at + i] = own[w.axis[i]] * w.dilation[i];
+    }
+    view(out, args[0], stride, 0);
+}
+
 void eval_pad(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;

@@ -1,6 +1,7 @@
 // Folding of views: identities, and views of views.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/fold.h"
 
 static Node *fold_reshape(Graph *g, const Infer *in)
@@ -114,6 +115,35 @@ static Node *fold_reverse(Graph *g, const Infer *in)
     return NULL;
 }
 
+// Windows that touch nowhere are a reshape: the places, then what lies within one.
+static Node *fold_window(Graph *g, const Infer *in)
+{
+    Node *a = in->args[0];
+    const WindowAxes w = window_axes(in->attrs);
+    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], step[MAX_RANK], dim[MAX_RANK], perm[MAX_RANK];
+    int rank = 0, within[MAX_RANK];
+    Scalar v;
+    if (uniform_value(a, &v)) return fold_const(g, &in->out, v);
+    for (int i = 0; i < a->type.rank; i++) limit[i] = a->type.dim[i], step[i] = 1;
+    for (int i = 0; i < w.n; i++) {
+        const int64_t x = w.axis[i], places = in->out.dim[x];
+        bool single = w.size[i] == 1;
+        if (!single && (w.dilation[i] > 1 || w.stride[i] != w.size[i])) return NULL;
+        step[x] = single ? w.stride[i] : 1;
+        limit[x] = single ? (places - 1) * step[x] + 1 : places * w.size[i];
+    }
+    for (int i = 0, k = 0; i < a->type.rank; i++) {
+        perm[i < w.at ? i : i + w.n] = rank;
+        dim[rank++] = in->out.dim[i < w.at ? i : i + w.n];
+        if (k == w.n || w.axis[k] != i) continue;
+        within[k] = rank;
+        dim[rank++] = w.size[k++];
+    }
+    for (int i = 0; i < w.n; i++) perm[w.at + i] = within[i];
+    a = graph_reshape(g, graph_slice(g, a, start, limit, step), rank, dim);
+    return graph_permute(g, a, perm);
+}
+
 static Node *fold_pad(Graph *g, const Infer *in)
 {
     Scalar v, fill;
@@ -132,7 +162,7 @@ static Node *fold_concat(Graph *g, const Infer *in)
 static Node *(*const fold_table[OP_COUNT])(Graph *, const Infer *) = {
     [OP_reshape] = fold_reshape, [OP_permute] = fold_permute, [OP_broadcast] = fold_broadcast,
     [OP_slice] = fold_slice,     [OP_reverse] = fold_reverse, [OP_pad] = fold_pad,
-    [OP_concat] = fold_concat,
+    [OP_concat] = fold_concat,   [OP_window] = fold_window,
 };
 
 Node *fold_view(Graph *g, const Infer *in)

@@ -1,4 +1,5 @@
 // Type rules of what changes the shape: views and reductions.
+#include "ir/axes.h"
 #include "ir/infer.h"
 
 // -- views ----------------------------------------------------------------------------------------
@@ -118,6 +119,49 @@ bool infer_concat(Infer *in)
                               infer_show(in, infer_arg(in, i)), (long long)axis);
     }
     if (in->nargs > 1) in->out.sym[axis] = 0;
+    return true;
+}
+
+bool infer_window(Infer *in)
+{
+    const Type *t = infer_arg(in, 0);
+    int n;
+    const int64_t *size, *stride, *dilation, *axes = attrs_ints(in->attrs, ATTR_axes, &n);
+    if (!n) return infer_fail(in, "needs at least one axis");
+    if (!infer_axes_valid(in, axes, n, t)) return false;
+    if (!infer_list_of_rank(in, ATTR_sizes, &size, n) ||
+        !infer_list_of_rank(in, ATTR_stride, &stride, n) ||
+        !infer_list_of_rank(in, ATTR_dilation, &dilation, n))
+        return false;
+    if (t->rank + n > MAX_RANK)
+        return infer_fail(in, "%d axes more than those of %s are more than %d", n,
+                          infer_show(in, t), MAX_RANK);
+    Type *out = &in->out;
+    const int at = (int)axes[n - 1] + 1;
+    *out = type_scalar(t->dtype);
+    out->rank = t->rank + n;
+    for (int i = 0; i < t->rank; i++) {
+        out->dim[i < at ? i : i + n] = t->dim[i];
+        out->sym[i < at ? i : i + n] = t->sym[i];
+    }
+    for (int i = 0; i < n; i++) {
+        int64_t extent = t->dim[axes[i]], span;
+        const int64_t given[] = {size[i], stride[i], dilation[i]};
+        static const char *const what[] = {"size", "stride", "dilation"};
+        for (int k = 0; k < 3; k++)
+            if (given[k] < 1 || given[k] > INT32_MAX)
+                return infer_fail(in, "the %s %lld of axis %lld is not 1 or more", what[k],
+                                  (long long)given[k], (long long)axes[i]);
+        span = (size[i] - 1) * dilation[i] + 1;
+        if (span > extent)
+            return infer_fail(in, "%lld elements%s do not fit into axis %lld of %s",
+                              (long long)span, dilation[i] > 1 ? " (dilated)" : "",
+                              (long long)axes[i], infer_show(in, t));
+        out->dim[axes[i]] = window_places(extent, size[i], stride[i], dilation[i]);
+        if (out->dim[axes[i]] != extent) out->sym[axes[i]] = 0;
+        out->dim[at + i] = size[i];
+        out->sym[at + i] = 0;
+    }
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/lower/lower.h"
+#include "ir/axes.h"
 
 // e < bound or e >= bound, for what the range does not decide. -1: always true.
 static int compare(Lower *l, const Ix *e, Op op, int64_t bound)
@@ -66,6 +67,18 @@ static int value_reverse(Lower *l, const Node *n, const Ix *const *idx, int pred
         const Ix *last = ix_const(c, n->type.dim[axes[i]] - 1);
         at[axes[i]] = ix_add(c, last, ix_scale(c, idx[axes[i]], -1));
     }
+    return lower_value(l, n->args[0], at, pred);
+}
+
+static int value_window(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    IxCtx *c = l->body->ix;
+    const WindowAxes w = window_axes(&n->attrs);
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < n->args[0]->type.rank; i++) at[i] = idx[i < w.at ? i : i + w.n];
+    for (int i = 0; i < w.n; i++)
+        at[w.axis[i]] = ix_add(c, ix_scale(c, idx[w.axis[i]], w.stride[i]),
+                               ix_scale(c, idx[w.at + i], w.dilation[i]));
     return lower_value(l, n->args[0], at, pred);
 }
 
@@ -205,6 +218,7 @@ static Rule *const rules[OP_COUNT] = {
     [OP_broadcast] = value_broadcast,
     [OP_slice] = value_slice,
     [OP_reverse] = value_reverse,
+    [OP_window] = value_window,
     [OP_pad] = value_pad,
     [OP_concat] = value_concat,
     [OP_gather] = value_gather,

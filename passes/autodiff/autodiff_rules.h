@@ -16,6 +16,9 @@
 #define B(op, a, b) graph_binary(r->g, OP_##op, a, b)
 #define A(i)        (r->n->args[i])
 
+// autodiff_views.c
+Node *rule_pad(Rule *r, Node *x, const int64_t *low, const int64_t *high); // with zeros
+
 static inline Node *number(Rule *r, const Node *like, double v)
 {
     return graph_const(r->g, like->type.dtype, v);

@@ -35,7 +35,7 @@ void grad_broadcast(Rule *r)
     rule_give(r, 0, graph_reshape(r->g, d, in->rank, in->dim));
 }
 
-static Node *pad_with_zeros(Rule *r, Node *x, const int64_t *low, const int64_t *high)
+Node *rule_pad(Rule *r, Node *x, const int64_t *low, const int64_t *high)
 {
     bool none = true;
     for (int i = 0; i < x->type.rank; i++) none &= low[i] == 0 && high[i] == 0;
@@ -59,7 +59,7 @@ static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
     memcpy(dim, d->type.dim, sizeof d->type.dim);
     d = graph_reshape(r->g, d, 4, (int64_t[]){before, m, 1, after});
     high[2] = stride - 1;
-    d = pad_with_zeros(r, d, low, high);
+    d = rule_pad(r, d, low, high);
     dim[axis] = m * stride;
     return graph_reshape(r->g, d, rank, dim);
 }
@@ -84,7 +84,7 @@ void grad_slice(Rule *r)
         high[i] = room - to[i];
     }
     if (cut) d = graph_slice(r->g, d, from, to, one);
-    rule_give(r, 0, pad_with_zeros(r, d, low, high));
+    rule_give(r, 0, rule_pad(r, d, low, high));
 }
 
 void grad_pad(Rule *r)

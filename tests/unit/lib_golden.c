@@ -14,8 +14,8 @@
 #include "tests/unit/api.h"
 
 static const char *const files[] = {"elementwise", "integers", "reductions", "views",
-                                    "products",    "layers",   "networks",   "training",
-                                    "weights"};
+                                    "products",    "layers",   "networks",   "convolutions",
+                                    "training",    "weights"};
 
 typedef struct Golden {
     Arena *a;

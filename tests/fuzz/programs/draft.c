@@ -6,6 +6,7 @@
 
 const char draft_header[] =
     "use nn\n"
+    "use conv\n"
     "fn straight(x) { return round(x * 4) / 4 } grad(dy) { return dy }\n"
     "fn gated(x, y) { return tanh(x) * y } grad(dy) { return dy * y, dy * x }\n\n";
 

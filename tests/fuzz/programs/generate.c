@@ -13,8 +13,11 @@
     X(reverse)                                                                                     \
     X(slice)                                                                                       \
     X(pad)                                                                                         \
-    X(concat) X(stack) X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made)         \
-        X(state) X(assert) X(standard) X(loop) X(grad)
+    X(window)                                                                                      \
+    X(convolve)                                                                                    \
+    X(concat)                                                                                      \
+    X(stack) X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state)          \
+        X(assert) X(standard) X(loop) X(grad)
 #define DECLARE(name) extern const Kind kind_##name;
 #define ROW(name)     &kind_##name,
 KINDS(DECLARE)
@@ -90,10 +93,14 @@ double draft_work(const Draft *d, const Statement *s)
     double work = (double)type_count(&s->type);
     for (int i = 0; i < s->n; i++)
         if (operand(d, s, i)) work += (double)type_count(&operand(d, s, i)->type);
-    extern const Kind kind_matmul, kind_grad;
+    extern const Kind kind_matmul, kind_convolve, kind_grad;
     if (s->kind == &kind_matmul) {
         const Type *a = &operand(d, s, 0)->type;
         work += (double)type_count(&s->type) * (double)a->dim[a->rank - 1];
+    }
+    if (s->kind == &kind_convolve) {
+        const Type *w = &operand(d, s, 1)->type;
+        work += (double)type_count(&s->type) * (double)type_count(w) / (double)w->dim[0];
     }
     if (s->kind == &kind_grad) // once more all it goes through, twice as dear
         for (int i = 0; i < s->arg[0]; i++)

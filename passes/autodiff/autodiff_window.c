@@ -1,0 +1,261 @@
+// The gradient of windows: the sum over the windows in which an element stands.
+//
+// Along one axis, y[o, k] = x[o stride + k dilation], so that dx[i] is the sum of dy[o, k] over
+// i = o stride + k dilation. The k are cut into runs of [width] = min(size, stride): those of a run
+// follow each other in x without meeting those of the next place, so that a run is a reshape of
+// (places, width) to places * stride elements (the rest zeros), and runs are added up, shifted
+// against each other.
+//
+// Behind a contraction, y = window(x) . w, a sum of runs would be made of a dy as large as all
+// windows. There the sum moves into the contraction: dx = window(dy) . w, with windows over the
+// runs, last run first, and the elements of a run as axes of the result. With stride 1 these are
+// the windows of the padded dy and the weights reversed; with another, each remainder of i has
+// weights of its own, and no zeros are multiplied but those that fill the last run.
+#include <string.h>
+
+#include "ir/axes.h"
+#include "passes/autodiff/autodiff_rules.h"
+
+typedef struct Runs {
+    int64_t places, size, stride, width, count;
+    int64_t apart; // in x, from run to run
+    bool even;     // runs are whole places apart: [step] of them
+    int64_t step;
+} Runs;
+
+static Runs runs_of(const WindowAxes *w, int i, int64_t places)
+{
+    Runs r = {.places = places, .size = w->size[i], .stride = w->stride[i]};
+    bool dense = w->dilation[i] == 1 || r.size == 1;
+    r.width = !dense ? 1 : r.size < r.stride ? r.size : r.stride;
+    r.count = (r.size + r.width - 1) / r.width;
+    r.apart = dense ? r.width : w->dilation[i];
+    r.even = r.count == 1 || r.apart % r.stride == 0;
+    r.step = r.count == 1 ? 1 : r.apart / r.stride;
+    return r;
+}
+
+static Node *pad_axis(Rule *r, Node *x, int axis, int64_t low, int64_t high)
+{
+    int64_t before[MAX_RANK] = {0}, after[MAX_RANK] = {0};
+    before[axis] = low;
+    after[axis] = high;
+    return rule_pad(r, x, before, after);
+}
+
+static Node *cut_axis(Rule *r, Node *x, int axis, int64_t from, int64_t to)
+{
+    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], one[MAX_RANK];
+    for (int i = 0; i < x->type.rank; i++) limit[i] = x->type.dim[i], one[i] = 1;
+    start[axis] = from;
+    limit[axis] = to;
+    return graph_slice(r->g, x, start, limit, one);
+}
+
+// Shifted, and cut or filled to the extent.
+static Node *fit_axis(Rule *r, Node *x, int axis, int64_t shift, int64_t extent)
+{
+    if (x->type.dim[axis] > extent - shift) x = cut_axis(r, x, axis, 0, extent - shift);
+    return pad_axis(r, x, axis, shift, extent - shift - x->type.dim[axis]);
+}
+
+// Axis [within], of the elements of a run, behind axis [place] and joined with it.
+static Node *join_run(Rule *r, Node *x, int place, int within, int64_t stride)
+{
+    int64_t perm[MAX_RANK], dim[MAX_RANK];
+    int n = 0, rank = 0;
+    x = pad_axis(r, x, within, 0, stride - x->type.dim[within]);
+    for (int i = 0; i < x->type.rank; i++) {
+        if (i != within) perm[n++] = i;
+        if (i == place) perm[n++] = within;
+    }
+    x = graph_permute(r->g, x, perm);
+    for (int i = 0; i < n; i++) {
+        if (perm[i] == within)
+            dim[rank - 1] *= x->type.dim[i];
+        else
+            dim[rank++] = x->type.dim[i];
+    }
+    return graph_reshape(r->g, x, rank, dim);
+}
+
+static Node *sum_of_runs(Rule *r, const WindowAxes *w, Node *d)
+{
+    for (int i = w->n; i-- > 0;) {
+        const int axis = (int)w->axis[i], within = w->at + i;
+        const int64_t extent = A(0)->type.dim[axis];
+        const Runs runs = runs_of(w, i, d->type.dim[axis]);
+        Node *sum = NULL;
+        for (int64_t k = 0; k < runs.count; k++) {
+            int64_t from = k * runs.width, to = from + runs.width;
+            Node *run = cut_axis(r, d, within, from, to < runs.size ? to : runs.size);
+            run = join_run(r, run, axis, within, runs.stride);
+            run = fit_axis(r, run, axis, k * runs.apart, extent);
+            sum = sum ? B(add, sum, run) : run;
+        }
+        d = sum;
+    }
+    return d;
+}
+
+// -- behind a contraction ------------------------------------------------------------------------
+
+typedef struct Factor { // an operand of the contraction, and where its axes have gone
+    Node *x;
+    DotAxes axes;
+    int64_t at[MAX_RANK];
+} Factor;
+
+typedef struct Behind {
+    Node *dot;
+    int64_t from[MAX_RANK];                    // the contraction's axis, by axis of dy
+    int side;                                  // the operand with the places
+    int64_t place[MAX_RANK], within[MAX_RANK]; // by windowed axis, of that operand and of the other
+    Runs runs[MAX_RANK];
+} Behind;
+
+// The operand's axis that is axis [axis] of the result; -1: it is a batch axis.
+static int64_t free_axis(const Behind *b, int64_t axis, int *side)
+{
+    const DotAxes x = dot_axes(b->dot, 0), y = dot_axes(b->dot, 1);
+    int64_t k = axis - x.nbatch;
+    if (k < 0) return -1;
+    *side = k >= x.nfree;
+    return *side ? y.free[k - x.nfree] : x.free[k];
+}
+
+static bool find_contraction(Rule *r, const WindowAxes *w, Behind *b)
+{
+    Node *d = r->dy;
+    bool even = true;
+    for (int i = 0; i < d->type.rank; i++) b->from[i] = i;
+    while (d->op == OP_permute) {
+        const int64_t *perm = attr_ints(d, ATTR_perm, NULL);
+        for (int i = 0; i < r->dy->type.rank; i++) b->from[i] = perm[b->from[i]];
+        d = d->args[0];
+    }
+    b->dot = d;
+    if (d->op != OP_dot) return false;
+    for (int i = 0; i < w->n; i++) {
+        int one = 0, two = 0;
+        b->place[i] = free_axis(b, b->from[w->axis[i]], &one);
+        b->within[i] = free_axis(b, b->from[w->at + i], &two);
+        if (b->place[i] < 0 || b->within[i] < 0 || one == two || (i && one != b->side))
+            return false;
+        b->side = one;
+        b->runs[i] = runs_of(w, i, r->dy->type.dim[w->axis[i]]);
+        even &= b->runs[i].even;
+    }
+    return even && d->args[0]->type.rank + w->n <= MAX_RANK &&
+           d->args[1]->type.rank + w->n <= MAX_RANK && r->dy->type.rank <= MAX_RANK;
+}
+
+// Windows over the runs of each axis in turn; [runs]: the axes within them.
+static Factor windowed(Rule *r, const Behind *b, const WindowAxes *w, int64_t *runs)
+{
+    Factor f = {.x = b->dot->args[b->side], .axes = dot_axes(b->dot, b->side)};
+    int64_t axes[MAX_RANK], sizes[MAX_RANK], one[MAX_RANK], step[MAX_RANK];
+    int order[MAX_RANK];
+    for (int i = 0; i < w->n; i++) { // ascending
+        int k = i;
+        for (; k > 0 && b->place[order[k - 1]] > b->place[i]; k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+    for (int k = 0; k < w->n; k++) {
+        const Runs *run = &b->runs[order[k]];
+        int64_t more = (run->count - 1) * run->step;
+        axes[k] = b->place[order[k]];
+        f.x = pad_axis(r, f.x, (int)axes[k], more, more);
+        sizes[k] = run->count;
+        one[k] = 1;
+        step[k] = run->step;
+    }
+    const int64_t at = axes[w->n - 1] + 1;
+    for (int i = 0; i < MAX_RANK; i++) f.at[i] = i < at ? i : i + w->n;
+    for (int k = 0; k < w->n; k++) runs[order[k]] = at + k;
+    Attrs attrs = {0};
+    attr_set_ints(r->g, &attrs, ATTR_axes, axes, w->n);
+    attr_set_ints(r->g, &attrs, ATTR_sizes, sizes, w->n);
+    attr_set_ints(r->g, &attrs, ATTR_stride, one, w->n);
+    attr_set_ints(r->g, &attrs, ATTR_dilation, step, w->n);
+    f.x = graph_node(r->g, OP_window, &f.x, 1, &attrs);
+    return f;
+}
+
+// Each axis within a window as two: its runs, last one first, and the elements of one.
+static Factor by_runs(Rule *r, const Behind *b, const WindowAxes *w, int64_t *runs)
+{
+    Factor f = {.x = b->dot->args[1 - b->side], .axes = dot_axes(b->dot, 1 - b->side)};
+    int64_t dim[MAX_RANK], reversed[MAX_RANK];
+    int rank = 0, nreversed = 0;
+    for (int i = 0; i < w->n; i++) {
+        const Runs *run = &b->runs[i];
+        f.x = pad_axis(r, f.x, (int)b->within[i], 0, run->count * run->width - run->size);
+    }
+    for (int i = 0; i < f.x->type.rank; i++) {
+        int k = 0;
+        while (k < w->n && b->within[k] != i) k++;
+        if (k < w->n) {
+            reversed[nreversed++] = runs[k] = rank;
+            dim[rank++] = b->runs[k].count;
+        }
+        f.at[i] = rank;
+        dim[rank++] = k < w->n ? b->runs[k].width : f.x->type.dim[i];
+    }
+    f.x = graph_reshape(r->g, f.x, rank, dim);
+    Attrs attrs = {0};
+    attr_set_ints(r->g, &attrs, ATTR_axes, reversed, nreversed);
+    f.x = graph_node(r->g, OP_reverse, &f.x, 1, &attrs);
+    return f;
+}
+
+static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
+{
+    Factor f[2];
+    int64_t runs[2][MAX_RANK], batch[2][MAX_RANK], contract[2][MAX_RANK], at[2][MAX_RANK];
+    f[b->side] = windowed(r, b, w, runs[b->side]);
+    f[1 - b->side] = by_runs(r, b, w, runs[1 - b->side]);
+    int next = f[0].axes.nbatch, nc = f[0].axes.ncontract;
+    for (int s = 0; s < 2; s++) {
+        const DotAxes *x = &f[s].axes;
+        bool taken[MAX_RANK] = {0};
+        for (int i = 0; i < x->nbatch; i++) {
+            batch[s][i] = f[s].at[x->batch[i]];
+            taken[batch[s][i]] = true;
+            at[s][batch[s][i]] = i;
+        }
+        for (int i = 0; i < nc + w->n; i++) {
+            contract[s][i] = i < nc ? f[s].at[x->contract[i]] : runs[s][i - nc];
+            taken[contract[s][i]] = true;
+        }
+        for (int i = 0; i < f[s].x->type.rank; i++) // its place in the result
+            if (!taken[i]) at[s][i] = next++;
+    }
+    Node *y = graph_dot(r->g, f[0].x, f[1].x, batch[0], batch[1], f[0].axes.nbatch, contract[0],
+                        contract[1], nc + w->n, b->dot->type.dtype);
+    // dy's axes, those within windows last.
+    int64_t perm[MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < r->dy->type.rank; i++) {
+        int side = 0;
+        if (i >= w->at && i < w->at + w->n) continue;
+        int64_t axis = free_axis(b, b->from[i], &side);
+        perm[n++] = axis < 0 ? b->from[i] : at[side][f[side].at[axis]];
+    }
+    for (int i = 0; i < w->n; i++) perm[n++] = at[1 - b->side][f[1 - b->side].at[b->within[i]]];
+    y = graph_permute(r->g, y, perm);
+    for (int i = w->n; i-- > 0;) {
+        const int axis = (int)w->axis[i];
+        y = join_run(r, y, axis, y->type.rank - 1, b->runs[i].stride);
+        y = fit_axis(r, y, axis, 0, A(0)->type.dim[axis]);
+    }
+    return y;
+}
+
+void grad_window(Rule *r)
+{
+    const WindowAxes w = window_axes(&r->n->attrs);
+    Behind b = {0};
+    bool inside = find_contraction(r, &w, &b);
+    rule_give(r, 0, inside ? contracted(r, &b, &w) : sum_of_runs(r, &w, r->dy));
+}
