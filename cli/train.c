@@ -139,7 +139,7 @@ typedef struct TrainArgs {
     const char *device, *save, *resume, *log;
     netc_train_options o;
     int64_t seed;
-    bool json;
+    bool json, random_windows;
 } TrainArgs;
 
 static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error **err)
@@ -150,6 +150,8 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     const StringList entries = {(const char *[]){"train", "eval"}, evaluates ? 2 : 1};
     netc_context_prepare(ctx, a->device);
     netc_status status = open_data(ctx, &a->data, &a->o.data, err);
+    if (status == NETC_OK && a->random_windows && a->o.data)
+        status = netc_dataset_random_windows(a->o.data, err);
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, device_target(a->device), &entries, a->o.data,
@@ -204,6 +206,8 @@ int verb_train(int argc, char **argv)
         {"--watch", NULL, OPT_LIST, &a.watch, "NAME",
          "log mean, deviation, extremes of a parameter or tap"},
         set_option(&a.set),
+        {"--random-windows", NULL, OPT_FLAG, &a.random_windows, NULL,
+         "windows of tokens begin anywhere, drawn from the seed"},
         {"--no-shuffle", NULL, OPT_FLAG, &a.o.no_shuffle, NULL, "read the examples in order"},
         {"--keep-last", NULL, OPT_FLAG, &a.o.keep_last_partial, NULL,
          "train on an epoch's last, smaller batch too"},

@@ -150,6 +150,9 @@ typedef struct netc_tensor { // dense, row-major
 NETC_API netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err);
 NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char *path,
                                            const char *part, netc_error **err);
+// Windows of tokens begin anywhere in their files, not where the one before ends: netc_train draws
+// them from seed and epoch, as many an epoch as would follow each other. Said before d is used.
+NETC_API netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err);
 // The array stays the caller's and must outlive the data set.
 NETC_API netc_status netc_dataset_add_array(netc_dataset *d, const char *input,
                                             const netc_tensor *t, netc_error **err);

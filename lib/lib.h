@@ -215,7 +215,9 @@ struct netc_dataset {
     netc_context *context;
     DataItem *item;
     int n, cap;
+    bool random; // windows of tokens begin anywhere
 };
+int64_t dataset_step(const netc_dataset *d); // rt_array_step of its inputs, once loaded
 // Takes what was read, as the model's declarations ask; checks names and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
 // Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too.
@@ -290,10 +292,11 @@ netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);
 
 // -- training (train/train.c, api/evaluate.c) -----------------------------------------------------
-typedef struct Rows { // part of a data set: rows [begin, end)
+typedef struct Rows { // part of a data set: every step-th row of [begin, end)
     netc_dataset *data;
-    int64_t begin, end;
+    int64_t begin, end, step;
 } Rows;
+int64_t rows_count(const Rows *r);
 // Executions are enqueued in pieces, so that a cancel is seen within a quarter second: how many
 // after one of n took so long where [last] were allowed.
 int64_t next_piece(int64_t last, int64_t n, double seconds);

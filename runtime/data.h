@@ -14,6 +14,9 @@ typedef struct RtArray { // a whole file in memory
 // Example [row] to [to]. RT_USER: a token outside the range that was asked for (file, place,
 // value).
 RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e);
+// How many rows behind it the example begins that begins where this one ends: 1, but for windows of
+// tokens that begin anywhere.
+int64_t rt_array_step(const RtArray *a);
 RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e);
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
@@ -29,6 +32,8 @@ RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted,
 typedef struct RtFiles RtFiles;
 RtFiles *rt_files_new(const char *path); // NULL: no memory
 void rt_files_begin(RtFiles *f);
+// Windows of tokens may begin at any of them; what is no plain file of tokens is then RT_USER.
+void rt_files_anywhere(RtFiles *f);
 // What the first bytes say of all that is there. false: only reading it tells.
 bool rt_files_type(const RtFiles *f, const char *part, ProgType *type);
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
@@ -43,6 +48,8 @@ RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, Rt
 
 // The order of examples in an epoch: a permutation, a function of seed and epoch alone.
 void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch);
+// n of the rows 0..count, any of them as often as it comes, from seed and epoch alone.
+void rt_draw_rows(int32_t *rows, int64_t n, int64_t count, int64_t seed, int64_t epoch);
 
 // -- safetensors ----------------------------------------------------------------------------------
 typedef struct RtTensor {

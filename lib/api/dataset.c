@@ -67,6 +67,7 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
         d->n--;
         return OUT_OF_MEMORY(err);
     }
+    if (d->random) rt_files_anywhere(it->files);
     rt_files_begin(it->files); // while a device opens and the model is compiled
     return NETC_OK;
 }
@@ -80,6 +81,9 @@ netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const net
     if (t->on_device || t->rank < 1 || t->dim[0] < 1)
         return lib_fail(err, NETC_INVALID,
                         "data for '%s' must be a host array with its examples along axis 0", input);
+    if (d->random)
+        return lib_fail(err, NETC_INVALID, "random windows are read from files; '%s' is an array",
+                        input);
     DataItem *it;
     status = add(d, input, &it, err);
     if (status != NETC_OK) return status;
@@ -88,6 +92,24 @@ netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const net
     it->array.bytes = (size_t)prog_type_bytes(&it->array.type);
     it->array.data = t->data;
     return NETC_OK;
+}
+
+netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err)
+{
+    d->random = true;
+    for (int i = 0; i < d->n; i++) {
+        if (d->item[i].loaded)
+            return lib_fail(err, NETC_INVALID,
+                            "random windows are read from files, and are asked for before the data "
+                            "are used");
+        rt_files_anywhere(d->item[i].files);
+    }
+    return NETC_OK;
+}
+
+int64_t dataset_step(const netc_dataset *d)
+{
+    return d->n ? rt_array_step(&d->item[0].array) : 1;
 }
 
 const RtArray *dataset_find(const netc_dataset *d, const char *input)

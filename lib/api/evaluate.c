@@ -145,9 +145,14 @@ int64_t next_piece(int64_t last, int64_t n, double seconds)
     return fit < 1 ? 1 : fit < 1e12 ? (int64_t)fit : (int64_t)1e12;
 }
 
-// Runs [times] batches of the build [l] over rows beginning at [begin], [piece] of them at first
+int64_t rows_count(const Rows *r)
+{
+    return r->end > r->begin ? (r->end - r->begin - 1) / r->step + 1 : 0;
+}
+
+// Runs [times] batches of the build [l] over rows from the [first] on, [piece] of them at first
 // without a look at the cancel hook.
-static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t begin,
+static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t first,
                                int64_t times, int64_t piece, netc_error **err)
 {
     const ProgEntry *e = program_entry(l->build->program, "eval");
@@ -156,7 +161,7 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
     if (status != NETC_OK || !times) return status;
     int32_t *row = malloc((size_t)n * sizeof *row);
     if (!row) return OUT_OF_MEMORY(err);
-    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(begin + i);
+    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(rows->begin + (first + i) * rows->step);
     RtError re = {0};
     if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re)) status = lib_fail_rt(err, &re);
     for (int64_t done = 0, some; done < times && status == NETC_OK; done += some) {
@@ -223,15 +228,13 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
 static netc_status run_all(netc_session *s, Loaded *l, const ProgEntry *e, const Rows *rows,
                            const char *define, int64_t piece, netc_error **err)
 {
-    int64_t whole = (rows->end - rows->begin) / e->batch;
+    int64_t whole = rows_count(rows) / e->batch;
     netc_status status = session_set_control(s, CELL_RUNS "eval", 0, err);
-    if (status == NETC_OK) status = run_batches(s, l, rows, rows->begin, whole, piece, err);
+    if (status == NETC_OK) status = run_batches(s, l, rows, 0, whole, piece, err);
     if (status != NETC_OK || !*define) return status;
     Loaded *small;
     status = session_loaded(s, define, "eval", &small, err);
-    return status == NETC_OK
-               ? run_batches(s, small, rows, rows->begin + whole * e->batch, 1, 1, err)
-               : status;
+    return status == NETC_OK ? run_batches(s, small, rows, whole * e->batch, 1, 1, err) : status;
 }
 
 netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
@@ -243,7 +246,7 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
     char define[128];
     netc_status status = session_entry(s, "eval", &l, &e, err);
     if (status == NETC_OK)
-        status = evaluate_plan(s, e, rows->end - rows->begin, define, sizeof define, err);
+        status = evaluate_plan(s, e, rows_count(rows), define, sizeof define, err);
     if (status == NETC_OK) status = kept_new(s, l->build->program, e, false, &kept, err);
     if (status != NETC_OK) return status;
     status = run_all(s, l, e, rows, define, piece, err);
@@ -267,6 +270,7 @@ netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **met
     netc_status status = session_entry(s, "eval", &l, &e, err);
     if (status == NETC_OK) status = bind_rows(s, l, e, data, &rows.end, err);
     if (status != NETC_OK) return status;
+    rows.step = dataset_step(data);
     status = evaluate_rows(s, &rows, "", 64, metrics, nmetrics, err);
     return status == NETC_CANCELLED ? lib_fail(err, status, "the evaluation was stopped") : status;
 }

@@ -51,18 +51,19 @@ static netc_status controls(Run *r, netc_error **err)
 
 void run_order(Run *r, int64_t epoch)
 {
-    int64_t n = r->train.end - r->train.begin;
+    int64_t n = r->examples;
     if (r->ahead_of == epoch) return;
     for (int64_t i = 0; i < n; i++) r->ahead[i] = (int32_t)i;
-    if (!r->o->no_shuffle) rt_shuffle(r->ahead, n, r->s->seed, epoch);
-    if (r->train.begin)
-        for (int64_t i = 0; i < n; i++) r->ahead[i] += (int32_t)r->train.begin;
+    if (r->train.data->random)
+        rt_draw_rows(r->ahead, n, r->train.end, r->s->seed, epoch);
+    else if (!r->o->no_shuffle)
+        rt_shuffle(r->ahead, n, r->s->seed, epoch);
     r->ahead_of = epoch;
 }
 
 netc_status run_epoch(Run *r, netc_error **err)
 {
-    int64_t n = r->train.end - r->train.begin;
+    int64_t n = r->examples;
     run_order(r, r->step / r->steps_per_epoch);
     int32_t *made = r->ahead;
     r->ahead = r->rows;
@@ -106,7 +107,7 @@ static netc_status run_tail(Run *r, netc_error **err)
     const ProgEntry *e = status == NETC_OK ? program_entry(l->build->program, "train") : NULL;
     if (e) status = bind_rows(r->s, l, e, r->train.data, &examples, err);
     if (status != NETC_OK) return status;
-    int64_t n = r->train.end - r->train.begin;
+    int64_t n = r->examples;
     RtError re = {0};
     if (rt_rows_set(r->s->rt, l->rt, "train", r->rows + (n - r->tail), r->tail, &re) ||
         rt_run(r->s->rt, l->rt, "train", NULL, 0, 1, &re) || rt_sync(r->s->rt, &re))
@@ -273,7 +274,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     }
     r.last_report_step = r.step;
     r.saved = -1;
-    size_t bytes = (size_t)(r.train.end - r.train.begin) * sizeof *r.rows + 1;
+    size_t bytes = (size_t)r.examples * sizeof *r.rows + 1;
     r.rows = malloc(bytes);
     r.ahead = malloc(bytes);
     r.ahead_of = -1;

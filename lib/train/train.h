@@ -10,7 +10,7 @@ typedef struct Run {
     Loaded *l;
     const ProgEntry *e;
     Rows train, eval;
-    int64_t batch, steps_per_epoch, tail, total, step;
+    int64_t examples, batch, steps_per_epoch, tail, total, step;
     int64_t report_every, eval_every;
     int64_t piece; // steps that may be enqueued in a row (next_piece)
     int64_t last_report_step;

@@ -28,7 +28,7 @@ static netc_status plan_evaluation(Run *r, netc_error **err)
     char define[128];
     netc_status status = session_entry(r->s, "eval", &l, &e, err);
     return status == NETC_OK
-               ? evaluate_plan(r->s, e, r->eval.end - r->eval.begin, define, sizeof define, err)
+               ? evaluate_plan(r->s, e, rows_count(&r->eval), define, sizeof define, err)
                : status;
 }
 
@@ -74,11 +74,15 @@ netc_status run_plan(Run *r, netc_error **err)
     if (status != NETC_OK) return status;
     status = watch_known(s, r->e, o->watch, o->nwatch, err);
     if (status != NETC_OK) return status;
-    r->train = (Rows){o->data, 0, examples};
+    if (o->data->random && o->no_shuffle)
+        return lib_fail(err, NETC_INVALID, "random windows have no order: leave out --no-shuffle");
+    int64_t step = dataset_step(o->data);
+    r->train = (Rows){o->data, 0, examples, step};
     if (o->split > 0 && o->split < 1) {
-        r->train.end = (int64_t)llround((double)examples * o->split);
-        r->eval = (Rows){o->data, r->train.end, examples};
-        if (r->train.end == examples)
+        int64_t cut = (int64_t)llround((double)examples * o->split);
+        r->eval = (Rows){o->data, cut, examples, step};
+        r->train.end = cut - (step - 1); // no window drawn for training reaches into the others
+        if (cut == examples)
             return lib_fail(err, NETC_INVALID,
                             "a split of %g leaves none of %" PRId64 " examples to evaluate on",
                             o->split, examples);
@@ -94,12 +98,12 @@ netc_status run_plan(Run *r, netc_error **err)
         if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
         if (status == NETC_OK) status = bind_rows(s, l, e, o->eval_data, &n, err);
         if (status != NETC_OK) return status;
-        r->eval = (Rows){o->eval_data, 0, n};
+        r->eval = (Rows){o->eval_data, 0, n, dataset_step(o->eval_data)};
     }
     if (r->eval.data) status = plan_evaluation(r, err);
     if (status != NETC_OK) return status;
     r->batch = r->e->batch;
-    int64_t count = r->train.end - r->train.begin;
+    int64_t count = r->examples = rows_count(&r->train);
     if (r->batch > count)
         return lib_fail(err, NETC_INVALID,
                         "%" PRId64 " examples are fewer than a batch of %" PRId64 "%s%s%s", count,

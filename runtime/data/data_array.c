@@ -148,6 +148,7 @@ struct RtFiles {
         RtBytes bytes;
         RtError e;
     } * file;
+    bool anywhere; // windows of tokens begin at any of them
     bool running;
     pid_t owner; // the process the thread runs in: one forked from it has no such thread
     atomic_bool stop;
@@ -218,6 +219,11 @@ static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wa
     return rt_bytes_read(x->path, most, &x->bytes, e);
 }
 
+void rt_files_anywhere(RtFiles *f)
+{
+    f->anywhere = true;
+}
+
 void rt_files_begin(RtFiles *f)
 {
     f->owner = getpid();
@@ -274,16 +280,23 @@ bool rt_files_type(const RtFiles *f, const char *part, ProgType *type)
     return (double)h.bytes <= h.most; // else it is truncated: reading says so
 }
 
-// Tokens whose windows are more than memory should be taken for stay in their files.
+// Tokens whose windows are more than memory should be taken for stay in their files, and those
+// whose windows begin anywhere.
 static RtCode stay(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out, RtError *e)
 {
     enum { LEAST = 256 << 20 };
     const char **paths = calloc((size_t)f->n, sizeof *paths);
     if (!paths) return rt_fail(e, RT_OOM, "out of memory");
     for (int i = 0; i < f->n; i++) paths[i] = f->file[i].path;
-    RtCode code = rt_tokens_open(paths, f->n, part, wanted, LEAST, out, e);
+    RtCode code =
+        rt_tokens_open(paths, f->n, part, wanted, f->anywhere, f->anywhere ? 0 : LEAST, out, e);
     free(paths);
-    return code;
+    if (code || out->tokens || !f->anywhere) return code;
+    return rt_fail(
+        e, RT_USER,
+        "%s: random windows are read from plain files of tokens or text, each at least a "
+        "window long; not from compressed ones, .npy, IDX",
+        f->path);
 }
 
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,

@@ -83,12 +83,12 @@ typedef struct Part {
     int fd; // -1: opened for each row, behind the first OPEN
     size_t head;
     int width; // bytes of a token there
-    int64_t first, rows;
+    int64_t tokens, first, rows;
 } Part;
 
 struct RtTokens {
     ProgDType type;
-    int64_t window;
+    int64_t window, stride; // tokens of a row, and from a row to the next
     bool has_range;
     int64_t low, high;
     int n;
@@ -179,15 +179,33 @@ static RtCode add_part(RtTokens *t, const char *path, const char *part, bool *fi
     if (layout(path, &b, part, t->type, &p->head, &p->width, e)) return e->code;
     if (!p->width || !(p->path = strdup(path))) return RT_OK;
     if (t->n > OPEN) close(p->fd), p->fd = -1;
-    int64_t n = (int64_t)((b.n - p->head) / (size_t)p->width);
-    p->rows = n < t->window ? 0 : (n - 1) / (t->window - 1);
-    if (t->n > 1) p->first = p[-1].first + p[-1].rows;
-    *fits = p->rows > 0;
+    p->tokens = (int64_t)((b.n - p->head) / (size_t)p->width);
+    *fits = p->tokens >= t->window;
     return RT_OK;
 }
 
+// Numbers the rows; returns how many there are.
+static int64_t count_rows(RtTokens *t, bool anywhere)
+{
+    int64_t tokens = 0, rows = 0;
+    for (int i = 0; i < t->n; i++) tokens += t->part[i].tokens;
+    t->stride = anywhere ? 1 + tokens / INT32_MAX : t->window - 1;
+    for (int i = 0; i < t->n; i++) {
+        t->part[i].first = rows;
+        t->part[i].rows = (t->part[i].tokens - t->window) / t->stride + 1;
+        rows += t->part[i].rows;
+    }
+    return rows;
+}
+
+int64_t rt_array_step(const RtArray *a)
+{
+    const RtTokens *t = a->tokens;
+    return t ? (t->window - 1 + t->stride - 1) / t->stride : 1;
+}
+
 RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const ProgType *wanted,
-                      size_t least, RtArray *out, RtError *e)
+                      bool anywhere, size_t least, RtArray *out, RtError *e)
 {
     *out = (RtArray){0};
     bool fits = wanted && wanted->rank == 1 && wanted->dim[0] > 1 && wanted->dtype >= PD_U8 &&
@@ -198,7 +216,7 @@ RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const P
     t->window = wanted->dim[0];
     RtCode code = RT_OK;
     for (int i = 0; i < n && fits && !code; i++) code = add_part(t, paths[i], part, &fits, e);
-    int64_t rows = fits && !code ? t->part[n - 1].first + t->part[n - 1].rows : 0, bytes;
+    int64_t rows = fits && !code ? count_rows(t, anywhere) : 0, bytes;
     if (code || !rows ||
         __builtin_mul_overflow(rows * prog_dtype_bytes(t->type), t->window, &bytes) ||
         (size_t)bytes <= least) {
@@ -234,7 +252,7 @@ RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
 {
     const Part *p = t->part;
     while (row >= p->first + p->rows) p++;
-    int64_t at = (row - p->first) * (t->window - 1), own = prog_dtype_bytes(t->type);
+    int64_t at = (row - p->first) * t->stride, own = prog_dtype_bytes(t->type);
     // The row's end is where they fit, narrow as they are: those in front of them become wide.
     size_t bytes = (size_t)t->window * (size_t)p->width;
     char *o = to, *from = o + (size_t)(t->window * own) - bytes;

@@ -19,10 +19,21 @@ static uint64_t below(uint64_t *state, uint64_t n)
     }
 }
 
-void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch)
+static uint64_t begin(int64_t seed, int64_t epoch)
 {
     uint64_t state = (uint64_t)seed;
-    state = next(&state) ^ (uint64_t)epoch * 0xd1342543de82ef95u;
+    return next(&state) ^ (uint64_t)epoch * 0xd1342543de82ef95u;
+}
+
+void rt_draw_rows(int32_t *rows, int64_t n, int64_t count, int64_t seed, int64_t epoch)
+{
+    uint64_t state = begin(seed, epoch);
+    for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)below(&state, (uint64_t)count);
+}
+
+void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch)
+{
+    uint64_t state = begin(seed, epoch);
     for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
         int64_t k = (int64_t)below(&state, (uint64_t)i + 1);
