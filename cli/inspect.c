@@ -9,7 +9,7 @@
 typedef struct InspectArgs {
     Common common;
     const char *target, *other, *eject;
-    bool why, json, in_order, cards, knobs, params;
+    bool why, json, in_order, cards, knobs, params, model;
 } InspectArgs;
 
 // sm_XX is CUDA for that architecture; of a model.bin its source is compiled for it.
@@ -37,10 +37,11 @@ static const char *contradiction(const InspectArgs *a, const char *kernel)
 {
     if (a->other && kernel) return "give a kernel or another build, not both";
     if (a->other && (a->why || a->knobs)) return "--why and --knobs are about one build";
+    if (a->model && a->other) return "--model is about one build";
     if (a->params && (a->other || kernel)) return "--params is about a whole model";
     bool cards = a->cards && !a->json && !a->other; // else they are beside the rest
-    if (a->knobs + a->why + a->params + cards + !!a->eject > 1)
-        return "--params, --why, --knobs, --cards and --eject: one of them at a time";
+    if (a->knobs + a->why + a->params + a->model + cards + !!a->eject > 1)
+        return "--model, --params, --why, --knobs, --cards and --eject: one of them at a time";
     if (a->knobs && a->json) return "--knobs is text, as a tuning file has it";
     return NULL;
 }
@@ -75,8 +76,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     compile_options(&a->common, &c);
     if (!take_target(a, &c, &o)) return NETC_INVALID;
     o.kernel = kernel_asked(a);
-    o.why = a->why, o.params = a->params, o.json = a->json, o.in_order = a->in_order,
-    o.cards = a->cards;
+    o.why = a->why, o.params = a->params, o.model = a->model, o.json = a->json,
+    o.in_order = a->in_order, o.cards = a->cards;
     const char *wrong = contradiction(a, o.kernel);
     if (wrong) return fail("%s", wrong), NETC_INVALID;
     netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
@@ -92,6 +93,8 @@ int verb_inspect(int argc, char **argv)
 {
     InspectArgs a = {0};
     const Option options[] = {
+        {"--model", NULL, OPT_FLAG, &a.model, NULL,
+         "layers: shapes, parameters, operations, activations; of the model named behind it"},
         {"--params", NULL, OPT_FLAG, &a.params, NULL,
          "parameters and states: types, what they begin as ('netc init' writes it), lines"},
         {"--why", NULL, OPT_FLAG, &a.why, NULL,

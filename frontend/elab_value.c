@@ -174,6 +174,7 @@ const char *val_source(Elab *e, const Val *v, Span span)
 void at_span(Elab *e, Span span)
 {
     e->g->loc = loc_add(e->diags, span, e->frame ? e->frame->call : 0, NULL);
+    e->g->scope = e->frame ? scope_path(e, e->frame->scope) : NULL;
 }
 
 static Diag *report(Elab *e, Span span, const char *fmt, va_list args)

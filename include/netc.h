@@ -238,6 +238,8 @@ typedef struct netc_inspect_options {
     bool json;
     netc_program *other; // instead: what differs in this one
     bool params;         // instead: parameters and states, and what each begins as
+    bool model;          // instead: the layers of the trained model, or of the one that [kernel]
+                         // names: shapes, parameters, operations, bytes handed on
 } netc_inspect_options;
 NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                                   netc_error **err);

@@ -99,6 +99,7 @@ static Node *append(Graph *g, const Infer *in)
     }
     n->loc = in->loc;
     n->name = g->name;
+    n->scope = g->scope;
     vec_push(g->arena, &g->nodes, n);
     if (node_class(n) == CLS_ROOT) vec_push(g->arena, &g->roots, n);
     if (n->op == OP_region_param) vec_push(g->arena, &g->params, n);

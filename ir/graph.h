@@ -47,7 +47,8 @@ struct Node {
     Graph **regions; // call: 1 or 2, loop: 1; else NULL
     uint32_t nregions;
     Loc loc;
-    const char *name; // the model's name for it ("fc1.h", "logits"), or NULL; for readable kernels
+    const char *name;  // the model's name for it ("fc1.h", "logits"), or NULL; for readable kernels
+    const char *scope; // of parameter names, where the model made it ("h.0.attn"), or NULL
 };
 
 struct Graph {
@@ -62,6 +63,7 @@ struct Graph {
     // Context stamped onto new nodes; set by whoever builds.
     Loc loc;
     Role role;
+    const char *scope;        // the frontend's; NULL behind the passes
     const char *name;         // given to the next node made, then cleared
     struct GraphIndex *index; // hash-consing, private to graph.c
     struct Fusion *fusion;    // set by the fuse pass (ir/fusion.h), else NULL

@@ -23,13 +23,16 @@ static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role)
     for (uint32_t i = 0; i < old->nargs; i++) args[i] = map[old->args[i]->id];
     Loc loc = dst->loc;
     Role before = dst->role;
+    const char *scope = dst->scope;
     dst->loc = old->loc;
     dst->role = role;
+    dst->scope = old->scope;
     dst->name = old->name;
     Node *n = graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs, old->regions,
                                 (int)old->nregions);
     dst->loc = loc;
     dst->role = before;
+    dst->scope = scope;
     keep_symbols(n, old);
     return n;
 }

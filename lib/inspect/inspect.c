@@ -169,6 +169,8 @@ static void inspect(void *arg)
     Buf out = buf_new(v->arena);
     if (v->o->params)
         v->status = inspect_params(v, &out);
+    else if (v->o->model)
+        v->status = inspect_model(v, &out);
     else if (v->o->other)
         v->status = inspect_compare(v, &out);
     else if (v->o->cards && !v->o->json)
@@ -250,7 +252,7 @@ netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **
         return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda",
                         v.o->target);
     char note[160];
-    netc_status status = own.params ? NETC_OK : get_builds(&v, note, sizeof note, err);
+    netc_status status = own.params || own.model ? NETC_OK : get_builds(&v, note, sizeof note, err);
     if (status != NETC_OK) return status;
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);

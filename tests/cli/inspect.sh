@@ -153,6 +153,49 @@ for f in "$ROOT"/samples/*/*.net; do
     "$NETC" --emit cuda "$f" | awk -v f="$f" '/^\/\/ [^ ]*:[0-9]+ / { if (seen[$2]++) { print f ": " $0; bad = 1 } next } !/^\/\// { delete seen } END { exit bad }' && pass || fail "a line is listed twice"
 done
 
+# -- layers, counted by hand
+cat >layers.net <<'N'
+use nn
+use transformer
+dim batch = 2
+const depth = 3
+model small(text: i32[batch, 8] in 0..10) {
+    x = embedding(text, 10, 6) as table
+    for i in 0..depth { x = x + (mlp(x, 12, act = relu) as h[i]) }
+    for i in 0..2 { x = linear(x, 4 + i, use_bias = false) as last[i] }
+    param shift: f32[5] = 0 frozen
+    return logits = x + shift
+}
+model runs(x: f32[batch, 5, 3]) {
+    s = zeros([batch, 4])
+    loop t in 0..5 carry s over a = transpose(x, [1, 0, 2]) { s = tanh(s + (linear(a, 4) as cell)) }
+    return s
+}
+N
+cat >layers.txt <<'T'
+layers, entry small: batch = 2
+layer   times  output         parameters    flops  activations
+table          f32[2, 8, 6]           60        0        384 B
+h.0..2      3  f32[2, 8, 6]          162   5.09 k     1.88 KiB
+  up           f32[2, 8, 12]          84   2.50 k        768 B
+  down         f32[2, 8, 6]           78   2.40 k        384 B
+last.0         f32[2, 8, 4]           24      768        256 B
+last.1         f32[2, 8, 5]           20      640        320 B
+in all                               595  17.04 k     7.69 KiB
+2.32 KiB of parameters, 5 of them frozen; 8.52 k flops an example
+T
+expect 0 "" "$NETC" inspect layers.net small --model
+diff layers.txt .out >diff.txt && pass || fail "$(cat diff.txt)"
+expect 0 "h.0..4      5" "$NETC" inspect layers.net small --model -D depth=5
+# Rounds of a loop count: 5 times 2 x 3 x 4 products, their sums with a bias and the state, tanh.
+expect 0 "" "$NETC" inspect layers.net runs --model --json; kept layers.json
+json layers.json "d['flops'] == 5 * (2 * 2 * 3 * 4 + 3 * 8) and d['layers'][0]['name'] == 'cell' and d['layers'][0]['flops'] == 5 * (48 + 8) and d['layers'][0]['parameters'] == 16"
+expect 0 "in all" "$NETC" inspect "$MLP" --model; holds "mlp, entry eval: batch = 128"
+expect 0 "h.0..11        12" "$NETC" inspect "$ROOT/samples/gpt2/gpt2.net" --model; holds "124,439,808"
+expect 1 "trains none of its models; name one behind it: small, runs" "$NETC" inspect layers.net --model
+expect 1 "did you mean 'small'?" "$NETC" inspect layers.net smal --model
+expect 1 "one of them at a time" "$NETC" inspect layers.net small --model --why
+
 # -- netc run --json
 printf 'model m(x: f32[2, 3]) {\n    return y = x * 2, k = argmax(x), big = sum(x) > 20, h = cast(x, bf16), n = log(sum(x) - 22)\n}\n' > m.net
 { printf '\x93NUMPY\x01\x00\x76\x00'; printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
