@@ -116,6 +116,22 @@ $(BUILD)/digits-gen: tools/digits.c
 $(BUILD)/host: samples/host/host.c $(BUILD)/libnetc.a include/netc.h
 	$(call say,LD,$@)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libnetc.a $(LDLIBS)
 
+# The Python package, as it is installed: PYTHONPATH=build/python. `pip install .` makes it, too.
+PYTHON  ?= python3
+PYTHON_INCLUDE = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+PY_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard python/ext/*.c)))
+PY_TEXT = $(patsubst python/%,$(BUILD)/python/%,$(wildcard python/netc/*.py python/netc/*.pyi python/netc/py.typed))
+$(PY_OBJ): CFLAGS += -DPy_LIMITED_API=0x030A0000 -isystem $(PYTHON_INCLUDE)
+$(BUILD)/python/netc/_netc.abi3.so: $(PY_OBJ) $(BUILD)/libnetc.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,--exclude-libs,ALL
+$(PY_TEXT): $(BUILD)/python/%: python/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+python: $(BUILD)/python/netc/_netc.abi3.so $(PY_TEXT)
+wheel:
+	$(Q)BUILD=$(BUILD) $(PYTHON) python/backend.py $(BUILD)
+
 deps:
 	$(Q)sh tools/deps.sh
 
@@ -166,6 +182,6 @@ install: all
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all unit syntax clean deps test demo asan bench fuzz mutants format install
+.PHONY: all unit python wheel syntax clean deps test demo asan bench fuzz mutants format install
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -16,6 +16,18 @@ need flex flex
 need bison bison
 need /usr/include/zlib.h zlib1g-dev
 need libopenblas.so.0 libopenblas0-pthread
+# The Python package's tests want the headers of the Python that is called so, and NumPy; they say what they skip.
+if command -v python3 >/dev/null 2>&1; then
+    headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
+    case $(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) in
+    /usr/bin/*)
+        [ -e "$headers/Python.h" ] || missing="$missing python3-dev"
+        python3 -c 'import numpy' 2>/dev/null || missing="$missing python3-numpy"
+        ;;
+    esac
+else
+    missing="$missing python3-dev python3-numpy"
+fi
 [ -z "$missing" ] && exit 0
 echo "installing:$missing"
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -1,0 +1,74 @@
+// Data sets of arrays and files by input. The session points into what was taken, so a capsule
+// holds both until the model has other data.
+#include <stdlib.h>
+
+#include "python/ext/py.h"
+
+typedef struct Data {
+    State *state;
+    netc_dataset *set;
+    Taken *taken;
+    int n;
+} Data;
+
+static const char NAME[] = "netc data set";
+
+static void data_free(Data *d)
+{
+    netc_dataset_free(d->set);
+    for (int i = 0; i < d->n; i++) taken_release(d->state, &d->taken[i]);
+    free(d->taken);
+    free(d);
+}
+
+static void capsule_free(PyObject *c)
+{
+    data_free(PyCapsule_GetPointer(c, NAME));
+}
+
+netc_dataset *data_set(PyObject *capsule)
+{
+    Data *d = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, NAME);
+    return d ? d->set : NULL;
+}
+
+static netc_status add_file(Data *d, const char *input, PyObject *text, netc_error **err)
+{
+    const char *path = PyUnicode_AsUTF8AndSize(text, NULL);
+    return path ? netc_dataset_add_file(d->set, input, path, NULL, err) : NETC_INVALID;
+}
+
+static bool add(Model *m, Data *d, const char *input, PyObject *value, netc_error **err)
+{
+    char what[200];
+    if (PyUnicode_Check(value)) return add_file(d, input, value, err) == NETC_OK;
+    PyOS_snprintf(what, sizeof what, "the data for '%s'", input);
+    if (!take(m->state, value, what, NULL, "cpu", &d->taken[d->n])) return false;
+    d->n++;
+    return netc_dataset_add_array(d->set, input, &d->taken[d->n - 1].t, err) == NETC_OK;
+}
+
+PyObject *data_new(Model *m, PyObject *dict)
+{
+    netc_error *err = NULL;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "netc: data is a dict of arrays by input");
+        return NULL;
+    }
+    Data *d = calloc(1, sizeof *d);
+    if (!d) return PyErr_NoMemory();
+    d->state = m->state;
+    d->taken = calloc((size_t)PyDict_Size(dict) + 1, sizeof *d->taken);
+    bool ok = d->taken && netc_dataset_create(m->context, &d->set, &err) == NETC_OK;
+    if (!d->taken) PyErr_NoMemory();
+    while (ok && PyDict_Next(dict, &at, &key, &value)) {
+        const char *input = PyUnicode_AsUTF8AndSize(key, NULL);
+        ok = input && add(m, d, input, value, &err);
+    }
+    PyObject *c = ok ? PyCapsule_New(d, NAME, capsule_free) : NULL;
+    if (!c) data_free(d);
+    if (!ok) return raise_error(m->state, err);
+    return c;
+}

@@ -1,0 +1,291 @@
+// Tensors from Python objects without a copy: by the buffer protocol (NumPy, array, memoryview), by
+// DLPack (torch, jax, cupy), and lists and numbers by way of an array made of them.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "python/ext/py.h"
+
+static const struct {
+    uint8_t code, bits;
+} dl_types[] = {
+    [NETC_BOOL] = {6, 8}, [NETC_U8] = {1, 8},   [NETC_I32] = {0, 32},
+    [NETC_U32] = {1, 32}, [NETC_I64] = {0, 64}, [NETC_BF16] = {4, 16},
+    [NETC_F16] = {2, 16}, [NETC_F32] = {2, 32}, [NETC_F64] = {2, 64},
+};
+
+bool dl_type(netc_dtype t, uint8_t *code, uint8_t *bits)
+{
+    if ((unsigned)t > NETC_F64) return false;
+    *code = dl_types[t].code;
+    *bits = dl_types[t].bits;
+    return true;
+}
+
+static size_t dims_text(char *out, size_t n, int rank, const int64_t *dim)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (int i = 0; i < rank && at < n; i++)
+        at += (size_t)snprintf(out + at, n - at, "%s%" PRId64, i ? ", " : "", dim[i]);
+    return at;
+}
+
+char *type_text(char *out, size_t n, netc_dtype t, int rank, const int64_t *dim)
+{
+    char dims[200];
+    dims_text(dims, sizeof dims, rank, dim);
+    snprintf(out, n, "%s[%s]", netc_dtype_name(t), dims);
+    return out;
+}
+
+PyObject *shape_tuple(const netc_port *p)
+{
+    PyObject *t = PyTuple_New(p->rank);
+    for (int i = 0; t && i < p->rank; i++) {
+        PyObject *n = PyLong_FromLongLong(p->dim[i]);
+        if (!n || PyTuple_SetItem(t, i, n)) {
+            Py_DECREF(t);
+            return NULL;
+        }
+    }
+    return t;
+}
+
+void taken_release(State *s, Taken *t)
+{
+    if (t->viewed) s->buffers.release(&t->view);
+    t->viewed = false;
+    Py_CLEAR(t->keep);
+}
+
+static const char *wanted(const netc_port *want, char *text, size_t n)
+{
+    if (!want) return "a tensor of a type it has";
+    return type_text(text, n, want->dtype, want->rank, want->dim);
+}
+
+// Row-major without gaps, and aligned to its elements. strides: in bytes, or NULL.
+static bool is_dense(State *s, const char *what, const Taken *t, const int64_t *strides)
+{
+    int64_t size = (int64_t)netc_dtype_size(t->t.dtype), want[8], step = size;
+    bool dense = true, empty = false;
+    for (int i = t->t.rank - 1; i >= 0; i--) {
+        want[i] = step;
+        dense = dense && (!strides || strides[i] == step || t->t.dim[i] == 1);
+        empty = empty || !t->t.dim[i];
+        step *= t->t.dim[i];
+    }
+    if (!dense && !empty) {
+        char have[200], text[200];
+        dims_text(have, sizeof have, t->t.rank, strides);
+        dims_text(text, sizeof text, t->t.rank, want);
+        raise_text(s,
+                   "%s has strides of (%s) bytes; it must be dense and row-major, (%s): copy it "
+                   "first (numpy.ascontiguousarray, torch's contiguous())",
+                   what, have, text);
+        return false;
+    }
+    if (!t->t.on_device && (uintptr_t)t->t.data % (uintptr_t)size) {
+        raise_text(s, "%s does not lie at a multiple of its elements' %d bytes: copy it first",
+                   what, (int)size);
+        return false;
+    }
+    return true;
+}
+
+// -- buffers --------------------------------------------------------------------------------------
+
+static bool format_type(const char *f, Py_ssize_t size, netc_dtype *out)
+{
+    if (!f) f = "B";
+    const uint16_t one = 1;
+    bool little = *(const uint8_t *)&one;
+    if (*f == '@' || *f == '=' || *f == (little ? '<' : '>')) f++;
+    if (!*f || f[1]) return false;
+    switch (*f) {
+    case '?': *out = NETC_BOOL; return size == 1;
+    case 'B': *out = NETC_U8; return size == 1;
+    case 'e': *out = NETC_F16; return size == 2;
+    case 'f': *out = NETC_F32; return size == 4;
+    case 'd': *out = NETC_F64; return size == 8;
+    case 'i':
+    case 'l':
+    case 'q': *out = size == 4 ? NETC_I32 : NETC_I64; return size == 4 || size == 8;
+    case 'I':
+    case 'L': *out = NETC_U32; return size == 4;
+    default: return false;
+    }
+}
+
+static bool take_buffer(State *s, PyObject *o, const char *what, const netc_port *want, Taken *out)
+{
+    char text[300];
+    if (s->buffers.get(o, &out->view, BUF_FORMAT | BUF_ND | BUF_STRIDES)) return false;
+    out->viewed = true;
+    const PyBuf *v = &out->view;
+    if (v->ndim > 8)
+        return raise_text(s, "%s has %d axes; at most 8 are taken", what, v->ndim), false;
+    if (!format_type(v->format, v->itemsize, &out->t.dtype)) {
+        raise_text(s, "%s must be %s; the array given has elements of the kind '%s' (%d bytes)",
+                   what, wanted(want, text, sizeof text), v->format ? v->format : "B",
+                   (int)v->itemsize);
+        return false;
+    }
+    int64_t strides[8];
+    out->t.rank = v->ndim;
+    out->t.data = v->buf;
+    for (int i = 0; i < v->ndim; i++) {
+        out->t.dim[i] = v->shape[i];
+        strides[i] = v->strides ? v->strides[i] : 0;
+    }
+    return is_dense(s, what, out, v->strides ? strides : NULL);
+}
+
+// -- DLPack ---------------------------------------------------------------------------------------
+
+static bool same_device(State *s, const char *what, int type, int id, const char *device)
+{
+    char have[40];
+    bool cuda = type == DL_CUDA;
+    if (type == DL_CPU || type == DL_CUDA_HOST) return true;
+    snprintf(have, sizeof have, "%s%d", cuda ? "cuda:" : "a device of DLPack's kind ",
+             cuda ? id : type);
+    if (cuda && !strcmp(have, device)) return true;
+    raise_text(s, "%s lies on %s, the model runs on %s: move it there first", what, have, device);
+    return false;
+}
+
+// o.__dlpack__(...), of an older producer without the versions that we take.
+static PyObject *capsule(State *s, PyObject *o, bool cuda)
+{
+    PyObject *method = PyObject_GetAttr(o, s->dlpack), *none = PyTuple_New(0), *c = NULL;
+    PyObject *keywords = PyDict_Copy(s->versions), *one = cuda ? PyLong_FromLong(1) : NULL;
+    bool ready = method && none && keywords && (!cuda || one);
+    if (ready && (!cuda || !PyDict_SetItemString(keywords, "stream", one))) {
+        c = PyObject_Call(method, none, keywords);
+        if (!c && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            if (!PyDict_DelItemString(keywords, "max_version"))
+                c = PyObject_Call(method, none, keywords);
+        }
+    }
+    Py_XDECREF(method), Py_XDECREF(none), Py_XDECREF(keywords), Py_XDECREF(one);
+    return c;
+}
+
+static const DlTensor *inside(PyObject *c)
+{
+    if (PyCapsule_IsValid(c, "dltensor")) {
+        DlManaged *m = PyCapsule_GetPointer(c, "dltensor");
+        return &m->tensor;
+    }
+    if (!PyCapsule_IsValid(c, "dltensor_versioned")) return NULL;
+    DlVersioned *m = PyCapsule_GetPointer(c, "dltensor_versioned");
+    return m->major == 1 ? &m->tensor : NULL;
+}
+
+static bool take_dltensor(State *s, const DlTensor *d, const char *what, const netc_port *want,
+                          const char *device, Taken *out)
+{
+    char text[300];
+    int64_t strides[8];
+    int type = 0;
+    if (d->ndim < 0 || d->ndim > 8)
+        return raise_text(s, "%s has %d axes; at most 8 are taken", what, (int)d->ndim), false;
+    while (type <= NETC_F64 && (dl_types[type].code != d->code || dl_types[type].bits != d->bits))
+        type++;
+    if (type > NETC_F64 || d->lanes != 1) {
+        raise_text(s,
+                   "%s must be %s; the tensor given has elements of the DLPack type (%d, %d bits, "
+                   "%d lanes)",
+                   what, wanted(want, text, sizeof text), d->code, d->bits, d->lanes);
+        return false;
+    }
+    if (!same_device(s, what, d->device_type, d->device_id, device)) return false;
+    out->t.dtype = (netc_dtype)type;
+    out->t.rank = d->ndim;
+    out->t.data = d->data ? (char *)d->data + d->byte_offset : NULL;
+    out->t.on_device = d->device_type == DL_CUDA;
+    for (int i = 0; i < d->ndim; i++) {
+        out->t.dim[i] = d->shape[i];
+        strides[i] = d->strides ? d->strides[i] * (d->bits / 8) : 0;
+    }
+    return is_dense(s, what, out, d->strides ? strides : NULL);
+}
+
+static bool take_dlpack(State *s, PyObject *o, const char *what, const netc_port *want,
+                        const char *device, Taken *out)
+{
+    PyObject *where = PyObject_CallMethodObjArgs(o, s->dlpack_device, NULL);
+    int type, id;
+    bool known = where && PyTuple_Check(where) && PyArg_ParseTuple(where, "ii", &type, &id);
+    if (where && !PyTuple_Check(where))
+        raise_text(s, "%s: __dlpack_device__ gave no pair of numbers", what);
+    Py_XDECREF(where);
+    if (!known || !same_device(s, what, type, id, device)) return false;
+    out->keep = capsule(s, o, type == DL_CUDA); // which owns the tensor until it is freed
+    if (!out->keep) return false;
+    const DlTensor *d = inside(out->keep);
+    if (d) return take_dltensor(s, d, what, want, device, out);
+    raise_text(s, "%s: __dlpack__ gave no DLPack tensor of a version that is known here", what);
+    return false;
+}
+
+// -- whatever is given ----------------------------------------------------------------------------
+
+// A list, a number, or an array of a kind that neither protocol has.
+static bool convert(State *s, PyObject *o, const char *what, const netc_port *want,
+                    const char *device, Taken *out)
+{
+    char text[300];
+    if (!want) {
+        raise_text(s, "%s is no array", what);
+        return false;
+    }
+    PyObject *made = PyObject_CallFunction(s->convert, "Ossi", o, what,
+                                           netc_dtype_name(want->dtype), want->rank);
+    if (!made) return false;
+    if (made == o || (!s->buffers.check(made) && !PyObject_HasAttr(made, s->dlpack))) {
+        Py_DECREF(made);
+        raise_text(s, "%s must be %s; what was given is no array", what,
+                   wanted(want, text, sizeof text));
+        return false;
+    }
+    bool ok = take(s, made, what, want, device, out);
+    if (!ok || out->viewed) {
+        Py_DECREF(made); // a view keeps it
+    } else {
+        PyObject *both = PyTuple_Pack(2, made, out->keep);
+        Py_DECREF(made);
+        if (!both) return taken_release(s, out), false;
+        Py_DECREF(out->keep);
+        out->keep = both;
+    }
+    return ok;
+}
+
+bool take(State *s, PyObject *o, const char *what, const netc_port *want, const char *device,
+          Taken *out)
+{
+    *out = (Taken){0};
+    bool ok = false;
+    if (s->buffers.check(o)) {
+        ok = take_buffer(s, o, what, want, out);
+        // An array of a type that the protocol cannot say, such as bfloat16, has no buffer.
+        bool other =
+            !ok && !out->viewed &&
+            (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError));
+        if (!other) goto done;
+        PyErr_Clear();
+        ok = PyObject_IsInstance(o, s->array_type) == 1 ? take_dlpack(s, o, what, want, device, out)
+                                                        : convert(s, o, what, want, device, out);
+    } else if (PyObject_HasAttr(o, s->dlpack)) {
+        ok = take_dlpack(s, o, what, want, device, out);
+    } else {
+        ok = convert(s, o, what, want, device, out);
+    }
+done:
+    if (!ok) taken_release(s, out);
+    return ok;
+}

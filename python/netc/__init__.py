@@ -1,0 +1,24 @@
+"""netc: a compiler for neural networks, from Python.
+
+    import netc
+    m = netc.compile("mlp.net", device="auto")
+    m.train({"image": images, "label": labels}, epochs=5)
+    print(m.evaluate({"image": test_images, "label": test_labels}))
+    out = m(image=batch, label=batch_labels)      # a dict of arrays
+
+Nothing but the standard library is needed. Arrays of NumPy, torch, jax, cupy and whatever else has
+the buffer protocol or DLPack are read where they lie.
+"""
+
+from ._array import Array
+from ._error import Error
+from ._model import Event, Model, compile, doctor
+from ._netc import Entry, version as _version
+from ._table import Table
+
+__version__ = _version()
+__all__ = ["Array", "Entry", "Error", "Event", "Model", "Table", "compile", "doctor"]
+
+for _public in (Array, Error, Event, Model, Table, compile, doctor):
+    _public.__module__ = "netc"  # as it is named from outside, in tracebacks too
+del _public

@@ -1,0 +1,151 @@
+"""Arrays where there is no NumPy, or where it has no such type; and arrays made of lists."""
+
+import struct
+import sys
+
+from . import _netc
+
+_LETTER = {"bool": "?", "u8": "B", "i32": "i", "u32": "I", "i64": "q", "f16": "e", "f32": "f", "f64": "d"}
+_NUMPY = {"bool": "bool", "u8": "uint8", "i32": "int32", "u32": "uint32", "i64": "int64",
+          "f16": "float16", "f32": "float32", "f64": "float64"}
+
+
+def _count(shape):
+    n = 1
+    for k in shape:
+        n *= k
+    return n
+
+
+def _nested(flat, shape):
+    if not shape:
+        return flat[0]
+    step = _count(shape[1:])
+    return [_nested(flat[i * step:(i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+class Array(_netc.Array):
+    """An output in the host's memory: dense, row-major, exported by DLPack and as a buffer.
+
+    numpy.asarray(a), torch.from_dlpack(a), memoryview(a) share its memory.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *args, **keywords):
+        raise TypeError("arrays are made by models")
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return _count(self.shape)
+
+    def _flat(self):
+        data, n = self.tobytes(), self.size
+        if self.dtype != "bf16":
+            return list(struct.unpack(f"={n}{_LETTER[self.dtype]}", data))
+        bits = struct.unpack(f"={n}H", data)
+        return list(struct.unpack(f"={n}f", struct.pack(f"={n}I", *(b << 16 for b in bits))))
+
+    def tolist(self):
+        """The elements as nested lists of numbers; of no axes, the number."""
+        return _nested(self._flat(), self.shape) if self.size or not self.shape else []
+
+    def item(self):
+        if self.size != 1:
+            raise ValueError(f"an array of {self.size} elements is no number")
+        return self._flat()[0]
+
+    __float__ = __int__ = None  # set below: item() as that type
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("an array of no axes has no length")
+        return self.shape[0]
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy
+        if self.dtype == "bf16":  # which NumPy does not have: as float32
+            made = numpy.array(self._flat(), numpy.float32).reshape(self.shape)
+        else:
+            made = numpy.frombuffer(memoryview(self).cast("B"), _NUMPY[self.dtype]).reshape(self.shape)
+        return made if dtype is None else made.astype(dtype)
+
+    def __repr__(self):
+        text = str(self.tolist()) if self.size <= 64 else "..."
+        return f"netc.Array({self.dtype}{list(self.shape)}, {text})"
+
+
+Array.__float__ = lambda self: float(self.item())
+Array.__int__ = lambda self: int(self.item())
+
+
+def numpy_empty():
+    """numpy.empty, or None without NumPy."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy.empty
+
+
+def _shape_of(value):
+    if not isinstance(value, (list, tuple)):
+        return ()
+    return (len(value),) + (_shape_of(value[0]) if value else ())
+
+
+def _flatten(value, shape, out):
+    if not shape:
+        if isinstance(value, (list, tuple)):
+            raise ValueError("its lists are of several lengths")
+        out.append(value)
+        return
+    if not isinstance(value, (list, tuple)) or len(value) != shape[0]:
+        raise ValueError("its lists are of several lengths")
+    for v in value:
+        _flatten(v, shape[1:], out)
+
+
+def convert(value, what, dtype, rank):
+    """An array of [dtype] made of numbers or lists of them, or of an array that has no buffer."""
+    from ._error import Error
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        kind = getattr(value, "dtype", None)
+        if kind is not None and getattr(kind, "name", "") == "bfloat16":
+            bits = numpy.ascontiguousarray(value).view(numpy.uint16)
+            return _netc.make(Array, "bf16", bits.shape, bits.tobytes())
+        if isinstance(value, numpy.generic):
+            return numpy.asarray(value)
+        if hasattr(value, "__array__"):
+            return numpy.asarray(value)
+    if not isinstance(value, (bool, int, float, list, tuple)):
+        raise Error(f"{what} must be an array, a number or lists of numbers; "
+                    f"what was given is a {type(value).__name__}")
+    shape, flat = _shape_of(value), []
+    try:
+        _flatten(value, shape, flat)
+        return _made(flat, shape, dtype)
+    except (ValueError, TypeError, struct.error, OverflowError) as e:
+        raise Error(f"{what} must be {dtype} of {rank} axes; of the lists given none can be made: {e}") from None
+
+
+def _made(flat, shape, dtype):
+    n = len(flat)
+    if dtype == "bf16":
+        words = struct.unpack(f"={n}I", struct.pack(f"={n}f", *flat))
+        rounded = [(w + 0x7FFF + (w >> 16 & 1)) >> 16 & 0xFFFF for w in words]
+        return _netc.make(Array, dtype, shape, struct.pack(f"={n}H", *rounded))
+    if dtype not in ("f16", "f32", "f64", "bool"):
+        flat = [v if isinstance(v, int) else _whole(v) for v in flat]
+    return _netc.make(Array, dtype, shape, struct.pack(f"={n}{_LETTER[dtype]}", *flat))
+
+
+def _whole(v):
+    if v != int(v):
+        raise ValueError(f"{v} is no whole number")
+    return int(v)

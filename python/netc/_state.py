@@ -1,0 +1,76 @@
+"""Parameters, states and settings as a mapping."""
+
+from collections.abc import Mapping, MutableMapping
+
+
+class State(MutableMapping):
+    """What a model remembers, by name: reading copies out, assignment writes.
+
+        m.state["fc1.weight"]                   # an array, f32[128, 784]
+        m.state["fc1.weight"] = weight          # of that shape and type
+        m.state.update(torch_model.state_dict())
+        torch_model.load_state_dict({k: torch.from_dlpack(v) for k, v in m.state.items()})
+
+    Names stay as they are: nothing is added, nothing deleted.
+    """
+
+    def __init__(self, core):
+        self._core = core
+
+    def __getitem__(self, name):
+        if name not in self:
+            raise self._missing(name)
+        return self._core._state_get(name)
+
+    def __setitem__(self, name, value):
+        if name not in self:
+            raise self._missing(name)
+        self._core._state_set(name, value)
+
+    def _missing(self, name):
+        if not isinstance(name, str):
+            return KeyError(name)
+        try:
+            self._core._state_info(name)
+        except Exception as e:  # which says what it could have been
+            return KeyError(str(e))
+        return KeyError(name)
+
+    def __delitem__(self, name):
+        raise TypeError("a model's parameters and states cannot be deleted")
+
+    def __contains__(self, name):
+        return name in self._core._state_names()
+
+    def __iter__(self):
+        return iter(self._core._state_names())
+
+    def __len__(self):
+        return len(self._core._state_names())
+
+    def types(self):
+        """{name: (type, shape)}; nothing is read."""
+        return {name: self._core._state_info(name) for name in self}
+
+    def __repr__(self):
+        lines = [f"  {name}: {dtype}{list(shape)}" for name, (dtype, shape) in self.types().items()]
+        return "\n".join(["<netc state"] + lines) + ">"
+
+
+class Settings(Mapping):
+    """The settings that a model declares ("setting rate = 0.1"): m.settings["rate"] = 0.05."""
+
+    def __init__(self, core, names):
+        self._core, self._names = core, names
+
+    def __getitem__(self, name):
+        return self._core._setting_get(name)
+
+    def __setitem__(self, name, value):
+        self._core._setting_set(name, value)
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def __len__(self):
+        return len(self._names)

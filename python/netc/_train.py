@@ -1,0 +1,155 @@
+"""Training on arrays, and on batches as they come."""
+
+import os
+import time
+
+from ._error import Error
+from ._progress import progress as open_progress
+from ._table import Table
+
+
+class Event:
+    """What training tells: kind is "start", "progress", "eval", "saved" or "end".
+
+    step, total, epoch, epochs, epochs_done, examples, seconds, rate (examples a second),
+    seconds_left; metrics: {"loss": …}, means since the last report, of "eval" those of the
+    evaluation; text: of "start" a description, of "saved" the path.
+    """
+
+    __slots__ = ("kind", "step", "total", "epoch", "epochs", "epochs_done", "examples", "seconds",
+                 "rate", "seconds_left", "metrics", "text")
+
+    def __init__(self, *values):
+        for name, value in zip(self.__slots__, values):
+            setattr(self, name, value)
+
+    def __repr__(self):
+        values = ", ".join(f"{k} {v:.5g}" for k, v in self.metrics.items())
+        return f"<netc.Event {self.kind} {self.step}/{self.total} {values}>".replace(" >", ">")
+
+
+class _Teller:
+    """Keeps the history, and tells the progress bar and the caller."""
+
+    def __init__(self, model, on_event, progress):
+        self.model, self.on_event, self.bar = model, on_event, open_progress(progress)
+
+    def __call__(self, *values):
+        event = Event(*values)
+        if event.kind == "start":
+            self.model.history = Table()
+        if event.kind in ("progress", "eval"):
+            self.model.history.append({"step": event.step, "epoch": event.epochs_done, **event.metrics,
+                                       "seconds": event.seconds})
+        self.bar(event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+def train_arrays(model, data, *, eval_data, split, epochs, steps, report_every, eval_every, save,
+                 save_every, resume, watch, shuffle, keep_last, on_event, progress):
+    teller = _Teller(model, on_event, progress)
+    files = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in data.items()}
+    try:
+        model._core._train(files, teller, eval_data=eval_data, split=split, epochs=epochs or 0,
+                           steps=steps or 0, report_every=report_every, eval_every=eval_every,
+                           save_every=save_every, save=None if save is None else os.fspath(save),
+                           resume=None if resume is None else os.fspath(resume), watch=list(watch),
+                           shuffle=shuffle, keep_last=keep_last)
+    except StopIteration:
+        pass
+    finally:
+        teller.bar.close()
+    return model.history
+
+
+def _length(batches):
+    try:
+        return len(batches)
+    except TypeError:
+        return None
+
+
+def _scalars(outputs):
+    return {k: float(v) for k, v in outputs.items() if not v.shape}
+
+
+def train_batches(model, batches, *, epochs, steps, report_every, on_event, progress, save):
+    """A step a batch. How many there will be must be known where the model's text asks for it."""
+    length, entry = _length(batches), model.entry("train")
+    if epochs is not None and epochs != int(epochs):
+        raise ValueError("epochs of an iterable are whole")
+    total = steps or (length * int(epochs or 1) if length is not None else 0)
+    if not model._core._control_set("@total", total) and not total:
+        total = 0
+    elif not total:
+        raise Error("the model's schedule asks for the length of training ('total'), and these batches "
+                    "have no len(): say steps=N")
+    return _Loop(model, entry, batches, int(epochs or 1), total, report_every, save,
+                 _Teller(model, on_event, progress)).run()
+
+
+class _Loop:
+    def __init__(self, model, entry, batches, epochs, total, report_every, save, teller):
+        self.model, self.entry, self.batches, self.epochs = model, entry, batches, epochs
+        self.total, self.save, self.teller = total, save, teller
+        self.every = report_every or max(1, (total // self.epochs + 19) // 20 if total else 50)
+        self.names = [name for name, _, _, _ in entry.inputs]
+        self.rows = next((s[0] for _, _, s, data in entry.inputs if data and s), 1)
+        self.step, self.epoch, self.sums, self.count = 0, 0, {}, 0
+
+    def tell(self, kind, metrics=None, text=None):
+        now = time.perf_counter()
+        span, steps = now - self.reported, self.step - self.reported_step
+        rate = steps * self.rows / span if span > 0 else 0.0
+        left = (self.total - self.step) * self.rows / rate if rate and self.total else 0.0
+        length = self.total / self.epochs if self.total else 0
+        self.teller(kind, self.step, self.total, self.epoch, self.epochs,
+                    self.step / length if length else float(self.epoch), self.step * self.rows,
+                    now - self.begun, rate, left, metrics or {}, text)
+
+    def report(self):
+        if self.count:
+            self.tell("progress", {k: v / self.count for k, v in self.sums.items()})
+        self.sums, self.count = {}, 0
+        self.reported, self.reported_step = time.perf_counter(), self.step
+
+    def one(self, batch):
+        if not isinstance(batch, dict):  # (inputs, labels), in the order they are declared
+            batch = dict(zip(self.names, batch, strict=True))
+        for k, v in _scalars(self.entry(**batch)).items():
+            self.sums[k] = self.sums.get(k, 0.0) + v
+        self.step += 1
+        self.count += 1
+        if self.step % self.every == 0 or self.step == self.total:
+            self.report()
+
+    def all(self):
+        for self.epoch in range(1, self.epochs + 1):
+            before = self.step
+            for batch in self.batches:
+                self.one(batch)
+                if self.total and self.step >= self.total:
+                    return
+            if self.step == before:
+                raise Error(f"epoch {self.epoch} has no batches: an iterator gives them once; give a list or "
+                            "something that can be iterated again")
+
+    def run(self):
+        self.begun = self.reported = time.perf_counter()
+        self.reported_step = 0
+        try:
+            self.tell("start")
+            while True:
+                self.all()
+                if not self.total or self.step >= self.total:
+                    break
+            self.report()
+        except StopIteration:
+            pass
+        finally:
+            if self.save is not None and self.step:
+                self.model.save(self.save)
+            self.teller.bar.close()
+        self.tell("end")
+        return self.model.history

@@ -1,0 +1,353 @@
+"""Calls, arrays in and out, errors, state: on the CPU."""
+
+import array
+import ctypes
+import gc
+import sys
+import weakref
+
+import netc
+import numpy as np
+from harness import check, raises, run, same, skip
+from nets import ADD, CLOUDS
+
+m = netc.compile(ADD, name="add.net", device="cpu")
+X = np.arange(4, dtype=np.float32)
+
+
+def test_call():
+    out = m(x=X, y=X)
+    same(list(out), ["z", "s"])
+    check(type(out["z"]) is np.ndarray and out["z"].dtype == np.float32 and out["z"].shape == (4,))
+    same(out["z"].tolist(), [0, 2, 4, 6])
+    same(out["s"].shape, ())
+    same(float(m(X, y=X)["s"]), 6.0)  # by position
+    kept = out["z"]
+    m(x=X + 1, y=X)
+    same(kept.tolist(), [0, 2, 4, 6])  # results are the caller's
+    for x in ([0, 1, 2, 3], (0.0, 1, 2, 3), array.array("f", X), memoryview(X), X[::-1][::-1]):
+        same(m(x=x, y=X)["z"].tolist(), [0, 2, 4, 6])
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    same(m(x=frozen, y=X)["z"].tolist(), [0, 2, 4, 6])
+
+
+def test_entry():
+    e = m.entry("add")
+    check(m.entry("add") is e and m.entry().name == "add")
+    same(e.inputs, [("x", "f32", (4,), True), ("y", "f32", (4,), True)])
+    same([o[:3] for o in e.outputs], [("z", "f32", (4,)), ("s", "f32", ())])
+    same(e(x=X, y=X)["z"].tolist(), [0, 2, 4, 6])
+    check("add(x: f32[4], y: f32[4])" in repr(e) and "z: f32[4]" in repr(m) and "cpu" in repr(m))
+    with raises(netc.Error, "no entry 'ad'", "add"):
+        m.entry("ad")
+    two = netc.compile("model a(x: f32[2]) { return y = x }\nmodel b(x: f32[2]) { return y = -x }", device="cpu")
+    with raises(netc.Error, "a, b"):
+        two(x=[1, 2])
+    same(two.entry("b")(x=[1, 2])["y"].tolist(), [-1, -2])
+
+
+def test_bad_calls():
+    for arguments, kind, words in [
+        (dict(x=X), TypeError, ["no value for 'y'", "y: f32[4]"]),
+        (dict(x=X, y=X, q=X), TypeError, ["no input 'q'", "x: f32[4]"]),
+        (dict(x=X, q=X), TypeError, ["no input 'q'"]),
+        (dict(x=X.astype("f8"), y=X), netc.Error, ["'x' is f32[4]", "f64[4]"]),
+        (dict(x=X[:3], y=X), netc.Error, ["'x' is f32[4]", "f32[3]"]),
+        (dict(x=X.reshape(2, 2), y=X), netc.Error, ["f32[2, 2]"]),
+        (dict(x=np.zeros(8, "f4")[::2], y=X), netc.Error, ["strides of (8)", "(4)"]),
+        (dict(x=np.zeros(4, "i2"), y=X), netc.Error, ["'x' must be f32[4]", "'h'"]),
+        (dict(x=np.zeros(4, ">f4"), y=X), netc.Error, ["'>f'"]),
+        (dict(x=np.zeros(17, "u1")[1:].view("f4"), y=X), netc.Error, ["multiple"]),
+        (dict(x="text", y=X), netc.Error, ["is a str"]),
+        (dict(x=None, y=X), netc.Error, ["NoneType"]),
+        (dict(x=[[1], [2, 3]], y=X), netc.Error, ["several lengths"]),
+        (dict(x=[1, "a", 2, 3], y=X), netc.Error, ["'x' must be f32"]),
+        (dict(x=np.zeros((1,) * 9, "f4"), y=X), netc.Error, ["9 axes"]),
+    ]:
+        with raises(kind, *words):
+            m(**arguments)
+    with raises(TypeError, "too many"):
+        m(X, X, X)
+    with raises(TypeError, "two values for 'x'"):
+        m(X, x=X)
+    with raises(TypeError):
+        netc.Model()
+    with raises(TypeError):
+        netc.Array()
+    for bare in (netc.Model.__new__(netc.Model), ):
+        with raises(AttributeError):
+            bare(x=X)
+    import netc._netc as c
+    with raises((ValueError, TypeError)):
+        c.Model().close() or c.Model()._entries()
+    with raises((ValueError, TypeError)):
+        c.Array().shape
+    with raises((ValueError, TypeError)):
+        c.Entry()()
+    same(m(x=X, y=X)["z"].tolist(), [0, 2, 4, 6])  # nothing of this did harm
+
+
+def test_errors():
+    try:
+        netc.compile("model a(x: f32[4]) {\n    return y = x +\n}\n", device="cpu")
+    except netc.Error as e:
+        check("model.net:3:1: error: unexpected '}'" in str(e) and "      | ^" in str(e), str(e))
+        same((e.diagnostics[0]["line"], e.diagnostics[0]["file"], e.status), (3, "model.net", "invalid"))
+    else:
+        check(False, "no error")
+    with raises(netc.Error, "cannot open none.net"):
+        netc.compile("none.net")
+    with raises(netc.Error, "no device 'gpu'"):
+        netc.compile(ADD, device="gpu")
+    with raises(netc.Error, "unknown precision"):
+        netc.compile(ADD, precision="f8")
+    with raises(netc.Error, "q"):
+        netc.compile(ADD, defines={"q": 1})
+    with raises(UnicodeEncodeError):
+        netc.compile("model \udc80 {\n}")
+    with raises(ValueError):
+        netc.compile("model \0 {\n}")
+    with raises(TypeError):
+        netc.compile(3)
+    tight = netc.compile("model pick(i: i32[2] in 0..3) { return y = tensor([1.0, 2, 3])[i] }", device="cpu")
+    same(tight(i=[2, 0])["y"].tolist(), [3, 1])
+    with raises(netc.Error, "holds 3"):
+        tight(i=[2, 3])
+
+
+def test_types():
+    text = "model t(b: bool[2], u: u8[2], i: i32[2], w: u32[2], l: i64[2], h: f16[2], d: f64[2]) {\n" \
+           "    return ob = b, ou = u, oi = i, ow = w, ol = l, oh = h, od = d\n}"
+    t = netc.compile(text, device="cpu")
+    given = dict(b=np.array([True, False]), u=np.array([1, 255], "u1"), i=np.array([-1, 2], "i4"),
+                 w=np.array([1, 2**32 - 1], "u4"), l=np.array([-2**40, 1], "i8"), h=np.array([1.5, -2], "f2"),
+                 d=np.array([1e300, 2]))
+    out = t(**given)
+    for name in "buiwlhd":
+        check(out["o" + name].dtype == given[name].dtype and (out["o" + name] == given[name]).all(), name)
+    out = t(**{k: v.tolist() for k, v in given.items()})  # as lists
+    for name in "buiwlhd":
+        check((out["o" + name] == given[name]).all(), name)
+    with raises(netc.Error, "whole number"):
+        t(**{**given, "i": [1.5, 2]})
+    with raises(netc.Error, "'u' must be u8"):
+        t(**{**given, "u": [256, 2]})
+    b = netc.compile("model half(x: bf16[3]) { return y = x }", device="cpu")
+    y = b(x=[1, 2.5, -3])["y"]
+    check(type(y) is netc.Array and y.dtype == "bf16" and y.tolist() == [1, 2.5, -3], repr(y))
+    same(np.asarray(y).dtype, np.dtype("f4"))
+    same(b(x=y)["y"].tolist(), [1, 2.5, -3])  # by DLPack
+    with raises(BufferError):
+        memoryview(y)
+
+
+# -- DLPack in: producers as other libraries have them, made of NumPy's capsules
+
+class Producer:
+    def __init__(self, a, versioned=True, device=(1, 0)):
+        self.a, self.versioned, self.device, self.asked = a, versioned, device, []
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **keywords):
+        self.asked.append(keywords)
+        if not self.versioned:
+            if "max_version" in keywords:
+                raise TypeError("unexpected keyword argument 'max_version'")
+            return self.a.__dlpack__()
+        return self.a.__dlpack__(max_version=keywords["max_version"])
+
+
+def test_dlpack_in():
+    for versioned in (True, False):
+        a = X.copy()
+        p = Producer(a, versioned)
+        before = sys.getrefcount(a)
+        same(m(x=p, y=X)["z"].tolist(), [0, 2, 4, 6])
+        same(sys.getrefcount(a), before)  # the tensor was given back
+        same(len(p.asked), 1 if versioned else 2)
+        with raises(netc.Error, "strides of (8)"):
+            m(x=Producer(np.zeros(8, "f4")[::2], versioned), y=X)
+        with raises(netc.Error, "f64[4]"):
+            m(x=Producer(np.zeros(4), versioned), y=X)
+        with raises(netc.Error, "DLPack type (0, 16 bits"):
+            m(x=Producer(np.zeros(4, "i2"), versioned), y=X)
+    with raises(netc.Error, "lies on cuda:1", "cpu"):
+        m(x=Producer(X, device=(2, 1)), y=X)
+    with raises(netc.Error, "kind 8"):
+        m(x=Producer(X, device=(8, 0)), y=X)
+    for device in (None, 3, (1,), ("a", 0)):
+        with raises((netc.Error, TypeError)):
+            m(x=Producer(X, device=device), y=X)
+
+    class Wrong(Producer):
+        def __dlpack__(self, **keywords):
+            return 3
+    with raises(netc.Error, "no DLPack tensor"):
+        m(x=Wrong(X), y=X)
+
+    class Fails(Producer):
+        def __dlpack__(self, **keywords):
+            raise RuntimeError("gone")
+    with raises(RuntimeError, "gone"):
+        m(x=Fails(X), y=X)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    same(m(x=Producer(frozen), y=X)["s"].tolist(), 6.0)  # read-only is enough
+
+
+def test_dlpack_out():
+    b = netc.compile("model half(x: bf16[3]) { return y = x }", device="cpu")
+    plain = netc._netc.make(netc.Array, "f32", (2, 3), np.arange(6, dtype="f4").tobytes())
+    same((plain.shape, plain.dtype, plain.__dlpack_device__()), ((2, 3), "f32", (1, 0)))
+    taken = np.from_dlpack(plain)
+    view = memoryview(plain)
+    same((view.shape, view.format), ((2, 3), "f"))
+    del plain
+    gc.collect()
+    same(taken.tolist(), [[0, 1, 2], [3, 4, 5]])  # the memory lives on
+    same(view.tolist(), [[0, 1, 2], [3, 4, 5]])
+    out = b(x=[1, 2, 3])["y"]
+    for keywords, name in ((dict(), b"dltensor"), (dict(max_version=(1, 0)), b"dltensor_versioned"),
+                           (dict(max_version=(0, 8)), b"dltensor"), (dict(max_version=(1, 0), copy=True), b"dltensor_versioned")):
+        capsule = out.__dlpack__(**keywords)
+        get = ctypes.pythonapi.PyCapsule_GetName
+        get.restype, get.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        same(get(capsule), name)
+        del capsule  # nobody consumed it
+    with raises(BufferError):
+        out.__dlpack__(stream=1)
+    with raises(BufferError):
+        out.__dlpack__(dl_device=(2, 0))
+    same(out.tolist(), [1, 2, 3])
+    same(float(netc._netc.make(netc.Array, "f32", (), np.float32(2).tobytes())), 2.0)
+
+
+def test_state():
+    same(list(m.state), ["w", "runs"])
+    same(m.state.types()["w"], ("f32", (4,)))
+    before = int(m.state["runs"])
+    m(x=X, y=X)
+    same(int(m.state["runs"]), before + 1)
+    m.state["w"] = np.array([1, 2, 3, 4], "f4")
+    same(m(x=X, y=X)["z"].tolist(), [0, 3, 8, 15])
+    saved = m.state_dict()
+    m.state.update(w=[0, 0, 0, 0])
+    same(m(x=X, y=X)["z"].tolist(), X.tolist())
+    m.load_state_dict(saved)
+    same(m.state["w"].tolist(), [1, 2, 3, 4])
+    with raises(netc.Error, "nothing for runs", "no q"):
+        m.load_state_dict({"w": X, "q": X})
+    m.load_state_dict({"w": np.ones(4, "f4")}, strict=False)
+    with raises(KeyError, "no parameter or state 'v'"):
+        m.state["v"]
+    with raises(KeyError):
+        m.state["v"] = X
+    check("v" not in m.state and 3 not in m.state and m.state.get("v") is None)
+    with raises(netc.Error, "state 'w' is f32[4]", "f32[3]"):
+        m.state["w"] = X[:3]
+    with raises(TypeError):
+        del m.state["w"]
+    with raises(KeyError):
+        m.state[3]
+    check("w: f32[4]" in repr(m.state))
+
+
+def test_files(folder="."):
+    m.state["w"] = [1, 2, 3, 4]
+    m.save("w.safetensors")
+    other = netc.compile(ADD, device="cpu", weights="w.safetensors")
+    same(other.state["w"].tolist(), [1, 2, 3, 4])
+    m.state["w"] = [0, 0, 0, 0]
+    m.load("w.safetensors")
+    same(m.state["w"].tolist(), [1, 2, 3, 4])
+    same(other.adopt(m), 2)
+    with raises(netc.Error, "nope.safetensors"):
+        m.load("nope.safetensors")
+    with raises(netc.Error, "matches no tensor"):
+        m.load("w.safetensors", map={"q.*": "w.*"})
+    m.save("add.bin")
+    again = netc.compile("add.bin", device="cpu")
+    same(again(x=X, y=X)["z"].tolist(), [0, 3, 8, 15])
+    with raises(netc.Error, "none/w.safetensors"):
+        m.save("none/w.safetensors")
+    m.state["w"] = np.ones(4, "f4")
+
+
+def test_variant():
+    side = netc.compile(CLOUDS, device="cpu")
+    logits = side.variant(outputs="logits", defines={"batch": 1})
+    same(logits.entry().inputs, [("x", "f32", (1, 2), True)])
+    before = logits(x=[[1, 2]])["logits"]
+    side.state["fc2.bias"] = [1, 2]
+    after = logits(x=[[1, 2]])["logits"]
+    check(np.allclose(after - before, [[1, 2]] - 0 * before, atol=1), (before, after))
+    side.close()
+    same(logits(x=[[1, 2]])["logits"].tolist(), after.tolist())  # it has the state's other end
+    with raises(ValueError, "closed"):
+        side(x=np.zeros((32, 2), "f4"), label=np.zeros(32, "u1"))
+    check("closed" in repr(side))
+    side.close()
+    like = netc.compile("dim n = 4\nmodel sum_of(x: f32[n], unused: f32[n]) { return s = sum(x) }", device="cpu")
+    same(float(like.variant(like={"x": X[:2]})(x=X[:2])["s"]), 1.0)
+    same(float(like(x=X, unused=X)["s"]), 6.0)  # what is declared and not needed may be given
+
+
+def test_looking():
+    table = m.inspect()
+    same(table.column("entry"), ["add"] * len(table))
+    check("add for cpu: 2 kernels" in repr(table) and table[0]["kind"] == "kernel" and "<table>" in table._repr_html_())
+    check("NC_BODY" in m.kernel(table[0]["name"]))
+    with raises(netc.Error, "no kernel 'q'"):
+        m.kernel("q")
+    check("model add" in m.emit("ast"))
+    with raises(netc.Error):
+        m.emit("q")
+    p = m.profile(repeats=3, steps=3)
+    check(p[0]["seconds"] > 0 and p.data["seconds"] > 0 and p.data["repeats"] == 3 and "name" in repr(p))
+    with raises(netc.Error, "no entry"):
+        m.profile("q")
+    check("add" in m.check())
+    check("<pre>" in m._repr_html_())
+    check(len(netc.doctor()) > 3 and {"what", "ok", "detail"} == set(netc.doctor()[0]))
+
+
+def test_lifetimes():
+    import os
+
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    text = "model one(x: f32[4]) { param w: f32[4] = 1\n return y = x * w }"
+    for i in range(1000):
+        one = netc.compile(text, device="cpu")
+        one(x=X)
+        if i == 200:
+            begin, files = resident(), len(os.listdir("/proc/self/fd"))
+    check(resident() - begin < 4 << 20, f"{resident() - begin} bytes more after 800 models")
+    same(len(os.listdir("/proc/self/fd")), files)
+    entry = one.entry()
+    gone = weakref.ref(one)
+    del one
+    check(gone() is None)  # no cycle: what it holds on its device goes at once
+    same(entry(x=X)["y"].tolist(), X.tolist())  # an entry keeps what it needs
+    for _ in range(2000):  # calls and failed calls give everything back
+        m(x=X, y=X)
+        try:
+            m(x=X, y=X[:3])
+        except netc.Error:
+            pass
+    begin, blocks = resident(), sys.getallocatedblocks()
+    for _ in range(3000):
+        m(x=X, y=X)
+        try:
+            m(x=X, y=X[:3])
+        except netc.Error:
+            pass
+    check(resident() - begin < 1 << 20 and sys.getallocatedblocks() - blocks < 500,
+          (resident() - begin, sys.getallocatedblocks() - blocks))
+
+
+run(globals())

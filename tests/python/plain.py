@@ -1,0 +1,36 @@
+"""Without NumPy: lists in, netc.Array out."""
+
+import sys
+
+sys.modules["numpy"] = None  # importing it fails
+
+import netc
+from harness import check, raises, run, same
+from nets import ADD
+
+m = netc.compile(ADD, device="cpu")
+
+
+def test_lists():
+    out = m(x=[1, 2, 3, 4], y=[0, 0, 0, 1.5])
+    check(type(out["z"]) is netc.Array)
+    same((out["z"].tolist(), out["z"].shape, out["z"].dtype, len(out["z"])), ([1, 2, 3, 5.5], (4,), "f32", 4))
+    same((float(out["s"]), int(out["s"]), out["s"].tolist(), out["s"].shape), (10.0, 10, 10.0, ()))
+    same(memoryview(out["z"]).tolist(), [1, 2, 3, 5.5])
+    same(repr(out["z"]), "netc.Array(f32[4], [1.0, 2.0, 3.0, 5.5])")
+    same(m(x=out["z"], y=[0, 0, 0, 0])["z"].tolist(), [1, 2, 3, 5.5])
+    m.state["w"] = [2, 2, 2, 2]
+    same(m.state["w"].tolist(), [2, 2, 2, 2])
+    with raises(TypeError):
+        len(out["s"])
+    with raises(ValueError):
+        out["z"].item()
+    with raises(netc.Error, "several lengths"):
+        m(x=[[1, 2], [3]], y=[0, 0, 0, 0])
+    with raises(netc.Error, "f32[2, 2]"):
+        m(x=[[1, 2], [3, 4]], y=[0, 0, 0, 0])
+    with raises(netc.Error, "is a dict"):
+        m(x={}, y=[0, 0, 0, 0])
+
+
+run(globals())

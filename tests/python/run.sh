@@ -1,0 +1,41 @@
+#!/bin/bash
+# The Python package: built as `make python` builds it, used from NumPy's arrays, on the CPU.
+. "$(dirname "$0")/../lib.sh"
+PYTHON=${PYTHON:-python3}
+if ! command -v "$PYTHON" >/dev/null || ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    skip "no Python of 3.10 or later: the package is not tried"; finish
+fi
+include=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+[ -e "$include/Python.h" ] || { skip "no Python.h in $include (python3-dev): the package is not tried"; finish; }
+sanitize=
+if nm -D "$BUILD/libnetc.so" | grep -q __asan_init; then
+    # Python's own allocations of static objects are no leaks of ours.
+    sanitize=-fsanitize=address,undefined
+    preload="$(${CC:-cc} -print-file-name=libasan.so):$(${CC:-cc} -print-file-name=libubsan.so)"
+    export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
+fi
+expect 0 "" make -C "$ROOT" --no-print-directory BUILD="$BUILD" PYTHON="$PYTHON" SANITIZE="$sanitize" ${sanitize:+OPT=-O1} python
+export PYTHONPATH=$BUILD/python:$ROOT/tests/python PYTHONDONTWRITEBYTECODE=1
+py() { LD_PRELOAD=${preload:-} timeout "${LIMIT:-1200}" "$PYTHON" "$@"; }
+# script FILE: a file of tests, which counts for itself.
+script() {
+    py "$ROOT/tests/python/$1" >"$W/.out" 2>&1; local code=$? line
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$W/.out" | tail -1)
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
+        grep -E '^skip' "$W/.out"
+    else
+        failed=$((failed + 1))
+    fi
+    [ $code -eq 0 ] || sed "s|^|$1: |" "$W/.out" | tail -30
+}
+bare=$(py -c 'import sys; before = set(sys.modules); import netc; print(sorted(m for m in set(sys.modules) - before if m.split(".")[0] in ("numpy", "torch", "jax", "cupy", "IPython")))')
+[ "$bare" = "[]" ] && pass || fail "import netc imports $bare"
+script plain.py
+if py -c 'import numpy' 2>/dev/null; then
+    script calls.py
+    script training.py
+else
+    skip "no NumPy: calls and training are not tried"
+fi
+finish

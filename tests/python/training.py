@@ -1,0 +1,242 @@
+"""Training: what is told, what ends it, threads, forked processes."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import netc
+import numpy as np
+from harness import check, raises, run, same
+from nets import CLOUDS, clouds
+
+m = netc.compile(CLOUDS, name="clouds.net", device="cpu")
+DATA, TEST = clouds(640), clouds(100)
+
+
+def test_train():
+    begin = m.evaluate(TEST)["loss"]
+    kinds = []
+    history = m.train(DATA, epochs=3, eval_data=TEST, on_event=lambda e: kinds.append(e.kind))
+    check(kinds[0] == "start" and kinds[-1] == "end" and kinds.count("eval") == 3, kinds)
+    check(history is m.history and history[-1]["step"] == 60 and "eval_accuracy" in history[-1])
+    check(m.evaluate(TEST)["loss"] < begin / 2 and m.evaluate(TEST)["accuracy"] > 0.9)
+    same(m.train(DATA, steps=7, split=0.5, watch=["fc1.weight"], report_every=7)[0]["step"], 7)
+    check("norm" in " ".join(m.history[0]) or "fc1.weight" in " ".join(m.history[0]), m.history[0])
+
+
+def test_bad_data():
+    for data, words in [
+        ({"x": DATA["x"]}, ["'label'"]),
+        ({**DATA, "q": DATA["x"]}, ["no input 'q'"]),
+        ({**DATA, "label": DATA["label"][:100]}, ["disagree", "640", "100"]),
+        ({**DATA, "label": DATA["label"].astype("i4")}, ["u8[32]", "i32[640]"]),
+        ({**DATA, "label": DATA["label"] + 7}, ["holds 7"]),
+        ({**DATA, "x": DATA["x"][:, :1].copy()}, ["f32[32, 2]", "f32[640, 1]"]),
+        ({**DATA, "x": DATA["x"][:, ::-1]}, ["the data for 'x'", "strides"]),
+        ({**DATA, "x": "none.npy"}, ["none.npy"]),
+        ({**DATA, "x": 3}, ["is no array"]),
+        ({**DATA, "x": np.float32(3).reshape(())}, ["axis 0"]),
+        ({}, ["'x'", "'label'"]),
+    ]:
+        with raises(netc.Error, *words):
+            m.train(data)
+    with raises((TypeError, ValueError)):
+        m.train({3: DATA["x"]})
+    with raises(TypeError):
+        m.evaluate(3)
+    with raises(netc.Error, "negative"):
+        m.train(DATA, steps=-1)
+    with raises(ValueError, "not both"):
+        m.train(DATA, steps=1, epochs=1)
+    with raises(netc.Error, "split"):
+        m.train(DATA, split=2)
+    with raises(netc.Error, "fc1.wieght"):
+        m.train(DATA, watch=["fc1.wieght"])
+    with raises(netc.Error, "no entry 'train'"):
+        netc.compile("model a(x: f32[2]) { return y = x }", device="cpu").train({"x": DATA["x"]})
+
+
+class Oops(Exception):
+    pass
+
+
+def test_callbacks():
+    seen = []
+
+    def fails(event):
+        seen.append(event)
+        if event.kind == "progress":
+            # From a callback the model may be looked at and called; not trained.
+            m.state["fc2.bias"] = m.state["fc2.bias"]
+            m(x=DATA["x"][:32], label=DATA["label"][:32])
+            with raises(netc.Error, "from a callback"):
+                m.train(DATA)
+            with raises(netc.Error, "from a callback"):
+                m.close()
+            raise Oops("stop here")
+    m.state["fc1.bias"] = np.zeros(8, "f4")
+    with raises(Oops, "stop here"):
+        m.train(DATA, epochs=100, report_every=10, on_event=fails, save="kept.safetensors")
+    check(len(m.history) == 1 and m.history[0]["step"] == 10 and seen[-1].kind == "end")
+    check(m.state["fc1.bias"].any())  # what was trained is kept
+    kept = netc.compile(CLOUDS, device="cpu", weights="kept.safetensors")
+    check((kept.state["fc1.bias"] == m.state["fc1.bias"]).all())
+
+    def ends(event):
+        if event.kind == "progress":
+            raise StopIteration
+    same(len(m.train(DATA, epochs=100, report_every=10, on_event=ends)), 1)
+    same(len(m.train(DATA, epochs=2, report_every=20)), 2)  # and nothing is left behind
+    with raises(TypeError):
+        m.train(DATA, on_event=3)
+
+
+def test_batches():
+    def batches(n):
+        for i in range(n):
+            at = slice(i % 20 * 32, i % 20 * 32 + 32)
+            yield {"x": DATA["x"][at], "label": DATA["label"][at]}
+    history = m.train(batches(10), report_every=5)
+    same([r["step"] for r in history], [5, 10])
+    same(len(m.train(list(batches(40)), epochs=3)), 60)  # about twenty reports an epoch
+    same(m.train(list(batches(4)), epochs=2)[-1]["step"], 8)
+    same(m.train(((DATA["x"][:32], DATA["label"][:32]) for _ in range(9)), steps=3)[-1]["step"], 3)
+    with raises(TypeError, "no value for 'label'"):
+        m.train([{"x": DATA["x"][:32]}])
+    with raises(ValueError, "dict of arrays"):
+        m.train(batches(3), eval_data=TEST)
+    with raises(netc.Error, "no batches"):
+        m.train(batches(3), epochs=2)
+
+    def broken():
+        yield from batches(2)
+        raise Oops("the loader")
+    with raises(Oops, "the loader"):
+        m.train(broken(), save="loader.safetensors")
+    check(os.path.exists("loader.safetensors"))
+    counted = netc.compile(CLOUDS.replace("lr = rate", "lr = cosine(0.05, steps = total)"), device="cpu")
+    with raises(netc.Error, "steps=N"):
+        counted.train(batches(3))
+    check(np.isfinite(counted.train(batches(30), steps=6)[-1]["loss"]))
+
+
+def test_progress():
+    for columns in ("80", "30"):
+        os.environ["COLUMNS"] = columns
+        err, sys.stderr = sys.stderr, io.StringIO()
+        try:
+            m.train(DATA, epochs=1, progress=True)
+            text = sys.stderr.getvalue()
+            sys.stderr = io.StringIO()
+            m.train(DATA, epochs=1)
+            quiet = sys.stderr.getvalue()
+        finally:
+            sys.stderr = err
+        lines = text.split("\r\033[K")[1:]
+        check(len(lines) >= 20 and "20/20 epoch 1/1" in lines[-1][:80] or columns == "30", lines[-1:])
+        check(all(len(x.rstrip("\n")) < int(columns) for x in lines) and text.endswith("\n"))
+        same(quiet, "")
+
+
+def test_settings():
+    same(dict(m.settings).keys(), {"rate"})
+    m.settings["rate"] = 0.0
+    before = m.state["fc1.weight"]
+    m.train(DATA, steps=3)
+    check((before == m.state["fc1.weight"]).all())
+    m.settings["rate"] = 0.05
+    with raises(netc.Error, "no setting 'q'"):
+        m.settings["q"] = 1
+
+
+INTERRUPTED = """
+import netc, sys
+from nets import CLOUDS, clouds
+m = netc.compile(CLOUDS, device="cpu")
+data = clouds(640)
+def told(e):
+    if e.kind == "progress": print("step", flush=True)
+try:
+    if sys.argv[1] == "arrays":
+        m.train(data, epochs=1e6, on_event=told, save="interrupted.safetensors")
+    else:
+        m.train([{k: v[:32] for k, v in data.items()}] * 100, epochs=1000000, on_event=told, save="interrupted.safetensors")
+except KeyboardInterrupt:
+    assert len(m.history) and m.evaluate(data)["accuracy"] > 0.5
+    m.load("interrupted.safetensors")
+    print("kept")
+"""
+
+
+def test_interrupt():
+    for how in ("arrays", "batches"):
+        p = subprocess.Popen([sys.executable, "-c", INTERRUPTED, how], stdout=subprocess.PIPE)
+        p.stdout.readline()
+        p.send_signal(signal.SIGINT)
+        check(p.communicate()[0].endswith(b"kept\n"))
+        same(p.returncode, 0)
+        os.unlink("interrupted.safetensors")
+
+
+def test_threads():
+    x, label = DATA["x"][:32], DATA["label"][:32]
+    want = m(x=x, label=label)["logits"]
+    wrong = []
+
+    def calls():
+        for _ in range(200):
+            if not (m(x=x, label=label)["logits"] == want).all():
+                wrong.append(1)
+    threads = [threading.Thread(target=calls) for _ in range(3)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    same(wrong, [])
+    # Others run while a model trains; one that wants the same model waits.
+    went, over = [], threading.Event()
+
+    def counts():
+        while not over.is_set():
+            went.append(time.perf_counter())
+            time.sleep(0.001)
+    t = threading.Thread(target=counts)
+    other = threading.Thread(target=lambda: m.train(DATA, epochs=300, report_every=2000))
+    t.start(), other.start()
+    m.train(DATA, epochs=300, report_every=2000)
+    other.join()
+    over.set(), t.join()
+    check(len(went) > 3, len(went))
+
+
+def test_fork():
+    x, label = DATA["x"][:32], DATA["label"][:32]
+    want = m(x=x, label=label)["logits"]
+    busy = threading.Thread(target=lambda: m.train(DATA, epochs=200))
+    busy.start()
+    time.sleep(0.02)  # its lock is held by a thread that the child does not have
+    child = os.fork()
+    if not child:
+        try:
+            m(x=x, label=label)
+            fresh = netc.compile("model a(x: f32[2]) { return y = x + 1 }", device="cpu")
+            os._exit(0 if fresh(x=[1, 2])["y"].tolist() == [2, 3] else 1)
+        except BaseException as e:
+            print("in the child:", repr(e), flush=True)
+            os._exit(2)
+    end = time.monotonic() + 60
+    done = (0, 0)
+    while not done[0] and time.monotonic() < end:
+        done = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not done[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    same(done, (child, 0))
+    busy.join()
+    check(want.shape == (32, 2))
+
+
+run(globals())
