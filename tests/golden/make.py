@@ -480,6 +480,22 @@ def norm_of(x, c, name):
     return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * c[name + ".weight"] + c[name + ".bias"]
 
 
+def mixture(x, c, name, count, top, room, act, gated):
+    """Every expert sees every token; choices and capacity only weigh what they make of it."""
+    flat = x.reshape(-1, x.shape[-1])
+    p = jax.nn.softmax(flat @ c[name + ".router.weight"].T)
+    likely, choice = jax.lax.top_k(p, top)
+    hot = jax.nn.one_hot(choice, count, dtype=jnp.float64)  # (n, top, count)
+    in_order = hot.transpose(1, 0, 2).reshape(-1, count)  # all first choices, then all second ones
+    before = (jnp.cumsum(in_order, 0) - in_order).reshape(top, -1, count).transpose(1, 0, 2)
+    share = likely / likely.sum(-1, keepdims=True) if top > 1 else likely
+    weight = (hot * (before < room) * share[..., None]).sum(1)
+    h = jnp.einsum("nc,ehc->neh", flat, c[name + ".up"])
+    h = act(jnp.einsum("nc,ehc->neh", flat, c[name + ".gate"])) * h if gated else act(h)
+    y = jnp.einsum("neh,ech,ne->nc", h, c[name + ".down"], weight)
+    return y.reshape(x.shape), count * jnp.sum(hot.mean((0, 1)) * p.mean(0))
+
+
 def networks():
     f = File("networks", HEAD.replace("use nn\n", "use nn\nuse transformer\nuse recurrent\n"))
     sizes = lambda name, w, shared, n, bias: {
@@ -547,6 +563,15 @@ def networks():
                 return rounds(x, c, lambda a, *s: step(a, *s, c), w, carried)
             last = {"rnn": "all, last", "gru": "all, last", "lstm": "all, last, cell"}[kind]
             f.case(name, {"x": R([b, t, n], -1, 1)}, [("y", "states", run)], ["x", *c], cells=c, before=[f"{last.replace('all', 'states')} = {kind}(x, {w}) as {name}"])
+    # Seven of fourteen choices at most: of each expert three; then one expert a token, of all that come.
+    for name, top, capacity, room, act, gated in (("mix", 2, 0.6, 3, jax.nn.silu, True), ("one", 1, None, 7, lambda a: jax.nn.relu(a) ** 2, False)):
+        c = {f"{name}.router.weight": R([3, 4], -2, 2), f"{name}.up": R([3, 5, 4], -1, 1), f"{name}.down": R([3, 4, 5], -1, 1)}
+        if gated:
+            c[f"{name}.gate"] = R([3, 5, 4], -1, 1)
+        run = lambda x, a=(name, 3, top, room, act, gated), **c: sum(mixture(x, c, *a))
+        how = "" if gated else ", act = relu_squared, gated = false"
+        f.case(name, {"x": R([1, 7, 4], -1, 1)}, [("y", "made + balance", run)], ["x", *c], cells=c,
+            before=[f"made, balance = experts(x, 3, 5, top = {top}, capacity = {'none' if capacity is None else capacity}{how}) as {name}"])
     f.write()
 
 
