@@ -137,6 +137,7 @@ typedef enum StmtKind {
     STMT_UPDATE,     // update call [for set]
     STMT_ACCUMULATE, // accumulate expr
     STMT_EVALUATE,   // evaluate with expr
+    STMT_RECOMPUTE,  // recompute expr: a pattern of layers
 } StmtKind;
 
 enum { MAX_PARAMS = 64 }; // of a function

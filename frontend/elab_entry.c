@@ -398,8 +398,10 @@ static void other_programs(Elab *e, const Stmt *chosen)
         const Stmt *s = ast->stmts.at[i];
         if (s->kind != STMT_TRAIN || s == chosen || !program_of(e, s, &other)) continue;
         Before b = elab_before(e);
+        uint32_t again = e->module->again.n;
         entry_train(e, &other, false);
         elab_forget(e, &b);
+        e->module->again.n = again;
     }
 }
 

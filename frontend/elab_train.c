@@ -3,6 +3,7 @@
 // that follow.
 #include <string.h>
 
+#include "base/plain.h"
 #include "frontend/elab_train.h"
 
 // -- the model ------------------------------------------------------------------------------------
@@ -364,6 +365,36 @@ static void exec_accumulate(Elab *e, TrainState *t, const Stmt *s)
     t->accumulate = n;
 }
 
+// Whether the pattern names a layer: the scope of a parameter, or one around it.
+static bool names_layer(Elab *e, TrainState *t, const char *pattern)
+{
+    CellList all = train_all(e, t);
+    for (uint32_t i = 0; i < all.n; i++) {
+        const char *name = all.at[i]->cell.name;
+        for (size_t n = strcspn(name, "."); name[n]; n += 1 + strcspn(name + n + 1, "."))
+            if (plain_match(pattern, arena_strndup(e->arena, name, n))) return true;
+    }
+    return false;
+}
+
+static void exec_recompute(Elab *e, TrainState *t, const Stmt *s)
+{
+    Val v = eval(e, s->expr);
+    if (v.kind == V_POISON) return;
+    if (v.kind != V_STRING)
+        fail(e, s->expr->span,
+             "recompute takes a pattern of layers, as in recompute \"h.*\"; found %s",
+             val_text(e, &v));
+    else if (t->accumulate > 1)
+        fail(e, s->span,
+             "recompute and accumulate do not go together: micro-batches are a loop, whose "
+             "rounds keep nothing for each other");
+    else if (!names_layer(e, t, v.s))
+        fail(e, s->expr->span, "no layer with parameters is called '%s'", v.s);
+    else
+        vec_push(e->arena, &e->module->again, v.s);
+}
+
 static void make_inputs(Elab *e, TrainState *t)
 {
     if (t->input) return;
@@ -390,6 +421,7 @@ bool exec_train_stmt(Elab *e, const Stmt *s)
     case STMT_MINIMIZE: exec_minimize(e, t, s); return true;
     case STMT_CLIP: exec_clip(e, t, s); return true;
     case STMT_UPDATE: exec_update(e, t, s); return true;
+    case STMT_RECOMPUTE: exec_recompute(e, t, s); return true;
     case STMT_EVALUATE:
         if (s != program_evaluate(t->train))
             fail(e, s->span, "'evaluate with' stands once in a train block, and directly in it");

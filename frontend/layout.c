@@ -159,6 +159,7 @@ static const struct Head {
     {"clip", T_CLIP, AFTER_NAME},
     {"update", T_UPDATE, AFTER_NAME},
     {"evaluate", T_EVALUATE, AFTER_NAME},
+    {"recompute", T_RECOMPUTE, AFTER_NAME | AFTER_STRING},
     {"accumulate", T_ACCUMULATE, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN},
 };
 

@@ -56,7 +56,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %token SETTING "'setting'" ENTRY "'entry'" CELL "'cell'" MODULE "'module'" PARAM "'param'"
 %token STATE "'state'" SCRATCH "'scratch'" LOOP "'loop'" CARRY "'carry'" OVER "'over'"
 %token EMIT "'emit'" TAP "'tap'" ASSERT "'assert'" MINIMIZE "'minimize'" CLIP "'clip'"
-%token WITH "'with'" EVALUATE "'evaluate'" UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
+%token WITH "'with'" EVALUATE "'evaluate'" RECOMPUTE "'recompute'" UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
 %token GETS "'<-'" ARROW "'->'" ELLIPSIS "'...'" RANGE "'..'" EQ "'=='" NE "'!='" LE "'<='"
 %token GE "'>='" FLOORDIV "'//'" POW "'**'" ATTRS "'@{'" END_ATTRS "'}'" REGION "'{'"
 
@@ -323,6 +323,7 @@ simple: scoped { $$ = stmt_new(p, STMT_EXPR, @$); $$->expr = $1; }
           $$->set = $3;
       }
     | EVALUATE WITH expr { $$ = stmt_new(p, STMT_EVALUATE, @$); $$->expr = $3; }
+    | RECOMPUTE expr { $$ = stmt_new(p, STMT_RECOMPUTE, @$); $$->expr = $2; }
     | ACCUMULATE expr { $$ = stmt_new(p, STMT_ACCUMULATE, @$); $$->expr = $2; }
     ;
 

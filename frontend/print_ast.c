@@ -196,6 +196,7 @@ static const char *const stmt_text[] = {
     [STMT_UPDATE] = "update",
     [STMT_ACCUMULATE] = "accumulate",
     [STMT_EVALUATE] = "evaluate with",
+    [STMT_RECOMPUTE] = "recompute",
 };
 
 static void print_stmt(Buf *b, const Stmt *s, int indent)

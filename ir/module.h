@@ -78,6 +78,7 @@ typedef struct Module {
     VEC(const char *) symbols; // symbols.at[0] = NULL
     VEC(Cell) cells;           // parameters first, in order of definition; names unique
     VEC(Entry) entries;
+    VEC(const char *) again; // patterns of layers that the backward part computes again (recompute)
     VEC(const char *) notes; // what is wrong with entries that were left out
     StrMap cell_index;       // name -> (void *)(index + 1)
 } Module;

@@ -51,6 +51,7 @@ Graph *remap_end(Remap *r)
         vec_push(dst->arena, &dst->results, r->map[r->src->results.at[i]->id]);
     dst->loc = 0;
     dst->role = ROLE_FORWARD;
+    dst->scope = NULL;
     dst->name = NULL;
     return dst;
 }
@@ -59,6 +60,7 @@ void graph_stamp(Graph *g, const Node *n, const char *name)
 {
     g->loc = n->loc;
     g->role = n->role;
+    g->scope = n->scope;
     g->name = name;
 }
 

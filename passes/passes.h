@@ -24,6 +24,9 @@ typedef struct PassOptions {
     void *dump_ctx;
 } PassOptions;
 
+// What ATTR_clone of a view says: computed again, and not before the gradients that stand in front.
+enum { CLONE_LATER = 3 };
+
 typedef struct PassTiming {
     const char *pass;
     double seconds;

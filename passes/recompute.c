@@ -10,9 +10,16 @@
 // What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
 // end, and so is the rounding of that to a narrower type.
 //
+// Layers that the train block names (`recompute "h.*"`) are computed again as a whole, products and
+// attention too, from what other layers gave them; only what other layers read of them is kept.
+// What they begin with is read through views (clone CLONE_LATER) that fusion places no earlier than
+// the gradients in front of them, so that nobody makes clones beside their originals.
+//
 // Requires: gradients expanded (roles are known). Keeps: every value. Breaks: nothing.
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/plain.h"
 #include "passes/passes.h"
 
 enum { CHEAP_FLOPS = 12, LIMITED_FLOPS = 200, COSTLY_FLOPS = 20 };
@@ -23,6 +30,7 @@ typedef struct Recompute {
     Node **clone;   // by old id: the clone in dst
     uint16_t *cost; // by old id: flops an element, down to stored values; 0: not a chain
     int limit;
+    const char **layer; // by old id: the layer that is computed again as a whole; NULL: none
 } Recompute;
 
 static bool is_chain(const Node *n)
@@ -67,6 +75,55 @@ static void find_costs(Recompute *r)
     }
 }
 
+// Of "h.0.attn" under the pattern "h.*" that is "h.0".
+static const char *layer_of(const Module *m, const char *scope)
+{
+    for (size_t n = strcspn(scope, ".");; n += 1 + strcspn(scope + n + 1, ".")) {
+        const char *part = arena_strndup(m->arena, scope, n);
+        for (uint32_t i = 0; i < m->again.n && n; i++)
+            if (plain_match(m->again.at[i], part)) return part;
+        if (!scope[n]) return NULL;
+    }
+}
+
+static void find_layers(Recompute *r, const Module *m)
+{
+    const Graph *g = r->src;
+    StrMap known = strmap_new(g->arena);
+    bool *handed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1); // to another layer
+    r->layer = NEW_ARRAY(g->arena, const char *, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n && m->again.n; i++) {
+        const Node *n = g->nodes.at[i];
+        OpClass c = node_class(n);
+        if (n->role != ROLE_FORWARD || !n->scope || c == CLS_LEAF || c == CLS_ROOT) continue;
+        if (!strmap_has(&known, n->scope))
+            strmap_set(&known, n->scope, (void *)(uintptr_t)layer_of(m, n->scope));
+        r->layer[i] = strmap_get(&known, n->scope);
+    }
+    for (uint32_t i = 0; i < g->nodes.n && m->again.n; i++) {
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nargs && n->role == ROLE_FORWARD; k++) {
+            const char *from = r->layer[n->args[k]->id];
+            handed[n->args[k]->id] |= from && (!r->layer[i] || strcmp(from, r->layer[i]));
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n && m->again.n; i++) {
+        if (r->layer[i]) r->cost[i] = !handed[i];
+        if (handed[i]) r->layer[i] = NULL;
+    }
+}
+
+// What a clone of x reads of y, which is kept.
+static Node *kept_for(Recompute *r, const Node *x, const Node *y)
+{
+    Node *n = r->map.map[y->id];
+    if (!r->layer[x->id] || node_class(y) == CLS_LEAF || y->nregions) return n;
+    Attrs at = {0};
+    attr_set_ints(r->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
+    attr_set_int(&at, ATTR_clone, CLONE_LATER);
+    return graph_node(r->dst, OP_reshape, &n, 1, &at);
+}
+
 // The clone of n with everything of the chain below it, by a worklist.
 static Node *clone_of(Recompute *r, const Node *n)
 {
@@ -88,13 +145,14 @@ static Node *clone_of(Recompute *r, const Node *n)
         Node **args = NEW_ARRAY(a, Node *, x->nargs + 1);
         for (uint32_t k = 0; k < x->nargs; k++)
             args[k] =
-                r->cost[x->args[k]->id] ? r->clone[x->args[k]->id] : r->map.map[x->args[k]->id];
+                r->cost[x->args[k]->id] ? r->clone[x->args[k]->id] : kept_for(r, x, x->args[k]);
         Attrs at = x->attrs;
-        if (node_class(x) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 1);
+        if (node_class(x) == CLS_ELEMENTWISE || r->layer[x->id]) attr_set_int(&at, ATTR_clone, 1);
         r->dst->loc = x->loc;
         r->dst->role = ROLE_BACKWARD;
         r->dst->name = x->name;
-        r->clone[x->id] = graph_node(r->dst, x->op, args, (int)x->nargs, &at);
+        r->clone[x->id] = graph_region_node(r->dst, x->op, args, (int)x->nargs, &at, x->regions,
+                                            (int)x->nregions);
     }
     return r->clone[n->id];
 }
@@ -139,7 +197,6 @@ static void choose_dear(Recompute *r, const bool *forward, const bool *backward,
 
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
 {
-    (void)m;
     uint32_t n = g->nodes.n + 1;
     bool *forward = NEW_ARRAY(g->arena, bool, n), *backward = NEW_ARRAY(g->arena, bool, n);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -152,6 +209,7 @@ Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
     r.cost = NEW_ARRAY(g->arena, uint16_t, n);
     find_costs(&r);
     if (o->memory_limit > 0) choose_dear(&r, forward, backward, o->memory_limit);
+    find_layers(&r, m);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) any |= r.cost[i] && forward[i] && backward[i];
     if (!any) return g;
@@ -165,7 +223,7 @@ Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
             uint32_t a = x->args[k]->id;
             redirect |= r.cost[a] && forward[a] && x->args[k]->type.rank > 0;
         }
-        if (!redirect || x->nregions || node_class(x) == CLS_ROOT) {
+        if (!redirect || (x->nregions && !m->again.n) || node_class(x) == CLS_ROOT) {
             remap_node(&r.map, x);
             continue;
         }
@@ -176,7 +234,8 @@ Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
             args[k] = again ? clone_of(&r, y) : r.map.map[y->id];
         }
         graph_stamp(r.dst, x, x->name);
-        r.map.map[i] = graph_node(r.dst, x->op, args, (int)x->nargs, &x->attrs);
+        r.map.map[i] = graph_region_node(r.dst, x->op, args, (int)x->nargs, &x->attrs, x->regions,
+                                         (int)x->nregions);
     }
     return graph_copy_live(remap_end(&r.map));
 }

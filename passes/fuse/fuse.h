@@ -36,8 +36,9 @@ typedef struct Fuse {
     bool rows;   // data inputs are read through the row table
     bool checks; // something may fail: an assert, an index that is not proved to be in range
     bool again;  // placement found more to force, or to join
-    int32_t check_level; // of the last check, as far as known; INT32_MAX: not known
-    bool small;          // has contractions that are generated
+    int32_t backward_level; // the latest of the backward part so far
+    int32_t check_level;    // of the last check, as far as known; INT32_MAX: not known
+    bool small;             // has contractions that are generated
 
     bool *live;
     uint32_t *uses;       // live consumers, an operand read twice counts twice

@@ -377,7 +377,10 @@ static void place_anchor(Fuse *f, Node *n)
     int level = 0;
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k], *s = a;
-        while (!f->mat[s->id] && node_has(s, OPF_STRIDES)) s = s->args[0];
+        while (!f->mat[s->id] && node_has(s, OPF_STRIDES)) {
+            level = f->level[s->id] > level ? f->level[s->id] : level; // (a view may be later)
+            s = s->args[0];
+        }
         if (f->mat[s->id])
             a = s; // read through its views
         else
@@ -494,8 +497,16 @@ void fuse_place(Fuse *f)
 {
     fuse_unplace(f);
     f->again = false;
-    for (uint32_t i = 0; i < f->g->nodes.n; i++)
-        if (f->live[i]) place(f, f->g->nodes.at[i]);
+    f->backward_level = 0;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        const Node *x = f->g->nodes.at[i];
+        if (!f->live[i]) continue;
+        place(f, f->g->nodes.at[i]);
+        if (f->level[i] < f->backward_level && attr_int(x, ATTR_clone, 0) == CLONE_LATER)
+            f->level[i] = f->backward_level;
+        if (f->level[i] > f->backward_level && x->role == ROLE_BACKWARD)
+            f->backward_level = f->level[i];
+    }
     int32_t check = -1;
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         const Node *x = f->g->nodes.at[i];

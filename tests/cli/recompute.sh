@@ -1,0 +1,64 @@
+#!/bin/bash
+# recompute "h.*" in a train block: layers whose values the backward part computes again.
+. "$(dirname "$0")/../lib.sh"
+cat >gpt.net <<'N'
+use nn
+use optim
+use transformer
+dim batch = 4
+const again = true
+const width = 32
+const layers = 1
+model make() { return text = cast(uniform([16, 65], 0, 20), i32) }
+model gpt(text: i32[batch, 65] in 0..20) {
+    x = embedding(text[:, :-1], 20, width) as wte
+    for i in 0..layers { x = block(x, multi_head(heads = 2, causal = true, drop = 0.1), mlp(hidden = 4 * width), drop = 0.1) as h[i] }
+    return loss = cross_entropy(linear(x, 20) as out, text[:, 1:])
+}
+train gpt {
+    if again { recompute "h.*" }
+    minimize loss
+    update adam(lr = 1e-3)
+}
+N
+arena() { "$NETC" inspect gpt.net --json "$@" | sed 's/.*"name":"train","arena_bytes":\([0-9]*\).*/\1/'; }
+for target in cpu cuda; do
+    big="--target $target -D layers=6 -D width=256 -D batch=512"
+    with=$(arena $big) without=$(arena $big -D again=false)
+    [ "$with" -lt $((without / 3 + without / 20)) ] && pass || fail "$target: temporaries of $with bytes, without of $without"
+done
+# The draws of dropout are the same ones, and so is what is learned.
+expect 0 "" "$NETC" run gpt.net --entry make -o text=text.npy
+for again in true false; do
+    expect 0 "" "$NETC" train gpt.net --device cpu -D again=$again --data text=text.npy --steps 6 --report-every 1 --log $again.log -q
+done
+paste <(sed 's/.*"loss":\([0-9.]*\).*/\1/' true.log) <(sed 's/.*"loss":\([0-9.]*\).*/\1/' false.log) |
+    awk '{ d = $1 - $2; if (d < -1e-4 || d > 1e-4) bad = 1 } END { exit NR != 6 || bad }' && pass || fail "losses differ: $(tail -1 true.log) $(tail -1 false.log)"
+# Every value and gradient, of products and statistics; a loop within a layer.
+cat >small.net <<'N'
+use nn
+use optim
+use recurrent
+dim batch = 3
+fn layer(x) { return x + (linear(tanh(layer_norm(linear(x, 12) as up) as norm), 5) as down) }
+model small(x: f32[batch, 4, 5]) {
+    x = layer(x) as h[1]
+    states, last = rnn(x, 6) as rec
+    return loss = mean(square(states))
+}
+train small {
+    recompute "h.1"
+    recompute "re*"
+    minimize loss
+    update sgd(lr = 0.1)
+}
+N
+expect 0 "train" "$NETC" check --device cpu small.net
+again=$("$NETC" --emit fused --target cpu small.net | awk '/^entry train/ { on = 1 } /^entry eval/ { on = 0 } on && / = (dot|loop)\(/ && /clone=1/ { n++ } END { print n + 0 }')
+[ "$again" = 3 ] && pass || fail "$again products and loops are computed again, not 3"
+# What is no layer, or no pattern; micro-batches.
+mistake() { sed "s/recompute \"h.1\"/$1/" small.net >bad.net; expect 1 "$2" "$NETC" bad.net; }
+mistake 'recompute "g.*"' "no layer with parameters is called 'g.*'"
+mistake 'recompute h' "h"
+mistake 'accumulate 2; recompute "h.1"' "recompute and accumulate do not go together"
+finish
