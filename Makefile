@@ -121,6 +121,7 @@ PYTHON  ?= python3
 PYTHON_INCLUDE = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 PY_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard python/ext/*.c)))
 PY_TEXT = $(patsubst python/%,$(BUILD)/python/%,$(wildcard python/netc/*.py python/netc/*.pyi python/netc/py.typed))
+$(PY_OBJ): include/netc.h $(wildcard python/ext/*.h) # (a BUILD named otherwise finds no .d of them)
 $(PY_OBJ): CFLAGS += -DPy_LIMITED_API=0x030A0000 -isystem $(PYTHON_INCLUDE)
 $(BUILD)/python/netc/_netc.abi3.so: $(PY_OBJ) $(BUILD)/libnetc.a
 	@mkdir -p $(@D)

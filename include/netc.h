@@ -307,13 +307,18 @@ NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *i
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
+// What the session enqueues from now on waits for what was enqueued until now on [stream], a
+// CUstream of the caller's or NULL, the default stream: called before what is being computed there
+// is bound. On the CPU it does nothing.
+NETC_API netc_status netc_after(netc_session *s, void *stream, netc_error **err);
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
 // what it writes is finite is not looked at (netc_train does): ask netc_state_check.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits; errors of the device come here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
 // Waits, then copies an output of the last run of [entry], which there must have been, into
-// t->data, whose shape is checked.
+// t->data, whose shape is checked; with on_device into memory of the session's GPU, where it is
+// when this returns.
 NETC_API netc_status netc_read(netc_session *s, const char *entry, const char *output,
                                netc_tensor *t, netc_error **err);
 // An output as a new DLManagedTensor on the CPU, the caller's to delete.
@@ -324,7 +329,8 @@ NETC_API netc_status netc_get(netc_session *s, const char *setting, double *valu
                               netc_error **err);
 
 // Parameters and states by full name ("fc1.weight"). Training in f16 adds "@loss_scale" (f32),
-// "@good_steps" and "@skipped" (i64).
+// "@good_steps" and "@skipped" (i64). A host with a training loop of its own writes "@total" (i64),
+// the steps it will make, where the model's schedules ask for `total`.
 NETC_API int netc_state_count(netc_session *s);
 NETC_API netc_status netc_state_info(netc_session *s, int i, netc_port *out, netc_error **err);
 NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t,

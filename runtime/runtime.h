@@ -194,8 +194,14 @@ typedef struct RtInput {
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
               int64_t times, RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
+// What is enqueued from now on waits for what was until now on the caller's CUstream; NULL: the
+// default one.
+RtCode rt_after(RtSession *s, void *stream, RtError *e);
 RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *bytes, size_t n, RtError *e);
+// The same to a place in device memory. Waits.
+RtCode rt_output_copy(RtSession *s, RtProgram *p, const char *entry, const char *output,
+                      void *device, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
 // Ways of enqueueing several executions, as measured, and which is taken; "" where there is no
 // choice.

@@ -90,6 +90,24 @@ static bool is_left_out(const netc_program *p, const ProgEntry *e, const char *i
     return false;
 }
 
+// Of a tensor that is a device pointer, or none.
+static netc_status check_pointer(const netc_session *s, const char *name, const netc_tensor *t,
+                                 const ProgType *type, netc_error **err)
+{
+    RtError e = {0};
+    if (!t->on_device || prog_type_bytes(type) <= 0) return NETC_OK;
+    if (!rt_device_is_cuda(s->device))
+        return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
+                        name);
+    // Kernels read 16 bytes at a time, and the matmul library is told so.
+    if ((uintptr_t)t->data % 16)
+        return lib_fail(err, NETC_INVALID,
+                        "the device pointer for '%s' must be aligned to 16 bytes", name);
+    if (rt_device_owns(s->device, t->data, (size_t)prog_type_bytes(type), &e))
+        return lib_fail(err, NETC_INVALID, "the device pointer for '%s': %s", name, e.text);
+    return NETC_OK;
+}
+
 netc_status netc_bind(netc_session *s, const char *entry, const char *input, const netc_tensor *t,
                       netc_error **err)
 {
@@ -106,16 +124,8 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     if (!in) return NETC_INVALID;
     status = same_type("input", input, &in->type, t, err);
     if (status != NETC_OK) return status;
-    if (t->on_device && !rt_device_is_cuda(s->device))
-        return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
-                        input);
-    // Kernels read 16 bytes at a time, and the matmul library is told so.
-    if (t->on_device && (uintptr_t)t->data % 16)
-        return lib_fail(err, NETC_INVALID,
-                        "the device pointer for '%s' must be aligned to 16 bytes", input);
-    RtError e = {0};
-    if (t->on_device && rt_device_owns(s->device, t->data, (size_t)prog_type_bytes(&in->type), &e))
-        return lib_fail(err, NETC_INVALID, "the device pointer for '%s': %s", input, e.text);
+    status = check_pointer(s, input, t, &in->type, err);
+    if (status != NETC_OK) return status;
     Bound *b = bound_find(s, entry, input);
     if (!b) {
         b = calloc(1, sizeof *b);
@@ -186,6 +196,12 @@ netc_status no_output(const ProgEntry *e, const char *output, netc_error **err)
                     advise(output, names, n).text);
 }
 
+netc_status netc_after(netc_session *s, void *stream, netc_error **err)
+{
+    RtError e = {0};
+    return rt_after(s->rt, stream, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
 netc_status netc_sync(netc_session *s, netc_error **err)
 {
     RtError e = {0};
@@ -199,10 +215,14 @@ netc_status netc_read(netc_session *s, const char *entry, const char *output, ne
     const ProgType *type;
     netc_status status = session_output(s, entry, output, &l, &type, err);
     if (status == NETC_OK) status = same_type("output", output, type, t, err);
+    if (status == NETC_OK) status = check_pointer(s, output, t, type, err);
     if (status != NETC_OK) return status;
     RtError e = {0};
-    if (rt_sync(s->rt, &e) ||
-        rt_output_read(s->rt, l->rt, entry, output, t->data, (size_t)prog_type_bytes(type), &e))
-        return lib_fail_rt(err, &e);
+    size_t bytes = (size_t)prog_type_bytes(type);
+    RtCode code = rt_sync(s->rt, &e);
+    if (!code)
+        code = (t->on_device ? rt_output_copy : rt_output_read)(s->rt, l->rt, entry, output,
+                                                                t->data, bytes, &e);
+    if (code) return lib_fail_rt(err, &e);
     return NETC_OK;
 }

@@ -1,24 +1,9 @@
-// Entries, and the call of one: arrays in by name, a dict of arrays out. What does not change from
-// call to call (names, types, how outputs are made) is looked up once.
+// Entries. What does not change from call to call (names, types, how outputs are made) is looked up
+// once.
+#include "python/ext/entry.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "python/ext/py.h"
-
-typedef struct Port {
-    netc_port p;
-    PyObject *name;
-    PyObject *make; // of an output: arguments of numpy.empty, or NULL
-    char what[80];  // of an input: "input 'x'"
-} Port;
-
-typedef struct Entry {
-    PyObject_HEAD Model *model;
-    PyObject *name;
-    const char *utf8; // name's
-    int nin, nout;
-    Port *in, *out;
-} Entry;
 
 static const char *numpy_name(netc_dtype t)
 {
@@ -60,169 +45,6 @@ PyObject *state_value(State *s, const netc_port *type, void **data, PyBuf *view)
     PyObject *a = output_new(s, type, make, data, view);
     Py_XDECREF(make);
     return a;
-}
-
-// -- the call -------------------------------------------------------------------------------------
-
-enum { FEW = 8 };
-typedef struct Call {
-    Taken *in, few_in[FEW];
-    PyObject **out, *few_out[FEW];
-    PyBuf *view, few_view[FEW];
-    netc_tensor *to, few_to[FEW];
-    netc_error *error;
-} Call;
-
-static bool call_begin(const Entry *e, Call *c)
-{
-    c->in = c->few_in, c->out = c->few_out, c->view = c->few_view, c->to = c->few_to;
-    c->error = NULL;
-    if (e->nin > FEW) c->in = malloc((size_t)e->nin * sizeof *c->in);
-    if (e->nout > FEW) {
-        c->out = malloc((size_t)e->nout * sizeof *c->out);
-        c->view = malloc((size_t)e->nout * sizeof *c->view);
-        c->to = malloc((size_t)e->nout * sizeof *c->to);
-    }
-    if (c->in && c->out && c->view && c->to) return true;
-    PyErr_NoMemory();
-    return false;
-}
-
-static void call_end(Call *c)
-{
-    if (c->in != c->few_in) free(c->in);
-    if (c->out != c->few_out) free(c->out);
-    if (c->view != c->few_view) free(c->view);
-    if (c->to != c->few_to) free(c->to);
-}
-
-static void types_text(const Entry *e, char *out, size_t n)
-{
-    char type[300];
-    out[0] = 0;
-    for (int i = 0; i < e->nin; i++) {
-        const netc_port *p = &e->in[i].p;
-        size_t at = strlen(out);
-        type_text(type, sizeof type, p->dtype, p->rank, p->dim);
-        PyOS_snprintf(out + at, n - at, "%s%s: %s", i ? ", " : "", p->name, type);
-    }
-}
-
-static bool wrong_arguments(const Entry *e, const char *what, const char *which)
-{
-    char types[1200];
-    types_text(e, types, sizeof types);
-    PyErr_Format(PyExc_TypeError, "%s(): %s%s%s%s; it takes %s", e->utf8, what, which ? " '" : "",
-                 which ? which : "", which ? "'" : "", *types ? types : "nothing");
-    return false;
-}
-
-// A keyword that is no input, or is one that was given by position: an error. One that the model
-// declares and does not need is none.
-static bool keywords_fit(const Entry *e, PyObject *keywords, Py_ssize_t given)
-{
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
-        netc_tensor none = {0};
-        int i = 0;
-        if (!name) return false;
-        while (i < e->nin && strcmp(e->in[i].p.name, name)) i++;
-        if (i < given) return wrong_arguments(e, "two values for", name);
-        if (i == e->nin && netc_bind(e->model->session, e->utf8, name, &none, NULL) != NETC_OK)
-            return wrong_arguments(e, "there is no input", name);
-    }
-    return true;
-}
-
-// Takes and binds every input; what was taken stays in c->in[0..*n).
-static bool bind(Entry *e, PyObject *args, PyObject *keywords, Call *c, int *n)
-{
-    Model *m = e->model;
-    char device[40];
-    Py_ssize_t given = PyTuple_Size(args), named = keywords ? PyDict_Size(keywords) : 0;
-    model_device(m, device, sizeof device);
-    if (given > e->nin) return wrong_arguments(e, "too many arguments", NULL);
-    for (int i = 0; i < e->nin; i++) {
-        Port *p = &e->in[i];
-        PyObject *o = i < given  ? PyTuple_GetItem(args, i)
-                      : keywords ? PyDict_GetItemWithError(keywords, p->name)
-                                 : NULL;
-        if (!o && PyErr_Occurred()) return false;
-        if (!o)
-            return keywords_fit(e, keywords, given) &&
-                   wrong_arguments(e, "no value for", p->p.name);
-        named -= i >= given;
-        if (!take(m->state, o, p->what, &p->p, device, &c->in[i])) return false;
-        *n = i + 1;
-        if (netc_bind(m->session, e->utf8, p->p.name, &c->in[i].t, &c->error)) return false;
-    }
-    return !named || keywords_fit(e, keywords, given);
-}
-
-static bool make_outputs(Entry *e, Call *c, int *n)
-{
-    for (int i = 0; i < e->nout; i++) {
-        const netc_port *p = &e->out[i].p;
-        void *data = NULL;
-        c->out[i] = output_new(e->model->state, p, e->out[i].make, &data, &c->view[i]);
-        if (!c->out[i]) return false;
-        *n = i + 1;
-        c->to[i] = (netc_tensor){.dtype = p->dtype, .rank = p->rank, .data = data};
-        memcpy(c->to[i].dim, p->dim, sizeof p->dim);
-    }
-    return true;
-}
-
-static netc_status run(Entry *e, Call *c)
-{
-    netc_session *s = e->model->session;
-    PyThreadState *gil = PyEval_SaveThread();
-    netc_status status = netc_run(s, e->utf8, 1, &c->error);
-    for (int i = 0; i < e->nout && status == NETC_OK; i++)
-        status = netc_read(s, e->utf8, e->out[i].p.name, &c->to[i], &c->error);
-    // Also after an error: what was bound may go when this returns.
-    if (!e->nout || status != NETC_OK) {
-        netc_status waited = netc_sync(s, status == NETC_OK ? &c->error : NULL);
-        if (status == NETC_OK) status = waited;
-    }
-    PyEval_RestoreThread(gil);
-    return status;
-}
-
-static PyObject *results(const Entry *e, const Call *c)
-{
-    PyObject *d = PyDict_New();
-    for (int i = 0; d && i < e->nout; i++)
-        if (PyDict_SetItem(d, e->out[i].name, c->out[i])) Py_CLEAR(d);
-    return d;
-}
-
-static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    Entry *e = (Entry *)self;
-    if (!e->model) return PyErr_Format(PyExc_ValueError, "netc: an entry of no model");
-    Model *m = e->model;
-    State *s = m->state;
-    Call c;
-    int taken = 0, made = 0;
-    PyObject *out = NULL;
-    if (!model_enter(m, false)) return NULL;
-    if (call_begin(e, &c)) {
-        if (bind(e, args, keywords, &c, &taken) && make_outputs(e, &c, &made) &&
-            run(e, &c) == NETC_OK)
-            out = results(e, &c);
-        for (int i = 0; i < taken; i++) taken_release(s, &c.in[i]);
-        for (int i = 0; i < made; i++) {
-            if (c.view[i].obj) s->buffers.release(&c.view[i]);
-            Py_DECREF(c.out[i]);
-        }
-    }
-    model_leave(m);
-    if (!out && c.error) raise_error(s, c.error);
-    call_end(&c);
-    return out;
 }
 
 // -- making one -----------------------------------------------------------------------------------
@@ -330,7 +152,7 @@ static PyObject *repr(PyObject *self)
     Entry *e = (Entry *)self;
     char types[1200], type[300];
     PyObject *out;
-    types_text(e, types, sizeof types);
+    entry_types(e, types, sizeof types);
     out = PyUnicode_FromFormat("<netc entry %s(%s) ->", e->utf8 ? e->utf8 : "", types);
     for (int i = 0; out && i < e->nout; i++) {
         const netc_port *p = &e->out[i].p;
@@ -386,7 +208,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, (void *)entry_free},
     {Py_tp_traverse, (void *)visit},
     {Py_tp_clear, (void *)clear},
-    {Py_tp_call, (void *)call},
+    {Py_tp_call, (void *)entry_call},
     {Py_tp_repr, (void *)repr},
     {Py_tp_getset, properties},
     {Py_tp_doc, "An entry of a model: call it with its inputs by name; a dict of its outputs."},

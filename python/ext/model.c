@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_NOTES = 1000 };
 struct Notes { // what the library logged, from any thread
@@ -85,7 +84,7 @@ static bool after_fork(Model *m, Model *r)
         r->depth = 0;
         r->busy = false;
     }
-    r->pid = getpid();
+    r->forks = m->state->forks;
     return true;
 }
 
@@ -98,7 +97,7 @@ bool model_enter(Model *m, bool alone)
     }
     Model *r = root(m);
     unsigned long me = PyThread_get_thread_ident();
-    if (r->pid != getpid() && !after_fork(m, r)) return false;
+    if (r->forks != m->state->forks && !after_fork(m, r)) return false;
     if (r->depth && r->owner == me) {
         if (alone && r->busy)
             return raise_text(m->state, "this cannot be done from a callback of the same model, "
@@ -135,7 +134,7 @@ Model *model_new(State *s, PyObject *class, Model *parent)
     Model *m = (Model *)alloc((PyTypeObject *)class, 0);
     if (!m) return NULL;
     m->state = s;
-    m->pid = getpid();
+    m->forks = m->made = s->forks;
     m->lock = PyThread_allocate_lock();
     m->notes = calloc(1, sizeof *m->notes);
     Py_XINCREF(parent);
@@ -156,7 +155,8 @@ static void shut(Model *m)
     m->session = NULL;
     m->program = NULL;
     m->context = NULL;
-    if (m->pid != getpid()) return; // what a GPU or a thread holds is the parent process's
+    if (m->state && m->made != m->state->forks)
+        return; // what a GPU or a thread holds is the parent process's
     PyThreadState *gil = PyEval_SaveThread();
     netc_session_free(session);
     netc_program_release(program);

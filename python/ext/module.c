@@ -79,6 +79,14 @@ static PyObject *make(PyObject *module, PyObject *args)
     return a;
 }
 
+// Told by os.register_at_fork, in the child.
+static PyObject *forked(PyObject *module, PyObject *none)
+{
+    (void)none;
+    ((State *)PyModule_GetState(module))->forks++;
+    Py_RETURN_NONE;
+}
+
 static PyObject *version(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -109,6 +117,7 @@ static PyMethodDef methods[] = {
     {"register", register_package, METH_VARARGS, NULL},
     {"open", (PyCFunction)(void (*)(void))model_open, METH_VARARGS | METH_KEYWORDS, NULL},
     {"make", make, METH_VARARGS, NULL},
+    {"forked", forked, METH_NOARGS, NULL},
     {"version", version, METH_NOARGS, NULL},
     {"doctor", doctor, METH_NOARGS, NULL},
     {0},
@@ -124,10 +133,11 @@ static int start(PyObject *module)
     }
     s->dlpack = PyUnicode_InternFromString("__dlpack__");
     s->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    s->out = PyUnicode_InternFromString("out");
     s->versions = Py_BuildValue("{s(ii)}", "max_version", 1, 1);
-    bool made = s->dlpack && s->dlpack_device && s->versions && buffers_find(&s->buffers) &&
-                array_type_make(module, s) && entry_type_make(module, s) &&
-                model_type_make(module, s);
+    bool made = s->dlpack && s->dlpack_device && s->out && s->versions &&
+                buffers_find(&s->buffers) && array_type_make(module, s) &&
+                entry_type_make(module, s) && model_type_make(module, s);
     return made ? 0 : -1;
 }
 
@@ -158,6 +168,7 @@ static int clear_state(PyObject *module)
     Py_CLEAR(s->empty);
     Py_CLEAR(s->dlpack);
     Py_CLEAR(s->dlpack_device);
+    Py_CLEAR(s->out);
     Py_CLEAR(s->versions);
     return 0;
 }

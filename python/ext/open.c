@@ -57,7 +57,7 @@ static bool add_like(Model *m, Opening *p)
         Taken *t = &p->taken[p->ntaken];
         if (!name) return false;
         PyOS_snprintf(what, sizeof what, "input '%s'", name);
-        if (!take(m->state, value, what, NULL, "cpu", t)) return false;
+        if (!take(m->state, value, what, &(Wish){.device = "cpu"}, t)) return false;
         p->ntaken++;
         if (netc_dataset_add_array(p->data, name, &t->t, &p->error)) return false;
     }
@@ -131,6 +131,7 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     p.o.whole_data = whole;
     Model *m = model_new(s, class, share == Py_None ? NULL : (Model *)share);
     if (!m) return NULL;
+    m->stream = stream;
     bool ok = strings(defines, &p.defines) && (!outputs || strings(outputs, &p.outputs)) &&
               (!entries || strings(entries, &p.entries)) && open_model(m, &p);
     if (!ok && (p.error || PyErr_Occurred())) raise_error(s, p.error);

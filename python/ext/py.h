@@ -5,7 +5,6 @@
 
 #include <Python.h> // (no '#' in formats: they mean another thing when built by Python 3.13)
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "include/netc.h"
 
@@ -38,7 +37,9 @@ typedef struct State {
     // function (object, dtype, rank) that makes an array of lists and numbers, and NumPy's empty
     // or None.
     PyObject *error, *array, *convert, *empty;
-    PyObject *dlpack, *dlpack_device, *versions; // names; {"max_version": (1, 1)}
+    PyObject *dlpack, *dlpack_device, *out; // names
+    PyObject *versions;                     // {"max_version": (1, 1)}
+    int forks;                              // that led to this process
     Buffers buffers;
 } State;
 
@@ -55,10 +56,15 @@ typedef struct Taken { // an object's memory, described for netc; given back by 
     PyBuf view;
     bool viewed;
 } Taken;
-// what: "input 'x'", for errors. want: what it should be; only lists and numbers are made so, an
-// array's own type and shape are for the library to compare. device: "cuda:0", "cpu".
-bool take(State *s, PyObject *o, const char *what, const netc_port *want, const char *device,
-          Taken *out);
+typedef struct Wish {
+    const netc_port *port;     // what it should be, or NULL. Only lists and numbers are made so: an
+                               // array's own type and shape are for the library to compare
+    const char *device;        // that the model runs on: "cuda:0", "cpu"
+    unsigned long long stream; // of a GPU, on which the tensor must be ready; 0: the default one
+    bool write;                // it will be written to
+} Wish;
+// what: "input 'x'", for errors. false: an exception is set.
+bool take(State *s, PyObject *o, const char *what, const Wish *want, Taken *out);
 void taken_release(State *s, Taken *t);
 PyObject *shape_tuple(const netc_port *p);                                        // new reference
 char *type_text(char *out, size_t n, netc_dtype t, int rank, const int64_t *dim); // "f32[4, 3]"
@@ -102,13 +108,15 @@ typedef struct Model {
     netc_session *session;
     struct Model *parent; // whose parameters and states, and lock, are used; or NULL
     PyThread_type_lock lock;
-    unsigned long owner; // the thread that holds the lock,
-    int depth;           // so many times
-    bool busy;           // something runs that calls back, and that nothing may come between
-    pid_t pid;           // the process it was made in
-    PyObject *raised[3]; // by a callback, or a signal: it stopped what ran
-    PyObject *on_event;  // what training tells
-    PyObject *held[2];   // data of the last training and evaluation: the session points into them
+    unsigned long owner;       // the thread that holds the lock,
+    int depth;                 // so many times
+    bool busy;                 // something runs that calls back, and that nothing may come between
+    unsigned long long stream; // the caller's that it runs on; 0: one of its own
+    int forks;                 // State.forks when the lock was made,
+    int made;                  // and when it was
+    PyObject *raised[3];       // by a callback, or a signal: it stopped what ran
+    PyObject *on_event;        // what training tells
+    PyObject *held[2]; // data of the last training and evaluation: the session points into them
     Notes *notes;
 } Model;
 bool model_type_make(PyObject *module, State *s);

@@ -59,10 +59,10 @@ void taken_release(State *s, Taken *t)
     Py_CLEAR(t->keep);
 }
 
-static const char *wanted(const netc_port *want, char *text, size_t n)
+static const char *wanted(const Wish *want, char *text, size_t n)
 {
-    if (!want) return "a tensor of a type it has";
-    return type_text(text, n, want->dtype, want->rank, want->dim);
+    const netc_port *p = want->port;
+    return p ? type_text(text, n, p->dtype, p->rank, p->dim) : "of a type that netc has";
 }
 
 // Row-major without gaps, and aligned to its elements. strides: in bytes, or NULL.
@@ -118,10 +118,16 @@ static bool format_type(const char *f, Py_ssize_t size, netc_dtype *out)
     }
 }
 
-static bool take_buffer(State *s, PyObject *o, const char *what, const netc_port *want, Taken *out)
+static bool take_buffer(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     char text[300];
-    if (s->buffers.get(o, &out->view, BUF_FORMAT | BUF_ND | BUF_STRIDES)) return false;
+    int flags = BUF_FORMAT | BUF_ND | BUF_STRIDES | (want->write ? BUF_WRITABLE : 0);
+    if (s->buffers.get(o, &out->view, flags)) {
+        if (!want->write) return false;
+        PyErr_Clear();
+        raise_text(s, "%s cannot be written to", what);
+        return false;
+    }
     out->viewed = true;
     const PyBuf *v = &out->view;
     if (v->ndim > 8)
@@ -156,13 +162,15 @@ static bool same_device(State *s, const char *what, int type, int id, const char
     return false;
 }
 
-// o.__dlpack__(...), of an older producer without the versions that we take.
-static PyObject *capsule(State *s, PyObject *o, bool cuda)
+// o.__dlpack__(...), of an older producer without the versions that we take. cuda: to be ready on
+// the stream that we use, or on the default one, which is 1 here.
+static PyObject *capsule(State *s, PyObject *o, bool cuda, const Wish *want)
 {
     PyObject *method = PyObject_GetAttr(o, s->dlpack), *none = PyTuple_New(0), *c = NULL;
-    PyObject *keywords = PyDict_Copy(s->versions), *one = cuda ? PyLong_FromLong(1) : NULL;
-    bool ready = method && none && keywords && (!cuda || one);
-    if (ready && (!cuda || !PyDict_SetItemString(keywords, "stream", one))) {
+    PyObject *keywords = PyDict_Copy(s->versions),
+             *stream = cuda ? PyLong_FromUnsignedLongLong(want->stream ? want->stream : 1) : NULL;
+    bool ready = method && none && keywords && (!cuda || stream);
+    if (ready && (!cuda || !PyDict_SetItemString(keywords, "stream", stream))) {
         c = PyObject_Call(method, none, keywords);
         if (!c && PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear();
@@ -170,23 +178,26 @@ static PyObject *capsule(State *s, PyObject *o, bool cuda)
                 c = PyObject_Call(method, none, keywords);
         }
     }
-    Py_XDECREF(method), Py_XDECREF(none), Py_XDECREF(keywords), Py_XDECREF(one);
+    Py_XDECREF(method), Py_XDECREF(none), Py_XDECREF(keywords), Py_XDECREF(stream);
     return c;
 }
 
-static const DlTensor *inside(PyObject *c)
+// read_only: as its producer says, where it can.
+static const DlTensor *inside(PyObject *c, bool *read_only)
 {
+    *read_only = false;
     if (PyCapsule_IsValid(c, "dltensor")) {
         DlManaged *m = PyCapsule_GetPointer(c, "dltensor");
         return &m->tensor;
     }
     if (!PyCapsule_IsValid(c, "dltensor_versioned")) return NULL;
     DlVersioned *m = PyCapsule_GetPointer(c, "dltensor_versioned");
+    *read_only = m->flags & 1;
     return m->major == 1 ? &m->tensor : NULL;
 }
 
-static bool take_dltensor(State *s, const DlTensor *d, const char *what, const netc_port *want,
-                          const char *device, Taken *out)
+static bool take_dltensor(State *s, const DlTensor *d, const char *what, const Wish *want,
+                          Taken *out)
 {
     char text[300];
     int64_t strides[8];
@@ -202,7 +213,7 @@ static bool take_dltensor(State *s, const DlTensor *d, const char *what, const n
                    what, wanted(want, text, sizeof text), d->code, d->bits, d->lanes);
         return false;
     }
-    if (!same_device(s, what, d->device_type, d->device_id, device)) return false;
+    if (!same_device(s, what, d->device_type, d->device_id, want->device)) return false;
     out->t.dtype = (netc_dtype)type;
     out->t.rank = d->ndim;
     out->t.data = d->data ? (char *)d->data + d->byte_offset : NULL;
@@ -214,8 +225,7 @@ static bool take_dltensor(State *s, const DlTensor *d, const char *what, const n
     return is_dense(s, what, out, d->strides ? strides : NULL);
 }
 
-static bool take_dlpack(State *s, PyObject *o, const char *what, const netc_port *want,
-                        const char *device, Taken *out)
+static bool take_dlpack(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     PyObject *where = PyObject_CallMethodObjArgs(o, s->dlpack_device, NULL);
     int type, id;
@@ -223,11 +233,16 @@ static bool take_dlpack(State *s, PyObject *o, const char *what, const netc_port
     if (where && !PyTuple_Check(where))
         raise_text(s, "%s: __dlpack_device__ gave no pair of numbers", what);
     Py_XDECREF(where);
-    if (!known || !same_device(s, what, type, id, device)) return false;
-    out->keep = capsule(s, o, type == DL_CUDA); // which owns the tensor until it is freed
+    if (!known || !same_device(s, what, type, id, want->device)) return false;
+    out->keep = capsule(s, o, type == DL_CUDA, want); // which owns the tensor until it is freed
     if (!out->keep) return false;
-    const DlTensor *d = inside(out->keep);
-    if (d) return take_dltensor(s, d, what, want, device, out);
+    bool read_only;
+    const DlTensor *d = inside(out->keep, &read_only);
+    if (d && read_only && want->write) {
+        raise_text(s, "%s cannot be written to", what);
+        return false;
+    }
+    if (d) return take_dltensor(s, d, what, want, out);
     raise_text(s, "%s: __dlpack__ gave no DLPack tensor of a version that is known here", what);
     return false;
 }
@@ -235,16 +250,15 @@ static bool take_dlpack(State *s, PyObject *o, const char *what, const netc_port
 // -- whatever is given ----------------------------------------------------------------------------
 
 // A list, a number, or an array of a kind that neither protocol has.
-static bool convert(State *s, PyObject *o, const char *what, const netc_port *want,
-                    const char *device, Taken *out)
+static bool convert(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     char text[300];
-    if (!want) {
+    if (!want->port || want->write) {
         raise_text(s, "%s is no array", what);
         return false;
     }
     PyObject *made = PyObject_CallFunction(s->convert, "Ossi", o, what,
-                                           netc_dtype_name(want->dtype), want->rank);
+                                           netc_dtype_name(want->port->dtype), want->port->rank);
     if (!made) return false;
     if (made == o || (!s->buffers.check(made) && !PyObject_HasAttr(made, s->dlpack))) {
         Py_DECREF(made);
@@ -252,7 +266,7 @@ static bool convert(State *s, PyObject *o, const char *what, const netc_port *wa
                    wanted(want, text, sizeof text));
         return false;
     }
-    bool ok = take(s, made, what, want, device, out);
+    bool ok = take(s, made, what, want, out);
     if (!ok || out->viewed) {
         Py_DECREF(made); // a view keeps it
     } else {
@@ -265,8 +279,7 @@ static bool convert(State *s, PyObject *o, const char *what, const netc_port *wa
     return ok;
 }
 
-bool take(State *s, PyObject *o, const char *what, const netc_port *want, const char *device,
-          Taken *out)
+bool take(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     *out = (Taken){0};
     bool ok = false;
@@ -278,12 +291,12 @@ bool take(State *s, PyObject *o, const char *what, const netc_port *want, const 
             (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError));
         if (!other) goto done;
         PyErr_Clear();
-        ok = PyObject_IsInstance(o, s->array_type) == 1 ? take_dlpack(s, o, what, want, device, out)
-                                                        : convert(s, o, what, want, device, out);
+        ok = PyObject_IsInstance(o, s->array_type) == 1 ? take_dlpack(s, o, what, want, out)
+                                                        : convert(s, o, what, want, out);
     } else if (PyObject_HasAttr(o, s->dlpack)) {
-        ok = take_dlpack(s, o, what, want, device, out);
+        ok = take_dlpack(s, o, what, want, out);
     } else {
-        ok = convert(s, o, what, want, device, out);
+        ok = convert(s, o, what, want, out);
     }
 done:
     if (!ok) taken_release(s, out);

@@ -10,13 +10,16 @@ Nothing but the standard library is needed. Arrays of NumPy, torch, jax, cupy an
 the buffer protocol or DLPack are read where they lie.
 """
 
+import os as _os
+
 from ._array import Array
 from ._error import Error
 from ._model import Event, Model, compile, doctor
-from ._netc import Entry, version as _version
+from ._netc import Entry, forked as _forked, version as _version
 from ._table import Table
 
 __version__ = _version()
+_os.register_at_fork(after_in_child=_forked)
 __all__ = ["Array", "Entry", "Error", "Event", "Model", "Table", "compile", "doctor"]
 
 for _public in (Array, Error, Event, Model, Table, compile, doctor):

@@ -59,7 +59,11 @@ class Array(_netc.Array):
             raise ValueError(f"an array of {self.size} elements is no number")
         return self._flat()[0]
 
-    __float__ = __int__ = None  # set below: item() as that type
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
 
     def __len__(self):
         if not self.shape:
@@ -77,10 +81,6 @@ class Array(_netc.Array):
     def __repr__(self):
         text = str(self.tolist()) if self.size <= 64 else "..."
         return f"netc.Array({self.dtype}{list(self.shape)}, {text})"
-
-
-Array.__float__ = lambda self: float(self.item())
-Array.__int__ = lambda self: int(self.item())
 
 
 def numpy_empty():

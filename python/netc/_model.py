@@ -130,7 +130,8 @@ class Model:
 
         An input is an array of NumPy, torch, jax, cupy, anything with the buffer protocol or
         DLPack, of exactly its type and shape and dense, which is read where it lies; or a number or
-        lists of numbers. Outputs are NumPy arrays, without NumPy netc.Array.
+        lists of numbers. Outputs are NumPy arrays, without NumPy netc.Array; out={"y": place} has
+        them written into arrays or tensors of the caller's, on a GPU in its memory, too.
         """
         try:
             entry = self._cached[None]

@@ -242,6 +242,22 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
     return RT_OK;
 }
 
+static RtCode wait_for(RtStream *s, CuStream theirs, CuEvent ev, RtError *e)
+{
+    CU(s->d, e, event_record(ev, theirs));
+    CU(s->d, e, stream_wait(s->s, ev, 0));
+    return RT_OK;
+}
+
+static RtCode cuda_stream_after(RtStream *s, void *theirs, RtError *e)
+{
+    CuEvent ev;
+    CU(s->d, e, event_create(&ev, CU_EVENT_NO_TIMING));
+    RtCode code = wait_for(s, theirs, ev, e);
+    s->d->cu.event_destroy(ev); // once it has happened
+    return code;
+}
+
 // -- events ---------------------------------------------------------------------------------------
 struct RtEvent {
     CudaDevice *d;
@@ -314,6 +330,7 @@ const RtDeviceOps rt_cuda_ops = {
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
     .stream_sync = cuda_stream_sync,
+    .stream_after = cuda_stream_after,
     .copy = cuda_copy,
     .zero = cuda_zero,
     .spoil = cuda_spoil,

@@ -74,8 +74,18 @@ RtCode rt_sync(RtSession *s, RtError *e)
     return code;
 }
 
-RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
-                      void *bytes, size_t n, RtError *e)
+RtCode rt_after(RtSession *s, void *stream, RtError *e)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    if (!ops->stream_after) return RT_OK;
+    if (rt_enter(s, e)) return e->code;
+    RtCode code = ops->stream_after(s->stream, stream, e);
+    rt_leave(s);
+    return code;
+}
+
+static RtCode output(RtSession *s, RtProgram *p, const char *entry, const char *output, void *bytes,
+                     size_t n, RtCopyKind kind, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
@@ -91,7 +101,7 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
                            output);
         if (!n) return RT_OK;
         if (rt_enter(s, e)) return e->code;
-        RtCode code = ops->copy(s->stream, bytes, en->output[i], n, RT_D2H, NULL, e);
+        RtCode code = ops->copy(s->stream, bytes, en->output[i], n, kind, NULL, e);
         if (!code) code = ops->stream_sync(s->stream, e);
         rt_leave(s);
         return code;
@@ -101,4 +111,16 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
     for (int i = 0; i < en->e->noutputs && known < 64; i++) names[known++] = en->e->outputs[i].name;
     return rt_fail(e, RT_USER, "'%s' has no output '%s'%s", entry, output,
                    advise(output, names, known).text);
+}
+
+RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *name, void *bytes,
+                      size_t n, RtError *e)
+{
+    return output(s, p, entry, name, bytes, n, RT_D2H, e);
+}
+
+RtCode rt_output_copy(RtSession *s, RtProgram *p, const char *entry, const char *name, void *device,
+                      size_t n, RtError *e)
+{
+    return output(s, p, entry, name, device, n, RT_D2D, e);
 }

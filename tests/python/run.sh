@@ -35,6 +35,12 @@ script plain.py
 if py -c 'import numpy' 2>/dev/null; then
     script calls.py
     script training.py
+    if command -v g++ >/dev/null && [ -e "$BUILD/shim/libcuda.so.1" ] && [ -z "$sanitize" ]; then
+        export LD_LIBRARY_PATH=$BUILD/shim
+        script device.py
+    else
+        skip "no g++, no shim or a build with sanitizers: tensors on a GPU are not tried"
+    fi
 else
     skip "no NumPy: calls and training are not tried"
 fi

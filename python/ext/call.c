@@ -1,0 +1,242 @@
+// The call of an entry: arrays in by name, a dict of arrays out.
+#include <stdlib.h>
+#include <string.h>
+
+#include "python/ext/entry.h"
+
+enum { FEW = 8 };
+typedef struct Result {
+    PyObject *o;    // what the caller gets
+    PyBuf view;     // of an array of NumPy that was made for it,
+    Taken given;    // or of one that the caller gave
+    netc_tensor to; // where it is written
+} Result;
+
+typedef struct Call {
+    Taken *in, few_in[FEW];
+    Result *out, few_out[FEW];
+    int nin, nout;  // that are taken and made
+    bool on_device; // a tensor in the GPU's memory is among them
+    netc_error *error;
+} Call;
+
+static bool call_begin(const Entry *e, Call *c)
+{
+    c->in = e->nin > FEW ? malloc((size_t)e->nin * sizeof *c->in) : c->few_in;
+    c->out = e->nout > FEW ? malloc((size_t)e->nout * sizeof *c->out) : c->few_out;
+    c->nin = c->nout = 0;
+    c->on_device = false;
+    c->error = NULL;
+    if (c->in && c->out) return true;
+    PyErr_NoMemory();
+    return false;
+}
+
+static void call_end(State *s, Call *c)
+{
+    for (int i = 0; i < c->nin; i++) taken_release(s, &c->in[i]);
+    for (int i = 0; i < c->nout; i++) {
+        if (c->out[i].view.obj) s->buffers.release(&c->out[i].view);
+        taken_release(s, &c->out[i].given);
+        Py_DECREF(c->out[i].o);
+    }
+    if (c->in != c->few_in) free(c->in);
+    if (c->out != c->few_out) free(c->out);
+}
+
+void entry_types(const Entry *e, char *out, size_t n)
+{
+    char type[300];
+    out[0] = 0;
+    for (int i = 0; i < e->nin; i++) {
+        const netc_port *p = &e->in[i].p;
+        size_t at = strlen(out);
+        type_text(type, sizeof type, p->dtype, p->rank, p->dim);
+        PyOS_snprintf(out + at, n - at, "%s%s: %s", i ? ", " : "", p->name, type);
+    }
+}
+
+static bool wrong_arguments(const Entry *e, const char *what, const char *which)
+{
+    char types[1200];
+    entry_types(e, types, sizeof types);
+    PyErr_Format(PyExc_TypeError, "%s(): %s%s%s%s; it takes %s", e->utf8, what, which ? " '" : "",
+                 which ? which : "", which ? "'" : "", *types ? types : "nothing");
+    return false;
+}
+
+// A keyword that is no input, or is one that was given by position: an error. One that the model
+// declares and does not need is none.
+static bool keywords_fit(const Entry *e, PyObject *keywords, Py_ssize_t given)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+        netc_tensor none = {0};
+        int i = 0;
+        if (!name) return false;
+        while (i < e->nin && strcmp(e->in[i].p.name, name)) i++;
+        if (i < given) return wrong_arguments(e, "two values for", name);
+        if (i == e->nin && netc_bind(e->model->session, e->utf8, name, &none, NULL) != NETC_OK)
+            return wrong_arguments(e, "there is no input", name);
+    }
+    return true;
+}
+
+static bool take_inputs(Entry *e, PyObject *args, PyObject *keywords, const char *device, Call *c)
+{
+    Model *m = e->model;
+    Py_ssize_t given = PyTuple_Size(args), named = keywords ? PyDict_Size(keywords) : 0;
+    if (given > e->nin) return wrong_arguments(e, "too many arguments", NULL);
+    for (int i = 0; i < e->nin; i++) {
+        Port *p = &e->in[i];
+        Wish want = {.port = &p->p, .device = device, .stream = m->stream};
+        PyObject *o = i < given  ? PyTuple_GetItem(args, i)
+                      : keywords ? PyDict_GetItemWithError(keywords, p->name)
+                                 : NULL;
+        if (!o && PyErr_Occurred()) return false;
+        if (!o)
+            return keywords_fit(e, keywords, given) &&
+                   wrong_arguments(e, "no value for", p->p.name);
+        named -= i >= given;
+        if (!take(m->state, o, p->what, &want, &c->in[i])) return false;
+        c->nin = i + 1;
+        c->on_device |= c->in[i].t.on_device;
+    }
+    return !named || keywords_fit(e, keywords, given);
+}
+
+// An output that the caller has given a place for.
+static bool take_place(Entry *e, const Port *p, PyObject *o, const char *device, Call *c, Result *r)
+{
+    char what[100];
+    Wish want = {.port = &p->p, .device = device, .stream = e->model->stream, .write = true};
+    PyOS_snprintf(what, sizeof what, "the place for output '%s'", p->p.name);
+    if (!take(e->model->state, o, what, &want, &r->given)) return false;
+    Py_INCREF(o);
+    r->o = o;
+    r->to = r->given.t;
+    c->on_device |= r->to.on_device;
+    return true;
+}
+
+static bool places_fit(const Entry *e, PyObject *into)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!PyDict_Check(into)) {
+        PyErr_SetString(PyExc_TypeError, "out= is a dict of arrays by output");
+        return false;
+    }
+    while (PyDict_Next(into, &at, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+        int i = 0;
+        if (!name) return false;
+        while (i < e->nout && strcmp(e->out[i].p.name, name)) i++;
+        if (i == e->nout) {
+            PyErr_Format(PyExc_TypeError,
+                         "%s(): there is no output '%s' to be written to out=", e->utf8, name);
+            return false;
+        }
+    }
+    return true;
+}
+
+// into: a dict of the caller's places, or NULL.
+static bool make_outputs(Entry *e, PyObject *into, const char *device, Call *c)
+{
+    if (into && !places_fit(e, into)) return false;
+    for (int i = 0; i < e->nout; i++) {
+        const netc_port *p = &e->out[i].p;
+        Result *r = &c->out[i];
+        PyObject *place = into ? PyDict_GetItemWithError(into, e->out[i].name) : NULL;
+        *r = (Result){0};
+        if (place) {
+            if (!take_place(e, &e->out[i], place, device, c, r)) return false;
+        } else {
+            r->to = (netc_tensor){.dtype = p->dtype, .rank = p->rank};
+            memcpy(r->to.dim, p->dim, sizeof p->dim);
+            r->o = output_new(e->model->state, p, e->out[i].make, &r->to.data, &r->view);
+            if (!r->o) return false;
+        }
+        c->nout = i + 1;
+    }
+    return true;
+}
+
+// No Python runs from here to the end: nothing comes between what is bound and the run.
+static netc_status run(Entry *e, Call *c)
+{
+    Model *m = e->model;
+    netc_session *s = m->session;
+    netc_status status = NETC_OK;
+    for (int i = 0; i < e->nin && status == NETC_OK; i++)
+        status = netc_bind(s, e->utf8, e->in[i].p.name, &c->in[i].t, &c->error);
+    if (status != NETC_OK) return status;
+    PyThreadState *gil = PyEval_SaveThread();
+    if (c->on_device && !m->stream) status = netc_after(s, NULL, &c->error);
+    if (status == NETC_OK) status = netc_run(s, e->utf8, 1, &c->error);
+    for (int i = 0; i < e->nout && status == NETC_OK; i++)
+        status = netc_read(s, e->utf8, e->out[i].p.name, &c->out[i].to, &c->error);
+    // Also after an error: what was bound may go when this returns.
+    if (!e->nout || status != NETC_OK) {
+        netc_status waited = netc_sync(s, status == NETC_OK ? &c->error : NULL);
+        if (status == NETC_OK) status = waited;
+    }
+    PyEval_RestoreThread(gil);
+    return status;
+}
+
+static PyObject *results(const Entry *e, const Call *c)
+{
+    PyObject *d = PyDict_New();
+    for (int i = 0; d && i < e->nout; i++)
+        if (PyDict_SetItem(d, e->out[i].name, c->out[i].o)) Py_CLEAR(d);
+    return d;
+}
+
+// out=, where no input is called so, taken out of a copy of the keywords. *keywords is the caller's
+// to release when *into is not NULL. false: failed.
+static bool take_out(const Entry *e, PyObject **keywords, PyObject **into)
+{
+    PyObject *name = e->model->state->out;
+    *into = *keywords ? PyDict_GetItemWithError(*keywords, name) : NULL;
+    for (int i = 0; *into && i < e->nin; i++)
+        if (!strcmp(e->in[i].p.name, "out")) *into = NULL;
+    if (!*into) return !PyErr_Occurred();
+    Py_INCREF(*into);
+    *keywords = PyDict_Copy(*keywords);
+    if (*keywords && !PyDict_DelItem(*keywords, name)) return true;
+    Py_CLEAR(*keywords);
+    Py_CLEAR(*into);
+    return false;
+}
+
+PyObject *entry_call(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    Entry *e = (Entry *)self;
+    if (!e->model) return PyErr_Format(PyExc_ValueError, "netc: an entry of no model");
+    Model *m = e->model;
+    State *s = m->state;
+    Call c;
+    char device[40];
+    PyObject *into, *out = NULL;
+    if (!take_out(e, &keywords, &into)) return NULL;
+    if (model_enter(m, false)) {
+        model_device(m, device, sizeof device);
+        if (call_begin(e, &c)) {
+            if (take_inputs(e, args, keywords, device, &c) && make_outputs(e, into, device, &c) &&
+                run(e, &c) == NETC_OK)
+                out = results(e, &c);
+        }
+        call_end(s, &c);
+        model_leave(m);
+        if (!out && c.error) raise_error(s, c.error);
+    }
+    if (into) {
+        Py_DECREF(keywords);
+        Py_DECREF(into);
+    }
+    return out;
+}
