@@ -38,6 +38,23 @@ void model_forget_raised(Model *m)
     for (int i = 0; i < 3; i++) Py_CLEAR(m->raised[i]);
 }
 
+void model_tell(Model *m, PyObject *args, bool last)
+{
+    if (args && m->raised[0] && !last) {
+        Py_DECREF(args);
+        return;
+    }
+    // What was raised before waits: the end is told all the same.
+    PyObject *r = args ? PyObject_CallObject(m->on_event, args) : NULL;
+    Py_XDECREF(args);
+    if (r)
+        Py_DECREF(r);
+    else if (m->raised[0])
+        PyErr_Clear();
+    else
+        PyErr_Fetch(&m->raised[0], &m->raised[1], &m->raised[2]);
+}
+
 PyObject *model_raise(Model *m, netc_error *e)
 {
     if (!m->raised[0]) return raise_error(m->state, e);
@@ -49,7 +66,7 @@ PyObject *model_raise(Model *m, netc_error *e)
 
 // -- one thread at a time -------------------------------------------------------------------------
 
-static Model *root(Model *m)
+Model *model_root(Model *m)
 {
     while (m->parent) m = m->parent;
     return m;
@@ -95,7 +112,7 @@ bool model_enter(Model *m, bool alone)
                         "netc: this model is closed, or was made by no compile()");
         return false;
     }
-    Model *r = root(m);
+    Model *r = model_root(m);
     unsigned long me = PyThread_get_thread_ident();
     if (r->forks != m->state->forks && !after_fork(m, r)) return false;
     if (r->depth && r->owner == me) {
@@ -120,7 +137,7 @@ bool model_enter(Model *m, bool alone)
 
 void model_leave(Model *m)
 {
-    Model *r = root(m);
+    Model *r = model_root(m);
     if (--r->depth) return;
     r->owner = 0;
     PyThread_release_lock(r->lock);
@@ -264,6 +281,7 @@ static PyMethodDef methods[] = {
     {"_inspect", KEYWORDS(model_inspect), NULL},
     {"_emit", model_emit, METH_O, NULL},
     {"_profile", KEYWORDS(model_profile), NULL},
+    {"_tune", KEYWORDS(model_tune), NULL},
     {"_check", model_check, METH_NOARGS, NULL},
     {"_save_program", model_save_program, METH_VARARGS, NULL},
     {0},

@@ -128,6 +128,10 @@ const char *model_device(const Model *m, char *out, size_t n); // "cuda:0"
 // After a call that ran callbacks: raises what one of them raised, else e.
 PyObject *model_raise(Model *m, netc_error *e);
 void model_forget_raised(Model *m);
+// In a callback, with the GIL: calls on_event with args (taken; NULL: an exception is set), unless
+// it has raised before. last: then, too.
+void model_tell(Model *m, PyObject *args, bool last);
+Model *model_root(Model *m);                                                // whose lock it is
 PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords); // _netc.open
 
 // -- entries (entry.c): the call ------------------------------------------------------------------
@@ -158,6 +162,7 @@ PyObject *control_set(PyObject *self, PyObject *args);                       // 
 PyObject *model_inspect(PyObject *self, PyObject *args, PyObject *keywords); // tools.c
 PyObject *model_emit(PyObject *self, PyObject *stage);
 PyObject *model_profile(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *model_tune(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *model_check(PyObject *self, PyObject *none);
 PyObject *model_save_program(PyObject *self, PyObject *args);
 

@@ -30,29 +30,9 @@ static PyObject *event_arguments(const netc_event *e)
 
 static void on_event(void *user, const netc_event *e)
 {
-    Model *m = user;
     PyGILState_STATE gil = PyGILState_Ensure();
-    if (!m->raised[0] || e->kind == NETC_EVENT_END) {
-        // What was raised before waits: the end is told all the same.
-        PyObject *before[3];
-        memcpy(before, m->raised, sizeof before);
-        PyObject *args = event_arguments(e);
-        PyObject *r = args ? PyObject_CallObject(m->on_event, args) : NULL;
-        Py_XDECREF(args);
-        if (r)
-            Py_DECREF(r);
-        else if (before[0])
-            PyErr_Clear();
-        else
-            PyErr_Fetch(&m->raised[0], &m->raised[1], &m->raised[2]);
-    }
+    model_tell(user, event_arguments(e), e->kind == NETC_EVENT_END);
     PyGILState_Release(gil);
-}
-
-static Model *root(Model *m)
-{
-    while (m->parent) m = m->parent;
-    return m;
 }
 
 typedef struct Words {
@@ -98,11 +78,11 @@ static PyObject *train(Model *m, netc_train_options *o, PyObject *data, PyObject
     // Both what was bound before and what is bound now are there until this is over.
     PyObject *before[2] = {m->held[0], m->held[1]};
     m->held[0] = m->held[1] = NULL;
-    root(m)->busy = true;
+    model_root(m)->busy = true;
     PyThreadState *gil = PyEval_SaveThread();
     netc_status status = netc_train(m->session, o, &err);
     PyEval_RestoreThread(gil);
-    root(m)->busy = false;
+    model_root(m)->busy = false;
     hold(m, 0, set);
     hold(m, 1, eval_set ? eval_set : o->split > 0 ? set : before[1]);
     Py_XDECREF(before[0]), Py_XDECREF(before[1]);

@@ -290,6 +290,29 @@ class Model:
         shown = ["name", "kind", "line", "calls", "seconds", "floor", "bytes", "flops"]
         return Table(rows, columns=shown, data=whole)
 
+    def tune(self, seconds=60, *, kernel=None, file=None, again=False, prune=False, on_event=None):
+        """Measures schedules of its kernels on its device for so many seconds and writes them to its
+        tuning file (NAME.net.tune; of a text, [file]), which later compilations take: docs/tuning.md.
+
+        Returns a Table, a row a kernel: share of the step, seconds before and after. on_event is
+        called with each row; what it raises ends the search, and so does Ctrl-C: what was found is
+        in the file."""
+        rows, names = [], ("kind", "kernel", "schedule", "text", "device", "share", "before", "after",
+                           "tried", "done", "total", "finished")
+
+        def told(*values):
+            row = dict(zip(names, values))
+            if row["kind"] == "kernel":
+                rows.append(row)
+            if on_event is not None and row["kind"] in ("kernel", "skipped"):
+                on_event(row)
+        try:
+            self._core._tune(told, seconds=float(seconds), kernel=kernel, file=None if file is None else
+                             os.fspath(file), again=again, prune=prune)
+        finally:
+            _tell(self._core)
+        return Table(rows, columns=["kernel", "share", "before", "after", "tried", "schedule"])
+
     def check(self):
         """Holds gradients to finite differences and kernels to the evaluator: the report, or Error."""
         return self._core._check()
