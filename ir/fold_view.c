@@ -78,15 +78,65 @@ static Node *fold_broadcast(Graph *g, const Infer *in)
     return NULL;
 }
 
+// A slice of places is windows of a slice.
+static Node *slice_of_window(Graph *g, Node *a, const int64_t *start, const int64_t *limit)
+{
+    const WindowAxes w = window_axes(&a->attrs);
+    Node *x = a->args[0];
+    int64_t from[MAX_RANK], to[MAX_RANK], one[MAX_RANK];
+    for (int i = 0; i < w.n; i++)
+        if (start[w.at + i] || limit[w.at + i] != w.size[i]) return NULL;
+    for (int i = 0; i < x->type.rank; i++) {
+        from[i] = start[i < w.at ? i : i + w.n];
+        to[i] = limit[i < w.at ? i : i + w.n];
+        one[i] = 1;
+        if (from[i] == to[i]) return NULL;
+    }
+    for (int i = 0; i < w.n; i++) {
+        const int64_t k = w.axis[i];
+        from[k] *= w.stride[i];
+        to[k] = (to[k] - 1) * w.stride[i] + (w.size[i] - 1) * w.dilation[i] + 1;
+    }
+    x = graph_slice(g, x, from, to, one);
+    return graph_node(g, OP_window, &x, 1, &a->attrs);
+}
+
+// A slice of what is padded is a slice, padded with what is left of the padding.
+static Node *slice_of_pad(Graph *g, Node *a, const int64_t *start, const int64_t *limit)
+{
+    const int64_t *low = attr_ints(a, ATTR_low, NULL);
+    Node *x = a->args[0];
+    int64_t from[MAX_RANK], to[MAX_RANK], one[MAX_RANK], before[MAX_RANK], after[MAX_RANK];
+    for (int i = 0; i < x->type.rank; i++) {
+        int64_t end = low[i] + x->type.dim[i];
+        from[i] = start[i] > low[i] ? start[i] - low[i] : 0;
+        to[i] = (limit[i] < end ? limit[i] : end) - low[i];
+        one[i] = 1;
+        before[i] = start[i] < low[i] ? low[i] - start[i] : 0;
+        after[i] = limit[i] > end ? limit[i] - end : 0;
+        if (from[i] >= to[i]) return NULL;
+    }
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_low, before, x->type.rank);
+    attr_set_ints(g, &at, ATTR_high, after, x->type.rank);
+    x = graph_slice(g, x, from, to, one);
+    return graph_node(g, OP_pad, (Node *[]){x, a->args[1]}, 2, &at);
+}
+
 static Node *fold_slice(Graph *g, const Infer *in)
 {
     Node *a = in->args[0];
     if (shape_equal(&a->type, &in->out)) return a;
     Scalar v;
     if (uniform_value(a, &v)) return fold_const(g, &in->out, v);
-    if (a->op != OP_slice) return NULL;
     const int64_t *start = attrs_ints(in->attrs, ATTR_start, NULL);
+    const int64_t *end = attrs_ints(in->attrs, ATTR_limit, NULL);
     const int64_t *step = attrs_ints(in->attrs, ATTR_stride, NULL);
+    bool dense = true;
+    for (int i = 0; i < in->out.rank; i++) dense &= step[i] == 1;
+    if (dense && a->op == OP_window) return slice_of_window(g, a, start, end);
+    if (dense && a->op == OP_pad) return slice_of_pad(g, a, start, end);
+    if (a->op != OP_slice) return NULL;
     const int64_t *first = attr_ints(a, ATTR_start, NULL);
     const int64_t *stride = attr_ints(a, ATTR_stride, NULL);
     int64_t begin[MAX_RANK], limit[MAX_RANK], both[MAX_RANK];
@@ -150,7 +200,17 @@ static Node *fold_pad(Graph *g, const Infer *in)
     if (shape_equal(&in->args[0]->type, &in->out)) return in->args[0];
     if (uniform_value(in->args[0], &v) && uniform_value(in->args[1], &fill) && v.i == fill.i)
         return fold_const(g, &in->out, v);
-    return NULL;
+    Node *a = in->args[0];
+    if (a->op != OP_pad || a->args[1] != in->args[1]) return NULL;
+    int64_t both[2][MAX_RANK];
+    Attrs at = {0};
+    for (int k = 0; k < 2; k++) {
+        const AttrKey key = k ? ATTR_high : ATTR_low;
+        const int64_t *inner = attr_ints(a, key, NULL), *outer = attrs_ints(in->attrs, key, NULL);
+        for (int i = 0; i < in->out.rank; i++) both[k][i] = inner[i] + outer[i];
+        attr_set_ints(g, &at, key, both[k], in->out.rank);
+    }
+    return graph_node(g, OP_pad, (Node *[]){a->args[0], a->args[1]}, 2, &at);
 }
 
 static Node *fold_concat(Graph *g, const Infer *in)

@@ -50,6 +50,7 @@ enum OpFlags {
     OPF_MADE = 1 << 19,      // a leaf that is computed from its place, in no memory
     OPF_DRAWN = 1 << 22,     // ... by a random generator: about a hundred additions
     OPF_LITERAL = 1 << 23,   // a leaf whose values are known while compiling
+    OPF_MOVES = 1 << 24,     // a view before which elementwise code does no more work than behind it
     OPF_RESULT = 1 << 20,    // one of the results of its operand, a region op
     OPF_EFFECT = 1 << 21,    // a root that stores nothing
 };

@@ -9,7 +9,7 @@
 // low type: activations and their gradients cost two bytes to store and to read. What goes element
 // by element into an update, an output or a loop (the gradients of parameters above all) is not
 // rounded. Parameters, optimizer state, statistics and losses stay f32. A cast stands below
-// transposes and reshapes of an operand, so that it is made once; what else the backward part
+// transposes, paddings and windows of an operand, so that it is made once; what else the backward part
 // computes from such an operand (a bias gradient, the slope of a ReLU) reads the rounded one too.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
@@ -33,7 +33,7 @@ static bool wants_low(const Node *n, const Policy *p)
 
 static const Node *behind(const Node *n)
 {
-    while (node_has(n, OPF_PERMUTES)) n = n->args[0];
+    while (node_has(n, OPF_MOVES)) n = n->args[0];
     return n;
 }
 
@@ -99,14 +99,16 @@ static Node *lowered(Graph *g, Node *x, DType low)
     enum { MOST = 16 };
     const Node *views[MOST];
     int n = 0;
-    while (node_has(x, OPF_PERMUTES) && n < MOST) {
+    while (node_has(x, OPF_MOVES) && n < MOST) {
         views[n++] = x;
         x = x->args[0];
     }
     Node *y = graph_cast(g, x, low);
     while (n) {
         const Node *v = views[--n];
-        y = graph_node(g, v->op, &y, 1, &v->attrs);
+        Node *args[2] = {y};
+        for (uint32_t k = 1; k < v->nargs; k++) args[k] = graph_cast(g, v->args[k], low);
+        y = graph_node(g, v->op, args, (int)v->nargs, &v->attrs);
     }
     return y;
 }

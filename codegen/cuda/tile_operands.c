@@ -58,13 +58,14 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
               t->along_k ? origin(t) : "next");
     emit_line(e, e->scope, "const %s %s = %s + part * %d;", it, t->along_k ? k : own,
               t->along_k ? "next" : origin(t), p->vector);
-    const char *from = emit_index(e, v->ix);
+    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
     Buf there = buf_new(e->arena);
     int axes[] = {t->axis, b->col};
     for (int i = 0; i < 2; i++)
         if (!inside(p, t, axes[i]))
             buf_printf(&there, "%s%s < %lld", there.len ? " && " : "", e->axis[axes[i]],
                        (long long)b->axis[axes[i]].extent);
+    if (given) buf_printf(&there, "%s%s", there.len ? " && " : "", given);
     emit_line(e, e->scope, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t),
               e->buf_name[v->buf], from, there.len ? there.data : "true");
     close_vectors(e, p, t);

@@ -127,6 +127,18 @@ bool mma_fits(const Body *b)
     return a != DT_BOOL && a == narrow_type(b, b->dot.b) && b->insts.at[b->dot.sum].acc == DT_F32;
 }
 
+bool inst_steady(const Body *b, int inst, int axis, int width)
+{
+    const Inst *v = &b->insts.at[inst];
+    int64_t step;
+    bool aligned, steady = true;
+    if (!(v->axes >> axis & 1)) return true;
+    if (v->kind == KI_INDEX) return ix_run(v->ix, axis, width, &step, &aligned) && !step;
+    if (v->kind != KI_EW && v->kind != KI_CAST) return false;
+    for (int i = 0; i < v->na; i++) steady = steady && inst_steady(b, v->a[i], axis, width);
+    return steady;
+}
+
 bool operand_along_k(const Body *b, int inst)
 {
     int64_t stride;

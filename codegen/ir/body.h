@@ -212,6 +212,8 @@ bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores ca
 // Whether what an operand of a contraction is made of lies side by side along k rather than along
 // its rows.
 bool operand_along_k(const Body *b, int inst);
+// Whether the instruction has one value along each aligned run of [width] of the axis.
+bool inst_steady(const Body *b, int inst, int axis, int width);
 // -- body_attention.c
 bool attention_find(Body *b); // fills in Body.attention
 DType attention_type(const Body *b);

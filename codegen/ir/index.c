@@ -318,6 +318,39 @@ bool ix_aligned(const Ix *e, int axis, int64_t v)
     return true;
 }
 
+static bool term_run(const IxTerm *t, int axis, int64_t width, int64_t *step)
+{
+    bool aligned = true;
+    *step = 0;
+    if (!(t->axes >> axis & 1)) return true;
+    if (t->kind == IT_VALUE) return false;
+    if (t->kind == IT_AXIS) {
+        *step = 1;
+        return true;
+    }
+    if (!ix_run(t->e, axis, width, step, &aligned)) return false;
+    if (*step && (!aligned || t->by % width)) return false;
+    if (t->kind == IT_DIV) *step = 0;
+    return true;
+}
+
+bool ix_run(const Ix *e, int axis, int64_t width, int64_t *step, bool *aligned)
+{
+    int64_t each;
+    *step = 0;
+    *aligned = e->constant % width == 0;
+    for (int i = 0; i < e->n; i++) {
+        if (!term_run(e->at[i].term, axis, width, &each)) return false;
+        if (!each)
+            *aligned &= e->at[i].coeff % width == 0;
+        else if (*step || e->at[i].coeff != 1)
+            return false;
+        else
+            *step = 1;
+    }
+    return true;
+}
+
 bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent)
 {
     uint64_t both = 1ull << hi | 1ull << lo;

@@ -62,6 +62,10 @@ bool ix_stride(const Ix *e, int axis, int64_t *stride);
 // Whether every term's coefficient but those of [axis], and the constant, are divisible by v: the
 // address is a multiple of v elements whenever [axis] is.
 bool ix_aligned(const Ix *e, int axis, int64_t v);
+// Along aligned runs of [width] of the axis: the step, 0 or 1, and with 1 whether runs begin at
+// multiples of the width; false: it is neither everywhere. Quotients and remainders by multiples of
+// the width do not end a run.
+bool ix_run(const Ix *e, int axis, int64_t width, int64_t *step, bool *aligned);
 // Whether e depends on axes hi and lo only through hi * extent + lo, so that they can be one axis.
 bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent);
 

@@ -1,4 +1,5 @@
 // Views and indexed accesses: where their operands are read. One function an op, in a table.
+#include <math.h>
 #include <string.h>
 
 #include "codegen/lower/lower.h"
@@ -99,8 +100,14 @@ static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
         inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
         inside = lower_both(l, inside, compare(l, at[i], OP_lt, extent));
     }
-    int v = lower_value(l, n->args[0], at, lower_both(l, pred, inside));
+    const int there = lower_both(l, pred, inside);
+    int v = lower_value(l, n->args[0], at, there);
     if (inside < 0) return v;
+    const Inst *x = &l->body->insts.at[v];
+    double fill;
+    if (x->kind == KI_LOAD && x->pred == there && node_const_value(n->args[1], &fill) &&
+        fill == 0 && !signbit(fill))
+        return v; // what is not loaded is 0
     return lower_select(l, inside, v, lower_value(l, n->args[1], none, -1), n);
 }
 

@@ -83,6 +83,9 @@ static void plain_tile_derive(Body *b)
         (s->tile.each ? s->tile.k * 2 * (s->tile.m + 4) : s->tile.k * 2 * 17 + 8 * 256);
     s->variant = mma_fits(b) ? RUN_MMA : RUN_TILES;
     if (s->variant == RUN_MMA) {
+        const int most = 64; // of the long sides' tiles of few rows, or of few columns
+        if (s->tile.m > most && b->axis[1].extent <= most) s->tile.m = most;
+        if (s->tile.n > most && b->axis[2].extent <= most) s->tile.n = most;
         s->shared_bytes = mma_shared_bytes(b);
         s->threads = 256; // (it may have been wgmma)
         s->cluster = 1;

@@ -41,14 +41,33 @@ void tile_op(TileProgram *p, TileOp op)
     p->op[p->nops++] = op;
 }
 
+// Whether a vector along the axis holds neighbours in memory, wherever one begins.
+static bool runs_along(const Inst *v, int axis, int width)
+{
+    int64_t step;
+    bool aligned;
+    return ix_run(v->ix, axis, width, &step, &aligned) && step == 1;
+}
+
 // Neighbours in the operand's memory are neighbours along its own axis, and not along the columns.
-static bool lies_across(const Body *b, int inst, int axis)
+static bool lies_across(const Body *b, int inst, int axis, int width)
 {
     const Inst *v = &b->insts.at[inst];
-    int64_t by_k = 0, by_axis = 0;
     while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
-    return v->kind == KI_LOAD && !v->ix->has_value && ix_stride(v->ix, axis, &by_axis) &&
-           by_axis == 1 && !(ix_stride(v->ix, b->col, &by_k) && by_k == 1);
+    return v->kind == KI_LOAD && !v->ix->has_value && runs_along(v, axis, width) &&
+           !runs_along(v, b->col, width);
+}
+
+// Aligned vectors of a buffer, each of which is there or, as zeros, not.
+static bool copied(const Body *b, const Inst *v, DType type, int inner, int width)
+{
+    int64_t step;
+    bool aligned;
+    return v->kind == KI_LOAD && b->bufs.at[v->buf].type == type &&
+           b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
+           ix_run(v->ix, inner, width, &step, &aligned) && step == 1 && aligned &&
+           (v->pred < 0 || inst_steady(b, v->pred, inner, width)) &&
+           b->axis[inner].extent % width == 0;
 }
 
 // The tile of an operand of plain multiplications: computed, element by element.
@@ -81,13 +100,9 @@ static Tile operand(const TileProgram *p, int axis)
     Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->atom->operand};
     t.inst = narrow ? b->insts.at[given].a[0] : given;
     const Inst *v = &b->insts.at[t.inst];
-    t.along_k = narrow ? !lies_across(b, t.inst, axis) : operand_along_k(b, t.inst);
+    t.along_k = narrow ? !lies_across(b, t.inst, axis, p->vector) : operand_along_k(b, t.inst);
     int inner = t.along_k ? b->col : axis;
-    int64_t step = 0;
-    t.plain = v->kind == KI_LOAD && b->bufs.at[v->buf].type == t.type && v->pred < 0 &&
-              b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
-              ix_stride(v->ix, inner, &step) && step == 1 && ix_aligned(v->ix, inner, p->vector) &&
-              b->axis[inner].extent % p->vector == 0;
+    t.plain = copied(b, v, t.type, inner, p->vector);
     t.layout = narrow ? L_PAD : L_SWIZZLE;
     t.lines = t.along_k ? side : s->tile.k;
     t.line = t.along_k ? s->tile.k : side;

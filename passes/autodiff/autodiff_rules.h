@@ -16,6 +16,8 @@
 #define B(op, a, b) graph_binary(r->g, OP_##op, a, b)
 #define A(i)        (r->n->args[i])
 
+// autodiff_window.c
+Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit);
 // autodiff_views.c
 Node *rule_pad(Rule *r, Node *x, const int64_t *low, const int64_t *high); // with zeros
 

@@ -92,12 +92,9 @@ void grad_pad(Rule *r)
     int n;
     const int64_t *low = attr_ints(r->n, ATTR_low, &n), *high = attr_ints(r->n, ATTR_high, &n);
     const Type *in = &A(0)->type;
-    int64_t limit[MAX_RANK], one[MAX_RANK];
-    for (int i = 0; i < in->rank; i++) {
-        limit[i] = low[i] + in->dim[i];
-        one[i] = 1;
-    }
-    if (rule_wants(r, 0)) rule_give(r, 0, graph_slice(r->g, r->dy, low, limit, one));
+    int64_t limit[MAX_RANK];
+    for (int i = 0; i < in->rank; i++) limit[i] = low[i] + in->dim[i];
+    if (rule_wants(r, 0)) rule_give(r, 0, rule_slice(r, r->dy, low, limit));
     if (rule_wants(r, 1)) { // what fell on the padding
         Attrs at = {0};
         attr_set_ints(r->g, &at, ATTR_low, low, n);

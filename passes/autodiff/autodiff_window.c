@@ -16,7 +16,7 @@
 #include "ir/axes.h"
 #include "passes/autodiff/autodiff_rules.h"
 
-typedef struct Runs {
+typedef struct Runs { // along one axis
     int64_t places, size, stride, width, count;
     int64_t apart; // in x, from run to run
     bool even;     // runs are whole places apart: [step] of them
@@ -57,6 +57,12 @@ static Node *fit_axis(Rule *r, Node *x, int axis, int64_t shift, int64_t extent)
 {
     if (x->type.dim[axis] > extent - shift) x = cut_axis(r, x, axis, 0, extent - shift);
     return pad_axis(r, x, axis, shift, extent - shift - x->type.dim[axis]);
+}
+
+// Whether a run is the element of a place, so that there is nothing to join.
+static bool is_single(const Runs *r)
+{
+    return r->width == 1 && r->stride == 1;
 }
 
 // Axis [within], of the elements of a run, behind axis [place] and joined with it.
@@ -200,6 +206,7 @@ static Factor by_runs(Rule *r, const Behind *b, const WindowAxes *w, int64_t *ru
             dim[rank++] = b->runs[k].count;
         }
         f.at[i] = rank;
+        if (k < w->n && is_single(&b->runs[k])) continue;
         dim[rank++] = k < w->n ? b->runs[k].width : f.x->type.dim[i];
     }
     f.x = graph_reshape(r->g, f.x, rank, dim);
@@ -224,8 +231,8 @@ static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
             taken[batch[s][i]] = true;
             at[s][batch[s][i]] = i;
         }
-        for (int i = 0; i < nc + w->n; i++) {
-            contract[s][i] = i < nc ? f[s].at[x->contract[i]] : runs[s][i - nc];
+        for (int i = 0; i < nc + w->n; i++) { // neighbours in memory last
+            contract[s][i] = i < w->n ? runs[s][i] : f[s].at[x->contract[i - w->n]];
             taken[contract[s][i]] = true;
         }
         for (int i = 0; i < f[s].x->type.rank; i++) // its place in the result
@@ -242,14 +249,41 @@ static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
         int64_t axis = free_axis(b, b->from[i], &side);
         perm[n++] = axis < 0 ? b->from[i] : at[side][f[side].at[axis]];
     }
-    for (int i = 0; i < w->n; i++) perm[n++] = at[1 - b->side][f[1 - b->side].at[b->within[i]]];
+    for (int i = 0; i < w->n; i++)
+        if (!is_single(&b->runs[i])) perm[n++] = at[1 - b->side][f[1 - b->side].at[b->within[i]]];
     y = graph_permute(r->g, y, perm);
     for (int i = w->n; i-- > 0;) {
         const int axis = (int)w->axis[i];
-        y = join_run(r, y, axis, y->type.rank - 1, b->runs[i].stride);
+        if (!is_single(&b->runs[i])) y = join_run(r, y, axis, y->type.rank - 1, b->runs[i].stride);
         y = fit_axis(r, y, axis, 0, A(0)->type.dim[axis]);
     }
     return y;
+}
+
+// Of a contraction only what is left is computed.
+Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit)
+{
+    int64_t one[MAX_RANK];
+    for (int i = 0; i < MAX_RANK; i++) one[i] = 1;
+    if (x->op != OP_dot) return graph_slice(r->g, x, start, limit, one);
+    Node *args[2];
+    for (int side = 0, at = 0; side < 2; side++) {
+        const DotAxes d = dot_axes(x, side);
+        const Type *t = &x->args[side]->type;
+        int64_t from[MAX_RANK] = {0}, to[MAX_RANK];
+        memcpy(to, t->dim, sizeof to);
+        if (!side) at = d.nbatch;
+        for (int i = 0; i < d.nbatch; i++) {
+            from[d.batch[i]] = start[i];
+            to[d.batch[i]] = limit[i];
+        }
+        for (int i = 0; i < d.nfree; i++, at++) {
+            from[d.free[i]] = start[at];
+            to[d.free[i]] = limit[at];
+        }
+        args[side] = graph_slice(r->g, x->args[side], from, to, one);
+    }
+    return graph_node(r->g, OP_dot, args, 2, &x->attrs);
 }
 
 void grad_window(Rule *r)

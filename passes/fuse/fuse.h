@@ -128,6 +128,9 @@ bool fuse_generated(const PassOptions *o, const Node *dot);
 bool fuse_tiled(const PassOptions *o, const Node *dot);
 // Is the operand computed inside it?
 bool fuse_inlines(const PassOptions *o, const Node *dot, int side);
+bool fuse_reads_windows(const PassOptions *o, const Node *dot);
+// If not: what is stored for it, which it reads through views.
+Node *fuse_read(const PassOptions *o, const Node *dot, int side);
 // Operands that both parts read get a clone each.
 Graph *fuse_split_operands(Graph *g, const PassOptions *o);
 

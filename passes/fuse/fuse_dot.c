@@ -1,4 +1,6 @@
 // Operands of a contraction: how they lie in memory, and giving an address to those that have none.
+#include <math.h>
+
 #include "ir/axes.h"
 #include "ir/strides.h"
 #include "passes/fuse/fuse.h"
@@ -103,6 +105,71 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
     return graph_node(g, OP_dot, args, 2, &at);
 }
 
+// -- sums of many terms over windows --------------------------------------------------------------
+
+#define TILE       128.0
+#define TILE_SHARE 0.35 // of the tensor cores' rate, that generated products over windows reach
+
+// A contraction in [parts] of its terms, each a result of its own, and their sum.
+static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
+{
+    double tiles =
+               (double)(parts * x->batch) * ceil((double)x->m / TILE) * ceil((double)x->n / TILE),
+           rate = TILE_SHARE * t->bf16_flops / t->units, terms = (double)(x->k / parts);
+    double seconds = ceil(tiles / t->units) * terms * 2 * TILE * TILE / rate;
+    double bytes = 8.0 * (double)(parts * x->batch) * (double)x->m * (double)x->n;
+    const double launch = 2e-6;
+    return parts > 1 ? seconds + launch + bytes / t->bytes_per_second : seconds;
+}
+
+// Gradients of a convolution's weights have few results, of as many terms as there are pixels:
+// cut into as many parts of the first contracted axis as fill the device.
+static int64_t parts_of(const PassOptions *o, const Node *dot)
+{
+    if (!o || !o->target || dot->op != OP_dot || !fuse_reads_windows(o, dot)) return 1;
+    const DotAxes a = dot_axes(dot, 0);
+    const DotSizes x = dot_sizes(dot);
+    int64_t best = 1, extent = a.ncontract ? dot->args[0]->type.dim[a.contract[0]] : 1;
+    double least = parts_seconds(o->target, &x, 1);
+    for (int64_t parts = 2; parts <= extent && parts <= 256; parts++) {
+        if (extent % parts || x.k / parts < 64) continue;
+        double seconds = parts_seconds(o->target, &x, parts);
+        if (seconds < least) least = seconds, best = parts;
+    }
+    return dot->args[0]->type.rank < MAX_RANK && dot->args[1]->type.rank < MAX_RANK &&
+                   dot->type.rank < MAX_RANK
+               ? best
+               : 1;
+}
+
+static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int64_t parts)
+{
+    Node *args[2];
+    int64_t batch[2][MAX_RANK], contract[2][MAX_RANK];
+    int nb = 0, nc = 0;
+    for (int side = 0; side < 2; side++) {
+        const DotAxes d = dot_axes(dot, side);
+        const Type *t = &operands[side]->type;
+        const int64_t cut = d.contract[0];
+        int64_t dim[MAX_RANK];
+        int rank = 0;
+        for (int i = 0; i < t->rank; i++) {
+            if (i == cut) dim[rank++] = parts;
+            dim[rank++] = i == cut ? t->dim[i] / parts : t->dim[i];
+        }
+        args[side] = graph_reshape(g, operands[side], rank, dim);
+        nb = nc = 0;
+        batch[side][nb++] = cut;
+        for (int i = 0; i < d.nbatch; i++) batch[side][nb++] = d.batch[i] + (d.batch[i] > cut);
+        for (int i = 0; i < d.ncontract; i++)
+            contract[side][nc++] = d.contract[i] + (d.contract[i] >= cut);
+    }
+    Node *y = graph_dot(g, args[0], args[1], batch[0], batch[1], nb, contract[0], contract[1], nc,
+                        DT_F32);
+    const int64_t first = 0;
+    return graph_cast(g, graph_reduce(g, OP_sum, y, &first, 1, false), dot->type.dtype);
+}
+
 static bool is_row_data(const Node *n, bool rows)
 {
     return rows && node_is_data(n);
@@ -117,7 +184,8 @@ typedef struct Legalize {
 
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
-    if (fuse_generated(l->options, n)) return false; // reads any expression
+    if (fuse_generated(l->options, n)) // reads any expression
+        return parts_of(l->options, n) > 1;
     for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
@@ -157,8 +225,9 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
             if (!args[k]->name) args[k]->name = attr_str(n->args[k], ATTR_name);
         }
         graph_stamp(dst, n, NULL);
+        const int64_t parts = parts_of(l->options, n);
         if (n->op == OP_dot)
-            y = legal_dot(dst, n, args);
+            y = parts > 1 ? dot_by_parts(dst, n, args, parts) : legal_dot(dst, n, args);
         else
             y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
                                   (int)n->nregions);

@@ -158,6 +158,18 @@ static bool export_cheaply(Fuse *f, Node *n)
     return true;
 }
 
+// What of the same cluster n is a widened, moved copy of: that takes less memory.
+static Node *narrow(const Fuse *f, Node *n)
+{
+    Node *x = n;
+    while (!f->mat[x->id] && x->nargs == 1 && fuse_cluster(f, x->args[0]) == fuse_cluster(f, n) &&
+           (node_keeps_all(x) || (x->op == OP_cast && dtype_is_float(x->args[0]->type.dtype) &&
+                                  dtype_info[x->type.dtype].bits >
+                                      dtype_info[x->args[0]->type.dtype].bits)))
+        x = x->args[0];
+    return dtype_info[x->type.dtype].bits < dtype_info[n->type.dtype].bits ? x : n;
+}
+
 // Makes n readable outside its cluster.
 static void publish(Fuse *f, Node *n, bool whole)
 {
@@ -165,6 +177,7 @@ static void publish(Fuse *f, Node *n, bool whole)
     const Cluster *c = cluster_at(f, fuse_cluster(f, n));
     bool wide = f->pos[n->id] == POS_FULL || c->kind == GROUP_MAP || c->anchor;
     if (!whole && wide && export_cheaply(f, n)) return;
+    if (!whole && c->anchor) n = narrow(f, n);
     f->mat[n->id] = true;
 }
 

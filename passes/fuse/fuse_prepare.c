@@ -152,7 +152,7 @@ static void force_operands(Fuse *f)
         if (fuse_generated(f->options, x)) {
             f->small = true;
             for (int k = 0; k < 2; k++)
-                if (!fuse_inlines(f->options, x, k)) force(f, behind_views(x->args[k], false));
+                if (!fuse_inlines(f->options, x, k)) force(f, fuse_read(f->options, x, k));
         } else if (node_class(x) == CLS_DOT) {
             force_factors(f, x);
         } else if (node_class(x) == CLS_REGION) {

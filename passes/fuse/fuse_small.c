@@ -13,9 +13,29 @@
 
 enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
 
+// What stands behind windows, through the views below and above them; NULL: no windows there.
+static Node *behind_windows(Node *n)
+{
+    bool windows = false;
+    for (; node_class(n) == CLS_VIEW && n->op != OP_concat; n = n->args[0])
+        windows |= n->op == OP_window;
+    return windows ? n : NULL;
+}
+
+// As a tensor of its own an operand made of windows would hold each element as often as they meet.
+bool fuse_reads_windows(const PassOptions *o, const Node *dot)
+{
+    const DType t = dot->args[0]->type.dtype;
+    return o->target->kind == TARGET_CUDA && t == dot->args[1]->type.dtype &&
+           (t == DT_F32 || t == DT_BF16 || t == DT_F16) &&
+           attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
+           (behind_windows(dot->args[0]) || behind_windows(dot->args[1]));
+}
+
 bool fuse_generated(const PassOptions *o, const Node *dot)
 {
     if (!o || !o->target || dot->op != OP_dot) return false;
+    if (fuse_reads_windows(o, dot)) return true;
     DotSizes x = dot_sizes(dot);
     return dot->args[0]->type.dtype == DT_F32 && dot->args[1]->type.dtype == DT_F32 &&
            dot->type.dtype == DT_F32 && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
@@ -55,9 +75,23 @@ static int chain_length(Node *n, bool *base)
     return count;
 }
 
+// Each element of a windowed operand is read as often as windows meet and as there are tiles: what
+// it is computed from is stored, and only views of that are inside.
+Node *fuse_read(const PassOptions *o, const Node *dot, int side)
+{
+    Node *n = dot->args[side];
+    if (!fuse_reads_windows(o, dot)) {
+        while (node_has(n, OPF_STRIDES)) n = n->args[0];
+        return n;
+    }
+    while (node_class(n) == CLS_VIEW && n->op != OP_concat) n = n->args[0];
+    return n;
+}
+
 bool fuse_inlines(const PassOptions *o, const Node *dot, int side)
 {
     bool base = false;
+    if (fuse_reads_windows(o, dot)) return false;
     int n = chain_length(dot->args[side], &base);
     // Every tile along the other side would compute it again.
     if (n && !base && fuse_tiled(o, dot)) return false;
@@ -101,7 +135,9 @@ Graph *fuse_split_operands(Graph *g, const PassOptions *o)
     bool *split[2] = {NEW_ARRAY(g->arena, bool, n), NEW_ARRAY(g->arena, bool, n)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *x = g->nodes.at[i];
-        if (x->role != ROLE_FORWARD || !fuse_generated(o, x) || fuse_tiled(o, x)) continue;
+        if (x->role != ROLE_FORWARD || !fuse_generated(o, x) || fuse_tiled(o, x) ||
+            fuse_reads_windows(o, x))
+            continue;
         for (int k = 0; k < 2; k++) {
             bool base = false;
             int length = chain_length(x->args[k], &base);

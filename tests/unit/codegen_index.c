@@ -35,10 +35,33 @@ static int pick(uint64_t *s, int n)
     return (int)((*s >> 33) % (uint64_t)n);
 }
 
+// What ix_run says of each aligned run that begins at or before the point.
+static int check_runs(const Ix *e, const int64_t *extent, const int64_t *point, int round)
+{
+    int found = 0;
+    for (int axis = 0; axis < 3; axis++)
+        for (int64_t width = 2; width <= 8; width *= 2) {
+            int64_t at[3] = {point[0], point[1], point[2]}, step;
+            bool aligned;
+            if (extent[axis] % width || !ix_run(e, axis, width, &step, &aligned)) continue;
+            found += step == 1;
+            at[axis] -= at[axis] % width;
+            int64_t first = value_of(e, at);
+            if (step && aligned) CHECK_MSG(first % width == 0, "round %d: not aligned", round);
+            for (int64_t i = 1; i < width; i++) {
+                at[axis]++;
+                CHECK_MSG(value_of(e, at) == first + i * step, "round %d: no run of %lld", round,
+                          (long long)width);
+            }
+        }
+    return found;
+}
+
 // Random expressions built beside the function they stand for.
 static void random_expressions(Arena *a)
 {
     uint64_t seed = 7;
+    int runs = 0;
     for (int round = 0; round < 3000; round++) {
         IxCtx *c = ix_new(a);
         static const int extents[] = {1, 2, 3, 4, 5, 8, 12, 17, 28, 64};
@@ -76,7 +99,9 @@ static void random_expressions(Arena *a)
                 if (got != want[p]) return;
             }
         }
+        for (int p = 0; p < 4; p++) runs += check_runs(e, extent, point[p], round);
     }
+    CHECK(runs > 500);
 }
 
 static void simplifications(Arena *a)
@@ -101,6 +126,14 @@ static void simplifications(Arena *a)
     CHECK(ix_stride(flat, 2, &stride) && stride == 0);
     CHECK(!ix_stride(ix_div(c, n, 5), 2, &stride));
     CHECK(ix_mergeable(flat, 0, 1, 8) && !ix_mergeable(flat, 1, 0, 10));
+    // a convolution's element: places, then taps and channels of one axis
+    const Ix *k = ix_axis(c, 3, 9 * 16);
+    const Ix *tap = ix_add(c, ix_scale(c, ix_mod(c, ix_div(c, k, 16), 3), 16), ix_mod(c, k, 16));
+    bool aligned;
+    CHECK(ix_run(ix_add(c, ix_scale(c, i, 16), tap), 3, 8, &stride, &aligned) && stride == 1 &&
+          aligned);
+    CHECK(ix_run(ix_div(c, k, 48), 3, 8, &stride, &aligned) && stride == 0);
+    CHECK(!ix_run(ix_mod(c, k, 12), 3, 8, &stride, &aligned));
     CHECK(ix_aligned(ix_add(c, ix_scale(c, i, 8), j), 1, 4) &&
           !ix_aligned(ix_add(c, flat, ix_const(c, 2)), 1, 4));
 }
