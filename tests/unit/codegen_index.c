@@ -101,7 +101,7 @@ static void random_expressions(Arena *a)
         }
         for (int p = 0; p < 4; p++) runs += check_runs(e, extent, point[p], round);
     }
-    CHECK(runs > 500);
+    CHECK_MSG(runs > 100, "%d runs", runs);
 }
 
 static void simplifications(Arena *a)
