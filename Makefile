@@ -125,13 +125,13 @@ $(PY_OBJ): include/netc.h $(wildcard python/ext/*.h) # (a BUILD named otherwise 
 $(PY_OBJ): CFLAGS += -DPy_LIMITED_API=0x030A0000 -isystem $(PYTHON_INCLUDE)
 $(BUILD)/python/netc/_netc.abi3.so: $(PY_OBJ) $(BUILD)/libnetc.a
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,--exclude-libs,ALL
+	$(call say,LD,$@)$(CC) $(SANITIZE) -shared -o $@ $^ $(LDLIBS) -Wl,--version-script=python/ext/exports.map
 $(PY_TEXT): $(BUILD)/python/%: python/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 python: $(BUILD)/python/netc/_netc.abi3.so $(PY_TEXT)
 wheel:
-	$(Q)BUILD=$(BUILD) $(PYTHON) python/backend.py $(BUILD)
+	$(Q)BUILD=$(BUILD) CC='$(CC)' PLATFORM=$(PLATFORM) $(PYTHON) python/backend.py $(BUILD)
 
 deps:
 	$(Q)sh tools/deps.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The cost of a call of four arguments from Python, beside the same through the C API, by turns.
-# usage: bench/python.sh BUILD [DEVICE]; prints medians of five and their ratios.
+# usage: bench/python.sh BUILD [DEVICE]; prints medians of five runs, of each the least of 20 rounds, and their ratios.
 set -e
 cd "$(dirname "$0")/.."
 BUILD=${1:-build} DEVICE=${2:-cpu} PYTHON=${PYTHON:-python3}

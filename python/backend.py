@@ -1,7 +1,8 @@
 """Builds the wheel: what `pip install .` calls (PEP 517), and `make wheel`.
 
-A wheel is a zip of the package as `make python` makes it, with four files about it. BUILD in the
-environment names the build folder (default build).
+A wheel is a zip of the package as `make python` makes it, with four files about it. In the
+environment BUILD names the build folder (default build), PLATFORM the platform of the wheel's tag
+(default this one's; manylinux_2_28_x86_64, where the compiler was for that).
 """
 
 import base64
@@ -41,7 +42,16 @@ def _metadata():
 
 
 def _tag():
-    return "cp310-abi3-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+    return "cp310-abi3-" + re.sub(r"[-.]", "_", os.environ.get("PLATFORM") or sysconfig.get_platform())
+
+
+def _check_platform(entries):
+    """A manylinux tag says which glibc is enough: that of the symbols the library asks for."""
+    wanted = re.search(r"manylinux_2_(\d+)_", _tag())
+    needed = [int(v) for _, data in entries for v in re.findall(rb"GLIBC_2\.(\d+)", data)]
+    if wanted and max(needed, default=0) > int(wanted[1]):
+        raise SystemExit(f"this build needs glibc 2.{max(needed)}, so its wheel is none for {_tag()}: "
+                         "build it for that (docs/python.md)")
 
 
 def _wheel_text():
@@ -52,6 +62,7 @@ def _make():
     build = os.environ.get("BUILD", "build")
     jobs = f"-j{len(os.sched_getaffinity(0))}"
     command = ["make", "--no-print-directory", jobs, "python", f"BUILD={build}", f"PYTHON={sys.executable}"]
+    command += [f"{name}={os.environ[name]}" for name in ("CC", "SANITIZE", "OPT") if os.environ.get(name)]
     if subprocess.run(command, cwd=ROOT).returncode:
         raise SystemExit("netc could not be built; it needs a C compiler, make, flex, bison, zlib's and Python's "
                          "headers (`make deps` installs them on Debian and Ubuntu)")
@@ -82,6 +93,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with open(os.path.join(ROOT, "LICENSE"), encoding="utf-8") as f:
         licence = f.read()
     entries = [(name, _contents(path)) for name, path in _files(folder)]
+    _check_platform(entries)
     entries += [(f"{about}/METADATA", _metadata().encode()), (f"{about}/WHEEL", _wheel_text().encode()),
                 (f"{about}/LICENSE", licence.encode())]
     record = ""

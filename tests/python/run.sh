@@ -29,12 +29,31 @@ script() {
     fi
     [ $code -eq 0 ] || sed "s|^|$1: |" "$W/.out" | tail -30
 }
+if [ -n "$sanitize" ]; then
+    skip "a build with sanitizers: no wheel is made of it"
+elif "$PYTHON" -m pip --version >/dev/null 2>&1; then
+    expect 0 "cp310-abi3-" env BUILD="$BUILD" "$PYTHON" "$ROOT/python/backend.py" "$W"
+    expect 1 "so its wheel is none for cp310-abi3-manylinux_2_5_x86_64" env BUILD="$BUILD" PLATFORM=manylinux_2_5_x86_64 "$PYTHON" "$ROOT/python/backend.py" "$W"
+    expect 0 "" "$PYTHON" -m pip install -q --no-index --no-deps --target "$W/site" "$W"/netc-*.whl
+    expect 0 "$W/site/netc/__init__.py" env PYTHONPATH="$W/site" "$PYTHON" -c 'import netc; print(netc.__file__)'
+    cmp -s "$BUILD/python/netc/_model.py" "$W/site/netc/_model.py" && pass || fail "the wheel has another _model.py"
+    [ "$(stat -c %s "$W"/netc-*.whl)" -lt 5000000 ] && pass || fail "a wheel of $(stat -c %s "$W"/netc-*.whl) bytes"
+else
+    skip "no pip: the wheel is not tried"
+fi
 bare=$(py -c 'import sys; before = set(sys.modules); import netc; print(sorted(m for m in set(sys.modules) - before if m.split(".")[0] in ("numpy", "torch", "jax", "cupy", "IPython")))')
 [ "$bare" = "[]" ] && pass || fail "import netc imports $bare"
 script plain.py
 if py -c 'import numpy' 2>/dev/null; then
     script calls.py
     script training.py
+    # What README.md and docs/python.md show.
+    digits 1000 && gzip "$D"/* && mkdir -p readme/samples/mnist && mv "$D"/*.gz readme && cp "$ROOT/samples/mnist/mlp.net" readme/samples/mnist
+    sed -n '/MNIST from NumPy arrays:/,/^Arrays of torch/s/^    //p' "$ROOT/README.md" > readme/readme.py
+    [ "$(wc -l < readme/readme.py)" -ge 10 ] && (cd readme && py readme.py > out 2>&1; tail -1 out | grep -qE '^\[[0-9 ]+\] \[[0-9 ]+\]$' && grep -q "'accuracy': [01]" out) &&
+        pass || fail "README.md's lines: $(tail -5 readme/out)"
+    sed -n '/^```python/,/^```/p' "$ROOT/docs/python.md" | grep -v '^```' > doc.py
+    expect 0 "{'loss': " env LD_PRELOAD="${preload:-}" "$PYTHON" doc.py
     if command -v g++ >/dev/null && [ -e "$BUILD/shim/libcuda.so.1" ] && [ -z "$sanitize" ]; then
         export LD_LIBRARY_PATH=$BUILD/shim
         script device.py
