@@ -823,6 +823,13 @@ def convolutions():
     convs("more", [2, 5, 2], [4, 3, 1], [dict(groups=2)])
     convs("solids", [1, 4, 5, 3, 2], [2, 3, 2, 2, 2], [dict(), dict(stride=[2, 1, 2], padding=1)])
     convs("solid_each", [1, 4, 3, 3, 2], [2, 2, 3, 2, 1], [dict(groups=2, stride=[1, 2, 1])])
+    def turned(shape, **o):  # the gradient of a convolution's input
+        return lambda x, w: jax.vjp(lambda z: conv(**{"padding": "same", **o})(z, jnp.swapaxes(w, 0, -1)), jnp.zeros((x.shape[0], *shape, w.shape[0])))[1](x)[0]
+    f.case("turned", {"x": R([2, 3, 2, 3]), "w": R([2, 3, 4, 3])}, [
+        ("a", "convolve_transpose(x, w, stride = 2)", turned([6, 4], stride=2)), ("b", "convolve_transpose(x, w)", turned([3, 2])),
+        ("c", "convolve_transpose(x, w, stride = [2, 5], padding = \"valid\")", turned([7, 9], stride=[2, 5], padding="valid")),
+        ("d", "convolve_transpose(x, w, stride = 3, padding = 1)", turned([7, 5], stride=3, padding=1)),
+    ], ["x", "w"])
     f.case("pools", {"x": R([2, 7, 6, 2], apart=True), "t": R([1, 5, 6, 2], values=[1, 3, 3, 2, 3, 1, -2])}, [
         ("max", "max_pool(x, 2)", lambda x, t: largest(pooled(x, (2, 2), (2, 2), ((0, 0), (0, 0)), -jnp.inf))),
         ("over", "max_pool(x, 3, stride = 2, padding = 1)", lambda x, t: largest(pooled(x, (3, 3), (2, 2), ((1, 1), (1, 1)), -jnp.inf))),
