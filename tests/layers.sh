@@ -21,6 +21,7 @@ check passes base/ ir/ passes/
 check codegen base/ ir/ codegen/
 check runtime base/ codegen/program.h runtime/
 check cli include/netc.h base/ cli/
+check python include/netc.h python/
 check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
 # Inside a folder that has rooms, a room may use those before it: by what it includes, and by the functions it calls.
 # Headers beside the rooms are everybody's. rooms OBJECTS SOURCES TOP ROOM...: a line a call that goes the other way.

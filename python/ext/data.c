@@ -43,7 +43,7 @@ static bool add(Model *m, Data *d, const char *input, PyObject *value, netc_erro
     char what[200];
     if (PyUnicode_Check(value)) return add_file(d, input, value, err) == NETC_OK;
     PyOS_snprintf(what, sizeof what, "the data for '%s'", input);
-    if (!take(m->state, value, what, &(Wish){.device = "cpu"}, &d->taken[d->n])) return false;
+    if (!take(m->state, value, what, &(Wish){0}, &d->taken[d->n])) return false;
     d->n++;
     return netc_dataset_add_array(d->set, input, &d->taken[d->n - 1].t, err) == NETC_OK;
 }

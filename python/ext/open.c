@@ -57,7 +57,7 @@ static bool add_like(Model *m, Opening *p)
         Taken *t = &p->taken[p->ntaken];
         if (!name) return false;
         PyOS_snprintf(what, sizeof what, "input '%s'", name);
-        if (!take(m->state, value, what, &(Wish){.device = "cpu"}, t)) return false;
+        if (!take(m->state, value, what, &(Wish){0}, t)) return false;
         p->ntaken++;
         if (netc_dataset_add_array(p->data, name, &t->t, &p->error)) return false;
     }

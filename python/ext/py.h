@@ -59,7 +59,7 @@ typedef struct Taken { // an object's memory, described for netc; given back by 
 typedef struct Wish {
     const netc_port *port;     // what it should be, or NULL. Only lists and numbers are made so: an
                                // array's own type and shape are for the library to compare
-    const char *device;        // that the model runs on: "cuda:0", "cpu"
+    const char *device;        // that the model runs on: "cuda:0"; NULL: it must be the host's
     unsigned long long stream; // of a GPU, on which the tensor must be ready; 0: the default one
     bool write;                // it will be written to
 } Wish;

@@ -90,8 +90,7 @@ PyObject *state_set(PyObject *self, PyObject *args)
     Taken t;
     if (!PyArg_ParseTuple(args, "sO", &name, &value) || !model_enter(m, false)) return NULL;
     PyOS_snprintf(what, sizeof what, "state '%s'", name);
-    if (find(m, name, &p, &err) &&
-        take(m->state, value, what, &(Wish){.port = &p, .device = "cpu"}, &t)) {
+    if (find(m, name, &p, &err) && take(m->state, value, what, &(Wish){.port = &p}, &t)) {
         PyThreadState *gil = PyEval_SaveThread();
         netc_status status = netc_state_write(m->session, name, &t.t, &err);
         if (status == NETC_OK) netc_sync(m->session, &err); // before the array may go

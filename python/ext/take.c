@@ -157,6 +157,11 @@ static bool same_device(State *s, const char *what, int type, int id, const char
     if (type == DL_CPU || type == DL_CUDA_HOST) return true;
     snprintf(have, sizeof have, "%s%d", cuda ? "cuda:" : "a device of DLPack's kind ",
              cuda ? id : type);
+    if (!device) {
+        raise_text(s, "%s lies on %s, it must be in the host's memory: copy it there first", what,
+                   have);
+        return false;
+    }
     if (cuda && !strcmp(have, device)) return true;
     raise_text(s, "%s lies on %s, the model runs on %s: move it there first", what, have, device);
     return false;

@@ -93,8 +93,10 @@ def test_wrong():
         m(x=X, y=X, out={"z": lost})
     with raises(netc.Error, "lies on cuda:0", "runs on cpu"):
         netc.compile(ADD, device="cpu")(x=OnDevice(X), y=X)
-    with raises(netc.Error):
+    with raises(netc.Error, "state 'w' lies on cuda:0", "host's memory"):
         m.state["w"] = OnDevice(X)
+    with raises(netc.Error, "the data for 'x' lies on cuda:0", "host's memory"):
+        m.evaluate({"x": OnDevice(X)})
     same(m(x=X, y=X)["z"].tolist(), [0, 2, 4, 6])
 
 
