@@ -52,11 +52,15 @@ PyObject *shape_tuple(const netc_port *p)
     return t;
 }
 
+// Whoever exported it may run Python when it is given back: not over an exception.
 void taken_release(State *s, Taken *t)
 {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
     if (t->viewed) s->buffers.release(&t->view);
     t->viewed = false;
     Py_CLEAR(t->keep);
+    PyErr_Restore(type, value, trace);
 }
 
 static const char *wanted(const Wish *want, char *text, size_t n)

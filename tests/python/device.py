@@ -7,54 +7,31 @@ import netc
 import numpy as np
 from harness import check, raises, run, same
 from nets import ADD
+from producer import Producer
 
 cuda = ctypes.CDLL("libcuda.so.1")
-api = ctypes.pythonapi
-api.PyCapsule_New.restype = ctypes.py_object
-api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 m = netc.compile(ADD, name="add.net", device="cuda:0")
 X = np.arange(4, dtype=np.float32)
 
 
-class DlTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32 * 2), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-                ("flags", ctypes.c_uint64), ("tensor", DlTensor)]
-
-
-class OnDevice:
+class OnDevice(Producer):
     """A dense f32 tensor of the device's, as torch would export it."""
 
     def __init__(self, values, offset=0, flags=0):
         values = np.ascontiguousarray(values, np.float32)
-        self.n, self.streams, self.offset = values.nbytes, [], offset
-        self.at = ctypes.c_uint64()
-        same(cuda.cuMemAlloc_v2(ctypes.byref(self.at), ctypes.c_size_t(self.n + offset)), 0)
-        same(cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(self.at.value + offset), values.ctypes.data_as(ctypes.c_void_p),
+        self.n, memory = values.nbytes, ctypes.c_uint64()
+        same(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(self.n + offset)), 0)
+        same(cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(memory.value + offset), values.ctypes.data_as(ctypes.c_void_p),
                                   ctypes.c_size_t(self.n)), 0)
-        self.shape = (ctypes.c_int64 * max(values.ndim, 1))(*values.shape)
-        self.managed = Versioned(flags=flags)
-        self.managed.version[0] = 1
-        t = self.managed.tensor
-        t.data, t.ndim, t.code, t.bits, t.lanes, t.byte_offset = self.at.value, values.ndim, 2, 32, 1, offset
-        t.device[0] = 2
-        t.shape = ctypes.addressof(self.shape)
+        super().__init__(values, device=(2, 0), at=memory.value, offset=offset, flags=flags)
 
-    def __dlpack_device__(self):
-        return (2, 0)
-
-    def __dlpack__(self, *, stream=None, max_version=None):
-        self.streams.append(stream)
-        return api.PyCapsule_New(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+    @property
+    def streams(self):
+        return [k["stream"] for k in self.asked]
 
     def values(self):
         out = np.empty(self.n // 4, np.float32)
-        same(cuda.cuMemcpyDtoH_v2(out.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(self.at.value + self.offset),
+        same(cuda.cuMemcpyDtoH_v2(out.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(self.at + self.offset),
                                   ctypes.c_size_t(self.n)), 0)
         return out.tolist()
 
@@ -86,7 +63,7 @@ def test_wrong():
     with raises(netc.Error, "cannot be written"):
         m(x=X, y=X, out={"z": OnDevice(X, flags=1)})
     lost = OnDevice(X)
-    same(cuda.cuMemFree_v2(lost.at), 0)
+    same(cuda.cuMemFree_v2(ctypes.c_uint64(lost.at)), 0)
     with raises(netc.Error, "no pointer of cuda:0"):
         m(x=lost, y=X)  # freed while bound
     with raises(netc.Error, "no pointer of cuda:0"):
