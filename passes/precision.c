@@ -9,8 +9,9 @@
 // low type: activations and their gradients cost two bytes to store and to read. What goes element
 // by element into an update, an output or a loop (the gradients of parameters above all) is not
 // rounded. Parameters, optimizer state, statistics and losses stay f32. A cast stands below
-// transposes, paddings and windows of an operand, so that it is made once; what else the backward part
-// computes from such an operand (a bias gradient, the slope of a ReLU) reads the rounded one too.
+// transposes, paddings and windows of an operand, so that it is made once; what else the backward
+// part computes from such an operand (a bias gradient, the slope of a ReLU) reads the rounded one
+// too.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.

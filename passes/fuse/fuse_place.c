@@ -163,9 +163,9 @@ static Node *narrow(const Fuse *f, Node *n)
 {
     Node *x = n;
     while (!f->mat[x->id] && x->nargs == 1 && fuse_cluster(f, x->args[0]) == fuse_cluster(f, n) &&
-           (node_keeps_all(x) || (x->op == OP_cast && dtype_is_float(x->args[0]->type.dtype) &&
-                                  dtype_info[x->type.dtype].bits >
-                                      dtype_info[x->args[0]->type.dtype].bits)))
+           (node_keeps_all(x) ||
+            (x->op == OP_cast && dtype_is_float(x->args[0]->type.dtype) &&
+             dtype_info[x->type.dtype].bits > dtype_info[x->args[0]->type.dtype].bits)))
         x = x->args[0];
     return dtype_info[x->type.dtype].bits < dtype_info[n->type.dtype].bits ? x : n;
 }
