@@ -46,7 +46,7 @@ static bool add_like(Model *m, Opening *p)
     char what[200];
     if (p->like == Py_None) return true;
     if (!PyDict_Check(p->like)) {
-        PyErr_SetString(PyExc_TypeError, "netc: 'like' is a dict of arrays by input");
+        PyErr_SetString(PyExc_TypeError, "netc: 'data' and 'like' are dicts of arrays by input");
         return false;
     }
     p->taken = calloc((size_t)PyDict_Size(p->like) + 1, sizeof *p->taken);
