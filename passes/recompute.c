@@ -3,9 +3,11 @@
 // The backward reader gets a clone (attribute `clone`, which keeps the door from merging it with
 // the original) of the elementwise chain between the value and what is stored anyway: leaves,
 // matmul results, reductions. Fusion then sees two values with one reader each instead of one value
-// to keep from the forward to the backward part. Transcendental functions are kept, unless a memory
-// limit is set: then the largest of the dearer chains are computed again, one after the other,
-// until what lives across is within the limit.
+// to keep from the forward to the backward part. Transcendental functions are kept, and so is what is
+// made of two large values: to read both again costs more than to read the one that they make, and
+// a residual stream would be all its layers' results. Unless a memory limit is set: then the largest
+// of the dearer chains are computed again, one after the other, until what lives across is within
+// the limit.
 //
 // What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
 // end, and so is the rounding of that to a narrower type.
@@ -29,6 +31,8 @@ typedef struct Recompute {
     Remap map;
     Node **clone;   // by old id: the clone in dst
     uint16_t *cost; // by old id: flops an element, down to stored values; 0: not a chain
+    const Node **base; // by old id of a chain: the large stored value that it reads, if it is one
+    bool *several;     // it reads more
     int limit;
     const char **layer; // by old id: the layer that is computed again as a whole; NULL: none
 } Recompute;
@@ -54,7 +58,25 @@ static bool *stored_anyway(const Graph *g)
     return stored;
 }
 
-static void find_costs(Recompute *r)
+static bool is_cheap(const Recompute *r, uint32_t id)
+{
+    return r->cost[id] && r->cost[id] <= CHEAP_FLOPS && !r->several[id];
+}
+
+// Which stored values of about n's size the chain that ends in n reads.
+static void find_base(Recompute *r, const Node *n)
+{
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        const Node *a = n->args[k], *base = r->cost[a->id] ? r->base[a->id] : a;
+        r->several[n->id] |= r->cost[a->id] && r->several[a->id];
+        bool large = base && type_count(&base->type) * 2 >= type_count(&n->type);
+        if (!large || (node_class(base) == CLS_LEAF && !node_in_memory(base))) continue;
+        r->several[n->id] |= r->base[n->id] && r->base[n->id] != base;
+        r->base[n->id] = base;
+    }
+}
+
+static void find_costs(Recompute *r, bool limited)
 {
     bool *stored = stored_anyway(r->src);
     bool *end = NEW_ARRAY(r->src->arena, bool, r->src->nodes.n + 1); // of a matmul
@@ -71,7 +93,9 @@ static void find_costs(Recompute *r)
                                                     : 1;
         for (uint32_t k = 0; k < n->nargs; k++) cost += r->cost[n->args[k]->id];
         if (cost == 0) cost = 1; // a view
-        if (!end[i] && cost <= r->limit) r->cost[i] = (uint16_t)cost;
+        if (end[i] || cost > r->limit) continue;
+        find_base(r, n);
+        if (limited || !r->several[i]) r->cost[i] = (uint16_t)cost;
     }
 }
 
@@ -169,7 +193,7 @@ static int largest_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// Of the chains dearer than CHEAP_FLOPS the largest values until what lives across fits; the others
+// Of the chains that are not cheap the largest values until what lives across fits; the others
 // are kept, as they are all without a limit.
 static void choose_dear(Recompute *r, const bool *forward, const bool *backward, int64_t limit)
 {
@@ -178,7 +202,7 @@ static void choose_dear(Recompute *r, const bool *forward, const bool *backward,
     int64_t bytes = 0;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        bool cheap = r->cost[i] && r->cost[i] <= CHEAP_FLOPS && n->type.rank > 0;
+        bool cheap = is_cheap(r, i) && n->type.rank > 0;
         if (!forward[i] || !backward[i] || n->role != ROLE_FORWARD || cheap ||
             node_class(n) == CLS_LEAF)
             continue;
@@ -207,7 +231,9 @@ Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o)
     Recompute r = {.src = g, .limit = CHEAP_FLOPS};
     if (o->memory_limit > 0) r.limit = LIMITED_FLOPS;
     r.cost = NEW_ARRAY(g->arena, uint16_t, n);
-    find_costs(&r);
+    r.base = NEW_ARRAY(g->arena, const Node *, n);
+    r.several = NEW_ARRAY(g->arena, bool, n);
+    find_costs(&r, o->memory_limit > 0);
     if (o->memory_limit > 0) choose_dear(&r, forward, backward, o->memory_limit);
     find_layers(&r, m);
     bool any = false;

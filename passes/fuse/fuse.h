@@ -141,6 +141,23 @@ uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 // fuse_adopt.c
 void fuse_adopt(Fuse *f); // outputs that a row kernel computes in any case
 
+// fuse_near.c
+// Groups that may take others in, by a key. The nearest are looked at first, before and behind in
+// turn, and NEAR_TRIES of them: in a deep network every block has its own.
+enum { NEAR_TRIES = 16 };
+typedef bool SlotKey(const Fuse *f, const Slot *s, uint64_t *key, bool *takes); // false: neither
+typedef struct Near {
+    uint32_t *before, *after; // by slot: the next one that takes, + 1
+} Near;
+typedef struct NearWalk {
+    const Near *near;
+    uint32_t before, after;
+    int left;
+} NearWalk;
+Near fuse_near(Fuse *f, const Slots *slots, SlotKey *key);
+NearWalk fuse_near_walk(const Near *near, uint32_t slot);
+bool fuse_near_next(NearWalk *w, uint32_t *slot); // false: there is none left
+
 // fuse_sweep.c
 void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel that takes the rows
 

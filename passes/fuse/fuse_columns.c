@@ -12,7 +12,6 @@ enum {
     SMALL_BYTES = 8 << 20, // smaller sums over columns wait for each other and share a launch
     ALIGNED = 16,          // bytes: kept axes of other lengths are walked element by element, and
                            // what a map moves by vectors would not be
-    MOST_TRIES = 8,        // maps looked at for each group of sums
     MOST_VALUES = 128      // that a map computes and reads
 };
 
@@ -169,6 +168,15 @@ static void join(Columns *x, Slot *map, Slot *column, uint32_t at)
     map->group.outs.n = 0;
 }
 
+static bool by_elements(const Fuse *f, const Slot *s, uint64_t *key, bool *takes)
+{
+    *takes = s->group.kind == GROUP_MAP && s->group.outs.n;
+    if (!*takes && !s->cluster) return false;
+    const Cluster *c = s->cluster ? &f->clusters.at[s->cluster - 1] : NULL;
+    *key = (uint64_t)(*takes ? elements(s->group.outs.at[0]) : c->rows * c->cols);
+    return true;
+}
+
 void fuse_columns(Fuse *f, Slots *slots)
 {
     if (!f->target || f->target->kind != TARGET_CUDA) return; // elsewhere caches hold the operands
@@ -176,28 +184,21 @@ void fuse_columns(Fuse *f, Slots *slots)
     x.owner = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     x.has = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     x.seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
-    IdMap last = idmap_new(f->a); // by elements: the last map, its slot + 1
-    uint32_t *before = NEW_ARRAY(f->a, uint32_t, slots->n + 1); // the one before, likewise
     for (uint32_t i = 0; i < slots->n; i++) {
         const Slot *s = &slots->at[i];
         for (uint32_t k = 0; k < s->group.outs.n; k++) x.owner[s->group.outs.at[k]->id] = i + 1;
-        if (s->group.kind != GROUP_MAP || !s->group.outs.n) continue;
-        uint64_t at, key = (uint64_t)elements(s->group.outs.at[0]);
-        if (idmap_get(&last, key, &at)) before[i] = (uint32_t)at;
-        idmap_set(&last, key, i + 1);
     }
+    Near near = fuse_near(f, slots, by_elements);
     for (uint32_t i = 0; i < slots->n; i++) {
         Slot *s = &slots->at[i];
         if (!s->cluster || s->group.kind != GROUP_COLUMN || s->commits || s->checks ||
             s->bytes <= SMALL_BYTES)
             continue;
-        const Cluster *c = &f->clusters.at[s->cluster - 1];
-        uint64_t at = 0;
-        if (!idmap_get(&last, (uint64_t)(c->rows * c->cols), &at)) continue;
-        for (int tries = 0; at && tries < MOST_TRIES; tries++, at = before[at - 1]) {
-            x.map = (uint32_t)at;
-            if (!slots->at[at - 1].group.outs.n || !can_join(&x, &slots->at[at - 1], s)) continue;
-            join(&x, &slots->at[at - 1], s, i);
+        NearWalk w = fuse_near_walk(&near, i);
+        for (uint32_t at; fuse_near_next(&w, &at);) {
+            x.map = at + 1;
+            if (!slots->at[at].group.outs.n || !can_join(&x, &slots->at[at], s)) continue;
+            join(&x, &slots->at[at], s, i);
             break;
         }
     }

@@ -12,8 +12,7 @@ enum {
     SMALL_BYTES = 8 << 20,    // smaller sums over columns wait for each other and share a launch
     ROWS_A_UNIT = 32,         // fewer rows and the partial sums are as large as what is read again
     MOST_PARTIALS = 28 << 10, // elements a block holds in registers
-    MOST_SUMS = 16,
-    MOST_TRIES = 8 // row groups looked at for each sum
+    MOST_SUMS = 16
 };
 
 typedef struct Folder {
@@ -240,35 +239,35 @@ static void drop_unread(Fuse *f, Slots *slots)
     }
 }
 
+static bool by_rows_and_columns(const Fuse *f, const Slot *s, uint64_t *key, bool *takes)
+{
+    if (!s->cluster || s->bytes <= SMALL_BYTES) return false;
+    const Cluster *c = &f->clusters.at[s->cluster - 1];
+    *takes = s->group.kind == GROUP_ROW;
+    if (!*takes && s->group.kind != GROUP_COLUMN) return false;
+    *key = *takes ? hash_mix((uint64_t)c->rows, (uint64_t)c->cols)
+                  : hash_mix((uint64_t)c->cols, (uint64_t)c->rows);
+    return true;
+}
+
 void fuse_sweeps(Fuse *f, Slots *slots)
 {
     f->no_fold = NEW_ARRAY(f->a, Unfused, f->clusters.n + 1);
     if (!f->target || f->target->kind != TARGET_CUDA) return; // elsewhere caches hold the operands
-    IdMap last = idmap_new(f->a); // by rows and columns: the last row group, its slot + 1
-    uint32_t *before = NEW_ARRAY(f->a, uint32_t, slots->n + 1); // the one before, likewise
     Folder x = {.f = f};
     x.has = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     x.seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
-    for (uint32_t i = 0; i < slots->n; i++) {
-        const Slot *s = &slots->at[i];
-        if (!s->cluster || s->group.kind != GROUP_ROW || s->bytes <= SMALL_BYTES) continue;
-        const Cluster *c = &f->clusters.at[s->cluster - 1];
-        uint64_t key = hash_mix((uint64_t)c->rows, (uint64_t)c->cols), at;
-        if (idmap_get(&last, key, &at)) before[i] = (uint32_t)at;
-        idmap_set(&last, key, i + 1);
-    }
+    Near near = fuse_near(f, slots, by_rows_and_columns);
     bool any = false;
     for (uint32_t i = 0; i < slots->n; i++) {
         Slot *s = &slots->at[i];
         if (!s->cluster || s->group.kind != GROUP_COLUMN || s->commits || s->checks ||
             s->bytes <= SMALL_BYTES)
             continue;
-        const Cluster *c = &f->clusters.at[s->cluster - 1];
-        uint64_t at = 0;
-        if (!idmap_get(&last, hash_mix((uint64_t)c->cols, (uint64_t)c->rows), &at)) continue;
-        for (int tries = 0; at && tries < MOST_TRIES; tries++, at = before[at - 1])
-            if (can_join(&x, &slots->at[at - 1], s)) {
-                join(f, &slots->at[at - 1], s);
+        NearWalk w = fuse_near_walk(&near, i);
+        for (uint32_t at; fuse_near_next(&w, &at);)
+            if (can_join(&x, &slots->at[at], s)) {
+                join(f, &slots->at[at], s);
                 f->no_fold[s->cluster - 1].consumer = NULL;
                 any = true;
                 break;
