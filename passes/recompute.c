@@ -3,11 +3,11 @@
 // The backward reader gets a clone (attribute `clone`, which keeps the door from merging it with
 // the original) of the elementwise chain between the value and what is stored anyway: leaves,
 // matmul results, reductions. Fusion then sees two values with one reader each instead of one value
-// to keep from the forward to the backward part. Transcendental functions are kept, and so is what is
-// made of two large values: to read both again costs more than to read the one that they make, and
-// a residual stream would be all its layers' results. Unless a memory limit is set: then the largest
-// of the dearer chains are computed again, one after the other, until what lives across is within
-// the limit.
+// to keep from the forward to the backward part. Transcendental functions are kept, and so is what
+// is made of two large values: to read both again costs more than to read the one that they make,
+// and a residual stream would be all its layers' results. Unless a memory limit is set: then the
+// largest of the dearer chains are computed again, one after the other, until what lives across is
+// within the limit.
 //
 // What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
 // end, and so is the rounding of that to a narrower type.
@@ -29,8 +29,8 @@ enum { CHEAP_FLOPS = 12, LIMITED_FLOPS = 200, COSTLY_FLOPS = 20 };
 typedef struct Recompute {
     Graph *src, *dst;
     Remap map;
-    Node **clone;   // by old id: the clone in dst
-    uint16_t *cost; // by old id: flops an element, down to stored values; 0: not a chain
+    Node **clone;      // by old id: the clone in dst
+    uint16_t *cost;    // by old id: flops an element, down to stored values; 0: not a chain
     const Node **base; // by old id of a chain: the large stored value that it reads, if it is one
     bool *several;     // it reads more
     int limit;

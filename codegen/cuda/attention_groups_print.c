@@ -146,6 +146,7 @@ static void print_ready(GroupsPrint *g)
     for (int i = 0; i < p->nbars; i += 2)
         emit_line(e, e->scope, "    nc_ring_begin<%d>(%s, %d, %s, %d);", p->bar[i].places,
                   p->bar[i].name, p->bar[i].arrivals, p->bar[i + 1].name, p->bar[i + 1].arrivals);
+    if (g->w.again) emit_line(e, e->scope, "    nc_vote_begin(vote, %d);", e->body->sched.threads);
     emit_line(e, e->scope, "}");
     emit_line(e, e->scope, "nc_bars_ready();");
 }
@@ -386,7 +387,7 @@ static void begin_role(GroupsPrint *g)
 static const char *doubt(const GroupsPrint *g, int at)
 {
     const TileOp *last = &g->p->op[end_of(g->p, at + 1) - 1];
-    return last->kind == T_BARRIER ? "nc_any_role(low)" : "low";
+    return last->kind == T_BARRIER ? "nc_any_role(vote, low)" : "low";
 }
 
 // Warps 0 to 3 have the roles that do not multiply.
@@ -440,6 +441,7 @@ static void print_places(GroupsPrint *g)
     emit_line(e, top, "uint64_t *const bars = (uint64_t *)(ring + %d);", p->shared);
     for (int i = 0; i < p->nbars; bars += p->bar[i++].places)
         emit_line(e, top, "uint64_t *const %s = bars + %d;", p->bar[i].name, bars);
+    if (g->w.again) emit_line(e, top, "NcVote *const vote = (NcVote *)(bars + %d);", bars);
 }
 
 void attention_groups_cuda(Emit *e, const TileProgram *p)
@@ -448,11 +450,13 @@ void attention_groups_cuda(Emit *e, const TileProgram *p)
     g.w.groups = true;
     g.w.down = attention_down(&g.w) && g.w.range.n;
     g.pairs = g.w.range.n && idle_in(&g, true) < idle_in(&g, false);
-    print_places(&g);
     int i = 0, last = p->nops - 1;
+    while (p->op[i].kind != T_ROLE) i++;
+    g.w.again = p->op[i + 1].kind == T_AGAIN;
+    print_places(&g);
+    i = 0;
     for (; p->op[i].kind != T_ROLE; i++) print_op(&g, i);
     while (p->op[last].kind != T_ROLE) last--;
-    g.w.again = p->op[i + 1].kind == T_AGAIN;
     emit_open(e, 0);
     emit_line(e, e->scope, "nc_registers_give<%d>();", p->role[0].registers);
     print_others(&g, i, last);

@@ -152,14 +152,23 @@ NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(
 NC_FN void nc_group_wait(int group) { asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory"); }
 // The 256 threads of both groups wait for each other.
 NC_FN void nc_groups_wait() { asm volatile("bar.sync 1, 256;" : : : "memory"); }
-// Whether any thread of the block says so. Not __syncthreads_or, whose warps promise to wait at one
-// place in the text: roles have places of their own.
-NC_FN bool nc_any_role(bool is)
-{
+// Whether any thread of the block says so, once. Not __syncthreads_or, nor any barrier of the block:
+// its warps promise to wait at one place in the text, and roles have places of their own.
+struct NcVote {
+    uint64_t all; // barrier at which every thread arrives
     uint32_t any;
-    asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; barrier.red.or.pred q, 0, p; selp.b32 %0, 1, 0, q; }"
-                 : "=r"(any) : "r"((uint32_t)is) : "memory");
-    return any;
+};
+NC_FN void nc_vote_begin(NcVote *vote, int threads)
+{
+    nc_bar_init(&vote->all, threads);
+    vote->any = 0;
+}
+NC_FN bool nc_any_role(NcVote *vote, bool is)
+{
+    if (is) atomicOr(&vote->any, 1u);
+    nc_bar_tell(&vote->all, 0);
+    nc_bar_hear(&vote->all, 0);
+    return *(volatile uint32_t *)&vote->any;
 }
 // What this thread has written to shared memory is there for products and bulk copies, once those
 // who begin them know that this stands behind it.

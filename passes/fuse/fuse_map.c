@@ -129,8 +129,8 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     f->level[a] = f->level[b] = level;
 }
 
-// What is made of scalars spread out is nothing that kernels gain by sharing: a network's parameters
-// all have the learning rate in common.
+// What is made of scalars spread out is nothing that kernels gain by sharing: a network's
+// parameters all have the learning rate in common.
 static bool worth_sharing(const Decide *d, const Node *n)
 {
     return type_count(&n->type) > 1 && !d->uniform[n->id];
@@ -239,7 +239,7 @@ static bool store_pays(const Decide *d, const Node *n)
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
     for (int exact = 0; exact < 2; exact++) { // exact costs only where the rough ones say store
         double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
-        if (again <= 2 * stored || evals <= count) return false;
+        if (again <= 1.25 * stored || evals <= count) return false;
         if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
     }
     return true;

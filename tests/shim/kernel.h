@@ -137,7 +137,6 @@ static inline void __trap(void)
     shim_trap("__trap()");
 }
 #define __syncthreads_or(p) shim_any(p, __LINE__)
-// Line -1: of a barrier that each warp may reach in a place of its own.
 static inline int shim_any(int p, int line)
 {
     // every warp's vote meets in a word of its own

@@ -92,7 +92,6 @@ static inline ShimU32 shim_to_tf32(float a) // to nearest, ties to even
 #define ptx_bar_sync(number, ...) shim_sync_some(number, shim_count(__VA_ARGS__), __LINE__, true)
 #define ptx_barrier_sync(number, ...)                                                              \
     shim_sync_some(number, shim_count(__VA_ARGS__), __LINE__, true)
-#define ptx_barrier_red_or_pred(q, number, p)        ((q) = shim_any_at(number, p))
 #define ptx_bar_arrive(number, n)                    shim_sync_some(number, n, __LINE__, false)
 #define ptx_barrier_cluster_arrive()                 shim_cluster_arrive()
 #define ptx_barrier_cluster_wait()                   shim_cluster_wait()
@@ -103,11 +102,6 @@ static inline ShimU32 shim_to_tf32(float a) // to nearest, ties to even
 #define ptx_barrier_cluster_wait_aligned()           shim_cluster_wait()
 #define ptx_barrier_cluster_wait_acquire()           shim_cluster_wait()
 #define ptx_barrier_cluster_wait_acquire_aligned()   shim_cluster_wait()
-static inline bool shim_any_at(int number, bool p)
-{
-    if (number) shim_trap("barrier.red: of barrier 0 alone");
-    return shim_any(p, -1);
-}
 static inline int shim_count(int n = -1)
 {
     return n < 0 ? (int)(blockDim.x * blockDim.y * blockDim.z) : n;

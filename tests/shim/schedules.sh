@@ -248,8 +248,8 @@ mask() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_UNITS=4 SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check mask.net --device cuda:0 --cache-dir '' --precision bf16
 }
 mask '' 0 worst
-mask 'nc_any_role(low)=>nc_any_role(false)' 1 WRONG
-mask 'nc_any_role(low)=>__syncthreads_or(low)' 2 'wait at different barriers'
+mask 'nc_any_role(vote, low)=>nc_any_role(vote, false)' 1 WRONG
+mask 'nc_any_role(vote, low)=>__syncthreads_or(low)' 2 'wait at different barriers'
 mask 'turn++, =>turn += 2, ' 2 'never written'
 
 # What `netc check` sees: a maximum that only shifts a softmax, where elements are of all sizes; a store behind the end of an
