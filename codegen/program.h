@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 10 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 11 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -99,6 +99,7 @@ typedef struct ProgArg {
     int64_t value;
     int64_t stride[PROG_MAX_LOOP_DEPTH];
     bool written;
+    bool joins; // a part of the buffer is written, beside what steps before have written there
 } ProgArg;
 
 // A matrix of 16-bit elements that a kernel reads or writes by bulk copies, a box of it at a time.

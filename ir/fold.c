@@ -216,6 +216,35 @@ static bool widens(DType from, DType to)
     return to == DT_I64 || (from == DT_U8 && dtype_info[to].bits > bits);
 }
 
+// n in the type [to], where it is made by a few views of values of that type, widened. NULL: it is
+// not.
+static Node *as_it_was(Graph *g, Node *n, DType to)
+{
+    enum { MOST_VIEWS = 8 };
+    const Node *view[MOST_VIEWS];
+    int views = 0;
+    for (; n->op == OP_reshape || n->op == OP_permute; n = n->args[0]) {
+        if (views == MOST_VIEWS) return NULL;
+        view[views++] = n;
+    }
+    if (n->op != OP_cast || n->args[0]->type.dtype != to || !widens(to, n->type.dtype)) return NULL;
+    for (n = n->args[0]; views;) {
+        const Node *v = view[--views];
+        n = v->op == OP_reshape ? graph_reshape(g, n, v->type.rank, v->type.dim)
+                                : graph_permute(g, n, attr_ints(v, ATTR_perm, NULL));
+    }
+    return n;
+}
+
+// A concatenation of widened parts.
+static Node *narrow_parts(Graph *g, Node *n, DType to)
+{
+    Node **part = arena_array(g->arena, n->nargs, sizeof(Node *));
+    for (uint32_t i = 0; i < n->nargs; i++)
+        if (!(part[i] = as_it_was(g, n->args[i], to))) return NULL;
+    return graph_node(g, OP_concat, part, (int)n->nargs, &n->attrs);
+}
+
 static Node *fold_cast(Fold *f)
 {
     DType to = f->in->out.dtype;
@@ -227,7 +256,7 @@ static Node *fold_cast(Fold *f)
         if (widens(from, mid) && (!saturates || widens(from, to)))
             return graph_cast(f->g, f->a->args[0], to);
     }
-    return NULL;
+    return f->a->op == OP_concat ? narrow_parts(f->g, f->a, to) : NULL;
 }
 
 static Node *(*const fold_table[OP_COUNT])(Fold *) = {

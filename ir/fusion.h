@@ -19,6 +19,11 @@ typedef enum GroupKind {
     GROUP_SCATTER,
 } GroupKind;
 
+typedef struct ConcatPart {
+    const Node *whole; // a concatenation; NULL: none
+    int64_t at;        // where in it, along its axis
+} ConcatPart;
+
 typedef struct Group {
     GroupKind kind;
     uint32_t id;     // index in Fusion.groups
@@ -33,6 +38,7 @@ typedef struct Group {
     // DOT, LOOP, SCAN, SCATTER, CALL: the node itself. outs of a CALL with several results: its
     // gets.
     Node *anchor;
+    ConcatPart *parts; // CALL: where each of outs is stored; NULL: each in a place of its own
     unsigned epilogue; // DOT: TargetEpilogue bits the library folds in
     Node *bias;        // DOT: the bias added
     // DOT: what a backward epilogue reads; stored by this group: the value before its activation.
@@ -41,6 +47,7 @@ typedef struct Group {
     // group stores them too.
     Node **inner;
     int ninner;
+    bool assembled; // MAP: a concatenation that those who compute its parts store: nothing is left
     Node *prologue_a, *prologue_b; // DOT: dot operand as stored, after views the library can take
 } Group;
 

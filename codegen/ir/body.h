@@ -96,6 +96,7 @@ typedef struct BodyBuf {
     const Node *node;
     DType type;
     int64_t elems;
+    int64_t part;  // how many of them are written, where others write the rest; 0: all
     int scratch;   // KA_SCRATCH
     int64_t value; // KA_INT
     bool written, read;

@@ -76,12 +76,36 @@ static bool carry(Lower *l, const Roots *r, const Node *n, const Node *from, con
     return true;
 }
 
-static void store(Lower *l, const Node *result, const Node *stored, const Ix *const *idx)
+// Element [flat] of the part in what it is stored into.
+static const Ix *within(Lower *l, const ConcatPart *part, int64_t count, const Ix *flat)
+{
+    IxCtx *c = l->body->ix;
+    const Type *t = &part->whole->type;
+    int64_t dim[MAX_RANK], axis = attr_int(part->whole, ATTR_axis, 0);
+    const Ix *idx[MAX_RANK];
+    for (int i = 0; i < t->rank; i++) dim[i] = t->dim[i];
+    dim[axis] = count / (type_count(t) / t->dim[axis]);
+    ix_delinear(c, flat, dim, t->rank, idx);
+    idx[axis] = ix_add(c, idx[axis], ix_const(c, part->at));
+    return ix_linear(c, idx, t->dim, t->rank);
+}
+
+// What the group's out [k] is, a result of the region, at idx.
+static void store(Lower *l, const Node *result, uint32_t k, const Ix *const *idx)
 {
     const Type *t = &result->type;
+    const Node *stored = l->group->outs.at[k];
+    const ConcatPart *part = l->group->parts ? &l->group->parts[k] : NULL;
+    bool in_whole = part && part->whole;
+    const Node *to = in_whole ? part->whole : stored;
     int v = lower_value(l, result, idx, -1);
-    int buf = lower_buf(l, KA_NODE, stored, t->dtype, type_count(t));
-    lower_store(l, buf, ix_linear(l->body->ix, idx, t->dim, t->rank), v);
+    int buf = lower_buf(l, KA_NODE, to, t->dtype, type_count(&to->type));
+    const Ix *at = ix_linear(l->body->ix, idx, t->dim, t->rank);
+    if (in_whole) {
+        at = within(l, part, type_count(t), at);
+        l->body->bufs.at[buf].part += type_count(t);
+    }
+    lower_store(l, buf, at, v);
     if (!lower_commits(l->ctx, stored)) return;
     l->body->commits = true;
     lower_error_buf(l);
@@ -116,7 +140,7 @@ static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, co
             const int64_t all[2] = {batch, height};
             const Ix *at[2] = {b, row};
             ix_delinear(c, ix_linear(c, at, all, 2), result->type.dim, result->type.rank, idx);
-            store(&l, result, stored, idx);
+            store(&l, result, i, idx);
         }
         for (int k = 0; k < n && dot; k++) {
             if (o[k].dot != dot) continue;
@@ -125,7 +149,7 @@ static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, co
             idx[nb] = o[k].side ? place : row;
             idx[nb + 1] = o[k].side ? row : place;
             if (!carry(&l, r, result, dot, idx)) l.failed = true;
-            if (!l.failed) store(&l, result, stored, idx);
+            if (!l.failed) store(&l, result, i, idx);
         }
     }
     if (l.failed || !attention_find(l.body)) return lower_failed(&l, call);

@@ -27,6 +27,7 @@ Frame *frame_new(GenEntry *e, Graph *g, int depth)
     f->place = NEW_ARRAY(a, ProgArg, g->nodes.n + 1);
     f->results = NEW_ARRAY(a, ProgArg *, g->nodes.n + 1);
     f->commits = NEW_ARRAY(a, bool, g->nodes.n + 1);
+    f->begun = NEW_ARRAY(a, bool, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) f->place[i].kind = (ProgArgKind)PLACE_NONE;
     return f;
 }
@@ -89,6 +90,13 @@ static const Node *owner(const Node *n) // of the value a node reads: the region
 static bool of_loop(const Node *n)
 {
     return owner(n)->op == OP_loop;
+}
+
+// Is it a concatenation that is stored part by part, by those who compute these?
+static bool is_assembled(const Frame *f, const Node *n)
+{
+    uint32_t at = f->g->fusion->group_of[n->id];
+    return at && f->g->fusion->groups.at[at - 1].assembled;
 }
 
 // -- items ----------------------------------------------------------------------------------------
@@ -296,6 +304,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
         for (uint32_t k = 0; k < gr->outs.n; k++) {
             const Node *n = gr->outs.at[k];
             if (node_has(n, OPF_EFFECT) || of_loop(n)) continue;
+            if (gr->parts && gr->parts[k].whole) n = gr->parts[k].whole;
             if ((int)f->place[n->id].kind == PLACE_NONE)
                 f->place[n->id] = gen_temp(f->e, &n->type, value_name(n), n->loc);
         }
@@ -357,7 +366,13 @@ bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
     GenEntry *e = f->e;
     uint64_t at;
     switch (a->kind) {
-    case KA_NODE: *out = frame_memory(f, a->node); break;
+    case KA_NODE:
+        *out = frame_memory(f, a->node);
+        if (a->written && is_assembled(f, a->node)) {
+            out->joins = f->begun[a->node->id];
+            f->begun[a->node->id] = true;
+        }
+        break;
     case KA_ERROR:
         if (!e->error_buffer)
             e->error_buffer = gen_buffer(e, PR_ERROR, 0, sizeof(ProgError), NULL, "error", "") + 1;
@@ -434,7 +449,7 @@ static bool lower_items(Frame *f)
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[i];
         it->lowered = it->sink < 0 && is_lowered(f, it);
-        if (!it->lowered) continue;
+        if (!it->lowered || it->groups.at[0]->assembled) continue;
         it->nkernels = lower_launch(c, f->g, it->groups.at, (int)it->groups.n, &it->kernels);
         if (it->nkernels < 0) return false;
         frame_log(f, it->groups.at, (int)it->groups.n, it->kernels, it->nkernels);

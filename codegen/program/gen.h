@@ -81,6 +81,7 @@ typedef struct Frame { // one graph: the entry's or a region's
     uint32_t *order; // items
     int32_t cursor;  // buffer of the entry's cursor cell, -1: none
     bool *commits;   // by node id, for LowerCtx
+    bool *begun; // by node id of a concatenation that is stored part by part: some part is there
 } Frame;
 
 // codegen.c

@@ -21,7 +21,7 @@ static int32_t idle_length(const Life *l)
 // Does the step write all of the argument's buffer without reading it?
 static bool overwrites(const ProgStep *s, const ProgArg *arg)
 {
-    if (!arg->written) return false;
+    if (!arg->written || arg->joins) return false;
     for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++)
         if (arg->stride[d]) return false;
     for (int32_t k = 0; k < s->nargs; k++)

@@ -115,7 +115,7 @@ static const char *play(Arena *a, const ProgEntry *e, const TraceVec *t)
         const ProgStep *s = &e->steps[t->at[i].step];
         for (int32_t k = 0; k < s->nargs; k++) {
             const ProgArg *arg = &s->args[k];
-            if (arg->kind != PA_BUFFER || arg->written) continue;
+            if (arg->kind != PA_BUFFER || (arg->written && !arg->joins)) continue;
             const ProgBuffer *b = &e->buffers[arg->index];
             if (b->region != PR_ARENA || !b->bytes) continue;
             int32_t other = foreign(&shadow, b->offset, b->offset + b->bytes, arg->index);
@@ -186,10 +186,10 @@ static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
         for (int32_t k = 0; k < s->nargs; k++) {
             const ProgArg *arg = &s->args[k];
             if (arg->kind != PA_BUFFER || !live[arg->index]) continue;
-            bool read = false, born = first[arg->index] == i + 1;
+            bool read = arg->joins, born = first[arg->index] == i + 1;
             for (int32_t j = 0; j < s->nargs; j++)
                 read = read || (s->args[j].kind == PA_BUFFER && s->args[j].index == arg->index &&
-                                !s->args[j].written);
+                                (!s->args[j].written || s->args[j].joins));
             if (born || (!read && !moved[arg->index])) {
                 live[arg->index] = false;
                 now -= granules(&e->buffers[arg->index]);

@@ -157,6 +157,7 @@ static void io_arg(Io *io, ProgArg *a)
     io_i32(io, &a->index);
     io_i64(io, &a->value);
     IO_BOOL(io, a->written);
+    IO_BOOL(io, a->joins);
     uint8_t n = 0;
     for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++)
         if (a->stride[d]) n = (uint8_t)(d + 1);

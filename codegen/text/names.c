@@ -149,7 +149,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             if (u->read)
                 read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
             bool here = !(parts || joins) || body_stores_columns(b, (int)i) == parts;
-            if (u->written && here) written += bytes * (double)u->elems;
+            if (u->written && here) written += bytes * (double)(u->part ? u->part : u->elems);
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];

@@ -57,7 +57,7 @@ void sweep_seed(Sweep *s, Node *n, Node *cot)
 {
     if (n->id >= s->n || !s->need[n->id]) return;
     Node **c = &s->cot[n->id];
-    *c = *c ? graph_binary(s->g, OP_add, *c, cot) : cot;
+    *c = *c ? autodiff_sum(s->g, *c, cot) : cot;
 }
 
 bool rule_wants(const Rule *r, uint32_t arg)

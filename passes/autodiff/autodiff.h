@@ -43,6 +43,9 @@ void autodiff_no_gradient(const Sweep *s, const Node *n); // reports a `none` op
 void rule_apply(Rule *r);
 bool op_passes_gradient(Op op); // false: its rule is `zero`
 
+// autodiff_views.c
+Node *autodiff_sum(Graph *g, Node *a, Node *b); // of two cotangents of one value
+
 // autodiff_region.c
 void grad_call_region(Rule *r);
 void grad_loop_region(Rule *r);

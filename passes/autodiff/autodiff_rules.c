@@ -33,7 +33,7 @@ void grad_get(Rule *r)
     Node ***all = &r->s->results[op->id];
     if (!*all) *all = NEW_ARRAY(r->g->arena, Node *, node_result_count(op));
     Node **slot = &(*all)[index];
-    *slot = *slot ? graph_binary(r->g, OP_add, *slot, r->dy) : r->dy;
+    *slot = *slot ? autodiff_sum(r->g, *slot, r->dy) : r->dy;
 }
 
 static void (*const rules[OP_COUNT])(Rule *) = {

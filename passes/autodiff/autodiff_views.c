@@ -64,6 +64,51 @@ static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
     return graph_reshape(r->g, d, rank, dim);
 }
 
+// a and b, padded with zeros, lie side by side, a first: both in one tensor, padded less. NULL:
+// they do not.
+static Node *side_by_side(Graph *g, Node *a, Node *b)
+{
+    enum { MOST_PARTS = 64 };
+    double zero = 1, other = 1;
+    if (a->op != OP_pad || b->op != OP_pad || !node_const_value(a->args[1], &zero) ||
+        !node_const_value(b->args[1], &other) || zero != 0 || other != 0)
+        return NULL;
+    int n, axis = -1;
+    const int64_t *low = attr_ints(a, ATTR_low, &n), *high = attr_ints(a, ATTR_high, &n),
+                  *low_b = attr_ints(b, ATTR_low, &n), *high_b = attr_ints(b, ATTR_high, &n);
+    for (int i = 0; i < n; i++) {
+        if (low[i] == low_b[i] && high[i] == high_b[i]) continue;
+        if (axis >= 0 || low[i] + a->args[0]->type.dim[i] != low_b[i]) return NULL;
+        axis = i;
+    }
+    if (axis < 0) return NULL;
+    Node *part[2 * MOST_PARTS];
+    int parts = 0;
+    for (int k = 0; k < 2; k++) {
+        Node *x = k ? b->args[0] : a->args[0];
+        bool joined = x->op == OP_concat && attr_int(x, ATTR_axis, 0) == axis;
+        if (joined && x->nargs > MOST_PARTS) return NULL;
+        for (uint32_t i = 0; joined && i < x->nargs; i++) part[parts++] = x->args[i];
+        if (!joined) part[parts++] = x;
+    }
+    Attrs at = {0}, pad = {0};
+    attr_set_int(&at, ATTR_axis, axis);
+    Node *all = graph_node(g, OP_concat, part, parts, &at);
+    attr_set_ints(g, &pad, ATTR_low, low, n);
+    int64_t rest[MAX_RANK];
+    for (int i = 0; i < n; i++) rest[i] = i == axis ? high_b[i] : high[i];
+    attr_set_ints(g, &pad, ATTR_high, rest, n);
+    return graph_node(g, OP_pad, (Node *[]){all, a->args[1]}, 2, &pad);
+}
+
+// The gradients of the parts of a split are one concatenation, not a sum of each among zeros.
+Node *autodiff_sum(Graph *g, Node *a, Node *b)
+{
+    Node *both = side_by_side(g, a, b);
+    if (!both) both = side_by_side(g, b, a);
+    return both ? both : graph_binary(g, OP_add, a, b);
+}
+
 void grad_slice(Rule *r)
 {
     int n;

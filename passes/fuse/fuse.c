@@ -79,9 +79,9 @@ static void nothing_stored(Graph *g)
     g->fusion->group_of = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
 }
 
-static void fuse_graph(Graph *g, bool rows, const PassOptions *o)
+static void fuse_graph(Graph *g, bool top, bool rows, const PassOptions *o)
 {
-    Fuse f = {.g = g, .a = g->arena, .target = o->target, .options = o, .rows = rows};
+    Fuse f = {.g = g, .a = g->arena, .target = o->target, .options = o, .top = top, .rows = rows};
     f.fusion = NEW(g->arena, Fusion);
     g->fusion = f.fusion;
     f.check_level = INT32_MAX;
@@ -121,7 +121,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
         Graph *x = work.at[--work.n];
         if (idmap_get(&seen, (uint64_t)(uintptr_t)x, NULL)) continue;
         idmap_set(&seen, (uint64_t)(uintptr_t)x, 1);
-        fuse_graph(x, x == g && rows, o);
+        fuse_graph(x, x == g, x == g && rows, o);
         for (uint32_t i = 0; i < x->nodes.n; i++)
             for (uint32_t k = 0; k < x->nodes.at[i]->nregions; k++)
                 if (x->nodes.at[i]->op == OP_call)

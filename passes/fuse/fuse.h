@@ -33,6 +33,7 @@ typedef struct Fuse {
     Arena *a;
     const Target *target;
     const PassOptions *options;
+    bool top;    // the entry's own graph, no region
     bool rows;   // data inputs are read through the row table
     bool checks; // something may fail: an assert, an index that is not proved to be in range
     bool again;  // placement found more to force, or to join
@@ -160,6 +161,9 @@ bool fuse_near_next(NearWalk *w, uint32_t *slot); // false: there is none left
 
 // fuse_sweep.c
 void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel that takes the rows
+
+// fuse_assemble.c
+void fuse_assemble(Fuse *f, Slots *slots); // concatenations whose parts are stored into them
 
 // fuse_columns.c
 void fuse_columns(Fuse *f, Slots *slots); // what sums over rows are made of joins these sums

@@ -170,7 +170,7 @@ static void join(Columns *x, Slot *map, Slot *column, uint32_t at)
 
 static bool by_elements(const Fuse *f, const Slot *s, uint64_t *key, bool *takes)
 {
-    *takes = s->group.kind == GROUP_MAP && s->group.outs.n;
+    *takes = s->group.kind == GROUP_MAP && s->group.outs.n && !s->group.assembled;
     if (!*takes && !s->cluster) return false;
     const Cluster *c = s->cluster ? &f->clusters.at[s->cluster - 1] : NULL;
     *key = (uint64_t)(*takes ? elements(s->group.outs.at[0]) : c->rows * c->cols);

@@ -374,7 +374,7 @@ static void share_launches(Fuse *f, const Slots *slots)
         // for every check, so it never shares one with what is not a commit.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);
         Open *o = &open[s->commits ? 0 : small ? 1 : 2 + (int)gr->kind];
-        if (alone) {
+        if (alone || gr->assembled) {
             gr->launch = f->fusion->launches++;
             continue;
         }
@@ -392,6 +392,7 @@ void fuse_groups(Fuse *f)
     Slots slots = {0};
     gather(f, &slots);
     merge_reductions(f, &slots);
+    fuse_assemble(f, &slots);
     fuse_sweeps(f, &slots);
     fuse_columns(f, &slots);
     order_commits(&slots);

@@ -239,7 +239,7 @@ static bool store_pays(const Decide *d, const Node *n)
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
     for (int exact = 0; exact < 2; exact++) { // exact costs only where the rough ones say store
         double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
-        if (again <= 1.25 * stored || evals <= count) return false;
+        if (again <= 2 * stored || evals <= count) return false;
         if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
     }
     return true;

@@ -281,8 +281,10 @@ static int text_of_chain(Arena *a, int n, size_t *longest)
     Program *prog = compile_on(&w, "chain", ENTRY_MODEL, NULL);
     int calls = 0;
     *longest = 0;
-    for (int i = 0; prog && i < prog->nkernels; i++) {
-        const char *t = prog->kernels[i].text;
+    for (int i = 0; prog && i < prog->entries[0].nsteps; i++) {
+        const ProgStep *step = &prog->entries[0].steps[i];
+        if (step->kind != PS_KERNEL) continue;
+        const char *t = prog->kernels[step->index].text;
         if (strlen(t) > *longest) *longest = strlen(t);
         for (const char *s = t; (s = strstr(s, " nc_sin(")) != NULL; s++) calls++;
         for (const char *s = t; (s = strstr(s, " nc_cos(")) != NULL; s++) calls++;
