@@ -41,7 +41,7 @@ commands() {
             echo "$1 $(basename "$file" .net)${options:+:${options// /,}} $NETC check $file --device cuda:0 --no-library $options"
         done
     }
-    tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
+    SHIM_ALL=1 tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
     grep -E '^tests/shim/[^ ]*( --|$)' "$work/variants" | checks 0
     groups "$work/own" 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
     groups "$work/split" 'wgmma=split tile_n=128 cluster=3' -D m=264 -D n=200 -D k=1032

@@ -4,7 +4,7 @@
 # out of bounds and divergent barriers (shim.h). A new kind of kernel needs a .net file in net/;
 # variants says how it asks for more sizes.
 #
-# SHIM_ONLY=WORD: only files whose name holds it. SHIM_TIMES=1: how long each took.
+# SHIM_ONLY=WORD: only files whose name holds it. SHIM_ALL=1: all their sizes. SHIM_TIMES=1: how long each took.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
 if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then

@@ -732,7 +732,7 @@ static void host(Suite *s)
     fclose(f);
     int rc = system(arena_printf(
         a,
-        "${CC:-cc} -std=gnu17 -O3 -march=native -fopenmp-simd -ffp-contract=off -fno-math-errno "
+        "${CC:-cc} -std=gnu17 -O2 -march=native -fopenmp-simd -ffp-contract=off -fno-math-errno "
         "-fno-trapping-math -Wall "
         "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm",
         so, src));
