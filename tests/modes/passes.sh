@@ -75,8 +75,6 @@ for p in $PASSES; do
     unset SHARE
     number=$((number + 1))
 done
-train_all without-all --skip-passes "$(paste -sd, <<<"${PASSES// /$'\n'}")"
-same without-all
 net_values without-all --skip-passes "$(paste -sd, <<<"${PASSES// /$'\n'}")"
 train_all no-library --no-library
 same no-library

@@ -3,7 +3,7 @@
 # shim: about two minutes on two quiet cores. `make fuzz` tries others, for long; tests/fuzz/programs_gpu.sh
 # tries them on a GPU. FUZZ_SEED: other programs.
 . "$(dirname "$0")/../lib.sh"
-cpu=1500 shim=150 noise=500
+cpu=1000 shim=100 noise=400
 case $BUILD in *asan*) cpu=200 shim=30 noise=100 ;; esac # the sanitizers take ten times as long
 
 # fuzz WHAT COUNT OPTION...: fails with the summary and the failures, cut down.
@@ -18,7 +18,7 @@ fuzz() {
 fuzz cpu $cpu
 # Every op of the table stands in some program, but for the mark of a failed construction.
 ops=$(sed -n 's/^ops that no program had://p' "$W/log")
-[ "$cpu" -lt 1500 ] || [ "$ops" = " poison" ] && pass || fail "the generator makes no:$ops"
+[ "$cpu" -lt 1000 ] || [ "$ops" = " poison" ] && pass || fail "the generator makes no:$ops"
 # The bound admits every rounding: the evaluator's own, falling otherwise.
 fuzz noise $noise --device noise
 if command -v g++ >/dev/null || command -v "${SHIM_CXX:-}" >/dev/null; then

@@ -18,7 +18,7 @@ one() {
         grep -q 'measured schedules for' <<<"$out" && echo ok >>results ||
         echo "failed: $1 multiprocessors ${size[*]}: $(grep -E 'WRONG|error|kernel ' <<<"$out" | head -4)" >>results
 }
-for n in 1 31 32 33 64 65 97 129 257 513; do
+for n in 1 32 33 65 129 257 513; do
     for sizes in '132 67' '2 300'; do
         while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
         # shellcheck disable=SC2086

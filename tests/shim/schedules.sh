@@ -175,7 +175,7 @@ late() { # MODEL SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect "$3" "$4" "$NETC" check "$1.net" --device cuda:0 --cache-dir '' \
         --precision tf32 --no-library --tune-file "$1.tune"
 }
-for seed in 1 5; do SHIM_SEED=$seed late group 'no such text=>x' 0 worst; done
+SHIM_SEED=5 late group 'no such text=>x' 0 worst
 holds 'measured schedules for 1 of 1 kernels'
 SHIM_EARLY=1 late group 'no such text=>x' 0 worst
 late group 'nc_bar_wait(full + place, parity);=>' 2 'an asynchronous copy has yet to write'
@@ -197,7 +197,7 @@ sed 's/136/264/g' group.net >shared.net
 { echo '# netc tune 1'; "$NETC" inspect shared.net --target sm_90 --knobs --no-library |
     sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=steps tile_n=160 cluster=3/p'; } >shared.tune
 shared() { SHIM_UNITS=9 late shared "$@"; }
-for seed in 1 5; do SHIM_SEED=$seed shared 'no such text=>x' 0 worst; done
+SHIM_SEED=5 shared 'no such text=>x' 0 worst
 holds 'measured schedules for 1 of 1 kernels'
 shared 'rank * 384=>rank * 320' 1 WRONG
 shared 'nc_bar_hear(written, round);=>' 2 'race in dynamic shared memory'
