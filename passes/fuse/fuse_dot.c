@@ -107,8 +107,10 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 
 // -- sums of many terms over windows --------------------------------------------------------------
 
-#define TILE       128.0
-#define TILE_SHARE 0.35 // of the tensor cores' rate, that generated products over windows reach
+#define TILE 128.0
+// Of the tensor cores' rate: an estimate of what generated products over windows reach, not
+// measured.
+#define TILE_SHARE 0.35
 
 // A contraction in [parts] of its terms, each a result of its own, and their sum.
 static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)

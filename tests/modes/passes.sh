@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every optional pass switched off in turn, memory reuse off and matmul libraries off: each sample's training
-# logs, and every value that tests/net expects, stay the same.
+# Every optional pass switched off in turn, memory reuse off and matmul libraries off: the samples' training logs, and
+# every value that tests/net expects, stay the same.
 . "$(dirname "$0")/../lib.sh"
 
 # What rounding may do to any number of a log within STEPS f32 updates: a sum in another order differs by about

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Random programs (tests/fuzz/programs) from a fixed seed against the evaluator, on the CPU and on the host
-# shim: about two minutes on two quiet cores. `make fuzz` tries others, for long; tests/fuzz/programs_gpu.sh
+# shim: about a minute on two quiet cores. `make fuzz` tries others, for long; tests/fuzz/programs_gpu.sh
 # tries them on a GPU. FUZZ_SEED: other programs.
 . "$(dirname "$0")/../lib.sh"
 cpu=1000 shim=100 noise=400
