@@ -218,7 +218,7 @@ static void begin(Elab *e, EntryKind kind, const char *name)
     e->entry = name;
     e->runs = NULL;
     e->pass = 0;
-    e->training = kind == ENTRY_TRAIN;
+    e->training = kind == ENTRY_TRAIN || (kind == ENTRY_MODEL && e->options->training);
     e->replay = false;
 }
 

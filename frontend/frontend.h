@@ -18,6 +18,7 @@ typedef struct FrontendOptions {
     const char *const *entries;
     uint32_t nentries;
     const char *program; // the train block that is meant, by name; NULL: the first of the file
+    bool training;       // `training` is true in models, too
     bool scale_loss;     // train entries scale their losses for f16 (elab_scale.c)
     // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using
     // file. Returns the text in the arena and its display path, or NULL when there is no such file.

@@ -202,6 +202,20 @@ typedef struct netc_compile_options {
     // Of a file with several train blocks the one that the entries "train" and "eval" are of
     // (`train MODEL as NAME`, else called after the model); NULL: the first.
     const char *program;
+    // With arguments (not NULL, though there may be 0 of them) the entry outputs_of, a model, is
+    // compiled as a function, for a host with a differentiation of its own, and is the only entry:
+    // the parameters that one of the patterns names ('*' matches any text) are inputs behind the
+    // model's; each state S that its float outputs depend on is also an output "@was.S", with the
+    // value that S had when the entry began.
+    const char *const *arguments;
+    int narguments;
+    // The gradients of that function instead: what it takes, "@was.S" and a cotangent "@d.Z" for
+    // each of its float outputs Z are inputs, as far as they are needed; outputs are the gradients
+    // with respect to the float inputs and arguments that one of the patterns names, called as
+    // those. It computes the forward part again, and writes no state.
+    const char *const *gradients;
+    int ngradients;
+    bool training; // the models are compiled as while training: dropout acts
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its
@@ -269,6 +283,9 @@ NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, 
                                      netc_error **err);
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);
+// Whether running the entry changes a parameter or state (the count of executions of one that draws
+// random numbers, too). An unknown entry changes none.
+NETC_API bool netc_entry_writes(netc_program *p, const char *entry);
 
 // -- running --------------------------------------------------------------------------------------
 typedef struct netc_session_options {

@@ -65,6 +65,12 @@ typedef struct Settings {
     const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model
     const char **outputs;
     int noutputs;           // 0: all of all
+    bool functional;        // that entry is compiled as a function,
+    const char **arguments; // of these parameters, too,
+    int narguments;
+    const char **gradients; // or its gradients with respect to these are
+    int ngradients;
+    bool training;          // models are compiled as while training
     const char **entries;   // keep only these, and init
     int nentries;           // 0: all
     const int64_t *batches; // that a model.bin is compiled for beside the program's own
@@ -178,7 +184,11 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
 
 // -- the outputs that are wanted (api/outputs.c) --------------------------------------------------
 // only: the entry that is compiled, "" for all. false: reported.
+// *out: the entry that they are of, or NULL: it is not compiled, or it is not said which it is.
+bool outputs_entry(const Settings *s, const char *only, Module *m, Entry **out);
 bool outputs_keep(const Settings *s, const char *only, Module *m);
+// That entry, with only those outputs, as a function, or its gradients (api/functional.c).
+bool functional_make(const Settings *s, const char *only, Module *m);
 netc_status outputs_keep_compiled(const netc_program *p, Program *compiled, netc_error **err);
 
 // -- further batches of a model.bin (api/batches.c) -----------------------------------------------

@@ -204,7 +204,7 @@ static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const
 static bool wants_other_code(const Settings *s)
 {
     return s->skip_passes || s->no_reuse || s->no_matmul_library || s->memory_limit ||
-           s->dump_dir || s->choices;
+           s->dump_dir || s->choices || s->functional || s->training;
 }
 
 netc_status bin_declarations(netc_program *p, netc_error **err)

@@ -39,7 +39,8 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
                                      const char *entry)
 {
     const Settings *s = &p->settings;
-    FrontendOptions o = {.program = s->program, .scale_loss = s->precision == PREC_F16};
+    FrontendOptions o = {
+        .program = s->program, .scale_loss = s->precision == PREC_F16, .training = s->training};
     Define *defines = NEW_ARRAY(a, Define, s->ndefines + s->ndata + 1);
     for (int i = 0; i < s->ndata; i++)
         defines[o.ndefines++] = parse_define(a, s->data_defines[i], true);
@@ -119,7 +120,11 @@ static void run_pipeline(void *arg)
     for (uint32_t i = 0; i < b->module->notes.n && !p->noted; i++)
         lib_log(p->context, "%s", b->module->notes.at[i]);
     p->noted = true;
-    if (p->settings.noutputs && !outputs_keep(&p->settings, b->entry, b->module)) goto invalid;
+    bool (*make)(const Settings *, const char *, Module *) = p->settings.functional
+                                                                 ? functional_make
+                                                             : p->settings.noutputs ? outputs_keep
+                                                                                    : NULL;
+    if (make && !make(&p->settings, b->entry, b->module)) goto invalid;
 
     Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again
     *target = pick_target(p, b->cuda);

@@ -33,7 +33,7 @@ static bool no_such_entry(const Settings *s, Module *m)
     return false;
 }
 
-bool outputs_keep(const Settings *s, const char *only, Module *m)
+bool outputs_entry(const Settings *s, const char *only, Module *m, Entry **out)
 {
     Entry *e = NULL;
     int models = 0;
@@ -43,8 +43,17 @@ bool outputs_keep(const Settings *s, const char *only, Module *m)
         models += model;
         if (s->outputs_of ? !strcmp(name, s->outputs_of) : model) e = &m->entries.at[i];
     }
+    *out = NULL;
     if (s->outputs_of ? !e && *only : models != 1) return true;
-    if (!e) return no_such_entry(s, m);
+    *out = e;
+    return e || no_such_entry(s, m);
+}
+
+bool outputs_keep(const Settings *s, const char *only, Module *m)
+{
+    Entry *e;
+    if (!outputs_entry(s, only, m, &e)) return false;
+    if (!e) return true;
     Graph *g = e->graph;
     const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n);
     size_t n = 0;

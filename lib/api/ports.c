@@ -1,4 +1,5 @@
 // What a program has: its entries, with their inputs and outputs.
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/lib.h"
@@ -94,4 +95,17 @@ netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_por
                         e->noutputs, i);
     *out = port_of(e->outputs[i].name, &e->outputs[i].type, false);
     return NETC_OK;
+}
+
+bool netc_entry_writes(netc_program *p, const char *entry)
+{
+    const ProgEntry *e;
+    Build *b;
+    if (entry_of(p, entry, &e, NULL) != NETC_OK || build_any(p, &b, NULL) != NETC_OK) return false;
+    bool any = false, *written = calloc((size_t)b->program->ncells + 1, sizeof *written);
+    if (!written) return true;
+    program_written(b->program, e, written);
+    for (int i = 0; i < b->program->ncells; i++) any |= written[i];
+    free(written);
+    return any;
 }

@@ -112,6 +112,12 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .outputs_of = copy_or_null(a, o->outputs_of),
                   .outputs = copy_list(a, o->outputs, o->noutputs),
                   .noutputs = o->noutputs,
+                  .functional = o->arguments || o->ngradients,
+                  .arguments = copy_list(a, o->arguments, o->narguments),
+                  .narguments = o->narguments,
+                  .gradients = copy_list(a, o->gradients, o->ngradients),
+                  .ngradients = o->ngradients,
+                  .training = o->training,
                   .batches = copy_sizes(a, o->batches, o->nbatches),
                   .nbatches = o->nbatches,
                   .entries = NEW_ARRAY(a, const char *, o->nentries + 1),
@@ -128,6 +134,9 @@ static netc_status check_counts(const netc_compile_options *o, netc_error **err)
     if (o->ndefines < 0 || o->noutputs < 0)
         return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count is not negative",
                         o->ndefines, o->noutputs);
+    if (o->narguments < 0 || o->ngradients < 0)
+        return lib_fail(err, NETC_INVALID, "%d arguments and %d gradients: a count is not negative",
+                        o->narguments, o->ngradients);
     return NETC_OK;
 }
 

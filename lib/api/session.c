@@ -136,7 +136,7 @@ static netc_status initialise(netc_session *s, netc_error **err)
     Loaded *l;
     netc_status status = session_loaded(s, "", "", &l, err);
     if (status == NETC_OK) status = schedules_locked(s->program, l->build, err);
-    if (status == NETC_OK) status = session_set_control(s, "@seed", s->seed, err);
+    if (status == NETC_OK) status = session_set_control(s, CELL_SEED, s->seed, err);
     const Program *p = status == NETC_OK ? l->build->program : NULL;
     for (int i = 0; p && i < p->nentries && status == NETC_OK; i++) { // in their order
         RtError e = {0};
@@ -147,6 +147,17 @@ static netc_status initialise(netc_session *s, netc_error **err)
     if (status == NETC_OK && s->program->weights)
         status = session_write_weights(s, s->program->weights, err);
     return status;
+}
+
+// What the other session has, it keeps; a seed that only this program reads is the other's.
+static netc_status join(netc_session *s, netc_session *other, netc_error **err)
+{
+    const ProgCell *c;
+    Loaded *l;
+    bool known = session_cell(other, CELL_SEED, &c);
+    s->seed = other->seed;
+    netc_status status = session_loaded(s, "", "", &l, err);
+    return status == NETC_OK && !known ? session_set_control(s, CELL_SEED, s->seed, err) : status;
 }
 
 // The first GPU a program meets.
@@ -217,8 +228,7 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
         learn_device(p, s->device);
         snprintf(s->device_text, sizeof s->device_text, "%s %s", rt_device_name(s->device),
                  rt_device_model(s->device));
-        Loaded *l;
-        status = options.share ? session_loaded(s, "", "", &l, err) : initialise(s, err);
+        status = options.share ? join(s, options.share, err) : initialise(s, err);
     }
     if (status != NETC_OK) {
         netc_session_free(s);
