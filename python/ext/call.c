@@ -4,41 +4,24 @@
 
 #include "python/ext/entry.h"
 
-enum { FEW = 8 };
-typedef struct Result {
-    PyObject *o;    // what the caller gets
-    PyBuf view;     // of an array of NumPy that was made for it,
-    Taken given;    // or of one that the caller gave
-    netc_tensor to; // where it is written
-} Result;
-
-typedef struct Call {
-    Taken *in, few_in[FEW];
-    Result *out, few_out[FEW];
-    int nin, nout;  // that are taken and made
-    bool on_device; // a tensor in the GPU's memory is among them
-    netc_error *error;
-} Call;
-
-static bool call_begin(const Entry *e, Call *c)
+bool call_begin(const Entry *e, Call *c)
 {
     c->in = e->nin > FEW ? malloc((size_t)e->nin * sizeof *c->in) : c->few_in;
     c->out = e->nout > FEW ? malloc((size_t)e->nout * sizeof *c->out) : c->few_out;
     c->nin = c->nout = 0;
-    c->on_device = false;
     c->error = NULL;
     if (c->in && c->out) return true;
     PyErr_NoMemory();
     return false;
 }
 
-static void call_end(State *s, Call *c)
+void call_end(State *s, Call *c)
 {
     for (int i = 0; i < c->nin; i++) taken_release(s, &c->in[i]);
     for (int i = 0; i < c->nout; i++) {
         if (c->out[i].view.obj) s->buffers.release(&c->out[i].view);
         taken_release(s, &c->out[i].given);
-        Py_DECREF(c->out[i].o);
+        Py_XDECREF(c->out[i].o);
     }
     if (c->in != c->few_in) free(c->in);
     if (c->out != c->few_out) free(c->out);
@@ -102,13 +85,12 @@ static bool take_inputs(Entry *e, PyObject *args, PyObject *keywords, const char
         named -= i >= given;
         if (!take(m->state, o, p->what, &want, &c->in[i])) return false;
         c->nin = i + 1;
-        c->on_device |= c->in[i].t.on_device;
     }
     return !named || keywords_fit(e, keywords, given);
 }
 
 // An output that the caller has given a place for.
-static bool take_place(Entry *e, const Port *p, PyObject *o, const char *device, Call *c, Result *r)
+static bool take_place(Entry *e, const Port *p, PyObject *o, const char *device, Result *r)
 {
     char what[100];
     Wish want = {.port = &p->p, .device = device, .stream = e->model->stream, .write = true};
@@ -117,7 +99,6 @@ static bool take_place(Entry *e, const Port *p, PyObject *o, const char *device,
     Py_INCREF(o);
     r->o = o;
     r->to = r->given.t;
-    c->on_device |= r->to.on_device;
     return true;
 }
 
@@ -153,7 +134,7 @@ static bool make_outputs(Entry *e, PyObject *into, const char *device, Call *c)
         PyObject *place = into ? PyDict_GetItemWithError(into, e->out[i].name) : NULL;
         *r = (Result){0};
         if (place) {
-            if (!take_place(e, &e->out[i], place, device, c, r)) return false;
+            if (!take_place(e, &e->out[i], place, device, r)) return false;
         } else {
             r->to = (netc_tensor){.dtype = p->dtype, .rank = p->rank};
             memcpy(r->to.dim, p->dim, sizeof p->dim);
@@ -165,8 +146,22 @@ static bool make_outputs(Entry *e, PyObject *into, const char *device, Call *c)
     return true;
 }
 
+// What runs comes behind what the tensors given are made by.
+static netc_status wait_for(Call *c, netc_session *s)
+{
+    netc_status status = NETC_OK;
+    const Taken *last = NULL;
+    for (int i = 0; i < c->nin + c->nout && status == NETC_OK; i++) {
+        const Taken *t = i < c->nin ? &c->in[i] : &c->out[i - c->nin].given;
+        if (!t->wait || (last && last->stream == t->stream)) continue;
+        status = netc_after(s, t->stream, &c->error);
+        last = t;
+    }
+    return status;
+}
+
 // No Python runs from here to the end: nothing comes between what is bound and the run.
-static netc_status run(Entry *e, Call *c)
+netc_status call_run(const Entry *e, Call *c)
 {
     Model *m = e->model;
     netc_session *s = m->session;
@@ -174,8 +169,9 @@ static netc_status run(Entry *e, Call *c)
     for (int i = 0; i < e->nin && status == NETC_OK; i++)
         status = netc_bind(s, e->utf8, e->in[i].p.name, &c->in[i].t, &c->error);
     if (status != NETC_OK) return status;
+    if (!strcmp(e->utf8, "train")) model_changes(m);
     PyThreadState *gil = PyEval_SaveThread();
-    if (c->on_device && !m->stream) status = netc_after(s, NULL, &c->error);
+    status = wait_for(c, s);
     if (status == NETC_OK) status = netc_run(s, e->utf8, 1, &c->error);
     for (int i = 0; i < e->nout && status == NETC_OK; i++)
         status = netc_read(s, e->utf8, e->out[i].p.name, &c->out[i].to, &c->error);
@@ -227,7 +223,7 @@ PyObject *entry_call(PyObject *self, PyObject *args, PyObject *keywords)
         model_device(m, device, sizeof device);
         if (call_begin(e, &c)) {
             if (take_inputs(e, args, keywords, device, &c) && make_outputs(e, into, device, &c) &&
-                run(e, &c) == NETC_OK)
+                call_run(e, &c) == NETC_OK)
                 out = results(e, &c);
         }
         call_end(s, &c);

@@ -147,6 +147,17 @@ static PyObject *get_name(PyObject *self, void *closure)
     return e->name ? (Py_INCREF(e->name), e->name) : PyUnicode_FromString("");
 }
 
+static PyObject *get_writes(PyObject *self, void *closure)
+{
+    Entry *e = (Entry *)self;
+    (void)closure;
+    if (!e->model || !model_enter(e->model, false))
+        return PyErr_Occurred() ? NULL : PyBool_FromLong(0);
+    bool writes = netc_entry_writes(e->model->program, e->utf8);
+    model_leave(e->model);
+    return PyBool_FromLong(writes);
+}
+
 static PyObject *repr(PyObject *self)
 {
     Entry *e = (Entry *)self;
@@ -202,6 +213,7 @@ static PyGetSetDef properties[] = {
     {"name", get_name, NULL, "Its name in the model's text.", NULL},
     {"inputs", get_inputs, NULL, "(name, type, shape, whether axis 0 is examples) each.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
+    {"writes", get_writes, NULL, "Whether a call changes the model's parameters or states.", NULL},
     {0},
 };
 static PyType_Slot slots[] = {

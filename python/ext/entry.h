@@ -19,6 +19,25 @@ typedef struct Entry {
     Port *in, *out;
 } Entry;
 
+// -- a call (call.c) ------------------------------------------------------------------------------
+enum { FEW = 8 };
+typedef struct Result {
+    PyObject *o;    // what the caller gets, or NULL
+    PyBuf view;     // of an array of NumPy that was made for it,
+    Taken given;    // or of one that the caller gave
+    netc_tensor to; // where it is written
+} Result;
+
+typedef struct Call {
+    Taken *in, few_in[FEW];
+    Result *out, few_out[FEW];
+    int nin, nout; // that are taken and made
+    netc_error *error;
+} Call;
+bool call_begin(const Entry *e, Call *c);
+netc_status call_run(const Entry *e, Call *c); // c->error says what went wrong
+void call_end(State *s, Call *c);
+
 PyObject *entry_call(PyObject *self, PyObject *args, PyObject *keywords);
 void entry_types(const Entry *e, char *out, size_t n); // "x: f32[4], y: f32[4]"
 #endif

@@ -143,6 +143,11 @@ void model_leave(Model *m)
     PyThread_release_lock(r->lock);
 }
 
+void model_changes(Model *m)
+{
+    model_root(m)->changes++;
+}
+
 // -- its life -------------------------------------------------------------------------------------
 
 Model *model_new(State *s, PyObject *class, Model *parent)
@@ -260,6 +265,12 @@ static PyObject *get_device(PyObject *self, void *closure)
     return PyUnicode_FromString(netc_session_device(m->session));
 }
 
+static PyObject *get_changes(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLong(model_root((Model *)self)->changes);
+}
+
 #define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
 static PyMethodDef methods[] = {
     {"close", close_model, METH_NOARGS, "Gives back the memory that the model has on its device."},
@@ -288,6 +299,7 @@ static PyMethodDef methods[] = {
 };
 static PyGetSetDef properties[] = {
     {"device", get_device, NULL, "Where it runs, \"cuda:0 NVIDIA H200\".", NULL},
+    {"_changes", get_changes, NULL, NULL, NULL},
     {0},
 };
 static PyType_Slot slots[] = {

@@ -87,6 +87,15 @@ static PyObject *forked(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
+// The dict in which XLA's calls find their entries.
+static PyObject *called(PyObject *module, PyObject *none)
+{
+    State *s = PyModule_GetState(module);
+    (void)none;
+    Py_INCREF(s->called);
+    return s->called;
+}
+
 static PyObject *version(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -118,6 +127,8 @@ static PyMethodDef methods[] = {
     {"open", (PyCFunction)(void (*)(void))model_open, METH_VARARGS | METH_KEYWORDS, NULL},
     {"make", make, METH_VARARGS, NULL},
     {"forked", forked, METH_NOARGS, NULL},
+    {"ffi_handlers", ffi_handlers, METH_NOARGS, NULL},
+    {"called", called, METH_NOARGS, NULL},
     {"version", version, METH_NOARGS, NULL},
     {"doctor", doctor, METH_NOARGS, NULL},
     {0},
@@ -133,10 +144,12 @@ static int start(PyObject *module)
     }
     s->dlpack = PyUnicode_InternFromString("__dlpack__");
     s->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    s->dlpack_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     s->out = PyUnicode_InternFromString("out");
     s->versions = Py_BuildValue("{s(ii)}", "max_version", 1, 1);
-    bool made = s->dlpack && s->dlpack_device && s->out && s->versions &&
-                buffers_find(&s->buffers) && array_type_make(module, s) &&
+    s->called = PyDict_New();
+    bool made = s->called && s->dlpack && s->dlpack_exchange && s->dlpack_device && s->out &&
+                s->versions && buffers_find(&s->buffers) && array_type_make(module, s) &&
                 entry_type_make(module, s) && model_type_make(module, s);
     return made ? 0 : -1;
 }
@@ -152,6 +165,8 @@ static int visit_state(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(s->array);
     Py_VISIT(s->convert);
     Py_VISIT(s->empty);
+    Py_VISIT(s->called);
+    Py_VISIT(s->exchange_type);
     return 0;
 }
 
@@ -166,6 +181,9 @@ static int clear_state(PyObject *module)
     Py_CLEAR(s->array);
     Py_CLEAR(s->convert);
     Py_CLEAR(s->empty);
+    Py_CLEAR(s->called);
+    Py_CLEAR(s->exchange_type);
+    Py_CLEAR(s->dlpack_exchange);
     Py_CLEAR(s->dlpack);
     Py_CLEAR(s->dlpack_device);
     Py_CLEAR(s->out);

@@ -31,7 +31,7 @@ typedef struct Opening {
     netc_compile_options o;
     netc_context_options context;
     netc_session_options session;
-    Strings defines, outputs, entries;
+    Strings defines, outputs, entries, arguments, gradients;
     PyObject *like; // arrays that fix dimensions, or None
     netc_dataset *data;
     Taken *taken;
@@ -90,6 +90,10 @@ static bool open_model(Model *m, Opening *p)
     p->o.noutputs = p->outputs.n;
     p->o.entries = p->entries.at;
     p->o.nentries = p->entries.n;
+    p->o.arguments = p->arguments.at;
+    p->o.narguments = p->arguments.n;
+    p->o.gradients = p->gradients.at;
+    p->o.ngradients = p->gradients.n;
     p->session.size = sizeof p->session;
     if (m->parent) {
         if (!model_enter(m->parent, true)) return false;
@@ -106,20 +110,22 @@ static bool open_model(Model *m, Opening *p)
 PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {
-        "cls",     "path",         "name",      "text",      "defines",     "precision",  "device",
-        "seed",    "target",       "cache_dir", "tune_file", "kernels_dir", "outputs_of", "outputs",
-        "entries", "memory_limit", "like",      "whole",     "share",       "stream",     NULL};
+        "cls",        "path",    "name",      "text",         "defines",   "precision",
+        "device",     "seed",    "target",    "cache_dir",    "tune_file", "kernels_dir",
+        "outputs_of", "outputs", "entries",   "memory_limit", "like",      "whole",
+        "share",      "stream",  "arguments", "gradients",    "training",  NULL};
     State *s = PyModule_GetState(module);
     PyObject *class, *defines, *outputs = NULL, *entries = NULL, *share = Py_None;
+    PyObject *arguments = NULL, *gradients = NULL;
     unsigned long long stream = 0;
-    int whole = 0;
+    int whole = 0, training = 0;
     long long seed = 0, limit = 0;
     Opening p = {.like = Py_None};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OzszO|zsLzzzzzOOLOpOK", CONST_NAMES(names),
-                                     &class, &p.path, &p.name, &p.text, &defines, &p.o.precision,
-                                     &p.device, &seed, &p.o.target, &p.context.cache_dir,
-                                     &p.o.tune_file, &p.o.kernels_dir, &p.o.outputs_of, &outputs,
-                                     &entries, &limit, &p.like, &whole, &share, &stream))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOp", CONST_NAMES(names), &class, &p.path,
+            &p.name, &p.text, &defines, &p.o.precision, &p.device, &seed, &p.o.target,
+            &p.context.cache_dir, &p.o.tune_file, &p.o.kernels_dir, &p.o.outputs_of, &outputs,
+            &entries, &limit, &p.like, &whole, &share, &stream, &arguments, &gradients, &training))
         return NULL;
     int is = PyObject_IsSubclass(class, s->model_type);
     if (is < 0) return NULL;
@@ -129,15 +135,19 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     p.session.stream = (void *)(uintptr_t)stream;
     p.o.memory_limit = limit;
     p.o.whole_data = whole;
+    p.o.training = training;
     Model *m = model_new(s, class, share == Py_None ? NULL : (Model *)share);
     if (!m) return NULL;
     m->stream = stream;
     bool ok = strings(defines, &p.defines) && (!outputs || strings(outputs, &p.outputs)) &&
-              (!entries || strings(entries, &p.entries)) && open_model(m, &p);
+              (!entries || strings(entries, &p.entries)) &&
+              (!arguments || strings(arguments, &p.arguments)) &&
+              (!gradients || strings(gradients, &p.gradients)) && open_model(m, &p);
     if (!ok && (p.error || PyErr_Occurred())) raise_error(s, p.error);
     netc_dataset_free(p.data);
     for (Py_ssize_t i = 0; i < p.ntaken; i++) taken_release(s, &p.taken[i]);
     free(p.taken), free(p.defines.at), free(p.outputs.at), free(p.entries.at);
+    free(p.arguments.at), free(p.gradients.at);
     if (!ok) Py_CLEAR(m);
     return (PyObject *)m;
 }

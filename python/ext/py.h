@@ -38,8 +38,12 @@ typedef struct State {
     // or None.
     PyObject *error, *array, *convert, *empty;
     PyObject *dlpack, *dlpack_device, *out; // names
-    PyObject *versions;                     // {"max_version": (1, 1)}
-    int forks;                              // that led to this process
+    PyObject *dlpack_exchange;
+    PyObject *exchange_type;           // the last type asked for DLPack's C functions,
+    const struct DlExchange *exchange; // and they, or NULL
+    PyObject *versions;                // {"max_version": (1, 1)}
+    PyObject *called;                  // entries by the keys that XLA calls them by (ffi.c)
+    int forks;                         // that led to this process
     Buffers buffers;
 } State;
 
@@ -55,6 +59,8 @@ typedef struct Taken { // an object's memory, described for netc; given back by 
     PyObject *keep; // a capsule, or what was made of a list
     PyBuf view;
     bool viewed;
+    bool wait; // it is ready behind what is enqueued on this stream
+    void *stream;
 } Taken;
 typedef struct Wish {
     const netc_port *port;     // what it should be, or NULL. Only lists and numbers are made so: an
@@ -110,6 +116,7 @@ typedef struct Model {
     PyThread_type_lock lock;
     unsigned long owner;       // the thread that holds the lock,
     int depth;                 // so many times
+    unsigned long changes;     // of parameters and states from outside, and by training
     bool busy;                 // something runs that calls back, and that nothing may come between
     unsigned long long stream; // the caller's that it runs on; 0: one of its own
     int forks;                 // State.forks when the lock was made,
@@ -124,6 +131,7 @@ bool model_type_make(PyObject *module, State *s);
 // exception is set. alone: not from a callback of what runs.
 bool model_enter(Model *m, bool alone);
 void model_leave(Model *m);
+void model_changes(Model *m); // within: parameters or states are about to change
 const char *model_device(const Model *m, char *out, size_t n); // "cuda:0"
 // After a call that ran callbacks: raises what one of them raised, else e.
 PyObject *model_raise(Model *m, netc_error *e);
@@ -165,6 +173,8 @@ PyObject *model_profile(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *model_tune(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *model_check(PyObject *self, PyObject *none);
 PyObject *model_save_program(PyObject *self, PyObject *args);
+
+PyObject *ffi_handlers(PyObject *module, PyObject *none); // ffi.c: for XLA, capsules (cpu, cuda)
 
 #define CONST_NAMES(list) (char **)(uintptr_t)(list) // of PyArg_ParseTupleAndKeywords
 #endif

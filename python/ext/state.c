@@ -91,6 +91,7 @@ PyObject *state_set(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sO", &name, &value) || !model_enter(m, false)) return NULL;
     PyOS_snprintf(what, sizeof what, "state '%s'", name);
     if (find(m, name, &p, &err) && take(m->state, value, what, &(Wish){.port = &p}, &t)) {
+        model_changes(m);
         PyThreadState *gil = PyEval_SaveThread();
         netc_status status = netc_state_write(m->session, name, &t.t, &err);
         if (status == NETC_OK) netc_sync(m->session, &err); // before the array may go
@@ -155,6 +156,7 @@ PyObject *state_load(PyObject *self, PyObject *args)
     o.ignore = ignores;
     o.allow_missing = missing;
     o.weights_only = weights;
+    model_changes(m);
     PyThreadState *gil = PyEval_SaveThread();
     netc_state_load(m->session, path, &o, &err);
     PyEval_RestoreThread(gil);
@@ -175,6 +177,7 @@ PyObject *state_adopt(PyObject *self, PyObject *other)
         model_leave(first);
         return NULL;
     }
+    model_changes(m);
     PyThreadState *gil = PyEval_SaveThread();
     netc_adopt(m->session, from->session, &carried, &err);
     PyEval_RestoreThread(gil);

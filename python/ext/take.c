@@ -251,9 +251,55 @@ static bool take_dlpack(State *s, PyObject *o, const char *what, const Wish *wan
         raise_text(s, "%s cannot be written to", what);
         return false;
     }
-    if (d) return take_dltensor(s, d, what, want, out);
+    if (d) {
+        out->wait = type == DL_CUDA && !want->stream;
+        return take_dltensor(s, d, what, want, out);
+    }
     raise_text(s, "%s: __dlpack__ gave no DLPack tensor of a version that is known here", what);
     return false;
+}
+
+// -- DLPack's C functions (1.3), which a library's type of tensors has -------------------------------
+
+typedef struct DlExchange {
+    uint32_t major, minor;
+    void *before, *allocate, *export, *import;
+    int (*view)(void *o, DlTensor *out); // may be NULL; as long as o and its tensor are there
+    int (*work_stream)(int device_type, int32_t device, void **stream);
+} DlExchange;
+
+// Those of o's type, or NULL. What the last type has is remembered.
+static const DlExchange *exchange_of(State *s, PyObject *o)
+{
+    PyObject *type = (PyObject *)Py_TYPE(o);
+    if (type == s->exchange_type) return s->exchange;
+    PyObject *c = PyObject_GetAttr(type, s->dlpack_exchange);
+    const DlExchange *x = c && PyCapsule_IsValid(c, "dlpack_exchange_api")
+                              ? PyCapsule_GetPointer(c, "dlpack_exchange_api")
+                              : NULL;
+    PyErr_Clear();
+    Py_XDECREF(c);
+    if (x && (x->major != 1 || !x->view)) x = NULL;
+    PyObject *before = s->exchange_type;
+    Py_INCREF(type);
+    s->exchange_type = type;
+    s->exchange = x;
+    Py_XDECREF(before);
+    return x;
+}
+
+static bool take_exchanged(State *s, const DlExchange *x, PyObject *o, const char *what,
+                           const Wish *want, Taken *out)
+{
+    DlTensor d;
+    if (x->view(o, &d)) return false;
+    Py_INCREF(o);
+    out->keep = o;
+    if (!take_dltensor(s, &d, what, want, out)) return false;
+    if (!out->t.on_device) return true;
+    if (x->work_stream(d.device_type, d.device_id, &out->stream)) return false;
+    out->wait = true;
+    return true;
 }
 
 // -- whatever is given ----------------------------------------------------------------------------
@@ -292,7 +338,10 @@ bool take(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     *out = (Taken){0};
     bool ok = false;
-    if (s->buffers.check(o)) {
+    const DlExchange *x = exchange_of(s, o);
+    if (x) {
+        ok = take_exchanged(s, x, o, what, want, out);
+    } else if (s->buffers.check(o)) {
         ok = take_buffer(s, o, what, want, out);
         // An array of a type that the protocol cannot say, such as bfloat16, has no buffer.
         bool other =

@@ -78,6 +78,7 @@ static PyObject *train(Model *m, netc_train_options *o, PyObject *data, PyObject
     // Both what was bound before and what is bound now are there until this is over.
     PyObject *before[2] = {m->held[0], m->held[1]};
     m->held[0] = m->held[1] = NULL;
+    model_changes(m);
     model_root(m)->busy = true;
     PyThreadState *gil = PyEval_SaveThread();
     netc_status status = netc_train(m->session, o, &err);

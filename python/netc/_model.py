@@ -102,6 +102,7 @@ class Model:
         m._core = _netc.open(_netc.Model, path, name, text, _define_list(defines), device=device,
                              target=target, **options, **more)
         m._made = (path, name, text, defines, dict(options, device=device))
+        m._more = more
         m._cached, m.history = {}, Table()
         _tell(m._core)
         return m
@@ -158,6 +159,39 @@ class Model:
         m = Model._open(path, name, text, {**old, **(defines or {})}, options, like=like, whole=True)
         m._made = (path, name, text, {**old, **(defines or {})}, {**self._made[4]})
         return m
+
+    def _functional(self, entry, **more):
+        """The entry as a function, or its gradients, as netc.h says; on the same states."""
+        path, name, text, defines, options = self._made
+        options = dict(options, share=self._core, outputs_of=entry, entries=[entry], **more)
+        return Model._open(path, name, text, defines, options, **self._more).entry(entry)
+
+    def torch(self, entry=None, *, params=(), outputs=None, training=False):
+        """An entry (without a name the only model's) as a function of torch tensors that autograd
+        differentiates, and torch.compile takes whole.
+
+            f = m.torch("block", params="*")
+            y = f(x, params={"fc.weight": w, "fc.bias": b})
+
+        Its float inputs have gradients, and so have the parameters that a name or pattern of params
+        says, which are then arguments; the others are the model's own. outputs: only these. training:
+        dropout acts. One output is a tensor, several are a named tuple.
+        """
+        from ._torch import TorchFunction
+        return TorchFunction(self, entry, params, outputs, training)
+
+    def module(self, entry=None, *, outputs=None):
+        """An entry as a torch.nn.Module. Its parameters begin as the model's, are called the same,
+        and are torch's: optimizers, state_dict and hooks see them, netc reads them where they lie.
+        """
+        from ._torch import NetcModule
+        return NetcModule(self, entry, outputs)
+
+    def jax(self, entry=None, *, params=(), outputs=None, training=False):
+        """An entry as a function of JAX's arrays, under jit, grad and vmap (which calls it once an
+        example). What is said of m.torch holds: f(x, params={"fc.weight": w})."""
+        from ._jax import JaxFunction
+        return JaxFunction(self, entry, params, outputs, training)
 
     # -- training
 

@@ -6,8 +6,9 @@ import os
 import netc
 import numpy as np
 from harness import check, raises, run, same
-from nets import ADD
-from producer import Producer
+from nets import ADD, CLOUDS
+from netc._function import Function
+from producer import DlTensor, Producer, api
 
 cuda = ctypes.CDLL("libcuda.so.1")
 m = netc.compile(ADD, name="add.net", device="cuda:0")
@@ -34,6 +35,45 @@ class OnDevice(Producer):
         same(cuda.cuMemcpyDtoH_v2(out.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(self.at + self.offset),
                                   ctypes.c_size_t(self.n)), 0)
         return out.tolist()
+
+
+class Exchanged(OnDevice):
+    """The same by DLPack's C functions, which torch has: no __dlpack__ is called."""
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DlTensor))
+    def view(self, out):
+        a = self.a
+        self.shape = (ctypes.c_int64 * max(a.ndim, 1))(*a.shape)
+        out[0] = DlTensor(data=self.at, device=self.device, ndim=a.ndim, code=2, bits=32, lanes=1,
+                        shape=ctypes.addressof(self.shape), byte_offset=self.offset)
+        return 0
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+    def work_stream(kind, number, out):
+        Exchanged.asked_for.append((kind, number))
+        out[0] = Exchanged.stream
+        return 0
+
+    stream, asked_for = ctypes.c_void_p(), []
+    table = (ctypes.c_uint64 * 7)(1, 0, 0, 0, 0, ctypes.cast(view, ctypes.c_void_p).value,
+                                  ctypes.cast(work_stream, ctypes.c_void_p).value)
+    __dlpack_c_exchange_api__ = api.PyCapsule_New(ctypes.addressof(table), b"dlpack_exchange_api", None)
+
+    def __dlpack__(self, **keywords):
+        raise AssertionError("__dlpack__ was called")
+
+
+def test_exchange():
+    same(cuda.cuStreamCreate(ctypes.byref(Exchanged.stream), 1), 0)
+    x, z = Exchanged(X), Exchanged(np.zeros(4))
+    check(m(x=x, y=x, out={"z": z})["z"] is z)
+    same(z.values(), [0, 2, 4, 6])
+    same(Exchanged.asked_for, [(2, 0)] * 3)
+    same(m(x=x, y=OnDevice(X))["z"].tolist(), [0, 2, 4, 6])
+    with raises(netc.Error, "'x' is f32[4]", "f32[3]"):
+        m(x=Exchanged(X[:3]), y=X)
+    with raises(netc.Error, "lies on cuda:0", "runs on cpu"):
+        netc.compile(ADD, device="cpu")(x=x, y=X)
 
 
 def test_in_and_out():
@@ -75,6 +115,23 @@ def test_wrong():
     with raises(netc.Error, "the data for 'x' lies on cuda:0", "host's memory"):
         m.evaluate({"x": OnDevice(X)})
     same(m(x=X, y=X)["z"].tolist(), [0, 2, 4, 6])
+
+
+def test_gradients():
+    """Functions and their gradients, of parameters that lie on the device, as on the CPU."""
+    models = [netc.compile(CLOUDS, device=d) for d in ("cpu", "cuda:0")]
+    values = models[0].state_dict()
+    r = np.random.default_rng(1)
+    x, cotangent = r.normal(size=(32, 2)).astype("f4"), r.normal(size=(32, 2)).astype("f4")
+    results = []
+    for model, place in zip(models, (np.asarray, OnDevice)):
+        f = Function(model, None, "fc*", ["logits"], False)
+        d = f.gradients(["x", "fc1.weight", "fc2.bias"], ["logits"])
+        given = {"x": place(x), "@d.logits": place(cotangent), **{n: place(values[n]) for n, _, _ in f.inputs[f.own:]}}
+        results.append([f.forward(*(given[n] for n, _, _ in f.inputs))["logits"],
+                        *d(*(given[p[0]] for p in d.inputs)).values()])
+    same([a.shape for a in results[0]], [(32, 2), (32, 2), (8, 2), (2,)])
+    check(all(np.allclose(a, b, atol=1e-5) for a, b in zip(*results)), results)
 
 
 def test_fork():

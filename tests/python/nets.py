@@ -35,3 +35,25 @@ def clouds(n):
     label = (numpy.arange(n) % 2).astype(numpy.uint8)
     x = r.normal(size=(n, 2)).astype(numpy.float32) + numpy.where(label, 1.5, -1.5).astype(numpy.float32)[:, None]
     return {"x": x, "label": label}
+
+# A block as one writes it in PyTorch, too.
+BLOCK = """
+use nn
+dim batch = 8
+model block(x: f32[batch, 16], label: u8[batch] in 0..4) {
+    h = layer_norm(x) as norm
+    h = x + (linear(gelu(linear(h, 32) as up), 16) as down)
+    logits = linear(h, 4) as head
+    return loss = cross_entropy(logits, label), logits, best = argmax(logits)
+}
+"""
+
+# Draws, and reads what it has written.
+STATEFUL = """
+use nn
+model drops(x: f32[64, 8]) {
+    state calls: f32 = 1
+    calls <- calls + 1
+    return y = dropout(x, 0.5) * calls
+}
+"""

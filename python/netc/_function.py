@@ -1,0 +1,75 @@
+"""An entry as a function that a framework differentiates: what PyTorch and JAX have in common."""
+
+from ._error import Error
+
+
+class Function:
+    """A model's entry, of its inputs and of the parameters chosen.
+
+    forward: the compiled entry. inputs, outputs: (name, type, shape) of what it takes and gives;
+    inputs[own:] are parameters. kept: the same of what it gives besides, states that its gradients
+    depend on. writes: whether a call changes states.
+    """
+
+    def __init__(self, model, entry, params, outputs, training):
+        self.name = entry or model.entry().name
+        params = [params] if isinstance(params, str) else list(params)
+        outputs = [outputs] if isinstance(outputs, str) else list(outputs or ())
+        self._model, self._options, self._outputs = model, dict(arguments=params, training=training), outputs
+        self._gradients = {}
+        declared = {name for name, _, _, _ in model.entry(self.name).inputs}
+        self.forward = self._compile(outputs)
+        self.inputs = [port[:3] for port in self.forward.inputs]
+        self.own = sum(name in declared for name, _, _ in self.inputs)
+        ports = [port[:3] for port in self.forward.outputs]
+        self.outputs = [p for p in ports if not p[0].startswith("@")]
+        self.kept = [p for p in ports if p[0].startswith("@")]
+        self.writes = self.forward.writes
+        self.device = model.device.split()[0]
+
+    def _compile(self, outputs, **more):
+        return self._model._functional(self.name, outputs=outputs, **self._options, **more)
+
+    def changes(self):
+        """A count that is another one when the model's own parameters have changed."""
+        return self._model._core._changes
+
+    def check_changes(self, then):
+        if then != self.changes():
+            raise Error(f"parameters or states of {self._model.name} were changed between a call of "
+                        f"'{self.name}' and its gradients, which must be of the same")
+
+    def gradients(self, wanted, of):
+        """The entry that computes gradients with respect to the inputs [wanted], by name, from
+        cotangents of the outputs [of]. Compiled when it is first asked for."""
+        key = (tuple(wanted), tuple(of))
+        if key not in self._gradients:
+            self._gradients[key] = self._compile(list(of), gradients=list(wanted))
+        return self._gradients[key]
+
+    def arrange(self, args, inputs, params):
+        """Arguments as they were given, in the order of self.inputs."""
+        names = [name for name, _, _ in self.inputs]
+        own, params = names[:self.own], params or {}
+        if len(args) > len(own):
+            raise TypeError(f"{self.name}(): too many arguments; it takes {', '.join(own)}")
+        for name in inputs:
+            if name not in own[len(args):]:
+                raise TypeError(f"{self.name}(): there is no input '{name}', or it is given twice; "
+                                f"it takes {', '.join(own)}")
+        for name in params:
+            if name not in names[self.own:]:
+                raise TypeError(f"{self.name}(): there is no parameter '{name}' among the arguments; "
+                                f"they are {', '.join(names[self.own:]) or 'none: say params= before'}")
+        for name in own[len(args):]:
+            if name not in inputs:
+                raise TypeError(f"{self.name}(): no value for '{name}'; it takes {', '.join(own)}")
+        for name in names[self.own:]:
+            if name not in params:
+                raise TypeError(f"{self.name}(): no value for the parameter '{name}', params={{…}}")
+        return (*args, *(inputs[n] for n in own[len(args):]), *(params[n] for n in names[self.own:]))
+
+    def __repr__(self):
+        ins = ", ".join(f"{n}: {t}{list(s)}" for n, t, s in self.inputs)
+        outs = ", ".join(f"{n}: {t}{list(s)}" for n, t, s in self.outputs)
+        return f"<netc function {self.name}({ins}) -> {outs}>"

@@ -1,0 +1,213 @@
+"""Entries in PyTorch: functions that autograd differentiates, custom ops, modules."""
+
+import collections
+import itertools
+import re
+
+import torch
+
+from ._error import Error
+from ._function import Function
+
+_TYPES = {"bool": torch.bool, "u8": torch.uint8, "i32": torch.int32, "u32": torch.uint32, "i64": torch.int64,
+          "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
+_FLOATS = ("bf16", "f16", "f32", "f64")
+_numbers = itertools.count()
+
+
+def _empty(ports, device):
+    return [torch.empty(shape, dtype=_TYPES[dtype], device=device) for _, dtype, shape in ports]
+
+
+class _Entry:
+    """A compiled entry on tensors in its inputs' order; on a GPU all lie there."""
+
+    def __init__(self, entry, ports, device):
+        self.entry, self.ports, self.device = entry, ports, device
+
+    def __call__(self, tensors):
+        for (name, _, _), t in zip(self.ports, tensors):
+            if t.device != self.device:
+                raise Error(f"'{name}' lies on {t.device}, '{self.entry.name}' runs on {self.device}: move it there first")
+        out = _empty([p[:3] for p in self.entry.outputs], self.device)
+        self.entry(*[t.detach().contiguous() for t in tensors],
+                   out={p[0]: t for p, t in zip(self.entry.outputs, out)})
+        return out
+
+
+class _Call:
+    """A function's forward and backward part on tensors, eager and as custom ops."""
+
+    def __init__(self, function):
+        self.function, self.device = function, torch.device(function.device)
+        self.run = _Entry(function.forward, function.inputs, self.device)
+        self.nin, self.nout = len(function.inputs), len(function.outputs)
+        self.floats = [dtype in _FLOATS for _, dtype, _ in function.outputs]
+        self.backwards = {}
+
+    def gradients(self, saved, cotangents, wanted, run):
+        """One an input, None where it is not wanted or there is none. run(entry, tensors)"""
+        f = self.function
+        names = [name for name, _, _ in f.inputs]
+        of = [i for i, (d, is_float) in enumerate(zip(cotangents, self.floats)) if is_float and d is not None]
+        wanted = [names[i] for i in range(self.nin) if wanted[i] and f.inputs[i][1] in _FLOATS]
+        if not of or not wanted:
+            return [None] * self.nin
+        given = dict(zip(names, saved))
+        given.update(zip([name for name, _, _ in f.kept], saved[self.nin:]))
+        given.update((f"@d.{f.outputs[i][0]}", cotangents[i]) for i in of)
+        entry = f.gradients(wanted, [f.outputs[i][0] for i in of])
+        results = run(entry, [given[name] for name, _, _, _ in entry.inputs])
+        found = dict(zip([name for name, _, _, _ in entry.outputs], results))
+        return [found.get(name) for name in names]
+
+    def eager(self, entry, tensors):
+        return _Entry(entry, [p[:3] for p in entry.inputs], self.device)(tensors)
+
+    # -- custom ops
+
+    def make_op(self):
+        """The forward part as an op with an autograd formula; None where a call changes states,
+        which a graph of torch would not know of."""
+        f = self.function
+        if f.writes:
+            return None
+        op = self._op(f"{f.name}", self.run, f.inputs, f.outputs + f.kept)
+        one = self.nout + len(f.kept) == 1
+
+        def setup(ctx, inputs, output):
+            outputs = (output,) if one else tuple(output)
+            ctx.changes = f.changes()
+            ctx.save_for_backward(*inputs, *outputs[self.nout:])
+
+        def backward(ctx, *cotangents):
+            f.check_changes(ctx.changes)
+            return tuple(self.gradients(ctx.saved_tensors, cotangents[:self.nout], ctx.needs_input_grad,
+                                        self._backward_op))
+        op.register_autograd(backward, setup_context=setup)
+        return op._opoverload
+
+    def _backward_op(self, entry, tensors):
+        if not entry.outputs:
+            return []
+        if entry not in self.backwards:
+            ins, outs = [p[:3] for p in entry.inputs], [p[:3] for p in entry.outputs]
+            self.backwards[entry] = self._op(f"{entry.name}_backward", _Entry(entry, ins, self.device), ins, outs)
+        result = self.backwards[entry](*tensors)
+        return [result] if isinstance(result, torch.Tensor) else result
+
+    def _op(self, name, run, ins, outs):
+        name = f"netc::{re.sub('[^0-9A-Za-z_]', '_', name)}_{next(_numbers)}"
+        schema = f"({', '.join(f'Tensor x{i}' for i in range(len(ins)))}) -> " + \
+                 ("Tensor" if len(outs) == 1 else f"({', '.join(['Tensor'] * len(outs))})")
+        unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)  # it waits for the GPU
+
+        def give(values):
+            return values[0] if len(outs) == 1 else tuple(values)
+
+        op = torch.library.custom_op(name, lambda *x: give(run(x)), mutates_args=(), schema=schema,
+                                     tags=() if unsafe is None else (unsafe,))
+        op.register_fake(lambda *x: give(_fake(run.entry.name, ins, outs, self.device, x)))
+        return op
+
+
+def _fake(entry, ins, outs, device, given):
+    for (name, dtype, shape), t in zip(ins, given):
+        if t.dtype != _TYPES[dtype] or tuple(t.shape) != shape:
+            raise Error(f"input '{name}' of '{entry}' is {dtype}{list(shape)}, the tensor given is "
+                        f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}")
+    return _empty(outs, device)
+
+
+class _Autograd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, call, *tensors):
+        results = call.run(tensors)
+        ctx.call, ctx.changes = call, call.function.changes()
+        ctx.save_for_backward(*tensors, *results[call.nout:])
+        ctx.set_materialize_grads(False)
+        results = results[:call.nout]
+        ctx.mark_non_differentiable(*[r for r, is_float in zip(results, call.floats) if not is_float])
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        if torch.is_grad_enabled():
+            raise Error(f"gradients of '{ctx.call.function.name}' cannot be differentiated again (create_graph=True)")
+        ctx.call.function.check_changes(ctx.changes)
+        return (None, *ctx.call.gradients(ctx.saved_tensors, cotangents, ctx.needs_input_grad[1:], ctx.call.eager))
+
+
+class TorchFunction:
+    """An entry on torch tensors: Model.torch says how."""
+
+    def __init__(self, model, entry, params, outputs, training):
+        self._function = f = Function(model, entry, params, outputs, training)
+        self._call = _Call(f)
+        self._op = self._call.make_op()
+        self._tuple = collections.namedtuple(f.name, [name for name, _, _ in f.outputs], rename=True)
+        self._run = torch.compiler.disable(self._eager)
+
+    def _eager(self, tensors):
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return _Autograd.apply(self._call, *tensors)
+        return self._call.run(tensors)[:self._call.nout]
+
+    def __call__(self, *args, params=None, **inputs):
+        tensors = self._function.arrange(args, inputs, params)
+        for t in tensors:
+            if not isinstance(t, torch.Tensor):
+                raise TypeError(f"{self._function.name}(): a {type(t).__name__} was given for a tensor")
+        if not torch.compiler.is_compiling():
+            results = self._eager(tensors)
+        elif self._op is None:
+            results = self._run(tensors)
+        else:
+            results = self._op(*tensors)
+            results = (results,) if isinstance(results, torch.Tensor) else results[:self._call.nout]
+        return results[0] if len(results) == 1 else self._tuple(*results)
+
+    def __repr__(self):
+        return repr(self._function)
+
+
+class NetcModule(torch.nn.Module):
+    """An entry as a module: Model.module says how. While training, dropout acts.
+
+    States of the model (running statistics) stay the model's: m.state, m.save.
+    """
+
+    def __init__(self, model, entry, outputs):
+        super().__init__()
+        self._model, self._entry, self._outputs, self._functions = model, entry, outputs, {}
+        self._now = self._of(True)
+        f = self._now._function
+        values = dict(zip([n for n, _, _ in f.inputs[f.own:]], _empty(f.inputs[f.own:], f.device)))
+        self._places = []
+        for name, value in values.items():
+            value.copy_(torch.as_tensor(model.state[name]) if value.dtype != torch.bfloat16 else
+                        torch.from_dlpack(model.state[name]))
+            *path, leaf = name.split(".")
+            owner = self
+            for part in path:
+                if part not in owner._modules:
+                    owner.add_module(part, torch.nn.Module())
+                owner = owner._modules[part]
+            owner.register_parameter(leaf, torch.nn.Parameter(value))
+            self._places.append((name, owner, leaf))
+
+    def _of(self, training):
+        if training not in self._functions:
+            self._functions[training] = TorchFunction(self._model, self._entry, "*", self._outputs, training)
+        return self._functions[training]
+
+    def train(self, mode=True):
+        super().train(mode)
+        self._now = self._of(bool(mode))
+        return self
+
+    def forward(self, *args, **inputs):
+        return self._now(*args, params={name: owner._parameters[leaf] for name, owner, leaf in self._places}, **inputs)
+
+    def extra_repr(self):
+        return repr(self._now)

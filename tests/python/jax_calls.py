@@ -1,0 +1,99 @@
+"""Entries in JAX: gradients beside its own, jit, vmap; on the CPU."""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import gc
+
+import jax
+import jax.numpy as jnp
+import netc
+import numpy as np
+from harness import check, raises, run, same
+from nets import BLOCK, STATEFUL
+
+m = netc.compile(BLOCK, name="block.net", device="cpu")
+P = {n: jnp.asarray(m.state[n]) for n in m.state if "." in n}
+r = np.random.default_rng(1)
+X, LABEL = jnp.asarray(r.normal(size=(8, 16)), jnp.float32), jnp.asarray(r.integers(0, 4, 8), jnp.uint8)
+
+
+def own(p, x, label):
+    """The block in JAX."""
+    d = x - x.mean(-1, keepdims=True)
+    h = d * jax.lax.rsqrt((d * d).mean(-1, keepdims=True) + 1e-5) * p["norm.weight"] + p["norm.bias"]
+    h = jax.nn.gelu(h @ p["up.weight"].T + p["up.bias"], approximate=False)
+    logits = (x + h @ p["down.weight"].T + p["down.bias"]) @ p["head.weight"].T + p["head.bias"]
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), label.astype(int)[:, None], 1).mean(), logits
+
+
+def near(got, want, tolerance=1e-5):
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        check(a.shape == b.shape and float(abs(a - b).max()) <= tolerance * max(1.0, float(abs(b).max())), (a, b))
+
+
+def test_function():
+    f = m.jax(params="*")
+    got, want = f(X, LABEL, params=P), own(P, X, LABEL)
+    near(got[:2], want)
+    same(got.best.tolist(), want[1].argmax(1).tolist())
+    for wrap in (lambda g: g, jax.jit):
+        a = wrap(jax.value_and_grad(lambda p, x: f(x, LABEL, params=p).loss, (0, 1)))(P, X)
+        near(a, jax.value_and_grad(lambda p, x: own(p, x, LABEL)[0], (0, 1))(P, X))
+    both = [jax.jit(jax.grad(lambda x: (g(x)[0] * 3 + (g(x)[1] ** 2).sum())))(X)
+            for g in (lambda x: f(x, label=LABEL, params=P), lambda x: own(P, x, LABEL))]
+    near(*both)
+    near(jax.jit(m.jax(outputs="logits"))(X), want[1])  # the model's own parameters
+    near(f(np.asarray(X), np.asarray(LABEL), params=P).loss, want[0])
+
+
+def test_vmap():
+    f = m.jax(params="*", outputs="loss")
+    xs = jnp.stack([X, X + 1, X * 2])
+    near(jax.vmap(lambda x: f(x, LABEL, params=P))(xs), jnp.stack([own(P, x, LABEL)[0] for x in xs]))
+    near(jax.jit(jax.vmap(jax.grad(lambda x: f(x, LABEL, params=P))))(xs),
+         jnp.stack([jax.grad(lambda x: own(P, x, LABEL)[0])(x) for x in xs]))
+
+
+def test_training():
+    """A hundred steps of gradient descent as JAX's own function takes them."""
+    f = m.jax(params="*", outputs="loss")
+
+    def steps(loss):
+        step = jax.jit(lambda p: jax.tree.map(lambda v, g: v - 0.1 * g, p, jax.grad(loss)(p)))
+        p = P
+        for _ in range(100):
+            p = step(p)
+        return p, loss(p)
+    mine, theirs = steps(lambda p: f(X, LABEL, params=p)), steps(lambda p: own(p, X, LABEL)[0])
+    near(mine, theirs, 1e-4)
+    check(float(mine[1]) < 0.1, mine[1])
+
+
+def test_wrong():
+    f = m.jax(params="head.*")
+    head = {n: v for n, v in P.items() if n.startswith("head")}
+    for call, kind, words in [
+        (lambda: f(X[:3], LABEL, params=head), netc.Error, ["'x' is f32[8, 16]", "[3, 16]"]),
+        (lambda: jax.jit(f)(X.astype(jnp.float16), LABEL, params=head), netc.Error, ["'x' is f32[8, 16]", "float16"]),
+        (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
+        (lambda: m.jax(params="hed.weight"), netc.Error, ["did you mean 'head.weight'"]),
+        (lambda: netc.compile(STATEFUL, device="cpu").jax(), netc.Error, ["changes states"]),
+        (lambda: netc.compile("model wide(x: f64[2]) { return y = x }", device="cpu").jax(), netc.Error, ["64 bits"]),
+    ]:
+        with raises(kind, *words):
+            call()
+    pick = netc.compile("model pick(i: i32[2]) { return y = tensor([1.0, 2, 3])[i] }", device="cpu").jax()
+    same(jax.jit(pick)(jnp.asarray([2, 0], jnp.int32)).tolist(), [3, 1])
+    with raises(Exception, "index of gather: 3", "outside"):  # found while it runs
+        jax.block_until_ready(jax.jit(pick)(jnp.asarray([2, 3], jnp.int32)))
+    compiled = jax.jit(pick).lower(jnp.asarray([2, 0], jnp.int32)).compile()
+    del pick
+    jax.clear_caches()
+    gc.collect()
+    with raises(Exception, "is gone"):
+        jax.block_until_ready(compiled(jnp.asarray([2, 0], jnp.int32)))
+
+
+run(globals())

@@ -1,0 +1,193 @@
+"""Entries in PyTorch: gradients beside its own, modules, torch.compile; on the CPU."""
+
+import netc
+import numpy as np
+import torch
+from harness import check, raises, run, same
+from nets import BLOCK, STATEFUL
+from torch.nn import functional as F
+
+torch.manual_seed(1)
+m = netc.compile(BLOCK, name="block.net", device="cpu")
+NAMES = [n for n in m.state if "." in n]
+X, LABEL = torch.randn(8, 16), torch.randint(0, 4, (8,), dtype=torch.uint8)
+
+
+def parameters():
+    return {n: torch.tensor(m.state[n], requires_grad=True) for n in NAMES}
+
+
+def own(p, x, label):
+    """The block in PyTorch."""
+    h = F.layer_norm(x, (16,), p["norm.weight"], p["norm.bias"])
+    h = x + F.linear(F.gelu(F.linear(h, p["up.weight"], p["up.bias"])), p["down.weight"], p["down.bias"])
+    logits = F.linear(h, p["head.weight"], p["head.bias"])
+    return F.cross_entropy(logits, label.long()), logits, logits.argmax(1)
+
+
+def near(got, want, what="", tolerance=1e-5):
+    got, want = got.detach(), want.detach()
+    scale = max(1.0, float(want.abs().max()))
+    check(got.shape == want.shape and float((got - want).abs().max()) <= tolerance * scale, (what, got, want))
+
+
+def test_function():
+    f = m.torch(params="*")
+    check("block(x: f32[8, 16], label: u8[8], " in repr(f) and "best: i32[8]" in repr(f), repr(f))
+    p, q = parameters(), parameters()
+    x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+    got, want = f(x, LABEL, params=p), own(q, y, LABEL)
+    same(type(got).__name__, "block")
+    near(got.loss, want[0]), near(got.logits, want[1])
+    same(got.best.tolist(), want[2].tolist())
+    check(got.loss.requires_grad and not got.best.requires_grad)
+    # Of two outputs at once, one through an expanded cotangent; then of one alone.
+    for pick in (lambda o: o[0] + (o[1].sum(1) ** 2).mean(), lambda o: o[0], lambda o: o[1].sum()):
+        a = torch.autograd.grad(pick(f(x, label=LABEL, params=p)), [x, *p.values()], allow_unused=True)
+        b = torch.autograd.grad(pick(own(q, y, LABEL)), [y, *q.values()], allow_unused=True)
+        for name, one, other in zip(["x", *NAMES], a, b):
+            near(one, other, name)
+    # Gradients of x alone are those of another entry; with none wanted there is none.
+    plain = m.torch()
+    x.grad = None
+    plain(x=x, label=LABEL).loss.backward()
+    own({n: v.detach() for n, v in q.items()}, y, LABEL)[0].backward()
+    near(x.grad, y.grad)
+    check(not plain(X, LABEL).loss.requires_grad)
+    with torch.no_grad():
+        check(not f(x, LABEL, params=p).loss.requires_grad)
+    one = m.torch("block", outputs="logits")(X)  # one output: a tensor, and the inputs that it needs
+    near(one, want[1])
+    near(m.torch(outputs=["logits"])(X.t().contiguous().t()), want[1])  # made dense
+
+
+def test_wrong():
+    f = m.torch(params="head.*")
+    p = {n: v for n, v in parameters().items() if n.startswith("head")}
+    for call, kind, words in [
+        (lambda: f(X.double(), LABEL, params=p), netc.Error, ["'x' is f32[8, 16]", "f64[8, 16]"]),
+        (lambda: f(X[:4], LABEL, params=p), netc.Error, ["'x' is f32[8, 16]", "f32[4, 16]"]),
+        (lambda: f(X.to("meta"), LABEL, params=p), netc.Error, ["'x' lies on meta", "runs on cpu"]),
+        (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
+        (lambda: f(X, LABEL, params={**p, "up.bias": X}), TypeError, ["no parameter 'up.bias'", "head.weight"]),
+        (lambda: f(X, params=p), TypeError, ["no value for 'label'"]),
+        (lambda: f(X, LABEL, X, params=p), TypeError, ["too many"]),
+        (lambda: f(X, LABEL, x=X, params=p), TypeError, ["'x'", "twice"]),
+        (lambda: f(X.numpy(), LABEL, params=p), TypeError, ["ndarray"]),
+        (lambda: m.torch(params="haed.weight"), netc.Error, ["no parameter 'haed.weight'", "did you mean 'head.weight'"]),
+        (lambda: m.torch(outputs="lgits"), netc.Error, ["no output 'lgits'"]),
+        (lambda: m.torch("blok"), netc.Error, ["no entry 'blok'"]),
+    ]:
+        with raises(kind, *words):
+            call()
+    loss = f(X, LABEL, params=p).loss
+    with torch.no_grad():
+        p["head.weight"].add_(1)
+    with raises(RuntimeError, "modified by an inplace operation"):
+        loss.backward()
+    loss = f(X, LABEL, params=p).loss
+    m.state["up.bias"] = m.state["up.bias"]
+    with raises(netc.Error, "changed between a call"):
+        loss.backward()
+    x = X.clone().requires_grad_()
+    with raises(netc.Error, "differentiated again"):
+        torch.autograd.grad(torch.autograd.grad(f(x, LABEL, params=p).loss, x, create_graph=True)[0].sum(), x)
+    integers = netc.compile("model pick(i: i32[2] in 0..3, x: f32[3]) { return n = argmax(x) + i }", device="cpu")
+    check(not integers.torch()(torch.tensor([1, 2], dtype=torch.int32), torch.ones(3, requires_grad=True)).requires_grad)
+
+
+def test_states():
+    """Gradients are of the draws and the states that their call saw."""
+    d = netc.compile(STATEFUL, device="cpu", seed=7)
+    f = d.torch(training=True)
+    ones = torch.ones(64, 8, requires_grad=True)
+    first, second = f(ones), f(ones)
+    check(set(first.unique().tolist()) == {0, 4} and set(second.unique().tolist()) == {0, 6})  # calls <- comes first
+    check(not torch.equal(first > 0, second > 0))
+    check(not torch.equal(first, netc.compile(STATEFUL, device="cpu", seed=8).torch(training=True)(ones)))
+    check(torch.equal(first, netc.compile(STATEFUL, device="cpu", seed=7).torch(training=True)(ones)))
+    for y in (second, first):
+        g, = torch.autograd.grad(y.sum(), ones)
+        check(torch.equal(g, y.detach()))
+    check(torch.equal(d.torch()(ones).unique(), torch.tensor([4.0])))  # not training: nothing drops
+
+
+class Own(torch.nn.Module):
+    def __init__(self, values):
+        super().__init__()
+        self.values = torch.nn.ParameterList([torch.nn.Parameter(v.detach().clone()) for v in values.values()])
+        self.names = list(values)
+
+    def forward(self, x, label):
+        return own(dict(zip(self.names, self.values)), x, label)[0]
+
+
+def test_module():
+    block = m.module(outputs=["loss"])
+    same(sorted(block.state_dict()), sorted(NAMES))
+    check("block(x: f32[8, 16]" in repr(block))
+    beside = Own(dict(block.named_parameters()))
+    optimizer = torch.optim.AdamW(block.parameters(), lr=1e-2)
+    losses, r = [], np.random.default_rng(3)
+    centres = torch.tensor(r.normal(size=(4, 16)), dtype=torch.float32)
+    for step in range(100):
+        label = torch.tensor(r.integers(0, 4, 8), dtype=torch.uint8)
+        x = centres[label.long()] + torch.tensor(r.normal(size=(8, 16)), dtype=torch.float32)
+        optimizer.zero_grad()
+        loss = block(x, label)
+        loss.backward()
+        with torch.no_grad():  # PyTorch's own gradients at these parameters
+            for mine, theirs in zip(block.parameters(), beside.parameters()):
+                theirs.copy_(mine)
+        beside.zero_grad()
+        beside(x, label).backward()
+        for mine, theirs in zip(block.parameters(), beside.parameters()):
+            if float((mine.grad - theirs.grad).abs().max()) > 1e-5 * max(1.0, float(theirs.grad.abs().max())):
+                check(False, f"step {step}: {mine.grad} {theirs.grad}")
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    check(np.mean(losses[-10:]) < np.mean(losses[:10]) / 4, losses)
+    before = block(X, LABEL)
+    again = m.module(outputs=["loss"])
+    again.load_state_dict(block.state_dict())
+    check(torch.equal(again.eval()(X, LABEL), before))
+    m.load_state_dict({n: v for n, v in block.state_dict().items()}, strict=False)  # and back into the model
+    near(torch.as_tensor(m(x=X, label=LABEL)["loss"]), before.detach())
+    within = torch.nn.Sequential(torch.nn.Linear(16, 16), m.module(outputs="logits"))
+    within(X).sum().backward()
+    check(within[0].weight.grad.abs().sum() > 0)
+    with raises(netc.Error, "'x' is f32"):
+        block.double()(X.double(), LABEL)
+
+
+def test_compiled():
+    """torch.compile takes it whole, forward and backward."""
+    torch._dynamo.reset()
+    block = m.module(outputs=["loss", "best"])
+    x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+
+    def step(x, label):
+        out = block(torch.tanh(x), label)
+        return out.loss * 2
+    whole = torch.compile(step, backend="aot_eager", fullgraph=True)
+    whole(x, LABEL).backward()
+    grads = [p.grad for p in block.parameters()]
+    block.zero_grad()
+    step(y, LABEL).backward()
+    near(x.grad, y.grad)
+    for g, p in zip(grads, block.parameters()):
+        near(g, p.grad)
+    f = m.torch(outputs="logits")
+    inferred = torch.compile(lambda x: f(x) + 1, backend="aot_eager", fullgraph=True)
+    near(inferred(X), f(X) + 1)
+    with raises(Exception, "is f32[8, 16]"):
+        inferred(X[:3])
+    # What changes states is not hidden in a graph: the graph breaks there.
+    d = netc.compile(STATEFUL, device="cpu").torch(training=True)
+    ones = torch.ones(64, 8, requires_grad=True)
+    y = torch.compile(lambda x: d(x) * 2, backend="aot_eager")(ones)
+    g, = torch.autograd.grad(y.sum(), ones)
+    check(torch.equal(g, y.detach()))
+
+
+run(globals())
