@@ -2,6 +2,7 @@
 #include "base/half.h"
 
 #include <math.h>
+#include <string.h>
 
 double half_round(double v, int exponent_bits)
 {
@@ -38,4 +39,25 @@ uint16_t half_bits(double v, int exponent_bits)
     uint32_t m = (uint32_t)ldexp(v, mantissa_bits - e); // exact; has the implicit bit when normal
     uint32_t biased = m >> mantissa_bits ? (uint32_t)(e + bias) : 0;
     return (uint16_t)(sign | biased << mantissa_bits | (m & ((1u << mantissa_bits) - 1)));
+}
+
+float half_float(uint16_t h, int exponent_bits)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float v;
+    if (exponent_bits == HALF_F16) {
+        uint32_t e = h >> 10 & 31, m = h & 1023, sign = bits & 0x80000000;
+        if (!e) return (sign ? -0x1p-24f : 0x1p-24f) * (float)m;
+        bits = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+    }
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+uint16_t half_bf16(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (v != v) return (uint16_t)(bits >> 16 | 64); // quiet
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }

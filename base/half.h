@@ -9,5 +9,8 @@ enum { HALF_F16 = 5, HALF_BF16 = 8 }; // bits of exponent
 double half_round(double v, int exponent_bits); // to the nearest such float, ties to even
 uint16_t half_bits(double v, int exponent_bits);
 double half_value(uint16_t bits, int exponent_bits);
+// The same and of floats to bf16, for tensors: made of bits alone.
+float half_float(uint16_t bits, int exponent_bits);
+uint16_t half_bf16(float v);
 
 #endif

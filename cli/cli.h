@@ -67,6 +67,7 @@ int run_command(const Option *own, int n, Common *c, Body *body, void *args);
 int run_verb(const char *verb, const Option *own, int n, Common *c, int argc, char **argv,
              Body *body, void *args);
 const Verb *find_verb(const char *name);
+bool list_add(StringList *l, const char *word); // false: no memory, which is said
 void list_free(StringList *l);
 
 // Rows that several verbs have.
@@ -83,6 +84,7 @@ Option weights_option(Weights *w);
 Option map_option(Weights *w);
 Option missing_option(Weights *w);
 Option ignore_option(Weights *w);
+Option part_option(int64_t *to);
 bool is_source(const char *path); // a .net; a model.bin holds code, and may hold weights
 // For verbs that look at results: says so when a .net has parameters and nobody gave their values.
 void note_untrained(netc_session *s, const Weights *w, const Common *c);
@@ -108,6 +110,8 @@ bool output_possible(const char *path, const char *model, int *code);
 // Whether the name promises no other format than that of [suffix], which what is written has: "a
 // compiled model is written". false: said so; exit with *code.
 bool output_named(const char *path, const char *suffix, const char *what, int *code);
+// The same of a checkpoint, which may be an index of parts.
+bool checkpoint_named(const char *path, const char *what, int *code);
 int fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); // prints "error: ..."; returns 1
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);

@@ -67,6 +67,14 @@ bool output_named(const char *path, const char *suffix, const char *what, int *c
     return true;
 }
 
+bool checkpoint_named(const char *path, const char *what, int *code)
+{
+    static const char index[] = ".safetensors.index.json";
+    size_t n = strlen(path), end = sizeof index - 1;
+    return (n > end && !strcmp(path + n - end, index)) ||
+           output_named(path, ".safetensors", what, code);
+}
+
 int report_error(netc_error *err)
 {
     netc_status status = netc_error_status(err);

@@ -1,4 +1,5 @@
 // netc generate: text after a prompt.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 typedef struct GenerateArgs {
     Common common;
     Weights weights;
-    StringList set, stop;
-    const char *device, *entry, *prompt, *tokenizer, *pattern, *prefill;
+    StringList set, stop, prompt;
+    const char *device, *entry, *prompts, *tokenizer, *pattern, *prefill;
     int64_t seed, length, top_k;
     double temperature, top_p, penalty;
 } GenerateArgs;
@@ -20,7 +21,7 @@ typedef struct Text {
 } Text;
 
 typedef struct Writing {
-    const char *prompt;
+    const StringList *prompt; // one for all texts, or one for each
     const StringList *stop;
     const netc_tokenizer *tokenizer;
     Text *text;
@@ -28,6 +29,11 @@ typedef struct Writing {
     bool begun, lost; // some token was drawn; out of memory
     int64_t strange;  // a token without a text; -1: none
 } Writing;
+
+static const char *prompt_of(const Writing *w, int64_t text)
+{
+    return w->prompt->at[w->prompt->n > 1 ? text : 0];
+}
 
 // How many bytes at the end may be the beginning of a stop, or are of a character that is not
 // whole.
@@ -92,7 +98,7 @@ static bool take(void *user, int64_t row, int64_t token)
     size_t n;
     if (w->strange < 0 && !netc_tokenizer_text(w->tokenizer, token, &bytes, &n)) w->strange = token;
     if (w->lost || w->strange >= 0 || (w->lost = !append(t, bytes, n))) return false;
-    if (!w->begun && w->ntexts == 1) fputs(w->prompt, stdout);
+    if (!w->begun && w->ntexts == 1) fputs(prompt_of(w, 0), stdout);
     w->begun = true;
     bool ends = stops(t, n, w->stop);
     if (w->ntexts == 1) show(t, t->n - (ends ? 0 : held_back(t, w->stop)));
@@ -104,26 +110,49 @@ static void show_all(Writing *w)
     for (int64_t i = 0; i < w->ntexts; i++) {
         if (w->ntexts > 1)
             printf("%s--- %lld of %lld ---\n%s", i ? "\n" : "", (long long)i + 1,
-                   (long long)w->ntexts, w->prompt);
+                   (long long)w->ntexts, prompt_of(w, i));
         show(&w->text[i], w->text[i].n);
     }
     putchar('\n');
 }
 
-static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_tokenizer *tokenizer,
-                               int64_t ntexts, netc_error **err)
+// The tokens of every prompt; *out: freed with free_prompts even where that fails.
+static netc_status encode(const StringList *prompt, const netc_tokenizer *tokenizer,
+                          netc_prompt **out, netc_error **err)
 {
-    Writing w = {a->prompt, &a->stop, tokenizer, NULL, ntexts, false, false, -1};
+    netc_status status = NETC_OK;
+    *out = calloc((size_t)prompt->n, sizeof **out);
+    if (!*out) return NETC_OUT_OF_MEMORY;
+    for (int i = 0; i < prompt->n && status == NETC_OK; i++) {
+        int32_t *tokens = NULL;
+        status = netc_tokenizer_encode(tokenizer, prompt->at[i], strlen(prompt->at[i]), false,
+                                       &tokens, &(*out)[i].n, err);
+        (*out)[i].tokens = tokens;
+    }
+    return status;
+}
+
+static void free_prompts(netc_prompt *p, int n)
+{
+    for (int i = 0; p && i < n; i++) netc_free((void *)(uintptr_t)p[i].tokens);
+    free(p);
+}
+
+// batch: the texts that the model writes side by side.
+static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_tokenizer *tokenizer,
+                               int64_t batch, netc_error **err)
+{
+    int64_t ntexts = a->prompt.n > 1 ? a->prompt.n : batch;
+    Writing w = {&a->prompt, &a->stop, tokenizer, NULL, ntexts, false, false, -1};
     NETC_INIT(netc_generate_options, o);
-    int32_t *prompt = NULL;
+    netc_prompt *texts = NULL;
     w.text = calloc((size_t)ntexts, sizeof *w.text);
     netc_status status = w.text ? NETC_OK : NETC_OUT_OF_MEMORY;
-    if (status == NETC_OK)
-        status = netc_tokenizer_encode(tokenizer, a->prompt, strlen(a->prompt), false, &prompt,
-                                       &o.nprompt, err);
+    if (status == NETC_OK) status = encode(&a->prompt, tokenizer, &texts, err);
     o.entry = a->entry;
     o.prefill = a->prefill;
-    o.prompt = prompt;
+    o.texts = texts;
+    o.ntexts = a->prompt.n;
     o.length = a->length;
     o.temperature = a->temperature;
     o.top_k = a->top_k;
@@ -143,7 +172,7 @@ static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_toke
     }
     for (int64_t i = 0; w.text && i < ntexts; i++) free(w.text[i].at);
     free(w.text);
-    netc_free(prompt);
+    free_prompts(texts, a->prompt.n);
     return status;
 }
 
@@ -175,13 +204,31 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     return status;
 }
 
+// The lines of the file that are not empty, behind the prompts that are there. *text holds them.
+// false: said so.
+static bool read_prompts(const char *path, StringList *to, char **text)
+{
+    int before = to->n;
+    if (!(*text = read_text(path))) {
+        fail("cannot read %s: %s", path, strerror(errno));
+        return false;
+    }
+    for (char *line = *text, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end) *end++ = 0;
+        if (*line && !list_add(to, line)) return false;
+    }
+    if (to->n == before) fail("%s holds no prompt; each of its lines is one", path);
+    return to->n > before;
+}
+
 int verb_generate(int argc, char **argv)
 {
-    GenerateArgs a = {
-        .entry = "next", .prompt = "\n", .tokenizer = "bytes", .length = 500, .temperature = 1};
+    GenerateArgs a = {.entry = "next", .tokenizer = "bytes", .length = 500, .temperature = 1};
     const Option options[] = {
-        {"--prompt", NULL, OPT_STRING, &a.prompt, "TEXT",
-         "what every text begins with (default: a new line)"},
+        {"--prompt", NULL, OPT_LIST, &a.prompt, "TEXT",
+         "what every text begins with, or, several times, each of them (default: a new line)"},
+        {"--prompts", NULL, OPT_STRING, &a.prompts, "FILE", "the same: a line, a prompt"},
         {"--length", NULL, OPT_COUNT, &a.length, "N", "tokens to write (default 500)"},
         {"--temperature", NULL, OPT_REAL, &a.temperature, "X",
          "of the draw: below 1 more of what is likely, 0 only that (default 1)"},
@@ -207,5 +254,16 @@ int verb_generate(int argc, char **argv)
         seed_option(&a.seed, "of the draws (default 0)"),
         set_option(&a.set),
     };
-    return run_verb("generate", OPTIONS(options), &a.common, argc, argv, run, &a);
+    int code;
+    char *lines = NULL;
+    if (!read_command("generate", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    bool fine = !a.prompts || read_prompts(a.prompts, &a.prompt, &lines);
+    if (fine && !a.prompt.n) fine = list_add(&a.prompt, "\n");
+    if (fine)
+        code = run_command(OPTIONS(options), &a.common, run, &a);
+    else
+        free_command(OPTIONS(options), &a.common), code = 1;
+    free(lines);
+    return code;
 }

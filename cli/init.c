@@ -8,8 +8,9 @@ typedef struct InitArgs {
     Common common;
     Weights weights;
     StringList set;
-    const char *device, *out;
-    int64_t seed;
+    const char *device, *out, *type;
+    int64_t seed, part_bytes;
+    bool weights_only;
 } InitArgs;
 
 static netc_status run(void *args, netc_context *ctx, netc_error **err)
@@ -21,9 +22,12 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
         open_program(&a->common, ctx, device_target(a->device), NULL, NULL, NULL, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
-    if (status == NETC_OK) status = netc_state_save(s, a->out, err);
-    if (status == NETC_OK && !a->common.quiet)
-        printf("wrote %s: %d tensors\n", a->out, netc_state_count(s));
+    NETC_INIT(netc_save_options, o);
+    o.weights_only = a->weights_only;
+    o.type = a->type;
+    o.part_bytes = a->part_bytes;
+    if (status == NETC_OK) status = netc_state_save_as(s, a->out, &o, err);
+    if (status == NETC_OK && !a->common.quiet) printf("wrote %s\n", a->out);
     netc_session_free(s);
     netc_program_release(p);
     return status;
@@ -33,7 +37,12 @@ int verb_init(int argc, char **argv)
 {
     InitArgs a = {0};
     const Option options[] = {
-        {"--output", "-o", OPT_OUTPUT, &a.out, "FILE", "the file to write (.safetensors)"},
+        {"--output", "-o", OPT_OUTPUT, &a.out, "FILE",
+         "the file to write (.safetensors), or an index of parts (.safetensors.index.json)"},
+        {"--weights-only", NULL, OPT_FLAG, &a.weights_only, NULL,
+         "as published files are: what --weights takes, no moments of optimizers, no step"},
+        {"--type", NULL, OPT_STRING, &a.type, "TYPE", "of those, floats as bf16, f16 or f32"},
+        part_option(&a.part_bytes),
         seed_option(&a.seed, "of what is drawn (default 0)"),
         weights_option(&a.weights),
         map_option(&a.weights),
@@ -46,7 +55,7 @@ int verb_init(int argc, char **argv)
     if (!read_command("init", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     if (!a.out) code = fail("name the file to write: netc init MODEL -o FILE.safetensors");
-    if (!a.out || !output_named(a.out, ".safetensors", "tensors are written", &code)) {
+    if (!a.out || !checkpoint_named(a.out, "tensors are written", &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

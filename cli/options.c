@@ -28,7 +28,7 @@ static void print_help(const Verb *verb, const Option *options, int n)
     }
 }
 
-static bool list_add(StringList *l, const char *word)
+bool list_add(StringList *l, const char *word)
 {
     const char **more = realloc(l->at, (size_t)(l->n + 1) * sizeof *more);
     if (!more) return fail("out of memory"), false;
@@ -219,6 +219,13 @@ Option ignore_option(Weights *w)
         "--ignore", NULL,
         OPT_LIST,   &w->ignore,
         "PATTERN",  "tensors of that file that the model need not have: 'h.*.attn.bias'"};
+}
+
+Option part_option(int64_t *to)
+{
+    return (Option){"--part-size", NULL,
+                    OPT_COUNT,     to,
+                    "N",           "bytes that a part of a checkpoint holds (default 5e9)"};
 }
 
 Option steps_option(Timing *t)

@@ -191,7 +191,8 @@ int verb_train(int argc, char **argv)
         device_option(&a.device),
         seed_option(&a.seed, "of weights, dropout and shuffling (default 0)"),
         {"--save", NULL, OPT_OUTPUT, &a.save, "FILE",
-         "checkpoint (.safetensors), whatever ends training"},
+         "checkpoint (.safetensors, or .safetensors.index.json: parts), whatever ends training"},
+        part_option(&a.o.part_bytes),
         {"--save-every", NULL, OPT_COUNT, &a.o.save_every, "N", "and every N steps"},
         {"--resume", NULL, OPT_STRING, &a.resume, "FILE", "go on from a checkpoint, bit for bit"},
         weights_option(&a.weights),
@@ -217,7 +218,7 @@ int verb_train(int argc, char **argv)
     if (!read_command("train", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     if (a.o.epochs > 0 && a.o.steps) code = fail("give --epochs or --steps, not both");
-    if (!code && a.save) output_named(a.save, ".safetensors", "a checkpoint is written", &code);
+    if (!code && a.save) checkpoint_named(a.save, "a checkpoint is written", &code);
     if (code) {
         free_command(OPTIONS(options), &a.common);
         return code;

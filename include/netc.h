@@ -360,6 +360,17 @@ NETC_API netc_status netc_state_write(netc_session *s, const char *name, const n
 NETC_API netc_status netc_state_check(netc_session *s, netc_error **err);
 // safetensors, written beside the target and renamed: the old file is never damaged.
 NETC_API netc_status netc_state_save(netc_session *s, const char *path, netc_error **err);
+// The same in parts where path ends in ".json", the index of a checkpoint in parts
+// ("model.safetensors.index.json"): they are written beside it, then the index, then the parts of
+// the index that was there are removed.
+typedef struct netc_save_options {
+    size_t size;
+    bool weights_only; // what netc_load_options.weights_only takes, as published files are: no step
+    const char *type;  // of those: "bf16", "f16", "f32", as which floats are written; NULL: as is
+    int64_t part_bytes; // the most that a part holds, unless one tensor is larger; 0: 5e9
+} netc_save_options;
+NETC_API netc_status netc_state_save_as(netc_session *s, const char *path,
+                                        const netc_save_options *o, netc_error **err);
 typedef struct netc_load_options {
     size_t size;
     const char *const *map; // "pattern=replacement", '*' matches; file name -> model name
@@ -368,6 +379,7 @@ typedef struct netc_load_options {
     // What the models compute with: parameters, states and settings they read; not what only the
     // updates of a train block use (moments, a learning rate), and no step. A state of another size
     // in the file, a hidden state of another batch, begins at its initial value, with a note.
+    // Floats of another width are converted, with a note.
     bool weights_only;
     // Tensors of the file that the model does not want, such as buffers; '*' matches any text.
     // Others that it does not have are an error, unless netc wrote the file.
@@ -428,6 +440,7 @@ typedef struct netc_train_options {
     int nwatch;
     void (*event)(void *user, const netc_event *e);
     void *user;
+    int64_t part_bytes; // as in netc_save_options
 } netc_train_options;
 
 // Runs the train entry over the data. On NETC_CANCELLED (hook) the step is finished. Whatever ends
@@ -442,6 +455,11 @@ NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_met
                                    int *nmetrics, netc_error **err);
 
 // -- generation -----------------------------------------------------------------------------------
+typedef struct netc_prompt {
+    const int32_t *tokens; // at least one
+    int64_t n;
+} netc_prompt;
+
 typedef struct netc_generate_options {
     size_t size;
     const char *entry;     // default "next"
@@ -451,7 +469,9 @@ typedef struct netc_generate_options {
     double temperature; // of the softmax they are drawn from; 0: the largest logit
     int64_t top_k;      // only from so many of the largest; 0: all
     double top_p;       // only from the fewest whose probabilities add up to that; 0: all
-    uint64_t seed;      // a token is a function of it, the text and the place, beside the logits
+    // A token is a function of it, its place and how many texts before began with the same prompt,
+    // beside the logits.
+    uint64_t seed;
     // Token [token] of text [row] was drawn. false: that text ends. May be NULL.
     bool (*token)(void *user, int64_t row, int64_t token);
     void *user;
@@ -460,14 +480,17 @@ typedef struct netc_generate_options {
     const char *prefill;
     double repetition_penalty; // logits of tokens that a text has, the prompt's too: divided by it
                                // where they are positive, multiplied where not; 0 or 1: none
+    const netc_prompt *texts;  // instead of prompt: a text begins with each of these
+    int64_t ntexts;
 } netc_generate_options;
 
-// Writes as many texts as the entry's batch: its one input is integers [texts, n], its output
-// "logits" floats [texts, n, tokens there are] ([texts, tokens there are] where n is 1). With n = 1
-// the tokens are given one by one, and what the entry remembers is in its states, which are put
-// back in the end; an entry [texts, m] that writes the same states ("prefill") takes the beginning
-// of a long prompt m at a time. With a larger n it sees the last n, and where there are fewer,
-// others behind them, which a causal model does not look at. NETC_CANCELLED when the hook stops it.
+// Writes as many texts as the entry's batch, or one for each prompt, so many at a time: each is
+// what it would be alone. The entry's one input is integers [texts, n], its output "logits" floats
+// [texts, n, tokens there are] ([texts, tokens there are] where n is 1). With n = 1 the tokens are
+// given one by one, and what the entry remembers is in its states, which are put back in the end;
+// an entry [texts, m] that writes the same states ("prefill") takes the beginning of a long prompt
+// m at a time. With a larger n it sees the last n, and where there are fewer, others behind them,
+// which a causal model does not look at. NETC_CANCELLED when the hook stops it.
 NETC_API netc_status netc_generate(netc_session *s, const netc_generate_options *o,
                                    netc_error **err);
 

@@ -336,10 +336,11 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
 bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n);
 const char *batch_dim(const ProgEntry *e);
 
-// -- checkpoints (api/checkpoint.c) ---------------------------------------------------------------
-bool state_is_saved(const ProgCell *c); // not scratch, not a control cell
-bool state_is_named(const ProgCell *c); // by the model, not by netc, as "@step" is
-typedef struct Position {               // where training stands; saved beside the tensors
+// -- checkpoints (api/checkpoint.c, checkpoint_save.c) --------------------------------------------
+bool state_is_saved(const ProgCell *c);  // not scratch, not a control cell
+bool state_is_weight(const ProgCell *c); // of those, what the models compute with
+bool state_is_named(const ProgCell *c);  // by the model, not by netc, as "@step" is
+typedef struct Position {                // where training stands; saved beside the tensors
     int64_t step, seed;
     bool needed; // a file that does not say it is refused
 } Position;
@@ -352,8 +353,14 @@ typedef struct StateSource {
 // source does not have. (api/derive.c)
 netc_status state_put(netc_session *s, const StateSource *from, netc_error **err);
 bool state_derived(const Program *p, const char *cell); // is its initial value such a one?
-netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err);
+netc_status state_save_at(netc_session *s, const char *path, const netc_save_options *o,
+                          const Position *at, netc_error **err);
 netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
                           Position *at, netc_error **err);
+// (api/convert.c)
+bool float_type(ProgDType t);
+// n floats as those of another type. false: a finite one is too large for it. in may stand
+// anywhere.
+bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int64_t n);
 
 #endif

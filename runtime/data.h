@@ -75,6 +75,18 @@ RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
 // folder with one or with a model.safetensors.
 RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e);
 void rt_tensors_free(RtTensors *t);
+bool rt_names_index(const char *path); // rather than a file of tensors
+// A checkpoint in parts, each by rt_safetensors_write, and their index last: until it is there,
+// path is the index of the old parts, which are left alone. Then those are removed. Paths for n
+// parts beside the index, none of them a part of the one that is there.
+const char **rt_index_parts(Arena *a, const char *index, int n);
+typedef struct RtIndexed {
+    const char *name;
+    int64_t bytes;
+    int part;
+} RtIndexed;
+RtCode rt_index_write(const char *index, const RtIndexed *t, int n, const char *const *parts,
+                      int nparts, RtError *e);
 // The same atomic write for any bytes (model.bin, choice tables).
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);

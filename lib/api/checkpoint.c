@@ -1,5 +1,5 @@
-// Checkpoints: a session's parameters, states and settings as safetensors; the step, the seed and
-// the choices travel as metadata.
+// Checkpoints read: a session's parameters, states and settings from safetensors; the step, the
+// seed and the choices are in the metadata.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,65 +20,12 @@ static bool own_state(const ProgCell *c)
     return c->kind == PC_STATE && c->name[0] == '@';
 }
 
-// -- saving ---------------------------------------------------------------------------------------
-
-typedef struct Saving {
-    netc_session *s;
-    const char *path;
-    const Position *at;
-    Arena *arena;
-    RtError e;
-} Saving;
-
-static void save(void *arg)
-{
-    Saving *v = arg;
-    netc_session *s = v->s;
-    Arena *a = v->arena;
-    int cells = rt_cell_count(s->rt), n = 0;
-    RtTensor *t = NEW_ARRAY(a, RtTensor, cells + 1);
-    for (int i = 0; i < cells; i++) {
-        const ProgCell *c = rt_cell_info(s->rt, i);
-        if (!state_is_saved(c)) continue;
-        size_t bytes = (size_t)prog_type_bytes(&c->type);
-        void *data = arena_alloc(a, bytes);
-        if (rt_cell_read(s->rt, c->name, data, bytes, &v->e)) return;
-        t[n++] = (RtTensor){c->name, c->type, data};
-    }
-    // Of every program in use; a replaced one lies behind its successor and repeats its lines.
-    Buf choices = buf_new(a);
-    for (const Loaded *l = s->loaded; l; l = l->next) {
-        const char *lines = rt_choices(l->rt, a);
-        if (!strstr(choices.data, lines))
-            buf_printf(&choices, "%s%s", choices.len ? "\n" : "", lines);
-    }
-    const char *keys[] = {"format", "netc.model", "netc.step", "netc.seed", "netc.choices"};
-    const char *values[] = {"netc 1", s->program->name, arena_printf(a, "%" PRId64, v->at->step),
-                            arena_printf(a, "%" PRId64, v->at->seed), choices.data};
-    rt_safetensors_write(v->path, t, n, keys, values, 5, &v->e);
-}
-
-netc_status state_save_at(netc_session *s, const char *path, const Position *at, netc_error **err)
-{
-    Saving v = {.s = s, .path = path, .at = at, .arena = arena_new()};
-    if (!v.arena) return OUT_OF_MEMORY(err);
-    bool ok = lib_guarded(v.arena, save, &v);
-    arena_free(v.arena);
-    if (!ok) return OUT_OF_MEMORY(err);
-    return v.e.code ? lib_fail_rt(err, &v.e) : NETC_OK;
-}
-
-netc_status netc_state_save(netc_session *s, const char *path, netc_error **err)
-{
-    Position at = {.seed = s->seed};
-    RtError e = {0};
-    const ProgCell *c;
-    if (session_cell(s, "@step", &c) && rt_cell_read(s->rt, "@step", &at.step, sizeof at.step, &e))
-        return lib_fail_rt(err, &e);
-    return state_save_at(s, path, &at, err);
-}
-
 // -- loading --------------------------------------------------------------------------------------
+
+bool state_is_weight(const ProgCell *c)
+{
+    return state_is_saved(c) && !c->optimizer && !own_state(c);
+}
 
 // "a.*=b.*" renames a.x to b.x; '*' matches any text, at most one in each side.
 static const char *rename_by(Arena *a, const char *name, const char *rule)
@@ -109,6 +56,7 @@ typedef struct Loading {
     StrMap by_name; // of the file's tensors, renamed
     char *choices;  // of the file, malloc'ed
     double scalar;  // the loss scale, when the file has none
+    void *room;     // of the largest cell, for what is converted
     RtError e;
 } Loading;
 
@@ -164,7 +112,25 @@ static bool name_tensors(Loading *v)
 static bool takes(const Loading *v, const ProgCell *c)
 {
     if (c->kind == PC_SETTING && settings_define(&v->s->program->settings, c->name)) return false;
-    return state_is_saved(c) && !(v->o.weights_only && (c->optimizer || own_state(c)));
+    return v->o.weights_only ? state_is_weight(c) : state_is_saved(c);
+}
+
+static bool same_shape(const ProgType *a, const ProgType *b)
+{
+    return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
+// Weights may be floats of another width.
+static bool converted(const Loading *v, const ProgCell *c, const RtTensor *t)
+{
+    return v->o.weights_only && c->type.dtype != t->type.dtype && float_type(c->type.dtype) &&
+           float_type(t->type.dtype) && same_shape(&c->type, &t->type);
+}
+
+static bool convert(const Loading *v, const ProgCell *c, const RtTensor *t)
+{
+    int64_t n = prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype);
+    return floats_convert(t->type.dtype, t->data, c->type.dtype, v->room, n);
 }
 
 // A state of weights that has another size here follows a dimension, such as the batch of a hidden
@@ -172,7 +138,7 @@ static bool takes(const Loading *v, const ProgCell *c)
 static bool resized(const Loading *v, const ProgCell *c, const RtTensor *t)
 {
     return v->o.weights_only && c->kind == PC_STATE && t->type.dtype == c->type.dtype &&
-           t->type.rank == c->type.rank && !prog_type_equal(&t->type, &c->type);
+           t->type.rank == c->type.rank && !same_shape(&t->type, &c->type);
 }
 
 // A file of netc's own may hold more than is asked for: an optimizer's states, other models.
@@ -218,8 +184,12 @@ static bool fits(Loading *v)
                    state_derived(l->build->program, c->name)))
             continue;
         if (t && (prog_type_equal(&t->type, &c->type) || resized(v, c, t))) continue;
+        bool other = t && converted(v, c, t);
+        // (wider floats hold whatever narrower ones do)
+        if (other && (c->type.dtype >= PD_F32 || convert(v, c, t))) continue;
         nwrong++;
         list_cell(&wrong, c, t);
+        if (other) buf_str(&wrong, " of values that are too large for it");
     }
     const ProgCell *mine;
     for (uint32_t i = 0; i < v->by_name.n; i++) {
@@ -242,6 +212,7 @@ static const void *find_loaded(void *ctx, const ProgCell *c)
     Loading *v = ctx;
     if (!takes(v, c)) return NULL;
     const RtTensor *t = strmap_get(&v->by_name, c->name);
+    if (t && converted(v, c, t)) return convert(v, c, t), v->room;
     if (t) return prog_type_equal(&t->type, &c->type) ? t->data : NULL;
     if (!own_state(c)) return NULL;
     prog_store(c->type.dtype, &v->scalar, c->initial);
@@ -251,6 +222,7 @@ static const void *find_loaded(void *ctx, const ProgCell *c)
 // What the file holds otherwise than the model.
 static void note_cells(const Loading *v)
 {
+    int count[PD_COUNT][PD_COUNT] = {{0}}; // converted: from, to
     for (int i = 0; i < rt_cell_count(v->s->rt); i++) {
         const ProgCell *c = rt_cell_info(v->s->rt, i);
         const RtTensor *t = takes(v, c) ? strmap_get(&v->by_name, c->name) : NULL;
@@ -262,10 +234,29 @@ static void note_cells(const Loading *v)
                     "note: state '%s' is %s here, in %s %s: it begins at its initial value",
                     c->name, want, v->path, have);
         }
+        if (t && converted(v, c, t)) count[t->type.dtype][c->type.dtype]++;
         if (!t && takes(v, c) && own_state(c) && c->initial != 0)
             lib_log(v->s->context, "note: %s holds no loss scale, it begins at %g", v->path,
                     c->initial);
     }
+    for (int from = 0; from < PD_COUNT; from++)
+        for (int to = 0; to < PD_COUNT; to++) {
+            if (!count[from][to]) continue;
+            lib_log(v->s->context, "note: %d tensor%s of %s in %s %s read as %s%s", count[from][to],
+                    count[from][to] > 1 ? "s" : "", prog_dtype_name(from), v->path,
+                    count[from][to] > 1 ? "are" : "is", prog_dtype_name(to),
+                    prog_dtype_bytes(to) < prog_dtype_bytes(from) ? ", rounded" : "");
+        }
+}
+
+static void make_room(Loading *v)
+{
+    int64_t most = 1;
+    for (int i = 0; i < rt_cell_count(v->s->rt); i++) {
+        int64_t bytes = prog_type_bytes(&rt_cell_info(v->s->rt, i)->type);
+        most = bytes > most ? bytes : most;
+    }
+    v->room = arena_alloc(v->arena, (size_t)most);
 }
 
 static bool read_number(Loading *v, const char *key, const char *text, int64_t *out)
@@ -305,6 +296,7 @@ static void load(void *arg)
 {
     Loading *v = arg;
     if (!well_written(v) || rt_safetensors_read(v->arena, v->path, &v->file, &v->e)) return;
+    make_room(v);
     if (!name_tensors(v) || !fits(v) || !read_metadata(v)) return;
     note_cells(v);
     v->status = state_put(v->s, &(StateSource){find_loaded, v}, v->err);

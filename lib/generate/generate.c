@@ -1,6 +1,8 @@
-// netc_generate: a prompt goes through an entry that makes logits of tokens; the next token is
-// drawn from them and fed back.
+// netc_generate: prompts go through an entry that makes logits of tokens; the next token is drawn
+// from them and fed back. Texts of an entry with states advance by one place each at once, whether
+// by a token of the prompt or by one that was drawn: each is what it would be alone.
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +24,24 @@ typedef struct Writer {
     int64_t texts;         // the inputs are [texts, width]
     int64_t count;         // of logits a token
     const ProgOutput *out; // [texts, count] or [texts, width, count]
-    int64_t *token;        // (texts, nprompt + length): what was fed and drawn
-    bool *ended;           // of each text
-    bool *said;            // (texts, count): tokens it has; NULL: nobody asks
-    char *logits;          // what the step makes
-    Candidate *work;       // of count
+    const netc_prompt *prompt;
+    int64_t nprompts, all; // texts to write: one a prompt, or of one prompt as many as there can be
+    int64_t longest;       // prompt
+    // Of the texts that are written side by side.
+    int64_t first;   // the number of the first
+    int64_t *token;  // (texts, longest + length): what is in the prompt and was drawn
+    int64_t *known;  // of each how many those are
+    int64_t fed;     // with states: how many of each went in
+    bool *ended;     // of each text
+    bool *said;      // (texts, count): tokens it has; NULL: nobody asks
+    char *logits;    // what the step makes
+    Candidate *work; // of count
 } Writer;
+
+static const netc_prompt *prompt_of(const Writer *w, int64_t text)
+{
+    return &w->prompt[w->nprompts == 1 ? 0 : text];
+}
 
 static const ProgOutput *logits_of(const ProgEntry *e)
 {
@@ -124,15 +138,26 @@ static netc_status look_at_prefill(Writer *w, netc_error **err)
                         "'%s' cannot take the prompt of '%s': it does not write all of its states",
                         name, w->step.e->name);
     w->prefill = (Way){e, w->step.l, in->dim[1], NULL};
-    if (w->o->nprompt <= in->dim[1]) w->prefill.e = NULL;
+    if (w->longest <= in->dim[1]) w->prefill.e = NULL;
     return NETC_OK;
 }
 
-static netc_status check_options(const netc_generate_options *o, netc_error **err)
+static netc_status check_options(Writer *w, netc_error **err)
 {
-    if (o->nprompt < 1 || !o->prompt)
-        return lib_fail(err, NETC_INVALID,
-                        "the prompt is empty; a text begins with a token at least");
+    const netc_generate_options *o = w->o;
+    if (w->nprompts < 1 || !w->prompt) return lib_fail(err, NETC_INVALID, "no prompt was given");
+    for (int64_t i = 0; i < w->nprompts; i++) {
+        const netc_prompt *p = &w->prompt[i];
+        char which[32] = "";
+        if (w->nprompts > 1) snprintf(which, sizeof which, " %" PRId64, i + 1);
+        if (p->n < 1 || !p->tokens)
+            return lib_fail(err, NETC_INVALID,
+                            w->nprompts > 1
+                                ? "prompt%s is empty; a text begins with a token at least"
+                                : "the prompt%s is empty; a text begins with a token at least",
+                            which);
+        if (p->n > w->longest) w->longest = p->n;
+    }
     if (!(o->temperature >= 0) || o->temperature > 1e6)
         return lib_fail(err, NETC_INVALID, "the temperature is %g; it is 0 (no draw) or more",
                         o->temperature);
@@ -143,61 +168,99 @@ static netc_status check_options(const netc_generate_options *o, netc_error **er
                         o->repetition_penalty);
     if (o->top_k < 0 || o->length < 0)
         return lib_fail(err, NETC_INVALID, "%s is negative", o->top_k < 0 ? "top_k" : "length");
-    if (o->nprompt > INT32_MAX || o->length > INT32_MAX)
+    if (w->longest > INT32_MAX || o->length > INT32_MAX)
         return lib_fail(err, NETC_INVALID, "a text of more than 2^31 tokens");
     return NETC_OK;
 }
 
-static netc_status check_prompt(const Writer *w, netc_error **err)
+static netc_status check_prompts(const Writer *w, netc_error **err)
 {
     const ProgInput *in = &w->step.e->inputs[0];
-    for (int64_t k = 0; k < w->o->nprompt; k++) {
-        int64_t token = w->o->prompt[k];
-        if (token < 0 || (in->type.dtype == PD_U8 && token > 255) ||
-            (in->has_range && (token < in->low || token >= in->high)))
+    int64_t low = in->has_range ? in->low : 0;
+    int64_t most = in->has_range ? in->high - 1 : in->type.dtype == PD_U8 ? 255 : INT32_MAX;
+    for (int64_t i = 0; i < w->nprompts; i++)
+        for (int64_t k = 0; k < w->prompt[i].n; k++) {
+            int64_t token = w->prompt[i].tokens[k];
+            if (token >= 0 && token >= low && token <= most) continue;
+            char which[32] = "the prompt";
+            if (w->nprompts > 1) snprintf(which, sizeof which, "prompt %" PRId64, i + 1);
             return lib_fail(err, NETC_INVALID,
-                            "token %" PRId64 " of the prompt is %" PRId64
+                            "token %" PRId64 " of %s is %" PRId64
                             ", which the input '%s' of '%s' does not take: %" PRId64 " to %" PRId64,
-                            k + 1, token, in->name, w->step.e->name, in->has_range ? in->low : 0,
-                            in->has_range             ? in->high - 1
-                            : in->type.dtype == PD_U8 ? 255
-                                                      : INT32_MAX);
-    }
+                            k + 1, which, token, in->name, w->step.e->name, low, most);
+        }
     return NETC_OK;
 }
 
 static netc_status make_room(Writer *w, netc_error **err)
 {
-    int64_t all = w->o->nprompt + w->o->length;
+    size_t texts = (size_t)w->texts, row = (size_t)(w->longest + w->o->length);
     bool remember = w->o->repetition_penalty && w->o->repetition_penalty != 1, lost = false;
-    w->token = calloc((size_t)w->texts, (size_t)all * sizeof *w->token);
-    w->ended = calloc((size_t)w->texts, sizeof *w->ended);
+    w->token = calloc(texts, row * sizeof *w->token);
+    w->known = calloc(texts, sizeof *w->known);
+    w->ended = calloc(texts, sizeof *w->ended);
     w->logits = malloc((size_t)prog_type_bytes(&w->out->type));
     w->work = malloc((size_t)w->count * sizeof *w->work);
-    if (remember) lost = !(w->said = calloc((size_t)w->texts, (size_t)w->count));
+    if (remember) lost = !(w->said = calloc(texts, (size_t)w->count));
     for (int k = 0; k < 2; k++) {
         Way *way = k ? &w->prefill : &w->step;
         if (way->e) way->input = calloc(1, (size_t)prog_type_bytes(&way->e->inputs[0].type));
         lost = lost || (way->e && !way->input);
     }
-    if (!w->token || !w->ended || !w->logits || !w->work || lost) return OUT_OF_MEMORY(err);
-    for (int64_t i = 0; i < w->texts; i++)
-        for (int64_t k = 0; k < w->o->nprompt; k++) {
-            int32_t token = w->o->prompt[k];
-            w->token[i * all + k] = token;
-            if (remember && token < w->count) w->said[i * w->count + token] = true;
-        }
+    if (!w->token || !w->known || !w->ended || !w->logits || !w->work || lost)
+        return OUT_OF_MEMORY(err);
+    w->all = w->nprompts == 1 ? w->texts : w->nprompts;
     return NETC_OK;
 }
 
-// Runs the entry on n tokens of each text from [first] on; what stands behind them is 0.
-static netc_status feed(Writer *w, Way *way, int64_t first, int64_t n, netc_error **err)
+static int64_t *row_of(const Writer *w, int64_t i)
 {
-    int64_t all = w->o->nprompt + w->o->length;
+    return w->token + i * (w->longest + w->o->length);
+}
+
+// The texts from w->first on; where there are fewer than rows, the last rows write nothing.
+static void begin_texts(Writer *w)
+{
+    if (w->said) memset(w->said, 0, (size_t)(w->texts * w->count));
+    w->fed = 0;
+    for (int64_t i = 0; i < w->texts; i++) {
+        int64_t text = w->first + i < w->all ? w->first + i : w->all - 1;
+        const netc_prompt *p = prompt_of(w, text);
+        w->known[i] = p->n;
+        w->ended[i] = w->first + i >= w->all || !w->o->length;
+        for (int64_t k = 0; k < p->n; k++) {
+            int32_t token = p->tokens[k];
+            row_of(w, i)[k] = token;
+            if (w->said && token < w->count) w->said[i * w->count + token] = true;
+        }
+    }
+}
+
+// The fewest tokens that a text has which goes on. 0: none does.
+static int64_t fewest_known(const Writer *w)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < w->texts; i++)
+        if (!w->ended[i] && (!n || w->known[i] < n)) n = w->known[i];
+    return n;
+}
+
+// What of a window stands in front of the tokens that it shows.
+static int64_t before_window(const Writer *w, int64_t i)
+{
+    return w->known[i] > w->step.width ? w->known[i] - w->step.width : 0;
+}
+
+// Runs the entry on the next tokens of each text; of a window on the last ones, behind which is 0.
+// A text that has ended goes on with its last token.
+static netc_status feed(Writer *w, Way *way, netc_error **err)
+{
     int64_t bytes = prog_dtype_bytes(way->e->inputs[0].type.dtype);
+    bool window = w->step.width > 1;
     for (int64_t i = 0; i < w->texts; i++)
         for (int64_t k = 0; k < way->width; k++) {
-            int64_t token = k < n ? w->token[i * all + first + k] : 0;
+            int64_t at = k + (window ? before_window(w, i) : w->fed), known = w->known[i];
+            int64_t token = at < known ? row_of(w, i)[at] : window ? 0 : row_of(w, i)[known - 1];
             // (little endian, as everywhere here)
             memcpy(way->input + (i * way->width + k) * bytes, &token, (size_t)bytes);
         }
@@ -205,68 +268,86 @@ static netc_status feed(Writer *w, Way *way, int64_t first, int64_t n, netc_erro
     RtError re = {0};
     if (rt_run(w->s->rt, way->l->rt, way->e->name, &in, 1, 1, &re) || rt_sync(w->s->rt, &re))
         return lib_fail_rt(err, &re);
+    w->fed += way->width;
     return NETC_OK;
 }
 
-// Draws token [place] of every text that goes on. *going: whether any does.
-static netc_status draw_all(Writer *w, int64_t place, int64_t row, bool *going, netc_error **err)
+// Runs what is left of the first n tokens of each text.
+static netc_status advance(Writer *w, int64_t n, netc_error **err)
 {
-    const ProgType *t = &w->out->type;
-    int64_t all = w->o->nprompt + w->o->length, width = prog_dtype_bytes(t->dtype);
-    RtError re = {0};
-    if (rt_output_read(w->s->rt, w->step.l->rt, w->step.e->name, "logits", w->logits,
-                       (size_t)prog_type_bytes(t), &re))
-        return lib_fail_rt(err, &re);
-    *going = false;
-    for (int64_t i = 0; i < w->texts; i++) {
-        int64_t rows = t->rank == 3 ? w->step.width : 1;
-        const char *at = w->logits + (i * rows + row) * w->count * width;
-        w->draw.said = w->said ? w->said + i * w->count : NULL;
-        int64_t token = draw_token(&w->draw, t->dtype, at, w->count, i, place, w->work);
-        if (token < 0)
-            return lib_fail(err, NETC_CHECK_FAILED,
-                            "the logits of '%s' after %" PRId64
-                            " tokens hold a NaN, or nothing finite",
-                            w->step.e->name, place);
-        w->token[i * all + place] = token;
-        if (w->said) w->said[i * w->count + token] = true;
-        if (!w->ended[i] && w->o->token) w->ended[i] = !w->o->token(w->o->user, i, token);
-        *going = *going || !w->ended[i];
-    }
-    return NETC_OK;
-}
-
-// Runs what is left of the first n tokens of each text. *fed: how many were; *row: that of the
-// logits which follow the last.
-static netc_status advance(Writer *w, int64_t n, int64_t *fed, int64_t *row, netc_error **err)
-{
+    if (w->step.width > 1) return feed(w, &w->step, err);
     netc_status status = NETC_OK;
-    *row = 0;
-    if (w->step.width > 1) { // a window: what stands behind the last token does not count
-        int64_t first = n > w->step.width ? n - w->step.width : 0;
-        *row = n - first - 1;
-        *fed = n;
-        return feed(w, &w->step, first, n - first, err);
-    }
-    while (*fed < n && status == NETC_OK) {
+    while (w->fed < n && status == NETC_OK) {
         if (session_cancelled(w->s)) return lib_fail(err, NETC_CANCELLED, "writing was stopped");
-        bool many = w->prefill.e && n - *fed > w->prefill.width;
-        Way *way = many ? &w->prefill : &w->step;
-        status = feed(w, way, *fed, way->width, err);
-        *fed += way->width;
+        bool many = w->prefill.e && n - w->fed > w->prefill.width;
+        status = feed(w, many ? &w->prefill : &w->step, err);
     }
     return status;
 }
 
-static netc_status write_texts(Writer *w, netc_error **err)
+// How many texts before it began with the same prompt: equal ones differ by the draw alone.
+static int64_t turn_of(const Writer *w, int64_t text)
 {
-    bool going = true;
-    int64_t row, fed = 0, end = w->o->nprompt + w->o->length;
+    if (w->nprompts == 1) return text;
+    const netc_prompt *mine = &w->prompt[text];
+    int64_t turn = 0;
+    for (const netc_prompt *p = w->prompt; p < mine; p++)
+        turn +=
+            p->n == mine->n && !memcmp(p->tokens, mine->tokens, (size_t)p->n * sizeof *p->tokens);
+    return turn;
+}
+
+// Draws the token that follows in text i of those in hand, from its logits.
+static netc_status draw_one(Writer *w, int64_t i, const char *logits, netc_error **err)
+{
+    int64_t place = w->known[i], text = w->first + i;
+    w->draw.said = w->said ? w->said + i * w->count : NULL;
+    int64_t token = draw_token(&w->draw, w->out->type.dtype, logits, w->count, turn_of(w, text),
+                               place, w->work);
+    if (token < 0)
+        return lib_fail(err, NETC_CHECK_FAILED,
+                        "the logits of '%s' after %" PRId64 " tokens hold a NaN, or nothing finite",
+                        w->step.e->name, place);
+    row_of(w, i)[place] = token;
+    w->known[i]++;
+    if (w->said) w->said[i * w->count + token] = true;
+    w->ended[i] = w->known[i] == prompt_of(w, text)->n + w->o->length;
+    if (w->o->token && !w->o->token(w->o->user, text, token)) w->ended[i] = true;
+    return NETC_OK;
+}
+
+// Of every text all of whose tokens went in.
+static netc_status draw_all(Writer *w, netc_error **err)
+{
+    const ProgType *t = &w->out->type;
+    int64_t bytes = w->count * prog_dtype_bytes(t->dtype);
+    bool window = w->step.width > 1;
+    RtError re = {0};
+    if (rt_output_read(w->s->rt, w->step.l->rt, w->step.e->name, "logits", w->logits,
+                       (size_t)prog_type_bytes(t), &re))
+        return lib_fail_rt(err, &re);
     netc_status status = NETC_OK;
-    for (int64_t n = w->o->nprompt; n < end && going && status == NETC_OK; n++) {
-        if (session_cancelled(w->s)) return lib_fail(err, NETC_CANCELLED, "writing was stopped");
-        status = advance(w, n, &fed, &row, err);
-        if (status == NETC_OK) status = draw_all(w, n, row, &going, err);
+    for (int64_t i = 0; i < w->texts && status == NETC_OK; i++) {
+        if (w->ended[i] || (!window && w->known[i] != w->fed)) continue;
+        int64_t row = window ? i * w->step.width + w->known[i] - before_window(w, i) - 1 : i;
+        status = draw_one(w, i, w->logits + row * bytes, err);
+    }
+    return status;
+}
+
+static netc_status write_texts(Writer *w, Kept *const *kept, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    for (w->first = 0; w->first < w->all && status == NETC_OK; w->first += w->texts) {
+        for (int k = 0; k < 2 && w->first && status == NETC_OK; k++)
+            if (kept[k]) status = kept_put_back(kept[k], err);
+        begin_texts(w);
+        for (int64_t n; status == NETC_OK && (n = fewest_known(w));) {
+            if (session_cancelled(w->s))
+                return lib_fail(err, NETC_CANCELLED, "writing was stopped");
+            status = advance(w, n, err);
+            if (status == NETC_OK) status = draw_all(w, err);
+        }
     }
     return status;
 }
@@ -279,20 +360,23 @@ netc_status netc_generate(netc_session *s, const netc_generate_options *options,
     Writer w = {.s = s,
                 .o = &o,
                 .draw = {o.temperature, o.top_k, o.top_p, o.seed, o.repetition_penalty, NULL}};
+    const netc_prompt one = {o.prompt, o.nprompt};
+    w.prompt = o.texts || o.ntexts ? o.texts : &one;
+    w.nprompts = o.texts || o.ntexts ? o.ntexts : 1;
     Kept *kept[2] = {0};
-    netc_status status = check_options(&o, err);
+    netc_status status = check_options(&w, err);
     if (status == NETC_OK)
         status = session_entry(s, o.entry ? o.entry : "next", &w.step.l, &w.step.e, err);
     if (status == NETC_OK) status = look_at(&w, err);
     if (status == NETC_OK) status = look_at_prefill(&w, err);
-    if (status == NETC_OK) status = check_prompt(&w, err);
+    if (status == NETC_OK) status = check_prompts(&w, err);
     if (status == NETC_OK) status = make_room(&w, err);
     const Way *ways[] = {&w.step, &w.prefill};
     for (int k = 0; k < 2 && status == NETC_OK; k++)
         if (ways[k]->e)
             status = kept_new(s, ways[k]->l->build->program, ways[k]->e, false, &kept[k], err);
     if (status == NETC_OK) {
-        status = write_texts(&w, err);
+        status = write_texts(&w, kept, err);
         for (int k = 0; k < 2; k++) {
             if (!kept[k]) continue;
             netc_status back = kept_put_back(kept[k], status == NETC_OK ? err : NULL);
@@ -300,7 +384,7 @@ netc_status netc_generate(netc_session *s, const netc_generate_options *options,
         }
     }
     kept_free(kept[0]), kept_free(kept[1]);
-    free(w.token), free(w.ended), free(w.said), free(w.logits), free(w.work);
+    free(w.token), free(w.known), free(w.ended), free(w.said), free(w.logits), free(w.work);
     free(w.step.input), free(w.prefill.input);
     return status;
 }

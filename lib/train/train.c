@@ -81,7 +81,9 @@ static netc_status save(Run *r, netc_error **err)
     netc_status status = run_sound(r, err);
     if (status != NETC_OK) return status;
     Position at = {.step = r->step, .seed = r->s->seed};
-    status = state_save_at(r->s, r->o->save, &at, err);
+    NETC_INIT(netc_save_options, o);
+    o.part_bytes = r->o->part_bytes;
+    status = state_save_at(r->s, r->o->save, &o, &at, err);
     r->saved = r->step;
     r->lost = status != NETC_OK;
     if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, r->o->save);

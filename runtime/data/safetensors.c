@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/json.h"
 #include "base/map.h"
@@ -237,102 +236,4 @@ RtCode rt_safetensors_parse(Arena *a, const char *path, const unsigned char *byt
         }
     }
     return check_places(a, path, out, data, size, e);
-}
-
-// The tensors of one more file behind those that are there.
-static RtCode add_file(Arena *a, const char *path, RtTensors *all, RtError *e)
-{
-    RtBytes b;
-    RtTensors one = {.arena = a};
-    void **more = realloc(all->owned, (size_t)(all->nowned + 1) * sizeof *more);
-    if (!more) return rt_fail(e, RT_OOM, "out of memory");
-    all->owned = more;
-    if (rt_bytes_read_raw(path, &b, e)) return e->code;
-    all->owned[all->nowned++] = b.at;
-    if (rt_safetensors_parse(a, path, b.at, b.n, &one, e)) return e->code;
-    RtTensor *at = NEW_ARRAY(a, RtTensor, all->n + one.n + 1);
-    if (all->n) memcpy(at, all->at, (size_t)all->n * sizeof *at);
-    if (one.n) memcpy(at + all->n, one.at, (size_t)one.n * sizeof *at);
-    all->at = at;
-    all->n += one.n;
-    if (all->nowned > 1) return RT_OK;
-    all->nmeta = one.nmeta;
-    all->meta_keys = one.meta_keys;
-    all->meta_values = one.meta_values;
-    return RT_OK;
-}
-
-// Each tensor in the file that the index says, and no other.
-static RtCode check_index(Arena *a, const char *path, const JsonValue *map, const RtTensors *t,
-                          const StrMap *first, RtError *e)
-{
-    StrMap seen = strmap_new(a);
-    for (int i = 0; i < t->n; i++) {
-        if (strmap_has(&seen, t->at[i].name))
-            return rt_fail(e, RT_USER, "%s: two of its files hold '%s'", path, t->at[i].name);
-        strmap_set(&seen, t->at[i].name, (void *)&t->at[i]);
-    }
-    for (const JsonValue *v = map->child; v; v = v->next) {
-        const RtTensor *x = strmap_get(&seen, v->key);
-        const int *place = strmap_get(first, v->string); // of its file's tensors: from, to
-        if (!x || x < &t->at[place[0]] || x >= &t->at[place[1]])
-            return rt_fail(e, RT_USER, "%s: '%s' is not in %s, where it should be", path, v->key,
-                           v->string);
-    }
-    return RT_OK;
-}
-
-static RtCode read_index(Arena *a, const char *path, RtTensors *out, RtError *e)
-{
-    void *bytes;
-    size_t n;
-    const char *wrong, *slash = strrchr(path, '/');
-    if (rt_file_read(a, path, &bytes, &n, e)) return e->code;
-    const JsonValue *v = json_parse(a, bytes, n, &wrong),
-                    *map = v ? json_get(v, "weight_map") : NULL;
-    if (!map || map->kind != JSON_OBJECT)
-        return rt_fail(e, RT_USER, "%s is no index of safetensors files: %s", path,
-                       v ? "it has no weight_map" : wrong);
-    StrMap files = strmap_new(a);
-    for (const JsonValue *k = map->child; k; k = k->next) {
-        if (k->kind != JSON_STRING || strchr(k->string, '/'))
-            return rt_fail(e, RT_USER, "%s: '%s' is in no file beside it", path, k->key);
-        if (strmap_has(&files, k->string)) continue;
-        int *place = NEW_ARRAY(a, int, 2);
-        place[0] = out->n;
-        const char *file =
-            slash ? arena_printf(a, "%.*s/%s", (int)(slash - path), path, k->string) : k->string;
-        if (add_file(a, file, out, e)) return e->code;
-        place[1] = out->n;
-        strmap_set(&files, k->string, place);
-    }
-    return check_index(a, path, map, out, &files, e);
-}
-
-static bool there(const char *path, bool folder)
-{
-    struct stat st;
-    return !stat(path, &st) && (S_ISDIR(st.st_mode) != 0) == folder;
-}
-
-RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e)
-{
-    *out = (RtTensors){.arena = a};
-    size_t n = strlen(path);
-    if (there(path, true)) {
-        const char *index = arena_printf(a, "%s/model.safetensors.index.json", path);
-        path = there(index, false) ? index : arena_printf(a, "%s/model.safetensors", path);
-        n = strlen(path);
-    }
-    bool index = n > 5 && !strcmp(path + n - 5, ".json");
-    RtCode code = index ? read_index(a, path, out, e) : add_file(a, path, out, e);
-    if (code) rt_tensors_free(out);
-    return code;
-}
-
-void rt_tensors_free(RtTensors *t)
-{
-    for (int i = 0; i < t->nowned; i++) free(t->owned[i]);
-    free(t->owned);
-    *t = (RtTensors){0};
 }

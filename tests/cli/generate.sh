@@ -54,6 +54,26 @@ for device in $devices; do
     # The first of several texts is the one that is written alone.
     expect 0 "--- 3 of 3 ---" "${G[@]}" --length 60 --seed 1 -D count=3
     head -c $((62 + 15)) .out | tail -c +16 | head -c 61 | cmp -s - <(head -c 61 first) && pass || fail "the first of three texts: $(od -c .out | head)"
+    # Prompts of different lengths: each text is what it is alone, side by side, in turns, with rows to spare, and whether
+    # the beginning goes in pieces; of equal prompts the second is the second of two texts.
+    prompts=('To be, or' A 'The quality of mercy is not strained' 'Of nine..' A)
+    P=("${G[@]}" --length 30 --seed 3)
+    for i in 0 1 2 3; do expect 0 "" "${P[@]}" --prompt "${prompts[i]}" && { echo "--- $((i + 1)) of 5 ---"; cat .out; } >>alone; done
+    expect 0 "" "${P[@]}" --prompt A -D count=2 && { echo "--- 5 of 5 ---"; sed '0,/--- 2 of 2 ---/d' .out; } >>alone
+    printf '%s\n' "${prompts[@]}" '' >lines
+    for count in 1 2 7; do
+        expect 0 "" "${P[@]}" --prompts lines -D count=$count
+        cmp -s alone .out && pass || fail "texts of five prompts, $count side by side, are not those written alone on $device: $(diff alone .out | head -8)"
+    done
+    expect 0 "" "${P[@]}" "${prompts[@]/#/--prompt=}" -D count=2 --prefill ''
+    cmp -s alone .out && pass || fail "texts of five prompts without pieces are not those written alone on $device: $(diff alone .out | head -8)"
+    rm alone
+    # A window of the last 24 moves by each text's own length.
+    expect 0 "" "${P[@]}" --entry whole --prompt A && { echo "--- 1 of 2 ---"; cat .out; } >>alone
+    expect 0 "" "${P[@]}" --entry whole --prompt 'The quality of mercy is not strained' && { echo "--- 2 of 2 ---"; cat .out; } >>alone
+    expect 0 "" "${P[@]}" --entry whole --prompt A --prompt 'The quality of mercy is not strained' -D count=2
+    cmp -s alone .out && pass || fail "two windows are not those alone on $device: $(diff alone .out | head -8)"
+    rm alone
     expect 0 "" "${G[@]}" --length 60 --seed 1 --top-k 1
     cp .out greedy
     expect 0 "" "${G[@]}" --length 60 --temperature 0
@@ -68,6 +88,11 @@ at=$(grep -abo -m1 -F -- "$stop" first | head -1 | cut -d: -f1)
 { head -c "$at" first; echo; } | cmp -s - .out && pass || fail "stop '$stop': $(od -c .out)"
 expect 1 "does not take: 0 to 127" "${G[@]}" --prompt é
 expect 1 "the prompt is empty" "${G[@]}" --prompt ''
+expect 1 "prompt 2 is empty" "${G[@]}" --prompt A --prompt ''
+expect 1 "token 2 of prompt 2 is 195, which the input" "${G[@]}" --prompt A --prompts lines --prompt xé
+expect 1 "cannot read none.txt" "${G[@]}" --prompts none.txt
+echo >empty.txt
+expect 1 "empty.txt holds no prompt; each of its lines is one" "${G[@]}" --prompts empty.txt
 expect 1 "has no output 'logits'" "${G[@]}" --entry gpt
 expect 1 "did you mean 'next'" "${G[@]}" --entry nxt
 expect 1 "with states it takes one" "${G[@]}" --entry last

@@ -55,4 +55,15 @@ expect 0 "" "${T[@]}" --resume 3.safetensors --save resumed.safetensors
 cmp -s begun.safetensors resumed.safetensors && pass || fail "training from the file gives other values"
 # Values of another file in the place of some: the rest is drawn.
 expect 0 "wrote mixed" "$NETC" init m.net --weights begun.safetensors --map 'scale=slow' --allow-missing -o mixed.safetensors --device cpu
+# In parts, the index last: what is trained from there on has the same bits.
+expect 0 "" "${T[@]}" --seed 3 --save parts.safetensors.index.json --part-size 100
+ls parts-00001-of-0000?.safetensors parts-00004-of-0000?.safetensors >.out 2>&1 && pass || fail "parts: $(ls)"
+for from in begun.safetensors parts.safetensors.index.json; do expect 0 "" "${T[@]}" --resume $from --steps 5 --save "on.${from%%.*}.safetensors"; done
+cmp -s on.begun.safetensors on.parts.safetensors && pass || fail "training from parts gives other values"
+# Weights alone, of 16 bits, as published files are; and back.
+expect 0 "wrote w.safetensors" "$NETC" init m.net --weights begun.safetensors --weights-only --type bf16 -o w.safetensors --device cpu
+head -c 700 w.safetensors | grep -q '"format":"pt"' && ! grep -q 'weight.m"\|netc\|F32' w.safetensors && pass || fail "not weights alone: $(head -c 700 w.safetensors)"
+expect 0 "note: 5 tensors of bf16 in w.safetensors are read as f32" "$NETC" run m.net --input x=x.npy --weights w.safetensors --device cpu
+expect 1 "only weights alone are written as f16" "$NETC" init m.net --type f16 -o x.safetensors --device cpu
+expect 1 "written as .safetensors; name the file so" "$NETC" init m.net -o x.json
 finish

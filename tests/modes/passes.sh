@@ -24,6 +24,8 @@ data_of() {
     logistic/*) DATA=(--data x=p.npy --data y=k.npy) ;;
     shakespeare/*) DATA=(--data text=text.txt -D layers=2 -D width=32 -D heads=2 -D T=24 -D batch=8) ;;
     gpt2/*) DATA=(--data tokens=text.bin -D layers=2 -D width=32 -D heads=2 -D vocab=256 -D context=24 -D batch=8) ;;
+    llama/*) DATA=(--data tokens=text.bin -D layers=2 -D width=32 -D heads=4 -D kv_heads=2 -D hidden=48 -D vocab=256 -D context=24 -D T=24 -D batch=8) ;;
+    bert/*) DATA=(--data tokens=text.bin -D layers=2 -D width=32 -D heads=2 -D hidden=64 -D vocab=256 -D context=24 -D T=24 -D batch=8) ;;
     *) return 1 ;;
     esac
 }

@@ -22,7 +22,10 @@ static void check_stage(const char *path, const char *text, size_t len, const ch
 {
     Arena *a = arena_new();
     Diags *d = diags_new(a);
-    FrontendOptions o = {.scale_loss = precision == PREC_F16};
+    const Define layers = {.name = "layers", .value = "2"}; // of the deep ones
+    FrontendOptions o = {.scale_loss = precision == PREC_F16,
+                         .defines = &layers,
+                         .ndefines = strstr(text, "const layers") != NULL};
     PassOptions po = {.target = &(Target){0}, .precision = precision, .stop_before = stop_before};
     Module *m = frontend_compile(a, d, path, text, len, &o);
     CHECK_MSG(m && !d->errors, "%s\n%s", path, rendered(a, d));
@@ -59,7 +62,8 @@ int main(void)
     for (size_t k = 0; k < found.gl_pathc; k++) {
         FILE *f = fopen(found.gl_pathv[k], "rb");
         static char text[1 << 20];
-        size_t len = f ? fread(text, 1, sizeof text, f) : 0;
+        size_t len = f ? fread(text, 1, sizeof text - 1, f) : 0;
+        text[len] = 0;
         if (f) fclose(f);
         for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
             for (int half = 0; half < 2; half++)
