@@ -317,17 +317,27 @@ NETC_API void netc_session_free(netc_session *s);
 NETC_API const char *netc_session_device(const netc_session *s); // "cuda:0 NVIDIA H200"
 
 // The tensor to read at the following runs of [entry]. The memory stays the caller's and must not
-// change until netc_sync. Shape and type must be the port's. Binding again recompiles nothing.
+// change until netc_sync. Shape and type must be the port's. Binding again recompiles nothing. On a
+// GPU what lies there is read where it lies; of an entry with more than eight launches it is copied
+// once its address has changed between runs.
 NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *input,
                                const netc_tensor *t, netc_error **err);
 // The same from a DLManagedTensor (DLPack 0.8). Its deleter is called when it is unbound. A layout
 // that is not dense row-major is refused, naming the strides wanted.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
+// Where the following runs of [entry] store an output: on a GPU t->on_device, elsewhere the host's
+// memory; NULL: in memory of the session's, as before. It stays the caller's, and must be there
+// until netc_sync or the next netc_bind_output. It must not lie over an input, nor another output.
+NETC_API netc_status netc_bind_output(netc_session *s, const char *entry, const char *output,
+                                      const netc_tensor *t, netc_error **err);
 // What the session enqueues from now on waits for what was enqueued until now on [stream], a
 // CUstream of the caller's or NULL, the default stream: called before what is being computed there
-// is bound. On the CPU it does nothing.
+// is bound. netc_before: what the caller enqueues on [stream] from now on waits for what the
+// session was given until now; so outputs stored in device memory are used without netc_sync, at
+// which errors of the device come all the same. On the CPU they do nothing.
 NETC_API netc_status netc_after(netc_session *s, void *stream, netc_error **err);
+NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err);
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
 // what it writes is finite is not looked at (netc_train does): ask netc_state_check.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);

@@ -58,9 +58,9 @@ struct RtDeviceOps {
     RtCode (*stream_new)(RtDevice *d, const RtSessionOptions *o, RtStream **out, RtError *e);
     void (*stream_free)(RtStream *s);
     RtCode (*stream_sync)(RtStream *s, RtError *e);
-    // s waits for what was enqueued until now on a stream of the caller's; NULL: the default one.
-    // NULL where steps run when they are enqueued.
-    RtCode (*stream_after)(RtStream *s, void *theirs, RtError *e);
+    // s waits for what was enqueued until now on a stream of the caller's, or (before) that one for
+    // what was on s; theirs: NULL is the default one. NULL where steps run when they are enqueued.
+    RtCode (*stream_meet)(RtStream *s, void *theirs, bool before, RtError *e);
 
     // Enqueued. Host memory of a copy stays the caller's until stream_sync. gate: NULL, or the
     // device address of a ProgError: nothing is written when its code is not 0 at that point of the

@@ -194,12 +194,17 @@ typedef struct RtInput {
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
               int64_t times, RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
-// What is enqueued from now on waits for what was until now on the caller's CUstream; NULL: the
-// default one.
-RtCode rt_after(RtSession *s, void *stream, RtError *e);
+// What is enqueued from now on waits for what was until now on the caller's CUstream, or (before)
+// what the caller enqueues there for what the session was given; NULL: the default stream.
+RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e);
+// Where the following executions store an output: memory of the caller's on the device, 16 bytes
+// aligned, until it is placed elsewhere; NULL: in memory of the entry's own.
+RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char *output, void *at,
+                       RtError *e);
+// Waits; reports a device check that failed as rt_sync does.
 RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *bytes, size_t n, RtError *e);
-// The same to a place in device memory. Waits.
+// The same to a place in device memory.
 RtCode rt_output_copy(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *device, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);

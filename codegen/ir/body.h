@@ -36,7 +36,7 @@ typedef enum InstKind {
     KI_EW,     // op_info(op)->expr of a[]
     KI_CAST,   // a[0] converted
     KI_RANDOM, // Philox word [lane] of (seed a[0], count a[1], site [buf], element ix)
-    KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded
+    KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded, as element ix of the indices
     KI_ASSERT, // a[0]; false is recorded
     KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
     KI_SCAN,   // running sum of a[0] along the columns; [exclusive]

@@ -141,6 +141,7 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
                                 .pred = pred,
                                 .buf = check,
                                 .bound = places,
+                                .ix = at,
                                 .node = n});
 }
 

@@ -137,7 +137,9 @@ static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
 // -- indexed access -------------------------------------------------------------------------------
 
 // The value of an index operand as an index in 0..bound, checked when its range does not prove it.
-static const Ix *checked(Lower *l, const Node *node, int v, int64_t bound, int pred)
+// place: of the operand's element.
+static const Ix *checked(Lower *l, const Node *node, int v, const Ix *place, int64_t bound,
+                         int pred)
 {
     int64_t low, high;
     if (!lower_range(l, v, &low, &high) || low < 0 || high >= bound) {
@@ -152,6 +154,7 @@ static const Ix *checked(Lower *l, const Node *node, int v, int64_t bound, int p
                                  .pred = pred,
                                  .buf = check,
                                  .bound = bound,
+                                 .ix = place,
                                  .node = node});
         low = 0;
         high = bound > 0 ? bound - 1 : 0;
@@ -177,13 +180,13 @@ static const Ix *clamped(Lower *l, const Node *start, int64_t limit)
 
 static int value_gather(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
-    const Node *x = n->args[0];
+    const Node *x = n->args[0], *which = n->args[1];
     int64_t axis = attr_int(n, ATTR_axis, 0);
-    int irank = n->args[1]->type.rank;
-    const Ix *at[MAX_RANK];
-    int v = lower_value(l, n->args[1], idx + axis, pred);
+    int irank = which->type.rank;
+    const Ix *at[MAX_RANK], *place = ix_linear(l->body->ix, idx + axis, which->type.dim, irank);
+    int v = lower_value(l, which, idx + axis, pred);
     memcpy(at, idx, sizeof *idx * (size_t)axis);
-    at[axis] = checked(l, n, v, x->type.dim[axis], pred);
+    at[axis] = checked(l, n, v, place, x->type.dim[axis], pred);
     for (int i = (int)axis + 1; i < x->type.rank; i++) at[i] = idx[i + irank - 1];
     return lower_value(l, x, at, pred);
 }

@@ -192,11 +192,12 @@ NC_FN void nc_fail(NcError *e, int64_t code, int64_t value, int64_t index)
         e->index = index;
     }
 }
-// An index that is out of range is recorded and clamped, so that nothing is read out of bounds.
-NC_FN int64_t nc_check(NcError *e, int64_t code, int64_t v, int64_t bound)
+// An index that is out of range is recorded, with its place among the indices, and clamped, so that
+// nothing is read out of bounds.
+NC_FN int64_t nc_check(NcError *e, int64_t code, int64_t v, int64_t bound, int64_t index)
 {
     if (v < 0 || v >= bound) {
-        nc_fail(e, code, v, 0);
+        nc_fail(e, code, v, index);
         return v < 0 || bound == 0 ? 0 : bound - 1;
     }
     return v;

@@ -236,8 +236,9 @@ static const char *load_text(Emit *e, const Inst *v, const char *pred)
 static const char *check_text(Emit *e, const Inst *v, const char *x, const char *pred)
 {
     const char *text =
-        arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll)", type_math(v->type),
-                     e->buf_name[e->body->error_buf], e->buf_name[v->buf], x, (long long)v->bound);
+        arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll, (int64_t)(%s))",
+                     type_math(v->type), e->buf_name[e->body->error_buf], e->buf_name[v->buf], x,
+                     (long long)v->bound, emit_index(e, v->ix));
     return pred ? arena_printf(e->arena, "%s ? %s : 0", pred, text) : text;
 }
 

@@ -199,7 +199,13 @@ netc_status no_output(const ProgEntry *e, const char *output, netc_error **err)
 netc_status netc_after(netc_session *s, void *stream, netc_error **err)
 {
     RtError e = {0};
-    return rt_after(s->rt, stream, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+    return rt_meet(s->rt, stream, false, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
+netc_status netc_before(netc_session *s, void *stream, netc_error **err)
+{
+    RtError e = {0};
+    return rt_meet(s->rt, stream, true, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
 netc_status netc_sync(netc_session *s, netc_error **err)
@@ -219,10 +225,26 @@ netc_status netc_read(netc_session *s, const char *entry, const char *output, ne
     if (status != NETC_OK) return status;
     RtError e = {0};
     size_t bytes = (size_t)prog_type_bytes(type);
-    RtCode code = rt_sync(s->rt, &e);
-    if (!code)
-        code = (t->on_device ? rt_output_copy : rt_output_read)(s->rt, l->rt, entry, output,
-                                                                t->data, bytes, &e);
-    if (code) return lib_fail_rt(err, &e);
-    return NETC_OK;
+    RtCode code = (t->on_device ? rt_output_copy : rt_output_read)(s->rt, l->rt, entry, output,
+                                                                   t->data, bytes, &e);
+    return code ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
+netc_status netc_bind_output(netc_session *s, const char *entry, const char *output,
+                             const netc_tensor *t, netc_error **err)
+{
+    Loaded *l;
+    const ProgType *type;
+    RtError e = {0};
+    netc_status status = session_output(s, entry, output, &l, &type, err);
+    if (status == NETC_OK && t) status = same_type("output", output, type, t, err);
+    if (status == NETC_OK && t) status = check_pointer(s, output, t, type, err);
+    if (status != NETC_OK) return status;
+    if (t && !t->on_device && rt_device_is_cuda(s->device))
+        return lib_fail(err, NETC_INVALID,
+                        "the place for output '%s' must be memory of %s, on_device; netc_read "
+                        "copies to the host's",
+                        output, netc_session_device(s));
+    void *at = t && prog_type_bytes(type) ? t->data : NULL;
+    return rt_output_place(s->rt, l->rt, entry, output, at, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }

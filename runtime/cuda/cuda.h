@@ -28,6 +28,7 @@ struct RtStream {
     CudaDevice *d;
     CuStream s;
     bool own;
+    CuEvent meeting; // of this stream and one of the caller's; made when they first meet
 };
 
 typedef struct GemmFound GemmFound; // cuda_search.h

@@ -115,7 +115,7 @@ void gemm_bench_close(GemmBench *b)
 
 static bool call_or(GemmBench *b, RtError *e)
 {
-    RtStream s = {b->d, b->s, false};
+    RtStream s = {.d = b->d, .s = b->s};
     if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, e) == RT_OK;
     return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
            (b->alone || cuda_gemm_follower(&s, b->m, b->gemm, b->slot, e) == RT_OK);

@@ -224,7 +224,7 @@ static RtCode cuda_stream_new(RtDevice *device, const RtSessionOptions *o, RtStr
         if (own) d->cu.stream_destroy(s);
         return rt_fail(e, RT_OOM, "out of memory");
     }
-    *r = (RtStream){d, s, own};
+    *r = (RtStream){.d = d, .s = s, .own = own};
     *out = r;
     return RT_OK;
 }
@@ -232,6 +232,7 @@ static RtCode cuda_stream_new(RtDevice *device, const RtSessionOptions *o, RtStr
 static void cuda_stream_free(RtStream *s)
 {
     if (!s) return;
+    if (s->meeting) s->d->cu.event_destroy(s->meeting);
     if (s->own) s->d->cu.stream_destroy(s->s);
     free(s);
 }
@@ -242,20 +243,13 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
     return RT_OK;
 }
 
-static RtCode wait_for(RtStream *s, CuStream theirs, CuEvent ev, RtError *e)
+// The event is recorded anew at each meeting: a wait is for what it meant when that was enqueued.
+static RtCode cuda_stream_meet(RtStream *s, void *theirs, bool before, RtError *e)
 {
-    CU(s->d, e, event_record(ev, theirs));
-    CU(s->d, e, stream_wait(s->s, ev, 0));
+    if (!s->meeting) CU(s->d, e, event_create(&s->meeting, CU_EVENT_NO_TIMING));
+    CU(s->d, e, event_record(s->meeting, before ? s->s : theirs));
+    CU(s->d, e, stream_wait(before ? theirs : s->s, s->meeting, 0));
     return RT_OK;
-}
-
-static RtCode cuda_stream_after(RtStream *s, void *theirs, RtError *e)
-{
-    CuEvent ev;
-    CU(s->d, e, event_create(&ev, CU_EVENT_NO_TIMING));
-    RtCode code = wait_for(s, theirs, ev, e);
-    s->d->cu.event_destroy(ev); // once it has happened
-    return code;
 }
 
 // -- events ---------------------------------------------------------------------------------------
@@ -330,7 +324,7 @@ const RtDeviceOps rt_cuda_ops = {
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
     .stream_sync = cuda_stream_sync,
-    .stream_after = cuda_stream_after,
+    .stream_meet = cuda_stream_meet,
     .copy = cuda_copy,
     .zero = cuda_zero,
     .spoil = cuda_spoil,

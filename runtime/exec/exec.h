@@ -70,13 +70,17 @@ typedef struct RtEntry {
     RtStep *step;        // of the program's steps
     RtSlot *slot, *base; // arguments of all steps: now, and at iteration 0
     void **argv;         // as launch wants them
-    void **output;       // device buffers, in output_block
-    void *output_block;
-    ProgError *error;   // on the device, in output_block
+    void **output;       // where each is stored: its own memory, or the caller's (rt_output_place)
+    void **stored;       // where it was in the last execution; NULL: there was none
+    void **own_output;   // in output_block or late_output; NULL: has none yet
+    void *output_block;  // the error record, and outputs that were not placed when it was made
+    void **late_output;  // by output: of one that was
+    ProgError *error;    // on the device, in output_block
+    ProgError *seen;     // pinned: the record on its way to the host; NULL where memory is unified
     bool error_dirty;   // an execution was enqueued since the record was last read
-    bool ran;           // an execution was ever enqueued: the outputs are values
     const void **input; // addresses the arguments are resolved with
     void **own_input;   // device buffers for inputs passed to rt_run; made when first needed
+    bool *roams;        // by input: the caller's device pointer changes too often for graphs
     RtData **data;      // bound data sets, by input
     int64_t *row_bytes;
     int64_t examples;         // of the bound data
@@ -124,6 +128,7 @@ void rt_entry_free(RtSession *s, RtEntry *en);
 // Addresses of the arguments from en->input, en->rows_now and the session's arena.
 void rt_entry_resolve(RtSession *s, RtEntry *en);
 void rt_entry_unresolve(RtSession *s, RtEntry *en); // an address changed
+void rt_entry_enqueued(RtEntry *en);                // its outputs are values, its record is to be read
 // Whether an argument is a product's workspace, of which its algorithm may need less than was
 // planned, or nothing: *bytes.
 bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step, int arg,

@@ -240,8 +240,19 @@ static void set_table(RtSession *s, RtEntry *en, const int32_t *rows)
     en->rows_now = rows;
 }
 
-// An argument of rt_run: used where it lies when memory is unified, else copied to the entry's own
-// buffer, whose address a recorded graph can rely on.
+// Whether an argument is used where it lies. A graph is recorded with addresses: of an entry with
+// more launches than are enqueued as fast one by one, an address that changes is copied from.
+static bool in_place(RtSession *s, RtEntry *en, int k, const RtInput *in)
+{
+    enum { FEW = 8 };
+    const void *now = en->input[k];
+    if (s->device->ops->unified) return true;
+    if (!in->device || en->roams[k]) return false;
+    en->roams[k] = now && now != in->data && now != en->own_input[k] && en->launches > FEW;
+    return !en->roams[k];
+}
+
+// An argument of rt_run: where it lies, or copied to the entry's own buffer.
 static RtCode take_input(RtSession *s, RtEntry *en, int k, const RtInput *in, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -254,7 +265,7 @@ static RtCode take_input(RtSession *s, RtEntry *en, int k, const RtInput *in, Rt
         rt_range_check(x->type.dtype, in->data, (int64_t)bytes / width, row, x->low, x->high,
                        x->name, e))
         return e->code;
-    if (ops->unified) {
+    if (in_place(s, en, k, in)) {
         set_input(s, en, k, in->data);
         return RT_OK;
     }
@@ -342,10 +353,45 @@ static RtCode take_inputs(RtSession *s, RtEntry *en, const RtInput *in, int n, b
     return RT_OK;
 }
 
+static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
+}
+
+// What is stored where the caller says must not lie over what is read, nor over another output.
+static RtCode check_places(const RtEntry *en, const RtInput *in, int n, RtError *e)
+{
+    const ProgEntry *x = en->e;
+    for (int i = 0; i < x->noutputs; i++) {
+        const ProgOutput *o = &x->outputs[i];
+        int64_t bytes = prog_type_bytes(&o->type);
+        if (!en->output[i] || en->output[i] == en->own_output[i]) continue;
+        for (int k = 0; k < n; k++) {
+            int at = find_input(x, in[k].name, e);
+            if (at < 0) return e->code;
+            if (overlap(en->output[i], bytes, in[k].data, prog_type_bytes(&x->inputs[at].type)))
+                return rt_fail(e, RT_USER,
+                               "output '%s' of '%s' is to be stored over its input '%s': give it "
+                               "memory of its own",
+                               o->name, x->name, in[k].name);
+        }
+        for (int k = 0; k < i; k++)
+            if (en->output[k] &&
+                overlap(en->output[i], bytes, en->output[k], prog_type_bytes(&x->outputs[k].type)))
+                return rt_fail(e, RT_USER,
+                               "outputs '%s' and '%s' of '%s' are to be stored in the same memory",
+                               x->outputs[k].name, o->name, x->name);
+    }
+    return RT_OK;
+}
+
 static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t times, RtError *e)
 {
     bool direct;
-    if (rt_entry_memory(s, en, e) || take_inputs(s, en, in, n, &direct, e)) return e->code;
+    if (check_places(en, in, n, e) || rt_entry_memory(s, en, e) ||
+        take_inputs(s, en, in, n, &direct, e))
+        return e->code;
     bool table = en->e->rows && !direct;
     if (table && check_rows(s, en, times, e)) return e->code;
     if (table) set_table(s, en, en->rows);

@@ -53,13 +53,19 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
     en->slot = calloc(nargs + 1, sizeof *en->slot);
     en->base = calloc(nargs + 1, sizeof *en->base);
     en->argv = calloc(nargs + 1, sizeof *en->argv);
-    en->output = calloc((size_t)e->noutputs + 1, sizeof *en->output);
+    size_t nout = (size_t)e->noutputs + 1;
+    en->output = calloc(nout, sizeof *en->output);
+    en->stored = calloc(nout, sizeof *en->stored);
+    en->own_output = calloc(nout, sizeof *en->own_output);
+    en->late_output = calloc(nout, sizeof *en->late_output);
     en->input = calloc(nin, sizeof *en->input);
     en->own_input = calloc(nin, sizeof *en->own_input);
+    en->roams = calloc(nin, sizeof *en->roams);
     en->data = calloc(nin, sizeof *en->data);
     en->row_bytes = calloc(nin, sizeof *en->row_bytes);
-    if (!en->step || !en->slot || !en->base || !en->argv || !en->output || !en->input ||
-        !en->own_input || !en->data || !en->row_bytes)
+    if (!en->step || !en->slot || !en->base || !en->argv || !en->output || !en->stored ||
+        !en->own_output || !en->late_output || !en->input || !en->own_input || !en->roams ||
+        !en->data || !en->row_bytes)
         return rt_fail(err, RT_OOM, "out of memory");
     int at = 0;
     for (int i = 0; i < e->nsteps; i++) {
@@ -74,23 +80,45 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
     return RT_OK;
 }
 
-// Its outputs and its error record.
-static RtCode give_outputs(RtSession *s, RtEntry *en, RtError *err)
+static size_t output_room(const ProgEntry *e, int i)
+{
+    return room((size_t)prog_type_bytes(&e->outputs[i].type));
+}
+
+// The error record, and memory for the outputs that the caller has not placed.
+static RtCode give_block(RtSession *s, RtEntry *en, RtError *err)
 {
     const RtDeviceOps *ops = s->device->ops;
     const ProgEntry *e = en->e;
     size_t bytes = room(sizeof(ProgError));
-    if (en->output_block) return RT_OK;
+    void *seen = NULL;
     for (int i = 0; i < e->noutputs; i++)
-        bytes += room((size_t)prog_type_bytes(&e->outputs[i].type));
+        if (!en->output[i]) bytes += output_room(e, i);
+    if (!ops->unified && !en->seen && ops->host_alloc(s->device, sizeof *en->seen, &seen, err))
+        return err->code;
+    if (seen) en->seen = seen;
     if (ops->alloc(s->device, bytes, "outputs", &en->output_block, err) ||
         ops->zero(s->stream, en->output_block, bytes, NULL, err))
         return err->code;
     en->error = en->output_block;
     char *p = (char *)en->output_block + room(sizeof(ProgError));
     for (int i = 0; i < e->noutputs; i++) {
-        en->output[i] = p;
-        p += room((size_t)prog_type_bytes(&e->outputs[i].type));
+        if (en->output[i]) continue;
+        en->output[i] = en->own_output[i] = p;
+        p += output_room(e, i);
+    }
+    return RT_OK;
+}
+
+static RtCode give_outputs(RtSession *s, RtEntry *en, RtError *err)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    if (!en->output_block && give_block(s, en, err)) return err->code;
+    for (int i = 0; i < en->e->noutputs; i++) { // no longer placed
+        void **own = &en->late_output[i];
+        if (en->output[i]) continue;
+        if (ops->alloc(s->device, output_room(en->e, i), "outputs", own, err)) return err->code;
+        en->output[i] = en->own_output[i] = *own;
     }
     return RT_OK;
 }
@@ -131,12 +159,16 @@ void rt_entry_free(RtSession *s, RtEntry *en)
     if (en->data) rt_data_release(s, en);
     for (int i = 0; en->own_input && i < en->e->ninputs; i++)
         ops->free(s->device, en->own_input[i]);
+    for (int i = 0; en->late_output && i < en->e->noutputs; i++)
+        ops->free(s->device, en->late_output[i]);
     ops->free(s->device, en->output_block);
+    if (en->seen) ops->host_free(s->device, en->seen);
     rt_rows_free(s, en);
     ops->free(s->device, en->identity);
     free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
         free(en->input);
-    free(en->own_input), free(en->data), free(en->row_bytes);
+    free(en->stored), free(en->own_output), free(en->late_output);
+    free(en->own_input), free(en->roams), free(en->data), free(en->row_bytes);
     rt_lives_free(en->lives);
 }
 
@@ -207,4 +239,10 @@ void rt_entry_unresolve(RtSession *s, RtEntry *en)
 {
     rt_graphs_free(s, en);
     en->resolved = en->warm = false;
+}
+
+void rt_entry_enqueued(RtEntry *en)
+{
+    en->error_dirty = true;
+    memcpy(en->stored, en->output, (size_t)en->e->noutputs * sizeof *en->stored);
 }

@@ -201,7 +201,7 @@ void rt_graphs_free(RtSession *s, RtEntry *en)
 RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    en->error_dirty = en->ran = true;
+    rt_entry_enqueued(en);
     *done = 1;
     // The first execution is the warm-up: libraries allocate and load what they need outside a
     // graph.

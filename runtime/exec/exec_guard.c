@@ -39,6 +39,7 @@ static RtCode each_guard(RtSession *s, const RtEntry *en, Visit visit, void *ctx
     }
     for (int i = 0; i < p->noutputs; i++) {
         size_t bytes = (size_t)prog_type_bytes(&p->outputs[i].type), n = behind(bytes);
+        if (en->output[i] != en->own_output[i]) continue; // the caller's memory
         if (n && visit(s, (char *)en->output[i] + bytes, n, p->outputs[i].name, ctx, e))
             return e->code;
     }

@@ -116,7 +116,7 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
         if ((ops->wait && ops->wait(s->stream, ahead, e)) || rt_cursor_rewind(s, en, e) ||
             rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
             return e->code;
-        en->error_dirty = en->ran = true;
+        rt_entry_enqueued(en);
         if (!ops->event_record(c->start, s->stream, e)) rt_entry_steps(s, en, &watch, e);
         if (e->code || drain(c, e)) return e->code;
         for (int k = 0; k < steps; k++)

@@ -43,13 +43,11 @@ static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtErro
     return rt_fail(e, RT_CHECK, "%s: %s%s", at, c->message, step);
 }
 
+// Of an entry whose record has reached the host.
 static RtCode check_entry(RtSession *s, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    ProgError r;
-    if (ops->copy(s->stream, &r, en->error, sizeof r, RT_D2H, NULL, e) ||
-        ops->stream_sync(s->stream, e))
-        return e->code;
+    ProgError r = *(ops->unified ? en->error : en->seen);
     en->error_dirty = false;
     if (!r.code) return RT_OK;
     RtError found = {0}, ignored = {0};
@@ -61,56 +59,91 @@ static RtCode check_entry(RtSession *s, RtEntry *en, RtError *e)
     return rt_fail(e, found.code, "%s", found.text);
 }
 
+// Waits once: the records of the entries that ran are on their way before.
+static RtCode wait(RtSession *s, RtError *e)
+{
+    const RtDeviceOps *ops = s->device->ops;
+    for (RtBound *b = s->bound; b && !ops->unified; b = b->next)
+        for (int i = 0; i < b->program->p->nentries; i++) {
+            RtEntry *en = &b->entry[i];
+            if (en->error_dirty &&
+                ops->copy(s->stream, en->seen, en->error, sizeof *en->seen, RT_D2H, NULL, e))
+                return e->code;
+        }
+    RtCode code = ops->stream_sync(s->stream, e);
+    for (RtBound *b = s->bound; b && !code; b = b->next)
+        for (int i = 0; i < b->program->p->nentries && !code; i++)
+            if (b->entry[i].error_dirty) code = check_entry(s, &b->entry[i], e);
+    return code;
+}
+
 RtCode rt_sync(RtSession *s, RtError *e)
 {
     if (rt_enter(s, e)) return e->code;
-    RtCode code = s->device->ops->stream_sync(s->stream, e);
-    for (RtBound *b = s->bound; b && !code; b = b->next)
-        for (int i = 0; i < b->program->p->nentries; i++) {
-            RtCode one = b->entry[i].error_dirty ? check_entry(s, &b->entry[i], e) : RT_OK;
-            if (one && !code) code = one;
-        }
+    RtCode code = wait(s, e);
     rt_leave(s);
     return code;
 }
 
-RtCode rt_after(RtSession *s, void *stream, RtError *e)
+RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
-    if (!ops->stream_after) return RT_OK;
+    if (!ops->stream_meet) return RT_OK;
     if (rt_enter(s, e)) return e->code;
-    RtCode code = ops->stream_after(s->stream, stream, e);
+    RtCode code = ops->stream_meet(s->stream, stream, before, e);
     rt_leave(s);
     return code;
+}
+
+// The number of an output; below 0: there is none.
+static int find_output(const RtEntry *en, const char *output, RtError *e)
+{
+    const char *names[64];
+    size_t known = 0;
+    for (int i = 0; i < en->e->noutputs; i++) {
+        if (!strcmp(en->e->outputs[i].name, output)) return i;
+        if (known < 64) names[known++] = en->e->outputs[i].name;
+    }
+    rt_fail(e, RT_USER, "'%s' has no output '%s'%s", en->e->name, output,
+            advise(output, names, known).text);
+    return -1;
+}
+
+RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char *output, void *at,
+                       RtError *e)
+{
+    RtEntry *en = rt_entry_find(s, p, entry, e);
+    int i = en ? find_output(en, output, e) : -1;
+    if (i < 0) return e->code;
+    void *now = at ? at : en->own_output[i];
+    if (en->output[i] == now) return RT_OK;
+    if (rt_enter(s, e)) return e->code;
+    rt_entry_unresolve(s, en);
+    rt_leave(s);
+    en->output[i] = now;
+    return RT_OK;
 }
 
 static RtCode output(RtSession *s, RtProgram *p, const char *entry, const char *output, void *bytes,
                      size_t n, RtCopyKind kind, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
-    if (!en) return e->code;
-    const RtDeviceOps *ops = s->device->ops;
-    for (int i = 0; i < en->e->noutputs; i++) {
-        if (strcmp(en->e->outputs[i].name, output)) continue;
-        size_t size = (size_t)prog_type_bytes(&en->e->outputs[i].type);
-        if (size != n)
-            return rt_fail(e, RT_USER, "output '%s' of '%s' has %zu bytes, there is room for %zu",
-                           output, entry, size, n);
-        if (!en->ran)
-            return rt_fail(e, RT_USER, "'%s' has not been run yet: output '%s' has no value", entry,
-                           output);
-        if (!n) return RT_OK;
-        if (rt_enter(s, e)) return e->code;
-        RtCode code = ops->copy(s->stream, bytes, en->output[i], n, kind, NULL, e);
-        if (!code) code = ops->stream_sync(s->stream, e);
-        rt_leave(s);
-        return code;
-    }
-    const char *names[64];
-    size_t known = 0;
-    for (int i = 0; i < en->e->noutputs && known < 64; i++) names[known++] = en->e->outputs[i].name;
-    return rt_fail(e, RT_USER, "'%s' has no output '%s'%s", entry, output,
-                   advise(output, names, known).text);
+    int i = en ? find_output(en, output, e) : -1;
+    if (i < 0) return e->code;
+    size_t size = (size_t)prog_type_bytes(&en->e->outputs[i].type);
+    if (size != n)
+        return rt_fail(e, RT_USER, "output '%s' of '%s' has %zu bytes, there is room for %zu",
+                       output, entry, size, n);
+    if (!en->stored[i])
+        return rt_fail(e, RT_USER, "'%s' has not been run yet: output '%s' has no value", entry,
+                       output);
+    if (rt_enter(s, e)) return e->code;
+    RtCode code = RT_OK;
+    if (n && en->stored[i] != bytes)
+        code = s->device->ops->copy(s->stream, bytes, en->stored[i], n, kind, NULL, e);
+    if (!code) code = wait(s, e);
+    rt_leave(s);
+    return code;
 }
 
 RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *name, void *bytes,
