@@ -31,7 +31,7 @@ def wait():
 
 
 def error(got, want):
-    return float((got - want).abs().max() / want.abs().max().clamp(min=1))
+    return float((got - want).detach().abs().max() / want.detach().abs().max().clamp(min=1))
 
 
 def gradients(batch, n):

@@ -1,8 +1,9 @@
-"""Entries in JAX: gradients beside its own, jit, vmap; on the CPU."""
+"""Entries in JAX: gradients beside its own, jit, vmap; on TEST_DEVICE, else the CPU."""
 
 import os
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+os.environ["JAX_PLATFORMS"] = "cpu" if DEVICE == "cpu" else "cuda"
 
 import gc
 
@@ -13,7 +14,8 @@ import numpy as np
 from harness import check, raises, run, same
 from nets import BLOCK, STATEFUL
 
-m = netc.compile(BLOCK, name="block.net", device="cpu")
+jax.config.update("jax_default_matmul_precision", "highest")
+m = netc.compile(BLOCK, name="block.net", device=DEVICE)
 P = {n: jnp.asarray(m.state[n]) for n in m.state if "." in n}
 r = np.random.default_rng(1)
 X, LABEL = jnp.asarray(r.normal(size=(8, 16)), jnp.float32), jnp.asarray(r.integers(0, 4, 8), jnp.uint8)
@@ -79,12 +81,12 @@ def test_wrong():
         (lambda: jax.jit(f)(X.astype(jnp.float16), LABEL, params=head), netc.Error, ["'x' is f32[8, 16]", "float16"]),
         (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
         (lambda: m.jax(params="hed.weight"), netc.Error, ["did you mean 'head.weight'"]),
-        (lambda: netc.compile(STATEFUL, device="cpu").jax(), netc.Error, ["changes states"]),
-        (lambda: netc.compile("model wide(x: f64[2]) { return y = x }", device="cpu").jax(), netc.Error, ["64 bits"]),
+        (lambda: netc.compile(STATEFUL, device=DEVICE).jax(), netc.Error, ["changes states"]),
+        (lambda: netc.compile("model wide(x: f64[2]) { return y = x }", device=DEVICE).jax(), netc.Error, ["64 bits"]),
     ]:
         with raises(kind, *words):
             call()
-    pick = netc.compile("model pick(i: i32[2]) { return y = tensor([1.0, 2, 3])[i] }", device="cpu").jax()
+    pick = netc.compile("model pick(i: i32[2]) { return y = tensor([1.0, 2, 3])[i] }", device=DEVICE).jax()
     same(jax.jit(pick)(jnp.asarray([2, 0], jnp.int32)).tolist(), [3, 1])
     with raises(Exception, "index of gather: 3", "outside"):  # found while it runs
         jax.block_until_ready(jax.jit(pick)(jnp.asarray([2, 3], jnp.int32)))

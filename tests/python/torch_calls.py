@@ -1,4 +1,6 @@
-"""Entries in PyTorch: gradients beside its own, modules, torch.compile; on the CPU."""
+"""Entries in PyTorch: gradients beside its own, modules, torch.compile; on TEST_DEVICE, else the CPU."""
+
+import os
 
 import netc
 import numpy as np
@@ -7,8 +9,10 @@ from harness import check, raises, run, same
 from nets import BLOCK, STATEFUL
 from torch.nn import functional as F
 
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+torch.set_default_device(DEVICE)
 torch.manual_seed(1)
-m = netc.compile(BLOCK, name="block.net", device="cpu")
+m = netc.compile(BLOCK, name="block.net", device=DEVICE)
 NAMES = [n for n in m.state if "." in n]
 X, LABEL = torch.randn(8, 16), torch.randint(0, 4, (8,), dtype=torch.uint8)
 
@@ -67,13 +71,13 @@ def test_wrong():
     for call, kind, words in [
         (lambda: f(X.double(), LABEL, params=p), netc.Error, ["'x' is f32[8, 16]", "f64[8, 16]"]),
         (lambda: f(X[:4], LABEL, params=p), netc.Error, ["'x' is f32[8, 16]", "f32[4, 16]"]),
-        (lambda: f(X.to("meta"), LABEL, params=p), netc.Error, ["'x' lies on meta", "runs on cpu"]),
+        (lambda: f(X.to("meta"), LABEL, params=p), netc.Error, ["'x' lies on meta", f"runs on {DEVICE}"]),
         (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
         (lambda: f(X, LABEL, params={**p, "up.bias": X}), TypeError, ["no parameter 'up.bias'", "head.weight"]),
         (lambda: f(X, params=p), TypeError, ["no value for 'label'"]),
         (lambda: f(X, LABEL, X, params=p), TypeError, ["too many"]),
         (lambda: f(X, LABEL, x=X, params=p), TypeError, ["'x'", "twice"]),
-        (lambda: f(X.numpy(), LABEL, params=p), TypeError, ["ndarray"]),
+        (lambda: f(X.cpu().numpy(), LABEL, params=p), TypeError, ["ndarray"]),
         (lambda: m.torch(params="haed.weight"), netc.Error, ["no parameter 'haed.weight'", "did you mean 'head.weight'"]),
         (lambda: m.torch(outputs="lgits"), netc.Error, ["no output 'lgits'"]),
         (lambda: m.torch("blok"), netc.Error, ["no entry 'blok'"]),
@@ -92,20 +96,20 @@ def test_wrong():
     x = X.clone().requires_grad_()
     with raises(netc.Error, "differentiated again"):
         torch.autograd.grad(torch.autograd.grad(f(x, LABEL, params=p).loss, x, create_graph=True)[0].sum(), x)
-    integers = netc.compile("model pick(i: i32[2] in 0..3, x: f32[3]) { return n = argmax(x) + i }", device="cpu")
+    integers = netc.compile("model pick(i: i32[2] in 0..3, x: f32[3]) { return n = argmax(x) + i }", device=DEVICE)
     check(not integers.torch()(torch.tensor([1, 2], dtype=torch.int32), torch.ones(3, requires_grad=True)).requires_grad)
 
 
 def test_states():
     """Gradients are of the draws and the states that their call saw."""
-    d = netc.compile(STATEFUL, device="cpu", seed=7)
+    d = netc.compile(STATEFUL, device=DEVICE, seed=7)
     f = d.torch(training=True)
     ones = torch.ones(64, 8, requires_grad=True)
     first, second = f(ones), f(ones)
     check(set(first.unique().tolist()) == {0, 4} and set(second.unique().tolist()) == {0, 6})  # calls <- comes first
     check(not torch.equal(first > 0, second > 0))
-    check(not torch.equal(first, netc.compile(STATEFUL, device="cpu", seed=8).torch(training=True)(ones)))
-    check(torch.equal(first, netc.compile(STATEFUL, device="cpu", seed=7).torch(training=True)(ones)))
+    check(not torch.equal(first, netc.compile(STATEFUL, device=DEVICE, seed=8).torch(training=True)(ones)))
+    check(torch.equal(first, netc.compile(STATEFUL, device=DEVICE, seed=7).torch(training=True)(ones)))
     for y in (second, first):
         g, = torch.autograd.grad(y.sum(), ones)
         check(torch.equal(g, y.detach()))
@@ -183,7 +187,7 @@ def test_compiled():
     with raises(Exception, "is f32[8, 16]"):
         inferred(X[:3])
     # What changes states is not hidden in a graph: the graph breaks there.
-    d = netc.compile(STATEFUL, device="cpu").torch(training=True)
+    d = netc.compile(STATEFUL, device=DEVICE).torch(training=True)
     ones = torch.ones(64, 8, requires_grad=True)
     y = torch.compile(lambda x: d(x) * 2, backend="aot_eager")(ones)
     g, = torch.autograd.grad(y.sum(), ones)
