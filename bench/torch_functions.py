@@ -1,5 +1,5 @@
 """Entries as functions in PyTorch on a GPU: right, in stream order, what a call costs, and a module trained
-beside PyTorch's own. python3 bench/torch_functions.py [cuda:0] [seconds]"""
+beside PyTorch's own. python3 bench/torch_functions.py [cuda:0] [seconds] [graph: only whether torch's CUDA graphs take it]"""
 
 import sys
 import time
@@ -145,6 +145,36 @@ def training(batch, n, steps=100):
             return print("out of time")
 
 
+def captured():
+    m = netc.compile(BLOCK, device=DEVICE)
+    net, x = m.module(), torch.randn(64, 64, device=DEVICE)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):  # what is done once is done before
+        for _ in range(4):
+            net(x).sum().backward()
+    torch.cuda.current_stream().wait_stream(side)
+    for what, step in (("forward", lambda: net(x).detach() * 2), ("forward and backward", lambda: net(x).sum().backward())):
+        net.zero_grad(set_to_none=True)
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                y = step()
+            x.copy_(torch.randn(64, 64, device=DEVICE))
+            graph.replay()
+            wait()
+            got = [y] if y is not None else [p.grad.clone() for p in net.parameters()]
+            net.zero_grad(set_to_none=True)
+            y = step()
+            want = [y] if y is not None else [p.grad for p in net.parameters()]
+            print(f"captured, {what}: replayed with {max(map(error, got, want)):.1e} difference", flush=True)
+        except Exception as e:
+            print(f"captured, {what}: {type(e).__name__} {str(e)[:300]}", flush=True)
+            return
+
+
+if sys.argv[3:] == ["graph"]:
+    captured()
+    sys.exit()
 print(netc.compile(FOUR, device=DEVICE).device, "torch", torch.__version__, flush=True)
 gradients(64, 64)
 gradients(4096 if CUDA else 256, 1024 if CUDA else 128)

@@ -283,9 +283,13 @@ NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, 
                                      netc_error **err);
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);
-// Whether running the entry changes a parameter or state (the count of executions of one that draws
-// random numbers, too). An unknown entry changes none.
-NETC_API bool netc_entry_writes(netc_program *p, const char *entry);
+// What running the entry does besides computing its outputs, NETC_ENTRY_*; -1: there is no such.
+enum {
+    NETC_ENTRY_READS = 1,  // parameters or states
+    NETC_ENTRY_WRITES = 2, // them (the count of executions of one that draws random numbers, too)
+    NETC_ENTRY_CHECKS = 4, // indices, asserts: it can fail
+};
+NETC_API int netc_entry_effects(netc_program *p, const char *entry);
 
 // -- running --------------------------------------------------------------------------------------
 typedef struct netc_session_options {
@@ -329,6 +333,7 @@ NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const 
 // Where the following runs of [entry] store an output: on a GPU t->on_device, elsewhere the host's
 // memory; NULL: in memory of the session's, as before. It stays the caller's, and must be there
 // until netc_sync or the next netc_bind_output. It must not lie over an input, nor another output.
+// Of an entry with more than eight launches it is copied there once its address has changed.
 NETC_API netc_status netc_bind_output(netc_session *s, const char *entry, const char *output,
                                       const netc_tensor *t, netc_error **err);
 // What the session enqueues from now on waits for what was enqueued until now on [stream], a

@@ -1,5 +1,4 @@
 // What a program has: its entries, with their inputs and outputs.
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/lib.h"
@@ -97,15 +96,16 @@ netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_por
     return NETC_OK;
 }
 
-bool netc_entry_writes(netc_program *p, const char *entry)
+int netc_entry_effects(netc_program *p, const char *entry)
 {
     const ProgEntry *e;
-    Build *b;
-    if (entry_of(p, entry, &e, NULL) != NETC_OK || build_any(p, &b, NULL) != NETC_OK) return false;
-    bool any = false, *written = calloc((size_t)b->program->ncells + 1, sizeof *written);
-    if (!written) return true;
-    program_written(b->program, e, written);
-    for (int i = 0; i < b->program->ncells; i++) any |= written[i];
-    free(written);
-    return any;
+    if (entry_of(p, entry, &e, NULL) != NETC_OK) return -1;
+    int effects = e->nchecks ? NETC_ENTRY_CHECKS : 0;
+    for (int i = 0; i < e->nsteps; i++)
+        for (int k = 0; k < e->steps[i].nargs; k++) {
+            const ProgArg *a = &e->steps[i].args[k];
+            if (a->kind == PA_BUFFER && e->buffers[a->index].region == PR_CELL)
+                effects |= a->written ? NETC_ENTRY_WRITES : NETC_ENTRY_READS;
+        }
+    return effects;
 }

@@ -161,6 +161,82 @@ static netc_status wait_for(Call *c, netc_session *s)
 }
 
 // No Python runs from here to the end: nothing comes between what is bound and the run.
+static bool overlap(const netc_tensor *a, const netc_tensor *b)
+{
+    size_t n = netc_dtype_size(a->dtype), m = netc_dtype_size(b->dtype);
+    for (int i = 0; i < a->rank; i++) n *= (size_t)a->dim[i];
+    for (int i = 0; i < b->rank; i++) m *= (size_t)b->dim[i];
+    uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+    return x < y + m && y < x + n;
+}
+
+// Whether an output can be stored right where the caller wants it, in the GPU's memory.
+static bool is_placed(const Call *c, int i)
+{
+    const netc_tensor *to = &c->out[i].to;
+    if (!to->on_device) return false;
+    for (int k = 0; k < c->nin; k++)
+        if (c->in[k].t.on_device && overlap(to, &c->in[k].t)) return false;
+    for (int k = 0; k < c->nout; k++)
+        if (k != i && c->out[k].to.on_device && overlap(to, &c->out[k].to)) return false;
+    return true;
+}
+
+// Tells where outputs are stored, and no more where they were before.
+static netc_status place_outputs(const Entry *e, Call *c)
+{
+    netc_status status = NETC_OK;
+    bool any = false, before = PySet_Contains(e->model->placed, e->name) == 1;
+    for (int i = 0; i < e->nout; i++) any |= c->out[i].placed = is_placed(c, i);
+    if (any && !before && PySet_Add(e->model->placed, e->name)) return NETC_OUT_OF_MEMORY;
+    for (int i = 0; i < e->nout && (any || before) && status == NETC_OK; i++)
+        status = netc_bind_output(e->model->session, e->utf8, e->out[i].p.name,
+                                  c->out[i].placed ? &c->out[i].to : NULL, &c->error);
+    return status;
+}
+
+void model_unplace(Model *m)
+{
+    PyObject *name;
+    netc_port p;
+    while (PySet_Size(m->placed) > 0 && (name = PySet_Pop(m->placed))) {
+        const char *utf8 = PyUnicode_AsUTF8AndSize(name, NULL);
+        for (int i = 0; utf8 && i < netc_output_count(m->program, utf8); i++)
+            if (netc_output_info(m->program, utf8, i, &p, NULL) == NETC_OK)
+                netc_bind_output(m->session, utf8, p.name, NULL, NULL);
+        Py_DECREF(name);
+    }
+}
+
+// Whether all of the call can be left to the GPU: nothing can fail, no parameter or state is at
+// stake, and all tensors are made and used on one stream of their library's. *stream: that.
+static bool left_to_gpu(const Entry *e, const Call *c, void **stream)
+{
+    *stream = c->nout ? c->out[0].given.stream : NULL;
+    if (e->effects || !c->nout) return false;
+    for (int i = 0; i < c->nin + c->nout; i++) {
+        const Taken *t = i < c->nin ? &c->in[i] : &c->out[i - c->nin].given;
+        if (!t->work || t->stream != *stream) return false;
+        if (i >= c->nin && !c->out[i - c->nin].placed) return false;
+    }
+    return true;
+}
+
+static netc_status outputs(const Entry *e, Call *c)
+{
+    netc_session *s = e->model->session;
+    netc_status status = NETC_OK;
+    void *stream;
+    bool read = false;
+    if (left_to_gpu(e, c, &stream)) return netc_before(s, stream, &c->error);
+    for (int i = 0; i < e->nout && status == NETC_OK; i++) {
+        if (c->out[i].placed) continue;
+        status = netc_read(s, e->utf8, e->out[i].p.name, &c->out[i].to, &c->error);
+        read = true;
+    }
+    return read ? status : netc_sync(s, &c->error);
+}
+
 netc_status call_run(const Entry *e, Call *c)
 {
     Model *m = e->model;
@@ -168,18 +244,15 @@ netc_status call_run(const Entry *e, Call *c)
     netc_status status = NETC_OK;
     for (int i = 0; i < e->nin && status == NETC_OK; i++)
         status = netc_bind(s, e->utf8, e->in[i].p.name, &c->in[i].t, &c->error);
+    if (status == NETC_OK) status = place_outputs(e, c);
     if (status != NETC_OK) return status;
     if (!strcmp(e->utf8, "train")) model_changes(m);
     PyThreadState *gil = PyEval_SaveThread();
     status = wait_for(c, s);
     if (status == NETC_OK) status = netc_run(s, e->utf8, 1, &c->error);
-    for (int i = 0; i < e->nout && status == NETC_OK; i++)
-        status = netc_read(s, e->utf8, e->out[i].p.name, &c->out[i].to, &c->error);
+    if (status == NETC_OK) status = outputs(e, c);
     // Also after an error: what was bound may go when this returns.
-    if (!e->nout || status != NETC_OK) {
-        netc_status waited = netc_sync(s, status == NETC_OK ? &c->error : NULL);
-        if (status == NETC_OK) status = waited;
-    }
+    if (status != NETC_OK) netc_sync(s, NULL);
     PyEval_RestoreThread(gil);
     return status;
 }

@@ -65,6 +65,7 @@ static bool fill(Entry *e, State *s, netc_error **err)
     e->in = calloc((size_t)nin + 1, sizeof *e->in);
     e->out = calloc((size_t)nout + 1, sizeof *e->out);
     if (!e->in || !e->out) return PyErr_NoMemory(), false;
+    e->effects = netc_entry_effects(p, e->utf8);
     for (int i = 0; i < nin; i++) {
         if (netc_input_info(p, e->utf8, i, &e->in[i].p, err)) return false;
         e->nin = i + 1;
@@ -149,13 +150,8 @@ static PyObject *get_name(PyObject *self, void *closure)
 
 static PyObject *get_writes(PyObject *self, void *closure)
 {
-    Entry *e = (Entry *)self;
     (void)closure;
-    if (!e->model || !model_enter(e->model, false))
-        return PyErr_Occurred() ? NULL : PyBool_FromLong(0);
-    bool writes = netc_entry_writes(e->model->program, e->utf8);
-    model_leave(e->model);
-    return PyBool_FromLong(writes);
+    return PyBool_FromLong((((Entry *)self)->effects & NETC_ENTRY_WRITES) != 0);
 }
 
 static PyObject *repr(PyObject *self)

@@ -17,6 +17,7 @@ typedef struct Entry {
     const char *utf8; // name's
     int nin, nout;
     Port *in, *out;
+    int effects; // NETC_ENTRY_*
 } Entry;
 
 // -- a call (call.c) ------------------------------------------------------------------------------
@@ -25,7 +26,8 @@ typedef struct Result {
     PyObject *o;    // what the caller gets, or NULL
     PyBuf view;     // of an array of NumPy that was made for it,
     Taken given;    // or of one that the caller gave
-    netc_tensor to; // where it is written
+    netc_tensor to; // where it is written,
+    bool placed;    // by the run itself
 } Result;
 
 typedef struct Call {

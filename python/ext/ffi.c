@@ -169,11 +169,11 @@ static void *run_frame(State *s, const XlaFrame *f, bool cuda)
         XlaStreamArgs a = {.size = sizeof a, .context = f->context};
         if (ok && cuda) error = f->api->stream_get(&a);
         for (; ok && c.nin < e->nin; c.nin++) {
-            c.in[c.nin] = (Taken){.wait = cuda, .stream = a.stream};
+            c.in[c.nin] = (Taken){.wait = cuda, .work = cuda, .stream = a.stream};
             ok = tensor(s, &f->args, c.nin, cuda, &c.in[c.nin].t);
         }
         for (; ok && c.nout < e->nout; c.nout++) {
-            c.out[c.nout] = (Result){.given = {.wait = cuda, .stream = a.stream}};
+            c.out[c.nout] = (Result){.given = {.wait = cuda, .work = cuda, .stream = a.stream}};
             ok = tensor(s, &f->results, c.nout, cuda, &c.out[c.nout].to);
         }
         if (ok && !error && call_run(e, &c) != NETC_OK) ok = false;

@@ -159,9 +159,10 @@ Model *model_new(State *s, PyObject *class, Model *parent)
     m->forks = m->made = s->forks;
     m->lock = PyThread_allocate_lock();
     m->notes = calloc(1, sizeof *m->notes);
+    m->placed = PySet_New(NULL);
     Py_XINCREF(parent);
     m->parent = parent;
-    if (m->lock && m->notes && !pthread_mutex_init(&m->notes->lock, NULL)) return m;
+    if (m->lock && m->notes && m->placed && !pthread_mutex_init(&m->notes->lock, NULL)) return m;
     free(m->notes);
     m->notes = NULL;
     Py_DECREF(m);
@@ -214,6 +215,7 @@ static void model_free(PyObject *self)
     clear(self);
     for (int i = 0; i < 2; i++) Py_CLEAR(m->held[i]);
     Py_CLEAR(m->parent);
+    Py_CLEAR(m->placed);
     if (m->lock) PyThread_free_lock(m->lock);
     if (m->notes) {
         for (int i = 0; i < m->notes->n; i++) free(m->notes->line[i]);

@@ -59,7 +59,8 @@ typedef struct Taken { // an object's memory, described for netc; given back by 
     PyObject *keep; // a capsule, or what was made of a list
     PyBuf view;
     bool viewed;
-    bool wait; // it is ready behind what is enqueued on this stream
+    bool wait; // it is ready behind what is enqueued on this stream,
+    bool work; // where its library goes on with it, too
     void *stream;
 } Taken;
 typedef struct Wish {
@@ -114,10 +115,11 @@ typedef struct Model {
     netc_session *session;
     struct Model *parent; // whose parameters and states, and lock, are used; or NULL
     PyThread_type_lock lock;
-    unsigned long owner;       // the thread that holds the lock,
-    int depth;                 // so many times
-    unsigned long changes;     // of parameters and states from outside, and by training
-    bool busy;                 // something runs that calls back, and that nothing may come between
+    unsigned long owner;   // the thread that holds the lock,
+    int depth;             // so many times
+    PyObject *placed;      // names of entries whose outputs are stored at places of the caller's
+    unsigned long changes; // of parameters and states from outside, and by training
+    bool busy;             // something runs that calls back, and that nothing may come between
     unsigned long long stream; // the caller's that it runs on; 0: one of its own
     int forks;                 // State.forks when the lock was made,
     int made;                  // and when it was
@@ -131,6 +133,7 @@ bool model_type_make(PyObject *module, State *s);
 // exception is set. alone: not from a callback of what runs.
 bool model_enter(Model *m, bool alone);
 void model_leave(Model *m);
+void model_unplace(Model *m); // within: places of callers are not written to any more (call.c)
 void model_changes(Model *m); // within: parameters or states are about to change
 const char *model_device(const Model *m, char *out, size_t n); // "cuda:0"
 // After a call that ran callbacks: raises what one of them raised, else e.

@@ -298,7 +298,7 @@ static bool take_exchanged(State *s, const DlExchange *x, PyObject *o, const cha
     if (!take_dltensor(s, &d, what, want, out)) return false;
     if (!out->t.on_device) return true;
     if (x->work_stream(d.device_type, d.device_id, &out->stream)) return false;
-    out->wait = true;
+    out->wait = out->work = true;
     return true;
 }
 

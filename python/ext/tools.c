@@ -132,6 +132,7 @@ PyObject *model_profile(PyObject *self, PyObject *args, PyObject *keywords)
                                      &seed, &steps, &repeats, &cold) ||
         !model_enter(m, true))
         return NULL;
+    model_unplace(m);
     if (data == Py_None || (set = data_new(m, data))) {
         o.seed = seed, o.steps = steps, o.repeats = repeats, o.cold = cold;
         o.data = set ? data_set(set) : NULL;

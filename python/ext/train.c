@@ -79,6 +79,7 @@ static PyObject *train(Model *m, netc_train_options *o, PyObject *data, PyObject
     PyObject *before[2] = {m->held[0], m->held[1]};
     m->held[0] = m->held[1] = NULL;
     model_changes(m);
+    model_unplace(m);
     model_root(m)->busy = true;
     PyThreadState *gil = PyEval_SaveThread();
     netc_status status = netc_train(m->session, o, &err);
@@ -142,6 +143,7 @@ PyObject *model_evaluate(PyObject *self, PyObject *data)
     if (!model_enter(m, true)) return NULL;
     model_forget_raised(m);
     PyObject *set = data_new(m, data);
+    model_unplace(m);
     if (set) {
         PyThreadState *gil = PyEval_SaveThread();
         netc_status status = netc_evaluate(m->session, data_set(set), &metrics, &n, &err);

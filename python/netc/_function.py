@@ -20,6 +20,7 @@ class Function:
         declared = {name for name, _, _, _ in model.entry(self.name).inputs}
         self.forward = self._compile(outputs)
         self.inputs = [port[:3] for port in self.forward.inputs]
+        self._names = [name for name, _, _ in self.inputs]
         self.own = sum(name in declared for name, _, _ in self.inputs)
         ports = [port[:3] for port in self.forward.outputs]
         self.outputs = [p for p in ports if not p[0].startswith("@")]
@@ -49,25 +50,25 @@ class Function:
 
     def arrange(self, args, inputs, params):
         """Arguments as they were given, in the order of self.inputs."""
-        names = [name for name, _, _ in self.inputs]
-        own, params = names[:self.own], params or {}
+        own, chosen = self._names[:self.own], self._names[self.own:]
+        given, params = own[len(args):], params or {}
+        try:
+            found = (*args, *[inputs[n] for n in given], *[params[n] for n in chosen])
+        except KeyError as e:
+            name, = e.args
+            raise TypeError(f"{self.name}(): no value for '{name}'; it takes {', '.join(own)}" if name in given else
+                            f"{self.name}(): no value for the parameter '{name}', params={{…}}") from None
+        if len(found) == len(self._names) and len(inputs) == len(given) and len(params) == len(chosen):
+            return found
         if len(args) > len(own):
             raise TypeError(f"{self.name}(): too many arguments; it takes {', '.join(own)}")
         for name in inputs:
-            if name not in own[len(args):]:
+            if name not in given:
                 raise TypeError(f"{self.name}(): there is no input '{name}', or it is given twice; "
                                 f"it takes {', '.join(own)}")
-        for name in params:
-            if name not in names[self.own:]:
-                raise TypeError(f"{self.name}(): there is no parameter '{name}' among the arguments; "
-                                f"they are {', '.join(names[self.own:]) or 'none: say params= before'}")
-        for name in own[len(args):]:
-            if name not in inputs:
-                raise TypeError(f"{self.name}(): no value for '{name}'; it takes {', '.join(own)}")
-        for name in names[self.own:]:
-            if name not in params:
-                raise TypeError(f"{self.name}(): no value for the parameter '{name}', params={{…}}")
-        return (*args, *(inputs[n] for n in own[len(args):]), *(params[n] for n in names[self.own:]))
+        name = next(name for name in params if name not in chosen)
+        raise TypeError(f"{self.name}(): there is no parameter '{name}' among the arguments; "
+                        f"they are {', '.join(chosen) or 'none: say params= before'}")
 
     def __repr__(self):
         ins = ", ".join(f"{n}: {t}{list(s)}" for n, t, s in self.inputs)

@@ -12,6 +12,7 @@ from ._function import Function
 _TYPES = {"bool": torch.bool, "u8": torch.uint8, "i32": torch.int32, "u32": torch.uint32, "i64": torch.int64,
           "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
 _FLOATS = ("bf16", "f16", "f32", "f64")
+_EXCHANGE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")  # else a tensor that wants a gradient is refused
 _numbers = itertools.count()
 
 
@@ -24,15 +25,21 @@ class _Entry:
 
     def __init__(self, entry, ports, device):
         self.entry, self.ports, self.device = entry, ports, device
+        self.names = [p[0] for p in entry.outputs]
+        self.kinds = [(shape, {"dtype": _TYPES[dtype], "device": device}) for _, dtype, shape, _ in entry.outputs]
 
     def __call__(self, tensors):
-        for (name, _, _), t in zip(self.ports, tensors):
-            if t.device != self.device:
-                raise Error(f"'{name}' lies on {t.device}, '{self.entry.name}' runs on {self.device}: move it there first")
-        out = _empty([p[:3] for p in self.entry.outputs], self.device)
-        self.entry(*[t.detach().contiguous() for t in tensors],
-                   out={p[0]: t for p, t in zip(self.entry.outputs, out)})
-        return out
+        device, dense = self.device, []
+        for t in tensors:
+            if t.device != device:
+                name = self.ports[len(dense)][0]
+                raise Error(f"'{name}' lies on {t.device}, '{self.entry.name}' runs on {device}: move it there first")
+            if not _EXCHANGE and t.requires_grad:
+                t = t.detach()
+            dense.append(t if t.is_contiguous() else t.contiguous())
+        out = {name: torch.empty(shape, **kind) for name, (shape, kind) in zip(self.names, self.kinds)}
+        self.entry(*dense, out=out)
+        return list(out.values())
 
 
 class _Call:
@@ -151,13 +158,14 @@ class TorchFunction:
     def _eager(self, tensors):
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return _Autograd.apply(self._call, *tensors)
-        return self._call.run(tensors)[:self._call.nout]
+        results = self._call.run(tensors)
+        return results if len(results) == self._call.nout else results[:self._call.nout]
 
     def __call__(self, *args, params=None, **inputs):
         tensors = self._function.arrange(args, inputs, params)
-        for t in tensors:
-            if not isinstance(t, torch.Tensor):
-                raise TypeError(f"{self._function.name}(): a {type(t).__name__} was given for a tensor")
+        if not all(map(torch.is_tensor, tensors)):
+            kinds = ", ".join(type(t).__name__ for t in tensors if not torch.is_tensor(t))
+            raise TypeError(f"{self._function.name}(): {kinds} was given for a tensor")
         if not torch.compiler.is_compiling():
             results = self._eager(tensors)
         elif self._op is None:

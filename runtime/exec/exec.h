@@ -54,6 +54,9 @@ typedef struct RtData {
 // Batches of a data set that does not fit the device pass through a ring there (exec_stage.c).
 typedef struct RtStage RtStage;
 
+// Launches that are enqueued one by one as fast as a graph: then addresses may change freely.
+enum { RT_FEW_LAUNCHES = 8 };
+
 // -- entries of an attached program ---------------------------------------------------------------
 typedef struct RtStep { // a ProgStep with its arguments resolved
     const ProgStep *s;
@@ -77,11 +80,13 @@ typedef struct RtEntry {
     void **late_output;  // by output: of one that was
     ProgError *error;    // on the device, in output_block
     ProgError *seen;     // pinned: the record on its way to the host; NULL where memory is unified
-    bool error_dirty;   // an execution was enqueued since the record was last read
-    const void **input; // addresses the arguments are resolved with
-    void **own_input;   // device buffers for inputs passed to rt_run; made when first needed
-    bool *roams;        // by input: the caller's device pointer changes too often for graphs
-    RtData **data;      // bound data sets, by input
+    bool error_dirty;    // an execution was enqueued since the record was last read
+    const void **input;  // addresses the arguments are resolved with
+    void **own_input;    // device buffers for inputs passed to rt_run; made when first needed
+    bool *roams;         // by input: the caller's device pointer changes too often for graphs
+    bool *strays;        // by output: the caller's place does; it is stored in memory of its own,
+    void **then;         // and copied there behind an execution
+    RtData **data;       // bound data sets, by input
     int64_t *row_bytes;
     int64_t examples;         // of the bound data
     int32_t *rows, *identity; // device: the bound table and 0, 1, 2 ...
@@ -128,7 +133,7 @@ void rt_entry_free(RtSession *s, RtEntry *en);
 // Addresses of the arguments from en->input, en->rows_now and the session's arena.
 void rt_entry_resolve(RtSession *s, RtEntry *en);
 void rt_entry_unresolve(RtSession *s, RtEntry *en); // an address changed
-void rt_entry_enqueued(RtEntry *en);                // its outputs are values, its record is to be read
+void rt_entry_enqueued(RtEntry *en); // its outputs are values, its record is to be read
 // Whether an argument is a product's workspace, of which its algorithm may need less than was
 // planned, or nothing: *bytes.
 bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step, int arg,

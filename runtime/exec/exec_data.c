@@ -244,11 +244,11 @@ static void set_table(RtSession *s, RtEntry *en, const int32_t *rows)
 // more launches than are enqueued as fast one by one, an address that changes is copied from.
 static bool in_place(RtSession *s, RtEntry *en, int k, const RtInput *in)
 {
-    enum { FEW = 8 };
     const void *now = en->input[k];
     if (s->device->ops->unified) return true;
     if (!in->device || en->roams[k]) return false;
-    en->roams[k] = now && now != in->data && now != en->own_input[k] && en->launches > FEW;
+    en->roams[k] =
+        now && now != in->data && now != en->own_input[k] && en->launches > RT_FEW_LAUNCHES;
     return !en->roams[k];
 }
 
@@ -386,6 +386,17 @@ static RtCode check_places(const RtEntry *en, const RtInput *in, int n, RtError 
     return RT_OK;
 }
 
+static RtCode copy_strays(RtSession *s, RtEntry *en, RtError *e)
+{
+    RtCode code = RT_OK;
+    for (int i = 0; i < en->e->noutputs && !code; i++)
+        if (en->then[i])
+            code = s->device->ops->copy(s->stream, en->then[i], en->output[i],
+                                        (size_t)prog_type_bytes(&en->e->outputs[i].type), RT_D2D,
+                                        NULL, e);
+    return code;
+}
+
 static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t times, RtError *e)
 {
     bool direct;
@@ -407,7 +418,7 @@ static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t t
     }
     if (table && en->cursor) en->cursor->position += times * en->e->batch;
     if (rewind && en->cursor) en->cursor->known = false;
-    return RT_OK;
+    return times ? copy_strays(s, en, e) : RT_OK;
 }
 
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,

@@ -61,11 +61,13 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
     en->input = calloc(nin, sizeof *en->input);
     en->own_input = calloc(nin, sizeof *en->own_input);
     en->roams = calloc(nin, sizeof *en->roams);
+    en->strays = calloc(nout, sizeof *en->strays);
+    en->then = calloc(nout, sizeof *en->then);
     en->data = calloc(nin, sizeof *en->data);
     en->row_bytes = calloc(nin, sizeof *en->row_bytes);
     if (!en->step || !en->slot || !en->base || !en->argv || !en->output || !en->stored ||
         !en->own_output || !en->late_output || !en->input || !en->own_input || !en->roams ||
-        !en->data || !en->row_bytes)
+        !en->strays || !en->then || !en->data || !en->row_bytes)
         return rt_fail(err, RT_OOM, "out of memory");
     int at = 0;
     for (int i = 0; i < e->nsteps; i++) {
@@ -168,6 +170,7 @@ void rt_entry_free(RtSession *s, RtEntry *en)
     free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
         free(en->input);
     free(en->stored), free(en->own_output), free(en->late_output);
+    free(en->strays), free(en->then);
     free(en->own_input), free(en->roams), free(en->data), free(en->row_bytes);
     rt_lives_free(en->lives);
 }

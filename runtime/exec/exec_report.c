@@ -115,7 +115,10 @@ RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char
     RtEntry *en = rt_entry_find(s, p, entry, e);
     int i = en ? find_output(en, output, e) : -1;
     if (i < 0) return e->code;
-    void *now = at ? at : en->own_output[i];
+    bool moves = at && en->output[i] && en->output[i] != at && en->output[i] != en->own_output[i];
+    if (moves && !s->device->ops->unified && en->launches > RT_FEW_LAUNCHES) en->strays[i] = true;
+    en->then[i] = en->strays[i] ? at : NULL;
+    void *now = at && !en->strays[i] ? at : en->own_output[i];
     if (en->output[i] == now) return RT_OK;
     if (rt_enter(s, e)) return e->code;
     rt_entry_unresolve(s, en);

@@ -76,6 +76,36 @@ def test_exchange():
         netc.compile(ADD, device="cpu")(x=x, y=X)
 
 
+def test_enqueued():
+    """What can neither fail nor touch a state is left to the GPU, in the order of the library's stream."""
+    f = netc.compile("model f(x: f32[4], y: f32[4]) { return z = x * y, s = x - y }", device="cuda:0").entry()
+    x, y, z, s = Exchanged(X), Exchanged(X + 1), Exchanged(np.zeros(4)), Exchanged(np.zeros(4))
+    for k in range(4):  # captured as a graph meanwhile
+        f(x=x, y=y, out={"z": z, "s": s})
+        f(x=z, y=s, out={"z": z, "s": s})
+        same(cuda.cuStreamSynchronize(Exchanged.stream), 0)
+        same(z.values(), (-X * (X + 1)).tolist())
+        same(s.values(), (X * (X + 1) + 1).tolist())
+    check((f(x=x, y=y, out={"z": z})["s"] == -1).all() and z.values() == (X * (X + 1)).tolist())
+    with raises(netc.Error, "output 'z' is f32[4]", "f32[3]"):
+        f(x=x, y=y, out={"z": Exchanged(X[:3]), "s": s})
+    lost = Exchanged(X)
+    same(cuda.cuMemFree_v2(ctypes.c_uint64(lost.at)), 0)
+    with raises(netc.Error, "no pointer of cuda:0"):
+        f(x=x, y=lost, out={"z": z, "s": s})
+    # Places that come and go, of an entry of many launches, too; what runs later leaves them alone.
+    text = "model many(x: f32[4]) {\n v = x\n for i in 0..12 { v = cumsum(v, 0) - x }\n return y = v, s = sum(v)\n}"
+    many, host = netc.compile(text, device="cuda:0"), netc.compile(text, device="cpu")
+    for k in range(8):
+        x, y = Exchanged(X / 8 + k % 3), Exchanged(np.zeros(4))
+        got, want = many(x=x, out={"y": y} if k != 5 else {}), host(x=X / 8 + k % 3)
+        check(np.allclose(y.values() if k != 5 else got["y"], want["y"]) and np.allclose(got["s"], want["s"]), k)
+        if k == 6:
+            same(cuda.cuMemFree_v2(ctypes.c_uint64(y.at)), 0)
+            check(len(many.profile(repeats=1, steps=1)) > 8)
+    check(not netc.compile("model g(i: i32[1], x: f32[4]) { return y = x[i] }", device="cpu").entry().writes)
+
+
 def test_in_and_out():
     same(m.device.split()[0], "cuda:0")
     same(m(x=X, y=X)["z"].tolist(), [0, 2, 4, 6])  # from the host

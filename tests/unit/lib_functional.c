@@ -47,9 +47,10 @@ static void function_and_gradients(void)
     netc_program *d = compiled_as(model, &o), *plain = compiled(model);
     CHECK(netc_entry_count(f) == 2 && netc_input_count(f, "line") == 4);
     CHECK(netc_input_count(d, "line") == 6 && netc_output_count(d, "line") == 3);
-    CHECK(netc_entry_writes(plain, "train") && !netc_entry_writes(plain, "line") &&
-          !netc_entry_writes(f, "line") && !netc_entry_writes(d, "line") &&
-          !netc_entry_writes(d, "none"));
+    CHECK(netc_entry_effects(plain, "line") == NETC_ENTRY_READS &&
+          netc_entry_effects(plain, "train") & NETC_ENTRY_WRITES &&
+          !netc_entry_effects(f, "line") && !netc_entry_effects(d, "line") &&
+          netc_entry_effects(d, "none") == -1);
     netc_session *s = opened(f, 1, NULL), *g = opened(d, 1, NULL);
     CHECK(netc_state_count(s) == 1); // the setting: parameters are not the session's
     Points p;
@@ -114,7 +115,8 @@ static void states(void)
     netc_program *d = compiled_as(text, &o);
     CHECK(netc_input_count(f, "line") == 1 && netc_output_count(f, "line") == 2); // y, @was.k
     CHECK(netc_input_count(d, "line") == 2 && netc_output_count(d, "line") == 1); // not x itself
-    CHECK(netc_entry_writes(f, "line") && !netc_entry_writes(d, "line"));
+    CHECK(netc_entry_effects(f, "line") == (NETC_ENTRY_READS | NETC_ENTRY_WRITES) &&
+          netc_entry_effects(d, "line") == NETC_ENTRY_READS);
     netc_session *s = opened(f, 1, NULL), *g = opened(d, 1, s);
     float x[2] = {1, 1}, was[1] = {0}, c[2] = {1, 10}, dx[2];
     bind(s, "x", x, 1, 2, 0);
