@@ -24,13 +24,13 @@ mkdir -p "$OUT" "$XDG_CACHE_HOME"
 compute-sanitizer --version | tail -1
 
 # Products by groups of four warps, which small sizes do not take by themselves: a tuning file for here.
-groups() { # FILE SCHEDULE OPTION...
-    local file=$1 schedule=$2 device name; shift 2
+groups() { # MODEL FILE SCHEDULE OPTION...
+    local net=tests/shim/net/$1.net file=$work/$2 schedule=$3 device name; shift 3
     device=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null)
     { echo '# netc tune 1'
-      $NETC inspect tests/shim/net/mma.net --target sm_90 --knobs --no-library "$@" |
+      $NETC inspect "$net" --target sm_90 --knobs --no-library "$@" |
           sed "s/: tile .*wgmma=no.*/: tile $schedule/; s/: / @ ${SANITIZE_DEVICE:-$device}: /"; } >"$file"
-    name=${schedule#*=}; echo "0 wgmma:${name// /,} $NETC check tests/shim/net/mma.net --device cuda:0 --no-library --tune-file $file --locked $*"
+    name=${schedule#*=}; echo "0 wgmma:${name// /,} $NETC check $net --device cuda:0 --no-library --tune-file $file --locked $*"
 }
 
 # What is run, a line each: PART NAME COMMAND. Part 0: every kind once; 1: other sizes.
@@ -43,9 +43,11 @@ commands() {
     }
     SHIM_ALL=1 tests/shim/variants | sed "s|$PWD/||" >"$work/variants"
     grep -E '^tests/shim/[^ ]*( --|$)' "$work/variants" | checks 0
-    groups "$work/own" 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
-    groups "$work/split" 'wgmma=split tile_n=128 cluster=3' -D m=264 -D n=200 -D k=1032
-    groups "$work/both" 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
+    groups mma own 'wgmma=own tile_n=64 cluster=2' -D m=136 -D n=72 -D k=200
+    groups mma split 'wgmma=split tile_n=128 cluster=3' -D m=264 -D n=200 -D k=1032
+    groups mma both 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
+    groups windows windows 'wgmma=own tile_n=64 cluster=1' --precision bf16 -D h=9
+    groups windows strided 'wgmma=together tile_n=128 cluster=1' --precision f16 -D stride=2 -D c=128
     # initcheck does not see what the matmul library stores: of training in bf16 it reported that logits
     # read what nobody wrote, at the address of the library's result. It has the generated products only.
     for p in f32 tf32 bf16 f16; do

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 11 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 12 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -109,12 +109,21 @@ typedef struct ProgArg {
 // before its first element on. There may be many matrices alike: planes[0] of them plane_pitch[0]
 // elements apart, and planes[1] times these; copies then name a box by four numbers.
 enum { PROG_MAX_MAPS = 6, PROG_MAX_APART = 8, PROG_MAX_MAP_ARGS = 64 };
+// Of maps of windows: of first[], counted from either end of the image; of step[].
+enum { PROG_MAX_CORNER = 128, PROG_MAX_STEP = 8 };
 typedef struct ProgMap {
     int32_t arg;               // the kernel's argument it lies in
     int64_t offset;            // where in it, in elements
     int64_t rows, cols, pitch; // elements; pitch: between rows
     int32_t box_rows, box_cols, apart;
     int64_t planes[2], plane_pitch[2]; // planes[0] 0: one matrix
+    // Or windows: rows are images, [pitch] apart, of image[1] lines, image_pitch[1] apart, of
+    // image[0] pixels, image_pitch[0] apart, each of [cols] channels. A copy has [box_rows]
+    // neighbouring places of windows and one pixel of each, zeros where that is outside of the
+    // image. places[]: of an image along either axis, step[] pixels apart, from first[] on.
+    // image[0] 0: no windows.
+    int64_t image[2], image_pitch[2];
+    int32_t first[2], places[2], step[2];
 } ProgMap;
 
 // How a kernel is called. args are the step's, in order.

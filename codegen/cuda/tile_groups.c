@@ -23,18 +23,58 @@ const char *group_rows(RolePrint *w)
 
 // -- operands -------------------------------------------------------------------------------------
 
+static const char *origin_of(const Tile *t)
+{
+    return t->axis == 1 ? "origin_m" : "origin_n";
+}
+
+// A pixel of each window, and 64 channels of it: one copy where these go along the columns, else
+// one for every 64 of the tile's rows. Beyond the last column, in what blocks share, there is no
+// image.
+static void load_windows(RolePrint *w, const Tile *t, const GroupWindows *g, int side)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const bool one = t->along_k || side == STEP, shares = wgmma_shares(&b->sched);
+    const char *names[2] = {e->axis[t->axis], e->axis[b->col]}, *origin = origin_of(t), *text[6];
+    const char *there = emit_text(e, "first < %lld", (long long)b->axis[b->col].extent);
+    e->axis[t->axis] = one ? origin : emit_text(e, "(%s + i)", origin);
+    e->axis[b->col] = shares ? emit_text(e, "(%s ? first : 0)", there) : "first";
+    for (int i = 0; i < 3; i++) text[i] = emit_index(e, g->place[i]);
+    for (int i = 0; i < 2; i++) text[3 + i] = emit_index(e, g->tap[i]);
+    text[5] = emit_index(e, g->channel);
+    e->axis[t->axis] = names[0];
+    e->axis[b->col] = names[1];
+    if (shares) text[2] = emit_text(e, "%s ? %s : %lld", there, text[2], (long long)g->map.rows);
+    if (!one) {
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
+    }
+    emit_line(e, e->scope, "%snc_copy_windows(%s%s, %s_map, %s, %s, %s, %s, %s, %s, full + place);",
+              one ? "" : "    ", t->name, one ? "" : emit_text(e, " + i * %d", LINE), t->name,
+              text[5], text[0], text[1], text[2], text[3], text[4]);
+}
+
 // The copies of one step's tile to its place.
 void group_load(RolePrint *w, const TileOp *op)
 {
     Emit *e = w->e;
     const Tile *t = &w->p->tile[op->dst];
     const Schedule *s = &e->body->sched;
+    GroupWindows windows;
     int side = t->axis == 1 ? s->tile.m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
-    const char *origin = t->axis == 1 ? "origin_m" : "origin_n", *share = "", *behind = "";
+    const char *origin = origin_of(t), *share = "", *behind = "";
+    if (t->windows) {
+        group_windows(e->body, t->axis, &windows);
+        load_windows(w, t, &windows, side);
+        return;
+    }
     const char *map =
         emit_text(e, "%s_map%s", t->name, t->axis == 1 && w->apart > 1 ? ".of[rest]" : "");
-    const char *copy =
-        t->peers ? emit_text(e, "nc_copy_box_to(%d, ", (1 << by) - 1) : "nc_copy_box(";
+    const char *copy = t->peers       ? emit_text(e, "nc_copy_box_to(%d, ", (1 << by) - 1)
+                       : w->batch > 1 ? "nc_copy_box4("
+                                      : "nc_copy_box(",
+               *plane = w->batch > 1 ? emit_text(e, ", %s, 0", e->axis[0]) : "";
     if (t->peers) { // this block's share of the box's lines
         int lines = (t->along_k ? side : STEP) / by;
         behind = emit_text(e, " + rank * %d", lines * LINE);
@@ -42,8 +82,8 @@ void group_load(RolePrint *w, const TileOp *op)
     }
     if (t->along_k) {
         if (t->axis == 1 && w->apart > 1) share = emit_text(e, " / %d", w->apart);
-        emit_line(e, e->scope, "%s%s%s, %s, first, %s%s, full + place);", copy, t->name, behind,
-                  map, origin, share);
+        emit_line(e, e->scope, "%s%s%s, %s, first, %s%s%s, full + place);", copy, t->name, behind,
+                  map, origin, share, plane);
         return;
     }
     bool one = side == STEP;
@@ -51,9 +91,9 @@ void group_load(RolePrint *w, const TileOp *op)
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit_line(e, e->scope, "%s%s%s%s%s, %s, %s%s, first%s%s, full + place);", one ? "" : "    ",
+    emit_line(e, e->scope, "%s%s%s%s%s, %s, %s%s, first%s%s%s, full + place);", one ? "" : "    ",
               copy, t->name, one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin,
-              one ? "" : " + i", group_uneven(e->body) ? " - shift" : "", share);
+              one ? "" : " + i", group_uneven(e->body) ? " - shift" : "", share, plane);
 }
 
 void group_clear(RolePrint *w)

@@ -99,7 +99,10 @@ static void print_origin(RolePrint *w, const TileRole *role)
     if (role->thread || role->groups) // row sums do without
         emit_line(e, in, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
     group_operand(e->body, 1, &m, &along_k);
-    const char *down = number(e, "tile", w->across * w->apart, 0, 1);
+    if (w->batch > 1)
+        emit_line(e, in, "const int %s = %s;", e->axis[0],
+                  number(e, "tile", w->across * w->down, 0, 1));
+    const char *down = number(e, "tile", w->across * w->apart, w->batch > 1 ? w->down : 0, 1);
     if (*rank) down = emit_text(e, "(%s%s)", down, rank);
     if (w->apart > 1) {
         emit_line(e, in, "const int rest = %s;", number(e, "tile", w->across, w->apart, 1));
@@ -130,7 +133,7 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
     if (role->groups) emit_line(e, out, "int taken = 0; // steps, by tiles before");
     if (role->turns) emit_line(e, out, "int turn = 0;");
     if (w->p->split) emit_line(e, out, "int round = 1;");
-    emit_open(e, 0);
+    emit_open(e, w->batch > 1);
     print_origin(w, role);
     if (w->p->split) emit_line(e, e->scope, "round ^= 1;");
     if (role->turns) {
@@ -377,7 +380,7 @@ static void print_places(RolePrint *w)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     Scope *top = e->scope;
-    emit_line(e, top, "const int %s = 0;", e->axis[0]);
+    if (w->batch == 1) emit_line(e, top, "const int %s = 0;", e->axis[0]);
     emit_line(e, top,
               "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
     emit_line(e, top, "const int warp = threadIdx.x / 32 %% 4, thread = threadIdx.x %% 32;");
@@ -404,9 +407,11 @@ void tile_roles_cuda(Emit *e, const TileProgram *p)
     RolePrint w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
     w.rows = (RowPrint){.e = e, .p = p};
     w.across = ceil_div(b->axis[2].extent, b->sched.tile.n);
+    w.down = ceil_div(b->axis[1].extent, b->sched.tile.m);
+    w.batch = b->axis[0].extent;
     for (int i = 0; i < p->ntiles; i++)
         if (p->tile[i].of_warp) w.boxes = &p->tile[i];
-    emit_open(e, 1); // batch: one
+    emit_open(e, w.batch == 1); // of several, each tile's
     e->scope->indent--;
     print_places(&w);
     print_roles(&w);

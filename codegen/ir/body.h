@@ -72,6 +72,7 @@ typedef struct Inst {
     int first_use;     // the stage that computes a kept row
     DType acc, from;   // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
+    const Ix *const *at;   // LOAD of 16-bit floats: its place along each axis of the node; or NULL
     int64_t ivalue, bound; // CONST of integers and bool; CHECK
     double fvalue;         // CONST of floats
     uint64_t axes;         // the axes it varies over

@@ -112,6 +112,8 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
         h = HASH_INTS(h, v->na, v->pred, v->buf, v->axis, v->lane, v->exclusive, v->down, v->places,
                       v->approx, v->repeats, v->unless, v->quotient, v->once, v->under, v->keep,
                       v->first_use, v->acc, v->from, v->bound, (int64_t)v->axes, v->stage);
+        for (int k = 0; v->at && k < v->node->type.rank; k++) // (which ix does not tell)
+            h = HASH_INTS(h, v->node->type.dim[k], (int64_t)hash_ix(v->at[k]));
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];

@@ -181,17 +181,19 @@ static const Ix *shrink(IxCtx *c, const Parts *rest, int64_t *by)
     return finish(c, &p);
 }
 
-// Moves to [below] what is always less than one step of all else and of the divisor: i0 in
-// (1000 * i1 + i0) / 3000, which is i1 / 3, while i0 < 1000.
+// Moves to [below] what is always less than one step, the largest there is, of all else and of the
+// divisor: i0 in (1000 * i1 + i0) / 3000, which is i1 / 3, while i0 < 1000.
 static void split_step(IxCtx *c, Parts *rest, int64_t by, Parts *below)
 {
-    for (int i = 0; i < rest->n; i++) {
-        int64_t g = gcd(rest->at[i].coeff, by), low, high;
-        if (g == 1 || g == by) continue;
-        low = high = rest->constant - floor_div(rest->constant, g) * g;
-        Parts large = {.constant = rest->constant - low}, small = {.constant = low};
-        for (int k = 0; k < rest->n; k++) {
-            const struct IxPart *p = &rest->at[k];
+    const Parts all = *rest;
+    int64_t step = 1;
+    for (int i = 0; i < all.n; i++) {
+        int64_t g = gcd(all.at[i].coeff, by), low, high;
+        if (g <= step || g == by) continue;
+        low = high = all.constant - floor_div(all.constant, g) * g;
+        Parts large = {.constant = all.constant - low}, small = {.constant = low};
+        for (int k = 0; k < all.n; k++) {
+            const struct IxPart *p = &all.at[k];
             parts_add(c, p->coeff % g ? &small : &large, p->term, p->coeff);
             if (p->coeff % g == 0) continue;
             low += p->coeff * (p->coeff > 0 ? p->term->low : p->term->high);
@@ -200,7 +202,7 @@ static void split_step(IxCtx *c, Parts *rest, int64_t by, Parts *below)
         if (low < 0 || high >= g) continue;
         *rest = large;
         *below = small;
-        return;
+        step = g;
     }
 }
 

@@ -8,6 +8,15 @@ enum { MAX_DEPTH = 4000 };
 
 // -- leaves ---------------------------------------------------------------------------------------
 
+// Windows in images are found by it (codegen/tile/wgmma_windows.c).
+static const Ix *const *places_of(const Lower *l, const Type *t, const Ix *const *idx)
+{
+    if (dtype_info[t->dtype].bits != 16 || t->rank < 3) return NULL;
+    const Ix **at = NEW_ARRAY(l->ctx->arena, const Ix *, (size_t)t->rank);
+    memcpy(at, idx, sizeof *idx * t->rank);
+    return at;
+}
+
 static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
@@ -15,6 +24,8 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const Type *t = &n->type;
     const Ix *at = ix_linear(c, idx, t->dim, t->rank);
     int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
+    Inst v = {.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .node = n};
+    v.at = places_of(l, t, idx);
     if (node_is_data(n) && x->entry->rows && t->rank > 0) {
         // Element (i, ...) of the batch is row rows[cursor + i] of the data set.
         const Ix *row = idx[0];
@@ -35,11 +46,11 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
         memcpy(first, idx, sizeof *idx * t->rank);
         first[0] = ix_value(c, r, 0, INT32_MAX, l->body->insts.at[r].axes);
         at = ix_linear(c, first, t->dim, t->rank);
+        v.at = NULL;
     }
     l->body->bufs.at[buf].read = true;
-    return lower_inst(
-        l,
-        (Inst){.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .ix = at, .node = n});
+    v.ix = at;
+    return lower_inst(l, v);
 }
 
 bool lower_is_buffer(const Lower *l, const Node *n)

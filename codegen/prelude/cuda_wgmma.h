@@ -77,6 +77,15 @@ NC_FN void nc_copy_box4(uint8_t *to, const NcMap &map, int x, int y, int p, int 
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y), "r"(p), "r"(q) : "memory");
 }
+// Copies one pixel, of 64 channels from c on, of each of the map's neighbouring windows: the first one begins
+// at pixel x, y of image n, and the pixel is so many further on in all of them.
+NC_FN void nc_copy_windows(uint8_t *to, const NcMap &map, int c, int x, int y, int n, int right, int down, uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
+                 : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(c), "r"(x), "r"(y), "r"(n),
+                     "h"((uint16_t)right), "h"((uint16_t)down) : "memory");
+}
 // Four warps give registers back, or take them: so many a thread from now on.
 template <int N> NC_FN void nc_registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N)); }
 template <int N> NC_FN void nc_registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N)); }

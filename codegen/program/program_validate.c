@@ -316,6 +316,23 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     return wrong;
 }
 
+// Of windows: what a descriptor holds, and places whose numbers it can be given.
+static bool check_windows(const ProgMap *m)
+{
+    const int64_t most = 1 << 30;
+    if (!m->image[0]) return true;
+    for (int i = 0; i < 2; i++) {
+        if (m->image[i] < 1 || m->image[i] > most || m->image_pitch[i] < m->cols ||
+            m->places[i] < 1 || m->step[i] < 1 || m->step[i] > PROG_MAX_STEP ||
+            m->first[i] < -PROG_MAX_CORNER || m->first[i] >= PROG_MAX_CORNER)
+            return false;
+        int64_t last = m->first[i] + (m->places[i] - 1ll) * m->step[i] - (m->image[i] - 1);
+        if (last < -PROG_MAX_CORNER || last >= PROG_MAX_CORNER) return false;
+    }
+    return m->image_pitch[1] >= m->image_pitch[0] && m->pitch >= m->image_pitch[1] &&
+           m->apart == 1 && !m->planes[0];
+}
+
 // Bulk copies reach every element of a map: it has to lie in the argument. (Its size is the
 // step's to know; kernels are trusted with it as with all they read.)
 static bool check_maps(const ProgKernel *k)
@@ -331,6 +348,7 @@ static bool check_maps(const ProgKernel *k)
         if (m->planes[0] && (m->planes[0] < 0 || m->planes[1] < 1 || m->plane_pitch[0] < 1 ||
                              m->plane_pitch[1] < 1 || m->apart != 1))
             return false;
+        if (!check_windows(m)) return false;
     }
     return true;
 }

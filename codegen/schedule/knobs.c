@@ -275,9 +275,9 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE)) return 0;
     if (b->sched.tile.staged) return powers(b, 32, 128, staged_wide, out);
-    bool steps = b->sched.tile.wgmma == WGMMA_STEPS;
-    for (int i = 0; i < 5 && b->sched.tile.wgmma; i++) out[i] = steps ? 64 + 32 * i : 64 * (i + 1);
-    return steps ? 5 : b->sched.tile.wgmma ? 4 : 0;
+    int n = 0, most = b->sched.tile.wgmma == WGMMA_STEPS ? 192 : 256;
+    for (int v = 64; v <= most && b->sched.tile.wgmma; v += wgmma_grain(b)) out[n++] = v;
+    return n;
 }
 
 static int64_t inner_extent(const Body *b)
@@ -328,7 +328,8 @@ static int legal_cluster(const Body *b, const Target *t, int64_t *out)
         for (int i = 0; i < most; i++) out[i] = i + 1;
         return most;
     }
-    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.wgmma) return powers(b, 1, 2, NULL, out);
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.wgmma)
+        return powers(b, 1, group_has_windows(b) ? 1 : 2, NULL, out);
     if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.staged)
         return powers(b, 1, t->max_cluster, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;

@@ -5,20 +5,22 @@
 
 enum { ROWS = 64, SPARE = 1024 };
 
+// Several products beside each other are parts of one over windows: others are the library's.
 bool wgmma_fits(const Body *b, const Target *t)
 {
     ProgMap m;
     bool along_k;
-    return t->group_products && b->dot.sum >= 0 && mma_fits(b) && b->axis[0].extent == 1 &&
+    return t->group_products && b->dot.sum >= 0 && mma_fits(b) &&
            b->axis[b->col].extent < INT32_MAX / 2 && group_operand(b, 1, &m, &along_k) &&
-           group_operand(b, 2, &m, &along_k);
+           group_operand(b, 2, &m, &along_k) && (b->axis[0].extent == 1 || group_has_windows(b));
 }
 
 bool wgmma_sums(const Body *b)
 {
     ProgMap m;
     bool along_k;
-    return group_operand(b, 1, &m, &along_k) && along_k && m.cols % 8 == 0 && !group_uneven(b);
+    return group_operand(b, 1, &m, &along_k) && along_k && !m.image[0] && m.cols % 8 == 0 &&
+           b->axis[0].extent == 1 && !group_uneven(b);
 }
 
 // Of one place of the ring.
@@ -29,7 +31,7 @@ static int place_bytes(const Body *b)
 
 bool wgmma_splits(const Body *b)
 {
-    return !group_uneven(b) && !body_folds(b);
+    return !group_uneven(b) && !body_folds(b) && b->axis[0].extent == 1;
 }
 
 // What follows from wgmma, tile_n and cluster.
@@ -38,9 +40,9 @@ void wgmma_derive(Body *b, const Target *t)
     Schedule *s = &b->sched;
     s->variant = RUN_GROUPS;
     bool split = wgmma_shares(s), steps = s->tile.wgmma == WGMMA_STEPS;
-    if (s->tile.n % (steps ? 32 : ROWS) || s->tile.n < ROWS || s->tile.n > (steps ? 192 : 256))
+    if (s->tile.n % wgmma_grain(b) || s->tile.n < ROWS || s->tile.n > (steps ? 192 : 256))
         s->tile.n = 128;
-    int most = split ? t->max_cluster : 2;
+    int most = split ? t->max_cluster : group_has_windows(b) ? 1 : 2;
     if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
     // Of 64 rows a group: registers hold so many sums.
@@ -76,8 +78,8 @@ double wgmma_share(const Body *b, const Target *t)
             steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
     double tile =
         (double)s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s))) * (double)wgmma_steps(b);
-    return (double)b->axis[1].extent * (double)b->axis[2].extent * (double)steps /
-           ((double)rounds * t->units * (tile + target_joining(t, sharing(s))));
+    return (double)b->axis[0].extent * (double)b->axis[1].extent * (double)b->axis[2].extent *
+           (double)steps / ((double)rounds * t->units * (tile + target_joining(t, sharing(s))));
 }
 
 // Rows that begin within a line of memory straddle two.
@@ -135,16 +137,19 @@ void wgmma_schedule(const Target *t, Body *b)
     static const struct Choice {
         int wgmma, tile_n, cluster;
     } choices[] = {{WGMMA_OWN, 192, 1},    {WGMMA_OWN, 128, 1}, {WGMMA_OWN, 64, 1},
-                   {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}};
+                   {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}},
+      narrow = {WGMMA_OWN, 256, 1}; // 64 rows: gradients of weights of as many channels
     double most = 0;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
     bool even = !straddles(b, 1) && !straddles(b, 2);
-    for (int i = 0; i < (even ? 3 : 6); i++) {
+    int n = even ? 3 : 6, all_n = n + (b->axis[1].extent <= ROWS && group_has_windows(b));
+    for (int i = 0; i < all_n; i++) {
+        const struct Choice *c = i < n ? &choices[i] : &narrow;
         *s = before;
-        s->tile.wgmma = choices[i].wgmma;
-        s->tile.n = choices[i].tile_n;
-        s->cluster = choices[i].cluster;
+        s->tile.wgmma = c->wgmma;
+        s->tile.n = c->tile_n;
+        s->cluster = c->cluster;
         wgmma_derive(b, t);
         double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b, t));
         if (share <= target_mma_share(t) || all <= most) continue;

@@ -50,6 +50,7 @@ static int add_operand(TileProgram *p, int axis)
     Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_BULK, .axis = axis};
     ProgMap m;
     group_operand(b, axis, &m, &t.along_k);
+    t.windows = m.image[0];
     t.type = p->type;
     t.inst = b->insts.at[given].a[0];
     t.lines = t.along_k ? side : STEP;

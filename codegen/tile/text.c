@@ -45,6 +45,7 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
                    t->of_warp             ? "; each warp its own part"
                    : t->stays && t->plain ? "; from memory as it lies, once"
                    : t->layout == L_ROWS  ? ""
+                   : t->windows           ? "; windows in images, copied in bulk"
                    : t->layout == L_BULK  ? "; copied in bulk"
                    : t->plain             ? "; from memory as it lies"
                                           : "; computed");

@@ -55,6 +55,7 @@ typedef struct Tile {
     bool plain;    // aligned vectors of a buffer
     bool of_group; // ... of which each group of the role multiplies its own lines
     bool peers;    // ... of which each block of the cluster copies a share, to all of them
+    bool windows;  // ... of windows in images, as copies see them
     int head;      // attention: the axis along which its lines lie; 0: not attention's
     bool stays;    // it is loaded once, for all iterations
 } Tile;

@@ -9,13 +9,14 @@
 
 enum { UNIT = 8, MOST_OPERANDS = 2 }; // elements of 16 bytes
 
-static bool operand(const Body *b, int axis, ProgMap *m, bool *along_k)
+static bool matrix(const Body *b, int axis, ProgMap *m, bool *along_k)
 {
     const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
-    int64_t by_axis, by_k;
+    int64_t by_axis, by_k, by_batch;
     if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
-        v->ix->axes & ~(1ull << axis | 1ull << b->col) || v->ix->constant < 0 ||
-        !ix_stride(v->ix, axis, &by_axis) || !ix_stride(v->ix, b->col, &by_k))
+        v->ix->axes & ~(1ull | 1ull << axis | 1ull << b->col) || v->ix->constant < 0 ||
+        !ix_stride(v->ix, axis, &by_axis) || !ix_stride(v->ix, b->col, &by_k) ||
+        !ix_stride(v->ix, 0, &by_batch))
         return false;
     *along_k = by_k == 1;
     *m = (ProgMap){.offset = v->ix->constant,
@@ -24,7 +25,23 @@ static bool operand(const Body *b, int axis, ProgMap *m, bool *along_k)
                    .pitch = *along_k ? by_axis : by_k,
                    .box_cols = STEP,
                    .apart = 1};
+    if (b->axis[0].extent > 1) { // products beside each other, a plane each
+        m->planes[0] = b->axis[0].extent;
+        m->planes[1] = 1;
+        m->plane_pitch[0] = m->plane_pitch[1] = by_batch;
+        if (by_batch < UNIT || by_batch % UNIT) return false;
+    }
     return (*along_k ? by_k : by_axis) == 1 && m->pitch >= m->cols;
+}
+
+static bool operand(const Body *b, int axis, ProgMap *m, bool *along_k)
+{
+    GroupWindows w;
+    if (matrix(b, axis, m, along_k)) return true;
+    if (!group_windows(b, axis, &w)) return false;
+    *m = w.map;
+    *along_k = w.along_k;
+    return true;
 }
 
 static bool is_even(const ProgMap *m)
@@ -56,7 +73,8 @@ bool group_operand(const Body *b, int axis, ProgMap *m, bool *along_k)
     *m = axis == 1 ? left : right;
     *along_k = axis == 1 ? left_k : right_k;
     if (axis == 1) m->apart = group_apart(b);
-    return (is_even(m) || (axis == 1 && left_k && !right_k)) && m->rows >= m->apart;
+    bool above = axis == 1 && left_k && !right_k && !right.image[0];
+    return (is_even(m) || above) && m->rows >= m->apart;
 }
 
 // (A kernel's parameters are 4 KB at most.)
@@ -65,7 +83,7 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
     const BodyStore *s = &b->stores.at[i];
     int apart = group_apart(b);
     int64_t step, pitch;
-    if (wgmma_shares(&b->sched) || // (these leave by rows)
+    if (b->axis[0].extent > 1 || wgmma_shares(&b->sched) || // (these leave by rows)
         i >= (apart > 4 ? 2 : PROG_MAX_MAPS - MOST_OPERANDS) || s->buf < 0 || s->add || s->guard ||
         !s->ix || s->ix->has_value || dtype_info[b->bufs.at[s->buf].type].bits != 16 ||
         s->ix->constant < 0 || !ix_stride(s->ix, 1, &pitch) || !ix_stride(s->ix, 2, &step))
@@ -88,6 +106,14 @@ int wgmma_staged(const Body *b)
     int n = 0;
     for (uint32_t i = 0; i < b->stores.n; i++) n += group_result(b, i, &m);
     return n;
+}
+
+// A copy of windows has one pixel's channels: it must not begin within those.
+int wgmma_grain(const Body *b)
+{
+    ProgMap m;
+    bool along_k, across = group_operand(b, 2, &m, &along_k) && m.image[0] && !along_k;
+    return b->sched.tile.wgmma == WGMMA_STEPS && !across ? STEP / 2 : STEP;
 }
 
 // How many times a warp has room for its staged results. Where rows are added up the ring needs the
@@ -115,7 +141,7 @@ int64_t wgmma_tiles(const Body *b)
 {
     const Schedule *s = &b->sched;
     int64_t high = (int64_t)s->tile.m * (s->cluster / wgmma_sharing(s)), apart = group_apart(b);
-    return apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
+    return b->axis[0].extent * apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
            ceil_div(b->axis[2].extent, s->tile.n);
 }
 

@@ -132,6 +132,10 @@ enum { // of pointer_attribute
       (CuTensorMap * map, int type, unsigned rank, CuPtr at, const uint64_t *dims,                 \
        const uint64_t *pitches, const unsigned *box, const unsigned *steps, int interleave,        \
        int swizzle, int l2, int fill))                                                             \
+    F(map_windows, "cuTensorMapEncodeIm2col",                                                      \
+      (CuTensorMap * map, int type, unsigned rank, CuPtr at, const uint64_t *dims,                 \
+       const uint64_t *pitches, const int *lower, const int *upper, unsigned channels,             \
+       unsigned pixels, const unsigned *steps, int interleave, int swizzle, int l2, int fill))     \
     F(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                    \
       (int *blocks, CuFunction f, int threads, size_t dynamic_shared))                             \
     F(launch, "cuLaunchKernelEx",                                                                  \

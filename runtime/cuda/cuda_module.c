@@ -329,6 +329,26 @@ void cuda_module_free(RtModule *m)
     free(m);
 }
 
+// The same of images whose windows are copied, place by place. The corners are the first place and
+// the last one, counted from the image's.
+static RtCode make_windows(RtModule *m, int kernel, const ProgMap *p, CuPtr at, CuTensorMap *out,
+                           RtError *e)
+{
+    uint64_t dims[] = {(uint64_t)p->cols, (uint64_t)p->image[0], (uint64_t)p->image[1],
+                       (uint64_t)p->rows},
+             pitches[] = {(uint64_t)p->image_pitch[0] * 2, (uint64_t)p->image_pitch[1] * 2,
+                          (uint64_t)p->pitch * 2};
+    unsigned steps[] = {1, (unsigned)p->step[0], (unsigned)p->step[1], 1};
+    int last[2];
+    for (int i = 0; i < 2; i++)
+        last[i] = (int)(p->first[i] + (p->places[i] - 1) * p->step[i] - (p->image[i] - 1));
+    CU_AT(m->d, e, m->p->kernels[kernel].name, m->loc[kernel],
+          map_windows(out, CU_MAP_U16, 4, at + (CuPtr)p->offset * 2, dims, pitches, p->first, last,
+                      (unsigned)p->box_cols, (unsigned)p->box_rows, steps, 0, CU_MAP_SWIZZLE_128,
+                      CU_MAP_L2_256, 0));
+    return RT_OK;
+}
+
 // What bulk copies need to know of a matrix: boxes of it are laid out in shared memory as tensor
 // cores read them, 128 bytes a row, and zero beyond its edges.
 static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *argv,
@@ -337,6 +357,7 @@ static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *
     const ProgKernel *k = &m->p->kernels[kernel];
     CuPtr at;
     memcpy(&at, argv[p->arg], sizeof at);
+    if (p->image[0]) return make_windows(m, kernel, p, at, out, e);
     unsigned box[] = {(unsigned)p->box_cols, (unsigned)p->box_rows, 1, 1}, steps[] = {1, 1, 1, 1};
     uint64_t pitches[] = {(uint64_t)(p->pitch * p->apart) * 2, (uint64_t)p->plane_pitch[0] * 2,
                           (uint64_t)p->plane_pitch[1] * 2};

@@ -696,7 +696,7 @@ CuResult cuTensorMapEncodeTiled(CuTensorMap *map, int type, unsigned rank, CuPtr
                                 const unsigned *steps, int interleave, int swizzle, int l2,
                                 int fill)
 {
-    uint64_t words[] = {at, dims[0], dims[1], pitches[0], box[0], box[1], 1, 1, 0, 0};
+    uint64_t words[16] = {at, dims[0], dims[1], pitches[0], box[0], box[1], 1, 1, 0, 0};
     (void)l2;
     for (unsigned i = 2; i < rank && rank == 4; i++) {
         if (pitches[i - 1] % 16 || pitches[i - 1] >> 40 || dims[i] >> 32 || !dims[i] ||
@@ -710,6 +710,35 @@ CuResult cuTensorMapEncodeTiled(CuTensorMap *map, int type, unsigned rank, CuPtr
         box[0] * 2 != 128 || !box[1] || box[1] > 256 || steps[0] != 1 || steps[1] != 1 ||
         interleave || swizzle != CU_MAP_SWIZZLE_128 || fill)
         return CU_INVALID_VALUE;
+    memcpy(map, words, sizeof words);
+    return CU_OK;
+}
+
+// ... of four dimensions: 64 channels of images. Words 10 to 15 say where windows begin.
+CuResult cuTensorMapEncodeIm2col(CuTensorMap *map, int type, unsigned rank, CuPtr at,
+                                 const uint64_t *dims, const uint64_t *pitches, const int *lower,
+                                 const int *upper, unsigned channels, unsigned pixels,
+                                 const unsigned *steps, int interleave, int swizzle, int l2,
+                                 int fill)
+{
+    (void)l2;
+    if (type != CU_MAP_U16 || rank != 4 || at % 16 || channels * 2 != 128 || !pixels ||
+        pixels > 256 || interleave || swizzle != CU_MAP_SWIZZLE_128 || fill || steps[3] != 1)
+        return CU_INVALID_VALUE;
+    for (int i = 0; i < 4; i++)
+        if (!dims[i] || dims[i] >> 32 || (i < 3 && (pitches[i] % 16 || pitches[i] >> 40)))
+            return CU_INVALID_VALUE;
+    uint64_t words[16] = {at,     dims[0], dims[1], pitches[0], channels,
+                          pixels, dims[2], dims[3], pitches[1], pitches[2]};
+    for (int i = 0; i < 2; i++) {
+        int64_t last = (int64_t)dims[1 + i] - 1 + upper[i];
+        if (lower[i] < -128 || lower[i] > 127 || upper[i] < -128 || upper[i] > 127 ||
+            last < lower[i] || !steps[1 + i] || steps[1 + i] > 8)
+            return CU_INVALID_VALUE;
+        words[10 + i] = (uint64_t)(int64_t)lower[i];
+        words[12 + i] = (uint64_t)last;
+        words[14 + i] = steps[1 + i];
+    }
     memcpy(map, words, sizeof words);
     return CU_OK;
 }

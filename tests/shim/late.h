@@ -9,7 +9,7 @@ enum { LATE_COPIES, LATE_PRODUCTS, LATE_BOXES, LATE_KINDS }; // that threads wai
 typedef struct ShimLate {
     void *p;                 // copies: to; products: the sums
     unsigned long long a, b; // copies: from; products: operands
-    unsigned long long map[6];
+    unsigned long long map[16];
     void (*run)(const struct ShimLate *e); // in the thread that waits
     int n, k[2], add;
     unsigned place, bar; // boxes: in shared memory

@@ -248,8 +248,8 @@ static inline float shim_pick_tf32(const ShimU32 *v, int)
 }
 // d, a warp's 16 x 8, += 16 x k times k x 8. Each: numbers in a register (2: halves, 1: tf32).
 template <int Each, float (*Pick)(const ShimU32 *, int)>
-static __attribute__((no_sanitize("thread"))) void
-shim_matrix(float *d, const ShimU32 *ra, const ShimU32 *rb)
+static __attribute__((no_sanitize("thread"))) void shim_matrix(float *d, const ShimU32 *ra,
+                                                               const ShimU32 *rb)
 {
     int lane = shim_lane(), g = lane / 4, t = lane % 4;
     ShimFragment *mine = (ShimFragment *)shim_own_place();
@@ -373,10 +373,10 @@ static inline void shim_bar_arrive(unsigned at)
     shim_bar_count(at, 1, 0);
     if (shim_late) shim_pause();
 }
-#define ptx_mbarrier_arrive_shared__cta_b64(state, at)                  shim_bar_arrive(at)
-#define ptx_mbarrier_arrive_shared__cluster_b64(state, at)              shim_bar_arrive(at)
+#define ptx_mbarrier_arrive_shared__cta_b64(state, at)                     shim_bar_arrive(at)
+#define ptx_mbarrier_arrive_shared__cluster_b64(state, at)                 shim_bar_arrive(at)
 #define ptx_mbarrier_arrive_release_cluster_shared__cluster_b64(state, at) shim_bar_arrive(at)
-#define ptx_mbarrier_arrive_expect_tx_shared__cta_b64(state, at, bytes) shim_bar_count(at, 1, bytes)
+#define ptx_mbarrier_arrive_expect_tx_shared__cta_b64(state, at, bytes)    shim_bar_count(at, 1, bytes)
 #define ptx_mbarrier_try_wait_parity_shared__cta_b64(done, at, parity)                             \
     ((done) = shim_bar_ended(at, parity))
 #define ptx_mbarrier_try_wait_parity_acquire_cluster_shared__cta_b64(done, at, parity)             \
@@ -417,6 +417,7 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
     const ShimU64 *m = (const ShimU64 *)map;
     e.x = x, e.y = y, e.run = shim_box_now;
     for (int i = 0; i < 6; i++) e.map[i] = m[i];
+    if (m[15]) shim_trap("a box of a map of windows");
     if (p < 0 || q < 0 || (ShimU64)p >= m[6] || (ShimU64)q >= m[7])
         shim_trap("a box of no plane of its map"); // (zeros on a device)
     e.map[0] += (ShimU64)p * m[8] + (ShimU64)q * m[9];
@@ -445,6 +446,63 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
 #define ptx_cp_async_bulk_tensor_4d_shared__cluster_global_mbarrier__complete_tx__bytes(           \
     to, map, x, y, p, q, bar)                                                                      \
     shim_box(1u << shim_cluster_rank(), to, (ShimU64)(map), x, y, bar, p, q)
+
+// Windows in images: a row is a pixel of the next window, which begins one step further on, at the
+// first place of the next line behind the last one, and so on; zero outside of the image.
+static __attribute__((no_sanitize("thread"))) void shim_windows_now(const ShimLate *e)
+{
+    const ShimU64 *m = e->map;
+    const long long *first = (const long long *)m + 10, *last = first + 2, *step = first + 4;
+    long long at[2] = {e->y, (int)e->a}, n = (int)(e->a >> 32);
+    for (unsigned r = 0; r < m[5]; r++) {
+        ShimU64 x = (ShimU64)(at[0] + (int)e->b), y = (ShimU64)(at[1] + (int)(e->b >> 32));
+        bool in = x < m[2] && y < m[6] && (ShimU64)n < m[7];
+        for (unsigned c = 0; c < m[4]; c++) {
+            ShimU64 channel = (ShimU64)(long long)(e->x + (int)c);
+            *(ShimU16 *)shim_shared_at(shim_turned(e->place + r * 128 + c * 2)) =
+                in && channel < m[1] ? *(const ShimU16 *)(m[0] + (ShimU64)n * m[9] + y * m[8] +
+                                                          x * m[3] + channel * 2)
+                                     : 0;
+        }
+        shim_bulk_place(shim_shared_at(e->place + r * 128), 128);
+        if ((at[0] += step[0]) <= last[0]) continue;
+        at[0] = first[0];
+        if ((at[1] += step[1]) <= last[1]) continue;
+        at[1] = first[1];
+        n++;
+    }
+    shim_bar_count(e->bar, 0, -(long long)(m[4] * m[5] * 2));
+}
+static __attribute__((no_sanitize("thread"))) void shim_windows(unsigned to, ShimU64 map, int c,
+                                                                int x, int y, int n, unsigned bar,
+                                                                int right, int down)
+{
+    ShimLate e = {};
+    const ShimU64 *m = (const ShimU64 *)map;
+    const long long *first = (const long long *)m + 10, *last = first + 2, *step = first + 4;
+    const int at[2] = {x, y};
+    for (int i = 0; i < 2; i++)
+        if (!step[i] || at[i] < first[i] || at[i] > last[i] || (at[i] - first[i]) % step[i])
+            shim_trap("a copy of windows that begins where none does");
+    if (n < 0 || c < 0 || right < 0 || down < 0 || right > 255 || down > 255)
+        shim_trap("a copy of windows beyond what it can say");
+    if (to % 1024) shim_trap("a bulk copy to a place that is no multiple of 1024");
+    for (int i = 0; i < 16; i++) e.map[i] = m[i];
+    e.x = c, e.y = x, e.run = shim_windows_now;
+    e.a = (ShimU32)y | (ShimU64)(ShimU32)n << 32;
+    e.b = (ShimU32)right | (ShimU64)(ShimU32)down << 32;
+    char *p = (char *)shim_shared_at(to), *b = (char *)shim_shared_at(bar);
+    e.place = shim_shared_number(p), e.bar = shim_shared_number(b);
+    if (!shim_late) {
+        shim_windows_now(&e);
+        return;
+    }
+    shim_coming(p, e.map[5] * 128, 0);
+    shim_late_box(shim_cluster_rank(), &e);
+}
+#define ptx_cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes(    \
+    to, map, c, x, y, n, bar, right, down)                                                         \
+    shim_windows(to, (ShimU64)(map), c, x, y, n, bar, right, down)
 
 // What bulk copies have written may be cleared before it is multiplied.
 static __attribute__((no_sanitize("thread"))) void shim_clear(unsigned at, ShimU32 left)
@@ -494,7 +552,7 @@ static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
 #define ptx_cp_async_bulk_wait_group_read(n) shim_late_wait(LATE_BOXES, n)
 
 // -- products of four warps, each thread its own sums
-struct ShimOperand { // from a descriptor: place, distance of 64 neighbours, distance of 8 rows
+struct ShimOperand {  // from a descriptor: place, distance of 64 neighbours, distance of 8 rows
     const char *zero; // where the shared address 0 would be
     unsigned at, far, rows;
     bool k_rows;

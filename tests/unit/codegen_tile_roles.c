@@ -10,30 +10,38 @@ typedef struct Case {
     int64_t k;
     int results; // of 16 bits
     bool sums;   // of the left operand's rows, too
+    int windows; // 1: the left operand, along the columns; 2: the right one, across; 0: none
+    int64_t batch;
 } Case;
 
 // (The ring has 4 to 9 places.)
 static const Case cases[] = {
-    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false},
-    {"one step", WGMMA_OWN, 128, 1, 40, 1, false},
-    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false},
-    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false},
-    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false},
-    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false},
-    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false},
-    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false},
-    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false},
-    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false},
-    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true},
-    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true},
-    {"columns by two", WGMMA_SPLIT, 192, 2, 64 * 24, 1, false},
-    {"by five, the last range short", WGMMA_SPLIT, 128, 5, 64 * 33 + 8, 2, false},
-    {"by eight, a step each", WGMMA_SPLIT, 256, 8, 64 * 8, 0, false},
-    {"by one", WGMMA_SPLIT, 64, 1, 64 * 19, 1, false},
-    {"steps, by two", WGMMA_STEPS, 192, 2, 64 * 23, 1, false},
-    {"steps, by five", WGMMA_STEPS, 128, 5, 64 * 63 + 8, 2, false},
-    {"steps, six ranges of nothing", WGMMA_STEPS, 96, 7, 64 * 2, 1, false},
-    {"steps, by one", WGMMA_STEPS, 160, 1, 64 * 17, 1, false},
+    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false, 0, 1},
+    {"one step", WGMMA_OWN, 128, 1, 40, 1, false, 0, 1},
+    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false, 0, 1},
+    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false, 0, 1},
+    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false, 0, 1},
+    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false, 0, 1},
+    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false, 0, 1},
+    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false, 0, 1},
+    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false, 0, 1},
+    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false, 0, 1},
+    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true, 0, 1},
+    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true, 0, 1},
+    {"columns by two", WGMMA_SPLIT, 192, 2, 64 * 24, 1, false, 0, 1},
+    {"by five, the last range short", WGMMA_SPLIT, 128, 5, 64 * 33 + 8, 2, false, 0, 1},
+    {"by eight, a step each", WGMMA_SPLIT, 256, 8, 64 * 8, 0, false, 0, 1},
+    {"by one", WGMMA_SPLIT, 64, 1, 64 * 19, 1, false, 0, 1},
+    {"steps, by two", WGMMA_STEPS, 192, 2, 64 * 23, 1, false, 0, 1},
+    {"steps, by five", WGMMA_STEPS, 128, 5, 64 * 63 + 8, 2, false, 0, 1},
+    {"steps, six ranges of nothing", WGMMA_STEPS, 96, 7, 64 * 2, 1, false, 0, 1},
+    {"steps, by one", WGMMA_STEPS, 160, 1, 64 * 17, 1, false, 0, 1},
+    {"windows", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1},
+    {"windows, together", WGMMA_SHARED, 64, 1, 64 * 32, 2, false, 1, 1},
+    {"windows, columns by three", WGMMA_SPLIT, 128, 3, 64 * 16, 1, false, 1, 1},
+    {"windows across", WGMMA_OWN, 256, 1, 64 * 24, 1, false, 2, 1},
+    {"windows across, three parts", WGMMA_OWN, 192, 1, 64 * 12, 0, false, 2, 3},
+    {"windows across, steps", WGMMA_STEPS, 160, 2, 64 * 20, 1, false, 2, 1},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 4096 };
 
@@ -49,23 +57,96 @@ static int add_buf(Arena *a, Body *b, DType type, int64_t elems)
     return (int)b->bufs.n - 1;
 }
 
-// The left operand lies along the columns, the right one across.
-static int add_operand(Arena *a, Body *b, int axis, int64_t k)
+// The left operand lies along the columns, or across them beside one that does; the right one
+// across.
+static int add_operand(Arena *a, Body *b, int axis, const Case *c)
 {
+    int64_t k = c->k;
     const Ix *own = ix_axis(b->ix, axis, EXTENT), *col = ix_axis(b->ix, 3, k);
-    const Ix *at = axis == 1 ? ix_add(b->ix, ix_scale(b->ix, own, k), col)
-                             : ix_add(b->ix, ix_scale(b->ix, col, EXTENT), own);
-    uint64_t axes = 1ull << axis | 1ull << 3;
+    const Ix *at = axis == 1 && c->windows != 2 ? ix_add(b->ix, ix_scale(b->ix, own, k), col)
+                                                : ix_add(b->ix, ix_scale(b->ix, col, EXTENT), own);
+    at = ix_add(b->ix, at, ix_scale(b->ix, ix_axis(b->ix, 0, c->batch), EXTENT * k));
+    uint64_t axes = at->axes;
     int v = add(a, b,
                 (Inst){.kind = KI_LOAD,
                        .type = DT_BF16,
                        .pred = -1,
-                       .buf = add_buf(a, b, DT_BF16, EXTENT * k),
+                       .buf = add_buf(a, b, DT_BF16, c->batch * EXTENT * k),
                        .ix = at,
                        .axes = axes});
     return add(
         a, b,
         (Inst){.kind = KI_CAST, .type = DT_F32, .from = DT_BF16, .na = 1, .a = {v}, .axes = axes});
+}
+
+// e >= 0 and e < extent, and [more].
+static int add_bounds(Arena *a, Body *b, const Ix *e, int64_t extent, int more)
+{
+    int v[2], place = add(a, b, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = e, .axes = e->axes});
+    for (int i = 0; i < 2; i++) {
+        Inst bound = {.kind = KI_CONST, .type = DT_I32, .ivalue = i ? extent : 0};
+        v[i] = add(a, b, bound);
+        Inst compare = {.kind = KI_EW, .type = DT_BOOL, .op = i ? OP_lt : OP_ge, .na = 2};
+        compare.a[0] = place;
+        compare.a[1] = v[i];
+        compare.axes = e->axes;
+        v[i] = add(a, b, compare);
+    }
+    int both = add(a, b,
+                   (Inst){.kind = KI_EW,
+                          .type = DT_BOOL,
+                          .op = OP_and,
+                          .na = 2,
+                          .a = {v[0], v[1]},
+                          .axes = e->axes});
+    if (more < 0) return both;
+    uint64_t axes = e->axes | b->insts.at[more].axes;
+    return add(a, b,
+               (Inst){.kind = KI_EW,
+                      .type = DT_BOOL,
+                      .op = OP_and,
+                      .na = 2,
+                      .a = {both, more},
+                      .axes = axes});
+}
+
+// Windows of 4 x 4 pixels in images of [SIDE] x [SIDE], a line of zeros around them: a place for
+// each of them before the last two.
+enum { SIDE = 16, PIXELS = SIDE * SIDE, SIZE = 4 };
+static int add_windows(Arena *a, Body *b, int axis, const Case *c)
+{
+    int row = axis == 1 ? 1 : 3, col = axis == 1 ? 3 : 2;
+    int64_t rows = b->axis[row].extent, channels = b->axis[col].extent / (SIZE * SIZE);
+    IxCtx *x = b->ix;
+    const Ix *place = ix_axis(x, row, rows), *q = ix_axis(x, col, b->axis[col].extent);
+    const Ix **at = NEW_ARRAY(a, const Ix *, 4), *part = ix_axis(x, 0, c->batch);
+    Node *image = NEW(a, Node);
+    int64_t dim[] = {rows * c->batch / PIXELS, SIDE, SIDE, channels};
+    image->type = (Type){.dtype = DT_BF16, .rank = 4};
+    memcpy(image->type.dim, dim, sizeof dim);
+    at[0] = ix_add(x, ix_scale(x, part, rows / PIXELS), ix_div(x, place, PIXELS));
+    at[1] = ix_add(x, ix_mod(x, ix_div(x, place, SIDE), SIDE), ix_div(x, q, SIZE * channels));
+    at[2] = ix_add(x, ix_mod(x, place, SIDE), ix_mod(x, ix_div(x, q, channels), SIZE));
+    at[3] = ix_mod(x, q, channels);
+    int inside = -1;
+    for (int i = 1; i <= 2; i++) {
+        at[i] = ix_add(x, at[i], ix_const(x, -1));
+        inside = add_bounds(a, b, at[i], SIDE, inside);
+    }
+    const Ix *ix = ix_linear(x, at, dim, 4);
+    int v = add(a, b,
+                (Inst){.kind = KI_LOAD,
+                       .type = DT_BF16,
+                       .pred = inside,
+                       .buf = add_buf(a, b, DT_BF16, dim[0] * PIXELS * channels),
+                       .ix = ix,
+                       .at = at,
+                       .node = image,
+                       .axes = ix->axes});
+    return add(
+        a, b,
+        (Inst){
+            .kind = KI_CAST, .type = DT_F32, .from = DT_BF16, .na = 1, .a = {v}, .axes = ix->axes});
 }
 
 static Body *body_of(Arena *a, const Case *c)
@@ -76,11 +157,11 @@ static Body *body_of(Arena *a, const Case *c)
     b->naxes = 4;
     b->npar = 3;
     b->col = 3;
-    b->axis[0].extent = 1;
+    b->axis[0].extent = c->batch;
     b->axis[1].extent = b->axis[2].extent = EXTENT;
     b->axis[3].extent = c->k;
-    b->dot.a = add_operand(a, b, 1, c->k);
-    b->dot.b = add_operand(a, b, 2, c->k);
+    b->dot.a = c->windows == 1 ? add_windows(a, b, 1, c) : add_operand(a, b, 1, c);
+    b->dot.b = c->windows == 2 ? add_windows(a, b, 2, c) : add_operand(a, b, 2, c);
     b->dot.sum = add(a, b,
                      (Inst){.kind = KI_REDUCE,
                             .op = OP_sum,
@@ -102,6 +183,7 @@ static Body *body_of(Arena *a, const Case *c)
     b->sched = (Schedule){.kind = SCHED_TILE, .tile = {.wgmma = c->wgmma, .n = c->tile_n}};
     b->sched.cluster = c->cluster;
     CHECK(wgmma_fits(b, &t) && (!c->sums || wgmma_sums(b)));
+    CHECK(group_has_windows(b) == (c->windows > 0));
     wgmma_derive(b, &t);
     return b;
 }
@@ -245,7 +327,9 @@ static void check_schedules(void)
                       1 + (n >> 1 & 1),
                       64 * steps,
                       steps % 4,
-                      n & 4 && steps % 2};
+                      n & 4 && steps % 2,
+                      0,
+                      1};
             if (n & 4 && !c.sums) c.k -= 3; // uneven
             if (n >= 32)
                 c = (Case){"",
@@ -254,7 +338,9 @@ static void check_schedules(void)
                            1 + n % 8,
                            64 * steps,
                            steps % 4,
-                           0};
+                           0,
+                           0,
+                           1};
             TileProgram p = tile_program(body_of(a, &c));
             const char *found = tile_verify(a, &p, 1 + (uint64_t)steps);
             CHECK_MSG(!found, "wgmma %d tile_n %d cluster %d k %lld: %s", c.wgmma, c.tile_n,

@@ -1,0 +1,186 @@
+// Operands that are windows in images, as bulk copies see them (im2col).
+//
+// Such a copy has neighbouring places of a window, along an image's lines, from line to line and
+// from image to image, and of each the same pixel of its window: 64 of that pixel's channels. So
+// its rows go along the axis of the body that numbers places, its columns along the one that
+// numbers the windows' pixels and, innermost, channels; what lies outside of the image is zero.
+//
+//     x (B, H, W, C) in a convolution      rows: axis m, columns: k         x in the gradient of w
+//     w (O, V, U, C) in the gradient of x  rows: k, columns: n              rows: k, columns: m or
+//     n
+//
+// The last is an image of weights with one place in it: a window's pixels are all of it, and the
+// images, output channels, follow each other. Which pixel that is then follows from both axes.
+//
+// It is found by where the load is along each axis of its node. An expression is canonical, so that
+// one that is built of what is believed is the same where it is true.
+#include "codegen/tile/wgmma.h"
+
+// UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin to the one that is copied.
+enum { UNIT = 8, MOST_TAP = 255 };
+
+typedef struct Split {    // a place along an axis of the node
+    const Ix *row, *rest; // what follows from the number of a copy's row; and all else
+} Split;
+
+typedef struct Finder {
+    const Body *b;
+    const Inst *load;
+    int row, col; // axes of the body
+} Finder;
+
+static bool steady(const Ix *e, int axis)
+{
+    int64_t step;
+    bool aligned;
+    return ix_run(e, axis, STEP, &step, &aligned) && !step;
+}
+
+static bool split(const Finder *f, const Ix *e, Split *out)
+{
+    IxCtx *c = f->b->ix;
+    out->row = ix_const(c, 0);
+    out->rest = ix_const(c, e->constant);
+    for (int i = 0; i < e->n; i++) {
+        const IxTerm *t = e->at[i].term;
+        const Ix *part = ix_scale(c, ix_term(c, t), e->at[i].coeff);
+        bool of_row = t->axes == 1ull << f->row;
+        if (!of_row && t->axes & ~(1ull << f->col | 1)) return false;
+        *(of_row ? &out->row : &out->rest) = ix_add(c, of_row ? out->row : out->rest, part);
+    }
+    return steady(out->rest, f->col);
+}
+
+// Whether the load is zero nowhere but outside of its node.
+static bool within_bounds(const Finder *f)
+{
+    enum { MOST = 32 };
+    const Body *b = f->b;
+    const Type *t = &f->load->node->type;
+    int left[MOST], n = 0;
+    if (f->load->pred >= 0) left[n++] = f->load->pred;
+    while (n) {
+        const Inst *v = &b->insts.at[left[--n]];
+        if (v->kind != KI_EW || v->na != 2 || n + 2 > MOST) return false;
+        if (v->op == OP_and) {
+            left[n++] = v->a[0];
+            left[n++] = v->a[1];
+            continue;
+        }
+        const Inst *e = &b->insts.at[v->a[0]], *bound = &b->insts.at[v->a[1]];
+        bool found = false;
+        for (int i = 0; i < t->rank; i++)
+            found |= e->kind == KI_INDEX && bound->kind == KI_CONST && e->ix == f->load->at[i] &&
+                     ((v->op == OP_ge && bound->ivalue == 0) ||
+                      (v->op == OP_lt && bound->ivalue == t->dim[i]));
+        if (!found) return false;
+    }
+    return true;
+}
+
+// Places [count] in each image, as many images as there are rows for: place 0 is along a line, 1
+// across the lines, 2 from image to image.
+static bool are_places(const Finder *f, const Split *s, ProgMap *m)
+{
+    IxCtx *c = f->b->ix;
+    const int64_t rows = f->b->axis[f->row].extent;
+    int64_t images = rows;
+    for (int i = 0; i < 2; i++) {
+        const Ix *e = s[i].row;
+        if (e->n > 1 || (e->n == 1 && e->at[0].coeff < 1)) return false;
+        int64_t places = e->n ? e->at[0].term->high + 1 : 1, step = places > 1 ? e->at[0].coeff : 1;
+        if (images % places || step > PROG_MAX_STEP || places > INT32_MAX) return false;
+        images /= places;
+        m->places[i] = (int32_t)places;
+        m->step[i] = (int32_t)step;
+    }
+    const int64_t dim[] = {images, m->places[1], m->places[0]};
+    const Ix *at[3];
+    ix_delinear(c, ix_axis(c, f->row, rows), dim, 3, at);
+    return s[0].row == ix_scale(c, at[2], m->step[0]) &&
+           s[1].row == ix_scale(c, at[1], m->step[1]) && s[2].row == at[0];
+}
+
+// One place in each image, and images again and again: whole copies of them, for one pixel each.
+static bool are_weights(const Finder *f, Split *s, ProgMap *m)
+{
+    IxCtx *c = f->b->ix;
+    const Ix *all = ix_axis(c, f->row, f->b->axis[f->row].extent);
+    const int64_t images = s[2].row->high + 1;
+    if (f->row != f->b->col || images % STEP || s[2].row != ix_mod(c, all, images)) return false;
+    for (int i = 0; i < 2; i++) {
+        if (!steady(s[i].row, f->row)) return false;
+        s[i].rest = ix_add(c, s[i].rest, s[i].row);
+        s[i].row = ix_const(c, 0);
+        m->places[i] = m->step[i] = 1;
+    }
+    return true;
+}
+
+// The corners of where windows begin, and how far their pixels are from there.
+static bool in_reach(const Finder *f, const Split *s, ProgMap *m, const Ix **tap)
+{
+    for (int i = 0; i < 2; i++) {
+        const Ix *e = s[i].rest;
+        int64_t last = e->low + (m->places[i] - 1ll) * m->step[i] - (m->image[i] - 1);
+        if (e->high - e->low > MOST_TAP || e->low < -PROG_MAX_CORNER || e->low >= PROG_MAX_CORNER ||
+            last < -PROG_MAX_CORNER || last >= PROG_MAX_CORNER)
+            return false;
+        m->first[i] = (int32_t)e->low;
+        tap[i] = ix_add(f->b->ix, e, ix_const(f->b->ix, -e->low));
+    }
+    return true;
+}
+
+static bool runs_along(const Ix *e, int axis)
+{
+    int64_t step;
+    bool aligned;
+    return e->axes == 1ull << axis && ix_run(e, axis, STEP, &step, &aligned) && step == 1 &&
+           aligned;
+}
+
+bool group_windows(const Body *b, int axis, GroupWindows *out)
+{
+    const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
+    if (v->kind != KI_LOAD || !v->at || v->ix->has_value || v->node->type.rank > 4) return false;
+    const Type *t = &v->node->type;
+    const Ix *channel = v->at[t->rank - 1];
+    Finder f = {.b = b, .load = v};
+    out->along_k = runs_along(channel, b->col);
+    if (!out->along_k && !runs_along(channel, axis)) return false;
+    f.col = out->along_k ? b->col : axis;
+    f.row = out->along_k ? axis : b->col;
+    const bool lines = t->rank == 4;
+    const Ix *none = ix_const(b->ix, 0),
+             *at[] = {v->at[t->rank - 2], lines ? v->at[1] : none, v->at[0]};
+    const int64_t wide = t->dim[t->rank - 2], high = lines ? t->dim[1] : 1,
+                  deep = t->dim[t->rank - 1];
+    ProgMap *m = &out->map;
+    *m = (ProgMap){.rows = t->dim[0], .cols = deep, .pitch = deep * wide * high, .apart = 1};
+    m->box_cols = STEP;
+    m->image[0] = wide;
+    m->image[1] = high;
+    m->image_pitch[0] = deep;
+    m->image_pitch[1] = deep * wide;
+    Split s[3];
+    for (int i = 0; i < 3; i++)
+        if (!split(&f, at[i], &s[i])) return false;
+    if (deep % UNIT || !within_bounds(&f) || (!are_places(&f, s, m) && !are_weights(&f, s, m)) ||
+        !in_reach(&f, s, m, out->tap))
+        return false;
+    out->channel = channel;
+    for (int i = 0; i < 2; i++)
+        out->place[i] = ix_add(b->ix, s[i].row, ix_const(b->ix, m->first[i]));
+    out->place[2] = ix_add(b->ix, s[2].row, s[2].rest);
+    return true;
+}
+
+bool group_has_windows(const Body *b)
+{
+    ProgMap m;
+    bool along_k, found = false;
+    for (int axis = 1; axis <= 2; axis++)
+        found |= group_operand(b, axis, &m, &along_k) && m.image[0];
+    return found;
+}
