@@ -25,8 +25,8 @@ typedef struct GroupWindows {
     // across the lines) and its image, how much further on its own pixel is.
     const Ix *channel, *place[3], *tap[2];
 } GroupWindows;
-bool group_windows(const Body *b, int axis,
-                   GroupWindows *w); // 1: left, 2: right. false: it is none
+// 1: left, 2: right. false: it is none.
+bool group_windows(const Body *b, int axis, GroupWindows *w);
 bool group_has_windows(const Body *b);
 
 // ... and what a schedule makes of them
