@@ -205,16 +205,19 @@ typedef struct netc_compile_options {
     // With arguments (not NULL, though there may be 0 of them) the entry outputs_of, a model, is
     // compiled as a function, for a host with a differentiation of its own, and is the only entry:
     // the parameters that one of the patterns names ('*' matches any text) are inputs behind the
-    // model's; each state S that its float outputs depend on is also an output "@was.S", with the
-    // value that S had when the entry began.
+    // model's.
     const char *const *arguments;
     int narguments;
-    // The gradients of that function instead: what it takes, "@was.S" and a cotangent "@d.Z" for
-    // each of its float outputs Z are inputs, as far as they are needed; outputs are the gradients
-    // with respect to the float inputs and arguments that one of the patterns names, called as
-    // those. It computes the forward part again, and writes no state.
+    // The gradients of that function instead: what it takes, each state S that it depends on, as
+    // "@was.S", with the value that S had when the function began, and a cotangent "@d.Z" for each
+    // of its float outputs Z are inputs, as far as they are needed; outputs are the gradients with
+    // respect to the float inputs and arguments that one of the patterns names, called as those. It
+    // computes the forward part again, and writes no state.
     const char *const *gradients;
     int ngradients;
+    // The function also gives what its gradients want: "@was.S", and results of its layers as
+    // "@kept.N"; gradients compiled with keep take those instead of computing them again.
+    bool keep;
     bool training; // the models are compiled as while training: dropout acts
 } netc_compile_options;
 

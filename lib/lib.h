@@ -70,6 +70,7 @@ typedef struct Settings {
     int narguments;
     const char **gradients; // or its gradients with respect to these are
     int ngradients;
+    bool keep;              // what the one gives, the other takes
     bool training;          // models are compiled as while training
     const char **entries;   // keep only these, and init
     int nentries;           // 0: all
@@ -186,6 +187,9 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
 // only: the entry that is compiled, "" for all. false: reported.
 // *out: the entry that they are of, or NULL: it is not compiled, or it is not said which it is.
 bool outputs_entry(const Settings *s, const char *only, Module *m, Entry **out);
+bool output_wanted(const Settings *s, const char *output);
+// Whether there are all that are wanted; false: reported.
+bool outputs_known(const Settings *s, Module *m, const Entry *e);
 bool outputs_keep(const Settings *s, const char *only, Module *m);
 // That entry, with only those outputs, as a function, or its gradients (api/functional.c).
 bool functional_make(const Settings *s, const char *only, Module *m);

@@ -1,14 +1,14 @@
 // A model for a host that differentiates it: a function of its inputs and of parameters that are
 // arguments, or the gradients of that function.
 //
-// The function gives, beside its outputs, the states that they depend on as they were when it
-// began ("@was.S"), so that its gradients can be computed later, whatever has been written since.
-// The gradients take the function's arguments, those states and a cotangent a float output
-// ("@d.Z"). They compute the forward part again, and write and check nothing.
+// The gradients take the function's arguments, a cotangent a float output ("@d.Z") and the states
+// that it depends on as they were when it began ("@was.S"). With [keep] the function gives those
+// states, so that its gradients can be computed later, whatever has been written since, and what
+// else it keeps for them (kept.c). The gradients write and check nothing.
 #include <string.h>
 
 #include "base/plain.h"
-#include "lib/lib.h"
+#include "lib/api/kept.h"
 
 #define COTANGENT "@d."
 #define STATE     "@was."
@@ -85,8 +85,8 @@ static bool check(const Making *k)
 }
 
 // The graph's nodes without its roots: parameters that are arguments are inputs, behind the
-// model's own, and, with [states], so are states.
-static Remap begin(const Making *k, bool states)
+// model's own, and, with [states], so are states. names: by id, what nodes are called; or NULL.
+static Remap begin(const Making *k, bool states, const char **names)
 {
     Graph *src = k->e->graph, *g = graph_new(src->arena, src->diags, src->symbols);
     Remap r = remap_begin(src, g);
@@ -102,34 +102,19 @@ static Remap begin(const Making *k, bool states)
             r.map[i] = graph_input(g, arena_printf(g->arena, STATE "%s", name), &n->type, "arg");
         else if (node_class(n) != CLS_ROOT)
             remap_node(&r, n);
+        if (names && names[i]) r.map[i]->name = names[i];
     }
     return r;
 }
 
-static bool gives_gradient(const Node *root)
+static bool wanted(const Making *k, const Node *root)
 {
-    return root->op == OP_output && dtype_is_float(root->type.dtype);
+    return root->op != OP_output || output_wanted(k->s, attr_str(root, ATTR_name));
 }
 
-static Graph *function(const Making *k)
+static bool gives_gradient(const Making *k, const Node *root)
 {
-    Remap r = begin(k, false);
-    Graph *src = k->e->graph, floats = *src; // what the float outputs depend on
-    floats.roots.at = NEW_ARRAY(src->arena, Node *, src->roots.n + 1);
-    floats.roots.n = 0;
-    for (uint32_t i = 0; i < src->roots.n; i++)
-        if (gives_gradient(src->roots.at[i])) floats.roots.at[floats.roots.n++] = src->roots.at[i];
-    bool *needed = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
-    graph_mark_live(&floats, needed);
-    for (uint32_t i = 0; i < src->roots.n; i++) remap_node(&r, src->roots.at[i]);
-    for (uint32_t i = 0; i < src->nodes.n; i++) {
-        const Node *n = src->nodes.at[i];
-        if (n->op != OP_state || !needed[i]) continue;
-        graph_stamp(r.dst, n, NULL);
-        graph_root(r.dst, OP_output, r.map[i],
-                   arena_printf(src->arena, STATE "%s", attr_str(n, ATTR_name)));
-    }
-    return remap_end(&r);
+    return root->op == OP_output && wanted(k, root) && dtype_is_float(root->type.dtype);
 }
 
 static Node *whole_sum(Graph *g, Node *n)
@@ -140,7 +125,7 @@ static Node *whole_sum(Graph *g, Node *n)
 }
 
 // What the gradients are of: the sum of the float outputs, each times its cotangent. NULL: none.
-static Node *weighted(Remap *r)
+static Node *weighted(const Making *k, Remap *r)
 {
     Graph *g = r->dst;
     Node *sum = NULL;
@@ -149,7 +134,7 @@ static Node *weighted(Remap *r)
         if (r->src->roots.at[i]->type.dtype == DT_F64) wide = DT_F64;
     for (uint32_t i = 0; i < r->src->roots.n; i++) {
         const Node *root = r->src->roots.at[i];
-        if (!gives_gradient(root)) continue;
+        if (!gives_gradient(k, root)) continue;
         graph_stamp(g, root, NULL);
         Node *z = r->map[root->args[0]->id];
         const char *name = arena_printf(g->arena, COTANGENT "%s", attr_str(root, ATTR_name));
@@ -161,25 +146,90 @@ static Node *weighted(Remap *r)
     return sum;
 }
 
-static Graph *gradients(const Making *k)
+// By id, the names of what is worth keeping.
+static const char **names_of_kept(const Making *k)
 {
-    Remap r = begin(k, true);
+    const Graph *g = k->e->graph;
+    bool *varies = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        varies[i] = n->op == OP_input;
+        for (uint32_t a = 0; a < n->nargs; a++) varies[i] |= varies[n->args[a]->id];
+    }
+    return kept_names(g, varies);
+}
+
+// As activations are stored between kernels.
+static DType kept_type(const Making *k)
+{
+    return k->s->precision == PREC_BF16 ? DT_BF16 : DT_COUNT;
+}
+
+// With respect to what the patterns name of the float inputs and arguments.
+static Graph *gradients(const Making *k, const char *const *patterns, int npatterns)
+{
+    Remap r = begin(k, true, k->s->keep ? names_of_kept(k) : NULL);
     Graph *g = r.dst;
     uint32_t own = g->nodes.n;
-    Node *y = weighted(&r);
-    if (!y)
-        diag_error(g->diags, k->e->loc, "'%s' has no float output: nothing of it has a gradient",
-                   k->e->name);
+    Node *y = weighted(k, &r);
     for (uint32_t i = 0; i < own && y; i++) {
         Node *x = g->nodes.at[i];
         const char *name = x->op == OP_input ? attr_str(x, ATTR_name) : "@";
-        if (*name == '@' || !dtype_is_float(x->type.dtype) ||
-            !matches(k->s->gradients, k->s->ngradients, name))
+        if (*name == '@' || !dtype_is_float(x->type.dtype) || !matches(patterns, npatterns, name))
             continue;
         graph_stamp(g, x, NULL);
         graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){y, x}, 2, NULL), name);
     }
-    return remap_end(&r);
+    g = graph_copy_live(remap_end(&r));
+    if (!k->s->keep || g->diags->errors) return g;
+    g = pass_autodiff(g, k->m, &(PassOptions){.precision = k->s->precision});
+    return g->diags->errors ? g : kept_taken(g, kept_type(k));
+}
+
+// Outputs beside the function's own: what any of its gradients takes of it.
+static void give_kept(const Making *k, Remap *r)
+{
+    static const char *const all[] = {"*"};
+    Diags *diags = k->m->diags;
+    uint32_t errors = diags->errors, known = diags->list.n;
+    const Graph *src = k->e->graph, *d = gradients(k, all, 1);
+    if (diags->errors != errors) { // it has none, which is said when they are asked for
+        diags->errors = errors;
+        diags->list.n = known;
+        return;
+    }
+    const char **kept = names_of_kept(k);
+    StrMap taken = strmap_new(src->arena);
+    for (uint32_t i = 0; i < d->nodes.n; i++)
+        if (d->nodes.at[i]->op == OP_input)
+            strmap_set(&taken, attr_str(d->nodes.at[i], ATTR_name), d->nodes.at[i]);
+    for (uint32_t i = 0; i < src->nodes.n; i++) {
+        const Node *n = src->nodes.at[i];
+        const char *name = kept[i];
+        if (n->op == OP_state) name = arena_printf(src->arena, STATE "%s", attr_str(n, ATTR_name));
+        if (!name || !strmap_has(&taken, name)) continue;
+        graph_stamp(r->dst, n, NULL);
+        Node *v = n->op == OP_state ? r->map[i] : kept_given(r->dst, r->map[i], kept_type(k));
+        graph_root(r->dst, OP_output, v, name);
+    }
+}
+
+static Graph *function(const Making *k)
+{
+    Remap r = begin(k, false, NULL);
+    for (uint32_t i = 0; i < r.src->roots.n; i++)
+        if (wanted(k, r.src->roots.at[i])) remap_node(&r, r.src->roots.at[i]);
+    if (k->s->keep) give_kept(k, &r);
+    return graph_copy_live(remap_end(&r));
+}
+
+static bool has_gradient(const Making *k)
+{
+    for (uint32_t i = 0; i < k->e->graph->roots.n; i++)
+        if (gives_gradient(k, k->e->graph->roots.at[i])) return true;
+    diag_error(k->m->diags, k->e->loc, "'%s' has no float output: nothing of it has a gradient",
+               k->e->name);
+    return false;
 }
 
 bool functional_make(const Settings *s, const char *only, Module *m)
@@ -190,8 +240,9 @@ bool functional_make(const Settings *s, const char *only, Module *m)
     if (k.e->kind != ENTRY_MODEL)
         return diag_error(m->diags, 0, "'%s' is no model: it cannot be made a function", k.e->name),
                false;
-    if (!check(&k) || (s->noutputs && !outputs_keep(s, only, m))) return false;
-    k.e->graph = graph_copy_live(s->ngradients ? gradients(&k) : function(&k));
+    if (!check(&k) || !outputs_known(s, m, k.e) || (s->ngradients && !has_gradient(&k)))
+        return false;
+    k.e->graph = s->ngradients ? gradients(&k, s->gradients, s->ngradients) : function(&k);
     if (m->diags->errors) return false;
     const char *names[] = {"init", k.e->name};
     module_keep(m, names, 2);

@@ -49,21 +49,32 @@ bool outputs_entry(const Settings *s, const char *only, Module *m, Entry **out)
     return e || no_such_entry(s, m);
 }
 
-bool outputs_keep(const Settings *s, const char *only, Module *m)
+bool output_wanted(const Settings *s, const char *output)
 {
-    Entry *e;
-    if (!outputs_entry(s, only, m, &e)) return false;
-    if (!e) return true;
-    Graph *g = e->graph;
+    return !s->noutputs || is_wanted(s, output);
+}
+
+bool outputs_known(const Settings *s, Module *m, const Entry *e)
+{
+    const Graph *g = e->graph;
     const char **names = NEW_ARRAY(m->arena, const char *, g->roots.n);
     size_t n = 0;
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (g->roots.at[i]->op == OP_output) names[n++] = attr_str(g->roots.at[i], ATTR_name);
     const char *missing = unknown(s, names, n);
     if (missing)
-        return diag_error(m->diags, 0, "'%s' has no output '%s'%s", e->name, missing,
-                          advise(missing, names, n).text),
-               false;
+        diag_error(m->diags, 0, "'%s' has no output '%s'%s", e->name, missing,
+                   advise(missing, names, n).text);
+    return !missing;
+}
+
+bool outputs_keep(const Settings *s, const char *only, Module *m)
+{
+    Entry *e;
+    if (!outputs_entry(s, only, m, &e)) return false;
+    if (!e) return true;
+    if (!outputs_known(s, m, e)) return false;
+    Graph *g = e->graph;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         Node *root = g->roots.at[i];

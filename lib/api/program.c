@@ -117,6 +117,7 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .narguments = o->narguments,
                   .gradients = copy_list(a, o->gradients, o->ngradients),
                   .ngradients = o->ngradients,
+                  .keep = o->keep,
                   .training = o->training,
                   .batches = copy_sizes(a, o->batches, o->nbatches),
                   .nbatches = o->nbatches,

@@ -6,9 +6,9 @@ from ._error import Error
 class Function:
     """A model's entry, of its inputs and of the parameters chosen.
 
-    forward: the compiled entry. inputs, outputs: (name, type, shape) of what it takes and gives;
-    inputs[own:] are parameters. kept: the same of what it gives besides, states that its gradients
-    depend on. writes: whether a call changes states.
+    inputs, outputs: (name, type, shape) of what it takes and gives; inputs[own:] are parameters.
+    keeping: the compiled entry that gives besides what gradients want, kept: states that they
+    depend on, results of layers. writes: whether a call changes states.
     """
 
     def __init__(self, model, entry, params, outputs, training):
@@ -16,20 +16,27 @@ class Function:
         params = [params] if isinstance(params, str) else list(params)
         outputs = [outputs] if isinstance(outputs, str) else list(outputs or ())
         self._model, self._options, self._outputs = model, dict(arguments=params, training=training), outputs
-        self._gradients = {}
+        self._plain, self._gradients = None, {}
         declared = {name for name, _, _, _ in model.entry(self.name).inputs}
-        self.forward = self._compile(outputs)
-        self.inputs = [port[:3] for port in self.forward.inputs]
+        self.keeping = self._compile(outputs, keep=True)
+        self.inputs = [port[:3] for port in self.keeping.inputs]
         self._names = [name for name, _, _ in self.inputs]
         self.own = sum(name in declared for name, _, _ in self.inputs)
-        ports = [port[:3] for port in self.forward.outputs]
+        ports = [port[:3] for port in self.keeping.outputs]
         self.outputs = [p for p in ports if not p[0].startswith("@")]
         self.kept = [p for p in ports if p[0].startswith("@")]
-        self.writes = self.forward.writes
+        self.writes = self.keeping.writes
         self.device = model.device.split()[0]
 
     def _compile(self, outputs, **more):
         return self._model._functional(self.name, outputs=outputs, **self._options, **more)
+
+    @property
+    def plain(self):
+        """The entry without what gradients want."""
+        if self._plain is None:
+            self._plain = self._compile(self._outputs) if self.kept else self.keeping
+        return self._plain
 
     def changes(self):
         """A count that is another one when the model's own parameters have changed."""
@@ -45,7 +52,7 @@ class Function:
         cotangents of the outputs [of]. Compiled when it is first asked for."""
         key = (tuple(wanted), tuple(of))
         if key not in self._gradients:
-            self._gradients[key] = self._compile(list(of), gradients=list(wanted))
+            self._gradients[key] = self._compile(list(of), gradients=list(wanted), keep=True)
         return self._gradients[key]
 
     def arrange(self, args, inputs, params):

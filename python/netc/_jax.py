@@ -69,11 +69,11 @@ class JaxFunction:
         self._call.defvjp(self._forward, self._backward, symbolic_zeros=True)
 
     def _primal(self, *arrays):
-        return tuple(self._calls(self._function.forward, arrays)[:len(self._function.outputs)])
+        return tuple(self._calls(self._function.plain, arrays))
 
     def _forward(self, *primals):
         arrays = [p.value for p in primals]
-        results, n = self._calls(self._function.forward, arrays), len(self._function.outputs)
+        results, n = self._calls(self._function.keeping, arrays), len(self._function.outputs)
         wanted = _Wanted(p.perturbed for p in primals)
         return tuple(results[:n]), (wanted, arrays, results[n:])
 

@@ -47,7 +47,8 @@ class _Call:
 
     def __init__(self, function):
         self.function, self.device = function, torch.device(function.device)
-        self.run = _Entry(function.forward, function.inputs, self.device)
+        self.run = _Entry(function.keeping, function.inputs, self.device)
+        self.plain = None
         self.nin, self.nout = len(function.inputs), len(function.outputs)
         self.floats = [dtype in _FLOATS for _, dtype, _ in function.outputs]
         self.backwards = {}
@@ -158,8 +159,10 @@ class TorchFunction:
     def _eager(self, tensors):
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return _Autograd.apply(self._call, *tensors)
-        results = self._call.run(tensors)
-        return results if len(results) == self._call.nout else results[:self._call.nout]
+        call = self._call
+        if call.plain is None:
+            call.plain = _Entry(self._function.plain, self._function.inputs, call.device)
+        return call.plain(tensors)
 
     def __call__(self, *args, params=None, **inputs):
         tensors = self._function.arrange(args, inputs, params)

@@ -18,7 +18,7 @@ jax.config.update("jax_default_matmul_precision", "highest")
 m = netc.compile(BLOCK, name="block.net", device=DEVICE)
 P = {n: jnp.asarray(m.state[n]) for n in m.state if "." in n}
 r = np.random.default_rng(1)
-X, LABEL = jnp.asarray(r.normal(size=(8, 16)), jnp.float32), jnp.asarray(r.integers(0, 4, 8), jnp.uint8)
+X, LABEL = jnp.asarray(r.normal(size=(8, 64)), jnp.float32), jnp.asarray(r.integers(0, 4, 8), jnp.uint8)
 
 
 def own(p, x, label):
@@ -77,8 +77,8 @@ def test_wrong():
     f = m.jax(params="head.*")
     head = {n: v for n, v in P.items() if n.startswith("head")}
     for call, kind, words in [
-        (lambda: f(X[:3], LABEL, params=head), netc.Error, ["'x' is f32[8, 16]", "[3, 16]"]),
-        (lambda: jax.jit(f)(X.astype(jnp.float16), LABEL, params=head), netc.Error, ["'x' is f32[8, 16]", "float16"]),
+        (lambda: f(X[:3], LABEL, params=head), netc.Error, ["'x' is f32[8, 64]", "[3, 64]"]),
+        (lambda: jax.jit(f)(X.astype(jnp.float16), LABEL, params=head), netc.Error, ["'x' is f32[8, 64]", "float16"]),
         (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
         (lambda: m.jax(params="hed.weight"), netc.Error, ["did you mean 'head.weight'"]),
         (lambda: netc.compile(STATEFUL, device=DEVICE).jax(), netc.Error, ["changes states"]),

@@ -40,9 +40,9 @@ def clouds(n):
 BLOCK = """
 use nn
 dim batch = 8
-model block(x: f32[batch, 16], label: u8[batch] in 0..4) {
+model block(x: f32[batch, 64], label: u8[batch] in 0..4) {
     h = layer_norm(x) as norm
-    h = x + (linear(gelu(linear(h, 32) as up), 16) as down)
+    h = x + (linear(gelu(linear(h, 128) as up), 64) as down)
     logits = linear(h, 4) as head
     return loss = cross_entropy(logits, label), logits, best = argmax(logits)
 }

@@ -14,7 +14,7 @@ torch.set_default_device(DEVICE)
 torch.manual_seed(1)
 m = netc.compile(BLOCK, name="block.net", device=DEVICE)
 NAMES = [n for n in m.state if "." in n]
-X, LABEL = torch.randn(8, 16), torch.randint(0, 4, (8,), dtype=torch.uint8)
+X, LABEL = torch.randn(8, 64), torch.randint(0, 4, (8,), dtype=torch.uint8)
 
 
 def parameters():
@@ -23,7 +23,7 @@ def parameters():
 
 def own(p, x, label):
     """The block in PyTorch."""
-    h = F.layer_norm(x, (16,), p["norm.weight"], p["norm.bias"])
+    h = F.layer_norm(x, (64,), p["norm.weight"], p["norm.bias"])
     h = x + F.linear(F.gelu(F.linear(h, p["up.weight"], p["up.bias"])), p["down.weight"], p["down.bias"])
     logits = F.linear(h, p["head.weight"], p["head.bias"])
     return F.cross_entropy(logits, label.long()), logits, logits.argmax(1)
@@ -37,7 +37,9 @@ def near(got, want, what="", tolerance=1e-5):
 
 def test_function():
     f = m.torch(params="*")
-    check("block(x: f32[8, 16], label: u8[8], " in repr(f) and "best: i32[8]" in repr(f), repr(f))
+    check("block(x: f32[8, 64], label: u8[8], " in repr(f) and "best: i32[8]" in repr(f), repr(f))
+    same([k for k, _, _ in f._function.kept], sorted(k for k, _, _ in f._function.kept if k.startswith("@kept.")))
+    same(len(f._function.kept), 3)  # what the three layers give
     p, q = parameters(), parameters()
     x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
     got, want = f(x, LABEL, params=p), own(q, y, LABEL)
@@ -69,8 +71,8 @@ def test_wrong():
     f = m.torch(params="head.*")
     p = {n: v for n, v in parameters().items() if n.startswith("head")}
     for call, kind, words in [
-        (lambda: f(X.double(), LABEL, params=p), netc.Error, ["'x' is f32[8, 16]", "f64[8, 16]"]),
-        (lambda: f(X[:4], LABEL, params=p), netc.Error, ["'x' is f32[8, 16]", "f32[4, 16]"]),
+        (lambda: f(X.double(), LABEL, params=p), netc.Error, ["'x' is f32[8, 64]", "f64[8, 64]"]),
+        (lambda: f(X[:4], LABEL, params=p), netc.Error, ["'x' is f32[8, 64]", "f32[4, 64]"]),
         (lambda: f(X.to("meta"), LABEL, params=p), netc.Error, ["'x' lies on meta", f"runs on {DEVICE}"]),
         (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
         (lambda: f(X, LABEL, params={**p, "up.bias": X}), TypeError, ["no parameter 'up.bias'", "head.weight"]),
@@ -129,14 +131,14 @@ class Own(torch.nn.Module):
 def test_module():
     block = m.module(outputs=["loss"])
     same(sorted(block.state_dict()), sorted(NAMES))
-    check("block(x: f32[8, 16]" in repr(block))
+    check("block(x: f32[8, 64]" in repr(block))
     beside = Own(dict(block.named_parameters()))
     optimizer = torch.optim.AdamW(block.parameters(), lr=1e-2)
     losses, r = [], np.random.default_rng(3)
-    centres = torch.tensor(r.normal(size=(4, 16)), dtype=torch.float32)
+    centres = torch.tensor(r.normal(size=(4, 64)), dtype=torch.float32)
     for step in range(100):
         label = torch.tensor(r.integers(0, 4, 8), dtype=torch.uint8)
-        x = centres[label.long()] + torch.tensor(r.normal(size=(8, 16)), dtype=torch.float32)
+        x = centres[label.long()] + torch.tensor(r.normal(size=(8, 64)), dtype=torch.float32)
         optimizer.zero_grad()
         loss = block(x, label)
         loss.backward()
@@ -157,7 +159,7 @@ def test_module():
     check(torch.equal(again.eval()(X, LABEL), before))
     m.load_state_dict({n: v for n, v in block.state_dict().items()}, strict=False)  # and back into the model
     near(torch.as_tensor(m(x=X, label=LABEL)["loss"]), before.detach())
-    within = torch.nn.Sequential(torch.nn.Linear(16, 16), m.module(outputs="logits"))
+    within = torch.nn.Sequential(torch.nn.Linear(64, 64), m.module(outputs="logits"))
     within(X).sum().backward()
     check(within[0].weight.grad.abs().sum() > 0)
     with raises(netc.Error, "'x' is f32"):
@@ -184,7 +186,7 @@ def test_compiled():
     f = m.torch(outputs="logits")
     inferred = torch.compile(lambda x: f(x) + 1, backend="aot_eager", fullgraph=True)
     near(inferred(X), f(X) + 1)
-    with raises(Exception, "is f32[8, 16]"):
+    with raises(Exception, "is f32[8, 64]"):
         inferred(X[:3])
     # What changes states is not hidden in a graph: the graph breaks there.
     d = netc.compile(STATEFUL, device=DEVICE).torch(training=True)

@@ -109,6 +109,7 @@ static void states(void)
     o.narguments = 1;
     o.outputs = y;
     o.noutputs = 1;
+    o.keep = true;
     netc_program *f = compiled_as(text, &o);
     o.gradients = any;
     o.ngradients = 1;
@@ -133,6 +134,117 @@ static void states(void)
     netc_session_free(s);
     netc_program_release(d);
     netc_program_release(f);
+}
+
+enum { ROWS = 8, WIDE = 64, MOST = 2 * WIDE * WIDE };
+
+static const char layers[] =
+    "use nn\n"
+    "model line(x: f32[8, 64], t: f32[8, 64]) {\n"
+    "    h = gelu(linear(x, 128) as up)\n"
+    "    a = attention(reshape(x, [1, 1, 8, 64]), reshape(x, [1, 1, 8, 64]),\n"
+    "        reshape(linear(h, 64) as values, [1, 1, 8, 64]), causal = true)\n"
+    "    y = linear(reshape(a, [8, 64]), 64, use_bias = false) as down\n"
+    "    return loss = mean((y - t) * (y - t)), best = argmax(y)\n"
+    "}\n";
+
+static void bind_port(netc_session *s, const netc_port *p, void *data)
+{
+    netc_error *err = NULL;
+    netc_tensor t = {.dtype = p->dtype, .rank = p->rank, .data = data};
+    memcpy(t.dim, p->dim, sizeof t.dim);
+    FINE(netc_bind(s, "line", p->name, &t, &err));
+}
+
+static int64_t size_of(const netc_port *p)
+{
+    int64_t n = 1;
+    for (int i = 0; i < p->rank; i++) n *= p->dim[i];
+    return n;
+}
+
+// Numbers that depend on the name alone.
+static void invent(const netc_port *p, float *to)
+{
+    unsigned state = 5;
+    for (const char *c = p->name; *c; c++) state = state * 31 + (unsigned)*c;
+    for (int64_t i = 0; i < size_of(p); i++)
+        to[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) / 8388608.0f - 1;
+}
+
+// The gradients with what is kept and with what is computed again. Returns how many are kept.
+static int with_kept(const char *precision, netc_dtype type, double tolerance)
+{
+    static float memory[4][40][MOST];
+    netc_error *err = NULL;
+    netc_port port;
+    static const char *const any[] = {"*"}, *const loss[] = {"loss"};
+    NETC_INIT(netc_compile_options, o);
+    o.precision = precision;
+    o.arguments = any;
+    o.narguments = 1;
+    o.keep = true;
+    netc_program *f = compiled_as(layers, &o);
+    o.gradients = any;
+    o.ngradients = 1;
+    o.outputs = loss;
+    o.noutputs = 1;
+    netc_program *d = compiled_as(layers, &o);
+    o.keep = false;
+    netc_program *again = compiled_as(layers, &o);
+    netc_session *s = opened(f, 1, NULL), *both[2] = {opened(d, 1, NULL), opened(again, 1, NULL)};
+    int nin = netc_input_count(f, "line"), nout = netc_output_count(f, "line"), kept = 0;
+    for (int i = 0; i < nin; i++) {
+        FINE(netc_input_info(f, "line", i, &port, &err));
+        invent(&port, memory[0][i]);
+        bind_port(s, &port, memory[0][i]);
+    }
+    FINE(netc_run(s, "line", 1, &err));
+    for (int k = 0; k < 2; k++) {
+        netc_program *p = k ? again : d;
+        for (int i = 0; i < netc_input_count(p, "line"); i++) {
+            FINE(netc_input_info(p, "line", i, &port, &err));
+            invent(&port, memory[1 + k][i]);
+            if (!strncmp(port.name, "@kept.", 6)) {
+                netc_tensor t = {.dtype = port.dtype, .rank = port.rank, .data = memory[1 + k][i]};
+                memcpy(t.dim, port.dim, sizeof t.dim);
+                FINE(netc_read(s, "line", port.name, &t, &err));
+                CHECK(k == 0 && port.dtype == type);
+                kept++;
+            }
+            bind_port(both[k], &port, memory[1 + k][i]);
+        }
+        FINE(netc_run(both[k], "line", 1, &err));
+    }
+    CHECK(nout == 2 + kept);
+    CHECK(netc_output_count(d, "line") == netc_output_count(again, "line") && nin == 7);
+    for (int i = 0; i < netc_output_count(d, "line"); i++) {
+        double most = 0, worst = 0;
+        for (int k = 0; k < 2; k++) {
+            FINE(netc_output_info(d, "line", i, &port, &err));
+            netc_tensor t = {.dtype = port.dtype, .rank = port.rank, .data = memory[3][k]};
+            memcpy(t.dim, port.dim, sizeof t.dim);
+            FINE(netc_read(both[k], "line", port.name, &t, &err));
+        }
+        for (int64_t e = 0; e < size_of(&port); e++) {
+            most = fmax(most, fabs(memory[3][1][e]));
+            worst = fmax(worst, fabs(memory[3][0][e] - memory[3][1][e]));
+        }
+        CHECK_MSG(most > 0 && worst <= tolerance * most, "%s: %g of %g", port.name, worst, most);
+    }
+    for (int k = 0; k < 2; k++) netc_session_free(both[k]);
+    netc_session_free(s);
+    netc_program_release(again);
+    netc_program_release(d);
+    netc_program_release(f);
+    return kept;
+}
+
+// Layers are kept, scores are not.
+static void keeps(void)
+{
+    CHECK(with_kept(NULL, NETC_F32, 1e-6) == 3);
+    CHECK(with_kept("bf16", NETC_BF16, 0.02) == 3);
 }
 
 static void refusals(void)
@@ -171,6 +283,6 @@ static void refusals(void)
 
 int main(void)
 {
-    void (*const tests[])(void) = {function_and_gradients, states, refusals, NULL};
+    void (*const tests[])(void) = {function_and_gradients, states, keeps, refusals, NULL};
     return api_main(tests);
 }

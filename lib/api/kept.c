@@ -1,0 +1,72 @@
+// What a function keeps for its gradients. Worth keeping are products of what varies with what does
+// not: layers, whose results are small beside the work. Products of two things that vary, such as
+// the scores of attention, are large beside it, and computed again, as is everything else. The bias
+// is kept with the product: the activation behind it reads the sum.
+//
+// Gradients are taken of the whole; then what is kept is cut out of the forward part, so that they
+// do not end there.
+#include "lib/api/kept.h"
+
+#include <string.h>
+
+enum { SHORT = 64 }; // products of fewer terms are computed again as fast as they are read
+
+static int64_t terms(const Node *dot)
+{
+    int n;
+    const int64_t *axes = attr_ints(dot, ATTR_contract_a, &n);
+    int64_t count = 1;
+    for (int i = 0; i < n; i++) count *= dot->args[0]->type.dim[axes[i]];
+    return count;
+}
+
+const char **kept_names(const Graph *g, const bool *varies)
+{
+    const char **names = NEW_ARRAY(g->arena, const char *, g->nodes.n + 1);
+    uint32_t *users = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
+    Node **user = NEW_ARRAY(g->arena, Node *, g->nodes.n + 1); // the last
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++) {
+            users[g->nodes.at[i]->args[k]->id]++;
+            user[g->nodes.at[i]->args[k]->id] = g->nodes.at[i];
+        }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_dot || !dtype_is_float(n->type.dtype) || terms(n) < SHORT ||
+            varies[n->args[0]->id] == varies[n->args[1]->id])
+            continue;
+        const Node *sum = users[i] == 1 ? user[i] : NULL;
+        if (sum && sum->op == OP_add && varies[sum->args[0]->id] != varies[sum->args[1]->id])
+            n = sum;
+        names[n->id] = arena_printf(g->arena, KEPT "%u", n->id);
+    }
+    return names;
+}
+
+static DType stored_as(const Type *t, DType low)
+{
+    return low != DT_COUNT && t->dtype == DT_F32 ? low : t->dtype;
+}
+
+Node *kept_given(Graph *g, Node *value, DType low)
+{
+    return graph_cast(g, value, stored_as(&value->type, low));
+}
+
+Graph *kept_taken(Graph *src, DType low)
+{
+    Graph *g = graph_new(src->arena, src->diags, src->symbols);
+    Remap r = remap_begin(src, g);
+    for (uint32_t i = 0; i < src->nodes.n; i++) {
+        const Node *n = src->nodes.at[i];
+        if (!n->name || strncmp(n->name, KEPT, strlen(KEPT)) || node_class(n) == CLS_LEAF) {
+            remap_node(&r, n);
+            continue;
+        }
+        Type t = n->type;
+        t.dtype = stored_as(&n->type, low);
+        graph_stamp(g, n, NULL);
+        r.map[i] = graph_cast(g, graph_input(g, n->name, &t, "arg"), n->type.dtype);
+    }
+    return graph_copy_live(remap_end(&r));
+}
