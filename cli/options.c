@@ -253,7 +253,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
         {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
         {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES",
-         "recompute more, and make large products by parts, to need less memory"},
+         "temporaries to keep to: compute again what costs least, make large products by parts"},
         {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL,
          "give every temporary memory of its own"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},

@@ -385,14 +385,20 @@ static void exec_recompute(Elab *e, TrainState *t, const Stmt *s)
         fail(e, s->expr->span,
              "recompute takes a pattern of layers, as in recompute \"h.*\"; found %s",
              val_text(e, &v));
-    else if (t->accumulate > 1)
-        fail(e, s->span,
-             "recompute and accumulate do not go together: micro-batches are a loop, whose "
-             "rounds keep nothing for each other");
-    else if (!names_layer(e, t, v.s))
-        fail(e, s->expr->span, "no layer with parameters is called '%s'", v.s);
     else
-        vec_push(e->arena, &e->module->again, v.s);
+        vec_push(e->arena, &t->recomputed, ((Recomputed){v.s, s->expr->span}));
+}
+
+// Layers are known when the model has run.
+static void choose_layers(Elab *e, TrainState *t)
+{
+    for (uint32_t i = 0; i < t->recomputed.n && !e->diags->errors; i++) {
+        const Recomputed *r = &t->recomputed.at[i];
+        if (!names_layer(e, t, r->pattern))
+            fail(e, r->span, "no layer with parameters is called '%s'", r->pattern);
+        else
+            vec_push(e->arena, &e->module->again, r->pattern);
+    }
 }
 
 static void make_inputs(Elab *e, TrainState *t)
@@ -445,6 +451,7 @@ TrainResult train_elaborate(Elab *e, const TrainProgram *p)
     e->elaboration = ++e->elaborations;
     exec_block(e, p->train->body);
     close_group(e, &t);
+    choose_layers(e, &t);
     if (!t.minimized && !e->diags->errors)
         fail(e, p->train->span,
              "this train block minimizes nothing; add 'minimize loss' and "

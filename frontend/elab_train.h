@@ -7,6 +7,11 @@
 typedef VEC(ECell *) CellList;
 typedef VEC(Node *) NodeList;
 
+typedef struct Recomputed { // recompute "pattern"
+    const char *pattern;
+    Span span;
+} Recomputed;
+
 struct TrainState {
     Frame *frame;
     const Stmt *train, *model;
@@ -14,6 +19,7 @@ struct TrainState {
     ModelInputs inputs;
     const char *batch;
     int64_t accumulate;
+    VEC(Recomputed) recomputed;
     Val *input;     // the model's inputs, whole
     Seq *first;     // outputs of the first elaboration: what is reported
     uint32_t from;  // elaborations from this one on define the model's parameters

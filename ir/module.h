@@ -52,6 +52,13 @@ typedef struct DimBinding {
 
 typedef enum EntryKind { ENTRY_INIT, ENTRY_TRAIN, ENTRY_EVAL, ENTRY_MODEL } EntryKind;
 
+typedef struct Again { // a forward value that the backward part computes again for a memory limit
+    const char *name;  // or NULL
+    Loc loc;
+    Type type;
+    double seconds; // that it takes by the device's rates, beside those before it in the list
+} Again;
+
 // "init" gives cells their values; what is computed from other cells ("state slow = p") is assigned
 // by "init.1", from these by "init.2" and so on, last in the list: they run again when what they
 // read was loaded from a file.
@@ -66,6 +73,7 @@ typedef struct Entry {
     bool rows;
     const char *cursor;   // the cell that holds the first row, or NULL
     VEC(Unfused) refused; // softmaxes of products that are not one kernel (passes/attention/)
+    VEC(Again) again;     // (passes/recompute/)
     int64_t batch; // examples an execution consumes (all micro-batches), 1 when there is none
     Loc loc;
 } Entry;

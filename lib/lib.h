@@ -183,6 +183,13 @@ netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);
 
+// -- a memory limit (api/fit.c) -------------------------------------------------------------------
+// Bytes that temporaries take where forward values that wait may take [kept]; -1: it failed.
+typedef int64_t Peak(void *ctx, int64_t kept);
+// The most that may be kept for a peak of at most [limit], or what gives the lowest one. peak: that
+// of keeping [limit].
+int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx);
+
 // -- the outputs that are wanted (api/outputs.c) --------------------------------------------------
 // only: the entry that is compiled, "" for all. false: reported.
 // *out: the entry that they are of, or NULL: it is not compiled, or it is not said which it is.

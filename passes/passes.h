@@ -12,6 +12,9 @@ typedef struct PassOptions {
     const Target *target;
     Precision precision;
     int64_t memory_limit; // bytes of temporaries; 0: none
+    // Of these what forward values may take that wait for the backward part: those that are cheap
+    // for their bytes are computed again until that is so. 0: all of the limit.
+    int64_t kept_bytes;
     // Scores of at most so many bytes are made at once where attention is a loop; 0: 32 MB.
     int64_t attention_bytes;
     // Products whose rows are reduced are made so many bytes at a time; 0: by the memory limit.

@@ -86,6 +86,8 @@ typedef struct Job {
     Build *b;
     netc_error **err;
     netc_status status;
+    bool trial;   // only to see what it takes
+    int64_t kept; // PassOptions.kept_bytes
 } Job;
 
 static Target pick_target(const netc_program *p, bool cuda)
@@ -120,6 +122,7 @@ static void run_pipeline(void *arg)
     for (uint32_t i = 0; i < b->module->notes.n && !p->noted; i++)
         lib_log(p->context, "%s", b->module->notes.at[i]);
     p->noted = true;
+    b->launches = (LaunchLog){0};
     bool (*make)(const Settings *, const char *, Module *) = p->settings.functional
                                                                  ? functional_make
                                                              : p->settings.noutputs ? outputs_keep
@@ -128,10 +131,11 @@ static void run_pipeline(void *arg)
 
     Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again
     *target = pick_target(p, b->cuda);
-    const char *dir = p->settings.dump_dir;
+    const char *dir = job->trial ? NULL : p->settings.dump_dir;
     PassOptions po = {.target = target,
                       .precision = p->settings.precision,
                       .memory_limit = p->settings.memory_limit,
+                      .kept_bytes = job->kept,
                       .skip = p->settings.skip_passes,
                       .dump = dir ? dump_module : NULL,
                       .dump_ctx = (void *)(uintptr_t)dir};
@@ -149,29 +153,99 @@ static void run_pipeline(void *arg)
     schedules_begin(p, b, &schedules, &source);
     co.schedules = &source;
     EditedContext edited = {p, b};
-    if (b->cuda && p->edited) co.override = edited_override, co.override_ctx = &edited;
+    if (b->cuda && p->edited && !job->trial)
+        co.override = edited_override, co.override_ctx = &edited;
     b->program = codegen(b->module, &co);
     if (co.override) edited_end(&edited);
     if (!b->program || d->errors) goto invalid;
-    schedules_end(&schedules, b->program);
-    for (int i = 0; p->settings.memory_limit > 0 && i < b->program->nentries; i++) {
-        const ProgEntry *e = &b->program->entries[i];
-        if (e->arena_bytes > p->settings.memory_limit)
-            lib_log(p->context,
-                    "note: the temporaries of '%s' need %lld bytes, more than the limit of %lld",
-                    e->name, (long long)e->arena_bytes, (long long)p->settings.memory_limit);
-    }
+    if (!job->trial) schedules_end(&schedules, b->program);
     job->status = NETC_OK;
     return;
 invalid:
     job->status = lib_fail_diags(job->err, NETC_INVALID, d);
 }
 
+// -- a memory limit -------------------------------------------------------------------------------
+
+// What those entries take of which values can be computed again.
+static int64_t peak_of(const Build *b)
+{
+    int64_t most = 0;
+    for (int i = 0; i < b->program->nentries; i++) {
+        const ProgEntry *e = &b->program->entries[i];
+        if (e->kind == PK_TRAIN && e->arena_bytes > most) most = e->arena_bytes;
+    }
+    return most;
+}
+
+static Build *build_new(bool cuda, const char *define, const char *entry, const char *choices);
+
+static int64_t try_to_keep(void *ctx, int64_t kept)
+{
+    const Job *job = ctx;
+    const Build *b = job->b;
+    Build *t = build_new(b->cuda, b->define, b->entry, b->choices);
+    if (!t) return -1;
+    netc_error *err = NULL;
+    Job trial = {job->p, t, &err, NETC_OK, true, kept};
+    bool ok = lib_guarded(t->arena, run_pipeline, &trial) && trial.status == NETC_OK;
+    int64_t peak = ok ? peak_of(t) : -1;
+    netc_error_free(err);
+    build_free(t);
+    return peak;
+}
+
+static bool computes_again(const Build *b)
+{
+    for (uint32_t i = 0; i < b->module->entries.n; i++)
+        if (b->module->entries.at[i].again.n) return true;
+    return false;
+}
+
+static void note_memory(const netc_program *p, const Build *b)
+{
+    for (uint32_t i = 0; i < b->module->entries.n; i++) {
+        const Entry *e = &b->module->entries.at[i];
+        double bytes = 0, seconds = 0;
+        for (uint32_t k = 0; k < e->again.n; k++) {
+            bytes += (double)type_bytes(&e->again.at[k].type);
+            seconds += e->again.at[k].seconds;
+        }
+        if (e->again.n)
+            lib_log(p->context,
+                    "note: '%s' computes %u values again in its backward part: %.4g MB that need "
+                    "not wait, for %.3g ms a step by the rates of %s (--why lists them)",
+                    e->name, e->again.n, bytes / 1e6, seconds * 1e3, b->program->target);
+    }
+    for (int i = 0; i < b->program->nentries; i++) {
+        const ProgEntry *e = &b->program->entries[i];
+        if (e->arena_bytes > p->settings.memory_limit)
+            lib_log(p->context,
+                    "note: the temporaries of '%s' need %lld bytes, more than the limit of %lld",
+                    e->name, (long long)e->arena_bytes, (long long)p->settings.memory_limit);
+    }
+}
+
+// Under a limit some plans are tried, unless the first one fits and computes nothing again.
+static void make_within(Job *job)
+{
+    netc_program *p = job->p;
+    Build *b = job->b;
+    int64_t limit = p->settings.memory_limit, peak = peak_of(b);
+    if (peak && (peak > limit || computes_again(b))) {
+        job->kept = fit_kept(limit, peak, try_to_keep, job);
+        if (job->kept != limit && !lib_guarded(b->arena, run_pipeline, job))
+            job->status = OUT_OF_MEMORY(job->err);
+    }
+    if (job->status == NETC_OK) note_memory(p, b);
+}
+
 static netc_status make(netc_program *p, Build *b, netc_error **err)
 {
-    Job job = {p, b, err, NETC_OK};
+    Job job = {p, b, err, NETC_OK, false, 0};
     double start = clock_now();
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
+    if (job.status == NETC_OK && p->settings.memory_limit > 0) make_within(&job);
     if (job.status == NETC_OK && b->cuda) b->coming = rt_coming_new(b->program->nkernels);
     b->seconds = clock_now() - start;
     context_add_text(p->context, b->seconds);

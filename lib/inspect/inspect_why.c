@@ -110,6 +110,36 @@ static void choices_json(const Choices *all, Json *j)
 
 // -- stored values --------------------------------------------------------------------------------
 
+// What recompute chose under a memory limit, in the order in which it was chosen.
+static void again_text(const Inspect *v, const Entry *e, Buf *out)
+{
+    buf_printf(out, "entry %s: computed again in the backward part, for the memory limit\n",
+               e->name);
+    for (uint32_t i = 0; i < e->again.n; i++) {
+        const Again *a = &e->again.at[i];
+        buf_printf(out, "  %-16s %10.3f MB %10.2f us  %s%s", loc_text(v->b->module->diags, a->loc),
+                   (double)type_bytes(&a->type) / 1e6, a->seconds * 1e6, a->name ? a->name : "",
+                   a->name ? " " : "");
+        type_print(out, &a->type, NULL);
+        buf_char(out, '\n');
+    }
+}
+
+static void again_json(const Inspect *v, const Entry *e, Json *j)
+{
+    json_key(j, "again"), json_array(j);
+    for (uint32_t i = 0; i < e->again.n; i++) {
+        const Again *a = &e->again.at[i];
+        json_object(j);
+        json_key(j, "name"), json_string(j, a->name ? a->name : "");
+        json_key(j, "line"), json_string(j, loc_text(v->b->module->diags, a->loc));
+        json_key(j, "bytes"), json_int(j, type_bytes(&a->type));
+        json_key(j, "seconds"), json_double(j, a->seconds);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 static void entry_text(const Inspect *v, const char *name, const Fusion *f, Buf *out)
 {
     buf_printf(out, "entry %s: values that are stored between kernels, and why\n", name);
@@ -121,11 +151,11 @@ static void entry_text(const Inspect *v, const char *name, const Fusion *f, Buf 
     }
 }
 
-static void entry_json(const Inspect *v, const char *name, const Fusion *f, const Choices *choices,
-                       Json *j)
+static void entry_json(const Inspect *v, const Entry *entry, const Choices *choices, Json *j)
 {
+    const Fusion *f = entry->graph->fusion;
     json_object(j);
-    json_key(j, "name"), json_string(j, name);
+    json_key(j, "name"), json_string(j, entry->name);
     json_key(j, "stored"), json_array(j);
     for (uint32_t k = 0; k < f->unfused.n; k++) {
         const Unfused *u = &f->unfused.at[k];
@@ -139,6 +169,7 @@ static void entry_json(const Inspect *v, const char *name, const Fusion *f, cons
     }
     json_end(j);
     choices_json(choices, j);
+    again_json(v, entry, j);
     json_end(j);
 }
 
@@ -161,10 +192,11 @@ netc_status inspect_why(const Inspect *v, Buf *out)
         if (!f) continue;
         Choices choices = choices_of(v, entry);
         if (v->o->json) {
-            entry_json(v, entry->name, f, &choices, &j);
+            entry_json(v, entry, &choices, &j);
             continue;
         }
         if (f->unfused.n) entry_text(v, entry->name, f, out);
+        if (entry->again.n) again_text(v, entry, out);
         if (choices.n) choices_text(&choices, entry->name, out);
     }
     if (v->o->json) json_end(&j), json_end(&j), buf_char(out, '\n');

@@ -21,19 +21,44 @@ train gpt {
     update adam(lr = 1e-3)
 }
 N
-arena() { "$NETC" inspect gpt.net --json "$@" | sed 's/.*"name":"train","arena_bytes":\([0-9]*\).*/\1/'; }
+arena() { "$NETC" inspect "$MODEL" --json "$@" | sed 's/.*"name":"train","arena_bytes":\([0-9]*\).*/\1/'; }
+MODEL=gpt.net
 for target in cpu cuda; do
     big="--target $target -D layers=6 -D width=256 -D batch=512"
     with=$(arena $big) without=$(arena $big -D again=false)
     [ "$with" -lt $((without / 3 + without / 20)) ] && pass || fail "$target: temporaries of $with bytes, without of $without"
 done
+# In each of the rounds over micro-batches, too.
+sed 's/^train gpt {/&\n    accumulate 4/' gpt.net >micro.net
+big="--target cuda -D layers=6 -D width=256 -D batch=64"
+MODEL=micro.net
+with=$(arena $big) without=$(arena $big -D again=false)
+MODEL=gpt.net
+[ "$with" -lt $((without / 2)) ] && pass || fail "micro-batches: temporaries of $with bytes, without of $without"
+# A limit on the temporaries is met by what costs least: what is chosen, its price, and what is left of it.
+most=$(arena --target sm_90 -D layers=6 -D width=256 -D batch=512 -D again=false)
+for part in 80 50 35; do
+    limit=$((most / 100 * part))
+    expect 0 "" "$NETC" inspect gpt.net --target sm_90 -D layers=6 -D width=256 -D batch=512 -D again=false --memory-limit $limit
+    cp .out "limit.$part"
+    floor[part]=$(sed -n '/^entry train/,/^entry eval/s/.*floor \([0-9]*\).* us$/\1/p' .out | head -1)
+    is=$(sed -n '/^entry train/,/^entry eval/s/.*arena \([0-9]*\) .*/\1/p' .out)
+    [ "$is" -le "$limit" ] && [ "$is" -gt $((limit / 2)) ] && grep -q "note: 'train' computes [0-9]* values again in its backward part: .* MB that need not wait, for .* ms a step" .out && pass ||
+        fail "a limit of $limit gives $is: $(grep note .out)"
+done
+[ "${floor[80]}" -le "${floor[50]}" ] && [ "${floor[50]}" -le "${floor[35]}" ] && pass || fail "less memory is to cost no less time: ${floor[*]}"
+expect 0 "computed again in the backward part, for the memory limit" "$NETC" inspect gpt.net --target sm_90 -D layers=6 -D width=256 -D batch=512 -D again=false --memory-limit $limit --why
 # The draws of dropout are the same ones, and so is what is learned.
 expect 0 "" "$NETC" run gpt.net --entry make -o text=text.npy
-for again in true false; do
-    expect 0 "" "$NETC" train gpt.net --device cpu -D again=$again --data text=text.npy --steps 6 --report-every 1 --log $again.log -q
+T=("$NETC" train gpt.net --device cpu --data text=text.npy --steps 6 --report-every 1)
+expect 0 "" "${T[@]}" -D again=false --log plain.log
+expect 0 "" "${T[@]}" --log again.log
+expect 0 "" "${T[@]}" -D again=false --memory-limit 700000 --log limit.log
+holds "values again in its backward part"
+for log in again limit; do
+    paste <(sed 's/.*"loss":\([0-9.]*\).*/\1/' $log.log) <(sed 's/.*"loss":\([0-9.]*\).*/\1/' plain.log) |
+        awk '{ d = $1 - $2; if (d < -1e-4 || d > 1e-4) bad = 1 } END { exit NR != 6 || bad }' && pass || fail "losses differ, $log: $(tail -1 $log.log) $(tail -1 plain.log)"
 done
-paste <(sed 's/.*"loss":\([0-9.]*\).*/\1/' true.log) <(sed 's/.*"loss":\([0-9.]*\).*/\1/' false.log) |
-    awk '{ d = $1 - $2; if (d < -1e-4 || d > 1e-4) bad = 1 } END { exit NR != 6 || bad }' && pass || fail "losses differ: $(tail -1 true.log) $(tail -1 false.log)"
 # Every value and gradient, of products and statistics; a loop within a layer.
 cat >small.net <<'N'
 use nn
@@ -54,11 +79,14 @@ train small {
 }
 N
 expect 0 "train" "$NETC" check --device cpu small.net
+sed 's/recompute .*//' small.net >limited.net
+expect 0 "values again in its backward part" "$NETC" check --device cpu limited.net --memory-limit 1500
+sed 's/    recompute "h.1"/    accumulate 2; recompute "h.1"/' small.net >micro.net
+expect 0 "train" "$NETC" check --device cpu micro.net
 again=$("$NETC" --emit fused --target cpu small.net | awk '/^entry train/ { on = 1 } /^entry eval/ { on = 0 } on && / = (dot|loop)\(/ && /clone=1/ { n++ } END { print n + 0 }')
 [ "$again" = 3 ] && pass || fail "$again products and loops are computed again, not 3"
 # What is no layer, or no pattern; micro-batches.
 mistake() { sed "s/recompute \"h.1\"/$1/" small.net >bad.net; expect 1 "$2" "$NETC" bad.net; }
 mistake 'recompute "g.*"' "no layer with parameters is called 'g.*'"
 mistake 'recompute h' "h"
-mistake 'accumulate 2; recompute "h.1"' "recompute and accumulate do not go together"
 finish

@@ -1,0 +1,295 @@
+// Under a memory limit: which values that wait for the backward part are computed again.
+//
+// A value that is dropped is made again from the others, with everything between that nobody keeps,
+// when the backward part first needs it, and then held until it last does. Its price is the seconds
+// of what is computed for it, and of reading what it is made of. How much memory there is to save
+// is seen along the graph: what is held at every node, of originals and of those made again, most
+// of it at one node; what would not be held there is worth its bytes. The cheapest a byte go first,
+// few at a time, for each one changes what others cost (to make them again it may have to be made,
+// too) and where most is held.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/recompute/recompute.h"
+
+enum { MOST_NODES = 4096, MOST_CHAIN = 64, SMALL_SHARE = 8, STEPS = 6 };
+
+typedef struct Candidate {
+    uint32_t id;
+    float price; // seconds a byte
+} Candidate;
+
+typedef struct Choose {
+    Recompute *r;
+    Graph *g;
+    const Target *t;
+    bool *waits;  // a stored forward value that the backward part reads, itself or through views
+    bool *pinned; // it is kept in any case
+    bool *made;   // computed again
+    uint32_t *first, *last; // of a value that waits: the ids of what first and last needs it behind
+                            // the forward part
+    uint32_t *soon;         // of a node: the first that stores something that is made of it
+    uint32_t *seen, mark;
+    VEC(const Node *) work, cone; // of one value: what is to be made, it last
+    VEC(uint32_t) under;          // values that wait and that it is made of
+} Choose;
+
+static const Node *stored_under(const Node *n)
+{
+    while (node_has(n, OPF_STRIDES)) n = n->args[0];
+    return n;
+}
+
+// What ends a product: a bias, an activation, the rounding to a narrower type.
+static bool is_end(const Choose *c, const Node *n)
+{
+    if (c->r->stored[n->id]) return true;
+    for (int i = 0; i < 4 && node_class(n) == CLS_ELEMENTWISE; i++) {
+        const Node *next = NULL;
+        for (uint32_t k = 0; k < n->nargs; k++)
+            if (type_count(&n->args[k]->type) == type_count(&n->type) &&
+                node_class(stored_under(n->args[k])) != CLS_LEAF) {
+                if (next) return false;
+                next = stored_under(n->args[k]);
+            }
+        if (!next) return false;
+        if (node_class(next) == CLS_DOT) return true;
+        n = next;
+    }
+    return false;
+}
+
+static bool first_time(Choose *c, const Node *n)
+{
+    if (c->seen[n->id] == c->mark) return false;
+    c->seen[n->id] = c->mark;
+    return true;
+}
+
+static void needed_at(Choose *c, const Node *n, uint32_t at)
+{
+    if (!c->waits[n->id] || at < c->first[n->id]) c->first[n->id] = at;
+    if (!c->waits[n->id] || at > c->last[n->id]) c->last[n->id] = at;
+    c->waits[n->id] = true;
+}
+
+// Elementwise code is part of the kernels that read it.
+static void find_needs(Choose *c)
+{
+    uint32_t n = c->g->nodes.n;
+    for (uint32_t i = 0; i < n; i++) c->soon[i] = UINT32_MAX;
+    for (uint32_t i = n; i-- > 0;) {
+        const Node *x = c->g->nodes.at[i];
+        bool fused = node_class(x) == CLS_ELEMENTWISE || node_has(x, OPF_STRIDES);
+        if (!fused || c->soon[i] == UINT32_MAX) c->soon[i] = i;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            uint32_t a = x->args[k]->id;
+            if (c->soon[i] < c->soon[a]) c->soon[a] = c->soon[i];
+        }
+    }
+}
+
+// Whether y is elementwise code over one value that is stored and not larger: a kernel that reads y
+// takes that and computes y, as the end of a product with the function behind it does.
+static bool is_inline(const Choose *c, const Node *y)
+{
+    const Node *work[MOST_CHAIN], *base = NULL;
+    int n = 0;
+    if (node_class(y) != CLS_ELEMENTWISE || c->r->stored[y->id]) return false;
+    work[n++] = y;
+    for (int i = 0; i < n; i++)
+        for (uint32_t k = 0; k < work[i]->nargs; k++) {
+            const Node *a = stored_under(work[i]->args[k]);
+            bool known = type_count(&a->type) * 2 < type_count(&y->type) || a == base;
+            for (int j = 0; j < n && !known; j++) known = work[j] == a;
+            if (known) continue;
+            if (node_class(a) == CLS_ELEMENTWISE && !is_end(c, a)) {
+                if (n == MOST_CHAIN) return false;
+                work[n++] = a;
+            } else if (base || node_class(a) == CLS_LEAF) {
+                return false;
+            } else {
+                base = a;
+            }
+        }
+    return base != NULL;
+}
+
+// What x of the backward part makes wait: what it reads, through chains that are computed again
+// anyway.
+static void find_waiting(Choose *c, const Node *x)
+{
+    c->mark++;
+    c->work.n = 0;
+    for (uint32_t k = 0; k < x->nargs; k++) vec_push(c->g->arena, &c->work, x->args[k]);
+    while (c->work.n) {
+        const Node *y = c->work.at[--c->work.n];
+        if (!first_time(c, y) || y->role != ROLE_FORWARD) continue;
+        bool chain = y->type.rank > 0 && x->role == ROLE_BACKWARD &&
+                     (c->r->cost[y->id] || c->r->gone[y->id] || is_inline(c, y));
+        if (chain) {
+            for (uint32_t k = 0; k < y->nargs; k++) vec_push(c->g->arena, &c->work, y->args[k]);
+            continue;
+        }
+        y = stored_under(y);
+        if (node_class(y) == CLS_LEAF || y->role != ROLE_FORWARD) continue;
+        if (y->nregions && node_result_count(y) > 1) continue; // its results are what is stored
+        needed_at(c, y, c->soon[x->id]);
+        if (x->role != ROLE_BACKWARD || node_class(x) == CLS_ROOT || !y->type.rank)
+            c->pinned[y->id] = true;
+    }
+}
+
+// Few values of many: kept rather than taken again over all of them.
+static bool is_summary(const Node *n)
+{
+    return node_class(n) == CLS_REDUCE &&
+           type_count(&n->type) * SMALL_SHARE <= type_count(&n->args[0]->type);
+}
+
+// What has to be made for v: the cone, and the values under it. false: too much, or nothing that
+// can be made twice.
+static bool find_cone(Choose *c, const Node *v)
+{
+    c->mark++;
+    c->work.n = c->cone.n = c->under.n = 0;
+    vec_push(c->g->arena, &c->work, v);
+    while (c->work.n) {
+        const Node *y = c->work.at[--c->work.n];
+        if (!first_time(c, y)) continue;
+        bool kept = y != v && !c->made[y->id] && (c->waits[y->id] || is_summary(y));
+        if (c->waits[y->id] || kept) vec_push(c->g->arena, &c->under, y->id);
+        if (kept) continue;
+        bool leaf = node_class(y) == CLS_LEAF;
+        if (!leaf && (node_class(y) == CLS_ROOT || y->role != ROLE_FORWARD)) return false;
+        vec_push(c->g->arena, &c->cone, y);
+        if (c->cone.n > MOST_NODES) return false;
+        for (uint32_t k = 0; k < y->nargs; k++) vec_push(c->g->arena, &c->work, y->args[k]);
+    }
+    return true;
+}
+
+// Of the cone, whose first is the value, what is not made yet, and what is read and written for
+// that.
+static double cone_seconds(const Choose *c)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < c->cone.n; i++)
+        if (!c->made[c->cone.at[i]->id]) seconds += recompute_seconds(c->t, c->cone.at[i]);
+    for (uint32_t i = 0; i < c->under.n; i++) {
+        const Node *n = c->g->nodes.at[c->under.at[i]];
+        if (!c->made[n->id]) seconds += recompute_move(c->t, (double)type_bytes(&n->type));
+    }
+    return seconds + recompute_move(c->t, (double)type_bytes(&c->cone.at[0]->type));
+}
+
+// Bytes held at the node where most are, and that node.
+static int64_t most_held(const Choose *c, int64_t *change, uint32_t *where)
+{
+    uint32_t n = c->g->nodes.n;
+    memset(change, 0, (n + 2) * sizeof *change);
+    for (uint32_t i = 0; i < n; i++) {
+        const Node *x = c->g->nodes.at[i];
+        bool fused = node_class(x) == CLS_ELEMENTWISE && !c->r->stored[i]; // where it is read
+        if (!c->waits[i] || (c->made[i] && fused)) continue;
+        int64_t bytes = type_bytes(&x->type);
+        change[c->made[i] ? c->first[i] : i] += bytes;
+        change[c->last[i] + 1] -= bytes;
+    }
+    int64_t held = 0, most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        held += change[i];
+        if (held <= most) continue;
+        most = held;
+        *where = i;
+    }
+    return most;
+}
+
+// Whether it is held at that node, and would not be if it were made again.
+static bool helps(const Choose *c, uint32_t id, uint32_t where)
+{
+    return c->waits[id] && !c->pinned[id] && !c->made[id] && id <= where && c->first[id] > where;
+}
+
+static void drop(Choose *c, const Node *v, double seconds)
+{
+    uint32_t at = c->first[v->id];
+    for (uint32_t i = 0; i < c->under.n; i++) {
+        const Node *n = c->g->nodes.at[c->under.at[i]];
+        bool known = c->waits[n->id];
+        needed_at(c, n, at);
+        if (!known) c->pinned[n->id] = true;
+    }
+    for (uint32_t i = 0; i < c->cone.n; i++) c->made[c->cone.at[i]->id] = true;
+    if (!c->r->entry) return;
+    Again a = {v->name, v->loc, v->type, seconds};
+    vec_push(c->g->arena, &c->r->entry->again, a);
+}
+
+static int cheapest_first(const void *a, const void *b)
+{
+    const Candidate *x = a, *y = b;
+    if (x->price != y->price) return x->price < y->price ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+// Drops values until a part of what is too much is gone. false: none helps.
+static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
+{
+    VEC(Candidate) can = {0};
+    for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+        const Node *n = c->g->nodes.at[i];
+        if (!helps(c, i, where) || !find_cone(c, n)) continue;
+        Candidate x = {i, (float)(cone_seconds(c) / (double)type_bytes(&n->type))};
+        vec_push(c->g->arena, &can, x);
+    }
+    if (!can.n) return false;
+    qsort(can.at, can.n, sizeof *can.at, cheapest_first);
+    int64_t enough = bytes / STEPS;
+    for (uint32_t i = 0; i < can.n && bytes > 0 && enough >= 0; i++) {
+        const Node *n = c->g->nodes.at[can.at[i].id];
+        if (!helps(c, n->id, where) || !find_cone(c, n)) continue;
+        drop(c, n, cone_seconds(c));
+        bytes -= type_bytes(&n->type);
+        enough -= type_bytes(&n->type);
+    }
+    return true;
+}
+
+// What the backward part reads of what is dropped it reads of clones: values, and elementwise code
+// and views over them.
+static void mark(Choose *c)
+{
+    Recompute *r = c->r;
+    for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+        const Node *x = c->g->nodes.at[i];
+        if (x->role != ROLE_FORWARD || node_class(x) == CLS_LEAF) continue;
+        bool fused = node_class(x) == CLS_ELEMENTWISE || node_has(x, OPF_STRIDES);
+        r->gone[i] |= c->waits[i] && c->made[i];
+        for (uint32_t k = 0; k < x->nargs && fused && !c->waits[i]; k++)
+            r->gone[i] |= r->gone[x->args[k]->id];
+        r->later[i] |= r->gone[i] || c->made[i];
+    }
+}
+
+void recompute_choose(Recompute *r, int64_t most)
+{
+    Graph *g = r->src;
+    uint32_t n = g->nodes.n + 2, where = 0;
+    Choose c = {.r = r, .g = g, .t = r->o->target};
+    c.waits = NEW_ARRAY(g->arena, bool, n);
+    c.pinned = NEW_ARRAY(g->arena, bool, n);
+    c.made = NEW_ARRAY(g->arena, bool, n);
+    c.first = NEW_ARRAY(g->arena, uint32_t, n);
+    c.last = NEW_ARRAY(g->arena, uint32_t, n);
+    c.soon = NEW_ARRAY(g->arena, uint32_t, n);
+    c.seen = NEW_ARRAY(g->arena, uint32_t, n);
+    int64_t *change = NEW_ARRAY(g->arena, int64_t, n), held;
+    find_needs(&c);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->role != ROLE_FORWARD) find_waiting(&c, g->nodes.at[i]);
+    while ((held = most_held(&c, change, &where)) > most)
+        if (!drop_some(&c, where, held - most)) break;
+    mark(&c);
+}
