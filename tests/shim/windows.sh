@@ -22,16 +22,29 @@ windows() {
 windows 'wgmma=own tile_n=192 cluster=1' 3 -D h=11 -D w=7 -D stride=2 -D c=128
 windows 'wgmma=split tile_n=128 cluster=3' 3 -D half=1 -D h=19 -D w=5 -D b=1 -D u=1 -D dilation=2 -D low=0 -D high=2
 windows 'wgmma=steps tile_n=128 cluster=2' 3 -D h=6 -D w=13 -D b=1 -D u=1 -D v=5 -D o=128
-any() { echo $(($1 + RANDOM % ($2 - $1 + 1))); }
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
-sizes="-D b=$(any 1 3) -D h=$(any 7 14) -D w=$(any 5 14) -D u=$(any 2 4) -D v=$(any 1 3) -D stride=$(any 1 3) -D dilation=$(any 1 2)"
-sizes="$sizes -D low=$(any 0 2) -D high=$(any 0 2) -D c=$((64 * $(any 1 2))) -D o=$((64 * $(any 1 2))) -D half=$(any 0 1)"
+any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
+any b 1 3; any h 7 14; any w 5 14; any u 2 4; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
+any c 1 2; any o 1 2; any way 1 2; any tile 1 4
+sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D dilation=$dilation -D low=$low -D high=$high -D half=$half"
+sizes="$sizes -D c=$((64 * c)) -D o=$((64 * o))"
 echo "SEED=$SEED: $sizes"
 # shellcheck disable=SC2086
-windows "wgmma=$([ "$(any 0 1)" = 1 ] && echo own || echo together) tile_n=$((64 * $(any 1 4))) cluster=1" '' $sizes
+windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
 
 # A pixel too far is found, and a copy that begins where no window does.
 SHIM_CUT='nc_quo(first, 64), i0, full=>nc_quo(first, 64), 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
 SHIM_CUT=', nc_rem(origin_m, 6) - 1=>, nc_rem(origin_m, 6) - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
+
+# A model.bin has the maps of its kernels.
+echo 'model made() { return x = normal([2, 5, 6, 64], 1), k = normal([64, 3, 3, 64], 1), bias = normal([64], 1) }' >made.net
+"$NETC" run made.net --device cpu --output x=x.npy --output k=k.npy --output bias=bias.npy >/dev/null
+{ echo '# netc tune 1'; "$NETC" inspect "$net" --target sm_90 --knobs --no-library |
+    sed -n 's/: tile .*wgmma=.*/ @ sm_90: tile wgmma=own tile_n=64 cluster=1/p'; } >bin.tune
+LD_LIBRARY_PATH=$SHIM "$NETC" "$net" -o made.bin --target cuda --arch sm_90 --tune-file bin.tune --no-library --cache-dir '' 2>/dev/null
+made() { "$NETC" run "$@" --entry forward --cache-dir '' --input x=x.npy --input k=k.npy --input bias=bias.npy 2>&1 | grep '^r '; }
+LD_LIBRARY_PATH=$SHIM made made.bin --device cuda:0 >r.bin
+made "$net" --device cpu >r.cpu
+[ -s r.bin ] && cmp -s r.bin r.cpu && grep -q 'nc_copy_windows(left' made.bin && pass || fail "model.bin: $(cat r.bin r.cpu)"
 finish
