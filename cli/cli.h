@@ -156,6 +156,7 @@ int verb_profile(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_tune(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
+int verb_show(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 
 #endif

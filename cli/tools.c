@@ -99,6 +99,24 @@ int verb_doctor(int argc, char **argv)
     return 0;
 }
 
+int verb_show(int argc, char **argv)
+{
+    StringList words = {0};
+    int code, failed = 0;
+    if (!read_command("show", NULL, 0, NULL, &words, argc, argv, &code)) return code;
+    for (int i = 0; i < words.n; i++) {
+        char *text = NULL;
+        netc_error *err = NULL;
+        if (netc_show(words.at[i], &text, &err) == NETC_OK)
+            fputs(text, stdout);
+        else
+            failed = report_error(err);
+        netc_free(text);
+    }
+    list_free(&words);
+    return failed;
+}
+
 int verb_fmt(int argc, char **argv)
 {
     StringList words = {0};

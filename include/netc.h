@@ -568,6 +568,10 @@ NETC_API netc_status netc_check_kernel(netc_program *p, const char *device, cons
                                        char **report, netc_error **err);
 NETC_API netc_status netc_format(netc_context *c, const char *name, const char *text,
                                  char **formatted, netc_error **err);
+// What is in a file, as lines for a person: tensors of a safetensors file (or a folder or an index
+// of several) with what their values are like, an array that netc_dataset_add_file reads, what a
+// model.bin holds, of which nothing is run. *text: netc_free.
+NETC_API netc_status netc_show(const char *path, char **text, netc_error **err);
 // One call a finding: what, usable or not, version and path or what to install.
 NETC_API void netc_doctor(netc_context *c,
                           void (*line)(void *user, const char *what, bool ok, const char *detail),

@@ -20,6 +20,7 @@ netc_status inspect_why(const Inspect *v, Buf *out);     // inspect/inspect_why.
 // inspect/inspect_cards.c
 netc_status inspect_cards(const Inspect *v, Buf *out);
 void inspect_cards_json(const Inspect *v, Json *j);
+const char *grouped(Arena *a, int64_t n);               // "1,234,567"; inspect/inspect_model.c
 netc_status inspect_model(const Inspect *v, Buf *out);  // inspect/inspect_model.c; needs no build
 netc_status inspect_params(const Inspect *v, Buf *out); // inspect/inspect_params.c; needs no build
 

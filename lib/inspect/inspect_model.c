@@ -18,7 +18,7 @@ typedef struct Table {
     VEC(Row) rows;
 } Table;
 
-static const char *grouped(Arena *a, int64_t n) // 1,234,567
+const char *grouped(Arena *a, int64_t n)
 {
     const char *digits = arena_printf(a, "%" PRId64, n);
     Buf b = buf_new(a);
