@@ -156,8 +156,8 @@ void node_pass_name(const Node *from, Node *to); // where [to] has none; leaves 
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
 void graph_mark_live(const Graph *g, bool *live); // live[id]: of nodes.n, zeroed by the caller
 // Appends the region's nodes to dst, its parameters replaced by args; results[i] receives the
-// images.
-void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
+// images. All images, by node id; NULL of what nothing needs.
+Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
 
 // -- checking and printing ------------------------------------------------------------------------
 

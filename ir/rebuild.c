@@ -106,7 +106,7 @@ Graph *graph_copy_live(Graph *src)
     return dst;
 }
 
-void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results)
+Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results)
 {
     bool *live = NEW_ARRAY(dst->arena, bool, region->nodes.n + 1);
     Node **map = NEW_ARRAY(dst->arena, Node *, region->nodes.n + 1);
@@ -119,4 +119,5 @@ void graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results)
         if (live[i] && !map[i]) map[i] = copy_node(dst, old, map, role);
     }
     for (uint32_t i = 0; i < region->results.n; i++) results[i] = map[region->results.at[i]->id];
+    return map;
 }

@@ -53,6 +53,8 @@ const char *unfused_cause(UnfusedCause cause);
 const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);

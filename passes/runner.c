@@ -8,6 +8,8 @@
 const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
+    {"invariants", "what does not change from round to round is computed before the loop",
+     pass_invariants, true},
     {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
@@ -23,6 +25,8 @@ const Pass pass_table[] = {
     {"chunks", "under a memory limit large products whose rows are reduced are made by parts",
      pass_chunks, true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
+     true},
+    {"loop_stores", "what a loop stacks is stored by the kernels that have it", pass_loop_stores,
      true},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},
 };

@@ -304,7 +304,7 @@ void check_all_kernels(Checking *c)
     Target target = target_of(c);
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
-                      .skip = "loop_sums,simplify,variance,recompute,fuse"};
+                      .skip = "invariants,loop_sums,simplify,variance,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

@@ -1,8 +1,9 @@
 // Gradients of calls with a gradient of their own, and of loops.
 //
-// A loop runs forward stacking what it carried at the start of each iteration. The backward loop
-// runs the other way round, computes an iteration again from that, and carries the cotangents of
-// the carried values and one accumulator for every captured value.
+// A loop runs forward stacking what it carried at the start of each iteration, and results of
+// products that are no larger than what it moves anyway. The backward loop runs the other way
+// round, computes an iteration again from that, and carries the cotangents of the carried values
+// and one accumulator for every captured value.
 #include "passes/autodiff/autodiff.h"
 #include "passes/regions.h"
 
@@ -26,7 +27,36 @@ void grad_call_region(Rule *r)
         if (rule_wants(r, i)) rule_give(r, i, graph_cast(g, results[i], n->args[i]->type.dtype));
 }
 
-// The loop with its carried values stacked behind its other results.
+typedef VEC(Node *) Nodes;
+
+// Products of the body whose results are kept for the backward loop, as long as all of them take no
+// more memory a round than the values that the loop carries, reads and stacks. (Of a longer one,
+// such as logits of a part of the rows, a second product is the price of a loop.)
+static Nodes kept_products(const Node *loop, const Graph *body)
+{
+    Arena *a = body->arena;
+    uint32_t moved = (uint32_t)(attr_int(loop, ATTR_carried, 0) + attr_int(loop, ATTR_scanned, 0));
+    bool *varies = NEW_ARRAY(a, bool, body->nodes.n + 1); // from round to round
+    int64_t room = 0;
+    Nodes kept = {0};
+    for (uint32_t i = 1; i <= moved; i++) room += type_bytes(&body->params.at[i]->type);
+    for (uint32_t i = (uint32_t)attr_int(loop, ATTR_carried, 0); i < body->results.n; i++)
+        room += type_bytes(&body->results.at[i]->type);
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        Node *n = body->nodes.at[i];
+        varies[i] =
+            n->op == OP_region_param ? attr_int(n, ATTR_index, 0) <= moved : n->nregions > 0;
+        for (uint32_t k = 0; k < n->nargs; k++) varies[i] |= varies[n->args[k]->id];
+        if (node_class(n) != CLS_DOT || !varies[i] || n->type.rank == MAX_RANK ||
+            type_bytes(&n->type) > room)
+            continue;
+        room -= type_bytes(&n->type);
+        vec_push(a, &kept, n);
+    }
+    return kept;
+}
+
+// The loop with its carried values and the products that are kept stacked behind its other results.
 static Node *augmented_loop(Rule *r)
 {
     Node *n = r->n;
@@ -48,10 +78,15 @@ static Node *augmented_loop(Rule *r)
         args[i] = graph_region_param(copy, &body->params.at[i]->type);
         if (!args[i]->name) args[i]->name = body->params.at[i]->name;
     }
-    graph_inline(copy, body, args, results);
+    Node **image = graph_inline(copy, body, args, results);
     for (uint32_t i = 0; i < body->results.n; i++) vec_push(g->arena, &copy->results, results[i]);
     int64_t carried = attr_int(n, ATTR_carried, 0);
     for (int64_t i = 0; i < carried; i++) vec_push(g->arena, &copy->results, args[1 + i]);
+    Nodes kept = kept_products(n, body);
+    for (uint32_t i = 0; i < kept.n; i++)
+        vec_push(g->arena, &copy->results,
+                 image[kept.at[i]->id] ? image[kept.at[i]->id]
+                                       : graph_full_like(copy, kept.at[i], 0));
     Role role = g->role;
     g->role = n->role;
     g->name = n->name;
@@ -80,7 +115,8 @@ typedef struct Backward {
     Node **acc;                 // by operand: its accumulator, NULL where nobody asks
     Node **dstack;              // by result: the slice of its cotangent
     Node **in;                  // arguments of an iteration that is computed again
-    VEC(Node *) operands;
+    Node **again;               // by node of the forward body: what it is there
+    Nodes operands;
     uint32_t bcarried, bscanned;
 } Backward;
 
@@ -136,7 +172,7 @@ static void sweep_iteration(Backward *b)
     Graph *back = b->back;
     Arena *a = back->arena;
     Node **out = NEW_ARRAY(a, Node *, b->body->results.n + 1);
-    graph_inline(back, b->body, b->in, out);
+    b->again = graph_inline(back, b->body, b->in, out);
     Sweep s = sweep_begin(r->s->ad, back, back->nodes.n);
     VEC(Node *) variables = {0};
     for (uint32_t k = 0; k < n->nargs; k++)
@@ -167,6 +203,40 @@ static void sweep_iteration(Backward *b)
     }
 }
 
+// The backward body with the products that were kept as scanned values, where it needs them, in
+// place of products computed again.
+static void take_kept(Backward *b, Node *forward)
+{
+    Graph *old = b->back;
+    Arena *a = old->arena;
+    Nodes kept = kept_products(b->r->n, b->body), operands = {0};
+    bool *live = NEW_ARRAY(a, bool, old->nodes.n + 1);
+    uint32_t captured = b->bcarried + b->bscanned, first = b->body->results.n + b->carried;
+    graph_mark_live(old, live);
+    Graph *new = graph_new(a, old->diags, old->symbols);
+    Remap r = remap_begin(old, new);
+    for (uint32_t i = 0;; i++) { // param i is operand i - 1
+        for (uint32_t k = 0; i == captured + 1 && k < kept.n; k++) {
+            Node *x = b->again[kept.at[k]->id];
+            if (!x || !live[x->id] || r.map[x->id]) continue;
+            r.map[x->id] = graph_region_param(new, &x->type);
+            vec_push(a, &operands, graph_result(b->r->g, forward, (int)(first + k)));
+        }
+        if (i > b->operands.n) break;
+        const Node *p = old->params.at[i];
+        r.map[p->id] = graph_region_param(new, &p->type);
+        if (i) vec_push(a, &operands, b->operands.at[i - 1]);
+    }
+    for (uint32_t i = 0; i < old->nodes.n; i++)
+        if (live[i]) remap_node(&r, old->nodes.at[i]);
+    Loc loc = old->loc;
+    b->bscanned += operands.n - b->operands.n;
+    b->back = remap_end(&r);
+    b->back->role = ROLE_BACKWARD;
+    b->back->loc = loc;
+    b->operands = operands;
+}
+
 void grad_loop_region(Rule *r)
 {
     Node *n = r->n;
@@ -182,6 +252,7 @@ void grad_loop_region(Rule *r)
     add_parameters(&b, forward);
     sweep_iteration(&b);
     if (!b.back->results.n) return;
+    take_kept(&b, forward);
 
     Attrs at = {0};
     attr_set_int(&at, ATTR_count, attr_int(n, ATTR_count, 0));

@@ -36,6 +36,7 @@ static const char usage_text[] =
 const Variant variants[] = {
     {"default", NULL, "f32", false, false, 0},
     {"unfused", "*", "f32", false, true, 0},
+    {"no-invariants", "invariants", "f32", false, false, 0},
     {"no-loop_sums", "loop_sums", "f32", false, false, 0},
     {"no-simplify", "simplify", "f32", false, false, 0},
     {"no-variance", "variance", "f32", false, false, 0},

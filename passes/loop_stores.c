@@ -1,0 +1,64 @@
+// What a loop stacks is stored by the kernels that compute or read it.
+//
+// requires: nothing looks for patterns any more: what follows is fusion. keeps: every value.
+// breaks: nothing. A result that is what an iteration begins with, or stands among the results
+// twice, has no kernel that stores it: it would be a copy for every round. As a node of its own (an
+// identity) it is one more store of a kernel that has the value at hand.
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+// Whether result i of the body is stored by nobody for itself.
+static bool is_copied(const Graph *body, uint32_t i)
+{
+    const Node *x = body->results.at[i];
+    if (x->op == OP_region_param) return true;
+    for (uint32_t k = 0; k < i; k++)
+        if (body->results.at[k] == x) return true;
+    return false;
+}
+
+static Graph *with_stores(Graph *body, uint32_t carried)
+{
+    bool any = false;
+    for (uint32_t i = carried; i < body->results.n; i++) any |= is_copied(body, i);
+    if (!any) return body;
+    Graph *dst = graph_new(body->arena, body->diags, body->symbols);
+    Remap r = remap_begin(body, dst);
+    for (uint32_t i = 0; i < body->nodes.n; i++) remap_node(&r, body->nodes.at[i]);
+    dst = remap_end(&r);
+    for (uint32_t i = carried; i < body->results.n; i++) {
+        if (!is_copied(body, i)) continue;
+        Node *x = dst->results.at[i];
+        graph_stamp(dst, x, x->name);
+        dst->results.at[i] = graph_ew(dst, OP_stop_gradient, &x, 1);
+    }
+    return dst;
+}
+
+static Graph *store(void *ctx, const IdMap *done, Graph *g)
+{
+    (void)ctx;
+    bool any = false;
+    Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (n->op != OP_loop) {
+            remap_with_regions(&r, done, n, &any);
+            continue;
+        }
+        Node copy = *n;
+        Graph *inner = rebuilt(done, n->regions[0]);
+        Graph *body = with_stores(inner, (uint32_t)attr_int(n, ATTR_carried, 0));
+        copy.regions = &body;
+        any |= body != n->regions[0];
+        remap_node(&r, &copy);
+    }
+    return any ? remap_end(&r) : g;
+}
+
+Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    (void)o;
+    return over_regions(g, store, NULL);
+}
