@@ -31,7 +31,7 @@ static const char *origin_of(const Tile *t)
 // A pixel of each window, and 64 channels of it: one copy where these go along the columns, else
 // one for every 64 of the tile's rows. Beyond the last column, in what blocks share, there is no
 // image.
-static void load_windows(RolePrint *w, const Tile *t, const GroupWindows *g, int side)
+static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int side)
 {
     Emit *e = w->e;
     const Body *b = e->body;
@@ -61,12 +61,10 @@ void group_load(RolePrint *w, const TileOp *op)
     Emit *e = w->e;
     const Tile *t = &w->p->tile[op->dst];
     const Schedule *s = &e->body->sched;
-    GroupWindows windows;
     int side = t->axis == 1 ? s->tile.m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
     const char *origin = origin_of(t), *share = "", *behind = "";
     if (t->windows) {
-        group_windows(e->body, t->axis, &windows);
-        load_windows(w, t, &windows, side);
+        load_windows(w, t, e->body->dot.windows[t->axis - 1], side);
         return;
     }
     const char *map =

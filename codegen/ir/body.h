@@ -118,6 +118,15 @@ typedef struct BodyWeighted {
 } BodyWeighted;
 enum { MOST_PRODUCTS = 2 };
 
+// An operand of a contraction that is windows in images, as bulk copies see them.
+typedef struct BodyWindows {
+    ProgMap map; // without boxes
+    bool along_k;
+    // Of the first element of a box: its channel, the pixel where its window begins (along a line,
+    // across the lines) and its image, how much further on its own pixel is.
+    const Ix *channel, *place[3], *tap[2];
+} BodyWindows;
+
 // Operands rounded to tf32; or three products of their halves, so that what is lost is what f32
 // loses.
 enum { TENSOR_TF32 = 1, TENSOR_F32 };
@@ -142,7 +151,8 @@ typedef struct Body {
     // where a does not vary over n nor b over m. sum -1: not one.
     struct {
         int sum, a, b;
-        int tensor; // TENSOR_*: how tensor cores may take the products; 0: not
+        int tensor;                    // TENSOR_*: how tensor cores may take the products; 0: not
+        const BodyWindows *windows[2]; // what a, and b, are as these; NULL: none
     } dot;
     // Sums by index, over slots (axis 0) and neighbouring results (axis 1): [sum] (KI_BIN) at the
     // columns' [place], of [places], from which the store follows. A slot has the places that are
@@ -216,6 +226,8 @@ bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores ca
 bool operand_along_k(const Body *b, int inst);
 // Whether the instruction has one value along each aligned run of [width] of the axis.
 bool inst_steady(const Body *b, int inst, int axis, int width);
+// -- body_windows.c
+void body_windows(Arena *a, Body *b); // fills in Body.dot.windows
 // -- body_attention.c
 bool attention_find(Body *b); // fills in Body.attention
 DType attention_type(const Body *b);

@@ -205,6 +205,7 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
                              : ta != DT_F32 || tb != DT_F32 ? 0
                              : ctx->tf32                    ? TENSOR_TF32
                                                             : TENSOR_F32;
+    if (narrow && ctx->target->group_products) body_windows(ctx->arena, l.body);
     lower_finish(&l);
     return l;
 }

@@ -8,7 +8,7 @@ enum { MAX_DEPTH = 4000 };
 
 // -- leaves ---------------------------------------------------------------------------------------
 
-// Windows in images are found by it (codegen/tile/wgmma_windows.c).
+// Windows in images are found by it (codegen/ir/body_windows.c).
 static const Ix *const *places_of(const Lower *l, const Type *t, const Ix *const *idx)
 {
     if (dtype_info[t->dtype].bits != 16 || t->rank < 3) return NULL;

@@ -17,17 +17,7 @@ int group_apart(const Body *b);
 // The left operand's rows begin anywhere: its tiles begin up to seven columns before them.
 bool group_uneven(const Body *b);
 
-// -- wgmma_windows.c: an operand that is windows in images
-typedef struct GroupWindows {
-    ProgMap map; // without boxes
-    bool along_k;
-    // Of the first element of a box: its channel, the pixel where its window begins (along a line,
-    // across the lines) and its image, how much further on its own pixel is.
-    const Ix *channel, *place[3], *tap[2];
-} GroupWindows;
-// 1: left, 2: right. false: it is none.
-bool group_windows(const Body *b, int axis, GroupWindows *w);
-bool group_has_windows(const Body *b);
+bool group_has_windows(const Body *b); // an operand that is no matrix
 
 // ... and what a schedule makes of them
 int wgmma_grain(const Body *b);     // tiles are wide as its multiples

@@ -36,11 +36,11 @@ static bool matrix(const Body *b, int axis, ProgMap *m, bool *along_k)
 
 static bool operand(const Body *b, int axis, ProgMap *m, bool *along_k)
 {
-    GroupWindows w;
+    const BodyWindows *w = b->dot.windows[axis - 1];
     if (matrix(b, axis, m, along_k)) return true;
-    if (!group_windows(b, axis, &w)) return false;
-    *m = w.map;
-    *along_k = w.along_k;
+    if (!w) return false;
+    *m = w->map;
+    *along_k = w->along_k;
     return true;
 }
 
@@ -75,6 +75,15 @@ bool group_operand(const Body *b, int axis, ProgMap *m, bool *along_k)
     if (axis == 1) m->apart = group_apart(b);
     bool above = axis == 1 && left_k && !right_k && !right.image[0];
     return (is_even(m) || above) && m->rows >= m->apart;
+}
+
+bool group_has_windows(const Body *b)
+{
+    ProgMap m;
+    bool along_k, found = false;
+    for (int axis = 1; axis <= 2; axis++)
+        found |= group_operand(b, axis, &m, &along_k) && m.image[0];
+    return found;
 }
 
 // (A kernel's parameters are 4 KB at most.)

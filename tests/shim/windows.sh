@@ -1,5 +1,5 @@
 #!/bin/bash
-# Convolutions by groups of four warps, whose windows bulk copies find in the images (tile/wgmma_windows.c): forward and
+# Convolutions by groups of four warps, whose windows bulk copies find in the images (codegen/ir/body_windows.c): forward and
 # both gradients, on the device of the host, against the evaluator. Sizes that nobody chose, and some on purpose.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/windows.net

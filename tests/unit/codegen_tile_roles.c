@@ -180,6 +180,7 @@ static Body *body_of(Arena *a, const Case *c)
     if (c->sums)
         vec_push(a, &b->stores, (BodyStore){.buf = add_buf(a, b, DT_F32, c->k), .fold = &sum});
     Target t = target_cuda(90, false);
+    body_windows(a, b);
     b->sched = (Schedule){.kind = SCHED_TILE, .tile = {.wgmma = c->wgmma, .n = c->tile_n}};
     b->sched.cluster = c->cluster;
     CHECK(wgmma_fits(b, &t) && (!c->sums || wgmma_sums(b)));

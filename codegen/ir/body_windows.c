@@ -14,10 +14,11 @@
 //
 // It is found by where the load is along each axis of its node. An expression is canonical, so that
 // one that is built of what is believed is the same where it is true.
-#include "codegen/tile/wgmma.h"
+#include "codegen/ir/body.h"
 
-// UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin to the one that is copied.
-enum { UNIT = 8, MOST_TAP = 255 };
+// STEP: channels of a copy; UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin
+// to the one that is copied.
+enum { STEP = 64, UNIT = 8, MOST_TAP = 255 };
 
 typedef struct Split {    // a place along an axis of the node
     const Ix *row, *rest; // what follows from the number of a copy's row; and all else
@@ -140,7 +141,7 @@ static bool runs_along(const Ix *e, int axis)
            aligned;
 }
 
-bool group_windows(const Body *b, int axis, GroupWindows *out)
+static bool find(const Body *b, int axis, BodyWindows *out)
 {
     const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
     if (v->kind != KI_LOAD || !v->at || v->ix->has_value || v->node->type.rank > 4) return false;
@@ -176,11 +177,14 @@ bool group_windows(const Body *b, int axis, GroupWindows *out)
     return true;
 }
 
-bool group_has_windows(const Body *b)
+void body_windows(Arena *a, Body *b)
 {
-    ProgMap m;
-    bool along_k, found = false;
-    for (int axis = 1; axis <= 2; axis++)
-        found |= group_operand(b, axis, &m, &along_k) && m.image[0];
-    return found;
+    for (int axis = 1; axis <= 2; axis++) {
+        BodyWindows w;
+        if (narrow_type(b, axis == 1 ? b->dot.a : b->dot.b) == DT_BOOL || !find(b, axis, &w))
+            continue;
+        BodyWindows *found = NEW(a, BodyWindows);
+        *found = w;
+        b->dot.windows[axis - 1] = found;
+    }
 }
