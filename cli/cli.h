@@ -77,13 +77,14 @@ Option seed_option(int64_t *to, const char *help);
 Option set_option(StringList *to);
 typedef struct Weights { // parameters to start from
     const char *file;
-    StringList map, ignore;
+    StringList map, ignore, transpose;
     bool allow_missing;
 } Weights;
 Option weights_option(Weights *w);
 Option map_option(Weights *w);
 Option missing_option(Weights *w);
 Option ignore_option(Weights *w);
+Option transpose_option(Weights *w);
 Option part_option(int64_t *to);
 bool is_source(const char *path); // a .net; a model.bin holds code, and may hold weights
 // For verbs that look at results: says so when a .net has parameters and nobody gave their values.

@@ -239,6 +239,8 @@ static netc_status load_weights(netc_session *s, const Weights *w, netc_error **
     o.allow_missing = w->allow_missing;
     o.ignore = w->ignore.at;
     o.nignore = w->ignore.n;
+    o.transpose = w->transpose.at;
+    o.ntranspose = w->transpose.n;
     o.weights_only = true;
     return netc_state_load(s, w->file, &o, err);
 }

@@ -250,6 +250,7 @@ int verb_generate(int argc, char **argv)
         map_option(&a.weights),
         missing_option(&a.weights),
         ignore_option(&a.weights),
+        transpose_option(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "of the draws (default 0)"),
         set_option(&a.set),

@@ -48,6 +48,7 @@ int verb_init(int argc, char **argv)
         map_option(&a.weights),
         missing_option(&a.weights),
         ignore_option(&a.weights),
+        transpose_option(&a.weights),
         set_option(&a.set),
         device_option(&a.device),
     };

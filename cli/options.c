@@ -221,6 +221,14 @@ Option ignore_option(Weights *w)
         "PATTERN",  "tensors of that file that the model need not have: 'h.*.attn.bias'"};
 }
 
+Option transpose_option(Weights *w)
+{
+    return (Option){
+        "--transpose", NULL,
+        OPT_LIST,      &w->transpose,
+        "PATTERN",     "parameters whose matrices that file holds transposed: 'h.*.weight'"};
+}
+
 Option part_option(int64_t *to)
 {
     return (Option){"--part-size", NULL,

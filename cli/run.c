@@ -288,6 +288,7 @@ int verb_run(int argc, char **argv)
         map_option(&a.weights),
         missing_option(&a.weights),
         ignore_option(&a.weights),
+        transpose_option(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "of initial weights and random numbers (default 0)"),
         {"--times", NULL, OPT_COUNT, &a.times, "N", "run it N times in a row"},

@@ -199,6 +199,7 @@ int verb_train(int argc, char **argv)
         map_option(&a.weights),
         missing_option(&a.weights),
         ignore_option(&a.weights),
+        transpose_option(&a.weights),
         {"--eval-every", NULL, OPT_COUNT, &a.o.eval_every, "N",
          "steps between evaluations (default: an epoch)"},
         {"--report-every", NULL, OPT_COUNT, &a.o.report_every, "N", "steps between progress lines"},

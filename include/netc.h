@@ -403,6 +403,10 @@ typedef struct netc_load_options {
     // Others that it does not have are an error, unless netc wrote the file.
     const char *const *ignore;
     int nignore;
+    // Parameters of the model whose matrices the file holds transposed; '*' matches any text, and
+    // what has not two axes is left as it is.
+    const char *const *transpose;
+    int ntranspose;
 } netc_load_options;
 NETC_API netc_status netc_state_load(netc_session *s, const char *path, const netc_load_options *o,
                                      netc_error **err);

@@ -373,5 +373,7 @@ bool float_type(ProgDType t);
 // n floats as those of another type. false: a finite one is too large for it. in may stand
 // anywhere.
 bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int64_t n);
+// (rows, columns) of elements of so many bytes to (columns, rows)
+void matrix_turn(const void *in, int bytes, int64_t rows, int64_t columns, void *out);
 
 #endif

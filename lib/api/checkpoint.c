@@ -81,10 +81,28 @@ static bool ignored(const Loading *v, const char *name)
     return false;
 }
 
-// The file's tensors by the model's names. false: a renaming that matches none is reported.
+// Where the caller says so of its name in the model: the matrix turned.
+static void turn(Loading *v, RtTensor *t, const char *name, bool *turned)
+{
+    bool any = false;
+    for (int k = 0; k < v->o.ntranspose && t->type.rank == 2; k++) {
+        bool match = plain_match(v->o.transpose[k], name);
+        turned[k] |= match;
+        any |= match;
+    }
+    if (!any) return;
+    int64_t rows = t->type.dim[0], columns = t->type.dim[1];
+    void *out = arena_alloc(v->arena, (size_t)prog_type_bytes(&t->type) + 1);
+    matrix_turn(t->data, prog_dtype_bytes(t->type.dtype), rows, columns, out);
+    t->type.dim[0] = columns, t->type.dim[1] = rows;
+    t->data = out;
+}
+
+// The file's tensors by the model's names. false: a rule that matches none is reported.
 static bool name_tensors(Loading *v)
 {
     bool *used = NEW_ARRAY(v->arena, bool, v->o.nmap + 1);
+    bool *turned = NEW_ARRAY(v->arena, bool, v->o.ntranspose + 1);
     v->by_name = strmap_new(v->arena);
     for (int i = 0; i < v->file.n; i++) {
         const char *name = v->file.at[i].name, *to = NULL;
@@ -94,8 +112,16 @@ static bool name_tensors(Loading *v)
             used[k] = used[k] || renamed;
             if (!to) to = renamed;
         }
+        turn(v, &v->file.at[i], to ? to : name, turned);
         strmap_set(&v->by_name, to ? to : name, &v->file.at[i]);
     }
+    for (int k = 0; k < v->o.ntranspose; k++)
+        if (!turned[k]) {
+            v->status = lib_fail(v->err, NETC_INVALID,
+                                 "'%s' is to be transposed, and names no matrix of %s",
+                                 v->o.transpose[k], v->path);
+            return false;
+        }
     for (int k = 0; k < v->o.nmap; k++)
         if (!used[k]) {
             v->status =
@@ -201,8 +227,9 @@ static bool fits(Loading *v)
     if (!own) nwrong += (int)extra;
     v->status = lib_fail(v->err, NETC_INVALID,
                          "%s is a checkpoint of another model; %d tensor%s:%s\n"
-                         "  (rename with --map 'file.*=model.*', skip what the file lacks with "
-                         "--allow-missing, what only it has with --ignore 'file.*')",
+                         "  (rename with --map 'file.*=model.*', turn matrices with --transpose "
+                         "'model.*', skip what the file lacks with --allow-missing, what only it "
+                         "has with --ignore 'file.*')",
                          v->path, nwrong, nwrong > 1 ? "s differ" : " differs", wrong.data);
     return false;
 }

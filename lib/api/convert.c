@@ -1,4 +1,4 @@
-// Floats of one width as those of another.
+// Floats of one width as those of another, and matrices turned.
 #include <math.h>
 #include <string.h>
 
@@ -47,4 +47,23 @@ bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int
         fit &= !isfinite(v) || isfinite(prog_load(to, (char *)out + i * b));
     }
     return fit;
+}
+
+enum { SQUARE = 32 }; // so much of a matrix is in the cache whole
+
+#define TURN(T)                                                                                    \
+    for (int64_t r = 0; r < rows; r += SQUARE)                                                     \
+        for (int64_t c = 0; c < columns; c += SQUARE)                                              \
+            for (int64_t i = r; i < rows && i < r + SQUARE; i++)                                   \
+                for (int64_t k = c; k < columns && k < c + SQUARE; k++)                            \
+    memcpy((T *)out + k * rows + i, (const char *)in + (i * columns + k) * bytes, sizeof(T))
+
+void matrix_turn(const void *in, int bytes, int64_t rows, int64_t columns, void *out)
+{
+    switch (bytes) {
+    case 1: TURN(uint8_t); break;
+    case 2: TURN(uint16_t); break;
+    case 4: TURN(uint32_t); break;
+    default: TURN(uint64_t); break;
+    }
 }

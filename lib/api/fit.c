@@ -17,7 +17,7 @@ int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx)
         if (better) least = peak, best = kept;
         if (within && limit - peak < limit / CLOSE) break;
         int64_t next = kept + limit - peak - (within ? 0 : limit / MARGIN);
-        if (next < kept / 2) next = kept / 2 + 1; // what is held does not follow that far
+        if (next < kept / 2) next = kept / 2 + 1;     // what is held does not follow that far
         if (!fits && !better) next = best + best / 4; // what is made again takes more than it saves
         if (fits && (next <= fits || (exceeds && next >= exceeds)))
             next = exceeds ? fits + (exceeds - fits) / 2 : kept;

@@ -476,6 +476,46 @@ static void test_halves(void)
     }
 }
 
+// A file that holds matrices the other way round, as linear layers do where GPT-2 has its own.
+static void test_turned(void)
+{
+    static const char *const which[] = {"h.*.mlp.*.weight", NULL}, *const nothing[] = {"g.*", NULL};
+    netc_program *p = sample(&gpt2);
+    netc_session *s = opened(p, 0, NULL);
+    netc_error *err = NULL;
+    RtError e = {0};
+    RtTensors t;
+    CHECK(!rt_safetensors_read(arena, gpt2.folder, &t, &e));
+    for (int i = 0; i < t.n; i++) {
+        RtTensor *x = &t.at[i];
+        if (!strstr(x->name, ".mlp.") || x->type.rank != 2) continue;
+        int64_t rows = x->type.dim[0], columns = x->type.dim[1];
+        float *turned = arena_array(arena, (size_t)(rows * columns), sizeof *turned);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < columns; c++)
+                turned[c * rows + r] = ((const float *)x->data)[r * columns + c];
+        x->type.dim[0] = columns, x->type.dim[1] = rows;
+        x->data = turned;
+    }
+    const char *path = file("linear.safetensors");
+    CHECK(!rt_safetensors_write(path, t.at, t.n, NULL, NULL, 0, &e));
+    rt_tensors_free(&t);
+    NETC_INIT(netc_load_options, o);
+    o.weights_only = true;
+    o.ignore = gpt2_buffers, o.nignore = 1;
+    REFUSED(NETC_INVALID, "4 tensors differ", netc_state_load(s, path, &o, &err));
+    o.transpose = nothing, o.ntranspose = 1;
+    REFUSED(NETC_INVALID, "'g.*' is to be transposed, and names no matrix of",
+            netc_state_load(s, path, &o, &err));
+    o.transpose = which;
+    FINE(netc_state_load(s, path, &o, &err));
+    bind(s, "shown", "tokens", "tokens", 8);
+    FINE(netc_run(s, "shown", 1, &err));
+    same(s, "shown", "logits", "", "logits", 2e-5);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 // What does not fit is all named: missing, extra, of another shape, transposed.
 static void test_files(void)
 {
@@ -543,9 +583,9 @@ static void test_files(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_gpt2,   test_llama, test_bert,
-                                          test_text,   test_back,  test_narrow,
-                                          test_halves, test_files, NULL};
+    static void (*const tests[])(void) = {test_gpt2,  test_llama,  test_bert,   test_text,
+                                          test_back,  test_narrow, test_halves, test_turned,
+                                          test_files, NULL};
     arena = arena_new();
     if (!arena) return printf("out of memory\n"), 1;
     int code = api_main(tests);
