@@ -290,6 +290,7 @@ static PyMethodDef methods[] = {
     {"_setting_set", setting_set, METH_VARARGS, NULL},
     {"_control_set", control_set, METH_VARARGS, NULL},
     {"_train", KEYWORDS(model_train), NULL},
+    {"_generate", KEYWORDS(model_generate), NULL},
     {"_evaluate", model_evaluate, METH_O, NULL},
     {"_inspect", KEYWORDS(model_inspect), NULL},
     {"_emit", model_emit, METH_O, NULL},

@@ -177,6 +177,11 @@ PyObject *model_tune(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *model_check(PyObject *self, PyObject *none);
 PyObject *model_save_program(PyObject *self, PyObject *args);
 
+PyObject *tokenizer_open(PyObject *module, PyObject *args); // generate.c
+PyObject *tokenizer_count(PyObject *module, PyObject *capsule);
+PyObject *tokenizer_encode(PyObject *module, PyObject *args);
+PyObject *tokenizer_text(PyObject *module, PyObject *args);
+PyObject *model_generate(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *ffi_handlers(PyObject *module, PyObject *none); // ffi.c: for XLA, capsules (cpu, cuda)
 
 #define CONST_NAMES(list) (char **)(uintptr_t)(list) // of PyArg_ParseTupleAndKeywords

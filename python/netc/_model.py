@@ -237,6 +237,26 @@ class Model:
         finally:
             _tell(self._core)
 
+    def generate(self, prompt, *, tokenizer=None, entry=None, length=100, temperature=1.0, top_k=0, top_p=0.0,
+                 seed=0, prefill=None, repetition_penalty=0.0, on_token=None):
+        """What a language model writes: the entry "next", or another. A list, a text each.
+
+        prompt: a text (with tokenizer=: a netc.Tokenizer, its path, or "bytes") or tokens, with which
+            every text of the batch begins; or a list of them, one for each text to write. Of text the
+            result is text, of tokens tokens, without the prompt.
+        length: tokens to draw. temperature 0 takes the likeliest; top_k, top_p: only from so many, from
+            those that add up to that. repetition_penalty: as CTRL's.
+        on_token: called with (text, token) as they are drawn; False ends that text, what it raises
+            all of them.
+        """
+        from ._generate import generate
+        try:
+            return generate(self, prompt, tokenizer=tokenizer, on_token=on_token, entry=entry, length=length,
+                            temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, prefill=prefill,
+                            repetition_penalty=repetition_penalty)
+        finally:
+            _tell(self._core)
+
     # -- parameters and states
 
     @property

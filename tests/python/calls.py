@@ -353,6 +353,63 @@ def test_tune():
         small.tune(1, file="q/t")
 
 
+def test_generate():
+    text = "dim texts = 2\nmodel next(t: i32[texts, 1] in 0..128) {\n" \
+           "    param w: f32[128, 128] = 0\n    return logits = w[t[:, 0]]\n}\n"
+    g = netc.compile(text, device="cpu")
+    after = np.zeros((128, 128), "f4")  # what follows each character
+    for a, b in zip("hello world", "ello world!"):
+        after[ord(a), ord(b)] += 1
+    after[ord("l")] = 0
+    after[ord("l"), ord("d")] = 1
+    after[ord("!"), ord("h")] = 1
+    g.state["w"] = after
+
+    def greedy(token, n):
+        out = []
+        for _ in range(n):
+            token = int(after[token].argmax())
+            out.append(token)
+        return out
+    same(g.generate([ord("h")], length=9, temperature=0), [greedy(ord("h"), 9)] * 2)  # the batch's texts
+    prompts = [[ord("w")], [ord("o"), ord("r")], [ord("!")]]
+    same(g.generate(prompts, length=4, temperature=0), [greedy(p[-1], 4) for p in prompts])
+    same(g.generate(["w", "or"], tokenizer="bytes", length=3, temperature=0), ["o w", "ld!"])
+    drawn = g.generate([ord("o")], length=50, temperature=2.0, seed=3)
+    check(drawn == g.generate([ord("o")], length=50, temperature=2.0, seed=3) != g.generate([ord("o")], length=50, seed=4))
+    check(all(set(t) <= {ord(" "), ord("r")} for t in g.generate([[ord("o")]] * 3, length=1, top_k=2)))
+    seen = []
+    same(g.generate(np.array([ord("h")], "i4"), length=9, temperature=0,
+                    on_token=lambda row, token: (seen.append((row, token)), row == 0 or len(seen) < 4)[1])[0],
+         greedy(ord("h"), 9))
+    check((0, ord("e")) in seen and sum(row for row, _ in seen) < 4)
+
+    class Enough(Exception):
+        pass
+
+    def enough(row, token):
+        raise Enough
+    with raises(Enough):
+        g.generate([1], length=5, on_token=enough)
+    for call, kind, words in [
+        (lambda: g.generate("hello"), ValueError, ["tokenizer="]),
+        (lambda: g.generate([]), ValueError, ["one token at least"]),
+        (lambda: g.generate([[1], []]), ValueError, ["one token at least"]),
+        (lambda: g.generate([200]), netc.Error, ["200"]),
+        (lambda: g.generate([2**40]), OverflowError, []),
+        (lambda: g.generate([1], entry="nxt"), netc.Error, ["nxt"]),
+        (lambda: g.generate([1], top_p=3), netc.Error, ["3"]),
+        (lambda: netc.Tokenizer("none.json"), netc.Error, ["none.json"]),
+    ]:
+        with raises(kind, *words):
+            call()
+    t = netc.Tokenizer("bytes")
+    same((t.encode("h\u00e4"), len(t)), ([104, 195, 164], 256))
+    check(t.decode([195, 164]) == "\u00e4" and t.to_bytes([255]) == b"\xff" and t.encode(t.decode([255])) == [255])
+    with raises(netc.Error, "no token 256"):
+        t.decode([1, 256])
+
+
 def test_stub():
     import ast
     import inspect

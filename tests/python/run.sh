@@ -52,18 +52,19 @@ if py -c 'import numpy' 2>/dev/null; then
     sed -n '/MNIST from NumPy arrays:/,/^Arrays of torch/s/^    //p' "$ROOT/README.md" > readme/readme.py
     [ "$(wc -l < readme/readme.py)" -ge 10 ] && (cd readme && py readme.py > out 2>&1; tail -1 out | grep -qE '^\[[0-9 ]+\] \[[0-9 ]+\]$' && grep -q "'accuracy': [01]" out) &&
         pass || fail "README.md's lines: $(tail -5 readme/out)"
-    # doc KIND: the lines of docs/python.md that are marked so.
+    # doc KIND WORDS: the lines of docs/python.md that are marked so, and what they print.
     doc() {
         sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$ROOT/docs/python.md" | grep -v '^```' > doc.py
-        expect 0 "{'loss': " env LD_PRELOAD="${preload:-}" "$PYTHON" doc.py
+        expect 0 "$2" env LD_PRELOAD="${preload:-}" "$PYTHON" doc.py
     }
-    doc python
+    doc python "{'loss': "
+    doc "python text" "['"
     for framework in torch jax; do
         if [ -n "$sanitize" ]; then
             skip "a build with sanitizers: $framework is not run under them"
         elif py -c "import $framework" 2>/dev/null; then
             script ${framework}_calls.py
-            doc "python $framework"
+            doc "python $framework" "{'loss': "
         else
             skip "no $framework: entries as functions of it are not tried"
         fi
