@@ -202,7 +202,7 @@ static void print_op(GroupsPrint *g, int i)
     Emit *e = g->e;
     const TileProgram *p = g->p;
     const TileOp *op = &p->op[i];
-    bool alone = !strcmp(g->step, "0"), more = p->op[i - 1].kind == T_MAP;
+    bool alone = !strcmp(g->step, "0"), more = i > 0 && p->op[i - 1].kind == T_MAP;
     switch (op->kind) {
     case T_READY: print_ready(g); break;
     case T_AWAIT: print_await(g, op); break;

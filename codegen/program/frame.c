@@ -435,6 +435,12 @@ void frame_unlog(const Frame *f, const LoweredKernel *kernels)
     if (log) log->n = n;
 }
 
+void frame_lowers(Frame *f)
+{
+    f->e->lower.commits = f->commits;
+    f->e->lower.is_region = f->depth > 0;
+}
+
 // Kernels come before the order, which needs to know which of them can fail. Every value that may
 // end in a cell is lowered as if it were written there; what turns out to need a copy is none the
 // worse for looking at the error record first.
@@ -444,8 +450,7 @@ static bool lower_items(Frame *f)
     for (uint32_t k = 0; k < f->sinks.n; k++)
         if (f->sinks.at[k].cell && f->sinks.at[k].stored)
             f->commits[f->sinks.at[k].stored->id] = true;
-    c->commits = f->commits;
-    c->is_region = f->depth > 0;
+    frame_lowers(f);
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[i];
         it->lowered = it->sink < 0 && is_lowered(f, it);

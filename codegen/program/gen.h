@@ -110,6 +110,7 @@ Frame *frame_new(GenEntry *e, Graph *g, int depth);
 // May a kernel of this region, or of one inside it, write the error record?
 bool region_checks(Arena *a, const Node *region_op);
 bool frame_generate(Frame *f); // sinks and leaf places are set
+void frame_lowers(Frame *f);   // what is lowered now is of this graph
 // The same, but in memory: the loop index as an element of a constant.
 ProgArg frame_memory(Frame *f, const Node *n);
 // The buffer or number that a kernel's argument stands for; [scratch]: the scratch buffers of one

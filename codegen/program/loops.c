@@ -143,6 +143,7 @@ bool loop_generate(Frame *f, const Group *gr)
     e->steps.at[at].reverse = attr_int(loop, ATTR_reverse, 0) != 0;
     e->steps.at[at].first_step = (int32_t)at + 1;
     if (!frame_generate(body)) return false;
+    frame_lowers(f); // products of this graph are lowered while its steps are made
     e->steps.at[at].last_step = (int32_t)e->steps.n;
     if (e->steps.n == at + 1) e->steps.n = at; // nothing to repeat
     return true;
