@@ -302,7 +302,7 @@ bool read_command(const char *verb, const Option *own, int n, Common *c, StringL
     Option all[MOST_OPTIONS];
     int count = n;
     bool done = false;
-    memcpy(all, own, (size_t)n * sizeof *own);
+    if (n) memcpy(all, own, (size_t)n * sizeof *own);
     if (c) common_options(c, all + n), count += COMMON_OPTIONS;
     *code = !parse(find_verb(verb), all, count, argc, argv, words, &done);
     if (!*code && !done && outputs_possible(all, count, words, code)) return true;

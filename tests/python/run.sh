@@ -60,9 +60,7 @@ if py -c 'import numpy' 2>/dev/null; then
     doc python "{'loss': "
     doc "python text" "['"
     for framework in torch jax; do
-        if [ -n "$sanitize" ]; then
-            skip "a build with sanitizers: $framework is not run under them"
-        elif py -c "import $framework" 2>/dev/null; then
+        if py -c "import $framework" 2>/dev/null; then
             script ${framework}_calls.py
             doc "python $framework" "{'loss': "
         else
