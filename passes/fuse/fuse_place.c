@@ -124,6 +124,14 @@ static bool reads_as_much(const Node *y, const Node *n)
     return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
 }
 
+// Whether who reads y computes it. (Each gradient of a residual stream would be made of those of
+// all layers behind it.)
+static bool computed_again(const Fuse *f, const Node *y)
+{
+    OpClass c = node_class(y);
+    return (c == CLS_ELEMENTWISE || c == CLS_VIEW) && !fuse_stored(f, y);
+}
+
 // n is computed again outside its cluster: from what a map stores, or, when n lies over all
 // columns, from one value a row each, which is then stored instead. false when that is no gain.
 static bool export_cheaply(Fuse *f, Node *n)
@@ -145,7 +153,9 @@ static bool export_cheaply(Fuse *f, Node *n)
             if (known) continue;
             if (nseen == EXPORT_NODES) return false;
             seen[nseen++] = y;
-            if (fuse_cluster(f, y) == own && !f->mat[y->id] && (map || f->pos[y->id] == POS_FULL))
+            bool inside = fuse_cluster(f, y) == own;
+            if (inside ? !f->mat[y->id] && (map || f->pos[y->id] == POS_FULL)
+                       : reads_as_much(y, n) && computed_again(f, y))
                 stack[nstack++] = y;
             else
                 reads += reads_as_much(y, n);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Temporaries: on both targets every entry's arena is at most 1.02 of the peak of live bytes, as the verifier of
-# plans counts them. One training step of the MNIST sample takes at most 12 kernels, its updates in one.
+# plans counts them. One training step of the MNIST sample takes at most 12 kernels, its updates in one. A residual
+# network that is twice as deep moves twice the bytes: no layer reads all before it, or behind it.
 . "$(dirname "$0")/../lib.sh"
 for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/fuse/transformer.net; do
     for target in cpu cuda; do
@@ -10,6 +11,15 @@ for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/fuse/transformer.net; do
         awk -v most=$most '/temporaries: arena/ && /ratio / { n++; sub(/.*ratio /, ""); if ($0 + 0 > most) bad = 1 } END { exit bad || !n }' \
             "$W/.out" && pass || fail "$f on $target: $(grep ratio "$W/.out")"
     done
+done
+for norm in layer_norm rms_norm; do
+    sed "s/layer_norm(x)/$norm(x)/" "$ROOT/tests/net/fuse/deep.net" >"$W/deep.net"
+    for layers in 6 12; do
+        expect 0 "entry train" "$NETC" inspect "$W/deep.net" --target sm_90 --precision bf16 -D layers=$layers
+        sed -n '/^entry train/,/^entry eval/s/^  in all: .* calls, \([0-9]*\) bytes.*/\1/p' "$W/.out"
+    done >"$W/bytes"
+    awk '{ b[NR] = $1 } END { exit !(NR == 2 && b[1] > 0 && b[2] < 2.1 * b[1]) }' "$W/bytes" && pass ||
+        fail "with $norm 6 and 12 layers move so many bytes: $(tr '\n' ' ' <"$W/bytes")"
 done
 expect 0 "entry train" "$NETC" inspect "$ROOT/samples/mnist/mlp.net" --target cuda
 n=$(sed -n '/^entry train/,/^entry eval/s/^  in all: \([0-9]*\) calls.*/\1/p' "$W/.out")
