@@ -25,6 +25,8 @@ class State(MutableMapping):
     def __setitem__(self, name, value):
         if name not in self:
             raise self._missing(name)
+        if getattr(getattr(value, "device", None), "type", None) == "cuda":  # torch's; states are written from the host
+            value = value.detach().cpu()
         self._core._state_set(name, value)
 
     def _missing(self, name):

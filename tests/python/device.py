@@ -12,6 +12,9 @@ from producer import DlTensor, Producer, api
 
 cuda = ctypes.CDLL("libcuda.so.1")
 m = netc.compile(ADD, name="add.net", device="cuda:0")
+context = ctypes.c_void_p()  # that netc uses, too: this thread's, for what is allocated here
+same(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), 0)
+same(cuda.cuCtxSetCurrent(context), 0)
 X = np.arange(4, dtype=np.float32)
 
 

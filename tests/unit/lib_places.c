@@ -38,15 +38,16 @@ static int below(unsigned *seed, unsigned n) // 0..n - 1 (Numerical Recipes' gen
 static bool open_memory(void)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
-    int (*retain)(void **, int), (*current)(void *);
+    int (*init)(unsigned), (*retain)(void **, int), (*current)(void *);
     if (!lib) return false;
+    *(void **)&init = dlsym(lib, "cuInit");
     *(void **)&retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
     *(void **)&current = dlsym(lib, "cuCtxSetCurrent");
     *(void **)&cu.alloc = dlsym(lib, "cuMemAlloc_v2");
     *(void **)&cu.in = dlsym(lib, "cuMemcpyHtoD_v2");
     *(void **)&cu.out = dlsym(lib, "cuMemcpyDtoH_v2");
-    return retain && current && cu.alloc && cu.in && cu.out && !retain(&context, 0) &&
-           !current(context);
+    return init && retain && current && cu.alloc && cu.in && cu.out && !init(0) &&
+           !retain(&context, 0) && !current(context);
 }
 
 static char *memory(void)
