@@ -125,7 +125,7 @@ model rare(x: f32[4301, width]) {
     y = layer_norm(x) as norm
     total = sum(y * (abs(x) * 0.01 + 1) * expand(cast(large, f32), 1))
     dx = grad(total, x)
-    return dw = grad(total, norm.weight), row7 = dx[7], row8 = dx[8]
+    return dx, dw = grad(total, norm.weight), row7 = dx[7], row8 = dx[8]
 }
 NET
 rare() { # RIGHT? SCHEDULE DEFINITION...
