@@ -89,6 +89,7 @@ static void quiet_event(Display *d, const netc_event *e)
     if (e->kind != NETC_EVENT_END) return;
     if (d->trained) puts(d->trained);
     if (d->evaluated) puts(d->evaluated);
+    if (e->text) puts(e->text);
     fflush(stdout);
 }
 
@@ -127,6 +128,7 @@ static void on_event(void *user, const netc_event *e)
         for (int i = 0; i < e->nmetrics; i++)
             printf(", %s %.9g", e->metrics[i].name, e->metrics[i].value);
         putchar('\n');
+        if (e->text) printf("%s\n", e->text);
         break;
     }
     fflush(stdout);
@@ -136,7 +138,7 @@ typedef struct TrainArgs {
     Common common;
     Weights weights;
     StringList data, eval_data, watch, set;
-    const char *device, *save, *resume, *log;
+    const char *device, *save, *save_best, *resume, *log;
     netc_train_options o;
     int64_t seed;
     bool json, random_windows;
@@ -161,6 +163,7 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     if (status == NETC_OK) {
         a->o.size = sizeof a->o;
         a->o.save = a->save;
+        a->o.save_best = a->save_best;
         a->o.resume = a->resume;
         a->o.watch = a->watch.at;
         a->o.nwatch = a->watch.n;
@@ -194,6 +197,10 @@ int verb_train(int argc, char **argv)
          "checkpoint (.safetensors, or .safetensors.index.json: parts), whatever ends training"},
         part_option(&a.o.part_bytes),
         {"--save-every", NULL, OPT_COUNT, &a.o.save_every, "N", "and every N steps"},
+        {"--save-best", NULL, OPT_STRING, &a.save_best, "METRIC",
+         "and, beside it, that of the best evaluation: accuracy, loss, x:min"},
+        {"--patience", NULL, OPT_COUNT, &a.o.patience, "N",
+         "end after N evaluations no better than the best (by METRIC, else loss)"},
         {"--resume", NULL, OPT_STRING, &a.resume, "FILE", "go on from a checkpoint, bit for bit"},
         weights_option(&a.weights),
         map_option(&a.weights),

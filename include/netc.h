@@ -441,7 +441,8 @@ typedef struct netc_event {
     // made no update because a gradient overflowed.
     const netc_metric *metrics;
     int nmetrics;
-    const char *text;   // START: tables of configuration and memory; SAVED: the path
+    const char *text;   // START: tables of configuration and memory; SAVED: the path; END: the best
+                        // evaluation and whether training stopped early for it, or NULL
     double epochs_done; // with the part of the epoch under way
 } netc_event;
 
@@ -463,6 +464,14 @@ typedef struct netc_train_options {
     void (*event)(void *user, const netc_event *e);
     void *user;
     int64_t part_bytes; // as in netc_save_options
+    // A scalar output of evaluations, "accuracy": the checkpoint of the best of them is kept beside
+    // the last, "mlp.best.safetensors" beside "mlp.safetensors". Smaller is better where the name
+    // has "loss", "err", "perplexity", "nll", "mse", "mae" or "cost" in it, else larger;
+    // "accuracy:max" and "x:min" say so. NULL: none is kept.
+    const char *save_best;
+    // Training ends behind so many evaluations that were no better than the best, by that output or
+    // else by "loss"; 0: it does not. Checkpoints hold how both stand.
+    int64_t patience;
 } netc_train_options;
 
 // Runs the train entry over the data. On NETC_CANCELLED (hook) the step is finished. Whatever ends

@@ -304,6 +304,8 @@ static bool read_metadata(Loading *v)
     for (int i = 0; i < v->file.nmeta && !v->o.weights_only; i++) {
         const char *key = v->file.meta_keys[i], *value = v->file.meta_values[i];
         if (!strcmp(key, "netc.choices") && !v->choices) v->choices = strdup(value);
+        if (!strcmp(key, "netc.best"))
+            snprintf(v->at->best, sizeof v->at->best, "%s", value);
         if (!strcmp(key, "netc.step")) step = true;
         if (!strcmp(key, "netc.seed")) seed = true;
         if ((!strcmp(key, "netc.step") && !read_number(v, key, value, &v->at->step)) ||

@@ -8,7 +8,7 @@
 
 #include "lib/lib.h"
 
-enum { METADATA = 5 };
+enum { METADATA = 6 };
 static const int64_t PART_BYTES = 5000000000; // as Hugging Face's own files
 
 typedef struct Saving {
@@ -83,6 +83,7 @@ static void describe(Saving *v)
     add_metadata(v, "netc.step", arena_printf(v->arena, "%" PRId64, v->at->step));
     add_metadata(v, "netc.seed", arena_printf(v->arena, "%" PRId64, v->at->seed));
     add_metadata(v, "netc.choices", choices.data);
+    if (*v->at->best) add_metadata(v, "netc.best", arena_strdup(v->arena, v->at->best));
 }
 
 // What the cell holds, as it is written. NULL: failed.

@@ -35,11 +35,7 @@ static void memory_row(Buf *b, const char *what, int64_t bytes)
 }
 
 typedef struct Report {
-    netc_session *s;
-    Loaded *l;
-    const ProgEntry *e;
-    const netc_train_options *o;
-    int64_t total, steps_per_epoch;
+    const Run *run;
     Arena *arena;
     netc_error **err;
     netc_status status;
@@ -58,8 +54,9 @@ static int64_t cell_bytes(const netc_session *s, ProgCellKind kind, bool optimiz
 
 static void write_report(void *arg)
 {
-    Report *r = arg;
-    Buf b = buf_new(r->arena);
+    Report *out = arg;
+    const Run *r = out->run;
+    Buf b = buf_new(out->arena);
     const netc_train_options *o = r->o;
     const Settings *set = &r->s->program->settings;
     int64_t params = 0;
@@ -79,8 +76,8 @@ static void write_report(void *arg)
     row(&b, "device", "%s", r->s->device_text);
     netc_metric scale[SCALE_METRICS];
     int scaled = 0;
-    r->status = scale_metrics(r->s, scale, &scaled, r->err);
-    if (r->status != NETC_OK) return;
+    out->status = scale_metrics(r->s, scale, &scaled, out->err);
+    if (out->status != NETC_OK) return;
     if (scaled)
         row(&b, "precision", "%s, losses times %g", precision_text(set->precision), scale[0].value);
     else
@@ -93,6 +90,11 @@ static void write_report(void *arg)
     row(&b, "seed", "%" PRId64 "%s", r->s->seed, o->no_shuffle ? ", not shuffled" : "");
     row(&b, "checkpoint", "%s",
         o->save ? o->save : "none; --save FILE.safetensors keeps the result");
+    if (r->best.metric)
+        row(&b, "best", "eval_%s, the %s", r->best.metric,
+            r->best.largest ? "largest" : "smallest");
+    if (o->save_best) row(&b, "", "%s", r->best.path);
+    if (o->patience) row(&b, "patience", "%" PRId64 " evaluations", o->patience);
     if (o->resume) row(&b, "resumed", "%s", o->resume);
     int launches = r->e->nsteps;
     row(&b, "launches", "%d a step%s", launches,
@@ -111,14 +113,12 @@ static void write_report(void *arg)
     }
     memory_row(&b, "data set", inputs);
     rule(&b);
-    r->text = strdup(b.data);
+    out->text = strdup(b.data);
 }
 
-netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
-                            const netc_train_options *o, int64_t total, int64_t steps_per_epoch,
-                            char **text, netc_error **err)
+netc_status training_report(const Run *run, char **text, netc_error **err)
 {
-    Report r = {s, l, e, o, total, steps_per_epoch, .arena = arena_new(), .err = err};
+    Report r = {.run = run, .arena = arena_new(), .err = err};
     if (!r.arena) return OUT_OF_MEMORY(err);
     bool ok = lib_guarded(r.arena, write_report, &r);
     arena_free(r.arena);

@@ -2,12 +2,10 @@
 #ifndef LIB_REPORT_H
 #define LIB_REPORT_H
 
-#include "lib/lib.h"
+#include "lib/train/train.h"
 
 // The effective configuration and the memory by class, as two tables. *text: malloc'ed.
-netc_status training_report(netc_session *s, Loaded *l, const ProgEntry *e,
-                            const netc_train_options *o, int64_t total, int64_t steps_per_epoch,
-                            char **text, netc_error **err);
+netc_status training_report(const Run *run, char **text, netc_error **err);
 // An error for the first watched name that is nothing of the model's.
 netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n,
                         netc_error **err);

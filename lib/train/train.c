@@ -76,17 +76,24 @@ netc_status run_epoch(Run *r, netc_error **err)
                                 : NETC_OK;
 }
 
+netc_status run_write(Run *r, const char *path, netc_error **err)
+{
+    Position at = {.step = r->step, .seed = r->s->seed};
+    best_position(r, &at);
+    NETC_INIT(netc_save_options, o);
+    o.part_bytes = r->o->part_bytes;
+    netc_status status = state_save_at(r->s, path, &o, &at, err);
+    if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, path);
+    return status;
+}
+
 static netc_status save(Run *r, netc_error **err)
 {
     netc_status status = run_sound(r, err);
     if (status != NETC_OK) return status;
-    Position at = {.step = r->step, .seed = r->s->seed};
-    NETC_INIT(netc_save_options, o);
-    o.part_bytes = r->o->part_bytes;
-    status = state_save_at(r->s, r->o->save, &o, &at, err);
+    status = run_write(r, r->o->save, err);
     r->saved = r->step;
     r->lost = status != NETC_OK;
-    if (status == NETC_OK) send(r, NETC_EVENT_SAVED, NULL, 0, r->o->save);
     return status;
 }
 
@@ -133,6 +140,7 @@ static netc_status evaluate(Run *r, netc_error **err)
     int n = 0;
     netc_status status = evaluate_rows(r->s, &r->eval, "eval_", r->piece, &m, &n, err);
     if (status == NETC_OK) send(r, NETC_EVENT_EVAL, m, n, NULL);
+    if (status == NETC_OK) status = best_look(r, m, n, err);
     free(m);
     return status;
 }
@@ -223,13 +231,18 @@ static netc_status loop(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
     if (r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
-    if (r->step % r->steps_per_epoch) status = run_epoch(r, err);
-    while (status == NETC_OK && r->step < r->total) {
+    // Ctrl-C came in front of an evaluation that was due.
+    if (r->best.seen >= 0 && r->best.seen != r->step && due(r, r->eval_every))
+        status = evaluate(r, err);
+    if (status == NETC_OK && r->step % r->steps_per_epoch) status = run_epoch(r, err);
+    while (status == NETC_OK && r->step < r->total && best_waits(r)) {
         if (session_cancelled(r->s)) return stop(r, err);
         status = run_chunk(r, err);
         if (r->failed.code) return run_explain(r, err);
         if (status == NETC_OK) status = pause(r, err);
     }
+    if (status == NETC_OK && r->step < r->total && r->saved != r->step) // it waited long enough
+        status = r->o->save ? save(r, err) : run_sound(r, err);
     return status == NETC_CANCELLED ? stop(r, err) : status;
 }
 
@@ -264,8 +277,8 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     if (options.save) rt_file_sweep(options.save);
     // First, because the checkpoint's choice table may load the program anew.
     if (options.resume) status = resume(s, options.resume, &at, err);
-    if (status == NETC_OK) status = run_plan(&r, err);
-    if (status != NETC_OK) return status;
+    if (status == NETC_OK) status = run_plan(&r, at.best, err);
+    if (status != NETC_OK) return best_free(&r.best), status;
     if (options.resume) {
         r.step = at.step;
         s->seed = at.seed;
@@ -282,8 +295,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     r.ahead_of = -1;
     status = r.rows && r.ahead ? controls(&r, err) : OUT_OF_MEMORY(err);
     char *text = NULL;
-    if (status == NETC_OK)
-        status = training_report(s, r.l, r.e, &options, r.total, r.steps_per_epoch, &text, err);
+    if (status == NETC_OK) status = training_report(&r, &text, err);
     if (status == NETC_OK) {
         send(&r, NETC_EVENT_START, NULL, 0, text);
         // Without room for a copy training goes on, and cannot go back.
@@ -298,10 +310,13 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
         netc_metric scale[SCALE_METRICS];
         int scales;
         netc_status read = scale_metrics(s, scale, &scales, status == NETC_OK ? err : NULL);
-        send(&r, NETC_EVENT_END, scale, scales, NULL);
+        char best[700];
+        best_text(&r, best, sizeof best);
+        send(&r, NETC_EVENT_END, scale, scales, *best ? best : NULL);
         if (status == NETC_OK) status = read;
     }
     kept_free(r.kept);
+    best_free(&r.best);
     free(text);
     free(r.rows);
     free(r.ahead);

@@ -21,15 +21,15 @@ void run_tail_define(const Run *r, char *define, size_t n)
 }
 
 // What an evaluation could stumble over is found before the first step.
-static netc_status plan_evaluation(Run *r, netc_error **err)
+static netc_status plan_evaluation(Run *r, const char *record, netc_error **err)
 {
     Loaded *l;
     const ProgEntry *e;
     char define[128];
     netc_status status = session_entry(r->s, "eval", &l, &e, err);
-    return status == NETC_OK
-               ? evaluate_plan(r->s, e, rows_count(&r->eval), define, sizeof define, err)
-               : status;
+    if (status == NETC_OK)
+        status = evaluate_plan(r->s, e, rows_count(&r->eval), define, sizeof define, err);
+    return status == NETC_OK ? best_plan(r, e, record, err) : status;
 }
 
 // The same for the last, smaller batch of an epoch.
@@ -51,7 +51,7 @@ static netc_status plan_tail(Run *r, netc_error **err)
                     r->tail, mine->name, r->batch);
 }
 
-netc_status run_plan(Run *r, netc_error **err)
+netc_status run_plan(Run *r, const char *record, netc_error **err)
 {
     const netc_train_options *o = r->o;
     netc_session *s = r->s;
@@ -100,7 +100,7 @@ netc_status run_plan(Run *r, netc_error **err)
         if (status != NETC_OK) return status;
         r->eval = (Rows){o->eval_data, 0, n, dataset_step(o->eval_data)};
     }
-    if (r->eval.data) status = plan_evaluation(r, err);
+    status = r->eval.data ? plan_evaluation(r, record, err) : best_plan(r, NULL, record, err);
     if (status != NETC_OK) return status;
     r->batch = r->e->batch;
     int64_t count = r->examples = rows_count(&r->train);

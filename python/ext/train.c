@@ -97,19 +97,19 @@ static PyObject *train(Model *m, netc_train_options *o, PyObject *data, PyObject
 PyObject *model_train(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {
-        "data",   "on_event",     "eval_data",  "split",      "epochs",
-        "steps",  "report_every", "eval_every", "save_every", "save",
-        "resume", "watch",        "shuffle",    "keep_last",  NULL};
+        "data",         "on_event",   "eval_data",  "split",    "epochs", "steps",
+        "report_every", "eval_every", "save_every", "save",     "resume", "watch",
+        "shuffle",      "keep_last",  "save_best",  "patience", NULL};
     Model *m = (Model *)self;
     PyObject *data, *event, *eval_data = Py_None, *watch = NULL, *out = NULL;
-    long long steps = 0, report = 0, evals = 0, saves = 0;
+    long long steps = 0, report = 0, evals = 0, saves = 0, patience = 0;
     int shuffle = 1, keep_last = 0;
     Words w = {0};
     NETC_INIT(netc_train_options, o);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|OddLLLLzzOpp", CONST_NAMES(names), &data,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|OddLLLLzzOppzL", CONST_NAMES(names), &data,
                                      &event, &eval_data, &o.split, &o.epochs, &steps, &report,
                                      &evals, &saves, &o.save, &o.resume, &watch, &shuffle,
-                                     &keep_last))
+                                     &keep_last, &o.save_best, &patience))
         return NULL;
     if ((watch && !read_words(watch, &w)) || !model_enter(m, true)) {
         free(w.at);
@@ -118,6 +118,7 @@ PyObject *model_train(PyObject *self, PyObject *args, PyObject *keywords)
     o.steps = steps, o.report_every = report, o.eval_every = evals, o.save_every = saves;
     o.no_shuffle = !shuffle;
     o.keep_last_partial = keep_last;
+    o.patience = patience;
     o.watch = w.at;
     o.nwatch = w.n;
     o.event = on_event;

@@ -197,7 +197,7 @@ class Model:
 
     def train(self, data, *, epochs=None, steps=None, eval_data=None, split=0.0, on_event=None,
               progress=None, report_every=0, eval_every=0, save=None, save_every=0, resume=None,
-              watch=(), shuffle=True, keep_last=False):
+              watch=(), shuffle=True, keep_last=False, save_best=None, patience=0):
         """Trains. Returns the history, a Table with a row a report.
 
         data: {"image": images, "label": labels}, arrays (or paths of data files) whose axis 0 is
@@ -210,6 +210,9 @@ class Model:
             here; StopIteration only ends training.
         progress: True, False; None: in terminals and notebooks.
         save: a safetensors file, written however training ends. resume: one to go on from.
+        save_best: a scalar output of evaluations, "accuracy" (or "x:min", "x:max"): the checkpoint of
+            the best is kept beside the last, "m.best.safetensors". patience: training ends after so
+            many evaluations that were no better, by that output or else by the loss.
         watch: parameters and taps whose statistics are reported.
 
         Ctrl-C ends training behind a step and raises KeyboardInterrupt. However it ends, the
@@ -221,11 +224,12 @@ class Model:
         try:
             if isinstance(data, dict):
                 return train_arrays(self, data, eval_data=eval_data, split=split, eval_every=eval_every,
-                                    save=save, save_every=save_every, resume=resume, watch=watch,
+                                    save=save, save_every=save_every, save_best=save_best,
+                                    patience=patience, resume=resume, watch=watch,
                                     shuffle=shuffle, keep_last=keep_last, **kinds)
-            if eval_data is not None or split or resume or eval_every or save_every:
+            if eval_data is not None or split or resume or eval_every or save_every or save_best or patience:
                 raise ValueError("an iterable of batches is trained on as it comes: eval_data, split, "
-                                 "resume, eval_every and save_every want a dict of arrays")
+                                 "resume, eval_every, save_every, save_best and patience want a dict of arrays")
             return train_batches(self, data, save=save, **kinds)
         finally:
             _tell(self._core)

@@ -13,7 +13,8 @@ class Event:
 
     step, total, epoch, epochs, epochs_done, examples, seconds, rate (examples a second),
     seconds_left; metrics: {"loss": …}, means since the last report, of "eval" those of the
-    evaluation; text: of "start" a description, of "saved" the path.
+    evaluation; text: of "start" a description, of "saved" the path, of "end" the best
+    evaluation, where one is looked for.
     """
 
     __slots__ = ("kind", "step", "total", "epoch", "epochs", "epochs_done", "examples", "seconds",
@@ -47,7 +48,7 @@ class _Teller:
 
 
 def train_arrays(model, data, *, eval_data, split, epochs, steps, report_every, eval_every, save,
-                 save_every, resume, watch, shuffle, keep_last, on_event, progress):
+                 save_every, save_best, patience, resume, watch, shuffle, keep_last, on_event, progress):
     teller = _Teller(model, on_event, progress)
     files = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in data.items()}
     try:
@@ -55,7 +56,8 @@ def train_arrays(model, data, *, eval_data, split, epochs, steps, report_every, 
                            steps=steps or 0, report_every=report_every, eval_every=eval_every,
                            save_every=save_every, save=None if save is None else os.fspath(save),
                            resume=None if resume is None else os.fspath(resume), watch=list(watch),
-                           shuffle=shuffle, keep_last=keep_last)
+                           shuffle=shuffle, keep_last=keep_last, save_best=save_best,
+                           patience=patience)
     except StopIteration:
         pass
     finally:
