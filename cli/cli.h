@@ -108,6 +108,8 @@ int fail_to_write(const char *path);
 // Whether the file can be written as far as can be told before there is anything to write: its
 // folder takes files, and it is not the model itself. false: said so; exit with *code.
 bool output_possible(const char *path, const char *model, int *code);
+// The same of each NAME=FILE.npy.
+bool arrays_possible(const StringList *words, const char *model, int *code);
 // Whether the name promises no other format than that of [suffix], which what is written has: "a
 // compiled model is written". false: said so; exit with *code.
 bool output_named(const char *path, const char *suffix, const char *what, int *code);
@@ -137,6 +139,11 @@ netc_status open_session(netc_program *p, const char *device, int64_t seed, cons
 char *read_text(const char *path); // malloc'ed; NULL: it cannot be read or is no text, errno is why
 // Beside the target, then renamed; through what is no plain file. false: said so.
 bool write_text(const char *path, const char *text);
+// Tensors as text (tensors.c).
+size_t tensor_elements(const netc_tensor *t);
+const char *tensor_type(const netc_tensor *t, char *out, size_t n); // "f32[2, 3]"
+// all: with every digit that tells it from its neighbours, as JSON.
+void print_element(const netc_tensor *t, size_t i, bool all);
 // Two files that netc bench wrote, side by side; returns the exit code, 3 where the second is
 // worse.
 int compare_results(const char *first, const char *second, double least, bool json);

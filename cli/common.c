@@ -75,6 +75,19 @@ bool checkpoint_named(const char *path, const char *what, int *code)
            output_named(path, ".safetensors", what, code);
 }
 
+bool arrays_possible(const StringList *words, const char *model, int *code)
+{
+    *code = 0;
+    for (int i = 0; i < words->n && !*code; i++) {
+        const char *word = words->at[i], *eq = strchr(word, '=');
+        if (!eq || eq == word || !eq[1])
+            *code = fail("--output wants NAME=FILE, not '%s'", word);
+        else if (output_named(eq + 1, ".npy", "an output is written", code))
+            output_possible(eq + 1, model, code);
+    }
+    return !*code;
+}
+
 int report_error(netc_error *err)
 {
     netc_status status = netc_error_status(err);

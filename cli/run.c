@@ -1,11 +1,9 @@
 // netc run: one execution of an entry on arrays from files.
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/names.h"
 #include "cli/cli.h"
 
@@ -34,22 +32,6 @@ typedef struct Input {
     netc_tensor t;
 } Input;
 
-static size_t elements(const netc_tensor *t)
-{
-    size_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
-    return n;
-}
-
-static const char *type_text(const netc_tensor *t, char *out, size_t n)
-{
-    size_t len = (size_t)snprintf(out, n, "%s[", netc_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank && len < n; i++)
-        len += (size_t)snprintf(out + len, n - len, "%s%" PRId64, i ? ", " : "", t->dim[i]);
-    if (len < n) snprintf(out + len, n - len, "]");
-    return out;
-}
-
 // Reads NAME=FILE; the array's shape fixes the dimensions of the input.
 static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
 {
@@ -59,7 +41,7 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     in->name = strndup(word, (size_t)(eq - word));
     if (!in->name) return NETC_OUT_OF_MEMORY;
     netc_status status = netc_array_read(eq + 1, &in->t, err);
-    if (status == NETC_OK && !elements(&in->t))
+    if (status == NETC_OK && !tensor_elements(&in->t))
         return fail("%s has no elements", eq + 1), NETC_INVALID;
     if (status == NETC_OK && in->t.rank) status = netc_dataset_add_array(d, in->name, &in->t, err);
     return status;
@@ -80,47 +62,18 @@ static bool fits(netc_program *p, const char *entry, const Input *in, const char
         if (same) return true;
         char a[200], b[200];
         fail("input '%s' of '%s' is %s, and %s holds %s", in->name, entry,
-             type_text(&want, a, sizeof a), strchr(word, '=') + 1, type_text(&in->t, b, sizeof b));
+             tensor_type(&want, a, sizeof a), strchr(word, '=') + 1,
+             tensor_type(&in->t, b, sizeof b));
         return false;
     }
     return true;
 }
 
-// An element as text; all: with every digit that tells it from its neighbours, as JSON.
-static void print_element(const netc_tensor *t, size_t i, bool all)
-{
-    const void *d = t->data;
-    double v = 0;
-    switch (t->dtype) {
-    case NETC_F32: v = ((const float *)d)[i]; break;
-    case NETC_F64: v = ((const double *)d)[i]; break;
-    case NETC_F16: v = half_value(((const uint16_t *)d)[i], HALF_F16); break;
-    case NETC_BF16: v = half_value(((const uint16_t *)d)[i], HALF_BF16); break;
-    case NETC_I32: printf("%" PRId32, ((const int32_t *)d)[i]); return;
-    case NETC_I64: printf("%" PRId64, ((const int64_t *)d)[i]); return;
-    case NETC_U32: printf("%" PRIu32, ((const uint32_t *)d)[i]); return;
-    case NETC_U8: printf("%u", ((const uint8_t *)d)[i]); return;
-    case NETC_BOOL:
-        fputs(all                       ? ((const uint8_t *)d)[i] ? "true" : "false"
-              : ((const uint8_t *)d)[i] ? "1"
-                                        : "0",
-              stdout);
-        return;
-    }
-    bool wide = t->dtype == NETC_F64;
-    if (all && !isfinite(v)) // JSON has no word for them
-        printf("\"%s\"", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
-    else if (all)
-        printf("%.*g", wide ? 17 : 9, v);
-    else
-        printf("%.*g", wide ? 9 : 6, v);
-}
-
 static void print_tensor(const char *name, const netc_tensor *t)
 {
-    size_t n = elements(t);
+    size_t n = tensor_elements(t);
     char type[200];
-    printf("%s %s", name, type_text(t, type, sizeof type));
+    printf("%s %s", name, tensor_type(t, type, sizeof type));
     for (size_t i = 0; i < n && i < 8; i++) putchar(' '), print_element(t, i, false);
     puts(n > 8 ? " ..." : "");
 }
@@ -128,7 +81,7 @@ static void print_tensor(const char *name, const netc_tensor *t)
 // {"name":{"type":"f32","shape":[2,3],"values":[...]}}; values row by row.
 static void print_json(const char *name, const netc_tensor *t, bool first)
 {
-    size_t n = elements(t);
+    size_t n = tensor_elements(t);
     printf("%s\"%s\":{\"type\":\"%s\",\"shape\":[", first ? "{" : ",", name,
            netc_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) printf("%s%lld", i ? "," : "", (long long)t->dim[i]);
@@ -298,14 +251,7 @@ int verb_run(int argc, char **argv)
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    for (int i = 0; i < a.outputs.n && !code; i++) {
-        const char *word = a.outputs.at[i], *eq = strchr(word, '=');
-        if (!eq || eq == word || !eq[1])
-            code = fail("--output wants NAME=FILE, not '%s'", word);
-        else if (output_named(eq + 1, ".npy", "an output is written", &code))
-            output_possible(eq + 1, a.common.words.at[0], &code);
-    }
-    if (code) {
+    if (!arrays_possible(&a.outputs, a.common.words.at[0], &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

@@ -203,6 +203,7 @@ struct Elab {
     bool training;
     EntryKind kind;
     const char *entry; // its name
+    VEC(Node *) tallied; // what tally(x) gave
     ECell *runs;       // counts the executions of an entry that draws and does not train; or NULL
     TrainState *train;
     uint32_t writes;    // of cells so far
@@ -324,6 +325,9 @@ Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *sco
 const Builtin *builtin_find(const char *name);
 extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0}
 Node *tensor_arg(Elab *e, const Call *c, int i);         // NULL after reporting
+Val run_tally(Elab *e, const Call *c);                   // elab_tally.c
+bool *tally_reached(Elab *e); // by node of the entry's graph: is it made of a tally?
+void tally_keep(Elab *e, const char *entry, const char *output, Node *n); // for the runtime
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
 
 // elab_random.c
@@ -335,6 +339,7 @@ void exec(Elab *e, const Stmt *s);
 
 // elab_cell.c
 ECell *cell_control(Elab *e, const char *name);
+ECell *cell_counter(Elab *e, const char *name, const Type *t); // not saved, 0 at first
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
 Node *cell_on_entry(Elab *e, const ECell *c); // its value when the entry begins, in the root graph

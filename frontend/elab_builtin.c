@@ -302,6 +302,7 @@ static const Builtin builtins[] = {
     {"iota", "shape axis? type?", run_iota},
     {"random_bits", "shape words?", random_bits},
     {"grad", "y x", run_grad},
+    {"tally", "x", run_tally},
     {"where", "condition a b", run_where},
     {"params", "pattern? rank? shape?", train_params},
     {0},

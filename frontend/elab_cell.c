@@ -37,6 +37,12 @@ ECell *cell_control(Elab *e, const char *name)
     return cell_new(e, &cell);
 }
 
+ECell *cell_counter(Elab *e, const char *name, const Type *t)
+{
+    ECell *c = cell_find(e, name);
+    return c ? c : cell_new(e, &(Cell){.name = name, .kind = CELL_SCRATCH, .type = *t});
+}
+
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
 {
     ECell *known = cell_find(e, s->name);

@@ -147,18 +147,23 @@ static void advance(Elab *e, ECell *c, int64_t n)
     cell_set(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
 }
 
-static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch)
+// What the runtime reports of the outputs. tallied: by node, of tally_reached.
+static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch,
+                        const bool *tallied)
 {
     Span nowhere = {0};
     Role role = e->g->role;
     e->g->role = ROLE_UPDATE;
     for (uint32_t i = 0; i < outputs->n; i++) {
-        if (outputs->at[i].kind != V_TENSOR || outputs->at[i].node->type.rank) continue;
+        Node *value = outputs->at[i].kind == V_TENSOR ? outputs->at[i].node : NULL;
+        if (value && tallied[value->id] && e->kind == ENTRY_EVAL)
+            tally_keep(e, entry, outputs->names[i], value);
+        if (!value || value->type.rank || tallied[value->id]) continue;
         const char *name = arena_printf(e->arena, "@sum.%s.%s", entry, outputs->names[i]);
         ECell *c = cell_control(e, name);
         Node *sum = cell_read(e, c, nowhere);
-        e->g->loc = outputs->at[i].node->loc;
-        Node *v = graph_cast(e->g, outputs->at[i].node, DT_F64);
+        e->g->loc = value->loc;
+        Node *v = graph_cast(e->g, value, DT_F64);
         v = graph_binary(e->g, OP_mul, v, graph_const(e->g, DT_F64, (double)batch));
         cell_set(e, c, graph_binary(e->g, OP_add, sum, v));
     }
@@ -169,7 +174,6 @@ static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t 
     e->g->role = role;
 }
 
-// Output roots; only_scalars for training, where nobody asks for the others.
 // The names of the taps among the graph's roots.
 static StrMap tap_names(Elab *e)
 {
@@ -182,15 +186,20 @@ static StrMap tap_names(Elab *e)
     return names;
 }
 
-static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
+// Output roots; training: only scalars, and none of a whole data set. Returns tally_reached.
+static const bool *output_roots(Elab *e, Seq *outputs, bool training)
 {
-    StrMap taps = tap_names(e);
     for (uint32_t i = 0; i < outputs->n; i++) {
         Span span = outputs->spans ? outputs->spans[i] : (Span){0};
         Node *n = to_tensor(e, &outputs->at[i], DT_COUNT, span);
-        if (!n) continue;
-        outputs->at[i] = val_node(n);
-        if (only_scalars && n->type.rank) continue;
+        if (n) outputs->at[i] = val_node(n);
+    }
+    const bool *tallied = tally_reached(e);
+    StrMap taps = tap_names(e);
+    for (uint32_t i = 0; i < outputs->n; i++) {
+        Span span = outputs->spans ? outputs->spans[i] : (Span){0};
+        Node *n = outputs->at[i].kind == V_TENSOR ? outputs->at[i].node : NULL;
+        if (!n || (training && (n->type.rank || tallied[n->id]))) continue;
         if (strmap_has(&taps, outputs->names[i])) {
             fail(e, span, "'%s' is tapped already; give the tap another name: tap … as NAME",
                  outputs->names[i]);
@@ -199,6 +208,7 @@ static void output_roots(Elab *e, Seq *outputs, bool only_scalars)
         e->g->loc = n->loc;
         graph_root(e->g, OP_output, n, outputs->names[i]);
     }
+    return tallied;
 }
 
 static bool entry_wanted(const Elab *e, const char *name)
@@ -217,6 +227,7 @@ static void begin(Elab *e, EntryKind kind, const char *name)
     e->kind = kind;
     e->entry = name;
     e->runs = NULL;
+    e->tallied.n = 0;
     e->pass = 0;
     e->training = kind == ENTRY_TRAIN || (kind == ENTRY_MODEL && e->options->training);
     e->replay = false;
@@ -259,11 +270,11 @@ static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, co
     Val v = model_run(e, model, f, inputs, model->name_span);
     e->with = NULL;
     if (v.kind == V_POISON || e->diags->errors) return;
-    output_roots(e, v.seq, false);
+    const bool *tallied = output_roots(e, v.seq, false);
     Entry entry = {.name = name, .kind = kind, .batch = batch_size(e, batch)};
     if (kind == ENTRY_EVAL) {
         entry.rows = any_data(&in);
-        scalar_sums(e, name, v.seq, entry.batch);
+        scalar_sums(e, name, v.seq, entry.batch, tallied);
         if (entry.rows) {
             entry.cursor = CELL_EVAL_CURSOR;
             e->g->role = ROLE_UPDATE;
@@ -282,9 +293,9 @@ static void entry_train(Elab *e, const TrainProgram *p, bool wanted)
     Entry entry = {.name = "train", .kind = ENTRY_TRAIN, .batch = 1};
     TrainResult r = train_elaborate(e, p);
     if (e->diags->errors || !r.outputs) return;
-    output_roots(e, r.outputs, true);
+    const bool *tallied = output_roots(e, r.outputs, true);
     entry.batch = batch_size(e, r.batch) * r.accumulate;
-    scalar_sums(e, "train", r.outputs, entry.batch);
+    scalar_sums(e, "train", r.outputs, entry.batch, tallied);
     if (r.finite) scale_commits(e, r.finite);
     e->g->role = ROLE_UPDATE;
     advance(e, cell_control(e, CELL_STEP), 1);

@@ -485,6 +485,11 @@ NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, ne
 NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics,
                                    int *nmetrics, netc_error **err);
 
+// Of the last evaluation: an output that is made of what tally(x) sums over all examples, such as a
+// confusion matrix; scalars are among the metrics, too. t->data: netc_free.
+NETC_API netc_status netc_evaluated(netc_session *s, const char *output, netc_tensor *t,
+                                    netc_error **err);
+
 // -- generation -----------------------------------------------------------------------------------
 typedef struct netc_prompt {
     const int32_t *tokens; // at least one

@@ -32,6 +32,12 @@ typedef enum CellKind {
 // train and eval entries assign them: sum + value * batch, items + batch. The runtime reads and
 // zeroes them each reporting interval.
 
+// What tally(x) sums over an evaluation, "@tally.eval.<n>", zeroed when one begins; and the outputs
+// made of such sums, "@last.eval.<output>", which the runtime reads behind its last batch.
+// CELL_SCRATCH.
+#define CELL_TALLY "@tally."
+#define CELL_LAST  "@last."
+
 typedef struct Cell {
     const char *name; // full name, "fc1.weight"
     CellKind kind;

@@ -97,6 +97,42 @@ static bool sum_cell(char *out, size_t n, const ProgEntry *e, const char *output
     return (size_t)snprintf(out, n, "@sum.%s.%s", e->name, output) < n;
 }
 
+// A value over all examples, as it is behind the last batch.
+static bool last_cell(netc_session *s, const ProgEntry *e, const char *output, const ProgCell **c)
+{
+    char cell[256];
+    return (size_t)snprintf(cell, sizeof cell, CELL_LAST "%s.%s", e->name, output) < sizeof cell &&
+           session_cell(s, cell, c);
+}
+
+static double read_last(netc_session *s, const ProgCell *c, RtError *e)
+{
+    int64_t room;
+    size_t bytes = (size_t)prog_type_bytes(&c->type);
+    return rt_cell_read(s->rt, c->name, &room, bytes, e) ? NAN : prog_load(c->type.dtype, &room);
+}
+
+netc_status netc_evaluated(netc_session *s, const char *output, netc_tensor *t, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    const ProgCell *c;
+    netc_status status = session_entry(s, "eval", &l, &e, err);
+    if (status != NETC_OK) return status;
+    if (!last_cell(s, e, output, &c))
+        return lib_fail(err, NETC_INVALID,
+                        "evaluations have no output '%s' over all examples, which tally makes",
+                        output);
+    size_t bytes = (size_t)prog_type_bytes(&c->type);
+    RtError re = {0};
+    *t = tensor_of(&c->type, malloc(bytes + 1));
+    if (!t->data) return OUT_OF_MEMORY(err);
+    if (!rt_cell_read(s->rt, c->name, t->data, bytes, &re)) return NETC_OK;
+    free(t->data);
+    t->data = NULL;
+    return lib_fail_rt(err, &re);
+}
+
 netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
                        netc_metric **metrics, int *n, netc_error **err)
 {
@@ -115,15 +151,21 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
         rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
     }
     for (int i = 0; i < e->noutputs && !re.code; i++) {
-        double sum = 0;
-        if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c))
+        double sum = 0, last = NAN;
+        bool whole = last_cell(s, e, e->outputs[i].name, &c);
+        if (whole && c->type.rank) continue; // netc_evaluated
+        if (whole)
+            last = read_last(s, c, &re);
+        else if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c))
             continue;
-        rt_cell_read(s->rt, cell, &sum, sizeof sum, &re);
-        rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
+        if (!whole) {
+            rt_cell_read(s->rt, cell, &sum, sizeof sum, &re);
+            rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
+        }
         netc_metric *out = &m[(*n)++];
         out->name = text;
         text += sprintf(text, "%s%s", prefix, e->outputs[i].name) + 1;
-        out->value = items > 0 ? sum / items : NAN; // NaN: every step was skipped
+        out->value = whole ? last : items > 0 ? sum / items : NAN; // NaN: every step was skipped
     }
     if (re.code) {
         free(m);
@@ -225,11 +267,28 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
     return NETC_OK;
 }
 
+// What tallies sum begins at 0.
+static netc_status zero_tallies(netc_session *s, const Program *p, netc_error **err)
+{
+    RtError e = {0};
+    for (int i = 0; i < p->ncells && !e.code; i++) {
+        const ProgCell *c = &p->cells[i];
+        if (strncmp(c->name, CELL_TALLY, strlen(CELL_TALLY))) continue;
+        size_t bytes = (size_t)prog_type_bytes(&c->type);
+        void *zero = calloc(1, bytes + 1);
+        if (!zero) return OUT_OF_MEMORY(err);
+        rt_cell_write(s->rt, c->name, zero, bytes, &e);
+        free(zero);
+    }
+    return e.code ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
 static netc_status run_all(netc_session *s, Loaded *l, const ProgEntry *e, const Rows *rows,
                            const char *define, int64_t piece, netc_error **err)
 {
     int64_t whole = rows_count(rows) / e->batch;
     netc_status status = session_set_control(s, CELL_RUNS "eval", 0, err);
+    if (status == NETC_OK) status = zero_tallies(s, l->build->program, err);
     if (status == NETC_OK) status = run_batches(s, l, rows, 0, whole, piece, err);
     if (status != NETC_OK || !*define) return status;
     Loaded *small;

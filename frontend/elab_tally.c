@@ -1,0 +1,47 @@
+// tally(x): what is summed over all examples of an evaluation, not batch by batch. In an eval entry
+// the sum is a cell that the runtime zeroes when an evaluation begins; elsewhere tally(x) is x of
+// this batch. An output that is made of such sums is no mean of batches: eval keeps its value
+// behind the last batch, and training, which has no data set's sum, leaves it out.
+#include <string.h>
+
+#include "frontend/elab.h"
+
+Val run_tally(Elab *e, const Call *c)
+{
+    Node *x = tensor_arg(e, c, 0);
+    if (!x) return val_poison();
+    if (e->g != e->root && e->kind == ENTRY_EVAL)
+        return fail(e, c->span,
+                    "tally(x) sums over batches: it cannot stand inside a loop, nor in "
+                    "a function with a gradient of its own");
+    at_span(e, c->span);
+    x = graph_cast(e->g, x, dtype_is_float(x->type.dtype) ? DT_F64 : DT_I64);
+    x = graph_unary(e->g, OP_stop_gradient, x); // a node of its own, which no other output is
+    if (e->kind == ENTRY_EVAL) {
+        const char *name = arena_printf(e->arena, "%s%s.%u", CELL_TALLY, e->entry, e->tallied.n);
+        ECell *sum = cell_counter(e, name, &x->type);
+        Node *before = cell_read(e, sum, c->span);
+        if (!before) return val_poison();
+        x = graph_binary(e->g, OP_add, before, x);
+        cell_set(e, sum, x);
+    }
+    if (e->g == e->root) vec_push(e->arena, &e->tallied, x); // not in a loop over micro-batches
+    return val_node(x);
+}
+
+bool *tally_reached(Elab *e)
+{
+    Graph *g = e->root;
+    bool *reached = NEW_ARRAY(e->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < e->tallied.n; i++) reached[e->tallied.at[i]->id] = true;
+    for (uint32_t i = 0; i < g->nodes.n; i++) // topological
+        for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++)
+            reached[i] = reached[i] || reached[g->nodes.at[i]->args[k]->id];
+    return reached;
+}
+
+void tally_keep(Elab *e, const char *entry, const char *output, Node *n)
+{
+    const char *name = arena_printf(e->arena, "%s%s.%s", CELL_LAST, entry, output);
+    cell_set(e, cell_counter(e, name, &n->type), n);
+}
