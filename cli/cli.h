@@ -108,8 +108,8 @@ int fail_to_write(const char *path);
 // Whether the file can be written as far as can be told before there is anything to write: its
 // folder takes files, and it is not the model itself. false: said so; exit with *code.
 bool output_possible(const char *path, const char *model, int *code);
-// The same of each NAME=FILE.npy.
-bool arrays_possible(const StringList *words, const char *model, int *code);
+// The same of each NAME=FILE.npy; bare: or FILE.npy.
+bool arrays_possible(const StringList *words, bool bare, const char *model, int *code);
 // Whether the name promises no other format than that of [suffix], which what is written has: "a
 // compiled model is written". false: said so; exit with *code.
 bool output_named(const char *path, const char *suffix, const char *what, int *code);
@@ -155,6 +155,7 @@ int verb_compile(int argc, char **argv);
 int verb_init(int argc, char **argv);
 int verb_train(int argc, char **argv);
 int verb_eval(int argc, char **argv);
+int verb_predict(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_generate(int argc, char **argv);
 int verb_tokenize(int argc, char **argv);

@@ -75,15 +75,16 @@ bool checkpoint_named(const char *path, const char *what, int *code)
            output_named(path, ".safetensors", what, code);
 }
 
-bool arrays_possible(const StringList *words, const char *model, int *code)
+bool arrays_possible(const StringList *words, bool bare, const char *model, int *code)
 {
     *code = 0;
     for (int i = 0; i < words->n && !*code; i++) {
         const char *word = words->at[i], *eq = strchr(word, '=');
-        if (!eq || eq == word || !eq[1])
+        const char *path = eq ? eq + 1 : word;
+        if (eq ? eq == word || !eq[1] : !bare || !*word)
             *code = fail("--output wants NAME=FILE, not '%s'", word);
-        else if (output_named(eq + 1, ".npy", "an output is written", code))
-            output_possible(eq + 1, model, code);
+        else if (output_named(path, ".npy", "an output is written", code))
+            output_possible(path, model, code);
     }
     return !*code;
 }
@@ -94,7 +95,9 @@ int report_error(netc_error *err)
     fprintf(stderr, "%s\n",
             color_wanted(STDERR_FILENO) ? netc_error_colored(err) : netc_error_text(err));
     netc_error_free(err);
-    return status == NETC_INVALID || status == NETC_CHECK_FAILED ? 1 : 2;
+    return status == NETC_CANCELLED                                ? 130
+           : status == NETC_INVALID || status == NETC_CHECK_FAILED ? 1
+                                                                   : 2;
 }
 
 int exit_code(netc_status status, netc_error *err)

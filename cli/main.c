@@ -29,6 +29,11 @@ const Verb verbs[] = {
      "label=t10k-labels-idx1-ubyte.gz "
      "--weights mlp.safetensors",
      verb_eval, 1, 1, "one model"},
+    {"predict", "Run a model over a data set and write an output of every example.",
+     "predict MODEL --data NAME=FILE ... -o [NAME=]FILE.npy [--weights FILE]",
+     "netc predict mlp.net --weights mlp.safetensors --data image=t10k-images-idx3-ubyte.gz "
+     "-o logits=logits.npy",
+     verb_predict, 1, 1, "one model"},
     {"run", "Run a model on arrays.",
      "run MODEL --input NAME=FILE.npy --output NAME=FILE.npy [--weights FILE]",
      "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights "
@@ -142,7 +147,7 @@ int main(int argc, char **argv)
     // A word that is neither a verb, an option nor a file is most likely a misspelt verb.
     struct stat st;
     if (argv[1][0] != '-' && !strchr(argv[1], '.') && stat(argv[1], &st)) {
-        const char *names[16];
+        const char *names[32];
         for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
         const char *near = suggest(argv[1], names, (size_t)verb_count);
         if (near) return fail("unknown verb '%s'; did you mean '%s'?", argv[1], near);

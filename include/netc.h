@@ -490,6 +490,22 @@ NETC_API netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_met
 NETC_API netc_status netc_evaluated(netc_session *s, const char *output, netc_tensor *t,
                                     netc_error **err);
 
+typedef struct netc_predict_options {
+    size_t size;
+    const char *entry;          // a model; NULL: the only one
+    netc_dataset *data;         // examples for each of its inputs
+    const char *const *outputs; // whose axis 0 is the batch
+    const char *const *files;   // .npy, one an output
+    int noutputs;
+    void (*progress)(void *user, int64_t done, int64_t total); // examples; may be NULL
+    void *user;
+} netc_predict_options;
+// Runs a model once over all of data, in order, and writes an output's values for every example as
+// one array. The last, smaller batch is one of its own: none is left out, none is padded. A file is
+// replaced when all is there; the cancel hook leaves it as it was. *examples may be NULL.
+NETC_API netc_status netc_predict(netc_session *s, const netc_predict_options *o, int64_t *examples,
+                                  netc_error **err);
+
 // -- generation -----------------------------------------------------------------------------------
 typedef struct netc_prompt {
     const int32_t *tokens; // at least one

@@ -207,27 +207,22 @@ static float *from_bf16(const void *data, size_t n)
 }
 
 // bf16, which .npy does not know, is written as f32.
-RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e)
+RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD], size_t *size,
+                   RtError *e)
 {
     ProgType t = *type;
-    float *wide = NULL;
-    if (prog_type_bytes(type) < 0) return rt_fail(e, RT_USER, "%s: the array is too big", path);
-    if (t.dtype == PD_BF16) {
-        wide = from_bf16(data, (size_t)prog_type_bytes(type) / 2);
-        if (!wide) return rt_fail(e, RT_OOM, "out of memory");
-        t.dtype = PD_F32;
-        data = wide;
-    }
+    if (t.dtype == PD_BF16) t.dtype = PD_F32;
+    if (prog_type_bytes(&t) < 0) return rt_fail(e, RT_USER, "%s: the array is too big", path);
     const char *descr = "";
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == t.dtype) descr = types[i].descr;
-    char head[512], dims[300];
+    char dims[300];
     size_t at = 0;
     dims[0] = 0;
     for (int i = 0; i < t.rank; i++)
         at +=
             (size_t)snprintf(dims + at, sizeof dims - at, i ? ", %" PRId64 : "%" PRId64, t.dim[i]);
-    int n = snprintf(head + 10, sizeof head - 10,
+    int n = snprintf(head + 10, RT_NPY_HEAD - 10,
                      "{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }", descr, dims,
                      t.rank == 1 ? "," : "");
     size_t len = ((size_t)n + 10 + 1 + 63) / 64 * 64 - 10; // the elements begin at a multiple of 64
@@ -238,8 +233,27 @@ RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, Rt
     head[7] = 0;
     head[8] = (char)(len & 255);
     head[9] = (char)(len >> 8);
-    RtPart parts[] = {{head, 10 + len}, {data, (size_t)prog_type_bytes(&t)}};
-    RtCode code = rt_file_write_parts(path, parts, 2, e);
+    *size = 10 + len;
+    return RT_OK;
+}
+
+RtCode rt_npy_put(RtWriter *w, ProgDType type, const void *data, size_t bytes, RtError *e)
+{
+    if (type != PD_BF16) return rt_writer_put(w, data, bytes, e);
+    float *wide = from_bf16(data, bytes / 2);
+    if (!wide) return rt_fail(e, RT_OOM, "out of memory");
+    RtCode code = rt_writer_put(w, wide, 2 * bytes, e);
     free(wide);
     return code;
+}
+
+RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e)
+{
+    char head[RT_NPY_HEAD];
+    size_t n;
+    RtWriter w;
+    if (rt_npy_head(path, type, head, &n, e) || rt_writer_begin(&w, path, e)) return e->code;
+    RtCode code = rt_writer_put(&w, head, n, e);
+    if (!code) code = rt_npy_put(&w, type->dtype, data, (size_t)prog_type_bytes(type), e);
+    return rt_writer_end(&w, code, e);
 }

@@ -20,6 +20,11 @@ RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e);
 RtCode rt_writer_put(RtWriter *w, const void *bytes, size_t n, RtError *e);
 RtCode rt_writer_again(RtWriter *w, const void *bytes, size_t n, RtError *e); // from the beginning
 RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e); // code: what came of it so far
+// An array as .npy in pieces: what stands in front of its elements, and some of those.
+enum { RT_NPY_HEAD = 512 };
+RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD], size_t *size,
+                   RtError *e);
+RtCode rt_npy_put(RtWriter *w, ProgDType type, const void *data, size_t bytes, RtError *e);
 // Calls make in an arena of its own; out of memory is an error of writing [path].
 RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
                        const void *what, RtError *e);

@@ -1,0 +1,154 @@
+// netc predict: outputs of every example of a data set, as .npy.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+typedef struct PredictArgs {
+    Common common;
+    Weights weights;
+    StringList data, outputs, set;
+    const char *device, *entry;
+    int64_t seed;
+} PredictArgs;
+
+static void show_progress(void *terminal, int64_t done, int64_t total)
+{
+    if (terminal) printf("\r\033[K%" PRId64 "/%" PRId64 " examples", done, total), fflush(stdout);
+}
+
+// FILE.npy alone is for the only output that has a value for each example, which *name becomes.
+static netc_status only_output(const PredictArgs *a, netc_context *ctx, const netc_dataset *d,
+                               char **name, netc_error **err)
+{
+    netc_program *p = NULL;
+    const StringList entries = {&(const char *){a->entry}, 1};
+    netc_status status =
+        open_program(&a->common, ctx, device_target(a->device), &entries, d, NULL, &p, err);
+    const char *entry = status == NETC_OK ? a->entry ? a->entry : entry_of(p, NULL) : NULL;
+    char list[400] = "";
+    int n = 0, count = entry ? netc_output_count(p, entry) : 0;
+    int64_t batch = -1;
+    netc_port port;
+    for (int i = 0; entry && i < netc_input_count(p, entry); i++)
+        if (netc_input_info(p, entry, i, &port, NULL) == NETC_OK && port.data) batch = port.dim[0];
+    for (int i = 0; status == NETC_OK && i < count; i++) {
+        status = netc_output_info(p, entry, i, &port, err);
+        if (status != NETC_OK || !port.rank || port.dim[0] != batch) continue;
+        size_t len = strlen(list);
+        snprintf(list + len, sizeof list - len, "%s-o %s=FILE.npy", n++ ? ", " : "", port.name);
+        free(*name);
+        *name = strdup(port.name);
+        if (!*name) status = NETC_OUT_OF_MEMORY;
+    }
+    netc_program_release(p);
+    if (status != NETC_OK || n == 1) return status;
+    return fail(n ? "there is more than one output for each example; say which: %s"
+                  : "the model has no output for each example%s",
+                list),
+           NETC_INVALID;
+}
+
+static netc_status predict(PredictArgs *a, netc_context *ctx, netc_dataset *d, char **names,
+                           const char **files, netc_error **err)
+{
+    NETC_INIT(netc_compile_options, c);
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_status status = NETC_OK;
+    int n = a->outputs.n;
+    for (int i = 0; i < n && status == NETC_OK; i++) {
+        const char *word = a->outputs.at[i], *eq = strchr(word, '=');
+        files[i] = eq ? eq + 1 : word;
+        if (!eq)
+            status = only_output(a, ctx, d, &names[i], err);
+        else if (!(names[i] = strndup(word, (size_t)(eq - word))))
+            status = NETC_OUT_OF_MEMORY;
+    }
+    if (status != NETC_OK) return status;
+    compile_options(&a->common, &c);
+    c.target = device_target(a->device);
+    c.data = d;
+    c.entries = &a->entry;
+    c.nentries = 1;
+    c.outputs_of = a->entry;
+    c.outputs = (const char *const *)names;
+    c.noutputs = n;
+    status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
+    if (status == NETC_OK)
+        status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
+    if (status == NETC_OK) {
+        bool line = !a->common.quiet && isatty(STDOUT_FILENO);
+        int64_t examples;
+        NETC_INIT(netc_predict_options, o);
+        o.entry = a->entry;
+        o.data = d;
+        o.outputs = (const char *const *)names;
+        o.files = files;
+        o.noutputs = n;
+        o.progress = show_progress;
+        o.user = line ? &line : NULL;
+        note_untrained(s, &a->weights, &a->common);
+        catch_interrupt();
+        struct timespec t, u;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        status = netc_predict(s, &o, &examples, err);
+        clock_gettime(CLOCK_MONOTONIC, &u);
+        double seconds = (double)(u.tv_sec - t.tv_sec) + 1e-9 * (double)(u.tv_nsec - t.tv_nsec);
+        if (line) fputs("\r\033[K", stdout);
+        if (status == NETC_OK && !a->common.quiet)
+            printf("%" PRId64 " examples in %.2f s, written to %s%s\n", examples, seconds, files[0],
+                   n > 1 ? ", …" : "");
+    }
+    netc_session_free(s);
+    netc_program_release(p);
+    return status;
+}
+
+static netc_status run(void *args, netc_context *ctx, netc_error **err)
+{
+    PredictArgs *a = args;
+    netc_dataset *d = NULL;
+    char **names = calloc((size_t)a->outputs.n + 1, sizeof *names);
+    const char **files = calloc((size_t)a->outputs.n + 1, sizeof *files);
+    netc_context_prepare(ctx, a->device);
+    netc_status status = names && files ? netc_dataset_create(ctx, &d, err) : NETC_OUT_OF_MEMORY;
+    if (status == NETC_OK) status = add_data(d, &a->data, err);
+    if (status == NETC_OK) status = predict(a, ctx, d, names, files, err);
+    netc_dataset_free(d);
+    for (int i = 0; names && i < a->outputs.n; i++) free(names[i]);
+    free(names), free(files);
+    return status;
+}
+
+int verb_predict(int argc, char **argv)
+{
+    PredictArgs a = {0};
+    const Option options[] = {
+        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
+         "an input's examples; FILE:PART, FILE,FILE"},
+        {"--output", "-o", OPT_LIST, &a.outputs, "FILE.npy",
+         "of each example the only output, or NAME=FILE.npy: that one"},
+        {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
+        weights_option(&a.weights),
+        map_option(&a.weights),
+        missing_option(&a.weights),
+        ignore_option(&a.weights),
+        transpose_option(&a.weights),
+        device_option(&a.device),
+        seed_option(&a.seed, "of initial weights and random numbers (default 0)"),
+        set_option(&a.set),
+    };
+    int code;
+    if (!read_command("predict", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    if (!a.outputs.n) code = fail("say where the predictions go: -o FILE.npy");
+    if (!code) arrays_possible(&a.outputs, true, a.common.words.at[0], &code);
+    if (!code) return run_command(OPTIONS(options), &a.common, run, &a);
+    free_command(OPTIONS(options), &a.common);
+    return code;
+}

@@ -1,0 +1,231 @@
+// Prediction: a model over a whole data set, batch by batch in order, each example's outputs
+// written as they come. The last, smaller batch is a specialisation of its own. Files hold what
+// they held until all is there.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "lib/lib.h"
+#include "runtime/host/file.h"
+
+typedef struct Written { // an output, and its file
+    const char *name;
+    RtWriter file;
+    bool open;
+    ProgType type; // of a whole batch
+    int64_t row;   // bytes of an example
+    void *room;
+} Written;
+
+typedef struct Predicting {
+    netc_session *s;
+    const netc_predict_options *o;
+    Loaded *l;
+    const ProgEntry *e;
+    char tail[128]; // the definition of the last, smaller batch; "": there is none
+    int64_t examples;
+    RtInput *in;
+    const RtArray **data; // of each input
+    void **gathered;      // rows of it that do not lie in memory
+    Written *out;
+} Predicting;
+
+static netc_status only_model(netc_session *s, const char **entry, netc_error **err)
+{
+    Loaded *l;
+    netc_status status = session_loaded(s, "", "", &l, err);
+    if (status != NETC_OK) return status;
+    const Program *p = l->build->program;
+    int models = 0;
+    for (int i = 0; i < p->nentries; i++)
+        if (p->entries[i].kind == PK_MODEL) *entry = p->entries[i].name, models++;
+    if (models == 1) return NETC_OK;
+    return lib_fail(err, NETC_INVALID, "%s has %d models; say which, with --entry NAME",
+                    s->program->name, models);
+}
+
+static netc_status find_inputs(Predicting *p, netc_error **err)
+{
+    const ProgEntry *e = p->e;
+    netc_status status = dataset_load(p->o->data, p->s->program, err);
+    if (status == NETC_OK) status = need_data(e, p->o->data, "--data", err);
+    p->examples = -1;
+    for (int i = 0; i < e->ninputs && status == NETC_OK; i++) {
+        const ProgInput *in = &e->inputs[i];
+        if (!in->data)
+            return lib_fail(err, NETC_INVALID,
+                            "input '%s' of '%s' takes no examples: its axis 0 is no dimension that "
+                            "all inputs share; netc run gives it a value",
+                            in->name, e->name);
+        const RtArray *a = p->data[i] = dataset_find(p->o->data, in->name);
+        ProgType want = in->type;
+        want.dim[0] = a->type.rank ? a->type.dim[0] : 0;
+        char x[160], y[160];
+        prog_type_text(x, sizeof x, &in->type);
+        prog_type_text(y, sizeof y, &a->type);
+        if (!prog_type_equal(&want, &a->type))
+            return lib_fail(
+                err, NETC_INVALID,
+                "input '%s' of '%s' is %s (axis 0 is the batch), its data is %s (axis 0 "
+                "is the examples)",
+                in->name, e->name, x, y);
+        if (p->examples >= 0 && a->type.dim[0] != p->examples)
+            return lib_fail(err, NETC_INVALID,
+                            "the data disagree: '%s' has %" PRId64 " examples, '%s' has %" PRId64,
+                            e->inputs[0].name, p->examples, in->name, a->type.dim[0]);
+        p->examples = a->type.dim[0];
+        p->in[i].name = in->name;
+        if (a->tokens && !(p->gathered[i] = malloc((size_t)prog_type_bytes(&in->type) + 1)))
+            return OUT_OF_MEMORY(err);
+    }
+    if (status != NETC_OK || p->examples >= 0) return status;
+    return lib_fail(err, NETC_INVALID, "'%s' has no input that takes examples", e->name);
+}
+
+static netc_status find_output(Predicting *p, const char *name, Written *w, netc_error **err)
+{
+    const ProgEntry *e = p->e;
+    for (int i = 0; i < e->noutputs; i++) {
+        if (strcmp(e->outputs[i].name, name)) continue;
+        w->name = name;
+        w->type = e->outputs[i].type;
+        char text[160];
+        prog_type_text(text, sizeof text, &w->type);
+        if (!w->type.rank || w->type.dim[0] != e->batch)
+            return lib_fail(err, NETC_INVALID,
+                            "output '%s' of '%s' is %s, no value for each example of a batch of "
+                            "%" PRId64 "; netc eval gives what is about all of them",
+                            name, e->name, text, e->batch);
+        w->row = prog_type_bytes(&w->type) / e->batch;
+        w->room = malloc((size_t)prog_type_bytes(&w->type) + 1);
+        return w->room ? NETC_OK : OUT_OF_MEMORY(err);
+    }
+    return no_output(e, name, err);
+}
+
+// The last batch, and whether it can be one: no example is left out.
+static netc_status plan_tail(Predicting *p, netc_error **err)
+{
+    const ProgCell *mine, *its;
+    if (!last_batch(p->e, p->examples, p->tail, sizeof p->tail)) {
+        if (p->examples % p->e->batch == 0) return NETC_OK;
+        return lib_fail(err, NETC_INVALID,
+                        "the batch of '%s' is a number, not a dim, and the last %" PRId64
+                        " examples fill none",
+                        p->e->name, p->examples % p->e->batch);
+    }
+    netc_status status = session_differs(p->s, p->tail, p->e->name, &mine, &its, err);
+    if (status != NETC_OK || !its) return status;
+    return lib_fail(err, NETC_INVALID,
+                    "the last %" PRId64 " examples fill no batch of %" PRId64 ", and '%s' is as "
+                    "large as the batch; give one that divides %" PRId64 " with -D %s=N",
+                    p->examples % p->e->batch, p->e->batch, mine->name, p->examples,
+                    batch_dim(p->e));
+}
+
+static netc_status open_files(Predicting *p, netc_error **err)
+{
+    RtError e = {0};
+    for (int i = 0; i < p->o->noutputs; i++) {
+        Written *w = &p->out[i];
+        ProgType all = w->type;
+        char head[RT_NPY_HEAD];
+        size_t n;
+        all.dim[0] = p->examples;
+        if (rt_npy_head(p->o->files[i], &all, head, &n, &e) ||
+            rt_writer_begin(&w->file, p->o->files[i], &e))
+            return lib_fail_rt(err, &e);
+        w->open = true;
+        if (rt_writer_put(&w->file, head, n, &e)) return lib_fail_rt(err, &e);
+    }
+    return NETC_OK;
+}
+
+// Examples [at] to at + n, by the build [l].
+static RtCode run_batch(Predicting *p, Loaded *l, int64_t at, int64_t n, RtError *e)
+{
+    for (int i = 0; i < p->e->ninputs; i++) {
+        const RtArray *a = p->data[i];
+        int64_t row = prog_type_bytes(&p->e->inputs[i].type) / p->e->batch;
+        p->in[i].data = (const char *)a->data + at * row;
+        if (!a->tokens) continue;
+        for (int64_t k = 0; k < n; k++)
+            if (rt_array_row(a, at + k, (char *)p->gathered[i] + k * row, e)) return e->code;
+        p->in[i].data = p->gathered[i];
+    }
+    if (rt_run(p->s->rt, l->rt, p->e->name, p->in, p->e->ninputs, 1, e) || rt_sync(p->s->rt, e))
+        return e->code;
+    for (int i = 0; i < p->o->noutputs; i++) {
+        Written *w = &p->out[i];
+        size_t bytes = (size_t)(n * w->row);
+        if (rt_output_read(p->s->rt, l->rt, p->e->name, w->name, w->room, bytes, e) ||
+            rt_npy_put(&w->file, w->type.dtype, w->room, bytes, e))
+            return e->code;
+    }
+    return RT_OK;
+}
+
+static netc_status run_all(Predicting *p, netc_error **err)
+{
+    RtError e = {0};
+    int64_t batch = p->e->batch;
+    for (int64_t at = 0, n; at < p->examples; at += n) {
+        Loaded *l = p->l;
+        n = p->examples - at < batch ? p->examples - at : batch;
+        netc_status status =
+            n < batch ? session_loaded(p->s, p->tail, p->e->name, &l, err) : NETC_OK;
+        if (status != NETC_OK) return status;
+        if (run_batch(p, l, at, n, &e)) return lib_fail_rt(err, &e);
+        if (session_cancelled(p->s))
+            return lib_fail(err, NETC_CANCELLED,
+                            "stopped behind %" PRId64 " of %" PRId64 " examples; nothing was "
+                            "written",
+                            at + n, p->examples);
+        if (p->o->progress) p->o->progress(p->o->user, at + n, p->examples);
+    }
+    return NETC_OK;
+}
+
+static netc_status predict(Predicting *p, netc_error **err)
+{
+    const netc_predict_options *o = p->o;
+    const char *entry = o->entry;
+    netc_status status = entry ? NETC_OK : only_model(p->s, &entry, err);
+    if (status == NETC_OK) status = session_entry(p->s, entry, &p->l, &p->e, err);
+    if (status != NETC_OK) return status;
+    if (p->e->kind != PK_MODEL) return lib_fail(err, NETC_INVALID, "'%s' is no model", p->e->name);
+    size_t n = (size_t)p->e->ninputs + 1;
+    p->in = calloc(n, sizeof *p->in);
+    p->data = calloc(n, sizeof *p->data);
+    p->gathered = calloc(n, sizeof *p->gathered);
+    p->out = calloc((size_t)o->noutputs + 1, sizeof *p->out);
+    if (!p->in || !p->data || !p->gathered || !p->out) return OUT_OF_MEMORY(err);
+    status = find_inputs(p, err);
+    for (int i = 0; i < o->noutputs && status == NETC_OK; i++)
+        status = find_output(p, o->outputs[i], &p->out[i], err);
+    if (status == NETC_OK) status = plan_tail(p, err);
+    if (status == NETC_OK) status = open_files(p, err);
+    if (status == NETC_OK) status = run_all(p, err);
+    RtError e = {0};
+    RtCode code = status == NETC_OK ? RT_OK : RT_USER;
+    for (int i = 0; i < o->noutputs; i++)
+        if (p->out[i].open) code = rt_writer_end(&p->out[i].file, code, &e);
+    return status == NETC_OK && code ? lib_fail_rt(err, &e) : status;
+}
+
+netc_status netc_predict(netc_session *s, const netc_predict_options *options, int64_t *examples,
+                         netc_error **err)
+{
+    netc_predict_options o = {0};
+    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    if (o.noutputs < 1 || !o.data)
+        return lib_fail(err, NETC_INVALID, "a prediction wants data, and an output to write");
+    Predicting p = {.s = s, .o = &o};
+    netc_status status = predict(&p, err);
+    if (examples) *examples = status == NETC_OK ? p.examples : 0;
+    for (int i = 0; p.gathered && p.e && i < p.e->ninputs; i++) free(p.gathered[i]);
+    for (int i = 0; p.out && i < o.noutputs; i++) free(p.out[i].room);
+    free(p.in), free(p.data), free(p.gathered), free(p.out);
+    return status;
+}

@@ -1,0 +1,68 @@
+#!/bin/bash
+# netc predict: every example in order, whatever the batch, the last partial one included; files whole or as they were.
+. "$(dirname "$0")/../lib.sh"
+export XDG_CACHE_HOME=$W/cache
+cat >m.net <<'NET'
+dim batch = 16
+model m(x: f32[batch, 5], y: i32[batch]) {
+    param w: f32[5] = 2
+    z = x * w + 1
+    top = argmax(z)
+    return z, low = cast(z, bf16), top, both = cast(top, i32) + y, loss = mean(z)
+}
+NET
+cat >data.net <<'NET'
+const n = 103
+model data() { return x = normal([n, 5], 1), y = iota([n]) }
+NET
+expect 0 "" "$NETC" run data.net -o x=x.npy -o y=y.npy --device cpu
+expect 0 "" "$NETC" run data.net -D n=90 -o y=few.npy --device cpu
+P=("$NETC" predict m.net --data x=x.npy --device cpu)
+expect 0 "" "$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy -o z=z.npy -o low=low.npy -o top=top.npy -o both=both.npy --device cpu -q
+for b in 16 103 50 1 500; do
+    expect 0 "103 examples in" "${P[@]}" --data y=y.npy -D batch=$b -o z=pz.npy -o low=plow.npy -o top=ptop.npy -o both=pboth.npy
+    for o in z low top both; do cmp -s $o.npy p$o.npy && pass || fail "batch $b: $o is another"; done
+done
+expect 0 "" "${P[@]}" -o top=t.npy -q # needs no y
+cmp -s top.npy t.npy && pass || fail "top alone is another"
+expect 1 "there is more than one output for each example; say which: -o z=FILE.npy, -o low=FILE.npy" "${P[@]}" -o t.npy
+sed 's/return.*/return z, loss = mean(z)/; s/, y: i32\[batch\]//' m.net >one.net
+expect 0 "" "$NETC" predict one.net --data x=x.npy --device cpu -o t.npy -q
+cmp -s z.npy t.npy && pass || fail "the only output is another"
+# As a model.bin, for the batches that it was made for, without a compiler.
+expect 0 "" "$NETC" one.net -o one.bin --target cpu --batch 7 -q # 103 = 6 * 16 + 7
+expect 0 "" "$NETC" predict one.bin --data x=x.npy --device cpu -o z=t.npy -q
+cmp -s z.npy t.npy && pass || fail "model.bin: another"
+
+# What cannot be, said before the work; the file stays as it was.
+echo old >old.npy
+expect 1 "say where the predictions go" "${P[@]}"
+expect 1 "cannot write no/such/z.npy: No such file or directory" "${P[@]}" -o z=no/such/z.npy
+expect 1 "z.csv: an output is written as .npy" "${P[@]}" -o z=z.csv
+expect 1 "no output 'zz'; did you mean 'z'?" "${P[@]}" -o zz=old.npy
+expect 1 "is f32[], no value for each example" "${P[@]}" -o loss=old.npy
+expect 1 "needs data for input 'y'; give --data y=FILE" "${P[@]}" -o both=old.npy
+expect 1 "the data disagree" "${P[@]}" --data y=few.npy -o both=old.npy
+sed 's/f32\[batch, 5\]/f32[16, 5]/; s/, y: i32\[batch\]//; /top = /d; s/return.*/return z/; s/^dim.*//' m.net >fixed.net
+expect 1 "takes no examples" "$NETC" predict fixed.net --data x=x.npy --device cpu -o z=old.npy
+sed 's/    z = .*/    state s: f32[batch] = 0\n    s <- s + x[:, 0]\n    z = x * w + expand(s, 1)/' one.net >state.net
+expect 1 "'s' is as large as the batch; give one that divides 103 with -D batch=N" "$NETC" predict state.net --data x=x.npy --device cpu -o old.npy
+expect 0 "" "$NETC" predict state.net --data x=x.npy --device cpu -D batch=1 -o s.npy -q
+[ "$(cat old.npy)" = old ] && pass || fail "a failed prediction wrote"
+# Ctrl-C
+cat >slow.net <<'NET'
+dim batch = 1
+model slow(x: f32[batch, 5]) {
+    s = zeros([300, 300]) + sum(x)
+    loop i in 0..100 carry s { s = sin(s) }
+    return y = x + sum(s)
+}
+NET
+"$NETC" predict slow.net --data x=x.npy --device cpu -o old.npy >slow.log 2>&1 &
+pid=$!
+wait_for $pid sh -c 'ls -A | grep -q "old.npy."'
+kill -INT $pid; wait $pid; code=$?
+[ $code -eq 130 ] && pass || fail "Ctrl-C: exit $code: $(cat slow.log)"
+[ "$(cat old.npy)" = old ] && pass || fail "a stopped prediction wrote"
+[ "$(ls -A | grep -c '^old.npy\|^\.old')" = 1 ] && pass || fail "left behind: $(ls -A)"
+finish
