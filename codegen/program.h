@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 12 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 13 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -150,6 +150,7 @@ typedef struct ProgKernel {
     bool product_tf32;
     double floor_seconds; // the least that a typical device of the target needs
     const char *schedule; // one line, for people and the tuning file
+    const char *file;     // of the model's own text, "scan.cu"; "": generated
 } ProgKernel;
 
 typedef enum ProgEpilogue {

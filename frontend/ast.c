@@ -171,6 +171,20 @@ static bool in_train_kind(StmtKind k)
     return k >= STMT_MINIMIZE;
 }
 
+static bool in_extern_kind(StmtKind k)
+{
+    return k >= STMT_OUT && k <= STMT_CPU;
+}
+
+static void check_extern(Parser *p, const Block *b)
+{
+    for (uint32_t k = 0; k < b->stmts.n; k++)
+        if (!in_extern_kind(b->stmts.at[k]->kind))
+            diag_span(p->diags, b->stmts.at[k]->span,
+                      "an extern fn holds 'out', 'launch', 'reference' and 'cpu'; what is computed "
+                      "in the language stands in its 'reference { … }'");
+}
+
 static void check_block(Parser *p, const Block *b, bool train)
 {
     for (uint32_t k = 0; b && k < b->stmts.n; k++) {
@@ -179,6 +193,8 @@ static void check_block(Parser *p, const Block *b, bool train)
             diag_span(p->diags, s->name_span,
                       "'%s' is declared inside a block; declarations stand at the top level",
                       s->name);
+        if (in_extern_kind(s->kind))
+            diag_span(p->diags, s->span, "this statement belongs in an 'extern fn'");
         if (in_train_kind(s->kind) && !train)
             diag_span(p->diags, s->span, "this statement belongs in a 'train' block");
         check_block(p, s->body, train);
@@ -212,7 +228,13 @@ void check_places(Parser *p, const File *f)
             diag_span(p->diags, s->span, "a statement outside of a function or model");
         check_params(p, s->params.at, s->params.n, s->kind == STMT_FN);
         check_params(p, s->gparams.at, s->gparams.n, true);
-        check_block(p, s->body, s->kind == STMT_TRAIN);
+        if (s->kind == STMT_FN && s->text) {
+            check_extern(p, s->body);
+            for (uint32_t i = 0; i < s->body->stmts.n; i++)
+                check_block(p, s->body->stmts.at[i]->body, false);
+        } else {
+            check_block(p, s->body, s->kind == STMT_TRAIN);
+        }
         check_block(p, s->gbody, false);
     }
 }

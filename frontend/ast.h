@@ -120,12 +120,17 @@ typedef enum StmtKind {
     STMT_EMIT,        // emit name = expr         (stacked by the enclosing loop)
     STMT_TAP,         // tap expr [as name]
     STMT_ASSERT,      // assert cond, "message" (name: the message)
+    // inside an extern fn
+    STMT_OUT,       // out name: type
+    STMT_LAUNCH,    // launch name[expr](names...) items
+    STMT_REFERENCE, // reference { body }
+    STMT_CPU,       // cpu text
     // top level
     STMT_USE,     // use name, or use "path.net" (flag: a path)
     STMT_CONST,   // const name = expr        (-D overrides)
     STMT_DIM,     // dim name [= expr]
     STMT_SETTING, // setting name = expr
-    STMT_FN,      // fn name(params) body [grad(gparams) gbody]
+    STMT_FN,      // fn name(params) body [grad(gparams) gbody]; text: extern, from that file
     STMT_MODEL,   // model name(params) body
     STMT_TRAIN,   // train name [as program] { body }
     STMT_ENTRY,   // dumps: entry name @{...} body
@@ -147,6 +152,8 @@ struct Stmt {
     Span span;
     Span name_span;
     const char *name;
+    const char *text;    // FN: the file an extern one is from; CPU: the file
+    Span text_span;
     const char *program; // TRAIN: what it is called, which is the model's name unless it says
     VEC(Item) names; // LET, FOR, LOOP carried: name and name_span
     VEC(Item) items; // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes

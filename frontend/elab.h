@@ -199,6 +199,7 @@ struct Elab {
     StrMap cells; // name -> ECell *
     VEC(ECell *) cell_list;
     IdMap std_names; // nodes named by the standard library: a user's name is better
+    StrMap texts;    // path -> text of a file of kernels, from the line that names it on
     StrMap sites;    // scope path -> (void *)(draws made there)
     bool training;
     EntryKind kind;
@@ -319,6 +320,8 @@ typedef struct Arg {
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
 uint32_t fn_arity(Elab *e, const Fn *fn);
 const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
+// Gives the parameters their arguments, or what they are otherwise, in the frame of the call.
+bool fn_bind(Elab *e, const Fn *fn, Val *args, const Span *spans);
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_builtin.c, elab_shape.c, elab_gather.c
@@ -364,6 +367,13 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
                 Node *const *scanned, uint32_t nscanned);
 void exec_loop(Elab *e, const Stmt *s);
 void exec_emit(Elab *e, const Stmt *s);
+
+// frontend.c
+// The text of a user's file, named as in [from]; NULL: cannot be read. path: for display.
+const char *file_text(Elab *e, const EFile *from, const char *name, size_t *len, const char **path);
+
+// elab_extern.c
+Val call_extern(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_rule.c
 Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);

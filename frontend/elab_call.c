@@ -198,7 +198,7 @@ static bool recursive(Elab *e, const Fn *fn, Span span)
     return false;
 }
 
-static bool run_body(Elab *e, Fn *fn, Val *args, const Span *spans)
+bool fn_bind(Elab *e, const Fn *fn, Val *args, const Span *spans)
 {
     const Stmt *s = fn->stmt;
     for (uint32_t i = 0; i < s->params.n; i++) {
@@ -213,7 +213,13 @@ static bool run_body(Elab *e, Fn *fn, Val *args, const Span *spans)
         if (args[i].kind == V_POISON) return false;
         name_bind(e, p->name, args[i]);
     }
-    exec_block(e, s->body);
+    return true;
+}
+
+static bool run_body(Elab *e, Fn *fn, Val *args, const Span *spans)
+{
+    if (!fn_bind(e, fn, args, spans)) return false;
+    exec_block(e, fn->stmt->body);
     return !e->stopped;
 }
 
@@ -286,6 +292,7 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
         const char *name = e->frame->let_name ? e->frame->let_name : fn->name;
         scope = scope_child(e, e->frame->scope, name, false);
     }
+    if (fn->stmt->text) return call_extern(e, fn, bound, spans, span, scope);
     if (fn->stmt->flag) return call_with_gradient(e, fn, bound, spans, span, scope);
     return fn_body(e, fn, bound, spans, span, scope);
 }

@@ -71,6 +71,14 @@ static const char *read_beside(Arena *a, const char *from, const char *name, siz
     return b.data ? b.data : "";
 }
 
+const char *file_text(Elab *e, const EFile *from, const char *name, size_t *len, const char **path)
+{
+    const char *here = e->diags->sources.at[from->ast->source].path;
+    return e->options->resolve
+               ? e->options->resolve(e->options->resolve_ctx, e->arena, here, name, len, path)
+               : read_beside(e->arena, here, name, len, path);
+}
+
 static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
 {
     if (!*s->name && e->diags->errors) return NULL; // a string without an end; that was said
@@ -80,13 +88,11 @@ static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
         EFile *known = strmap_get(&e->by_path, path);
         return known ? known : load_text(e, s->name, path, std->text, std->len, true);
     }
-    const char *path = NULL, *file = s->name, *here = e->diags->sources.at[from->ast->source].path;
+    const char *path = NULL, *file = s->name;
     size_t n = strlen(file), len = 0;
     if (!s->flag && (n < 4 || strcmp(file + n - 4, ".net")))
         file = arena_printf(e->arena, "%s.net", file);
-    const char *text = e->options->resolve ? e->options->resolve(e->options->resolve_ctx, e->arena,
-                                                                 here, file, &len, &path)
-                                           : read_beside(e->arena, here, file, &len, &path);
+    const char *text = file_text(e, from, file, &len, &path);
     Span span = s->name_span.end ? s->name_span : s->span;
     if (!text) {
         const char *names[64];
@@ -232,6 +238,7 @@ static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, si
     e->dims = strmap_new(a);
     e->cells = strmap_new(a);
     e->sites = strmap_new(a);
+    e->texts = strmap_new(a);
     e->std_names = idmap_new(a);
     load_text(e, e->module->name, path, text, len, false);
     const EmbeddedFile *core = std_file("core");

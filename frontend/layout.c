@@ -130,7 +130,8 @@ enum {
     AFTER_NUMBER = 4,
     AFTER_PAREN = 8,
     AFTER_PREFIX = 16,
-    TOP = 32
+    TOP = 32,
+    AFTER_BRACE = 64
 };
 
 // Words that begin a statement when what follows fits. TOP: always so outside of all braces.
@@ -139,6 +140,7 @@ static const struct Head {
     int kind, after;
 } heads[] = {
     {"fn", T_FN, AFTER_NAME | TOP},
+    {"extern", T_EXTERN, AFTER_NAME | TOP},
     {"model", T_MODEL, AFTER_NAME | TOP},
     {"train", T_TRAIN, AFTER_NAME | TOP},
     {"use", T_USE, AFTER_NAME | AFTER_STRING | TOP},
@@ -160,6 +162,10 @@ static const struct Head {
     {"update", T_UPDATE, AFTER_NAME},
     {"evaluate", T_EVALUATE, AFTER_NAME},
     {"recompute", T_RECOMPUTE, AFTER_NAME | AFTER_STRING},
+    {"out", T_OUT, AFTER_NAME},
+    {"launch", T_LAUNCH, AFTER_NAME},
+    {"reference", T_REFERENCE, AFTER_BRACE},
+    {"cpu", T_CPU, AFTER_STRING},
     {"accumulate", T_ACCUMULATE, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN},
 };
 
@@ -194,6 +200,7 @@ static bool follows(const struct Head *h, const Token *next)
     case T_INT:
     case T_FLOAT: return h->after & AFTER_NUMBER;
     case '(': return h->after & AFTER_PAREN;
+    case '{': return h->after & AFTER_BRACE;
     case T_NOT:
     case T_TRUE:
     case T_FALSE:
@@ -229,6 +236,9 @@ static int word_kind(const Layout *l, uint32_t i)
         return T_NAME;
     }
     if (l->prev == T_SCRATCH && !strcmp(t->text, "state")) return T_STATE;
+    if (l->prev == T_EXTERN && !strcmp(t->text, "fn")) return T_FN;
+    if (!l->stack.n && l->prev == ')' && next->kind == T_STRING && !strcmp(t->text, "from"))
+        return T_FROM;
     if (!l->stack.n && l->prev == '}' && next->kind == '(' && !strcmp(t->text, "grad"))
         return T_GRAD;
     if (l->prev == T_EVALUATE && !strcmp(t->text, "with")) return T_WITH;

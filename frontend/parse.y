@@ -57,6 +57,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %token STATE "'state'" SCRATCH "'scratch'" LOOP "'loop'" CARRY "'carry'" OVER "'over'"
 %token EMIT "'emit'" TAP "'tap'" ASSERT "'assert'" MINIMIZE "'minimize'" CLIP "'clip'"
 %token WITH "'with'" EVALUATE "'evaluate'" RECOMPUTE "'recompute'" UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
+%token EXTERN "'extern'" FROM "'from'" OUT "'out'" LAUNCH "'launch'" REFERENCE "'reference'" CPU "'cpu'"
 %token GETS "'<-'" ARROW "'->'" ELLIPSIS "'...'" RANGE "'..'" EQ "'=='" NE "'!='" LE "'<='"
 %token GE "'>='" FLOORDIV "'//'" POW "'**'" ATTRS "'@{'" END_ATTRS "'}'" REGION "'{'"
 
@@ -71,7 +72,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %precedence NEG
 %right POW
 
-%type <expr> expr scoped postfix primary values opt_expr index_item attr_value over_set for_set
+%type <expr> constants expr scoped postfix primary values opt_expr index_item attr_value over_set for_set
 %type <exprs> targets value_list dims index_items
 %type <items> args arg_list attrs attr_list returned names carried overs over_list
 %type <item> arg attr over
@@ -79,7 +80,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %type <params> fn_params fn_param_list
 %type <type> type tensor_type opt_type
 %type <scope> scope scope_path
-%type <stmt> stmt declaration compound simple
+%type <stmt> stmt declaration compound simple gradient
 %type <block> block stmts
 %type <token> title program
 %type <flag> frozen
@@ -116,20 +117,26 @@ declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
     | DIM NAME { $$ = stmt_named(p, STMT_DIM, @$, &$2); }
     | DIM NAME '=' expr { $$ = stmt_named(p, STMT_DIM, @$, &$2); $$->expr = $4; }
     | SETTING NAME '=' expr { $$ = stmt_named(p, STMT_SETTING, @$, &$2); $$->expr = $4; }
-    | FN NAME '(' fn_params ')' block {
-          $$ = stmt_named(p, STMT_FN, @$, &$2);
+    | FN NAME '(' fn_params ')' block gradient {
+          $$ = $7;
+          $$->span = @$;
+          $$->name = $2.text;
+          $$->name_span = @2;
           VEC_TAKE($$->params, $4->list);
           $$->body = $6;
-      }
-    | FN NAME '(' fn_params ')' block GRAD '(' fn_params ')' block {
-          $$ = stmt_named(p, STMT_FN, @$, &$2);
-          VEC_TAKE($$->params, $4->list);
-          VEC_TAKE($$->gparams, $9->list);
-          $$->body = $6;
-          $$->gbody = $11;
-          $$->flag = true;
       }
     | FN recover block { $$ = NULL; }
+    | EXTERN FN NAME '(' fn_params ')' FROM STRING block gradient {
+          $$ = $10;
+          $$->span = @$;
+          $$->name = $3.text;
+          $$->name_span = @3;
+          VEC_TAKE($$->params, $5->list);
+          $$->body = $9;
+          $$->text = $8.text;
+          $$->text_span = @8;
+      }
+    | EXTERN recover block { $$ = NULL; }
     | MODEL NAME '(' fn_params ')' block {
           $$ = stmt_named(p, STMT_MODEL, @$, &$2);
           VEC_TAKE($$->params, $4->list);
@@ -158,6 +165,15 @@ declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
       }
     | ENTRY recover block { $$ = NULL; }
     ;
+
+gradient: %empty { $$ = stmt_new(p, STMT_FN, @$); }
+        | GRAD '(' fn_params ')' block {
+              $$ = stmt_new(p, STMT_FN, @$);
+              VEC_TAKE($$->gparams, $3->list);
+              $$->gbody = $5;
+              $$->flag = true;
+          }
+        ;
 
 program: %empty { $$ = (Token){0}; }
        | AS NAME { $$ = $2; }
@@ -324,8 +340,21 @@ simple: scoped { $$ = stmt_new(p, STMT_EXPR, @$); $$->expr = $1; }
       }
     | EVALUATE WITH expr { $$ = stmt_new(p, STMT_EVALUATE, @$); $$->expr = $3; }
     | RECOMPUTE expr { $$ = stmt_new(p, STMT_RECOMPUTE, @$); $$->expr = $2; }
+    | OUT NAME ':' tensor_type { $$ = stmt_named(p, STMT_OUT, @$, &$2); $$->type = $4; }
+    | LAUNCH NAME constants '(' args ')' attrs {
+          $$ = stmt_named(p, STMT_LAUNCH, @$, &$2);
+          $$->expr = $3;
+          VEC_TAKE($$->names, $5->list);
+          VEC_TAKE($$->items, $7->list);
+      }
+    | REFERENCE block { $$ = stmt_new(p, STMT_REFERENCE, @$); $$->body = $2; }
+    | CPU STRING { $$ = stmt_new(p, STMT_CPU, @$); $$->text = $2.text; $$->text_span = @2; }
     | ACCUMULATE expr { $$ = stmt_new(p, STMT_ACCUMULATE, @$); $$->expr = $2; }
     ;
+
+constants: %empty { $$ = NULL; }
+         | '[' value_list ']' { $$ = expr_tuple(p, $2); }
+         ;
 
 returned: %empty { $$ = NEW(A, Items); }
         | arg_list

@@ -181,6 +181,10 @@ static const char *const stmt_text[] = {
     [STMT_EMIT] = "emit",
     [STMT_TAP] = "tap",
     [STMT_ASSERT] = "assert",
+    [STMT_OUT] = "out",
+    [STMT_LAUNCH] = "launch",
+    [STMT_REFERENCE] = "reference",
+    [STMT_CPU] = "cpu",
     [STMT_USE] = "use",
     [STMT_CONST] = "const",
     [STMT_DIM] = "dim",
@@ -215,6 +219,10 @@ static void print_stmt(Buf *b, const Stmt *s, int indent)
         buf_str(b, s->name);
     if (s->program && strcmp(s->program, s->name)) buf_printf(b, " as %s", s->program);
     if (callable) print_params(b, s->params.at, s->params.n);
+    if (s->text) {
+        buf_str(b, callable ? " from " : " ");
+        print_string(b, s->text);
+    }
     if (s->names.n) {
         buf_char(b, ' ');
         print_items(b, s->names.at, s->names.n, ", ");

@@ -83,8 +83,8 @@ EvalRule *eval_rule(Op op)
 // Ops whose result is another value's data; the others get zeroed data of their own.
 static const bool shares[OP_COUNT] = {
     [OP_input] = true,   [OP_param] = true,  [OP_state] = true,  [OP_region_param] = true,
-    [OP_reshape] = true, [OP_call] = true,   [OP_loop] = true,   [OP_get] = true,
-    [OP_output] = true,  [OP_assign] = true, [OP_assert] = true,
+    [OP_reshape] = true, [OP_call] = true,   [OP_extern] = true, [OP_loop] = true,
+    [OP_get] = true,     [OP_output] = true, [OP_assign] = true, [OP_assert] = true,
 };
 
 enum { FINITE, HAS_INF, HAS_NAN };
@@ -273,6 +273,11 @@ void eval_call(Eval *e, const Node *n, Value *const *args, Value *out)
     for (uint32_t i = 0; i < r->results.n; i++) results[i] = inner->value[r->results.at[i]->id];
     e->frame->results[n->id] = results;
     *out = *results[0];
+}
+
+void eval_extern(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    eval_call(e, n, args, out);
 }
 
 static Value *slice_of(Arena *a, const Value *v, int64_t i)

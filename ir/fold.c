@@ -390,13 +390,13 @@ static Node *fold_reduce(Graph *g, const Infer *in)
 }
 
 // A result that the region hands through, or a constant, needs no get. A call with a gradient of
-// its own stays whole: its rule may differ from the identity's.
+// its own stays whole: its rule may differ from the identity's; kernels of the user's may, too.
 static Node *fold_get(Graph *g, const Infer *in)
 {
     Node *call = in->args[0];
     int64_t index = attrs_int(in->attrs, ATTR_index, 0);
     if (!call->nregions || node_result_count(call) == 1) return call;
-    if (call->nregions != 1) return NULL;
+    if (call->nregions != 1 || call->op == OP_extern) return NULL;
     const Graph *r = call->regions[0];
     const Node *result = r->results.at[index];
     int64_t shift = call->op == OP_loop, carried = attr_int(call, ATTR_carried, 0);

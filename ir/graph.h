@@ -111,6 +111,8 @@ Node *graph_region_param(Graph *region, const Type *t); // at the end of its lis
 // output, assign; assert: name is its message.
 Node *graph_root(Graph *g, Op op, Node *value, const char *name);
 
+enum { EXTERN_LAUNCH = 7 }; // numbers of a launch of `extern`: grid, block, shared memory
+
 // -- reading --------------------------------------------------------------------------------------
 const AttrValue *attr_find(const Node *n, AttrKey k); // NULL when absent
 int64_t attr_int(const Node *n, AttrKey k, int64_t otherwise);

@@ -1,4 +1,7 @@
 // Type rules of leaves and of ops that own regions.
+#include <stdlib.h>
+#include <string.h>
+
 #include "ir/infer.h"
 
 // -- leaves ---------------------------------------------------------------------------------------
@@ -59,7 +62,8 @@ static bool param_fits(const Infer *in, const Graph *r, uint32_t i, const Type *
                       infer_show(in, &r->params.at[i]->type), infer_show(in, t));
 }
 
-bool infer_call(Infer *in)
+// A region and, when there is one, its gradient, which takes the results too or does not.
+static bool infer_function(Infer *in, bool takes_results)
 {
     if (in->nregions != 1 && in->nregions != 2)
         return infer_fail(in, "has %d regions", in->nregions);
@@ -72,13 +76,16 @@ bool infer_call(Infer *in)
     in->out = body->results.at[0]->type;
     if (in->nregions == 1) return true;
     const Graph *rule = in->regions[1];
-    if (!interface_is(in, rule, n + body->results.n)) return false;
+    uint32_t first = n + (takes_results ? body->results.n : 0); // cotangent
+    if (!interface_is(in, rule, first + body->results.n)) return false;
     for (uint32_t i = 0; i < n; i++)
         if (!param_fits(in, rule, i, infer_arg(in, (int)i))) return false;
+    for (uint32_t i = n; i < first; i++)
+        if (!param_fits(in, rule, i, &body->results.at[i - n]->type)) return false;
     for (uint32_t i = 0; i < body->results.n; i++)
-        if (!shape_equal(&rule->params.at[n + i]->type, &body->results.at[i]->type))
+        if (!shape_equal(&rule->params.at[first + i]->type, &body->results.at[i]->type))
             return infer_fail(in, "cotangent %u of the gradient is %s, the result is %s", i,
-                              infer_show(in, &rule->params.at[n + i]->type),
+                              infer_show(in, &rule->params.at[first + i]->type),
                               infer_show(in, &body->results.at[i]->type));
     if (rule->results.n != n)
         return infer_fail(in, "the gradient has %u results for %u parameters", rule->results.n, n);
@@ -88,6 +95,42 @@ bool infer_call(Infer *in)
             return infer_fail(in, "the gradient of parameter %u is %s, the parameter is %s", i,
                               infer_show(in, &rule->results.at[i]->type),
                               infer_show(in, infer_arg(in, (int)i)));
+    return true;
+}
+
+bool infer_call(Infer *in)
+{
+    return infer_function(in, false);
+}
+
+// The calls name operands and results that there are: who reads them trusts them.
+static bool calls_fit(const Infer *in, const char *calls, int *n)
+{
+    int values = in->nargs + (int)in->regions[0]->results.n;
+    *n = 0;
+    for (const char *p = calls; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
+        size_t len = strcspn(p, " "), open = strcspn(p, "(");
+        if (open == 0 || open >= len || p[len - 1] != ')')
+            return infer_fail(in, "'%.*s' is no call", (int)len, p);
+        ++*n;
+    }
+    for (const char *p = calls; (p = strchr(p, '$')); p++)
+        if (p[1] < '0' || p[1] > '9' || strtol(p + 1, NULL, 10) >= values)
+            return infer_fail(in, "launches with a value that is none of %d", values);
+    return true;
+}
+
+bool infer_extern(Infer *in)
+{
+    if (!infer_function(in, true)) return false;
+    int n, calls;
+    const int64_t *v = attrs_ints(in->attrs, ATTR_launch, &n);
+    if (!calls_fit(in, attrs_find(in->attrs, ATTR_kernels)->s, &calls)) return false;
+    if (!calls || n != calls * EXTERN_LAUNCH)
+        return infer_fail(in, "%d sizes for %d launches", n, calls);
+    for (int i = 0; i < n; i++)
+        if (v[i] < (i % EXTERN_LAUNCH < 6) || v[i] > INT32_MAX)
+            return infer_fail(in, "%lld is no size of a launch", (long long)v[i]);
     return true;
 }
 

@@ -31,6 +31,7 @@ enum {
     LITERAL = OPF_LITERAL,
     RESULT = OPF_RESULT,
     EFFECT = OPF_EFFECT,
+    KERNEL = OPF_KERNEL,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

@@ -53,6 +53,7 @@ enum OpFlags {
     OPF_MOVES = 1 << 24,     // a view before which elementwise code does no more work than behind it
     OPF_RESULT = 1 << 20,    // one of the results of its operand, a region op
     OPF_EFFECT = 1 << 21,    // a root that stores nothing
+    OPF_KERNEL = 1 << 25,    // a region op that is run once, by kernels which store its results
 };
 
 // What a reduction keeps while it runs.

@@ -22,6 +22,7 @@ typedef struct PassOptions {
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL
+    bool references;         // no kernel of the user's own: what it says it computes
     // Called after each pass that changed some graph; NULL: no dumps. [number] counts from 1.
     void (*dump)(void *ctx, int number, const char *pass, const Module *m);
     void *dump_ctx;
@@ -53,6 +54,7 @@ const char *unfused_cause(UnfusedCause cause);
 const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_extern(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);

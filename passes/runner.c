@@ -7,6 +7,8 @@
 
 const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
+    {"extern", "kernels of the user's own that a device cannot run give way to their references",
+     pass_extern, false},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
     {"invariants", "what does not change from round to round is computed before the loop",
      pass_invariants, true},

@@ -257,6 +257,8 @@ static bool launchable(LowerCtx *ctx, const BodyList *list)
 
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
 {
+    if (groups[0]->kind == GROUP_CALL && groups[0]->anchor->op == OP_extern)
+        return lower_extern(ctx, g, groups[0], out);
     bool cuda = ctx->target->kind == TARGET_CUDA, ordered_any = false;
     BodyList all = {0};
     for (int i = 0; i < ngroups; i++) {

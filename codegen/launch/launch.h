@@ -9,4 +9,7 @@
 // side by side), with their schedules. false: reported.
 bool launch_bodies(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered);
 
+// extern.c: kernels of the model's own text, in the order of their launches. -1: reported.
+int lower_extern(LowerCtx *ctx, const Graph *g, const Group *group, LoweredKernel **out);
+
 #endif

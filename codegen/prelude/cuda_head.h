@@ -48,6 +48,20 @@ NC_FN float nc_round_bf16(float a) // as the upper half of a pair: one instructi
     return nc_from_bits(pair);
 }
 
+// As elements of arrays in a model's own text: read and written as floats.
+struct nc_f16 {
+    uint16_t bits;
+    nc_f16() = default;
+    __device__ __forceinline__ nc_f16(float a) : bits(nc_f2h(a)) {}
+    __device__ __forceinline__ operator float() const { return nc_h2f(bits); }
+};
+struct nc_bf16 {
+    uint16_t bits;
+    nc_bf16() = default;
+    __device__ __forceinline__ nc_bf16(float a) : bits(nc_f2b(a)) {}
+    __device__ __forceinline__ operator float() const { return nc_b2f(bits); }
+};
+
 NC_FN float nc_round_f16(float a) { return nc_h2f(nc_f2h(a)); }
 
 // NaN wins.

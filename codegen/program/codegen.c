@@ -90,6 +90,7 @@ int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract)
             return (int32_t)at;
         n.identity = hash_mix(n.identity, 1);
     }
+    if (!n.file) n.file = "";
     for (int i = 2; strmap_has(&g->names, n.name); i++)
         n.name = arena_printf(g->arena, "%s_%d", k->name, i);
     strmap_set(&g->names, n.name, (void *)n.name);

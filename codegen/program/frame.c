@@ -276,6 +276,15 @@ static const char *value_name(const Node *n)
     return n->name ? n->name : op_info(n->op)->name;
 }
 
+// Kernels of the model's own text know no error record, and their outputs are aligned: what ends in
+// a cell, or between others, is copied there.
+static bool needs_copy(const Frame *f, const Item *it, const Sink *s)
+{
+    const Node *anchor = it->groups.at[0]->anchor;
+    if (!anchor || anchor->op != OP_extern) return false;
+    return s->commit || (f->depth > 0 && type_bytes(&s->value->type) % 16);
+}
+
 // Chooses where each value this item stores goes.
 static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32_t last_check)
 {
@@ -283,7 +292,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
     for (uint32_t k = 0; k < it->sinks.n; k++) {
         Sink *s = &f->sinks.at[it->sinks.at[k]];
         ProgArg *at = &f->place[s->stored->id];
-        if (!s->commit || (int)at->kind != PLACE_NONE) continue;
+        if (!s->commit || (int)at->kind != PLACE_NONE || needs_copy(f, it, s)) continue;
         // A library call knows no error record, and says nothing of how it reads.
         if (!lowered && (reads_leaf(f, it, &s->target) || (s->cell && last_check != UINT32_MAX)))
             continue;
@@ -295,7 +304,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
     for (uint32_t k = 0; k < it->sinks.n; k++) {
         Sink *s = &f->sinks.at[it->sinks.at[k]];
         ProgArg *at = &f->place[s->stored->id];
-        if (s->commit || (int)at->kind != PLACE_NONE) continue;
+        if (s->commit || (int)at->kind != PLACE_NONE || needs_copy(f, it, s)) continue;
         *at = s->target;
         s->done = true;
     }
@@ -417,7 +426,7 @@ void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel 
                int nkernels)
 {
     const Gen *g = f->e->gen;
-    if (!g->options->log) return;
+    if (!g->options->log || (groups[0]->anchor && groups[0]->anchor->op == OP_extern)) return;
     LaunchRecord r = {f->e->lower, f->g, groups, ngroups, kernels, nkernels};
     r.ctx.schedules = NULL;
     r.ctx.printed = NULL;

@@ -287,6 +287,7 @@ static void io_kernel(Io *io, ProgKernel *k)
     IO_BOOL(io, k->product_tf32);
     io_double(io, &k->floor_seconds);
     io_str(io, &k->schedule);
+    io_str(io, &k->file);
 }
 
 static void io_gemm(Io *io, ProgGemm *g)

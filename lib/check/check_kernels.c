@@ -304,6 +304,7 @@ void check_all_kernels(Checking *c)
     Target target = target_of(c);
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
+                      .references = true,
                       .skip = "invariants,loop_sums,simplify,variance,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {

@@ -2,7 +2,8 @@
 //
 // Requires: an elaborated graph.
 // Keeps: every value; names, roots and locations of forward nodes.
-// Breaks: nothing. Afterwards no grad and no call node is left, in regions neither.
+// Breaks: nothing. Afterwards no grad and no call node is left, in regions neither, and an extern
+// has its reference only.
 //
 // Two rebuilds. The first goes through the nodes in order and replaces the grad nodes of one y by
 // one sweep over what lies between y and their variables; as y is already rebuilt then, gradients
@@ -104,10 +105,13 @@ static void note_node(Diags *d, Diag *diag, const Node *n, const char *what)
 void autodiff_no_gradient(const Sweep *s, const Node *n)
 {
     Diags *d = s->g->diags;
+    const char *of = n->op == OP_extern ? attr_str(n, ATTR_name) : op_info(n->op)->name;
     Diag *diag = diag_error(d, n->loc,
                             "%s has no gradient, and the loss reaches its variables only "
                             "through it; use stop_gradient or another op",
-                            op_info(n->op)->name);
+                            of);
+    if (n->op == OP_extern)
+        diag_note(d, diag, "an extern fn says its gradient itself: } grad(d) { … }");
     for (int steps = 0; n && steps < 8; steps++) { // on towards the variable
         const Node *next = NULL;
         for (uint32_t k = 0; k < n->nargs && !next; k++)
@@ -171,6 +175,7 @@ typedef struct Rebuild {
     Node ***inlined; // by old id: results of an inlined call
     Node **head;     // by old id of y: its last grad node; they are chained by next
     Node **next;
+    bool last; // the second rebuild
 } Rebuild;
 
 static Node **mapped_args(Rebuild *b, const Node *n)
@@ -214,7 +219,8 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
 {
     Graph *dst = b->dst, *regions[2];
     Node **args = mapped_args(b, n);
-    for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(b->done, n->regions[k]);
+    uint32_t nregions = b->last && n->op == OP_extern ? 1 : n->nregions; // the rule was used
+    for (uint32_t k = 0; k < nregions; k++) regions[k] = rebuilt(b->done, n->regions[k]);
     graph_stamp(dst, n, n->name);
     if (n->op == OP_call && n->nregions == 1) {
         Node **results = NEW_ARRAY(dst->arena, Node *, regions[0]->results.n);
@@ -224,7 +230,7 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
         node_pass_name(n, results[0]);
         return results[0];
     }
-    return graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)n->nregions);
+    return graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)nregions);
 }
 
 static Rebuild rebuild_begin(Autodiff *ad, const IdMap *done, Graph *src)
@@ -295,6 +301,7 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
     Autodiff *ad = ctx;
     if (!has_work(src)) return src;
     Rebuild b = rebuild_begin(ad, done, src);
+    b.last = true;
     bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
     Node **ops = NEW_ARRAY(src->arena, Node *, src->nodes.n + 1); // the region op itself, by old id
     uint64_t v;

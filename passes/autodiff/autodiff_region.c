@@ -11,14 +11,16 @@ void grad_call_region(Rule *r)
 {
     Node *n = r->n;
     Graph *g = r->g, *rule = n->regions[1];
-    uint32_t nres = n->regions[0]->results.n;
-    Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + nres);
-    Node **results = NEW_ARRAY(g->arena, Node *, n->nargs);
+    uint32_t nres = n->regions[0]->results.n, cotangents = rule->params.n - nres;
+    Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + 2 * nres);
+    Node **results = NEW_ARRAY(g->arena, Node *, n->nargs + 1);
     for (uint32_t i = 0; i < n->nargs; i++) args[i] = n->args[i];
+    for (uint32_t i = n->nargs; i < cotangents; i++)
+        args[i] = graph_result(g, n, (int)(i - n->nargs));
     for (uint32_t i = 0; i < nres; i++) {
-        Type t = rule->params.at[n->nargs + i]->type;
+        Type t = rule->params.at[cotangents + i]->type;
         Node *d = r->dres[i];
-        args[n->nargs + i] = d ? graph_cast(g, d, t.dtype) : zeros_like(g, &t);
+        args[cotangents + i] = d ? graph_cast(g, d, t.dtype) : zeros_like(g, &t);
     }
     uint32_t first = g->nodes.n;
     graph_inline(g, rule, args, results);

@@ -21,6 +21,17 @@ void grad_call(Rule *r)
     grad_call_region(r);
 }
 
+void grad_extern(Rule *r)
+{
+    if (r->n->nregions == 2) {
+        grad_call_region(r);
+        return;
+    }
+    autodiff_no_gradient(r->s, r->n);
+    for (uint32_t i = 0; i < r->n->nargs; i++) // what lies before it is not to blame
+        if (rule_wants(r, i)) rule_give(r, i, zeros_like(r->g, &r->n->args[i]->type));
+}
+
 void grad_loop(Rule *r)
 {
     grad_loop_region(r);

@@ -60,7 +60,7 @@ static void one_kernel_a_node(Fuse *f)
             g.prologue_b = x->args[1];
         }
         of_call[i] = g.id;
-        bool gets = x->op == OP_call && node_result_count(x) > 1;
+        bool gets = node_has(x, OPF_KERNEL) && node_result_count(x) > 1;
         if (!gets) vec_push(f->a, &g.outs, x);
         vec_push(f->a, &f->fusion->groups, g);
         f->fusion->group_of[i] = gets ? 0 : g.id + 1;
@@ -124,7 +124,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
         fuse_graph(x, x == g, x == g && rows, o);
         for (uint32_t i = 0; i < x->nodes.n; i++)
             for (uint32_t k = 0; k < x->nodes.at[i]->nregions; k++)
-                if (x->nodes.at[i]->op == OP_call)
+                if (node_has(x->nodes.at[i], OPF_KERNEL))
                     nothing_stored(x->nodes.at[i]->regions[k]);
                 else
                     vec_push(g->arena, &work, x->nodes.at[i]->regions[k]);

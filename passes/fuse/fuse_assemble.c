@@ -12,7 +12,8 @@ static const Node *call_result(const Fuse *f, const Node *concat, uint32_t k)
     const Node *n = concat->args[k];
     for (; f->uses[n->id] == 1 && !f->mat[n->id] && node_keeps_all(n); n = n->args[0])
         if (n->type.dtype != n->args[0]->type.dtype) return NULL;
-    bool stored = fuse_of_call(n) || (n->op == OP_call && node_result_count(n) == 1);
+    const Node *call = node_has(n, OPF_RESULT) ? n->args[0] : n;
+    bool stored = call->op == OP_call && (call != n || node_result_count(n) == 1);
     return stored && f->mat[n->id] && f->uses[n->id] == 1 ? n : NULL;
 }
 

@@ -22,7 +22,7 @@ GroupKind fuse_anchor_kind(const Node *n)
 {
     switch (node_class(n)) {
     case CLS_DOT: return GROUP_DOT;
-    case CLS_REGION: return n->op == OP_call ? GROUP_CALL : GROUP_LOOP;
+    case CLS_REGION: return node_has(n, OPF_KERNEL) ? GROUP_CALL : GROUP_LOOP;
     case CLS_SCAN: return GROUP_SCAN;
     default: return GROUP_SCATTER;
     }
@@ -287,7 +287,7 @@ static void gather(Fuse *f, Slots *slots)
             slots->at[slot].latest = latest.map[m];
         }
         Slot *s = &slots->at[slot];
-        if (n->op == OP_call && node_result_count(n) > 1) continue; // its gets are stored
+        if (node_has(n, OPF_KERNEL) && node_result_count(n) > 1) continue; // its gets are stored
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->checks |= node_has(n, OPF_EFFECT) || f->checked[i];

@@ -8,7 +8,7 @@ bool fuse_is_anchor(const Node *n)
 
 bool fuse_of_call(const Node *n)
 {
-    return node_has(n, OPF_RESULT) && n->args[0]->op == OP_call;
+    return node_has(n, OPF_RESULT) && node_has(n->args[0], OPF_KERNEL);
 }
 
 bool fuse_in_memory(const Fuse *f, const Node *n)
@@ -155,6 +155,11 @@ static void force_operands(Fuse *f)
                 if (!fuse_inlines(f->options, x, k)) force(f, fuse_read(f->options, x, k));
         } else if (node_class(x) == CLS_DOT) {
             force_factors(f, x);
+        } else if (x->op == OP_extern) { // the model's kernels take addresses
+            for (uint32_t k = 0; k < x->nargs; k++) {
+                Node *s = behind_views(x->args[k], true);
+                force(f, s->op == OP_input && !fuse_in_memory(f, s) ? x->args[k] : s);
+            }
         } else if (node_class(x) == CLS_REGION) {
             double v;
             for (uint32_t k = 0; k < x->nargs; k++) // a constant is written out by whoever plans

@@ -28,6 +28,7 @@ const char *unfused_cause(UnfusedCause cause)
         [WHY_HEAD] = "head",
         [WHY_SHORT] = "short",
         [WHY_WHOLE] = "whole",
+        [WHY_EXTERN] = "extern",
     };
     return cause < WHY_COUNT ? names[cause] : NULL;
 }
@@ -63,6 +64,7 @@ static const char *cause_text(Arena *a, const Unfused *u)
     case WHY_WHOLE:
         return arena_printf(a, "not made by parts of its %lld rows of %lld: this reads all of it",
                             x, y);
+    case WHY_EXTERN: return "a kernel of your own reads and writes memory";
     case WHY_OPTION: return "fusion was switched off";
     case WHY_COUNT: break;
     }
@@ -83,6 +85,11 @@ static const Group *group_of(const Fuse *f, const Node *n)
     return g ? &f->fusion->groups.at[g - 1] : NULL;
 }
 
+static const Node *owner(const Node *n) // the region op whose result it is, else itself
+{
+    return node_has(n, OPF_RESULT) ? n->args[0] : n;
+}
+
 static Unfused reason(const Fuse *f, const Node *p, const Node *c)
 {
     Unfused u = {.producer = p, .consumer = c};
@@ -95,6 +102,8 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
         u.cause = WHY_LOOP;
     } else if (a == GROUP_SCAN || a == GROUP_SCATTER || b == GROUP_SCAN || b == GROUP_SCATTER) {
         u.cause = WHY_SCAN;
+    } else if (owner(p)->op == OP_extern || c->op == OP_extern) {
+        u.cause = WHY_EXTERN;
     } else if (a == GROUP_DOT || a == GROUP_CALL || node_class(c) == CLS_DOT || c->op == OP_call ||
                f->absorbed[c->id]) {
         u.cause = WHY_CONTRACTION;

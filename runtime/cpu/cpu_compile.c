@@ -63,9 +63,9 @@ static int make_parts(Arena *a, const Program *p, int limit, const char **parts)
         if (p->prelude) buf_str(&b[i], p->prelude);
         buf_char(&b[i], '\n');
     }
-    for (int i = 0; i < p->nkernels; i++) {
-        const ProgKernel *k = &p->kernels[i];
-        if (strmap_has(&seen, k->symbol)) continue;
+    for (int i = 0; i < 2 * p->nkernels; i++) { // the model's own text, with its macros, comes last
+        const ProgKernel *k = &p->kernels[i % p->nkernels];
+        if (strmap_has(&seen, k->symbol) || (k->file && *k->file) != (i >= p->nkernels)) continue;
         strmap_set(&seen, k->symbol, (void *)k);
         Buf *to = n == 2 && b[1].len < b[0].len ? &b[1] : &b[0];
         buf_str(to, k->text);
@@ -84,6 +84,16 @@ static RtKey cache_key(const Program *p, const CpuCompiler *cc)
     rt_key_str(&k, p->prelude ? p->prelude : "");
     for (int i = 0; i < p->nkernels; i++) rt_key_str(&k, p->kernels[i].text);
     return k;
+}
+
+// What the compiler says of the model's own text is the user's to mend.
+static RtCode blame(const Program *p, RtError *e)
+{
+    for (int i = 0; i < p->nkernels; i++) {
+        const char *file = p->kernels[i].file;
+        if (e->code == RT_ENV && file && *file && strstr(e->text, file)) e->code = RT_USER;
+    }
+    return e->code;
 }
 
 RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image,
@@ -105,7 +115,7 @@ RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtI
         int nparts = make_parts(a, p, o->threads ? o->threads : rt_cpu_threads(), parts);
         void *object;
         double begin = clock_now();
-        if (rt_cc_compile(&cc, parts, nparts, o, &object, &n, e)) return e->code;
+        if (rt_cc_compile(&cc, parts, nparts, o, &object, &n, e)) return blame(p, e);
         rt_took(o, RT_PHASE_COMPILE, clock_now() - begin);
         rt_cache_put(o, key, object, n);
         bytes = arena_alloc(a, n + 1);

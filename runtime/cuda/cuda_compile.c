@@ -168,6 +168,10 @@ static RtCode report(const Work *w, const char *target, RtError *e)
                            "install a newer CUDA toolkit, or leave %s out of --arch",
                            w->n->major, w->n->minor, w->n->path, target, j->log ? j->log : "",
                            target);
+        if (k->file && *k->file) // the model's own text: the log names its lines
+            return rt_fail(e, RT_USER, "%s does not compile for %s%s%s (kernel %s)\n%.3000s",
+                           k->file, target, *loc ? ", called in " : "", loc, k->name,
+                           j->log ? j->log : "");
         return rt_fail(e, RT_ENV, "NVRTC %d.%d: kernel %s%s%s does not compile for %s: %s\n%.3000s",
                        w->n->major, w->n->minor, k->name, *loc ? ", " : "", loc, target,
                        w->n->error_string(j->result), j->log ? j->log : "");

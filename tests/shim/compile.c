@@ -220,10 +220,14 @@ static size_t prelude_length(const char *text)
     return end ? (size_t)(end + 1 - text) : 0;
 }
 
-// Whether a kernel of m is part of the unit of [first]: same prelude, not compiled.
+// Whether a kernel of m is part of the unit of [first]: same prelude, not compiled. Text that has
+// macros is a model's own, and a unit of its own.
 static bool belongs(const struct CUmod_st *m, const struct CUmod_st *first)
 {
     size_t n = prelude_length(first->text);
+    if (strstr(first->text + n, "\n#define ") ||
+        (m->text && strstr(m->text + prelude_length(m->text), "\n#define ")))
+        return false;
     return m->text && !m->code && prelude_length(m->text) == n && !strncmp(m->text, first->text, n);
 }
 

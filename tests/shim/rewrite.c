@@ -224,7 +224,8 @@ static void instructions(const Asm *a, Buf *out)
 }
 
 // -- the text -------------------------------------------------------------------------------------
-static const char *dynamic_shared(const char *p, Buf *out)
+// inside: of a function, where it is a pointer to memory that SHARED declares.
+static const char *dynamic_shared(const char *p, bool inside, Buf *out)
 {
     // extern __shared__ [alignas(..)] TYPE NAME[];
     const char *end = strchr(p, '['), *name = end, *type;
@@ -235,22 +236,31 @@ static const char *dynamic_shared(const char *p, Buf *out)
     const char *type_end = type;
     while (type > p && (word_char(type[-1]) || type[-1] == ':')) type--;
     int nt = (int)(type_end - type), nn = (int)(end - name);
-    buf_printf(out,
-               "static __attribute__((aligned(1024))) %.*s %.*s[%d / sizeof(%.*s)];\n"
-               "extern \"C\" void *shim_dynamic(void) { return %.*s; }\n",
-               nt, type, nn, name, SHIM_DYNAMIC, nt, type, nn, name);
+    if (inside)
+        buf_printf(out, "%.*s *const %.*s = (%.*s *)::shim_shared;", nt, type, nn, name, nt, type);
+    else
+        buf_printf(out,
+                   "static __attribute__((aligned(1024))) %.*s %.*s[%d / sizeof(%.*s)];\n"
+                   "extern \"C\" void *shim_dynamic(void) { return %.*s; }\n",
+                   nt, type, nn, name, SHIM_DYNAMIC, nt, type, nn, name);
     p = strchr(end, ';');
     return p ? p + 1 : NULL;
 }
+
+#define SHARED                                                                                     \
+    "static __attribute__((aligned(1024))) char shim_shared[%d];\n"                                \
+    "extern \"C\" void *shim_dynamic(void) { return shim_shared; }\n"
 
 static bool starts(const char *p, const char *word)
 {
     return !strncmp(p, word, strlen(word)) && !word_char(p[strlen(word)]);
 }
 
-static bool rewrite(Arena *arena, const char *p, Buf *out)
+// *shared: some function has dynamic shared memory of its own.
+static bool rewrite(Arena *arena, const char *p, Buf *out, bool *shared)
 {
     char before = 0;
+    int depth = 0; // 1: of a kernel's namespace
     while (*p) {
         const char *q = skip_quiet(p);
         if (!word_char(before) && starts(p, "extern")) {
@@ -260,7 +270,8 @@ static bool rewrite(Arena *arena, const char *p, Buf *out)
                 continue;
             }
             if (starts(next, "__shared__")) {
-                p = dynamic_shared(next + 10, out);
+                *shared |= depth > 1;
+                p = dynamic_shared(next + 10, depth > 1, out);
                 if (!p) return false;
                 continue;
             }
@@ -282,7 +293,7 @@ static bool rewrite(Arena *arena, const char *p, Buf *out)
             before = '}';
             continue;
         }
-        if (q == p) q = p + 1;
+        if (q == p) q = p + 1, depth += (*p == '{') - (*p == '}');
         buf_bytes(out, p, (size_t)(q - p));
         before = q[-1];
         p = q;
@@ -311,8 +322,10 @@ char *shim_rewrite(const char *text, const char **why)
     if (!arena) abort();
     Buf out = buf_new(arena);
     problem[0] = 0;
-    bool ok = rewrite(arena, text, &out);
-    char *result = ok ? strdup(out.data ? out.data : "") : NULL;
+    bool shared = false, ok = rewrite(arena, text, &out, &shared);
+    const char *body = out.data ? out.data : "";
+    if (shared) body = arena_printf(arena, SHARED "%s", SHIM_DYNAMIC, body);
+    char *result = ok ? strdup(body) : NULL;
     if (!ok) *why = *problem ? problem : "text the shim cannot read";
     arena_free(arena);
     return result;
