@@ -4,6 +4,7 @@
 #define CODEGEN_LOWER_H
 
 #include "codegen/ir/body.h"
+#include "ir/range.h"
 
 typedef struct Lower {
     LowerCtx *ctx;
@@ -97,14 +98,17 @@ int64_t lower_rows_around(const Type *t, int64_t axis);
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out);
 // The index of update [at], checked and clamped, where [pred] holds.
 int lower_place(Lower *l, Node *n, const Ix *at, int pred);
-bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out); // lower_bins.c
+bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n,
+                BodyList *out); // lower_bins.c
 
 // -- lower_inst.c
 int lower_index(Lower *l, const Ix *e); // an index as a value
 int lower_both(Lower *l, int a, int b); // of predicates; -1: always true
 int lower_select(Lower *l, int cond, int a, int b, const Node *n);
-// The range an integer instruction is known to stay in.
-bool lower_range(const Lower *l, int at, int64_t *low, int64_t *high);
+
+// -- lower_range.c: of integer instructions
+Range lower_range(const Lower *l, int at);  // where it is known to stay
+const Ix *lower_index_of(Lower *l, int at); // its value as an index
 
 // -- lower_value.c
 bool lower_is_buffer(const Lower *l, const Node *n); // read from memory, not computed here

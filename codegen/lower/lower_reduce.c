@@ -41,11 +41,11 @@ static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q
             !dtype_is_float(other->type) && other->kind != KI_INDEX)
             key = eq.a[1 - k];
     }
-    int64_t low, high, extent = b->axis[q].extent;
+    int64_t extent = b->axis[q].extent;
     if (key < 0 || !extent) return -1;
     DType t = b->insts.at[key].type;
     int inside = -1;
-    if (!lower_range(l, key, &low, &high) || low < 0 || high >= extent) { // elsewhere the sum is 0
+    if (!range_within(lower_range(l, key), (Range){0, extent - 1})) { // elsewhere the sum is 0
         int first = lower_const_int(l, t, 0), last = lower_const_int(l, t, extent - 1);
         inside = lower_both(l, lower_ew(l, OP_ge, DT_BOOL, (int[]){key, first}, 2, NULL),
                             lower_ew(l, OP_le, DT_BOOL, (int[]){key, last}, 2, NULL));

@@ -141,8 +141,7 @@ static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
 static const Ix *checked(Lower *l, const Node *node, int v, const Ix *place, int64_t bound,
                          int pred)
 {
-    int64_t low, high;
-    if (!lower_range(l, v, &low, &high) || low < 0 || high >= bound) {
+    if (!range_within(lower_range(l, v), (Range){0, bound - 1})) {
         const char *what = arena_printf(l->ctx->arena, "index of %s", op_info(node->op)->name);
         int check = lower_check(l, CHECK_INDEX, what, node->loc, bound);
         lower_error_buf(l);
@@ -156,13 +155,8 @@ static const Ix *checked(Lower *l, const Node *node, int v, const Ix *place, int
                                  .bound = bound,
                                  .ix = place,
                                  .node = node});
-        low = 0;
-        high = bound > 0 ? bound - 1 : 0;
     }
-    if (l->body->insts.at[v].kind == KI_INDEX) return l->body->insts.at[v].ix;
-    if (l->body->insts.at[v].kind == KI_CONST)
-        return ix_const(l->body->ix, l->body->insts.at[v].ivalue);
-    return ix_value(l->body->ix, v, low, high, l->body->insts.at[v].axes);
+    return lower_index_of(l, v);
 }
 
 // The start operand of a dynamic slice as an index, clamped to 0..=limit.

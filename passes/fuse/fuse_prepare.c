@@ -1,4 +1,5 @@
 // Before anything is placed: who reads what, and what has to be stored whatever the kernels are.
+#include "ir/range.h"
 #include "passes/fuse/fuse.h"
 
 bool fuse_is_anchor(const Node *n)
@@ -39,16 +40,7 @@ static void force(Fuse *f, Node *n)
 // An index whose range is known from its type or its declaration needs no check.
 static bool index_proved(const Node *index, int64_t bound)
 {
-    double v;
-    while (node_has(index, OPF_STRIDES) ||
-           (index->op == OP_cast && dtype_is_int(index->args[0]->type.dtype)))
-        index = index->args[0];
-    if (node_const_value(index, &v)) return v >= 0 && v < (double)bound;
-    if (index->op == OP_iota) return index->type.dim[attr_int(index, ATTR_axis, 0)] <= bound;
-    if (attr_find(index, ATTR_high_bound))
-        return attr_int(index, ATTR_low_bound, -1) >= 0 &&
-               attr_int(index, ATTR_high_bound, 0) <= bound;
-    return index->type.dtype == DT_U8 && bound >= 256;
+    return range_within(range_of_node(index), (Range){0, bound - 1});
 }
 
 bool fuse_may_fail(const Node *n)

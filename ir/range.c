@@ -1,0 +1,118 @@
+// Ranges of integers: interval arithmetic on the few ops that make indices.
+#include "ir/range.h"
+
+#include "ir/scalar.h"
+
+#define DEPTH 12 // of operands looked at: they may be shared, so that paths are many
+
+Range range_of_type(DType t)
+{
+    switch (t) {
+    case DT_BOOL: return (Range){0, 1};
+    case DT_U8: return (Range){0, UINT8_MAX};
+    case DT_U32: return (Range){0, UINT32_MAX};
+    case DT_I32: return (Range){INT32_MIN, INT32_MAX};
+    default: return (Range){INT64_MIN, INT64_MAX};
+    }
+}
+
+bool range_within(Range r, Range in)
+{
+    return r.low >= in.low && r.high <= in.high;
+}
+
+static Range join(Range a, Range b)
+{
+    return (Range){min_i(a.low, b.low), max_i(a.high, b.high)};
+}
+
+// false: a product does not fit.
+static bool product(Range a, Range b, Range *out)
+{
+    int64_t p[4];
+    if (__builtin_mul_overflow(a.low, b.low, &p[0]) ||
+        __builtin_mul_overflow(a.low, b.high, &p[1]) ||
+        __builtin_mul_overflow(a.high, b.low, &p[2]) ||
+        __builtin_mul_overflow(a.high, b.high, &p[3]))
+        return false;
+    *out = (Range){p[0], p[0]};
+    for (int i = 1; i < 4; i++) *out = join(*out, (Range){p[i], p[i]});
+    return true;
+}
+
+// What whole numbers give; false: unknown.
+static bool whole(Op op, const Range *a, Range *out)
+{
+    switch (op) {
+    case OP_add:
+        return !__builtin_add_overflow(a[0].low, a[1].low, &out->low) &&
+               !__builtin_add_overflow(a[0].high, a[1].high, &out->high);
+    case OP_sub:
+        return !__builtin_sub_overflow(a[0].low, a[1].high, &out->low) &&
+               !__builtin_sub_overflow(a[0].high, a[1].low, &out->high);
+    case OP_mul: return product(a[0], a[1], out);
+    case OP_neg: *out = (Range){-a[0].high, -a[0].low}; return a[0].low != INT64_MIN;
+    case OP_abs:
+        if (a[0].low == INT64_MIN) return false;
+        *out = (Range){max_i(0, max_i(a[0].low, -a[0].high)), max_i(a[0].high, -a[0].low)};
+        return true;
+    case OP_minimum:
+        *out = (Range){min_i(a[0].low, a[1].low), min_i(a[0].high, a[1].high)};
+        return true;
+    case OP_maximum:
+        *out = (Range){max_i(a[0].low, a[1].low), max_i(a[0].high, a[1].high)};
+        return true;
+    case OP_select: *out = join(a[1], a[2]); return true;
+    case OP_mod:
+        *out = a[0].low >= 0 && a[0].high < a[1].low ? a[0] : (Range){0, a[1].high - 1};
+        return a[1].low > 0;
+    case OP_mulhi: // of u32, as its operands are
+        *out = (Range){(int64_t)(((uint64_t)a[0].low * (uint64_t)a[1].low) >> 32),
+                       (int64_t)(((uint64_t)a[0].high * (uint64_t)a[1].high) >> 32)};
+        return a[0].low >= 0 && a[1].low >= 0;
+    case OP_shr:
+        if (a[0].low < 0 || a[1].low < 0 || a[1].high > 31) return false;
+        *out = (Range){a[0].low >> a[1].high, a[0].high >> a[1].low};
+        return true;
+    case OP_bit_and:
+        *out = (Range){0, min_i(a[0].high, a[1].high)};
+        return a[0].low >= 0 && a[1].low >= 0;
+    default: return false;
+    }
+}
+
+Range range_of_op(Op op, DType t, const Range *a, bool *exact)
+{
+    Range r, all = range_of_type(t);
+    *exact = whole(op, a, &r) && range_within(r, all);
+    return *exact ? r : all;
+}
+
+static Range of_node(const Node *n, int depth)
+{
+    Range all = range_of_type(n->type.dtype), a[3];
+    double v;
+    bool exact;
+    if (node_const_value(n, &v) && v >= -0x1p52 && v <= 0x1p52)
+        return (Range){(int64_t)v, (int64_t)v};
+    if (n->op == OP_iota) {
+        Range places = {0, n->type.dim[attr_int(n, ATTR_axis, 0)] - 1};
+        return range_within(places, all) ? places : all;
+    }
+    if (attr_find(n, ATTR_high_bound) && attr_find(n, ATTR_low_bound))
+        return (Range){attr_int(n, ATTR_low_bound, 0), attr_int(n, ATTR_high_bound, 0) - 1};
+    if (!depth) return all;
+    if (node_has(n, OPF_STRIDES)) return of_node(n->args[0], depth - 1);
+    if (node_class(n) != CLS_ELEMENTWISE || n->nargs > 3) return all;
+    for (uint32_t i = 0; i < n->nargs; i++) {
+        if (dtype_is_float(n->args[i]->type.dtype)) return all;
+        a[i] = of_node(n->args[i], depth - 1);
+    }
+    if (n->op == OP_cast) return n->nargs == 1 && range_within(a[0], all) ? a[0] : all;
+    return range_of_op(n->op, n->type.dtype, a, &exact);
+}
+
+Range range_of_node(const Node *n)
+{
+    return of_node(n, DEPTH);
+}
