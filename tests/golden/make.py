@@ -589,6 +589,11 @@ OPTIMIZERS = {  # a parameter: what the file says, one step of it (p, g, s, k) -
     "ada": ("adagrad(lr = 0.1)", lambda p, g, s, k: adagrad(p, g, s, 0.1)),
     "lion_": ("lion(lr = 0.02, weight_decay = 0.3)", lambda p, g, s, k: lion(p, g, s, 0.02) - 0.02 * 0.3 * p),
     "factored_v": ("adafactor(lr = 0.03)", lambda p, g, s, k: adafactor(p, g, s, k, 0.03)),
+    "lamb_": ("lamb(lr = 0.02, weight_decay = 0.1)", lambda p, g, s, k: lamb(p, g, s, k, 0.02, 0.1)),
+    "ahead": ("sgd(lr = 0.1)", lambda p, g, s, k: sgd(p, g, s, 0.1)),
+    "by_cycle": ("sgd(lr = one_cycle(0.3, steps = 7, up = 0.4))", lambda p, g, s, k: sgd(p, g, s, one_cycle(0.3, k, 7, 0.4))),
+    "by_restarts": ("sgd(lr = cosine_restarts(0.3, first = 3, final = 0.01))", lambda p, g, s, k: sgd(p, g, s, restarts(0.3, k, 3, 1))),
+    "by_longer": ("sgd(lr = cosine_restarts(0.3, first = 1, longer = 2, final = 0.01))", lambda p, g, s, k: sgd(p, g, s, restarts(0.3, k, 1, 2))),
     "by_wsd": ("sgd(lr = wsd(0.3, steps = 7, warmup = 2, down = 0.5, final = 0.1))",
                lambda p, g, s, k: sgd(p, g, s, min(0.3 * (k + 1) / 2, 0.1 + 0.2 * min(1, max(0, (7 - k) / 3.5))))),
     "by_cosine": ("sgd(lr = cosine(0.3, steps = 7, warmup = 2, final = 0.01))",
@@ -631,6 +636,28 @@ def lion(p, g, s, lr):
     m = s.get("m", 0 * g)
     s["m"] = 0.99 * m + 0.01 * g
     return p - lr * jnp.sign(0.9 * m + 0.1 * g)
+
+
+def lamb(p, g, s, k, lr, wd):
+    s["m"] = 0.9 * s.get("m", 0 * g) + 0.1 * g
+    s["v"] = 0.999 * s.get("v", 0 * g) + 0.001 * g * g
+    d = s["m"] / (1 - 0.9 ** (k + 1)) / (jnp.sqrt(s["v"] / (1 - 0.999 ** (k + 1))) + 1e-6) + wd * p
+    return p - lr * jnp.sqrt(jnp.sum(p * p) / jnp.sum(d * d)) * d
+
+
+def one_cycle(lr, k, steps, up):
+    """As torch.optim.lr_scheduler.OneCycleLR anneals."""
+    def between(a, b, t):
+        return b + (a - b) / 2 * (1 + math.cos(math.pi * t))
+    top = up * steps - 1
+    return between(lr / 25, lr, k / top) if k <= top else between(lr, lr / 25 / 1e4, min(1, (k - top) / (steps - 1 - top)))
+
+
+def restarts(lr, k, first, longer):
+    begin, length = 0, first
+    while k >= begin + length:
+        begin, length = begin + length, length * longer
+    return 0.01 + (lr - 0.01) * (1 + math.cos(math.pi * (k - begin) / length)) / 2
 
 
 def adafactor(p, g, s, k, lr):
@@ -680,6 +707,9 @@ def train_eight(x, t, **params):
         norm = jnp.sqrt(sum(jnp.sum(g * g) for g in grads.values()))
         grads = {n: jnp.clip(g * jnp.minimum(1, 0.5 / (norm + 1e-6)), -0.125, 0.125) for n, g in grads.items()}
         new = {n: steps[n](params[n], grads[n], states[n], k) for n in steps}
+        slow = states["ahead"].setdefault("slow", params["ahead"])
+        if k % 3 == 2:
+            new["ahead"] = states["ahead"]["slow"] = slow + 0.4 * (new["ahead"] - slow)
         for n in ("bn.weight", "bn.bias"):
             new[n] = sgd(params[n], grads[n], {}, 0.05)
         params = new
@@ -700,11 +730,12 @@ def training():
     updates = "".join(f"    update {rule} for params(\"{n}\")\n" for n, rule in rules.items())
     f.text.append(f"model m(x: f32[5, 3], t: f32[5]) {{\n{body}    return loss = total_loss / {len(rules)}\n}}\n")
     f.text.append("fn clipped(grads) { return clip_value(clip_global_norm(grads, 0.5), 0.125) }\n")
-    f.text.append(f"train m {{\n    minimize loss\n    clip clipped\n{updates}    update sgd(lr = 0.05) for rest\n}}\n")
+    f.text.append(f"train m {{\n    minimize loss\n    clip clipped\n{updates}    update lookahead(every = 3, share = 0.4) for params(\"ahead\")\n    update sgd(lr = 0.05) for rest\n}}\n")
     values = {"x": R([5, 3]).draw(f.rng), "t": R([5]).draw(f.rng), **{n: R([3]).draw(f.rng) for n in names + ["bn.weight", "bn.bias"]}, **{n: R(MATRICES[n][0]).draw(f.rng) for n in MATRICES}}
     for k, v in values.items():
         f.tensors[f"train/{'in' if k in 'xt' else 'cell'}/{k}"] = v.astype(np.float32)
     f.tensors["train/cell/bn.running_var"] = np.ones(3, np.float32)  # as it begins, for the evaluator
+    f.tensors["train/cell/ahead.slow"] = f.tensors["train/cell/ahead"]
     after = train_eight(**{k: jnp.asarray(v) for k, v in values.items()})
     for k in after:  # cells by name, and the loss
         f.put(f"train/out/{k}", after[k])
@@ -850,6 +881,27 @@ def convolutions():
         ("a", 'einsum("ijk,kil->ijl", a, b)', lambda a, b: jnp.einsum("ijk,kil->ijl", a, b)), ("b", 'einsum("ijk,kil->lj", a, b)', lambda a, b: jnp.einsum("ijk,kil->lj", a, b)),
         ("c", 'einsum("ijk,kml->mj", a, b)', lambda a, b: jnp.einsum("ijk,kml->mj", a, b)), ("d", 'einsum("ijk,kil->", a, b)', lambda a, b: jnp.einsum("ijk,kil->", a, b)),
     ], ["a", "b"], ["a"])
+    convs("solid_groups", [2, 4, 5, 3, 4], [6, 2, 3, 2, 2], [dict(groups=2), dict(groups=2, stride=[2, 1, 2], padding="valid"), dict(groups=2, dilation=[2, 1, 1], stride=2, padding=1)])
+    def resized(size, mode, at=None):  # at: middles of the result's pixels along both axes, else JAX's own convention
+        def f(x):
+            if at is None:
+                return jax.image.resize(x, (x.shape[0], *size, x.shape[-1]), {"linear": "bilinear"}.get(mode, mode), antialias=False)
+            places = jnp.meshgrid(*[jnp.linspace(0, x.shape[1 + i] - 1, size[i]) for i in range(2)], indexing="ij")
+            one = lambda v: jax.scipy.ndimage.map_coordinates(v, places, order=1)
+            return jax.vmap(jax.vmap(one, -1, -1))(x)
+        return f
+    f.case("resized", {"x": R([2, 4, 6, 2])}, [
+        ("large", "resize(x, [7, 9])", resized((7, 9), "linear")), ("small", "resize(x, [3, 4])", resized((3, 4), "linear")),
+        ("twice", "upsample(x, 2, mode = \"linear\")", resized((8, 12), "linear")), ("near", "resize(x, [7, 4], mode = \"nearest\")", resized((7, 4), "nearest")),
+        ("blocks", "upsample(x, [2, 3])", resized((8, 18), "nearest")), ("corners", "resize(x, [7, 3], corners = true)", resized((7, 3), "linear", True)),
+        ("one", "resize(x, 1)", resized((1, 1), "linear")),
+    ], ["x"])
+    f.case("rounded_up", {"x": R([2, 7, 6, 2], apart=True)}, [
+        ("max", "max_pool(x, 3, stride = 2, round_up = true)", lambda x: largest(pooled(x, (3, 3), (2, 2), ((0, 0), (0, 1)), -jnp.inf))),
+        ("cut", "max_pool(x, 2, stride = 2, padding = 1, round_up = true)", lambda x: largest(pooled(x, (2, 2), (2, 2), ((1, 1), (1, 1)), -jnp.inf))),
+        ("mean", "avg_pool(x, 2, stride = 3, round_up = true)",
+         lambda x: pooled(x, (2, 2), (3, 3), ((0, 1), (0, 0)), 0).sum(-2) / pooled(jnp.ones((1, 7, 6, 1)), (2, 2), (3, 3), ((0, 1), (0, 0)), 0).sum(-2)),
+    ], ["x"])
     f.write()
 
 
