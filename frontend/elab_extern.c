@@ -58,7 +58,8 @@ static const char *read_text(Extern *x, const char *name, Span span)
     const char *known = strmap_get(&e->texts, key);
     if (known) return known;
     path = key;
-    path = e->diags->sources.at[source_add(e->diags, path, text, len, false)].shown;
+    uint32_t source = source_add(e->diags, path, text, len, false);
+    path = e->diags->sources.at[source].shown;
     Buf b = buf_new(e->arena);
     buf_str(&b, "#line 1 \"");
     for (const char *p = path; *p; p++) buf_printf(&b, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);

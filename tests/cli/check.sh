@@ -19,6 +19,7 @@ for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/check/*.net "$ROOT"/tests/net
     case $f in # the evaluator's time
     */lstm.net) one "$f" -D batch=24 -D hidden=40 ;;
     */gan.net | */autoencoder.net) one "$f" -D batch=24 ;;
+    */scan.net) one "$f" -D T=35 -D batch=2 -D width=3 ;;
     */lenet.net) one "$f" -D batch=1 ;;
     */resnet18.net) ;; # its layers: tests/net/check/conv.net
     */gpt2.net) one "$f" -D layers=2 -D width=16 -D heads=2 -D vocab=41 -D context=12 -D piece=3 -D batch=2 ;;
