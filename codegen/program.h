@@ -39,7 +39,14 @@ bool prog_type_equal(const ProgType *a, const ProgType *b);
 void prog_store(ProgDType t, void *at, double v);
 double prog_load(ProgDType t, const void *at);
 
-typedef enum ProgCellKind { PC_PARAM, PC_STATE, PC_SCRATCH, PC_SETTING, PC_CONTROL } ProgCellKind;
+typedef enum ProgCellKind {
+    PC_PARAM,
+    PC_STATE,
+    PC_SCRATCH,
+    PC_SETTING,
+    PC_CONTROL,
+    PC_PREPARED, // written by an entry that prepares another one: in memory when that runs
+} ProgCellKind;
 
 typedef struct ProgCell {
     const char *name;
@@ -279,6 +286,11 @@ const ProgEntry *program_entry(const Program *p, const char *name); // NULL when
 void program_written(const Program *p, const ProgEntry *e, bool *written);
 // "init.1" and so on: they compute cells from others.
 bool program_derives(const ProgEntry *e);
+// "prepare.next": it runs before "next" where a cell that it reads has changed since it last ran.
+bool program_prepares(const ProgEntry *e);
+// The entry that prepares e, by number; -1: none.
+int program_preparing(const Program *p, const ProgEntry *e);
+bool program_is_hidden(const ProgEntry *e); // one of these: nobody asks for it by name
 // Of the entry only the outputs [wanted] (by number) are given, and the inputs that they do not
 // need are not asked for. The entry's steps are as before: the other outputs are temporaries, and
 // zeros stand for those inputs, or else the least of their range.

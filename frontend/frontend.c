@@ -312,8 +312,9 @@ static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, 
 static void declare_entry(Arena *a, const char *name, FileDecls *out)
 {
     if (!strcmp(name, "train")) out->trains = name;
-    if (strcmp(name, "init") && strncmp(name, "init.", 5) && strcmp(name, "train") &&
-        strcmp(name, "eval"))
+    if (strcmp(name, "init") && strncmp(name, "init.", 5) &&
+        strncmp(name, ENTRY_PREPARE_PREFIX, strlen(ENTRY_PREPARE_PREFIX)) &&
+        strcmp(name, "train") && strcmp(name, "eval"))
         vec_push(a, &out->models, name);
 }
 

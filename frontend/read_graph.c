@@ -292,7 +292,8 @@ static Graph *read_region(Reader *r, const Block *b)
 static bool read_cell(Reader *r, const Stmt *s)
 {
     static const char *const keys[] = {"kind", "frozen", "optimizer", "initial"};
-    static const char *const kinds[] = {"param", "state", "scratch", "setting", "control"};
+    static const char *const kinds[] = {"param",   "state",   "scratch",
+                                        "setting", "control", "prepared"};
     Cell c = {.name = s->name, .loc = loc_add(r->diags, s->span, 0, NULL)};
     const Expr *frozen = find_item(s->items.at, s->items.n, "frozen");
     const Expr *initial = find_item(s->items.at, s->items.n, "initial");
@@ -300,7 +301,7 @@ static bool read_cell(Reader *r, const Stmt *s)
     const Expr *kind = need(r, s, "kind");
     int64_t flag = 0, updates = 0;
     int word;
-    if (!known_keys(r, s, keys, 4) || !kind || !read_word(r, kind, "kind", kinds, 5, &word) ||
+    if (!known_keys(r, s, keys, 4) || !kind || !read_word(r, kind, "kind", kinds, 6, &word) ||
         !read_type(r, s->type, &c.type) || (frozen && !read_int(r, frozen, &flag)) ||
         (optimizer && !read_int(r, optimizer, &updates)) ||
         (initial && !read_float(r, initial, &c.initial)))

@@ -6,11 +6,12 @@
 #include "ir/fusion.h"
 
 typedef enum CellKind {
-    CELL_PARAM,   // trained; saved
-    CELL_STATE,   // optimizer moments, running statistics; saved
-    CELL_SCRATCH, // not saved (a KV cache, sums for the log)
-    CELL_SETTING, // a device scalar changed by --set, saved
-    CELL_CONTROL, // owned by the runtime: names below
+    CELL_PARAM,    // trained; saved
+    CELL_STATE,    // optimizer moments, running statistics; saved
+    CELL_SCRATCH,  // not saved (a KV cache, sums for the log)
+    CELL_SETTING,  // a device scalar changed by --set, saved
+    CELL_CONTROL,  // owned by the runtime: names below
+    CELL_PREPARED, // made of other cells before an entry runs (passes/prepare.c); not saved
 } CellKind;
 
 // Control cells, scalars the runtime sets and graphs read (states named like this):
@@ -37,6 +38,9 @@ typedef enum CellKind {
 // CELL_SCRATCH.
 #define CELL_TALLY "@tally."
 #define CELL_LAST  "@last."
+// What the entry "prepare.NAME" assigns before "NAME" runs.
+#define CELL_PREPARED_PREFIX "@prepared."
+#define ENTRY_PREPARE_PREFIX "prepare."
 
 typedef struct Cell {
     const char *name; // full name, "fc1.weight"
@@ -67,7 +71,8 @@ typedef struct Again { // a forward value that the backward part computes again 
 
 // "init" gives cells their values; what is computed from other cells ("state slow = p") is assigned
 // by "init.1", from these by "init.2" and so on, last in the list: they run again when what they
-// read was loaded from a file.
+// read was loaded from a file. "prepare.next" computes what "next" reads in its place of values
+// made of parameters alone; it runs before that where a cell that it reads has changed.
 typedef struct Entry {
     const char *name; // "init", "train", "eval", the model's own name, or "init.1"
     EntryKind kind;

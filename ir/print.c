@@ -136,7 +136,8 @@ static void statements(Print *p, const Graph *g, int indent, int64_t *id)
 
 static void cell(Buf *out, const Cell *c)
 {
-    static const char *const kinds[] = {"param", "state", "scratch", "setting", "control"};
+    static const char *const kinds[] = {"param",   "state",   "scratch",
+                                        "setting", "control", "prepared"};
     buf_str(out, "cell ");
     text(out, c->name);
     buf_str(out, ": ");

@@ -65,6 +65,9 @@ Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_attention(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_prepare(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_narrow(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o);
 

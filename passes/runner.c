@@ -10,6 +10,8 @@ const Pass pass_table[] = {
     {"extern", "kernels of the user's own that a device cannot run give way to their references",
      pass_extern, false},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
+    {"narrow", "scratch states that are only read rounded to 16 bits are kept so", pass_narrow,
+     true},
     {"invariants", "what does not change from round to round is computed before the loop",
      pass_invariants, true},
     {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
@@ -26,6 +28,10 @@ const Pass pass_table[] = {
      pass_attention, true},
     {"chunks", "under a memory limit large products whose rows are reduced are made by parts",
      pass_chunks, true},
+    {"vectors", "on a GPU a model's product of a matrix and a vector is a sum of products",
+     pass_vectors, true},
+    {"prepare", "what a model makes of its parameters alone is computed once for these",
+     pass_prepare, true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
     {"loop_stores", "what a loop stacks is stored by the kernels that have it", pass_loop_stores,
@@ -123,12 +129,11 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
         double begin = clock_now();
         bool changed = false;
         for (uint32_t k = 0; k < m->entries.n; k++) {
-            Entry *e = &m->entries.at[k];
-            Graph *g = p->run(e->graph, m, o);
+            Graph *was = m->entries.at[k].graph, *g = p->run(was, m, o);
             if (m->diags->errors != errors) return false;
-            if (g != e->graph && !graph_verify(g, p->name)) return false;
-            changed |= o->dump && g != e->graph && !graph_equal(g, e->graph);
-            e->graph = g;
+            if (g != was && !graph_verify(g, p->name)) return false;
+            changed |= o->dump && g != was && !graph_equal(g, was);
+            m->entries.at[k].graph = g; // (the pass may have added entries)
         }
         if (timings) timings[i].seconds = clock_now() - begin;
         if (changed && o->dump) o->dump(o->dump_ctx, ++number, p->name, m);

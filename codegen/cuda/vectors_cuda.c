@@ -5,8 +5,9 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
 {
     int64_t stride;
     int bytes = dtype_info[e->body->bufs.at[buf].type].bits / 8;
-    return x && ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width) &&
-           width * bytes <= 32;
+    if (!x || width * bytes > 32) return false;
+    if (e->body->sched.kind == SCHED_COLUMN && axis == 0) return ix_vectors(x, axis, width);
+    return ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width);
 }
 
 // A map's load of p[at % n], where at goes along with the axis: the n that its place goes round at;

@@ -353,6 +353,13 @@ bool ix_run(const Ix *e, int axis, int64_t width, int64_t *step, bool *aligned)
     return true;
 }
 
+bool ix_vectors(const Ix *e, int axis, int64_t width)
+{
+    int64_t step;
+    bool aligned;
+    return ix_run(e, axis, width, &step, &aligned) && step == 1 && aligned;
+}
+
 bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent)
 {
     uint64_t both = 1ull << hi | 1ull << lo;

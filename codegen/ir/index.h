@@ -66,6 +66,8 @@ bool ix_aligned(const Ix *e, int axis, int64_t v);
 // multiples of the width; false: it is neither everywhere. Quotients and remainders by multiples of
 // the width do not end a run.
 bool ix_run(const Ix *e, int axis, int64_t width, int64_t *step, bool *aligned);
+// Whether such runs lie side by side in memory, each from a multiple of the width on.
+bool ix_vectors(const Ix *e, int axis, int64_t width);
 // Whether e depends on axes hi and lo only through hi * extent + lo, so that they can be one axis.
 bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent);
 

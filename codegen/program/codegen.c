@@ -268,6 +268,7 @@ static ProgCellKind cell_kind(CellKind k)
     case CELL_SCRATCH: return PC_SCRATCH;
     case CELL_SETTING: return PC_SETTING;
     case CELL_CONTROL: return PC_CONTROL;
+    case CELL_PREPARED: return PC_PREPARED;
     }
     return PC_STATE;
 }

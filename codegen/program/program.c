@@ -121,6 +121,26 @@ void program_written(const Program *p, const ProgEntry *e, bool *written)
 
 bool program_derives(const ProgEntry *e)
 {
+    return program_is_hidden(e) && !program_prepares(e);
+}
+
+enum { PREFIX = 8 }; // of "prepare."
+
+bool program_prepares(const ProgEntry *e)
+{
+    return e->kind == PK_INIT && !strncmp(e->name, "prepare.", PREFIX);
+}
+
+int program_preparing(const Program *p, const ProgEntry *e)
+{
+    for (int i = 0; i < p->nentries; i++)
+        if (program_prepares(&p->entries[i]) && !strcmp(p->entries[i].name + PREFIX, e->name))
+            return i;
+    return -1;
+}
+
+bool program_is_hidden(const ProgEntry *e)
+{
     return e->kind == PK_INIT && strcmp(e->name, "init") != 0;
 }
 

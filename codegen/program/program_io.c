@@ -144,7 +144,7 @@ static void io_type(Io *io, ProgType *t)
 static void io_cell(Io *io, ProgCell *c)
 {
     io_str(io, &c->name);
-    IO_ENUM(io, c->kind, PC_CONTROL + 1u);
+    IO_ENUM(io, c->kind, PC_PREPARED + 1u);
     io_type(io, &c->type);
     io_double(io, &c->initial);
     IO_BOOL(io, c->frozen);

@@ -60,7 +60,6 @@ int column_widest(const Body *b)
     if (b->uneven) return shifted_vector(b);
     int64_t rows = body_rows(b);
     int narrow = 16, most = 8, best = 1;
-    int64_t stride;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
@@ -75,7 +74,11 @@ int column_widest(const Body *b)
             const Inst *v = store ? NULL : &b->insts.at[i];
             if (store ? s->buf < 0 : v->kind != KI_LOAD) continue;
             const Ix *x = store ? s->ix : v->ix;
-            if (!(x->axes >> b->col & 1) || !ix_stride(x, 0, &stride) || stride != 1) continue;
+            int64_t step;
+            bool aligned;
+            // (two side by side: what stands between columns may be a batch)
+            if (!(x->axes >> b->col & 1) || !ix_run(x, 0, 2, &step, &aligned) || step != 1)
+                continue;
             int bytes = element_bytes(b, store ? s->buf : v->buf);
             if (limit == 0) {
                 most = (int)at_most(most, (store ? 16 : 32) / bytes);
@@ -83,7 +86,7 @@ int column_widest(const Body *b)
                 continue;
             }
             int w = (int)at_most(16 / narrow, most);
-            while (w > 1 && (!ix_aligned(x, 0, w) || rows % w)) w /= 2;
+            while (w > 1 && (!ix_vectors(x, 0, w) || rows % w)) w /= 2;
             best = w > best ? w : best;
         }
     return best;

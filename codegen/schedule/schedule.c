@@ -181,8 +181,24 @@ void schedule_derive(Body *b, const Target *t)
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
+// Accesses that vary over the columns and walk the rows side by side, be it only within pieces of
+// them: a batch of matrices whose columns are summed.
+static int runs_of_rows(const Body *b)
+{
+    enum { RUN = 4 };
+    int n = 0;
+    int64_t step;
+    bool aligned;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        n += v->kind == KI_LOAD && v->axes >> b->col & 1 &&
+             ix_run(v->ix, 0, RUN, &step, &aligned) && step == 1;
+    }
+    return n;
+}
+
 // Rows or columns by which way what is read and written lies.
-static ScheduleKind kind_of(const Body *b)
+static ScheduleKind kind_of(const Target *t, const Body *b)
 {
     if (b->attention.nouts) return SCHED_ATTENTION;
     if (b->dot.sum >= 0) return SCHED_TILE;
@@ -190,6 +206,7 @@ static ScheduleKind kind_of(const Body *b)
     if (b->col < 0) return SCHED_MAP;
     if (b->bins.held) return SCHED_COLUMN;
     int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
+    if (!rows && t->kind == TARGET_CUDA) rows = runs_of_rows(b);
     bool columns = b->axis[0].extent > 1 && rows > cols;
     if (rows == cols && b->axis[0].extent > 1)
         columns = b->group->kind == GROUP_COLUMN ||
@@ -210,7 +227,7 @@ void schedule_body(LowerCtx *ctx, Body *b)
                     .cluster = 1,
                     .blocks = 1};
     const Schedule fresh = *s;
-    s->kind = kind_of(b);
+    s->kind = kind_of(t, b);
     if (t->kind != TARGET_CUDA)
         plan_cpu(ctx->arena, b);
     else if (s->kind == SCHED_TILE)

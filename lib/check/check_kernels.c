@@ -296,7 +296,7 @@ void check_all_kernels(Checking *c)
 {
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
-        {"unfused", "simplify,recompute,fuse", false, true, false},
+        {"unfused", "simplify,vectors,prepare,recompute,fuse", false, true, false},
         {"no library", NULL, true, true, false}, // (fused kernels, and what is behind temporaries)
     };
     Diags *d;
@@ -305,7 +305,8 @@ void check_all_kernels(Checking *c)
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
                       .references = true,
-                      .skip = "invariants,loop_sums,simplify,variance,recompute,fuse"};
+                      .skip = "invariants,loop_sums,simplify,variance,vectors,prepare,recompute,"
+                              "fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

@@ -24,7 +24,8 @@ typedef struct RtCell {
     char *name; // owned; info.name
     void *at;
     size_t bytes;
-    int64_t position; // a cursor: its value after all that is enqueued, when known
+    atomic_llong changed; // the number of its last change (exec_prepare.c)
+    int64_t position;     // a cursor: its value after all that is enqueued, when known
     bool known;
 } RtCell;
 
@@ -35,8 +36,13 @@ typedef struct RtCells {
     RtDevice *device;
     RtCell **cell;
     int n, cap;
-    void **block; // device memory, one a program that brought new cells
+    RtCell **prepared; // those that entries prepare: no values of the model's own
+    int nprepared, prepared_cap;
+    void **block; // device memory, one a program that brought new cells, one a prepared one
     int nblocks;
+    atomic_llong changes;      // of cells, so far
+    atomic_bool prepares;      // some entry that is prepared has run: changes are counted
+    pthread_mutex_t preparing; // held while cells are prepared
 } RtCells;
 RtCell *rt_cells_find(RtCells *c, const char *name); // NULL when absent
 
@@ -95,6 +101,8 @@ typedef struct RtEntry {
     const int32_t *rows_now; // the table the arguments are resolved with
     RtStage *stage;
     RtCell *cursor;
+    RtCell **written; // cells
+    int nwritten;
     bool resolved;
     bool warm;      // ran since it was resolved
     RtGraph *graph; // of one execution
@@ -130,6 +138,10 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err);
 // Memory for its temporaries and outputs: an entry that never runs takes none.
 RtCode rt_entry_memory(RtSession *s, RtEntry *en, RtError *e);
 void rt_entry_free(RtSession *s, RtEntry *en);
+// What runs before an execution: the entry that prepares it, where that is to be done (again).
+RtCode rt_prepare(RtSession *s, RtEntry *en, RtError *e);
+void rt_cell_changed(RtSession *s, RtCell *c);
+void rt_entry_changes(RtSession *s, const RtEntry *en); // all that it writes
 // Addresses of the arguments from en->input, en->rows_now and the session's arena.
 void rt_entry_resolve(RtSession *s, RtEntry *en);
 void rt_entry_unresolve(RtSession *s, RtEntry *en); // an address changed

@@ -17,36 +17,48 @@ RtCells *rt_cells_new(RtDevice *d)
         free(c);
         return NULL;
     }
+    if (pthread_mutex_init(&c->preparing, NULL)) {
+        pthread_mutex_destroy(&c->lock);
+        free(c);
+        return NULL;
+    }
     atomic_init(&c->refs, 1);
     c->device = d;
     return c;
+}
+
+static void free_cells(RtCell **cell, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(cell[i]->name);
+        free(cell[i]);
+    }
+    free(cell);
 }
 
 void rt_cells_release(RtCells *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) > 1) return;
     for (int i = 0; i < c->nblocks; i++) c->device->ops->free(c->device, c->block[i]);
-    for (int i = 0; i < c->n; i++) {
-        free(c->cell[i]->name);
-        free(c->cell[i]);
-    }
-    free(c->cell);
+    free_cells(c->cell, c->n);
+    free_cells(c->prepared, c->nprepared);
     free(c->block);
     pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->preparing);
     free(c);
 }
 
-static RtCell *find(RtCells *c, const char *name)
+static RtCell *find(RtCell *const *cell, int n, const char *name)
 {
-    for (int i = 0; i < c->n; i++)
-        if (!strcmp(c->cell[i]->name, name)) return c->cell[i];
+    for (int i = 0; i < n; i++)
+        if (!strcmp(cell[i]->name, name)) return cell[i];
     return NULL;
 }
 
 RtCell *rt_cells_find(RtCells *c, const char *name)
 {
     pthread_mutex_lock(&c->lock);
-    RtCell *found = find(c, name);
+    RtCell *found = find(c->cell, c->n, name);
     pthread_mutex_unlock(&c->lock);
     return found;
 }
@@ -59,14 +71,14 @@ static void fill(const ProgCell *c, void *to, size_t bytes)
     for (size_t i = 0; i + size <= bytes; i += size) memcpy((char *)to + i, v, size);
 }
 
-static RtCell *append(RtCells *c, const ProgCell *info, RtError *e)
+static RtCell *append(RtCell ***cell, int *n, int *cap, const ProgCell *info, RtError *e)
 {
-    if (c->n == c->cap) {
-        int cap = c->cap ? 2 * c->cap : 32;
-        RtCell **more = realloc(c->cell, (size_t)cap * sizeof *more);
+    if (*n == *cap) {
+        int most = *cap ? 2 * *cap : 32;
+        RtCell **more = realloc(*cell, (size_t)most * sizeof *more);
         if (!more) return rt_fail(e, RT_OOM, "out of memory"), NULL;
-        c->cell = more;
-        c->cap = cap;
+        *cell = more;
+        *cap = most;
     }
     RtCell *x = calloc(1, sizeof *x);
     if (x) x->name = strdup(info->name);
@@ -77,12 +89,22 @@ static RtCell *append(RtCells *c, const ProgCell *info, RtError *e)
     x->info = *info;
     x->info.name = x->name;
     x->bytes = (size_t)prog_type_bytes(&info->type);
-    return c->cell[c->n++] = x;
+    return (*cell)[(*n)++] = x;
 }
 
 static size_t room(size_t bytes)
 {
     return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+}
+
+// The cell that [info] names, in its table; [make]: or a new one.
+static RtCell *entered(RtCells *c, const ProgCell *info, bool make, RtError *e)
+{
+    bool prepared = info->kind == PC_PREPARED;
+    RtCell ***cell = prepared ? &c->prepared : &c->cell;
+    int *n = prepared ? &c->nprepared : &c->n;
+    RtCell *x = find(*cell, *n, info->name);
+    return x || !make ? x : append(cell, n, prepared ? &c->prepared_cap : &c->cap, info, e);
 }
 
 // Initial values of cells [first, c->n) whose memory is zero.
@@ -140,7 +162,7 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
     RtCode code = RT_OK;
     // Nothing is added before every cell that exists already is known to fit.
     for (int i = 0; i < p->ncells && !code; i++) {
-        RtCell *x = find(c, p->cells[i].name);
+        RtCell *x = entered(c, &p->cells[i], false, e);
         if (x && !prog_type_equal(&x->info.type, &p->cells[i].type)) {
             char have[160], want[160];
             prog_type_text(have, sizeof have, &x->info.type);
@@ -150,8 +172,8 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
         }
     }
     for (int i = 0; i < p->ncells && !code; i++) {
-        out[i] = find(c, p->cells[i].name);
-        if (!out[i] && !(out[i] = append(c, &p->cells[i], e))) code = e->code;
+        out[i] = entered(c, &p->cells[i], true, e);
+        if (!out[i]) code = e->code;
     }
     if (!code) code = give_memory(c, stream, first, e);
     if (code)
@@ -159,6 +181,20 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
             free(c->cell[--c->n]->name);
             free(c->cell[c->n]);
         }
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+RtCode rt_cell_memory(RtCells *c, RtCell *x, RtError *e)
+{
+    void *at = NULL;
+    pthread_mutex_lock(&c->lock);
+    void **blocks = realloc(c->block, (size_t)(c->nblocks + 1) * sizeof *blocks);
+    if (blocks) c->block = blocks;
+    RtCode code = !blocks
+                      ? rt_fail(e, RT_OOM, "out of memory")
+                      : c->device->ops->alloc(c->device, room(x->bytes), "prepared values", &at, e);
+    if (!code) x->at = c->block[c->nblocks++] = at;
     pthread_mutex_unlock(&c->lock);
     return code;
 }
@@ -186,6 +222,7 @@ RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n
     if (!code) code = ops->stream_sync(s->stream, e);
     rt_leave(s);
     c->known = false; // it may be a cursor
+    rt_cell_changed(s, c);
     return code;
 }
 

@@ -9,4 +9,6 @@ void rt_cells_release(RtCells *c);
 // out[i]: the cell of p->cells[i], made with its initial value when the name is new.
 RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **out, RtError *e);
 
+RtCode rt_cell_memory(RtCells *c, RtCell *x, RtError *e); // of one that is prepared
+
 #endif

@@ -400,7 +400,7 @@ static RtCode copy_strays(RtSession *s, RtEntry *en, RtError *e)
 static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t times, RtError *e)
 {
     bool direct;
-    if (check_places(en, in, n, e) || rt_entry_memory(s, en, e) ||
+    if (check_places(en, in, n, e) || rt_prepare(s, en, e) || rt_entry_memory(s, en, e) ||
         take_inputs(s, en, in, n, &direct, e))
         return e->code;
     bool table = en->e->rows && !direct;

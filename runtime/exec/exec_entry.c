@@ -42,6 +42,20 @@ static int64_t count_launches(const ProgEntry *e, int first, int last, int depth
     return n;
 }
 
+static RtCode find_written(RtBound *b, RtEntry *en, RtError *err)
+{
+    const Program *p = b->program->p;
+    bool *written = calloc((size_t)p->ncells + 1, sizeof *written);
+    en->written = calloc((size_t)p->ncells + 1, sizeof *en->written);
+    if (written && en->written) {
+        program_written(p, en->e, written);
+        for (int i = 0; i < p->ncells; i++)
+            if (written[i]) en->written[en->nwritten++] = b->cell[i];
+    }
+    free(written);
+    return written && en->written ? RT_OK : rt_fail(err, RT_OOM, "out of memory");
+}
+
 RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
 {
     en->e = e;
@@ -75,6 +89,7 @@ RtCode rt_entry_init(RtBound *b, RtEntry *en, const ProgEntry *e, RtError *err)
         en->step[i] = (RtStep){step, at, moves(step)};
         at += step->nargs;
     }
+    if (find_written(b, en, err)) return err->code;
     en->launches = count_launches(e, 0, e->nsteps, 0);
     if (e->cursor)
         for (int i = 0; i < b->program->p->ncells; i++)
@@ -170,7 +185,7 @@ void rt_entry_free(RtSession *s, RtEntry *en)
     free(en->step), free(en->slot), free(en->base), free(en->argv), free(en->output),
         free(en->input);
     free(en->stored), free(en->own_output), free(en->late_output);
-    free(en->strays), free(en->then);
+    free(en->strays), free(en->then), free(en->written);
     free(en->own_input), free(en->roams), free(en->data), free(en->row_bytes);
     rt_lives_free(en->lives);
 }

@@ -202,6 +202,7 @@ RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtE
 {
     const RtDeviceOps *ops = s->device->ops;
     rt_entry_enqueued(en);
+    rt_entry_changes(s, en);
     *done = 1;
     // The first execution is the warm-up: libraries allocate and load what they need outside a
     // graph.

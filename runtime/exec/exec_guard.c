@@ -63,7 +63,8 @@ RtCode rt_guards_set(RtSession *s, RtProgram *p, const char *entry, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en || rt_enter(s, e)) return e->code;
-    RtCode code = rt_entry_memory(s, en, e);
+    RtCode code = rt_prepare(s, en, e); // which uses the same memory
+    if (!code) code = rt_entry_memory(s, en, e);
     for (int i = 0; i < en->e->noutputs && !code; i++) {
         size_t bytes = (size_t)prog_type_bytes(&en->e->outputs[i].type);
         if (bytes) code = s->device->ops->spoil(s->stream, en->output[i], bytes, e);

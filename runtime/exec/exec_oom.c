@@ -58,7 +58,7 @@ void rt_oom_explain(RtSession *s, const Program *p, const ProgEntry *en, RtError
 {
     static const char *const kinds[] = {
         [PC_PARAM] = "parameters", [PC_STATE] = "states",    [PC_SCRATCH] = "scratch states",
-        [PC_SETTING] = "settings", [PC_CONTROL] = "control",
+        [PC_SETTING] = "settings", [PC_CONTROL] = "control", [PC_PREPARED] = "prepared values",
     };
     double of_kind[sizeof kinds / sizeof *kinds] = {0}, fixed = 0, outputs = 0, consts = 0;
     size_t len = strlen(e->text), avail = 0, total = 0;

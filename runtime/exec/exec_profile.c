@@ -117,6 +117,7 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
             rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
             return e->code;
         rt_entry_enqueued(en);
+        rt_entry_changes(s, en);
         if (!ops->event_record(c->start, s->stream, e)) rt_entry_steps(s, en, &watch, e);
         if (e->code || drain(c, e)) return e->code;
         for (int k = 0; k < steps; k++)

@@ -5,7 +5,7 @@ command -v g++ >/dev/null || { skip "no g++: the CUDA text cannot be run on the 
 for t in runtime_cuda codegen_lower lib_products; do
     LIMIT=3000 expect 0 " 0 failed, 0 skipped" env QUICK=1 LD_LIBRARY_PATH="$BUILD/shim" "$BUILD/tests/unit/$t"
 done
-for t in lib_scale lib_draws lib_places; do
+for t in lib_scale lib_draws lib_places lib_prepare; do
     LIMIT=3000 expect 0 " 0 failed, 0 skipped" env DEVICE=cuda:0 LD_LIBRARY_PATH="$BUILD/shim" "$BUILD/tests/unit/$t"
 done
 finish

@@ -1,0 +1,172 @@
+// A scratch state whose values are only read rounded to 16 bits is kept in 16 bits: what is stored
+// is rounded where it was rounded when it was read, and the digits of everything else are the same.
+// A cache of keys and values takes half the memory, and half the time where reading it is the work.
+//
+// Between the state and the roundings there may be what only moves values: views, updates of a
+// part, choices. What is saved is never another type than the model says, so other states stay as
+// they are, and all entries of the module have to agree.
+//
+// Requires: precision chosen. Keeps: every value but the state itself to the bit. Breaks: nothing.
+#include <string.h>
+
+#include "ir/scalar.h"
+#include "passes/passes.h"
+
+// Whether operand k of n is where values of n come from; -1: n does more than move them.
+static int moves(const Node *n, uint32_t k)
+{
+    switch (n->op) {
+    case OP_stop_gradient: return 1;
+    case OP_select: return k > 0;
+    case OP_dynamic_update: return k < 2;
+    case OP_dynamic_slice: return k == 0;
+    case OP_gather: return k == 0;
+    case OP_scatter: return k != 1;
+    default: return node_class(n) == CLS_VIEW ? 1 : -1;
+    }
+}
+
+typedef struct Narrow {
+    const Module *m;
+    DType low;
+    bool *cell;  // by index: stays a candidate
+    bool *read;  // by index: rounded somewhere
+    bool *holds; // by id of the graph that is looked at: values of candidates
+} Narrow;
+
+static int64_t cell_of(const Narrow *w, const Node *n, bool leaf)
+{
+    bool names = leaf ? n->op == OP_state : n->op == OP_assign;
+    const Cell *c = names ? module_cell(w->m, attr_str(n, ATTR_name)) : NULL;
+    return c ? c - w->m->cells.at : -1;
+}
+
+static void mark_holders(Narrow *w, const Graph *g)
+{
+    w->holds = NEW_ARRAY(w->m->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        int64_t c = cell_of(w, n, true);
+        w->holds[i] = c >= 0 && w->cell[c];
+        for (uint32_t k = 0; k < n->nargs && !n->nregions; k++)
+            w->holds[i] |= n->type.dtype == DT_F32 && moves(n, k) > 0 && w->holds[n->args[k]->id];
+    }
+}
+
+// Sets of[] to [value] for every candidate whose values n has. true: for some it was another.
+static bool mark_cells(const Narrow *w, const Graph *g, const Node *n, bool *of, bool value)
+{
+    bool *seen = NEW_ARRAY(w->m->arena, bool, g->nodes.n + 1), any = false;
+    seen[n->id] = true;
+    for (uint32_t i = n->id + 1; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        if (!seen[i] || !w->holds[i]) continue;
+        int64_t c = cell_of(w, x, true);
+        if (c >= 0) {
+            any |= of[c] != value;
+            of[c] = value;
+        }
+        for (uint32_t k = 0; k < x->nargs; k++) seen[x->args[k]->id] |= moves(x, k) > 0;
+    }
+    return any;
+}
+
+// Takes back what this graph reads otherwise; true: something was.
+static bool look(Narrow *w, const Graph *g)
+{
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), changed = false;
+    graph_mark_live(g, live);
+    mark_holders(w, g);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        int64_t target = cell_of(w, n, false);
+        for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
+            const Node *a = n->args[k];
+            if (!w->holds[a->id]) continue;
+            bool rounds = n->op == OP_cast && n->type.dtype == w->low;
+            bool kept = target >= 0 ? w->cell[target] : w->holds[i] && moves(n, k) > 0;
+            if (rounds) mark_cells(w, g, a, w->read, true);
+            if (!rounds && !kept) changed |= mark_cells(w, g, a, w->cell, false);
+        }
+    }
+    return changed;
+}
+
+static bool fits(const Cell *c, DType low)
+{
+    return c->kind == CELL_SCRATCH && c->type.dtype == DT_F32 && *c->name != '@' &&
+           scalar_round(low, c->initial) == c->initial;
+}
+
+// The states of the module that are kept in the low type from now on.
+static void choose(Module *m, DType low)
+{
+    Narrow w = {.m = m,
+                .low = low,
+                .cell = NEW_ARRAY(m->arena, bool, m->cells.n + 1),
+                .read = NEW_ARRAY(m->arena, bool, m->cells.n + 1)};
+    bool any = false;
+    for (uint32_t i = 0; i < m->cells.n; i++) any |= w.cell[i] = fits(&m->cells.at[i], low);
+    for (bool again = any; again;) {
+        again = false;
+        memset(w.read, 0, (m->cells.n + 1) * sizeof *w.read);
+        for (uint32_t i = 0; i < m->entries.n; i++) again |= look(&w, m->entries.at[i].graph);
+        for (uint32_t i = 0; i < m->cells.n && !again;
+             i++) // to what nobody reads nothing is gained
+            if (w.cell[i] && !w.read[i]) again = true, w.cell[i] = false;
+    }
+    for (uint32_t i = 0; i < m->cells.n; i++)
+        if (w.cell[i]) m->cells.at[i].type.dtype = low;
+}
+
+static bool is_narrow(const Module *m, const Node *n, bool leaf)
+{
+    Narrow w = {.m = m};
+    int64_t c = cell_of(&w, n, leaf);
+    DType has = leaf ? n->type.dtype : n->args[0]->type.dtype;
+    return c >= 0 && m->cells.at[c].kind == CELL_SCRATCH && m->cells.at[c].type.dtype != has;
+}
+
+static Graph *rewrite(Graph *g, const Module *m, DType low)
+{
+    bool *narrow = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        narrow[i] = is_narrow(m, n, true);
+        for (uint32_t k = 0; k < n->nargs && !n->nregions; k++)
+            narrow[i] |= n->type.dtype == DT_F32 && moves(n, k) > 0 && narrow[n->args[k]->id];
+        any |= narrow[i] || is_narrow(m, n, false);
+    }
+    if (!any) return g;
+    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Remap r = remap_begin(g, dst);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        bool root = is_narrow(m, n, false);
+        bool rounds = n->op == OP_cast && n->type.dtype == low && narrow[n->args[0]->id];
+        if (rounds) r.map[i] = r.map[n->args[0]->id]; // it is already
+        if (rounds || (!narrow[i] && !root)) {
+            remap_node(&r, n);
+            continue;
+        }
+        Attrs at = n->attrs;
+        Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            args[k] = r.map[n->args[k]->id];
+            graph_stamp(dst, n, NULL);
+            if (root || moves(n, k) > 0) args[k] = graph_cast(dst, args[k], low);
+        }
+        if (n->op == OP_state) attr_set_int(&at, ATTR_dtype, low);
+        graph_stamp(dst, n, n->name);
+        r.map[i] = graph_node(dst, n->op, args, (int)n->nargs, &at);
+    }
+    return remap_end(&r);
+}
+
+Graph *pass_narrow(Graph *g, Module *m, const PassOptions *o)
+{
+    if (o->precision == PREC_F32 || o->precision == PREC_TF32) return g;
+    DType low = o->precision == PREC_F16 ? DT_F16 : DT_BF16;
+    if (m->entries.n && m->entries.at[0].graph == g) choose(m, low); // once for all entries
+    return rewrite(g, m, low);
+}

@@ -1,0 +1,195 @@
+// What a model makes of its parameters alone is computed once for these, not in every execution:
+// weights as a product's 16-bit operands, or in the order in which they are read. It becomes a cell
+// that an entry of its own assigns; the runtime runs that entry when a cell that it reads has
+// changed since (runtime/exec/exec_prepare.c).
+//
+// Only models: what training computes of its parameters changes with every step. Only large values,
+// and none larger than the cells that it is made of: so what is prepared takes at most the memory
+// of these again. Under a memory limit nothing is prepared.
+//
+// Requires: precision chosen, gradients expanded. It stands behind the passes that look for
+// products. Keeps: every value to the bit. Breaks: what is made of parameters is no longer to be
+// seen.
+#include <string.h>
+
+#include "ir/door.h"
+#include "passes/prepare.h"
+
+enum { LEAST_BYTES = 1 << 16, MOST_BELOW = 256 };
+
+static bool *written_cells(const Module *m, const Graph *g)
+{
+    bool *written = NEW_ARRAY(m->arena, bool, m->cells.n + 1);
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const Node *root = g->roots.at[i];
+        const Cell *c = root->op == OP_assign ? module_cell(m, attr_str(root, ATTR_name)) : NULL;
+        if (c) written[c - m->cells.at] = true;
+    }
+    return written;
+}
+
+static bool lasts(const Module *m, const bool *written, const Node *leaf)
+{
+    if (node_has(leaf, OPF_LITERAL)) return true;
+    if (node_has(leaf, OPF_MADE)) return !node_has(leaf, OPF_DRAWN);
+    const Cell *c = node_has(leaf, OPF_CELL) ? module_cell(m, attr_str(leaf, ATTR_name)) : NULL;
+    return c && !written[c - m->cells.at] &&
+           (c->kind == CELL_PARAM || c->kind == CELL_STATE || c->kind == CELL_SETTING);
+}
+
+bool *prepare_finds(const Module *m, const Entry *e, const PassOptions *o)
+{
+    if (e->kind != ENTRY_MODEL || o->memory_limit || pass_skipped(o, "prepare")) return NULL;
+    const Graph *g = e->graph;
+    bool *found = NEW_ARRAY(m->arena, bool, g->nodes.n + 1), *written = written_cells(m, g);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        OpClass c = node_class(n);
+        found[i] = c == CLS_LEAF
+                       ? lasts(m, written, n)
+                       : c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_REDUCE || c == CLS_DOT;
+        for (uint32_t k = 0; k < n->nargs; k++) found[i] &= found[n->args[k]->id];
+    }
+    return found;
+}
+
+// The smallest of what costs nothing to be made into n where it is read: its bytes are what a
+// reader moves.
+static const Node *narrowest(const Node *n)
+{
+    const Node *best = n;
+    while (n->op == OP_cast || n->op == OP_reshape || n->op == OP_broadcast) {
+        n = n->args[0];
+        if (type_bytes(&n->type) < type_bytes(&best->type)) best = n;
+    }
+    return best;
+}
+
+static bool is_view_of_leaf(const Node *n)
+{
+    while (node_class(n) == CLS_VIEW && n->nargs == 1) n = n->args[0];
+    return node_class(n) == CLS_LEAF;
+}
+
+// Bytes of the cells that n is made of; 0: it is made of too much to be looked at.
+static int64_t bytes_below(const Node *n)
+{
+    const Node *seen[MOST_BELOW];
+    int count = 0;
+    int64_t bytes = 0;
+    seen[count++] = n;
+    for (int i = 0; i < count; i++) {
+        if (node_has(seen[i], OPF_CELL)) bytes += type_bytes(&seen[i]->type);
+        for (uint32_t k = 0; k < seen[i]->nargs; k++) {
+            bool known = false;
+            for (int j = 0; j < count && !known; j++) known = seen[j] == seen[i]->args[k];
+            if (known) continue;
+            if (count == MOST_BELOW) return 0;
+            seen[count++] = seen[i]->args[k];
+        }
+    }
+    return bytes;
+}
+
+static bool pays(const Node *n)
+{
+    return !is_view_of_leaf(n) && type_bytes(&n->type) >= LEAST_BYTES &&
+           type_bytes(&n->type) <= bytes_below(n);
+}
+
+// By id: what is prepared; false: nothing is.
+static bool choose(const Graph *g, const bool *found, bool *chosen)
+{
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (!live[i] || found[i] || node_class(n) == CLS_ROOT) continue;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            const Node *a = found[n->args[k]->id] ? narrowest(n->args[k]) : NULL;
+            if (!a || chosen[a->id] || !pays(a)) continue;
+            chosen[a->id] = any = true;
+        }
+    }
+    return any;
+}
+
+// One name for one value, in whichever entry it is read.
+static const char *cell_name(Module *m, const Graph *g, const Node *n, uint64_t *hash)
+{
+    for (uint32_t i = 0; i <= n->id; i++) {
+        const Node *x = g->nodes.at[i];
+        if (hash[i]) continue;
+        uint64_t h = hash_mix((uint64_t)x->op + 1, (uint64_t)x->type.dtype);
+        for (uint32_t k = 0; k < x->nargs; k++) h = hash_mix(h, hash[x->args[k]->id]);
+        hash[i] = attrs_hash(&x->attrs, h) | 1;
+    }
+    return arena_printf(m->arena, CELL_PREPARED_PREFIX "%016llx", (unsigned long long)hash[n->id]);
+}
+
+static void add_entry(Module *m, const Entry *e, Graph *g)
+{
+    Entry prepare = {.name = arena_printf(m->arena, ENTRY_PREPARE_PREFIX "%s", e->name),
+                     .kind = ENTRY_INIT,
+                     .graph = g,
+                     .dims = e->dims,
+                     .batch = 1,
+                     .loc = e->loc};
+    vec_push(m->arena, &m->entries, prepare);
+}
+
+// The chosen values assigned to cells, in an entry of its own; those cells in their place.
+static Graph *prepare(Module *m, const Entry *e, const bool *chosen)
+{
+    Graph *g = e->graph, *dst = graph_new(g->arena, g->diags, g->symbols),
+          *before = graph_new(g->arena, g->diags, g->symbols);
+    Remap to = remap_begin(g, dst), first = remap_begin(g, before);
+    uint64_t *hash = NEW_ARRAY(m->arena, uint64_t, g->nodes.n + 1);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!live[i]) continue;
+        if (!chosen[i]) {
+            remap_node(&to, n);
+            continue;
+        }
+        const char *name = cell_name(m, g, n, hash);
+        if (!module_cell(m, name))
+            module_add_cell(
+                m, &(Cell){.name = name, .kind = CELL_PREPARED, .type = n->type, .loc = n->loc});
+        graph_stamp(dst, n, n->name);
+        to.map[i] = graph_leaf_cell(dst, OP_state, name, &n->type);
+    }
+    remap_end(&to);
+    bool *below = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        below[i] |= chosen[i] && live[i];
+        for (uint32_t k = 0; below[i] && k < g->nodes.at[i]->nargs; k++)
+            below[g->nodes.at[i]->args[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (below[i]) remap_node(&first, g->nodes.at[i]);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (!chosen[i] || !live[i]) continue;
+        graph_stamp(before, g->nodes.at[i], NULL);
+        graph_root(before, OP_assign, first.map[i], cell_name(m, g, g->nodes.at[i], hash));
+    }
+    before->loc = 0;
+    before->role = ROLE_FORWARD;
+    Graph *prepared = graph_copy_live(before), *rest = graph_copy_live(dst);
+    add_entry(m, e, prepared);
+    return rest;
+}
+
+Graph *pass_prepare(Graph *g, Module *m, const PassOptions *o)
+{
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const Entry *e = &m->entries.at[i];
+        if (e->graph != g) continue;
+        bool *found = prepare_finds(m, e, o);
+        bool *chosen = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+        return found && choose(g, found, chosen) ? prepare(m, e, chosen) : g;
+    }
+    return g;
+}

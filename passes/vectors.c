@@ -1,0 +1,140 @@
+// A product of a matrix and a vector becomes a sum of products, so that it is a reduction: read at
+// the memory's rate, with whatever stands before and behind it in the same kernel. A library's call
+// reads stored operands and stores what it makes, and a text that is written token by token is
+// hundreds of such calls.
+//
+// Requires: gradients expanded, precision chosen; attention has taken its products. Only models on
+// a GPU: in training products of one row are rare, and their gradients are products with more.
+// Keeps: every value within rounding: factors as the product reads them, in the type it adds up in,
+// and another order of the sum. Breaks: nothing.
+#include "ir/axes.h"
+#include "passes/prepare.h"
+#include "passes/regions.h"
+
+typedef struct Vectors {
+    Graph *top;     // of the entry
+    bool *prepared; // by id of its nodes, or NULL
+} Vectors;
+
+// Fewer elements: the product is hardly work, and stands beside others of its size.
+enum { LEAST_ELEMENTS = 4096 };
+
+static bool reads_windows(const Node *n)
+{
+    for (; node_class(n) == CLS_VIEW && n->nargs == 1; n = n->args[0])
+        if (n->op == OP_window) return true;
+    return false;
+}
+
+// The side of [dot] that is a vector, once for each of the batch; -1: none is, or it is to stay.
+static int vector_side(const Node *dot)
+{
+    DotSizes s = dot_sizes(dot);
+    DType sum = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
+    if ((s.m != 1 && s.n != 1) || s.k < 2) return -1;
+    if (s.batch * s.m * s.n * s.k < LEAST_ELEMENTS) return -1;
+    if (sum != DT_F32 && sum != DT_F64) return -1;
+    for (int k = 0; k < 2; k++)
+        if (!dtype_is_float(dot->args[k]->type.dtype) || reads_windows(dot->args[k])) return -1;
+    return s.m == 1 ? 0 : 1;
+}
+
+// The axes of the matrix as the sum runs over them: as they lie, or those that are summed last.
+typedef struct Order {
+    int rank, nsummed;
+    int64_t perm[MAX_RANK];   // of the matrix
+    int64_t from[MAX_RANK];   // by axis then: that axis of the vector; -1: it has none
+    int64_t summed[MAX_RANK]; // axes then
+    int64_t result[MAX_RANK]; // of what is left, in the order in which the product has it
+} Order;
+
+static int place_of(int64_t axis, const int64_t *axes, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (axes[i] == axis) return i;
+    return -1;
+}
+
+static Order order_of(const Node *dot, int vector, bool summed_last)
+{
+    DotAxes v = dot_axes(dot, vector), m = dot_axes(dot, !vector);
+    Order o = {.rank = dot->args[!vector]->type.rank};
+    int left[MAX_RANK] = {0}, nleft = 0, n = 0;
+    for (int pass = 0; pass < 1 + summed_last; pass++)
+        for (int axis = 0; axis < o.rank; axis++) {
+            bool summed = place_of(axis, m.contract, m.ncontract) >= 0;
+            if (!summed_last || summed == pass) o.perm[n++] = axis;
+        }
+    for (int i = 0; i < o.rank; i++) {
+        int b = place_of(o.perm[i], m.batch, m.nbatch);
+        int c = place_of(o.perm[i], m.contract, m.ncontract);
+        o.from[i] = b >= 0 ? v.batch[b] : c >= 0 ? v.contract[c] : -1;
+        if (c >= 0)
+            o.summed[o.nsummed++] = i;
+        else
+            left[o.perm[i]] = nleft++;
+    }
+    for (int i = 0; i < m.nbatch; i++) o.result[i] = left[m.batch[i]];
+    for (int i = 0; i < m.nfree; i++) o.result[m.nbatch + i] = left[m.free[i]];
+    return o;
+}
+
+static Node *permuted(Graph *g, Node *x, const int64_t *perm)
+{
+    for (int i = 0; i < x->type.rank; i++)
+        if (perm[i] != i) return graph_permute(g, x, perm);
+    return x;
+}
+
+// The vector spread over the matrix m.
+static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
+{
+    int64_t perm[MAX_RANK], dim[MAX_RANK];
+    bool used[MAX_RANK] = {0};
+    int n = 0;
+    for (int i = 0; i < o->rank; i++) {
+        dim[i] = o->from[i] >= 0 ? m->dim[i] : 1;
+        if (o->from[i] >= 0) used[perm[n++] = o->from[i]] = true;
+    }
+    for (int i = 0; i < v->type.rank; i++) // of size 1
+        if (!used[i]) perm[n++] = i;
+    return graph_broadcast_to(g, graph_reshape(g, permuted(g, v, perm), o->rank, dim), m);
+}
+
+static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
+{
+    const bool *prepared = ctx;
+    int vector = dot->op == OP_dot ? vector_side(dot) : -1;
+    if (vector < 0) return NULL;
+    graph_stamp(g, dot, NULL);
+    DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
+    const Node *matrix = dot->args[!vector];
+    // What is prepared may lie as its reader likes best.
+    Order o = order_of(dot, vector, prepared && prepared[matrix->id]);
+    Node *factors[2];
+    Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
+    Node *v = graph_cast(g, map[dot->args[vector]->id], type);
+    factors[vector] = spread(g, &o, v, &m->type);
+    factors[!vector] = m;
+    Node *product = graph_binary(g, OP_mul, factors[0], factors[1]);
+    Node *sum = graph_reduce(g, OP_sum, product, o.summed, o.nsummed, false);
+    sum = graph_reshape(g, permuted(g, sum, o.result), dot->type.rank, dot->type.dim);
+    return graph_cast(g, sum, dot->type.dtype);
+}
+
+static Graph *vectors_graph(void *ctx, const IdMap *done, Graph *g)
+{
+    const Vectors *v = ctx;
+    return rewrite_nodes(g, done, as_sum, g == v->top ? v->prepared : NULL);
+}
+
+Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o)
+{
+    if (!o->target || o->target->kind != TARGET_CUDA) return g;
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const Entry *e = &m->entries.at[i];
+        if (e->graph == g && e->kind == ENTRY_MODEL)
+            return over_regions(g, vectors_graph, &(Vectors){g, prepare_finds(m, e, o)});
+    }
+    return g;
+}
