@@ -310,7 +310,7 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
         b.file = fopen(a->out, "a");
         if (!b.file) return fail_to_write(a->out), NETC_ENVIRONMENT;
     }
-    netc_status status = open_data(ctx, &a->timing.data, &d, err);
+    netc_status status = open_data(ctx, &a->timing.data, NULL, &d, err);
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, NULL, &a->entries, d, NULL, &p, err);
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);

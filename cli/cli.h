@@ -80,6 +80,11 @@ typedef struct Weights { // parameters to start from
     StringList map, ignore, transpose;
     bool allow_missing;
 } Weights;
+typedef struct ImageOptions { // how images are read
+    bool resize, skip_bad;
+} ImageOptions;
+Option resize_option(ImageOptions *i);
+Option skip_option(ImageOptions *i);
 Option weights_option(Weights *w);
 Option map_option(Weights *w);
 Option missing_option(Weights *w);
@@ -126,9 +131,9 @@ netc_status open_program(const Common *c, netc_context *ctx, const char *target,
                          const netc_dataset *eval_data, netc_program **out, netc_error **err);
 // "NAME=FILE" or "NAME=FILE:PART" words into a data set.
 netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err);
-// The same into a new one; *out stays NULL where there are none.
-netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out,
-                      netc_error **err);
+// The same into a new one; *out stays NULL where there are none. images: NULL: as they are.
+netc_status open_data(netc_context *ctx, const StringList *words, const ImageOptions *images,
+                      netc_dataset **out, netc_error **err);
 // The entry asked for, or else train, or else the first model; what a verb times when it is not
 // told. NULL: the file has none.
 const char *entry_of(netc_program *p, const char *asked);

@@ -214,11 +214,13 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
     return NETC_OK;
 }
 
-netc_status open_data(netc_context *ctx, const StringList *words, netc_dataset **out,
-                      netc_error **err)
+netc_status open_data(netc_context *ctx, const StringList *words, const ImageOptions *images,
+                      netc_dataset **out, netc_error **err)
 {
     if (!words->n) return NETC_OK;
     netc_status status = netc_dataset_create(ctx, out, err);
+    if (status == NETC_OK && images)
+        status = netc_dataset_images(*out, images->resize, images->skip_bad, err);
     return status == NETC_OK ? add_data(*out, words, err) : status;
 }
 

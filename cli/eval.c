@@ -12,6 +12,7 @@ typedef struct EvalArgs {
     StringList data, outputs, set;
     const char *device;
     int64_t seed;
+    ImageOptions images;
     bool json;
 } EvalArgs;
 
@@ -99,8 +100,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     int n = 0;
     const StringList entries = {(const char *[]){"eval"}, 1};
     netc_context_prepare(ctx, a->device);
-    netc_status status = netc_dataset_create(ctx, &d, err);
-    if (status == NETC_OK) status = add_data(d, &a->data, err);
+    netc_status status = open_data(ctx, &a->data, &a->images, &d, err);
+    if (status == NETC_OK && !d) status = netc_dataset_create(ctx, &d, err);
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, device_target(a->device), &entries, d, d, &p, err);
     if (status == NETC_OK)
@@ -122,6 +123,8 @@ int verb_eval(int argc, char **argv)
     const Option options[] = {
         {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
          "an input's examples; FILE:PART, FILE,FILE"},
+        resize_option(&a.images),
+        skip_option(&a.images),
         weights_option(&a.weights),
         map_option(&a.weights),
         missing_option(&a.weights),

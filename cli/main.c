@@ -99,7 +99,7 @@ static void usage(FILE *out)
     for (int i = 0; i < verb_count; i++)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(out, "\nexample:\n  %s\n\n", find_verb("train")->example);
-    fputs("A MODEL.bin holds machine code, and init, train, eval, run, generate, profile and bench "
+    fputs("A MODEL.bin holds machine code, and init, train, eval, predict, run, generate, profile and bench "
           "run it with "
           "your rights:\ntake it only from whom you would take a program. With --rebuild they "
           "compile "

@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "cli/cli.h"
 
-enum { MOST_OPTIONS = 40 }; // of a verb, the common ones included
+enum { MOST_OPTIONS = 48 }; // of a verb, the common ones included
 
 static void print_help(const Verb *verb, const Option *options, int n)
 {
@@ -192,6 +192,18 @@ Option seed_option(int64_t *to, const char *help)
 Option set_option(StringList *to)
 {
     return (Option){"--set", NULL, OPT_LIST, to, "NAME=VALUE", "change a setting"};
+}
+
+Option resize_option(ImageOptions *i)
+{
+    return (Option){"--resize", NULL, OPT_FLAG,
+                    &i->resize, NULL, "scale and cut images to the input's size"};
+}
+
+Option skip_option(ImageOptions *i)
+{
+    return (Option){"--skip-bad", NULL, OPT_FLAG,
+                    &i->skip_bad, NULL, "leave out images that cannot be decoded"};
 }
 
 Option weights_option(Weights *w)

@@ -14,6 +14,7 @@ typedef struct PredictArgs {
     StringList data, outputs, set;
     const char *device, *entry;
     int64_t seed;
+    ImageOptions images;
 } PredictArgs;
 
 static void show_progress(void *terminal, int64_t done, int64_t total)
@@ -116,8 +117,9 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     char **names = calloc((size_t)a->outputs.n + 1, sizeof *names);
     const char **files = calloc((size_t)a->outputs.n + 1, sizeof *files);
     netc_context_prepare(ctx, a->device);
-    netc_status status = names && files ? netc_dataset_create(ctx, &d, err) : NETC_OUT_OF_MEMORY;
-    if (status == NETC_OK) status = add_data(d, &a->data, err);
+    netc_status status =
+        names && files ? open_data(ctx, &a->data, &a->images, &d, err) : NETC_OUT_OF_MEMORY;
+    if (status == NETC_OK && !d) status = netc_dataset_create(ctx, &d, err);
     if (status == NETC_OK) status = predict(a, ctx, d, names, files, err);
     netc_dataset_free(d);
     for (int i = 0; names && i < a->outputs.n; i++) free(names[i]);
@@ -134,6 +136,8 @@ int verb_predict(int argc, char **argv)
         {"--output", "-o", OPT_LIST, &a.outputs, "FILE.npy",
          "of each example the only output, or NAME=FILE.npy: that one"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
+        resize_option(&a.images),
+        skip_option(&a.images),
         weights_option(&a.weights),
         map_option(&a.weights),
         missing_option(&a.weights),

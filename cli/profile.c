@@ -313,7 +313,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     time_options(&a->timing, &o);
     o.cold = a->cold;
     const StringList entries = {&a->entry, a->entry ? 1 : 0};
-    netc_status status = open_data(ctx, &a->timing.data, &d, err);
+    netc_status status = open_data(ctx, &a->timing.data, NULL, &d, err);
     o.data = d;
     if (status == NETC_OK) status = open_program(&a->common, ctx, NULL, &entries, d, NULL, &p, err);
     const char *entry = status == NETC_OK ? entry_of(p, a->entry) : NULL;

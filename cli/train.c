@@ -140,6 +140,7 @@ typedef struct TrainArgs {
     StringList data, eval_data, watch, set;
     const char *device, *save, *save_best, *resume, *log;
     netc_train_options o;
+    ImageOptions images;
     int64_t seed;
     bool json, random_windows;
 } TrainArgs;
@@ -151,10 +152,10 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     bool evaluates = a->eval_data.n || a->o.split;
     const StringList entries = {(const char *[]){"train", "eval"}, evaluates ? 2 : 1};
     netc_context_prepare(ctx, a->device);
-    netc_status status = open_data(ctx, &a->data, &a->o.data, err);
+    netc_status status = open_data(ctx, &a->data, &a->images, &a->o.data, err);
     if (status == NETC_OK && a->random_windows && a->o.data)
         status = netc_dataset_random_windows(a->o.data, err);
-    if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->o.eval_data, err);
+    if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->images, &a->o.eval_data, err);
     if (status == NETC_OK)
         status = open_program(&a->common, ctx, device_target(a->device), &entries, a->o.data,
                               a->o.eval_data, &p, err);
@@ -187,6 +188,8 @@ int verb_train(int argc, char **argv)
         {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
          "an input's examples; FILE:PART, FILE,FILE"},
         {"--eval-data", NULL, OPT_LIST, &a.eval_data, "NAME=FILE", "examples to evaluate on"},
+        resize_option(&a.images),
+        skip_option(&a.images),
         {"--split", NULL, OPT_POSITIVE, &a.o.split, "S",
          "train on this share of the data, evaluate on the rest"},
         {"--epochs", NULL, OPT_POSITIVE, &a.o.epochs, "N", "passes over the data (default 1)"},

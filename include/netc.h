@@ -153,6 +153,15 @@ NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, c
 // Windows of tokens begin anywhere in their files, not where the one before ends: netc_train draws
 // them from seed and epoch, as many an epoch as would follow each other. Said before d is used.
 NETC_API netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err);
+// A folder, or .tar archives joined by commas, is a set of PNG and JPEG images, u8[h, w, 1 or 3]: of
+// a folder each folder in it is a class, labelled by their sorted names; archives are WebDataset's
+// (KEY.jpg beside KEY.cls, uncompressed). part: "images" and "labels" (NULL: by what the input
+// wants), "stream": images that are decoded as they are needed, as all are that memory should not
+// be taken for. resize: images are scaled and cut to the input's size, else all must have it.
+// skip_bad: those that cannot be decoded are left out, with a note, else they are an error. Said
+// before d is used. libspng, TurboJPEG and libarchive are opened when they are needed.
+NETC_API netc_status netc_dataset_images(netc_dataset *d, bool resize, bool skip_bad,
+                                         netc_error **err);
 // The array stays the caller's and must outlive the data set.
 NETC_API netc_status netc_dataset_add_array(netc_dataset *d, const char *input,
                                             const netc_tensor *t, netc_error **err);

@@ -226,9 +226,17 @@ netc_status bin_declarations(netc_program *p, netc_error **err);
 netc_status bin_weights(netc_program *p, netc_error **err);
 
 // -- data (api/dataset.c) -------------------------------------------------------------------------
+typedef struct ImageSet { // a folder or archives of images, which several inputs may read
+    struct ImageSet *next;
+    char *path;
+    RtImages *images;
+    bool told; // how many were left out
+} ImageSet;
 typedef struct DataItem {
     char *input, *path, *part;
-    RtFiles *files; // of path, being read; NULL: read, or borrowed
+    RtFiles *files; // of path, being read; NULL: read, or borrowed, or of images
+    bool of_images; // path is a set of them
+    ImageSet *set;  // once it is opened
     RtArray array;
     bool loaded, borrowed; // borrowed: the caller's memory
 } DataItem;
@@ -236,15 +244,19 @@ struct netc_dataset {
     netc_context *context;
     DataItem *item;
     int n, cap;
-    bool random; // windows of tokens begin anywhere
+    bool random;           // windows of tokens begin anywhere
+    bool resize, skip_bad; // of images
+    ImageSet *sets;
 };
-int64_t dataset_step(const netc_dataset *d); // rt_array_step of its inputs, once loaded
+int64_t dataset_step(const netc_dataset *d); // RtSource.step of its inputs, once loaded
 // Takes what was read, as the model's declarations ask; checks names and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
 // Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too.
 // *differ: some are not what the program has now.
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err);
+// An error where the images of both lie in folders of other classes.
+netc_status dataset_agrees(const netc_dataset *a, const netc_dataset *b, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
 // How many there are for the entry, where that is known before they are read; else 0.
 int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e);
@@ -353,7 +365,7 @@ bool state_is_weight(const ProgCell *c); // of those, what the models compute wi
 bool state_is_named(const ProgCell *c);  // by the model, not by netc, as "@step" is
 typedef struct Position {                // where training stands; saved beside the tensors
     int64_t step, seed;
-    bool needed; // a file that does not say it is refused
+    bool needed;    // a file that does not say it is refused
     char best[320]; // the best evaluation so far (train/train_best.c), or ""
 } Position;
 // Where values come from: of the cell's type, valid until the next call; NULL: it has none.

@@ -1,23 +1,26 @@
-// Data files and checkpoints: IDX (gz too), CIFAR-10 binary, .npy, raw tokens, safetensors.
+// Data files and checkpoints: IDX (gz too), CIFAR binary, .npy, raw tokens, images, safetensors.
 #ifndef RUNTIME_DATA_H
 #define RUNTIME_DATA_H
 
 #include "runtime/runtime.h"
 
-typedef struct RtTokens RtTokens;
+// Examples that stay in their files: windows of tokens, images.
+typedef struct RtSource RtSource;
+struct RtSource {
+    // So many rows, one after the other. RT_USER: a file does not hold what it did, or something
+    // outside of the range that was asked for.
+    RtCode (*rows)(const RtSource *s, const int32_t *rows, int64_t n, void *to, RtError *e);
+    void (*range)(RtSource *s, int64_t low, int64_t high); // looked at as rows are read
+    int64_t step; // how many rows behind it the example begins that begins where this one ends
+    void (*free)(RtSource *s);
+};
 typedef struct RtArray { // a whole file in memory
     ProgType type;       // axis 0: examples
     void *data;          // owned; rt_array_free
     size_t bytes;
-    RtTokens *tokens; // instead of data: the examples stay in files of tokens
+    RtSource *source; // instead of data: the examples stay in files
 } RtArray;
-// Example [row] to [to]. RT_USER: a token outside the range that was asked for (file, place,
-// value).
 RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e);
-// How many rows behind it the example begins that begins where this one ends: 1, but for windows of
-// tokens that begin anywhere.
-int64_t rt_array_step(const RtArray *a);
-RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e);
 
 // Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
 // several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header:
@@ -45,6 +48,27 @@ void rt_array_free(RtArray *a);
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);
+
+// -- sets of images: a folder of PNG and JPEG files a class, WebDataset's tar archives -------------
+typedef struct RtImages RtImages;
+bool rt_images_named(const char *path); // a folder, or .tar files joined by commas
+// Lists it; nothing is decoded yet. resize: images of any size are scaled and cut to what is
+// wanted. skip_bad: those that cannot be decoded are left out, of labels too.
+RtCode rt_images_open(const char *path, bool resize, bool skip_bad, RtImages **out, RtError *e);
+void rt_images_free(RtImages *s);
+// What the part will be, from the list and the first image. wanted: of one example, dims < 0 free.
+RtCode rt_images_type(RtImages *s, const char *part, const ProgType *wanted, ProgType *out,
+                      RtError *e);
+// part: "images", "stream" (images that stay in their files), "labels"; NULL: by what is wanted.
+// Images take memory up to [most] bytes, else they stay in their files, and *s must outlive the
+// array. They are decoded by threads, the same bits whatever their number.
+RtCode rt_images_array(RtImages *s, const char *part, const ProgType *wanted, size_t most,
+                       RtArray *out, RtError *e);
+// How many were left out as bad, and what was wrong with the first (NULL: none was).
+int64_t rt_images_bad(const RtImages *s, const char **first);
+// RT_USER: the classes of one are not those of the other.
+RtCode rt_images_agree(const RtImages *a, const char *a_path, const RtImages *b, const char *b_path,
+                       RtError *e);
 
 // The order of examples in an epoch: a permutation, a function of seed and epoch alone.
 void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch);

@@ -177,7 +177,7 @@ typedef struct RtDataBinding {
     const char *input;
     const void *data;
     int64_t row_bytes;
-    const struct RtTokens *tokens; // instead of data: rows are read out of files; streamed
+    const struct RtSource *source; // instead of data: rows are read out of files; streamed
 } RtDataBinding;
 RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataBinding *b, int n,
                     int64_t examples, RtError *e);

@@ -28,8 +28,15 @@ if command -v python3 >/dev/null 2>&1; then
 else
     missing="$missing python3-dev python3-numpy"
 fi
-[ -z "$missing" ] && exit 0
-echo "installing:$missing"
+# Folders and archives of images are read through these where they are there; tests say what they skip.
+images=
+want() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q "$1" || images="$images $2"; }
+want libspng.so.0 libspng0
+want libturbojpeg.so.0 libturbojpeg0
+want libarchive.so.13 libarchive13
+[ -z "$missing$images" ] && exit 0
+[ -n "$missing" ] || command -v apt-get >/dev/null 2>&1 || exit 0
+echo "installing:$missing$images"
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "this system has no apt-get; install these (Debian's names) and run make again:$missing" >&2
     exit 2
@@ -38,7 +45,13 @@ sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
-if { $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
+if { $sudo apt-get update -qq && { [ -z "$missing" ] || $sudo apt-get install -y -qq --no-install-recommends $missing; }; } >"$log" 2>&1; then
+    for p in $images; do # called otherwise elsewhere; netc runs without them
+        $sudo apt-get install -y -qq --no-install-recommends "$p" >>"$log" 2>&1 || echo "not installed: $p"
+    done
+    rm -f "$log"
+elif [ -z "$missing" ]; then
+    echo "not installed:$images (folders of images cannot be read)"
     rm -f "$log"
 else
     cat "$log" >&2

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/lib.h"
+#include "runtime/host/file.h"
 
 netc_status netc_dataset_create(netc_context *c, netc_dataset **out, netc_error **err)
 {
@@ -28,6 +29,11 @@ void netc_dataset_free(netc_dataset *d)
 {
     if (!d) return;
     for (int i = 0; i < d->n; i++) free_item(&d->item[i]);
+    for (ImageSet *s = d->sets, *next; s; s = next) {
+        next = s->next;
+        rt_images_free(s->images);
+        free(s->path), free(s);
+    }
     free(d->item);
     free(d);
 }
@@ -61,12 +67,14 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
     if (status != NETC_OK) return status;
     it->path = strdup(path);
     it->part = part ? strdup(part) : NULL;
-    it->files = rt_files_new(path);
-    if (!it->path || (part && !it->part) || !it->files) {
+    it->of_images = (!part || strcmp(part, "raw")) && rt_images_named(path);
+    it->files = it->of_images ? NULL : rt_files_new(path);
+    if (!it->path || (part && !it->part) || (!it->files && !it->of_images)) {
         free_item(it);
         d->n--;
         return OUT_OF_MEMORY(err);
     }
+    if (it->of_images) return NETC_OK; // (other files may be)
     if (d->random) rt_files_anywhere(it->files);
     rt_files_begin(it->files); // while a device opens and the model is compiled
     return NETC_OK;
@@ -98,7 +106,7 @@ netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err)
 {
     d->random = true;
     for (int i = 0; i < d->n; i++) {
-        if (d->item[i].loaded)
+        if (d->item[i].loaded || d->item[i].of_images)
             return lib_fail(err, NETC_INVALID,
                             "random windows are read from files, and are asked for before the data "
                             "are used");
@@ -109,7 +117,8 @@ netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err)
 
 int64_t dataset_step(const netc_dataset *d)
 {
-    return d->n ? rt_array_step(&d->item[0].array) : 1;
+    const RtSource *source = d->n ? d->item[0].array.source : NULL;
+    return source && source->step ? source->step : 1;
 }
 
 const RtArray *dataset_find(const netc_dataset *d, const char *input)
@@ -149,20 +158,86 @@ static netc_status of_input(const DataItem *it, const RtError *e, netc_error **e
     return lib_fail_rt(err, &named);
 }
 
-static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
+// -- images ---------------------------------------------------------------------------------------
+netc_status netc_dataset_images(netc_dataset *d, bool resize, bool skip_bad, netc_error **err)
+{
+    if (d->sets)
+        return lib_fail(err, NETC_INVALID, "how images are read is said before the data are used");
+    d->resize = resize;
+    d->skip_bad = skip_bad;
+    return NETC_OK;
+}
+
+static netc_status open_set(netc_dataset *d, DataItem *it, netc_error **err)
+{
+    ImageSet *s = d->sets;
+    RtError e = {0};
+    if (it->set) return NETC_OK;
+    while (s && strcmp(s->path, it->path)) s = s->next;
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s || !(s->path = strdup(it->path))) return free(s), OUT_OF_MEMORY(err);
+        if (rt_images_open(it->path, d->resize, d->skip_bad, &s->images, &e)) {
+            free(s->path), free(s);
+            return of_input(it, &e, err);
+        }
+        s->next = d->sets;
+        d->sets = s;
+    }
+    it->set = s;
+    return NETC_OK;
+}
+
+// Half of the memory that is free may be taken; what is more stays in its files.
+static netc_status load_images(netc_dataset *d, DataItem *it, const ProgType *wanted,
+                               netc_error **err)
+{
+    size_t free_bytes = (size_t)8 << 30, total;
+    const char *first;
+    RtError e = {0};
+    netc_status status = open_set(d, it, err);
+    if (status != NETC_OK) return status;
+    rt_host_memory(&free_bytes, &total);
+    if (rt_images_array(it->set->images, it->part, wanted, free_bytes / 2, &it->array, &e))
+        return of_input(it, &e, err);
+    int64_t bad = rt_images_bad(it->set->images, &first);
+    if (bad && !it->set->told)
+        lib_log(d->context, "note: %" PRId64 " image%s of %s %s left out; the first: %s", bad,
+                bad > 1 ? "s" : "", it->path, bad > 1 ? "are" : "is", first ? first : "");
+    it->set->told = true;
+    return NETC_OK;
+}
+
+netc_status dataset_agrees(const netc_dataset *a, const netc_dataset *b, netc_error **err)
+{
+    RtError e = {0};
+    for (const ImageSet *x = a ? a->sets : NULL; x; x = x->next)
+        for (const ImageSet *y = b ? b->sets : NULL; y; y = y->next)
+            if (rt_images_agree(x->images, x->path, y->images, y->path, &e))
+                return lib_fail_rt(err, &e);
+    return NETC_OK;
+}
+
+static ProgType example_of(const InputDecl *decl)
+{
+    ProgType t = {.dtype = (ProgDType)decl->dtype, .rank = decl->rank ? decl->rank - 1 : 0};
+    for (int k = 0; k < t.rank; k++) t.dim[k] = decl->dim[k + 1];
+    return t;
+}
+
+static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, netc_error **err)
 {
     const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
     if (p->decls && !decl) return unknown_input(p, it->input, err);
     RtError e = {0};
     if (!it->loaded) {
-        ProgType wanted = {0}; // of one example
-        if (decl) {
-            wanted.dtype = (ProgDType)decl->dtype;
-            wanted.rank = decl->rank ? decl->rank - 1 : 0;
-            for (int k = 0; k < wanted.rank; k++) wanted.dim[k] = decl->dim[k + 1];
+        ProgType wanted = decl ? example_of(decl) : (ProgType){0};
+        if (it->of_images) {
+            netc_status status = load_images(d, it, decl ? &wanted : NULL, err);
+            if (status != NETC_OK) return status;
+        } else if (rt_files_array(it->files, it->part, decl ? &wanted : NULL, &it->array, &e)) {
+            return of_input(it, &e, err);
         }
-        RtCode code = rt_files_array(it->files, it->part, decl ? &wanted : NULL, &it->array, &e);
-        if (code) return of_input(it, &e, err);
         rt_files_free(it->files);
         it->files = NULL;
         it->loaded = true;
@@ -177,7 +252,7 @@ static netc_status load_item(DataItem *it, netc_program *p, netc_error **err)
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
 {
     netc_status status = NETC_OK;
-    for (int i = 0; i < d->n && status == NETC_OK; i++) status = load_item(&d->item[i], p, err);
+    for (int i = 0; i < d->n && status == NETC_OK; i++) status = load_item(d, &d->item[i], p, err);
     return status;
 }
 
@@ -206,12 +281,21 @@ static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t
 }
 
 // The array's type, from the file's first bytes where they tell.
-static netc_status item_type(DataItem *it, netc_program *p, int rank, ProgType *type,
-                             netc_error **err)
+static netc_status item_type(netc_dataset *d, DataItem *it, netc_program *p, const InputDecl *decl,
+                             ProgType *type, netc_error **err)
 {
+    int rank = decl->rank;
+    if (!it->loaded && it->of_images) {
+        ProgType wanted = example_of(decl);
+        RtError e = {0};
+        netc_status status = open_set(d, it, err);
+        if (status == NETC_OK && rt_images_type(it->set->images, it->part, &wanted, type, &e))
+            status = of_input(it, &e, err);
+        return status;
+    }
     if (!it->loaded && rt_files_type(it->files, it->part, type) && type->rank == rank)
         return NETC_OK;
-    netc_status status = load_item(it, p, err);
+    netc_status status = load_item(d, it, p, err);
     *type = it->array.type;
     return status;
 }
@@ -227,7 +311,7 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
         const InputDecl *decl = declaration(p, d->item[i].input);
         if (!decl) return unknown_input(p, d->item[i].input, err);
         ProgType t;
-        netc_status status = item_type(&d->item[i], p, decl->rank, &t, err);
+        netc_status status = item_type(d, &d->item[i], p, decl, &t, err);
         if (status != NETC_OK) return status;
         if (t.rank != decl->rank && !some_input_has_rank(p, decl->name, t.rank))
             return wrong_rank(a, decl, &t, err);
@@ -248,7 +332,8 @@ int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e)
         for (int k = 0; k < e->ninputs; k++) {
             const DataItem *it = &d->item[i];
             ProgType t = it->array.type;
-            bool known = it->loaded || rt_files_type(it->files, it->part, &t);
+            bool known = it->loaded;
+            if (!known && it->files) known = rt_files_type(it->files, it->part, &t);
             // Of another rank: tokens that become windows, or an error.
             if (known && !strcmp(it->input, e->inputs[k].name) && t.rank == e->inputs[k].type.rank)
                 return t.dim[0];

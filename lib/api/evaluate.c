@@ -83,7 +83,7 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
         first = in->name;
         if (n == 64) return lib_fail(err, NETC_INVALID, "'%s' has more than 64 inputs", e->name);
         b[n++] = (RtDataBinding){in->name, a->data, count ? (int64_t)(a->bytes / (size_t)count) : 0,
-                                 a->tokens};
+                                 a->source};
     }
     RtError re = {0};
     if (rt_data_bind(s->rt, l->rt, e->name, b, n, count < 0 ? 0 : count, &re))

@@ -76,7 +76,7 @@ static netc_status find_inputs(Predicting *p, netc_error **err)
                             e->inputs[0].name, p->examples, in->name, a->type.dim[0]);
         p->examples = a->type.dim[0];
         p->in[i].name = in->name;
-        if (a->tokens && !(p->gathered[i] = malloc((size_t)prog_type_bytes(&in->type) + 1)))
+        if (a->source && !(p->gathered[i] = malloc((size_t)prog_type_bytes(&in->type) + 1)))
             return OUT_OF_MEMORY(err);
     }
     if (status != NETC_OK || p->examples >= 0) return status;
@@ -149,7 +149,7 @@ static RtCode run_batch(Predicting *p, Loaded *l, int64_t at, int64_t n, RtError
         const RtArray *a = p->data[i];
         int64_t row = prog_type_bytes(&p->e->inputs[i].type) / p->e->batch;
         p->in[i].data = (const char *)a->data + at * row;
-        if (!a->tokens) continue;
+        if (!a->source) continue;
         for (int64_t k = 0; k < n; k++)
             if (rt_array_row(a, at + k, (char *)p->gathered[i] + k * row, e)) return e->code;
         p->in[i].data = p->gathered[i];

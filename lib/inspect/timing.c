@@ -81,7 +81,7 @@ static netc_status bind_table(Timing *t, netc_error **err)
 // The first examples of an array, as many as the input takes. NULL: reported.
 static const void *first_examples(Timing *t, const ProgInput *x, const RtArray *a, netc_error **err)
 {
-    if (!a->tokens) return a->data;
+    if (!a->source) return a->data;
     RtError e = {0};
     int64_t n = x->type.dim[0], row = prog_type_bytes(&x->type) / n;
     char *p = arena_array(t->arena, (size_t)n, (size_t)row);

@@ -109,7 +109,7 @@ static void write_report(void *arg)
     int64_t inputs = 0;
     for (int i = 0; o->data && i < r->e->ninputs; i++) {
         const RtArray *a = dataset_find(o->data, r->e->inputs[i].name);
-        if (a && !a->tokens) inputs += (int64_t)a->bytes;
+        if (a && !a->source) inputs += (int64_t)a->bytes;
     }
     memory_row(&b, "data set", inputs);
     rule(&b);

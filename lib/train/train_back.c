@@ -93,12 +93,14 @@ netc_status run_sound(Run *r, netc_error **err)
 }
 
 // What the device said of a chunk. A step that failed a check changed nothing, so that the state is
-// that of the step before; after another failure it may be that of none.
+// that of the step before, as it is when the step's data could not be read; after another failure it
+// may be that of none.
 netc_status run_explain(Run *r, netc_error **err)
 {
     RtError ignored = {0};
     int64_t step = r->step;
-    r->lost = r->failed.code != RT_CHECK && r->failed.code != RT_OOM;
+    RtCode code = r->failed.code;
+    r->lost = code != RT_CHECK && code != RT_OOM && code != RT_USER;
     if (r->lost || rt_cell_read(r->s->rt, "@step", &step, sizeof step, &ignored))
         return lib_fail_rt(err, &r->failed);
     r->step = step;

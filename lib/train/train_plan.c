@@ -97,6 +97,7 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
         status = session_entry(s, "eval", &l, &e, err);
         if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
         if (status == NETC_OK) status = bind_rows(s, l, e, o->eval_data, &n, err);
+        if (status == NETC_OK) status = dataset_agrees(o->data, o->eval_data, err);
         if (status != NETC_OK) return status;
         r->eval = (Rows){o->eval_data, 0, n, dataset_step(o->eval_data)};
     }

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_CPU_H
 #define RUNTIME_CPU_H
 
+#include "runtime/host/threads.h"
 #include "runtime/device.h"
 
 // The host's parallel_for as kernels take it; the same struct is declared in their prelude.
@@ -38,8 +39,6 @@ void rt_pool_free(CpuPool *p);
 // A loop over 0..n, as NcPar.run; from several threads at once: one gets the pool, the others run
 // alone.
 void rt_pool_run(void *ctx, long n, void (*body)(void *arg, long begin, long end), void *arg);
-
-int rt_cpu_threads(void); // OMP_NUM_THREADS, else the processors this process may use
 
 // -- cpu_module.c ---------------------------------------------------------------------------------
 RtCode rt_cpu_module_new(RtDevice *d, const Program *p, const RtImage *images, int nimages,

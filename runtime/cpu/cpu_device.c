@@ -1,5 +1,4 @@
 // The CPU as a device: memory is host memory, a stream runs what is enqueued at once.
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +16,6 @@ typedef struct CpuDevice {
 struct RtEvent {
     struct timespec at;
 };
-
-int rt_cpu_threads(void)
-{
-    const char *text = getenv("OMP_NUM_THREADS");
-    long n = text ? strtol(text, NULL, 10) : 0;
-    if (n > 0 && n <= 4096) return (int)n;
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
-    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : (int)n;
-}
 
 static RtCode cpu_open(int ordinal, RtDevice **out, RtError *e)
 {

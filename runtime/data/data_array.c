@@ -23,7 +23,7 @@ bool rt_path_ends(const char *path, const char *suffix)
 void rt_array_free(RtArray *a)
 {
     free(a->data);
-    rt_tokens_free(a->tokens);
+    if (a->source) a->source->free(a->source);
     *a = (RtArray){0};
 }
 
@@ -291,7 +291,7 @@ static RtCode stay(RtFiles *f, const char *part, const ProgType *wanted, RtArray
     RtCode code =
         rt_tokens_open(paths, f->n, part, wanted, f->anywhere, f->anywhere ? 0 : LEAST, out, e);
     free(paths);
-    if (code || out->tokens || !f->anywhere) return code;
+    if (code || out->source || !f->anywhere) return code;
     return rt_fail(
         e, RT_USER,
         "%s: random windows are read from plain files of tokens or text, each at least a "
@@ -306,7 +306,7 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
     if (part && !*part) part = NULL;
     finish(f);
     RtCode code = stay(f, part, wanted, out, e);
-    if (code || out->tokens) return code;
+    if (code || out->source) return code;
     for (int i = 0; i < f->n && !code; i++) {
         struct RtFile *x = &f->file[i];
         RtArray more;
@@ -339,10 +339,22 @@ RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted,
     return code;
 }
 
+RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e)
+{
+    int32_t at = (int32_t)row;
+    if (a->source) return a->source->rows(a->source, &at, 1, to, e);
+    size_t bytes = a->type.dim[0] ? a->bytes / (size_t)a->type.dim[0] : 0;
+    memcpy(to, (const char *)a->data + (size_t)row * bytes, bytes);
+    return RT_OK;
+}
+
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e)
 {
-    if (a->tokens) return rt_tokens_range(a->tokens, low, high), RT_OK;
+    if (a->source) {
+        if (a->source->range) a->source->range(a->source, low, high);
+        return RT_OK;
+    }
     int64_t width = prog_dtype_bytes(a->type.dtype), n = (int64_t)a->bytes / width;
     int64_t row = a->type.rank && a->type.dim[0] > 0 ? n / a->type.dim[0] : 1;
     return rt_range_check(a->type.dtype, a->data, n, row, low, high, path, e);

@@ -5,14 +5,25 @@
 
 #include "runtime/data/data_read.h"
 
-// -- CIFAR-10: records of a label byte and 3 planes of 32 by 32 -----------------------------------
-enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS };
+// -- CIFAR: records of labels and 3 planes of 32 by 32: CIFAR-10 has one label, CIFAR-100 a coarse and
+// a fine one ------------------------------------------------------------------------------------
+enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, RECORD_100 = 2 + PIXELS };
 
+static bool is_part(const char *part)
+{
+    static const char *const parts[] = {"images", "labels", "fine", "coarse"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(part, parts[i])) return true;
+    return false;
+}
+
+// A file of CIFAR-100, "train.bin", is told by the part that is asked for: others are called so,
+// too.
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b)
 {
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
-    if (part && (!strcmp(part, "images") || !strcmp(part, "labels"))) return true;
+    if (part && is_part(part)) return true;
     return b->n && b->n % RECORD == 0 && rt_path_ends(path, ".bin") &&
            (!strncmp(name, "data_batch", 10) || !strncmp(name, "test_batch", 10));
 }
@@ -25,17 +36,19 @@ RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted
         return rt_fail(
             e, RT_USER,
             "%s is a CIFAR-10 batch, which holds two tensors; say which: images or labels", path);
-    bool images = !strcmp(part, "images");
-    if (!images && strcmp(part, "labels"))
+    bool images = !strcmp(part, "images"), coarse = !strcmp(part, "coarse");
+    bool hundred = coarse || !strcmp(part, "fine") || (b->n % RECORD && b->n % RECORD_100 == 0);
+    if (!is_part(part))
         return rt_fail(e, RT_USER, "%s is a CIFAR-10 batch; it has no '%s', only images and labels",
                        path, part);
-    if (!b->n || b->n % RECORD)
+    size_t record = hundred ? RECORD_100 : RECORD, head = record - PIXELS;
+    if (!b->n || b->n % record)
         return rt_fail(
             e, RT_USER,
-            "%s is not a whole CIFAR-10 batch: its %zu bytes are no multiple of %d, the size of an "
-            "example",
-            path, b->n, RECORD);
-    size_t n = b->n / RECORD;
+            "%s is not a whole CIFAR-%s batch: its %zu bytes are no multiple of %zu, the "
+            "size of an example",
+            path, hundred ? "100" : "10", b->n, record);
+    size_t n = b->n / record;
     ProgType t = {.dtype = PD_U8, .rank = 1, .dim = {(int64_t)n}};
     if (images) {
         t.rank = 4;
@@ -43,9 +56,9 @@ RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted
     }
     for (size_t i = 0; i < n; i++) {
         if (images)
-            memmove(b->at + i * PIXELS, b->at + i * RECORD + 1, PIXELS);
+            memmove(b->at + i * PIXELS, b->at + i * record + head, PIXELS);
         else
-            b->at[i] = b->at[i * RECORD];
+            b->at[i] = b->at[i * record + (coarse ? 0 : head - 1)];
     }
     *out = (RtArray){.type = t, .data = b->at, .bytes = images ? n * PIXELS : n};
     return RT_OK;

@@ -86,18 +86,19 @@ typedef struct Part {
     int64_t tokens, first, rows;
 } Part;
 
-struct RtTokens {
+typedef struct RtTokens {
+    RtSource source;
     ProgDType type;
     int64_t window, stride; // tokens of a row, and from a row to the next
     bool has_range;
     int64_t low, high;
     int n;
     Part part[];
-};
+} RtTokens;
 
-void rt_tokens_free(RtTokens *t)
+static void tokens_free(RtSource *s)
 {
-    if (!t) return;
+    RtTokens *t = (RtTokens *)s;
     for (int i = 0; i < t->n; i++) {
         free(t->part[i].path);
         if (t->part[i].fd >= 0) close(t->part[i].fd);
@@ -105,8 +106,9 @@ void rt_tokens_free(RtTokens *t)
     free(t);
 }
 
-void rt_tokens_range(RtTokens *t, int64_t low, int64_t high)
+static void tokens_range(RtSource *s, int64_t low, int64_t high)
 {
+    RtTokens *t = (RtTokens *)s;
     t->has_range = true;
     t->low = low;
     t->high = high;
@@ -198,37 +200,6 @@ static int64_t count_rows(RtTokens *t, bool anywhere)
     return rows;
 }
 
-int64_t rt_array_step(const RtArray *a)
-{
-    const RtTokens *t = a->tokens;
-    return t ? (t->window - 1 + t->stride - 1) / t->stride : 1;
-}
-
-RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const ProgType *wanted,
-                      bool anywhere, size_t least, RtArray *out, RtError *e)
-{
-    *out = (RtArray){0};
-    bool fits = wanted && wanted->rank == 1 && wanted->dim[0] > 1 && wanted->dtype >= PD_U8 &&
-                wanted->dtype <= PD_I64;
-    RtTokens *t = fits ? calloc(1, sizeof *t + (size_t)n * sizeof *t->part) : NULL;
-    if (!t) return RT_OK;
-    t->type = wanted->dtype;
-    t->window = wanted->dim[0];
-    RtCode code = RT_OK;
-    for (int i = 0; i < n && fits && !code; i++) code = add_part(t, paths[i], part, &fits, e);
-    int64_t rows = fits && !code ? count_rows(t, anywhere) : 0, bytes;
-    if (code || !rows ||
-        __builtin_mul_overflow(rows * prog_dtype_bytes(t->type), t->window, &bytes) ||
-        (size_t)bytes <= least) {
-        rt_tokens_free(t);
-        return code;
-    }
-    *out = (RtArray){.type = {.dtype = t->type, .rank = 2, .dim = {rows, t->window}},
-                     .bytes = (size_t)bytes,
-                     .tokens = t};
-    return RT_OK;
-}
-
 static RtCode outside(const RtTokens *t, const Part *p, int64_t at, int64_t v, RtError *e)
 {
     return rt_fail(e, RT_USER,
@@ -248,7 +219,7 @@ static RtCode read_part(const Part *p, void *to, size_t n, int64_t from, RtError
     return rt_fail(e, RT_USER, "%s became shorter while it was read", p->path);
 }
 
-RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
+static RtCode tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
 {
     const Part *p = t->part;
     while (row >= p->first + p->rows) p++;
@@ -267,10 +238,40 @@ RtCode rt_tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
     return RT_OK;
 }
 
-RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e)
+static RtCode tokens_rows(const RtSource *s, const int32_t *rows, int64_t n, void *to, RtError *e)
 {
-    if (a->tokens) return rt_tokens_row(a->tokens, row, to, e);
-    size_t bytes = a->type.dim[0] ? a->bytes / (size_t)a->type.dim[0] : 0;
-    memcpy(to, (const char *)a->data + (size_t)row * bytes, bytes);
+    const RtTokens *t = (const RtTokens *)s;
+    size_t row = (size_t)(t->window * prog_dtype_bytes(t->type));
+    for (int64_t i = 0; i < n; i++)
+        if (tokens_row(t, rows[i], (char *)to + (size_t)i * row, e)) return e->code;
+    return RT_OK;
+}
+
+RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const ProgType *wanted,
+                      bool anywhere, size_t least, RtArray *out, RtError *e)
+{
+    *out = (RtArray){0};
+    bool fits = wanted && wanted->rank == 1 && wanted->dim[0] > 1 && wanted->dtype >= PD_U8 &&
+                wanted->dtype <= PD_I64;
+    RtTokens *t = fits ? calloc(1, sizeof *t + (size_t)n * sizeof *t->part) : NULL;
+    if (!t) return RT_OK;
+    t->type = wanted->dtype;
+    t->window = wanted->dim[0];
+    RtCode code = RT_OK;
+    for (int i = 0; i < n && fits && !code; i++) code = add_part(t, paths[i], part, &fits, e);
+    int64_t rows = fits && !code ? count_rows(t, anywhere) : 0, bytes;
+    if (code || !rows ||
+        __builtin_mul_overflow(rows * prog_dtype_bytes(t->type), t->window, &bytes) ||
+        (size_t)bytes <= least) {
+        tokens_free(&t->source);
+        return code;
+    }
+    t->source = (RtSource){.rows = tokens_rows,
+                           .range = tokens_range,
+                           .step = (t->window - 1 + t->stride - 1) / t->stride,
+                           .free = tokens_free};
+    *out = (RtArray){.type = {.dtype = t->type, .rank = 2, .dim = {rows, t->window}},
+                     .bytes = (size_t)bytes,
+                     .source = &t->source};
     return RT_OK;
 }

@@ -19,11 +19,9 @@ RtCode rt_token_narrow(const char *path, RtBytes *b, int width, RtError *e);
 // Rows of tokens that stay in their files.
 // Windows of wanted->dim[0] tokens over files of them, one file behind the other, that take no
 // memory: where all are regular files, not compressed, and their windows would take more than
-// [least] bytes. out->tokens stays NULL where they are not. anywhere: a window, a row, begins at
+// [least] bytes. out->source stays NULL where they are not. anywhere: a window, a row, begins at
 // every token; at every second one and so on where tokens are too many to number rows.
 RtCode rt_tokens_open(const char *const *paths, int n, const char *part, const ProgType *wanted,
                       bool anywhere, size_t least, RtArray *out, RtError *e);
-void rt_tokens_free(RtTokens *t);
-void rt_tokens_range(RtTokens *t, int64_t low, int64_t high); // looked at as rows are read
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/plain.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/data/images.h"
 #include "runtime/host/file.h"
 
 typedef void Line(void *ctx, const char *what, bool ok, const char *detail);
@@ -36,4 +37,10 @@ void rt_doctor(Line *line, void *ctx)
     }
     compiler(line, ctx);
     openblas(line, ctx);
+    const char *png, *jpeg, *tar;
+    rt_images_readable(&png, &jpeg);
+    rt_tar_readable(&tar);
+    line(ctx, "PNG images", !png, png ? png : "libspng");
+    line(ctx, "JPEG images", !jpeg, jpeg ? jpeg : "TurboJPEG");
+    line(ctx, "archives of images", !tar, tar ? tar : "libarchive");
 }

@@ -51,7 +51,7 @@ typedef struct RtData {
     struct RtData *next;
     int users; // entries bound to it
     const void *host;
-    const struct RtTokens *tokens; // instead of host: rows are read out of files, always streamed
+    const struct RtSource *source; // instead of host: rows are read out of files, always streamed
     size_t bytes;
     uint64_t print; // of the contents
     void *at; // on the device; host itself where memory is unified; NULL: streamed from the host

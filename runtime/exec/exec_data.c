@@ -64,7 +64,7 @@ static RtCode upload(RtSession *s, RtData *d, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
     RtError no_room = {0};
-    if (d->tokens) return RT_OK;
+    if (d->source) return RT_OK;
     if (ops->unified) d->at = (void *)d->host;
     if (d->at || !d->bytes || !fits(s, d->bytes)) return RT_OK;
     if (ops->alloc(s->device, d->bytes, "data set", &d->at, &no_room)) return RT_OK;
@@ -79,15 +79,15 @@ static RtCode upload(RtSession *s, RtData *d, RtError *e)
 
 static RtData *use(RtSession *s, const RtDataBinding *b, size_t bytes, RtError *e)
 {
-    const void *host = b->tokens ? (const void *)b->tokens : b->data;
-    uint64_t print = s->device->ops->unified || b->tokens ? 0 : fingerprint(host, bytes);
+    const void *host = b->source ? (const void *)b->source : b->data;
+    uint64_t print = s->device->ops->unified || b->source ? 0 : fingerprint(host, bytes);
     RtData *d = s->data;
     while (d && (d->host != host || d->bytes != bytes || d->print != print)) d = d->next;
     if (!d) {
         d = calloc(1, sizeof *d);
         if (!d) return rt_fail(e, RT_OOM, "out of memory"), NULL;
         *d = (RtData){
-            .next = s->data, .host = host, .tokens = b->tokens, .bytes = bytes, .print = print};
+            .next = s->data, .host = host, .source = b->source, .bytes = bytes, .print = print};
         s->data = d;
     }
     d->users++;
@@ -148,7 +148,7 @@ static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int
         if (__builtin_mul_overflow((size_t)examples, (size_t)row, &bytes))
             return rt_fail(e, RT_USER, "the data for '%s' are too big", in->name);
         int64_t width = prog_dtype_bytes(in->type.dtype);
-        if (in->has_range && !b[i].tokens &&
+        if (in->has_range && !b[i].source &&
             rt_range_check(in->type.dtype, b[i].data, (int64_t)bytes / width, row / width, in->low,
                            in->high, in->name, e))
             return e->code;

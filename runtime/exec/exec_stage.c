@@ -117,14 +117,11 @@ static RtCode fill(RtSession *s, RtEntry *en, RtError *e)
         size_t row = (size_t)en->row_bytes[k];
         if (!en->data[k] || !row || !n) continue;
         const char *host = en->data[k]->host;
-        const RtTokens *tokens = en->data[k]->tokens;
-        for (int64_t i = 0; i < n; i++) {
-            int32_t from = g->rows[g->next + i];
-            if (!tokens)
-                memcpy(p + (size_t)i * row, host + (size_t)from * row, row);
-            else if (rt_tokens_row(tokens, from, p + (size_t)i * row, e))
-                return e->code;
-        }
+        const RtSource *source = en->data[k]->source;
+        const int32_t *rows = g->rows + g->next;
+        if (source && source->rows(source, rows, n, p, e)) return e->code;
+        for (int64_t i = 0; i < n && !source; i++)
+            memcpy(p + (size_t)i * row, host + (size_t)rows[i] * row, row);
         char *to = (char *)g->ring[k] + (size_t)at * (size_t)g->chunk * row;
         if (ops->copy(g->copies, to, p, (size_t)n * row, RT_H2D, NULL, e)) return e->code;
         p += (size_t)n * row;

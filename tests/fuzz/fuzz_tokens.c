@@ -22,9 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     RtError e = {0};
     if (write(fd, data, n) == (ssize_t)n) {
         RtCode code = rt_tokens_open(paths, 2, parts[how >> 3 & 3], &wanted, 0, &a, &e);
-        if ((code != RT_OK) != (e.text[0] != 0) || (code && a.tokens)) abort();
-        char *row = a.tokens ? malloc(a.bytes / (size_t)a.type.dim[0]) : NULL;
-        if (a.tokens) rt_array_check_range(&a, path, 0, 1 << 20, &e);
+        if ((code != RT_OK) != (e.text[0] != 0) || (code && a.source)) abort();
+        char *row = a.source ? malloc(a.bytes / (size_t)a.type.dim[0]) : NULL;
+        if (a.source) rt_array_check_range(&a, path, 0, 1 << 20, &e);
         for (int64_t i = 0; row && i < a.type.dim[0]; i++)
             if (rt_array_row(&a, i, row, &e) && !e.text[0]) abort();
         free(row);

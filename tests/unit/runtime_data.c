@@ -536,9 +536,9 @@ static void test_tokens(void)
     ProgType wanted = {.dtype = PD_I32, .rank = 1, .dim = {WINDOW}};
     RtArray whole, stays;
     RtError e = {0};
-    CHECK_MSG(rt_array_read(list, NULL, &wanted, &whole, &e) == RT_OK && !whole.tokens, "%s",
+    CHECK_MSG(rt_array_read(list, NULL, &wanted, &whole, &e) == RT_OK && !whole.source, "%s",
               e.text);
-    CHECK_MSG(rt_tokens_open(two, 2, NULL, &wanted, false, 0, &stays, &e) == RT_OK && stays.tokens,
+    CHECK_MSG(rt_tokens_open(two, 2, NULL, &wanted, false, 0, &stays, &e) == RT_OK && stays.source,
               "%s", e.text);
     CHECK(prog_type_equal(&whole.type, &stays.type) && whole.bytes == stays.bytes &&
           whole.type.dim[0] == 24);
@@ -555,9 +555,9 @@ static void test_tokens(void)
           strstr(e.text, "wide.bin: token 1 is 70001"));
     rt_array_free(&stays);
     // Windows that begin anywhere: the first and the last of each file.
-    CHECK(rt_tokens_open(two, 2, NULL, &wanted, true, 0, &stays, &e) == RT_OK && stays.tokens);
+    CHECK(rt_tokens_open(two, 2, NULL, &wanted, true, 0, &stays, &e) == RT_OK && stays.source);
     int64_t each = N - WINDOW + 1;
-    CHECK(stays.type.dim[0] == 2 * each && rt_array_step(&stays) == WINDOW - 1);
+    CHECK(stays.type.dim[0] == 2 * each && stays.source->step == WINDOW - 1);
     for (int64_t at = 0; at < each; at += each - 1) {
         CHECK(!rt_array_row(&stays, at, row, &e) && row[0] == at * 37 && row[2] == (at + 2) * 37);
         CHECK(!rt_array_row(&stays, each + at, row, &e) && row[1] == (at + 1) * 70001);
@@ -565,20 +565,20 @@ static void test_tokens(void)
     rt_array_free(&stays);
     // Too few to be worth it; of another kind; damaged.
     CHECK(rt_tokens_open(two, 2, NULL, &wanted, false, 1 << 20, &stays, &e) == RT_OK &&
-          !stays.tokens);
+          !stays.source);
     two[1] = put("t.npy", "\x93NUMPY and more", 15);
-    CHECK(rt_tokens_open(two, 2, NULL, &wanted, false, 0, &stays, &e) == RT_OK && !stays.tokens);
+    CHECK(rt_tokens_open(two, 2, NULL, &wanted, false, 0, &stays, &e) == RT_OK && !stays.source);
     narrow.head.word[2]++;
     bad(put("wrong.bin", &narrow, sizeof narrow), NULL, &wanted,
         "its header says 101 tokens of 16 bits, but 200");
     two[1] = at("wrong.bin");
     e = (RtError){0};
-    CHECK(rt_tokens_open(two, 2, NULL, &wanted, false, 0, &stays, &e) == RT_USER && !stays.tokens);
+    CHECK(rt_tokens_open(two, 2, NULL, &wanted, false, 0, &stays, &e) == RT_USER && !stays.source);
     // More files than stay open; one that becomes shorter.
     const char *many[300];
     for (int i = 0; i < 300; i++) many[i] = paths[0];
     e = (RtError){0};
-    CHECK(rt_tokens_open(many, 300, NULL, &wanted, false, 0, &stays, &e) == RT_OK && stays.tokens);
+    CHECK(rt_tokens_open(many, 300, NULL, &wanted, false, 0, &stays, &e) == RT_OK && stays.source);
     CHECK(rt_array_row(&stays, 299 * 12 + 1, row, &e) == RT_OK && row[0] == 8 * 37);
     CHECK(!truncate(paths[0], (off_t)(sizeof narrow - 2 * N)));
     for (int64_t i = 0; i < 300 * 12; i += 299 * 12) {
@@ -593,7 +593,7 @@ static void test_tokens(void)
     for (int i = 0; i < N; i++) narrow.at[i] = (uint16_t)(255 - i);
     narrow.head.word[2] = N;
     two[0] = put("narrow.bin", &narrow, sizeof narrow);
-    CHECK(rt_tokens_open(two, 1, NULL, &wanted, false, 0, &stays, &e) == RT_OK && !stays.tokens);
+    CHECK(rt_tokens_open(two, 1, NULL, &wanted, false, 0, &stays, &e) == RT_OK && !stays.source);
     CHECK(rt_array_read(two[0], NULL, &wanted, &whole, &e) == RT_OK && whole.type.dtype == PD_U8 &&
           whole.type.dim[0] == 12);
     unsigned char bytes[WINDOW];
