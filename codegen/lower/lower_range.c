@@ -5,12 +5,12 @@
 
 #define DEPTH 12 // of operands looked at: they may be shared, so that paths are many
 
+// What is loaded is what the graph says of it, whoever stored it.
 static Range of_load(const Lower *l, const Inst *i)
 {
     const Node *n = l->body->bufs.at[i->buf].node;
-    if (!n || !attr_find(n, ATTR_high_bound) || !attr_find(n, ATTR_low_bound))
-        return range_of_type(i->type);
-    Range r = {attr_int(n, ATTR_low_bound, 0), attr_int(n, ATTR_high_bound, 0) - 1};
+    if (!n || n->type.dtype != i->type) return range_of_type(i->type);
+    Range r = range_of_node(n);
     if (i->pred >= 0) { // 0 where the guard fails
         r.low = r.low < 0 ? r.low : 0;
         r.high = r.high > 0 ? r.high : 0;

@@ -21,7 +21,7 @@ for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/check/*.net "$ROOT"/tests/net
     */gan.net | */autoencoder.net) one "$f" -D batch=24 ;;
     */scan.net) one "$f" -D T=35 -D batch=2 -D width=3 ;;
     */lenet.net) one "$f" -D batch=1 ;;
-    */resnet18.net) ;; # its layers: tests/net/check/conv.net
+    */resnet18.net | */speedrun.net) ;; # their layers: tests/net/check/conv.net, augment.net
     */gpt2.net) one "$f" -D layers=2 -D width=16 -D heads=2 -D vocab=41 -D context=12 -D piece=3 -D batch=2 ;;
     */llama.net) one "$f" -D layers=1 -D width=16 -D heads=4 -D kv_heads=2 -D hidden=24 -D vocab=41 -D context=12 -D T=8 -D piece=3 -D batch=2 -D stretch=8 -D trained=128 ;;
     */bert.net) one "$f" -D layers=1 -D width=16 -D heads=2 -D hidden=32 -D vocab=120 -D context=12 -D T=8 -D batch=6 ;;
